@@ -1,0 +1,49 @@
+# Every target builds .venv first if it is missing.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+LESSON ?= notebooks/01_contiguous_waste.ipynb
+
+.DEFAULT_GOAL := help
+.PHONY: help lab lessons test lint pocket bench wheel clean
+
+help:  ## this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
+
+lab: $(VENV)/.ready  ## open the lessons in JupyterLab, at lesson 1
+	$(BIN)/jupyter lab $(LESSON) $(if $(filter 0,$(shell id -u)),--allow-root) $(LAB_FLAGS)
+
+lessons: $(VENV)/.ready  ## run every notebook without a browser; ends in a table of proofs
+	$(BIN)/python tools/run_lessons.py $(NOTEBOOKS)
+
+test: $(VENV)/.ready lint  ## everything that must hold: style, import rules, tests, notebooks
+	$(BIN)/python -m pytest $(TESTS)
+
+lint: $(VENV)/.ready  ## style and import rules only
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+pocket: $(VENV)/.ready  ## train the shipped model again from nothing (minutes on a GPU)
+	$(BIN)/python tools/train_pocket.py
+
+bench: $(VENV)/.ready  ## compare with HuggingFace generate on this machine
+	$(BIN)/python benchmarks/cpu_generate.py
+
+clean:  ## remove the environment and everything that was built
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A machine whose torch sees a GPU keeps it: the environment then looks through to the
+# packages that are there, and only adds what is missing. Elsewhere, the tested set.
+$(VENV)/.ready: pyproject.toml constraints.txt
+	@if $(PYTHON) -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then \
+	  echo "keeping the torch of $(PYTHON), which has a GPU"; \
+	  $(PYTHON) -m venv --system-site-packages $(VENV) && \
+	  $(BIN)/python -m pip install -e '.[lab,test]'; \
+	else \
+	  $(PYTHON) -m venv $(VENV) && \
+	  $(BIN)/python -m pip install -c constraints.txt "$$(grep -E '^torch==' constraints.txt)" && \
+	  $(BIN)/python -m pip install -c constraints.txt -e '.[lab,test]'; \
+	fi
+	@touch $@

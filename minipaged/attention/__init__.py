@@ -1,0 +1,1 @@
+"""How K and V are read: same signature, interchangeable."""

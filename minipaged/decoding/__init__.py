@@ -1,0 +1,1 @@
+"""What is generated: fork, append and free are enough."""

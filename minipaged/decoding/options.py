@@ -1,0 +1,154 @@
+"""Lesson 2: one dialect, HuggingFace's GenerationConfig, resolved for one prompt.
+
+The only module that calls HuggingFace's private generation helpers. They decide what an
+unset field means and which logits processors a config asks for, so ours cannot differ.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers import GenerationConfig, LogitsProcessorList, PreTrainedModel
+from transformers.generation import logits_process as processors
+
+from minipaged.errors import UnsupportedOption
+
+HONOURED = {
+    "bad_words_ids", "begin_suppress_tokens", "bos_token_id", "do_sample",
+    "encoder_no_repeat_ngram_size", "encoder_repetition_penalty", "eos_token_id",
+    "epsilon_cutoff", "eta_cutoff", "exponential_decay_length_penalty",
+    "forced_bos_token_id", "forced_eos_token_id", "max_length", "max_new_tokens",
+    "min_length", "min_new_tokens", "min_p", "no_repeat_ngram_size",
+    "num_return_sequences", "pad_token_id", "remove_invalid_values",
+    "renormalize_logits", "repetition_penalty", "sequence_bias", "suppress_tokens",
+    "temperature", "top_h", "top_k", "top_p", "typical_p",
+}  # fmt: skip
+# These change how HuggingFace works or what it returns, but not which tokens.
+IRRELEVANT = {
+    "_from_model_config", "cache_config", "cache_implementation", "compile_config",
+    "continuous_batching_config", "disable_compile", "early_stopping", "length_penalty",
+    "max_cache_len", "output_attentions", "output_hidden_states", "output_logits",
+    "output_scores", "prefill_chunk_size", "return_dict_in_generate",
+    "transformers_version", "use_cache",
+}  # fmt: skip
+# Processors that look at the logits alone, so that requests can be put together.
+HISTORY_FREE = (
+    processors.EpsilonLogitsWarper,
+    processors.EtaLogitsWarper,
+    processors.InfNanRemoveLogitsProcessor,
+    processors.LogitNormalization,
+    processors.MinPLogitsWarper,
+    processors.SuppressTokensLogitsProcessor,
+    processors.TemperatureLogitsWarper,
+    processors.TopHLogitsWarper,
+    processors.TopKLogitsWarper,
+    processors.TopPLogitsWarper,
+    processors.TypicalLogitsWarper,
+)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a request asks for, every field decided."""
+
+    max_new_tokens: int
+    eos_ids: frozenset[int]
+    do_sample: bool
+    num_sequences: int
+    processors: LogitsProcessorList
+    # Requests with equal keys may share one call of the processors; None: a call alone,
+    # because they look at the tokens so far.
+    batch_key: str | None
+
+
+def resolve_options(
+    model: PreTrainedModel, config: GenerationConfig | None, prompt: list[int]
+) -> Options:
+    """What `model.generate(prompt, generation_config=config)` would do, as Options.
+
+    Raises UnsupportedOption for a field that is set and not honoured here, and
+    ValueError for what HuggingFace itself rejects.
+    """
+    given = [c for c in (model.generation_config, config) if c is not None]
+    max_unset = all(c.max_length is None for c in given)
+    min_unset = all(c.min_length is None for c in given)
+    config, _ = model._prepare_generation_config(config)
+    refuse_unsupported_fields(config)
+    model._prepare_special_tokens(config, True, device=model.device, batch_size=1)
+    config = model._prepare_generated_length(
+        config,
+        has_default_max_length=max_unset,
+        has_default_min_length=min_unset,
+        model_input_name="input_ids",
+        input_ids_length=len(prompt),
+        inputs_tensor=None,
+    )
+    max_new_tokens = config.max_length - len(prompt)
+    if max_new_tokens < 1:
+        raise ValueError(
+            f"max_length={config.max_length} leaves no room after a prompt of "
+            f"{len(prompt)} tokens; set max_new_tokens"
+        )
+    chain = model._get_logits_processor(
+        config,
+        input_ids_seq_length=len(prompt),
+        encoder_input_ids=torch.tensor([prompt], device=model.device),
+        device=str(model.device),
+        model_kwargs={},
+    )
+    eos_ids = config._eos_token_tensor
+    return Options(
+        max_new_tokens=max_new_tokens,
+        eos_ids=frozenset([] if eos_ids is None else eos_ids.tolist()),
+        do_sample=bool(config.do_sample),
+        num_sequences=config.num_return_sequences or 1,
+        processors=chain,
+        batch_key=_batch_key(chain, config.do_sample),
+    )
+
+
+def refuse_unsupported_fields(config: GenerationConfig) -> None:
+    """Raise UnsupportedOption for every field that is set and has no effect here.
+
+    Better a clear refusal than an option that is silently ignored. A field that a later
+    transformers adds is refused too, until somebody has looked at it.
+    """
+    if (config.num_beams or 1) > 1:
+        raise UnsupportedOption(
+            f"num_beams={config.num_beams}: beam search is not served here; leave it 1"
+        )
+    if (config.num_return_sequences or 1) > 1 and not config.do_sample:
+        raise UnsupportedOption(
+            f"num_return_sequences={config.num_return_sequences} needs do_sample=True; "
+            "else it is the same text several times"
+        )
+    off: dict[str, Any] = GenerationConfig()._get_default_generation_params()
+    known = HONOURED | IRRELEVANT
+    refused = [
+        f"{field}={value!r}"
+        for field, value in vars(config).items()
+        if field not in known
+        and not field.startswith("_")
+        and value is not None
+        and value != off.get(field)
+        and value is not False
+    ]
+    if refused:
+        raise UnsupportedOption(
+            f"generation options not supported here: {', '.join(refused)}; "
+            "leave them unset"
+        )
+
+
+def _batch_key(chain: LogitsProcessorList, do_sample: bool | None) -> str | None:
+    if not all(isinstance(processor, HISTORY_FREE) for processor in chain):
+        return None
+
+    def plain(value: Any) -> Any:  # a long tensor's repr is shortened, and so ambiguous
+        return value.tolist() if isinstance(value, torch.Tensor) else value
+
+    settings = [
+        (type(processor).__name__, {k: plain(v) for k, v in vars(processor).items()})
+        for processor in chain
+    ]
+    return repr((bool(do_sample), settings))

@@ -1,0 +1,71 @@
+"""Lesson 2: a prompt, what is asked of it, and the sequences that answer it."""
+
+from collections.abc import Sequence as Rows
+from dataclasses import dataclass, field
+
+import torch
+
+from minipaged.decoding.options import Options
+from minipaged.decoding.sequence import Sequence
+
+
+@dataclass(eq=False)
+class Request:
+    """One prompt on its way through the engine.
+
+    `strategy` names the module of `minipaged.decoding` that turns logits into tokens;
+    it is looked up by name, so that the loop around it need not know it.
+    """
+
+    prompt: list[int]
+    options: Options
+    generator: torch.Generator | None = None  # None: the generator that all share
+    strategy: str = "sampling"
+    sequences: list[Sequence] = field(default_factory=list)  # as they are returned
+
+    @property
+    def live(self) -> list[Sequence]:
+        """The sequences that have not ended yet; each holds blocks."""
+        return [seq for seq in self.sequences if seq.finish_reason is None]
+
+    @property
+    def finish_reason(self) -> str:
+        """ "stop" if every sequence ended by itself, else "length"."""
+        reasons = {sequence.finish_reason for sequence in self.sequences}
+        return "stop" if reasons == {"stop"} else "length"
+
+    def blocks_at_most(self, block_size: int) -> int:
+        """The most blocks that this request can come to hold at one time.
+
+        The last token's K and V are never needed, hence the - 1.
+        """
+        longest = len(self.prompt) + self.options.max_new_tokens - 1
+        return self.options.num_sequences * -(-longest // block_size)
+
+    def free(self) -> None:
+        """Give back whatever blocks are still held, for instance after an exception."""
+        for sequence in self.live:
+            sequence.free()
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A request whose logits have come: which row of them belongs to which sequence."""
+
+    request: Request
+    rows: Rows[int]  # one per live sequence, in order
+
+
+@dataclass(frozen=True)
+class Output:
+    """What `generate` returns for one prompt.
+
+    sequences: lists of new token ids, as HuggingFace would return them: without the
+    prompt, an eos kept, no padding. Empty if `finish_reason` is "error".
+    """
+
+    sequences: list[list[int]]
+    finish_reason: str  # "stop" (ended by eos), "length", or "error"
+    scores: list[float] | None = None  # of beams; None for greedy and sampling
+    num_cached_tokens: int = 0  # prompt tokens found in a prefix cache
+    error: str | None = None

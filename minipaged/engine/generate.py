@@ -1,0 +1,154 @@
+"""Lesson 2: generate for many prompts: a loop around the step (paper, section 4.3)."""
+
+from collections import deque
+from collections.abc import Sequence
+
+import torch
+from tqdm.auto import tqdm
+from transformers import GenerationConfig
+
+from minipaged.decoding.options import resolve_options
+from minipaged.decoding.request import Output, Request
+from minipaged.decoding.sequence import Sequence as Generated
+from minipaged.engine.step import step
+from minipaged.memory.block_table import BlockTable
+from minipaged.model.paged_model import PagedModel
+
+
+def generate(
+    paged: PagedModel,
+    prompts: Sequence[list[int]],
+    generation_config: GenerationConfig | Sequence[GenerationConfig] | None = None,
+    *,
+    seed: int | Sequence[int] | None = None,
+    max_prompt_tokens: int | None = None,
+) -> list[Output]:
+    """Continue every prompt as HuggingFace's `generate` would continue it alone.
+
+    First come first served: a prompt is admitted while the blocks for its worst case,
+    prompt and max_new_tokens, are certain; the others wait. Sequences that end leave
+    the batch and give their blocks back at once. The pool is afterwards as it was
+    before, also after an exception.
+
+    Args:
+        paged: the model over its pool.
+        prompts: lists of token ids, of any lengths.
+        generation_config: one for all prompts or one for each. Unset fields mean what
+            they mean to HuggingFace, with the model's own generation config first.
+        seed: without one, all prompts draw from torch's global generator. With one (for
+            all, or one for each), a prompt gets exactly the tokens that HuggingFace
+            draws for it alone after `torch.manual_seed(seed)`.
+        max_prompt_tokens: compute at most so many prompt tokens in a step.
+
+    Returns one Output per prompt, in order. A prompt that can never fit gets an Output
+    with finish_reason "error"; the others go on.
+    Raises ValueError or TypeError for malformed arguments, and UnsupportedOption for
+    generation options that are not honoured; nothing has been generated then.
+    """
+    requests = _make_requests(paged, prompts, generation_config, seed)
+    if max_prompt_tokens is not None and max_prompt_tokens < 1:
+        raise ValueError(f"max_prompt_tokens must be at least 1: {max_prompt_tokens}")
+    budget, reserved = paged.pool.num_free, 0
+    size = paged.pool.block_size
+    errors = {request: _why_never(request, paged, budget) for request in requests}
+    waiting = deque(request for request in requests if errors[request] is None)
+    running: list[Request] = []
+    bar = tqdm(desc="generate", total=len(requests), unit=" prompts", delay=2)
+    try:
+        while waiting or running:
+            while waiting and reserved + waiting[0].blocks_at_most(size) <= budget:
+                request = waiting.popleft()
+                reserved += request.blocks_at_most(size)
+                request.sequences = [Generated(request.prompt, BlockTable(paged.pool))]
+                running.append(request)
+            step(paged, running, max_prompt_tokens)
+            ended = [request for request in running if not request.live]
+            reserved -= sum(request.blocks_at_most(size) for request in ended)
+            running = [request for request in running if request.live]
+            bar.update(len(ended))
+    finally:
+        bar.close()
+        for request in running:
+            request.free()
+    return [_output(request, errors[request]) for request in requests]
+
+
+def _make_requests(
+    paged: PagedModel,
+    prompts: Sequence[list[int]],
+    generation_config: GenerationConfig | Sequence[GenerationConfig] | None,
+    seed: int | Sequence[int] | None,
+) -> list[Request]:
+    """Check the arguments and resolve every prompt's options."""
+    vocabulary = paged.model.get_input_embeddings().num_embeddings
+    if isinstance(prompts, str | torch.Tensor) or not isinstance(prompts, Sequence):
+        raise TypeError(
+            "prompts must be a list of lists of token ids, got "
+            f"{type(prompts).__name__}; pass tokenizer(texts)['input_ids'], or "
+            "tensor.tolist()"
+        )
+    for index, prompt in enumerate(prompts):
+        _check_prompt(index, prompt, vocabulary)
+    configs = _one_each(generation_config, GenerationConfig, len(prompts))
+    seeds = _one_each(seed, int, len(prompts))
+    requests = []
+    for prompt, config, own_seed in zip(prompts, configs, seeds, strict=True):
+        generator = None
+        if own_seed is not None:
+            generator = torch.Generator(paged.device).manual_seed(own_seed)
+        options = resolve_options(paged.model, config, prompt)
+        requests.append(Request(prompt, options, generator))
+    return requests
+
+
+def _check_prompt(index: int, prompt: list[int], vocabulary: int) -> None:
+    if not isinstance(prompt, list) or not all(type(token) is int for token in prompt):
+        raise TypeError(
+            f"prompt {index} must be a list of token ids (int), got {prompt!r:.60}; "
+            'pass tokenizer(texts)["input_ids"], a list of lists even for one text'
+        )
+    if not prompt:
+        raise ValueError(f"prompt {index} is empty; give at least one token")
+    if min(prompt) < 0 or max(prompt) >= vocabulary:
+        raise ValueError(
+            f"prompt {index} has token ids outside 0 to {vocabulary - 1}; is the "
+            "tokenizer that of this model?"
+        )
+
+
+def _one_each(value: object, kind: type, count: int) -> list:
+    """A value for every prompt, from one for all or from one for each."""
+    name = "generation_config" if kind is GenerationConfig else "seed"
+    if value is None or isinstance(value, kind):
+        return [value] * count
+    if not isinstance(value, Sequence) or not all(isinstance(v, kind) for v in value):
+        raise TypeError(f"{name} must be a {kind.__name__} or a list of them")
+    if len(value) != count:
+        raise ValueError(f"{count} prompts, but {len(value)} values of {name}")
+    return list(value)
+
+
+def _why_never(request: Request, paged: PagedModel, num_free: int) -> str | None:
+    """Why this request can never run here, or None if it can."""
+    prompt, new = len(request.prompt), request.options.max_new_tokens
+    most = paged.max_positions
+    if most is not None and prompt + new > most:
+        return (
+            f"a prompt of {prompt} tokens and {new} new ones pass the model's {most} "
+            f"positions; shorten the prompt or set max_new_tokens to {most - prompt}"
+        )
+    worst = request.blocks_at_most(paged.pool.block_size)
+    if worst > num_free:
+        return (
+            f"a prompt of {prompt} tokens and {new} new ones, times "
+            f"{request.options.num_sequences}, may need {worst} blocks, but the pool "
+            f"has {num_free} free; raise num_blocks or lower max_new_tokens"
+        )
+    return None
+
+
+def _output(request: Request, error: str | None) -> Output:
+    if error is not None:
+        return Output([], "error", error=error)
+    tokens = [sequence.new_tokens for sequence in request.sequences]
+    return Output(tokens, request.finish_reason)

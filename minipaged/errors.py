@@ -1,0 +1,47 @@
+"""Lesson 2: the errors of the package; each one says what to do next."""
+
+
+class OutOfBlocks(RuntimeError):
+    """The pool has too few free blocks; nothing was changed."""
+
+    def __init__(self, wanted: int, free: int, total: int):
+        self.wanted, self.free, self.total = wanted, free, total
+        super().__init__(
+            f"wanted {wanted} block{'s' * (wanted != 1)}, {free} free of {total}; "
+            "free a sequence, or build the pool with a larger num_blocks"
+        )
+
+
+class BlockNotHeld(ValueError):
+    """A block was released or shared that nobody holds: a double release, mostly."""
+
+    def __init__(self, block_id: int, action: str):
+        super().__init__(
+            f"cannot {action} block {block_id}: nobody holds it; every allocate() or "
+            "share() allows exactly one release()"
+        )
+
+
+class ForeignBlock(ValueError):
+    """A block id that this pool never handed out."""
+
+    def __init__(self, block_id: object, total: int):
+        super().__init__(
+            f"{block_id!r} is no block of this pool, whose ids are 0 to {total - 1}; "
+            "was it taken from another pool?"
+        )
+
+
+class TableFreed(ValueError):
+    """A block table was used after free(): its blocks belong to others by now."""
+
+    def __init__(self) -> None:
+        super().__init__("this block table was freed; fork it first, or make a new one")
+
+
+class UnsupportedModel(ValueError):
+    """The model would generate wrong text in silence, so it is refused."""
+
+
+class UnsupportedOption(ValueError):
+    """A generation option that is not honoured here; refused rather than ignored."""

@@ -1,0 +1,1 @@
+"""What the notebooks draw and check; nothing in the package imports it."""

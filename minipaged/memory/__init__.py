@@ -1,0 +1,1 @@
+"""Where K and V live."""

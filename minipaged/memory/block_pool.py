@@ -1,0 +1,83 @@
+"""Lesson 2: the pool of physical blocks (paper, sections 4.2 and 4.4)."""
+
+from minipaged.errors import BlockNotHeld, ForeignBlock, OutOfBlocks
+
+
+class BlockPool:
+    """Who holds which physical block: a free list and a count of holders per block.
+
+    A block is `block_size` token slots of K and V, in every layer at once. The pool
+    knows only ids; the tensors live in `KVCache`. Every block is at any time either
+    free or held by one holder or more.
+
+    Source: PagedAttention paper, sections 4.2 (blocks) and 4.4 (reference counts).
+    """
+
+    def __init__(self, num_blocks: int, block_size: int):
+        """Make a pool of `num_blocks` free blocks of `block_size` tokens each."""
+        for name, value in (("num_blocks", num_blocks), ("block_size", block_size)):
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ValueError(f"{name} must be a whole number from 1, got {value!r}")
+        self.num_blocks = num_blocks
+        self.block_size = block_size
+        self._refcounts = [0] * num_blocks
+        # A stack: the block freed last is handed out first, so few blocks stay warm
+        # in the processor's caches. Reversed, so that a fresh pool starts with block 0.
+        self._free = list(range(num_blocks - 1, -1, -1))
+
+    @property
+    def num_free(self) -> int:
+        """How many blocks can be allocated now."""
+        return len(self._free)
+
+    def refcount(self, block_id: int) -> int:
+        """How many holders the block has; 0 when it is free."""
+        self._check(block_id)
+        return self._refcounts[block_id]
+
+    def allocate(self) -> int:
+        """Hand out a free block, held once, and return its id.
+
+        Raises OutOfBlocks when none is free; the pool is unchanged.
+        """
+        if not self._free:
+            raise OutOfBlocks(wanted=1, free=0, total=self.num_blocks)
+        block_id = self._free.pop()
+        self._refcounts[block_id] = 1
+        return block_id
+
+    def share(self, block_id: int) -> int:
+        """Add a holder to a block that is held already, and return its id.
+
+        Raises BlockNotHeld for a free block (its content may change any moment) and
+        ForeignBlock for an id of no block; the pool is unchanged.
+        """
+        if self.refcount(block_id) == 0:
+            raise BlockNotHeld(block_id, "share")
+        self._refcounts[block_id] += 1
+        return block_id
+
+    def release(self, block_id: int) -> None:
+        """Give up one hold; the block is free once its last holder has let go.
+
+        Raises BlockNotHeld for a free block and ForeignBlock for an id of no block;
+        the pool is unchanged.
+        """
+        self._check(block_id)
+        count = self._refcounts[block_id]
+        if count == 0:
+            raise BlockNotHeld(block_id, "release")
+        self._refcounts[block_id] = count - 1
+        if count == 1:
+            self._free.append(block_id)
+
+    def _check(self, block_id: int) -> None:
+        # Python would read -1 as the last block, and True as block 1.
+        if type(block_id) is not int or not 0 <= block_id < self.num_blocks:
+            raise ForeignBlock(block_id, self.num_blocks)
+
+    def __repr__(self) -> str:
+        return (
+            f"BlockPool({self.num_free} free of {self.num_blocks} blocks, "
+            f"{self.block_size} tokens each)"
+        )

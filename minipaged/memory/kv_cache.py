@@ -1,0 +1,74 @@
+"""Lesson 2: the tensors that hold K and V, written by slot (paper, section 4.2)."""
+
+from collections.abc import Sequence
+
+import torch
+
+
+class KVCache:
+    """Keys and values of every layer, laid out in physical blocks.
+
+    `keys[layer]` is [num_blocks, block_size, num_kv_heads, key_dim], `values[layer]`
+    the same with value_dim. One block id means the same block in every layer, so one
+    block table serves them all. Slots that were never written hold arbitrary memory.
+
+    Source: PagedAttention paper, section 4.2.
+    """
+
+    def __init__(
+        self,
+        shapes: Sequence[tuple[int, int, int]],
+        num_blocks: int,
+        block_size: int,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ):
+        """Allocate it. `shapes`: per layer (num_kv_heads, key_dim, value_dim)."""
+        self.num_blocks = num_blocks
+        self.block_size = block_size
+
+        def blocks(num_heads: int, dim: int) -> torch.Tensor:
+            size = (num_blocks, block_size, num_heads, dim)
+            return torch.empty(size, dtype=dtype, device=device)
+
+        self.keys = [blocks(heads, key_dim) for heads, key_dim, _ in shapes]
+        self.values = [blocks(heads, value_dim) for heads, _, value_dim in shapes]
+
+    @property
+    def bytes_per_block(self) -> int:
+        """Bytes of K and V that one block holds, over all layers."""
+        tensors = [*self.keys, *self.values]
+        return sum(t[0].numel() * t.element_size() for t in tensors)
+
+    def write(
+        self, layer: int, slots: torch.Tensor, keys: torch.Tensor, values: torch.Tensor
+    ) -> None:
+        """Store the new tokens' K and V of one layer.
+
+        slots: [T] int64, all different. keys: [T, num_kv_heads, key_dim]; values
+        [T, num_kv_heads, value_dim].
+        """
+        # Blocks are contiguous, so a slot is a row of the flattened view.
+        self.keys[layer].flatten(0, 1).index_copy_(0, slots, keys)
+        self.values[layer].flatten(0, 1).index_copy_(0, slots, values)
+
+    def copy(self, copies: Sequence[tuple[int, int]]) -> None:
+        """Copy whole blocks, (source, copy) each, in all layers, as if all at once.
+
+        Raises ValueError if a destination is written twice or is also a source: then
+        the result would depend on the order. The cache is unchanged in that case.
+        """
+        if not copies:
+            return
+        sources, destinations = zip(*copies, strict=True)
+        distinct = set(destinations)
+        if len(distinct) < len(destinations) or distinct & set(sources):
+            raise ValueError(
+                f"block copies {list(copies)} clash: destinations must be distinct, "
+                "and no block may be both source and destination"
+            )
+        device = self.keys[0].device
+        source = torch.tensor(sources, device=device)
+        destination = torch.tensor(destinations, device=device)
+        for blocks in (*self.keys, *self.values):
+            blocks.index_copy_(0, destination, blocks.index_select(0, source))

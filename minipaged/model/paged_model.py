@@ -1,0 +1,134 @@
+"""Lesson 2: a HuggingFace model over a pool of blocks (paper, section 4.3)."""
+
+from importlib import import_module
+
+import torch
+from transformers import PreTrainedModel
+
+from minipaged.attention.interface import Attention
+from minipaged.memory.block_pool import BlockPool
+from minipaged.memory.kv_cache import KVCache
+from minipaged.model.bridge import attention_replaced, configs_of
+from minipaged.model.probe import attention_layers, check_logits, refuse_unsupported
+from minipaged.model.ragged_batch import RaggedBatch
+
+# By name, so that lesson 2 need not import what lessons 5 and 6 add.
+ATTENTION = {
+    "gathered": "minipaged.attention.gathered:gathered_attention",
+}
+
+
+class PagedModel:
+    """One forward over a ragged batch, with K and V in blocks.
+
+    Embedding, projections, positions, norms, MLP and logits are the model's own and
+    stay unmodified. Ours are the memory (`pool`, `cache`) and the attention over it.
+
+    Attributes: model; pool (BlockPool); cache (KVCache); attention (the function).
+    Source: PagedAttention paper, section 4.3.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        num_blocks: int = 512,
+        block_size: int = 16,
+        attention: str | Attention = "gathered",
+    ):
+        """Allocate the cache, and prove on a small ragged batch that the model fits.
+
+        Args:
+            model: a causal language model of `transformers`, in eval mode.
+            num_blocks, block_size: the pool; num_blocks * block_size tokens in all.
+            attention: "gathered", or a function with `gathered_attention`'s signature.
+
+        Raises UnsupportedModel if the model would generate wrong text.
+        """
+        refuse_unsupported(model)
+        self.model = model
+        self._configs = configs_of(model)
+        self.attention = resolve_attention(attention)
+        # Modules in the order in which a forward calls them, and the shapes of their K
+        # and V as they really arrive: config fields do not tell either reliably.
+        layers = attention_layers(model)
+        self._layer = {module: index for index, (module, _) in enumerate(layers)}
+        self._shapes = [shape for _, shape in layers]
+        # A small pool for the probe, which may find that the model must be refused.
+        self._use_pool(num_blocks=8, block_size=4)
+        check_logits(self)
+        self._use_pool(num_blocks, block_size)
+
+    def _use_pool(self, num_blocks: int, block_size: int) -> None:
+        self.pool = BlockPool(num_blocks, block_size)
+        where = {"dtype": self.model.dtype, "device": self.model.device}
+        self.cache = KVCache(self._shapes, num_blocks, block_size, **where)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model and the cache are."""
+        return self.model.device
+
+    @property
+    def max_positions(self) -> int | None:
+        """How many positions the model knows, or None if its config does not say."""
+        config = self.model.config.get_text_config()
+        return getattr(config, "max_position_embeddings", None)
+
+    def forward(self, batch: RaggedBatch) -> torch.Tensor:
+        """Write the batch's K and V into their slots; return the logits it asks for.
+
+        Block copies come first: copy-on-write is done before anything is written.
+        Returns [number of chunks that want logits, vocabulary] in float32.
+        """
+
+        def attend(
+            module: torch.nn.Module,
+            q: torch.Tensor,
+            k: torch.Tensor,
+            v: torch.Tensor,
+            scale: float,
+            sliding_window: int | None,
+            softcap: float | None,
+        ) -> torch.Tensor:
+            layer = self._layer[module]
+            # Write, then attend: a token sees itself.
+            self.cache.write(layer, batch.slots, k, v)
+            keys, values = self.cache.keys[layer], self.cache.values[layer]
+            options = {"sliding_window": sliding_window, "softcap": softcap}
+            return self.attention(q, keys, values, batch, scale=scale, **options)
+
+        with torch.inference_mode(), attention_replaced(self._configs, attend):
+            self.cache.copy(batch.copies)
+            return last_logits(self.model, batch)
+
+    def __repr__(self) -> str:
+        name = type(self.model).__name__
+        return f"PagedModel({name}, {self.pool}, {len(self._shapes)} layers)"
+
+
+def last_logits(model: PreTrainedModel, batch: RaggedBatch) -> torch.Tensor:
+    """Run the model over the flattened tokens; logits only where the batch wants them.
+
+    The model takes the whole batch for one row of T tokens; only positions and
+    attention tell sequences apart. Returns [number wanted, vocabulary] in float32.
+    """
+    out = model(
+        input_ids=batch.tokens[None],
+        position_ids=batch.positions[None],
+        use_cache=False,
+        logits_to_keep=batch.logits_at,
+    )
+    return out.logits[0].float()
+
+
+def resolve_attention(attention: str | Attention) -> Attention:
+    """The attention function of this name, or the function itself."""
+    if callable(attention):
+        return attention
+    if attention not in ATTENTION:
+        raise ValueError(
+            f"no attention named {attention!r}; choose from {sorted(ATTENTION)}, or "
+            "pass a function with the signature of gathered_attention"
+        )
+    module, name = ATTENTION[attention].split(":")
+    return getattr(import_module(module), name)
