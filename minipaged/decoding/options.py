@@ -117,11 +117,6 @@ def refuse_unsupported_fields(config: GenerationConfig) -> None:
         raise UnsupportedOption(
             f"num_beams={config.num_beams}: beam search is not served here; leave it 1"
         )
-    if (config.num_return_sequences or 1) > 1 and not config.do_sample:
-        raise UnsupportedOption(
-            f"num_return_sequences={config.num_return_sequences} needs do_sample=True; "
-            "else it is the same text several times"
-        )
     off: dict[str, Any] = GenerationConfig()._get_default_generation_params()
     known = HONOURED | IRRELEVANT
     refused = [

@@ -113,7 +113,7 @@ def check_logits(paged: "PagedModel") -> None:
             f"{type(model).__name__}: logits through blocks differ from its own by "
             f"{error:.1e} of the largest one (rounding: {tolerance:.0e}), so its "
             "attention does something that ours does not. If it has a soft cap, "
-            "transformers' sdpa may skip that: try model.set_attn_implementation('eager')"
+            "transformers' sdpa may skip it: try model.set_attn_implementation('eager')"
         )
 
 

@@ -1,0 +1,82 @@
+"""Random ragged batches over a shuffled, poisoned pool, and a float64 oracle."""
+
+from dataclasses import dataclass
+
+import torch
+
+from minipaged.memory.block_pool import BlockPool
+from minipaged.memory.block_table import BlockTable
+from minipaged.model.ragged_batch import Chunk, RaggedBatch
+
+
+@dataclass
+class Case:
+    """What attention is given, and what it must answer."""
+
+    q: torch.Tensor  # [T, num_heads, key_dim]
+    keys: torch.Tensor  # [num_blocks, block_size, num_kv_heads, key_dim]
+    values: torch.Tensor
+    batch: RaggedBatch
+    contexts: list[
+        tuple[torch.Tensor, torch.Tensor]
+    ]  # each sequence's K and V, in order
+
+
+def make_case(
+    lengths: list[tuple[int, int]],  # (tokens in the cache before, new tokens)
+    num_heads: int = 4,
+    num_kv_heads: int = 2,
+    key_dim: int = 16,
+    value_dim: int | None = None,
+    block_size: int = 4,
+    spread: float = 1.0,
+    dtype: torch.dtype = torch.float32,
+    seed: int = 0,
+) -> Case:
+    """Physical blocks in random order; every slot that nobody wrote holds NaN."""
+    torch.manual_seed(seed)
+    value_dim = value_dim or key_dim
+    totals = [before + new for before, new in lengths]
+    num_blocks = sum(-(-total // block_size) for total in totals) + 3
+    pool = BlockPool(num_blocks, block_size)
+    order = torch.randperm(num_blocks).tolist()
+    for _ in range(num_blocks):
+        pool.allocate()
+    keys = torch.full((num_blocks, block_size, num_kv_heads, key_dim), float("nan"))
+    values = torch.full((num_blocks, block_size, num_kv_heads, value_dim), float("nan"))
+    chunks, contexts = [], []
+    for total, (_, new) in zip(totals, lengths, strict=True):
+        blocks = [order.pop() for _ in range(-(-total // block_size))]
+        table = BlockTable(pool, blocks, total)
+        slots = torch.tensor(table.slots(0, total))
+        k = spread * torch.randn(total, num_kv_heads, key_dim)
+        v = torch.randn(total, num_kv_heads, value_dim)
+        keys.flatten(0, 1)[slots], values.flatten(0, 1)[slots] = k, v
+        contexts.append((k.to(dtype), v.to(dtype)))
+        chunks.append(Chunk([0] * new, table))
+    batch = RaggedBatch.build(chunks)
+    q = spread * torch.randn(len(batch.tokens), num_heads, key_dim)
+    return Case(q.to(dtype), keys.to(dtype), values.to(dtype), batch, contexts)
+
+
+def oracle(case: Case, *, scale, sliding_window=None, softcap=None) -> torch.Tensor:
+    """Attention as in the paper's equation (3), a sequence at a time, in float64."""
+    starts = case.batch.query_starts.tolist()
+    rows = []
+    spans = zip(case.contexts, starts[:-1], starts[1:], strict=True)
+    for (k, v), start, stop in spans:
+        q = case.q[start:stop].double()  # [new, heads, dim]
+        group = q.shape[1] // k.shape[1]
+        k = k.double().repeat_interleave(group, dim=1)  # [context, heads, dim]
+        v = v.double().repeat_interleave(group, dim=1)
+        logits = torch.einsum("qhd,chd->qhc", q, k) * scale
+        if softcap is not None:
+            logits = softcap * torch.tanh(logits / softcap)
+        own = torch.arange(len(k) - len(q), len(k))[:, None, None]  # their positions
+        position = torch.arange(len(k))
+        hidden = position > own
+        if sliding_window is not None:
+            hidden = hidden | (own - position >= sliding_window)
+        weights = torch.softmax(logits.masked_fill(hidden, float("-inf")), dim=-1)
+        rows.append(torch.einsum("qhc,chd->qhd", weights, v))
+    return torch.cat(rows)

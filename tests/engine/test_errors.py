@@ -1,0 +1,181 @@
+"""Bad input: a clear error each time, and the pool as it was before."""
+
+import pytest
+import torch
+from tiny_models import tiny_model
+from transformers import GenerationConfig
+
+from minipaged.decoding.options import resolve_options
+from minipaged.decoding.request import Request
+from minipaged.decoding.sequence import Sequence
+from minipaged.engine.generate import generate
+from minipaged.engine.step import step
+from minipaged.errors import OutOfBlocks, UnsupportedOption
+from minipaged.lab.reference import huggingface_generate
+from minipaged.memory.block_table import BlockTable
+from minipaged.model.paged_model import PagedModel
+
+GREEDY = GenerationConfig(max_new_tokens=8, eos_token_id=127)
+
+
+@pytest.fixture
+def paged():
+    model = PagedModel(tiny_model("qwen3"), num_blocks=16, block_size=4)
+    yield model
+    assert model.pool.num_free == 16
+    assert all(model.pool.refcount(block) == 0 for block in range(16))
+
+
+def config(**options):
+    return GenerationConfig(**{"max_new_tokens": 8, "eos_token_id": 127, **options})
+
+
+BAD_PROMPTS = {
+    "a string": ("hello", TypeError, "tokenizer"),
+    "a list of strings": (["hello"], TypeError, "prompt 0 must be a list of token ids"),
+    "one flat list": ([5, 6, 7], TypeError, "a list of lists even for one text"),
+    "a tensor": (torch.tensor([[5, 6]]), TypeError, r"tensor.tolist\(\)"),
+    "a dictionary": ({"input_ids": [[5]]}, TypeError, "got dict"),
+    "none": (None, TypeError, "got NoneType"),
+    "a float": ([[5, 6.0]], TypeError, "prompt 0 must be a list of token ids"),
+    "a bool": ([[5], [True]], TypeError, "prompt 1 must be a list of token ids"),
+    "an empty prompt": ([[5], []], ValueError, "prompt 1 is empty"),
+    "a negative id": ([[5, -1]], ValueError, "outside 0 to 127"),
+    "an id too large": ([[128]], ValueError, "is the tokenizer that of this model"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_PROMPTS)
+def test_bad_prompts(paged, name):
+    prompts, error, message = BAD_PROMPTS[name]
+    with pytest.raises(error, match=message):
+        generate(paged, prompts, GREEDY)
+
+
+BAD_ARGUMENTS = {
+    "a dictionary as config": (
+        {"generation_config": {}},
+        TypeError,
+        "GenerationConfig",
+    ),
+    "too few configs": (
+        {"generation_config": [GREEDY]},
+        ValueError,
+        "2 prompts, but 1",
+    ),
+    "too many seeds": (
+        {"seed": [1, 2, 3]},
+        ValueError,
+        "2 prompts, but 3 values of seed",
+    ),
+    "a float seed": ({"seed": 0.5}, TypeError, "seed must be a int"),
+    "a list with none": ({"seed": [1, None]}, TypeError, "seed must be"),
+    "chunks of nothing": ({"max_prompt_tokens": 0}, ValueError, "at least 1"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_ARGUMENTS)
+def test_bad_arguments(paged, name):
+    arguments, error, message = BAD_ARGUMENTS[name]
+    with pytest.raises(error, match=message):
+        generate(paged, [[5], [6, 7]], **{"generation_config": GREEDY, **arguments})
+
+
+REFUSED_OPTIONS = {
+    "num_beams": {"num_beams": 3},
+    "time": {"max_time": 1.0},
+    "strings": {"stop_strings": ["."]},
+    "guidance": {"guidance_scale": 2.0},
+    "contrastive": {"penalty_alpha": 0.6, "top_k": 4},
+    "lookup": {"prompt_lookup_num_tokens": 3},
+    "dola": {"dola_layers": "low"},
+    "healing": {"token_healing": True},
+    "constraints": {"force_words_ids": [[5]]},
+    "an unknown one": {"no_such_option": 3},
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_OPTIONS)
+def test_options_without_effect_here_are_refused(paged, name):
+    with pytest.raises(UnsupportedOption):
+        generate(paged, [[5, 6]], config(**REFUSED_OPTIONS[name]))
+
+
+def test_what_huggingface_rejects_is_rejected(paged):
+    same_text_twice = config()
+    same_text_twice.num_return_sequences = 2  # its constructor would refuse it already
+    with pytest.raises(ValueError, match="do not support `num_return_sequences`"):
+        generate(paged, [[5]], same_text_twice)
+    with pytest.raises(ValueError, match="leaves no room after a prompt of 9 tokens"):
+        generate(paged, [[5] * 9], config(max_new_tokens=None, max_length=9))
+
+
+def test_prompts_that_can_never_fit_get_an_error_and_the_others_go_on(paged):
+    prompts = [[5, 6, 7], [5] * 60, [8, 9], [5] * 250, [10]]
+    out = generate(paged, prompts, GREEDY)
+    assert [o.finish_reason for o in out] == [
+        "length", "error", "length", "error", "length",
+    ]  # fmt: skip
+    assert "60 tokens and 8 new ones" in out[1].error
+    assert "need 17 blocks, but the pool has 16 free; raise num_blocks" in out[1].error
+    assert "pass the model's 256 positions" in out[3].error
+    assert "set max_new_tokens to 6" in out[3].error
+    assert out[1].sequences == out[3].sequences == []
+    fitting = [prompts[i] for i in (0, 2, 4)]
+    theirs = huggingface_generate(paged.model, fitting, GREEDY)
+    assert [out[i].sequences for i in (0, 2, 4)] == theirs
+
+
+def test_exactly_fitting_is_not_refused(paged):
+    # 57 + 8 tokens, of which the last is never stored: 64 slots in 16 blocks of 4.
+    (out,) = generate(paged, [[5] * 57], GREEDY)
+    assert out.finish_reason == "length"
+
+
+def test_an_exception_in_the_middle_of_generation_returns_every_block(paged):
+    forward, calls = paged.forward, []
+
+    def fails_late(batch):
+        calls.append(batch)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return forward(batch)
+
+    paged.forward = fails_late
+    samples = config(do_sample=True, num_return_sequences=3)
+    with pytest.raises(KeyboardInterrupt):
+        generate(paged, [[5] * 6, [7] * 9], samples)
+    assert paged.pool.num_free == 16
+    paged.forward = forward
+    assert generate(paged, [[5] * 6], GREEDY)[0].finish_reason == "length"
+
+
+def test_a_step_without_room_changes_nothing(paged):
+    prompt = [5] * 61
+    options = resolve_options(paged.model, GREEDY, prompt)
+    request = Request(
+        prompt, options, sequences=[Sequence(prompt, BlockTable(paged.pool))]
+    )
+    other = BlockTable(paged.pool)
+    other.append(1)
+    with pytest.raises(OutOfBlocks, match="wanted 16 blocks, 15 free of 16"):
+        step(paged, [request])
+    assert paged.pool.num_free == 15
+    assert request.sequences[0].table.num_tokens == 0
+    other.free()
+    step(paged, [request])
+    assert len(request.sequences[0].new_tokens) == 1
+    request.free()
+
+
+def test_blocks_held_by_others_are_respected(paged):
+    held = BlockTable(paged.pool)
+    held.append(40)
+    out = generate(paged, [[5] * 20, [6, 7]], GREEDY)
+    assert [o.finish_reason for o in out] == ["error", "length"]
+    assert held.num_tokens == 40
+    held.free()
+
+
+def test_there_are_twenty_cases_or_more():
+    assert len(BAD_PROMPTS) + len(BAD_ARGUMENTS) + len(REFUSED_OPTIONS) >= 20

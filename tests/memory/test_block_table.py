@@ -1,0 +1,217 @@
+"""Tables: positions to slots, forks, and copy-on-write."""
+
+import pytest
+
+from minipaged.errors import BlockNotHeld, OutOfBlocks, TableFreed
+from minipaged.memory.block_pool import BlockPool
+from minipaged.memory.block_table import BlockTable, blocks_needed
+
+
+def table_over(block_ids, num_tokens, block_size=16, num_blocks=16):
+    pool = BlockPool(num_blocks, block_size)
+    for _ in range(num_blocks):
+        pool.allocate()
+    for block in set(range(num_blocks)) - set(block_ids):
+        pool.release(block)
+    return BlockTable(pool, block_ids, num_tokens)
+
+
+def test_slots_of_35_tokens_in_blocks_5_12_3():
+    table = table_over([5, 12, 3], num_tokens=35)
+    assert [table.slot(p) for p in (0, 15, 16, 31, 32, 34)] == [
+        80,
+        95,
+        192,
+        207,
+        48,
+        50,
+    ]
+    assert table.slots(14, 18) == [94, 95, 192, 193]
+    assert table.slots(0, 35) == [table.slot(p) for p in range(35)]
+
+
+@pytest.mark.parametrize("span", [(0, 36), (-1, 3), (5, 4), (35, 36)])
+def test_slots_without_room_are_refused(span):
+    with pytest.raises(IndexError, match="room for 35 tokens"):
+        table_over([5, 12, 3], num_tokens=35).slots(*span)
+
+
+@pytest.mark.parametrize("block_size", [1, 8, 16])
+@pytest.mark.parametrize("length", [1, 9, 16, 129])
+def test_append_takes_exactly_the_blocks_it_announced(block_size, length):
+    pool = BlockPool(num_blocks=200, block_size=block_size)
+    table = BlockTable(pool)
+    for n in (length, 1, block_size, 0):
+        announced, free = table.blocks_needed(n), pool.num_free
+        assert table.append(n) == []
+        assert free - pool.num_free == announced
+        assert len(table.block_ids) == -(-table.num_tokens // block_size)
+    assert table.num_tokens == length + 1 + block_size
+
+
+@pytest.mark.parametrize("block_size", [1, 8, 16])
+@pytest.mark.parametrize("length", [1, 9, 16, 129])
+def test_a_fork_allocates_nothing_and_freeing_the_parent_frees_nothing(
+    block_size, length
+):
+    pool = BlockPool(num_blocks=200, block_size=block_size)
+    parent = BlockTable(pool)
+    parent.append(length)
+    free = pool.num_free
+    child = parent.fork()
+    assert child.block_ids == parent.block_ids
+    assert pool.num_free == free
+    assert {pool.refcount(block) for block in child.block_ids} == {2}
+    parent.free()
+    assert pool.num_free == free
+    assert {pool.refcount(block) for block in child.block_ids} == {1}
+
+
+def test_the_first_writer_to_a_shared_tail_copies_and_the_last_writes_in_place():
+    pool = BlockPool(num_blocks=8, block_size=4)
+    parent = BlockTable(pool)
+    parent.append(6)
+    child = parent.fork()
+    before = list(parent.block_ids)
+    (copy,) = child.append(1)
+    assert copy == (before[1], child.block_ids[1])
+    assert parent.block_ids == before
+    assert child.block_ids[0] == before[0]
+    assert parent.append(1) == []  # nobody else holds its tail any more
+    assert parent.block_ids == before
+
+
+def test_a_full_tail_is_never_copied():
+    pool = BlockPool(num_blocks=8, block_size=4)
+    parent = BlockTable(pool)
+    parent.append(8)
+    child = parent.fork()
+    assert child.append(1) == []
+    assert child.block_ids[:2] == parent.block_ids
+    assert len(child.block_ids) == 3
+
+
+def test_four_beams_of_64_plus_10_tokens_hold_8_blocks():
+    pool = BlockPool(num_blocks=64, block_size=16)
+    beams = [BlockTable(pool)]
+    beams[0].append(64)
+    beams += [beams[0].fork() for _ in range(3)]
+    for _ in range(10):
+        for beam in beams:
+            beam.append(1)
+    assert pool.num_blocks - pool.num_free == 8
+    assert sum(len(beam.block_ids) for beam in beams) == 20
+
+
+@pytest.mark.parametrize("holders", [1, 2, 5])
+@pytest.mark.parametrize("writers", [1, 2, 5])
+def test_siblings_need_together_exactly_what_they_take(holders, writers):
+    pool = BlockPool(num_blocks=64, block_size=4)
+    tables = [BlockTable(pool)]
+    tables[0].append(6)
+    tables += [tables[0].fork() for _ in range(holders - 1)]
+    appends = [(table, 3) for table in tables[:writers]]
+    announced, free = blocks_needed(appends), pool.num_free
+    for table, n in appends:
+        table.append(n)
+    assert free - pool.num_free == announced
+
+
+@pytest.mark.parametrize("n", [9, 100])
+def test_an_append_that_does_not_fit_changes_nothing(n):
+    pool = BlockPool(num_blocks=4, block_size=4)
+    table = BlockTable(pool)
+    table.append(6)
+    other = table.fork()
+    before = list(table.block_ids), table.num_tokens, pool.num_free
+    with pytest.raises(OutOfBlocks, match="2 free of 4"):
+        other.append(n)
+    assert (other.block_ids, other.num_tokens, pool.num_free) == before
+    assert {pool.refcount(block) for block in table.block_ids} == {2}
+
+
+def test_a_copy_counts_when_the_pool_is_full():
+    pool = BlockPool(num_blocks=2, block_size=4)
+    table = BlockTable(pool)
+    table.append(6)
+    child = table.fork()
+    with pytest.raises(OutOfBlocks, match="wanted 1 block, 0 free of 2"):
+        child.append(1)  # its tail has a slot free, but it belongs to both
+    table.free()
+    assert child.append(1) == []
+
+
+def test_a_freed_table_is_unusable():
+    table = table_over([1, 2], num_tokens=20)
+    table.free()
+    assert table.pool.num_free == 16
+    for use in (table.free, table.append, table.fork, lambda: table.slots(0, 0)):
+        with pytest.raises(TableFreed, match="was freed"):
+            use()
+
+
+def test_free_returns_the_tail_first_so_that_the_head_goes_out_last():
+    pool = BlockPool(num_blocks=3, block_size=4)
+    released = []
+    table = BlockTable(pool)
+    table.append(12)
+    blocks = list(table.block_ids)
+    pool.release, release = (
+        lambda block: (released.append(block), release(block)),
+        (pool.release),
+    )
+    table.free()
+    assert released == blocks[::-1]
+
+
+@pytest.mark.parametrize("num_tokens", [0, 16, 33])
+def test_a_table_takes_over_exactly_the_blocks_its_tokens_fill(num_tokens):
+    pool = BlockPool(num_blocks=4, block_size=16)
+    blocks = [pool.allocate(), pool.allocate()]
+    with pytest.raises(ValueError, match="do not fill 2 blocks"):
+        BlockTable(pool, blocks, num_tokens)
+
+
+def test_a_table_cannot_take_over_a_free_block():
+    with pytest.raises(ValueError, match="block 0 is free"):
+        BlockTable(BlockPool(num_blocks=4, block_size=16), [0], 3)
+
+
+def test_negative_appends_are_refused():
+    with pytest.raises(ValueError, match="cannot append -1 tokens"):
+        table_over([1], num_tokens=3).append(-1)
+
+
+class ForgetsCounts(BlockPool):
+    """Wrong: gives a block back although others still hold it."""
+
+    def release(self, block_id):
+        self._refcounts[block_id] = 1
+        super().release(block_id)
+
+
+class NeverCopies(BlockTable):
+    """Wrong: writes into a block that a sibling still reads."""
+
+    def _must_copy(self, n):
+        return False
+
+
+def test_the_wrong_pool_is_caught():
+    with pytest.raises((AssertionError, BlockNotHeld)):
+        pool = ForgetsCounts(num_blocks=8, block_size=4)
+        parent = BlockTable(pool)
+        parent.append(6)
+        child = parent.fork()
+        parent.free()
+        assert {pool.refcount(block) for block in child.block_ids} == {1}
+
+
+def test_the_wrong_table_is_caught():
+    pool = BlockPool(num_blocks=8, block_size=4)
+    parent = NeverCopies(pool)
+    parent.append(6)
+    child = NeverCopies(pool, [pool.share(b) for b in parent.block_ids], 6)
+    child.append(1)
+    parent.append(1)
+    assert child.slot(6) == parent.slot(6)  # two tokens, one slot: text is lost
