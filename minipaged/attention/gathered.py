@@ -39,7 +39,10 @@ def gathered_attention(
     if key not in batch.scratch:
         batch.scratch[key] = _plan(batch, keys.shape[1], *key[1:])
     groups, row_of_token = batch.scratch[key]
-    rows = [_attend(q, keys, values, group, scale, softcap) for group in groups]
+    rows = [
+        _attend(q, keys, values, group, batch.workspace, scale, softcap)
+        for group in groups
+    ]
     return rows[0] if row_of_token is None else torch.cat(rows)[row_of_token]
 
 
@@ -118,31 +121,52 @@ def _attend(
     keys: torch.Tensor,
     values: torch.Tensor,
     group: _Group,
+    workspace: dict[str, torch.Tensor],
     scale: float,
     softcap: float | None,
 ) -> torch.Tensor:
     """Attention of one group: [S * Q, num_heads, value_dim]."""
-    (num_seqs, num_positions), num_kv_heads = group.slots.shape, keys.shape[2]
-
-    def gather(blocks: torch.Tensor) -> torch.Tensor:
-        rows = blocks.flatten(0, 1).index_select(0, group.slots.flatten())
-        rows = rows.view(num_seqs, num_positions, num_kv_heads, -1)
-        return rows.transpose(1, 2)  # [S, kv heads, C, dim]
-
-    k, v = gather(keys), gather(values)
-    if group.queries is not None:
-        q = q.index_select(0, group.queries.flatten())
-    num_heads, dim = q.shape[1:]
+    k = _gather(keys, group.slots, workspace, "gathered keys")
+    v = _gather(values, group.slots, workspace, "gathered values")
+    num_heads, (num_seqs, num_kv_heads) = q.shape[1], k.shape[:2]
+    group_size = num_heads // num_kv_heads
     # The query heads that share a KV head are stacked like more queries, so K and V are
     # used as they are: repeating them for every head would cost G times more.
-    q = q.view(num_seqs, -1, num_kv_heads, num_heads // num_kv_heads, dim)
-    num_queries, group_size = q.shape[1], q.shape[3]
-    q = q.permute(0, 2, 3, 1, 4).flatten(2, 3)  # [S, kv heads, G * Q, key dim]
+    if group.queries is None:
+        q = q.reshape(num_seqs, num_kv_heads, group_size, -1)
+    else:
+        q = q.index_select(0, group.queries.flatten())
+        q = q.view(num_seqs, -1, num_kv_heads, group_size, q.shape[2])
+        q = q.permute(0, 2, 3, 1, 4).flatten(2, 3)  # [S, kv heads, G * Q, key dim]
     if softcap is None:
         out = scaled_dot_product_attention(q, k, v, attn_mask=group.mask, scale=scale)
     else:
         logits = softcap * torch.tanh(q @ k.transpose(2, 3) * (scale / softcap))
         weights = torch.softmax(logits + group.mask, dim=-1, dtype=torch.float32)
         out = weights.to(v.dtype) @ v
-    out = out.unflatten(2, (group_size, num_queries))  # [S, kv heads, G, Q, value dim]
-    return out.permute(0, 3, 1, 2, 4).reshape(num_seqs * num_queries, num_heads, -1)
+    if group.queries is None:
+        return out.flatten(1, 2)
+    out = out.unflatten(2, (group_size, -1))  # [S, kv heads, G, Q, value dim]
+    return out.permute(0, 3, 1, 2, 4).flatten(0, 1).flatten(1, 2)
+
+
+def _gather(
+    blocks: torch.Tensor,
+    slots: torch.Tensor,
+    workspace: dict[str, torch.Tensor],
+    name: str,
+) -> torch.Tensor:
+    """Copy the slots [S, C] of one layer into one piece: [S, kv heads, C, dim].
+
+    The piece is used again by the next layer and the next step: on a CPU, fresh memory
+    of some megabytes costs more in page faults than the copy itself.
+    """
+    num_slots, (num_kv_heads, dim) = slots.numel(), blocks.shape[2:]
+    size = num_slots * num_kv_heads * dim
+    piece = workspace.get(name)
+    if piece is None or len(piece) < size or piece.dtype != blocks.dtype:
+        # Half as much again, since contexts grow by a token every step.
+        piece = workspace[name] = blocks.new_empty(size + size // 2)
+    out = piece[:size].view(num_slots, num_kv_heads, dim)
+    torch.index_select(blocks.flatten(0, 1), 0, slots.flatten(), out=out)
+    return out.view(*slots.shape, num_kv_heads, dim).transpose(1, 2)

@@ -18,6 +18,7 @@ class AttentionBatch(Protocol):
     max_query_length: int
     max_context_length: int
     scratch: dict[Any, Any]  # what one layer works out of the above, for the next one
+    workspace: dict[str, torch.Tensor]  # memory to be used again from step to step
 
 
 # attention(q, keys, values, batch, *, scale, sliding_window=None, softcap=None)

@@ -10,6 +10,7 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
+from transformers.utils import logging
 
 POCKET = Path(__file__).parent / "pocket"
 
@@ -32,6 +33,10 @@ def load(
     """
     name = name or os.environ.get("MINIPAGED_MODEL") or "pocket"
     source = POCKET if name == "pocket" else name
+    # Reading 8 MB from the disk needs no progress bar; a real model does.
+    quiet = name == "pocket" and logging.is_progress_bar_enabled()
+    if quiet:
+        logging.disable_progress_bar()
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
         tokenizer = AutoTokenizer.from_pretrained(source)
@@ -41,4 +46,7 @@ def load(
             f"no model {str(name)!r}: it is no folder with a model, and the HuggingFace"
             ' hub did not give it either (offline?); "pocket" always works'
         ) from error
+    finally:
+        if quiet:
+            logging.enable_progress_bar()
     return model.to(device).eval(), tokenizer

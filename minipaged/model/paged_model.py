@@ -47,6 +47,7 @@ class PagedModel:
         refuse_unsupported(model)
         self.model = model
         self._configs = configs_of(model)
+        self._workspace: dict[str, torch.Tensor] = {}
         self.attention = resolve_attention(attention)
         # Modules in the order in which a forward calls them, and the shapes of their K
         # and V as they really arrive: config fields do not tell either reliably.
@@ -97,6 +98,7 @@ class PagedModel:
             options = {"sliding_window": sliding_window, "softcap": softcap}
             return self.attention(q, keys, values, batch, scale=scale, **options)
 
+        batch.workspace = self._workspace
         with torch.inference_mode(), attention_replaced(self._configs, attend):
             self.cache.copy(batch.copies)
             return last_logits(self.model, batch)

@@ -41,7 +41,10 @@ class RaggedBatch:
     max_query_length: int
     max_context_length: int
     copies: Sequence[tuple[int, int]] = ()  # (source, copy) blocks, before the forward
-    scratch: dict[Any, Any] = field(default_factory=dict)
+    scratch: dict[Any, Any] = field(default_factory=dict)  # of attention, this step
+    workspace: dict[str, torch.Tensor] = field(
+        default_factory=dict
+    )  # kept by the model
 
     @classmethod
     def build(

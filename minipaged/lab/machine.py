@@ -1,0 +1,30 @@
+"""Lab: what a measurement was made on; no figure goes without it."""
+
+import os
+import platform
+from datetime import date
+from importlib.metadata import PackageNotFoundError, version
+
+import torch
+
+
+def describe_machine() -> dict[str, str | int]:
+    """Device, cores, versions and date, to be stored beside every measurement."""
+    gpu = torch.cuda.is_available()
+    device = torch.cuda.get_device_name() if gpu else f"CPU ({platform.machine()})"
+    return {
+        "device": device,
+        "cpu_cores": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count() or 0,
+        "python": platform.python_version(),
+        **{name: _version(name) for name in ("torch", "transformers", "triton")},
+        "date": date.today().isoformat(),
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,127 @@
+"""Lab: request-length traces, made up or read from a file (paper, section 6.1).
+
+Known from the paper: the four means (figure 11), and that ShareGPT varies more than
+Alpaca. The rest is assumed: log-normal lengths, prompt and output independent, and the
+spreads, `sigma` being the standard deviation of a length's logarithm. Only ShareGPT's
+output spread has a source. In figures 2 and 13, Orca (Max) runs 7 requests and reserves
+13.3% of 15.7K slots for later tokens: 299 slots each, half of E[output^2] / E[output].
+A log-normal of mean 338, clipped at 2048, has that ratio at a sigma of 0.8. So the bar
+of Orca (Max) is no evidence for our model; those of Pow2 and Oracle are.
+"""
+
+import json
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from minipaged.memory.contiguous import RequestLengths
+
+MAX_LENGTH = 2048  # positions of the OPT models: prompt and output together
+
+
+def sharegpt_like(n: int, seed: int = 0) -> list[RequestLengths]:
+    """`n` made-up chats: long prompts and answers, mean 161.31 and 337.99 tokens."""
+    return _log_normal_trace(n, seed, prompt=(161.31, 1.2), output=(337.99, 0.8))
+
+
+def alpaca_like(n: int, seed: int = 0) -> list[RequestLengths]:
+    """`n` made-up instructions, mean 19.31 tokens, and answers, mean 58.45 tokens."""
+    return _log_normal_trace(n, seed, prompt=(19.31, 0.5), output=(58.45, 0.9))
+
+
+def sharegpt_file(
+    path: str | Path, tokenizer: Callable[[str], Any], limit: int | None = None
+) -> list[RequestLengths]:
+    """Lengths of the first question and answer of each conversation in a ShareGPT file.
+
+    `path`: JSON, `[{"conversations": [{"from": "human", "value": "..."}, ...]}, ...]`.
+    `tokenizer(text)` has `.input_ids`, as HuggingFace's have. Stops after `limit`.
+    A conversation without a human turn that gpt answers next, neither empty, is skipped
+    as malformed; so is one of over 2048 tokens, which OPT could not serve. Raises
+    ValueError if nothing is left, with the number skipped for each reason.
+    """
+    conversations = json.loads(Path(path).read_text(encoding="utf-8"))
+    if not isinstance(conversations, list):
+        raise ValueError(f"{path} holds no JSON list of conversations")
+    requests: list[RequestLengths] = []
+    malformed = too_long = 0
+    for conversation in conversations:
+        if limit is not None and len(requests) >= limit:
+            return requests
+        lengths = _first_exchange(conversation, tokenizer)
+        if lengths is None:
+            malformed += 1
+        elif sum(lengths) > MAX_LENGTH:
+            too_long += 1
+        else:
+            requests.append(lengths)
+    if not requests:
+        raise ValueError(
+            f"{path} has no usable conversation: {malformed} malformed, {too_long} "
+            f"longer than {MAX_LENGTH} tokens; is it in the ShareGPT format?"
+        )
+    return requests
+
+
+def _log_normal_trace(
+    n: int, seed: int, prompt: tuple[float, float], output: tuple[float, float]
+) -> list[RequestLengths]:
+    """Draw `n` independent prompts and outputs, each given by its mean and sigma.
+
+    A prompt takes at most half of MAX_LENGTH, an output at most what is left.
+    """
+    rng = np.random.default_rng(seed)
+    prompts = _clipped_log_normal(rng, n, *prompt, limit=MAX_LENGTH // 2)
+    outputs = _clipped_log_normal(rng, n, *output, limit=MAX_LENGTH)
+    outputs = np.minimum(outputs, MAX_LENGTH - prompts)  # costs 0.4% of the mean
+    pairs = zip(prompts.tolist(), outputs.tolist(), strict=True)
+    return [RequestLengths(*pair) for pair in pairs]
+
+
+def _clipped_log_normal(
+    rng: np.random.Generator, n: int, mean: float, sigma: float, limit: int
+) -> np.ndarray:
+    """`n` integers from 1 to `limit`, log-normal but for the clipping, of this mean."""
+
+    def lengths(median: float, shape: np.ndarray) -> np.ndarray:
+        return np.clip(np.rint(median * shape), 1, limit).astype(int)
+
+    # Clipping lowers the mean, so raise the median until the clipped mean is right.
+    even = _log_normal_shape((np.arange(10_000) + 0.5) / 10_000, sigma)
+    low, high = 0.0, float(limit)
+    for _ in range(50):
+        middle = (low + high) / 2
+        too_short = lengths(middle, even).mean() < mean
+        low, high = (middle, high) if too_short else (low, middle)
+    # One draw from each of n equally likely bands, shuffled: every length is as likely
+    # as before, yet the sample's mean hardly varies in spite of the heavy tail.
+    bands = (rng.permutation(n) + rng.random(n)) / n
+    return lengths(low, _log_normal_shape(bands, sigma))
+
+
+def _log_normal_shape(quantiles: np.ndarray, sigma: float) -> np.ndarray:
+    """The values of a log-normal of median 1 at these quantiles (0 to 1)."""
+    inverse = NormalDist(sigma=sigma).inv_cdf
+    return np.exp([inverse(quantile) for quantile in quantiles])
+
+
+def _first_exchange(
+    conversation: Any, tokenizer: Callable[[str], Any]
+) -> RequestLengths | None:
+    """Token counts of the first (human, gpt) pair of turns; None if it is malformed."""
+    try:
+        conversation = conversation["conversations"]
+        turns = [(turn["from"], turn["value"]) for turn in conversation]
+    except (KeyError, TypeError):
+        return None
+    for (asker, question), (answerer, answer) in pairwise(turns):
+        if (asker, answerer) == ("human", "gpt"):
+            if not (isinstance(question, str) and isinstance(answer, str)):
+                return None
+            lengths = [len(tokenizer(text).input_ids) for text in (question, answer)]
+            return RequestLengths(*lengths) if all(lengths) else None
+    return None

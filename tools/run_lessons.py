@@ -1,0 +1,95 @@
+"""Run every lesson from top to bottom without a browser, and count its proofs.
+
+    python tools/run_lessons.py                      all of them, as `make lessons` does
+    python tools/run_lessons.py notebooks/01*.ipynb  some of them
+    python tools/run_lessons.py --save               also store the outputs in the files
+
+Ends in a table: lesson, seconds, proofs passed. The proofs are counted from what the
+notebooks' own proofs record, so a lesson that proves nothing shows it.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+from tqdm import tqdm
+
+NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
+
+
+def run(path: Path, save: bool) -> tuple[float, list[dict], str | None]:
+    """Execute one notebook; return seconds, its recorded proofs, and what failed."""
+    notebook = nbformat.read(path, as_version=4)
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        proofs = Path(folder) / "proofs.jsonl"
+        proofs.touch()
+        os.environ["MINIPAGED_PROOFS"] = str(proofs)
+        os.environ["TQDM_DISABLE"] = "1"
+        bar = tqdm(total=len(notebook.cells), desc=path.stem, unit="cell", leave=False)
+        client = NotebookClient(
+            notebook,
+            timeout=600,
+            kernel_name="python3",
+            resources={"metadata": {"path": str(path.parent)}},
+            on_cell_start=lambda cell, cell_index: bar.update(cell_index - bar.n),
+        )
+        try:
+            client.execute()
+            failure = None
+        except CellExecutionError as error:
+            failure = str(error).strip().splitlines()[-1]
+        finally:
+            bar.close()
+        records = [json.loads(line) for line in proofs.read_text().splitlines()]
+    if save and failure is None:
+        store(notebook, path)
+    return time.perf_counter() - start, records, failure
+
+
+def store(notebook: nbformat.NotebookNode, path: Path) -> None:
+    """Write the notebook, less what changes each time or stops GitHub showing it."""
+    notebook.metadata.pop("widgets", None)
+    notebook.metadata["kernelspec"] = {
+        "display_name": "Python 3",
+        "language": "python",
+        "name": "python3",
+    }
+    notebook.metadata["language_info"] = {"name": "python"}
+    for cell in notebook.cells:
+        cell.metadata.pop("execution", None)
+    nbformat.write(notebook, path)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("notebooks", nargs="*", type=Path)
+    parser.add_argument("--save", action="store_true", help="store the outputs")
+    arguments = parser.parse_args()
+    paths = arguments.notebooks or sorted(NOTEBOOKS.glob("*.ipynb"))
+    rows = []
+    for path in paths:
+        rows.append((path, *run(path.resolve(), arguments.save)))
+    print(f"\n{'lesson':28}{'seconds':>8}{'proofs passed':>15}{'prompts':>9}")
+    for path, seconds, records, failure in rows:
+        passed = [r for r in records if r["equal"] == r["prompts"]]
+        prompts = sum(r["prompts"] for r in passed)
+        ratio = f"{len(passed)} of {len(records)}"
+        print(f"{path.stem:28}{seconds:8.1f}{ratio:>15}{prompts:9}")
+        if failure:
+            print(f"    FAILED: {failure}")
+    lacking = [path.stem for path, _, records, _ in rows if not records]
+    for name in lacking:
+        print(f"    {name} proved nothing")
+    return 1 if lacking or any(failure for *_, failure in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
