@@ -1,5 +1,6 @@
 """Lesson 2: gather the blocks, then ordinary attention (paper, equation 3)."""
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -34,86 +35,151 @@ def gathered_attention(
 
     Returns: [T, num_heads, value_dim].
     """
-    group_size = q.shape[1] // keys.shape[2]
-    key = ("gathered", sliding_window, group_size, q.dtype)
+    # What follows from the batch and the shapes alone is the same in every layer.
+    key = ("gathered", q.shape[1], keys.shape[2:], values.shape[2:], sliding_window)
     if key not in batch.scratch:
-        batch.scratch[key] = _plan(batch, keys.shape[1], *key[1:])
+        plan = _plan_decode if batch.max_query_length == 1 else _plan_prompts
+        batch.scratch[key] = plan(q, keys, values, batch, sliding_window)
     groups, row_of_token = batch.scratch[key]
-    rows = [
-        _attend(q, keys, values, group, batch.workspace, scale, softcap)
-        for group in groups
-    ]
+    rows = [_attend(q, keys, values, group, scale, softcap) for group in groups]
     return rows[0] if row_of_token is None else torch.cat(rows)[row_of_token]
 
 
 class _Group(NamedTuple):
-    """Sequences with a similar number of new tokens, padded to one rectangle.
+    """Sequences that are padded to one rectangle and attend together.
 
     Letters: S sequences, Q new tokens of the longest, C tokens of its context, G query
     heads for each KV head.
     """
 
-    queries: torch.Tensor | None  # [S, Q]: which token of the batch; None: token s
-    slots: torch.Tensor  # [S, C]: where each position's K and V lie
-    mask: torch.Tensor  # [S, 1, G * Q, C], added to the logits: 0 or -inf
+    queries: torch.Tensor | None  # [S * Q]: which token of the batch; None: all, Q = 1
+    mask: torch.Tensor | None  # [S, 1, G * Q, C], added to the logits; None: no zeros
+    slots: torch.Tensor  # [S * C]: where each position's K and V lie
+    k_rows: torch.Tensor  # [S * C, kv heads, key dim]: K is gathered into this
+    v_rows: torch.Tensor  # [S * C, kv heads, value dim]: and V into this
+    k: torch.Tensor  # [S, kv heads, C, key dim]: the same memory, seen by attention
+    v: torch.Tensor  # [S, kv heads, C, value dim]
 
 
-def _plan(
+_Plan = tuple[list[_Group], torch.Tensor | None]  # groups; each token's row in them
+
+
+def _plan_decode(
+    q: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
     batch: AttentionBatch,
-    block_size: int,
     sliding_window: int | None,
-    group_size: int,
-    dtype: torch.dtype,
-) -> tuple[list[_Group], torch.Tensor | None]:
-    """Lay the ragged batch out in padded groups; all layers share the result.
+) -> _Plan:
+    """One new token for each sequence: one group, and the tokens are in order."""
+    num_positions = batch.max_context_length
+    slots = _slots(batch.block_tables, keys.shape[1], num_positions)
+    mask = None
+    shortest = min(batch.min_context_length, sliding_window or num_positions)
+    if shortest < num_positions:  # something is to be hidden
+        contexts = batch.context_lengths[:, None]
+        position = torch.arange(num_positions, device=q.device)
+        visible = position < contexts  # [S, C]
+        slots = _readable(slots, visible)
+        if sliding_window is not None:
+            visible = visible & (position >= contexts - sliding_window)
+        mask = _additive(visible, q.dtype)[:, None, None]
+    return [_group(None, mask, slots, keys, values, batch)], None
+
+
+def _plan_prompts(
+    q: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    batch: AttentionBatch,
+    sliding_window: int | None,
+) -> _Plan:
+    """Prompts, parts of prompts and single tokens, in groups of similar length.
 
     A prompt of 500 tokens beside 31 single tokens would be mostly padding in one
     rectangle. So the sequences are grouped by their number of new tokens, rounded up to
     a power of two: at most half of a group's queries are padding.
-
-    Returns the groups, and for each token its row in the groups' outputs put together
-    (None: row t for token t).
     """
-
-    def make(tables, starts, lengths, contexts, num_queries, num_positions) -> _Group:
-        # Clamped to the last valid one, padding reads what is read anyway: never the
-        # end of a table's row, never a slot that nobody wrote and that may hold NaN.
-        position = torch.arange(num_positions, device=starts.device)
-        readable = position.minimum(contexts[:, None] - 1)  # [S, C]
-        blocks = tables.gather(1, readable // block_size)
-        query = torch.arange(num_queries, device=starts.device)
-        query = query.minimum(lengths[:, None] - 1)  # [S, Q]
-        query_position = (contexts - lengths)[:, None, None] + query[:, :, None]
-        hidden = position > query_position  # [S, Q, C]
-        if sliding_window is not None:
-            hidden |= position <= query_position - sliding_window
-        mask = torch.zeros(hidden.shape, dtype=dtype, device=starts.device)
-        mask = mask.masked_fill_(hidden, float("-inf"))[:, None]
-        return _Group(
-            queries=None if num_queries == 1 else starts[:, None] + query,
-            slots=blocks * block_size + readable % block_size,
-            mask=mask if num_queries == 1 else mask.repeat(1, 1, group_size, 1),
-        )
-
-    tables, contexts = batch.block_tables, batch.context_lengths
+    group_size = q.shape[1] // keys.shape[2]
     starts, lengths = batch.query_starts[:-1], batch.query_starts.diff()
-    if batch.max_query_length == 1:  # every sequence decodes: tokens are in order
-        most = batch.max_context_length
-        return [make(tables, starts, lengths, contexts, 1, most)], None
-    groups, first_row, num_rows = [], torch.empty_like(starts), 0
     bucket = torch.log2(lengths).ceil().int()
-    for b in bucket.unique().tolist():
-        own = (bucket == b).nonzero()[:, 0]
-        most = int(lengths[own].max()), int(contexts[own].max())
-        group = make(tables[own], starts[own], lengths[own], contexts[own], *most)
-        if group.queries is None:
-            group = group._replace(queries=starts[own, None])
-        groups.append(group)
-        steps = torch.arange(len(own), device=own.device)
-        first_row[own] = num_rows + steps * most[0]
-        num_rows += len(own) * most[0]
-    token = torch.arange(int(lengths.sum()), device=starts.device)
+    groups, first_row, num_rows = [], torch.empty_like(starts), 0
+    for power in bucket.unique().tolist():
+        own = (bucket == power).nonzero()[:, 0]
+        length, context = lengths[own, None], batch.context_lengths[own, None]  # [S, 1]
+        num_queries, num_positions = int(length.max()), int(context.max())
+        position = torch.arange(num_positions, device=q.device)
+        query = torch.arange(num_queries, device=q.device)
+        query = query.minimum(length - 1)  # [S, Q]: padding repeats the last token
+        last_seen = (context - length + query)[:, :, None]
+        visible = position <= last_seen  # [S, Q, C]
+        if sliding_window is not None:
+            visible &= position > last_seen - sliding_window
+        slots = _slots(batch.block_tables[own], keys.shape[1], num_positions)
+        slots = _readable(slots, position < context)
+        mask = _additive(visible, q.dtype)[:, None].repeat(1, 1, group_size, 1)
+        queries = (starts[own, None] + query).flatten()
+        groups.append(_group(queries, mask, slots, keys, values, batch))
+        steps = torch.arange(len(own), device=q.device)
+        first_row[own] = num_rows + steps * num_queries
+        num_rows += len(own) * num_queries
+    token = torch.arange(q.shape[0], device=q.device)
     return groups, token + (first_row - starts).repeat_interleave(lengths)
+
+
+def _slots(
+    block_tables: torch.Tensor, block_size: int, num_positions: int
+) -> torch.Tensor:
+    """The slot of each position: [S, num_positions]."""
+    offset = torch.arange(block_size, device=block_tables.device)
+    slots = block_tables[:, :, None] * block_size + offset
+    return slots.flatten(1)[:, :num_positions]
+
+
+def _readable(slots: torch.Tensor, exists: torch.Tensor) -> torch.Tensor:
+    """The slots, where a position exists, and elsewhere the sequence's first one.
+
+    Past a sequence's end lie slots that nobody wrote. They may hold NaN, which a weight
+    of 0 does not remove, and the ends of table rows may point anywhere.
+    """
+    return torch.where(exists, slots, slots[:, :1])
+
+
+def _additive(visible: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    return torch.where(visible, 0.0, float("-inf")).to(dtype)
+
+
+def _group(
+    queries: torch.Tensor | None,
+    mask: torch.Tensor | None,
+    slots: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    batch: AttentionBatch,
+) -> _Group:
+    """Give the group memory to gather into, which all layers use in turn."""
+    k_rows = _piece(batch.workspace, "gathered keys", slots.numel(), keys)
+    v_rows = _piece(batch.workspace, "gathered values", slots.numel(), values)
+    k, v = (
+        r.view(*slots.shape, *r.shape[1:]).transpose(1, 2) for r in (k_rows, v_rows)
+    )
+    return _Group(queries, mask, slots.flatten(), k_rows, v_rows, k, v)
+
+
+def _piece(
+    workspace: dict[str, torch.Tensor], name: str, num_rows: int, like: torch.Tensor
+) -> torch.Tensor:
+    """Memory for `num_rows` slots of these blocks: [num_rows, kv heads, dim].
+
+    It is used again in every step: on a CPU, fresh memory of some megabytes costs more
+    in page faults than the gathering itself.
+    """
+    shape = (num_rows, *like.shape[2:])
+    size, piece = math.prod(shape), workspace.get(name)
+    if piece is None or len(piece) < size or piece.dtype != like.dtype:
+        # Half as much again, since contexts grow by a token every step.
+        piece = workspace[name] = like.new_empty(size + size // 2)
+    return piece[:size].view(shape)
 
 
 def _attend(
@@ -121,52 +187,30 @@ def _attend(
     keys: torch.Tensor,
     values: torch.Tensor,
     group: _Group,
-    workspace: dict[str, torch.Tensor],
     scale: float,
     softcap: float | None,
 ) -> torch.Tensor:
     """Attention of one group: [S * Q, num_heads, value_dim]."""
-    k = _gather(keys, group.slots, workspace, "gathered keys")
-    v = _gather(values, group.slots, workspace, "gathered values")
-    num_heads, (num_seqs, num_kv_heads) = q.shape[1], k.shape[:2]
-    group_size = num_heads // num_kv_heads
+    torch.index_select(keys.flatten(0, 1), 0, group.slots, out=group.k_rows)
+    torch.index_select(values.flatten(0, 1), 0, group.slots, out=group.v_rows)
+    k, v, mask = group.k, group.v, group.mask
+    num_seqs, num_kv_heads = k.shape[:2]
+    group_size = q.shape[1] // num_kv_heads
     # The query heads that share a KV head are stacked like more queries, so K and V are
     # used as they are: repeating them for every head would cost G times more.
     if group.queries is None:
         q = q.reshape(num_seqs, num_kv_heads, group_size, -1)
     else:
-        q = q.index_select(0, group.queries.flatten())
+        q = q.index_select(0, group.queries)
         q = q.view(num_seqs, -1, num_kv_heads, group_size, q.shape[2])
         q = q.permute(0, 2, 3, 1, 4).flatten(2, 3)  # [S, kv heads, G * Q, key dim]
     if softcap is None:
-        out = scaled_dot_product_attention(q, k, v, attn_mask=group.mask, scale=scale)
+        out = scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
     else:
         logits = softcap * torch.tanh(q @ k.transpose(2, 3) * (scale / softcap))
-        weights = torch.softmax(logits + group.mask, dim=-1, dtype=torch.float32)
-        out = weights.to(v.dtype) @ v
+        logits = logits if mask is None else logits + mask
+        out = torch.softmax(logits, dim=-1, dtype=torch.float32).to(v.dtype) @ v
     if group.queries is None:
         return out.flatten(1, 2)
     out = out.unflatten(2, (group_size, -1))  # [S, kv heads, G, Q, value dim]
     return out.permute(0, 3, 1, 2, 4).flatten(0, 1).flatten(1, 2)
-
-
-def _gather(
-    blocks: torch.Tensor,
-    slots: torch.Tensor,
-    workspace: dict[str, torch.Tensor],
-    name: str,
-) -> torch.Tensor:
-    """Copy the slots [S, C] of one layer into one piece: [S, kv heads, C, dim].
-
-    The piece is used again by the next layer and the next step: on a CPU, fresh memory
-    of some megabytes costs more in page faults than the copy itself.
-    """
-    num_slots, (num_kv_heads, dim) = slots.numel(), blocks.shape[2:]
-    size = num_slots * num_kv_heads * dim
-    piece = workspace.get(name)
-    if piece is None or len(piece) < size or piece.dtype != blocks.dtype:
-        # Half as much again, since contexts grow by a token every step.
-        piece = workspace[name] = blocks.new_empty(size + size // 2)
-    out = piece[:size].view(num_slots, num_kv_heads, dim)
-    torch.index_select(blocks.flatten(0, 1), 0, slots.flatten(), out=out)
-    return out.view(*slots.shape, num_kv_heads, dim).transpose(1, 2)

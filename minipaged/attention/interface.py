@@ -16,6 +16,7 @@ class AttentionBatch(Protocol):
     context_lengths: torch.Tensor  # [S] int64: tokens to read, the new ones included
     query_starts: torch.Tensor  # [S + 1] int64: sequence s owns tokens starts[s:s + 1]
     max_query_length: int
+    min_context_length: int
     max_context_length: int
     scratch: dict[Any, Any]  # what one layer works out of the above, for the next one
     workspace: dict[str, torch.Tensor]  # memory to be used again from step to step

@@ -37,12 +37,15 @@ def _choose(
 ) -> list[tuple[Request, list[int]]]:
     """The next token of every sample of these requests, ended ones included."""
     rows = [_rows_of_samples(turn) for turn in turns]
-    index = torch.tensor(list(chain.from_iterable(rows)), device=logits.device)
-    scores = logits.index_select(0, index)
+    index = list(chain.from_iterable(rows))
+    if index != list(range(len(logits))):
+        logits = logits[index]
     options = turns[0].request.options
-    tokens_so_far = [] if together else _tokens_so_far(turns[0].request)
-    history = torch.tensor(tokens_so_far, dtype=torch.int64, device=logits.device)
-    scores = options.processors(history, scores)
+    scores = logits
+    if options.processors:
+        tokens = [] if together else _tokens_so_far(turns[0].request)
+        history = torch.tensor(tokens, dtype=torch.int64, device=logits.device)
+        scores = options.processors(history, logits)
     if not options.do_sample:
         tokens = scores.argmax(dim=-1).tolist()
     else:

@@ -1,6 +1,5 @@
 """Lesson 2: one sequence's page table; lesson 4: copy-on-write (paper, 4.3 and 4.4)."""
 
-from collections import Counter
 from collections.abc import Iterable
 from itertools import chain
 
@@ -148,11 +147,12 @@ def blocks_needed(appends: Iterable[tuple[BlockTable, int]]) -> int:
     `appends` are (table, n) pairs, each table once. If all holders of a part-filled
     block write in one step, the last of them keeps it: h holders need h - 1 copies.
     """
-    new_blocks, writers = 0, Counter()
+    new_blocks, writers = 0, {}  # writers: how many want to write into a shared tail
     for table, n in appends:
         new_blocks += table._new_blocks(n)
         if table._must_copy(n):
-            writers[table.pool, table.block_ids[-1]] += 1
+            tail = table.pool, table.block_ids[-1]
+            writers[tail] = writers.get(tail, 0) + 1
     copies = sum(
         min(num_writers, pool.refcount(block_id) - 1)
         for (pool, block_id), num_writers in writers.items()

@@ -39,6 +39,7 @@ class RaggedBatch:
     query_starts: torch.Tensor  # [S + 1] int64: sequence s owns tokens starts[s:s + 1]
     logits_at: torch.Tensor  # [number of chunks that want logits]: which tokens' logits
     max_query_length: int
+    min_context_length: int
     max_context_length: int
     copies: Sequence[tuple[int, int]] = ()  # (source, copy) blocks, before the forward
     scratch: dict[Any, Any] = field(default_factory=dict)  # of attention, this step
@@ -60,18 +61,15 @@ class RaggedBatch:
                 "a batch needs at least one chunk, each of one token or more"
             )
         contexts = [chunk.table.num_tokens for chunk in chunks]
-        num_blocks = max(len(chunk.table.block_ids) for chunk in chunks)
-        tables = [
-            chunk.table.block_ids + [0] * (num_blocks - len(chunk.table.block_ids))
-            for chunk in chunks
-        ]
+        tables = [chunk.table.block_ids for chunk in chunks]
+        num_blocks = max(map(len, tables))
         starts = list(accumulate(lengths, initial=0))
 
         def tensor(values: list) -> torch.Tensor:
             return torch.tensor(values, dtype=torch.int64, device=device)
 
-        block_tables, context_lengths = tensor(tables), tensor(contexts)
-        query_starts = tensor(starts)
+        block_tables = tensor([ids + [0] * (num_blocks - len(ids)) for ids in tables])
+        context_lengths, query_starts = tensor(contexts), tensor(starts)
         if len(chunks) == starts[-1]:  # one token each
             tables_of_tokens, positions = block_tables, context_lengths - 1
         else:
@@ -84,6 +82,7 @@ class RaggedBatch:
             positions = torch.arange(starts[-1], device=device) + shift
         block_size = chunks[0].table.pool.block_size
         blocks = tables_of_tokens.gather(1, positions[:, None] // block_size)[:, 0]
+        last = [stop - 1 for stop in starts[1:]]
         return cls(
             tokens=tensor(list(chain.from_iterable(chunk.tokens for chunk in chunks))),
             positions=positions,
@@ -92,13 +91,10 @@ class RaggedBatch:
             context_lengths=context_lengths,
             query_starts=query_starts,
             logits_at=tensor(
-                [
-                    stop - 1
-                    for chunk, stop in zip(chunks, starts[1:], strict=True)
-                    if chunk.wants_logits
-                ]
+                [i for i, c in zip(last, chunks, strict=True) if c.wants_logits]
             ),
             max_query_length=max(lengths),
+            min_context_length=min(contexts),
             max_context_length=max(contexts),
             copies=copies,
         )
