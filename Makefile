@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 LESSON ?= notebooks/01_contiguous_waste.ipynb
 
 .DEFAULT_GOAL := help
-.PHONY: help lab lessons test lint pocket bench wheel clean
+.PHONY: help lab lessons test lint pocket bench clean
 
 help:  ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
@@ -29,6 +29,7 @@ pocket: $(VENV)/.ready  ## train the shipped model again from nothing (minutes o
 
 bench: $(VENV)/.ready  ## compare with HuggingFace generate on this machine
 	$(BIN)/python benchmarks/cpu_generate.py
+	$(BIN)/python benchmarks/cpu_memory.py
 
 clean:  ## remove the environment and everything that was built
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,115 @@
+"""On a GPU, in float32: token for token what HuggingFace generates.
+
+Two models: the pocket model, and a folder of random weights of Qwen3-0.6B's shape,
+which is made, saved, loaded as any folder is, and removed again. TF32 is off: with it,
+neither side is exact. Writes figures/data/gpu-parity.json.
+
+    python benchmarks/gpu_parity.py
+"""
+
+import argparse
+import json
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+from tqdm import tqdm
+from transformers import AutoTokenizer, GenerationConfig, Qwen3Config, Qwen3ForCausalLM
+
+import minipaged as mp
+from minipaged.lab.machine import describe_machine
+from minipaged.lab.reference import huggingface_generate
+from minipaged.model.load import POCKET
+
+OUT = Path(__file__).parent.parent / "figures" / "data" / "gpu-parity.json"
+GREEDY = {"max_new_tokens": 64}
+SAMPLES = {"max_new_tokens": 48, "do_sample": True, "num_return_sequences": 3}
+
+
+def save_random_qwen3(folder: Path) -> None:
+    """A model of Qwen3-0.6B's shape, whose text depends on attention; a tokenizer."""
+    config = Qwen3Config(
+        vocab_size=151_936,
+        hidden_size=1024,
+        intermediate_size=3072,
+        num_hidden_layers=28,
+        num_attention_heads=16,
+        num_key_value_heads=8,
+        head_dim=128,
+        max_position_embeddings=40_960,
+        tie_word_embeddings=True,
+        rope_theta=1_000_000.0,
+        eos_token_id=151_645,
+        pad_token_id=151_643,
+        bos_token_id=None,
+    )
+    torch.manual_seed(0)
+    model = Qwen3ForCausalLM(config).cuda()
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if weight.ndim > 1 and "embed" not in name:
+                weight.normal_(std=1.5 / weight.shape[-1] ** 0.5)
+    model.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(POCKET).save_pretrained(folder)
+
+
+def compare(model, prompts: list[list[int]], options: dict) -> dict:
+    """Both columns for these prompts; how many are equal, and how long it took."""
+    config = GenerationConfig(**options)
+    paged = mp.PagedModel(model, num_blocks=1024)
+    seeds = list(range(len(prompts)))
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    ours = mp.generate(paged, prompts, config, seed=seeds)
+    torch.cuda.synchronize()
+    seconds = time.perf_counter() - start
+    theirs = huggingface_generate(model, prompts, config, seed=seeds)
+    equal = [a.sequences == b for a, b in zip(ours, theirs, strict=True)]
+    rows = [row for rows in theirs for row in rows]
+    return {
+        "options": options,
+        "prompts": len(prompts),
+        "equal": sum(equal),
+        "tokens": sum(map(len, rows)),
+        "distinct_tokens": len({token for row in rows for token in row}),
+        "minipaged_seconds": round(seconds, 2),
+        "pool_whole_again": paged.pool.num_free == paged.pool.num_blocks,
+    }
+
+
+def random_prompts(count: int, vocabulary: int) -> list[list[int]]:
+    generator = torch.Generator().manual_seed(0)
+    lengths = torch.randint(1, 300, (count,), generator=generator).tolist()
+    return [
+        torch.randint(5, vocabulary, (n,), generator=generator).tolist()
+        for n in lengths
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--prompts", type=int, default=20)
+    parser.add_argument("--out", type=Path, default=OUT)
+    arguments = parser.parse_args()
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    results = {}
+    with tempfile.TemporaryDirectory() as folder:
+        save_random_qwen3(Path(folder))
+        for name in tqdm(["pocket", folder], desc="models"):
+            model, _ = mp.load(name)
+            assert model.device.type == "cuda", "this script wants a GPU"
+            prompts = random_prompts(arguments.prompts, model.config.vocab_size)
+            results["pocket" if name == "pocket" else "random weights, Qwen3-0.6B"] = {
+                "parameters": model.num_parameters(),
+                "cases": [compare(model, prompts, case) for case in (GREEDY, SAMPLES)],
+            }
+    report = {"machine": describe_machine(), "dtype": "float32, TF32 off"} | results
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    arguments.out.write_text(json.dumps(report, indent=2) + "\n")
+    print(json.dumps(report, indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,231 @@
+"""The house itself: imports, layers, the order of lessons, one set of dependencies."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import minipaged as mp
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "minipaged"
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py")
+
+
+def run(*arguments, **options):
+    return subprocess.run(
+        arguments, capture_output=True, text=True, cwd=ROOT, check=False, **options
+    )
+
+
+def lint_imports(*arguments):
+    return run(str(Path(sys.executable).parent / "lint-imports"), *arguments)
+
+
+def test_the_layers_hold():
+    result = lint_imports()
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "Contracts: 2 kept, 0 broken" in result.stdout
+
+
+def test_the_layers_would_notice(tmp_path):
+    """The linter is not just silent: with two floors exchanged, it finds an import."""
+    config = (ROOT / "pyproject.toml").read_text()
+    upside_down = config.replace(
+        '    "minipaged.model",\n    "minipaged.attention",\n    "minipaged.memory",',
+        '    "minipaged.memory",\n    "minipaged.model",\n    "minipaged.attention",',
+    )
+    assert upside_down != config
+    (tmp_path / "pyproject.toml").write_text(upside_down)
+    result = lint_imports("--config", str(tmp_path / "pyproject.toml"), "--no-cache")
+    assert result.returncode != 0
+    assert "minipaged.model.paged_model -> minipaged.memory.block_pool" in result.stdout
+
+
+def lesson_of(path: Path) -> int | None:
+    """The lesson that a module's first line names; None for the lab."""
+    first_line = path.read_text().splitlines()[0]
+    match = re.match(r'"""Lesson (\d)[:;]|"""Lab:', first_line)
+    assert match, f"{path.name}: the first line names neither a lesson nor the lab"
+    return int(match[1]) if match[1] else None
+
+
+def imported_modules(path: Path) -> set[Path]:
+    tree = ast.parse(path.read_text())
+    type_checking = {
+        child
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for child in ast.walk(node)
+    }
+    names = {
+        node.module
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node not in type_checking
+    }
+    paths = {ROOT / (name.replace(".", "/") + ".py") for name in names if name}
+    return {path for path in paths if path in MODULES}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: p.stem)
+def test_a_module_imports_nothing_of_a_later_lesson(path):
+    lesson = lesson_of(path)
+    for imported in imported_modules(path):
+        theirs = lesson_of(imported)
+        assert lesson is None or (theirs is not None and theirs <= lesson), (
+            imported.name
+        )
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: p.stem)
+def test_a_module_is_short(path):
+    assert len(path.read_text().splitlines()) <= 220
+
+
+def test_import_takes_milliseconds_and_no_torch():
+    code = (
+        "import time; start = time.perf_counter(); import minipaged as mp;"
+        "pool = mp.BlockPool(8, 4); mp.BlockTable(pool).append(9);"
+        "import sys; assert 'torch' not in sys.modules and 'numpy' not in sys.modules;"
+        "print(time.perf_counter() - start)"
+    )
+    seconds = min(float(run(sys.executable, "-c", code).stdout) for _ in range(3))
+    assert seconds < 1.0  # measured: some 10 ms; a test only asserts the order
+
+
+def test_every_public_name_resolves_and_has_a_docstring():
+    for name in mp._HOMES:
+        assert getattr(mp, name).__doc__, name
+    assert set(mp._HOMES) <= set(dir(mp))
+    with pytest.raises(AttributeError, match="no attribute 'Nonsense'"):
+        _ = mp.Nonsense
+
+
+def test_type_checkers_see_the_same_names():
+    tree = ast.parse((PACKAGE / "__init__.py").read_text())
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    seen = {
+        alias.name: node.module.removeprefix("minipaged.")
+        for node in imports
+        if node.module.startswith("minipaged.")
+        for alias in node.names
+    }
+    assert seen == mp._HOMES
+
+
+def test_public_definitions_have_docstrings():
+    missing = []
+    for path in MODULES:
+        tree = ast.parse(path.read_text())
+        definitions = [tree, *(n for n in tree.body if isinstance(n, ast.ClassDef))]
+        for parent in definitions:
+            for node in parent.body:
+                if not isinstance(node, ast.FunctionDef | ast.ClassDef):
+                    continue
+                if not node.name.startswith("_") and not ast.get_docstring(node):
+                    missing.append(f"{path.name}: {node.name}")
+    assert not missing
+
+
+def requirements(*extras: str) -> set[str]:
+    project = PYPROJECT["project"]
+    groups = [project["dependencies"]]
+    groups += [project["optional-dependencies"][extra] for extra in extras]
+    return {line for group in groups for line in group}
+
+
+def test_conda_installs_what_pip_installs():
+    text = (ROOT / "environment.yml").read_text()
+    listed = re.findall(r"^      - (.+)$", text, flags=re.MULTILINE)
+    assert listed[-1] == "-e ."
+    assert set(listed[:-1]) == requirements("lab", "test")
+    low, high = re.search(r"- python(>=[\d.]+),(<[\d.]+)", text).groups()
+    assert PYPROJECT["project"]["requires-python"] == f"{low},{high}"
+
+
+def test_the_tested_set_pins_every_dependency():
+    pinned = {
+        line.split("==")[0].lower().replace("_", "-")
+        for line in (ROOT / "constraints.txt").read_text().splitlines()
+        if "==" in line
+    }
+    for requirement in requirements("lab", "test"):
+        name = re.match(r"[\w-]+", requirement)[0].lower().replace("_", "-")
+        assert name in pinned, name
+
+
+def test_ci_calls_the_readmes_test_command_and_nothing_else():
+    assert "\nmake test\n" in (ROOT / "README.md").read_text()
+    script = (ROOT / ".ci" / "run").read_text().splitlines()
+    commands = [
+        line for line in script if line and not line.startswith(("#", "set", "cd"))
+    ]
+    assert commands == ["make test"]
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
+    assert re.findall(r"- run: (.+)", workflow) == ["make test"]
+
+
+def test_the_built_wheel_carries_the_pocket_model(tmp_path):
+    """Installed alone into an empty folder, it loads its model and generates."""
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
+    wheel = [
+        *pip,
+        "wheel",
+        "--no-deps",
+        "--no-build-isolation",
+        "-w",
+        str(tmp_path),
+        ".",
+    ]
+    result = run(*wheel)
+    assert result.returncode == 0, result.stderr
+    (built,) = tmp_path.glob("*.whl")
+    site = tmp_path / "site"
+    run(*pip, "install", "--no-deps", "--target", str(site), str(built))
+    code = (
+        "import minipaged as mp; print(mp.__file__);"
+        "model, tokenizer = mp.load('pocket', device='cpu');"
+        "ids = tokenizer('The capital of France is').input_ids;"
+        "out = mp.generate(mp.PagedModel(model, num_blocks=8), [ids]);"
+        "print(tokenizer.decode(out[0].sequences[0]))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(site), "HF_HUB_OFFLINE": "1"}
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment,
+        check=False,
+    )
+    assert result.stdout.startswith(str(site)), result.stdout + result.stderr
+    assert "Paris" in result.stdout
+
+
+def test_help_lists_every_target():
+    makefile = (ROOT / "Makefile").read_text()
+    phony = re.search(r"^\.PHONY: (.+)$", makefile, flags=re.MULTILINE)[1].split()
+    described = re.findall(r"^([a-z]+):.*## \S", makefile, flags=re.MULTILINE)
+    assert set(described) == set(phony)
+
+
+def test_the_pools_cost_does_not_grow_with_its_size():
+    """An order of magnitude only: timings are reported by benchmarks, not asserted."""
+
+    def seconds(num_blocks):
+        pool = mp.BlockPool(num_blocks, block_size=16)
+        start = time.perf_counter()
+        for _ in range(2000):
+            pool.release(pool.allocate())
+        return time.perf_counter() - start
+
+    small = min(seconds(100) for _ in range(5))
+    large = min(seconds(1_000_000) for _ in range(2))
+    assert large < 20 * small
