@@ -45,3 +45,13 @@ class UnsupportedModel(ValueError):
 
 class UnsupportedOption(ValueError):
     """A generation option that is not honoured here; refused rather than ignored."""
+
+
+class PromptTooLong(ValueError):
+    """A prompt that leaves no room for a single new token."""
+
+    def __init__(self, num_tokens: int, limit: int, what: str, remedy: str):
+        super().__init__(
+            f"a prompt of {num_tokens} tokens leaves no room for a new one: {what} is "
+            f"{limit}; {remedy}"
+        )

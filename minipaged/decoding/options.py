@@ -11,7 +11,7 @@ import torch
 from transformers import GenerationConfig, LogitsProcessorList, PreTrainedModel
 from transformers.generation import logits_process as processors
 
-from minipaged.errors import UnsupportedOption
+from minipaged.errors import PromptTooLong, UnsupportedOption
 
 HONOURED = {
     "bad_words_ids", "begin_suppress_tokens", "bos_token_id", "do_sample",
@@ -66,8 +66,12 @@ def resolve_options(
 ) -> Options:
     """What `model.generate(prompt, generation_config=config)` would do, as Options.
 
-    Raises UnsupportedOption for a field that is set and not honoured here, and
-    ValueError for what HuggingFace itself rejects.
+    One difference: generation ends at the model's last position. HuggingFace goes on
+    where it can, into positions that the model has never seen.
+
+    Raises PromptTooLong for a prompt without room for a new token, UnsupportedOption
+    for a field that is set and not honoured here, and ValueError for what HuggingFace
+    itself rejects.
     """
     given = [c for c in (model.generation_config, config) if c is not None]
     max_unset = all(c.max_length is None for c in given)
@@ -83,12 +87,17 @@ def resolve_options(
         input_ids_length=len(prompt),
         inputs_tensor=None,
     )
-    max_new_tokens = config.max_length - len(prompt)
-    if max_new_tokens < 1:
-        raise ValueError(
-            f"max_length={config.max_length} leaves no room after a prompt of "
-            f"{len(prompt)} tokens; set max_new_tokens"
+    positions = getattr(
+        model.config.get_text_config(), "max_position_embeddings", config.max_length
+    )
+    if len(prompt) >= positions:
+        limit = "the model's number of positions", "shorten the prompt"
+        raise PromptTooLong(len(prompt), positions, *limit)
+    if len(prompt) >= config.max_length:
+        raise PromptTooLong(
+            len(prompt), config.max_length, "max_length", "set max_new_tokens instead"
         )
+    config.max_length = min(config.max_length, positions)
     chain = model._get_logits_processor(
         config,
         input_ids_seq_length=len(prompt),
@@ -98,7 +107,7 @@ def resolve_options(
     )
     eos_ids = config._eos_token_tensor
     return Options(
-        max_new_tokens=max_new_tokens,
+        max_new_tokens=config.max_length - len(prompt),
         eos_ids=frozenset([] if eos_ids is None else eos_ids.tolist()),
         do_sample=bool(config.do_sample),
         num_sequences=config.num_return_sequences or 1,

@@ -18,10 +18,11 @@ class Request:
     """
 
     prompt: list[int]
-    options: Options
+    options: Options | None = None  # None only if there is an error
     generator: torch.Generator | None = None  # None: the generator that all share
     strategy: str = "sampling"
     sequences: list[Sequence] = field(default_factory=list)  # as they are returned
+    error: str | None = None  # why it was never run
 
     @property
     def live(self) -> list[Sequence]:

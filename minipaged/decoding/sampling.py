@@ -68,8 +68,9 @@ def _rows_of_samples(turn: Turn) -> list[int]:
     """
     request = turn.request
     missing = request.options.num_sequences - len(request.sequences)
-    request.sequences += [request.sequences[0].fork() for _ in range(missing)]
     if missing:
+        for _ in range(missing):
+            request.sequences.append(request.sequences[0].fork())
         return [turn.rows[0]] * len(request.sequences)
     rows = iter(turn.rows)
     return [

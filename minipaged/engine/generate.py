@@ -11,6 +11,8 @@ from minipaged.decoding.options import resolve_options
 from minipaged.decoding.request import Output, Request
 from minipaged.decoding.sequence import Sequence as Generated
 from minipaged.engine.step import step
+from minipaged.errors import PromptTooLong
+from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 from minipaged.model.paged_model import PagedModel
 
@@ -40,8 +42,9 @@ def generate(
             draws for it alone after `torch.manual_seed(seed)`.
         max_prompt_tokens: compute at most so many prompt tokens in a step.
 
-    Returns one Output per prompt, in order. A prompt that can never fit gets an Output
-    with finish_reason "error"; the others go on.
+    Returns one Output per prompt, in order. A prompt that can never fit, in the pool or
+    in the model's positions, gets an Output with finish_reason "error" and the reason
+    in `error`; the others go on.
     Raises ValueError or TypeError for malformed arguments, and UnsupportedOption for
     generation options that are not honoured; nothing has been generated then.
     """
@@ -50,8 +53,9 @@ def generate(
         raise ValueError(f"max_prompt_tokens must be at least 1: {max_prompt_tokens}")
     budget, reserved = paged.pool.num_free, 0
     size = paged.pool.block_size
-    errors = {request: _why_never(request, paged, budget) for request in requests}
-    waiting = deque(request for request in requests if errors[request] is None)
+    for request in requests:
+        request.error = request.error or _why_it_never_fits(request, paged.pool)
+    waiting = deque(request for request in requests if request.error is None)
     running: list[Request] = []
     bar = tqdm(desc="generate", total=len(requests), unit=" prompts", delay=2)
     try:
@@ -70,7 +74,7 @@ def generate(
         bar.close()
         for request in running:
             request.free()
-    return [_output(request, errors[request]) for request in requests]
+    return [_output(request) for request in requests]
 
 
 def _make_requests(
@@ -96,13 +100,17 @@ def _make_requests(
         generator = None
         if own_seed is not None:
             generator = torch.Generator(paged.device).manual_seed(own_seed)
-        options = resolve_options(paged.model, config, prompt)
-        requests.append(Request(prompt, options, generator))
+        request = Request(prompt, generator=generator)
+        try:
+            request.options = resolve_options(paged.model, config, prompt)
+        except PromptTooLong as error:
+            request.error = str(error)
+        requests.append(request)
     return requests
 
 
 def _check_prompt(index: int, prompt: list[int], vocabulary: int) -> None:
-    if not isinstance(prompt, list) or not all(type(token) is int for token in prompt):
+    if not isinstance(prompt, list) or not set(map(type, prompt)) <= {int}:
         raise TypeError(
             f"prompt {index} must be a list of token ids (int), got {prompt!r:.60}; "
             'pass tokenizer(texts)["input_ids"], a list of lists even for one text'
@@ -128,27 +136,22 @@ def _one_each(value: object, kind: type, count: int) -> list:
     return list(value)
 
 
-def _why_never(request: Request, paged: PagedModel, num_free: int) -> str | None:
-    """Why this request can never run here, or None if it can."""
-    prompt, new = len(request.prompt), request.options.max_new_tokens
-    most = paged.max_positions
-    if most is not None and prompt + new > most:
-        return (
-            f"a prompt of {prompt} tokens and {new} new ones pass the model's {most} "
-            f"positions; shorten the prompt or set max_new_tokens to {most - prompt}"
-        )
-    worst = request.blocks_at_most(paged.pool.block_size)
-    if worst > num_free:
-        return (
-            f"a prompt of {prompt} tokens and {new} new ones, times "
-            f"{request.options.num_sequences}, may need {worst} blocks, but the pool "
-            f"has {num_free} free; raise num_blocks or lower max_new_tokens"
-        )
-    return None
+def _why_it_never_fits(request: Request, pool: BlockPool) -> str | None:
+    """Why the pool can never hold this request at its longest, or None if it can."""
+    worst = request.blocks_at_most(pool.block_size)
+    if worst <= pool.num_free:
+        return None
+    options = request.options
+    times = f", times {options.num_sequences}" if options.num_sequences > 1 else ""
+    return (
+        f"a prompt of {len(request.prompt)} tokens and {options.max_new_tokens} new "
+        f"ones{times} may need {worst} blocks, but {pool.num_free} are free of "
+        f"{pool.num_blocks}; raise num_blocks or lower max_new_tokens"
+    )
 
 
-def _output(request: Request, error: str | None) -> Output:
-    if error is not None:
-        return Output([], "error", error=error)
+def _output(request: Request) -> Output:
+    if request.error is not None:
+        return Output([], "error", error=request.error)
     tokens = [sequence.new_tokens for sequence in request.sequences]
     return Output(tokens, request.finish_reason)

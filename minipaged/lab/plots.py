@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from minipaged.memory.contiguous import KINDS, WasteReport
+from minipaged.memory.waste import KINDS, WasteReport
 
 # What a slot is used for: colour, hatch (so that it also reads in grey), label.
 KIND_STYLE = {
@@ -41,6 +41,6 @@ def plot_waste(reports: Mapping[str, WasteReport], title: str) -> Figure:
                for c, h, _ in KIND_STYLE.values()]  # fmt: skip
     labels = [label for *_, label in KIND_STYLE.values()]
     axes.legend(handles, labels, ncols=2, frameon=False, fontsize=9,
-                loc="upper center", bbox_to_anchor=(0.5, -0.3))  # fmt: skip
+                loc="upper center", bbox_to_anchor=(0.5, -0.22))  # fmt: skip
     figure.set_facecolor("white")
     return figure

@@ -1,13 +1,9 @@
-"""Lesson 1: contiguous reservation and where its memory goes (paper, section 3.1)."""
+"""Lesson 1: contiguous reservation: how much, and where (paper, sections 3.1, 6.1)."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-KINDS = ("token_states", "reserved", "internal", "external")
 Policy = Callable[["RequestLengths", int], int]  # (request, max_length) -> slots
-Span = tuple[int, int, str, int | None]  # start, stop, kind, which stay (None: free)
 
 
 def kv_bytes_per_token(config: Any, dtype_bytes: int = 2) -> int:
@@ -113,87 +109,3 @@ class BuddyAllocator:
             self._free.remove(buddy)
             chunk = Chunk(min(chunk.start, buddy.start), 2 * chunk.size)
         self._free.add(chunk)
-
-
-class Stay(NamedTuple):
-    """A request's time in memory: its first token comes in iteration `admitted` + 1."""
-
-    request: RequestLengths
-    reservation: int
-    chunk: Chunk
-    admitted: int = 0
-
-
-def memory_map(stays: Sequence[Stay], num_slots: int, iteration: int) -> list[Span]:
-    """All slots in address order at the end of `iteration` (from 1), as in figure 3."""
-    spans, end = [], 0
-    for index in sorted(range(len(stays)), key=lambda index: stays[index].chunk):
-        (prompt, output), reservation, (start, size), admitted = stays[index]
-        if 0 < (produced := iteration - admitted) <= output:
-            spans.append((end, start, "external", None))
-            edges = (0, prompt + produced, prompt + output, reservation, size)
-            for kind, low, high in zip(KINDS, edges, edges[1:], strict=False):
-                spans.append((start + low, start + high, kind, index))
-            end = start + size
-    spans.append((end, num_slots, "external", None))
-    return [span for span in spans if span[0] < span[1]]
-
-
-@dataclass(frozen=True, slots=True)
-class WasteReport:
-    """Shares of the capacity, averaged over the iterations under load (figure 2).
-
-    A slot holds a token state, or is `reserved` for a later one of the same request, or
-    is `internal`: past its end. The rest is `external`: free slots, and what the buddy
-    allocator rounds up, for that is "known before serving a request" (section 3.1).
-    """
-
-    token_states: float
-    reserved: float
-    internal: float
-    external: float
-    mean_running: float
-    peak_running: int
-    slot_iterations: tuple[int, ...]  # the four kinds, exact
-    stays: tuple[Stay, ...] = field(repr=False)  # as admitted; for `memory_map`
-
-    def __str__(self) -> str:
-        rows = [f"{kind:<13}{getattr(self, kind):7.1%}" for kind in KINDS]
-        return "\n".join([*rows, f"requests     {self.mean_running:6.1f} at once"])
-
-
-def simulate(
-    requests: Sequence[RequestLengths], policy: Policy, num_slots: int, max_length: int
-) -> WasteReport:
-    """Serve `requests` in order, each one token per iteration, as Orca would (2.3).
-
-    The queue's head is admitted while it gets a chunk. Only iterations that leave some
-    request waiting count (all, if none ever waits): there, free slots are a loss.
-    Raises NoChunk or ValueError, before any runs, for a request that never could.
-    """
-    queue = [(request, policy(request, max_length)) for request in requests]
-    for request, slots in queue:
-        if request.output < 1 or sum(request) > min(slots, max_length):
-            raise ValueError(f"{request} outgrows its {slots} slots or {max_length=}")
-        BuddyAllocator(num_slots).allocate(slots)  # it must fit when all is free
-    allocator, iteration, peak = BuddyAllocator(num_slots), 0, 0
-    stays, running = [], []  # a heap of (last iteration, chunk): who finishes first
-    for request, slots in queue:
-        while allocator.largest_free < slots:
-            peak = max(peak, len(running))
-            iteration = running[0][0]
-            while running and running[0][0] == iteration:
-                allocator.free(heappop(running)[1])
-        stays.append(Stay(request, slots, allocator.allocate(slots), iteration))
-        heappush(running, (iteration + request.output, stays[-1].chunk))
-    last = iteration or max(running)[0]  # of the iterations that count
-    tokens = filled = reserved = ran = 0
-    for (prompt, output), slots, _, admitted in stays:
-        produced = min(output, last - admitted)
-        tokens += produced * prompt + produced * (produced + 1) // 2
-        filled += produced * (prompt + output)
-        reserved += produced * slots
-        ran += produced
-    counts = (tokens, filled - tokens, reserved - filled, last * num_slots - reserved)
-    shares = [count / (last * num_slots) for count in counts]
-    return WasteReport(*shares, ran / last, peak or len(running), counts, tuple(stays))

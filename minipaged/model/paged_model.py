@@ -69,12 +69,6 @@ class PagedModel:
         """Where the model and the cache are."""
         return self.model.device
 
-    @property
-    def max_positions(self) -> int | None:
-        """How many positions the model knows, or None if its config does not say."""
-        config = self.model.config.get_text_config()
-        return getattr(config, "max_position_embeddings", None)
-
     def forward(self, batch: RaggedBatch) -> torch.Tensor:
         """Write the batch's K and V into their slots; return the logits it asks for.
 

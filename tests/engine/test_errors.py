@@ -106,20 +106,37 @@ def test_what_huggingface_rejects_is_rejected(paged):
     same_text_twice.num_return_sequences = 2  # its constructor would refuse it already
     with pytest.raises(ValueError, match="do not support `num_return_sequences`"):
         generate(paged, [[5]], same_text_twice)
-    with pytest.raises(ValueError, match="leaves no room after a prompt of 9 tokens"):
-        generate(paged, [[5] * 9], config(max_new_tokens=None, max_length=9))
+
+
+def test_a_prompt_without_room_below_max_length_gets_an_error_of_its_own(paged):
+    limited = config(max_new_tokens=None, max_length=9)
+    out = generate(paged, [[5] * 9, [5] * 8, [5] * 20], limited)
+    assert [o.finish_reason for o in out] == ["error", "length", "error"]
+    assert "max_length is 9; set max_new_tokens instead" in out[0].error
+    assert len(out[1].sequences[0]) == 1
+
+
+@pytest.mark.parametrize("options", [{"max_new_tokens": 100}, {"max_new_tokens": None}])
+def test_generation_ends_at_the_models_last_position(options):
+    paged = PagedModel(tiny_model("gpt2"), num_blocks=80, block_size=4)
+    prompts = [[5] * 250, [5] * 256, [5] * 300]
+    out = generate(paged, prompts, config(**options))
+    assert [o.finish_reason for o in out] == ["length", "error", "error"]
+    assert len(out[0].sequences[0]) == 6
+    assert "the model's number of positions is 256; shorten the prompt" in out[1].error
+    theirs = huggingface_generate(paged.model, prompts[:1], config(max_new_tokens=6))
+    assert out[0].sequences == theirs[0]
 
 
 def test_prompts_that_can_never_fit_get_an_error_and_the_others_go_on(paged):
-    prompts = [[5, 6, 7], [5] * 60, [8, 9], [5] * 250, [10]]
+    prompts = [[5, 6, 7], [5] * 60, [8, 9], [5] * 256, [10]]
     out = generate(paged, prompts, GREEDY)
     assert [o.finish_reason for o in out] == [
         "length", "error", "length", "error", "length",
     ]  # fmt: skip
     assert "60 tokens and 8 new ones" in out[1].error
-    assert "need 17 blocks, but the pool has 16 free; raise num_blocks" in out[1].error
-    assert "pass the model's 256 positions" in out[3].error
-    assert "set max_new_tokens to 6" in out[3].error
+    assert "need 17 blocks, but 16 are free of 16; raise num_blocks" in out[1].error
+    assert "the model's number of positions is 256" in out[3].error
     assert out[1].sequences == out[3].sequences == []
     fitting = [prompts[i] for i in (0, 2, 4)]
     theirs = huggingface_generate(paged.model, fitting, GREEDY)

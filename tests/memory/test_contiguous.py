@@ -1,4 +1,4 @@
-"""Contiguous reservation: slot sizes, policies, buddy allocator, waste accounting."""
+"""Contiguous reservation and its waste: bytes, policies, buddy allocator, report."""
 
 import copy
 import random
@@ -14,21 +14,18 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from minipaged.lab.traces import alpaca_like, sharegpt_like
-from minipaged.memory import contiguous
+from minipaged.memory import waste
 from minipaged.memory.contiguous import (
-    KINDS,
     BuddyAllocator,
     Chunk,
     NoChunk,
     RequestLengths,
-    Stay,
     kv_bytes_per_token,
-    memory_map,
     reserve_max,
     reserve_oracle,
     reserve_pow2,
-    simulate,
 )
+from minipaged.memory.waste import KINDS, Stay, memory_map, simulate
 
 POLICIES = (reserve_max, reserve_pow2, reserve_oracle)
 OPT_13B_SLOTS = 15_728  # 12 GiB of 819,200-byte slots: the 15.7K of the paper's table 1
@@ -563,7 +560,7 @@ def test_the_reference_rejects_a_simulation_that_never_merges(monkeypatch):
     # The 8 slots split for two short requests; the long one needs them merged again.
     requests = [RequestLengths(1, 1), RequestLengths(2, 2), RequestLengths(4, 4)]
     agree(requests, reserve_oracle, num_slots=8, max_length=8)
-    monkeypatch.setattr(contiguous, "BuddyAllocator", NeverMerges)
+    monkeypatch.setattr(waste, "BuddyAllocator", NeverMerges)
     with pytest.raises(IndexError):  # the queue's head waits for a chunk for ever
         agree(requests, reserve_oracle, num_slots=8, max_length=8)
 
@@ -639,7 +636,7 @@ def test_a_request_without_output_is_refused():
 
 
 def test_an_empty_queue_is_refused():
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="no requests to serve"):
         simulate([], reserve_max, 64, 16)
 
 

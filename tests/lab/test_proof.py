@@ -1,0 +1,113 @@
+"""The proof, the HuggingFace column and show(): what lessons lean on."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+import torch
+from tiny_models import tiny_model
+from transformers import GenerationConfig
+
+import minipaged as mp
+from minipaged.decoding.request import Output
+from minipaged.lab.proof import prove
+from minipaged.lab.reference import huggingface_generate
+from minipaged.lab.show import show
+
+ROOT = Path(__file__).parents[2]
+GREEDY = GenerationConfig(max_new_tokens=5, eos_token_id=127)
+PROMPTS = [[5, 6, 7], [8], [9, 10, 11, 12, 13]]
+
+
+@pytest.fixture
+def paged():
+    return mp.PagedModel(tiny_model("qwen3"), num_blocks=32, block_size=4)
+
+
+def broken(paged, prompts, config, seed=None):
+    """Wrong in the last token of the last prompt."""
+    out = mp.generate(paged, prompts, config, seed=seed)
+    wrong = [*out[-1].sequences[0][:-1], 0]
+    return [*out[:-1], Output([wrong], "length")]
+
+
+def test_a_proof_prints_both_columns_and_records_itself(
+    paged, capsys, monkeypatch, tmp_path
+):
+    record = tmp_path / "proofs.jsonl"
+    monkeypatch.setenv("MINIPAGED_PROOFS", str(record))
+    prove("They are equal", paged, PROMPTS, GREEDY)
+    printed = capsys.readouterr().out
+    assert "They are equal" in printed
+    assert "3 of 3 prompts equal, token for token" in printed
+    assert "DIFFERENT" not in printed
+    line = json.loads(record.read_text())
+    assert line == {"claim": "They are equal", "prompts": 3, "equal": 3}
+
+
+def test_one_wrong_token_fails_the_proof_and_is_recorded(
+    paged, capsys, monkeypatch, tmp_path
+):
+    record = tmp_path / "proofs.jsonl"
+    monkeypatch.setenv("MINIPAGED_PROOFS", str(record))
+    with pytest.raises(AssertionError, match="1 differ"):
+        prove("They are equal", paged, PROMPTS, GREEDY, ours=broken)
+    assert capsys.readouterr().out.count("DIFFERENT") == 1
+    assert json.loads(record.read_text())["equal"] == 2
+
+
+def test_the_reference_cuts_after_eos_and_keeps_it():
+    model = tiny_model("qwen3")
+    eos = list(range(3, 40))
+    config = GenerationConfig(max_new_tokens=30, do_sample=True, eos_token_id=eos)
+    config.num_return_sequences = 5
+    (rows,) = huggingface_generate(model, [[5, 6]], config, seed=0)
+    assert len({len(row) for row in rows}) > 1
+    for row in rows:
+        assert all(token not in eos for token in row[:-1])
+        assert row[-1] in eos or len(row) == 30
+
+
+def test_the_reference_leaves_the_global_generator_alone():
+    model = tiny_model("qwen3")
+    config = GenerationConfig(max_new_tokens=3, do_sample=True)
+    torch.manual_seed(3)
+    expected = torch.rand(4)
+    torch.manual_seed(3)
+    huggingface_generate(model, [[5, 6]], config, seed=9)
+    assert torch.equal(torch.rand(4), expected)
+
+
+def test_show_displays_the_source_that_runs(monkeypatch):
+    shown = []
+    monkeypatch.setattr("minipaged.lab.show.display", lambda m: shown.append(m.data))
+    show(mp.BlockPool.release, mp.BlockTable)
+    assert shown[0].startswith(
+        "*minipaged/memory/block_pool.py*\n```python\ndef release"
+    )
+    assert "class BlockTable:" in shown[1]
+
+
+def run_lessons(path):
+    script = str(ROOT / "tools" / "run_lessons.py")
+    return subprocess.run(
+        [sys.executable, script, str(path)], capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("1 / 0", "FAILED: ZeroDivisionError"),
+        ("print('no proof')", "proved nothing"),
+    ],
+)
+def test_a_lesson_that_fails_or_proves_nothing_is_reported(tmp_path, source, message):
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
+    nbformat.write(notebook, tmp_path / "lesson.ipynb")
+    result = run_lessons(tmp_path / "lesson.ipynb")
+    assert result.returncode == 1
+    assert message in result.stdout
