@@ -45,7 +45,7 @@ def run(path: Path, save: bool) -> tuple[float, list[dict], str | None]:
             client.execute()
             failure = None
         except CellExecutionError as error:
-            failure = str(error).strip().splitlines()[-1]
+            failure = f"{error.ename}: {error.evalue} (cell {bar.n + 1})"
         finally:
             bar.close()
         records = [json.loads(line) for line in proofs.read_text().splitlines()]
