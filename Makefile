@@ -11,7 +11,7 @@ help:  ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
 
 lab: $(VENV)/.ready  ## open the lessons in JupyterLab, at lesson 1
-	$(BIN)/jupyter lab $(LESSON) $(if $(filter 0,$(shell id -u)),--allow-root) $(LAB_FLAGS)
+	$(BIN)/python -m jupyterlab $(LESSON) $(if $(filter 0,$(shell id -u)),--allow-root) $(LAB_FLAGS)
 
 lessons: $(VENV)/.ready  ## run every notebook without a browser; ends in a table of proofs
 	$(BIN)/python tools/run_lessons.py $(NOTEBOOKS)
@@ -20,9 +20,9 @@ test: $(VENV)/.ready lint  ## everything that must hold: style, import rules, te
 	$(BIN)/python -m pytest $(TESTS)
 
 lint: $(VENV)/.ready  ## style and import rules only
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/lint-imports
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python tools/lint_imports.py
 
 pocket: $(VENV)/.ready  ## train the shipped model again from nothing (minutes on a GPU)
 	$(BIN)/python tools/train_pocket.py
@@ -36,15 +36,21 @@ clean:  ## remove the environment and everything that was built
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A machine whose torch sees a GPU keeps it: the environment then looks through to the
-# packages that are there, and only adds what is missing. Elsewhere, the tested set.
+# packages of $(PYTHON), itself perhaps of an environment, and only adds what is missing.
+# Elsewhere the tested set is installed. `make lab KEEP_TORCH=yes` keeps any torch.
+PURELIB := import sysconfig; print(sysconfig.get_path("purelib"))
+SEES_GPU := import sys, torch; sys.exit(not torch.cuda.is_available())
+
 $(VENV)/.ready: pyproject.toml constraints.txt
-	@if $(PYTHON) -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then \
-	  echo "keeping the torch of $(PYTHON), which has a GPU"; \
-	  $(PYTHON) -m venv --system-site-packages $(VENV) && \
+	@if test "$(KEEP_TORCH)" = yes || $(PYTHON) -c '$(SEES_GPU)' 2>/dev/null; then \
+	  echo "keeping the torch of $(PYTHON)" && \
+	  $(PYTHON) -m venv --system-site-packages "$(VENV)" && \
+	  $(PYTHON) -c '$(PURELIB)' > "$$($(BIN)/python -c '$(PURELIB)')/outer.pth" && \
 	  $(BIN)/python -m pip install -e '.[lab,test]'; \
 	else \
-	  $(PYTHON) -m venv $(VENV) && \
-	  $(BIN)/python -m pip install -c constraints.txt "$$(grep -E '^torch==' constraints.txt)" && \
+	  $(PYTHON) -m venv "$(VENV)" && \
+	  $(BIN)/python -m pip install -c constraints.txt \
+	    "$$(grep -E '^torch==' constraints.txt)" && \
 	  $(BIN)/python -m pip install -c constraints.txt -e '.[lab,test]'; \
 	fi
 	@touch $@

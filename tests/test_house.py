@@ -26,7 +26,7 @@ def run(*arguments, **options):
 
 
 def lint_imports(*arguments):
-    return run(str(Path(sys.executable).parent / "lint-imports"), *arguments)
+    return run(sys.executable, str(ROOT / "tools" / "lint_imports.py"), *arguments)
 
 
 def test_the_layers_hold():
