@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from threading import Lock
 from typing import Any
 
 import torch
@@ -15,6 +16,9 @@ Attend = Callable[..., torch.Tensor]
 
 _NAME = "minipaged"
 _attend: ContextVar[Attend] = ContextVar("minipaged attention")
+# The name stands in the model's config, which all threads share: without the lock, one
+# thread would switch it back while another is between two layers.
+_switched = Lock()
 
 # Keywords that models pass along and that leave the result of attention as it is.
 _HARMLESS = {
@@ -42,16 +46,17 @@ def attention_replaced(
     the model's own `generate` works before, between and after.
     """
     AttentionInterface.register(_NAME, _call)
-    names = [config._attn_implementation_internal for config in configs]
     token = _attend.set(attend)
-    try:
-        for config in configs:
-            config._attn_implementation_internal = _NAME
-        yield
-    finally:
-        for config, name in zip(configs, names, strict=True):
-            config._attn_implementation_internal = name
-        _attend.reset(token)
+    with _switched:
+        names = [config._attn_implementation_internal for config in configs]
+        try:
+            for config in configs:
+                config._attn_implementation_internal = _NAME
+            yield
+        finally:
+            for config, name in zip(configs, names, strict=True):
+                config._attn_implementation_internal = name
+            _attend.reset(token)
 
 
 def _call(

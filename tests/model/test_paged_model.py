@@ -1,5 +1,7 @@
 """The bridge: unmodified models, refused models, and what the probe catches."""
 
+from threading import Thread
+
 import pytest
 import torch
 from tiny_models import ARCHITECTURES, REFUSED, tiny_model
@@ -129,6 +131,26 @@ def test_the_model_stays_as_it_was_after_an_exception():
     assert model.config._attn_implementation == implementation
     assert paged.pool.num_free == 16
     assert len(huggingface_generate(model, [[5, 6, 7]], GREEDY)[0][0]) == 6
+
+
+def test_two_threads_with_pools_of_their_own_do_not_disturb_each_other():
+    model = tiny_model("qwen3")
+    prompts = [[5 + i, 6, 7] for i in range(6)]
+    config = GenerationConfig(max_new_tokens=20, eos_token_id=127)
+    expected = huggingface_generate(model, prompts, config)
+    models = [PagedModel(model, num_blocks=8, block_size=16) for _ in range(2)]
+    found = {}
+
+    def work(index):
+        out = [generate(models[index], [prompt], config)[0] for prompt in prompts]
+        found[index] = [o.sequences for o in out]
+
+    threads = [Thread(target=work, args=(index,)) for index in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {0: expected, 1: expected}
 
 
 def test_every_architecture_is_named_once():
