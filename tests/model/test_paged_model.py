@@ -1,5 +1,6 @@
 """The bridge: unmodified models, refused models, and what the probe catches."""
 
+import sys
 from threading import Thread
 
 import pytest
@@ -140,16 +141,21 @@ def test_two_threads_with_pools_of_their_own_do_not_disturb_each_other():
     expected = huggingface_generate(model, prompts, config)
     models = [PagedModel(model, num_blocks=8, block_size=16) for _ in range(2)]
     found = {}
+    before = sys.getswitchinterval()
 
     def work(index):
         out = [generate(models[index], [prompt], config)[0] for prompt in prompts]
         found[index] = [o.sequences for o in out]
 
     threads = [Thread(target=work, args=(index,)) for index in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    sys.setswitchinterval(1e-6)  # change threads between any two layers
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
     assert found == {0: expected, 1: expected}
 
 
