@@ -1,7 +1,15 @@
-# Every target builds .venv first if it is missing.
+# Every target builds .venv first if it is missing. To be set on the command line:
+#   PYTHON=python3.12   the Python that .venv is made with
+#   KEEP_TORCH=yes      use the torch that this Python has
+#   LAB_FLAGS=...       passed to JupyterLab
+#   NOTEBOOKS=... TESTS=...   only some of them
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+# A folder is found from the notebooks' own folder too.
+ifneq ($(wildcard $(MINIPAGED_MODEL)),)
+export MINIPAGED_MODEL := $(abspath $(MINIPAGED_MODEL))
+endif
 LESSON ?= notebooks/01_contiguous_waste.ipynb
 
 .DEFAULT_GOAL := help
@@ -11,7 +19,8 @@ help:  ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
 
 lab: $(VENV)/.ready  ## open the lessons in JupyterLab, at lesson 1
-	$(BIN)/python -m jupyterlab $(LESSON) $(if $(filter 0,$(shell id -u)),--allow-root) $(LAB_FLAGS)
+	$(BIN)/python -m jupyterlab $(LESSON) --ServerApp.root_dir="$(CURDIR)" \
+	  $(if $(filter 0,$(shell id -u)),--allow-root) $(LAB_FLAGS)
 
 lessons: $(VENV)/.ready  ## run every notebook without a browser; ends in a table of proofs
 	$(BIN)/python tools/run_lessons.py $(NOTEBOOKS)
@@ -24,31 +33,36 @@ lint: $(VENV)/.ready  ## style and import rules only
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python tools/lint_imports.py
 
-pocket: $(VENV)/.ready  ## train the shipped model again from nothing (minutes on a GPU)
-	$(BIN)/python tools/train_pocket.py
+pocket: $(VENV)/.ready  ## train the shipped model anew (minutes on a GPU) into build/pocket
+	$(BIN)/python tools/train_pocket.py --out build/pocket
 
 bench: $(VENV)/.ready  ## compare with HuggingFace generate on this machine
-	$(BIN)/python benchmarks/cpu_generate.py
-	$(BIN)/python benchmarks/cpu_memory.py
+	$(BIN)/python benchmarks/cpu_generate.py $(BENCH_FLAGS)
+	$(BIN)/python benchmarks/cpu_memory.py $(BENCH_FLAGS)
 
 clean:  ## remove the environment and everything that was built
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
-	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	find . \( -name __pycache__ -o -name .ipynb_checkpoints \) -type d -prune -exec rm -rf {} +
 
 # A machine whose torch sees a GPU keeps it: the environment then looks through to the
 # packages of $(PYTHON), itself perhaps of an environment, and only adds what is missing.
 # Elsewhere the tested set is installed. `make lab KEEP_TORCH=yes` keeps any torch.
 PURELIB := import sysconfig; print(sysconfig.get_path("purelib"))
 SEES_GPU := import sys, torch; sys.exit(not torch.cuda.is_available())
+IS_KNOWN := import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
 
 $(VENV)/.ready: pyproject.toml constraints.txt
+	@$(PYTHON) -c '$(IS_KNOWN)' || { \
+	  echo "minipaged needs Python 3.11 to 3.13, and $(PYTHON) is: $$($(PYTHON) -V)."; \
+	  echo "Name another one: make PYTHON=python3.12 lab"; exit 1; }
 	@if test "$(KEEP_TORCH)" = yes || $(PYTHON) -c '$(SEES_GPU)' 2>/dev/null; then \
 	  echo "keeping the torch of $(PYTHON)" && \
-	  $(PYTHON) -m venv --system-site-packages "$(VENV)" && \
+	  $(PYTHON) -m venv --clear --system-site-packages "$(VENV)" && \
 	  $(PYTHON) -c '$(PURELIB)' > "$$($(BIN)/python -c '$(PURELIB)')/outer.pth" && \
 	  $(BIN)/python -m pip install -e '.[lab,test]'; \
 	else \
-	  $(PYTHON) -m venv "$(VENV)" && \
+	  $(PYTHON) -m venv --clear "$(VENV)" && \
+	  $(BIN)/python -m pip install -U pip && \
 	  $(BIN)/python -m pip install -c constraints.txt \
 	    "$$(grep -E '^torch==' constraints.txt)" && \
 	  $(BIN)/python -m pip install -c constraints.txt -e '.[lab,test]'; \

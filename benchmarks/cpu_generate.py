@@ -4,7 +4,8 @@ The comparison is with what a user would write otherwise: one left-padded batch,
 runs until its longest member is done. Rounds alternate between the two, and the median
 of five counts. Run it on an idle machine:
 
-    make bench
+    make bench                       prints
+    make bench BENCH_FLAGS=--save    also writes figures/data/cpu-generate.json
 """
 
 import argparse
@@ -59,7 +60,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", default="pocket", help="pocket, a folder or an id")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--save", action="store_true", help=f"write {OUT.name}")
     arguments = parser.parse_args()
 
     model, _ = mp.load(arguments.model, device="cpu")
@@ -101,8 +102,8 @@ def main() -> None:
         )
     report = {"machine": describe_machine(), "threads": torch.get_num_threads()}
     report |= {"model": arguments.model, "dtype": "float32", "results": results}
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(json.dumps(report, indent=2) + "\n")
+    if arguments.save:
+        OUT.write_text(json.dumps(report, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
 """What the tables cost: allocate and release, and the import of the package.
 
-    python benchmarks/cpu_memory.py
-
-Writes figures/data/cpu-memory.json.
+make bench                       prints
+make bench BENCH_FLAGS=--save    also writes figures/data/cpu-memory.json
 """
 
 import json
@@ -50,7 +49,8 @@ def main() -> None:
         "ratio_of_1e6_to_1e2_blocks": round(pairs[10**6] / pairs[10**2], 3),
         "import_milliseconds": round(import_milliseconds(), 1),
     }
-    OUT.write_text(json.dumps(report, indent=2) + "\n")
+    if "--save" in sys.argv[1:]:
+        OUT.write_text(json.dumps(report, indent=2) + "\n")
     print(json.dumps(report, indent=2))
 
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from minipaged.engine.generate import generate as generate
     from minipaged.engine.step import step as step
     from minipaged.errors import OutOfBlocks as OutOfBlocks
+    from minipaged.errors import UnsupportedModel as UnsupportedModel
+    from minipaged.errors import UnsupportedOption as UnsupportedOption
     from minipaged.memory.block_pool import BlockPool as BlockPool
     from minipaged.memory.block_table import BlockTable as BlockTable
     from minipaged.memory.kv_cache import KVCache as KVCache
@@ -36,6 +38,8 @@ _HOMES = {
     "RaggedBatch": "model.ragged_batch",
     "Request": "decoding.request",
     "Sequence": "decoding.sequence",
+    "UnsupportedModel": "errors",
+    "UnsupportedOption": "errors",
     "gathered_attention": "attention.gathered",
     "generate": "engine.generate",
     "load": "model.load",

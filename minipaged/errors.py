@@ -36,7 +36,9 @@ class TableFreed(ValueError):
     """A block table was used after free(): its blocks belong to others by now."""
 
     def __init__(self) -> None:
-        super().__init__("this block table was freed; fork it first, or make a new one")
+        super().__init__(
+            "this block table was freed: make a new one, or fork it before you free it"
+        )
 
 
 class UnsupportedModel(ValueError):

@@ -38,6 +38,7 @@ def run(path: Path, save: bool) -> tuple[float, list[dict], str | None]:
             notebook,
             timeout=600,
             kernel_name="python3",
+            extra_arguments=["--log-level=ERROR"],
             resources={"metadata": {"path": str(path.parent)}},
             on_cell_start=lambda cell, cell_index: bar.update(cell_index - bar.n),
         )

@@ -14,7 +14,7 @@ class AttentionBatch(Protocol):
 
     block_tables: torch.Tensor  # [S, M] int64; row ends beyond a table are arbitrary
     context_lengths: torch.Tensor  # [S] int64: tokens to read, the new ones included
-    query_starts: torch.Tensor  # [S + 1] int64: sequence s owns tokens starts[s:s + 1]
+    query_starts: torch.Tensor  # [S + 1] int64: s owns starts[s] to starts[s + 1] - 1
     max_query_length: int
     min_context_length: int
     max_context_length: int

@@ -25,12 +25,14 @@ HONOURED = {
 }  # fmt: skip
 # These change how HuggingFace works or what it returns, but not which tokens.
 IRRELEVANT = {
-    "_from_model_config", "cache_config", "cache_implementation", "compile_config",
-    "continuous_batching_config", "disable_compile", "early_stopping", "length_penalty",
+    "_from_model_config", "compile_config", "continuous_batching_config",
+    "disable_compile", "early_stopping", "length_penalty",
     "max_cache_len", "output_attentions", "output_hidden_states", "output_logits",
     "output_scores", "prefill_chunk_size", "return_dict_in_generate",
     "transformers_version", "use_cache",
 }  # fmt: skip
+# Values that switch an option off, besides None, False and HuggingFace's default.
+OFF = {"guidance_scale": 1.0, "penalty_alpha": 0.0}
 # Processors that look at the logits alone, so that requests can be put together.
 HISTORY_FREE = (
     processors.EpsilonLogitsWarper,
@@ -73,11 +75,12 @@ def resolve_options(
     for a field that is set and not honoured here, and ValueError for what HuggingFace
     itself rejects.
     """
+    # HuggingFace looks at both before it merges them: "unset" means set in neither.
     given = [c for c in (model.generation_config, config) if c is not None]
     max_unset = all(c.max_length is None for c in given)
     min_unset = all(c.min_length is None for c in given)
     config, _ = model._prepare_generation_config(config)
-    refuse_unsupported_fields(config)
+    refuse_unsupported_fields(config, model.generation_config)
     model._prepare_special_tokens(config, True, device=model.device, batch_size=1)
     config = model._prepare_generated_length(
         config,
@@ -90,14 +93,15 @@ def resolve_options(
     positions = getattr(
         model.config.get_text_config(), "max_position_embeddings", config.max_length
     )
-    if len(prompt) >= positions:
+    # The last token of all needs no position: nothing is computed from it.
+    longest = min(config.max_length, positions + 1)
+    if len(prompt) >= longest and len(prompt) >= positions:
         limit = "the model's number of positions", "shorten the prompt"
         raise PromptTooLong(len(prompt), positions, *limit)
-    if len(prompt) >= config.max_length:
-        raise PromptTooLong(
-            len(prompt), config.max_length, "max_length", "set max_new_tokens instead"
-        )
-    config.max_length = min(config.max_length, positions)
+    if len(prompt) >= longest:
+        limit = "max_length", "set max_new_tokens instead"
+        raise PromptTooLong(len(prompt), config.max_length, *limit)
+    config.max_length = longest
     chain = model._get_logits_processor(
         config,
         input_ids_seq_length=len(prompt),
@@ -116,18 +120,20 @@ def resolve_options(
     )
 
 
-def refuse_unsupported_fields(config: GenerationConfig) -> None:
+def refuse_unsupported_fields(config: GenerationConfig, own: GenerationConfig) -> None:
     """Raise UnsupportedOption for every field that is set and has no effect here.
 
     Better a clear refusal than an option that is silently ignored. A field that a later
-    transformers adds is refused too, until somebody has looked at it.
+    transformers adds is refused too, until somebody has looked at it. Let pass are
+    remarks in the model's `own` config that mean nothing to HuggingFace.
     """
     if (config.num_beams or 1) > 1:
         raise UnsupportedOption(
             f"num_beams={config.num_beams}: beam search is not served here; leave it 1"
         )
-    off: dict[str, Any] = GenerationConfig()._get_default_generation_params()
-    known = HONOURED | IRRELEVANT
+    fields = vars(GenerationConfig())
+    off = GenerationConfig()._get_default_generation_params() | OFF
+    known = HONOURED | IRRELEVANT | (vars(own).keys() - fields.keys())
     refused = [
         f"{field}={value!r}"
         for field, value in vars(config).items()

@@ -26,7 +26,7 @@ class Request:
 
     @property
     def live(self) -> list[Sequence]:
-        """The sequences that have not ended yet; each holds blocks."""
+        """The sequences that have not ended yet."""
         return [seq for seq in self.sequences if seq.finish_reason is None]
 
     @property
@@ -38,10 +38,13 @@ class Request:
     def blocks_at_most(self, block_size: int) -> int:
         """The most blocks that this request can come to hold at one time.
 
-        The last token's K and V are never needed, hence the - 1.
+        Its sequences share the blocks that the prompt fills; the rest is their own. The
+        last token's K and V are never needed, hence the - 1.
         """
         longest = len(self.prompt) + self.options.max_new_tokens - 1
-        return self.options.num_sequences * -(-longest // block_size)
+        shared = len(self.prompt) // block_size
+        own = -(-longest // block_size) - shared
+        return shared + self.options.num_sequences * own
 
     def free(self) -> None:
         """Give back whatever blocks are still held, for instance after an exception."""
@@ -51,7 +54,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Turn:
-    """A request whose logits have come: which row of them belongs to which sequence."""
+    """A request whose logits have come, with the rows that belong to its sequences."""
 
     request: Request
     rows: Rows[int]  # one per live sequence, in order

@@ -1,6 +1,6 @@
 """Lesson 2: greedy and random sampling; lesson 4: n samples (paper, section 4.4)."""
 
-from itertools import chain, groupby
+from itertools import chain
 
 import torch
 
@@ -12,71 +12,67 @@ def advance(turns: list[Turn], logits: torch.Tensor) -> None:
     """Choose each sequence's next token, append it, and free what has ended.
 
     Requests whose processors look only at the logits and are equal go through them
-    together, as one tensor.
+    together, as one tensor. At its first turn a request is forked into as many samples
+    as it wants; they share the prompt's blocks.
 
     Args:
         turns: the requests, with the rows of `logits` of their live sequences.
         logits: [R, vocabulary] float32.
     """
-    turns = sorted(turns, key=_group_of)
-    for (key, *_), group in groupby(turns, key=_group_of):
-        chosen = _choose(list(group), logits, together=key != "")
-        for request, tokens in chosen:
-            for sequence, token in zip(request.sequences, tokens, strict=True):
+    groups: dict[object, list[Turn]] = {}
+    for turn in turns:
+        # A request whose processors look at its tokens so far is a group alone.
+        key = turn.request.options.batch_key or turn.request
+        groups.setdefault(key, []).append(turn)
+    for group in groups.values():
+        rows = [_rows_of_samples(turn) for turn in group]
+        for turn in group:
+            _fork_samples(turn.request)
+        tokens = iter(_choose(group, rows, logits))
+        for turn in group:
+            for sequence in turn.request.sequences:
+                token = next(tokens)
                 if sequence.finish_reason is None:
-                    _append(request, sequence, token)
-
-
-def _group_of(turn: Turn) -> tuple[str, int]:
-    key = turn.request.options.batch_key
-    return ("", id(turn.request)) if key is None else (key, 0)
-
-
-def _choose(
-    turns: list[Turn], logits: torch.Tensor, together: bool
-) -> list[tuple[Request, list[int]]]:
-    """The next token of every sample of these requests, ended ones included."""
-    rows = [_rows_of_samples(turn) for turn in turns]
-    index = list(chain.from_iterable(rows))
-    if index != list(range(len(logits))):
-        logits = logits[index]
-    options = turns[0].request.options
-    scores = logits
-    if options.processors:
-        tokens = [] if together else _tokens_so_far(turns[0].request)
-        history = torch.tensor(tokens, dtype=torch.int64, device=logits.device)
-        scores = options.processors(history, logits)
-    if not options.do_sample:
-        tokens = scores.argmax(dim=-1).tolist()
-    else:
-        probabilities = torch.softmax(scores, dim=-1)
-        tokens = _draw(turns, probabilities.split([len(r) for r in rows]))
-    chosen, start = [], 0
-    for turn, own in zip(turns, rows, strict=True):
-        chosen.append((turn.request, tokens[start : start + len(own)]))
-        start += len(own)
-    return chosen
+                    _append(turn.request, sequence, token)
 
 
 def _rows_of_samples(turn: Turn) -> list[int]:
     """For every sample of the request, in order, the row of logits it draws from.
 
-    At its first turn a request has one sequence and one row: it is forked here into as
-    many samples as are wanted, which share the prompt's blocks. Ended samples keep
-    drawing, from any row, and their tokens are thrown away: so the random numbers that
-    the others get are those of HuggingFace's batch of n rows.
+    At first there is one row for all. Later, ended samples keep drawing, from any row,
+    and their tokens are thrown away: so the random numbers that the others get are
+    those of HuggingFace's batch of n rows.
     """
-    request = turn.request
-    missing = request.options.num_sequences - len(request.sequences)
-    if missing:
-        for _ in range(missing):
-            request.sequences.append(request.sequences[0].fork())
-        return [turn.rows[0]] * len(request.sequences)
+    options, sequences = turn.request.options, turn.request.sequences
+    if len(sequences) < options.num_sequences:
+        return [turn.rows[0]] * options.num_sequences
     rows = iter(turn.rows)
     return [
         next(rows) if sequence.finish_reason is None else turn.rows[0]
-        for sequence in request.sequences
+        for sequence in sequences
     ]
+
+
+def _fork_samples(request: Request) -> None:
+    while len(request.sequences) < request.options.num_sequences:
+        request.sequences.append(request.sequences[0].fork())
+
+
+def _choose(
+    group: list[Turn], rows: list[list[int]], logits: torch.Tensor
+) -> list[int]:
+    """The next token of every sample of these requests, ended ones included."""
+    index = list(chain.from_iterable(rows))
+    scores = logits if index == list(range(len(logits))) else logits[index]
+    options = group[0].request.options
+    if options.processors:
+        history = [] if options.batch_key else _tokens_so_far(group[0].request)
+        history = torch.tensor(history, dtype=torch.int64, device=logits.device)
+        scores = options.processors(history, scores)
+    if not options.do_sample:
+        return scores.argmax(dim=-1).tolist()
+    probabilities = torch.softmax(scores, dim=-1).split([len(own) for own in rows])
+    return _draw([turn.request.generator for turn in group], probabilities)
 
 
 def _tokens_so_far(request: Request) -> list[list[int]]:
@@ -88,21 +84,19 @@ def _tokens_so_far(request: Request) -> list[list[int]]:
     ]
 
 
-def _draw(turns: list[Turn], probabilities: tuple[torch.Tensor, ...]) -> list[int]:
+def _draw(
+    generators: list[torch.Generator | None], probabilities: tuple[torch.Tensor, ...]
+) -> list[int]:
     """One random token per row: unseeded requests in one draw, seeded ones alone."""
-    draws: list[torch.Tensor | None] = []
-    shared = []
-    for turn, own in zip(turns, probabilities, strict=True):
-        generator = turn.request.generator
-        if generator is None:
-            shared.append(own)
-            draws.append(None)
-        else:
-            draws.append(torch.multinomial(own, 1, generator=generator))
-    if shared:
-        drawn = torch.multinomial(torch.cat(shared), 1)
-        parts = iter(drawn.split([len(own) for own in shared]))
-        draws = [next(parts) if draw is None else draw for draw in draws]
+    unseeded = [p for g, p in zip(generators, probabilities, strict=True) if g is None]
+    drawn = iter(())
+    if unseeded:
+        together = torch.multinomial(torch.cat(unseeded), 1)
+        drawn = iter(together.split([len(own) for own in unseeded]))
+    draws = [
+        next(drawn) if g is None else torch.multinomial(p, 1, generator=g)
+        for g, p in zip(generators, probabilities, strict=True)
+    ]
     return torch.cat(draws)[:, 0].tolist()
 
 

@@ -41,7 +41,7 @@ class Sequence:
         child.num_prompt_tokens = self.num_prompt_tokens
         return child
 
-    def free(self, finish_reason: str | None = None) -> None:
+    def free(self, finish_reason: str = "freed") -> None:
         """Give the blocks back; the tokens stay readable."""
         self.table.free()
         self.finish_reason = finish_reason

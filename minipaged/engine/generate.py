@@ -4,7 +4,6 @@ from collections import deque
 from collections.abc import Sequence
 
 import torch
-from tqdm.auto import tqdm
 from transformers import GenerationConfig
 
 from minipaged.decoding.options import resolve_options
@@ -15,6 +14,7 @@ from minipaged.errors import PromptTooLong
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 from minipaged.model.paged_model import PagedModel
+from minipaged.progress import progress_bar
 
 
 def generate(
@@ -48,16 +48,25 @@ def generate(
     Raises ValueError or TypeError for malformed arguments, and UnsupportedOption for
     generation options that are not honoured; nothing has been generated then.
     """
+    if not isinstance(paged, PagedModel):
+        raise TypeError(
+            f"the first argument must be a PagedModel, got {type(paged).__name__}; "
+            "wrap the model first: paged = mp.PagedModel(model)"
+        )
+    if max_prompt_tokens is not None and (
+        type(max_prompt_tokens) is not int or max_prompt_tokens < 1
+    ):
+        raise ValueError(
+            f"max_prompt_tokens must be an int of at least 1, got {max_prompt_tokens!r}"
+        )
     requests = _make_requests(paged, prompts, generation_config, seed)
-    if max_prompt_tokens is not None and max_prompt_tokens < 1:
-        raise ValueError(f"max_prompt_tokens must be at least 1: {max_prompt_tokens}")
     budget, reserved = paged.pool.num_free, 0
     size = paged.pool.block_size
     for request in requests:
         request.error = request.error or _why_it_never_fits(request, paged.pool)
     waiting = deque(request for request in requests if request.error is None)
     running: list[Request] = []
-    bar = tqdm(desc="generate", total=len(requests), unit=" prompts", delay=2)
+    bar = progress_bar(desc="generate", total=len(waiting), unit=" prompts")
     try:
         while waiting or running:
             while waiting and reserved + waiting[0].blocks_at_most(size) <= budget:
@@ -88,7 +97,7 @@ def _make_requests(
     if isinstance(prompts, str | torch.Tensor) or not isinstance(prompts, Sequence):
         raise TypeError(
             "prompts must be a list of lists of token ids, got "
-            f"{type(prompts).__name__}; pass tokenizer(texts)['input_ids'], or "
+            f"{type(prompts).__name__}; pass tokenizer(texts).input_ids, or "
             "tensor.tolist()"
         )
     for index, prompt in enumerate(prompts):
@@ -113,7 +122,7 @@ def _check_prompt(index: int, prompt: list[int], vocabulary: int) -> None:
     if not isinstance(prompt, list) or not set(map(type, prompt)) <= {int}:
         raise TypeError(
             f"prompt {index} must be a list of token ids (int), got {prompt!r:.60}; "
-            'pass tokenizer(texts)["input_ids"], a list of lists even for one text'
+            "pass tokenizer(texts).input_ids, a list of lists even for one text"
         )
     if not prompt:
         raise ValueError(f"prompt {index} is empty; give at least one token")
@@ -127,10 +136,18 @@ def _check_prompt(index: int, prompt: list[int], vocabulary: int) -> None:
 def _one_each(value: object, kind: type, count: int) -> list:
     """A value for every prompt, from one for all or from one for each."""
     name = "generation_config" if kind is GenerationConfig else "seed"
-    if value is None or isinstance(value, kind):
+
+    def fits(one: object) -> bool:  # True is an int to Python, but no seed
+        return isinstance(one, kind) and not isinstance(one, bool)
+
+    if value is None or fits(value):
         return [value] * count
-    if not isinstance(value, Sequence) or not all(isinstance(v, kind) for v in value):
-        raise TypeError(f"{name} must be a {kind.__name__} or a list of them")
+    if not isinstance(value, Sequence) or not all(map(fits, value)):
+        wanted = "GenerationConfig(...)" if kind is GenerationConfig else "an int"
+        raise TypeError(
+            f"{name} must be {wanted}, or a list with one for each prompt; "
+            f"got {value!r:.60}"
+        )
     if len(value) != count:
         raise ValueError(f"{count} prompts, but {len(value)} values of {name}")
     return list(value)

@@ -1,7 +1,6 @@
 """Lesson 2: one step: reserve, batch, forward, decide (paper, section 4.3)."""
 
 from importlib import import_module
-from itertools import groupby
 
 from minipaged.decoding.request import Request, Turn
 from minipaged.decoding.sequence import Sequence
@@ -34,37 +33,36 @@ def step(
     if needed > paged.pool.num_free:
         raise OutOfBlocks(needed, paged.pool.num_free, paged.pool.num_blocks)
     # From here to the copies nothing is freed: a source could be handed out again.
-    copies, chunks, rows = [], [], []
+    copies, chunks, num_rows = [], [], 0
+    rows: dict[Request, list[int]] = {}  # of the logits, which are whose
     for request, sequence, n in work:
         start = sequence.table.num_tokens
         copies += sequence.table.append(n)
-        chunk = Chunk(
-            tokens=sequence.tokens[start : start + n],
-            table=sequence.table,
-            wants_logits=sequence.num_uncomputed == 0,
-        )
-        chunks.append(chunk)
-        if chunk.wants_logits:
-            rows.append(request)
+        tokens = sequence.tokens[start : start + n]
+        is_last = sequence.num_uncomputed == 0
+        chunks.append(Chunk(tokens, sequence.table, wants_logits=is_last))
+        if is_last:
+            rows.setdefault(request, []).append(num_rows)
+            num_rows += 1
     logits = paged.forward(RaggedBatch.build(chunks, copies, paged.device))
     turns: dict[str, list[Turn]] = {}
-    numbered = groupby(enumerate(rows), key=lambda pair: id(pair[1]))
-    for _, group in numbered:
-        numbers, (request, *_) = zip(*group, strict=True)
-        turns.setdefault(request.strategy, []).append(Turn(request, numbers))
-    for strategy, own in turns.items():
-        import_module(f"minipaged.decoding.{strategy}").advance(own, logits)
+    for request, own_rows in rows.items():
+        turns.setdefault(request.strategy, []).append(Turn(request, own_rows))
+    for strategy, own_turns in turns.items():
+        # By name, so that lesson 2 need not import the strategies of later lessons.
+        import_module(f"minipaged.decoding.{strategy}").advance(own_turns, logits)
 
 
 def _share_out(
     requests: list[Request], max_prompt_tokens: int | None
 ) -> list[tuple[Request, Sequence, int]]:
-    """Which sequence computes how many tokens: single tokens all, prompts in order."""
+    """Which sequence computes how many tokens: all that decode; prompts in order."""
     work, left = [], max_prompt_tokens
     for request in requests:
         for sequence in request.live:
             n = sequence.num_uncomputed
-            if n > 1 and left is not None:
+            in_prompt = sequence.table.num_tokens < sequence.num_prompt_tokens
+            if in_prompt and left is not None:
                 n = min(n, left)
                 left -= n
             if n:

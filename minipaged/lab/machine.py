@@ -4,6 +4,7 @@ import os
 import platform
 from datetime import date
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 import torch
 
@@ -11,7 +12,7 @@ import torch
 def describe_machine() -> dict[str, str | int]:
     """Device, cores, versions and date, to be stored beside every measurement."""
     gpu = torch.cuda.is_available()
-    device = torch.cuda.get_device_name() if gpu else f"CPU ({platform.machine()})"
+    device = torch.cuda.get_device_name() if gpu else _processor()
     return {
         "device": device,
         "cpu_cores": len(os.sched_getaffinity(0))
@@ -21,6 +22,16 @@ def describe_machine() -> dict[str, str | int]:
         **{name: _version(name) for name in ("torch", "transformers", "triton")},
         "date": date.today().isoformat(),
     }
+
+
+def _processor() -> str:
+    """The processor's name, where the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.split(":", 1)[1].strip() for line in lines if "model name" in line]
+    return names[0] if names else f"CPU ({platform.machine()})"
 
 
 def _version(package: str) -> str:

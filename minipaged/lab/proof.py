@@ -34,6 +34,8 @@ def prove(
     recorded for `make lessons`, as a line of JSON in the file that the environment
     variable MINIPAGED_PROOFS names.
     """
+    if not prompts:
+        raise ValueError("nothing to prove: give at least one prompt")
     theirs = huggingface_generate(paged.model, prompts, generation_config, seed=seed)
     outputs = ours(paged, prompts, generation_config, seed=seed)
     sequences = [output.sequences for output in outputs]

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 import torch
-from tqdm.auto import tqdm
 from transformers import GenerationConfig, PreTrainedModel
+
+from minipaged.progress import progress_bar
 
 
 def huggingface_generate(
@@ -27,7 +28,7 @@ def huggingface_generate(
     )
     answers = []
     rows = zip(prompts, configs, seeds, strict=True)
-    for prompt, config, own_seed in tqdm(rows, "HuggingFace", count, delay=2):
+    for prompt, config, own_seed in progress_bar(rows, "HuggingFace", count):
         ids = torch.tensor([prompt], device=model.device)
         with torch.random.fork_rng(enabled=own_seed is not None):
             if own_seed is not None:

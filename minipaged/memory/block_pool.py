@@ -1,5 +1,7 @@
 """Lesson 2: the pool of physical blocks (paper, sections 4.2 and 4.4)."""
 
+from collections import OrderedDict
+
 from minipaged.errors import BlockNotHeld, ForeignBlock, OutOfBlocks
 
 
@@ -7,8 +9,8 @@ class BlockPool:
     """Who holds which physical block: a free list and a count of holders per block.
 
     A block is `block_size` token slots of K and V, in every layer at once. The pool
-    knows only ids; the tensors live in `KVCache`. Every block is at any time either
-    free or held by one holder or more.
+    knows only ids; the tensors live in `KVCache`. At any time, a block is either free
+    or has one holder or more.
 
     Source: PagedAttention paper, sections 4.2 (blocks) and 4.4 (reference counts).
     """
@@ -21,9 +23,9 @@ class BlockPool:
         self.num_blocks = num_blocks
         self.block_size = block_size
         self._refcounts = [0] * num_blocks
-        # A stack: the block freed last is handed out first, so few blocks stay warm
-        # in the processor's caches. Reversed, so that a fresh pool starts with block 0.
-        self._free = list(range(num_blocks - 1, -1, -1))
+        # An ordered set: the block that was freed longest ago is handed out first, so
+        # that what was used last keeps its content longest.
+        self._free: OrderedDict[int, None] = OrderedDict.fromkeys(range(num_blocks))
 
     @property
     def num_free(self) -> int:
@@ -42,7 +44,7 @@ class BlockPool:
         """
         if not self._free:
             raise OutOfBlocks(wanted=1, free=0, total=self.num_blocks)
-        block_id = self._free.pop()
+        block_id, _ = self._free.popitem(last=False)
         self._refcounts[block_id] = 1
         return block_id
 
@@ -69,7 +71,7 @@ class BlockPool:
             raise BlockNotHeld(block_id, "release")
         self._refcounts[block_id] = count - 1
         if count == 1:
-            self._free.append(block_id)
+            self._free[block_id] = None
 
     def _check(self, block_id: int) -> None:
         # Python would read -1 as the last block, and True as block 1.

@@ -1,5 +1,6 @@
 """Lesson 2: one sequence's page table; lesson 4: copy-on-write (paper, 4.3 and 4.4)."""
 
+from collections import Counter
 from collections.abc import Iterable
 from itertools import chain
 
@@ -25,17 +26,20 @@ class BlockTable:
         `block_ids` (usually none, or a matched prefix) must be exactly the blocks that
         `num_tokens` positions fill. Raises ValueError otherwise, taking nothing over.
         """
+        if not isinstance(pool, BlockPool):
+            raise TypeError(f"pool must be a BlockPool, got {pool!r:.60}")
         block_ids = list(block_ids)
-        if len(block_ids) != -(-num_tokens // pool.block_size):
+        if num_tokens < 0 or len(block_ids) != -(-num_tokens // pool.block_size):
             raise ValueError(
                 f"{num_tokens} tokens in blocks of {pool.block_size} do not fill "
                 f"{len(block_ids)} blocks, but so many block ids were given"
             )
-        for block_id in block_ids:
-            if pool.refcount(block_id) == 0:
+        holds = Counter(block_ids)
+        for block_id in holds:
+            if pool.refcount(block_id) < holds[block_id]:
                 raise ValueError(
-                    f"block {block_id} is free: allocate() or share() it before a "
-                    "table takes it over"
+                    f"block {block_id} has too few holders: allocate() or share() it "
+                    "before a table takes it over"
                 )
         self.pool = pool
         self.block_ids = block_ids
@@ -55,7 +59,8 @@ class BlockTable:
 
         Returns the (source, copy) block ids that the cache must copy first: one pair if
         the last block is part-filled and has other holders, else none.
-        Raises OutOfBlocks, leaving table and pool untouched.
+        Raises OutOfBlocks, ValueError for an n that is no whole number from 0, and
+        TableFreed; each leaves table and pool untouched.
         Source: PagedAttention paper, section 4.4 (copy-on-write).
         """
         needed = self.blocks_needed(n)
@@ -86,8 +91,8 @@ class BlockTable:
     def free(self) -> None:
         """Let go of every block; the table is unusable afterwards.
 
-        Raises TableFreed the second time. Blocks go back tail first, so that the start
-        of the sequence, which others are likeliest to share, is handed out last.
+        Raises TableFreed the second time. Blocks go back tail first, so that of this
+        sequence the start, which others are likeliest to want again, goes out last.
         """
         self._check_alive()
         self._freed = True
@@ -121,8 +126,8 @@ class BlockTable:
 
     def _new_blocks(self, n: int) -> int:
         self._check_alive()
-        if n < 0:
-            raise ValueError(f"cannot append {n} tokens")
+        if type(n) is not int or n < 0:
+            raise ValueError(f"cannot append {n!r} tokens; give a whole number from 0")
         return -(-(self.num_tokens + n) // self.pool.block_size) - len(self.block_ids)
 
     def _must_copy(self, n: int) -> bool:

@@ -12,7 +12,9 @@ def kv_bytes_per_token(config: Any, dtype_bytes: int = 2) -> int:
 
     def number(name: str) -> int:
         if not (value := getattr(text, name, None)):
-            raise ValueError(f"{type(text).__name__} lacks {name}; set the model's own")
+            raise ValueError(
+                f"{type(text).__name__} lacks {name}; pass a model's config, complete"
+            )
         return value
 
     heads = number("num_attention_heads")

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from threading import Lock
+from threading import RLock
 from typing import Any
 
 import torch
@@ -18,14 +18,13 @@ _NAME = "minipaged"
 _attend: ContextVar[Attend] = ContextVar("minipaged attention")
 # The name stands in the model's config, which all threads share: without the lock, one
 # thread would switch it back while another is between two layers.
-_switched = Lock()
+_switched = RLock()  # re-entrant: an attention function may generate
 
 # Keywords that models pass along and that leave the result of attention as it is.
 _HARMLESS = {
-    "cache_position", "cu_seq_lens_k", "cu_seq_lens_q", "head_mask", "max_length_k",
-    "max_length_q", "num_items_in_batch", "output_attentions", "output_hidden_states",
-    "output_router_logits", "past_key_values", "position_embeddings", "position_ids",
-    "return_dict", "seq_idx", "use_cache",
+    "cache_position", "num_items_in_batch", "output_attentions",
+    "output_hidden_states", "output_router_logits", "past_key_values",
+    "position_embeddings", "position_ids", "return_dict", "use_cache",
 }  # fmt: skip
 
 

@@ -37,6 +37,8 @@ def load(
     quiet = name == "pocket" and logging.is_progress_bar_enabled()
     if quiet:
         logging.disable_progress_bar()
+    if Path(source).is_dir() and not (Path(source) / "config.json").exists():
+        raise FileNotFoundError(f"the folder {str(source)!r} has no config.json")
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
         tokenizer = AutoTokenizer.from_pretrained(source)

@@ -6,6 +6,7 @@ import torch
 from transformers import PreTrainedModel
 
 from minipaged.attention.interface import Attention
+from minipaged.errors import UnsupportedModel
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.kv_cache import KVCache
 from minipaged.model.bridge import attention_replaced, configs_of
@@ -55,14 +56,15 @@ class PagedModel:
         self._layer = {module: index for index, (module, _) in enumerate(layers)}
         self._shapes = [shape for _, shape in layers]
         # A small pool for the probe, which may find that the model must be refused.
-        self._use_pool(num_blocks=8, block_size=4)
+        self._use_pool(num_blocks=80, block_size=block_size)
         check_logits(self)
         self._use_pool(num_blocks, block_size)
 
     def _use_pool(self, num_blocks: int, block_size: int) -> None:
-        self.pool = BlockPool(num_blocks, block_size)
         where = {"dtype": self.model.dtype, "device": self.model.device}
+        # The cache first: a pool too large for memory fails here, and at once.
         self.cache = KVCache(self._shapes, num_blocks, block_size, **where)
+        self.pool = BlockPool(num_blocks, block_size)
 
     @property
     def device(self) -> torch.device:
@@ -90,8 +92,23 @@ class PagedModel:
             self.cache.write(layer, batch.slots, k, v)
             keys, values = self.cache.keys[layer], self.cache.values[layer]
             options = {"sliding_window": sliding_window, "softcap": softcap}
-            return self.attention(q, keys, values, batch, scale=scale, **options)
+            out = self.attention(q, keys, values, batch, scale=scale, **options)
+            expected = (*q.shape[:2], values.shape[3])
+            if getattr(out, "shape", None) != expected:
+                raise ValueError(
+                    f"attention must return a tensor of shape {expected}, got "
+                    f"{getattr(out, 'shape', out)!r:.60}"
+                )
+            return out
 
+        if self.model.training:
+            raise UnsupportedModel("the model is in training mode; call model.eval()")
+        keys = self.cache.keys[0]
+        if (keys.dtype, keys.device) != (self.model.dtype, self.model.device):
+            raise ValueError(
+                f"the model has moved to {self.model.dtype} on {self.model.device} "
+                "since it was wrapped; wrap it again: mp.PagedModel(model)"
+            )
         batch.workspace = self._workspace
         with torch.inference_mode(), attention_replaced(self._configs, attend):
             self.cache.copy(batch.copies)

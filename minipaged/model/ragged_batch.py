@@ -36,7 +36,7 @@ class RaggedBatch:
     slots: torch.Tensor  # [T] int64: where its K and V are written
     block_tables: torch.Tensor  # [S, M] int64; rows of shorter tables end in zeros
     context_lengths: torch.Tensor  # [S] int64: tokens to attend to, new ones included
-    query_starts: torch.Tensor  # [S + 1] int64: sequence s owns tokens starts[s:s + 1]
+    query_starts: torch.Tensor  # [S + 1] int64: s owns starts[s] to starts[s + 1] - 1
     logits_at: torch.Tensor  # [number of chunks that want logits]: which tokens' logits
     max_query_length: int
     min_context_length: int

@@ -51,6 +51,52 @@ def test_soft_cap_scale_and_k_wider_than_v():
     check(make_case(RAGGED, key_dim=24, value_dim=12), softcap=9.0, sliding_window=6)
 
 
+DECODES = [(3, 1), (9, 1), (0, 1), (15, 1)]
+
+
+@pytest.mark.parametrize("sliding_window", [None, 1, 4, 5, 1000])
+@pytest.mark.parametrize("softcap", [None, 5.0])
+@pytest.mark.parametrize("lengths", [DECODES, [(7, 1)] * 3], ids=["ragged", "even"])
+def test_batches_that_only_decode(lengths, sliding_window, softcap):
+    case = make_case(lengths, spread=2.0)
+    check(case, sliding_window=sliding_window, softcap=softcap)
+
+
+def test_a_long_prompt_beside_single_tokens_is_not_padded_to_a_rectangle():
+    case = make_case([(0, 500), *[(40, 1)] * 31])
+    check(case)
+    ((groups, _),) = case.batch.scratch.values()
+    computed = sum(len(group.queries) for group in groups)
+    assert computed <= 2 * len(case.q)
+
+
+def test_layers_of_unequal_shape_share_a_batch():
+    cases = [
+        make_case(RAGGED, num_heads=heads, key_dim=16, value_dim=value_dim)
+        for heads, value_dim in ((4, 16), (8, 16), (4, 12))
+    ]
+    for case in cases:
+        case.batch = cases[0].batch
+        check(case)
+
+
+def test_one_workspace_serves_several_dtypes():
+    workspace = {}
+    for dtype in (torch.float32, torch.float64, torch.float32):
+        case = make_case(RAGGED, dtype=dtype)
+        case.batch.workspace = workspace
+        check(case)
+
+
+@pytest.mark.parametrize("softcap", [None, 5.0])
+def test_half_precision_is_as_exact_as_its_inputs_allow(softcap):
+    case = make_case(RAGGED, dtype=torch.bfloat16)
+    options = {"scale": 0.25, "softcap": softcap}
+    ours = gathered_attention(case.q, case.keys, case.values, case.batch, **options)
+    assert ours.dtype == torch.bfloat16
+    assert (ours.double() - oracle(case, **options)).abs().max() < 0.02
+
+
 def test_a_context_of_one_token_returns_its_value_exactly():
     case = make_case([(0, 1)])
     ours = gathered_attention(case.q, case.keys, case.values, case.batch, scale=0.25)

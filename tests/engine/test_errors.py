@@ -68,9 +68,12 @@ BAD_ARGUMENTS = {
         ValueError,
         "2 prompts, but 3 values of seed",
     ),
-    "a float seed": ({"seed": 0.5}, TypeError, "seed must be a int"),
+    "a string as seed": ({"seed": "7"}, TypeError, "seed must be an int"),
+    "half a chunk": ({"max_prompt_tokens": 1.5}, ValueError, "must be an int"),
+    "a float seed": ({"seed": 0.5}, TypeError, "seed must be an int"),
+    "a bool as seed": ({"seed": True}, TypeError, "seed must be an int"),
     "a list with none": ({"seed": [1, None]}, TypeError, "seed must be"),
-    "chunks of nothing": ({"max_prompt_tokens": 0}, ValueError, "at least 1"),
+    "chunks of nothing": ({"max_prompt_tokens": 0}, ValueError, "of at least 1"),
 }
 
 
@@ -92,6 +95,7 @@ REFUSED_OPTIONS = {
     "healing": {"token_healing": True},
     "constraints": {"force_words_ids": [[5]]},
     "an unknown one": {"no_such_option": 3},
+    "a cache of its own": {"cache_implementation": "quantized"},
 }
 
 
@@ -99,6 +103,22 @@ REFUSED_OPTIONS = {
 def test_options_without_effect_here_are_refused(paged, name):
     with pytest.raises(UnsupportedOption):
         generate(paged, [[5, 6]], config(**REFUSED_OPTIONS[name]))
+
+
+def test_options_that_are_switched_off_are_no_obstacle(paged):
+    off = config(
+        guidance_scale=1.0, penalty_alpha=0.0, num_beams=1, token_healing=False
+    )
+    assert generate(paged, [[5]], off)[0].finish_reason == "length"
+
+
+def test_remarks_in_the_models_own_config_are_no_obstacle(paged):
+    own = paged.model.generation_config
+    try:
+        own.chat_format = "chatml"
+        assert generate(paged, [[5]], GREEDY)[0].finish_reason == "length"
+    finally:
+        del own.chat_format
 
 
 def test_what_huggingface_rejects_is_rejected(paged):
@@ -119,17 +139,33 @@ def test_a_prompt_without_room_below_max_length_gets_an_error_of_its_own(paged):
 @pytest.mark.parametrize("options", [{"max_new_tokens": 100}, {"max_new_tokens": None}])
 def test_generation_ends_at_the_models_last_position(options):
     paged = PagedModel(tiny_model("gpt2"), num_blocks=80, block_size=4)
-    prompts = [[5] * 250, [5] * 256, [5] * 300]
+    prompts = [[5] * 250, [5] * 257, [5] * 300]
     out = generate(paged, prompts, config(**options))
     assert [o.finish_reason for o in out] == ["length", "error", "error"]
-    assert len(out[0].sequences[0]) == 6
     assert "the model's number of positions is 256; shorten the prompt" in out[1].error
-    theirs = huggingface_generate(paged.model, prompts[:1], config(max_new_tokens=6))
+    # Unset, HuggingFace stops a token earlier than it could.
+    room = 6 if options["max_new_tokens"] is None else 7
+    assert len(out[0].sequences[0]) == room
+    theirs = huggingface_generate(paged.model, prompts[:1], config(max_new_tokens=room))
     assert out[0].sequences == theirs[0]
 
 
+def test_a_prompt_that_fills_every_position_yields_one_token():
+    paged = PagedModel(tiny_model("gpt2"), num_blocks=64, block_size=4)
+    (out,) = generate(paged, [[5] * 256], config(max_new_tokens=3))
+    one = config(max_new_tokens=1)
+    assert [out.sequences] == huggingface_generate(paged.model, [[5] * 256], one)
+    (out,) = generate(paged, [[5] * 256], config(max_new_tokens=None))
+    assert out.finish_reason == "error"
+
+
+def test_a_model_instead_of_a_paged_model():
+    with pytest.raises(TypeError, match=r"wrap the model first: paged = mp.PagedModel"):
+        generate(tiny_model("llama"), [[5]], GREEDY)
+
+
 def test_prompts_that_can_never_fit_get_an_error_and_the_others_go_on(paged):
-    prompts = [[5, 6, 7], [5] * 60, [8, 9], [5] * 256, [10]]
+    prompts = [[5, 6, 7], [5] * 60, [8, 9], [5] * 257, [10]]
     out = generate(paged, prompts, GREEDY)
     assert [o.finish_reason for o in out] == [
         "length", "error", "length", "error", "length",

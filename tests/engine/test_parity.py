@@ -1,5 +1,7 @@
 """Token for token what HuggingFace generates: the proof that everything rests on."""
 
+from collections import OrderedDict
+
 import pytest
 import torch
 from tiny_models import ARCHITECTURES, VOCABULARY, tiny_model
@@ -24,7 +26,7 @@ def shuffled_and_poisoned(name, num_blocks=96, block_size=4, **options):
     """A model whose pool hands out blocks in random order, all slots holding NaN."""
     paged = PagedModel(tiny_model(name), num_blocks, block_size, **options)
     order = torch.randperm(num_blocks, generator=torch.Generator().manual_seed(0))
-    paged.pool._free = order.tolist()
+    paged.pool._free = OrderedDict.fromkeys(order.tolist())
     for tensor in (*paged.cache.keys, *paged.cache.values):
         tensor.fill_(float("nan"))
     return paged
@@ -152,6 +154,53 @@ def test_several_samples_of_each_prompt(name):
     assert len({len(row) for o in out for row in o.sequences}) > 3
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{"repetition_penalty": 1.6}, {"no_repeat_ngram_size": 2}, {"min_new_tokens": 6}],
+    ids=lambda options: next(iter(options)),
+)
+def test_several_samples_whose_processors_look_back(options):
+    config = GenerationConfig(
+        max_new_tokens=14,
+        do_sample=True,
+        num_return_sequences=3,
+        eos_token_id=list(range(3, 20)),
+        **options,
+    )
+    prove(shuffled_and_poisoned("qwen3"), ragged_prompts(), config, seed=11)
+
+
+LONG_LISTS = [[*range(20, 60), *range(n, n + 1000)] for n in (1000, 1500)]
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        [
+            {"do_sample": True, "temperature": 0.5},
+            {"do_sample": True, "temperature": 3.0},
+        ],
+        [{"do_sample": True, "top_k": 0}, {"do_sample": False}],
+        [{"suppress_tokens": [*range(40)]}, {"suppress_tokens": [*range(40, 80)]}],
+        [{"do_sample": True, "top_p": 0.3}, {"do_sample": True, "min_p": 0.3}],
+    ],
+    ids=["temperatures", "greedy beside sampling", "suppressed", "kinds"],
+)
+def test_requests_with_different_options_are_not_mixed_up(pair):
+    prompts = ragged_prompts()
+    configs = [
+        GenerationConfig(max_new_tokens=12, eos_token_id=NEVER, **pair[i % 2])
+        for i in range(len(prompts))
+    ]
+    prove(shuffled_and_poisoned("qwen3"), prompts, configs, seed=4)
+
+
+@pytest.mark.parametrize("seed", [-1, 0, 2**63])
+def test_extreme_seeds(seed):
+    config = GenerationConfig(max_new_tokens=8, do_sample=True, eos_token_id=NEVER)
+    prove(shuffled_and_poisoned("qwen3"), ragged_prompts(), config, seed=seed)
+
+
 def test_samples_of_one_prompt_share_its_blocks():
     paged = shuffled_and_poisoned("qwen3", num_blocks=40, block_size=4)
     peak, forward = [], paged.forward
@@ -190,6 +239,38 @@ def test_without_a_seed_the_global_generator_decides():
     assert draw(0) != draw(1)
 
 
+@pytest.mark.parametrize("options", [{}, {"repetition_penalty": 1.3}])
+def test_unseeded_draws_depend_on_nothing_but_the_global_generator(options):
+    config = GenerationConfig(
+        max_new_tokens=12, do_sample=True, eos_token_id=NEVER, **options
+    )
+    paged = shuffled_and_poisoned("qwen3")
+    keep, results = [], set()
+    for _ in range(6):
+        torch.manual_seed(0)
+        out = generate(paged, ragged_prompts(), config)
+        results.add(str([o.sequences for o in out]))
+        keep.append(bytearray(10_000))  # move what is allocated next
+    assert len(results) == 1
+
+
+def test_a_max_length_of_the_models_own_config_holds():
+    model = tiny_model("qwen3")
+    own = model.generation_config
+    try:
+        model.generation_config = GenerationConfig(max_length=40, eos_token_id=NEVER)
+        out = prove(
+            PagedModel(model, num_blocks=96, block_size=4), ragged_prompts(), None
+        )
+        totals = [
+            len(p) + len(o.sequences[0])
+            for p, o in zip(ragged_prompts(), out, strict=True)
+        ]
+        assert max(totals) == 40 and totals.count(40) >= 4
+    finally:
+        model.generation_config = own
+
+
 @pytest.mark.filterwarnings("ignore:Using the model-agnostic default")
 def test_the_models_own_generation_config_fills_what_is_unset():
     model = tiny_model("qwen3")
@@ -218,6 +299,19 @@ def test_finish_reasons():
         ended = o.sequences[0][-1] in range(3, 40)
         assert o.finish_reason == ("stop" if ended else "length")
     assert {o.finish_reason for o in out} == {"stop", "length"}
+
+
+def test_the_finish_reason_of_samples_is_stop_only_if_all_stopped():
+    config = GenerationConfig(
+        max_new_tokens=4,
+        do_sample=True,
+        num_return_sequences=4,
+        eos_token_id=list(range(3, 30)),
+    )
+    out = prove(shuffled_and_poisoned("qwen3"), ragged_prompts(), config, seed=1)
+    ended = [[row[-1] in range(3, 30) for row in o.sequences] for o in out]
+    assert [o.finish_reason == "stop" for o in out] == [all(rows) for rows in ended]
+    assert any(any(rows) and not all(rows) for rows in ended)
 
 
 def test_no_prompts_no_outputs():

@@ -150,18 +150,38 @@ def test_a_freed_table_is_unusable():
             use()
 
 
-def test_free_returns_the_tail_first_so_that_the_head_goes_out_last():
+def test_of_a_freed_table_the_tail_is_handed_out_first_and_the_head_last():
     pool = BlockPool(num_blocks=3, block_size=4)
-    released = []
     table = BlockTable(pool)
     table.append(12)
     blocks = list(table.block_ids)
-    pool.release, release = (
-        lambda block: (released.append(block), release(block)),
-        (pool.release),
-    )
     table.free()
-    assert released == blocks[::-1]
+    assert [pool.allocate() for _ in range(3)] == blocks[::-1]
+
+
+def test_holding_a_block_twice_takes_two_holders():
+    pool = BlockPool(num_blocks=4, block_size=4)
+    block = pool.allocate()
+    with pytest.raises(ValueError, match="too few holders"):
+        BlockTable(pool, [block, block], 8)
+    pool.share(block)
+    BlockTable(pool, [block, block], 8).free()
+    assert pool.num_free == 4
+
+
+def test_a_table_of_negative_length_is_refused():
+    with pytest.raises(ValueError, match="-2 tokens"):
+        BlockTable(BlockPool(num_blocks=4, block_size=4), [], -2)
+
+
+def test_an_append_of_a_float_to_a_shared_tail_changes_nothing():
+    pool = BlockPool(num_blocks=4, block_size=4)
+    parent = BlockTable(pool)
+    parent.append(2)
+    child = parent.fork()
+    with pytest.raises(ValueError, match="whole number"):
+        child.append(1.0)
+    assert child.block_ids == parent.block_ids and pool.num_free == 3
 
 
 @pytest.mark.parametrize("num_tokens", [0, 16, 33])
@@ -173,13 +193,26 @@ def test_a_table_takes_over_exactly_the_blocks_its_tokens_fill(num_tokens):
 
 
 def test_a_table_cannot_take_over_a_free_block():
-    with pytest.raises(ValueError, match="block 0 is free"):
+    with pytest.raises(ValueError, match="block 0 has too few holders"):
         BlockTable(BlockPool(num_blocks=4, block_size=16), [0], 3)
 
 
 def test_negative_appends_are_refused():
-    with pytest.raises(ValueError, match="cannot append -1 tokens"):
+    with pytest.raises(
+        ValueError, match="cannot append -1 tokens; give a whole number"
+    ):
         table_over([1], num_tokens=3).append(-1)
+
+
+@pytest.mark.parametrize("n", [1.5, "3", None, True])
+def test_appends_of_something_else_are_refused(n):
+    with pytest.raises(ValueError, match="give a whole number from 0"):
+        table_over([1], num_tokens=3).append(n)
+
+
+def test_a_table_needs_a_pool():
+    with pytest.raises(TypeError, match="pool must be a BlockPool, got 4"):
+        BlockTable(4)
 
 
 class ForgetsCounts(BlockPool):

@@ -179,6 +179,9 @@ class OffByOne(BlockTable):
 def test_the_machine_rejects(wrong):
     machine = type("Wrong", (PoolAndTables,), wrong)
     case = machine.TestCase
-    case.settings = settings(SETTINGS, database=None, print_blob=False)
+    # Always the same search: it finds each of them, on every machine.
+    case.settings = settings(
+        SETTINGS, derandomize=True, database=None, max_examples=1000, print_blob=False
+    )
     with pytest.raises(Exception):  # noqa: B017  (whichever invariant breaks first)
         case().runTest()

@@ -47,6 +47,11 @@ def test_the_environment_chooses_the_model_of_the_notebooks(monkeypatch, tmp_pat
     assert mp.load("pocket", device="cpu")[0].config.name_or_path == str(POCKET)
 
 
+def test_a_folder_without_a_model_says_so(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"has no config.json"):
+        mp.load(tmp_path)
+
+
 @pytest.mark.parametrize("name", ["./no/such/folder", "nobody/no-such-model"])
 def test_an_unknown_name_says_what_would_work(name, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")

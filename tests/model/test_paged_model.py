@@ -1,5 +1,6 @@
 """The bridge: unmodified models, refused models, and what the probe catches."""
 
+import copy
 import sys
 from threading import Thread
 
@@ -12,15 +13,89 @@ from minipaged.attention.gathered import gathered_attention
 from minipaged.engine.generate import generate
 from minipaged.errors import UnsupportedModel
 from minipaged.lab.reference import huggingface_generate
+from minipaged.model import bridge
 from minipaged.model.paged_model import PagedModel
 
 GREEDY = GenerationConfig(max_new_tokens=6, pad_token_id=0)
 
 
+WHY_REFUSED = {
+    "gpt_oss": "attention with s_aux",
+    "llama4_text": "layers of type chunked_attention",
+    "diffllama": "3 layers but called attention 6 times",
+    "gptj": "does not call its attention through",
+    "gpt_neo": "does not call its attention through",
+    "bloom": "does not call its attention through",
+    "mamba": "does not call its attention through",
+}
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_models_that_would_be_silently_wrong_are_refused(name):
-    with pytest.raises(UnsupportedModel):
+    with pytest.raises(UnsupportedModel, match=WHY_REFUSED[name]):
         PagedModel(tiny_model(name))
+
+
+@pytest.mark.parametrize("per_layer_type", [False, True])
+def test_longrope_is_refused(per_layer_type):
+    """It rotates by the longest position of the forward: batch mates would change."""
+    factors = {"short_factor": [1.0] * 8, "long_factor": [2.0] * 8}
+    rope = {"rope_type": "longrope", "original_max_position_embeddings": 16, **factors}
+    rope["rope_theta"] = 10000.0
+    model = copy.deepcopy(tiny_model("llama"))
+    model.config.rope_parameters = {"full_attention": rope} if per_layer_type else rope
+    with pytest.raises(UnsupportedModel, match="longrope"):
+        PagedModel(model)
+
+
+def test_layers_that_share_a_module_are_refused():
+    model = copy.deepcopy(tiny_model("llama"))
+    model.model.layers[1] = model.model.layers[0]
+    with pytest.raises(UnsupportedModel, match="from 2 modules"):
+        PagedModel(model)
+
+
+def test_a_forward_without_logits_to_keep_is_refused():
+    model = copy.deepcopy(tiny_model("llama"))
+    forward = type(model).forward
+
+    class Plain(type(model)):
+        def forward(self, input_ids=None, position_ids=None, use_cache=None):
+            return forward(self, input_ids, position_ids=position_ids)
+
+    model.__class__ = Plain
+    with pytest.raises(UnsupportedModel, match="takes no logits_to_keep"):
+        PagedModel(model)
+
+
+@pytest.mark.parametrize(
+    ("option", "named"),
+    [
+        ({"attention_mask": torch.ones(1, 1, 2, 2)}, "attention_mask"),
+        ({"dropout": 0.1}, "dropout"),
+        ({"is_causal": False}, "is_causal=False"),
+        ({"position_bias": torch.zeros(1)}, "position_bias"),
+        ({"head_mask": torch.ones(4)}, "head_mask"),
+    ],
+)
+def test_what_attention_does_not_know_is_refused(option, named):
+    option = {"attention_mask": None, **option}
+    q = torch.zeros(1, 4, 2, 8)
+    with pytest.raises(UnsupportedModel, match=named):
+        bridge._call(torch.nn.Module(), q, q, q, **option)
+
+
+def test_the_default_scale_follows_from_the_width_of_k():
+    seen = []
+
+    def attend(module, q, k, v, scale, *_options):
+        seen.append(scale)
+        return v
+
+    q, v = torch.zeros(1, 4, 2, 16), torch.zeros(1, 4, 2, 9)
+    with bridge.attention_replaced([], attend):
+        bridge._call(torch.nn.Module(), q, q, v, None)
+    assert seen == [0.25]
 
 
 def test_an_encoder_decoder_is_refused():
@@ -41,6 +116,18 @@ def test_a_model_in_training_mode_is_refused():
             PagedModel(model.train())
     finally:
         model.eval()
+
+
+def test_a_model_put_into_training_mode_later_is_refused():
+    model = tiny_model("llama")
+    paged = PagedModel(model, num_blocks=8)
+    try:
+        model.train()
+        with pytest.raises(UnsupportedModel, match="training mode"):
+            generate(paged, [[5, 6]], GREEDY)
+    finally:
+        model.eval()
+    assert paged.pool.num_free == 8
 
 
 def test_an_unknown_attention_is_refused_with_the_names_that_exist():
@@ -73,9 +160,14 @@ def ignores_the_scale(q, keys, values, batch, *, scale, **options):
     return gathered_attention(q, keys, values, batch, scale=0.25, **options)
 
 
+def returns_nan(q, keys, values, batch, **options):
+    return gathered_attention(q, keys, values, batch, **options) * float("nan")
+
+
 @pytest.mark.parametrize(
     ("name", "wrong"),
     [
+        ("llama", returns_nan),
         ("llama", sees_one_token_less),
         ("mistral", ignores_the_window),
         ("starcoder2", ignores_the_window),
@@ -87,6 +179,32 @@ def ignores_the_scale(q, keys, values, batch, *, scale, **options):
 def test_the_probe_rejects_wrong_attention(name, wrong):
     with pytest.raises((UnsupportedModel, RuntimeError, IndexError)):
         PagedModel(tiny_model(name), attention=wrong)
+
+
+@pytest.mark.parametrize("result", [None, torch.zeros(3)])
+def test_attention_that_returns_something_else_is_refused(result):
+    with pytest.raises(ValueError, match="must return a tensor of shape"):
+        PagedModel(tiny_model("llama"), attention=lambda *_, **__: result)
+
+
+def test_in_half_precision_gross_mistakes_are_still_refused():
+    model = copy.deepcopy(tiny_model("llama")).to(torch.bfloat16)
+    PagedModel(model, num_blocks=8)
+
+    def far_off(q, keys, values, batch, *, scale, **options):
+        return gathered_attention(q, keys, values, batch, scale=3 * scale, **options)
+
+    with pytest.raises(UnsupportedModel, match="differ from its own"):
+        PagedModel(model, num_blocks=8, attention=far_off)
+
+
+def test_a_model_that_moved_must_be_wrapped_again():
+    model = copy.deepcopy(tiny_model("llama"))
+    paged = PagedModel(model, num_blocks=8)
+    model.to(torch.bfloat16)
+    with pytest.raises(ValueError, match=r"wrap it again: mp.PagedModel\(model\)"):
+        generate(paged, [[5, 6]], GREEDY)
+    assert paged.pool.num_free == 8
 
 
 def test_attention_of_the_readers_own():
@@ -103,11 +221,13 @@ def test_attention_of_the_readers_own():
     assert calls[0] == {"scale": 0.25, "sliding_window": None, "softcap": None}
 
 
-@pytest.mark.parametrize("name", ["llama", "gemma2", "gpt2"])
+@pytest.mark.parametrize("name", ["llama", "gemma2", "gpt2", "mistral"])
 def test_the_model_stays_as_it_was(name):
+    tiny_model.cache_clear()  # as nobody has wrapped it before
     model = tiny_model(name)
     prompts = [[5, 6, 7, 8, 9, 10, 11, 12]]
-    window = getattr(model.config, "sliding_window", None)
+    window = ARCHITECTURES[name].get("sliding_window")
+    assert getattr(model.config, "sliding_window", None) == window
     implementation = model.config._attn_implementation
     before = huggingface_generate(model, prompts, GREEDY)
     paged = PagedModel(model, num_blocks=16, block_size=4)

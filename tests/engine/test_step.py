@@ -1,0 +1,158 @@
+"""One step and the loop around it: who is admitted, how much is computed."""
+
+import pytest
+import torch
+from tiny_models import tiny_model
+from transformers import GenerationConfig
+
+from minipaged.attention.gathered import gathered_attention
+from minipaged.decoding.options import resolve_options
+from minipaged.decoding.request import Request
+from minipaged.decoding.sequence import Sequence
+from minipaged.engine.generate import generate
+from minipaged.engine.step import step
+from minipaged.errors import OutOfBlocks
+from minipaged.lab.reference import huggingface_generate
+from minipaged.memory.block_table import BlockTable
+from minipaged.model.paged_model import PagedModel
+
+
+def config(**options):
+    return GenerationConfig(**{"max_new_tokens": 4, "eos_token_id": 127, **options})
+
+
+def request_for(paged, prompt, generation_config):
+    options = resolve_options(paged.model, generation_config, prompt)
+    sequences = [Sequence(prompt, BlockTable(paged.pool))]
+    return Request(prompt, options, sequences=sequences)
+
+
+def watched(paged):
+    """The batches that go through this model from now on."""
+    batches, forward = [], paged.forward
+
+    def watch(batch):
+        batches.append(batch)
+        return forward(batch)
+
+    paged.forward = watch
+    return batches
+
+
+def test_a_step_that_cannot_serve_all_serves_none():
+    paged = PagedModel(tiny_model("qwen3"), num_blocks=4, block_size=4)
+    requests = [request_for(paged, [5] * n, config()) for n in (8, 12)]
+    with pytest.raises(OutOfBlocks, match="wanted 5 blocks, 4 free of 4"):
+        step(paged, requests)
+    assert paged.pool.num_free == 4
+    assert [request.sequences[0].table.num_tokens for request in requests] == [0, 0]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 7])
+def test_a_step_computes_no_more_prompt_tokens_than_allowed(limit):
+    paged = PagedModel(tiny_model("qwen3"), num_blocks=32, block_size=4)
+    batches = watched(paged)
+    prompts = [[5], [6], [7], [8, 9], [5] * 9]
+    generate(paged, prompts, config(max_new_tokens=1), max_prompt_tokens=limit)
+    sizes = [len(batch.tokens) for batch in batches]
+    assert max(sizes) <= limit
+    assert sum(sizes) == 14
+    assert len(sizes) == -(-14 // limit)
+
+
+def test_prompts_that_fit_together_start_together():
+    paged = PagedModel(tiny_model("qwen3"), num_blocks=32, block_size=4)
+    batches = watched(paged)
+    generate(paged, [[5] * 3, [6] * 5, [7]], config())
+    assert len(batches[0].context_lengths) == 3
+    assert [len(batch.tokens) for batch in batches] == [9, 3, 3, 3]
+
+
+def test_prompts_and_single_tokens_share_a_forward():
+    paged = PagedModel(tiny_model("qwen3"), num_blocks=4, block_size=4)
+    batches = watched(paged)
+    short, long = config(max_new_tokens=2), config(max_new_tokens=6)
+    generate(paged, [[5] * 3, [6] * 3, [7] * 5], [short, long, short])
+    lengths = [batch.query_starts.diff().tolist() for batch in batches]
+    assert [1, 5] in lengths
+
+
+def test_the_worst_case_of_samples_counts_what_they_share_once():
+    paged = PagedModel(tiny_model("qwen3"), num_blocks=29, block_size=4)
+    samples = config(do_sample=True, num_return_sequences=4)
+    prompt = [5] * 100
+    request = request_for(paged, prompt, samples)
+    assert request.blocks_at_most(4) == 25 + 4 * 1
+    out = generate(paged, [prompt, prompt], samples, seed=3)
+    theirs = huggingface_generate(paged.model, [prompt], samples, seed=3)[0]
+    assert [o.sequences for o in out] == [theirs, theirs]
+    smaller = PagedModel(tiny_model("qwen3"), num_blocks=28, block_size=4)
+    assert generate(smaller, [prompt], samples)[0].finish_reason == "error"
+
+
+@pytest.mark.parametrize("length", range(1, 14))
+@pytest.mark.parametrize("new", [1, 2, 5])
+@pytest.mark.parametrize("samples", [1, 3])
+def test_the_worst_case_is_enough_and_not_too_much(length, new, samples):
+    paged = PagedModel(tiny_model("llama"), num_blocks=64, block_size=4)
+    options = config(max_new_tokens=new)
+    if samples > 1:
+        options = config(
+            max_new_tokens=new, do_sample=True, num_return_sequences=samples
+        )
+    worst = request_for(paged, [5] * length, options).blocks_at_most(4)
+    held, forward = [], paged.forward
+
+    def watch(batch):
+        held.append(paged.pool.num_blocks - paged.pool.num_free)
+        return forward(batch)
+
+    paged.forward = watch
+    generate(paged, [[5] * length], options, seed=0)
+    assert max(held) <= worst
+    assert max(held) == worst or new == 1
+
+
+def test_interrupted_while_forking_no_block_is_lost(monkeypatch):
+    paged = PagedModel(tiny_model("qwen3"), num_blocks=32, block_size=4)
+    fork, calls = Sequence.fork, []
+
+    def interrupted(self):
+        calls.append(self)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return fork(self)
+
+    monkeypatch.setattr(Sequence, "fork", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        generate(paged, [[5] * 9], config(do_sample=True, num_return_sequences=4))
+    assert paged.pool.num_free == 32
+
+
+def test_generation_inside_an_attention_function():
+    """Re-entrant: an attention of the reader's own may generate with another model."""
+    model = tiny_model("qwen3")
+    inner = PagedModel(model, num_blocks=16, block_size=4)
+    answers = []
+
+    def curious(q, keys, values, batch, **options):
+        answers.append(generate(inner, [[5, 6]], config(max_new_tokens=2))[0].sequences)
+        return gathered_attention(q, keys, values, batch, **options)
+
+    outer = PagedModel(model, num_blocks=16, block_size=4, attention=curious)
+    out = generate(outer, [[7, 8, 9]], config())
+    assert [out[0].sequences] == huggingface_generate(model, [[7, 8, 9]], config())
+    two = config(max_new_tokens=2)
+    assert answers[-1] == huggingface_generate(model, [[5, 6]], two)[0]
+
+
+def test_logits_are_float32_whatever_the_model_is():
+    model = tiny_model("llama")
+    try:
+        paged = PagedModel(model.to(torch.bfloat16), num_blocks=8)
+        seen, forward = [], paged.forward
+        paged.forward = lambda batch: seen.append(forward(batch)) or seen[-1]
+        generate(paged, [[5, 6]], config(max_new_tokens=1))
+        assert seen[0].dtype == torch.float32
+    finally:
+        tiny_model.cache_clear()
