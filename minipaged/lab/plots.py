@@ -11,7 +11,7 @@ from minipaged.memory.waste import KINDS, WasteReport
 KIND_STYLE = {
     "token_states": ("#0072B2", "", "token states"),
     "reserved": ("#56B4E9", "//", "reserved for later tokens"),
-    "internal": ("#E69F00", "..", "never used (internal)"),
+    "internal": ("#D55E00", "..", "never used (internal)"),
     "external": ("#C8C8C8", "", "free but unusable (external)"),
 }
 

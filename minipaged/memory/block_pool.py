@@ -1,7 +1,5 @@
 """Lesson 2: the pool of physical blocks (paper, sections 4.2 and 4.4)."""
 
-from collections import OrderedDict
-
 from minipaged.errors import BlockNotHeld, ForeignBlock, OutOfBlocks
 
 
@@ -23,9 +21,10 @@ class BlockPool:
         self.num_blocks = num_blocks
         self.block_size = block_size
         self._refcounts = [0] * num_blocks
-        # An ordered set: the block that was freed longest ago is handed out first, so
-        # that what was used last keeps its content longest.
-        self._free: OrderedDict[int, None] = OrderedDict.fromkeys(range(num_blocks))
+        # A stack: the block freed last is handed out first, while it is still in the
+        # processor's caches. So a large pool costs no more per block than a small one.
+        # Reversed, so that a fresh pool begins with block 0.
+        self._free = list(range(num_blocks - 1, -1, -1))
 
     @property
     def num_free(self) -> int:
@@ -44,7 +43,7 @@ class BlockPool:
         """
         if not self._free:
             raise OutOfBlocks(wanted=1, free=0, total=self.num_blocks)
-        block_id, _ = self._free.popitem(last=False)
+        block_id = self._free.pop()
         self._refcounts[block_id] = 1
         return block_id
 
@@ -71,7 +70,7 @@ class BlockPool:
             raise BlockNotHeld(block_id, "release")
         self._refcounts[block_id] = count - 1
         if count == 1:
-            self._free[block_id] = None
+            self._free.append(block_id)
 
     def _check(self, block_id: int) -> None:
         # Python would read -1 as the last block, and True as block 1.

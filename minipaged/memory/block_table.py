@@ -91,8 +91,8 @@ class BlockTable:
     def free(self) -> None:
         """Let go of every block; the table is unusable afterwards.
 
-        Raises TableFreed the second time. Blocks go back tail first, so that of this
-        sequence the start, which others are likeliest to want again, goes out last.
+        Raises TableFreed the second time. Blocks go back tail first: in the order in
+        which lesson 3 will give up their content, for the start is wanted longest.
         """
         self._check_alive()
         self._freed = True

@@ -1,7 +1,5 @@
 """Token for token what HuggingFace generates: the proof that everything rests on."""
 
-from collections import OrderedDict
-
 import pytest
 import torch
 from tiny_models import ARCHITECTURES, VOCABULARY, tiny_model
@@ -26,7 +24,7 @@ def shuffled_and_poisoned(name, num_blocks=96, block_size=4, **options):
     """A model whose pool hands out blocks in random order, all slots holding NaN."""
     paged = PagedModel(tiny_model(name), num_blocks, block_size, **options)
     order = torch.randperm(num_blocks, generator=torch.Generator().manual_seed(0))
-    paged.pool._free = OrderedDict.fromkeys(order.tolist())
+    paged.pool._free = order.tolist()
     for tensor in (*paged.cache.keys, *paged.cache.values):
         tensor.fill_(float("nan"))
     return paged

@@ -12,6 +12,7 @@ from tiny_models import tiny_model
 from transformers import GenerationConfig
 
 import minipaged as mp
+from minipaged import progress
 from minipaged.decoding.request import Output
 from minipaged.lab.proof import prove
 from minipaged.lab.reference import huggingface_generate
@@ -79,6 +80,21 @@ def test_the_reference_leaves_the_global_generator_alone():
     torch.manual_seed(3)
     huggingface_generate(model, [[5, 6]], config, seed=9)
     assert torch.equal(torch.rand(4), expected)
+
+
+@pytest.mark.parametrize(("value", "silent"), [("1", True), ("0", False), ("", False)])
+def test_progress_bars_can_be_switched_off_in_notebooks_too(monkeypatch, value, silent):
+    """tqdm's notebook bar does not look at the variable; ours hands it over."""
+    seen = {}
+    monkeypatch.setattr(progress, "tqdm", lambda *_, **options: seen.update(options))
+    monkeypatch.setenv("TQDM_DISABLE", value)
+    progress.progress_bar(range(3))
+    assert seen == {"delay": 2, "disable": silent}
+
+
+def test_nothing_to_prove_is_no_proof(paged):
+    with pytest.raises(ValueError, match="give at least one prompt"):
+        prove("Nothing", paged, [], GREEDY)
 
 
 def test_show_displays_the_source_that_runs(monkeypatch):

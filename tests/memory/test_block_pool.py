@@ -16,13 +16,13 @@ def test_a_fresh_pool_hands_out_every_block_once_starting_with_0():
     assert pool.num_free == 0
 
 
-def test_the_block_freed_longest_ago_is_handed_out_first():
+def test_the_block_freed_last_is_handed_out_first():
     pool = BlockPool(num_blocks=3, block_size=4)
     for _ in range(3):
         pool.allocate()
     for block in (1, 2, 0):
         pool.release(block)
-    assert [pool.allocate() for _ in range(3)] == [1, 2, 0]
+    assert [pool.allocate() for _ in range(3)] == [0, 2, 1]
 
 
 def test_one_block_too_many_is_refused_and_changes_nothing():
