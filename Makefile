@@ -19,8 +19,8 @@ help:  ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
 
 lab: $(VENV)/.ready  ## open the lessons in JupyterLab, at lesson 1
-	$(BIN)/python -m jupyterlab $(LESSON) --ServerApp.root_dir="$(CURDIR)" \
-	  $(if $(filter 0,$(shell id -u)),--allow-root) $(LAB_FLAGS)
+	$(BIN)/python -m jupyterlab --ServerApp.root_dir="$(CURDIR)" \
+	  --LabApp.default_url=/lab/tree/$(LESSON) $(if $(filter 0,$(shell id -u)),--allow-root) $(LAB_FLAGS)
 
 lessons: $(VENV)/.ready  ## run every notebook without a browser; ends in a table of proofs
 	$(BIN)/python tools/run_lessons.py $(NOTEBOOKS)
