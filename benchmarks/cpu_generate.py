@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from random_prompts import random_prompts
 from tqdm import tqdm
 from transformers import GenerationConfig, PreTrainedModel
 
@@ -23,16 +24,6 @@ import minipaged as mp
 from minipaged.lab.machine import describe_machine
 
 OUT = Path(__file__).parent.parent / "figures" / "data" / "cpu-generate.json"
-
-
-def ragged_prompts(count: int, vocabulary: int) -> list[list[int]]:
-    """`count` prompts of 5 to 200 random tokens, the same ones every time."""
-    generator = torch.Generator().manual_seed(0)
-    lengths = torch.randint(5, 201, (count,), generator=generator).tolist()
-    return [
-        torch.randint(5, vocabulary, (n,), generator=generator).tolist()
-        for n in lengths
-    ]
 
 
 def huggingface(model: PreTrainedModel, prompts: list[list[int]], new: int) -> None:
@@ -66,7 +57,7 @@ def main() -> None:
     model, _ = mp.load(arguments.model, device="cpu")
     model.generation_config.eos_token_id = None  # both sides run to the agreed length
     paged = mp.PagedModel(model, num_blocks=1024)
-    prompts = ragged_prompts(32, model.config.vocab_size)
+    prompts = random_prompts(32, 5, 200, model.config.vocab_size)
     generator = torch.Generator().manual_seed(1)
     lengths = torch.randint(1, 129, (32,), generator=generator).tolist()
     # name: (prompts, new tokens of each, the bar)

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import torch
+from random_prompts import random_prompts
 from tqdm import tqdm
 from transformers import AutoTokenizer, GenerationConfig, Qwen3Config, Qwen3ForCausalLM
 
@@ -78,15 +79,6 @@ def compare(model, prompts: list[list[int]], options: dict) -> dict:
     }
 
 
-def random_prompts(count: int, vocabulary: int) -> list[list[int]]:
-    generator = torch.Generator().manual_seed(0)
-    lengths = torch.randint(1, 300, (count,), generator=generator).tolist()
-    return [
-        torch.randint(5, vocabulary, (n,), generator=generator).tolist()
-        for n in lengths
-    ]
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--prompts", type=int, default=20)
@@ -100,7 +92,7 @@ def main() -> None:
         for name in tqdm(["pocket", folder], desc="models"):
             model, _ = mp.load(name)
             assert model.device.type == "cuda", "this script wants a GPU"
-            prompts = random_prompts(arguments.prompts, model.config.vocab_size)
+            prompts = random_prompts(arguments.prompts, 1, 299, model.config.vocab_size)
             results["pocket" if name == "pocket" else "random weights, Qwen3-0.6B"] = {
                 "parameters": model.num_parameters(),
                 "cases": [compare(model, prompts, case) for case in (GREEDY, SAMPLES)],

@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 import tomllib
 from importlib import metadata
 from pathlib import Path
@@ -92,15 +91,13 @@ def test_a_module_is_short(path):
     assert len(path.read_text().splitlines()) < 200
 
 
-def test_import_takes_milliseconds_and_no_torch():
+def test_the_tables_need_neither_torch_nor_numpy():
     code = (
-        "import time; start = time.perf_counter(); import minipaged as mp;"
+        "import minipaged as mp, sys;"
         "pool = mp.BlockPool(8, 4); mp.BlockTable(pool).append(9);"
-        "import sys; assert 'torch' not in sys.modules and 'numpy' not in sys.modules;"
-        "print(time.perf_counter() - start)"
+        "print({'torch', 'numpy', 'transformers'} & set(sys.modules))"
     )
-    seconds = min(float(run(sys.executable, "-c", code).stdout) for _ in range(3))
-    assert seconds < 1.0  # measured: some 10 ms; a test only asserts the order
+    assert run(sys.executable, "-c", code).stdout.strip() == "set()"
 
 
 def test_every_public_name_resolves_and_has_a_docstring():
@@ -237,16 +234,17 @@ def test_help_lists_every_target():
     assert set(described) == set(phony)
 
 
-def test_the_pools_cost_does_not_grow_with_its_size():
-    """An order of magnitude only: timings are reported by benchmarks, not asserted."""
+def test_the_pools_work_does_not_grow_with_its_size():
+    """Counted in calls, which are the same every time; seconds are for benchmarks."""
 
-    def seconds(num_blocks):
-        pool = mp.BlockPool(num_blocks, block_size=16)
-        start = time.perf_counter()
-        for _ in range(2000):
-            pool.release(pool.allocate())
-        return time.perf_counter() - start
+    def calls(num_blocks):
+        pool, events = mp.BlockPool(num_blocks, block_size=16), []
+        sys.setprofile(lambda frame, event, argument: events.append(event))
+        try:
+            for _ in range(50):
+                pool.release(pool.allocate())
+        finally:
+            sys.setprofile(None)
+        return len(events)
 
-    small = min(seconds(100) for _ in range(5))
-    large = min(seconds(1_000_000) for _ in range(2))
-    assert large < 20 * small
+    assert calls(100) == calls(100_000) < 1000

@@ -12,6 +12,8 @@ from minipaged.engine.generate import generate
 from minipaged.lab.reference import huggingface_generate
 from minipaged.model.paged_model import PagedModel
 
+WIDTH = 40  # of a column; longer text is cut
+
 
 def prove(
     claim: str,
@@ -41,14 +43,12 @@ def prove(
     sequences = [output.sequences for output in outputs]
     num_equal = sum(a == b for a, b in zip(theirs, sequences, strict=True))
     print(f"{claim}\n")
-    print(f"{'prompt':>6}  {'new':>4}  {'HuggingFace generate':30}  {'minipaged':30}")
+    print(f"{'prompt':>6}  {'new':>4}  {'HuggingFace generate':{WIDTH}}  minipaged")
     for prompt, their_rows, our_rows in zip(prompts, theirs, sequences, strict=True):
         for their, our in zip(their_rows, our_rows, strict=False):
-            columns = [_shorten(row, tokenizer) for row in (their, our)]
+            left, right = (_shorten(row, tokenizer) for row in (their, our))
             sign = "" if their == our else "  DIFFERENT"
-            print(
-                f"{len(prompt):6}  {len(our):4}  {columns[0]:30}  {columns[1]:30}{sign}"
-            )
+            print(f"{len(prompt):6}  {len(our):4}  {left:{WIDTH}}  {right}{sign}")
     print(f"\n{num_equal} of {len(prompts)} prompts equal, token for token")
     _record(claim, len(prompts), num_equal)
     assert num_equal == len(prompts), f"{claim}: {len(prompts) - num_equal} differ"
@@ -57,7 +57,7 @@ def prove(
 
 def _shorten(row: list[int], tokenizer: PreTrainedTokenizerBase | None) -> str:
     text = repr(tokenizer.decode(row))[1:-1] if tokenizer else " ".join(map(str, row))
-    return text if len(text) <= 30 else text[:27] + "..."
+    return text if len(text) <= WIDTH else text[: WIDTH - 3] + "..."
 
 
 def _record(claim: str, num_prompts: int, num_equal: int) -> None:

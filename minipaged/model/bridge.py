@@ -45,8 +45,8 @@ def attention_replaced(
     the model's own `generate` works before, between and after.
     """
     AttentionInterface.register(_NAME, _call)
-    token = _attend.set(attend)
     with _switched:
+        token = _attend.set(attend)
         names = [config._attn_implementation_internal for config in configs]
         try:
             for config in configs:

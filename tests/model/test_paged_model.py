@@ -1,8 +1,8 @@
 """The bridge: unmodified models, refused models, and what the probe catches."""
 
 import copy
-import sys
-from threading import Thread
+import time
+from threading import Event, Thread
 
 import pytest
 import torch
@@ -254,29 +254,48 @@ def test_the_model_stays_as_it_was_after_an_exception():
     assert len(huggingface_generate(model, [[5, 6, 7]], GREEDY)[0][0]) == 6
 
 
-def test_two_threads_with_pools_of_their_own_do_not_disturb_each_other():
-    model = tiny_model("qwen3")
-    prompts = [[5 + i, 6, 7] for i in range(6)]
-    config = GenerationConfig(max_new_tokens=20, eos_token_id=127)
-    expected = huggingface_generate(model, prompts, config)
-    models = [PagedModel(model, num_blocks=8, block_size=16) for _ in range(2)]
+def test_two_threads_do_not_switch_each_others_attention():
+    """A is between two layers while B comes; A would leave first, were there no lock.
+
+    Each waits for the other in its first layer, for half a second at most: with the
+    lock they cannot meet, and both waits run out.
+    """
+    model = copy.deepcopy(tiny_model("llama"))
+    before = model.config._attn_implementation
+    b_inside, a_done, calls = Event(), Event(), []
+
+    def of_a(q, keys, values, batch, **options):
+        calls.append("A")
+        b_inside.wait(0.5 if calls.count("A") == 1 else 0)
+        return gathered_attention(q, keys, values, batch, **options)
+
+    def of_b(q, keys, values, batch, **options):
+        calls.append("B")
+        b_inside.set()
+        a_done.wait(0.5 if calls.count("B") == 1 else 0)
+        return gathered_attention(q, keys, values, batch, **options)
+
+    models = {name: PagedModel(model, num_blocks=8) for name in "AB"}
+    models["A"].attention, models["B"].attention = of_a, of_b
+    one = GenerationConfig(max_new_tokens=1)
     found = {}
-    before = sys.getswitchinterval()
 
-    def work(index):
-        out = [generate(models[index], [prompt], config)[0] for prompt in prompts]
-        found[index] = [o.sequences for o in out]
+    def work(name):
+        found[name] = generate(models[name], [[5, 6, 7]], one)[0].sequences
+        if name == "A":
+            a_done.set()
 
-    threads = [Thread(target=work, args=(index,)) for index in range(2)]
-    sys.setswitchinterval(1e-6)  # change threads between any two layers
-    try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(before)
-    assert found == {0: expected, 1: expected}
+    threads = [Thread(target=work, args=(name,)) for name in "AB"]
+    threads[0].start()
+    while not calls:  # B starts when A is inside a layer
+        time.sleep(0.001)
+    threads[1].start()
+    for thread in threads:
+        thread.join()
+    assert calls == ["A"] * 3 + ["B"] * 3
+    assert model.config._attn_implementation == before
+    (expected,) = huggingface_generate(model, [[5, 6, 7]], one)
+    assert found == {"A": expected, "B": expected}
 
 
 def test_every_architecture_is_named_once():
