@@ -34,19 +34,27 @@ def run(path: Path, save: bool) -> tuple[float, list[dict], str | None]:
         os.environ["MINIPAGED_PROOFS"] = str(proofs)
         os.environ["TQDM_DISABLE"] = "1"
         bar = tqdm(total=len(notebook.cells), desc=path.stem, unit="cell", leave=False)
+        at = 0
+
+        def started(cell_index: int) -> None:
+            nonlocal at
+            at = cell_index
+            bar.update(cell_index - bar.n)
+
         client = NotebookClient(
             notebook,
             timeout=600,
             kernel_name="python3",
+            coalesce_streams=True,  # lines printed one by one are one output
             extra_arguments=["--log-level=ERROR"],
             resources={"metadata": {"path": str(path.parent)}},
-            on_cell_start=lambda cell, cell_index: bar.update(cell_index - bar.n),
+            on_cell_start=lambda cell, cell_index: started(cell_index),
         )
         try:
             client.execute()
             failure = None
         except CellExecutionError as error:
-            failure = f"{error.ename}: {error.evalue} (cell {bar.n + 1})"
+            failure = f"{error.ename}: {error.evalue} (cell-{at:02})"
         finally:
             bar.close()
         records = [json.loads(line) for line in proofs.read_text().splitlines()]
@@ -78,15 +86,27 @@ def main() -> int:
     rows = []
     for path in paths:
         rows.append((path, *run(path.resolve(), arguments.save)))
-    print(f"\n{'lesson':28}{'seconds':>8}{'proofs passed':>15}{'prompts':>9}")
+    print(
+        f"\n{'lesson':24}{'seconds':>8}{'proofs passed':>15}{'prompts':>9}"
+        f"{'flaws noticed':>15}"
+    )
     for path, seconds, records, failure in rows:
-        passed = [r for r in records if r["equal"] == r["prompts"]]
+        proofs = [r for r in records if "claim" in r]
+        controls = [r for r in records if "control" in r]
+        passed = [r for r in proofs if r["equal"] == r["prompts"]]
+        noticed = [r for r in controls if r["equal"] < r["prompts"]]
         prompts = sum(r["prompts"] for r in passed)
-        ratio = f"{len(passed)} of {len(records)}"
-        print(f"{path.stem:28}{seconds:8.1f}{ratio:>15}{prompts:9}")
+        print(
+            f"{path.stem:24}{seconds:8.1f}{f'{len(passed)} of {len(proofs)}':>15}"
+            f"{prompts:9}{f'{len(noticed)} of {len(controls)}':>15}"
+        )
         if failure:
             print(f"    FAILED: {failure}")
-    lacking = [path.stem for path, _, records, _ in rows if not records]
+    lacking = [
+        path.stem
+        for path, _, records, _ in rows
+        if not any("claim" in record for record in records)
+    ]
     for name in lacking:
         print(f"    {name} proved nothing")
     return 1 if lacking or any(failure for *_, failure in rows) else 0

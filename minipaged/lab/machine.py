@@ -8,6 +8,8 @@ from pathlib import Path
 
 import torch
 
+import minipaged
+
 
 def describe_machine() -> dict[str, str | int]:
     """Device, cores, versions and date, to be stored beside every measurement."""
@@ -22,6 +24,16 @@ def describe_machine() -> dict[str, str | int]:
         **{name: _version(name) for name in ("torch", "transformers", "triton")},
         "date": date.today().isoformat(),
     }
+
+
+def versions() -> str:
+    """One line for the head of a notebook: what it runs on."""
+    parts = [
+        f"minipaged {minipaged.__version__}",
+        f"Python {platform.python_version()}",
+    ]
+    parts += [f"{name} {_version(name)}" for name in ("torch", "transformers")]
+    return f"{', '.join(parts)}; {describe_machine()['device']}"
 
 
 def _processor() -> str:

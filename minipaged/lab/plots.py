@@ -1,46 +1,126 @@
-"""Lab: pictures, in one palette that the colour-blind can read (Okabe and Ito's)."""
+"""Lab: charts of the lessons, in one palette and two themes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
+from minipaged.lab.palette import KINDS_OF_SLOTS, sequence_colour, theme
 from minipaged.memory.waste import KINDS, WasteReport
 
-# What a slot is used for: colour, hatch (so that it also reads in grey), label.
-KIND_STYLE = {
-    "token_states": ("#0072B2", "", "token states"),
-    "reserved": ("#56B4E9", "//", "reserved for later tokens"),
-    "internal": ("#D55E00", "..", "never used (internal)"),
-    "external": ("#C8C8C8", "", "free but unusable (external)"),
-}
+WIDTH = 8.0  # inches; about 700 pixels in a notebook
+
+
+def canvas(title: str, height: float) -> tuple[Figure, Axes]:
+    """An empty picture in the theme, its message as title."""
+    look = theme()
+    figure, axes = plt.subplots(figsize=(WIDTH, height), layout="constrained")
+    figure.set_facecolor(look.ground)
+    axes.set_facecolor(look.ground)
+    axes.set_title(title, loc="left", fontsize=12, color=look.ink, pad=10)
+    axes.tick_params(colors=look.ink, labelsize=10)
+    for side, spine in axes.spines.items():
+        spine.set_visible(side in ("left", "bottom"))
+        spine.set_color(look.quiet)
+    axes.xaxis.label.set_color(look.ink)
+    axes.yaxis.label.set_color(look.ink)
+    return figure, axes
+
+
+def legend_of_kinds(axes: Axes, below: float, hatched: bool = True) -> None:
+    """Say what the colours of the kinds of slots mean, `below` the axes."""
+    look = theme()
+    style = {"edgecolor": look.ground if hatched else look.quiet, "linewidth": 0.5}
+    handles = [
+        Rectangle((0, 0), 1, 1, facecolor=colour, hatch=hatch * hatched, **style)
+        for colour, hatch, _ in KINDS_OF_SLOTS.values()
+    ]
+    axes.legend(
+        handles,
+        [label for _, _, label in KINDS_OF_SLOTS.values()],
+        ncols=2,
+        frameon=False,
+        fontsize=10,
+        handlelength=2.4,
+        handleheight=1.2,
+        labelcolor=look.ink,
+        loc="upper center",
+        bbox_to_anchor=(0.5, below),
+    )
 
 
 def plot_waste(reports: Mapping[str, WasteReport], title: str) -> Figure:
     """One bar per report, split into the four kinds of the paper's figure 2."""
-    figure, axes = plt.subplots(figsize=(8, 0.6 * len(reports) + 1.6))
+    figure, axes = canvas(title, height=0.62 * len(reports) + 1.8)
+    look = theme()
     for row, report in enumerate(reports.values()):
         left = 0.0
         for kind in KINDS:
-            colour, hatch, _ = KIND_STYLE[kind]
+            colour, hatch, _ = KINDS_OF_SLOTS[kind]
             share = 100 * getattr(report, kind)
             axes.barh(
-                row, share, left=left, color=colour, hatch=hatch, edgecolor="white"
+                row, share, left=left, color=colour, hatch=hatch, edgecolor=look.ground
             )
             if share >= 5:
-                label = {"ha": "center", "va": "center", "fontsize": 9}
-                box = {"boxstyle": "round,pad=0.2", "fc": "white", "ec": "none"}
-                axes.text(left + share / 2, row, f"{share:.1f}", bbox=box, **label)
+                axes.text(
+                    left + share / 2,
+                    row,
+                    f"{share:.1f}",
+                    bbox={"boxstyle": "round,pad=0.2", "fc": look.ground, "ec": "none"},
+                    color=look.ink,
+                    ha="center",
+                    va="center",
+                    fontsize=10,
+                )
             left += share
     axes.set_yticks(range(len(reports)), list(reports))
     axes.invert_yaxis()
     axes.set(xlim=(0, 100), xlabel="share of the KV memory (%)")
-    axes.set_title(title, loc="left", fontsize=11)
-    axes.spines[["top", "right"]].set_visible(False)
-    handles = [plt.Rectangle((0, 0), 1, 1, fc=c, hatch=h, ec="white")
-               for c, h, _ in KIND_STYLE.values()]  # fmt: skip
-    labels = [label for *_, label in KIND_STYLE.values()]
-    axes.legend(handles, labels, ncols=2, frameon=False, fontsize=9,
-                loc="upper center", bbox_to_anchor=(0.5, -0.22))  # fmt: skip
-    figure.set_facecolor("white")
+    legend_of_kinds(axes, below=-0.75 / len(reports))
+    return figure
+
+
+def plot_histogram(values: Sequence[int], title: str, xlabel: str) -> Figure:
+    """How often each range of values occurs, the mean marked."""
+    figure, axes = canvas(title, height=2.6)
+    look = theme()
+    axes.hist(values, bins=20, color=sequence_colour(0), edgecolor=look.ground)
+    mean = sum(values) / len(values)
+    axes.axvline(mean, color=look.ink, linestyle="--", linewidth=1.2)
+    axes.annotate(
+        f" mean {mean:.0f}",
+        (mean, 1),
+        xycoords=("data", "axes fraction"),
+        color=look.ink,
+        va="top",
+        fontsize=10,
+    )
+    axes.set(xlabel=xlabel, ylabel="count", xlim=(0, None))
+    return figure
+
+
+def plot_lines(
+    x: Sequence[float],
+    lines: Mapping[str, Sequence[float]],
+    title: str,
+    xlabel: str,
+    ylabel: str,
+) -> Figure:
+    """Lines over a logarithmic x axis (base 2), each labelled at its end."""
+    figure, axes = canvas(title, height=3.4)
+    look = theme()
+    styles = (("o", "-"), ("s", "--"), ("^", ":"), ("D", "-."))
+    for index, (label, values) in enumerate(lines.items()):
+        marker, style = styles[index % len(styles)]
+        colour = sequence_colour(index)
+        axes.plot(x, values, marker=marker, linestyle=style, color=colour)
+        axes.annotate(
+            f"  {label}", (x[-1], values[-1]), color=look.ink, va="center", fontsize=10
+        )
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(x, [f"{value:g}" for value in x])
+    axes.set(xlabel=xlabel, ylabel=ylabel, ylim=(0, None), xlim=(x[0] / 1.2, x[-1] * 6))
+    axes.grid(axis="y", color=look.quiet, alpha=0.25)
     return figure

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from pathlib import Path
 
 from transformers import GenerationConfig, PreTrainedTokenizerBase
@@ -30,12 +31,50 @@ def prove(
     Args:
         claim: what is proved, in words; it heads the table.
         tokenizer: if given, text is shown instead of token ids.
-        ours: what stands in our column; a lesson may plug in a broken one.
+        ours: what stands in our column, called as `generate` is.
 
     Returns our outputs. Raises AssertionError if one token differs. The result is also
     recorded for `make lessons`, as a line of JSON in the file that the environment
     variable MINIPAGED_PROOFS names.
     """
+    equal, outputs = _compare(
+        claim, paged, prompts, generation_config, tokenizer, seed, ours
+    )
+    _record({"claim": claim, "prompts": len(prompts), "equal": equal})
+    assert equal == len(prompts), f"{claim}: {len(prompts) - equal} differ"
+    return outputs
+
+
+def refute(
+    flaw: str,
+    paged: PagedModel,
+    prompts: Sequence[list[int]],
+    generation_config: GenerationConfig | Sequence[GenerationConfig] | None = None,
+    *,
+    tokenizer: PreTrainedTokenizerBase | None = None,
+    seed: int | Sequence[int] | None = None,
+    ours: Callable[..., list[Output]] = generate,
+) -> None:
+    """The negative control of `prove`: the same comparison, which must find the flaw.
+
+    Takes what `prove` takes; the flaw is in `paged` or in `ours`. Raises AssertionError
+    if every token is equal, for then the proof is blind to this flaw.
+    """
+    equal, _ = _compare(flaw, paged, prompts, generation_config, tokenizer, seed, ours)
+    _record({"control": flaw, "prompts": len(prompts), "equal": equal})
+    assert equal < len(prompts), f"the proof does not notice: {flaw}"
+
+
+def _compare(
+    claim: str,
+    paged: PagedModel,
+    prompts: Sequence[list[int]],
+    generation_config: GenerationConfig | Sequence[GenerationConfig] | None,
+    tokenizer: PreTrainedTokenizerBase | None,
+    seed: int | Sequence[int] | None,
+    ours: Callable[..., list[Output]],
+) -> tuple[int, list[Output]]:
+    """Print both columns; return how many prompts are equal, and our outputs."""
     if not prompts:
         raise ValueError("nothing to prove: give at least one prompt")
     theirs = huggingface_generate(paged.model, prompts, generation_config, seed=seed)
@@ -45,23 +84,34 @@ def prove(
     print(f"{claim}\n")
     print(f"{'prompt':>6}  {'new':>4}  {'HuggingFace generate':{WIDTH}}  minipaged")
     for prompt, their_rows, our_rows in zip(prompts, theirs, sequences, strict=True):
-        for their, our in zip(their_rows, our_rows, strict=False):
-            left, right = (_shorten(row, tokenizer) for row in (their, our))
+        for their, our in zip_longest(their_rows, our_rows, fillvalue=[]):
+            left, right = _columns(their, our, tokenizer)
             sign = "" if their == our else "  DIFFERENT"
             print(f"{len(prompt):6}  {len(our):4}  {left:{WIDTH}}  {right}{sign}")
     print(f"\n{num_equal} of {len(prompts)} prompts equal, token for token")
-    _record(claim, len(prompts), num_equal)
-    assert num_equal == len(prompts), f"{claim}: {len(prompts) - num_equal} differ"
-    return outputs
+    return num_equal, outputs
 
 
-def _shorten(row: list[int], tokenizer: PreTrainedTokenizerBase | None) -> str:
-    text = repr(tokenizer.decode(row))[1:-1] if tokenizer else " ".join(map(str, row))
+def _columns(
+    their: list[int], our: list[int], tokenizer: PreTrainedTokenizerBase | None
+) -> tuple[str, str]:
+    """Both as text of at most WIDTH characters, cut so that a difference is seen."""
+    left, right = (
+        repr(tokenizer.decode(row))[1:-1] if tokenizer else " ".join(map(str, row))
+        for row in (their, our)
+    )
+    pairs = enumerate(zip(left, right, strict=False))
+    same = next((at for at, (a, b) in pairs if a != b), min(len(left), len(right)))
+    start = max(0, same - WIDTH // 2) if same > WIDTH - 6 and left != right else 0
+    return _cut(left, start), _cut(right, start)
+
+
+def _cut(text: str, start: int) -> str:
+    text = text if start == 0 else "..." + text[start + 3 :]
     return text if len(text) <= WIDTH else text[: WIDTH - 3] + "..."
 
 
-def _record(claim: str, num_prompts: int, num_equal: int) -> None:
+def _record(line: dict[str, str | int]) -> None:
     if file := os.environ.get("MINIPAGED_PROOFS"):
-        line = {"claim": claim, "prompts": num_prompts, "equal": num_equal}
         with Path(file).open("a", encoding="utf-8") as out:
             out.write(json.dumps(line) + "\n")

@@ -1,6 +1,7 @@
 """Lab: show the package's own source in a notebook, so that no cell holds a copy."""
 
 import inspect
+from itertools import groupby
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -15,9 +16,14 @@ ROOT = Path(minipaged.__file__).parent.parent
 def show(*things: Any) -> None:
     """Display the source of functions, classes or modules of the package, as they run.
 
-    Each is headed by the file that it stands in.
+    It is headed by the file that it stands in; neighbours from one file share a head.
     """
-    for thing in things:
-        file = Path(inspect.getsourcefile(thing)).relative_to(ROOT).as_posix()
-        source = dedent(inspect.getsource(thing)).strip()
+    for file, group in groupby(things, key=_file):
+        source = "\n\n".join(
+            dedent(inspect.getsource(thing)).strip() for thing in group
+        )
         display(Markdown(f"*{file}*\n```python\n{source}\n```"))
+
+
+def _file(thing: Any) -> str:
+    return Path(inspect.getsourcefile(thing)).relative_to(ROOT).as_posix()

@@ -1,0 +1,11 @@
+"""Lab: checks of the exercises, by name: `check.slot_of(my_slot_of)`.
+
+A check takes the reader's function or class, tries nasty cases on it, and prints
+`accepted`, or the state in which it found it. It never raises, so that a notebook runs
+to its end whatever stands in its exercises.
+"""
+
+from minipaged.lab.check.lesson1 import first_fit, max_chats, padding_waste
+from minipaged.lab.check.lesson2 import attend, make_room, slot_of
+
+__all__ = ["attend", "first_fit", "make_room", "max_chats", "padding_waste", "slot_of"]

@@ -1,0 +1,103 @@
+"""Lab: checks of lesson 2's exercises: block tables."""
+
+import torch
+
+from minipaged.errors import OutOfBlocks
+from minipaged.lab.check.verdict import Attempt, Rejected, exercise, expect
+from minipaged.memory.block_pool import BlockPool
+
+TOLERANCE = 1e-5  # of float32 attention against float64; the values are about 1
+
+
+@exercise
+def slot_of(attempt: Attempt) -> None:
+    """(block_ids, block_size, position) -> slot."""
+    for position, slot in ((0, 80), (15, 95), (16, 192), (31, 207), (32, 48), (34, 50)):
+        attempt.expect(slot, [5, 12, 3], 16, position)
+    attempt.expect(9, [7, 9, 2], 1, 1)  # blocks of one token
+    attempt.expect(3, [0], 4, 3)
+    attempt.expect(7 * 5 + 3, [0, 7], 5, 8)  # a size that is no power of two
+
+
+@exercise
+def make_room(attempt: Attempt) -> None:
+    """(pool, block_ids, num_tokens, n): grow block_ids for n more tokens, or raise."""
+    for num_tokens in range(10):
+        for n in range(10):
+            _grows(attempt, num_tokens, n)
+    for num_tokens, n, num_free in ((0, 1, 0), (4, 9, 2), (3, 2, 0), (5, 40, 1)):
+        _fails_whole(attempt, num_tokens, n, num_free)
+
+
+def _grows(attempt: Attempt, num_tokens: int, n: int) -> None:
+    pool = BlockPool(num_blocks=8, block_size=4)
+    block_ids = [pool.allocate() for _ in range(-(-num_tokens // 4))]
+    before, kept = len(block_ids), list(block_ids)
+    attempt.shared(pool, block_ids, num_tokens, n)
+    wanted = -(-(num_tokens + n) // 4)
+    story = f"blocks of 4, {num_tokens} tokens in {before} blocks, room for {n} more"
+    expect(f"{story}; blocks in the table", len(block_ids), wanted)
+    expect(f"{story}; blocks taken from the pool", 8 - pool.num_free, wanted)
+    expect(f"{story}; the blocks it had", block_ids[:before], kept)
+    expect(f"{story}; different blocks", len(set(block_ids)), wanted)
+
+
+def _fails_whole(attempt: Attempt, num_tokens: int, n: int, num_free: int) -> None:
+    held = -(-num_tokens // 4)
+    pool = BlockPool(num_blocks=held + num_free, block_size=4)
+    block_ids = [pool.allocate() for _ in range(held)]
+    story = f"{num_free} blocks free, {num_tokens} tokens held, room for {n} more"
+    try:
+        attempt.shared(pool, block_ids, num_tokens, n)
+    except Rejected as error:
+        if not isinstance(error.__cause__, OutOfBlocks):
+            raise
+    else:
+        raise Rejected(f"{story}: raised no OutOfBlocks")
+    expect(f"{story}, refused; free blocks afterwards", pool.num_free, num_free)
+    expect(f"{story}, refused; blocks in the table", len(block_ids), held)
+
+
+@exercise
+def attend(attempt: Attempt) -> None:
+    """(q, keys, values, block_ids, num_tokens) -> one token's attention, [H, D]."""
+    generator = torch.Generator().manual_seed(0)
+    shapes = [(4, 4, 8), (6, 2, 5), (3, 1, 16)]  # heads, KV heads, head_dim
+    for heads, kv_heads, dim in shapes:
+        for num_tokens in (1, 3, 4, 5, 8, 11):
+            blocks = torch.randperm(6, generator=generator)[: -(-num_tokens // 4)]
+            _one_token(attempt, heads, kv_heads, dim, num_tokens, blocks, generator)
+
+
+def _one_token(
+    attempt: Attempt,
+    heads: int,
+    kv_heads: int,
+    dim: int,
+    num_tokens: int,
+    blocks: torch.Tensor,
+    generator: torch.Generator,
+) -> None:
+    """Compare with attention over a contiguous copy, in float64."""
+    q = torch.randn(heads, dim, generator=generator)
+    k, v = (torch.randn(num_tokens, kv_heads, dim, generator=generator) for _ in "kv")
+    cache = torch.full((2, 6, 4, kv_heads, dim), float("nan"))  # unused slots: poison
+    slots = (blocks[:, None] * 4 + torch.arange(4)).flatten()[:num_tokens]
+    cache.flatten(1, 2)[:, slots] = torch.stack([k, v])
+    group = heads // kv_heads
+    k, v = (x.double().repeat_interleave(group, dim=1) for x in (k, v))
+    weights = torch.einsum("hd,thd->ht", q.double(), k) / dim**0.5
+    expected = torch.einsum("ht,thd->hd", weights.softmax(dim=-1), v)
+    found = attempt(q, cache[0], cache[1], blocks.tolist(), num_tokens)
+    story = (
+        f"{heads} heads, {kv_heads} KV heads, head_dim {dim}, {num_tokens} tokens in "
+        f"blocks {blocks.tolist()} of 4"
+    )
+    if not isinstance(found, torch.Tensor):
+        raise Rejected(f"{story}: got {found!r:.40}, expected a tensor")
+    expect(f"{story}; shape", tuple(found.shape), (heads, dim))
+    if found.isnan().any():
+        raise Rejected(f"{story}: NaN; a slot was read that was never written")
+    error = (found.double() - expected).abs().max().item()
+    if error > TOLERANCE:
+        raise Rejected(f"{story}: off by up to {error:.2g}")

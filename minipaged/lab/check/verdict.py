@@ -1,0 +1,85 @@
+"""Lab: what checks of exercises have in common: trying, and saying what was found."""
+
+from collections.abc import Callable
+from copy import deepcopy
+from functools import wraps
+from typing import Any
+
+
+class Rejected(Exception):
+    """An attempt is wrong; the message is the state that shows it."""
+
+
+class Attempt:
+    """The reader's function or class; every failure says what it was called with."""
+
+    def __init__(self, function: Callable[..., Any]):
+        self.function = function
+        self.name = getattr(function, "__name__", "your attempt")
+        self.num_cases = 0
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call it with copies of the arguments, so that it cannot spoil the case."""
+        return self.shared(*deepcopy(arguments))
+
+    def shared(self, *arguments: Any) -> Any:
+        """Call it with the arguments themselves, which it is meant to change."""
+        self.num_cases += 1
+        call = f"{self.name}({', '.join(map(short, arguments))})"
+        return attempted(call, self.function, *arguments)
+
+    def expect(self, expected: Any, *arguments: Any) -> None:
+        """Raise Rejected unless it returns `expected`."""
+        call = f"{self.name}({', '.join(map(short, arguments))})"
+        expect(call, self(*arguments), expected)
+
+
+def attempted(call: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Run the reader's code; whatever it raises by mistake rejects it."""
+    try:
+        return function(*arguments)
+    except (NotImplementedError, Rejected):
+        raise
+    except Exception as error:
+        raise Rejected(f"{call} raised {type(error).__name__}: {error}") from error
+
+
+def expect(what: str, found: Any, expected: Any) -> None:
+    """Raise Rejected, saying both, unless `found` equals `expected`."""
+    if found is None and expected is not None:
+        raise Rejected(f"{what}: got None, expected {expected}; is a return missing?")
+    try:
+        equal = bool(found == expected)
+    except Exception:  # a tensor of several numbers, say
+        equal = False
+    if not equal:
+        raise Rejected(f"{what}: got {short(found)}, expected {short(expected)}")
+
+
+def exercise(check: Callable[[Attempt], None]) -> Callable[[Callable[..., Any]], None]:
+    """Make a check of a function that raises Rejected for a wrong attempt."""
+
+    @wraps(check)
+    def checked(attempt: Callable[..., Any]) -> None:
+        name = getattr(attempt, "__name__", type(attempt).__name__)
+        tried = Attempt(attempt)
+        try:
+            if not callable(attempt):
+                raise Rejected(f"expected a function or class, got {short(attempt)}")
+            check(tried)
+        except NotImplementedError:
+            print(f"○ {name}: not attempted yet; write it above, run both cells again")
+        except Rejected as found:
+            print(f"✗ {name}: rejected\n  {found}")
+        else:
+            print(f"✓ {name}: accepted after {tried.num_cases} cases")
+
+    return checked
+
+
+def short(value: Any) -> str:
+    """A value as text that fits into a line; of a tensor, its shape."""
+    if hasattr(value, "shape"):
+        return f"tensor{list(value.shape)}"
+    text = f"{value:.6g}" if isinstance(value, float) else repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

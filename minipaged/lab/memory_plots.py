@@ -1,0 +1,70 @@
+"""Lab: pictures of contiguous memory: whose slot is it, and what is it used for?"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from minipaged.lab.palette import KINDS_OF_SLOTS, theme
+from minipaged.lab.plots import canvas, legend_of_kinds
+from minipaged.memory.waste import KINDS, Span, WasteReport, memory_map
+
+
+def plot_slots(rows: Mapping[str, Sequence[Span]], title: str) -> Figure:
+    """Strips of memory in address order, a strip per row, coloured by kind of slot.
+
+    `rows`: what `memory_map` returns, under a label each.
+    """
+    figure, axes = canvas(title, height=0.5 * len(rows) + 1.9)
+    look = theme()
+    for row, spans in enumerate(rows.values()):
+        for start, stop, kind, _ in spans:
+            colour, hatch, _ = KINDS_OF_SLOTS[kind]
+            box = {"facecolor": colour, "hatch": hatch, "edgecolor": look.ground}
+            axes.add_patch(
+                Rectangle((start, row - 0.36), stop - start, 0.72, linewidth=0.6, **box)
+            )
+    axes.set_yticks(range(len(rows)), list(rows))
+    axes.set(
+        xlim=(0, max(spans[-1][1] for spans in rows.values())),
+        ylim=(len(rows) - 0.5, -0.5),
+        xlabel="slot",
+    )
+    legend_of_kinds(axes, below=-0.9 / len(rows))
+    return figure
+
+
+def plot_memory_over_time(
+    report: WasteReport, num_slots: int, iterations: range, title: str
+) -> Figure:
+    """All of memory as it changes: addresses from left to right, time downwards."""
+    image = np.stack(
+        [
+            _row(memory_map(report.stays, num_slots, when), num_slots)
+            for when in iterations
+        ]
+    )
+    figure, axes = canvas(title, height=4.2)
+    colours = [KINDS_OF_SLOTS[kind][0] for kind in KINDS]
+    axes.imshow(
+        image,
+        cmap=ListedColormap(colours),
+        vmin=0,
+        vmax=len(KINDS) - 1,
+        aspect="auto",
+        interpolation="nearest",
+        extent=(0, num_slots, iterations.stop, iterations.start),
+    )
+    axes.set(xlabel="slot (address)", ylabel="iteration (one new token each)")
+    legend_of_kinds(axes, below=-0.16, hatched=False)
+    return figure
+
+
+def _row(spans: Sequence[Span], num_slots: int, width: int = 700) -> np.ndarray:
+    """The kind of slot under each of `width` pixels: the one in the pixel's middle."""
+    edges = np.array([stop for _, stop, _, _ in spans])
+    kinds = np.array([KINDS.index(kind) for _, _, kind, _ in spans])
+    middles = (np.arange(width) + 0.5) * num_slots / width
+    return kinds[np.searchsorted(edges, middles, side="right")]

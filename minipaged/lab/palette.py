@@ -1,0 +1,94 @@
+"""Lab: one visual language for memory, in plots, widget and text alike.
+
+A sequence has one colour everywhere. A block that several hold is hatched, a free one
+is pale, a free one whose content can still be found is pale with a coloured rim. The
+colours are Okabe and Ito's, which the colour-blind can tell apart; a letter, a hatch or
+a difference in brightness always says the same as the colour does.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from zlib import crc32
+
+# Of sequences A, B, C, ...; after eight they begin anew, told apart by the letter.
+SEQUENCE_COLOURS = (
+    "#0072B2",  # blue
+    "#E69F00",  # orange
+    "#009E73",  # green
+    "#CC79A7",  # pink
+    "#D55E00",  # vermilion
+    "#56B4E9",  # sky
+    "#F0E442",  # yellow
+    "#8C6D4F",  # brown, in place of black: it must show on dark ground too
+)
+SHARED_HATCH = "//"
+CACHED_RIM = "#009E73"  # dashed, around a free block whose content can be found
+
+# What a slot is used for (paper, figure 2): colour, hatch, label. Four steps of
+# brightness, so that the picture reads in grey too.
+KINDS_OF_SLOTS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
+    {
+        "token_states": ("#005A91", "", "holds a token"),
+        "reserved": ("#F2B63D", "//", "reserved for a later token"),
+        "internal": ("#D55E00", "..", "internal: reserved, never used"),
+        "external": ("#DDE2E7", "", "external: free, of no use to the next"),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Theme:
+    """The ground that pictures are drawn on, and what is written on it."""
+
+    ground: str
+    ink: str
+    quiet: str  # frames, grids, remarks
+    free: str  # a free block
+    others: str  # a block of sequences that are not drawn
+
+
+LIGHT = Theme("#FFFFFF", "#1B1F24", "#6A737D", free="#EEF1F4", others="#C3CAD1")
+DARK = Theme("#14181D", "#E8EBEE", "#9AA4AE", free="#2A3038", others="#56606B")
+THEMES = {"light": LIGHT, "dark": DARK}
+
+
+def theme(name: str | None = None) -> Theme:
+    """The theme of this name; without one, MINIPAGED_THEME decides, else "light"."""
+    name = name or os.environ.get("MINIPAGED_THEME") or "light"
+    if name not in THEMES:
+        raise ValueError(f"no theme named {name!r}; choose from {sorted(THEMES)}")
+    return THEMES[name]
+
+
+def sequence_colour(sequence: int | str) -> str:
+    """The colour of a sequence, by its index or its name: "A" is 0, "B" is 1.
+
+    A name that is no single letter is given one of the colours, always the same.
+    """
+    if isinstance(sequence, str):
+        is_letter = len(sequence) == 1 and "A" <= sequence <= "Z"
+        sequence = ord(sequence) - ord("A") if is_letter else crc32(sequence.encode())
+    return SEQUENCE_COLOURS[sequence % len(SEQUENCE_COLOURS)]
+
+
+def ink_on(colour: str) -> str:
+    """Black or white, whichever reads better on `colour` ("#RRGGBB")."""
+    light = relative_luminance(colour)
+    contrast_with_white, contrast_with_black = (
+        1.05 / (light + 0.05),
+        (light + 0.05) / 0.05,
+    )
+    return "#FFFFFF" if contrast_with_white > contrast_with_black else "#000000"
+
+
+def relative_luminance(colour: str) -> float:
+    """How bright a colour looks, from 0 to 1 (WCAG 2.2)."""
+
+    def linear(channel: int) -> float:
+        value = channel / 255
+        return value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4
+
+    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return 0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue)

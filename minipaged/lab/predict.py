@@ -1,0 +1,29 @@
+"""Lab: predict, then run: the answer beside the reader's guess."""
+
+from IPython.display import Markdown, display
+
+
+def reveal(guess: float, answer: float, unit: str) -> None:
+    """Show a computed answer, folded, so that it can be guessed before it is read.
+
+    `guess` is what the reader wrote in the cell before; `unit` names what is counted.
+    """
+    gap = abs(answer - guess)
+    if gap == 0:
+        verdict = "exactly your guess"
+    elif guess and answer and max(guess / answer, answer / guess) >= 2:
+        factor = max(guess / answer, answer / guess)
+        verdict = f"your guess is off by a factor of {factor:.1f}"
+    else:
+        verdict = f"your guess is off by {_number(gap)}"
+    display(
+        Markdown(
+            f"Your guess: **{_number(guess)}** {unit}\n\n"
+            "<details><summary>Computed (click)</summary>\n\n"
+            f"**{_number(answer)}** {unit}; {verdict}.\n\n</details>"
+        )
+    )
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
