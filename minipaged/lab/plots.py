@@ -108,19 +108,24 @@ def plot_lines(
     xlabel: str,
     ylabel: str,
 ) -> Figure:
-    """Lines over a logarithmic x axis (base 2), each labelled at its end."""
-    figure, axes = canvas(title, height=3.4)
+    """Lines over a logarithmic x axis (base 2), told apart by marker and dashes too."""
+    figure, axes = canvas(title, height=3.8)
     look = theme()
     styles = (("o", "-"), ("s", "--"), ("^", ":"), ("D", "-."))
     for index, (label, values) in enumerate(lines.items()):
-        marker, style = styles[index % len(styles)]
-        colour = sequence_colour(index)
-        axes.plot(x, values, marker=marker, linestyle=style, color=colour)
-        axes.annotate(
-            f"  {label}", (x[-1], values[-1]), color=look.ink, va="center", fontsize=10
-        )
+        marker, dashes = styles[index % len(styles)]
+        style = {"marker": marker, "linestyle": dashes, "color": sequence_colour(index)}
+        axes.plot(x, values, label=label, **style)
     axes.set_xscale("log", base=2)
     axes.set_xticks(x, [f"{value:g}" for value in x])
-    axes.set(xlabel=xlabel, ylabel=ylabel, ylim=(0, None), xlim=(x[0] / 1.2, x[-1] * 6))
+    axes.set(xlabel=xlabel, ylabel=ylabel, ylim=(0, None))
     axes.grid(axis="y", color=look.quiet, alpha=0.25)
+    axes.legend(
+        ncols=len(lines),
+        frameon=False,
+        fontsize=10,
+        labelcolor=look.ink,
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.2),
+    )
     return figure
