@@ -7,12 +7,14 @@ def reveal(guess: float, answer: float, unit: str) -> None:
     """Show a computed answer, folded, so that it can be guessed before it is read.
 
     `guess` is what the reader wrote in the cell before; `unit` names what is counted.
+    Raises TypeError for a guess that is no number.
     """
+    if not isinstance(guess, int | float):
+        raise TypeError(f"{guess!r} is no number; write your guess as in: guess = 4")
     gap = abs(answer - guess)
     if gap == 0:
         verdict = "exactly your guess"
-    elif guess and answer and max(guess / answer, answer / guess) >= 2:
-        factor = max(guess / answer, answer / guess)
+    elif guess and answer and (factor := max(guess / answer, answer / guess)) >= 2:
         verdict = f"your guess is off by a factor of {factor:.1f}"
     else:
         verdict = f"your guess is off by {_number(gap)}"

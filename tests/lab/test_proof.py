@@ -14,7 +14,7 @@ from transformers import GenerationConfig
 import minipaged as mp
 from minipaged import progress
 from minipaged.decoding.request import Output
-from minipaged.lab.proof import prove
+from minipaged.lab.proof import prove, refute
 from minipaged.lab.reference import huggingface_generate
 from minipaged.lab.show import show
 
@@ -58,6 +58,39 @@ def test_one_wrong_token_fails_the_proof_and_is_recorded(
         prove("They are equal", paged, PROMPTS, GREEDY, ours=broken)
     assert capsys.readouterr().out.count("DIFFERENT") == 1
     assert json.loads(record.read_text())["equal"] == 2
+
+
+def test_a_control_that_finds_the_flaw_is_recorded_as_such(
+    paged, capsys, monkeypatch, tmp_path
+):
+    record = tmp_path / "proofs.jsonl"
+    monkeypatch.setenv("MINIPAGED_PROOFS", str(record))
+    refute("The last token is wrong", paged, PROMPTS, GREEDY, ours=broken)
+    assert capsys.readouterr().out.count("DIFFERENT") == 1
+    line = json.loads(record.read_text())
+    assert line == {"control": "The last token is wrong", "prompts": 3, "equal": 2}
+
+
+def test_a_control_without_a_flaw_fails(paged):
+    with pytest.raises(AssertionError, match="does not notice"):
+        refute("Nothing is wrong", paged, PROMPTS, GREEDY)
+
+
+def test_a_difference_far_to_the_right_is_seen(paged, capsys):
+    config = GenerationConfig(max_new_tokens=60, eos_token_id=127)
+    with pytest.raises(AssertionError):
+        prove("They are equal", paged, PROMPTS, config, ours=broken)
+    (line,) = [
+        line for line in capsys.readouterr().out.splitlines() if "DIFFERENT" in line
+    ]
+    columns = line.replace("  DIFFERENT", "").split("...")
+    assert len(columns) >= 3 and columns[-1].endswith(" 0")
+
+
+def test_a_prompt_that_failed_stands_in_the_table(paged, capsys):
+    with pytest.raises(AssertionError, match="1 differ"):
+        prove("All fit", paged, [[5] * 200, [6]], GREEDY)
+    assert "DIFFERENT" in capsys.readouterr().out
 
 
 def test_the_reference_cuts_after_eos_and_keeps_it():

@@ -44,7 +44,8 @@ def _grows(attempt: Attempt, num_tokens: int, n: int) -> None:
 
 def _fails_whole(attempt: Attempt, num_tokens: int, n: int, num_free: int) -> None:
     held = -(-num_tokens // 4)
-    pool = BlockPool(num_blocks=held + num_free, block_size=4)
+    pool = BlockPool(num_blocks=held + num_free + 1, block_size=4)
+    pool.allocate()  # somebody else's
     block_ids = [pool.allocate() for _ in range(held)]
     story = f"{num_free} blocks free, {num_tokens} tokens held, room for {n} more"
     try:

@@ -71,6 +71,8 @@ def exercise(check: Callable[[Attempt], None]) -> Callable[[Callable[..., Any]],
             print(f"○ {name}: not attempted yet; write it above, run both cells again")
         except Rejected as found:
             print(f"✗ {name}: rejected\n  {found}")
+        except Exception as error:  # it gave something that no check expects
+            print(f"✗ {name}: rejected\n  {type(error).__name__}: {error}")
         else:
             print(f"✓ {name}: accepted after {tried.num_cases} cases")
 

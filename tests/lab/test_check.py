@@ -1,0 +1,304 @@
+"""The checks of the exercises: they accept what is right, and reject each mistake.
+
+The solutions that the notebooks fold away are run in tests/notebooks/test_alone.py.
+"""
+
+import pytest
+import torch
+
+from minipaged.errors import OutOfBlocks
+from minipaged.lab import check
+from minipaged.memory.contiguous import NoChunk
+
+GIB = 2**30
+
+
+def verdict(capsys, name, attempt):
+    getattr(check, name)(attempt)
+    return capsys.readouterr().out
+
+
+# --- what is right --------------------------------------------------------------------
+
+
+def max_chats(gpu, weights, per_token, length):
+    return max(0, gpu - weights) // (per_token * length)
+
+
+def padding_waste(lengths):
+    longest = torch.tensor(lengths).max().item()
+    return [1 - sum((n / longest) ** p for n in lengths) / len(lengths) for p in (1, 2)]
+
+
+class FirstFit:
+    """With a free list that is merged, unlike the solution in the notebook."""
+
+    def __init__(self, num_slots):
+        self.free_pieces, self.held = [(0, num_slots)], {}
+
+    def allocate(self, slots):
+        for index, (start, size) in enumerate(self.free_pieces):
+            if size >= slots:
+                rest = [(start + slots, size - slots)] if size > slots else []
+                self.free_pieces[index : index + 1] = rest
+                self.held[start] = slots
+                return start
+        raise NoChunk("full")
+
+    def free(self, start):
+        if start not in self.held:
+            raise ValueError(start)
+        self.free_pieces.append((start, self.held.pop(start)))
+        self.free_pieces.sort()
+        self.merge()
+
+    def merge(self):
+        merged = []
+        for start, size in self.free_pieces:
+            if merged and sum(merged[-1]) == start:
+                merged[-1] = (merged[-1][0], merged[-1][1] + size)
+            else:
+                merged.append((start, size))
+        self.free_pieces = merged
+
+
+def slot_of(block_ids, size, position):
+    index, offset = divmod(position, size)
+    return size * block_ids[index] + offset
+
+
+def make_room(pool, block_ids, num_tokens, n):
+    room = len(block_ids) * pool.block_size - num_tokens
+    wanted = max(0, -((room - n) // pool.block_size))
+    if pool.num_free < wanted:
+        raise OutOfBlocks(wanted, pool.num_free, pool.num_blocks)
+    block_ids.extend(pool.allocate() for _ in range(wanted))
+
+
+def attend(q, keys, values, block_ids, num_tokens):
+    size, kv_heads = keys.shape[1:3]
+    slots = [slot_of(block_ids, size, p) for p in range(num_tokens)]
+    k, v = keys.flatten(0, 1)[slots], values.flatten(0, 1)[slots]
+    q = q.view(kv_heads, -1, q.shape[1])
+    weights = torch.softmax(torch.einsum("kgd,tkd->kgt", q, k) / q.shape[2] ** 0.5, -1)
+    return torch.einsum("kgt,tkd->kgd", weights, v).flatten(0, 1)
+
+
+RIGHT = {
+    "max_chats": max_chats,
+    "padding_waste": padding_waste,
+    "first_fit": FirstFit,
+    "slot_of": slot_of,
+    "make_room": make_room,
+    "attend": attend,
+}
+
+# --- what is wrong --------------------------------------------------------------------
+
+
+def late(pool, block_ids, num_tokens, n):
+    """Off by one at the boundary."""
+    make_room(pool, block_ids, num_tokens, max(0, n - 1))
+
+
+def early(pool, block_ids, num_tokens, n):
+    """Keeps a block in reserve."""
+    while len(block_ids) * pool.block_size <= num_tokens + n:
+        block_ids.append(pool.allocate())
+
+
+def half_done(pool, block_ids, num_tokens, n):
+    """Takes what there is before it finds that it is not enough."""
+    while len(block_ids) * pool.block_size < num_tokens + n:
+        block_ids.append(pool.allocate())
+
+
+def a_list_of_its_own(pool, block_ids, num_tokens, n):
+    """Returns a longer list, and leaves the table as it was."""
+    longer = list(block_ids)
+    make_room(pool, longer, num_tokens, n)
+    return longer
+
+
+def silent(pool, block_ids, num_tokens, n):
+    """Takes what there is, and does not say that it is not enough."""
+    while pool.num_free and len(block_ids) * pool.block_size < num_tokens + n:
+        block_ids.append(pool.allocate())
+
+
+class NeverMerges(FirstFit):
+    def merge(self):
+        pass
+
+
+class MergesOnlyWithTheNext(FirstFit):
+    def free(self, start):
+        if start not in self.held:
+            raise ValueError(start)
+        size = self.held.pop(start)
+        for piece in [p for p in self.free_pieces if p[0] == start + size]:
+            self.free_pieces.remove(piece)
+            size += piece[1]
+        self.free_pieces = sorted([*self.free_pieces, (start, size)])
+
+
+class BestFit(FirstFit):
+    def allocate(self, slots):
+        self.free_pieces.sort(key=lambda piece: (piece[1], piece[0]))
+        start = super().allocate(slots)
+        self.free_pieces.sort()
+        return start
+
+
+class FreesAnything(FirstFit):
+    def free(self, start):
+        if start in self.held:
+            super().free(start)
+
+
+class PowersOfTwo(FirstFit):
+    def allocate(self, slots):
+        return super().allocate(1 << (slots - 1).bit_length())
+
+
+class ReturnsNothing(FirstFit):
+    def allocate(self, slots):
+        super().allocate(slots)
+
+
+def unmasked(q, keys, values, block_ids, num_tokens):
+    """Reads the last block to its end."""
+    return attend(q, keys, values, block_ids, len(block_ids) * keys.shape[1])
+
+
+def masked_too_late(q, keys, values, block_ids, num_tokens):
+    """0 x NaN = NaN."""
+    size = keys.shape[1]
+    k, v = keys[block_ids].flatten(0, 1), values[block_ids].flatten(0, 1)
+    k, v = (x.repeat_interleave(len(q) // keys.shape[2], 1) for x in (k, v))
+    logits = torch.einsum("hd,thd->ht", q, k) / q.shape[1] ** 0.5
+    unused = torch.arange(len(block_ids) * size) >= num_tokens
+    weights = logits.masked_fill(unused, -torch.inf).softmax(-1)
+    return torch.einsum("ht,thd->hd", weights, v)
+
+
+WRONG = {
+    "max_chats": [
+        lambda gpu, weights, per_token, length: (gpu - weights) // per_token // length,
+        lambda gpu, weights, per_token, length: gpu // per_token // length,
+        lambda gpu, weights, per_token, length: max(0, gpu - weights) // per_token,
+        lambda *arguments: round(max(0.0, max_chats(*arguments) + 0.6)),
+        lambda gpu, weights, per_token, length: float("nan"),
+    ],
+    "padding_waste": [
+        lambda lengths: (padding_waste(lengths)[0],) * 2,
+        lambda lengths: padding_waste(lengths)[::-1],
+        lambda lengths: [1 - share for share in padding_waste(lengths)],
+        lambda lengths: padding_waste(lengths)[0],
+        lambda lengths: [100 * share for share in padding_waste(lengths)],
+        lambda lengths: padding_waste([*lengths, 0]),
+        lambda lengths: [None, None],
+        lambda lengths: padding_waste([lengths.pop() for _ in range(99)]),
+    ],
+    "first_fit": [
+        NeverMerges,
+        MergesOnlyWithTheNext,
+        BestFit,
+        FreesAnything,
+        PowersOfTwo,
+        ReturnsNothing,
+        lambda num_slots: None,
+    ],
+    "slot_of": [
+        lambda block_ids, size, position: position,
+        lambda block_ids, size, position: block_ids[position // size] * size,
+        lambda block_ids, size, position: block_ids[position // size] + position % size,
+        lambda block_ids, size, position: block_ids[position % size] * size,
+        lambda block_ids, size, position: slot_of(block_ids, 16, position),
+        lambda block_ids, size, position: slot_of(sorted(block_ids), size, position),
+        lambda block_ids, size, position: (
+            block_ids[position // size],
+            position % size,
+        ),
+    ],
+    "make_room": [late, early, half_done, a_list_of_its_own, silent],
+    "attend": [
+        unmasked,
+        masked_too_late,
+        lambda q, k, v, ids, n: attend(q, k, v, sorted(ids), n),
+        lambda q, k, v, ids, n: attend(q * 2, k, v, ids, n),
+        lambda q, k, v, ids, n: attend(q, k, v, ids, n)[:1],
+        lambda q, k, v, ids, n: attend(q, k, v, ids, n).tolist(),
+        lambda q, k, v, ids, n: attend(q, k.flip(2), v.flip(2), ids, n),
+        lambda q, k, v, ids, n: attend(q, k, k, ids, n),
+        lambda q, k, v, ids, n: attend(q, k, v, ids, max(1, n - 1)),
+    ],
+}
+
+
+def test_every_check_is_tried():
+    assert set(RIGHT) == set(WRONG) == set(check.__all__)
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_right_attempt_is_accepted(capsys, name):
+    assert "accepted" in verdict(capsys, name, RIGHT[name])
+
+
+@pytest.mark.parametrize(
+    ("name", "attempt"), [(name, wrong) for name in WRONG for wrong in WRONG[name]]
+)
+def test_a_wrong_attempt_is_rejected_with_what_was_found(capsys, name, attempt):
+    said = verdict(capsys, name, attempt)
+    assert "rejected" in said and "accepted" not in said
+    assert len(said.splitlines()) >= 2
+
+
+def stub(*arguments):
+    raise NotImplementedError
+
+
+class Stub:
+    def __init__(self, num_slots):
+        self.num_slots = num_slots
+
+    def allocate(self, slots):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_stub_gets_a_nudge(capsys, name):
+    attempt = Stub if name == "first_fit" else stub
+    assert "not attempted" in verdict(capsys, name, attempt)
+
+
+@pytest.mark.parametrize("name", RIGHT)
+@pytest.mark.parametrize(
+    "attempt", [None, 7, lambda: 1, lambda *a: 1 / 0, lambda *a: None]
+)
+def test_nonsense_is_rejected_and_never_raises(capsys, name, attempt):
+    assert "rejected" in verdict(capsys, name, attempt)
+
+
+def test_the_answer_says_the_state(capsys):
+    said = verdict(capsys, "make_room", half_done)
+    assert (
+        "2 blocks free" in said and "free blocks afterwards: got 0, expected 2" in said
+    )
+    said = verdict(capsys, "slot_of", lambda ids, size, position: position)
+    assert "([5, 12, 3], 16, 0): got 0, expected 80" in said
+    said = verdict(capsys, "attend", unmasked)
+    assert "NaN" in said and "never written" in said
+    said = verdict(capsys, "slot_of", lambda *a: None)
+    assert "is a return missing?" in said
+
+
+def test_an_attempt_cannot_spoil_the_case(capsys):
+    """Arguments are copies, so that a sloppy but right function passes."""
+
+    def sloppy(lengths):
+        answer = padding_waste(lengths)
+        lengths.clear()
+        return answer
+
+    assert "accepted" in verdict(capsys, "padding_waste", sloppy)

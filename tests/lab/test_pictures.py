@@ -1,0 +1,186 @@
+"""The pictures: they show the live state, and can be read by everybody."""
+
+from itertools import combinations
+
+import matplotlib
+import matplotlib.pyplot as plt
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.patches import Rectangle
+
+import minipaged as mp
+from minipaged.lab import palette
+from minipaged.lab.memory_plots import plot_memory_over_time, plot_slots
+from minipaged.lab.plots import plot_histogram, plot_lines, plot_waste
+from minipaged.lab.pool_plots import plot_pool, print_pool
+from minipaged.memory.contiguous import Chunk, RequestLengths, reserve_max
+from minipaged.memory.waste import KINDS, Stay, memory_map, simulate
+
+matplotlib.use("agg")
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture
+def shared():
+    """A of 6 tokens, its fork B, and a block of somebody else, among seven of 4."""
+    pool = mp.BlockPool(num_blocks=7, block_size=4)
+    a = mp.BlockTable(pool)
+    a.append(6)
+    b = a.fork()
+    pool.allocate()
+    return pool, {"A": a, "B": b}
+
+
+def texts(figure):
+    (axes,) = figure.axes
+    return [text.get_text() for text in axes.texts]
+
+
+def slots(figure):
+    """(colour, hatch) of every drawn slot: the filled boxes as wide as one."""
+    (axes,) = figure.axes
+    boxes = [patch for patch in axes.patches if isinstance(patch, Rectangle)]
+    return [
+        (to_hex(box.get_facecolor()).upper(), box.get_hatch())
+        for box in boxes
+        if box.get_fill() and box.get_width() == 1
+    ]
+
+
+def test_a_pool_is_drawn_as_it_is(shared):
+    pool, tables = shared
+    figure = plot_pool(pool, tables, "title", {"A": "a b c d e f".split()})
+    blue, look = palette.sequence_colour("A"), palette.theme()
+    drawn = slots(figure)
+    assert len(drawn) == 7 * 4
+    assert drawn.count((blue, palette.SHARED_HATCH)) == 6
+    assert drawn.count((look.others, None)) == 4
+    assert drawn.count((look.free, None)) == 2 + 4 * 4
+    said = texts(figure)
+    assert "block 0 · A B · 2 holders" in said
+    assert "block 2 · others" in said
+    assert "block 3" in said
+    assert "A: 6 tokens" in said and "1 → block 1, 2 filled" in said
+    assert [word for word in said if len(word) == 1] == list("abcdef")
+
+
+def test_the_picture_follows_the_pool(shared):
+    pool, tables = shared
+    tables.pop("B").free()
+    tables["A"].append(3)
+    figure = plot_pool(pool, tables, "title")
+    blue = palette.sequence_colour("A")
+    assert slots(figure).count((blue, None)) == 9
+    assert "block 0 · A" in texts(figure)
+
+
+def test_a_sequence_keeps_its_colour_when_others_end(shared):
+    pool, tables = shared
+    tables.pop("A").free()
+    drawn = slots(plot_pool(pool, tables, "title"))
+    assert drawn.count((palette.sequence_colour("B"), None)) == 6
+
+
+def test_a_cached_block_is_marked_while_it_is_free(shared):
+    pool, tables = shared
+    figure = plot_pool(pool, tables, "title", cached=[0, 5])
+    assert "block 5 · cached" in texts(figure)
+    assert not any("block 0" in text and "cached" in text for text in texts(figure))
+    rims = [p for p in figure.axes[0].patches if p.get_linestyle() == "--"]
+    assert [to_hex(p.get_edgecolor()).upper() for p in rims] == [palette.CACHED_RIM]
+
+
+def test_a_large_pool_fits(shared):
+    pool = mp.BlockPool(64, 16)
+    table = mp.BlockTable(pool)
+    table.append(70)
+    figure = plot_pool(pool, {"A": table}, "title", columns=8)
+    assert "A: 70 tokens, 5 blocks" in texts(figure)
+    assert figure.get_size_inches()[1] < 8
+
+
+def test_a_pool_in_text(shared, capsys):
+    print_pool(*shared)
+    assert capsys.readouterr().out == (
+        "0:AB 4/4   1:AB 2/4   2:?   3:.   4:.   5:.   6:.\n"
+        "A: 6 tokens in blocks [0, 1]\n"
+        "B: 6 tokens in blocks [0, 1]\n"
+    )
+
+
+def test_slots_are_drawn_in_proportion():
+    stay = Stay(RequestLengths(19, 1), reservation=36, chunk=Chunk(0, 36))
+    figure = plot_slots({"A": memory_map([stay], 36, 1)}, "title")
+    widths = [patch.get_width() for patch in figure.axes[0].patches]
+    assert widths == [20, 16]
+
+
+def test_memory_over_time_shows_the_kinds_that_are_there():
+    chats = [RequestLengths(10, 30)] * 6
+    report = simulate(chats, reserve_max, num_slots=150, max_length=64)
+    figure = plot_memory_over_time(report, 150, range(1, 31), "title")
+    (image,) = figure.axes[0].images
+    rows = image.get_array()
+    assert rows.shape == (30, 700)
+    for iteration in (1, 30):
+        seen = {KINDS[kind] for kind in set(rows[iteration - 1].tolist())}
+        spans = memory_map(report.stays, 150, iteration)
+        assert seen == {kind for _, _, kind, _ in spans}
+
+
+@pytest.mark.parametrize("name", palette.THEMES)
+def test_every_picture_can_be_drawn_in_every_theme(monkeypatch, name, shared):
+    monkeypatch.setenv("MINIPAGED_THEME", name)
+    look = palette.THEMES[name]
+    report = simulate([RequestLengths(10, 30)] * 3, reserve_max, 150, 64)
+    figures = [
+        plot_pool(*shared, "title"),
+        plot_waste({"max": report}, "title"),
+        plot_histogram([1, 2, 3], "title", "x"),
+        plot_lines([1, 2, 4], {"one": [1, 2, 3], "two": [3, 2, 1]}, "title", "x", "y"),
+        plot_memory_over_time(report, 150, range(1, 5), "title"),
+    ]
+    for figure in figures:
+        figure.canvas.draw()
+        assert to_hex(figure.get_facecolor()).upper() == look.ground
+        assert figure.axes[0].get_title(loc="left") == "title"
+        ink = figure.axes[0].title.get_color(), figure.axes[0].xaxis.label.get_color()
+        assert look.ink in ink
+
+
+def contrast(one, other):
+    light, dark = sorted(map(palette.relative_luminance, (one, other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("look", palette.THEMES.values(), ids=palette.THEMES)
+def test_text_can_be_read(look):
+    """WCAG: 4.5 to 1 for text; 3 to 1 for what is not text, here frames."""
+    for ground in (look.ground, look.free):
+        assert contrast(look.ink, ground) > 7
+    assert contrast(look.quiet, look.ground) > 4.5
+    for colour in palette.SEQUENCE_COLOURS:
+        assert contrast(palette.ink_on(colour), colour) > 4.5
+
+
+def test_kinds_of_slots_can_be_told_apart_in_grey():
+    colours = [colour for colour, _, _ in palette.KINDS_OF_SLOTS.values()]
+    for one, other in combinations(colours, 2):
+        assert contrast(one, other) > 1.3
+
+
+def test_sequences_have_colours_of_their_own():
+    names = "ABCDEFGH"
+    assert len({palette.sequence_colour(name) for name in names}) == len(names)
+    assert palette.sequence_colour("B") == palette.sequence_colour(1)
+    assert palette.sequence_colour("user 7") == palette.sequence_colour("user 7")
+
+
+def test_an_unknown_theme_says_which_there_are():
+    with pytest.raises(ValueError, match="choose from"):
+        palette.theme("neon")

@@ -1,0 +1,67 @@
+"""Predictions and expected harm: what lessons say when something holds, or breaks."""
+
+import pytest
+
+from minipaged.lab.harm import expect_error, expect_harm
+from minipaged.lab.predict import reveal
+
+
+@pytest.mark.parametrize(
+    ("guess", "answer", "said"),
+    [
+        (68, 68, "**68** slots; exactly your guess"),
+        (60, 68, "off by 8"),
+        (100, 800, "off by a factor of 8.0"),
+        (800, 100, "off by a factor of 8.0"),
+        (0, 5, "off by 5"),
+        (-3, 5, "off by 8"),
+        (80, 97.24, "**97.2** slots; your guess is off by 17.2"),
+        (1000, 15728, "**15,728** slots"),
+    ],
+)
+def test_a_guess_is_compared_with_the_answer(monkeypatch, guess, answer, said):
+    shown = []
+    monkeypatch.setattr("minipaged.lab.predict.display", lambda m: shown.append(m.data))
+    reveal(guess, answer, "slots")
+    (text,) = shown
+    assert said in text
+    # Before the fold stands only the guess: nobody is told the answer unasked.
+    head, _ = text.split("<details>")
+    assert "Your guess" in head
+    assert guess == answer or f"{answer:,}" not in head
+
+
+def test_a_guess_that_is_no_number_says_what_to_write():
+    with pytest.raises(TypeError, match="guess = 4"):
+        reveal("four", 4, "slots")
+
+
+def test_harm_is_printed(capsys):
+    expect_harm("free blocks", right=8, wrong=5)
+    assert capsys.readouterr().out == (
+        "free blocks\n    should be  8\n    but is     5\n"
+    )
+
+
+def test_harm_that_does_not_happen_fails():
+    with pytest.raises(AssertionError, match="nothing broke: free blocks"):
+        expect_harm("free blocks", right=8, wrong=8)
+
+
+def test_an_expected_error_is_printed(capsys):
+    with expect_error(ValueError):
+        raise ValueError("give a number")
+    assert capsys.readouterr().out == "ValueError: give a number\n"
+
+
+def test_an_error_that_does_not_come_fails():
+    with (
+        pytest.raises(AssertionError, match="expected ValueError"),
+        expect_error(ValueError),
+    ):
+        pass
+
+
+def test_another_error_passes_through():
+    with pytest.raises(KeyError), expect_error(ValueError):
+        raise KeyError("other")

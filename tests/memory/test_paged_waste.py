@@ -1,0 +1,89 @@
+"""What is wasted in a block pool: by hand, against lesson 1, and at random."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from minipaged.memory import paged_waste
+from minipaged.memory.block_pool import BlockPool
+from minipaged.memory.contiguous import RequestLengths, reserve_oracle
+from minipaged.memory.paged_waste import simulate_paged
+from minipaged.memory.waste import simulate
+
+REQUESTS = st.lists(
+    st.builds(RequestLengths, st.integers(0, 20), st.integers(1, 20)), min_size=1
+)
+
+
+def test_one_request_by_hand():
+    """3 tokens in, 2 out, blocks of 4: full at first, then 3 slots that stay empty."""
+    report = simulate_paged([RequestLengths(3, 2)], num_slots=16, block_size=4)
+    assert report.slot_iterations == (4 + 5, 0, 3, 12 + 8)
+    assert (report.mean_running, report.peak_running) == (1, 1)
+
+
+def test_the_tail_is_reserved_while_it_will_be_used():
+    """1 in, 3 out, a block of 8: of the 6, 5, 4 empty slots 2, 1, 0 are to be used."""
+    report = simulate_paged([RequestLengths(1, 3)], num_slots=8, block_size=8)
+    assert report.slot_iterations == (2 + 3 + 4, 2 + 1 + 0, 3 * 4, 0)
+
+
+def test_slots_that_make_no_whole_block_are_external():
+    report = simulate_paged([RequestLengths(1, 1)], num_slots=11, block_size=4)
+    assert report.slot_iterations == (2, 0, 2, 4 + 3)
+
+
+def test_the_newest_steps_back_and_both_are_served(monkeypatch):
+    """Two fit with their prompts, not with their answers."""
+    made = []
+
+    class Watched(paged_waste.Running):
+        def __init__(self, request, table, left):
+            super().__init__(request, table, left)
+            made.append(request)
+
+    monkeypatch.setattr(paged_waste, "Running", Watched)
+    two = [RequestLengths(3, 6), RequestLengths(3, 6)]
+    report = simulate_paged(two, num_slots=12, block_size=4)
+    # Each fills a block with its first token; then only one finds a block for the next.
+    assert made == [*two, RequestLengths(3 + 1, 5)]
+    assert report.peak_running == 2
+
+
+def test_without_load_it_counts_the_tokens_that_lesson_1_counts():
+    requests = [RequestLengths(5, 9), RequestLengths(2, 30), RequestLengths(16, 1)]
+    paged = simulate_paged(requests, num_slots=512, block_size=1)
+    oracle = simulate(requests, reserve_oracle, num_slots=512, max_length=64)
+    assert paged.slot_iterations[0] == oracle.slot_iterations[0]
+    assert paged.mean_running == oracle.mean_running
+
+
+@pytest.mark.parametrize(
+    "requests", [[], [RequestLengths(9, 8)], [RequestLengths(3, 0)]]
+)
+def test_what_can_never_be_served_is_refused(requests):
+    with pytest.raises(ValueError, match=r"never fits|no requests"):
+        simulate_paged(requests, num_slots=16, block_size=4)
+
+
+@settings(deadline=None, max_examples=60)
+@given(requests=REQUESTS, size=st.integers(1, 9), spare=st.integers(0, 30))
+def test_every_slot_is_counted_once_and_only_tails_are_wasted(requests, size, spare):
+    pools = []
+
+    class Watched(BlockPool):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            pools.append(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(paged_waste, "BlockPool", Watched)
+        num_slots = -(-max(map(sum, requests)) // size) * size + spare
+        report = simulate_paged(requests, num_slots, size)
+    tokens, reserved, internal, _external = report.slot_iterations
+    iterations = sum(report.slot_iterations) / num_slots
+    assert iterations == int(iterations) >= 1
+    assert reserved + internal <= (size - 1) * report.mean_running * iterations + 1e-6
+    assert min(report.slot_iterations) >= 0 < tokens
+    (pool,) = pools
+    assert pool.num_free == pool.num_blocks
