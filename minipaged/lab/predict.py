@@ -14,6 +14,8 @@ def reveal(guess: float, answer: float, unit: str) -> None:
     gap = abs(answer - guess)
     if gap == 0:
         verdict = "exactly your guess"
+    elif unit.startswith("%"):
+        verdict = f"your guess is off by {gap:.1f} points"
     elif guess and answer and (factor := max(guess / answer, answer / guess)) >= 2:
         verdict = f"your guess is off by a factor of {factor:.1f}"
     else:

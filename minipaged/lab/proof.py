@@ -82,12 +82,15 @@ def _compare(
     sequences = [output.sequences for output in outputs]
     num_equal = sum(a == b for a, b in zip(theirs, sequences, strict=True))
     print(f"{claim}\n")
-    print(f"{'prompt':>6}  {'new':>4}  {'HuggingFace generate':{WIDTH}}  minipaged")
+    print(f"{'prompt':>6}  {'new':>5}  {'HuggingFace generate':{WIDTH}}  minipaged")
     for prompt, their_rows, our_rows in zip(prompts, theirs, sequences, strict=True):
         for their, our in zip_longest(their_rows, our_rows, fillvalue=[]):
             left, right = _columns(their, our, tokenizer)
             sign = "" if their == our else "  DIFFERENT"
-            print(f"{len(prompt):6}  {len(our):4}  {left:{WIDTH}}  {right}{sign}")
+            new = str(len(our))
+            if len(their) != len(our):
+                new = f"{len(their)}/{new}"
+            print(f"{len(prompt):6}  {new:>5}  {left:{WIDTH}}  {right}{sign}")
     print(f"\n{num_equal} of {len(prompts)} prompts equal, token for token")
     return num_equal, outputs
 

@@ -13,16 +13,23 @@ import minipaged
 ROOT = Path(minipaged.__file__).parent.parent
 
 
-def show(*things: Any) -> None:
+def show(*things: Any, fold: bool = False) -> None:
     """Display the source of functions, classes or modules of the package, as they run.
 
     It is headed by the file that it stands in; neighbours from one file share a head.
+    `fold`: show only the head until it is clicked.
     """
-    for file, group in groupby(things, key=_file):
+    for file, neighbours in groupby(things, key=_file):
+        group = list(neighbours)
         source = "\n\n".join(
             dedent(inspect.getsource(thing)).strip() for thing in group
         )
-        display(Markdown(f"*{file}*\n```python\n{source}\n```"))
+        if fold:
+            names = ", ".join(thing.__qualname__ for thing in group)
+            head = f"<details><summary><em>{file}</em>: {names} (click)</summary>\n"
+            display(Markdown(f"{head}\n```python\n{source}\n```\n\n</details>"))
+        else:
+            display(Markdown(f"*{file}*\n```python\n{source}\n```"))
 
 
 def _file(thing: Any) -> str:

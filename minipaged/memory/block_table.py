@@ -115,8 +115,8 @@ class BlockTable:
         self._check_alive()
         if not 0 <= start <= stop <= self.num_tokens:
             raise IndexError(
-                f"positions {start} to {stop - 1} of a table with room for "
-                f"{self.num_tokens} tokens; append() first"
+                f"positions {start} to {stop - 1} of a table of {self.num_tokens} "
+                "tokens; append() first"
             )
         size = self.pool.block_size
         first = start // size

@@ -1,7 +1,7 @@
 """Lesson 1: contiguous reservation: how much, and where (paper, sections 3.1, 6.1)."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 Policy = Callable[["RequestLengths", int], int]  # (request, max_length) -> slots
 
@@ -48,21 +48,31 @@ def reserve_oracle(request: RequestLengths, max_length: int) -> int:
     return request.prompt + request.output
 
 
-class Chunk(NamedTuple):
+class Piece(NamedTuple):
     """`size` contiguous slots from `start` on; also the receipt that frees them."""
 
     start: int
     size: int
 
 
-class NoChunk(RuntimeError):
-    """No free chunk is large enough, however many slots are free in all."""
+class Allocator(Protocol):
+    """What the server of `simulate` needs: pieces of memory, and to give them back."""
+
+    def allocate(self, slots: int) -> Piece:
+        """Hand out `slots` neighbouring slots or more, or raise NoPiece."""
+
+    def free(self, piece: Piece) -> None:
+        """Take back a piece that was handed out."""
+
+
+class NoPiece(RuntimeError):
+    """No free piece is large enough, however many slots are free in all."""
 
 
 class BuddyAllocator:
-    """Hands out chunks of power-of-two size, as the paper's Orca does (section 6.1).
+    """Hands out pieces of power-of-two size, as the paper's Orca does (section 6.1).
 
-    A chunk splits into two buddies; free buddies merge. 13 slots start as 8 + 4 + 1.
+    A piece splits into two buddies; free buddies merge. 13 slots start as 8 + 4 + 1.
     A call that raises leaves everything as it was.
     """
 
@@ -70,44 +80,44 @@ class BuddyAllocator:
         if num_slots < 1:
             raise ValueError(f"{num_slots=}; an allocator needs 1 or more")
         bits = [bit for bit in range(num_slots.bit_length()) if num_slots >> bit & 1]
-        self._free = {Chunk(num_slots & (-2 << bit), 1 << bit) for bit in bits}
-        self._held: dict[int, Chunk] = {}
+        self._free = {Piece(num_slots & (-2 << bit), 1 << bit) for bit in bits}
+        self._held: dict[int, Piece] = {}
 
     @property
     def num_free(self) -> int:
         """Free slots, contiguous or not."""
-        return sum(chunk.size for chunk in self._free)
+        return sum(piece.size for piece in self._free)
 
     @property
     def largest_free(self) -> int:
-        """Slots of the largest free chunk; 0 if there is none."""
-        return max((chunk.size for chunk in self._free), default=0)
+        """Slots of the largest free piece; 0 if there is none."""
+        return max((piece.size for piece in self._free), default=0)
 
-    def allocate(self, slots: int) -> Chunk:
-        """Take the smallest power of two that holds `slots`, or raise NoChunk."""
+    def allocate(self, slots: int) -> Piece:
+        """Take the smallest power of two that holds `slots`, or raise NoPiece."""
         if slots < 1:
             raise ValueError(f"wanted {slots} slots; ask for 1 or more")
-        fitting = [chunk for chunk in self._free if chunk.size >= slots]
+        fitting = [piece for piece in self._free if piece.size >= slots]
         if not fitting:
-            raise NoChunk(
-                f"wanted {slots} slots; the largest free chunk has {self.largest_free} "
-                f"of {self.num_free} free slots; free a chunk or raise num_slots"
+            raise NoPiece(
+                f"wanted {slots} slots; the largest free piece has {self.largest_free} "
+                f"of {self.num_free} free slots; free a piece or raise num_slots"
             )
-        chunk = min(fitting, key=lambda chunk: (chunk.size, chunk.start))
-        self._free.remove(chunk)
-        while chunk.size // 2 >= slots:  # keep the lower half, free its buddy
-            chunk = Chunk(chunk.start, chunk.size // 2)
-            self._free.add(Chunk(chunk.start + chunk.size, chunk.size))
-        self._held[chunk.start] = receipt = Chunk(*chunk)  # a new object each time
+        piece = min(fitting, key=lambda piece: (piece.size, piece.start))
+        self._free.remove(piece)
+        while piece.size // 2 >= slots:  # keep the lower half, free its buddy
+            piece = Piece(piece.start, piece.size // 2)
+            self._free.add(Piece(piece.start + piece.size, piece.size))
+        self._held[piece.start] = receipt = Piece(*piece)  # a new object each time
         return receipt
 
-    def free(self, chunk: Chunk) -> None:
-        """Give `chunk` back, merged with free buddies; ValueError if it is not held."""
-        if self._held.get(chunk.start) is not chunk:  # an equal one may be another's
-            raise ValueError(f"{chunk} is not held: freed twice, or not from here")
-        del self._held[chunk.start]
-        # Ends at an initial chunk: what follows it in memory is smaller than itself.
-        while (buddy := Chunk(chunk.start ^ chunk.size, chunk.size)) in self._free:
+    def free(self, piece: Piece) -> None:
+        """Give `piece` back, merged with free buddies; ValueError if it is not held."""
+        if self._held.get(piece.start) is not piece:  # an equal one may be another's
+            raise ValueError(f"{piece} is not held: freed twice, or not from here")
+        del self._held[piece.start]
+        # Ends at an initial piece: what follows it in memory is smaller than itself.
+        while (buddy := Piece(piece.start ^ piece.size, piece.size)) in self._free:
             self._free.remove(buddy)
-            chunk = Chunk(min(chunk.start, buddy.start), 2 * chunk.size)
-        self._free.add(chunk)
+            piece = Piece(min(piece.start, buddy.start), 2 * piece.size)
+        self._free.add(piece)

@@ -1,11 +1,18 @@
 """Lesson 1: where contiguously reserved memory goes (paper, section 3.1)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from minipaged.memory.contiguous import BuddyAllocator, Chunk, Policy, RequestLengths
+from minipaged.memory.contiguous import (
+    Allocator,
+    BuddyAllocator,
+    NoPiece,
+    Piece,
+    Policy,
+    RequestLengths,
+)
 
 KINDS = ("token_states", "reserved", "internal", "external")
 Span = tuple[int, int, str, int | None]  # start, stop, kind, which stay (None: free)
@@ -16,14 +23,14 @@ class Stay(NamedTuple):
 
     request: RequestLengths
     reservation: int
-    chunk: Chunk
+    piece: Piece
     admitted: int = 0
 
 
 def memory_map(stays: Sequence[Stay], num_slots: int, iteration: int) -> list[Span]:
     """All slots in address order at the end of `iteration` (from 1), as in figure 3."""
     spans, end = [], 0
-    for index in sorted(range(len(stays)), key=lambda index: stays[index].chunk):
+    for index in sorted(range(len(stays)), key=lambda index: stays[index].piece):
         (prompt, output), reservation, (start, size), admitted = stays[index]
         if 0 < (produced := iteration - admitted) <= output:
             spans.append((end, start, "external", None))
@@ -51,6 +58,7 @@ class WasteReport:
     mean_running: float
     peak_running: int
     slot_iterations: tuple[int, ...]  # the four kinds, exact
+    rounded_up: float  # the part of `external` inside pieces; the rest are gaps
     stays: tuple[Stay, ...] = field(repr=False)  # as admitted; for `memory_map`
 
     def __str__(self) -> str:
@@ -59,13 +67,18 @@ class WasteReport:
 
 
 def simulate(
-    requests: Sequence[RequestLengths], policy: Policy, num_slots: int, max_length: int
+    requests: Sequence[RequestLengths],
+    policy: Policy,
+    num_slots: int,
+    max_length: int,
+    allocator: Callable[[int], Allocator] = BuddyAllocator,
 ) -> WasteReport:
     """Serve `requests` in order, each one token per iteration, as Orca would (2.3).
 
-    The queue's head is admitted while it gets a chunk. Only iterations that leave some
-    request waiting count (all, if none ever waits): there, free slots are a loss.
-    Raises NoChunk or ValueError, before any runs, for a request that never could.
+    The queue's head is admitted while it gets a piece from `allocator(num_slots)`.
+    Only iterations that leave some request waiting count (all, if none ever waits):
+    there, free slots are a loss.
+    Raises NoPiece or ValueError, before any runs, for a request that never could.
     """
     queue = [(request, policy(request, max_length)) for request in requests]
     if not queue:
@@ -73,25 +86,35 @@ def simulate(
     for request, slots in queue:
         if request.output < 1 or sum(request) > min(slots, max_length):
             raise ValueError(f"{request} outgrows its {slots} slots or {max_length=}")
-        BuddyAllocator(num_slots).allocate(slots)  # it must fit when all is free
-    allocator, iteration, peak = BuddyAllocator(num_slots), 0, 0
-    stays, running = [], []  # a heap of (last iteration, chunk): who finishes first
+        allocator(num_slots).allocate(slots)  # it must fit when all is free
+    memory, iteration, peak = allocator(num_slots), 0, 0
+    stays, running = [], []  # a heap of (last iteration, piece): who finishes first
     for request, slots in queue:
-        while allocator.largest_free < slots:
+        while (piece := _try_allocate(memory, slots)) is None:
             peak = max(peak, len(running))
             iteration = running[0][0]
             while running and running[0][0] == iteration:
-                allocator.free(heappop(running)[1])
-        stays.append(Stay(request, slots, allocator.allocate(slots), iteration))
-        heappush(running, (iteration + request.output, stays[-1].chunk))
+                memory.free(heappop(running)[1])
+        stays.append(Stay(request, slots, piece, iteration))
+        heappush(running, (iteration + request.output, stays[-1].piece))
     last = iteration or max(running)[0]  # of the iterations that count
-    tokens = filled = reserved = ran = 0
-    for (prompt, output), slots, _, admitted in stays:
+    tokens = filled = reserved = ran = held = 0
+    for (prompt, output), slots, piece, admitted in stays:
         produced = min(output, last - admitted)
         tokens += produced * prompt + produced * (produced + 1) // 2
         filled += produced * (prompt + output)
         reserved += produced * slots
+        held += produced * piece.size
         ran += produced
     counts = (tokens, filled - tokens, reserved - filled, last * num_slots - reserved)
     shares = [count / (last * num_slots) for count in counts]
-    return WasteReport(*shares, ran / last, peak or len(running), counts, tuple(stays))
+    rounded_up = (held - reserved) / (last * num_slots)
+    peak = peak or len(running)
+    return WasteReport(*shares, ran / last, peak, counts, rounded_up, tuple(stays))
+
+
+def _try_allocate(memory: Allocator, slots: int) -> Piece | None:
+    try:
+        return memory.allocate(slots)
+    except NoPiece:
+        return None

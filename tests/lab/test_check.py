@@ -8,7 +8,7 @@ import torch
 
 from minipaged.errors import OutOfBlocks
 from minipaged.lab import check
-from minipaged.memory.contiguous import NoChunk
+from minipaged.memory.contiguous import NoPiece, Piece, RequestLengths
 
 GIB = 2**30
 
@@ -25,9 +25,9 @@ def max_chats(gpu, weights, per_token, length):
     return max(0, gpu - weights) // (per_token * length)
 
 
-def padding_waste(lengths):
-    longest = torch.tensor(lengths).max().item()
-    return [1 - sum((n / longest) ** p for n in lengths) / len(lengths) for p in (1, 2)]
+def useful_share(chats):
+    width = max(c.prompt for c in chats) + max(c.output for c in chats) - 1
+    return sum(c.prompt + c.output - 1 for c in chats) / width / len(chats)
 
 
 class FirstFit:
@@ -42,13 +42,13 @@ class FirstFit:
                 rest = [(start + slots, size - slots)] if size > slots else []
                 self.free_pieces[index : index + 1] = rest
                 self.held[start] = slots
-                return start
-        raise NoChunk("full")
+                return Piece(start, slots)
+        raise NoPiece("full")
 
-    def free(self, start):
-        if start not in self.held:
-            raise ValueError(start)
-        self.free_pieces.append((start, self.held.pop(start)))
+    def free(self, piece):
+        if self.held.get(piece.start) != piece.size:
+            raise ValueError(piece)
+        self.free_pieces.append((piece.start, self.held.pop(piece.start)))
         self.free_pieces.sort()
         self.merge()
 
@@ -86,7 +86,7 @@ def attend(q, keys, values, block_ids, num_tokens):
 
 RIGHT = {
     "max_chats": max_chats,
-    "padding_waste": padding_waste,
+    "useful_share": useful_share,
     "first_fit": FirstFit,
     "slot_of": slot_of,
     "make_room": make_room,
@@ -120,6 +120,30 @@ def a_list_of_its_own(pool, block_ids, num_tokens, n):
     return longer
 
 
+def asks_for_too_much(pool, block_ids, num_tokens, n):
+    """Wants the blocks free that the table holds already."""
+    wanted = -(-(num_tokens + n) // pool.block_size)
+    if wanted > pool.num_free:
+        raise OutOfBlocks(wanted, pool.num_free, pool.num_blocks)
+    make_room(pool, block_ids, num_tokens, n)
+
+
+def never_takes_the_last(pool, block_ids, num_tokens, n):
+    """>= where > is right."""
+    wanted = -(-(num_tokens + n) // pool.block_size) - len(block_ids)
+    if wanted and wanted >= pool.num_free:
+        raise OutOfBlocks(wanted, pool.num_free, pool.num_blocks)
+    make_room(pool, block_ids, num_tokens, n)
+
+
+def says_tokens(pool, block_ids, num_tokens, n):
+    """The error's `wanted` in tokens, not in blocks."""
+    try:
+        make_room(pool, block_ids, num_tokens, n)
+    except OutOfBlocks as error:
+        raise OutOfBlocks(n, error.free, error.total) from None
+
+
 def silent(pool, block_ids, num_tokens, n):
     """Takes what there is, and does not say that it is not enough."""
     while pool.num_free and len(block_ids) * pool.block_size < num_tokens + n:
@@ -132,28 +156,39 @@ class NeverMerges(FirstFit):
 
 
 class MergesOnlyWithTheNext(FirstFit):
-    def free(self, start):
-        if start not in self.held:
-            raise ValueError(start)
-        size = self.held.pop(start)
-        for piece in [p for p in self.free_pieces if p[0] == start + size]:
-            self.free_pieces.remove(piece)
-            size += piece[1]
+    def free(self, piece):
+        if piece.start not in self.held:
+            raise ValueError(piece)
+        start, size = piece.start, self.held.pop(piece.start)
+        for after in [p for p in self.free_pieces if p[0] == start + size]:
+            self.free_pieces.remove(after)
+            size += after[1]
         self.free_pieces = sorted([*self.free_pieces, (start, size)])
 
 
 class BestFit(FirstFit):
     def allocate(self, slots):
         self.free_pieces.sort(key=lambda piece: (piece[1], piece[0]))
-        start = super().allocate(slots)
+        piece = super().allocate(slots)
         self.free_pieces.sort()
-        return start
+        return piece
 
 
 class FreesAnything(FirstFit):
-    def free(self, start):
-        if start in self.held:
-            super().free(start)
+    def free(self, piece):
+        if piece.start in self.held:
+            super().free(piece)
+
+
+class FailsWithoutAWord(FirstFit):
+    def free(self, piece):
+        self.free_pieces.append((piece.start, self.held.pop(piece.start)))
+        self.merge()
+
+
+class HandsOutNumbers(FirstFit):
+    def allocate(self, slots):
+        return super().allocate(slots).start
 
 
 class PowersOfTwo(FirstFit):
@@ -190,21 +225,22 @@ WRONG = {
         lambda *arguments: round(max(0.0, max_chats(*arguments) + 0.6)),
         lambda gpu, weights, per_token, length: float("nan"),
     ],
-    "padding_waste": [
-        lambda lengths: (padding_waste(lengths)[0],) * 2,
-        lambda lengths: padding_waste(lengths)[::-1],
-        lambda lengths: [1 - share for share in padding_waste(lengths)],
-        lambda lengths: padding_waste(lengths)[0],
-        lambda lengths: [100 * share for share in padding_waste(lengths)],
-        lambda lengths: padding_waste([*lengths, 0]),
-        lambda lengths: [None, None],
-        lambda lengths: padding_waste([lengths.pop() for _ in range(99)]),
+    "useful_share": [
+        lambda chats: 1 - useful_share(chats),
+        lambda chats: 100 * useful_share(chats),
+        lambda chats: [useful_share(chats)],
+        lambda chats: useful_share([chats.pop() for _ in range(99)]),
+        lambda chats: sum(map(sum, chats)) / len(chats) / max(map(sum, chats)),
+        lambda chats: useful_share([RequestLengths(p, o + 1) for p, o in chats]),
+        lambda chats: sum(useful_share([c]) for c in chats) / len(chats),
     ],
     "first_fit": [
         NeverMerges,
         MergesOnlyWithTheNext,
         BestFit,
         FreesAnything,
+        FailsWithoutAWord,
+        HandsOutNumbers,
         PowersOfTwo,
         ReturnsNothing,
         lambda num_slots: None,
@@ -221,7 +257,16 @@ WRONG = {
             position % size,
         ),
     ],
-    "make_room": [late, early, half_done, a_list_of_its_own, silent],
+    "make_room": [
+        late,
+        early,
+        half_done,
+        a_list_of_its_own,
+        silent,
+        asks_for_too_much,
+        never_takes_the_last,
+        says_tokens,
+    ],
     "attend": [
         unmasked,
         masked_too_late,
@@ -286,19 +331,30 @@ def test_the_answer_says_the_state(capsys):
         "2 blocks free" in said and "free blocks afterwards: got 0, expected 2" in said
     )
     said = verdict(capsys, "slot_of", lambda ids, size, position: position)
-    assert "([5, 12, 3], 16, 0): got 0, expected 80" in said
+    assert "(ids=[5, 12, 3], size=16, position=0): got 0, expected 80" in said
     said = verdict(capsys, "attend", unmasked)
     assert "NaN" in said and "never written" in said
+    said = verdict(capsys, "attend", lambda q, *rest: attend(q * 4, *rest))
+    assert "off by" in said and "scale" not in said
+    unscaled = verdict(
+        capsys, "attend", lambda q, *rest: attend(q * q.shape[1] ** 0.5, *rest)
+    )
+    assert "right but for the scale" in unscaled
     said = verdict(capsys, "slot_of", lambda *a: None)
     assert "is a return missing?" in said
+
+
+def test_a_right_attempt_is_put_to_use(capsys):
+    assert "51.3% hold tokens" in verdict(capsys, "first_fit", FirstFit)
+    assert "is useful" in verdict(capsys, "useful_share", useful_share)
 
 
 def test_an_attempt_cannot_spoil_the_case(capsys):
     """Arguments are copies, so that a sloppy but right function passes."""
 
-    def sloppy(lengths):
-        answer = padding_waste(lengths)
-        lengths.clear()
+    def sloppy(chats):
+        answer = useful_share(chats)
+        chats.clear()
         return answer
 
-    assert "accepted" in verdict(capsys, "padding_waste", sloppy)
+    assert "accepted" in verdict(capsys, "useful_share", sloppy)

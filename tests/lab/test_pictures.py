@@ -13,7 +13,7 @@ from minipaged.lab import palette
 from minipaged.lab.memory_plots import plot_memory_over_time, plot_slots
 from minipaged.lab.plots import plot_histogram, plot_lines, plot_waste
 from minipaged.lab.pool_plots import plot_pool, print_pool
-from minipaged.memory.contiguous import Chunk, RequestLengths, reserve_max
+from minipaged.memory.contiguous import Piece, RequestLengths, reserve_max
 from minipaged.memory.waste import KINDS, Stay, memory_map, simulate
 
 matplotlib.use("agg")
@@ -114,7 +114,7 @@ def test_a_pool_in_text(shared, capsys):
 
 
 def test_slots_are_drawn_in_proportion():
-    stay = Stay(RequestLengths(19, 1), reservation=36, chunk=Chunk(0, 36))
+    stay = Stay(RequestLengths(19, 1), reservation=36, piece=Piece(0, 36))
     figure = plot_slots({"A": memory_map([stay], 36, 1)}, "title")
     widths = [patch.get_width() for patch in figure.axes[0].patches]
     assert widths == [20, 16]

@@ -31,6 +31,13 @@ def test_a_guess_is_compared_with_the_answer(monkeypatch, guess, answer, said):
     assert guess == answer or f"{answer:,}" not in head
 
 
+def test_shares_are_compared_in_points(monkeypatch):
+    shown = []
+    monkeypatch.setattr("minipaged.lab.predict.display", lambda m: shown.append(m.data))
+    reveal(50, 20.3, "% hold tokens")
+    assert "off by 29.7 points" in shown[0]
+
+
 def test_a_guess_that_is_no_number_says_what_to_write():
     with pytest.raises(TypeError, match="guess = 4"):
         reveal("four", 4, "slots")

@@ -140,6 +140,16 @@ def test_show_displays_the_source_that_runs(monkeypatch):
     assert "class BlockTable:" in shown[1]
 
 
+def test_neighbours_share_a_head_and_can_be_folded(monkeypatch):
+    shown = []
+    monkeypatch.setattr("minipaged.lab.show.display", lambda m: shown.append(m.data))
+    show(mp.BlockPool.share, mp.BlockPool.release, mp.BlockTable.fork, fold=True)
+    assert len(shown) == 2
+    assert "def share" in shown[0] and "def release" in shown[0]
+    assert shown[0].startswith("<details><summary><em>minipaged/memory/block_pool.py")
+    assert "BlockPool.share, BlockPool.release (click)" in shown[0]
+
+
 def run_lessons(path):
     script = str(ROOT / "tools" / "run_lessons.py")
     return subprocess.run(

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from minipaged.lab.traces import alpaca_like, sharegpt_like
-from minipaged.memory import waste
 from minipaged.memory.contiguous import (
     BuddyAllocator,
-    Chunk,
-    NoChunk,
+    NoPiece,
+    Piece,
     RequestLengths,
     kv_bytes_per_token,
     reserve_max,
@@ -175,22 +174,22 @@ def test_request_lengths_cannot_change():
 # --- buddy allocator ------------------------------------------------------------------
 
 
-def initial_chunks(num_slots: int) -> list[tuple[int, int]]:
+def initial_pieces(num_slots: int) -> list[tuple[int, int]]:
     """The reference's split of the capacity: largest powers of two first."""
-    chunks, start = [], 0
+    pieces, start = [], 0
     while start < num_slots:
         size = 1
         while start + 2 * size <= num_slots:
             size *= 2
-        chunks.append((start, size))
+        pieces.append((start, size))
         start += size
-    return chunks
+    return pieces
 
 
-def reference_chunk(free: np.ndarray, slots: int) -> tuple[int, int] | None:
+def reference_piece(free: np.ndarray, slots: int) -> tuple[int, int] | None:
     """Where a buddy allocator must put `slots`, from the free slots alone.
 
-    With complete merging its free chunks are the largest aligned all-free blocks. So
+    With complete merging its free pieces are the largest aligned all-free blocks. So
     look through sizes upwards and addresses upwards for one whose parent is not free.
     """
     wanted = 1
@@ -198,7 +197,7 @@ def reference_chunk(free: np.ndarray, slots: int) -> tuple[int, int] | None:
         wanted *= 2
     size = wanted
     while size <= len(free):
-        for top, top_size in initial_chunks(len(free)):
+        for top, top_size in initial_pieces(len(free)):
             for start in range(top, top + top_size - size + 1, size):
                 parent = top + (start - top) // (2 * size) * (2 * size)
                 whole_parent = (
@@ -222,8 +221,8 @@ class BuddyMachine(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.allocator = None
-        self.held: dict[Chunk, Chunk] = {}
-        self.freed: list[Chunk] = []
+        self.held: dict[Piece, Piece] = {}
+        self.freed: list[Piece] = []
 
     @precondition(lambda self: self.allocator is None)
     @rule(num_slots=st.integers(1, 45))
@@ -242,25 +241,25 @@ class BuddyMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.allocator)
     @rule(slots=st.integers(1, 50))
     def allocate(self, slots):
-        expected = reference_chunk(self.free_slots, slots)
+        expected = reference_piece(self.free_slots, slots)
         before = state(self.allocator)
         if expected is None:
-            with pytest.raises(NoChunk):
+            with pytest.raises(NoPiece):
                 self.allocator.allocate(slots)
             assert state(self.allocator) == before
             return
-        chunk = self.allocator.allocate(slots)
-        assert chunk == expected
-        assert slots <= chunk.size < 2 * slots
-        assert chunk.size & (chunk.size - 1) == 0
-        self.held[chunk] = chunk
+        piece = self.allocator.allocate(slots)
+        assert piece == expected
+        assert slots <= piece.size < 2 * slots
+        assert piece.size & (piece.size - 1) == 0
+        self.held[piece] = piece
 
     @precondition(lambda self: self.allocator and self.held)
     @rule(data=st.data())
     def free(self, data):
-        chunk = data.draw(st.sampled_from(sorted(self.held)))
-        self.allocator.free(self.held[chunk])
-        self.freed.append(self.held.pop(chunk))
+        piece = data.draw(st.sampled_from(sorted(self.held)))
+        self.allocator.free(self.held[piece])
+        self.freed.append(self.held.pop(piece))
 
     @precondition(lambda self: self.allocator and self.freed)
     @rule(data=st.data())
@@ -270,12 +269,12 @@ class BuddyMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.allocator)
     @rule(start=st.integers(0, 45), size=st.sampled_from([1, 2, 3, 4, 8, 16, 32]))
     def free_foreign(self, start, size):
-        self.refuse(Chunk(start, size))
+        self.refuse(Piece(start, size))
 
-    def refuse(self, chunk):
+    def refuse(self, piece):
         before = state(self.allocator)
         with pytest.raises(ValueError, match="not held"):
-            self.allocator.free(chunk)
+            self.allocator.free(piece)
         assert state(self.allocator) == before
 
     @precondition(lambda self: self.allocator)
@@ -291,8 +290,8 @@ class BuddyMachine(RuleBasedStateMachine):
 
     def teardown(self):
         if self.allocator:
-            for chunk in self.held.values():
-                self.allocator.free(chunk)
+            for piece in self.held.values():
+                self.allocator.free(piece)
             assert state(self.allocator) == self.initial
 
 
@@ -304,8 +303,8 @@ TestBuddyMachine.settings = settings(
 
 def test_a_capacity_of_13_starts_as_8_4_and_1():
     allocator = BuddyAllocator(13)
-    chunks = [allocator.allocate(slots) for slots in (8, 4, 1)]
-    assert chunks == [(0, 8), (8, 4), (12, 1)]
+    pieces = [allocator.allocate(slots) for slots in (8, 4, 1)]
+    assert pieces == [(0, 8), (8, 4), (12, 1)]
     assert allocator.num_free == allocator.largest_free == 0
 
 
@@ -313,24 +312,24 @@ def test_the_papers_capacity_holds_seven_maximum_reservations():
     allocator = BuddyAllocator(OPT_13B_SLOTS)
     for _ in range(7):
         allocator.allocate(2048)
-    with pytest.raises(NoChunk):
+    with pytest.raises(NoPiece):
         allocator.allocate(2048)
 
 
-def test_free_slots_may_suffice_and_yet_no_chunk_does():
+def test_free_slots_may_suffice_and_yet_no_piece_does():
     allocator = BuddyAllocator(8)
-    chunks = [allocator.allocate(2) for _ in range(4)]
-    allocator.free(chunks[1])
-    allocator.free(chunks[2])  # neighbours, but not buddies
-    with pytest.raises(NoChunk) as error:
+    pieces = [allocator.allocate(2) for _ in range(4)]
+    allocator.free(pieces[1])
+    allocator.free(pieces[2])  # neighbours, but not buddies
+    with pytest.raises(NoPiece) as error:
         allocator.allocate(3)
     message = str(error.value)
     assert "wanted 3 slots" in message
-    assert "largest free chunk has 2 of 4 free slots" in message
+    assert "largest free piece has 2 of 4 free slots" in message
     assert "raise num_slots" in message
 
 
-def test_a_stale_chunk_cannot_free_what_somebody_else_holds_now():
+def test_a_stale_piece_cannot_free_what_somebody_else_holds_now():
     allocator = BuddyAllocator(4)
     stale = allocator.allocate(4)
     allocator.free(stale)
@@ -342,7 +341,7 @@ def test_a_stale_chunk_cannot_free_what_somebody_else_holds_now():
     assert allocator.largest_free == 4
 
 
-def test_a_chunk_of_another_allocator_is_refused():
+def test_a_piece_of_another_allocator_is_refused():
     ours, theirs = BuddyAllocator(4), BuddyAllocator(4)
     ours.allocate(4)
     with pytest.raises(ValueError, match="not held"):
@@ -376,7 +375,7 @@ def slots_by_kind(spans) -> dict[str, int]:
 
 def test_three_sequences_waste_68_of_108_slots():
     stays = [
-        Stay(RequestLengths(used - 1, 1), 36, Chunk(36 * n, 36))
+        Stay(RequestLengths(used - 1, 1), 36, Piece(36 * n, 36))
         for n, used in enumerate([20, 8, 12])
     ]
     counts = slots_by_kind(memory_map(stays, num_slots=108, iteration=1))
@@ -407,8 +406,8 @@ def test_figure_3():
 
 def test_memory_map_shows_rounding_gaps_and_only_who_is_running():
     stays = [
-        Stay(RequestLengths(2, 2), 5, Chunk(8, 8), admitted=1),
-        Stay(RequestLengths(2, 1), 3, Chunk(0, 4), admitted=0),
+        Stay(RequestLengths(2, 2), 5, Piece(8, 8), admitted=1),
+        Stay(RequestLengths(2, 1), 3, Piece(0, 4), admitted=0),
     ]
     assert memory_map(stays, 16, iteration=0) == [(0, 16, "external", None)]
     assert memory_map(stays, 16, iteration=1) == [
@@ -444,7 +443,7 @@ def reference(requests, policy, num_slots, max_length):
         while waiting:
             index = waiting[0]
             slots = policy(requests[index], max_length)
-            place = reference_chunk(owner == -1, slots)
+            place = reference_piece(owner == -1, slots)
             if place is None:
                 break
             start, size = place
@@ -527,19 +526,19 @@ def test_simulate_equals_the_slow_reference_on_a_longer_queue(policy, seed):
 class NeverMerges(BuddyAllocator):
     """Wrong on purpose: splits, but never merges."""
 
-    def free(self, chunk):
-        if self._held.get(chunk.start) is not chunk:
+    def free(self, piece):
+        if self._held.get(piece.start) is not piece:
             raise ValueError("not held")
-        self._free.add(self._held.pop(chunk.start))
+        self._free.add(self._held.pop(piece.start))
 
 
 class NeverRounds(BuddyAllocator):
-    """Wrong on purpose: reports chunks as large as asked, hiding what it rounds up."""
+    """Wrong on purpose: reports pieces as large as asked, hiding what it rounds up."""
 
     def allocate(self, slots):
-        chunk = super().allocate(slots)
-        self._held[chunk.start] = Chunk(chunk.start, slots)
-        return self._held[chunk.start]
+        piece = super().allocate(slots)
+        self._held[piece.start] = Piece(piece.start, slots)
+        return self._held[piece.start]
 
 
 @pytest.mark.parametrize("wrong", [NeverMerges, NeverRounds])
@@ -555,17 +554,16 @@ def test_the_machine_rejects_a_wrong_allocator(wrong):
         machine.TestCase("runTest").runTest()
 
 
-def test_the_reference_rejects_a_simulation_that_never_merges(monkeypatch):
+def test_the_reference_rejects_a_simulation_that_never_merges():
     # The 8 slots split for two short requests; the long one needs them merged again.
     requests = [RequestLengths(1, 1), RequestLengths(2, 2), RequestLengths(4, 4)]
     agree(requests, reserve_oracle, num_slots=8, max_length=8)
-    monkeypatch.setattr(waste, "BuddyAllocator", NeverMerges)
-    with pytest.raises(IndexError):  # the queue's head waits for a chunk for ever
-        agree(requests, reserve_oracle, num_slots=8, max_length=8)
+    with pytest.raises(IndexError):  # the queue's head waits for a piece for ever
+        simulate(requests, reserve_oracle, 8, 8, NeverMerges)
 
 
 def test_an_example_by_hand():
-    # 8 slots; each reservation of 3 gets a chunk of 4, so the third request waits.
+    # 8 slots; each reservation of 3 gets a piece of 4, so the third request waits.
     requests = [RequestLengths(1, 2), RequestLengths(2, 1), RequestLengths(1, 1)]
     report = simulate(
         requests, lambda request, max_length: 3, num_slots=8, max_length=4
@@ -582,7 +580,7 @@ def test_all_iterations_count_if_nobody_ever_waits():
     assert report.peak_running == 1
 
 
-def test_a_chunk_freed_in_one_iteration_serves_in_the_next():
+def test_a_piece_freed_in_one_iteration_serves_in_the_next():
     requests = [RequestLengths(3, 1)] * 5
     report = simulate(requests, reserve_oracle, num_slots=4, max_length=4)
     assert [stay.admitted for stay in report.stays] == [0, 1, 2, 3, 4]
@@ -611,9 +609,9 @@ def test_the_oracle_has_no_internal_fragmentation(requests, num_slots):
     assert report.internal == 0.0
 
 
-def test_a_request_larger_than_every_chunk_is_refused_before_anything_runs():
+def test_a_request_larger_than_every_piece_is_refused_before_anything_runs():
     requests = [RequestLengths(1, 1), RequestLengths(500, 500)]
-    with pytest.raises(NoChunk, match=r"wanted 1000 slots.* has 512 of 1000 free"):
+    with pytest.raises(NoPiece, match=r"wanted 1000 slots.* has 512 of 1000 free"):
         simulate(requests, reserve_oracle, num_slots=1000, max_length=2048)
 
 
@@ -686,3 +684,30 @@ def test_requests_at_once_on_alpaca_like_lengths_are_near_figure_13():
         report = simulate(requests, policy, OPT_13B_SLOTS, 2048)
         print(f"{policy.__name__:<15} running {report.mean_running:.2f}, {running}")
         assert report.mean_running == pytest.approx(running, rel=0.25)
+
+
+class NoRounding:
+    """Pieces of exactly the size asked for, one behind the other, reset when empty."""
+
+    def __init__(self, num_slots):
+        self.num_slots, self.end, self.held = num_slots, 0, 0
+
+    def allocate(self, slots):
+        if self.end + slots > self.num_slots:
+            raise NoPiece("full")
+        self.held, self.end = self.held + 1, self.end + slots
+        return Piece(self.end - slots, slots)
+
+    def free(self, piece):
+        self.held -= 1
+        self.end = self.end if self.held else 0
+
+
+def test_rounding_up_is_told_apart_from_gaps():
+    """Two requests of 5 slots: buddies of 8 in 16 slots, then pieces of 5."""
+    requests = [RequestLengths(1, 4)] * 4
+    buddy = simulate(requests, reserve_oracle, num_slots=16, max_length=16)
+    assert buddy.external == buddy.rounded_up == 6 / 16
+    tight = simulate(requests, reserve_oracle, 16, 16, NoRounding)
+    assert (tight.rounded_up, tight.external) == (0, 1 / 16)
+    assert tight.peak_running == 3

@@ -47,6 +47,7 @@ def test_the_newest_steps_back_and_both_are_served(monkeypatch):
     report = simulate_paged(two, num_slots=12, block_size=4)
     # Each fills a block with its first token; then only one finds a block for the next.
     assert made == [*two, RequestLengths(3 + 1, 5)]
+    assert (report.preemptions, report.recomputed_tokens) == (1, 4)
     assert report.peak_running == 2
 
 
@@ -64,6 +65,19 @@ def test_without_load_it_counts_the_tokens_that_lesson_1_counts():
 def test_what_can_never_be_served_is_refused(requests):
     with pytest.raises(ValueError, match=r"never fits|no requests"):
         simulate_paged(requests, num_slots=16, block_size=4)
+
+
+def test_blocks_kept_free_save_work_and_cost_memory():
+    requests = [RequestLengths(5 + i % 7, 3 + i * 5 % 23) for i in range(80)]
+    reports = [simulate_paged(requests, 120, 4, keep) for keep in (0, 4, 12)]
+    lost = [report.recomputed_tokens for report in reports]
+    assert lost[0] > lost[1] > lost[2] >= 0
+    assert reports[0].token_states > reports[2].token_states
+
+
+def test_a_prompt_that_leaves_no_block_to_keep_is_served_alone():
+    report = simulate_paged([RequestLengths(14, 2)] * 2, 16, 4, keep_free=3)
+    assert (report.peak_running, report.preemptions) == (1, 0)
 
 
 @settings(deadline=None, max_examples=60)

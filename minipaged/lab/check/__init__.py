@@ -5,7 +5,7 @@ A check takes the reader's function or class, tries nasty cases on it, and print
 to its end whatever stands in its exercises.
 """
 
-from minipaged.lab.check.lesson1 import first_fit, max_chats, padding_waste
+from minipaged.lab.check.lesson1 import first_fit, max_chats, useful_share
 from minipaged.lab.check.lesson2 import attend, make_room, slot_of
 
-__all__ = ["attend", "first_fit", "make_room", "max_chats", "padding_waste", "slot_of"]
+__all__ = ["attend", "first_fit", "make_room", "max_chats", "slot_of", "useful_share"]

@@ -25,19 +25,23 @@ def make_room(attempt: Attempt) -> None:
     for num_tokens in range(10):
         for n in range(10):
             _grows(attempt, num_tokens, n)
+    # The last free block is enough; what the table holds already need not be free too.
+    _grows(attempt, num_tokens=12, n=1, num_blocks=4)
     for num_tokens, n, num_free in ((0, 1, 0), (4, 9, 2), (3, 2, 0), (5, 40, 1)):
         _fails_whole(attempt, num_tokens, n, num_free)
 
 
-def _grows(attempt: Attempt, num_tokens: int, n: int) -> None:
-    pool = BlockPool(num_blocks=8, block_size=4)
+def _grows(attempt: Attempt, num_tokens: int, n: int, num_blocks: int = 8) -> None:
+    pool = BlockPool(num_blocks, block_size=4)
     block_ids = [pool.allocate() for _ in range(-(-num_tokens // 4))]
     before, kept = len(block_ids), list(block_ids)
     attempt.shared(pool, block_ids, num_tokens, n)
     wanted = -(-(num_tokens + n) // 4)
-    story = f"blocks of 4, {num_tokens} tokens in {before} blocks, room for {n} more"
+    free = num_blocks - before
+    story = f"{num_tokens} tokens in {before} blocks of 4, {free} free, {n} more tokens"
     expect(f"{story}; blocks in the table", len(block_ids), wanted)
-    expect(f"{story}; blocks taken from the pool", 8 - pool.num_free, wanted)
+    held = num_blocks - pool.num_free
+    expect(f"{story}; blocks held in the pool", held, wanted)
     expect(f"{story}; the blocks it had", block_ids[:before], kept)
     expect(f"{story}; different blocks", len(set(block_ids)), wanted)
 
@@ -51,12 +55,15 @@ def _fails_whole(attempt: Attempt, num_tokens: int, n: int, num_free: int) -> No
     try:
         attempt.shared(pool, block_ids, num_tokens, n)
     except Rejected as error:
-        if not isinstance(error.__cause__, OutOfBlocks):
+        refusal = error.__cause__
+        if not isinstance(refusal, OutOfBlocks):
             raise
     else:
         raise Rejected(f"{story}: raised no OutOfBlocks")
     expect(f"{story}, refused; free blocks afterwards", pool.num_free, num_free)
     expect(f"{story}, refused; blocks in the table", len(block_ids), held)
+    missing = -(-(num_tokens + n) // 4) - held
+    expect(f"{story}, refused; new blocks wanted", refusal.wanted, missing)
 
 
 @exercise
@@ -101,4 +108,7 @@ def _one_token(
         raise Rejected(f"{story}: NaN; a slot was read that was never written")
     error = (found.double() - expected).abs().max().item()
     if error > TOLERANCE:
-        raise Rejected(f"{story}: off by up to {error:.2g}")
+        unscaled = torch.einsum("ht,thd->hd", (weights * dim**0.5).softmax(-1), v)
+        same = torch.allclose(found.double(), unscaled, atol=TOLERANCE)
+        hint = "; it is right but for the scale" if same else ""
+        raise Rejected(f"{story}: off by up to {error:.2g}{hint}")

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from copy import deepcopy
 from functools import wraps
+from inspect import signature
 from typing import Any
 
 
@@ -25,13 +26,21 @@ class Attempt:
     def shared(self, *arguments: Any) -> Any:
         """Call it with the arguments themselves, which it is meant to change."""
         self.num_cases += 1
-        call = f"{self.name}({', '.join(map(short, arguments))})"
-        return attempted(call, self.function, *arguments)
+        return attempted(self.call(*arguments), self.function, *arguments)
 
     def expect(self, expected: Any, *arguments: Any) -> None:
         """Raise Rejected unless it returns `expected`."""
-        call = f"{self.name}({', '.join(map(short, arguments))})"
-        expect(call, self(*arguments), expected)
+        expect(self.call(*arguments), self(*arguments), expected)
+
+    def call(self, *arguments: Any) -> str:
+        """The call as text, each argument with its name."""
+        try:
+            names = [f"{name}=" for name in signature(self.function).parameters]
+        except (TypeError, ValueError):
+            names = []
+        names += [""] * len(arguments)
+        values = (a + short(b) for a, b in zip(names, arguments, strict=False))
+        return f"{self.name}({', '.join(values)})"
 
 
 def attempted(call: str, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -56,8 +65,13 @@ def expect(what: str, found: Any, expected: Any) -> None:
         raise Rejected(f"{what}: got {short(found)}, expected {short(expected)}")
 
 
-def exercise(check: Callable[[Attempt], None]) -> Callable[[Callable[..., Any]], None]:
-    """Make a check of a function that raises Rejected for a wrong attempt."""
+def exercise(
+    check: Callable[[Attempt], str | None],
+) -> Callable[[Callable[..., Any]], None]:
+    """Make a check of a function that raises Rejected for a wrong attempt.
+
+    What it returns is said to a right one: what can be done with it now.
+    """
 
     @wraps(check)
     def checked(attempt: Callable[..., Any]) -> None:
@@ -66,7 +80,7 @@ def exercise(check: Callable[[Attempt], None]) -> Callable[[Callable[..., Any]],
         try:
             if not callable(attempt):
                 raise Rejected(f"expected a function or class, got {short(attempt)}")
-            check(tried)
+            reward = check(tried)
         except NotImplementedError:
             print(f"○ {name}: not attempted yet; write it above, run both cells again")
         except Rejected as found:
@@ -75,6 +89,8 @@ def exercise(check: Callable[[Attempt], None]) -> Callable[[Callable[..., Any]],
             print(f"✗ {name}: rejected\n  {type(error).__name__}: {error}")
         else:
             print(f"✓ {name}: accepted after {tried.num_cases} cases")
+            if reward:
+                print(f"  {reward}")
 
     return checked
 
