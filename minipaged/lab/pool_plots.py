@@ -20,7 +20,8 @@ from minipaged.memory.block_table import BlockTable
 
 # In units of a slot's height. A block is four slots wide, however many it has.
 BLOCK_WIDTH, COLUMN, ROW = 4.0, 4.5, 1.95
-LINE, TABLE_WIDTH = 0.8, 5.4  # of the page tables beside the blocks
+LINE, TABLE_WIDTH = 0.8, 5.9  # of the page tables beside the blocks
+LEGEND = "coloured: holds a token; hatched: several holders; grey: others'; pale: free"
 
 
 def plot_pool(
@@ -50,8 +51,10 @@ def plot_pool(
     x, y = columns * COLUMN + 0.3, 0.0
     for name, table in tables.items():
         y = _draw_table(axes, name, table, x, y, is_wide)
+    bottom = height + 0.4 if is_wide else height - 0.35
+    axes.text(0, bottom, LEGEND, fontsize=9, color=theme().quiet)
     table_width = TABLE_WIDTH * max(1, columns / 3)
-    axes.set(xlim=(-0.1, x + table_width), ylim=(height - 0.75, -0.8))
+    axes.set(xlim=(-0.1, x + table_width), ylim=(bottom + 0.15, -0.8))
     return figure
 
 
@@ -118,7 +121,7 @@ def _draw_table(
     for index, block_id in enumerate([] if is_wide else table.block_ids):
         y += LINE
         filled = min(size, table.num_tokens - index * size)
-        row = f"{index} → block {block_id}, {filled} filled"
+        row = f"entry {index} → block {block_id}, {filled} filled"
         axes.text(x + 0.8, y - 0.3, row, fontsize=9, **text)
     return y + 1.5 * LINE
 
@@ -150,7 +153,8 @@ def _draw_block(
             Rectangle((left, y), width, 1, facecolor=face, hatch=hatch, **style)
         )
         if word := contents.words.get(block_id * size + offset):
-            centred = {"ha": "center", "va": "center", "fontsize": 7.5}
+            fontsize = 8.5 if len(word) <= 5 else 7
+            centred = {"ha": "center", "va": "center", "fontsize": fontsize}
             ground = {"boxstyle": "square,pad=0.1", "facecolor": face, "linewidth": 0}
             axes.text(
                 left + width / 2,

@@ -65,7 +65,7 @@ def test_a_pool_is_drawn_as_it_is(shared):
     assert "block 0 · A B · 2 holders" in said
     assert "block 2 · others" in said
     assert "block 3" in said
-    assert "A: 6 tokens" in said and "1 → block 1, 2 filled" in said
+    assert "A: 6 tokens" in said and "entry 1 → block 1, 2 filled" in said
     assert [word for word in said if len(word) == 1] == list("abcdef")
 
 
