@@ -13,7 +13,7 @@ endif
 LESSON ?= notebooks/01_contiguous_waste.ipynb
 
 .DEFAULT_GOAL := help
-.PHONY: help lab lessons test lint pocket bench clean
+.PHONY: help lab lessons test lint figures pocket bench home clean
 
 help:  ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
@@ -33,12 +33,18 @@ lint: $(VENV)/.ready  ## style and import rules only
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python tools/lint_imports.py
 
+figures: $(VENV)/.ready  ## draw the README's pictures, for light and dark pages
+	$(BIN)/python tools/draw_figures.py
+
 pocket: $(VENV)/.ready  ## train the shipped model anew (minutes on a GPU) into build/pocket
 	$(BIN)/python tools/train_pocket.py --out build/pocket
 
 bench: $(VENV)/.ready  ## compare with HuggingFace generate on this machine
 	$(BIN)/python benchmarks/cpu_generate.py $(BENCH_FLAGS)
 	$(BIN)/python benchmarks/cpu_memory.py $(BENCH_FLAGS)
+
+home:  ## point Colab at your fork: make home URL=https://github.com/you/minipaged
+	@$(PYTHON) tools/set_home.py "$(URL)"
 
 clean:  ## remove the environment and everything that was built
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,10 +1,35 @@
-"""Shared settings of all tests."""
+"""Shared settings of all tests, and the wheel that two of them install."""
 
 import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
+import pytest
 import torch
 
 # Progress bars would make captured output depend on how fast the machine is.
 os.environ.setdefault("TQDM_DISABLE", "1")
 # The models are tiny: handing their work to a second thread costs more than it saves.
 torch.set_num_threads(1)
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="session")
+def built_wheel(tmp_path_factory) -> Path:
+    """The package as a wheel, built once from a copy: a build leaves folders behind."""
+    folder = tmp_path_factory.mktemp("wheel")
+    source = folder / "source"
+    shutil.copytree(ROOT / "minipaged", source / "minipaged")
+    for file in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / file, source)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q", "wheel"]
+    options = ["--no-deps", "--no-build-isolation", "-w", str(folder), str(source)]
+    result = subprocess.run(
+        [*pip, *options], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    (wheel,) = folder.glob("*.whl")
+    return wheel

@@ -63,18 +63,20 @@ class BlockTable:
         TableFreed; each leaves table and pool untouched.
         Source: PagedAttention paper, section 4.4 (copy-on-write).
         """
-        needed = self.blocks_needed(n)
-        if needed > self.pool.num_free:
-            raise OutOfBlocks(needed, self.pool.num_free, self.pool.num_blocks)
+        new_blocks, must_copy = self._new_blocks(n), self._must_copy(n)
+        if new_blocks + must_copy > self.pool.num_free:
+            raise OutOfBlocks(
+                new_blocks + must_copy, self.pool.num_free, self.pool.num_blocks
+            )
         copies = []
-        if self._must_copy(n):
+        if must_copy:
             shared, own = self.block_ids[-1], self.pool.allocate()
             self.block_ids[-1] = own
             # Released only after the table points elsewhere. It keeps at least one
             # other holder, so the content to copy cannot be handed out before the copy.
             self.pool.release(shared)
             copies.append((shared, own))
-        for _ in range(self._new_blocks(n)):
+        for _ in range(new_blocks):
             self.block_ids.append(self.pool.allocate())
         self.num_tokens += n
         return copies

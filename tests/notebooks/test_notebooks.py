@@ -1,52 +1,42 @@
-"""The notebooks as files: order, sizes, and nothing of the machine they ran on."""
+"""The notebooks and READMEs, as files, keep to the rules."""
 
-import json
-import re
-import statistics
-from pathlib import Path
-
+import file_rules
+import lesson_rules
+import notebook_files as files
+import notebook_links as links
 import pytest
 
-NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
-NAMES = [path.stem for path in NOTEBOOKS]
+RULES = file_rules.RULES + lesson_rules.RULES
+READMES = [files.ROOT / "README.md", files.ROOT / "notebooks" / "README.md"]
 
-
-@pytest.fixture(params=NOTEBOOKS, ids=NAMES)
-def notebook(request):
-    return json.loads(request.param.read_text())
-
-
-def code_of(notebook):
-    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    return [(cell, "".join(cell["source"])) for cell in cells]
+each_notebook = pytest.mark.parametrize("path", files.NOTEBOOKS, ids=lambda p: p.stem)
+each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 
 
 def test_there_are_notebooks():
-    assert NAMES and NAMES[0] == "01_contiguous_waste"
+    assert files.NOTEBOOKS
+    assert files.NOTEBOOKS[0].stem == "01_contiguous_waste"
 
 
-def test_cells_were_run_in_order_without_errors(notebook):
-    cells = [cell for cell, _ in code_of(notebook)]
-    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
-    outputs = [output for cell in cells for output in cell["outputs"]]
-    assert not [o for o in outputs if o["output_type"] == "error"]
-    assert not [o for o in outputs if o.get("name") == "stderr"]
+@each_rule
+@each_notebook
+def test_a_notebook_keeps_to_the_rules(path, rule):
+    faults = rule(files.load(path))
+    assert not faults, "\n".join(faults)
 
 
-def test_cells_are_short(notebook):
-    lines = [len(source.splitlines()) for _, source in code_of(notebook)]
-    assert max(lines) <= 25
-    assert statistics.median(lines) <= 6
+@each_notebook
+def test_a_notebook_has_its_badge(path):
+    assert file_rules.has_its_badge(files.load(path), path.stem) == []
 
 
-def test_nothing_of_the_machine_is_stored(notebook):
-    text = json.dumps(notebook)
-    assert not re.search(r"/(home|root|Users|work|tmp)/", text)
-    assert "widgets" not in notebook["metadata"]
-    assert len(text) < 1_500_000
+def test_all_notebooks_start_alike():
+    texts = {files.bootstrap(files.load(path)) for path in files.NOTEBOOKS}
+    assert len(texts) == 1, "the bootstrap cells differ"
 
 
-def test_every_lesson_proves_something(notebook):
-    sources = [source for _, source in code_of(notebook)]
-    assert sum("prove(" in source for source in sources) >= 1
-    assert sum(source.count("assert ") for source in sources) >= 5
+@pytest.mark.parametrize("path", READMES, ids=lambda path: path.parent.name)
+def test_a_readme_has_no_broken_link(path):
+    text = path.read_text("utf-8")
+    assert links.broken_links(text, path.parent, links.github_anchors(text)) == []
+    assert links.strange_badges(text) == []

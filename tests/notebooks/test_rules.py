@@ -1,0 +1,178 @@
+"""Each rule for notebooks has been seen failing: faults are planted in a sample."""
+
+import file_rules
+import lesson_rules
+import notebook_files as files
+import notebook_links as links
+import pytest
+from sample_notebook import code, prose, sample_notebook
+
+RULES = file_rules.RULES + lesson_rules.RULES
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_the_sample_keeps_to_the_rules(rule):
+    assert rule(sample_notebook()) == []
+
+
+def set_code(index, text):
+    """A fault: the code cell at `index` holds something else."""
+    return lambda notebook: files.code_cells(notebook)[index].update(source=text)
+
+
+def replace(old, new):
+    """A fault: every cell has `new` for `old`."""
+
+    def plant(notebook):
+        found = [cell for cell in notebook["cells"] if old in cell["source"]]
+        assert found, old
+        for cell in found:
+            cell["source"] = cell["source"].replace(old, new)
+
+    return plant
+
+
+def add(cell):
+    """A fault: one more cell at the end."""
+    return lambda notebook: notebook["cells"].append(cell)
+
+
+def shows(text, kind="execute_result", **more):
+    """A fault: a cell with such an output."""
+    cell = code("draw()")
+    cell["outputs"] = [{"output_type": kind, "data": {"text/plain": text, **more}}]
+    return add(cell)
+
+
+def says(text, name="stdout"):
+    """A fault: the last code cell has written this."""
+    output = {"output_type": "stream", "name": name, "text": text}
+    return lambda notebook: files.code_cells(notebook)[-1].update(outputs=[output])
+
+
+def sets(key, value):
+    """A fault in the notebook's or the first cell's metadata."""
+    return lambda notebook: [
+        holder["metadata"].update({key: value})
+        for holder in (notebook, notebook["cells"][0])
+    ]
+
+
+def stretch(notebook):
+    for cell in files.code_cells(notebook)[3:]:
+        cell["source"] += "\npass" * 6
+
+
+def run_again(notebook):
+    files.code_cells(notebook)[2]["execution_count"] = 40
+
+
+def out_of_order(notebook):
+    """The folds of the first exercise come before its check."""
+    cells = notebook["cells"]
+    folds = (at for at, cell in enumerate(cells) if "<details>" in cell["source"])
+    at = next(folds)
+    cells[at - 1], cells[at] = cells[at], cells[at - 1]
+
+
+PLANTED = [
+    (file_rules.run_in_order, run_again),
+    (file_rules.no_errors, says("a warning", "stderr")),
+    (file_rules.no_errors, shows("", kind="error")),
+    (file_rules.short_cells, set_code(1, "one\n" * 26)),
+    (file_rules.short_cells, stretch),
+    (file_rules.nothing_of_the_machine, says("/home/me/x.py")),
+    (file_rules.nothing_of_the_machine, says("File '/root/x.py'")),
+    (file_rules.nothing_of_the_machine, says("C:\\x.py")),
+    (file_rules.nothing_of_the_machine, says("x" * 1_500_000)),
+    (file_rules.nothing_of_the_machine, sets("widgets", {})),
+    (file_rules.bootstraps_itself, replace("git+https://", "git+https://www.")),
+    (file_rules.bootstraps_itself, replace("import minipaged", "\n\nimport minipaged")),
+    (file_rules.bootstraps_itself, lambda notebook: notebook["cells"].pop(2)),
+    (file_rules.links_lead_somewhere, add(prose("[x](absent.ipynb)"))),
+    (file_rules.links_lead_somewhere, add(prose("[x](#No-such-heading)"))),
+    (file_rules.links_lead_somewhere, add(prose("[x](http://example.org)"))),
+    (file_rules.links_lead_somewhere, add(prose('<img src="absent.png">'))),
+    (file_rules.links_lead_somewhere, replace("## *A heading*", "## Other")),
+    (file_rules.figures_end_in_show, shows("<Axes: >")),
+    (file_rules.figures_end_in_show, shows("[<matplotlib.lines.Line2D at 0x7f>]")),
+    (
+        file_rules.figures_end_in_show,
+        shows("<Figure>", "display_data", **{"image/png": ""}),
+    ),
+    (file_rules.no_second_copy, add(code("class BlockPool:\n    pass"))),
+    (file_rules.no_second_copy, add(code("def kv_bytes_per_token():\n    return 1"))),
+    (file_rules.no_expected_exceptions, sets("tags", ["raises-exception"])),
+    (lesson_rules.a_proof_and_a_control, replace("refute(2)", "'refute(2)'")),
+    (lesson_rules.a_proof_and_a_control, replace("prove(1)", "prove")),
+    (lesson_rules.eight_claims, replace("assert 5", "5")),
+    (lesson_rules.four_predictions, replace("guess = 4", "guess = 2 + 2")),
+    (lesson_rules.four_predictions, replace("reveal(guess)", "print(guess)")),
+    (lesson_rules.four_predictions, add(code("reveal(1)"))),
+    (lesson_rules.four_predictions, add(code("guess = 1"))),
+    (lesson_rules.three_exercises, replace("raise NotImplementedError", "return 1")),
+    (lesson_rules.three_exercises, replace("check.doubles(my_next", "doubles(my_next")),
+    (
+        lesson_rules.three_exercises,
+        replace("check.doubles(my_next", "check.doubles(id"),
+    ),
+    (lesson_rules.three_exercises, replace("<summary>Hint", "<summary>Help")),
+    (lesson_rules.three_exercises, replace("<summary>Solution", "<summary>Answer")),
+    (
+        lesson_rules.three_exercises,
+        replace("```python\ndef my_", "```python\ndef our_"),
+    ),
+    (lesson_rules.three_exercises, out_of_order),
+    (lesson_rules.three_exercises, says("accepted")),
+    (lesson_rules.the_real_code_is_shown, replace("show(2)", "plt.show()")),
+    (lesson_rules.prose_and_code_in_balance, add(prose("word " * 900))),
+    (lesson_rules.prose_and_code_in_balance, replace("Many words are here. ", "")),
+    (lesson_rules.ends_in_a_recap, replace("## What was shown", "## Recap")),
+    (lesson_rules.ends_in_a_recap, replace("|---|---|", "|---|---|\n| no | link |")),
+    (lesson_rules.ends_in_a_recap, replace("| ", "")),
+]
+
+
+def test_every_rule_has_a_planted_fault():
+    assert {rule for rule, _ in PLANTED} == set(RULES)
+
+
+@pytest.mark.parametrize(("rule", "plant"), PLANTED, ids=lambda f: f.__name__)
+def test_a_planted_fault_is_found(rule, plant):
+    notebook = sample_notebook()
+    plant(notebook)
+    assert rule(notebook)
+
+
+def test_a_wrong_badge_is_found():
+    assert file_rules.has_its_badge(sample_notebook(), "01_sample") == []
+    assert file_rules.has_its_badge(sample_notebook(), "02_sample")
+    assert file_rules.has_its_badge(
+        dict(cells=sample_notebook()["cells"][2:]), "01_sample"
+    )
+
+
+def test_a_readmes_links_are_really_looked_up(tmp_path):
+    text = (
+        "# The *first*, heading\n\n[a](#the-first-heading) [b](#x) [c](y.md) `[d](z)`"
+    )
+    assert links.broken_links(text, tmp_path, links.github_anchors(text)) == [
+        "#x",
+        "y.md",
+    ]
+
+
+def test_a_badge_of_another_home_is_found():
+    right = files.badge(files.NOTEBOOKS[0].stem)
+    wrong = files.badge(files.NOTEBOOKS[0].stem, "https://github.com/ada/notes")
+    assert links.strange_badges(f"{right} {wrong}") == [links.links(wrong)[1]]
+    assert links.strange_badges(files.badge("09_absent"))
+
+
+def test_a_definition_is_taken_out_of_a_notebook_alone():
+    namespace = {"minus": -1}
+    flawed = code("1 / 0\n\ndef Negated(x):\n    return minus * x")
+    notebook = {"cells": [prose("def Negated"), code("%pip list"), flawed]}
+    assert files.definition(notebook, "Negated", namespace)(3) == -3
+    with pytest.raises(LookupError, match="no code cell defines Absent"):
+        files.definition(notebook, "Absent", namespace)

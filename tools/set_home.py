@@ -1,0 +1,62 @@
+"""Say where this repository lives, in every place that must know it.
+
+    python tools/set_home.py https://github.com/you/minipaged
+
+The one place is `Source` in pyproject.toml. The notebooks' Colab badges and bootstrap
+cells and the READMEs repeat it; there the old address is replaced, and nothing else.
+"""
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PYPROJECT = ROOT / "pyproject.toml"
+GITHUB = "https://github.com/"
+COLAB = "https://colab.research.google.com/github/"
+ADDRESS = re.compile(r"https://([\w.-]+)/([\w.-]+/[\w.-]+?)(?:\.git)?/?")
+
+
+def slug_of(url: str) -> str:
+    """The `owner/repo` of an address; ValueError says why it cannot be used."""
+    match = ADDRESS.fullmatch(url)
+    if not match:
+        raise ValueError(f"{url!r} is not of the form https://github.com/owner/repo")
+    host, slug = match.groups()
+    if host != "github.com":
+        raise ValueError(f"Colab badges can only point to github.com, not to {host}")
+    return slug
+
+
+def moved(text: str, old: str, new: str) -> str:
+    """The text with every address of the repository `old` changed to `new`."""
+    for site in (GITHUB, COLAB):
+        address = re.escape(site + old) + r"(?![\w-])"  # not that of old-fork
+        text = re.sub(address, site + new, text)
+    return text
+
+
+def files() -> list[Path]:
+    """pyproject.toml comes last: after an interruption, the next run does the rest."""
+    notebooks = sorted((ROOT / "notebooks").glob("*.ipynb"))
+    readmes = [ROOT / "README.md", ROOT / "notebooks" / "README.md"]
+    return [*notebooks, *filter(Path.exists, readmes), PYPROJECT]
+
+
+def main(url: str) -> None:
+    new = slug_of(url)
+    project = tomllib.loads(PYPROJECT.read_text("utf-8"))["project"]
+    old = slug_of(project["urls"]["Source"])
+    for path in files():
+        text = path.read_bytes().decode()  # bytes, so that line ends stay as they are
+        if moved(text, old, new) != text:
+            path.write_bytes(moved(text, old, new).encode())
+            print(f"{path.relative_to(ROOT)}: {new}")
+
+
+if __name__ == "__main__":
+    try:
+        main(*sys.argv[1:2] or [""])
+    except ValueError as error:
+        sys.exit(f"{error}\nUsage: make home URL=https://github.com/you/minipaged")
