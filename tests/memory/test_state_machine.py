@@ -18,7 +18,9 @@ from hypothesis.stateful import (
     precondition,
     rule,
 )
+from notebook_files import NOTEBOOKS, definition, load
 
+import minipaged as mp
 from minipaged.errors import OutOfBlocks
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable, blocks_needed
@@ -151,28 +153,18 @@ class NoCopyOnWrite(BlockTable):
         return False
 
 
-class ForgetsTheCount(BlockPool):
-    """Wrong: frees a block that others still hold."""
-
-    def release(self, block_id):
-        self._refcounts[block_id] = 1
-        super().release(block_id)
-
-
-class OffByOne(BlockTable):
-    """Wrong: takes a new block one token too late."""
-
-    def _new_blocks(self, n):
-        size = self.pool.block_size
-        return max(0, -(-(self.num_tokens + n - 1) // size) - len(self.block_ids))
+def of_lesson_2(name):
+    """A deliberately wrong version, as the notebook defines it."""
+    (notebook,) = (path for path in NOTEBOOKS if path.name.startswith("02_"))
+    return definition(load(notebook), name, {"mp": mp})
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
         {"table_class": NoCopyOnWrite},
-        {"pool_class": ForgetsTheCount},
-        {"table_class": OffByOne},
+        {"pool_class": of_lesson_2("ForgetfulPool")},
+        {"table_class": of_lesson_2("LateTable")},
     ],
     ids=lambda wrong: next(iter(wrong.values())).__name__,
 )
