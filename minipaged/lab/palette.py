@@ -38,6 +38,9 @@ KINDS_OF_SLOTS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
 )
 
 
+ROUNDED_UP = "#A9B3BC"  # external, inside a piece: where it is told apart
+
+
 @dataclass(frozen=True)
 class Theme:
     """The ground that pictures are drawn on, and what is written on it."""

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from minipaged.lab.palette import KINDS_OF_SLOTS, sequence_colour, theme
+from minipaged.lab.palette import KINDS_OF_SLOTS, ROUNDED_UP, sequence_colour, theme
 from minipaged.memory.waste import KINDS, WasteReport
 
 WIDTH = 8.0  # inches; about 700 pixels in a notebook
@@ -29,17 +29,21 @@ def canvas(title: str, height: float) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def legend_of_kinds(axes: Axes, below: float, hatched: bool = True) -> None:
+def legend_of_kinds(
+    axes: Axes, below: float, hatched: bool = True, rounded_up: bool = False
+) -> None:
     """Say what the colours of the kinds of slots mean, `below` the axes."""
-    look = theme()
+    look, kinds = theme(), list(KINDS_OF_SLOTS.values())
+    if rounded_up:
+        kinds.append((ROUNDED_UP, "", "external: rounded up"))
     style = {"edgecolor": look.ground if hatched else look.quiet, "linewidth": 0.5}
     handles = [
         Rectangle((0, 0), 1, 1, facecolor=colour, hatch=hatch * hatched, **style)
-        for colour, hatch, _ in KINDS_OF_SLOTS.values()
+        for colour, hatch, _ in kinds
     ]
     axes.legend(
         handles,
-        [label for _, _, label in KINDS_OF_SLOTS.values()],
+        [label for _, _, label in kinds],
         ncols=2,
         frameon=False,
         fontsize=10,
@@ -107,6 +111,7 @@ def plot_lines(
     title: str,
     xlabel: str,
     ylabel: str,
+    lowest: float = 0,
 ) -> Figure:
     """Lines over a logarithmic x axis (base 2), told apart by marker and dashes too."""
     figure, axes = canvas(title, height=3.8)
@@ -118,7 +123,7 @@ def plot_lines(
         axes.plot(x, values, label=label, **style)
     axes.set_xscale("log", base=2)
     axes.set_xticks(x, [f"{value:g}" for value in x])
-    axes.set(xlabel=xlabel, ylabel=ylabel, ylim=(0, None))
+    axes.set(xlabel=xlabel, ylabel=ylabel, ylim=(lowest, None))
     axes.grid(axis="y", color=look.quiet, alpha=0.25)
     axes.legend(
         ncols=len(lines),

@@ -21,7 +21,7 @@ from minipaged.memory.block_table import BlockTable
 # In units of a slot's height. A block is four slots wide, however many it has.
 BLOCK_WIDTH, COLUMN, ROW = 4.0, 4.5, 1.95
 LINE, TABLE_WIDTH = 0.8, 5.9  # of the page tables beside the blocks
-LEGEND = "coloured: holds a token; hatched: several holders; grey: others'; pale: free"
+LEGEND = "coloured: holds a token; grey: held by others; pale: empty"
 
 
 def plot_pool(
@@ -52,7 +52,9 @@ def plot_pool(
     for name, table in tables.items():
         y = _draw_table(axes, name, table, x, y, is_wide)
     bottom = height + 0.4 if is_wide else height - 0.35
-    axes.text(0, bottom, LEGEND, fontsize=9, color=theme().quiet)
+    is_shared = any(len(owners) > 1 for owners in contents.owners.values())
+    legend = LEGEND + "; hatched: several holders" * is_shared
+    axes.text(0, bottom, legend, fontsize=9, color=theme().quiet)
     table_width = TABLE_WIDTH * max(1, columns / 3)
     axes.set(xlim=(-0.1, x + table_width), ylim=(bottom + 0.15, -0.8))
     return figure

@@ -116,9 +116,10 @@ class BlockTable:
         """
         self._check_alive()
         if not 0 <= start <= stop <= self.num_tokens:
+            last = f" to {stop - 1}" * (stop != start + 1)
             raise IndexError(
-                f"positions {start} to {stop - 1} of a table of {self.num_tokens} "
-                "tokens; append() first"
+                f"position {start}{last} of a table that holds 0 to "
+                f"{self.num_tokens - 1}; append() first to have more"
             )
         size = self.pool.block_size
         first = start // size

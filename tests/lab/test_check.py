@@ -186,6 +186,13 @@ class FailsWithoutAWord(FirstFit):
         self.merge()
 
 
+class FreesParts(FirstFit):
+    def free(self, piece):
+        if piece.start not in self.held:
+            raise ValueError(piece)
+        super().free(Piece(piece.start, self.held[piece.start]))
+
+
 class HandsOutNumbers(FirstFit):
     def allocate(self, slots):
         return super().allocate(slots).start
@@ -204,6 +211,25 @@ class ReturnsNothing(FirstFit):
 def unmasked(q, keys, values, block_ids, num_tokens):
     """Reads the last block to its end."""
     return attend(q, keys, values, block_ids, len(block_ids) * keys.shape[1])
+
+
+def whatever_is_written(q, keys, values, block_ids, num_tokens):
+    """Takes NaN for the mark of an end, and reads all that is no NaN."""
+    written = ~keys.isnan().flatten(0, 1).flatten(1).any(1)
+    k, v = (x.flatten(0, 1)[written][:, None] for x in (keys, values))
+    return attend(q, k, v, list(range(len(k))), len(k))
+
+
+def spoils_the_cache(q, keys, values, block_ids, num_tokens):
+    """Writes zeros over the poison."""
+    keys.nan_to_num_()
+    return attend(q, keys, values, block_ids, num_tokens)
+
+
+def writes_over_others(q, keys, values, block_ids, num_tokens):
+    """Clears the rest of the last block."""
+    keys[block_ids[-1], num_tokens % keys.shape[1] or keys.shape[1] :] = 0
+    return attend(q, keys, values, block_ids, num_tokens)
 
 
 def masked_too_late(q, keys, values, block_ids, num_tokens):
@@ -240,6 +266,7 @@ WRONG = {
         BestFit,
         FreesAnything,
         FailsWithoutAWord,
+        FreesParts,
         HandsOutNumbers,
         PowersOfTwo,
         ReturnsNothing,
@@ -270,6 +297,9 @@ WRONG = {
     "attend": [
         unmasked,
         masked_too_late,
+        whatever_is_written,
+        spoils_the_cache,
+        writes_over_others,
         lambda q, k, v, ids, n: attend(q, k, v, sorted(ids), n),
         lambda q, k, v, ids, n: attend(q * 2, k, v, ids, n),
         lambda q, k, v, ids, n: attend(q, k, v, ids, n)[:1],
@@ -340,6 +370,10 @@ def test_the_answer_says_the_state(capsys):
         capsys, "attend", lambda q, *rest: attend(q * q.shape[1] ** 0.5, *rest)
     )
     assert "right but for the scale" in unscaled
+    short = verdict(
+        capsys, "attend", lambda q, k, v, ids, n: attend(q, k, v, ids, n - 1)
+    )
+    assert "right if the last token did not count" in short
     said = verdict(capsys, "slot_of", lambda *a: None)
     assert "is a return missing?" in said
 

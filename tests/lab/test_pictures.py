@@ -128,9 +128,23 @@ def test_memory_over_time_shows_the_kinds_that_are_there():
     rows = image.get_array()
     assert rows.shape == (30, 700)
     for iteration in (1, 30):
-        seen = {KINDS[kind] for kind in set(rows[iteration - 1].tolist())}
+        seen = {[*KINDS, "external"][kind] for kind in rows[iteration - 1].tolist()}
         spans = memory_map(report.stays, 150, iteration)
         assert seen == {kind for _, _, kind, _ in spans}
+
+
+def test_what_is_rounded_up_is_told_apart_from_gaps():
+    report = simulate([RequestLengths(1, 19)], reserve_max, 64, max_length=20)
+    figure = plot_memory_over_time(report, 64, range(1, 3), "title")
+    rows = figure.axes[0].images[0].get_array()
+    assert set(rows[0].tolist()) == {
+        KINDS.index("token_states"),
+        KINDS.index("reserved"),
+        KINDS.index("external"),
+        len(KINDS),
+    }
+    legend = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    assert "external: rounded up" in legend
 
 
 @pytest.mark.parametrize("name", palette.THEMES)

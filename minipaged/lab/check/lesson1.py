@@ -47,21 +47,24 @@ def useful_share(attempt: Attempt) -> str:
     ]
     for lengths in cases:
         chats = [RequestLengths(*pair) for pair in lengths]
-        call = f"{attempt.name}({short(lengths)})"
+        call = f"{attempt.name}, (prompt, output) = {short(lengths)}"
         found = attempt(chats)
         if not isinstance(found, int | float):
             raise Rejected(f"{call}: got {short(found)}, expected a share from 0 to 1")
-        if not isclose(found, _useful(chats), abs_tol=1e-9):
-            raise Rejected(f"{call}: got {found:.4f}, expected {_useful(chats):.4f}")
+        useful, computed = _useful_and_computed(chats)
+        if not isclose(found, useful / computed, abs_tol=1e-9):
+            why = f"{useful} useful tokens of {computed}, {useful / computed:.4f}"
+            raise Rejected(f"{call}: got {found:.4f}, expected {why}")
     chats = sharegpt_like(2000)
     shares = [attempt(chats[start : start + 8]) for start in range(0, 2000, 8)]
-    return f"In batches of eight, {sum(shares) / len(shares):.0%} is useful."
+    mean = sum(shares) / len(shares)
+    return f"The lesson's chats in batches of eight: {mean:.0%} is useful."
 
 
-def _useful(chats: list[RequestLengths]) -> float:
+def _useful_and_computed(chats: list[RequestLengths]) -> tuple[int, int]:
     prompts, outputs = zip(*chats, strict=True)
     computed = len(chats) * (max(prompts) + max(outputs) - 1)
-    return (sum(prompts) + sum(outputs) - len(chats)) / computed
+    return sum(prompts) + sum(outputs) - len(chats), computed
 
 
 @exercise
@@ -89,13 +92,13 @@ def _exact_fit_and_merging(attempt: Attempt) -> None:
             _free(memory, pieces[start // 4])
         story = f"12 slots full, then the pieces at {freed} freed; a piece of 8 starts"
         expect(story, _start(memory, 8), min(freed))
-    for what in ("freed twice", "never handed out"):
+    for what in ("freed twice", "never handed out", "part of one that is held"):
         memory = attempt(12)
         piece = _allocate(memory, 4)
         if what == "freed twice":
             _free(memory, piece)
         else:
-            piece = Piece(3, 4)
+            piece = Piece(3, 4) if what == "never handed out" else Piece(0, 3)
         try:
             memory.free(piece)
         except ValueError:

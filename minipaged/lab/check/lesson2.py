@@ -71,44 +71,69 @@ def attend(attempt: Attempt) -> None:
     """(q, keys, values, block_ids, num_tokens) -> one token's attention, [H, D]."""
     generator = torch.Generator().manual_seed(0)
     shapes = [(4, 4, 8), (6, 2, 5), (3, 1, 16)]  # heads, KV heads, head_dim
-    for heads, kv_heads, dim in shapes:
-        for num_tokens in (1, 3, 4, 5, 8, 11):
-            blocks = torch.randperm(6, generator=generator)[: -(-num_tokens // 4)]
-            _one_token(attempt, heads, kv_heads, dim, num_tokens, blocks, generator)
+    for unused in (torch.nan, None):  # poison, then the numbers of somebody else
+        for heads, kv_heads, dim in shapes:
+            for num_tokens in (1, 3, 4, 5, 8, 11):
+                q = torch.randn(heads, dim, generator=generator)
+                kv = torch.randn(2, num_tokens, kv_heads, dim, generator=generator)
+                order = torch.randperm(6, generator=generator)
+                blocks = order[: -(-num_tokens // 4)]
+                cache = torch.randn(2, 6, 4, kv_heads, dim, generator=generator)
+                if unused is not None:
+                    cache.fill_(unused)
+                slots = (blocks[:, None] * 4 + torch.arange(4)).flatten()[:num_tokens]
+                cache.flatten(1, 2)[:, slots] = kv
+                _one_token(attempt, q, kv, cache, blocks.tolist())
 
 
 def _one_token(
     attempt: Attempt,
-    heads: int,
-    kv_heads: int,
-    dim: int,
-    num_tokens: int,
-    blocks: torch.Tensor,
-    generator: torch.Generator,
+    q: torch.Tensor,
+    kv: torch.Tensor,
+    cache: torch.Tensor,
+    blocks: list[int],
 ) -> None:
-    """Compare with attention over a contiguous copy, in float64."""
-    q = torch.randn(heads, dim, generator=generator)
-    k, v = (torch.randn(num_tokens, kv_heads, dim, generator=generator) for _ in "kv")
-    cache = torch.full((2, 6, 4, kv_heads, dim), float("nan"))  # unused slots: poison
-    slots = (blocks[:, None] * 4 + torch.arange(4)).flatten()[:num_tokens]
-    cache.flatten(1, 2)[:, slots] = torch.stack([k, v])
-    group = heads // kv_heads
-    k, v = (x.double().repeat_interleave(group, dim=1) for x in (k, v))
-    weights = torch.einsum("hd,thd->ht", q.double(), k) / dim**0.5
-    expected = torch.einsum("ht,thd->hd", weights.softmax(dim=-1), v)
-    found = attempt(q, cache[0], cache[1], blocks.tolist(), num_tokens)
+    """Compare with attention over the contiguous `kv`, in float64."""
+    (heads, dim), (_, num_tokens, kv_heads, _) = q.shape, kv.shape
     story = (
         f"{heads} heads, {kv_heads} KV heads, head_dim {dim}, {num_tokens} tokens in "
-        f"blocks {blocks.tolist()} of 4"
+        f"blocks {blocks} of 4"
     )
+    before = cache.clone()
+    found = attempt.shared(q, cache[0], cache[1], blocks, num_tokens)
     if not isinstance(found, torch.Tensor):
         raise Rejected(f"{story}: got {found!r:.40}, expected a tensor")
+    if not torch.allclose(cache, before, equal_nan=True):
+        raise Rejected(f"{story}: keys or values were changed; others need them")
     expect(f"{story}; shape", tuple(found.shape), (heads, dim))
     if found.isnan().any():
         raise Rejected(f"{story}: NaN; a slot was read that was never written")
-    error = (found.double() - expected).abs().max().item()
+    error = _error(found, _attention(q, kv))
     if error > TOLERANCE:
-        unscaled = torch.einsum("ht,thd->hd", (weights * dim**0.5).softmax(-1), v)
-        same = torch.allclose(found.double(), unscaled, atol=TOLERANCE)
-        hint = "; it is right but for the scale" if same else ""
-        raise Rejected(f"{story}: off by up to {error:.2g}{hint}")
+        raise Rejected(f"{story}: off by up to {error:.2g}{_diagnosis(found, q, kv)}")
+
+
+def _attention(q: torch.Tensor, kv: torch.Tensor, scale: float | None = None):
+    """The right answer in float64; with another `scale`, a wrong one."""
+    group = q.shape[0] // kv.shape[2]
+    k, v = kv.double().repeat_interleave(group, dim=2)
+    scale = q.shape[1] ** -0.5 if scale is None else scale
+    logits = torch.einsum("hd,thd->ht", q.double(), k) * scale
+    return torch.einsum("ht,thd->hd", logits.softmax(dim=-1), v)
+
+
+def _diagnosis(found: torch.Tensor, q: torch.Tensor, kv: torch.Tensor) -> str:
+    """What the mistake is, if it is one that is often made."""
+    group = q.shape[0] // kv.shape[2]
+    tiled = kv.repeat(1, 1, group, 1)  # heads 0, 1, ... get KV heads 0, 1, ...
+    mistakes = {
+        "right but for the scale": _attention(q, kv, scale=1.0),
+        "right if the last token did not count": _attention(q, kv[:, :-1]),
+        "right if KV heads went round: neighbours share one": _attention(q, tiled),
+    }
+    names = [name for name, wrong in mistakes.items() if _error(found, wrong) < 1e-4]
+    return f"; it is {names[0]}" if names else ""
+
+
+def _error(found: torch.Tensor, expected: torch.Tensor) -> float:
+    return (found.double() - expected).abs().max().nan_to_num(torch.inf).item()
