@@ -1,18 +1,11 @@
-"""Shared settings of all tests, and the wheel that two of them install."""
+"""The wheel that two of the tests install."""
 
-import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-import torch
-
-# Progress bars would make captured output depend on how fast the machine is.
-os.environ.setdefault("TQDM_DISABLE", "1")
-# The models are tiny: handing their work to a second thread costs more than it saves.
-torch.set_num_threads(1)
 
 ROOT = Path(__file__).parent.parent
 

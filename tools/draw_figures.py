@@ -11,13 +11,14 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from minipaged.lab.palette import Theme, ink_on, sequence_colour, theme
+from minipaged.lab.palette import KINDS_OF_SLOTS, Theme, ink_on, sequence_colour, theme
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 
 FIGURES = Path(__file__).parent.parent / "figures"
 TOKENS = {"A": 20, "B": 8, "C": 12}
 RESERVED, BLOCK_SIZE = 36, 4
+RESERVED_HATCH = KINDS_OF_SLOTS["reserved"][1]
 NUM_BLOCKS = len(TOKENS) * RESERVED // BLOCK_SIZE  # the same memory, in blocks
 
 
@@ -53,7 +54,7 @@ def draw_contiguous(axes: Axes, look: Theme) -> None:
         frame = {
             "fill": False,
             "edgecolor": look.quiet,
-            "hatch": "//",
+            "hatch": RESERVED_HATCH,
             "linewidth": 0.8,
         }
         start = tokens * 1.06

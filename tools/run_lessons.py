@@ -18,7 +18,11 @@ from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError
+from nbclient.exceptions import (
+    CellExecutionError,
+    CellTimeoutError,
+    DeadKernelError,
+)
 from tqdm import tqdm
 
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
@@ -55,6 +59,8 @@ def run(path: Path, save: bool) -> tuple[float, list[dict], str | None]:
             failure = None
         except CellExecutionError as error:
             failure = f"{error.ename}: {error.evalue} (cell-{at:02})"
+        except (CellTimeoutError, DeadKernelError) as error:
+            failure = f"{type(error).__name__} (cell-{at:02})"
         finally:
             bar.close()
         records = [json.loads(line) for line in proofs.read_text().splitlines()]
@@ -83,6 +89,9 @@ def main() -> int:
     parser.add_argument("--save", action="store_true", help="store the outputs")
     arguments = parser.parse_args()
     paths = arguments.notebooks or sorted(NOTEBOOKS.glob("*.ipynb"))
+    for path in paths:
+        if not path.is_file():
+            parser.error(f"there is no notebook {path}")
     rows = []
     for path in paths:
         rows.append((path, *run(path.resolve(), arguments.save)))

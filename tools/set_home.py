@@ -6,6 +6,7 @@ The one place is `Source` in pyproject.toml. The notebooks' Colab badges and boo
 cells and the READMEs repeat it; there the old address is replaced, and nothing else.
 """
 
+import os
 import re
 import sys
 import tomllib
@@ -15,7 +16,7 @@ ROOT = Path(__file__).parent.parent
 PYPROJECT = ROOT / "pyproject.toml"
 GITHUB = "https://github.com/"
 COLAB = "https://colab.research.google.com/github/"
-ADDRESS = re.compile(r"https://([\w.-]+)/([\w.-]+/[\w.-]+?)(?:\.git)?/?")
+ADDRESS = re.compile(r"https://([\w.-]+)/(\w[\w.-]*/\w[\w.-]*?)(?:\.git)?/?")
 
 
 def slug_of(url: str) -> str:
@@ -32,7 +33,7 @@ def slug_of(url: str) -> str:
 def moved(text: str, old: str, new: str) -> str:
     """The text with every address of the repository `old` changed to `new`."""
     for site in (GITHUB, COLAB):
-        address = re.escape(site + old) + r"(?![\w-])"  # not that of old-fork
+        address = re.escape(site + old) + r"(?![\w-]|\.(?!git\b)\w)"  # not of old-fork
         text = re.sub(address, site + new, text)
     return text
 
@@ -51,7 +52,11 @@ def main(url: str) -> None:
     for path in files():
         text = path.read_bytes().decode()  # bytes, so that line ends stay as they are
         if moved(text, old, new) != text:
+            before = path.stat()
             path.write_bytes(moved(text, old, new).encode())
+            # make would take a newer pyproject.toml for other requirements, and build
+            # the environment again.
+            os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
             print(f"{path.relative_to(ROOT)}: {new}")
 
 

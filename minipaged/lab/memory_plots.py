@@ -1,39 +1,14 @@
 """Lab: pictures of contiguous memory: whose slot is it, and what is it used for?"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
-from minipaged.lab.palette import KINDS_OF_SLOTS, ROUNDED_UP, theme
+from minipaged.lab.palette import KINDS_OF_SLOTS, ROUNDED_UP
 from minipaged.lab.plots import canvas, legend_of_kinds
 from minipaged.memory.waste import KINDS, Span, WasteReport, memory_map
-
-
-def plot_slots(rows: Mapping[str, Sequence[Span]], title: str) -> Figure:
-    """Strips of memory in address order, a strip per row, coloured by kind of slot.
-
-    `rows`: what `memory_map` returns, under a label each.
-    """
-    figure, axes = canvas(title, height=0.5 * len(rows) + 1.9)
-    look = theme()
-    for row, spans in enumerate(rows.values()):
-        for start, stop, kind, _ in spans:
-            colour, hatch, _ = KINDS_OF_SLOTS[kind]
-            box = {"facecolor": colour, "hatch": hatch, "edgecolor": look.ground}
-            axes.add_patch(
-                Rectangle((start, row - 0.36), stop - start, 0.72, linewidth=0.6, **box)
-            )
-    axes.set_yticks(range(len(rows)), list(rows))
-    axes.set(
-        xlim=(0, max(spans[-1][1] for spans in rows.values())),
-        ylim=(len(rows) - 0.5, -0.5),
-        xlabel="slot",
-    )
-    legend_of_kinds(axes, below=-0.9 / len(rows))
-    return figure
 
 
 def plot_memory_over_time(

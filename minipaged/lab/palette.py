@@ -31,9 +31,9 @@ CACHED_RIM = "#009E73"  # dashed, around a free block whose content can be found
 KINDS_OF_SLOTS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
     {
         "token_states": ("#005A91", "", "holds a token"),
-        "reserved": ("#F2B63D", "//", "reserved for a later token"),
+        "reserved": ("#F2B63D", "\\\\", "reserved for a later token"),
         "internal": ("#D55E00", "..", "internal: reserved, never used"),
-        "external": ("#DDE2E7", "", "external: free, of no use to the next"),
+        "external": ("#DDE2E7", "", "external: in no reservation"),
     }
 )
 

@@ -16,6 +16,8 @@ def reveal(guess: float, answer: float, unit: str) -> None:
         verdict = "exactly your guess"
     elif unit.startswith("%"):
         verdict = f"your guess is off by {gap:.1f} points"
+    elif unit.startswith("("):  # a name, such as a slot's: no factor makes sense
+        verdict = "not your guess"
     elif guess and answer and (factor := max(guess / answer, answer / guess)) >= 2:
         verdict = f"your guess is off by a factor of {factor:.1f}"
     else:

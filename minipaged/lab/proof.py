@@ -91,6 +91,8 @@ def _compare(
             if len(their) != len(our):
                 new = f"{len(their)}/{new}"
             print(f"{len(prompt):6}  {new:>5}  {left:{WIDTH}}  {right}{sign}")
+    if num_equal < len(prompts):
+        print("\nnew: tokens, theirs/ours where the numbers differ")
     print(f"\n{num_equal} of {len(prompts)} prompts equal, token for token")
     return num_equal, outputs
 

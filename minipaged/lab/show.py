@@ -25,7 +25,9 @@ def show(*things: Any, fold: bool = False) -> None:
             dedent(inspect.getsource(thing)).strip() for thing in group
         )
         if fold:
-            names = ", ".join(thing.__qualname__ for thing in group)
+            names = ", ".join(
+                getattr(thing, "__qualname__", thing.__name__) for thing in group
+            )
             head = f"<details><summary><em>{file}</em>: {names} (click)</summary>\n"
             display(Markdown(f"{head}\n```python\n{source}\n```\n\n</details>"))
         else:

@@ -47,8 +47,12 @@ def simulate_paged(
     Raises ValueError, before any runs, for a request that never fits.
     """
     pool = BlockPool(num_slots // block_size, block_size)
+    if keep_free < 0:
+        raise ValueError(f"{keep_free=}; keep 0 blocks free, or more")
     for request in requests:
-        if request.output < 1 or -(-sum(request) // block_size) > pool.num_blocks:
+        if request.prompt < 0 or request.output < 1:
+            raise ValueError(f"{request} has no such lengths")
+        if -(-sum(request) // block_size) > pool.num_blocks:
             raise ValueError(f"{request} never fits into {pool}; raise num_slots")
     if not requests:
         raise ValueError("no requests to serve; give at least one")
@@ -68,7 +72,7 @@ def simulate_paged(
     # num_slots may be no multiple of block_size; what is left over serves nobody.
     counts[3] += len(rows) * (num_slots - pool.num_blocks * block_size)
     shares = [count / (len(rows) * num_slots) for count in counts]
-    peak = max(row[4] for row in under_load + idle)
+    peak = max(row[4] for row in rows)
     in_use = (*shares, ran / len(rows), peak, tuple(counts))
     return PagedReport(*in_use, 0.0, (), len(lost), sum(lost))
 

@@ -144,6 +144,44 @@ def says_tokens(pool, block_ids, num_tokens, n):
         raise OutOfBlocks(n, error.free, error.total) from None
 
 
+def only_blocks_of_four(pool, block_ids, num_tokens, n):
+    """The size of the lesson's picture, not the pool's."""
+    while -(-(num_tokens + n) // 4) > len(block_ids):
+        block_ids.append(pool.allocate())
+
+
+def shuffles_when_refused(pool, block_ids, num_tokens, n):
+    """Leaves the list as long as it was, and in another order."""
+    try:
+        make_room(pool, block_ids, num_tokens, n)
+    except OutOfBlocks:
+        block_ids.reverse()
+        raise
+
+
+def says_nothing_of_the_pool(pool, block_ids, num_tokens, n):
+    """An error without its facts."""
+    try:
+        make_room(pool, block_ids, num_tokens, n)
+    except OutOfBlocks as error:
+        raise OutOfBlocks(error.wanted, -1, None) from None
+
+
+def loses_what_it_had(pool, block_ids, num_tokens, n):
+    """Exchanges the first block for another."""
+    make_room(pool, block_ids, num_tokens, n)
+    if n and block_ids and pool.num_free:
+        block_ids[0] = 7
+
+
+def hands_out_one_twice(pool, block_ids, num_tokens, n):
+    """As many as needed, but the same ones."""
+    before = len(block_ids)
+    make_room(pool, block_ids, num_tokens, n)
+    if len(block_ids) > before + 1:
+        block_ids[-1] = block_ids[-2]
+
+
 def silent(pool, block_ids, num_tokens, n):
     """Takes what there is, and does not say that it is not enough."""
     while pool.num_free and len(block_ids) * pool.block_size < num_tokens + n:
@@ -249,6 +287,9 @@ WRONG = {
         lambda gpu, weights, per_token, length: gpu // per_token // length,
         lambda gpu, weights, per_token, length: max(0, gpu - weights) // per_token,
         lambda *arguments: round(max(0.0, max_chats(*arguments) + 0.6)),
+        lambda g, w, b, n: max(0, -(-(g - w) // b) // n),  # slots rounded up
+        lambda g, w, b, n: max_chats(g, w, b, n) - (g - w == n * b),  # not exactly one
+        lambda g, w, b, n: max_chats(g, w, b, n) + (g == w),  # full of weights
         lambda gpu, weights, per_token, length: float("nan"),
     ],
     "useful_share": [
@@ -293,6 +334,11 @@ WRONG = {
         asks_for_too_much,
         never_takes_the_last,
         says_tokens,
+        only_blocks_of_four,
+        shuffles_when_refused,
+        says_nothing_of_the_pool,
+        loses_what_it_had,
+        hands_out_one_twice,
     ],
     "attend": [
         unmasked,
@@ -355,6 +401,18 @@ def test_nonsense_is_rejected_and_never_raises(capsys, name, attempt):
     assert "rejected" in verdict(capsys, name, attempt)
 
 
+class OnlyAllocates(FirstFit):
+    def free(self, piece):
+        raise NotImplementedError
+
+
+def test_half_an_attempt_is_an_attempt(capsys):
+    said = verdict(capsys, "first_fit", OnlyAllocates)
+    assert "rejected" in said and "not written yet" in said
+    said = verdict(capsys, "attend", lambda q, *rest: torch.arange(3).softmax(-1))
+    assert "rejected" in said and "not implemented" in said
+
+
 def test_the_answer_says_the_state(capsys):
     said = verdict(capsys, "make_room", half_done)
     assert (
@@ -379,8 +437,10 @@ def test_the_answer_says_the_state(capsys):
 
 
 def test_a_right_attempt_is_put_to_use(capsys):
-    assert "51.3% hold tokens" in verdict(capsys, "first_fit", FirstFit)
+    assert "of the memory holds tokens" in verdict(capsys, "first_fit", FirstFit)
     assert "is useful" in verdict(capsys, "useful_share", useful_share)
+    as_tensor = lambda chats: torch.tensor(useful_share(chats)).double()  # noqa: E731
+    assert "accepted" in verdict(capsys, "useful_share", as_tensor)
 
 
 def test_an_attempt_cannot_spoil_the_case(capsys):

@@ -10,11 +10,11 @@ from matplotlib.patches import Rectangle
 
 import minipaged as mp
 from minipaged.lab import palette
-from minipaged.lab.memory_plots import plot_memory_over_time, plot_slots
+from minipaged.lab.memory_plots import plot_memory_over_time
 from minipaged.lab.plots import plot_histogram, plot_lines, plot_waste
 from minipaged.lab.pool_plots import plot_pool, print_pool
-from minipaged.memory.contiguous import Piece, RequestLengths, reserve_max
-from minipaged.memory.waste import KINDS, Stay, memory_map, simulate
+from minipaged.memory.contiguous import RequestLengths, reserve_max
+from minipaged.memory.waste import KINDS, memory_map, simulate
 
 matplotlib.use("agg")
 
@@ -113,13 +113,6 @@ def test_a_pool_in_text(shared, capsys):
     )
 
 
-def test_slots_are_drawn_in_proportion():
-    stay = Stay(RequestLengths(19, 1), reservation=36, piece=Piece(0, 36))
-    figure = plot_slots({"A": memory_map([stay], 36, 1)}, "title")
-    widths = [patch.get_width() for patch in figure.axes[0].patches]
-    assert widths == [20, 16]
-
-
 def test_memory_over_time_shows_the_kinds_that_are_there():
     chats = [RequestLengths(10, 30)] * 6
     report = simulate(chats, reserve_max, num_slots=150, max_length=64)
@@ -131,6 +124,23 @@ def test_memory_over_time_shows_the_kinds_that_are_there():
         seen = {[*KINDS, "external"][kind] for kind in rows[iteration - 1].tolist()}
         spans = memory_map(report.stays, 150, iteration)
         assert seen == {kind for _, _, kind, _ in spans}
+
+
+def test_bars_of_waste_lie_end_to_end():
+    report = simulate([RequestLengths(10, 30)] * 3, reserve_max, 150, 64)
+    bars = plot_waste({"max": report}, "title").axes[0].patches
+    ends = [bar.get_x() + bar.get_width() for bar in bars]
+    assert [bar.get_x() for bar in bars] == pytest.approx([0, *ends[:-1]])
+    assert ends[-1] == pytest.approx(100)
+    widths = [100 * getattr(report, kind) for kind in KINDS]
+    assert [bar.get_width() for bar in bars] == pytest.approx(widths)
+
+
+def test_time_runs_downwards():
+    report = simulate([RequestLengths(10, 30)] * 6, reserve_max, 150, 64)
+    figure = plot_memory_over_time(report, 150, range(5, 25), "title")
+    (image,) = figure.axes[0].images
+    assert image.get_extent() == (0, 150, 25, 5)
 
 
 def test_what_is_rounded_up_is_told_apart_from_gaps():

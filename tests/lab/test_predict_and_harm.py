@@ -1,6 +1,7 @@
 """Predictions and expected harm: what lessons say when something holds, or breaks."""
 
 import pytest
+import torch
 
 from minipaged.lab.harm import expect_error, expect_harm
 from minipaged.lab.predict import reveal
@@ -48,6 +49,12 @@ def test_harm_is_printed(capsys):
     assert capsys.readouterr().out == (
         "free blocks\n    should be  8\n    but is     5\n"
     )
+
+
+def test_harm_among_tensors_and_nan():
+    expect_harm("rows", right=torch.tensor([1, 2]), wrong=torch.tensor([1, 3]))
+    with pytest.raises(AssertionError):
+        expect_harm("a number", right=float("nan"), wrong=float("nan"))
 
 
 def test_harm_that_does_not_happen_fails():

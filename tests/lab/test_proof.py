@@ -148,6 +148,8 @@ def test_neighbours_share_a_head_and_can_be_folded(monkeypatch):
     assert "def share" in shown[0] and "def release" in shown[0]
     assert shown[0].startswith("<details><summary><em>minipaged/memory/block_pool.py")
     assert "BlockPool.share, BlockPool.release (click)" in shown[0]
+    show(progress, fold=True)
+    assert "minipaged.progress (click)" in shown[2]
 
 
 def run_lessons(path):

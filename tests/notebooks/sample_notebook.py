@@ -7,7 +7,7 @@ BOOTSTRAP = f"""\
 from importlib.util import find_spec
 from os import environ
 
-if find_spec("minipaged") is None:  # as on Colab; nothing that is there is upgraded
+if find_spec("minipaged") is None:  # as on Colab; torch stays as it is
     home = "git+{files.HOME}"
     %pip install -q {{environ.get("MINIPAGED_SOURCE", home)}}
 import minipaged

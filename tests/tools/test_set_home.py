@@ -1,6 +1,7 @@
 """`make home`: one address, changed in every place, and nothing else."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -83,3 +84,9 @@ def test_an_unusable_address_changes_nothing(tree, arguments, message):
     assert "Traceback" not in result.stderr
     assert "make home URL=" in result.stderr
     assert contents(tree) == before
+
+
+def test_make_does_not_take_the_new_address_for_new_requirements(tree):
+    os.utime(tree / "pyproject.toml", (1, 1))
+    assert set_home(tree, NEW).returncode == 0
+    assert (tree / "pyproject.toml").stat().st_mtime == 1

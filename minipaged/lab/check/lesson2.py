@@ -24,21 +24,24 @@ def make_room(attempt: Attempt) -> None:
     """(pool, block_ids, num_tokens, n): grow block_ids for n more tokens, or raise."""
     for num_tokens in range(10):
         for n in range(10):
-            _grows(attempt, num_tokens, n)
+            _grows(attempt, num_tokens, n, size=4)
+            _grows(attempt, num_tokens, n, size=3)
     # The last free block is enough; what the table holds already need not be free too.
-    _grows(attempt, num_tokens=12, n=1, num_blocks=4)
+    _grows(attempt, num_tokens=12, n=1, size=4, num_blocks=4)
     for num_tokens, n, num_free in ((0, 1, 0), (4, 9, 2), (3, 2, 0), (5, 40, 1)):
         _fails_whole(attempt, num_tokens, n, num_free)
 
 
-def _grows(attempt: Attempt, num_tokens: int, n: int, num_blocks: int = 8) -> None:
-    pool = BlockPool(num_blocks, block_size=4)
-    block_ids = [pool.allocate() for _ in range(-(-num_tokens // 4))]
+def _grows(
+    attempt: Attempt, num_tokens: int, n: int, size: int, num_blocks: int = 8
+) -> None:
+    pool = BlockPool(num_blocks, size)
+    block_ids = [pool.allocate() for _ in range(-(-num_tokens // size))]
     before, kept = len(block_ids), list(block_ids)
     attempt.shared(pool, block_ids, num_tokens, n)
-    wanted = -(-(num_tokens + n) // 4)
+    wanted = -(-(num_tokens + n) // size)
     free = num_blocks - before
-    story = f"{num_tokens} tokens in {before} blocks of 4, {free} free, {n} more tokens"
+    story = f"{num_tokens} tokens in {before} blocks of {size}, {free} free, {n} more"
     expect(f"{story}; blocks in the table", len(block_ids), wanted)
     held = num_blocks - pool.num_free
     expect(f"{story}; blocks held in the pool", held, wanted)
@@ -51,6 +54,7 @@ def _fails_whole(attempt: Attempt, num_tokens: int, n: int, num_free: int) -> No
     pool = BlockPool(num_blocks=held + num_free + 1, block_size=4)
     pool.allocate()  # somebody else's
     block_ids = [pool.allocate() for _ in range(held)]
+    kept = list(block_ids)
     story = f"{num_free} blocks free, {num_tokens} tokens held, room for {n} more"
     try:
         attempt.shared(pool, block_ids, num_tokens, n)
@@ -61,9 +65,11 @@ def _fails_whole(attempt: Attempt, num_tokens: int, n: int, num_free: int) -> No
     else:
         raise Rejected(f"{story}: raised no OutOfBlocks")
     expect(f"{story}, refused; free blocks afterwards", pool.num_free, num_free)
-    expect(f"{story}, refused; blocks in the table", len(block_ids), held)
+    expect(f"{story}, refused; the table", block_ids, kept)
     missing = -(-(num_tokens + n) // 4) - held
-    expect(f"{story}, refused; new blocks wanted", refusal.wanted, missing)
+    said = (refusal.wanted, refusal.free, refusal.total)
+    facts = (missing, num_free, pool.num_blocks)
+    expect(f"{story}, refused; (new blocks wanted, free, total)", said, facts)
 
 
 @exercise

@@ -66,23 +66,26 @@ def expect(what: str, found: Any, expected: Any) -> None:
 
 
 def exercise(
-    check: Callable[[Attempt], str | None],
+    check: Callable[[Attempt], Callable[[], str] | None],
 ) -> Callable[[Callable[..., Any]], None]:
     """Make a check of a function that raises Rejected for a wrong attempt.
 
-    What it returns is said to a right one: what can be done with it now.
+    It may return a function: what can be done with a right attempt, in words.
     """
 
     @wraps(check)
     def checked(attempt: Callable[..., Any]) -> None:
-        name = getattr(attempt, "__name__", type(attempt).__name__)
         tried = Attempt(attempt)
+        name = tried.name
         try:
             if not callable(attempt):
                 raise Rejected(f"expected a function or class, got {short(attempt)}")
             reward = check(tried)
-        except NotImplementedError:
-            print(f"○ {name}: not attempted yet; write it above, run both cells again")
+        except NotImplementedError as error:
+            if str(error):  # torch, say; the stub's has no words
+                print(f"✗ {name}: rejected\n  NotImplementedError: {error}")
+            else:
+                print(f"○ {name}: not attempted yet; write it, run both cells again")
         except Rejected as found:
             print(f"✗ {name}: rejected\n  {found}")
         except Exception as error:  # it gave something that no check expects
@@ -90,7 +93,7 @@ def exercise(
         else:
             print(f"✓ {name}: accepted after {tried.num_cases} cases")
             if reward:
-                print(f"  {reward}")
+                print(f"  {reward()}")
 
     return checked
 
