@@ -140,7 +140,7 @@ def test_time_runs_downwards():
     report = simulate([RequestLengths(10, 30)] * 6, reserve_max, 150, 64)
     figure = plot_memory_over_time(report, 150, range(5, 25), "title")
     (image,) = figure.axes[0].images
-    assert image.get_extent() == (0, 150, 25, 5)
+    assert tuple(image.get_extent()) == (0, 150, 25, 5)
 
 
 def test_what_is_rounded_up_is_told_apart_from_gaps():
