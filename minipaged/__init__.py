@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from minipaged.memory.block_pool import BlockPool as BlockPool
     from minipaged.memory.block_table import BlockTable as BlockTable
     from minipaged.memory.kv_cache import KVCache as KVCache
+    from minipaged.memory.prefix_cache import PrefixCache as PrefixCache
     from minipaged.model.load import load as load
     from minipaged.model.paged_model import PagedModel as PagedModel
     from minipaged.model.ragged_batch import Chunk as Chunk
@@ -35,6 +36,7 @@ _HOMES = {
     "OutOfBlocks": "errors",
     "Output": "decoding.request",
     "PagedModel": "model.paged_model",
+    "PrefixCache": "memory.prefix_cache",
     "RaggedBatch": "model.ragged_batch",
     "Request": "decoding.request",
     "Sequence": "decoding.sequence",

@@ -23,6 +23,8 @@ class Request:
     strategy: str = "sampling"
     sequences: list[Sequence] = field(default_factory=list)  # as they are returned
     error: str | None = None  # why it was never run
+    salt: bytes = b""  # who may share its cached blocks: those with the same salt
+    num_cached_tokens: int = 0  # of the prompt, found in a prefix cache
 
     @property
     def live(self) -> list[Sequence]:
@@ -45,6 +47,13 @@ class Request:
         shared = len(self.prompt) // block_size
         own = -(-longest // block_size) - shared
         return shared + self.options.num_sequences * own
+
+    @property
+    def num_blocks_held(self) -> int:
+        """Different blocks in the tables of its living sequences."""
+        if len(self.live) == 1:
+            return len(self.live[0].table.block_ids)
+        return len({id_ for one in self.live for id_ in one.table.block_ids})
 
     def free(self) -> None:
         """Give back whatever blocks are still held, for instance after an exception."""

@@ -2,19 +2,22 @@
 
 from collections import deque
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from transformers import GenerationConfig
 
 from minipaged.decoding.options import resolve_options
 from minipaged.decoding.request import Output, Request
-from minipaged.decoding.sequence import Sequence as Generated
+from minipaged.engine.admission import admit
 from minipaged.engine.step import step
 from minipaged.errors import PromptTooLong
 from minipaged.memory.block_pool import BlockPool
-from minipaged.memory.block_table import BlockTable
 from minipaged.model.paged_model import PagedModel
 from minipaged.progress import progress_bar
+
+if TYPE_CHECKING:
+    from minipaged.memory.prefix_cache import PrefixCache
 
 
 def generate(
@@ -24,6 +27,8 @@ def generate(
     *,
     seed: int | Sequence[int] | None = None,
     max_prompt_tokens: int | None = None,
+    prefix_cache: "PrefixCache | None" = None,
+    cache_salt: bytes | Sequence[bytes] = b"",
 ) -> list[Output]:
     """Continue every prompt as HuggingFace's `generate` would continue it alone.
 
@@ -41,6 +46,9 @@ def generate(
             all, or one for each), a prompt gets exactly the tokens that HuggingFace
             draws for it alone after `torch.manual_seed(seed)`.
         max_prompt_tokens: compute at most so many prompt tokens in a step.
+        prefix_cache: over `paged.pool`. Prompts take the blocks that they find there,
+            and all blocks are left there for others.
+        cache_salt: one for all, or one for each. Only prompts with the same salt share.
 
     Returns one Output per prompt, in order. A prompt that can never fit, in the pool or
     in the model's positions, gets an Output with finish_reason "error" and the reason
@@ -59,26 +67,23 @@ def generate(
         raise ValueError(
             f"max_prompt_tokens must be an int of at least 1, got {max_prompt_tokens!r}"
         )
+    if prefix_cache is not None and prefix_cache.pool is not paged.pool:
+        raise ValueError("prefix_cache must be over this model's pool: paged.pool")
     requests = _make_requests(paged, prompts, generation_config, seed)
-    budget, reserved = paged.pool.num_free, 0
-    size = paged.pool.block_size
-    for request in requests:
+    salts = _one_each(cache_salt, bytes, "cache_salt", len(prompts))
+    for request, salt in zip(requests, salts, strict=True):
+        request.salt = salt
         request.error = request.error or _why_it_never_fits(request, paged.pool)
     waiting = deque(request for request in requests if request.error is None)
     running: list[Request] = []
     bar = progress_bar(desc="generate", total=len(waiting), unit=" prompts")
     try:
         while waiting or running:
-            while waiting and reserved + waiting[0].blocks_at_most(size) <= budget:
-                request = waiting.popleft()
-                reserved += request.blocks_at_most(size)
-                request.sequences = [Generated(request.prompt, BlockTable(paged.pool))]
-                running.append(request)
-            step(paged, running, max_prompt_tokens)
-            ended = [request for request in running if not request.live]
-            reserved -= sum(request.blocks_at_most(size) for request in ended)
-            running = [request for request in running if request.live]
-            bar.update(len(ended))
+            admit(waiting, running, paged.pool, prefix_cache)
+            step(paged, running, max_prompt_tokens, prefix_cache)
+            still_live = [request for request in running if request.live]
+            bar.update(len(running) - len(still_live))
+            running = still_live
     finally:
         bar.close()
         for request in running:
@@ -102,8 +107,9 @@ def _make_requests(
         )
     for index, prompt in enumerate(prompts):
         _check_prompt(index, prompt, vocabulary)
-    configs = _one_each(generation_config, GenerationConfig, len(prompts))
-    seeds = _one_each(seed, int, len(prompts))
+    count = len(prompts)
+    configs = _one_each(generation_config, GenerationConfig, "generation_config", count)
+    seeds = _one_each(seed, int, "seed", count)
     requests = []
     for prompt, config, own_seed in zip(prompts, configs, seeds, strict=True):
         generator = None
@@ -133,9 +139,8 @@ def _check_prompt(index: int, prompt: list[int], vocabulary: int) -> None:
         )
 
 
-def _one_each(value: object, kind: type, count: int) -> list:
+def _one_each(value: object, kind: type, name: str, count: int) -> list:
     """A value for every prompt, from one for all or from one for each."""
-    name = "generation_config" if kind is GenerationConfig else "seed"
 
     def fits(one: object) -> bool:  # True is an int to Python, but no seed
         return isinstance(one, kind) and not isinstance(one, bool)
@@ -143,7 +148,8 @@ def _one_each(value: object, kind: type, count: int) -> list:
     if value is None or fits(value):
         return [value] * count
     if not isinstance(value, Sequence) or not all(map(fits, value)):
-        wanted = "GenerationConfig(...)" if kind is GenerationConfig else "an int"
+        wanted = {GenerationConfig: "GenerationConfig(...)", int: "an int"}
+        wanted = wanted.get(kind, f"a {kind.__name__}")
         raise TypeError(
             f"{name} must be {wanted}, or a list with one for each prompt; "
             f"got {value!r:.60}"
@@ -171,4 +177,5 @@ def _output(request: Request) -> Output:
     if request.error is not None:
         return Output([], "error", error=request.error)
     tokens = [sequence.new_tokens for sequence in request.sequences]
-    return Output(tokens, request.finish_reason)
+    cached = request.num_cached_tokens
+    return Output(tokens, request.finish_reason, num_cached_tokens=cached)

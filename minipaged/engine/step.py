@@ -1,6 +1,7 @@
 """Lesson 2: one step: reserve, batch, forward, decide (paper, section 4.3)."""
 
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from minipaged.decoding.request import Request, Turn
 from minipaged.decoding.sequence import Sequence
@@ -9,9 +10,15 @@ from minipaged.memory.block_table import blocks_needed
 from minipaged.model.paged_model import PagedModel
 from minipaged.model.ragged_batch import Chunk, RaggedBatch
 
+if TYPE_CHECKING:
+    from minipaged.memory.prefix_cache import PrefixCache
+
 
 def step(
-    paged: PagedModel, requests: list[Request], max_prompt_tokens: int | None = None
+    paged: PagedModel,
+    requests: list[Request],
+    max_prompt_tokens: int | None = None,
+    prefix_cache: "PrefixCache | None" = None,
 ) -> None:
     """Compute what the requests' sequences have waiting, and let each request go on.
 
@@ -21,6 +28,7 @@ def step(
     Args:
         max_prompt_tokens: compute at most so many prompt tokens in this step, first
             come first served; the rest of a prompt waits (chunked prefill).
+        prefix_cache: is told of every block that this step has filled (lesson 3).
 
     Raises OutOfBlocks before anything has changed. After any other exception the
     sequences are unusable and must be freed.
@@ -45,6 +53,10 @@ def step(
             rows.setdefault(request, []).append(num_rows)
             num_rows += 1
     logits = paged.forward(RaggedBatch.build(chunks, copies, paged.device))
+    if prefix_cache is not None:  # K and V are written; the tables not yet freed
+        for request, sequence, _ in work:
+            computed = sequence.tokens[: sequence.table.num_tokens]
+            prefix_cache.publish(computed, sequence.table.block_ids, request.salt)
     turns: dict[str, list[Turn]] = {}
     for request, own_rows in rows.items():
         turns.setdefault(request.strategy, []).append(Turn(request, own_rows))

@@ -1,5 +1,8 @@
 """Lesson 2: the pool of physical blocks (paper, sections 4.2 and 4.4)."""
 
+from collections import OrderedDict
+from collections.abc import Callable
+
 from minipaged.errors import BlockNotHeld, ForeignBlock, OutOfBlocks
 
 
@@ -25,11 +28,16 @@ class BlockPool:
         # processor's caches. So a large pool costs no more per block than a small one.
         # Reversed, so that a fresh pool begins with block 0.
         self._free = list(range(num_blocks - 1, -1, -1))
+        # Free as well, but their content can still be found; the oldest goes first.
+        self._cached: OrderedDict[int, None] = OrderedDict()
+        # Lesson 3 sets these: may a block still be found? It is handed out: forget it.
+        self.is_cached: Callable[[int], bool] | None = None
+        self.on_evict: Callable[[int], None] | None = None
 
     @property
     def num_free(self) -> int:
         """How many blocks can be allocated now."""
-        return len(self._free)
+        return len(self._free) + len(self._cached)
 
     def refcount(self, block_id: int) -> int:
         """How many holders the block has; 0 when it is free."""
@@ -41,9 +49,13 @@ class BlockPool:
 
         Raises OutOfBlocks when none is free; the pool is unchanged.
         """
-        if not self._free:
+        if self._free:
+            block_id = self._free.pop()
+        elif self._cached:
+            block_id, _ = self._cached.popitem(last=False)
+            self.on_evict(block_id)
+        else:
             raise OutOfBlocks(wanted=1, free=0, total=self.num_blocks)
-        block_id = self._free.pop()
         self._refcounts[block_id] = 1
         return block_id
 
@@ -69,8 +81,27 @@ class BlockPool:
         if count == 0:
             raise BlockNotHeld(block_id, "release")
         self._refcounts[block_id] = count - 1
-        if count == 1:
+        if count == 1 and self.is_cached and self.is_cached(block_id):
+            self._cached[block_id] = None
+        elif count == 1:
             self._free.append(block_id)
+
+    def revive(self, block_id: int) -> int:
+        """Hold a free block again, for its content was found; return its id (lesson 3).
+
+        Raises BlockNotHeld for any other block; the pool is unchanged.
+        """
+        self._check(block_id)
+        if block_id not in self._cached:
+            raise BlockNotHeld(block_id, "revive")
+        del self._cached[block_id]
+        self._refcounts[block_id] = 1
+        return block_id
+
+    def uncache(self) -> None:
+        """Make all free blocks plain again: nobody will look for their content."""
+        self._free.extend(self._cached)
+        self._cached.clear()
 
     def _check(self, block_id: int) -> None:
         # Python would read -1 as the last block, and True as block 1.

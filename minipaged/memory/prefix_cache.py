@@ -1,0 +1,158 @@
+"""Lesson 3: find blocks by what they hold: chained hashes, verified (paper, 4.4)."""
+
+from array import array
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from xxhash import xxh64_intdigest
+
+from minipaged.memory.block_pool import BlockPool
+
+
+class Content(NamedTuple):
+    """What a published block holds, and after what."""
+
+    parent: int | bytes  # the serial of the block before it; of the first one, the salt
+    tokens: tuple[int, ...]
+    serial: int  # the same for all blocks with this parent and these tokens
+    chain_hash: int
+
+
+class PrefixCache:
+    """Full blocks, found again by the tokens in them and all the tokens before.
+
+    K and V of a token depend on every token before it. So a block may be shared only if
+    its own tokens *and* its whole past are equal. The past is named by the parent's
+    serial number, and a hash over both leads to the candidates. A hash may collide, so
+    it is never believed: tokens and parent are compared.
+
+    A freed block stays published until the pool hands it out again, and the pool does
+    so for the one unused for longest first. Of a sequence, the start goes last.
+
+    Attributes: tokens_asked, tokens_hit: over all calls of `match`.
+    Source: PagedAttention paper, section 4.4 (shared prefix), found automatically.
+    """
+
+    def __init__(
+        self, pool: BlockPool, hash_function: Callable[[bytes], int] = xxh64_intdigest
+    ):
+        """Watch over `pool`; ValueError if another cache does already."""
+        if pool.is_cached is not None:
+            raise ValueError("this pool has a prefix cache already; use that one")
+        self.pool = pool
+        self.tokens_asked = self.tokens_hit = 0
+        self._hash = hash_function
+        self._contents: dict[int, Content] = {}
+        # A dict in place of a set keeps the order: the first block published is found.
+        self._by_hash: dict[int, dict[int, None]] = {}
+        self._next_serial = 0
+        pool.is_cached = self._contents.__contains__
+        pool.on_evict = self._forget
+
+    def __len__(self) -> int:
+        """How many blocks can be found now, held and free ones."""
+        return len(self._contents)
+
+    def find(self, tokens: Sequence[int], salt: bytes = b"") -> list[int]:
+        """The blocks that `match` would take; takes nothing and counts nothing."""
+        # The last token must be computed in any case: its logits are wanted.
+        size, found = self.pool.block_size, []
+        parent, chain_hash = salt, self._hash(salt)
+        for start in range(0, len(tokens) - size, size):
+            content = tuple(tokens[start : start + size])
+            chain_hash = self._link(chain_hash, content)
+            block_id = self._lookup(chain_hash, parent, content)
+            if block_id is None:
+                break
+            found.append(block_id)
+            parent = self._contents[block_id].serial
+        return found
+
+    def match(self, tokens: Sequence[int], salt: bytes = b"") -> list[int]:
+        """Take the blocks of the longest prefix of `tokens` that is published.
+
+        Whole blocks only, and never all the tokens. Each block returned is held once
+        more; give them to a BlockTable. Tokens with another salt are never matched.
+        """
+        found = self.find(tokens, salt)
+        for block_id in found:
+            take = self.pool.share if self.pool.refcount(block_id) else self.pool.revive
+            take(block_id)
+        self.tokens_asked += len(tokens)
+        self.tokens_hit += len(found) * self.pool.block_size
+        return found
+
+    def publish(
+        self, tokens: Sequence[int], block_ids: Sequence[int], salt: bytes = b""
+    ) -> None:
+        """Let others find these blocks; call once K and V of `tokens` are in them.
+
+        `block_ids` is the sequence's table. Only blocks that `tokens` fill are
+        published, and only the new ones cost anything. Raises ValueError, changing
+        nothing, if a block is missing or held by nobody.
+        """
+        size = self.pool.block_size
+        stop = len(tokens) // size
+        if stop > len(block_ids):
+            raise ValueError(
+                f"{len(tokens)} tokens fill more than {len(block_ids)} blocks"
+            )
+        start = stop
+        while start and block_ids[start - 1] not in self._contents:
+            start -= 1
+        if any(self.pool.refcount(block_id) == 0 for block_id in block_ids[start:stop]):
+            raise ValueError("publish a sequence's blocks before you free them")
+        parent, chain_hash = salt, self._hash(salt)
+        if start:
+            _, _, parent, chain_hash = self._contents[block_ids[start - 1]]
+        for index in range(start, stop):
+            content = tuple(tokens[index * size : (index + 1) * size])
+            chain_hash = self._link(chain_hash, content)
+            twin = self._lookup(chain_hash, parent, content)
+            serial = self._new_serial() if twin is None else self._contents[twin].serial
+            block_id = block_ids[index]
+            self._contents[block_id] = Content(parent, content, serial, chain_hash)
+            self._by_hash.setdefault(chain_hash, {})[block_id] = None
+            parent = serial
+
+    def clear(self) -> None:
+        """Forget all blocks; ValueError while one of them is held."""
+        held = sum(self.pool.refcount(block_id) > 0 for block_id in self._contents)
+        if held:
+            raise ValueError(
+                f"{held} cached blocks are in use; free the sequences first"
+            )
+        self._contents.clear()
+        self._by_hash.clear()
+        self.pool.uncache()
+
+    def _link(self, parent_hash: int, content: tuple[int, ...]) -> int:
+        return self._hash(
+            parent_hash.to_bytes(8, "little") + array("q", content).tobytes()
+        )
+
+    def _lookup(
+        self, chain_hash: int, parent: int | bytes, content: tuple[int, ...]
+    ) -> int | None:
+        """A block that really holds this content after this parent."""
+        for block_id in self._by_hash.get(chain_hash, ()):
+            known = self._contents[block_id]
+            if known.parent == parent and known.tokens == content:
+                return block_id
+        return None
+
+    def _new_serial(self) -> int:
+        self._next_serial += 1
+        return self._next_serial
+
+    def _forget(self, block_id: int) -> None:
+        """The pool hands this block out: its content will be overwritten."""
+        chain_hash = self._contents.pop(block_id).chain_hash
+        blocks = self._by_hash[chain_hash]
+        del blocks[block_id]
+        if not blocks:
+            del self._by_hash[chain_hash]
+
+    def __repr__(self) -> str:
+        share = self.tokens_hit / self.tokens_asked if self.tokens_asked else 0.0
+        return f"PrefixCache({len(self)} blocks, {share:.0%} of tokens found)"
