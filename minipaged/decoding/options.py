@@ -15,20 +15,19 @@ from minipaged.errors import PromptTooLong, UnsupportedOption
 
 HONOURED = {
     "bad_words_ids", "begin_suppress_tokens", "bos_token_id", "do_sample",
-    "encoder_no_repeat_ngram_size", "encoder_repetition_penalty", "eos_token_id",
-    "epsilon_cutoff", "eta_cutoff", "exponential_decay_length_penalty",
-    "forced_bos_token_id", "forced_eos_token_id", "max_length", "max_new_tokens",
-    "min_length", "min_new_tokens", "min_p", "no_repeat_ngram_size",
-    "num_return_sequences", "pad_token_id", "remove_invalid_values",
+    "early_stopping", "encoder_no_repeat_ngram_size", "encoder_repetition_penalty",
+    "eos_token_id", "epsilon_cutoff", "eta_cutoff", "exponential_decay_length_penalty",
+    "forced_bos_token_id", "forced_eos_token_id", "length_penalty", "max_length",
+    "max_new_tokens", "min_length", "min_new_tokens", "min_p", "no_repeat_ngram_size",
+    "num_beams", "num_return_sequences", "pad_token_id", "remove_invalid_values",
     "renormalize_logits", "repetition_penalty", "sequence_bias", "suppress_tokens",
     "temperature", "top_h", "top_k", "top_p", "typical_p",
 }  # fmt: skip
 # These change how HuggingFace works or what it returns, but not which tokens.
 IRRELEVANT = {
     "_from_model_config", "compile_config", "continuous_batching_config",
-    "disable_compile", "early_stopping", "length_penalty",
-    "max_cache_len", "output_attentions", "output_hidden_states", "output_logits",
-    "output_scores", "prefill_chunk_size", "return_dict_in_generate",
+    "disable_compile", "max_cache_len", "output_attentions", "output_hidden_states",
+    "output_logits", "output_scores", "prefill_chunk_size", "return_dict_in_generate",
     "transformers_version", "use_cache",
 }  # fmt: skip
 # Values that switch an option off, besides None, False and HuggingFace's default.
@@ -58,6 +57,9 @@ class Options:
     do_sample: bool
     num_sequences: int
     processors: LogitsProcessorList
+    num_beams: int
+    length_penalty: float
+    early_stopping: bool | str
     # Requests with equal keys may share one call of the processors; None: a call alone,
     # because they look at the tokens so far.
     batch_key: str | None
@@ -116,6 +118,9 @@ def resolve_options(
         do_sample=bool(config.do_sample),
         num_sequences=config.num_return_sequences or 1,
         processors=chain,
+        num_beams=config.num_beams or 1,
+        length_penalty=config.length_penalty,
+        early_stopping=config.early_stopping,
         batch_key=_batch_key(chain, config.do_sample),
     )
 
@@ -127,9 +132,9 @@ def refuse_unsupported_fields(config: GenerationConfig, own: GenerationConfig) -
     transformers adds is refused too, until somebody has looked at it. Let pass are
     remarks in the model's `own` config that mean nothing to HuggingFace.
     """
-    if (config.num_beams or 1) > 1:
+    if (config.num_beams or 1) > 1 and config.do_sample:
         raise UnsupportedOption(
-            f"num_beams={config.num_beams}: beam search is not served here; leave it 1"
+            f"num_beams={config.num_beams} with do_sample: leave one of them unset"
         )
     fields = vars(GenerationConfig())
     off = GenerationConfig()._get_default_generation_params() | OFF

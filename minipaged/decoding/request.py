@@ -2,11 +2,22 @@
 
 from collections.abc import Sequence as Rows
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
 from minipaged.decoding.options import Options
 from minipaged.decoding.sequence import Sequence
+
+if TYPE_CHECKING:
+    from minipaged.decoding.beam import Beams
+
+
+class Hypothesis(NamedTuple):
+    """An answer of a beam search: its new tokens, and its score when it is returned."""
+
+    tokens: list[int]
+    score: float = 0.0
 
 
 @dataclass(eq=False)
@@ -22,6 +33,8 @@ class Request:
     generator: torch.Generator | None = None  # None: the generator that all share
     strategy: str = "sampling"
     sequences: list[Sequence] = field(default_factory=list)  # as they are returned
+    beams: "Beams | None" = None  # what a beam search remembers (lesson 4)
+    hypotheses: list[Hypothesis] | None = None  # what it returns, best first
     error: str | None = None  # why it was never run
     salt: bytes = b""  # who may share its cached blocks: those with the same salt
     num_cached_tokens: int = 0  # of the prompt, found in a prefix cache
@@ -34,6 +47,10 @@ class Request:
     @property
     def finish_reason(self) -> str:
         """ "stop" if every sequence ended by itself, else "length"."""
+        if self.hypotheses is not None:
+            eos = self.options.eos_ids
+            own = all(one.tokens and one.tokens[-1] in eos for one in self.hypotheses)
+            return "stop" if own else "length"
         reasons = {sequence.finish_reason for sequence in self.sequences}
         return "stop" if reasons == {"stop"} else "length"
 
@@ -46,7 +63,7 @@ class Request:
         longest = len(self.prompt) + self.options.max_new_tokens - 1
         shared = len(self.prompt) // block_size
         own = -(-longest // block_size) - shared
-        return shared + self.options.num_sequences * own
+        return shared + max(self.options.num_sequences, self.options.num_beams) * own
 
     @property
     def num_blocks_held(self) -> int:

@@ -118,6 +118,8 @@ def _make_requests(
         request = Request(prompt, generator=generator)
         try:
             request.options = resolve_options(paged.model, config, prompt)
+            if request.options.num_beams > 1:
+                request.strategy = "beam"
         except PromptTooLong as error:
             request.error = str(error)
         requests.append(request)
@@ -176,6 +178,9 @@ def _why_it_never_fits(request: Request, pool: BlockPool) -> str | None:
 def _output(request: Request) -> Output:
     if request.error is not None:
         return Output([], "error", error=request.error)
+    cached, reason = request.num_cached_tokens, request.finish_reason
+    if request.hypotheses is not None:
+        tokens, scores = map(list, zip(*request.hypotheses, strict=True))
+        return Output(tokens, reason, scores, num_cached_tokens=cached)
     tokens = [sequence.new_tokens for sequence in request.sequences]
-    cached = request.num_cached_tokens
-    return Output(tokens, request.finish_reason, num_cached_tokens=cached)
+    return Output(tokens, reason, num_cached_tokens=cached)
