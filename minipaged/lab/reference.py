@@ -1,10 +1,12 @@
 """Lab: HuggingFace's side of every proof."""
 
 from collections.abc import Sequence
+from copy import copy
 
 import torch
 from transformers import GenerationConfig, PreTrainedModel
 
+from minipaged.decoding.request import Output
 from minipaged.progress import progress_bar
 
 
@@ -21,6 +23,21 @@ def huggingface_generate(
     changes HuggingFace's own text now and then. Every row is cut after its first eos,
     where HuggingFace goes on with padding. torch's global generator is left as it was.
     """
+    outputs = huggingface_outputs(model, prompts, generation_config, seed=seed)
+    return [output.sequences for output in outputs]
+
+
+def huggingface_outputs(
+    model: PreTrainedModel,
+    prompts: Sequence[list[int]],
+    generation_config: GenerationConfig | Sequence[GenerationConfig] | None = None,
+    *,
+    seed: int | Sequence[int] | None = None,
+) -> list[Output]:
+    """The same as Outputs, with the scores of a beam search; see huggingface_generate.
+
+    The finish_reason is always "length": HuggingFace does not tell.
+    """
     count = len(prompts)
     configs, seeds = (
         list(value) if isinstance(value, Sequence) else [value] * count
@@ -30,6 +47,9 @@ def huggingface_generate(
     rows = zip(prompts, configs, seeds, strict=True)
     for prompt, config, own_seed in progress_bar(rows, "HuggingFace", count):
         ids = torch.tensor([prompt], device=model.device)
+        config = copy(config) if config is not None else GenerationConfig()
+        config.return_dict_in_generate = True
+        config.output_scores = (config.num_beams or 1) > 1  # as the score is made of it
         with torch.random.fork_rng(enabled=own_seed is not None):
             if own_seed is not None:
                 torch.manual_seed(own_seed)
@@ -38,12 +58,13 @@ def huggingface_generate(
             out = model.generate(
                 ids, attention_mask=torch.ones_like(ids), generation_config=config
             )
-        eos = (
-            config.eos_token_id if config and config.eos_token_id is not None else None
-        )
+        eos = config.eos_token_id
         eos = model.generation_config.eos_token_id if eos is None else eos
         eos_ids = set([eos] if isinstance(eos, int) else eos or [])
-        answers.append([_cut(row, eos_ids) for row in out[:, len(prompt) :].tolist()])
+        new = [_cut(row, eos_ids) for row in out.sequences[:, len(prompt) :].tolist()]
+        scores = getattr(out, "sequences_scores", None)
+        scores = None if scores is None else scores.tolist()
+        answers.append(Output(new, "length", scores))
     return answers
 
 

@@ -85,7 +85,6 @@ def test_bad_arguments(paged, name):
 
 
 REFUSED_OPTIONS = {
-    "num_beams": {"num_beams": 3},
     "time": {"max_time": 1.0},
     "strings": {"stop_strings": ["."]},
     "guidance": {"guidance_scale": 2.0},
