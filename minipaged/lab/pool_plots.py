@@ -181,4 +181,5 @@ def _label(block_id: int, holders: int, owners: Sequence[str], is_wide: bool) ->
         label += f" · {' '.join(owners)}"
     elif holders:
         label += " · others"
-    return label + (f" · {holders} holders" if holders > 1 else "")
+    # Only if not all of them stand there already.
+    return label + (f" · {holders} holders" if holders > max(1, len(owners)) else "")

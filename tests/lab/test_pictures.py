@@ -62,7 +62,7 @@ def test_a_pool_is_drawn_as_it_is(shared):
     assert drawn.count((look.others, None)) == 4
     assert drawn.count((look.free, None)) == 2 + 4 * 4
     said = texts(figure)
-    assert "block 0 · A B · 2 holders" in said
+    assert "block 0 · A B" in said
     assert "block 2 · others" in said
     assert "block 3" in said
     assert "A: 6 tokens" in said and "entry 1 → block 1, 2 filled" in said
@@ -208,3 +208,9 @@ def test_sequences_have_colours_of_their_own():
 def test_an_unknown_theme_says_which_there_are():
     with pytest.raises(ValueError, match="choose from"):
         palette.theme("neon")
+
+
+def test_holders_that_are_not_drawn_are_counted(shared):
+    pool, tables = shared
+    said = texts(plot_pool(pool, {"B": tables["B"]}, "title"))
+    assert "block 0 · B · 2 holders" in said

@@ -7,5 +7,16 @@ to its end whatever stands in its exercises.
 
 from minipaged.lab.check.lesson1 import first_fit, max_chats, useful_share
 from minipaged.lab.check.lesson2 import attend, make_room, slot_of
+from minipaged.lab.check.lesson3 import block_keys, prefix_index, shared_blocks
 
-__all__ = ["attend", "first_fit", "make_room", "max_chats", "slot_of", "useful_share"]
+__all__ = [
+    "attend",
+    "block_keys",
+    "first_fit",
+    "make_room",
+    "max_chats",
+    "prefix_index",
+    "shared_blocks",
+    "slot_of",
+    "useful_share",
+]
