@@ -54,6 +54,7 @@ def plot_pool(
     bottom = height + 0.4 if is_wide else height - 0.35
     is_shared = any(len(owners) > 1 for owners in contents.owners.values())
     legend = LEGEND + "; hatched: several holders" * is_shared
+    legend += "; dashed: can still be found" * bool(contents.cached)
     axes.text(0, bottom, legend, fontsize=9, color=theme().quiet)
     table_width = TABLE_WIDTH * max(1, columns / 3)
     axes.set(xlim=(-0.1, x + table_width), ylim=(bottom + 0.15, -0.8))

@@ -92,10 +92,14 @@ def _compare(
             if len(their) != len(our):
                 new = f"{len(their)}/{new}"
             print(f"{len(prompt):6}  {new:>5}  {left:{WIDTH}}  {right}{sign}")
-    if num_equal < len(prompts):
+    if any(map(_differ_in_length, theirs, outputs)):
         print("\nnew: tokens, theirs/ours where the numbers differ")
     print(f"\n{num_equal} of {len(prompts)} prompts equal, token for token")
     return num_equal, outputs
+
+
+def _differ_in_length(theirs: Output, ours: Output) -> bool:
+    return [*map(len, theirs.sequences)] != [*map(len, ours.sequences)]
 
 
 def same_answer(theirs: Output, ours: Output) -> bool:

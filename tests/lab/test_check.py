@@ -542,7 +542,10 @@ def test_the_answer_says_the_state(capsys):
 def test_a_right_attempt_is_put_to_use(capsys):
     assert "of the memory holds tokens" in verdict(capsys, "first_fit", FirstFit)
     assert "is useful" in verdict(capsys, "useful_share", useful_share)
-    as_tensor = lambda chats: torch.tensor(useful_share(chats)).double()  # noqa: E731
+
+    def as_tensor(chats):
+        return torch.tensor(useful_share(chats))
+
     assert "accepted" in verdict(capsys, "useful_share", as_tensor)
 
 

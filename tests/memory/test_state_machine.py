@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 import torch
-from hypothesis import Phase, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -19,6 +19,7 @@ from hypothesis.stateful import (
     rule,
 )
 from notebook_files import NOTEBOOKS, definition, load
+from rejecting import assert_rejected
 
 import minipaged as mp
 from minipaged.errors import OutOfBlocks
@@ -169,17 +170,4 @@ def of_lesson_2(name):
     ids=lambda wrong: next(iter(wrong.values())).__name__,
 )
 def test_the_machine_rejects(wrong):
-    machine = type("Wrong", (PoolAndTables,), wrong)
-    case = machine.TestCase
-    # Always the same search, so that it finds each of them on every machine; and no
-    # search for the smallest example, which nobody will read.
-    case.settings = settings(
-        SETTINGS,
-        derandomize=True,
-        database=None,
-        max_examples=1000,
-        phases=[Phase.generate],
-        print_blob=False,
-    )
-    with pytest.raises(Exception):  # noqa: B017  (whichever invariant breaks first)
-        case().runTest()
+    assert_rejected(type("Wrong", (PoolAndTables,), wrong))
