@@ -36,7 +36,10 @@ class PrefixCache:
     def __init__(
         self, pool: BlockPool, hash_function: Callable[[bytes], int] = xxh64_intdigest
     ):
-        """Watch over `pool`; ValueError if another cache does already."""
+        """Watch over `pool`; ValueError if another cache does already.
+
+        `hash_function`: of bytes, to a whole number from 0 to 2**64 - 1.
+        """
         if pool.is_cached is not None:
             raise ValueError("this pool has a prefix cache already; use that one")
         self.pool = pool
@@ -89,7 +92,7 @@ class PrefixCache:
 
         `block_ids` is the sequence's table. Only blocks that `tokens` fill are
         published, and only the new ones cost anything. Raises ValueError, changing
-        nothing, if a block is missing or held by nobody.
+        nothing, if a block is missing, held by nobody, or there twice.
         """
         size = self.pool.block_size
         stop = len(tokens) // size
@@ -102,6 +105,8 @@ class PrefixCache:
             start -= 1
         if any(self.pool.refcount(block_id) == 0 for block_id in block_ids[start:stop]):
             raise ValueError("publish a sequence's blocks before you free them")
+        if len(set(block_ids[start:stop])) < stop - start:
+            raise ValueError("a block holds one content; this table has one twice")
         parent, chain_hash = salt, self._hash(salt)
         if start:
             _, _, parent, chain_hash = self._contents[block_ids[start - 1]]

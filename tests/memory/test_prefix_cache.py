@@ -216,6 +216,15 @@ def test_bad_publishing_changes_nothing(cache):
     assert len(cache) == 0 and cache.pool.num_free == 10
 
 
+def test_a_table_that_lists_a_block_twice_cannot_be_published(cache):
+    block = cache.pool.allocate()
+    cache.pool.share(block)
+    table = mp.BlockTable(cache.pool, [block, block], 8)
+    with pytest.raises(ValueError, match="one twice"):
+        cache.publish(tokens(8), table.block_ids)
+    assert len(cache) == 0 and cache.find(tokens(9)) == []
+
+
 def test_one_cache_to_a_pool(cache):
     with pytest.raises(ValueError, match="already"):
         mp.PrefixCache(cache.pool)

@@ -1,0 +1,130 @@
+"""Requests that wait, share or keep to themselves: what is counted, held and read."""
+
+from collections import deque
+
+import pytest
+import torch
+from tiny_models import VOCABULARY, tiny_model
+from transformers import GenerationConfig
+
+import minipaged as mp
+from minipaged.decoding.options import resolve_options
+from minipaged.engine.admission import admit
+from minipaged.lab.reference import huggingface_generate
+
+
+def greedy(max_new_tokens):
+    return GenerationConfig(max_new_tokens=max_new_tokens, eos_token_id=VOCABULARY - 1)
+
+
+def with_cache(num_blocks):
+    paged = mp.PagedModel(tiny_model("qwen3"), num_blocks, block_size=4)
+    return paged, mp.PrefixCache(paged.pool)
+
+
+def watched(paged):
+    """The batches that go through this model from now on."""
+    batches, forward = [], paged.forward
+
+    def watch(batch):
+        batches.append(batch)
+        return forward(batch)
+
+    paged.forward = watch
+    return batches
+
+
+@pytest.mark.parametrize(("num_blocks", "together"), [(4, 2), (3, 1)])
+def test_who_might_run_out_of_blocks_later_is_not_admitted_now(num_blocks, together):
+    """A block now and one later each: with 3 blocks, the second would get stuck."""
+    paged = mp.PagedModel(tiny_model("qwen3"), num_blocks, block_size=4)
+    batches, prompts = watched(paged), [[5, 6, 7, 8], [9, 10, 11, 12]]
+    out = mp.generate(paged, prompts, greedy(5))
+    assert max(len(batch.context_lengths) for batch in batches) == together
+    assert [len(one.sequences[0]) for one in out] == [5, 5]
+
+
+def test_block_0_of_somebody_else_is_neither_read_nor_written():
+    """No block is set aside, though the ends of short table rows are zeros."""
+    paged = mp.PagedModel(tiny_model("qwen3"), num_blocks=16, block_size=4)
+    other = mp.BlockTable(paged.pool)
+    other.append(4)
+    assert other.block_ids == [0]
+    for tensor in (*paged.cache.keys, *paged.cache.values):
+        tensor.zero_()
+        tensor[0] = torch.nan
+    prompts = [[5, 6, 7], list(range(3, 20))]
+    out = mp.generate(paged, prompts, greedy(6))
+    theirs = huggingface_generate(paged.model, prompts, greedy(6))
+    assert [one.sequences for one in out] == theirs
+    for tensor in (*paged.cache.keys, *paged.cache.values):
+        assert tensor[0].isnan().all() and not tensor[1:].isnan().any()
+
+
+def test_a_prompt_that_is_found_but_does_not_fit_takes_nothing():
+    """Six blocks are found, three are missing: it waits, and nobody notices."""
+    paged, prefix = with_cache(num_blocks=10)
+    pool, prompt, newer = paged.pool, list(range(3, 28)), list(range(50, 58))
+    for one in (prompt, newer):
+        mp.generate(paged, [one], greedy(1), prefix_cache=prefix)
+    held = mp.BlockTable(pool)
+    held.append(8)  # all that is not cached
+    request = mp.Request(prompt, resolve_options(paged.model, greedy(12), prompt))
+    waiting, running = deque([request]), []
+
+    def state():
+        counts = [pool.refcount(block) for block in range(10)]
+        order = list(pool._free), list(pool._cached)
+        return counts, order, prefix.tokens_asked, prefix.tokens_hit
+
+    before = state()
+    admit(waiting, running, pool, prefix)
+    assert state() == before
+    assert list(waiting) == [request] and running == []
+    assert request.sequences == [] and request.num_cached_tokens == 0
+    held.free()
+    admit(waiting, running, pool, prefix)
+    assert running == [request] and request.num_cached_tokens == 24
+    request.free()
+
+
+def test_without_the_argument_nothing_is_shared_and_nothing_published():
+    """Also over a pool whose cache knows the prompt, and has to give up its blocks."""
+    paged, prefix = with_cache(num_blocks=10)
+    prompt = list(range(3, 16))
+    mp.generate(paged, [prompt], greedy(1), prefix_cache=prefix)
+    assert len(prefix) == 3
+    batches = watched(paged)
+    out = mp.generate(paged, [prompt] * 2, greedy(8))
+    assert [one.num_cached_tokens for one in out] == [0, 0]
+    one, two = (set(row) for row in batches[-1].block_tables.tolist())
+    assert len(batches[0].tokens) == 26 and len(one) == len(two) == 5
+    assert one.isdisjoint(two)
+    assert len(prefix) == 0 and prefix.tokens_asked == 13
+    assert paged.pool.num_free == 10
+    theirs = huggingface_generate(paged.model, [prompt], greedy(8))[0]
+    assert [one.sequences for one in out] == [theirs, theirs]
+
+
+def test_a_prompt_is_counted_once_however_long_it_waits():
+    paged, prefix = with_cache(num_blocks=6)
+    stem = list(range(3, 11))
+    prompts = [[*stem, last] for last in (40, 41, 42, 43)]
+    batches = watched(paged)
+    out = mp.generate(paged, prompts, greedy(12), prefix_cache=prefix)
+    assert len(batches) == 4 * 12  # one after the other: the last one waits 36 steps
+    assert [one.num_cached_tokens for one in out] == [0, 8, 8, 8]
+    assert (prefix.tokens_asked, prefix.tokens_hit) == (4 * 9, 3 * 8)
+
+
+def test_a_prompt_that_waits_for_a_block_just_computed_is_counted_once():
+    """There is room for both, but the second lets the first compute what they share."""
+    paged, prefix = with_cache(num_blocks=32)
+    prompt = list(range(3, 20))
+    batches = watched(paged)
+    mp.generate(
+        paged, [prompt] * 2, greedy(12), prefix_cache=prefix, max_prompt_tokens=4
+    )
+    running = [len(batch.context_lengths) for batch in batches]
+    assert running[:5] == [1, 1, 1, 1, 2]
+    assert (prefix.tokens_asked, prefix.tokens_hit) == (2 * 17, 16)
