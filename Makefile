@@ -42,6 +42,7 @@ pocket: $(VENV)/.ready  ## train the shipped model anew (minutes on a GPU) into 
 bench: $(VENV)/.ready  ## compare with HuggingFace generate on this machine
 	$(BIN)/python benchmarks/cpu_generate.py $(BENCH_FLAGS)
 	$(BIN)/python benchmarks/cpu_memory.py $(BENCH_FLAGS)
+	$(BIN)/python benchmarks/cpu_prefix.py $(BENCH_FLAGS)
 	$(BIN)/python benchmarks/cpu_beams.py $(BENCH_FLAGS)
 
 home:  ## point Colab at your fork: make home URL=https://github.com/you/minipaged

@@ -112,17 +112,25 @@ def plot_lines(
     xlabel: str,
     ylabel: str,
     lowest: float = 0,
+    logarithmic: bool = True,
 ) -> Figure:
-    """Lines over a logarithmic x axis (base 2), told apart by marker and dashes too."""
+    """Lines over a logarithmic x axis (base 2), told apart by marker and dashes too.
+
+    `logarithmic=False`: over an even one. More than 20 values have no markers.
+    """
     figure, axes = canvas(title, height=3.8)
     look = theme()
     styles = (("o", "-"), ("s", "--"), ("^", ":"), ("D", "-."))
     for index, (label, values) in enumerate(lines.items()):
         marker, dashes = styles[index % len(styles)]
-        style = {"marker": marker, "linestyle": dashes, "color": sequence_colour(index)}
+        style = {"linestyle": dashes, "color": sequence_colour(index)}
+        if len(x) <= 20:
+            style["marker"] = marker
         axes.plot(x, values, label=label, **style)
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(x, [f"{value:g}" for value in x])
+    if logarithmic:
+        axes.set_xscale("log", base=2)
+    if len(x) <= 20:
+        axes.set_xticks(x, [f"{value:g}" for value in x])
     axes.set(xlabel=xlabel, ylabel=ylabel, ylim=(lowest, None))
     axes.grid(axis="y", color=look.quiet, alpha=0.25)
     axes.legend(

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from notebook_files import NOTEBOOKS, definition, load
 from tiny_models import ARCHITECTURES, VOCABULARY, tiny_model
 from transformers import GenerationConfig
 
@@ -185,6 +186,12 @@ def ignores_the_length(options, *rest):
     return KEEP_THE_BEST(replace(options, length_penalty=0.0), *rest)
 
 
+def of_lesson_4(name):
+    """A deliberately wrong version, as the notebook defines it."""
+    (notebook,) = (path for path in NOTEBOOKS if path.name.startswith("04_"))
+    return definition(load(notebook), name, {"mp": mp, "replace": replace})
+
+
 KEEP_THE_BEST = beam._keep_the_best
 
 
@@ -198,7 +205,7 @@ def never_gives_up(options, beams):
         (beam, "_breed", breed_without_forking),
         (beam, "_note_whether_it_can_improve", never_gives_up),
         (beam, "_keep_the_best", ignores_the_length),
-        (mp.BlockTable, "_must_copy", lambda table, n: False),
+        (mp.BlockTable, "_must_copy", of_lesson_4("never_copies")),
     ],
     ids=["no fork", "no end", "no length penalty", "no copy-on-write"],
 )
@@ -211,4 +218,12 @@ def test_the_proof_rejects(monkeypatch, where, name, wrong):
         ours = mp.generate(paged, prompts, asked)
     except Exception:  # to break is a way to be noticed
         return
+    assert not all(map(same_answer, theirs, ours))
+
+
+def test_the_proof_rejects_a_model_that_forgets_the_copies():
+    paged, prompts = poisoned("qwen3"), draw_prompts()
+    theirs = huggingface_outputs(paged.model, prompts, config(4))
+    paged.__class__ = of_lesson_4("ForgetsCopies")
+    ours = mp.generate(paged, prompts, config(4))
     assert not all(map(same_answer, theirs, ours))

@@ -3,6 +3,7 @@
 The solutions that the notebooks fold away are run in tests/notebooks/test_alone.py.
 """
 
+import attempts_of_lesson4 as lesson4
 import pytest
 import torch
 
@@ -126,6 +127,9 @@ RIGHT = {
     "slot_of": slot_of,
     "make_room": make_room,
     "attend": attend,
+    "beam_blocks": lesson4.beam_blocks,
+    "append_one": lesson4.append_one,
+    "next_beams": lesson4.next_beams,
 }
 
 # --- what is wrong --------------------------------------------------------------------
@@ -352,6 +356,7 @@ class OwnTokensOnly(PrefixIndex):
 
 
 WRONG = {
+    **lesson4.WRONG,
     "shared_blocks": [
         lambda one, two, size: shared_blocks(one, [*two, 0], size),
         lambda one, two, size: min(len(one), len(two) - 1) // size,

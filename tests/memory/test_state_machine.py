@@ -147,25 +147,24 @@ class TestPoolAndTables(PoolAndTables.TestCase):
     settings = SETTINGS
 
 
+def of_lesson(number, name):
+    """A deliberately wrong version, as the notebook defines it."""
+    (notebook,) = (path for path in NOTEBOOKS if path.name.startswith(f"0{number}_"))
+    return definition(load(notebook), name, {"mp": mp})
+
+
 class NoCopyOnWrite(BlockTable):
     """Wrong: writes into a block that a sibling still reads."""
 
-    def _must_copy(self, n):
-        return False
-
-
-def of_lesson_2(name):
-    """A deliberately wrong version, as the notebook defines it."""
-    (notebook,) = (path for path in NOTEBOOKS if path.name.startswith("02_"))
-    return definition(load(notebook), name, {"mp": mp})
+    _must_copy = of_lesson(4, "never_copies")
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
         {"table_class": NoCopyOnWrite},
-        {"pool_class": of_lesson_2("ForgetfulPool")},
-        {"table_class": of_lesson_2("LateTable")},
+        {"pool_class": of_lesson(2, "ForgetfulPool")},
+        {"table_class": of_lesson(2, "LateTable")},
     ],
     ids=lambda wrong: next(iter(wrong.values())).__name__,
 )

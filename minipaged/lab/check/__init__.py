@@ -8,13 +8,17 @@ to its end whatever stands in its exercises.
 from minipaged.lab.check.lesson1 import first_fit, max_chats, useful_share
 from minipaged.lab.check.lesson2 import attend, make_room, slot_of
 from minipaged.lab.check.lesson3 import block_keys, prefix_index, shared_blocks
+from minipaged.lab.check.lesson4 import append_one, beam_blocks, next_beams
 
 __all__ = [
+    "append_one",
     "attend",
+    "beam_blocks",
     "block_keys",
     "first_fit",
     "make_room",
     "max_chats",
+    "next_beams",
     "prefix_index",
     "shared_blocks",
     "slot_of",

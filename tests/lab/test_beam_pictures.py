@@ -1,0 +1,167 @@
+"""Pictures and counts of a beam search: they show what really ran."""
+
+from itertools import pairwise
+
+import matplotlib
+import matplotlib.pyplot as plt
+import pytest
+import torch
+from tiny_models import VOCABULARY, tiny_model
+from transformers import GenerationConfig
+
+import minipaged as mp
+from minipaged.lab import palette
+from minipaged.lab.beam_plots import beam_history, plot_beam_tree, plot_shared_tables
+from minipaged.lab.watch import Moment, saving, watch
+
+matplotlib.use("agg")
+CONFIG = GenerationConfig(max_new_tokens=6, num_beams=3, eos_token_id=VOCABULARY - 1)
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture
+def paged():
+    return mp.PagedModel(tiny_model("qwen3"), num_blocks=64, block_size=4)
+
+
+class Letters:
+    """A tokenizer of one letter a token."""
+
+    def decode(self, tokens):
+        return "".join(chr(ord("a") + token) for token in tokens)
+
+
+def texts(figure):
+    return [text.get_text() for text in figure.axes[0].texts]
+
+
+# --- the history of a search ----------------------------------------------------------
+
+
+def test_the_history_is_that_of_generate(paged):
+    prompt = [5, 6, 7, 8, 9]
+    history = beam_history(paged, prompt, CONFIG)
+    (out,) = mp.generate(paged, [prompt], CONFIG)
+    assert [len(beam) for beams in history for beam in beams] == [
+        length for length in range(1, 6) for _ in range(3)
+    ]
+    (answer,) = out.sequences
+    assert answer[:-1] in history[len(answer) - 2]
+    assert paged.pool.num_free == 64
+    for earlier, later in pairwise(history):
+        assert {tuple(beam[:-1]) for beam in later} <= {tuple(beam) for beam in earlier}
+
+
+def test_a_history_that_breaks_off_gives_its_blocks_back(paged, monkeypatch):
+    monkeypatch.setattr(paged, "forward", lambda batch: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        beam_history(paged, [5, 6, 7], CONFIG)
+    assert paged.pool.num_free == 64
+
+
+# --- the tree -------------------------------------------------------------------------
+
+
+def test_a_tree_has_one_node_for_each_beginning():
+    """a and b begin; only a has children, and of these only one lives on."""
+    history = [[[0], [1]], [[0, 2], [0, 3]], [[0, 3, 4], [0, 3, 5]]]
+    figure = plot_beam_tree(history, Letters(), "title")
+    said = texts(figure)
+    assert sorted(word for word in said if len(word) == 1 and word.islower()) == list(
+        "abcdef"
+    )
+    assert said.count("×") == 2  # b, and the child c of a
+    assert {"A", "B"} <= set(said)
+    assert len(figure.axes[0].lines) == 6
+
+
+def test_beams_that_live_have_their_colours_and_the_others_none():
+    history = [[[0], [1]], [[0, 2], [0, 3]]]
+    lines = plot_beam_tree(history, Letters(), "title").axes[0].lines
+    look = palette.theme()
+    colours = sorted(line.get_color() for line in lines)
+    expected = [look.ink, look.others, *map(palette.sequence_colour, "AB")]
+    assert colours == sorted(expected)
+
+
+# --- who shares what ------------------------------------------------------------------
+
+
+def test_neighbours_share_one_box():
+    pool = mp.BlockPool(8, 4)
+    a = mp.BlockTable(pool)
+    a.append(4)
+    b, c = a.fork(), a.fork()
+    for table in (a, b):
+        table.append(4)
+    figure = plot_shared_tables({"A": a, "B": b, "C": c}, "title")
+    blocks = [text for text in texts(figure) if text.startswith("block ")]
+    assert sorted(blocks) == ["block 0", "block 1", "block 2"]
+    boxes = [box for box in figure.axes[0].patches if box.get_width() > 0.5]
+    heights = [round(box.get_height()) for box in boxes]
+    assert heights == [3, 1, 1]
+    assert [box.get_hatch() for box in boxes] == [palette.SHARED_HATCH, None, None]
+
+
+def test_holders_that_are_no_neighbours_have_a_box_each():
+    pool = mp.BlockPool(8, 4)
+    a, b = mp.BlockTable(pool), mp.BlockTable(pool)
+    a.append(4)
+    b.append(4)
+    figure = plot_shared_tables({"A": a, "B": b, "C": a.fork()}, "title")
+    assert texts(figure).count("block 0") == 2
+
+
+# --- counting -------------------------------------------------------------------------
+
+
+def test_moments_are_what_the_tables_hold(paged):
+    """Two samples of 6 + 3 tokens in blocks of 4, one of them alone at first."""
+    sampled = GenerationConfig(
+        max_new_tokens=4,
+        do_sample=True,
+        num_return_sequences=2,
+        eos_token_id=VOCABULARY - 1,
+    )
+    with watch(paged) as moments:
+        mp.generate(paged, [[5, 6, 7, 8, 9, 10]], sampled, seed=1)
+    # Tokens computed, sequences, blocks, blocks without sharing, copies.
+    assert moments == [
+        Moment(6, 1, 2, 2, 0),
+        Moment(2, 2, 3, 4, 1),
+        Moment(2, 2, 3, 4, 0),
+        Moment(2, 2, 5, 6, 0),
+    ]
+    assert saving(moments) == pytest.approx(3 / 16)
+
+
+def test_filling_zeros_of_short_tables_are_not_counted(paged):
+    """Block 0 is somebody else's; the table of one block is filled up with zeros."""
+    other = mp.BlockTable(paged.pool)
+    other.append(4)
+    with watch(paged) as moments:
+        mp.generate(paged, [[5, 6], [7] * 9], GenerationConfig(max_new_tokens=1))
+    assert (moments[0].num_blocks, moments[0].num_unshared) == (4, 4)
+
+
+def test_outside_of_the_block_nothing_is_noted(paged):
+    with pytest.raises(ValueError, match="empty"), watch(paged) as moments:
+        mp.generate(paged, [[]])
+    mp.generate(paged, [[5]], GenerationConfig(max_new_tokens=1))
+    assert moments == [] and "forward" not in vars(paged)
+    with watch(paged) as outer, watch(paged) as inner:
+        mp.generate(paged, [[5]], GenerationConfig(max_new_tokens=1))
+    assert len(outer) == len(inner) == 1
+
+
+def test_watching_changes_no_token(paged):
+    plain = mp.generate(paged, [[5, 6, 7]], CONFIG)
+    torch.manual_seed(0)
+    with watch(paged):
+        watched = mp.generate(paged, [[5, 6, 7]], CONFIG)
+    assert plain == watched
