@@ -75,7 +75,7 @@ def _advance_one(request: Request, logits: torch.Tensor) -> None:
         _finish(request)
     else:
         children = [(sources[index], tokens[index]) for index in chosen.tolist()]
-        request.sequences = _breed(parents, children)
+        request.sequences = _breed(request, parents, children)
 
 
 def _candidates(
@@ -148,7 +148,9 @@ def _note_whether_it_can_improve(options: Options, beams: Beams) -> None:
     beams.can_improve = beams.can_improve and bool((best_possible > worst).any())
 
 
-def _breed(parents: list[Sequence], children: list[tuple[int, int]]) -> list[Sequence]:
+def _breed(
+    request: Request, parents: list[Sequence], children: list[tuple[int, int]]
+) -> list[Sequence]:
     """Fork, append and free, so that each (parent, token) is a sequence, in order."""
     families: dict[int, list[int]] = {}  # parent: its children
     for child, (parent, _) in enumerate(children):
@@ -160,6 +162,8 @@ def _breed(parents: list[Sequence], children: list[tuple[int, int]]) -> list[Seq
             parent.free()
         for heir in heirs[1:]:  # forked before the first child's token is appended
             sequences[heir] = parent.fork()
+            # The request's at once: it frees all of them, should we be interrupted.
+            request.sequences.append(sequences[heir])
         if heirs:
             sequences[heirs[0]] = parent
     for sequence, (_, token) in zip(sequences, children, strict=True):

@@ -91,7 +91,8 @@ class Output:
     """What `generate` returns for one prompt.
 
     sequences: lists of new token ids, as HuggingFace would return them: without the
-    prompt, an eos kept, no padding. Empty if `finish_reason` is "error".
+    prompt, an eos kept, no padding. Empty if `finish_reason` is "error". If fewer beams
+    could end than are asked for, the rest are no answers: their scores are below -1e8.
     """
 
     sequences: list[list[int]]

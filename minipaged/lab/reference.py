@@ -49,7 +49,8 @@ def huggingface_outputs(
         ids = torch.tensor([prompt], device=model.device)
         config = copy(config) if config is not None else GenerationConfig()
         config.return_dict_in_generate = True
-        config.output_scores = (config.num_beams or 1) > 1  # as the score is made of it
+        beams = config.num_beams or model.generation_config.num_beams or 1
+        config.output_scores = beams > 1  # as the score is made of it
         with torch.random.fork_rng(enabled=own_seed is not None):
             if own_seed is not None:
                 torch.manual_seed(own_seed)

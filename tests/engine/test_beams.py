@@ -162,6 +162,32 @@ def test_an_exception_gives_all_blocks_back(monkeypatch):
     assert paged.pool.num_free == paged.pool.num_blocks
 
 
+@pytest.mark.parametrize("method", ["fork", "append", "free"])
+@pytest.mark.parametrize("when", range(1, 8))
+def test_interrupted_while_breeding_no_block_is_lost(monkeypatch, method, when):
+    real, calls = getattr(mp.Sequence, method), []
+
+    def interrupted(self, *arguments):
+        calls.append(self)
+        if len(calls) == when:
+            raise KeyboardInterrupt
+        return real(self, *arguments)
+
+    paged = poisoned("qwen3")
+    monkeypatch.setattr(mp.Sequence, method, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        mp.generate(paged, [[5] * 9], config(4, NEVER))
+    assert paged.pool.num_free == paged.pool.num_blocks
+
+
+def test_beams_that_the_models_own_config_asks_for(monkeypatch):
+    """Nothing is set in the config of the call."""
+    paged = poisoned("qwen3")
+    monkeypatch.setattr(paged.model, "generation_config", config(3))
+    (out,) = prove(paged, [[5, 6, 7]], None)
+    assert len(out.sequences) == len(out.scores) == 3
+
+
 def test_sampled_beams_are_refused():
     with pytest.raises(mp.UnsupportedOption, match="num_beams=3 with do_sample"):
         mp.generate(poisoned("qwen3"), [[5]], config(3, do_sample=True))
@@ -170,7 +196,7 @@ def test_sampled_beams_are_refused():
 # --- wrong versions, which the proof must reject --------------------------------------
 
 
-def breed_without_forking(parents, children):
+def breed_without_forking(request, parents, children):
     """Wrong: children of one parent share a table object, and so its last block."""
     sequences = []
     for parent, token in children:

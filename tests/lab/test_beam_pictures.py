@@ -11,7 +11,8 @@ from transformers import GenerationConfig
 
 import minipaged as mp
 from minipaged.lab import palette
-from minipaged.lab.beam_plots import beam_history, plot_beam_tree, plot_shared_tables
+from minipaged.lab.beam_plots import beam_history, plot_beam_tree
+from minipaged.lab.table_plots import plot_shared_tables
 from minipaged.lab.watch import Moment, saving, watch
 
 matplotlib.use("agg")
