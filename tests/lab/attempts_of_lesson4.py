@@ -68,6 +68,14 @@ def keeps_its_hold(pool, block_ids, num_tokens):
     return copies
 
 
+def looks_at_the_first_block(pool, block_ids, num_tokens):
+    if num_tokens % pool.block_size and pool.refcount(block_ids[0]) > 1:
+        tail, block_ids[-1] = block_ids[-1], pool.allocate()
+        pool.release(tail)
+        return [(tail, block_ids[-1])]
+    return append_one(pool, block_ids, num_tokens)
+
+
 def lets_go_first(pool, block_ids, num_tokens):
     """If nothing is free, the hold is lost."""
     if num_tokens % pool.block_size and pool.refcount(block_ids[-1]) > 1:
@@ -140,6 +148,16 @@ def the_best_child_of_each(tables, scores, log_probs):
     return tables, tokens.tolist(), (best + scores).tolist()
 
 
+def two_children_at_most(tables, scores, log_probs):
+    width = len(tables)
+    best, tokens = log_probs.topk(2, dim=1)
+    kept, index = (best + scores[:, None]).flatten().topk(width)
+    children = [tables[parent].fork() for parent in (index // 2).tolist()]
+    for table in tables:
+        table.free()
+    return children, tokens.flatten()[index].tolist(), kept.tolist()
+
+
 def forgets_the_past(tables, scores, log_probs):
     return next_beams(tables, scores * 0, log_probs)
 
@@ -173,6 +191,7 @@ WRONG = {
         always_copies,
         copies_a_full_tail,
         keeps_its_hold,
+        looks_at_the_first_block,
         lets_go_first,
         the_other_way_round,
         copies_everything,
@@ -184,6 +203,7 @@ WRONG = {
         never_frees,
         frees_first,
         the_best_child_of_each,
+        two_children_at_most,
         forgets_the_past,
         worst_first,
         appends_too,

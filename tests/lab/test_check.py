@@ -101,7 +101,8 @@ class PrefixIndex:
 
     def publish(self, tokens, block_ids):
         for key, id_ in zip(block_keys(tokens, self.size, b""), block_ids, strict=True):
-            self.blocks.setdefault(key, []).append(id_)
+            if id_ not in self.blocks.setdefault(key, []):
+                self.blocks[key].append(id_)
 
     def find(self, tokens):
         found = []
@@ -328,6 +329,20 @@ class KeepsOne(PrefixIndex):
             self.blocks[key] = [id_]
 
 
+class StoresTwice(PrefixIndex):
+    """Publishing a known block again leaves it behind when it is forgotten."""
+
+    def publish(self, tokens, block_ids):
+        for key, id_ in zip(block_keys(tokens, self.size, b""), block_ids, strict=True):
+            self.blocks.setdefault(key, []).append(id_)
+
+    def forget(self, block_id):
+        for ids in self.blocks.values():
+            if block_id in ids:
+                ids.remove(block_id)
+                return
+
+
 class NeverForgets(PrefixIndex):
     def forget(self, block_id):
         pass
@@ -380,8 +395,22 @@ WRONG = {
             (salt, "".join(map(str, key[1]))) for key in block_keys(tokens, size, salt)
         ],
         lambda tokens, size, salt: [object() for _ in block_keys(tokens, size, salt)],
+        lambda tokens, size, salt: [
+            hash(key) % 2**16 for key in block_keys(tokens, size, salt)
+        ],
+        lambda tokens, size, salt: [
+            salt.decode() + "".join(f"{token}," for token in key[1])
+            for key in block_keys(tokens, size, salt)
+        ],
     ],
-    "prefix_index": [KeepsOne, NeverForgets, SkipsGaps, FindsAll, OwnTokensOnly],
+    "prefix_index": [
+        KeepsOne,
+        StoresTwice,
+        NeverForgets,
+        SkipsGaps,
+        FindsAll,
+        OwnTokensOnly,
+    ],
     "max_chats": [
         lambda gpu, weights, per_token, length: (gpu - weights) // per_token // length,
         lambda gpu, weights, per_token, length: gpu // per_token // length,
@@ -552,6 +581,13 @@ def test_a_right_attempt_is_put_to_use(capsys):
         return torch.tensor(useful_share(chats))
 
     assert "accepted" in verdict(capsys, "useful_share", as_tensor)
+
+
+def test_what_is_wrong_with_a_copy_is_said(capsys):
+    said = verdict(capsys, "append_one", lesson4.never_copies)
+    assert "is written, though others hold it too" in said
+    said = verdict(capsys, "next_beams", lambda *a: [*lesson4.next_beams(*a)])
+    assert "accepted" in said  # a list of three lists is as good as a tuple
 
 
 def test_an_attempt_cannot_spoil_the_case(capsys):

@@ -30,6 +30,10 @@ def block_keys(attempt: Attempt) -> None:
     _compare_keys(attempt, [1, 2, 3, 4], [1, 2, 3, 4], 2, b"one", b"two")
     _compare_keys(attempt, [12, 3], [1, 23], 1, b"", b"")  # digits run together
     _compare_keys(attempt, [1, 12], [11, 2], 2, b"", b"")
+    _compare_keys(attempt, [2], [12], 1, b"1", b"")  # a salt and a token do
+    # A short hash would have two equal ones among so many.
+    keys = {attempt([n], 1, b"")[0] for n in rng.sample(range(10**6), 3000)}
+    expect("different keys of 3000 different blocks", len(keys), 3000)
 
 
 def _compare_keys(
@@ -53,32 +57,48 @@ def prefix_index(attempt: Attempt) -> None:
 
 
 def _random_walk(attempt: Attempt, rng: Random) -> None:
-    """Compare with a plain list of all that is published."""
+    """Compare with a plain list of all that is published.
+
+    As in generate: a prompt takes over what it finds, and publishes its whole table,
+    blocks that are known already included.
+    """
     index: Any = attempt(2)
-    published: list[tuple[list[int], int]] = []  # tokens up to the block's end; block
+    published: dict[int, list[int]] = {}  # block: the tokens up to its end
+    events: list[str] = []  # what was done, for the answer
     for block in range(0, 80, 4):
         tokens = [rng.randint(0, 1) for _ in range(rng.randint(0, 8))]
-        ids = list(range(block, block + len(tokens) // 2))
-        attempted(f"publish({tokens}, {ids})", index.publish, tokens, ids)
-        published += [(tokens[: 2 * n + 2], id_) for n, id_ in enumerate(ids)]
+        found = _ask(index, published, tokens, events) if published else []
+        new = range(block, block + len(tokens) // 2 - len(found))
+        ids = [*found, *new]
+        events.append(f"publish({tokens}, {ids})")
+        attempted(events[-1], index.publish, tokens, ids)
+        published |= {id_: tokens[: 2 * n + 2] for n, id_ in enumerate(ids)}
         if published and rng.random() < 0.5:
-            _, gone = published.pop(rng.randrange(len(published)))
-            attempted(f"forget({gone})", index.forget, gone)
-        _ask(index, published, [rng.randint(0, 1) for _ in range(rng.randint(0, 8))])
+            gone = rng.choice(sorted(published))
+            del published[gone]
+            events.append(f"forget({gone})")
+            attempted(events[-1], index.forget, gone)
+        asked = [rng.randint(0, 1) for _ in range(rng.randint(0, 8))]
+        _ask(index, published, asked, events)
 
 
-def _ask(index: Any, published: list[tuple[list[int], int]], asked: list[int]) -> None:
+def _ask(
+    index: Any, published: dict[int, list[int]], asked: list[int], events: list[str]
+) -> list[int]:
+    """What the attempt finds, if every block of it may be found."""
     found = attempted(f"find({asked})", index.find, asked)
     if not isinstance(found, list):
         raise Rejected(f"find({asked}) returned {found!r:.40}, expected a list of ids")
     right: list[set[int]] = []
     for end in range(2, len(asked), 2):  # never all the tokens
-        choices = {id_ for tokens, id_ in published if tokens == asked[:end]}
+        choices = {id_ for id_, tokens in published.items() if tokens == asked[:end]}
         if not choices:
             break
         right.append(choices)
-    story = f"published {published[-6:]} (the last six); find({asked})"
+    last = ", ".join(events[-4:]) or "nothing"
+    story = f"after {last} (the last four): find({asked})"
     expect(f"{story}, number of blocks", len(found), len(right))
     for id_, choices in zip(found, right, strict=True):
         if id_ not in choices:
             raise Rejected(f"{story} gave block {id_}, expected one of {choices}")
+    return found

@@ -34,63 +34,68 @@ def _held_by_tables(prompt: int, new: int, beams: int, block_size: int) -> int:
 @exercise
 def append_one(attempt: Attempt) -> None:
     """(pool, block_ids, num_tokens): room for one token more; returns the copies."""
-    for num_tokens, holders, size in product(range(10), (1, 2, 3), (1, 4)):
-        _appends(attempt, num_tokens, holders, size, num_free=3)
-        _appends(attempt, num_tokens, holders, size, num_free=1)
-        if num_tokens % size == 0 or holders > 1:
-            _refuses(attempt, num_tokens, holders, size)
+    # Holders of the earlier blocks, and of the last one: not always the same number.
+    holders = (1, 1), (2, 2), (2, 1), (3, 2), (3, 3)
+    for num_tokens, counts, size in product(range(10), holders, (1, 4)):
+        _appends(attempt, num_tokens, counts, size, num_free=3)
+        _appends(attempt, num_tokens, counts, size, num_free=1)
+        if num_tokens % size == 0 or counts[1] > 1:
+            _refuses(attempt, num_tokens, counts, size)
     # With nothing free, the last holder still writes into its own block.
-    _appends(attempt, num_tokens=5, holders=1, size=4, num_free=0)
+    _appends(attempt, 5, (1, 1), size=4, num_free=0)
+    _appends(attempt, 5, (2, 1), size=4, num_free=0)
 
 
 def _shared_blocks(
-    num_tokens: int, holders: int, size: int, num_free: int
+    num_tokens: int, counts: tuple[int, int], size: int, num_free: int
 ) -> tuple[BlockPool, list[int], str]:
-    """A pool in which `holders` tables share the blocks, and the case in words."""
+    """A pool, a table's blocks with so many holders each, and the case in words."""
     held = -(-num_tokens // size)
-    pool = BlockPool(max(1, held + num_free), size)
-    while pool.num_free > held + num_free:
-        pool.allocate()
+    pool = BlockPool(held + num_free + 1, size)
+    pool.allocate()  # somebody else's
     # Not in ascending order, as in a pool that has been used for a while.
     block_ids = [pool.allocate() for _ in range(held)][::-1]
-    for block_id in block_ids * (holders - 1):
-        pool.share(block_id)
-    story = (
-        f"{num_tokens} tokens in blocks {block_ids} of {size}, {holders} holders each"
-    )
-    return pool, block_ids, f"{story}, {num_free} blocks free"
+    for index, block_id in enumerate(block_ids):
+        for _ in range(counts[index == held - 1] - 1):
+            pool.share(block_id)
+    holders = [pool.refcount(block_id) for block_id in block_ids]
+    story = f"{num_tokens} tokens in blocks {block_ids} of {size} with {holders} "
+    return pool, block_ids, f"{story}holders, {num_free} blocks free"
 
 
 def _appends(
-    attempt: Attempt, num_tokens: int, holders: int, size: int, num_free: int
+    attempt: Attempt, num_tokens: int, counts: tuple[int, int], size: int, num_free: int
 ) -> None:
-    pool, block_ids, story = _shared_blocks(num_tokens, holders, size, num_free)
-    before, offset = list(block_ids), num_tokens % size
+    pool, block_ids, story = _shared_blocks(num_tokens, counts, size, num_free)
+    before = list(block_ids)
+    holders = {block_id: pool.refcount(block_id) for block_id in before}
+    must_copy = num_tokens % size > 0 and counts[1] > 1
+    is_new = must_copy or num_tokens % size == 0
     copies = attempt.shared(pool, block_ids, num_tokens)
     if not isinstance(copies, list):
         raise Rejected(f"{story}: returned {copies!r:.40}, expected a list of pairs")
-    must_copy = offset > 0 and holders > 1
+    wanted = -(-(num_tokens + 1) // size)
+    expect(f"{story}; blocks in the table", len(block_ids), wanted)
     kept = before[:-1] if must_copy else before
-    expect(
-        f"{story}; blocks in the table", len(block_ids), -(-(num_tokens + 1) // size)
-    )
-    expect(f"{story}; the blocks before the last one", block_ids[: len(kept)], kept)
-    pairs = [(before[-1], block_ids[-1])] if must_copy else []
-    expect(f"{story}; copies", [tuple(pair) for pair in copies], pairs)
+    expect(f"{story}; the blocks that stay", block_ids[: len(kept)], kept)
     last = block_ids[-1]
-    new = must_copy or offset == 0
-    expect(f"{story}; is the last block a new one", last not in before, new)
+    if must_copy and last == before[-1]:
+        raise Rejected(f"{story}; block {last} is written, though others hold it too")
+    pairs = [(before[-1], last)] if must_copy else []
+    expect(f"{story}; copies", [tuple(pair) for pair in copies], pairs)
     expect(f"{story}; holders of block {last}, to be written", pool.refcount(last), 1)
     for block_id in before:
-        left = holders - 1 if must_copy and block_id == before[-1] else holders
+        left = holders[block_id] - (must_copy and block_id == before[-1])
         expect(f"{story}; holders of block {block_id}", pool.refcount(block_id), left)
-    expect(f"{story}; free blocks afterwards", pool.num_free, num_free - new)
+    expect(f"{story}; free blocks afterwards", pool.num_free, num_free - is_new)
 
 
-def _refuses(attempt: Attempt, num_tokens: int, holders: int, size: int) -> None:
-    pool, block_ids, story = _shared_blocks(num_tokens, holders, size, num_free=0)
+def _refuses(
+    attempt: Attempt, num_tokens: int, counts: tuple[int, int], size: int
+) -> None:
+    pool, block_ids, story = _shared_blocks(num_tokens, counts, size, num_free=0)
     before = list(block_ids)
-    counts = [pool.refcount(block_id) for block_id in before]
+    holders = [pool.refcount(block_id) for block_id in before]
     try:
         attempt.shared(pool, block_ids, num_tokens)
     except Rejected as error:
@@ -100,7 +105,7 @@ def _refuses(attempt: Attempt, num_tokens: int, holders: int, size: int) -> None
         raise Rejected(f"{story}: raised no OutOfBlocks")
     expect(f"{story}, refused; the table", block_ids, before)
     found = [pool.refcount(block_id) for block_id in before]
-    expect(f"{story}, refused; holders of {before}", found, counts)
+    expect(f"{story}, refused; holders of {before}", found, holders)
 
 
 @exercise
@@ -112,7 +117,8 @@ def next_beams(attempt: Attempt) -> None:
         tables = [BlockTable(pool)]
         tables[0].append(3)
         tables += [tables[0].fork() for _ in range(width - 1)]
-        scores = torch.randn(width, generator=generator)
+        # Sums of log-probabilities; at first one beam is far ahead of the others.
+        scores = -torch.arange(width) * 30.0 - 1
         for _ in range(6):
             for table in tables:
                 table.append(1)
@@ -135,7 +141,7 @@ def _one_step(
     story = f"{width} beams, {vocabulary} tokens; the best come from beams {parents}"
     before = [(list(table.block_ids), table.num_tokens) for table in tables]
     answer = attempt.shared(list(tables), scores.clone(), log_probs.clone())
-    if not isinstance(answer, tuple) or len(answer) != 3:
+    if not isinstance(answer, tuple | list) or len(answer) != 3:
         raise Rejected(f"{story}: returned {answer!r:.40}, expected three lists")
     found_tables, tokens, found_scores = (list(part) for part in answer)
     sizes = [len(part) for part in (found_tables, tokens, found_scores)]
