@@ -70,9 +70,7 @@ def plot_beam_tree(
         bbox={"boxstyle": "round,pad=0.25", "fc": look.ground, "ec": look.quiet},
     )
     bottom = max(rows.values()) + 1
-    legend = (
-        "coloured: a beam that runs at the end; grey: fell behind, its blocks freed"
-    )
+    legend = "coloured: runs at the end; black: shared by several; grey, ×: fell behind"
     axes.text(-0.4, bottom, legend, fontsize=9, color=look.quiet, va="center")
     axes.set(xlim=(-0.5, len(history) + 0.6), ylim=(bottom + 0.4, -0.6))
     return figure

@@ -128,3 +128,21 @@ def test_a_prompt_that_waits_for_a_block_just_computed_is_counted_once():
     running = [len(batch.context_lengths) for batch in batches]
     assert running[:5] == [1, 1, 1, 1, 2]
     assert (prefix.tokens_asked, prefix.tokens_hit) == (2 * 17, 16)
+
+
+def test_nobody_waits_for_a_block_of_somebody_elses_salt():
+    paged, prefix = with_cache(num_blocks=32)
+    prompt = list(range(3, 20))
+    batches = watched(paged)
+    salts = {"cache_salt": [b"one", b"two"]}
+    mp.generate(paged, [prompt] * 2, greedy(2), prefix_cache=prefix, **salts)
+    assert [len(batch.context_lengths) for batch in batches] == [2, 2]
+
+
+def test_blocks_that_are_held_already_are_not_promised_again():
+    """The first holds 3 of its 4 blocks when the second comes: 1 + 4 fit into 5."""
+    paged = mp.PagedModel(tiny_model("qwen3"), num_blocks=8, block_size=4)
+    batches = watched(paged)
+    prompts = [[5] * 4, list(range(3, 15)), list(range(20, 32))]
+    mp.generate(paged, prompts, [greedy(1), greedy(5), greedy(5)])
+    assert [len(batch.context_lengths) for batch in batches][:2] == [2, 2]

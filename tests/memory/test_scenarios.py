@@ -159,6 +159,22 @@ def test_blocks_whose_hashes_collide_are_indexed_side_by_side():
     assert not cache._by_hash
 
 
+def test_no_past_is_given_the_name_of_another():
+    """Serials are never used again: D must not be taken for C, which X comes after."""
+    cache = mp.PrefixCache(mp.BlockPool(6, 4), lambda data: 7)
+    gone = [fill(cache, tokens(4, first)) for first in (0, 10)]
+    chain = fill(cache, [*tokens(4, 20), *tokens(4, 30)])
+    for table in gone:
+        table.free()
+    for _ in range(4):  # two plain ones, and the two of those that are gone
+        cache.pool.allocate()
+    cache.pool.release(0)
+    assert len(cache) == 2
+    other = fill(cache, tokens(4, 40))
+    assert cache.find([*tokens(4, 40), *tokens(4, 30), 0]) == other.block_ids
+    assert cache.find([*tokens(4, 20), *tokens(4, 30), 0]) == chain.block_ids
+
+
 def test_a_salt_is_hashed_once_and_changes_every_hash_after_it():
     hashed = []
     cache = mp.PrefixCache(
@@ -225,6 +241,14 @@ def test_the_first_writer_copies_a_part_filled_tail_and_no_full_one(
     assert second.append(1) == []
     assert second.block_ids[: len(shared)] == shared and first.block_ids == written
     assert first.slot(length) != second.slot(length)
+
+
+def test_room_for_no_token_copies_nothing():
+    parent = mp.BlockTable(mp.BlockPool(4, 4))
+    parent.append(6)
+    child = parent.fork()
+    assert child.blocks_needed(0) == 0 and child.append(0) == []
+    assert child.block_ids == parent.block_ids
 
 
 @pytest.mark.parametrize("block_size", [1, 8, 16])
