@@ -138,6 +138,46 @@ def test_a_request_that_fits_only_because_beams_share_is_served():
     assert out.finish_reason == "error" and "times 4" in out.error
 
 
+def test_enough_candidates_that_some_can_go_on():
+    """Each beam's best two tokens both end the text; the third ones go on."""
+    ends = {"eos_token_id": [5, 6], "sequence_bias": {(5,): 30.0, (6,): 30.0}}
+    asked = GenerationConfig(
+        max_new_tokens=6,
+        num_beams=2,
+        num_return_sequences=2,
+        length_penalty=20.0,
+        pad_token_id=0,
+        **ends,
+    )
+    prove(poisoned("qwen3"), draw_prompts(), asked)
+
+
+@pytest.mark.parametrize("early_stopping", [True, False, "never"])
+@pytest.mark.parametrize("eos", [SOME, MANY], ids=["some", "many"])
+def test_as_many_forwards_as_huggingface(monkeypatch, early_stopping, eos):
+    """A search that cannot get better ends, although its answers are known anyway."""
+    paged, counts = poisoned("qwen3"), {"ours": 0, "theirs": 0}
+
+    def count(patch, owner, side):
+        real = owner.forward
+
+        def counted(*arguments, **options):
+            counts[side] += 1
+            return real(*arguments, **options)
+
+        patch.setattr(owner, "forward", counted)
+
+    asked = config(3, eos, early_stopping=early_stopping, max_new_tokens=30)
+    for prompt in draw_prompts():
+        with monkeypatch.context() as patch:
+            count(patch, paged.model, "theirs")
+            huggingface_outputs(paged.model, [prompt], asked)
+        with monkeypatch.context() as patch:
+            count(patch, paged, "ours")
+            mp.generate(paged, [prompt], asked)
+    assert counts["ours"] == counts["theirs"] > 0
+
+
 def test_finish_reasons():
     paged = poisoned("qwen3")
     (out,) = mp.generate(paged, [[5, 6, 7]], config(3, NEVER))

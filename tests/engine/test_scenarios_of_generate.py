@@ -146,3 +146,21 @@ def test_blocks_that_are_held_already_are_not_promised_again():
     prompts = [[5] * 4, list(range(3, 15)), list(range(20, 32))]
     mp.generate(paged, prompts, [greedy(1), greedy(5), greedy(5)])
     assert [len(batch.context_lengths) for batch in batches][:2] == [2, 2]
+
+
+def test_blocks_of_another_salt_are_no_help_at_admission():
+    """Found without the salt they would let the second in, who then gets stuck."""
+    paged, prefix = with_cache(num_blocks=10)
+    prompt = list(range(3, 27))
+    salts = {"cache_salt": [b"one", b"two"]}
+    out = mp.generate(paged, [prompt] * 2, greedy(5), prefix_cache=prefix, **salts)
+    theirs = huggingface_generate(paged.model, [prompt], greedy(5))[0]
+    assert [one.sequences for one in out] == [theirs] * 2
+
+
+def test_prompts_that_begin_differently_do_not_wait_for_each_other():
+    paged, prefix = with_cache(num_blocks=32)
+    batches = watched(paged)
+    prompts = [[first, *range(10, 20)] for first in (3, 4)]
+    mp.generate(paged, prompts, greedy(2), prefix_cache=prefix)
+    assert [len(batch.context_lengths) for batch in batches] == [2, 2]
