@@ -140,7 +140,8 @@ def test_a_request_that_fits_only_because_beams_share_is_served():
 
 def test_enough_candidates_that_some_can_go_on():
     """Each beam's best two tokens both end the text; the third ones go on."""
-    ends = {"eos_token_id": [5, 6], "sequence_bias": {(5,): 30.0, (6,): 30.0}}
+    others = {(token,): -20.0 for token in range(VOCABULARY) if token not in (5, 6)}
+    ends = {"eos_token_id": [5, 6], "sequence_bias": others}
     asked = GenerationConfig(
         max_new_tokens=6,
         num_beams=2,

@@ -152,7 +152,7 @@ def test_blocks_of_another_salt_are_no_help_at_admission():
     """Found without the salt they would let the second in, who then gets stuck."""
     paged, prefix = with_cache(num_blocks=10)
     prompt = list(range(3, 27))
-    salts = {"cache_salt": [b"one", b"two"]}
+    salts = {"cache_salt": [b"", b"two"]}
     out = mp.generate(paged, [prompt] * 2, greedy(5), prefix_cache=prefix, **salts)
     theirs = huggingface_generate(paged.model, [prompt], greedy(5))[0]
     assert [one.sequences for one in out] == [theirs] * 2
@@ -164,3 +164,12 @@ def test_prompts_that_begin_differently_do_not_wait_for_each_other():
     prompts = [[first, *range(10, 20)] for first in (3, 4)]
     mp.generate(paged, prompts, greedy(2), prefix_cache=prefix)
     assert [len(batch.context_lengths) for batch in batches] == [2, 2]
+
+
+def test_an_end_at_the_very_last_token_is_an_end():
+    paged = mp.PagedModel(tiny_model("qwen3"), num_blocks=16, block_size=4)
+    (out,) = mp.generate(paged, [[5, 6, 7]], greedy(4))
+    assert out.finish_reason == "length"
+    ending = GenerationConfig(max_new_tokens=4, eos_token_id=out.sequences[0][-1])
+    (again,) = mp.generate(paged, [[5, 6, 7]], ending)
+    assert again.sequences == out.sequences and again.finish_reason == "stop"
