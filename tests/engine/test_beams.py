@@ -147,6 +147,7 @@ def test_enough_candidates_that_some_can_go_on():
         num_beams=2,
         num_return_sequences=2,
         length_penalty=20.0,
+        early_stopping="never",
         pad_token_id=0,
         **ends,
     )
