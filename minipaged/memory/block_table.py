@@ -97,10 +97,10 @@ class BlockTable:
         which lesson 3 will give up their content, for the start is wanted longest.
         """
         self._check_alive()
-        self._freed = True
         while self.block_ids:
             self.pool.release(self.block_ids.pop())
         self.num_tokens = 0
+        self._freed = True  # last: if interrupted, a second call does the rest
 
     def slot(self, position: int) -> int:
         """The slot of one position: block id x block size + offset in the block.

@@ -173,3 +173,21 @@ def test_an_end_at_the_very_last_token_is_an_end():
     ending = GenerationConfig(max_new_tokens=4, eos_token_id=out.sequences[0][-1])
     (again,) = mp.generate(paged, [[5, 6, 7]], ending)
     assert again.sequences == out.sequences and again.finish_reason == "stop"
+
+
+def test_interrupted_while_freeing_the_others_are_freed(monkeypatch):
+    """The interrupt is what comes out; at most the block in hand is lost."""
+    paged = mp.PagedModel(tiny_model("qwen3"), num_blocks=64, block_size=4)
+    release, calls = mp.BlockPool.release, []
+
+    def interrupted(pool, block_id):
+        calls.append(block_id)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        release(pool, block_id)
+
+    monkeypatch.setattr(mp.BlockPool, "release", interrupted)
+    prompts, configs = [list(range(3, 12))] * 3, [greedy(1), greedy(6), greedy(6)]
+    with pytest.raises(KeyboardInterrupt):
+        mp.generate(paged, prompts, configs)
+    assert paged.pool.num_free >= 63
