@@ -61,7 +61,7 @@ def test_the_grid(num_beams, length_penalty, early_stopping, eos):
     asked = config(
         num_beams, eos, length_penalty=length_penalty, early_stopping=early_stopping
     )
-    prove(poisoned("qwen3"), draw_prompts((1, 9, 16)), asked)
+    prove(poisoned("qwen3"), draw_prompts((1, 9)), asked)
 
 
 @pytest.mark.parametrize("block_size", [1, 8, 16])
