@@ -25,6 +25,7 @@ import minipaged as mp
 from minipaged.lab.machine import describe_machine
 from minipaged.lab.proof import same_answer
 from minipaged.lab.reference import huggingface_outputs
+from minipaged.lab.watch import watch
 
 ROOT = Path(__file__).parent.parent
 OUT = ROOT / "figures" / "data" / "cpu-beams.json"
@@ -77,13 +78,6 @@ def speed_and_memory(rounds: int) -> dict[str, float]:
         max_new_tokens=64, min_new_tokens=64, num_beams=4, num_return_sequences=4
     )
     paged = mp.PagedModel(model, num_blocks=128, block_size=16)
-    held, forward = [], paged.forward
-
-    def watched(batch):
-        held.append(paged.pool.num_blocks - paged.pool.num_free)
-        return forward(batch)
-
-    paged.forward = watched
     ids = torch.tensor(prompt)
     settings = GenerationConfig(**config.to_diff_dict())
     settings.return_dict_in_generate = True
@@ -97,7 +91,10 @@ def speed_and_memory(rounds: int) -> dict[str, float]:
     )
     layers = theirs().past_key_values.layers
     their_bytes = sum(t.nbytes for one in layers for t in (one.keys, one.values))
-    our_bytes = max(held) * paged.cache.bytes_per_block
+    with watch(paged) as moments:
+        mp.generate(paged, prompt, config)
+    peak = max(moment.num_blocks for moment in moments)
+    our_bytes = peak * paged.cache.bytes_per_block
     return {
         "minipaged_seconds": round(ours, 3),
         "huggingface_seconds": round(huggingface, 3),

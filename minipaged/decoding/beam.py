@@ -8,9 +8,8 @@ from minipaged.decoding.options import Options
 from minipaged.decoding.request import Hypothesis, Request, Turn
 from minipaged.decoding.sequence import Sequence
 
-NEVER = (
-    -1e9
-)  # added to a score, it takes a candidate out of the race, as HuggingFace does
+# Added to a score, it takes a candidate out of the race, as HuggingFace does.
+NEVER = -1e9
 
 
 @dataclass
@@ -20,7 +19,6 @@ class Beams:
     running_scores: torch.Tensor  # [W] summed log-probabilities, best first
     best: list[Hypothesis]  # W of them; at first empty ones, that have not ended
     best_scores: torch.Tensor  # [W] with the length penalty, best first
-    can_improve: bool = True
     num_new: int = 0
     ended: torch.Tensor = field(init=False)  # [W] which of `best` have ended
 
@@ -69,9 +67,8 @@ def _advance_one(request: Request, logits: torch.Tensor) -> None:
     running, chosen = (scores + ends * NEVER).topk(width)
     _keep_the_best(options, beams, parents, scores, sources, tokens, ends)
     beams.running_scores = running
-    _note_whether_it_can_improve(options, beams)
     full = options.early_stopping is True and bool(beams.ended.all())
-    if not beams.can_improve or full or bool(ends.all()):
+    if full or bool(ends.all()) or not _can_improve(options, beams):
         _finish(request)
     else:
         children = [(sources[index], tokens[index]) for index in chosen.tolist()]
@@ -81,9 +78,10 @@ def _advance_one(request: Request, logits: torch.Tensor) -> None:
 def _candidates(
     options: Options, beams: Beams, parents: list[Sequence], logits: torch.Tensor
 ) -> tuple[torch.Tensor, list[int], list[int]]:
-    """The best next tokens over all beams: summed scores, whose child, which token.
+    """The K best next tokens over all beams, best first: scores, whose child, token.
 
-    So many that W can go on even if every other one ends.
+    Scores are sums of log-probabilities, [K]. K is so large that W candidates can go on
+    even if all that can end a text are among the best.
     """
     log_probs = torch.log_softmax(logits, dim=-1)
     if options.processors:
@@ -108,17 +106,16 @@ def _keep_the_best(
 ) -> None:
     """Merge what has just ended with what had ended before, and keep the best W.
 
-    Only the first W candidates may end: the others are there to go on.
+    Only the first W candidates may end: the others are there to go on. All that end in
+    one step are compared, also if fewer of them would have been enough to stop.
+
+    Args:
+        scores, sources, tokens: of the K candidates, best first, as `_candidates` says.
+        ends: [K] bool, which of them end the text.
     """
     width = options.num_beams
     may_end = ends & (torch.arange(len(tokens), device=ends.device) < width)
     final = scores / beams.num_new**options.length_penalty
-    # Judged before this step, as HuggingFace does: a beam that ends together with the
-    # last one missing still counts.
-    if options.early_stopping is True and bool(beams.ended.all()):
-        final = final + NEVER
-    if not beams.can_improve:
-        final = final + NEVER
     final = final + ~may_end * NEVER
     beams.best_scores, kept = torch.cat([beams.best_scores, final]).topk(width)
     beams.ended = torch.cat([beams.ended, may_end])[kept]
@@ -134,7 +131,7 @@ def _hypothesis(parent: Sequence, token: int) -> Hypothesis:
     return Hypothesis([*parent.new_tokens, token])
 
 
-def _note_whether_it_can_improve(options: Options, beams: Beams) -> None:
+def _can_improve(options: Options, beams: Beams) -> bool:
     """Could a running beam still beat the worst that has ended?
 
     Scores only fall, but the length penalty may lift a longer one. "never" takes the
@@ -145,27 +142,29 @@ def _note_whether_it_can_improve(options: Options, beams: Beams) -> None:
         length = options.max_new_tokens
     best_possible = beams.running_scores[0] / length**options.length_penalty
     worst = torch.where(beams.ended, beams.best_scores.min(), NEVER)
-    beams.can_improve = beams.can_improve and bool((best_possible > worst).any())
+    return bool((best_possible > worst).any())
 
 
 def _breed(
     request: Request, parents: list[Sequence], children: list[tuple[int, int]]
 ) -> list[Sequence]:
-    """Fork, append and free, so that each (parent, token) is a sequence, in order."""
-    families: dict[int, list[int]] = {}  # parent: its children
-    for child, (parent, _) in enumerate(children):
-        families.setdefault(id(parents[parent]), []).append(child)
+    """Fork, append and free, so that every child is a sequence; return them in order.
+
+    children: for each, the index of its parent, and its token.
+    """
+    heirs: dict[Sequence, list[int]] = {parent: [] for parent in parents}
+    for place, (source, _) in enumerate(children):
+        heirs[parents[source]].append(place)
     sequences: list[Sequence | None] = [None] * len(children)
-    for parent in {id(parent): parent for parent in parents}.values():
-        heirs = families.get(id(parent), [])
-        if not heirs:
+    for parent, places in heirs.items():
+        if not places:
             parent.free()
-        for heir in heirs[1:]:  # forked before the first child's token is appended
-            sequences[heir] = parent.fork()
+            continue
+        sequences[places[0]] = parent
+        for place in places[1:]:  # forked before the first child's token is appended
+            sequences[place] = parent.fork()
             # The request's at once: it frees all of them, should we be interrupted.
-            request.sequences.append(sequences[heir])
-        if heirs:
-            sequences[heirs[0]] = parent
+            request.sequences.append(sequences[place])
     for sequence, (_, token) in zip(sequences, children, strict=True):
         sequence.append(token)
     return sequences

@@ -64,6 +64,11 @@ class Options:
     # because they look at the tokens so far.
     batch_key: str | None
 
+    @property
+    def num_parallel(self) -> int:
+        """How many sequences may grow at one time: samples or beams."""
+        return max(self.num_sequences, self.num_beams)
+
 
 def resolve_options(
     model: PreTrainedModel, config: GenerationConfig | None, prompt: list[int]

@@ -63,7 +63,7 @@ class Request:
         longest = len(self.prompt) + self.options.max_new_tokens - 1
         shared = len(self.prompt) // block_size
         own = -(-longest // block_size) - shared
-        return shared + max(self.options.num_sequences, self.options.num_beams) * own
+        return shared + self.options.num_parallel * own
 
     @property
     def num_blocks_held(self) -> int:

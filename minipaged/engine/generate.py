@@ -167,7 +167,7 @@ def _why_it_never_fits(request: Request, pool: BlockPool) -> str | None:
     if worst <= pool.num_free:
         return None
     options = request.options
-    times = f", times {options.num_sequences}" if options.num_sequences > 1 else ""
+    times = f", times {options.num_parallel}" if options.num_parallel > 1 else ""
     return (
         f"a prompt of {len(request.prompt)} tokens and {options.max_new_tokens} new "
         f"ones{times} may need {worst} blocks, but {pool.num_free} are free of "

@@ -2,18 +2,18 @@
 
 from collections.abc import Collection
 from collections.abc import Sequence as Rows
+from unittest.mock import patch
 
+import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
-from minipaged.decoding.options import resolve_options
-from minipaged.decoding.request import Request
-from minipaged.decoding.sequence import Sequence
-from minipaged.engine.step import step
+from minipaged.decoding import beam
+from minipaged.decoding.request import Turn
+from minipaged.engine.generate import generate
 from minipaged.lab.palette import ink_on, sequence_colour, theme
 from minipaged.lab.plots import canvas
-from minipaged.memory.block_table import BlockTable
 from minipaged.model.paged_model import PagedModel
 
 Path = tuple[int, ...]  # the new tokens of a beam: a node of the tree
@@ -24,19 +24,20 @@ def beam_history(
 ) -> list[list[list[int]]]:
     """For each step of a beam search, the new tokens of its running beams, best first.
 
-    The same steps that `generate` takes, one request alone.
+    Watches the strategy in a run of `generate`. Raises ValueError if no beam ran on.
     """
-    options = resolve_options(paged.model, config, prompt)
-    request = Request(prompt, options, strategy="beam")
-    request.sequences = [Sequence(prompt, BlockTable(paged.pool))]
-    history = []
-    try:
-        while request.live:
-            step(paged, [request])
-            history.append([beam.new_tokens for beam in request.live])
-    finally:
-        request.free()
-    return [beams for beams in history if beams]
+    history, advance = [], beam.advance
+
+    def watched(turns: list[Turn], logits: torch.Tensor) -> None:
+        advance(turns, logits)
+        history.extend([one.new_tokens for one in turn.request.live] for turn in turns)
+
+    with patch.object(beam, "advance", watched):
+        (out,) = generate(paged, [prompt], config)
+    history = [beams for beams in history if beams]
+    if not history:
+        raise ValueError(out.error or "no beam ran on after the first step")
+    return history
 
 
 def plot_beam_tree(
@@ -44,8 +45,8 @@ def plot_beam_tree(
 ) -> Figure:
     """Draw every beam that ever ran as a path from left to right, one token a column.
 
-    The beams of the last step are coloured, A the best; those that fell behind are grey
-    and end in a cross.
+    The beams of the last step are coloured, A the best; all others are grey and end in
+    a cross: they fell behind, or ended the text.
     """
     nodes = sorted({(), *(tuple(beam) for beams in history for beam in beams)})
     parents = {node[:-1] for node in nodes if node}
@@ -70,7 +71,7 @@ def plot_beam_tree(
         bbox={"boxstyle": "round,pad=0.25", "fc": look.ground, "ec": look.quiet},
     )
     bottom = max(rows.values()) + 1
-    legend = "coloured: runs at the end; black: shared by several; grey, ×: fell behind"
+    legend = "coloured: runs at the end; black: shared; grey, ×: fell behind or ended"
     axes.text(-0.4, bottom, legend, fontsize=9, color=look.quiet, va="center")
     axes.set(xlim=(-0.5, len(history) + 0.6), ylim=(bottom + 0.4, -0.6))
     return figure

@@ -120,16 +120,15 @@ def plot_lines(
     """
     figure, axes = canvas(title, height=3.8)
     look = theme()
-    styles = (("o", "-"), ("s", "--"), ("^", ":"), ("D", "-."))
+    styles, is_dense = (("o", "-"), ("s", "--"), ("^", ":"), ("D", "-.")), len(x) > 20
     for index, (label, values) in enumerate(lines.items()):
         marker, dashes = styles[index % len(styles)]
         style = {"linestyle": dashes, "color": sequence_colour(index)}
-        if len(x) <= 20:
-            style["marker"] = marker
+        style["marker"] = None if is_dense else marker
         axes.plot(x, values, label=label, **style)
     if logarithmic:
         axes.set_xscale("log", base=2)
-    if len(x) <= 20:
+    if not is_dense:
         axes.set_xticks(x, [f"{value:g}" for value in x])
     axes.set(xlabel=xlabel, ylabel=ylabel, ylim=(lowest, None))
     axes.grid(axis="y", color=look.quiet, alpha=0.25)

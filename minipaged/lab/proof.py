@@ -92,6 +92,8 @@ def _compare(
             if len(their) != len(our):
                 new = f"{len(their)}/{new}"
             print(f"{len(prompt):6}  {new:>5}  {left:{WIDTH}}  {right}{sign}")
+        if them.sequences == us.sequences and not same_answer(them, us):
+            print(f"{'':15}DIFFERENT scores: {them.scores} and {us.scores}")
     if any(map(_differ_in_length, theirs, outputs)):
         print("\nnew: tokens, theirs/ours where the numbers differ")
     print(f"\n{num_equal} of {len(prompts)} prompts equal, token for token")
@@ -104,9 +106,10 @@ def _differ_in_length(theirs: Output, ours: Output) -> bool:
 
 def same_answer(theirs: Output, ours: Output) -> bool:
     """The same tokens; of beams the same scores too, but for float32's rounding."""
-    if theirs.sequences != ours.sequences:
+    scores = theirs.scores or [], ours.scores or []
+    if theirs.sequences != ours.sequences or len(scores[0]) != len(scores[1]):
         return False
-    pairs = zip(theirs.scores or (), ours.scores or (), strict=True)
+    pairs = zip(*scores, strict=True)
     return all(isclose(a, b, rel_tol=1e-5, abs_tol=1e-4) for a, b in pairs)
 
 

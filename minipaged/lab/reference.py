@@ -50,7 +50,7 @@ def huggingface_outputs(
         config = copy(config) if config is not None else GenerationConfig()
         config.return_dict_in_generate = True
         beams = config.num_beams or model.generation_config.num_beams or 1
-        config.output_scores = beams > 1  # as the score is made of it
+        config.output_scores = beams > 1  # as a beam's score is made of them
         with torch.random.fork_rng(enabled=own_seed is not None):
             if own_seed is not None:
                 torch.manual_seed(own_seed)

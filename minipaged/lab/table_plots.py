@@ -15,7 +15,7 @@ from minipaged.memory.block_table import BlockTable
 def plot_shared_tables(tables: Mapping[str, BlockTable], title: str) -> Figure:
     """Each table a row, each entry a box with its block; neighbours share one box.
 
-    A box has the colour of its first holder, and is hatched if it has several.
+    A box has the colour of the block's first holder, and is hatched if there are more.
     """
     columns = max(len(table.block_ids) for table in tables.values())
     figure, axes = canvas(title, height=0.9 + 0.42 * len(tables))
@@ -32,20 +32,27 @@ def plot_shared_tables(tables: Mapping[str, BlockTable], title: str) -> Figure:
         for block_ids, group in rows:
             span = list(group)
             if block_ids:
-                _draw_shared(axes, block_ids[0], column, span, names[span[0]])
-    legend = "a box is a block; hatched: several holders"
+                first = next(n for n in names if block_ids[0] in tables[n].block_ids)
+                is_shared = tables[first].pool.refcount(block_ids[0]) > 1
+                _draw_block(axes, block_ids[0], column, span, first, is_shared)
+    legend = "a box is a block; hatched: several holders, in the first one's colour"
     axes.text(0, len(names) + 0.4, legend, fontsize=9, color=theme().quiet)
     axes.set(xlim=(-0.02, columns + 0.5), ylim=(len(names) + 0.5, -0.6))
     return figure
 
 
-def _draw_shared(
-    axes: Axes, block_id: int, column: int, rows: list[int], holder: str
+def _draw_block(
+    axes: Axes,
+    block_id: int,
+    column: int,
+    rows: list[int],
+    holder: str,
+    is_shared: bool,
 ) -> None:
     """One block, over the rows of all neighbours that hold it."""
     look, colour = theme(), sequence_colour(holder)
     corner = column + 0.5, rows[0] + 0.06
-    hatch = SHARED_HATCH if len(rows) > 1 else None
+    hatch = SHARED_HATCH if is_shared else None
     style = {"facecolor": colour, "edgecolor": look.ground, "hatch": hatch}
     axes.add_patch(Rectangle(corner, 0.95, len(rows) - 0.12, **style))
     middle = column + 0.975, rows[0] + len(rows) / 2

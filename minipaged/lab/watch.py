@@ -50,5 +50,10 @@ def _moment(batch: RaggedBatch, block_size: int) -> Moment:
     lengths = -(-batch.context_lengths // block_size)  # [S] blocks of each table
     columns = lengths.new_tensor(range(batch.block_tables.shape[1]))
     held = batch.block_tables[columns < lengths[:, None]]  # without the filling zeros
-    num_blocks = len(held.unique()), len(held)
-    return Moment(len(batch.tokens), len(lengths), *num_blocks, len(batch.copies))
+    return Moment(
+        num_tokens=len(batch.tokens),
+        num_sequences=len(lengths),
+        num_blocks=len(held.unique()),
+        num_unshared=len(held),
+        num_copies=len(batch.copies),
+    )
