@@ -26,7 +26,7 @@ lessons: $(VENV)/.ready  ## run every notebook without a browser; ends in a tabl
 	$(BIN)/python tools/run_lessons.py $(NOTEBOOKS)
 
 test: $(VENV)/.ready lint  ## everything that must hold: style, import rules, tests, notebooks
-	$(BIN)/python -m pytest $(TESTS)
+	$(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile $(TESTS)
 
 lint: $(VENV)/.ready  ## style and import rules only
 	$(BIN)/python -m ruff check .

@@ -1,7 +1,6 @@
 """Lab: pictures of a live block pool and its tables (paper, figures 6 and 7)."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -15,6 +14,7 @@ from minipaged.lab.palette import (
     theme,
 )
 from minipaged.lab.plots import canvas
+from minipaged.lab.snapshot import Contents, read_contents
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 
@@ -50,7 +50,7 @@ def plot_pool(
         _draw_block(axes, pool, block_id, x, y, contents, is_wide)
     x, y = columns * COLUMN + 0.3, 0.0
     for name, table in tables.items():
-        y = _draw_table(axes, name, table, x, y, is_wide)
+        y = _draw_table(axes, name, table, pool.block_size, x, y, is_wide)
     bottom = height + 0.4 if is_wide else height - 0.35
     is_shared = any(len(owners) > 1 for owners in contents.owners.values())
     legend = LEGEND + "; hatched: several holders" * is_shared
@@ -79,38 +79,14 @@ def print_pool(pool: BlockPool, tables: Mapping[str, BlockTable]) -> None:
         print(f"{name}: {table.num_tokens} tokens in blocks {table.block_ids}")
 
 
-@dataclass
-class Contents:
-    """What the tables say about the blocks."""
-
-    owners: dict[int, list[str]] = field(default_factory=dict)  # block: sequences
-    filled: dict[int, int] = field(default_factory=dict)  # block: slots with a token
-    words: dict[int, str] = field(default_factory=dict)  # slot: the token in it
-    cached: frozenset[int] = frozenset()  # free blocks that can still be found
-
-
-def read_contents(
-    pool: BlockPool,
-    tables: Mapping[str, BlockTable],
-    tokens: Mapping[str, Sequence[str]],
-    cached: Collection[int] = (),
-) -> Contents:
-    """Go through the tables and note who holds which block, and how full it is."""
-    free = [block_id for block_id in cached if pool.refcount(block_id) == 0]
-    contents = Contents(cached=frozenset(free))
-    for name, table in tables.items():
-        for index, block_id in enumerate(table.block_ids):
-            here = min(pool.block_size, table.num_tokens - index * pool.block_size)
-            contents.owners.setdefault(block_id, []).append(name)
-            contents.filled[block_id] = max(here, contents.filled.get(block_id, 0))
-        if words := tokens.get(name):
-            slots = table.slots(0, table.num_tokens)
-            contents.words.update(zip(slots, words, strict=False))
-    return contents
-
-
 def _draw_table(
-    axes: Axes, name: str, table: BlockTable, x: float, y: float, is_wide: bool
+    axes: Axes,
+    name: str,
+    table: BlockTable,
+    size: int,
+    x: float,
+    y: float,
+    is_wide: bool,
 ) -> float:
     """Write one page table from `y` on, and return where the next one begins."""
     text = {"color": theme().ink, "va": "center"}
@@ -120,7 +96,6 @@ def _draw_table(
     if is_wide:
         heading += f", {len(table.block_ids)} blocks"
     axes.text(x + 0.8, y - 0.3, heading, fontsize=10, **text)
-    size = table.pool.block_size
     for index, block_id in enumerate([] if is_wide else table.block_ids):
         y += LINE
         filled = min(size, table.num_tokens - index * size)

@@ -56,6 +56,10 @@ class PrefixCache:
         """How many blocks can be found now, held and free ones."""
         return len(self._contents)
 
+    def content(self, block_id: int) -> Content | None:
+        """What the block holds, if it can be found now."""
+        return self._contents.get(block_id)
+
     def find(self, tokens: Sequence[int], salt: bytes = b"") -> list[int]:
         """The blocks that `match` would take; takes nothing and counts nothing."""
         # The last token must be computed in any case: its logits are wanted.

@@ -54,7 +54,8 @@ def test_a_folder_without_a_model_says_so(tmp_path):
 
 @pytest.mark.parametrize("name", ["./no/such/folder", "nobody/no-such-model"])
 def test_an_unknown_name_says_what_would_work(name, monkeypatch):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    # The environment variable would come too late: it is read at import.
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(FileNotFoundError, match='"pocket" always works'):
         mp.load(name)
 

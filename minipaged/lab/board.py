@@ -1,0 +1,117 @@
+"""Lab: a real pool with sequences in it, moved by hand."""
+
+from itertools import count
+from string import ascii_uppercase
+
+from minipaged.decoding.sequence import Sequence
+from minipaged.errors import OutOfBlocks
+from minipaged.lab.snapshot import Snapshot
+from minipaged.memory.block_pool import BlockPool
+from minipaged.memory.block_table import BlockTable
+from minipaged.memory.prefix_cache import PrefixCache
+
+
+class Board:
+    """A pool, its prefix cache, and the sequences in it, named A, B, C and so on.
+
+    Every method is a move. It raises and changes nothing, or does all of it.
+    """
+
+    def __init__(self, num_blocks: int, block_size: int):
+        """An empty board."""
+        self.reset(num_blocks, block_size)
+
+    def reset(self, num_blocks: int, block_size: int) -> None:
+        """Begin again, with an empty pool of this size."""
+        pool = BlockPool(num_blocks, block_size)
+        self.pool, self.prefix_cache = pool, PrefixCache(pool)
+        self.sequences: dict[str, Sequence] = {}
+        self._uncached: set[str] = set()  # sequences that do without the prefix cache
+        self._num_named = 0
+        self._own_tokens = count(1_000_000)  # no two sequences get the same ones
+
+    def start(self, num_tokens: int, is_shared: bool, uses_cache: bool) -> None:
+        """A new sequence; all that are `is_shared` have one text, to the last token."""
+        _check_number(num_tokens, 1, "tokens")
+        name, cache, size = self._new_name(), self.prefix_cache, self.pool.block_size
+        shared = range(num_tokens - 1) if is_shared else ()
+        tokens = [*shared, *self._make_tokens(num_tokens - len(shared))]
+        found = cache.find(tokens) if uses_cache else []
+        # Counted before anything is taken: then a refusal leaves even the order in
+        # which blocks will be handed out as it was.
+        needed = -(-num_tokens // size) - len(found)
+        needed += sum(self.pool.refcount(block_id) == 0 for block_id in found)
+        if needed > self.pool.num_free:
+            raise OutOfBlocks(needed, self.pool.num_free, self.pool.num_blocks)
+        found = cache.match(tokens) if uses_cache else []
+        table = BlockTable(self.pool, found, len(found) * size)
+        sequence = self._add(name, Sequence(tokens, table), uses_cache)
+        table.append(sequence.num_uncomputed)
+        self._publish(name)
+
+    def append(self, name: str, num_tokens: int) -> None:
+        """The sequence gets so many tokens of its own, in copied blocks if need be."""
+        _check_number(num_tokens, 1, "tokens")
+        sequence = self._sequence(name)
+        sequence.table.append(num_tokens)
+        for token in self._make_tokens(num_tokens):
+            sequence.append(token)
+        self._publish(name)
+
+    def fork(self, name: str, num_children: int) -> None:
+        """So many sequences more, with the same past and the same blocks."""
+        _check_number(num_children, 1, "children")
+        parent, uses_cache = self._sequence(name), name not in self._uncached
+        if len(self.sequences) + num_children > len(ascii_uppercase):
+            self._refuse_name()
+        for _ in range(num_children):
+            self._add(self._new_name(), parent.fork(), uses_cache)
+
+    def free(self, name: str) -> None:
+        """The sequence ends."""
+        self._sequence(name).free()
+        del self.sequences[name]
+        self._uncached.discard(name)
+
+    def snapshot(self) -> Snapshot:
+        """What there is to see now."""
+        tables = {name: one.table for name, one in self.sequences.items()}
+        return Snapshot.take(self.pool, tables, self.prefix_cache)
+
+    def _sequence(self, name: str) -> Sequence:
+        if name not in self.sequences:
+            raise ValueError(f"there is no sequence {name!r}; start one, or undo")
+        return self.sequences[name]
+
+    def _new_name(self) -> str:
+        """The next letter that no living sequence has."""
+        for index in range(len(ascii_uppercase)):
+            name = ascii_uppercase[(self._num_named + index) % len(ascii_uppercase)]
+            if name not in self.sequences:
+                return name
+        return self._refuse_name()
+
+    def _refuse_name(self) -> str:
+        raise ValueError(
+            f"there are letters for {len(ascii_uppercase)} sequences; free one first"
+        )
+
+    def _add(self, name: str, sequence: Sequence, uses_cache: bool) -> Sequence:
+        self.sequences[name] = sequence
+        self._num_named = ascii_uppercase.index(name) + 1
+        if not uses_cache:
+            self._uncached.add(name)
+        return sequence
+
+    def _make_tokens(self, num_tokens: int) -> list[int]:
+        return [next(self._own_tokens) for _ in range(num_tokens)]
+
+    def _publish(self, name: str) -> None:
+        sequence = self.sequences[name]
+        if name not in self._uncached:
+            self.prefix_cache.publish(sequence.tokens, sequence.table.block_ids)
+
+
+def _check_number(value: int, least: int, what: str) -> None:
+    if type(value) is not int or value < least:
+        raise ValueError(f"{value!r} {what}: give a whole number from {least}")

@@ -1,0 +1,127 @@
+"""Lab: a snapshot of a pool as HTML, on light and on dark pages.
+
+The same language as the pictures: a colour for each sequence, hatched if shared, pale
+if free, a dashed rim if free but still to be found. All that a colour says is said in
+letters too, and in each block's title, which a screen reader reads.
+"""
+
+from collections.abc import Sequence
+from html import escape
+from importlib import resources
+
+from minipaged.lab.palette import (
+    CACHED_RIM,
+    SEQUENCE_COLOURS,
+    ink_on,
+    sequence_colour,
+)
+from minipaged.lab.snapshot import Snapshot
+
+COMPACT = 256  # a pool of more blocks is drawn in small squares, without writing
+
+_COLOURS = "".join(
+    f".mp-c{index}{{--c:{colour};--i:{ink_on(colour)}}}"
+    for index, colour in enumerate(SEQUENCE_COLOURS)
+)
+_RIM = f".mp-cached i{{border:2px dashed {CACHED_RIM}}}"
+_CSS = resources.files("minipaged.lab").joinpath("pool.css").read_text("utf-8")
+STYLE = f"<style>{_CSS}{_COLOURS}{_RIM}</style>"
+
+
+def page(*parts: str) -> str:
+    """These parts, to be shown on a page that has `STYLE` somewhere."""
+    return f'<div class="mp">{"".join(parts)}</div>'
+
+
+def chip(name: str) -> str:
+    """A sequence's letter on its colour."""
+    return f'<b class="mp-chip {_colour(name)}">{escape(name)}</b>'
+
+
+def grid(snapshot: Snapshot, here: int | None = None) -> str:
+    """Every physical block; `here` is one to point at."""
+    small = " mp-small" if snapshot.num_blocks > COMPACT else ""
+    cells = (_block(snapshot, id_, id_ == here) for id_ in range(snapshot.num_blocks))
+    label = f"{snapshot.num_held} of {snapshot.num_blocks} blocks are held"
+    return (
+        f'<div class="mp-grid{small}" role="list" aria-label="{label}">'
+        f"{''.join(cells)}</div>"
+    )
+
+
+def tables(snapshot: Snapshot, here: tuple[str, int] | None = None) -> str:
+    """Each sequence's page table; `here`: the name of one, and an entry to point at."""
+    rows = []
+    for name, table in snapshot.tables.items():
+        entries = range(len(table.block_ids))
+        at = here[1] if here and here[0] == name else None
+        marks = [' class="mp-here"' if entry == at else "" for entry in entries]
+        head = "".join(f'<th scope="col">{entry}</th>' for entry in entries)
+        blocks = zip(marks, table.block_ids, strict=True)
+        body = "".join(f"<td{mark}>{block_id}</td>" for mark, block_id in blocks)
+        rows.append(
+            '<div class="mp-scroll"><table class="mp-table"><tr>'
+            f'<th rowspan="2" class="{_colour(name)}">{name}</th>'
+            f'<th scope="row">entry</th>{head}</tr>'
+            f'<tr><th scope="row">block</th>{body}</tr></table></div>'
+        )
+    return "".join(rows) or "<p>No sequence yet.</p>"
+
+
+def figures(snapshot: Snapshot, longest: int) -> str:
+    """Blocks held, and held without sharing, or with room for `longest` tokens each."""
+    held, size = snapshot.num_held, snapshot.block_size
+    reserved = len(snapshot.tables) * -(-longest // size)
+    empty = snapshot.num_empty
+    share = f"{100 * empty / (held * size):.0f} %" if held else "0 %"
+    rows = (
+        (f"{held} of {snapshot.num_blocks}", "blocks held"),
+        (snapshot.num_unshared, "blocks if nothing were shared"),
+        (reserved, f"blocks if each reserved {longest} tokens"),
+        (f"{empty}, {share}", "slots held but empty"),
+    )
+    cells = (f"<div><b>{number}</b> {what}</div>" for number, what in rows)
+    return f'<div class="mp-figures">{"".join(cells)}</div>'
+
+
+def log(lines: Sequence[str], wrong: str = "") -> str:
+    """What happened, the latest first; `wrong` is what has just failed."""
+    latest = [f"<p>{escape(line)}</p>" for line in reversed(lines[-40:])]
+    if wrong:
+        latest.insert(0, f'<p class="mp-wrong">{escape(wrong)}</p>')
+    return f'<div class="mp-log" role="log" aria-live="polite">{"".join(latest)}</div>'
+
+
+def _block(snapshot: Snapshot, block_id: int, is_here: bool) -> str:
+    holders, contents = snapshot.refcounts[block_id], snapshot.contents
+    owners = contents.owners.get(block_id, [])
+    filled = contents.filled.get(block_id, snapshot.block_size if holders else 0)
+    kind, inside = ["mp-b"], ""
+    words = f"block {block_id}: free"
+    if holders:
+        kind.append(_colour(owners[0]) if owners else "mp-others")
+        inside = f"<u>{''.join(owners)}</u>"
+        words = f"block {block_id}: held by {', '.join(owners) or 'others'}; "
+        words += f"{filled} of {snapshot.block_size} slots filled"
+    elif block_id in contents.cached:
+        digits = f"{snapshot.cached[block_id]:016x}"[:4]
+        kind.append("mp-cached")
+        inside, words = digits, f"{words}, can still be found; its hash: {digits}…"
+    if holders > 1:
+        kind.append("mp-shared")
+        words += f"; {holders} holders"
+    if is_here:
+        kind.append("mp-here")
+    share = 100 * filled / snapshot.block_size
+    label = f"<span>{block_id}{f'<b>×{holders}</b>' * (holders > 1)}</span>"
+    if snapshot.num_blocks > COMPACT:
+        label = inside = ""
+    return (
+        f'<div role="listitem" class="{" ".join(kind)}" title="{words}" '
+        f'data-block="{block_id}" data-holders="{holders}">{label}'
+        f'<i style="--f:{share:.4g}%">{inside}</i></div>'
+    )
+
+
+def _colour(name: str) -> str:
+    return f"mp-c{SEQUENCE_COLOURS.index(sequence_colour(name))}"
