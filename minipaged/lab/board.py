@@ -1,14 +1,16 @@
 """Lab: a real pool with sequences in it, moved by hand."""
 
 from itertools import count
-from string import ascii_uppercase
 
 from minipaged.decoding.sequence import Sequence
 from minipaged.errors import OutOfBlocks
+from minipaged.lab.names import Names
 from minipaged.lab.snapshot import Snapshot
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 from minipaged.memory.prefix_cache import PrefixCache
+
+MOST = 26  # sequences on one board; more would not fit on a page
 
 
 class Board:
@@ -27,13 +29,14 @@ class Board:
         self.pool, self.prefix_cache = pool, PrefixCache(pool)
         self.sequences: dict[str, Sequence] = {}
         self._uncached: set[str] = set()  # sequences that do without the prefix cache
-        self._num_named = 0
+        self._names = Names()
         self._own_tokens = count(1_000_000)  # no two sequences get the same ones
 
     def start(self, num_tokens: int, is_shared: bool, uses_cache: bool) -> None:
         """A new sequence; all that are `is_shared` have one text, to the last token."""
         _check_number(num_tokens, 1, "tokens")
-        name, cache, size = self._new_name(), self.prefix_cache, self.pool.block_size
+        self._check_room(1)
+        cache, size = self.prefix_cache, self.pool.block_size
         shared = range(num_tokens - 1) if is_shared else ()
         tokens = [*shared, *self._make_tokens(num_tokens - len(shared))]
         found = cache.find(tokens) if uses_cache else []
@@ -45,9 +48,9 @@ class Board:
             raise OutOfBlocks(needed, self.pool.num_free, self.pool.num_blocks)
         found = cache.match(tokens) if uses_cache else []
         table = BlockTable(self.pool, found, len(found) * size)
-        sequence = self._add(name, Sequence(tokens, table), uses_cache)
+        sequence = Sequence(tokens, table)
         table.append(sequence.num_uncomputed)
-        self._publish(name)
+        self._publish(self._add(sequence, uses_cache))
 
     def append(self, name: str, num_tokens: int) -> None:
         """The sequence gets so many tokens of its own, in copied blocks if need be."""
@@ -62,10 +65,9 @@ class Board:
         """So many sequences more, with the same past and the same blocks."""
         _check_number(num_children, 1, "children")
         parent, uses_cache = self._sequence(name), name not in self._uncached
-        if len(self.sequences) + num_children > len(ascii_uppercase):
-            self._refuse_name()
+        self._check_room(num_children)
         for _ in range(num_children):
-            self._add(self._new_name(), parent.fork(), uses_cache)
+            self._add(parent.fork(), uses_cache)
 
     def free(self, name: str) -> None:
         """The sequence ends."""
@@ -83,25 +85,16 @@ class Board:
             raise ValueError(f"there is no sequence {name!r}; start one, or undo")
         return self.sequences[name]
 
-    def _new_name(self) -> str:
-        """The next letter that no living sequence has."""
-        for index in range(len(ascii_uppercase)):
-            name = ascii_uppercase[(self._num_named + index) % len(ascii_uppercase)]
-            if name not in self.sequences:
-                return name
-        return self._refuse_name()
+    def _check_room(self, num_more: int) -> None:
+        if len(self.sequences) + num_more > MOST:
+            raise ValueError(f"at most {MOST} sequences at a time; free one first")
 
-    def _refuse_name(self) -> str:
-        raise ValueError(
-            f"there are letters for {len(ascii_uppercase)} sequences; free one first"
-        )
-
-    def _add(self, name: str, sequence: Sequence, uses_cache: bool) -> Sequence:
+    def _add(self, sequence: Sequence, uses_cache: bool) -> str:
+        name = self._names.new(self.sequences)
         self.sequences[name] = sequence
-        self._num_named = ascii_uppercase.index(name) + 1
         if not uses_cache:
             self._uncached.add(name)
-        return sequence
+        return name
 
     def _make_tokens(self, num_tokens: int) -> list[int]:
         return [next(self._own_tokens) for _ in range(num_tokens)]

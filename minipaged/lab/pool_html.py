@@ -5,7 +5,7 @@ if free, a dashed rim if free but still to be found. All that a colour says is s
 letters too, and in each block's title, which a screen reader reads.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib import resources
 
@@ -33,9 +33,37 @@ def page(*parts: str) -> str:
     return f'<div class="mp">{"".join(parts)}</div>'
 
 
-def chip(name: str) -> str:
-    """A sequence's letter on its colour."""
-    return f'<b class="mp-chip {_colour(name)}">{escape(name)}</b>'
+def prose(*sentences: str, bold: str = "") -> str:
+    """Sentences in a row, those that are not empty; the last one may be bold."""
+    said = " ".join(escape(one) for one in sentences if one)
+    return f"<p>{said} <b>{escape(bold)}</b></p>"
+
+
+def sequence(snapshot: Snapshot, name: str) -> str:
+    """A sequence's letter on its colour, and how long it is."""
+    table = snapshot.tables[name]
+    chip = f'<b class="mp-chip {_colour(name)}">{name}</b>'
+    return f"{chip} {table.num_tokens} tokens, {len(table.block_ids)} blocks"
+
+
+def answers(texts: Mapping[str, str], snapshot: Snapshot) -> str:
+    """What each sequence has written so far; those in the snapshot in their colour."""
+    rows = []
+    for name, text in sorted(texts.items()):
+        colour = f"mp-chip {_colour(name)}" if name in snapshot.tables else ""
+        rows.append(f'<p><b class="{colour}">{escape(name)}</b> {escape(text)}</p>')
+    return f'<div class="mp-answers">{"".join(rows)}</div>'
+
+
+def translation(position: int, slot: int, block_size: int) -> str:
+    """How a position becomes a slot."""
+    entry, offset = divmod(position, block_size)
+    return prose(
+        f"{position} = {entry} × {block_size} + {offset}: entry {entry} of its table "
+        f"is block {slot // block_size}; {slot // block_size} × {block_size} + "
+        f"{offset} =",
+        bold=f"slot {slot}",
+    )
 
 
 def grid(snapshot: Snapshot, here: int | None = None) -> str:
@@ -52,7 +80,7 @@ def grid(snapshot: Snapshot, here: int | None = None) -> str:
 def tables(snapshot: Snapshot, here: tuple[str, int] | None = None) -> str:
     """Each sequence's page table; `here`: the name of one, and an entry to point at."""
     rows = []
-    for name, table in snapshot.tables.items():
+    for name, table in sorted(snapshot.tables.items()):
         entries = range(len(table.block_ids))
         at = here[1] if here and here[0] == name else None
         marks = [' class="mp-here"' if entry == at else "" for entry in entries]
@@ -60,12 +88,12 @@ def tables(snapshot: Snapshot, here: tuple[str, int] | None = None) -> str:
         blocks = zip(marks, table.block_ids, strict=True)
         body = "".join(f"<td{mark}>{block_id}</td>" for mark, block_id in blocks)
         rows.append(
-            '<div class="mp-scroll"><table class="mp-table"><tr>'
+            '<div><table class="mp-table"><tr>'
             f'<th rowspan="2" class="{_colour(name)}">{name}</th>'
             f'<th scope="row">entry</th>{head}</tr>'
             f'<tr><th scope="row">block</th>{body}</tr></table></div>'
         )
-    return "".join(rows) or "<p>No sequence yet.</p>"
+    return f'<div class="mp-tables">{"".join(rows)}</div>'
 
 
 def figures(snapshot: Snapshot, longest: int) -> str:
@@ -73,20 +101,20 @@ def figures(snapshot: Snapshot, longest: int) -> str:
     held, size = snapshot.num_held, snapshot.block_size
     reserved = len(snapshot.tables) * -(-longest // size)
     empty = snapshot.num_empty
-    share = f"{100 * empty / (held * size):.0f} %" if held else "0 %"
+    share = f" ({100 * empty / (held * size):.0f} %)" if held else ""
     rows = (
         (f"{held} of {snapshot.num_blocks}", "blocks held"),
         (snapshot.num_unshared, "blocks if nothing were shared"),
         (reserved, f"blocks if each reserved {longest} tokens"),
-        (f"{empty}, {share}", "slots held but empty"),
+        (f"{empty}{share}", "slots held but empty"),
     )
     cells = (f"<div><b>{number}</b> {what}</div>" for number, what in rows)
     return f'<div class="mp-figures">{"".join(cells)}</div>'
 
 
 def log(lines: Sequence[str], wrong: str = "") -> str:
-    """What happened, the latest first; `wrong` is what has just failed."""
-    latest = [f"<p>{escape(line)}</p>" for line in reversed(lines[-40:])]
+    """What happened, in this order; `wrong` is what has just failed."""
+    latest = [f"<p>{escape(line)}</p>" for line in lines]
     if wrong:
         latest.insert(0, f'<p class="mp-wrong">{escape(wrong)}</p>')
     return f'<div class="mp-log" role="log" aria-live="polite">{"".join(latest)}</div>'
@@ -113,7 +141,7 @@ def _block(snapshot: Snapshot, block_id: int, is_here: bool) -> str:
     if is_here:
         kind.append("mp-here")
     share = 100 * filled / snapshot.block_size
-    label = f"<span>{block_id}{f'<b>×{holders}</b>' * (holders > 1)}</span>"
+    label = f"<span>{block_id} {f'<b>×{holders}</b>' * (holders > 1)}</span>"
     if snapshot.num_blocks > COMPACT:
         label = inside = ""
     return (

@@ -24,7 +24,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Scenario:
+class Scene:
     """A scene on a pool of its own, and what it has shown in the end."""
 
     title: str
@@ -36,16 +36,16 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a reader stands in a scenario, and what became of the last guess."""
+    """Where a reader stands in a scene, and what became of the last guess."""
 
     name: str
     step: int = 0
     verdict: str = ""
 
     @property
-    def scene(self) -> Scenario:
-        """The scenario that this is a place in."""
-        return SCENARIOS[self.name]
+    def scene(self) -> Scene:
+        """The scene that this is a place in."""
+        return SCENES[self.name]
 
     @property
     def next_step(self) -> Step | None:
@@ -55,8 +55,8 @@ class Place:
 
 
 def begin(sandbox: Sandbox, name: str) -> None:
-    """Clear the board for this scenario, as a turn that can be undone."""
-    scene = SCENARIOS[name]
+    """Clear the board for this scene, as a turn that can be undone."""
+    scene = SCENES[name]
     sandbox.play(("reset", scene.num_blocks, scene.block_size), mark=Place(name))
 
 
@@ -88,7 +88,22 @@ def go_on(sandbox: Sandbox, guess: int = 0) -> None:
         sandbox.note(f"refused, and nothing has changed: {error}", mark=behind)
     else:
         sandbox.undo()
-        raise ValueError("there is room now; begin this scenario again")
+        raise ValueError("there is room now; begin this scene again")
+
+
+def tell_scene(name: str) -> str:
+    """A whole scene in words, played on a sandbox of its own."""
+    sandbox = Sandbox()
+    begin(sandbox, name)
+    lines, scene = [SCENES[name].title], SCENES[name]
+    while (step := sandbox.mark.next_step) is not None:
+        lines += ["", f"{step.text} {step.question}".strip()]
+        num_told = len(sandbox.words)
+        go_on(sandbox)
+        lines += [f"    {line}" for line in sandbox.words[num_told:]]
+        if step.answer is not None:
+            lines += ["", sandbox.mark.verdict.split(";")[0] + "."]
+    return "\n".join([*lines, "", scene.end])
 
 
 def _num_held(board: Board) -> int:
@@ -99,9 +114,9 @@ def _num_found(board: Board) -> int:
     return board.prefix_cache.tokens_hit // board.pool.block_size
 
 
-SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
+SCENES: Mapping[str, Scene] = MappingProxyType(
     {
-        "beams": Scenario(
+        "beams": Scene(
             "Beam search: 4 beams, 64 + 10 tokens",
             64,
             16,
@@ -124,7 +139,7 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
             "for each: 20. The prompt's last block is full, so nothing was copied. To "
             "see a copy, fork a beam now, and write.",
         ),
-        "copy": Scenario(
+        "copy": Scene(
             "Copy on write: four holders, one block",
             16,
             4,
@@ -144,7 +159,7 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
             "One fewer than there are writers: the last one holds the block alone by "
             "then, and writes in place.",
         ),
-        "prefix": Scenario(
+        "prefix": Scene(
             "A prompt that comes again",
             16,
             4,
@@ -167,7 +182,7 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
             "Only full blocks are known, and the last token is always computed, for "
             "its logits are wanted. So the fourth block is B's own.",
         ),
-        "eviction": Scenario(
+        "eviction": Scene(
             "Eviction: which block is given up first?",
             8,
             4,
@@ -197,7 +212,7 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
             "A sequence is freed from its end, and what is unused for longest goes "
             "first. So the start stays longest, without which the rest is of no use.",
         ),
-        "full": Scenario(
+        "full": Scene(
             "Running out of blocks",
             8,
             4,

@@ -70,11 +70,14 @@ def _begun(before: Snapshot, after: Snapshot) -> Iterator[str]:
         if parent := _parent(table, before):
             families.setdefault(parent, []).append(name)
             continue
+        if not table.num_tokens:
+            yield f"{name} begins, with no block yet"
+            continue
         found = [id_ for id_ in table.block_ids if _was_found(id_, before, after)]
         taken = [id_ for id_ in table.block_ids if id_ not in found]
         words = f"{name} begins with {_tokens(table.num_tokens)}: "
         words += f"{name_blocks(found)} found in the cache; " if found else ""
-        yield words + (f"takes {name_blocks(taken)}" if taken else "takes no block")
+        yield words + (f"takes {name_blocks(taken)}" if taken else "takes none")
     for parent, children in families.items():
         shared = before.tables[parent].block_ids
         more = f"{len(children)} more holder{'s' * (len(children) > 1)}"
