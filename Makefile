@@ -13,7 +13,7 @@ endif
 LESSON ?= notebooks/01_contiguous_waste.ipynb
 
 .DEFAULT_GOAL := help
-.PHONY: help lab lessons test lint figures pocket bench home clean
+.PHONY: help lab lessons test browser lint figures pocket bench home clean
 
 help:  ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
@@ -27,6 +27,17 @@ lessons: $(VENV)/.ready  ## run every notebook without a browser; ends in a tabl
 
 test: $(VENV)/.ready lint  ## everything that must hold: style, import rules, tests, notebooks
 	$(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile $(TESTS)
+
+# Debian's; as root, or through sudo. Where there is a Chrome already, that does as well.
+AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
+browser:  ## install Chromium, which the widgets' tests drive
+	@for name in chromium chromium-browser google-chrome; do \
+	  command -v $$name && exit 0; \
+	done; \
+	command -v apt-get > /dev/null || { \
+	  echo "This is no Debian or Ubuntu: please install Chromium or Chrome."; exit 1; }; \
+	$(AS_ROOT) apt-get update && \
+	$(AS_ROOT) apt-get install -y --no-install-recommends chromium
 
 lint: $(VENV)/.ready  ## style and import rules only
 	$(BIN)/python -m ruff check .
@@ -44,6 +55,7 @@ bench: $(VENV)/.ready  ## compare with HuggingFace generate on this machine
 	$(BIN)/python benchmarks/cpu_memory.py $(BENCH_FLAGS)
 	$(BIN)/python benchmarks/cpu_prefix.py $(BENCH_FLAGS)
 	$(BIN)/python benchmarks/cpu_beams.py $(BENCH_FLAGS)
+	$(BIN)/python benchmarks/widget_clicks.py $(BENCH_FLAGS)
 
 home:  ## point Colab at your fork: make home URL=https://github.com/you/minipaged
 	@$(PYTHON) tools/set_home.py "$(URL)"

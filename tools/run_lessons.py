@@ -25,6 +25,7 @@ from nbclient.exceptions import (
 )
 from tqdm import tqdm
 
+WIDGET = "application/vnd.jupyter.widget-view+json"
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
 
 
@@ -80,6 +81,9 @@ def store(notebook: nbformat.NotebookNode, path: Path) -> None:
     notebook.metadata["language_info"] = {"name": "python"}
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
+        for output in cell.get("outputs", []):
+            # Without its state a stored widget is an error message; its text is left.
+            output.get("data", {}).pop(WIDGET, None)
     nbformat.write(notebook, path)
 
 

@@ -5,7 +5,7 @@ if free, a dashed rim if free but still to be found. All that a colour says is s
 letters too, and in each block's title, which a screen reader reads.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from html import escape
 from importlib import resources
 
@@ -18,12 +18,13 @@ from minipaged.lab.palette import (
 from minipaged.lab.snapshot import Snapshot
 
 COMPACT = 256  # a pool of more blocks is drawn in small squares, without writing
+LONG = 64  # of a table with more entries, the middle is left out
 
 _COLOURS = "".join(
     f".mp-c{index}{{--c:{colour};--i:{ink_on(colour)}}}"
     for index, colour in enumerate(SEQUENCE_COLOURS)
 )
-_RIM = f".mp-cached i{{border:2px dashed {CACHED_RIM}}}"
+_RIM = f".mp-cached i,i.mp-cached{{border:2px dashed {CACHED_RIM}}}"
 _CSS = resources.files("minipaged.lab").joinpath("pool.css").read_text("utf-8")
 STYLE = f"<style>{_CSS}{_COLOURS}{_RIM}</style>"
 
@@ -78,15 +79,21 @@ def grid(snapshot: Snapshot, here: int | None = None) -> str:
 
 
 def tables(snapshot: Snapshot, here: tuple[str, int] | None = None) -> str:
-    """Each sequence's page table; `here`: the name of one, and an entry to point at."""
+    """Each sequence's page table; `here`: the name of one, and an entry to point at.
+
+    Of a long table, only both ends, and what is pointed at.
+    """
     rows = []
     for name, table in sorted(snapshot.tables.items()):
-        entries = range(len(table.block_ids))
         at = here[1] if here and here[0] == name else None
-        marks = [' class="mp-here"' if entry == at else "" for entry in entries]
-        head = "".join(f'<th scope="col">{entry}</th>' for entry in entries)
-        blocks = zip(marks, table.block_ids, strict=True)
-        body = "".join(f"<td{mark}>{block_id}</td>" for mark, block_id in blocks)
+        head, body, last = "", "", -1
+        for entry in _entries_to_show(len(table.block_ids), at):
+            if entry > last + 1:
+                head, body = f"{head}<th>…</th>", f"{body}<td>…</td>"
+            mark = ' class="mp-here"' if entry == at else ""
+            head += f'<th scope="col">{entry}</th>'
+            body += f"<td{mark}>{table.block_ids[entry]}</td>"
+            last = entry
         rows.append(
             '<div><table class="mp-table"><tr>'
             f'<th rowspan="2" class="{_colour(name)}">{name}</th>'
@@ -112,19 +119,19 @@ def figures(snapshot: Snapshot, longest: int) -> str:
     return f'<div class="mp-figures">{"".join(cells)}</div>'
 
 
-def log(lines: Sequence[str], wrong: str = "") -> str:
+def events(lines: Iterable[str], wrong: str = "") -> str:
     """What happened, in this order; `wrong` is what has just failed."""
-    latest = [f"<p>{escape(line)}</p>" for line in lines]
+    said = [f"<p>{escape(line)}</p>" for line in lines]
     if wrong:
-        latest.insert(0, f'<p class="mp-wrong">{escape(wrong)}</p>')
-    return f'<div class="mp-log" role="log" aria-live="polite">{"".join(latest)}</div>'
+        said.insert(0, f'<p class="mp-wrong">{escape(wrong)}</p>')
+    return f'<div class="mp-events" role="log" aria-live="polite">{"".join(said)}</div>'
 
 
 def _block(snapshot: Snapshot, block_id: int, is_here: bool) -> str:
     holders, contents = snapshot.refcounts[block_id], snapshot.contents
     owners = contents.owners.get(block_id, [])
     filled = contents.filled.get(block_id, snapshot.block_size if holders else 0)
-    kind, inside = ["mp-b"], ""
+    kind, inside = [], ""
     words = f"block {block_id}: free"
     if holders:
         kind.append(_colour(owners[0]) if owners else "mp-others")
@@ -141,14 +148,25 @@ def _block(snapshot: Snapshot, block_id: int, is_here: bool) -> str:
     if is_here:
         kind.append("mp-here")
     share = 100 * filled / snapshot.block_size
-    label = f"<span>{block_id} {f'<b>×{holders}</b>' * (holders > 1)}</span>"
-    if snapshot.num_blocks > COMPACT:
-        label = inside = ""
-    return (
-        f'<div role="listitem" class="{" ".join(kind)}" title="{words}" '
-        f'data-block="{block_id}" data-holders="{holders}">{label}'
-        f'<i style="--f:{share:.4g}%">{inside}</i></div>'
+    common = (
+        f'role="listitem" title="{words}" style="--f:{share:.4g}%" '
+        f'data-block="{block_id}" data-holders="{holders}"'
     )
+    classes = " ".join(kind)
+    if snapshot.num_blocks > COMPACT:  # as few elements as possible, for speed
+        return f'<i class="mp-b {classes}" {common}></i>'
+    count = f" <b>×{holders}</b>" if holders > 1 else ""
+    return (
+        f'<div class="mp-b {classes}" {common}>'
+        f"<span>{block_id}{count}</span><i>{inside}</i></div>"
+    )
+
+
+def _entries_to_show(num_entries: int, at: int | None) -> Iterable[int]:
+    if num_entries <= LONG:
+        return range(num_entries)
+    ends = {*range(8), *range(num_entries - 8, num_entries)}
+    return sorted(ends if at is None else ends | {at})
 
 
 def _colour(name: str) -> str:

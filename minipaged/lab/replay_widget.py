@@ -49,7 +49,7 @@ class ReplayWidget(widgets.VBox):
             html.prose(bold=f"forward {self.slider.value} {what}")
         )
         self.grid.value = html.page(html.grid(now))
-        self.story.value = html.page(html.log(frame.words))
+        self.story.value = html.page(html.events(frame.words))
         texts = self._decode(frame.growing) | self._decode(frame.ended)
         self.answers.value = html.page(html.answers(texts, now))
         self.tables.value = html.page(html.tables(now))

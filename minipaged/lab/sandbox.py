@@ -23,12 +23,12 @@ class Turn:
 class Sandbox:
     """A Board, and all turns that were taken on it, so that each can be undone.
 
-    Attributes: board; turns (list of Turn).
+    Attributes: board; turns (list of Turn); empty (the move that clears the board).
     """
 
     def __init__(self, num_blocks: int = 64, block_size: int = 16):
         """Begin with an empty pool."""
-        self._start = ("reset", num_blocks, block_size)
+        self.empty: Move = ("reset", num_blocks, block_size)
         self.board = Board(num_blocks, block_size)
         self.turns: list[Turn] = []
 
@@ -85,7 +85,7 @@ class Sandbox:
         return self.turns[-1].words
 
     def _replay(self) -> None:
-        moves = [self._start, *(move for turn in self.turns for move in turn.moves)]
+        moves = [self.empty, *(move for turn in self.turns for move in turn.moves)]
         resets = [index for index, move in enumerate(moves) if move[0] == "reset"]
         for move in moves[resets[-1] :]:
             self._make(move)

@@ -11,7 +11,7 @@ from minipaged.lab.sandbox import Sandbox
 from minipaged.lab.scenarios import begin, tell_scene
 from minipaged.lab.widget_parts import Guide, Pages, SequenceRow, Tools
 
-LOG_LINES = 40
+NUM_EVENTS = 40
 
 
 class PoolWidget(widgets.VBox):
@@ -68,8 +68,8 @@ class PoolWidget(widgets.VBox):
         self.pages.draw(now)
         self.grid.value = html.page(html.grid(now, self.pages.block))
         self.figures.value = html.page(html.figures(now, self.longest))
-        latest = self.sandbox.words[: -LOG_LINES - 1 : -1]  # the last one first
-        self.story.value = html.page(html.log(latest, wrong))
+        latest = self.sandbox.words[: -NUM_EVENTS - 1 : -1]  # the last one first
+        self.story.value = html.page(html.events(latest, wrong))
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
         """With a text for pages that run no widgets: the whole scene, or the pool."""

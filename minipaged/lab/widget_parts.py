@@ -59,17 +59,15 @@ class Tools(widgets.VBox):
 
     def __init__(self, sandbox: Sandbox, do: Do):
         """With 64 tokens for a new sequence, 10 to append, and 3 forks."""
-        pool = sandbox.board.pool
-        self.length = number("Tokens of a new sequence:", 4 * pool.block_size, 1)
+        self.length = number("Tokens of a new sequence:", 64, 1)
         self.shared = tick("shared prompt", False)
         self.cached = tick("prefix cache", True)
         self.start = button("new sequence", lambda: do(self._start))
         self.tokens = number("Tokens to append:", 10, 1)
         self.forks = number("Forks:", 3, 1)
         self.undo = button("undo", lambda: do(sandbox.undo), "take back the last turn")
-        empty = "reset", pool.num_blocks, pool.block_size
         self.clear = button(
-            "clear", lambda: do(lambda: sandbox.play(empty)), "empty the pool"
+            "clear", lambda: do(partial(sandbox.play, sandbox.empty)), "empty the pool"
         )
         self.picture = button("picture", self._show_picture, "make a picture to save")
         self.saved = widgets.HTML()

@@ -1,0 +1,148 @@
+"""A real JupyterLab with a real browser in front of it, driven by playwright."""
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Page, sync_playwright
+
+ROOT = Path(__file__).parents[2]
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+# Without a sandbox, for CI often runs as root; and no calls home.
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+IS_READY = """() => {
+  const panel = jupyterapp.shell.currentWidget, session = panel?.sessionContext;
+  return panel?.context?.isReady && session?.session?.kernel?.status === "idle";
+}"""
+# Cells out of sight are not on the page, so the notebook itself is asked.
+ALL_HAVE_RUN = """() => {
+  const notebook = jupyterapp.shell.currentWidget.content.model.sharedModel;
+  const cells = notebook.cells.filter(cell => cell.cell_type === "code");
+  const failed = cells.some(cell => cell.outputs.some(o => o.output_type === "error"));
+  return failed || cells.every(cell => cell.execution_count !== null);
+}"""
+
+
+def find_browser() -> str | None:
+    """Where a Chromium is installed."""
+    return next(filter(None, map(shutil.which, BROWSERS)), None)
+
+
+@contextmanager
+def lab_server(folder: Path, dark: bool = False) -> Iterator[str]:
+    """JupyterLab over `folder`, with settings of its own; gives its address."""
+    home = folder / ".jupyter"
+    settings = home / "settings" / "@jupyterlab" / "apputils-extension"
+    settings.mkdir(parents=True)
+    theme = {"theme": f"JupyterLab {'Dark' if dark else 'Light'}"}
+    (settings / "themes.jupyterlab-settings").write_text(json.dumps(theme))
+    quiet = {"fetchNews": "false", "checkForUpdates": False}
+    (settings / "notification.jupyterlab-settings").write_text(json.dumps(quiet))
+    places = {
+        "JUPYTER_CONFIG_DIR": home / "config",
+        "JUPYTER_RUNTIME_DIR": home / "runtime",
+        "JUPYTERLAB_SETTINGS_DIR": home / "settings",
+        "JUPYTERLAB_WORKSPACES_DIR": home / "workspaces",
+    }
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    address = f"http://127.0.0.1:{port}"
+    options = {
+        "--ServerApp.ip": "127.0.0.1",
+        "--ServerApp.port": port,
+        "--ServerApp.port_retries": 0,
+        "--ServerApp.root_dir": folder,
+        "--IdentityProvider.token": "",
+        "--LabApp.expose_app_in_browser": True,  # for commands, as from a menu
+    }
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"]
+    command += [f"{name}={value}" for name, value in options.items()]
+    environment = os.environ | {name: str(place) for name, place in places.items()}
+    with (folder / "server.log").open("w") as log:
+        server = subprocess.Popen(
+            command, stdout=log, stderr=subprocess.STDOUT, env=environment
+        )
+    try:
+        _wait_for(f"{address}/api", server, folder / "server.log")
+        yield address
+    finally:
+        server.terminate()
+        server.wait(timeout=30)
+
+
+def _wait_for(address: str, server: subprocess.Popen, log: Path) -> None:
+    end = time.monotonic() + 60
+    while time.monotonic() < end and server.poll() is None:
+        try:
+            urllib.request.urlopen(address, timeout=2).close()
+            return
+        except OSError:
+            time.sleep(0.2)
+    raise RuntimeError(f"JupyterLab does not answer:\n{log.read_text()[-2000:]}")
+
+
+@contextmanager
+def browser_page(width: int = 1000, height: int = 1400) -> Iterator[tuple[Page, list]]:
+    """An empty page, and a list of the errors that the browser's console will show."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=find_browser(), args=list(FLAGS)
+        )
+        page = browser.new_page(viewport={"width": width, "height": height})
+        page.set_default_timeout(20_000)
+        # The badges of other sites are not fetched: tests need no network.
+        page.route(
+            re.compile(r"https?://(?!127\.0\.0\.1)"),
+            lambda route: route.fulfill(body=""),
+        )
+        errors: list[str] = []
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on(
+            "console",
+            lambda said: errors.append(said.text) if said.type == "error" else None,
+        )
+        try:
+            yield page, errors
+        finally:
+            browser.close()
+
+
+def write_notebook(path: Path, *cells: str) -> None:
+    """A notebook of these code cells, not yet run."""
+    blank = {"cell_type": "code", "execution_count": None, "metadata": {}}
+    made = [
+        {**blank, "id": f"cell-{number}", "outputs": [], "source": text}
+        for number, text in enumerate(cells)
+    ]
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    notebook = {"cells": made, "metadata": {"kernelspec": kernel}}
+    path.write_text(json.dumps(notebook | {"nbformat": 4, "nbformat_minor": 5}))
+
+
+def run_all(page: Page, address: str, name: str, seconds: int = 60) -> None:
+    """Open a notebook, run all its cells, and wait until the last one has run."""
+    page.goto(f"{address}/doc/tree/{name}")
+    page.wait_for_selector(".jp-Notebook .jp-Cell")
+    page.wait_for_function(IS_READY)
+    page.locator(".jp-Notebook .jp-Cell").first.click()
+    page.evaluate("() => {jupyterapp.commands.execute('notebook:run-all-cells')}")
+    page.wait_for_function(ALL_HAVE_RUN, timeout=seconds * 1000)

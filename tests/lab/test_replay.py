@@ -1,0 +1,141 @@
+"""A recorded run: true to the run, without a trace on it, and shown frame by frame."""
+
+import pytest
+from shown_blocks import shown_blocks
+from tiny_models import tiny_model
+from transformers import GenerationConfig
+
+import minipaged as mp
+from minipaged.engine import generate as engine
+from minipaged.engine.step import step
+from minipaged.lab.replay import record, tell_run
+from minipaged.lab.replay_widget import ReplayWidget
+from minipaged.lab.watch import watch
+
+PROMPTS = [[5, 6, 7, 8, 9, 10], [5, 6, 7, 8, 11], [12], [5, 6, 7, 8, 9, 10, 13]]
+CONFIGS = [
+    GenerationConfig(max_new_tokens=12, num_beams=3, num_return_sequences=2),
+    GenerationConfig(max_new_tokens=9, eos_token_id=list(range(30))),
+    GenerationConfig(max_new_tokens=7, do_sample=True, num_return_sequences=3),
+    GenerationConfig(max_new_tokens=3),
+]
+
+
+class Words:
+    """In place of a tokenizer: token 5 is "5"."""
+
+    def decode(self, ids):
+        return " ".join(map(str, ids))
+
+
+@pytest.fixture(scope="module")
+def run():
+    """A mixed batch with a prefix cache, recorded and watched."""
+    paged = mp.PagedModel(tiny_model("qwen3"), num_blocks=64, block_size=4)
+    prefix = mp.PrefixCache(paged.pool)
+    with watch(paged) as moments, record(paged) as frames:
+        outputs = mp.generate(paged, PROMPTS, CONFIGS, seed=3, prefix_cache=prefix)
+    return paged, frames, moments, outputs
+
+
+def test_recording_changes_nothing(run):
+    paged, _, _, recorded = run
+    plain = mp.PagedModel(tiny_model("qwen3"), num_blocks=64, block_size=4)
+    prefix = mp.PrefixCache(plain.pool)
+    assert mp.generate(plain, PROMPTS, CONFIGS, seed=3, prefix_cache=prefix) == recorded
+    assert paged.pool.num_free == 64
+
+
+def test_nothing_is_left_that_watches(run):
+    paged, frames, _, _ = run
+    assert engine.step is step and "forward" not in vars(paged)
+    num_frames = len(frames)
+    mp.generate(paged, PROMPTS[:1], CONFIGS[3])
+    assert len(frames) == num_frames
+
+
+def test_a_frame_for_every_forward_and_one_for_the_end(run):
+    _, frames, moments, _ = run
+    assert len(frames) == len(moments) + 1
+    for frame, moment in zip(frames, moments, strict=False):
+        assert frame.num_computed == moment.num_tokens
+        assert frame.snapshot.num_held == moment.num_blocks
+        assert frame.snapshot.num_unshared == moment.num_unshared
+        assert len(frame.snapshot.tables) == moment.num_sequences
+        copied = [line for line in frame.words if ": copied to " in line]
+        assert len(copied) == moment.num_copies
+    assert sum(moment.num_copies for moment in moments) > 5
+    assert frames[-1].num_computed == frames[-1].snapshot.num_held == 0
+
+
+def test_the_tokens_are_those_that_are_returned(run):
+    _, frames, _, outputs = run
+    ended = frames[-1].ended
+    best = [ended[f"beam {rank}"] for rank in (1, 2)]
+    others = sorted(tokens for name, tokens in ended.items() if "beam" not in name)
+    assert best == outputs[0].sequences
+    assert others == sorted(s for out in outputs[1:] for s in out.sequences)
+    before = {}
+    for frame in frames:  # letters are not given to another while they are in use
+        for name, tokens in frame.growing.items():
+            assert tokens[: len(before.get(name, []))] == before.get(name, [])
+        before = dict(frame.growing)
+
+
+def test_the_words_tell_of_forks_hits_and_ends(run):
+    _, frames, _, _ = run
+    text = tell_run(frames)
+    for words in ("is forked into", "found in the cache", "ends: ", "can be found"):
+        assert words in text
+    assert text.startswith(f"forward 0 of {frames[0].num_computed} tokens")
+    assert text.splitlines()[-1].startswith("    ")
+
+
+def test_another_model_is_not_recorded(run):
+    other = mp.PagedModel(tiny_model("qwen3"), num_blocks=16, block_size=4)
+    with record(run[0]) as frames:
+        mp.generate(other, PROMPTS[2:3], CONFIGS[3])
+    assert [frame.num_computed for frame in frames] == [0]
+
+
+def test_an_error_in_the_run_passes_through_and_nothing_watches_afterwards():
+    def broken(*arguments, **options):
+        raise RuntimeError("broken")
+
+    paged = mp.PagedModel(tiny_model("qwen3"), num_blocks=16, block_size=4)
+    paged.attention = broken
+    with pytest.raises(RuntimeError, match="broken"), record(paged):
+        mp.generate(paged, [[5]], CONFIGS[3])
+    assert engine.step is step and "forward" not in vars(paged)
+
+
+def test_the_widget_shows_the_frame_at_which_the_slider_stands(run):
+    _, frames, _, _ = run
+    widget = ReplayWidget(frames, Words())
+    for number, frame in enumerate(frames):
+        widget.slider.value = number
+        shown = shown_blocks(widget.grid.value)
+        holders = tuple(block.holders for block in shown.values())
+        assert holders == frame.snapshot.refcounts
+        for tokens in (*frame.growing.values(), *frame.ended.values()):
+            assert Words().decode(tokens) in widget.answers.value
+        assert all(word in widget.story.value for word in frame.words)
+    widget.on.click()
+    assert widget.slider.value == len(frames) - 1
+    widget.back.click()
+    assert widget.slider.value == len(frames) - 2
+    assert widget._repr_mimebundle_()["text/plain"] == tell_run(frames)
+
+
+def test_an_empty_recording_is_refused():
+    with pytest.raises(ValueError, match="inside the with block"):
+        ReplayWidget([], Words())
+
+
+def test_the_frames_would_notice_a_lost_block(monkeypatch):
+    """Wrong: a table that forgets to let go is still seen to hold its blocks."""
+    monkeypatch.setattr(mp.BlockTable, "free", lambda self: None)
+    paged = mp.PagedModel(tiny_model("qwen3"), num_blocks=16, block_size=4)
+    with record(paged) as frames:
+        mp.generate(paged, [[5, 6]], CONFIGS[3])
+    assert frames[-1].snapshot.num_held > 0

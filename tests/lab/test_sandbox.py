@@ -1,0 +1,267 @@
+"""The sandbox: real objects, moves that happen wholly or not at all, and undo."""
+
+import random
+from collections import Counter
+
+import pytest
+
+import minipaged as mp
+from minipaged.errors import OutOfBlocks
+from minipaged.lab import board as boards
+from minipaged.lab.board import MOST, Board
+from minipaged.lab.names import Names
+from minipaged.lab.sandbox import Sandbox
+from minipaged.lab.scenarios import SCENES, begin, go_on, tell_scene
+
+
+def random_move(rng, board):
+    """One of the moves that the widget offers, likely to make sense but not certain."""
+    names = [*board.sequences, "Z"]
+    kind = rng.choice(["start", "append", "append", "fork", "free", "free"])
+    if kind == "start":
+        return kind, rng.randint(0, 90), rng.random() < 0.5, rng.random() < 0.7
+    if kind == "free":
+        return kind, rng.choice(names)
+    return kind, rng.choice(names), rng.randint(0, 20 if kind == "append" else 4)
+
+
+def check_board(board):
+    """What must hold after every move, whatever it was."""
+    pool, sequences = board.pool, board.sequences.values()
+    held = Counter(id_ for one in sequences for id_ in one.table.block_ids)
+    assert [pool.refcount(id_) for id_ in range(pool.num_blocks)] == [
+        held[id_] for id_ in range(pool.num_blocks)
+    ]
+    assert pool.num_free + len(held) == pool.num_blocks
+    for one in sequences:
+        assert one.table.num_tokens == len(one.tokens) > 0
+        assert len(one.table.block_ids) == -(-len(one.tokens) // pool.block_size)
+
+
+def order_of_free_blocks(board):
+    """In which the pool will hand them out: a refusal must leave that alone, too."""
+    return list(board.pool._free), list(board.pool._cached)
+
+
+def walk(sandbox, num_moves, seed=0):
+    """Random moves; yields after each one, with the refusal if there was one."""
+    rng = random.Random(seed)
+    for _ in range(num_moves):
+        try:
+            sandbox.play(random_move(rng, sandbox.board))
+        except (OutOfBlocks, ValueError) as error:
+            yield error
+        else:
+            yield None
+
+
+@pytest.mark.parametrize("size", [(64, 16), (12, 4), (5, 1)])
+def test_a_random_walk_and_all_of_it_undone(size):
+    sandbox = Sandbox(*size)
+    seen, orders = [sandbox.board.snapshot()], [order_of_free_blocks(sandbox.board)]
+    refused = 0
+    for error in walk(sandbox, 1000):
+        check_board(sandbox.board)
+        now = sandbox.board.snapshot(), order_of_free_blocks(sandbox.board)
+        if error is None:
+            seen.append(now[0])
+            orders.append(now[1])
+        else:
+            refused += 1
+            assert now == (seen[-1], orders[-1])
+    assert len(sandbox.turns) > 200 and refused > 20
+    while sandbox.turns:
+        sandbox.undo()
+        seen.pop(), orders.pop()
+        assert sandbox.board.snapshot() == seen[-1]
+        assert order_of_free_blocks(sandbox.board) == orders[-1]
+    assert len(seen) == 1
+    with pytest.raises(ValueError, match="nothing to undo"):
+        sandbox.undo()
+
+
+def test_the_walk_would_notice_a_pool_that_frees_too_early(monkeypatch):
+    class EagerRelease(mp.BlockPool):
+        def release(self, block_id):
+            self._refcounts[block_id] = 0
+            self._free.append(block_id)
+
+    monkeypatch.setattr(boards, "BlockPool", EagerRelease)
+    sandbox = Sandbox(64, 16)
+    with pytest.raises((AssertionError, mp.errors.BlockNotHeld)):
+        for _ in walk(sandbox, 1000):
+            check_board(sandbox.board)
+
+
+def test_moves_made_together_are_one_turn_or_none():
+    sandbox = Sandbox(4, 4)
+    sandbox.play(("start", 8, False, False), ("fork", "A", 1))
+    before = sandbox.board.snapshot()
+    with pytest.raises(OutOfBlocks, match="wanted 3 blocks, 1 free of 4"):
+        sandbox.play(("append", "A", 1), ("append", "B", 12))
+    assert sandbox.board.snapshot() == before
+    sandbox.undo()
+    assert not sandbox.board.sequences and not sandbox.turns
+
+
+def test_to_clear_is_a_turn_too():
+    sandbox = Sandbox(8, 4)
+    sandbox.play(("start", 8, False, True))
+    before = sandbox.board.snapshot()
+    assert sandbox.play(("reset", 5, 2)) == ("an empty pool of 5 blocks of 2",)
+    assert sandbox.board.pool.num_free == 5
+    with pytest.raises(ValueError, match="num_blocks must be"):
+        sandbox.play(("reset", 0, 2))
+    sandbox.undo()
+    assert sandbox.board.snapshot() == before
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        ("append", "Z", 1),
+        ("append", "A", 0),
+        ("append", "A", True),
+        ("fork", "A", 0),
+        ("fork", "A", MOST),
+        ("free", "Z"),
+        ("start", 0, False, True),
+        ("start", 10**6, True, True),
+        ("reset", 8, -1),
+    ],
+)
+def test_a_refused_move_changes_nothing(move):
+    board = Board(8, 4)
+    board.start(9, True, True)
+    board.start(9, False, True)
+    board.free("B")  # two of its blocks are free and cached
+    board.fork("A", 1)
+    before, order = board.snapshot(), order_of_free_blocks(board)
+    with pytest.raises((OutOfBlocks, ValueError)):
+        getattr(board, move[0])(*move[1:])
+    assert (board.snapshot(), order_of_free_blocks(board)) == (before, order)
+
+
+def test_a_shared_prompt_is_found_only_with_the_cache():
+    board = Board(32, 4)
+    for uses_cache in (True, False, True):
+        board.start(14, True, uses_cache)
+    a, b, c = (one.table.block_ids for one in board.sequences.values())
+    assert a[:3] == c[:3] and not {*a} & {*b} and a[3] != c[3]
+
+
+def test_words_say_what_was_done():
+    sandbox = Sandbox(16, 4)
+    assert sandbox.play(("start", 6, False, True)) == (
+        "A begins with 6 tokens: takes blocks 0 and 1",
+        "block 0 is full and can be found from now on",
+    )
+    assert sandbox.play(("fork", "A", 2)) == (
+        "A is forked into A, B and C: 2 more holders for blocks 0 and 1, and nothing "
+        "is copied",
+    )
+    assert sandbox.play(("append", "B", 7)) == (
+        "block 1 has 3 holders: copied to 2 before B writes; B also takes blocks 3 "
+        "and 4",
+        "blocks 2 and 3 are full and can be found from now on",
+    )
+    assert sandbox.play(("append", "A", 1))[0].startswith("block 1 has 2 holders")
+    assert sandbox.play(("append", "C", 1)) == (
+        "C gets 1 token: there is room in block 1",
+    )
+    assert sandbox.play(("free", "B")) == (
+        "B ends: block 4 is free; blocks 2 and 3 are free, and can still be found; "
+        "block 0 keeps other holders",
+    )
+
+
+def test_words_of_a_write_where_nothing_is_copied():
+    sandbox = Sandbox(16, 4)
+    sandbox.play(("start", 8, False, False), ("fork", "A", 1))
+    assert sandbox.play(("append", "B", 1)) == (
+        "B gets 1 token: takes block 2, for block 1 is full",
+    )
+
+
+def test_words_of_what_is_found_and_what_is_forgotten():
+    sandbox = Sandbox(4, 4)
+    sandbox.play(("start", 12, True, True), ("free", "A"))
+    assert sandbox.play(("start", 13, True, True)) == (
+        "no other block is free: block 2, unused for longest, is handed out, and what "
+        "was there is forgotten",
+        "B begins with 13 tokens: blocks 0 and 1 found in the cache; takes blocks 2 "
+        "and 3",
+        "block 3 is full and can be found from now on",
+    )
+    sandbox.play(("free", "B"))
+    said = sandbox.play(("start", 12, False, False))
+    assert said[0].startswith("no other block is free: blocks 1 and 3, unused for")
+
+
+def test_letters_come_again_once_their_bearer_has_ended():
+    names, taken = Names(), set()
+    for _ in range(26):
+        taken.add(names.new(taken))
+    assert len(taken) == 26
+    assert names.new(taken) == "A2"
+    taken.remove("C")
+    assert names.new(taken) == "C"
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_a_scene_runs_to_its_end(name):
+    sandbox = Sandbox()
+    begin(sandbox, name)
+    num_questions = 0
+    while (step := sandbox.mark.next_step) is not None:
+        go_on(sandbox, guess=-1)
+        check_board(sandbox.board)
+        num_questions += bool(step.question)
+        assert bool(step.question) == bool(sandbox.mark.verdict)
+    assert num_questions
+    go_on(sandbox)  # at the end nothing more happens
+    assert SCENES[name].end in tell_scene(name)
+    while sandbox.turns:
+        sandbox.undo()
+    assert sandbox.board.pool.num_free == 64
+
+
+ANSWERS = {"beams": [8], "copy": [3], "prefix": [3], "eviction": [3, 3], "full": [5, 8]}
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_what_a_scene_answers(name):
+    sandbox, answers = Sandbox(), list(ANSWERS[name])
+    begin(sandbox, name)
+    while (step := sandbox.mark.next_step) is not None:
+        guess = answers.pop(0) if step.question else 0
+        go_on(sandbox, guess)
+        if step.question:
+            assert sandbox.mark.verdict == f"It is {guess}; as you said."
+    assert not answers
+
+
+def test_beams_hold_8_blocks_and_4_of_them_four_times():
+    sandbox = Sandbox()
+    begin(sandbox, "beams")
+    for _ in range(3):
+        go_on(sandbox)
+    now = sandbox.board.snapshot()
+    assert (now.num_held, now.num_unshared) == (8, 20)
+    assert now.refcounts[:8] == (4, 4, 4, 4, 1, 1, 1, 1)
+    assert now.num_empty == 4 * 6
+
+
+def test_a_scene_disturbed_by_hand_says_so_and_can_be_mended():
+    sandbox = Sandbox()
+    begin(sandbox, "full")
+    go_on(sandbox)
+    go_on(sandbox)
+    sandbox.play(("free", "B"))
+    before = sandbox.board.snapshot()
+    with pytest.raises(ValueError, match="there is room now"):
+        go_on(sandbox)
+    assert sandbox.board.snapshot() == before and sandbox.mark.step == 2
+    sandbox.undo()
+    go_on(sandbox)
+    assert sandbox.mark.step == 3 and "refused" in sandbox.words[-1]
