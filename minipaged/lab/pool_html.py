@@ -104,8 +104,12 @@ def tables(snapshot: Snapshot, here: tuple[str, int] | None = None) -> str:
 
 
 def figures(snapshot: Snapshot, longest: int) -> str:
-    """Blocks held, and held without sharing, or with room for `longest` tokens each."""
+    """Blocks held, and held without sharing, or with room for `longest` tokens each.
+
+    A sequence that is longer already stands for the longest.
+    """
     held, size = snapshot.num_held, snapshot.block_size
+    longest = max(longest, *(table.num_tokens for table in snapshot.tables.values()), 0)
     reserved = len(snapshot.tables) * -(-longest // size)
     empty = snapshot.num_empty
     share = f" ({100 * empty / (held * size):.0f} %)" if held else ""

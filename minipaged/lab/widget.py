@@ -7,8 +7,8 @@ import ipywidgets as widgets
 
 from minipaged.errors import OutOfBlocks
 from minipaged.lab import pool_html as html
+from minipaged.lab.guide import begin, tell_scene
 from minipaged.lab.sandbox import Sandbox
-from minipaged.lab.scenarios import begin, tell_scene
 from minipaged.lab.widget_parts import Guide, Pages, SequenceRow, Tools
 
 NUM_EVENTS = 40

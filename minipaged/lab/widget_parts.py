@@ -8,9 +8,10 @@ import ipywidgets as widgets
 
 from minipaged.lab import pool_html as html
 from minipaged.lab.controls import button, choice, number, row, tick
+from minipaged.lab.guide import begin, go_on
 from minipaged.lab.picture import link_to_picture
 from minipaged.lab.sandbox import Sandbox
-from minipaged.lab.scenarios import SCENES, begin, go_on
+from minipaged.lab.scenes import SCENES
 from minipaged.lab.snapshot import Snapshot
 
 Do = Callable[[Callable[[], Any]], None]  # does it, then shows the pool anew

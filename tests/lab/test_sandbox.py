@@ -9,9 +9,10 @@ import minipaged as mp
 from minipaged.errors import OutOfBlocks
 from minipaged.lab import board as boards
 from minipaged.lab.board import MOST, Board
+from minipaged.lab.guide import begin, go_on, tell_scene
 from minipaged.lab.names import Names
 from minipaged.lab.sandbox import Sandbox
-from minipaged.lab.scenarios import SCENES, begin, go_on, tell_scene
+from minipaged.lab.scenes import SCENES
 
 
 def random_move(rng, board):

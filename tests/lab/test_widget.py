@@ -12,7 +12,7 @@ from shown_blocks import shown_blocks
 from minipaged.lab import pool_html
 from minipaged.lab.palette import sequence_colour
 from minipaged.lab.sandbox import Sandbox
-from minipaged.lab.scenarios import SCENES
+from minipaged.lab.scenes import SCENES
 from minipaged.lab.widget import PoolWidget
 
 
