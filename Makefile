@@ -44,8 +44,9 @@ lint: $(VENV)/.ready  ## style and import rules only
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python tools/lint_imports.py
 
-figures: $(VENV)/.ready  ## draw the README's pictures, for light and dark pages
+figures: $(VENV)/.ready  ## make the README's pictures anew, for light and dark pages
 	$(BIN)/python tools/draw_figures.py
+	$(BIN)/python tools/photograph_widget.py
 
 pocket: $(VENV)/.ready  ## train the shipped model anew (minutes on a GPU) into build/pocket
 	$(BIN)/python tools/train_pocket.py --out build/pocket
