@@ -360,7 +360,7 @@ def test_a_wrong_version_is_rejected(name):
 
 
 def test_a_missing_guard_is_rejected():
-    """A row sees nothing of a step: its window ends a block earlier than a shorter's."""
+    """A row sees nothing of a step: it is longer than another, and ends sooner."""
     lengths, options = [(71, 1), (70, 1)], {"sliding_window": 8}
     check(online_softmax, lengths, options)
     with (
