@@ -51,8 +51,9 @@ class Partial:
         maximum = torch.maximum(self.maximum, other.maximum)
         finite = _finite(maximum)
         ours, theirs = (self.maximum - finite).exp_(), (other.maximum - finite).exp_()
-        total = self.total * ours + other.total * theirs
-        weighted = self.weighted * ours[..., None] + other.weighted * theirs[..., None]
+        total = (self.total * ours).addcmul_(other.total, theirs)
+        ours, theirs = ours[..., None], theirs[..., None]
+        weighted = (self.weighted * ours).addcmul_(other.weighted, theirs)
         return Partial(maximum, total, weighted)
 
     def result(self) -> torch.Tensor:

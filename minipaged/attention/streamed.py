@@ -1,6 +1,7 @@
 """Lesson 5: attention that streams over blocks (paper, equation 4)."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import torch
 
@@ -9,8 +10,8 @@ from minipaged.attention.partial import Partial
 from minipaged.attention.tiles import Tiling, locate, plan_tiles
 from minipaged.attention.workspace import borrow
 
-Rows = tuple[slice, slice, slice]  # sequences, KV heads, stacked queries
-Read = Callable[[bool], Iterator[tuple[Rows, torch.Tensor, torch.Tensor | None]]]
+Rows = tuple[slice, slice, slice]  # sequences, KV heads, queries (stacked)
+Read = Callable[..., Iterator[tuple[Rows, torch.Tensor, torch.Tensor | None]]]
 
 
 def online_softmax(
@@ -60,16 +61,16 @@ def safe_softmax(
 
 
 def _in_one_pass(running: Partial, read: Read) -> Partial:
-    for rows, logits, v in read(True):
+    for rows, logits, v in read():
         running[rows] = running[rows].merge(Partial.of(logits, v))
     return running
 
 
 def _in_two_passes(running: Partial, read: Read) -> Partial:
     maximum = running.maximum
-    for rows, logits, _ in read(False):
+    for rows, logits, _ in read(with_values=False):
         maximum[rows] = torch.maximum(maximum[rows], logits.amax(dim=-1))
-    for rows, logits, v in read(True):
+    for rows, logits, v in read():
         part = Partial.of(logits, v, maximum[rows])
         running.total[rows] += part.total
         running.weighted[rows] += part.weighted
@@ -92,26 +93,15 @@ def _attend(
     dtype = torch.promote_types(q.dtype, torch.float32)
     outs = []
     for tiling in tilings:
-        num_seqs, num_queries = tiling.group.queries.shape
+        num_seqs, num_queries = tiling.rectangle.queries.shape
         # The query heads that share a KV head are stacked like more queries, so K and V
         # are used as they are, and never repeated for each head.
-        rows = q[tiling.group.queries].to(dtype) * scale
+        rows = q[tiling.rectangle.queries].to(dtype) * scale
         rows = rows.view(num_seqs, num_queries, num_kv_heads, -1, q.shape[2])
         rows = rows.transpose(1, 2).flatten(2, 3)  # [S, kv heads, Q * G, key dim]
 
-        def read(
-            with_values: bool, tiling: Tiling = tiling, rows: torch.Tensor = rows
-        ) -> Iterator:
-            return _read(
-                tiling,
-                rows,
-                keys,
-                values if with_values else None,
-                batch,
-                sliding_window,
-                softcap,
-            )
-
+        options = (keys, values, batch, sliding_window, softcap)
+        read = partial(_read, tiling, rows, *options)
         running = Partial.nothing(*rows.shape[:3], value_dim, like=rows)
         out = passes(running, read).result()
         out = out.unflatten(2, (num_queries, -1)).transpose(1, 2)
@@ -123,22 +113,21 @@ def _read(
     tiling: Tiling,
     rows: torch.Tensor,
     keys: torch.Tensor,
-    values: torch.Tensor | None,
+    values: torch.Tensor,
     batch: AttentionBatch,
     sliding_window: int | None,
     softcap: float | None,
+    with_values: bool = True,
 ) -> Iterator[tuple[Rows, torch.Tensor, torch.Tensor | None]]:
-    """For each step, whose rows it concerns, their logits and the values.
+    """For each step, which rows it concerns, their logits and the values.
 
     rows: [S, kv heads, Q * G, key dim], scaled. Yields logits [n, kv heads, rows, C]
-    and values [n, kv heads, C, value dim] of a tile; the next one overwrites them.
+    and values [n, kv heads, C, value dim] (or None); the next step overwrites these.
     """
-    group_size = rows.shape[2] // tiling.group.queries.shape[1]
-    head = torch.arange(keys.shape[2], device=keys.device)[:, None]
+    group_size = rows.shape[2] // tiling.rectangle.queries.shape[1]
     for tile in tiling.tiles:
-        slots, hidden = locate(tile, tiling, batch, keys.shape[1], sliding_window)
-        heads = slots[:, None] * len(head) + head  # [n, kv heads, C]: rows of the cache
-        k = _gather(keys, heads, "streamed keys", batch).to(rows.dtype)
+        places, hidden = locate(tile, tiling, batch, sliding_window)
+        k = _gather(keys, places, "streamed keys", batch).to(rows.dtype)
         queries = slice(tile.queries.start * group_size, tile.queries.stop * group_size)
         here = slice(tile.num_sequences), slice(None), queries
         logits = rows[here] @ k.transpose(2, 3)
@@ -148,16 +137,16 @@ def _read(
             by_query = logits.unflatten(2, (-1, group_size))
             by_query.masked_fill_(hidden[:, None, :, None], float("-inf"))
         v = None
-        if values is not None:
-            v = _gather(values, heads, "streamed values", batch).to(rows.dtype)
+        if with_values:
+            v = _gather(values, places, "streamed values", batch).to(rows.dtype)
         yield here, logits, v
 
 
 def _gather(
-    blocks: torch.Tensor, heads: torch.Tensor, name: str, batch: AttentionBatch
+    blocks: torch.Tensor, places: torch.Tensor, name: str, batch: AttentionBatch
 ) -> torch.Tensor:
     """The K or V at these rows of [num_blocks * block_size * kv heads, dim]."""
     cache = blocks.flatten(0, 2)
-    out = borrow(batch.workspace, name, heads.numel(), cache)
-    torch.index_select(cache, 0, heads.flatten(), out=out)
-    return out.view(*heads.shape, -1)
+    out = borrow(batch.workspace, name, places.numel(), cache)
+    torch.index_select(cache, 0, places.flatten(), out=out)
+    return out.view(*places.shape, -1)

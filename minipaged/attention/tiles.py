@@ -7,12 +7,12 @@ import torch
 from minipaged.attention.grouping import Rectangle, group_by_length
 from minipaged.attention.interface import AttentionBatch
 
-# How much a step reads. Numbers of K, or of logits, whichever are more: so that a step
-# stays in a processor's cache (a megabyte in float32) however long the contexts are.
+# A step reads many numbers of K (or computes many logits, if these are more), so that
+# the work outweighs the calls; a megabyte in float32 stays in a processor's cache.
 STEP_NUMBERS = 2**18
-# But so many tokens at least: in each step a row is rescaled, which costs value_dim
-# numbers, and that must not be more than the logits of the step.
-STEP_TOKENS = 64
+# But it reads so many tokens at least: in every step a row's weighted values are
+# rescaled, which should not cost more than its logits do, and heads have 128 numbers.
+STEP_TOKENS = 128
 
 
 class Tile(NamedTuple):
@@ -30,11 +30,13 @@ class Tile(NamedTuple):
 class Tiling(NamedTuple):
     """A group of sequences, and how it is read."""
 
-    group: Rectangle
+    rectangle: Rectangle
     tiles: list[Tile]
     contexts: torch.Tensor  # [S, 1]: tokens of each sequence
+    table_starts: torch.Tensor  # [S, 1]: where its table begins, among all entries
     first_blocks: torch.Tensor  # [S, 1]: the first column of its table that is read
-    safe_slots: torch.Tensor  # [S, 1]: a slot that holds K and V of it
+    rows_of_block: torch.Tensor  # [kv heads, 1, block_size]: rows of block 0
+    safe_rows: torch.Tensor  # [S, kv heads, 1]: a row that holds K and V of it
 
 
 def plan_tiles(
@@ -49,42 +51,51 @@ def plan_tiles(
     """
     key = ("tiles", q.shape[1:], keys.shape[1:], sliding_window)
     if key not in batch.scratch:
-        groups, row_of_token = group_by_length(batch)
-        plans = [_plan(group, q, keys, batch, sliding_window) for group in groups]
+        rectangles, row_of_token = group_by_length(batch)
+        plans = [_plan(one, q, keys, batch, sliding_window) for one in rectangles]
         batch.scratch[key] = plans, row_of_token
     return batch.scratch[key]
 
 
 def _plan(
-    group: Rectangle,
+    rectangle: Rectangle,
     q: torch.Tensor,
     keys: torch.Tensor,
     batch: AttentionBatch,
     sliding_window: int | None,
 ) -> Tiling:
     _, block_size, num_kv_heads, key_dim = keys.shape
-    num_seqs, num_queries = group.queries.shape
+    num_seqs, num_queries = rectangle.queries.shape
     per_token = num_seqs * max(num_kv_heads * key_dim, q.shape[1] * num_queries)
     num_tokens = max(STEP_TOKENS, STEP_NUMBERS // per_token)
-    window = sliding_window or max(group.contexts) + 1  # one that hides nothing
+    window = sliding_window or max(rectangle.contexts) + 1  # one that hides nothing
     first_positions = [
         context - length
-        for context, length in zip(group.contexts, group.lengths, strict=True)
+        for context, length in zip(rectangle.contexts, rectangle.lengths, strict=True)
     ]
     first_blocks = [max(0, p + 1 - window) // block_size for p in first_positions]
-    sequences, device = group.sequences[:, None], keys.device
-    firsts = torch.tensor(first_blocks, device=device)[:, None]
+    tiles = _tiles(
+        rectangle, first_positions, first_blocks, window, block_size, num_tokens
+    )
+    sequences, tables = rectangle.sequences[:, None], batch.block_tables
+    head = torch.arange(num_kv_heads, device=keys.device)[:, None, None]
+    offset = torch.arange(block_size, device=keys.device)
+    rows_of_block = offset * num_kv_heads + head
+    firsts = torch.tensor(first_blocks, device=keys.device)[:, None]
+    safe_slots = tables[sequences, firsts] * block_size  # [S, 1]
     return Tiling(
-        group,
-        _tiles(group, first_positions, first_blocks, window, block_size, num_tokens),
+        rectangle,
+        tiles,
         batch.context_lengths[sequences],
+        sequences * tables.shape[1],
         firsts,
-        batch.block_tables[sequences, firsts] * block_size,
+        rows_of_block,
+        safe_slots[:, :, None] * num_kv_heads + head[:, 0],
     )
 
 
 def _tiles(
-    group: Rectangle,
+    rectangle: Rectangle,
     first_positions: list[int],
     first_blocks: list[int],
     window: int,
@@ -92,10 +103,10 @@ def _tiles(
     num_tokens: int,
 ) -> list[Tile]:
     """Steps of `num_tokens`, from the first column that anybody sees to the last."""
-    num_queries = group.queries.shape[1]
+    num_queries = rectangle.queries.shape[1]
     num_columns = [
         -(-context // block_size) - first
-        for context, first in zip(group.contexts, first_blocks, strict=True)
+        for context, first in zip(rectangle.contexts, first_blocks, strict=True)
     ]
     tiles, width = [], max(1, num_tokens // block_size)
     for start in range(0, max(num_columns), width):
@@ -117,33 +128,34 @@ def _tiles(
 
 
 def locate(
-    tile: Tile,
-    tiling: Tiling,
-    batch: AttentionBatch,
-    block_size: int,
-    sliding_window: int | None,
+    tile: Tile, tiling: Tiling, batch: AttentionBatch, sliding_window: int | None
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Where the tile lies, and what of it is hidden from whom.
 
-    Returns its slots [n, C] for n sequences and C tokens, and for each of Q queries
-    whether a position is hidden from it [n, Q, C]; None if nothing is.
+    Returns its rows [n, kv heads, C] for n sequences and C tokens: row
+    (slot * kv heads + head) of a layer's K or V is the one of this slot and head. And
+    for each of Q queries whether a position is hidden from it [n, Q, C]; None if
+    nothing is.
     """
     n, tables = tile.num_sequences, batch.block_tables
     step = torch.arange(tile.columns.start, tile.columns.stop, device=tables.device)
     columns = tiling.first_blocks[:n] + step  # [n, number of columns]
     inside = columns.clamp(max=tables.shape[1] - 1)
-    blocks = tables[tiling.group.sequences[:n, None], inside]
-    offset = torch.arange(block_size, device=tables.device)
-    slots = (blocks[:, :, None] * block_size + offset).flatten(1)
+    blocks = tables.take(inside + tiling.table_starts[:n])
+    rows_of_block = tiling.rows_of_block  # [kv heads, 1, block_size]
+    rows = blocks[:, None, :, None] * rows_of_block.numel() + rows_of_block
+    rows = rows.flatten(2)
     if not tile.is_masked:
-        return slots, None
-    position = (columns[:, :, None] * block_size + offset).flatten(1)
+        return rows, None
+    offset = torch.arange(rows_of_block.shape[2], device=tables.device)
+    position = (columns[:, :, None] * len(offset) + offset).flatten(1)  # [n, C]
     # Past a sequence's end lie slots that nobody wrote. They may hold NaN, which a
     # weight of 0 does not remove, and the ends of table rows may point anywhere. So a
-    # slot of the sequence that is surely written stands in for them.
-    slots = torch.where(position < tiling.contexts[:n], slots, tiling.safe_slots[:n])
-    own = tiling.group.positions[:n, tile.queries, None]  # [n, Q, 1]
+    # row of the sequence that is surely written stands in for them.
+    exists = position < tiling.contexts[:n]
+    rows = torch.where(exists[:, None], rows, tiling.safe_rows[:n])
+    own = tiling.rectangle.positions[:n, tile.queries, None]  # [n, Q, 1]
     hidden = position[:, None] > own
     if sliding_window is not None:
         hidden |= position[:, None] <= own - sliding_window
-    return slots, hidden
+    return rows, hidden

@@ -190,7 +190,7 @@ def columns_read(lengths, sliding_window, block_size=16):
     plans, _ = tiles.plan_tiles(case.q, case.keys, case.batch, sliding_window)
     for tiling in plans:
         for tile in tiling.tiles:
-            read[tiling.group.sequences[: tile.num_sequences]] += len(tile.columns)
+            read[tiling.rectangle.sequences[: tile.num_sequences]] += len(tile.columns)
     return read.tolist()
 
 
