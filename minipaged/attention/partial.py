@@ -1,6 +1,7 @@
 """Lesson 5: attention over some of the positions, so that parts can be merged."""
 
 from dataclasses import dataclass
+from types import EllipsisType
 
 import torch
 
@@ -61,11 +62,13 @@ class Partial:
         saw_nothing = self.total == 0
         return self.weighted / (self.total + saw_nothing)[..., None]
 
-    def __getitem__(self, index: tuple[slice, ...]) -> "Partial":
+    def __getitem__(self, index: tuple[slice, ...] | EllipsisType) -> "Partial":
         """Some of the rows, as views."""
         return Partial(self.maximum[index], self.total[index], self.weighted[index])
 
-    def __setitem__(self, index: tuple[slice, ...], other: "Partial") -> None:
+    def __setitem__(
+        self, index: tuple[slice, ...] | EllipsisType, other: "Partial"
+    ) -> None:
         """Write into some of the rows."""
         self.maximum[index] = other.maximum
         self.total[index] = other.total

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from types import EllipsisType
 
 import torch
 
@@ -10,7 +11,8 @@ from minipaged.attention.partial import Partial
 from minipaged.attention.tiles import Tiling, locate, plan_tiles
 from minipaged.attention.workspace import borrow
 
-Rows = tuple[slice, slice, slice]  # sequences, KV heads, queries (stacked)
+# Sequences, KV heads, stacked queries; or all of them.
+Rows = tuple[slice, slice, slice] | EllipsisType
 Read = Callable[..., Iterator[tuple[Rows, torch.Tensor, torch.Tensor | None]]]
 
 
@@ -125,11 +127,14 @@ def _read(
     and values [n, kv heads, C, value dim] (or None); the next step overwrites these.
     """
     group_size = rows.shape[2] // tiling.rectangle.queries.shape[1]
+    keys, values = keys.flatten(0, 2), values.flatten(0, 2)  # a row for slot and head
     for tile in tiling.tiles:
         places, hidden = locate(tile, tiling, batch, sliding_window)
         k = _gather(keys, places, "streamed keys", batch).to(rows.dtype)
         queries = slice(tile.queries.start * group_size, tile.queries.stop * group_size)
         here = slice(tile.num_sequences), slice(None), queries
+        if tile.is_whole:
+            here = ...
         logits = rows[here] @ k.transpose(2, 3)
         if softcap is not None:
             logits = softcap * torch.tanh(logits / softcap)
@@ -143,10 +148,9 @@ def _read(
 
 
 def _gather(
-    blocks: torch.Tensor, places: torch.Tensor, name: str, batch: AttentionBatch
+    cache: torch.Tensor, places: torch.Tensor, name: str, batch: AttentionBatch
 ) -> torch.Tensor:
-    """The K or V at these rows of [num_blocks * block_size * kv heads, dim]."""
-    cache = blocks.flatten(0, 2)
+    """The K or V [n, kv heads, C, dim] at these rows of the cache."""
     out = borrow(batch.workspace, name, places.numel(), cache)
     torch.index_select(cache, 0, places.flatten(), out=out)
     return out.view(*places.shape, -1)

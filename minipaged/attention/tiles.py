@@ -24,19 +24,24 @@ class Tile(NamedTuple):
     num_sequences: int  # the first ones: those that are so long
     queries: slice  # those that see anything of it
     columns: range
+    is_whole: bool  # all sequences and all queries: nothing need be cut out
     is_masked: bool  # some of these queries do not see all of it
 
 
 class Tiling(NamedTuple):
-    """A group of sequences, and how it is read."""
+    """A group of sequences, and how it is read.
+
+    Shapes are as in locate: sequences, KV heads, columns, slots of a block.
+    """
 
     rectangle: Rectangle
     tiles: list[Tile]
-    contexts: torch.Tensor  # [S, 1]: tokens of each sequence
-    table_starts: torch.Tensor  # [S, 1]: where its table begins, among all entries
-    first_blocks: torch.Tensor  # [S, 1]: the first column of its table that is read
+    contexts: torch.Tensor  # [S, 1, 1, 1]: tokens of each sequence
+    first_blocks: torch.Tensor  # [S, 1, 1, 1]: the first column that is read
+    first_entries: torch.Tensor  # [S, 1, 1, 1]: where that is among all tables' entries
+    last_entries: torch.Tensor  # [S, 1, 1, 1]: where its last block is
     rows_of_block: torch.Tensor  # [kv heads, 1, block_size]: rows of block 0
-    safe_rows: torch.Tensor  # [S, kv heads, 1]: a row that holds K and V of it
+    safe_rows: torch.Tensor  # [S, kv heads, 1, 1]: a row that holds K and V of it
 
 
 def plan_tiles(
@@ -77,20 +82,22 @@ def _plan(
     tiles = _tiles(
         rectangle, first_positions, first_blocks, window, block_size, num_tokens
     )
-    sequences, tables = rectangle.sequences[:, None], batch.block_tables
-    head = torch.arange(num_kv_heads, device=keys.device)[:, None, None]
+    sequences = rectangle.sequences.view(-1, 1, 1, 1)
+    contexts = batch.context_lengths[sequences]
+    firsts = torch.tensor(first_blocks, device=keys.device).view(-1, 1, 1, 1)
+    starts = sequences * batch.block_tables.shape[1]
+    head = torch.arange(num_kv_heads, device=keys.device).view(-1, 1, 1)
     offset = torch.arange(block_size, device=keys.device)
-    rows_of_block = offset * num_kv_heads + head
-    firsts = torch.tensor(first_blocks, device=keys.device)[:, None]
-    safe_slots = tables[sequences, firsts] * block_size  # [S, 1]
+    safe_slots = batch.block_tables.take(starts + firsts) * block_size
     return Tiling(
         rectangle,
         tiles,
-        batch.context_lengths[sequences],
-        sequences * tables.shape[1],
+        contexts,
         firsts,
-        rows_of_block,
-        safe_slots[:, :, None] * num_kv_heads + head[:, 0],
+        starts + firsts,
+        starts + (contexts - 1) // block_size,
+        offset * num_kv_heads + head,
+        safe_slots * num_kv_heads + head,
     )
 
 
@@ -123,7 +130,9 @@ def _tiles(
         is_masked = end > first + 1 or min(begins) < last - window
         # Somebody may have ended, before others that are shorter but read more blocks.
         is_masked |= min(num_columns[:num_reading]) <= start
-        tiles.append(Tile(num_reading, slice(first, last), columns, is_masked))
+        is_whole = (num_reading, first, last) == (len(num_columns), 0, num_queries)
+        queries = slice(first, last)
+        tiles.append(Tile(num_reading, queries, columns, is_whole, is_masked))
     return tiles
 
 
@@ -137,25 +146,26 @@ def locate(
     for each of Q queries whether a position is hidden from it [n, Q, C]; None if
     nothing is.
     """
-    n, tables = tile.num_sequences, batch.block_tables
-    step = torch.arange(tile.columns.start, tile.columns.stop, device=tables.device)
-    columns = tiling.first_blocks[:n] + step  # [n, number of columns]
-    inside = columns.clamp(max=tables.shape[1] - 1)
-    blocks = tables.take(inside + tiling.table_starts[:n])
-    rows_of_block = tiling.rows_of_block  # [kv heads, 1, block_size]
-    rows = blocks[:, None, :, None] * rows_of_block.numel() + rows_of_block
-    rows = rows.flatten(2)
+    n, rows_of_block = tile.num_sequences, tiling.rows_of_block
+    step = torch.arange(
+        tile.columns.start, tile.columns.stop, device=rows_of_block.device
+    )[:, None]
+    entries = tiling.first_entries[:n] + step  # [n, 1, columns, 1]
+    if tile.is_masked:  # the ends of table rows may point anywhere
+        entries = entries.minimum(tiling.last_entries[:n])
+    blocks = batch.block_tables.take(entries)
+    rows = blocks * rows_of_block.numel() + rows_of_block
     if not tile.is_masked:
-        return rows, None
-    offset = torch.arange(rows_of_block.shape[2], device=tables.device)
-    position = (columns[:, :, None] * len(offset) + offset).flatten(1)  # [n, C]
+        return rows.flatten(2), None
+    block_size = rows_of_block.shape[2]
+    offset = torch.arange(block_size, device=rows.device)
+    position = (tiling.first_blocks[:n] + step) * block_size + offset
     # Past a sequence's end lie slots that nobody wrote. They may hold NaN, which a
-    # weight of 0 does not remove, and the ends of table rows may point anywhere. So a
-    # row of the sequence that is surely written stands in for them.
-    exists = position < tiling.contexts[:n]
-    rows = torch.where(exists[:, None], rows, tiling.safe_rows[:n])
+    # weight of 0 does not remove. So a row that is surely written stands in for them.
+    rows = torch.where(position < tiling.contexts[:n], rows, tiling.safe_rows[:n])
+    position = position.flatten(1)[:, None]  # [n, 1, C]
     own = tiling.rectangle.positions[:n, tile.queries, None]  # [n, Q, 1]
-    hidden = position[:, None] > own
+    hidden = position > own
     if sliding_window is not None:
-        hidden |= position[:, None] <= own - sliding_window
-    return rows, hidden
+        hidden |= position <= own - sliding_window
+    return rows.flatten(2), hidden
