@@ -130,7 +130,7 @@ def _read(
     keys, values = keys.flatten(0, 2), values.flatten(0, 2)  # a row for slot and head
     for tile in tiling.tiles:
         places, hidden = locate(tile, tiling, batch, sliding_window)
-        k = _gather(keys, places, "streamed keys", batch).to(rows.dtype)
+        k = _gather(keys, places, batch).to(rows.dtype)
         queries = slice(tile.queries.start * group_size, tile.queries.stop * group_size)
         here = slice(tile.num_sequences), slice(None), queries
         if tile.is_whole:
@@ -143,14 +143,14 @@ def _read(
             by_query.masked_fill_(hidden[:, None, :, None], float("-inf"))
         v = None
         if with_values:
-            v = _gather(values, places, "streamed values", batch).to(rows.dtype)
+            v = _gather(values, places, batch).to(rows.dtype)
         yield here, logits, v
 
 
 def _gather(
-    cache: torch.Tensor, places: torch.Tensor, name: str, batch: AttentionBatch
+    cache: torch.Tensor, places: torch.Tensor, batch: AttentionBatch
 ) -> torch.Tensor:
     """The K or V [n, kv heads, C, dim] at these rows of the cache."""
-    out = borrow(batch.workspace, name, places.numel(), cache)
+    out = borrow(batch.workspace, "streamed", places.numel(), cache)
     torch.index_select(cache, 0, places.flatten(), out=out)
     return out.view(*places.shape, -1)

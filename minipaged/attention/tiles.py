@@ -7,12 +7,13 @@ import torch
 from minipaged.attention.grouping import Rectangle, group_by_length
 from minipaged.attention.interface import AttentionBatch
 
-# A step reads many numbers of K (or computes many logits, if these are more), so that
-# the work outweighs the calls; a megabyte in float32 stays in a processor's cache.
-STEP_NUMBERS = 2**18
-# But it reads so many tokens at least: in every step a row's weighted values are
-# rescaled, which should not cost more than its logits do, and heads have 128 numbers.
-STEP_TOKENS = 128
+# A step reads so many tokens of each sequence, so that its work outweighs its calls.
+STEP_TOKENS = 256
+# But fewer where many queries are waiting, so that a step's logits stay in the cache,
+STEP_LOGITS = 2**19
+# and these at least: each step rescales value_dim numbers of a row, which should not
+# cost more than its logits do.
+FEWEST_TOKENS = 64
 
 
 class Tile(NamedTuple):
@@ -69,10 +70,10 @@ def _plan(
     batch: AttentionBatch,
     sliding_window: int | None,
 ) -> Tiling:
-    _, block_size, num_kv_heads, key_dim = keys.shape
+    _, block_size, num_kv_heads, _ = keys.shape
     num_seqs, num_queries = rectangle.queries.shape
-    per_token = num_seqs * max(num_kv_heads * key_dim, q.shape[1] * num_queries)
-    num_tokens = max(STEP_TOKENS, STEP_NUMBERS // per_token)
+    num_rows = num_seqs * num_queries * q.shape[1]
+    num_tokens = min(STEP_TOKENS, max(STEP_LOGITS // num_rows, FEWEST_TOKENS))
     window = sliding_window or max(rectangle.contexts) + 1  # one that hides nothing
     first_positions = [
         context - length

@@ -19,11 +19,12 @@ RAGGED = [(0, 1), (3, 1), (0, 4), (4, 4), (7, 1), (5, 9), (0, 17), (12, 5)]
 DECODES = [(3, 1), (9, 1), (0, 1), (15, 1), (70, 1)]
 LONG = [(150, 1), (0, 90), (130, 7), (16, 1)]  # several steps for each
 DRAWS = 6
+USUAL = tiles.STEP_TOKENS
 
 
 def steps_of(num_tokens):
     """Read so many tokens in a step (a block at least), as a large batch would."""
-    return patch.multiple(tiles, STEP_NUMBERS=1, STEP_TOKENS=num_tokens)
+    return patch.object(tiles, "STEP_TOKENS", num_tokens)
 
 
 @pytest.fixture(autouse=True)
@@ -271,21 +272,25 @@ def test_any_shape(
 
 
 @both
-def test_steps_as_large_as_the_cache_allows(attention):
-    with steps_of(tiles.STEP_TOKENS), patch.object(tiles, "STEP_NUMBERS", 2**18):
-        check(attention, [*RAGGED, *LONG])
+def test_steps_of_the_usual_length(attention):
+    with steps_of(USUAL):
+        check(attention, [*RAGGED, *LONG, (600, 1)])
+        check(attention, [(300, 100)], num_heads=8)
 
 
-@pytest.mark.parametrize("block_size", [1, 4, 16, 64, 256])
+@pytest.mark.parametrize("block_size", [1, 4, 16, 64, 500])
 def test_a_step_is_as_long_as_the_rule_says(block_size):
-    """64 tokens for many sequences, more for few; whole blocks, one at least."""
-    with patch.multiple(tiles, STEP_NUMBERS=2**18, STEP_TOKENS=64):
-        for num_seqs, num_tokens in ((64, 64), (8, 256), (1, 2048)):
-            lengths = [(2047 if num_seqs == 1 else 511, 1)] * num_seqs
-            case = make_case(lengths, 8, 2, 64, block_size=block_size)
+    """256 tokens, or fewer for many queries, 64 at least; a block at least."""
+    for chunks, num_tokens in (
+        ([(999, 1)] * 8, 256),
+        ([(0, 1024)], 64),
+        ([(0, 256)], 256),
+        ([(0, 512)], 128),
+    ):
+        case = make_case(chunks, 8, 2, block_size=block_size)
+        with steps_of(USUAL):
             (plan,), _ = tiles.plan_tiles(case.q, case.keys, case.batch, None)
-            widths = {len(tile.columns) * block_size for tile in plan.tiles}
-            assert widths == {max(num_tokens, block_size)}
+        assert len(plan.tiles[0].columns) == max(1, num_tokens // block_size)
 
 
 def test_memory_beside_the_cache_does_not_grow_with_the_context():
