@@ -39,9 +39,10 @@ def decode(context: int) -> list[tuple[int, int]]:
     return [(context - 1, 1)] * 32
 
 
-def times(chunks: list[tuple[int, int]], rounds: int) -> dict[str, float]:
+def times(chunks: list[tuple[int, int]], rounds: int, threads: int) -> dict[str, float]:
     """Median milliseconds of each way, taken in turns after three warm-ups of each."""
     layer = random_layer(chunks)
+    torch.set_num_threads(threads)
     taken: dict[str, list[float]] = {name: [] for name in WAYS}
     for round_ in tqdm(range(rounds + 3), desc="rounds"):
         for name, attention in WAYS.items():
@@ -72,16 +73,24 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=41)
     parser.add_argument("--save", action="store_true", help=f"write {OUT.name}")
     arguments = parser.parse_args()
-    found = peaks()
+    found, threads = peaks(), torch.get_num_threads()
+    cases = {
+        "decode 32 x 1,024": decode(1024),
+        "decode 32, of 31 to 992": [(30 + 31 * n, 1) for n in range(32)],
+        "decode 1 x 1,024": decode(1024)[:1],
+        "prompt of 512": [(0, 512)],
+    }
     report = {
         "machine": describe_machine(),
-        "threads": torch.get_num_threads(),
         "dtype": "float32",
-        "decode_32_x_1024": times(decode(1024), arguments.rounds) | {"bar": 1.0},
-        "decode_32_ragged_to_1024": times(
-            [(31 + 31 * n, 1) for n in range(32)], arguments.rounds
-        ),
-        "prefill_512": times([(0, 512)], arguments.rounds),
+        "times": {
+            f"{count} thread{'s' * (count > 1)}": {
+                name: times(chunks, arguments.rounds, count)
+                for name, chunks in cases.items()
+            }
+            for count in sorted({1, threads})
+        },
+        "bar_of_decode_32_x_1024": 1.0,
         "peak_extra_bytes": found,
         "gathered_peak_by_online_peak_at_4096": round(
             found["gathered"]["4096"] / found["online"]["4096"], 1
