@@ -8,6 +8,7 @@ import torch
 from attention_cases import make_case, oracle, torchs_own
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from notebook_files import NOTEBOOKS, definition, load
 
 import minipaged as mp
 from minipaged.attention import streamed, tiles
@@ -312,12 +313,6 @@ def test_the_public_name_is_the_one_pass():
 # --- wrong versions, which the checks above must notice ------------------------------
 
 
-def no_rescale(self, other):
-    """Adds sums that are relative to different maxima."""
-    maximum = torch.maximum(self.maximum, other.maximum)
-    return Partial(maximum, self.total + other.total, self.weighted + other.weighted)
-
-
 def rescales_one_side(self, other):
     """As if the new block always had the larger maximum."""
     right = merge(self, replace(other, maximum=other.maximum))
@@ -337,23 +332,25 @@ def without_maximum(logits, values, maximum=None):
     return Partial(torch.zeros_like(weights[..., 0]), weights.sum(-1), weights @ values)
 
 
-def unmasked(tile, *rest):
-    """Reads the tail of the last block, and what later queries may see."""
-    return locate(replace_tile(tile, is_masked=False), *rest)
-
-
 def masked_but_read(tile, tiling, *rest):
     """Hides what was never written, and multiplies it by a weight of 0."""
     slots, _ = locate(replace_tile(tile, is_masked=False), tiling, *rest)
     return slots, locate(tile, tiling, *rest)[1]
 
 
+def of_lesson_5(name):
+    """A deliberately wrong function, as the notebook defines it."""
+    (path,) = (path for path in NOTEBOOKS if path.stem.startswith("05"))
+    namespace = {"Partial": Partial, "torch": torch, "locate": tiles.locate}
+    return definition(load(path), name, namespace)
+
+
 merge, locate, replace_tile = Partial.merge, tiles.locate, tiles.Tile._replace
 WRONG = {
-    "no rescale": (Partial, "merge", no_rescale),
+    "no rescale": (Partial, "merge", of_lesson_5("forgets_rescale")),
     "rescales one side": (Partial, "merge", rescales_one_side),
     "without maximum": (Partial, "of", without_maximum),
-    "unmasked": (streamed, "locate", unmasked),
+    "unmasked": (streamed, "locate", of_lesson_5("unmasked_tail")),
     "masked but read": (streamed, "locate", masked_but_read),
 }
 
@@ -362,6 +359,15 @@ WRONG = {
 def test_a_wrong_version_is_rejected(name):
     with patch.object(*WRONG[name]), pytest.raises(AssertionError):
         check(online_softmax, LONG, spread=8.0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_the_softmax_of_lesson_5_overflows_where_ours_does_not(dtype):
+    limit = torch.finfo(dtype).max
+    logits = torch.tensor([[0.0, torch.tensor(limit).log().ceil().item()]], dtype=dtype)
+    assert of_lesson_5("plain_softmax")(logits).isnan().any()
+    values = torch.tensor([[1.0], [2.0]], dtype=dtype)
+    assert Partial.of(logits, values).result().item() == 2.0
 
 
 def test_a_missing_guard_is_rejected():
