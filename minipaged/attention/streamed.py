@@ -150,7 +150,10 @@ def _read(
 def _gather(
     cache: torch.Tensor, places: torch.Tensor, batch: AttentionBatch
 ) -> torch.Tensor:
-    """The K or V [n, kv heads, C, dim] at these rows of the cache."""
+    """The K or V [n, kv heads, C, dim] at these rows of the cache.
+
+    Always in the same memory: when V comes, the K of its step has been used.
+    """
     out = borrow(batch.workspace, "streamed", places.numel(), cache)
     torch.index_select(cache, 0, places.flatten(), out=out)
     return out.view(*places.shape, -1)

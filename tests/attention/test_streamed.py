@@ -185,6 +185,12 @@ def test_ends_of_table_rows_are_never_read(attention, sliding_window, block_size
         assert error < 3e-6
 
 
+def test_a_longer_sequence_may_have_fewer_blocks_to_read():
+    """Seen through a window of one, 3 new tokens end before 4 of a shorter sequence."""
+    with steps_of(1):
+        check(online_softmax, [(10, 4), (50, 3)], {"sliding_window": 1}, block_size=1)
+
+
 def columns_read(lengths, sliding_window, block_size=16):
     """How many block columns each sequence reads, over all steps."""
     case = make_case(lengths, block_size=block_size)
