@@ -12,21 +12,21 @@ from torch.utils._pytree import tree_leaves
 def peak_extra_bytes(compute: Callable[[], object]) -> int:
     """The most memory that `compute` held at any moment, beyond what was there before.
 
-    On a GPU that is what the allocator says. On a CPU every tensor is counted that an
-    operation of torch returns, from then until it is freed; what one operation needs
-    within itself is not seen.
+    If it uses a GPU, that is what the GPU's allocator says. On a CPU every tensor is
+    counted that an operation of torch returns, from then until it is freed; what one
+    operation needs within itself is not seen.
     """
-    if torch.cuda.is_available():
+    has_gpu = torch.cuda.is_available()
+    if has_gpu:
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
-        compute()
-        torch.cuda.synchronize()
-        on_gpu = torch.cuda.max_memory_allocated() - before
-        if on_gpu:
-            return on_gpu
     with _Counter() as counter:
         compute()
+    if has_gpu:
+        torch.cuda.synchronize()
+        if on_gpu := torch.cuda.max_memory_allocated() - before:
+            return on_gpu
     return counter.peak
 
 
