@@ -173,13 +173,16 @@ def test_what_sees_nothing_gets_zeros_and_disturbs_nobody(attention):
 @both
 @pytest.mark.parametrize("sliding_window", [None, 1, 7])
 @pytest.mark.parametrize("block_size", [1, 4])
-def test_ends_of_table_rows_are_never_read(attention, sliding_window, block_size):
+@pytest.mark.parametrize("filling", [10**9, -1])
+def test_ends_of_table_rows_are_never_read(
+    attention, sliding_window, block_size, filling
+):
     for lengths in (RAGGED, LONG, DECODES):
         case = make_case(lengths, block_size=block_size)
         tables = case.batch.block_tables
         own_blocks = -(-case.batch.context_lengths // block_size)
         column = torch.arange(tables.shape[1])
-        tables[column >= own_blocks[:, None]] = 10**9
+        tables[column >= own_blocks[:, None]] = filling
         options = {"scale": 0.25, "sliding_window": sliding_window}
         error = (run(attention, case, **options) - oracle(case, **options)).abs().max()
         assert error < 3e-6
