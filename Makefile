@@ -56,6 +56,7 @@ bench: $(VENV)/.ready  ## compare with HuggingFace generate on this machine
 	$(BIN)/python benchmarks/cpu_memory.py $(BENCH_FLAGS)
 	$(BIN)/python benchmarks/cpu_prefix.py $(BENCH_FLAGS)
 	$(BIN)/python benchmarks/cpu_beams.py $(BENCH_FLAGS)
+	$(BIN)/python benchmarks/cpu_streamed.py $(BENCH_FLAGS)
 	$(BIN)/python benchmarks/widget_clicks.py $(BENCH_FLAGS)
 
 home:  ## point Colab at your fork: make home URL=https://github.com/you/minipaged

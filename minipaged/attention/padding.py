@@ -1,11 +1,12 @@
 """Lesson 2: lay a ragged batch out in padded rectangles, for ordinary attention."""
 
-import math
 from typing import NamedTuple
 
 import torch
 
+from minipaged.attention.grouping import Rectangle, group_by_length
 from minipaged.attention.interface import AttentionBatch
+from minipaged.attention.workspace import borrow
 
 
 class Group(NamedTuple):
@@ -78,37 +79,36 @@ def _plan_prompts(
     batch: AttentionBatch,
     sliding_window: int | None,
 ) -> Plan:
-    """Prompts, parts of prompts and single tokens, in groups of similar length.
-
-    A prompt of 500 tokens beside 31 single tokens would be mostly padding in one
-    rectangle. So the sequences are grouped by their number of new tokens, rounded up to
-    a power of two: at most half of a group's queries are padding.
-    """
+    """Prompts, parts of prompts and single tokens, in groups of similar length."""
     group_size = q.shape[1] // keys.shape[2]
-    starts, lengths = batch.query_starts[:-1], batch.query_starts.diff()
-    bucket = torch.log2(lengths).ceil().int()
-    groups, first_row, num_rows = [], torch.empty_like(starts), 0
-    for power in bucket.unique().tolist():
-        own = (bucket == power).nonzero()[:, 0]
-        length, context = lengths[own, None], batch.context_lengths[own, None]  # [S, 1]
-        num_queries, num_positions = int(length.max()), int(context.max())
-        position = torch.arange(num_positions, device=q.device)
-        query = torch.arange(num_queries, device=q.device)
-        query = query.minimum(length - 1)  # [S, Q]: padding repeats the last token
-        last_seen = (context - length + query)[:, :, None]
-        visible = position <= last_seen  # [S, Q, C]
-        if sliding_window is not None:
-            visible &= position > last_seen - sliding_window
-        slots = _slots(batch.block_tables[own], keys.shape[1], num_positions)
-        slots = _readable(slots, position < context)
-        mask = _additive(visible, q.dtype)[:, None].repeat(1, 1, group_size, 1)
-        queries = (starts[own, None] + query).flatten()
-        groups.append(_group(queries, mask, slots, keys, values, batch))
-        steps = torch.arange(len(own), device=q.device)
-        first_row[own] = num_rows + steps * num_queries
-        num_rows += len(own) * num_queries
-    token = torch.arange(q.shape[0], device=q.device)
-    return groups, token + (first_row - starts).repeat_interleave(lengths)
+    rectangles, row_of_token = group_by_length(batch)
+    groups = [
+        _pad(rectangle, group_size, q.dtype, keys, values, batch, sliding_window)
+        for rectangle in rectangles
+    ]
+    return groups, row_of_token
+
+
+def _pad(
+    rectangle: Rectangle,
+    group_size: int,
+    dtype: torch.dtype,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    batch: AttentionBatch,
+    sliding_window: int | None,
+) -> Group:
+    """Lay it out: its most new tokens by its longest context."""
+    own = rectangle.sequences
+    position = torch.arange(max(rectangle.contexts), device=keys.device)
+    last_seen = rectangle.positions[:, :, None]
+    visible = position <= last_seen  # [S, Q, C]
+    if sliding_window is not None:
+        visible &= position > last_seen - sliding_window
+    slots = _slots(batch.block_tables[own], keys.shape[1], len(position))
+    slots = _readable(slots, position < batch.context_lengths[own, None])
+    mask = _additive(visible, dtype)[:, None].repeat(1, 1, group_size, 1)
+    return _group(rectangle.queries.flatten(), mask, slots, keys, values, batch)
 
 
 def _slots(
@@ -142,25 +142,11 @@ def _group(
     batch: AttentionBatch,
 ) -> Group:
     """Give the group memory to gather into, which all layers use in turn."""
-    k_rows = _piece(batch.workspace, "gathered keys", slots.numel(), keys)
-    v_rows = _piece(batch.workspace, "gathered values", slots.numel(), values)
+    k_rows, v_rows = (
+        borrow(batch.workspace, f"gathered {name}", slots.numel(), blocks.flatten(0, 1))
+        for name, blocks in (("keys", keys), ("values", values))
+    )
     k, v = (
         r.view(*slots.shape, *r.shape[1:]).transpose(1, 2) for r in (k_rows, v_rows)
     )
     return Group(queries, mask, slots.flatten(), k_rows, v_rows, k, v)
-
-
-def _piece(
-    workspace: dict[str, torch.Tensor], name: str, num_rows: int, like: torch.Tensor
-) -> torch.Tensor:
-    """Memory for `num_rows` slots of these blocks: [num_rows, kv heads, dim].
-
-    It is used again in every step: on a CPU, fresh memory of some megabytes costs more
-    in page faults than the gathering itself.
-    """
-    shape = (num_rows, *like.shape[2:])
-    size, piece = math.prod(shape), workspace.get(name)
-    if piece is None or len(piece) < size or piece.dtype != like.dtype:
-        # Half as much again, since contexts grow by a token every step.
-        piece = workspace[name] = like.new_empty(size + size // 2)
-    return piece[:size].view(shape)

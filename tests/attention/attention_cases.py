@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import torch
+from torch.nn.functional import scaled_dot_product_attention
 
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
@@ -61,22 +62,48 @@ def make_case(
 
 def oracle(case: Case, *, scale, sliding_window=None, softcap=None) -> torch.Tensor:
     """Attention as in the paper's equation (3), a sequence at a time, in float64."""
+
+    def attend(q, k, v, hidden):
+        logits = torch.einsum("hqd,hcd->hqc", q.double(), k.double()) * scale
+        if softcap is not None:
+            logits = softcap * torch.tanh(logits / softcap)
+        weights = torch.softmax(logits.masked_fill(hidden, float("-inf")), dim=-1)
+        return weights @ v.double()
+
+    return by_sequence(case, attend, sliding_window)
+
+
+def torchs_own(case: Case, *, scale, sliding_window=None, softcap=None) -> torch.Tensor:
+    """The same from torch's functions, in the case's own precision.
+
+    Where they know no soft cap, from matmul, tanh and softmax.
+    """
+
+    def attend(q, k, v, hidden):
+        if softcap is None:
+            return scaled_dot_product_attention(q, k, v, ~hidden, scale=scale)
+        logits = softcap * torch.tanh(q @ k.transpose(1, 2) * scale / softcap)
+        return logits.masked_fill(hidden, float("-inf")).softmax(dim=-1) @ v
+
+    return by_sequence(case, attend, sliding_window)
+
+
+def by_sequence(case: Case, attend, sliding_window: int | None) -> torch.Tensor:
+    """attend(q, k, v, hidden) for each sequence alone, its KV heads repeated.
+
+    It is given [heads, new, dim], [heads, context, dim] twice, and [new, context].
+    """
     starts = case.batch.query_starts.tolist()
     rows = []
     spans = zip(case.contexts, starts[:-1], starts[1:], strict=True)
     for (k, v), start, stop in spans:
-        q = case.q[start:stop].double()  # [new, heads, dim]
-        group = q.shape[1] // k.shape[1]
-        k = k.double().repeat_interleave(group, dim=1)  # [context, heads, dim]
-        v = v.double().repeat_interleave(group, dim=1)
-        logits = torch.einsum("qhd,chd->qhc", q, k) * scale
-        if softcap is not None:
-            logits = softcap * torch.tanh(logits / softcap)
-        own = torch.arange(len(k) - len(q), len(k))[:, None, None]  # their positions
-        position = torch.arange(len(k))
+        q = case.q[start:stop].transpose(0, 1)
+        group = q.shape[0] // k.shape[1]
+        k, v = (x.transpose(0, 1).repeat_interleave(group, dim=0) for x in (k, v))
+        own = torch.arange(k.shape[1] - q.shape[1], k.shape[1])[:, None]
+        position = torch.arange(k.shape[1])
         hidden = position > own
         if sliding_window is not None:
             hidden = hidden | (own - position >= sliding_window)
-        weights = torch.softmax(logits.masked_fill(hidden, float("-inf")), dim=-1)
-        rows.append(torch.einsum("qhc,chd->qhd", weights, v))
+        rows.append(attend(q, k, v, hidden).transpose(0, 1))
     return torch.cat(rows)

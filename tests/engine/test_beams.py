@@ -31,8 +31,8 @@ def draw_prompts(lengths=(1, 5, 16, 23), seed=0):
     ]
 
 
-def poisoned(name, num_blocks=300, block_size=4):
-    paged = mp.PagedModel(tiny_model(name), num_blocks, block_size)
+def poisoned(name, num_blocks=300, block_size=4, **options):
+    paged = mp.PagedModel(tiny_model(name), num_blocks, block_size, **options)
     order = torch.randperm(num_blocks, generator=torch.Generator().manual_seed(0))
     paged.pool._free = order.tolist()
     for tensor in (*paged.cache.keys, *paged.cache.values):
@@ -48,9 +48,10 @@ def prove(paged, prompts, configs, **options):
     return ours
 
 
+@pytest.mark.parametrize("attention", ["gathered", "streamed"])
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_every_architecture(name):
-    prove(poisoned(name), draw_prompts(), config(4))
+def test_every_architecture(name, attention):
+    prove(poisoned(name, attention=attention), draw_prompts(), config(4))
 
 
 @pytest.mark.parametrize("early_stopping", [True, False, "never"])

@@ -39,34 +39,41 @@ def prove(paged, prompts, config, seed=None, **options):
     return ours
 
 
+each_attention = pytest.mark.parametrize("attention", ["gathered", "streamed"])
+
+
+@each_attention
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_greedy(name):
+def test_greedy(name, attention):
     config = GenerationConfig(max_new_tokens=20, eos_token_id=NEVER)
-    prove(shuffled_and_poisoned(name), ragged_prompts(), config)
+    prove(shuffled_and_poisoned(name, attention=attention), ragged_prompts(), config)
 
 
+@each_attention
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_sampling_with_a_seed(name):
+def test_sampling_with_a_seed(name, attention):
     config = GenerationConfig(
         max_new_tokens=16, do_sample=True, top_k=0, eos_token_id=[NEVER, 5, 6, 7]
     )
-    paged = shuffled_and_poisoned(name, block_size=5)
+    paged = shuffled_and_poisoned(name, block_size=5, attention=attention)
     out = prove(paged, ragged_prompts(), config, seed=list(range(7)))
     assert len({len(o.sequences[0]) for o in out}) > 1 or name == "opt"
 
 
+@each_attention
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_chunked_prefill(name):
+def test_chunked_prefill(name, attention):
     config = GenerationConfig(max_new_tokens=8, eos_token_id=NEVER)
-    paged = shuffled_and_poisoned(name)
+    paged = shuffled_and_poisoned(name, attention=attention)
     prove(paged, ragged_prompts(), config, max_prompt_tokens=7)
 
 
+@each_attention
 @pytest.mark.parametrize("block_size", [1, 2, 8, 16, 64])
 @pytest.mark.parametrize("name", ["qwen3", "mistral"])
-def test_block_sizes(name, block_size):
+def test_block_sizes(name, block_size, attention):
     config = GenerationConfig(max_new_tokens=20, eos_token_id=NEVER)
-    paged = shuffled_and_poisoned(name, 6 * 64, block_size)
+    paged = shuffled_and_poisoned(name, 6 * 64, block_size, attention=attention)
     prove(paged, ragged_prompts(), config)
 
 

@@ -25,8 +25,8 @@ def prompts_with_common_starts(seed=0):
     return [*(stem + draw(n) for n, stem in enumerate(stems)), one, two]
 
 
-def with_cache(name, num_blocks=96, block_size=4, **options):
-    paged = mp.PagedModel(tiny_model(name), num_blocks, block_size)
+def with_cache(name, num_blocks=96, block_size=4, attention="gathered", **options):
+    paged = mp.PagedModel(tiny_model(name), num_blocks, block_size, attention)
     for tensor in (*paged.cache.keys, *paged.cache.values):
         tensor.fill_(torch.nan)
     return paged, mp.PrefixCache(paged.pool, **options)
@@ -42,9 +42,10 @@ def prove(paged, prompts, config, prefix, seed=None, **options):
     return [out.num_cached_tokens for out in ours]
 
 
+@pytest.mark.parametrize("attention", ["gathered", "streamed"])
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_twice_the_same_prompts(name):
-    paged, prefix = with_cache(name)
+def test_twice_the_same_prompts(name, attention):
+    paged, prefix = with_cache(name, attention=attention)
     prompts = prompts_with_common_starts()
     prove(paged, prompts, GREEDY, prefix)
     again = prove(paged, prompts, GREEDY, prefix)

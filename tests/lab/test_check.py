@@ -4,6 +4,7 @@ The solutions that the notebooks fold away are run in tests/notebooks/test_alone
 """
 
 import attempts_of_lesson4 as lesson4
+import attempts_of_lesson5 as lesson5
 import pytest
 import torch
 
@@ -131,6 +132,9 @@ RIGHT = {
     "beam_blocks": lesson4.beam_blocks,
     "append_one": lesson4.append_one,
     "next_beams": lesson4.next_beams,
+    "merge": lesson5.merge,
+    "stream": lesson5.stream,
+    "window": lesson5.window,
 }
 
 # --- what is wrong --------------------------------------------------------------------
@@ -372,6 +376,7 @@ class OwnTokensOnly(PrefixIndex):
 
 WRONG = {
     **lesson4.WRONG,
+    **lesson5.WRONG,
     "shared_blocks": [
         lambda one, two, size: shared_blocks(one, [*two, 0], size),
         lambda one, two, size: min(len(one), len(two) - 1) // size,
@@ -588,6 +593,25 @@ def test_what_is_wrong_with_a_copy_is_said(capsys):
     assert "is written, though others hold it too" in said
     said = verdict(capsys, "next_beams", lambda *a: [*lesson4.next_beams(*a)])
     assert "accepted" in said  # a list of three lists is as good as a tuple
+
+
+def test_what_is_wrong_with_a_stream_is_said(capsys):
+    said = verdict(capsys, "merge", lesson5.unguarded)
+    assert "parts of 0 and 0 positions" in said and "-inf subtracted" in said
+    said = verdict(capsys, "stream", lesson5.forgets_the_rescale)
+    assert "rescaled when the maximum grows?" in said
+    said = verdict(capsys, "stream", lesson5.two_passes)
+    assert "block 0 was read more than once" in said
+    said = verdict(capsys, "stream", lesson5.keeps_the_blocks)
+    assert "kept after the next one was read" in said
+    said = verdict(capsys, "window", lesson5.reads_all)
+    assert "blocks read: got [0" in said
+    said = verdict(capsys, "window", lesson5.heads_go_round)
+    assert "KV heads went round" in said
+    unscaled = verdict(
+        capsys, "window", lambda q, *rest: lesson5.window(q * 5**0.5, *rest)
+    )
+    assert "right but for the scale" in unscaled
 
 
 def test_an_attempt_cannot_spoil_the_case(capsys):

@@ -9,6 +9,7 @@ from minipaged.lab.check.lesson1 import first_fit, max_chats, useful_share
 from minipaged.lab.check.lesson2 import attend, make_room, slot_of
 from minipaged.lab.check.lesson3 import block_keys, prefix_index, shared_blocks
 from minipaged.lab.check.lesson4 import append_one, beam_blocks, next_beams
+from minipaged.lab.check.lesson5 import merge, stream, window
 
 __all__ = [
     "append_one",
@@ -18,9 +19,12 @@ __all__ = [
     "first_fit",
     "make_room",
     "max_chats",
+    "merge",
     "next_beams",
     "prefix_index",
     "shared_blocks",
     "slot_of",
+    "stream",
     "useful_share",
+    "window",
 ]

@@ -1,0 +1,65 @@
+"""Lab: one layer of one step, with random numbers, to measure attention alone."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from minipaged.memory.block_pool import BlockPool
+from minipaged.memory.block_table import BlockTable
+from minipaged.model.ragged_batch import Chunk, RaggedBatch
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What attention is given: new tokens' queries, and blocks full of K and V."""
+
+    q: torch.Tensor  # [T, heads, dim]
+    keys: torch.Tensor  # [num_blocks, block_size, kv heads, dim]
+    values: torch.Tensor
+    batch: RaggedBatch
+
+    def attend(
+        self, attention: Callable[..., torch.Tensor], **options: Any
+    ) -> torch.Tensor:
+        """Call it as a model does: [T, heads, dim]."""
+        options.setdefault("scale", self.q.shape[2] ** -0.5)
+        with torch.inference_mode():
+            return attention(self.q, self.keys, self.values, self.batch, **options)
+
+    def fresh(self) -> "Layer":
+        """The same, with nothing left over from earlier calls."""
+        return replace(self, batch=replace(self.batch, scratch={}, workspace={}))
+
+
+def random_layer(
+    chunks: Sequence[tuple[int, int]],
+    num_heads: int = 8,
+    num_kv_heads: int = 2,
+    head_dim: int = 64,
+    block_size: int = 16,
+    device: torch.device | str = "cpu",
+) -> Layer:
+    """A layer of sequences whose blocks lie in random order; always the same numbers.
+
+    `chunks`: for each sequence, the tokens in the cache before, and the new ones.
+    """
+    generator = torch.Generator().manual_seed(0)
+    sizes = [-(-(before + new) // block_size) for before, new in chunks]
+    pool = BlockPool(sum(sizes), block_size)
+    blocks = [pool.allocate() for _ in range(sum(sizes))]
+    shuffled = torch.randperm(len(blocks), generator=generator).tolist()
+    order = iter(blocks[place] for place in shuffled)
+    rows = []
+    for size, (before, new) in zip(sizes, chunks, strict=True):
+        table = BlockTable(pool, [next(order) for _ in range(size)], before + new)
+        rows.append(Chunk([0] * new, table))
+    batch = RaggedBatch.build(rows, device=device)
+    shape = (len(blocks), block_size, num_kv_heads, head_dim)
+    q_shape = (sum(new for _, new in chunks), num_heads, head_dim)
+    q, keys, values = (
+        torch.randn(size, generator=generator).to(device)
+        for size in (q_shape, shape, shape)
+    )
+    return Layer(q, keys, values, batch)
