@@ -31,11 +31,11 @@ test: $(VENV)/.ready lint  ## everything that must hold: style, import rules, te
 # Debian's; as root, or through sudo. Where there is a Chrome already, that does as well.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 browser:  ## install Chromium, which the widgets' tests drive
-	@for name in chromium chromium-browser google-chrome; do \
+	@for name in chromium chromium-browser google-chrome google-chrome-stable; do \
 	  command -v $$name && exit 0; \
 	done; \
 	command -v apt-get > /dev/null || { \
-	  echo "This is no Debian or Ubuntu: please install Chromium or Chrome."; exit 1; }; \
+	  echo "There is no apt-get here: please install Chromium or Chrome."; exit 1; }; \
 	$(AS_ROOT) apt-get update && \
 	$(AS_ROOT) apt-get install -y --no-install-recommends chromium
 

@@ -28,6 +28,7 @@ class Board:
         pool = BlockPool(num_blocks, block_size)
         self.pool, self.prefix_cache = pool, PrefixCache(pool)
         self.sequences: dict[str, Sequence] = {}
+        self._parents: dict[str, str] = {}  # whom a sequence was forked from
         self._uncached: set[str] = set()  # sequences that do without the prefix cache
         self._names = Names()
         self._own_tokens = count(1_000_000)  # no two sequences get the same ones
@@ -67,18 +68,19 @@ class Board:
         parent, uses_cache = self._sequence(name), name not in self._uncached
         self._check_room(num_children)
         for _ in range(num_children):
-            self._add(parent.fork(), uses_cache)
+            self._parents[self._add(parent.fork(), uses_cache)] = name
 
     def free(self, name: str) -> None:
         """The sequence ends."""
         self._sequence(name).free()
         del self.sequences[name]
+        self._parents.pop(name, None)
         self._uncached.discard(name)
 
     def snapshot(self) -> Snapshot:
         """What there is to see now."""
         tables = {name: one.table for name, one in self.sequences.items()}
-        return Snapshot.take(self.pool, tables, self.prefix_cache)
+        return Snapshot.take(self.pool, tables, self.prefix_cache, self._parents)
 
     def _sequence(self, name: str) -> Sequence:
         if name not in self.sequences:

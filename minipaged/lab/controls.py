@@ -18,9 +18,12 @@ def number(label: str, value: int, least: int) -> widgets.BoundedIntText:
     return _labelled(made, "4.5em")
 
 
-def tick(label: str, value: bool) -> widgets.Checkbox:
+def tick(label: str, value: bool, tip: str) -> widgets.Checkbox:
     """A box to be ticked."""
-    return widgets.Checkbox(value, description=label, indent=False, layout=_as_wide())
+    layout = widgets.Layout(width="auto", margin="2px 8px")
+    return widgets.Checkbox(
+        value, description=label, tooltip=tip, indent=False, layout=layout
+    )
 
 
 def choice(label: str, options: Sequence) -> widgets.Dropdown:
@@ -40,6 +43,7 @@ def _labelled(made: widgets.Widget, width: str) -> widgets.Widget:
     made.style.description_width = "initial"
     label = f"{len(made.description) * 0.55 + 0.5:.1f}em"
     made.layout.width = f"calc({label} + {width})" if width != "auto" else width
+    made.layout.max_width = "100%"
     return made
 
 

@@ -7,12 +7,15 @@ from minipaged.lab.board import Board
 from minipaged.lab.sandbox import Sandbox
 from minipaged.lab.scenes import SCENES, Scene, Step
 
+REFUSED = "refused, and nothing has changed: "
+
 
 @dataclass(frozen=True)
 class Place:
     """Where a reader stands in a scene, and what became of the last guess."""
 
     name: str
+    num_turns: int  # taken when the reader came here: if there are more, by hand
     step: int = 0
     verdict: str = ""
 
@@ -29,29 +32,36 @@ class Place:
 
 
 def begin(sandbox: Sandbox, name: str) -> None:
-    """Clear the board for this scene, as a turn that can be undone."""
-    scene = SCENES[name]
-    sandbox.play(("reset", scene.num_blocks, scene.block_size), mark=Place(name))
+    """Clear the board for this scene, as a turn that can be undone.
+
+    Raises ValueError for a name that is not in SCENES.
+    """
+    if name not in SCENES:
+        raise ValueError(f"no scene named {name!r}; choose from {sorted(SCENES)}")
+    scene, num_turns = SCENES[name], len(sandbox.turns) + 1
+    empty = "reset", scene.num_blocks, scene.block_size
+    sandbox.play(empty, mark=Place(name, num_turns))
 
 
 def go_on(sandbox: Sandbox, guess: int = 0) -> None:
-    """Do what the next step does, and stand behind it.
+    """Do what the next step does, and stand behind it. A guess of 0 is none.
 
-    Raises what a move raises if the board was changed by hand so that the scene cannot
-    go on; nothing has changed then.
+    Raises ValueError if the board was changed by hand in between: what the scene says
+    would not be true. Nothing has changed then.
     """
-    place = sandbox.mark
-    step = place.next_step
+    place, step = sandbox.mark, sandbox.mark.next_step
     if step is None:
         return
+    if len(sandbox.turns) != place.num_turns:
+        raise ValueError("the pool was moved by hand; undo that, or begin again")
 
     def behind(board: Board) -> Place:
         verdict = ""
         if step.answer is not None:
             answer = step.answer(board)
-            said = "as you said" if guess == answer else f"you said {guess}"
-            verdict = f"It is {answer}; {said}."
-        return Place(place.name, place.step + 1, verdict)
+            verdict = f"It is {answer}" + (f"; you said {guess}." if guess else ".")
+            verdict = verdict.replace(f"you said {answer}.", "as you said.")
+        return Place(place.name, place.num_turns + 1, place.step + 1, verdict)
 
     if not step.fails:
         sandbox.play(*step.moves, mark=behind)
@@ -59,10 +69,7 @@ def go_on(sandbox: Sandbox, guess: int = 0) -> None:
     try:
         sandbox.play(*step.moves)
     except OutOfBlocks as error:
-        sandbox.note(f"refused, and nothing has changed: {error}", mark=behind)
-    else:
-        sandbox.undo()
-        raise ValueError("there is room now; begin this scene again")
+        sandbox.note(f"{REFUSED}{error}", mark=behind)
 
 
 def tell_scene(name: str) -> str:
@@ -72,9 +79,7 @@ def tell_scene(name: str) -> str:
     lines, scene = [SCENES[name].title], SCENES[name]
     while (step := sandbox.mark.next_step) is not None:
         lines += ["", f"{step.text} {step.question}".strip()]
-        num_told = len(sandbox.words)
         go_on(sandbox)
-        lines += [f"    {line}" for line in sandbox.words[num_told:]]
-        if step.answer is not None:
-            lines += ["", sandbox.mark.verdict.split(";")[0] + "."]
+        lines += [f"    {line}" for line in sandbox.turns[-1].words]
+        lines += ["", sandbox.mark.verdict] * bool(step.question)
     return "\n".join([*lines, "", scene.end])

@@ -34,17 +34,19 @@ def page(*parts: str) -> str:
     return f'<div class="mp">{"".join(parts)}</div>'
 
 
-def prose(*sentences: str, bold: str = "") -> str:
-    """Sentences in a row, those that are not empty; the last one may be bold."""
-    said = " ".join(escape(one) for one in sentences if one)
-    return f"<p>{said} <b>{escape(bold)}</b></p>"
+def prose(*sentences: str, head: str = "", bold: str = "") -> str:
+    """Sentences in a row, those that are not empty, between two that are bold."""
+    said = [escape(one) for one in sentences if one]
+    said = [f"<b>{escape(head)}.</b>"] * bool(head) + said
+    return f"<p>{' '.join([*said, f'<b>{escape(bold)}</b>'])}</p>"
 
 
 def sequence(snapshot: Snapshot, name: str) -> str:
     """A sequence's letter on its colour, and how long it is."""
     table = snapshot.tables[name]
     chip = f'<b class="mp-chip {_colour(name)}">{name}</b>'
-    return f"{chip} {table.num_tokens} tokens, {len(table.block_ids)} blocks"
+    tokens, blocks = table.num_tokens, len(table.block_ids)
+    return f"{chip} {_count(tokens, 'token')}, {_count(blocks, 'block')}"
 
 
 def answers(texts: Mapping[str, str], snapshot: Snapshot) -> str:
@@ -103,13 +105,14 @@ def tables(snapshot: Snapshot, here: tuple[str, int] | None = None) -> str:
     return f'<div class="mp-tables">{"".join(rows)}</div>'
 
 
-def figures(snapshot: Snapshot, longest: int) -> str:
-    """Blocks held, and held without sharing, or with room for `longest` tokens each.
+def figures(snapshot: Snapshot) -> str:
+    """Blocks held; and without sharing; and if each sequence had reserved its room.
 
-    A sequence that is longer already stands for the longest.
+    Room for a quarter of the pool, or for the longest of them, if that is more.
     """
     held, size = snapshot.num_held, snapshot.block_size
-    longest = max(longest, *(table.num_tokens for table in snapshot.tables.values()), 0)
+    lengths = [table.num_tokens for table in snapshot.tables.values()]
+    longest = max(snapshot.num_blocks * size // 4, *lengths, 0)
     reserved = len(snapshot.tables) * -(-longest // size)
     empty = snapshot.num_empty
     share = f" ({100 * empty / (held * size):.0f} %)" if held else ""
@@ -123,11 +126,12 @@ def figures(snapshot: Snapshot, longest: int) -> str:
     return f'<div class="mp-figures">{"".join(cells)}</div>'
 
 
-def events(lines: Iterable[str], wrong: str = "") -> str:
-    """What happened, in this order; `wrong` is what has just failed."""
-    said = [f"<p>{escape(line)}</p>" for line in lines]
-    if wrong:
-        said.insert(0, f'<p class="mp-wrong">{escape(wrong)}</p>')
+def events(lines: Iterable[str]) -> str:
+    """What happened, in this order; what was refused is marked."""
+    wrong = ' class="mp-wrong"'
+    said = [
+        f"<p{wrong * line.startswith('refused')}>{escape(line)}</p>" for line in lines
+    ]
     return f'<div class="mp-events" role="log" aria-live="polite">{"".join(said)}</div>'
 
 
@@ -139,7 +143,6 @@ def _block(snapshot: Snapshot, block_id: int, is_here: bool) -> str:
     words = f"block {block_id}: free"
     if holders:
         kind.append(_colour(owners[0]) if owners else "mp-others")
-        inside = f"<u>{''.join(owners)}</u>"
         words = f"block {block_id}: held by {', '.join(owners) or 'others'}; "
         words += f"{filled} of {snapshot.block_size} slots filled"
     elif block_id in contents.cached:
@@ -159,10 +162,11 @@ def _block(snapshot: Snapshot, block_id: int, is_here: bool) -> str:
     classes = " ".join(kind)
     if snapshot.num_blocks > COMPACT:  # as few elements as possible, for speed
         return f'<i class="mp-b {classes}" {common}></i>'
-    count = f" <b>×{holders}</b>" if holders > 1 else ""
+    count = f"<b>×{holders}</b> " if holders > 1 else ""
+    label = f"{block_id} {count}{''.join(owners)}"
     return (
-        f'<div class="mp-b {classes}" {common}>'
-        f"<span>{block_id}{count}</span><i>{inside}</i></div>"
+        f'<div class="mp-b {classes}" {common}><span>{label}</span>'
+        f"<i>{inside}</i></div>"
     )
 
 
@@ -171,6 +175,10 @@ def _entries_to_show(num_entries: int, at: int | None) -> Iterable[int]:
         return range(num_entries)
     ends = {*range(8), *range(num_entries - 8, num_entries)}
     return sorted(ends if at is None else ends | {at})
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _colour(name: str) -> str:

@@ -151,7 +151,8 @@ def _draw_block(
 def _label(block_id: int, holders: int, owners: Sequence[str], is_wide: bool) -> str:
     """What stands over a block: its id, whose it is, and how many hold it."""
     if is_wide:
-        return f"{block_id}{' ' if owners else ''}{'+'.join(owners)}"
+        names = "+".join(owners) if len(owners) <= 4 else f"{owners[0]}+… ×{holders}"
+        return f"{block_id} {names}".strip()
     label = f"block {block_id}"
     if owners:
         label += f" · {' '.join(owners)}"

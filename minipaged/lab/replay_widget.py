@@ -8,7 +8,7 @@ from transformers import PreTrainedTokenizerBase
 
 from minipaged.lab import pool_html as html
 from minipaged.lab.controls import button, row
-from minipaged.lab.replay import Frame, tell_run
+from minipaged.lab.replay import Frame, tell_frame, tell_run
 
 
 class ReplayWidget(widgets.VBox):
@@ -41,13 +41,8 @@ class ReplayWidget(widgets.VBox):
     def draw(self) -> None:
         """Show the frame at which the slider stands."""
         frame = self.frames[self.slider.value]
-        now = frame.snapshot
-        what = (
-            f"computes {frame.num_computed} tokens" if frame.num_computed else "ended"
-        )
-        self.head.value = html.page(
-            html.prose(bold=f"forward {self.slider.value} {what}")
-        )
+        now, head = frame.snapshot, tell_frame(self.frames, self.slider.value)
+        self.head.value = html.page(html.prose(bold=head))
         self.grid.value = html.page(html.grid(now))
         self.story.value = html.page(html.events(frame.words))
         texts = self._decode(frame.growing) | self._decode(frame.ended)

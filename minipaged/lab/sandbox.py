@@ -7,6 +7,7 @@ from minipaged.lab.board import Board
 from minipaged.lab.snapshot import Snapshot
 from minipaged.lab.words import tell
 
+KEEP = object()  # in place of a mark: the one of the turn before
 # A move: the name of a method of Board, and its arguments, as in ("append", "A", 10).
 Move = tuple[Any, ...]
 
@@ -33,16 +34,11 @@ class Sandbox:
         self.turns: list[Turn] = []
 
     @property
-    def words(self) -> list[str]:
-        """What has happened so far."""
-        return [line for turn in self.turns for line in turn.words]
-
-    @property
     def mark(self) -> Any:
-        """The mark of the last turn that had one."""
+        """What the last turn was marked with."""
         return self.turns[-1].mark if self.turns else None
 
-    def play(self, *moves: Move, mark: Any = None) -> tuple[str, ...]:
+    def play(self, *moves: Move, mark: Any = KEEP) -> tuple[str, ...]:
         """Make these moves as one turn, and tell in words what happened.
 
         `mark`: or a function of the board after the moves, that gives it.
@@ -60,7 +56,7 @@ class Sandbox:
             raise
         return self._remember(moves, words, mark)
 
-    def note(self, words: str, mark: Any = None) -> None:
+    def note(self, words: str, mark: Any = KEEP) -> None:
         """A turn without a move: something was said, or failed and changed nothing."""
         self._remember((), [words], mark)
 
@@ -79,7 +75,7 @@ class Sandbox:
     def _remember(
         self, moves: tuple[Move, ...], words: list[str], mark: Any
     ) -> tuple[str, ...]:
-        mark = self.mark if mark is None else mark
+        mark = self.mark if mark is KEEP else mark
         mark = mark(self.board) if callable(mark) else mark
         self.turns.append(Turn(moves, tuple(words), mark))
         return self.turns[-1].words
@@ -97,5 +93,6 @@ class Sandbox:
 
 def _tell(move: Move, before: Snapshot, after: Snapshot) -> list[str]:
     if move[0] == "reset":
-        return [f"an empty pool of {after.num_blocks} blocks of {after.block_size}"]
+        size = f"{after.num_blocks} blocks of {after.block_size} tokens"
+        return [f"an empty pool of {size}"]
     return tell(before, after)

@@ -111,15 +111,15 @@ SCENES: Mapping[str, Scene] = MappingProxyType(
         ),
         "eviction": Scene(
             "Eviction: which block is given up first?",
-            8,
+            10,
             4,
             (
-                Step("A prompt of 16 tokens comes.", (("start", 16, True, True),)),
-                Step("A ends; its blocks can be found.", (("free", "A"),)),
+                Step("A prompt of 18 tokens comes.", (("start", 18, True, True),)),
+                Step("A ends; its full blocks can be found.", (("free", "A"),)),
                 Step(
-                    "B comes, of another text. As long as there are blocks without "
+                    "B comes, with another text. As long as there are blocks without "
                     "content, it is given those.",
-                    (("start", 16, False, True),),
+                    (("start", 24, False, True),),
                 ),
                 Step(
                     "Now C wants one block. Only A's are left, from 0 (the start) to "
@@ -128,11 +128,11 @@ SCENES: Mapping[str, Scene] = MappingProxyType(
                     "Which of them is handed out?",
                     lambda board: board.sequences["C"].table.block_ids[0],
                 ),
-                Step("C ends, and D comes: it begins as A did.", (("free", "C"),)),
+                Step("B and C end.", (("free", "B"), ("free", "C"))),
                 Step(
-                    "C's block can be found as well, if anybody wants it.",
-                    (("start", 14, True, True),),
-                    "How many of A's blocks does D find?",
+                    "D comes, and begins as A did. A had four full blocks.",
+                    (("start", 18, True, True),),
+                    "How many of them does D find?",
                     _num_found,
                 ),
             ),
@@ -144,11 +144,8 @@ SCENES: Mapping[str, Scene] = MappingProxyType(
             8,
             4,
             (
-                Step("A prompt of 20 tokens comes.", (("start", 20, False, False),)),
-                Step(
-                    "A is forked, and the fork gets 8 tokens.",
-                    (("fork", "A", 1), ("append", "B", 8)),
-                ),
+                Step("A prompt of 16 tokens comes.", (("start", 16, False, False),)),
+                Step("A second one has 12.", (("start", 12, False, False),)),
                 Step(
                     "One block is free. A wants room for 9 tokens: three blocks.",
                     (("append", "A", 9),),
@@ -157,7 +154,7 @@ SCENES: Mapping[str, Scene] = MappingProxyType(
                     fails=True,
                 ),
                 Step(
-                    "All or nothing: A has not even got the one that was free. Now B "
+                    "All or nothing: A was not even given the one that is free. Now B "
                     "ends, and A asks again.",
                     (("free", "B"), ("append", "A", 9)),
                     "How many blocks are held in all?",

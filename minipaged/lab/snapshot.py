@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
@@ -58,6 +59,7 @@ class Snapshot:
     refcounts: tuple[int, ...]
     tables: Mapping[str, FrozenTable]
     cached: Mapping[int, int]  # blocks whose content can be found: its hash
+    parents: Mapping[str, str]  # whom a sequence was forked from, if it was
 
     @classmethod
     def take(
@@ -65,6 +67,7 @@ class Snapshot:
         pool: BlockPool,
         tables: Mapping[str, BlockTable],
         prefix_cache: PrefixCache | None = None,
+        parents: Mapping[str, str] = MappingProxyType({}),
     ) -> "Snapshot":
         """Look at the live objects; nothing of them is kept."""
         refcounts = tuple(map(pool.refcount, range(pool.num_blocks)))
@@ -76,7 +79,7 @@ class Snapshot:
         if prefix_cache is not None:
             contents = map(prefix_cache.content, range(pool.num_blocks))
             cached = {id_: one.chain_hash for id_, one in enumerate(contents) if one}
-        return cls(pool.block_size, refcounts, frozen, cached)
+        return cls(pool.block_size, refcounts, frozen, cached, dict(parents))
 
     @property
     def num_blocks(self) -> int:

@@ -7,11 +7,11 @@ import ipywidgets as widgets
 
 from minipaged.errors import OutOfBlocks
 from minipaged.lab import pool_html as html
-from minipaged.lab.guide import begin, tell_scene
+from minipaged.lab.guide import REFUSED, begin, tell_scene
 from minipaged.lab.sandbox import Sandbox
 from minipaged.lab.widget_parts import Guide, Pages, SequenceRow, Tools
 
-NUM_EVENTS = 40
+NUM_TURNS = 30  # that are told below the pool
 
 
 class PoolWidget(widgets.VBox):
@@ -27,23 +27,23 @@ class PoolWidget(widgets.VBox):
         num_blocks: int = 64,
         block_size: int = 16,
         scene: str | None = None,
-        longest: int = 256,
+        prefix_cache: bool = True,
     ):
         """Begin with an empty pool, or with a guided scene: a name in SCENES.
 
-        longest: tokens that a contiguous cache would reserve for each sequence.
+        prefix_cache: whether new sequences use it, until the reader says otherwise.
         """
-        self.sandbox, self.longest = Sandbox(num_blocks, block_size), longest
+        self.sandbox = Sandbox(num_blocks, block_size)
         if scene:
             begin(self.sandbox, scene)
         self.guide = Guide(self.sandbox, self.do)
-        self.tools = Tools(self.sandbox, self.do)
+        self.tools = Tools(self.sandbox, self.do, prefix_cache)
         self.sequences = widgets.VBox()
         self.rows: dict[str, SequenceRow] = {}  # made once for each letter
         self.grid, self.figures, self.story = (widgets.HTML() for _ in range(3))
         self.pages = Pages(self.sandbox, self.draw)
         style = widgets.HTML(html.STYLE)
-        seen = (self.sequences, self.grid, self.figures, self.story, self.pages)
+        seen = (self.grid, self.figures, self.sequences, self.story, self.pages)
         super().__init__((style, self.guide, self.tools, *seen))
         self.draw()
 
@@ -53,7 +53,7 @@ class PoolWidget(widgets.VBox):
         try:
             action()
         except (OutOfBlocks, ValueError) as error:
-            wrong = f"refused, and nothing has changed: {error}"
+            wrong = f"{REFUSED}{error}"
         self.draw(wrong)
 
     def draw(self, wrong: str = "") -> None:
@@ -65,11 +65,13 @@ class PoolWidget(widgets.VBox):
             self.rows[name].draw(now)
         self.sequences.children = [self.rows[name] for name in now.tables]
         self.guide.draw()
+        self.tools.saved.value = ""  # a picture of what is no more
         self.pages.draw(now)
         self.grid.value = html.page(html.grid(now, self.pages.block))
-        self.figures.value = html.page(html.figures(now, self.longest))
-        latest = self.sandbox.words[: -NUM_EVENTS - 1 : -1]  # the last one first
-        self.story.value = html.page(html.events(latest, wrong))
+        self.figures.value = html.page(html.figures(now))
+        latest = self.sandbox.turns[: -NUM_TURNS - 1 : -1]  # the last one first
+        words = [line for turn in latest for line in turn.words]
+        self.story.value = html.page(html.events([wrong, *words] if wrong else words))
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
         """With a text for pages that run no widgets: the whole scene, or the pool."""

@@ -35,12 +35,18 @@ class Guide(widgets.VBox):
         self.guess = number("Your guess:", 0, 0)
         self.next = button(
             "go on",
-            lambda: do(partial(go_on, sandbox, self.guess.value)),
+            lambda: do(self._go_on),
             "the scene's next step",
         )
         self.next.button_style = "primary"
         self.choices = row()
         super().__init__((row(self.scene, self.begin), self.text, self.choices))
+
+    def _go_on(self) -> None:
+        go_on(self.sandbox, self.guess.value)
+        self.guess.value = 0
+        if self.sandbox.mark.next_step is None:
+            self.begin.focus()  # this button goes: the keyboard must not get lost
 
     def draw(self) -> None:
         """Show the text of the next step, and ask, if it asks something."""
@@ -50,7 +56,8 @@ class Guide(widgets.VBox):
             step = place.next_step
             parts = (place.verdict, step.text if step else place.scene.end)
             question = step.question if step else ""
-            self.text.value = html.page(html.prose(*parts, bold=question))
+            title = place.scene.title
+            self.text.value = html.page(html.prose(*parts, head=title, bold=question))
         asked = (self.guess,) if step and step.question else ()
         self.choices.children = (*asked, self.next) if step else ()
 
@@ -58,17 +65,23 @@ class Guide(widgets.VBox):
 class Tools(widgets.VBox):
     """What is done to the pool as a whole, and the numbers that all rows use."""
 
-    def __init__(self, sandbox: Sandbox, do: Do):
+    def __init__(self, sandbox: Sandbox, do: Do, prefix_cache: bool):
         """With 64 tokens for a new sequence, 10 to append, and 3 forks."""
         self.length = number("Tokens of a new sequence:", 64, 1)
-        self.shared = tick("shared prompt", False)
-        self.cached = tick("prefix cache", True)
+        self.shared = tick(
+            "shared prompt", False, "it begins with the same tokens as all other such"
+        )
+        self.cached = tick(
+            "prefix cache", prefix_cache, "it takes blocks whose content is known"
+        )
         self.start = button("new sequence", lambda: do(self._start))
         self.tokens = number("Tokens to append:", 10, 1)
         self.forks = number("Forks:", 3, 1)
         self.undo = button("undo", lambda: do(sandbox.undo), "take back the last turn")
         self.clear = button(
-            "clear", lambda: do(partial(sandbox.play, sandbox.empty)), "empty the pool"
+            "clear",
+            lambda: do(partial(sandbox.play, sandbox.empty, mark=None)),
+            "empty the pool, and end the scene; can be undone",
         )
         self.picture = button("picture", self._show_picture, "make a picture to save")
         self.saved = widgets.HTML()
@@ -118,7 +131,12 @@ class SequenceRow(widgets.HBox):
             act("append", lambda: 1),
             f"write one token into {name}'s last block; watch copy-on-write",
         )
-        self.free = button(f"{name}: free", act("free"), f"end {name}")
+
+        def end() -> None:
+            sandbox.play(("free", name))
+            tools.undo.focus()  # this row goes: the keyboard must not get lost
+
+        self.free = button(f"{name}: free", lambda: do(end), f"end {name}")
         made = row(self.label, self.append, self.fork, self.write, self.free)
         super().__init__(made.children, layout=made.layout)
 

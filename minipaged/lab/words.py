@@ -2,15 +2,17 @@
 
 from collections.abc import Iterable, Iterator
 
-from minipaged.lab.snapshot import FrozenTable, Snapshot
+from minipaged.lab.snapshot import Snapshot
 
 
 def tell(before: Snapshot, after: Snapshot) -> list[str]:
     """One sentence for each sequence that began, grew, forked or ended, and for blocks.
 
-    Between the two, a sequence may do one of these, not several.
+    They are true one after another, if what happened did so in this order: forks, ends,
+    new sequences, growth.
     """
     return [
+        *_forked(before, after),
         *_ended(before, after),
         *_forgotten(before, after),
         *_begun(before, after),
@@ -34,8 +36,26 @@ def name_blocks(block_ids: Iterable[int]) -> str:
     return f"block{'s' * (not is_one)} {_list(parts)}"
 
 
+def _forked(before: Snapshot, after: Snapshot) -> Iterator[str]:
+    families: dict[str, list[str]] = {}  # parent: its new children
+    for name in _only_in(after, before):
+        if name in after.parents:
+            families.setdefault(after.parents[name], []).append(name)
+    for parent, children in families.items():
+        more = f"{len(children)} more holder{'s' * (len(children) > 1)}"
+        shared = after.tables[children[0]].block_ids
+        yield (
+            f"{parent} is forked into {_list([parent, *children])}: {more} for "
+            f"{name_blocks(shared)}, and nothing is copied"
+        )
+
+
 def _ended(before: Snapshot, after: Snapshot) -> Iterator[str]:
     holders = list(before.refcounts)
+    for name in _only_in(after, before):
+        if name in after.parents:  # the forks came first
+            for block_id in after.tables[name].block_ids:
+                holders[block_id] += 1
     for name in _only_in(before, after):
         block_ids = before.tables[name].block_ids
         for block_id in block_ids:
@@ -64,11 +84,9 @@ def _forgotten(before: Snapshot, after: Snapshot) -> Iterator[str]:
 
 
 def _begun(before: Snapshot, after: Snapshot) -> Iterator[str]:
-    families: dict[str, list[str]] = {}  # parent: its new children
     for name in _only_in(after, before):
         table = after.tables[name]
-        if parent := _parent(table, before):
-            families.setdefault(parent, []).append(name)
+        if name in after.parents:
             continue
         if not table.num_tokens:
             yield f"{name} begins, with no block yet"
@@ -77,14 +95,7 @@ def _begun(before: Snapshot, after: Snapshot) -> Iterator[str]:
         taken = [id_ for id_ in table.block_ids if id_ not in found]
         words = f"{name} begins with {_tokens(table.num_tokens)}: "
         words += f"{name_blocks(found)} found in the cache; " if found else ""
-        yield words + (f"takes {name_blocks(taken)}" if taken else "takes none")
-    for parent, children in families.items():
-        shared = before.tables[parent].block_ids
-        more = f"{len(children)} more holder{'s' * (len(children) > 1)}"
-        yield (
-            f"{parent} is forked into {_list([parent, *children])}: {more} for "
-            f"{name_blocks(shared)}, and nothing is copied"
-        )
+        yield words + (f"takes {name_blocks(taken)}" if taken else "takes none yet")
 
 
 def _grown(before: Snapshot, after: Snapshot) -> Iterator[str]:
@@ -116,11 +127,6 @@ def _findable(before: Snapshot, after: Snapshot) -> Iterator[str]:
     full = [id_ for id_, new in after.cached.items() if before.cached.get(id_) != new]
     if full:
         yield f"{name_blocks(full)} {_are(full)} full and can be found from now on"
-
-
-def _parent(table: FrozenTable, before: Snapshot) -> str | None:
-    """Who had this very table before: whom it was forked from."""
-    return next((name for name, one in before.tables.items() if one == table), None)
 
 
 def _was_found(block_id: int, before: Snapshot, after: Snapshot) -> bool:

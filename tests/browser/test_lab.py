@@ -207,6 +207,14 @@ def test_by_keyboard_alone(lab, page):
             break
     page.keyboard.press("Enter")
     expect_holders(page, 4, 4, 4, 4, 1)
+    for _ in range(2):
+        page.keyboard.press("Tab")
+    assert page.evaluate(focused) == "C: append"
+    page.get_by_role("button", name="B: free", exact=True).press("Enter")
+    expect_holders(page, 3, 3, 3, 3)
+    page.wait_for_function(f"{focused} === 'undo'")  # not lost with its row
+    page.keyboard.press("Enter")
+    expect_holders(page, 4, 4, 4, 4, 1)
 
 
 def test_a_narrow_dark_page(tmp_path, page):
@@ -220,7 +228,11 @@ def test_a_narrow_dark_page(tmp_path, page):
             expect_holders(page, *held)
         look(page, "dark-and-narrow")
         output = page.locator(".jp-OutputArea-output:has(.mp-grid)").first
-        assert output.evaluate("one => one.scrollWidth <= one.clientWidth + 1")
+        assert output.evaluate(
+            """output => [...output.querySelectorAll("button, select, input, .mp")].every(
+              one => one.getBoundingClientRect().right
+                <= output.getBoundingClientRect().right + 1)"""
+        )
         ink, ground = output.locator(".mp-figures").evaluate(
             """one => [getComputedStyle(one).color,
               getComputedStyle(document.querySelector(".jp-Notebook")).backgroundColor]"""

@@ -75,11 +75,15 @@ def test_the_tokens_are_those_that_are_returned(run):
     others = sorted(tokens for name, tokens in ended.items() if "beam" not in name)
     assert best == outputs[0].sequences
     assert others == sorted(s for out in outputs[1:] for s in out.sequences)
-    before = {}
-    for frame in frames:  # letters are not given to another while they are in use
+    before, known = {}, {}
+    for frame in frames:
         for name, tokens in frame.growing.items():
+            assert name not in frame.ended
             assert tokens[: len(before.get(name, []))] == before.get(name, [])
-        before = dict(frame.growing)
+        assert known.items() <= frame.ended.items()
+        before.update(frame.growing)
+        known = dict(frame.ended)
+    assert not frames[0].ended
 
 
 def test_the_words_tell_of_forks_hits_and_ends(run):
@@ -87,15 +91,66 @@ def test_the_words_tell_of_forks_hits_and_ends(run):
     text = tell_run(frames)
     for words in ("is forked into", "found in the cache", "ends: ", "can be found"):
         assert words in text
-    assert text.startswith(f"forward 0 of {frames[0].num_computed} tokens")
+    assert text.startswith(f"forward 0 computes {frames[0].num_computed} tokens")
+    assert "\nthe end\n" in text
     assert text.splitlines()[-1].startswith("    ")
 
 
 def test_another_model_is_not_recorded(run):
     other = mp.PagedModel(tiny_model("qwen3"), num_blocks=16, block_size=4)
-    with record(run[0]) as frames:
+    with record(run[0]) as frames, record(other) as others:
         mp.generate(other, PROMPTS[2:3], CONFIGS[3])
     assert [frame.num_computed for frame in frames] == [0]
+    assert not frames[0].words and not frames[0].ended
+    assert [frame.num_computed for frame in others] == [1, 1, 1, 0]
+
+
+def greedy(num_tokens):
+    return GenerationConfig(max_new_tokens=num_tokens, eos_token_id=127)
+
+
+def test_sequences_with_equal_tables_are_not_taken_for_forks():
+    paged = mp.PagedModel(tiny_model("qwen3"), num_blocks=6, block_size=4)
+    prompts = [[5, 6], *[list(range(5, 14))] * 3]
+    with record(paged) as frames:
+        mp.generate(paged, prompts, greedy(1), max_prompt_tokens=2)
+    assert "forked" not in tell_run(frames)
+    paged = mp.PagedModel(tiny_model("qwen3"), num_blocks=32, block_size=4)
+    with record(paged) as frames:
+        prefix = mp.PrefixCache(paged.pool)
+        mp.generate(paged, prompts, greedy(3), prefix_cache=prefix)
+    assert "forked" not in tell_run(frames)
+    assert "blocks 2 and 3 found in the cache" in tell_run(frames)
+
+
+def test_a_cache_that_is_warm_already_is_known():
+    paged = mp.PagedModel(tiny_model("qwen3"), num_blocks=16, block_size=4)
+    prefix, prompt = mp.PrefixCache(paged.pool), list(range(5, 14))
+    mp.generate(paged, [prompt], greedy(1), prefix_cache=prefix)
+    with record(paged) as frames:
+        mp.generate(paged, [prompt], greedy(1), prefix_cache=prefix)
+        mp.generate(paged, [[70]], greedy(1))
+    text = tell_run(frames)
+    assert "A begins with 8 tokens: blocks 0 and 1 found in the cache" in text
+    assert "from now on" not in text and "forgotten" not in text
+
+
+def test_every_answer_is_kept_however_many_there_are():
+    paged = mp.PagedModel(tiny_model("qwen3"), num_blocks=64, block_size=4)
+    often = GenerationConfig(
+        max_new_tokens=5,
+        do_sample=True,
+        num_return_sequences=4,
+        eos_token_id=list(
+            range(3, 60)
+        ),  # some end in the step in which they are forked
+    )
+    prompts = [[5 + n, 6, 7] for n in range(10)]
+    with record(paged) as frames:
+        outputs = mp.generate(paged, prompts, often, seed=1)
+    kept = sorted(frames[-1].ended.values())
+    assert kept == sorted(answer for out in outputs for answer in out.sequences)
+    assert any(len(answer) == 1 for answer in kept) and len(kept) == 40
 
 
 def test_an_error_in_the_run_passes_through_and_nothing_watches_afterwards():
@@ -104,8 +159,10 @@ def test_an_error_in_the_run_passes_through_and_nothing_watches_afterwards():
 
     paged = mp.PagedModel(tiny_model("qwen3"), num_blocks=16, block_size=4)
     paged.attention = broken
-    with pytest.raises(RuntimeError, match="broken"), record(paged):
+    with pytest.raises(RuntimeError, match="broken"), record(paged) as frames:
         mp.generate(paged, [[5]], CONFIGS[3])
+    assert frames[-1].words[0] == "the run was interrupted: RuntimeError('broken')"
+    assert frames[-1].snapshot.num_held == 0
     assert engine.step is step and "forward" not in vars(paged)
 
 

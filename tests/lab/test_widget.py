@@ -46,9 +46,9 @@ def check_shown(widget):
     assert rows == list(tables)
     for row in widget.sequences.children:
         table = tables[row.name]
-        assert f"{table.num_tokens} tokens, {len(table.block_ids)} blocks" in (
-            row.label.value
-        )
+        tokens, blocks = table.num_tokens, len(table.block_ids)
+        length = f"{tokens} token{'s' * (tokens > 1)}, {blocks} block"
+        assert row.label.value.count(length + "s" * (blocks > 1)) == 1
     for name, table in tables.items():
         cells = "".join(f"<td>{block_id}</td>" for block_id in table.block_ids)
         assert f">{name}</th>" in widget.pages.tables.value
@@ -131,6 +131,11 @@ def test_running_out_is_shown_and_loses_nothing():
     row.append.click()
     assert "mp-wrong" not in widget.story.value
     check_shown(widget)
+    widget.tools.undo.click()
+    widget.tools.forks.value = 26
+    row.fork.click()
+    assert "at most 26 sequences" in widget.story.value
+    check_shown(widget)
 
 
 def test_a_position_is_translated_and_pointed_at():
@@ -179,6 +184,69 @@ def test_a_large_pool_is_drawn_without_writing():
     shown = shown_blocks(widget.grid.value)
     assert len(shown) == 1024 and not any(block.text for block in shown.values())
     assert sum(block.holders for block in shown.values()) == 313
+    assert "<b>313</b> blocks if each reserved 5000 tokens" in widget.figures.value
+    widget.sequences.children[0].free.click()
+    shown = shown_blocks(widget.grid.value).values()
+    assert sum("mp-cached" in block.kinds for block in shown) == 312
+
+
+def test_what_a_contiguous_cache_would_reserve():
+    widget = PoolWidget(num_blocks=8, block_size=4)
+    widget.tools.length.value = 9
+    widget.tools.start.click()
+    assert "<b>3</b> blocks if each reserved 9 tokens" in widget.figures.value
+    widget.sequences.children[0].free.click()
+    widget.tools.length.value = 1
+    for _ in range(2):
+        widget.tools.start.click()
+    assert "<b>4</b> blocks if each reserved 8 tokens" in widget.figures.value
+
+
+def test_the_latest_turn_is_told_first_and_each_in_its_order():
+    widget = PoolWidget(scene="copy")
+    for _ in range(3):
+        widget.guide.next.click()
+    lines = re.findall(r"<p>(.*?)</p>", widget.story.value)
+    assert [line[-8:] for line in lines[:3]] == ["A writes", "B writes", "C writes"]
+    assert lines[-1] == "an empty pool of 16 blocks of 4 tokens"
+
+
+def test_a_guess_is_not_kept_for_the_next_question():
+    widget = PoolWidget(scene="copy")
+    for _ in range(2):
+        widget.guide.next.click()
+    widget.guide.guess.value = 4
+    widget.guide.next.click()
+    assert "It is 3; you said 4." in widget.guide.text.value
+    assert widget.guide.guess.value == 0
+
+
+def test_to_clear_ends_the_scene():
+    widget = PoolWidget(scene="copy")
+    widget.tools.clear.click()
+    assert widget.guide.choices.children == () and not widget.guide.text.value
+    widget.tools.undo.click()
+    assert "A prompt of 6 tokens comes." in widget.guide.text.value
+
+
+def test_a_picture_goes_when_the_pool_changes():
+    widget = PoolWidget(num_blocks=4)
+    widget.tools.picture.click()
+    assert widget.tools.saved.value
+    widget.tools.start.click()
+    assert not widget.tools.saved.value
+
+
+def test_without_a_prefix_cache_nothing_is_found():
+    widget = PoolWidget(prefix_cache=False)
+    widget.tools.start.click()
+    widget.sequences.children[0].free.click()
+    assert "found" not in widget.story.value and "mp-cached" not in widget.grid.value
+
+
+def test_an_unknown_scene_is_refused():
+    with pytest.raises(ValueError, match="choose from"):
+        PoolWidget(scene="beam")
 
 
 def every_control(widget):
@@ -220,8 +288,9 @@ def test_a_picture_can_be_saved():
 
 
 def test_words_of_the_page_are_escaped():
-    assert "<script>" not in pool_html.events(["<script>"], wrong="<script>")
-    assert "<script>" not in pool_html.prose("<script>", bold="<script>")
+    assert "<script>" not in pool_html.events(["<script>", "refused<script>"])
+    nasty = ["<script>"] * 3
+    assert "<script>" not in pool_html.prose(nasty[0], head=nasty[1], bold=nasty[2])
 
 
 def test_the_widget_needs_no_torch():
@@ -247,8 +316,10 @@ def test_every_scene_can_be_clicked_through(name):
     widget.guide.scene.value = name
     widget.guide.begin.click()
     while widget.guide.choices.children:
+        refused = widget.sandbox.mark.next_step.fails
         widget.guide.next.click()
-        assert "mp-wrong" not in widget.story.value
+        latest, *_ = widget.story.value.split("</p>")
+        assert ("mp-wrong" in latest) == refused
     assert SCENES[name].end.split(".")[0].split(",")[0] in widget.guide.text.value
 
 
