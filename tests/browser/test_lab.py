@@ -229,9 +229,11 @@ def test_a_narrow_dark_page(tmp_path, page):
         look(page, "dark-and-narrow")
         output = page.locator(".jp-OutputArea-output:has(.mp-grid)").first
         assert output.evaluate(
-            """output => [...output.querySelectorAll("button, select, input, .mp")].every(
-              one => one.getBoundingClientRect().right
-                <= output.getBoundingClientRect().right + 1)"""
+            """output => {
+              const edge = one => one.getBoundingClientRect().right;
+              const parts = output.querySelectorAll("button, select, input, .mp");
+              return [...parts].every(one => edge(one) <= edge(output) + 1);
+            }"""
         )
         ink, ground = output.locator(".mp-figures").evaluate(
             """one => [getComputedStyle(one).color,

@@ -120,7 +120,7 @@ def test_sequences_with_equal_tables_are_not_taken_for_forks():
         prefix = mp.PrefixCache(paged.pool)
         mp.generate(paged, prompts, greedy(3), prefix_cache=prefix)
     assert "forked" not in tell_run(frames)
-    assert "blocks 2 and 3 found in the cache" in tell_run(frames)
+    assert "blocks 1 and 2 found in the cache" in tell_run(frames)
 
 
 def test_a_cache_that_is_warm_already_is_known():
@@ -141,9 +141,7 @@ def test_every_answer_is_kept_however_many_there_are():
         max_new_tokens=5,
         do_sample=True,
         num_return_sequences=4,
-        eos_token_id=list(
-            range(3, 60)
-        ),  # some end in the step in which they are forked
+        eos_token_id=list(range(3, 60)),  # some end as they are forked
     )
     prompts = [[5 + n, 6, 7] for n in range(10)]
     with record(paged) as frames:
