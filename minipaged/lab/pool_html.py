@@ -49,7 +49,7 @@ def sequence(snapshot: Snapshot, name: str) -> str:
     return f"{chip} {_count(tokens, 'token')}, {_count(blocks, 'block')}"
 
 
-def answers(texts: Mapping[str, str], snapshot: Snapshot) -> str:
+def written(texts: Mapping[str, str], snapshot: Snapshot) -> str:
     """What each sequence has written so far; those in the snapshot in their colour."""
     rows = []
     for name, text in sorted(texts.items()):

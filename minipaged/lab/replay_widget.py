@@ -46,7 +46,7 @@ class ReplayWidget(widgets.VBox):
         self.grid.value = html.page(html.grid(now))
         self.story.value = html.page(html.events(frame.words))
         texts = self._decode(frame.growing) | self._decode(frame.ended)
-        self.answers.value = html.page(html.answers(texts, now))
+        self.answers.value = html.page(html.written(texts, now))
         self.tables.value = html.page(html.tables(now))
 
     def _move(self, by: int) -> None:
