@@ -39,10 +39,11 @@ def plan_padding(
 ) -> Plan:
     """The padded groups of this batch, with memory to gather K and V into.
 
-    It depends on the shapes of q, keys and values, not on what they hold. So it is made
-    once in a step, and all layers of the same shapes use it.
+    It depends on the shapes and dtypes of q, keys and values, not on what they hold. So
+    it is made once in a step, and all layers of the same shapes and dtypes use it.
     """
-    key = ("padding", q.shape[1], keys.shape[2:], values.shape[2:], sliding_window)
+    shapes = q.shape[1], keys.shape[1:], values.shape[1:]
+    key = ("padding", *shapes, q.dtype, keys.dtype, sliding_window)
     if key not in batch.scratch:
         plan = _plan_decode if batch.max_query_length == 1 else _plan_prompts
         batch.scratch[key] = plan(q, keys, values, batch, sliding_window)
@@ -60,8 +61,8 @@ def _plan_decode(
     num_positions = batch.max_context_length
     slots = _slots(batch.block_tables, keys.shape[1], num_positions)
     mask = None
-    shortest = min(batch.min_context_length, sliding_window or num_positions)
-    if shortest < num_positions:  # something is to be hidden
+    window = num_positions if sliding_window is None else sliding_window
+    if min(batch.min_context_length, window) < num_positions:  # something is hidden
         contexts = batch.context_lengths[:, None]
         position = torch.arange(num_positions, device=q.device)
         visible = position < contexts  # [S, C]

@@ -1,5 +1,6 @@
 """Lesson 5: attention that streams over blocks (paper, equation 4)."""
 
+import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from types import EllipsisType
@@ -65,6 +66,7 @@ def safe_softmax(
 def _in_one_pass(running: Partial, read: Read) -> Partial:
     for rows, logits, v in read():
         running[rows] = running[rows].merge(Partial.of(logits, v))
+        del logits, v  # before the next step makes its own
     return running
 
 
@@ -74,6 +76,7 @@ def _in_two_passes(running: Partial, read: Read) -> Partial:
         maximum[rows] = torch.maximum(maximum[rows], logits.amax(dim=-1))
     for rows, logits, v in read():
         part = Partial.of(logits, v, maximum[rows])
+        del logits, v
         running.total[rows] += part.total
         running.weighted[rows] += part.weighted
     return running
@@ -124,10 +127,11 @@ def _read(
     """For each step, which rows it concerns, their logits and the values.
 
     rows: [S, kv heads, Q * G, key dim], scaled. Yields logits [n, kv heads, rows, C]
-    and values [n, kv heads, C, value dim] (or None); the next step overwrites these.
+    and values [n, kv heads, C, value dim] (or None); the next step overwrites these,
+    and whoever keeps them until then holds two steps' memory.
     """
     group_size = rows.shape[2] // tiling.rectangle.queries.shape[1]
-    keys, values = keys.flatten(0, 2), values.flatten(0, 2)  # a row for slot and head
+    keys, values = keys.flatten(0, 2), values.flatten(0, 2)  # [places, dim]
     for tile in tiling.tiles:
         places, hidden = locate(tile, tiling, batch, sliding_window)
         k = _gather(keys, places, batch).to(rows.dtype)
@@ -136,21 +140,23 @@ def _read(
         if tile.is_whole:
             here = ...
         logits = rows[here] @ k.transpose(2, 3)
+        del k  # in half precision it is a copy, as V will be
         if softcap is not None:
             logits = softcap * torch.tanh(logits / softcap)
         if hidden is not None:
-            by_query = logits.unflatten(2, (-1, group_size))
-            by_query.masked_fill_(hidden[:, None, :, None], float("-inf"))
+            of_query = hidden[:, None, :, None]  # [n, 1, Q, 1, C]
+            logits.unflatten(2, (-1, group_size)).masked_fill_(of_query, -math.inf)
         v = None
         if with_values:
             v = _gather(values, places, batch).to(rows.dtype)
         yield here, logits, v
+        del logits, v
 
 
 def _gather(
     cache: torch.Tensor, places: torch.Tensor, batch: AttentionBatch
 ) -> torch.Tensor:
-    """The K or V [n, kv heads, C, dim] at these rows of the cache.
+    """The K or V [n, kv heads, C, dim] at these places of the cache.
 
     Always in the same memory: when V comes, the K of its step has been used.
     """

@@ -32,7 +32,9 @@ class Tile(NamedTuple):
 class Tiling(NamedTuple):
     """A group of sequences, and how it is read.
 
-    Shapes are as in locate: sequences, KV heads, columns, slots of a block.
+    A place is where one slot's K (or V) of one KV head lies in a layer's cache: number
+    slot * kv heads + head. Shapes are as in locate: sequences, KV heads, columns, slots
+    of a block.
     """
 
     rectangle: Rectangle
@@ -41,8 +43,8 @@ class Tiling(NamedTuple):
     first_blocks: torch.Tensor  # [S, 1, 1, 1]: the first column that is read
     first_entries: torch.Tensor  # [S, 1, 1, 1]: where that is among all tables' entries
     last_entries: torch.Tensor  # [S, 1, 1, 1]: where its last block is
-    rows_of_block: torch.Tensor  # [kv heads, 1, block_size]: rows of block 0
-    safe_rows: torch.Tensor  # [S, kv heads, 1, 1]: a row that holds K and V of it
+    places_in_block: torch.Tensor  # [kv heads, 1, block_size]: those of block 0
+    safe_places: torch.Tensor  # [S, kv heads, 1, 1]: one that is surely written
 
 
 def plan_tiles(
@@ -58,12 +60,12 @@ def plan_tiles(
     key = ("tiles", q.shape[1:], keys.shape[1:], sliding_window)
     if key not in batch.scratch:
         rectangles, row_of_token = group_by_length(batch)
-        plans = [_plan(one, q, keys, batch, sliding_window) for one in rectangles]
-        batch.scratch[key] = plans, row_of_token
+        tilings = [_tiling(one, q, keys, batch, sliding_window) for one in rectangles]
+        batch.scratch[key] = tilings, row_of_token
     return batch.scratch[key]
 
 
-def _plan(
+def _tiling(
     rectangle: Rectangle,
     q: torch.Tensor,
     keys: torch.Tensor,
@@ -72,14 +74,19 @@ def _plan(
 ) -> Tiling:
     _, block_size, num_kv_heads, _ = keys.shape
     num_seqs, num_queries = rectangle.queries.shape
-    num_rows = num_seqs * num_queries * q.shape[1]
-    num_tokens = min(STEP_TOKENS, max(STEP_LOGITS // num_rows, FEWEST_TOKENS))
-    window = sliding_window or max(rectangle.contexts) + 1  # one that hides nothing
+    per_token = num_seqs * num_queries * q.shape[1]  # logits
+    num_tokens = min(STEP_TOKENS, max(STEP_LOGITS // per_token, FEWEST_TOKENS))
+    window = sliding_window
+    if window is None:
+        window = max(rectangle.contexts) + 1  # one that hides nothing
     first_positions = [
         context - length
         for context, length in zip(rectangle.contexts, rectangle.lengths, strict=True)
     ]
-    first_blocks = [max(0, p + 1 - window) // block_size for p in first_positions]
+    # The block of the first position that is seen; of its own where none is.
+    first_blocks = [
+        max(0, p + 1 - max(window, 1)) // block_size for p in first_positions
+    ]
     tiles = _tiles(
         rectangle, first_positions, first_blocks, window, block_size, num_tokens
     )
@@ -120,19 +127,28 @@ def _tiles(
     for start in range(0, max(num_columns), width):
         columns = range(start, min(start + width, max(num_columns)))
         num_reading = max(s for s, n in enumerate(num_columns) if n > start) + 1
-        # Where each sequence's part begins, seen from its first query.
+        # Positions are counted from a sequence's first query: query i stands at i, and
+        # sees from i - window + 1 to i. A tile begins elsewhere in each sequence.
+        #
+        #                 begin               end
+        #                   [= = = tile = = = =)
+        #     [- - - window - - - i]                  query i sees some of it
         begins = [
             (first_blocks[s] + start) * block_size - first_positions[s]
             for s in range(num_reading)
         ]
-        end = max(begins) + len(columns) * block_size
-        first = max(0, min(begins))  # earlier queries see none of it,
-        last = min(num_queries, end - 1 + window)  # nor do those from here on
-        is_masked = end > first + 1 or min(begins) < last - window
-        # Somebody may have ended, before others that are shorter but read more blocks.
+        first_begin = min(begins)
+        last_end = max(begins) + len(columns) * block_size
+        first_query = max(0, first_begin)  # those before it stand before the tile
+        stop_query = min(num_queries, last_end - 1 + window)  # from here on, they see
+        # only what comes after the tile. It is masked if the first of these queries
+        # does not see its end, or the last one not its beginning;
+        is_masked = first_query < last_end - 1 or stop_query - window > first_begin
+        # or if somebody's blocks have ended. With a window that may be anybody: a long
+        # sequence may have fewer blocks to read than a shorter one.
         is_masked |= min(num_columns[:num_reading]) <= start
-        is_whole = (num_reading, first, last) == (len(num_columns), 0, num_queries)
-        queries = slice(first, last)
+        queries = slice(first_query, stop_query)
+        is_whole = (num_reading, queries) == (len(num_columns), slice(0, num_queries))
         tiles.append(Tile(num_reading, queries, columns, is_whole, is_masked))
     return tiles
 
@@ -142,31 +158,29 @@ def locate(
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Where the tile lies, and what of it is hidden from whom.
 
-    Returns its rows [n, kv heads, C] for n sequences and C tokens: row
-    (slot * kv heads + head) of a layer's K or V is the one of this slot and head. And
+    Returns its places (see Tiling) [n, kv heads, C] for n sequences and C tokens. And
     for each of Q queries whether a position is hidden from it [n, Q, C]; None if
     nothing is.
     """
-    n, rows_of_block = tile.num_sequences, tiling.rows_of_block
-    step = torch.arange(
-        tile.columns.start, tile.columns.stop, device=rows_of_block.device
-    )[:, None]
-    entries = tiling.first_entries[:n] + step  # [n, 1, columns, 1]
-    if tile.is_masked:  # the ends of table rows may point anywhere
+    n, places_in_block = tile.num_sequences, tiling.places_in_block
+    device, block_size = places_in_block.device, places_in_block.shape[2]
+    columns = torch.arange(tile.columns.start, tile.columns.stop, device=device)
+    columns = columns[:, None]
+    entries = tiling.first_entries[:n] + columns  # [n, 1, columns, 1]
+    if tile.is_masked:  # past a sequence's last block, its table may say anything
         entries = entries.minimum(tiling.last_entries[:n])
     blocks = batch.block_tables.take(entries)
-    rows = blocks * rows_of_block.numel() + rows_of_block
+    places = blocks * places_in_block.numel() + places_in_block
     if not tile.is_masked:
-        return rows.flatten(2), None
-    block_size = rows_of_block.shape[2]
-    offset = torch.arange(block_size, device=rows.device)
-    position = (tiling.first_blocks[:n] + step) * block_size + offset
+        return places.flatten(2), None
+    offset = torch.arange(block_size, device=device)
+    position = (tiling.first_blocks[:n] + columns) * block_size + offset
     # Past a sequence's end lie slots that nobody wrote. They may hold NaN, which a
-    # weight of 0 does not remove. So a row that is surely written stands in for them.
-    rows = torch.where(position < tiling.contexts[:n], rows, tiling.safe_rows[:n])
+    # weight of 0 does not remove. So a place that is surely written stands in for them.
+    places = torch.where(position < tiling.contexts[:n], places, tiling.safe_places[:n])
     position = position.flatten(1)[:, None]  # [n, 1, C]
     own = tiling.rectangle.positions[:n, tile.queries, None]  # [n, Q, 1]
     hidden = position > own
     if sliding_window is not None:
         hidden |= position <= own - sliding_window
-    return rows.flatten(2), hidden
+    return places.flatten(2), hidden

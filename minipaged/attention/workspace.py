@@ -11,11 +11,13 @@ def borrow(
     """Memory for `num_rows` rows like those of `like`: [num_rows, *like.shape[1:]].
 
     On a CPU, fresh memory of some megabytes costs more in page faults than gathering
-    into it. Whoever borrows the same name again gets the same memory.
+    into it. Whoever borrows the same name again gets the same memory. For inference
+    only: what autograd has kept would be overwritten.
     """
     shape = (num_rows, *like.shape[1:])
     size, piece = math.prod(shape), workspace.get(name)
-    if piece is None or len(piece) < size or piece.dtype != like.dtype:
+    kind = like.dtype, like.device
+    if piece is None or len(piece) < size or (piece.dtype, piece.device) != kind:
         # Half as much again, since contexts grow by a token every step.
         piece = workspace[name] = like.new_empty(size + size // 2)
     return piece[:size].view(shape)

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minipaged.attention.gathered import gathered_attention
+from minipaged.attention.workspace import borrow
 
 RAGGED = [(0, 1), (3, 1), (0, 4), (4, 4), (7, 1), (5, 9), (0, 17), (12, 5)]
 TOLERANCE = (
@@ -112,6 +113,33 @@ def test_float64_stays_float64():
     case = make_case(RAGGED, dtype=torch.float64)
     ours = gathered_attention(case.q, case.keys, case.values, case.batch, scale=0.25)
     assert (ours - oracle(case, scale=0.25)).abs().max() < 1e-12
+
+
+@pytest.mark.parametrize("lengths", [[(4, 1)] * 2, RAGGED], ids=len)
+def test_layers_of_unequal_dtype_share_a_batch(lengths):
+    batch = make_case(lengths).batch
+    for dtype in (torch.float32, torch.float64, torch.float32):
+        case = make_case(lengths, dtype=dtype)
+        case.batch = batch
+        ours = gathered_attention(case.q, case.keys, case.values, batch, scale=0.25)
+        assert ours.dtype == dtype
+        error = (ours - oracle(case, scale=0.25)).abs().max()
+        assert error < 10 * torch.finfo(dtype).eps
+
+
+def test_memory_of_another_device_is_not_lent():
+    workspace = {}
+    here = borrow(workspace, "rows", 3, torch.zeros(1, 2))
+    elsewhere = borrow(workspace, "rows", 3, torch.zeros(1, 2, device="meta"))
+    assert (here.device.type, elsewhere.device.type) == ("cpu", "meta")
+
+
+@pytest.mark.parametrize("lengths", [[(4, 1)] * 2, RAGGED], ids=len)
+def test_through_a_window_of_none_nothing_is_seen(lengths):
+    case = make_case(lengths)
+    arguments = case.q, case.keys, case.values, case.batch
+    out = gathered_attention(*arguments, scale=0.25, sliding_window=0)
+    assert torch.equal(out, torch.zeros_like(out))
 
 
 def test_ends_of_table_rows_are_never_read():

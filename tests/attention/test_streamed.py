@@ -174,7 +174,7 @@ def test_what_sees_nothing_gets_zeros_and_disturbs_nobody(attention):
 @pytest.mark.parametrize("sliding_window", [None, 1, 7])
 @pytest.mark.parametrize("block_size", [1, 4])
 @pytest.mark.parametrize("filling", [10**9, -1])
-def test_ends_of_table_rows_are_never_read(
+def test_what_a_table_says_of_others_blocks_is_never_read(
     attention, sliding_window, block_size, filling
 ):
     for lengths in (RAGGED, LONG, DECODES):
@@ -183,6 +183,10 @@ def test_ends_of_table_rows_are_never_read(
         own_blocks = -(-case.batch.context_lengths // block_size)
         column = torch.arange(tables.shape[1])
         tables[column >= own_blocks[:, None]] = filling
+        if sliding_window is not None:  # nor the blocks that no query sees any more
+            before = torch.tensor([before for before, _ in lengths])
+            first = (before + 1 - sliding_window).clamp(min=0) // block_size
+            tables[column < first[:, None]] = filling
         options = {"scale": 0.25, "sliding_window": sliding_window}
         error = (run(attention, case, **options) - oracle(case, **options)).abs().max()
         assert error < 3e-6
@@ -198,8 +202,8 @@ def columns_read(lengths, sliding_window, block_size=16):
     """How many block columns each sequence reads, over all steps."""
     case = make_case(lengths, block_size=block_size)
     read = torch.zeros(len(lengths), dtype=torch.int64)
-    plans, _ = tiles.plan_tiles(case.q, case.keys, case.batch, sliding_window)
-    for tiling in plans:
+    tilings, _ = tiles.plan_tiles(case.q, case.keys, case.batch, sliding_window)
+    for tiling in tilings:
         for tile in tiling.tiles:
             read[tiling.rectangle.sequences[: tile.num_sequences]] += len(tile.columns)
     return read.tolist()
@@ -219,11 +223,11 @@ def test_what_no_query_sees_through_its_window_is_not_read():
 def test_early_queries_do_not_wait_for_late_blocks():
     case = make_case([(0, 256)], block_size=16)
     with steps_of(64):
-        (plan,), _ = tiles.plan_tiles(case.q, case.keys, case.batch, None)
-    assert [tile.queries.start for tile in plan.tiles] == [0, 64, 128, 192]
+        (tiling,), _ = tiles.plan_tiles(case.q, case.keys, case.batch, None)
+    assert [tile.queries.start for tile in tiling.tiles] == [0, 64, 128, 192]
     with steps_of(64):
-        (plan,), _ = tiles.plan_tiles(case.q, case.keys, case.batch, 10)
-    assert [tile.queries.stop for tile in plan.tiles] == [73, 137, 201, 256]
+        (tiling,), _ = tiles.plan_tiles(case.q, case.keys, case.batch, 10)
+    assert [tile.queries.stop for tile in tiling.tiles] == [73, 137, 201, 256]
 
 
 def test_layers_of_unequal_shape_share_a_batch():
@@ -299,20 +303,101 @@ def test_a_step_is_as_long_as_the_rule_says(block_size):
     ):
         case = make_case(chunks, 8, 2, block_size=block_size)
         with steps_of(USUAL):
-            (plan,), _ = tiles.plan_tiles(case.q, case.keys, case.batch, None)
-        assert len(plan.tiles[0].columns) == max(1, num_tokens // block_size)
+            (tiling,), _ = tiles.plan_tiles(case.q, case.keys, case.batch, None)
+        assert len(tiling.tiles[0].columns) == max(1, num_tokens // block_size)
+
+
+def peak(attention, length, num_seqs=4, **shape):
+    """Bytes beside the cache, of sequences of `length` tokens that decode."""
+    case = make_case([(length - 1, 1)] * num_seqs, 8, 2, block_size=16, **shape)
+    return peak_extra_bytes(lambda: run(attention, case, scale=0.25))
 
 
 def test_memory_beside_the_cache_does_not_grow_with_the_context():
-    def peak(attention, length):
-        case = make_case([(length - 1, 1)] * 4, 8, 2, 16, block_size=16)
-        fresh = replace(case, batch=replace(case.batch, scratch={}, workspace={}))
-        return peak_extra_bytes(lambda: run(attention, fresh, scale=0.25))
-
     with steps_of(64):
         for attention in (online_softmax, safe_softmax):
             assert peak(attention, 256) == peak(attention, 2048)
             assert 20 * peak(attention, 2048) < peak(mp.gathered_attention, 2048)
+
+
+@both
+@pytest.mark.parametrize("length", [512, 509])  # the last step with and without a mask
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_holds_little_more_than_single(attention, dtype, length):
+    """Of a step's K and V, as they lie and in float32, only one is held at a time."""
+    shape = {"num_seqs": 8, "key_dim": 64}
+    with steps_of(64):
+        single = peak(attention, length, **shape)
+        assert peak(attention, length, dtype=dtype, **shape) < 1.3 * single
+
+
+def gathered_by(attention, case, **options):
+    """What each call of _gather took: which cache, and the memory it was put in."""
+    taken, gather = [], streamed._gather
+
+    def recording(cache, *rest):
+        out = gather(cache, *rest)
+        taken.append((cache.data_ptr(), out.data_ptr()))
+        return out
+
+    with patch.object(streamed, "_gather", recording):
+        run(attention, case, scale=0.25, **options)
+    return taken
+
+
+@both
+def test_all_steps_gather_into_the_same_memory(attention):
+    case = make_case(DECODES)
+    taken = gathered_by(attention, case)
+    assert len(taken) > 6
+    assert {out for _, out in taken} == {case.batch.workspace["streamed"].data_ptr()}
+
+
+def test_the_first_of_two_passes_reads_no_values():
+    case = make_case(DECODES)
+    one, two = (gathered_by(way, case) for way in (online_softmax, safe_softmax))
+    keys, values = case.keys.data_ptr(), case.values.data_ptr()
+    num_steps = len(one) // 2
+    assert [cache for cache, _ in one] == [keys, values] * num_steps
+    assert [cache for cache, _ in two] == [keys] * num_steps + [
+        keys,
+        values,
+    ] * num_steps
+
+
+@pytest.mark.parametrize("sliding_window", [None, 1000])
+def test_what_all_see_whole_has_no_mask_and_is_not_cut_out(sliding_window):
+    case = make_case([(1000, 1), (1001, 1), (1002, 1)], block_size=16)
+    arguments = case.batch, sliding_window
+    with steps_of(64):
+        (tiling,), _ = tiles.plan_tiles(case.q, case.keys, *arguments)
+    hidden = [tiles.locate(tile, tiling, *arguments)[1] for tile in tiling.tiles]
+    seen_whole = [one is None for one in hidden]
+    in_the_middle = slice(1 if sliding_window else 0, -1)
+    assert len(hidden) > 10 and all(seen_whole[in_the_middle])
+    assert not seen_whole[-1]
+    assert all(tile.is_whole for tile in tiling.tiles)
+
+
+@both
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_queries_are_scaled_in_single_precision(attention, dtype):
+    """0.3 q, rounded to half precision, would move logits of 80 by several percent."""
+    case = make_case(RAGGED, dtype=dtype, spread=8.0)
+    out = run(attention, case, scale=0.3).double()
+    largest = max(v.abs().max().item() for _, v in case.contexts)
+    error = (out - oracle(case, scale=0.3)).abs().max()
+    assert error < largest * torch.finfo(dtype).eps
+
+
+@both
+@pytest.mark.parametrize("block_size", [1, 4])
+@pytest.mark.parametrize("lengths", [RAGGED, DECODES, LONG], ids=len)
+def test_through_a_window_of_none_nothing_is_seen(attention, block_size, lengths):
+    out = run(
+        attention, make_case(lengths, block_size=block_size), scale=1, sliding_window=0
+    )
+    assert torch.equal(out, torch.zeros_like(out))
 
 
 def test_the_public_name_is_the_one_pass():
@@ -343,8 +428,8 @@ def without_maximum(logits, values, maximum=None):
 
 def masked_but_read(tile, tiling, *rest):
     """Hides what was never written, and multiplies it by a weight of 0."""
-    slots, _ = locate(replace_tile(tile, is_masked=False), tiling, *rest)
-    return slots, locate(tile, tiling, *rest)[1]
+    places, _ = locate(replace_tile(tile, is_masked=False), tiling, *rest)
+    return places, locate(tile, tiling, *rest)[1]
 
 
 def of_lesson_5(name):

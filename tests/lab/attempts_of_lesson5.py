@@ -76,6 +76,13 @@ def without_maximum(one, other):
     return torch.zeros(()), total, one[2] * ours + other[2] * theirs
 
 
+def overwrites(one, other):
+    """Right, but the caller's tensors are changed."""
+    maximum, total, weighted = merge(one, other)
+    one[2].copy_(weighted)
+    return maximum, total, one[2]
+
+
 def forgets_the_rescale(q, read, num_tokens, block_size):
     maximum, total, weighted = -torch.inf, 0.0, torch.zeros_like(q)
     for block in range(-(-num_tokens // block_size)):
@@ -85,6 +92,34 @@ def forgets_the_rescale(q, read, num_tokens, block_size):
         maximum = max(maximum, logits.max().item())
         weights = (logits - maximum).exp()
         total, weighted = total + weights.sum(), weighted + weights @ v[:size]
+    return weighted / total
+
+
+def first_maximum(q, read, num_tokens, block_size):
+    """Lowers by the largest logit of the first block, for good."""
+    maximum, total, weighted = None, 0.0, torch.zeros_like(q)
+    for block in range(-(-num_tokens // block_size)):
+        k, v = read(block)
+        size = min(block_size, num_tokens - block * block_size)
+        logits = k[:size] @ q / len(q) ** 0.5
+        maximum = logits.max() if maximum is None else maximum
+        weights = (logits - maximum).exp()
+        total, weighted = total + weights.sum(), weighted + weights @ v[:size]
+    return weighted / total
+
+
+def starts_at_zero(q, read, num_tokens, block_size):
+    """A running maximum that is never below 0."""
+    maximum, total, weighted = torch.zeros(()).double(), 0.0, torch.zeros_like(q)
+    for block in range(-(-num_tokens // block_size)):
+        k, v = read(block)
+        size = min(block_size, num_tokens - block * block_size)
+        logits = k[:size] @ q / len(q) ** 0.5
+        largest = torch.maximum(maximum, logits.max())
+        rescale, weights = (maximum - largest).exp(), (logits - largest).exp()
+        total, weighted = total * rescale, weighted * rescale
+        total, weighted = total + weights.sum(), weighted + weights @ v[:size]
+        maximum = largest
     return weighted / total
 
 
@@ -144,6 +179,30 @@ def heads_go_round(q, read, num_tokens, width, block_size):
     return out.reshape(q.shape)
 
 
+def lowered(largest_of):
+    """A window whose logits are lowered by largest_of(the first block's logits)."""
+
+    def attempt(q, read, num_tokens, width, block_size):
+        first = max(0, num_tokens - width)
+        maximum = total = weighted = None
+        for block in range(first // block_size, -(-num_tokens // block_size)):
+            k, v = read(block)
+            start = max(0, first - block * block_size)
+            stop = min(block_size, num_tokens - block * block_size)
+            rows = q.view(k.shape[1], -1, q.shape[1])
+            logits = torch.einsum("kgd,tkd->kgt", rows, k[start:stop])
+            logits = logits * q.shape[1] ** -0.5
+            if maximum is None:
+                maximum = largest_of(logits)
+                total, weighted = 0.0, torch.zeros_like(rows)
+            weights = (logits - maximum).exp()
+            total = total + weights.sum(-1, keepdim=True)
+            weighted = weighted + torch.einsum("kgt,tkd->kgd", weights, v[start:stop])
+        return (weighted / total).reshape(q.shape)
+
+    return attempt
+
+
 WRONG = {
     "merge": [
         adds,
@@ -151,12 +210,15 @@ WRONG = {
         unguarded,
         averages,
         without_maximum,
+        overwrites,
         lambda one, other: merge(one, other)[:2],
         lambda one, other: one,
     ],
     "stream": [
         forgets_the_rescale,
         plain,
+        first_maximum,
+        starts_at_zero,
         reads_the_tail,
         two_passes,
         keeps_the_blocks,
@@ -170,6 +232,8 @@ WRONG = {
         whole_blocks,
         reads_all,
         heads_go_round,
+        lowered(lambda logits: logits.amax(-1, keepdim=True)),
+        lowered(lambda logits: logits.amax(-1, keepdim=True).clamp(min=0)),
         lambda q, read, n, width, size: window(q, read, n, width + 1, size),
         lambda q, read, n, width, size: window(q, read, n, max(1, width - 1), size),
         lambda q, *rest: window(q * q.shape[1] ** 0.5, *rest),

@@ -612,6 +612,34 @@ def test_what_is_wrong_with_a_stream_is_said(capsys):
         capsys, "window", lambda q, *rest: lesson5.window(q * 5**0.5, *rest)
     )
     assert "right but for the scale" in unscaled
+    said = verdict(capsys, "merge", lesson5.overwrites)
+    assert "it has written into its arguments" in said
+    said = verdict(capsys, "stream", lesson5.starts_at_zero)
+    assert "logits from -900 to -1000: NaN" in said
+
+
+def test_what_is_wrong_with_a_window_is_said(capsys):
+    def off_by(more):
+        def attempt(q, read, num_tokens, width, size):
+            return lesson5.window(q, read, num_tokens, max(1, width + more), size)
+
+        return verdict(capsys, "window", attempt)
+
+    assert "a window of 1, 6 heads" in off_by(1)
+    assert "it is right for a window of 2" in off_by(1)
+    assert "it is right for a window of 2" in off_by(-1)  # in place of 3
+    said = verdict(capsys, "window", lesson5.whole_blocks)
+    assert "right if the window began with its first block" in said
+
+
+def test_a_rescale_is_asked_for_only_where_there_is_one(capsys):
+    """Of a single block, nothing was summed before."""
+
+    def shifted(q, read, *rest):
+        return lesson5.stream(q, read, *rest) + (len(read.reads) == 1)
+
+    said = verdict(capsys, "stream", shifted)
+    assert "off by up to 1" in said and "rescaled" not in said
 
 
 def test_an_attempt_cannot_spoil_the_case(capsys):
