@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from minipaged.attention.gathered import gathered_attention as gathered_attention
+    from minipaged.attention.triton_attention import (
+        triton_attention as triton_attention,
+    )
     from minipaged.decoding.request import Output as Output
     from minipaged.decoding.request import Request as Request
     from minipaged.decoding.sequence import Sequence as Sequence
@@ -46,6 +49,7 @@ _HOMES = {
     "generate": "engine.generate",
     "load": "model.load",
     "step": "engine.step",
+    "triton_attention": "attention.triton_attention",
 }
 
 

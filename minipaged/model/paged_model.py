@@ -16,6 +16,7 @@ from minipaged.model.ragged_batch import RaggedBatch
 # By name, so that lesson 2 need not import what lessons 5 and 6 add.
 ATTENTION = {
     "gathered": "minipaged.attention.gathered:gathered_attention",
+    "triton": "minipaged.attention.triton_attention:triton_attention",
 }
 
 
@@ -41,7 +42,8 @@ class PagedModel:
         Args:
             model: a causal language model of `transformers`, in eval mode.
             num_blocks, block_size: the pool; num_blocks * block_size tokens in all.
-            attention: "gathered", or a function with `gathered_attention`'s signature.
+            attention: "gathered", "triton", or a function with `gathered_attention`'s
+                signature.
 
         Raises UnsupportedModel if the model would generate wrong text.
         """

@@ -1,6 +1,6 @@
 """Random ragged batches over a shuffled, poisoned pool, and a float64 oracle."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 
@@ -59,13 +59,23 @@ def make_case(
     return Case(q.to(dtype), keys.to(dtype), values.to(dtype), batch, contexts)
 
 
+def moved(case: Case, device: str) -> Case:
+    """The case with what attention is given on this device; the oracle's part stays."""
+    for owner in (case, case.batch):
+        for field in fields(owner):
+            value = getattr(owner, field.name)
+            if isinstance(value, torch.Tensor):
+                setattr(owner, field.name, value.to(device))
+    return case
+
+
 def oracle(case: Case, *, scale, sliding_window=None, softcap=None) -> torch.Tensor:
     """Attention as in the paper's equation (3), a sequence at a time, in float64."""
     starts = case.batch.query_starts.tolist()
     rows = []
     spans = zip(case.contexts, starts[:-1], starts[1:], strict=True)
     for (k, v), start, stop in spans:
-        q = case.q[start:stop].double()  # [new, heads, dim]
+        q = case.q[start:stop].cpu().double()  # [new, heads, dim]
         group = q.shape[1] // k.shape[1]
         k = k.double().repeat_interleave(group, dim=1)  # [context, heads, dim]
         v = v.double().repeat_interleave(group, dim=1)
