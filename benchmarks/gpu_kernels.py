@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from gpu_checks import check_attention, check_graph, check_writes
+from gpu_checks import check_attention, check_graph, check_ladder, check_writes
 from gpu_inputs import BLOCK_SIZE, Lengths, Shape, blocks_of, make_batch, random_pool
 from gpu_peers import PEERS, available
 from gpu_timing import ceilings, microseconds, num_rotations
@@ -24,6 +24,7 @@ from tqdm import tqdm
 
 from minipaged.attention.triton_attention import triton_attention
 from minipaged.attention.triton_write import copy_blocks, write_kv
+from minipaged.lab.ladder import RUNGS
 from minipaged.lab.machine import describe_machine
 
 FOLDER = Path(__file__).parent.parent / "figures" / "data"
@@ -82,6 +83,7 @@ def check_everything() -> dict[str, dict]:
     """Errors of all cases; AssertionError if one is wrong."""
     check_writes(MORE_THAN_INT32, LLAMA)
     check_graph(LLAMA)
+    check_ladder(LLAMA, ragged(5, 1, 300), 0.1)
     errors = {}
     for shape, options in tqdm(ODD_CASES, desc="odd cases"):
         errors[f"{shape} {options}"] = check_attention(shape, MIXED, **options)
@@ -100,10 +102,21 @@ def kv_bytes(shape: Shape, lengths: Lengths) -> int:
     return sum(before + new for before, new in lengths) * shape[1] * shape[2] * 2 * 2
 
 
+def ours(
+    q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, batch, scale: float
+):
+    """The package's attention, called as the rungs of the ladder are."""
+    return triton_attention(q, keys, values, batch, scale=scale)
+
+
 def paged(
-    shape: Shape, lengths: Lengths, shuffled: bool = True, block_size: int = BLOCK_SIZE
+    shape: Shape,
+    lengths: Lengths,
+    shuffled: bool = True,
+    block_size: int = BLOCK_SIZE,
+    attention: Callable[..., torch.Tensor] = ours,
 ) -> float:
-    """Microseconds of our kernel; its blocks in random or in ascending order."""
+    """Microseconds of a kernel of ours; blocks in random or in ascending order."""
     needed = blocks_of(lengths, block_size)
     rotations = num_rotations(kv_bytes(shape, lengths))
     keys, values = random_pool(rotations * needed, shape, block_size)
@@ -114,7 +127,7 @@ def paged(
     q = torch.randn(num_tokens, shape[0], shape[2], device="cuda").bfloat16()
 
     def call(batch) -> Callable[[], torch.Tensor]:
-        return lambda: triton_attention(q, keys, values, batch, scale=0.1)
+        return lambda: attention(q, keys, values, batch, shape[2] ** -0.5)
 
     return microseconds([call(batch) for batch in batches])
 
@@ -129,8 +142,8 @@ def peers(shape: Shape, lengths: Lengths) -> dict[str, float]:
         batch = make_batch(lengths, torch.randperm(needed))
         q = torch.randn(len(lengths), shape[0], shape[2], device="cuda").bfloat16()
         calls = PEERS[name](q, pools, batch)
-        ours = triton_attention(q, *pools[0], batch, scale=shape[2] ** -0.5).float()
-        assert (calls[0]().float() - ours).norm() < 0.01 * ours.norm(), name
+        expected = ours(q, *pools[0], batch, shape[2] ** -0.5).float()
+        assert (calls[0]().float() - expected).norm() < 0.01 * expected.norm(), name
         times[name] = microseconds(calls)
     return times
 
@@ -169,16 +182,15 @@ def contiguous(
 
 def measure_decode(shape: Shape, lengths: Lengths) -> dict:
     """One cell of the grid."""
-    nbytes = kv_bytes(shape, lengths)
-    ours = paged(shape, lengths)
+    nbytes, us = kv_bytes(shape, lengths), paged(shape, lengths)
     return {
         "kv_megabytes": round(nbytes / 1e6, 1),
-        "paged": ours,
+        "paged": us,
         "same_kernel_contiguous": paged(shape, lengths, shuffled=False),
         "torch_contiguous": contiguous(shape, lengths),
         "cudnn_contiguous": contiguous(shape, lengths, SDPBackend.CUDNN_ATTENTION),
         "peers": peers(shape, lengths),
-        "gb_per_s": round(nbytes / ours / 1e3),
+        "gb_per_s": round(nbytes / us / 1e3),
     }
 
 
@@ -251,6 +263,10 @@ def main() -> None:
             for size in (8, 16, 32, 64, 128)
         }
         for cell in ("1x64k", "8x4k", "64x4k")
+    }
+    report["ladder"] = {
+        cell: {name: paged(LLAMA, GRID[cell], attention=RUNGS[name]) for name in RUNGS}
+        for cell in ("1x8k", "8x4k", "64x4k")
     }
     report["prefill"] = {
         cell: measure_prefill(LLAMA, lengths) for cell, lengths in PREFILL.items()

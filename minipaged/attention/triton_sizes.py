@@ -95,6 +95,8 @@ def decode_sizes(
         sizes = Sizes(rows, 64, 2, 4)
     else:
         sizes = Sizes(rows, 128, 4, 3)
+    if num_splits == 1 and rows == 16 and max(q.shape[2], values.shape[3]) <= 64:
+        sizes = sizes._replace(tile=2 * sizes.tile)  # short heads: as many bytes
     sizes = _fitted(sizes, q, values, device)
     # A split has a tile at least; and no more are merged than one program can hold.
     return sizes, max(1, min(num_splits, -(-longest // sizes.tile), 256))
