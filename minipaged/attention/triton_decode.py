@@ -134,29 +134,30 @@ def paged_decode(
         parts = (num_seqs, num_heads, num_splits)
         target = q.new_empty((*parts, value_dim), dtype=torch.float32)
         log_totals = q.new_empty(parts, dtype=torch.float32)
-    _decode_kernel[num_kv_heads, num_seqs, num_splits](
-        target, log_totals, q, keys, values,
-        block_tables, context_lengths, query_starts,
-        table_width, q.stride(0), q.stride(1), scale, cap,
-        HAS_SOFTCAP=softcap is not None,
-        WINDOW=sliding_window,
-        BLOCK_SIZE=block_size,
-        NUM_KV_HEADS=num_kv_heads,
-        GROUP=num_heads // num_kv_heads,
-        KEY_DIM=key_dim,
-        VALUE_DIM=value_dim,
-        ROWS=sizes.rows,
-        PADDED_KEY_DIM=padded(key_dim),
-        PADDED_VALUE_DIM=padded(value_dim),
-        TILE=sizes.tile,
-        SPLIT=num_splits > 1,
-        OVERLAP=overlap,
-        PRECISION="ieee" if q.dtype == torch.float32 else None,
-        num_warps=sizes.num_warps,
-        num_stages=sizes.num_stages,
-    )  # fmt: skip
-    if num_splits > 1:
-        merge_splits(out, target, log_totals, query_starts, overlap)
+    with torch.cuda.device_of(q):  # of several GPUs, the right one
+        _decode_kernel[num_kv_heads, num_seqs, num_splits](
+            target, log_totals, q, keys, values,
+            block_tables, context_lengths, query_starts,
+            table_width, q.stride(0), q.stride(1), scale, cap,
+            HAS_SOFTCAP=softcap is not None,
+            WINDOW=sliding_window,
+            BLOCK_SIZE=block_size,
+            NUM_KV_HEADS=num_kv_heads,
+            GROUP=num_heads // num_kv_heads,
+            KEY_DIM=key_dim,
+            VALUE_DIM=value_dim,
+            ROWS=sizes.rows,
+            PADDED_KEY_DIM=padded(key_dim),
+            PADDED_VALUE_DIM=padded(value_dim),
+            TILE=sizes.tile,
+            SPLIT=num_splits > 1,
+            OVERLAP=overlap,
+            PRECISION="ieee" if q.dtype == torch.float32 else None,
+            num_warps=sizes.num_warps,
+            num_stages=sizes.num_stages,
+        )  # fmt: skip
+        if num_splits > 1:
+            merge_splits(out, target, log_totals, query_starts, overlap)
 
 
 @paged_decode.register_fake

@@ -148,26 +148,27 @@ def paged_prefill(
     sizes = prefill_sizes(q, values)
     num_runs = num_tokens // (sizes.rows // group) + num_seqs
     scale, cap = log2_scales(scale, softcap)
-    _prefill_kernel[num_kv_heads, num_runs](
-        out, q, keys, values, block_tables, context_lengths, query_starts,
-        num_seqs, table_width, q.stride(0), q.stride(1), scale, cap,
-        HAS_SOFTCAP=softcap is not None,
-        WINDOW=sliding_window,
-        BLOCK_SIZE=block_size,
-        NUM_KV_HEADS=num_kv_heads,
-        GROUP=group,
-        KEY_DIM=key_dim,
-        VALUE_DIM=value_dim,
-        ROWS=sizes.rows,
-        PADDED_KEY_DIM=padded(key_dim),
-        PADDED_VALUE_DIM=padded(value_dim),
-        TILE=sizes.tile,
-        SEARCHED_AT_ONCE=_SEARCHED_AT_ONCE,
-        SKIP_SINGLE=skip_single,
-        PRECISION="ieee" if q.dtype == torch.float32 else None,
-        num_warps=sizes.num_warps,
-        num_stages=sizes.num_stages,
-    )  # fmt: skip
+    with torch.cuda.device_of(q):  # of several GPUs, the right one
+        _prefill_kernel[num_kv_heads, num_runs](
+            out, q, keys, values, block_tables, context_lengths, query_starts,
+            num_seqs, table_width, q.stride(0), q.stride(1), scale, cap,
+            HAS_SOFTCAP=softcap is not None,
+            WINDOW=sliding_window,
+            BLOCK_SIZE=block_size,
+            NUM_KV_HEADS=num_kv_heads,
+            GROUP=group,
+            KEY_DIM=key_dim,
+            VALUE_DIM=value_dim,
+            ROWS=sizes.rows,
+            PADDED_KEY_DIM=padded(key_dim),
+            PADDED_VALUE_DIM=padded(value_dim),
+            TILE=sizes.tile,
+            SEARCHED_AT_ONCE=_SEARCHED_AT_ONCE,
+            SKIP_SINGLE=skip_single,
+            PRECISION="ieee" if q.dtype == torch.float32 else None,
+            num_warps=sizes.num_warps,
+            num_stages=sizes.num_stages,
+        )  # fmt: skip
 
 
 @paged_prefill.register_fake

@@ -73,15 +73,16 @@ def write_kv(
     if num_tokens == 0:
         return
     pieces = -(-heads * max(key_dim, value_dim) // _COLUMNS)
-    _write_kernel[num_tokens, pieces](
-        new_keys, new_values, keys, values, slots,
-        new_keys.stride(0), new_keys.stride(1),
-        new_values.stride(0), new_values.stride(1),
-        HEADS=heads,
-        KEY_DIM=key_dim,
-        VALUE_DIM=value_dim,
-        COLUMNS=_COLUMNS,
-    )  # fmt: skip
+    with torch.cuda.device_of(keys):  # of several GPUs, the right one
+        _write_kernel[num_tokens, pieces](
+            new_keys, new_values, keys, values, slots,
+            new_keys.stride(0), new_keys.stride(1),
+            new_values.stride(0), new_values.stride(1),
+            HEADS=heads,
+            KEY_DIM=key_dim,
+            VALUE_DIM=value_dim,
+            COLUMNS=_COLUMNS,
+        )  # fmt: skip
 
 
 @write_kv.register_fake
@@ -112,7 +113,7 @@ def _table_of_tensors(
 ) -> torch.Tensor:
     """(address, words in a block) of each tensor, on the GPU.
 
-    A cache's tensors stay where they are, so this is uploaded once, not in every step.
+    A cache's tensors stay where they are, so this is not done anew in every step.
     """
     return torch.tensor(tensors, dtype=torch.int64, device=device)
 
@@ -126,8 +127,9 @@ def copy_blocks(tensors: list[torch.Tensor], copies: torch.Tensor) -> None:
     must be distinct and never sources, as `KVCache.copy` checks: the copies run in any
     order, or at once.
 
-    The kernel finds the tensors through a table of their addresses. The alternative,
-    one large tensor for all layers, would decide the cache's layout.
+    The kernel finds the tensors through a table of their addresses, which is uploaded
+    at the first call; so make one before you capture a CUDA graph. The alternative, one
+    large tensor for all layers, would decide the cache's layout.
     """
     if len(copies) == 0:
         return
@@ -138,12 +140,13 @@ def copy_blocks(tensors: list[torch.Tensor], copies: torch.Tensor) -> None:
         (t.data_ptr(), size // word) for t, size in zip(tensors, sizes, strict=True)
     ]
     pieces = -(-max(sizes) // (word * _WORDS))
-    _copy_kernel[pieces, len(tensors), len(copies)](
-        _table_of_tensors(copies.device, tuple(rows)),
-        copies,
-        WORD=_WORD_OF_BYTES[word],
-        WORDS=_WORDS,
-    )
+    with torch.cuda.device_of(copies):  # of several GPUs, the right one
+        _copy_kernel[pieces, len(tensors), len(copies)](
+            _table_of_tensors(copies.device, tuple(rows)),
+            copies,
+            WORD=_WORD_OF_BYTES[word],
+            WORDS=_WORDS,
+        )
 
 
 @copy_blocks.register_fake

@@ -194,7 +194,7 @@ def test_the_error_is_hardly_larger_than_that_of_torch(dtype):
         assert ours.norm() <= 1.5 * theirs.norm()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     lengths=st.lists(
         st.tuples(st.integers(0, 30), st.sampled_from([1, 1, 2, 7, 20])),
