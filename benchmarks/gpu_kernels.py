@@ -89,6 +89,8 @@ def check_everything() -> dict[str, dict]:
         errors[f"{shape} {options}"] = check_attention(shape, MIXED, **options)
     large = {"num_blocks": MORE_THAN_INT32}
     errors["more than 2**31 numbers"] = check_attention(LLAMA, MIXED, **large)
+    window = check_attention((32, 32, 128), [(0, 4096)], sliding_window=5)
+    errors["window shorter than a tile"] = window
     for name, shape in SHAPES.items():
         for cell, lengths in tqdm(GRID.items(), desc=name):
             errors[f"{name}, {cell}"] = check_attention(shape, lengths)

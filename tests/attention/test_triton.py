@@ -71,7 +71,9 @@ def test_sliding_windows(sliding_window, lengths):
 
 
 def test_a_window_that_hides_whole_tiles_of_a_row():
-    check(make_case([(0, 200), (190, 1)]), sliding_window=3)
+    """The last rows of a program see nothing of its first tile: -inf minus -inf."""
+    shape = {"num_heads": 1, "num_kv_heads": 1, "key_dim": 128}
+    check(make_case([(0, 200), (190, 1)], **shape), sliding_window=3)
 
 
 @pytest.mark.parametrize("lengths", [MIXED, DECODES], ids=["mixed", "decodes"])
@@ -152,7 +154,7 @@ def test_sequences_may_share_blocks():
 
 
 def decode(case, num_splits, **options):
-    batch, out = case.batch, torch.empty_like(case.q)
+    batch, out = case.batch, torch.full_like(case.q, float("nan"))
     triton_decode.paged_decode(
         out, case.q, case.keys, case.values, batch.block_tables,
         batch.context_lengths, batch.query_starts, batch.min_context_length,
@@ -169,6 +171,16 @@ def test_splits_do_not_matter(num_splits, sliding_window):
     ours = decode(case, num_splits, sliding_window=sliding_window)
     expected = oracle(case, scale=0.25, sliding_window=sliding_window)
     assert (ours - expected).abs().max() < 1e-6
+
+
+@pytest.mark.parametrize("num_splits", [1, 3])
+def test_decode_touches_only_sequences_of_one_new_token(num_splits):
+    case = moved(make_case(MIXED), DEVICE)
+    error = decode(case, num_splits) - oracle(case, scale=0.25)
+    single = (case.batch.query_starts.diff() == 1).cpu()
+    single = single.repeat_interleave(case.batch.query_starts.diff().cpu())
+    assert error[single].abs().max() < 1e-6
+    assert error[~single].isnan().all()
 
 
 def test_prefill_alone_serves_mixed_batches_too():
