@@ -1,14 +1,17 @@
 """Other paged kernels, where installed: what a user could pick instead of ours."""
 
 from collections.abc import Callable
+from importlib.metadata import version
 from importlib.util import find_spec
 
 import torch
 
 
-def available() -> list[str]:
-    """The peers that can be measured here."""
-    return ["flashinfer"] if find_spec("flashinfer") else []
+def available() -> dict[str, str]:
+    """The peers that can be measured here, with their versions."""
+    if find_spec("flashinfer") is None:
+        return {}
+    return {"flashinfer": version("flashinfer-python")}
 
 
 def flashinfer_decode(
