@@ -2,7 +2,8 @@
 
 First checks every case against float64. Then measures everything in one run: ceilings,
 decode over a grid of shapes, paged against contiguous, peers that are installed, block
-sizes, prefill, writing and copying. Writes figures/data/kernels-<device>.json.
+sizes, prefill, writing and copying. Writes minipaged/lab/data/kernels-<device>.json,
+where lesson 6 and the figures find it.
 
     python benchmarks/gpu_kernels.py
 """
@@ -17,17 +18,18 @@ import torch
 from gpu_checks import check_attention, check_graph, check_ladder, check_writes
 from gpu_inputs import BLOCK_SIZE, Lengths, Shape, blocks_of, make_batch, random_pool
 from gpu_peers import PEERS, available
-from gpu_timing import ceilings, microseconds, num_rotations
+from gpu_timing import ceilings
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 from tqdm import tqdm
 
 from minipaged.attention.triton_attention import triton_attention
 from minipaged.attention.triton_write import copy_blocks, write_kv
+from minipaged.lab.gpu_timing import microseconds, num_rotations
 from minipaged.lab.ladder import RUNGS
 from minipaged.lab.machine import describe_machine
+from minipaged.lab.measured import DATA
 
-FOLDER = Path(__file__).parent.parent / "figures" / "data"
 SHAPES = {  # query heads, KV heads, head_dim
     "32 query heads, 8 KV heads, 128": (32, 8, 128),
     "16 query heads, 8 KV heads, 128": (16, 8, 128),
@@ -241,7 +243,7 @@ def measure_copy(num_copies: int, shape: Shape, num_layers: int = 28) -> dict:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--folder", type=Path, default=FOLDER)
+    parser.add_argument("--folder", type=Path, default=DATA)
     arguments = parser.parse_args()
     assert torch.cuda.is_available(), "this script wants a GPU"
     torch.manual_seed(0)

@@ -1,75 +1,19 @@
-"""Timing on a GPU: CUDA-graph replay, inputs rotated, median; and its ceilings."""
-
-import statistics
-import time
-from collections.abc import Callable, Sequence
+"""What a GPU does when it does nothing else: the ceilings of every measurement."""
 
 import torch
-import triton
-import triton.language as tl
 
-ROTATED_BYTES = 256 * 2**20  # the L2 of the largest GPU we know has 126 MB
-
-WARM_UP_SECONDS = 0.1
-
-
-def microseconds(calls: Sequence[Callable[[], object]], replays: int = 11) -> float:
-    """Median time of one call. The calls run after each other in one CUDA graph.
-
-    Each call has inputs of its own, so that together they read far more than the L2
-    holds: a layer of a model does not find its K and V there either.
-    """
-    calls[0]()  # compiled and planned outside of the graph
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for call in calls:
-            call()
-    until = time.perf_counter() + WARM_UP_SECONDS
-    while time.perf_counter() < until:  # an idle GPU has slow clocks
-        graph.replay()
-        torch.cuda.synchronize()
-    times = []
-    for _ in range(replays):
-        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        graph.replay()
-        stop.record()
-        stop.synchronize()
-        times.append(1e3 * start.elapsed_time(stop) / len(calls))
-    return statistics.median(times)
-
-
-def num_rotations(nbytes: int) -> int:
-    """How many inputs of this size to rotate over; some, also of large ones."""
-    return max(4, -(-ROTATED_BYTES // nbytes))
-
-
-@triton.jit
-def _sum_kernel(numbers, sums, each, TILE: tl.constexpr):
-    start = tl.program_id(0).to(tl.int64) * each
-    total = tl.zeros([TILE], tl.float32)
-    for offset in range(0, each, TILE):
-        total += tl.load(numbers + start + offset + tl.arange(0, TILE))
-    tl.store(sums + tl.program_id(0), tl.sum(total, 0))
+from minipaged.lab.gpu_timing import microseconds, read_gb_per_s
 
 
 def ceilings() -> dict[str, float]:
-    """What this GPU does when it does nothing else: GB/s and TFLOP/s."""
-    numbers = torch.randn(2**30, device="cuda")  # 4 GiB
-    programs = 2**15
-    sums = torch.empty(programs, device="cuda")
-    each = len(numbers) // programs
-    read = microseconds([lambda: _sum_kernel[programs,](numbers, sums, each, 4096)] * 3)
-    expected = numbers.view(programs, each).double().sum(1)
-    assert (sums - expected).abs().max() < 1.0
-    source, target = numbers.view(2, -1)
+    """Of this GPU: GB/s and TFLOP/s."""
+    source, target = torch.randn(2, 2**29, device="cuda")  # 2 GiB each
     # Not copy_: a graph leaves that to the copy engine, which is slower.
     copy = microseconds([lambda: torch.mul(source, 1.0, out=target)] * 3)
     a = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
     matmul = microseconds([lambda: a @ a] * 3)
     return {
-        "read_gb_per_s": round(numbers.nbytes / read / 1e3),
-        "copy_gb_per_s": round(numbers.nbytes / copy / 1e3),  # half read, half written
+        "read_gb_per_s": read_gb_per_s(),
+        "copy_gb_per_s": round(2 * source.nbytes / copy / 1e3),  # read, and written
         "matmul_tflop_per_s": round(2 * 8192**3 / matmul / 1e6),
     }

@@ -1,13 +1,10 @@
 """Draw what lesson 6's kernel reads per second, beside others and the ceiling."""
 
-import json
-from pathlib import Path
-
 import matplotlib.pyplot as plt
 
+from minipaged.lab.measured import measured_kernels
 from minipaged.lab.palette import SEQUENCE_COLOURS, Theme
 
-DATA = Path(__file__).parent.parent / "figures" / "data" / "kernels-nvidia-h200.json"
 SHAPE = "32 query heads, 8 KV heads, 128"
 SERIES = {  # colour, hatch: told apart in grey too
     "cuDNN, contiguous": ("#C3CAD1", ""),
@@ -18,7 +15,7 @@ SERIES = {  # colour, hatch: told apart in grey too
 
 def draw_kernels(look: Theme) -> plt.Figure:
     """GB/s of K and V in decode, cell by cell, as stored by the benchmark."""
-    report = json.loads(DATA.read_text())
+    report = measured_kernels()
     ceiling = report["ceilings"]["read_gb_per_s"]
     cells = report["decode"][SHAPE]
     times = {
