@@ -29,13 +29,14 @@ def plot_rates(
         axes.barh(rows, list(values.values()), height, edgecolor=look.ground, **bars)
         for row, value in zip(rows, values.values(), strict=True):
             text = {"va": "center", "fontsize": 9, "color": look.ink}
+            text["bbox"] = {"facecolor": look.ground, "linewidth": 0, "pad": 0.8}
             axes.text(value + 0.01 * ceiling, row, f"{value:,.0f}", **text)
     axes.axvline(ceiling, color=look.ink, linestyle="--", linewidth=1)
-    said = f"reading alone: {ceiling:,}"
-    axes.text(ceiling, -0.55, said, ha="right", va="bottom", fontsize=9, color=look.ink)
+    side = {"ha": "right", "va": "center", "fontsize": 9, "color": look.ink}
+    axes.text(0.99 * ceiling, -0.75, f"reading alone: {ceiling:,}", **side)
     axes.set_yticks(range(len(names)), names)
-    axes.invert_yaxis()
     axes.set(xlim=(0, 1.12 * ceiling), xlabel="GB/s of K and V")
+    axes.set_ylim(len(names) - 0.5, -1.0)
     axes.legend(
         frameon=False,
         fontsize=10,
