@@ -11,11 +11,12 @@ HATCHES = ("", "//", "..")
 
 
 def plot_rates(
-    rates: Mapping[str, Mapping[str, float]], ceiling: float, title: str
+    rates: Mapping[str, Mapping[str, float]], ceiling: float, title: str, where: str
 ) -> Figure:
     """GB/s as bars, and the read ceiling as a line.
 
-    rates: for each series, which has a colour and a hatch, the GB/s by name.
+    rates: for each series, which has a colour and a hatch, the GB/s by name. where:
+    what it was measured on, in words.
     """
     names = list(next(iter(rates.values())))
     figure, axes = canvas(title, height=1.3 + 0.62 * len(names))
@@ -35,7 +36,7 @@ def plot_rates(
     side = {"ha": "right", "va": "center", "fontsize": 9, "color": look.ink}
     axes.text(0.99 * ceiling, -0.75, f"reading alone: {ceiling:,}", **side)
     axes.set_yticks(range(len(names)), names)
-    axes.set(xlim=(0, 1.12 * ceiling), xlabel="GB/s of K and V")
+    axes.set(xlim=(0, 1.12 * ceiling), xlabel=f"GB/s of K and V ({where})")
     axes.set_ylim(len(names) - 0.5, -1.0)
     axes.legend(
         frameon=False,

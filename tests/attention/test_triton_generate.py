@@ -1,6 +1,7 @@
 """HuggingFace's text through the kernels; what torch says of them, and errors."""
 
 import copy
+import dataclasses
 import os
 import subprocess
 import sys
@@ -9,12 +10,13 @@ from pathlib import Path
 import pytest
 import torch
 from attention_cases import make_case, moved, oracle
+from notebook_files import NOTEBOOKS, definition, load
 from tiny_models import VOCABULARY, tiny_model
 from transformers import GenerationConfig
 
 import minipaged as mp
 from minipaged.attention import triton_attention as module
-from minipaged.attention import triton_sizes
+from minipaged.attention import triton_decode, triton_sizes
 from minipaged.attention.triton_attention import triton_attention
 from minipaged.attention.triton_decode import paged_decode
 from minipaged.attention.triton_prefill import paged_prefill
@@ -97,6 +99,38 @@ def test_half_precision_model():
     paged = mp.PagedModel(model, num_blocks=8, attention="triton")
     out = mp.generate(paged, [[5, 6, 7]], GenerationConfig(max_new_tokens=2))
     assert len(out[0].sequences[0]) == 2
+
+
+# Lesson 6's wrong versions.
+
+
+def of_lesson_6(name, **namespace):
+    """A deliberately wrong function, as the notebook defines it."""
+    (path,) = (path for path in NOTEBOOKS if path.stem.startswith("06"))
+    return definition(load(path), name, namespace)
+
+
+def test_a_forgotten_split_is_rejected(monkeypatch):
+    case = moved(make_case([(60, 1), (99, 1)]), DEVICE)
+    where = case.batch.block_tables, case.batch.context_lengths, case.batch.query_starts
+    tensors = case.q, case.keys, case.values, *where
+
+    def error():
+        out = torch.empty_like(case.q)
+        paged_decode(out, *tensors, 61, 100, 0.25, num_splits=2)
+        return (out.cpu() - oracle(case, scale=0.25)).abs().max()
+
+    assert error() < 3e-5
+    flawed = of_lesson_6("forgets_last_split", merge_splits=triton_decode.merge_splits)
+    monkeypatch.setattr(triton_decode, "merge_splits", flawed)
+    assert error() > 0.01
+
+
+def test_a_tail_that_is_read_is_rejected():
+    case = moved(make_case([(12, 1), (4, 1)], block_size=16), DEVICE)
+    flawed = of_lesson_6("reads_the_tail", mp=mp, replace=dataclasses.replace)
+    ours = flawed(case.q, case.keys, case.values, case.batch, scale=0.25)
+    assert ours.isnan().any()
 
 
 # Errors name what to do instead.
