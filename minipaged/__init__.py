@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from minipaged.attention.gathered import gathered_attention as gathered_attention
     from minipaged.attention.streamed import streamed_attention as streamed_attention
+    from minipaged.attention.triton_attention import (
+        triton_attention as triton_attention,
+    )
     from minipaged.decoding.request import Output as Output
     from minipaged.decoding.request import Request as Request
     from minipaged.decoding.sequence import Sequence as Sequence
@@ -48,6 +51,7 @@ _HOMES = {
     "load": "model.load",
     "step": "engine.step",
     "streamed_attention": "attention.streamed",
+    "triton_attention": "attention.triton_attention",
 }
 
 

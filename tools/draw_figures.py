@@ -1,6 +1,6 @@
 """Draw the pictures of the README from live objects, for light and dark pages.
 
-python tools/draw_figures.py    writes figures/overview-light.png and -dark.png
+python tools/draw_figures.py    writes overview and kernels, -light.png and -dark.png
 """
 
 import os
@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 
 import matplotlib.pyplot as plt
+from draw_kernels import draw_kernels
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
@@ -104,9 +105,10 @@ def draw_overview(look: Theme) -> plt.Figure:
 def main() -> None:
     for name in ("light", "dark"):
         os.environ["MINIPAGED_THEME"] = name
-        path = FIGURES / f"overview-{name}.png"
-        draw_overview(theme()).savefig(path, dpi=160)
-        print(f"wrote {path.relative_to(FIGURES.parent)}")
+        for figure, draw in (("overview", draw_overview), ("kernels", draw_kernels)):
+            path = FIGURES / f"{figure}-{name}.png"
+            draw(theme()).savefig(path, dpi=160)
+            print(f"wrote {path.relative_to(FIGURES.parent)}")
 
 
 if __name__ == "__main__":

@@ -28,6 +28,26 @@ class Layer:
         with torch.inference_mode():
             return attention(self.q, self.keys, self.values, self.batch, **options)
 
+    def poisoned(self) -> "Layer":
+        """The same, with NaN in every slot that no token of the batch lies in."""
+        block_size = self.keys.shape[1]
+        poisoned = [
+            torch.full_like(blocks, torch.nan) for blocks in (self.keys, self.values)
+        ]
+        for table, context in zip(
+            self.batch.block_tables, self.batch.context_lengths.tolist(), strict=True
+        ):
+            position = torch.arange(context, device=table.device)
+            slots = table[position // block_size] * block_size + position % block_size
+            for new, old in zip(poisoned, (self.keys, self.values), strict=True):
+                new.flatten(0, 1)[slots] = old.flatten(0, 1)[slots]
+        return replace(self, keys=poisoned[0], values=poisoned[1])
+
+    def double(self) -> "Layer":
+        """The same in float64, to compute what others are compared with."""
+        keys, values = (blocks.double() for blocks in (self.keys, self.values))
+        return replace(self.fresh(), q=self.q.double(), keys=keys, values=values)
+
     def fresh(self) -> "Layer":
         """The same, with nothing left over from earlier calls."""
         return replace(self, batch=replace(self.batch, scratch={}, workspace={}))
@@ -40,6 +60,7 @@ def random_layer(
     head_dim: int = 64,
     block_size: int = 16,
     device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.float32,
 ) -> Layer:
     """A layer of sequences whose blocks lie in random order; always the same numbers.
 
@@ -59,7 +80,7 @@ def random_layer(
     shape = (len(blocks), block_size, num_kv_heads, head_dim)
     q_shape = (sum(new for _, new in chunks), num_heads, head_dim)
     q, keys, values = (
-        torch.randn(size, generator=generator).to(device)
+        torch.randn(size, generator=generator).to(device, dtype)
         for size in (q_shape, shape, shape)
     )
     return Layer(q, keys, values, batch)

@@ -16,9 +16,11 @@ ROOT = Path(minipaged.__file__).parent.parent
 def show(*things: Any, fold: bool = False) -> None:
     """Display the source of functions, classes or modules of the package, as they run.
 
-    It is headed by the file that it stands in; neighbours from one file share a head.
+    Of a Triton kernel, the function that it was made of. It is headed by the file that
+    it stands in; neighbours from one file share a head.
     `fold`: show only the head until it is clicked.
     """
+    things = tuple(getattr(thing, "fn", thing) for thing in things)
     for file, neighbours in groupby(things, key=_file):
         group = list(neighbours)
         source = "\n\n".join(

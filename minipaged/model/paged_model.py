@@ -17,6 +17,7 @@ from minipaged.model.ragged_batch import RaggedBatch
 ATTENTION = {
     "gathered": "minipaged.attention.gathered:gathered_attention",
     "streamed": "minipaged.attention.streamed:streamed_attention",
+    "triton": "minipaged.attention.triton_attention:triton_attention",
 }
 
 
@@ -42,8 +43,8 @@ class PagedModel:
         Args:
             model: a causal language model of `transformers`, in eval mode.
             num_blocks, block_size: the pool; num_blocks * block_size tokens in all.
-            attention: "gathered", "streamed", or a function with the signature of
-                `gathered_attention`.
+            attention: "gathered", "streamed", "triton", or a function with the
+                signature of `gathered_attention`.
 
         Raises UnsupportedModel if the model would generate wrong text.
         """

@@ -1,6 +1,6 @@
 """Random ragged batches over a shuffled, poisoned pool, and a float64 oracle."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 from torch.nn.functional import scaled_dot_product_attention
@@ -60,6 +60,16 @@ def make_case(
     return Case(q.to(dtype), keys.to(dtype), values.to(dtype), batch, contexts)
 
 
+def moved(case: Case, device: str) -> Case:
+    """The case with what attention is given on this device; the oracle's part stays."""
+    for owner in (case, case.batch):
+        for field in fields(owner):
+            value = getattr(owner, field.name)
+            if isinstance(value, torch.Tensor):
+                setattr(owner, field.name, value.to(device))
+    return case
+
+
 def oracle(case: Case, *, scale, sliding_window=None, softcap=None) -> torch.Tensor:
     """Attention as in the paper's equation (3), a sequence at a time, in float64."""
 
@@ -97,7 +107,7 @@ def by_sequence(case: Case, attend, sliding_window: int | None) -> torch.Tensor:
     rows = []
     spans = zip(case.contexts, starts[:-1], starts[1:], strict=True)
     for (k, v), start, stop in spans:
-        q = case.q[start:stop].transpose(0, 1)
+        q = case.q[start:stop].cpu().transpose(0, 1)
         group = q.shape[0] // k.shape[1]
         k, v = (x.transpose(0, 1).repeat_interleave(group, dim=0) for x in (k, v))
         own = torch.arange(k.shape[1] - q.shape[1], k.shape[1])[:, None]

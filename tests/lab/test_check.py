@@ -5,6 +5,7 @@ The solutions that the notebooks fold away are run in tests/notebooks/test_alone
 
 import attempts_of_lesson4 as lesson4
 import attempts_of_lesson5 as lesson5
+import attempts_of_lesson6 as lesson6
 import pytest
 import torch
 
@@ -135,6 +136,9 @@ RIGHT = {
     "merge": lesson5.merge,
     "stream": lesson5.stream,
     "window": lesson5.window,
+    "least_time": lesson6.least_time,
+    "slots": lesson6.slots,
+    "decode": lesson6.decode,
 }
 
 # --- what is wrong --------------------------------------------------------------------
@@ -377,6 +381,7 @@ class OwnTokensOnly(PrefixIndex):
 WRONG = {
     **lesson4.WRONG,
     **lesson5.WRONG,
+    **lesson6.WRONG,
     "shared_blocks": [
         lambda one, two, size: shared_blocks(one, [*two, 0], size),
         lambda one, two, size: min(len(one), len(two) - 1) // size,
@@ -640,6 +645,23 @@ def test_a_rescale_is_asked_for_only_where_there_is_one(capsys):
 
     said = verdict(capsys, "stream", shifted)
     assert "off by up to 1" in said and "rescaled" not in said
+
+
+def test_what_is_wrong_with_a_kernel_is_said(capsys):
+    said = verdict(capsys, "least_time", lambda *a: lesson6.least_time(*a) / 2)
+    assert "who else must be read beside K?" in said
+    said = verdict(capsys, "slots", lesson6.wraps)
+    assert "it wrapped: 64 bits" in said
+    said = verdict(capsys, "slots", lesson6.stores_too_much)
+    assert "mask the store" in said
+    said = verdict(capsys, "decode", lesson6.plain_weights)
+    assert "logits in the hundreds: NaN" in said
+    said = verdict(capsys, "decode", lesson6.flawed("unmasked", MASKS_VALUES=False))
+    assert "past the last token" in said
+    said = verdict(capsys, "decode", lesson6.flawed("forgets", FORGETS=1))
+    assert "NaN" in said  # of one token, none is left
+    assert "not attempted" in verdict(capsys, "slots", lesson6.slots_stub)
+    assert "@triton.jit above it" in verdict(capsys, "slots", lambda *a: None)
 
 
 def test_an_attempt_cannot_spoil_the_case(capsys):

@@ -1,9 +1,12 @@
-"""The random layer that attention is measured on."""
+"""The random layer that attention is measured on, and where stored figures are."""
 
+import pytest
 import torch
 
 import minipaged as mp
+from minipaged.lab.ladder import RUNGS
 from minipaged.lab.layer import random_layer
+from minipaged.lab.measured import measured_kernels
 
 CHUNKS = [(40, 1), (0, 7), (16, 16)]
 
@@ -27,3 +30,40 @@ def test_it_is_the_same_each_time_and_fresh_forgets():
     first.attend(mp.gathered_attention)
     assert first.batch.workspace and not first.fresh().batch.workspace
     assert not first.fresh().batch.scratch
+
+
+def test_a_poisoned_layer_holds_numbers_where_tokens_are_and_nowhere_else():
+    layer = random_layer(CHUNKS)
+    poisoned = layer.poisoned()
+    for old, new in zip(
+        (layer.keys, layer.values), (poisoned.keys, poisoned.values), strict=True
+    ):
+        held = ~new[..., 0, 0].isnan()
+        assert held.sum() == 41 + 7 + 32
+        assert torch.equal(new[held], old[held]) and new[~held].isnan().all()
+        assert not old.isnan().any()
+    last = poisoned.keys[layer.batch.block_tables[0, 2]]
+    assert last[:9].isfinite().all() and last[9:].isnan().all()
+    gathered = map(lambda one: one.attend(mp.gathered_attention), (layer, poisoned))
+    assert torch.equal(*gathered)
+
+
+def test_a_layer_in_other_precisions():
+    assert random_layer(CHUNKS, dtype=torch.float16).keys.dtype == torch.float16
+    layer = random_layer(CHUNKS)
+    exact = layer.double().attend(mp.gathered_attention)
+    assert exact.dtype == torch.float64
+    assert (exact - layer.attend(mp.gathered_attention)).abs().max() < 1e-6
+
+
+def test_the_stored_figures_are_of_these_rungs():
+    report = measured_kernels()
+    assert report["machine"]["device"] == "NVIDIA H200"
+    for cell, times in report["ladder"].items():
+        assert list(times) == list(RUNGS)
+        assert all(cell in cells for cells in report["decode"].values())
+
+
+def test_a_device_that_nobody_measured():
+    with pytest.raises(FileNotFoundError, match=r"'abacus'.*nvidia-h200"):
+        measured_kernels("abacus")

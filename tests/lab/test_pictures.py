@@ -10,6 +10,7 @@ from matplotlib.patches import Rectangle
 
 import minipaged as mp
 from minipaged.lab import palette
+from minipaged.lab.kernel_plots import plot_rates
 from minipaged.lab.memory_plots import plot_memory_over_time
 from minipaged.lab.plots import plot_histogram, plot_lines, plot_waste
 from minipaged.lab.pool_plots import plot_pool, print_pool
@@ -214,3 +215,15 @@ def test_holders_that_are_not_drawn_are_counted(shared):
     pool, tables = shared
     said = texts(plot_pool(pool, {"B": tables["B"]}, "title"))
     assert "block 0 · B · 2 holders" in said
+
+
+def test_rates_are_drawn_as_they_are_beside_the_ceiling():
+    rates = {"few": {"slow": 10.0, "fast": 1500.0}, "many": {"slow": 60, "fast": 1900}}
+    figure = plot_rates(rates, 2000, "title", "on a desk")
+    (axes,) = figure.axes
+    bars = [patch for patch in axes.patches if isinstance(patch, Rectangle)]
+    assert [bar.get_width() for bar in bars] == [10, 1500, 60, 1900]
+    assert len({bar.get_hatch() for bar in bars}) == 2
+    assert {"10", "1,500", "reading alone: 2,000"} <= set(texts(figure))
+    (ceiling,) = axes.lines
+    assert set(ceiling.get_xdata()) == {2000} and "desk" in axes.get_xlabel()

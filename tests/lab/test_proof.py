@@ -13,6 +13,7 @@ from transformers import GenerationConfig
 
 import minipaged as mp
 from minipaged import progress
+from minipaged.attention import triton_tile
 from minipaged.decoding.request import Output
 from minipaged.lab.proof import prove, refute
 from minipaged.lab.reference import huggingface_generate
@@ -172,3 +173,12 @@ def test_a_lesson_that_fails_or_proves_nothing_is_reported(tmp_path, source, mes
     result = run_lessons(tmp_path / "lesson.ipynb")
     assert result.returncode == 1
     assert message in result.stdout
+
+
+def test_of_a_kernel_the_function_is_shown(monkeypatch):
+    shown = []
+    monkeypatch.setattr("minipaged.lab.show.display", lambda m: shown.append(m.data))
+    show(triton_tile.divide, triton_tile.slots_of)
+    (text,) = shown
+    assert text.startswith("*minipaged/attention/triton_tile.py*")
+    assert text.count("@triton.jit") == 2 and "block.to(tl.int64)" in text

@@ -10,13 +10,16 @@ from minipaged.lab.check.lesson2 import attend, make_room, slot_of
 from minipaged.lab.check.lesson3 import block_keys, prefix_index, shared_blocks
 from minipaged.lab.check.lesson4 import append_one, beam_blocks, next_beams
 from minipaged.lab.check.lesson5 import merge, stream, window
+from minipaged.lab.check.lesson6 import decode, least_time, slots
 
 __all__ = [
     "append_one",
     "attend",
     "beam_blocks",
     "block_keys",
+    "decode",
     "first_fit",
+    "least_time",
     "make_room",
     "max_chats",
     "merge",
@@ -24,6 +27,7 @@ __all__ = [
     "prefix_index",
     "shared_blocks",
     "slot_of",
+    "slots",
     "stream",
     "useful_share",
     "window",

@@ -1,0 +1,32 @@
+"""Lesson 6: Triton itself, for a GPU, or interpreted where there is none.
+
+Triton's interpreter runs a kernel as ordinary Python, one program after another: slow,
+but right, and open to a debugger. Triton decides between the two while it is imported,
+so this is the only module of the package that imports it.
+"""
+
+import os
+import sys
+from importlib.util import find_spec
+
+import torch
+
+if find_spec("triton") is None:
+    raise ImportError(
+        "attention='triton' needs the package triton, which exists for Linux only: "
+        "pip install triton, or use attention='gathered', which needs torch alone"
+    )
+if not torch.cuda.is_available() and "TRITON_INTERPRET" not in os.environ:
+    os.environ["TRITON_INTERPRET"] = "1"
+    # Somebody (transformers does) may have imported Triton already, to be compiled.
+    # That copy is of no use without a GPU: forget it, and the import below starts anew.
+    for name in [name for name in sys.modules if name.partition(".")[0] == "triton"]:
+        if not name.startswith("triton._C"):  # the compiled part must stay
+            del sys.modules[name]
+
+import triton
+import triton.language as tl
+
+INTERPRETED = os.environ.get("TRITON_INTERPRET", "0") not in ("", "0")
+
+__all__ = ["INTERPRETED", "tl", "triton"]

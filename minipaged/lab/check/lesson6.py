@@ -1,0 +1,183 @@
+"""Lab: checks of lesson 6's exercises: the least time, and two kernels."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from minipaged.lab.check.verdict import Attempt, Rejected, attempted, exercise, expect
+
+GUARD = -7  # in places that the kernel must leave alone
+TOLERANCE = 1e-4  # of float32, with values about 1
+
+
+@exercise
+def least_time(attempt: Attempt) -> None:
+    """(contexts, num_kv_heads, head_dim, bytes_each, gb_per_s) -> microseconds."""
+    for contexts, kv_heads, dim, bytes_each, rate in (
+        ([1], 1, 64, 4, 1),
+        ([2048] * 32, 8, 128, 2, 4589),
+        ([100, 3000, 1], 2, 64, 2, 300),
+        ([4096], 32, 128, 1, 2000),
+        ([], 8, 128, 2, 4589),
+    ):
+        arguments = contexts, kv_heads, dim, bytes_each, rate
+        found = attempt(*arguments)
+        try:
+            found = float(found)
+        except (TypeError, ValueError):
+            raise Rejected(
+                f"{attempt.call(*arguments)}: got {found!r:.40}, expected a number"
+            ) from None
+        one = sum(contexts) * kv_heads * dim * bytes_each / (rate * 1e3)
+        if abs(found - 2 * one) > 1e-6 * one + 1e-12:
+            said = _mistake(found, one)
+            raise Rejected(
+                f"{attempt.call(*arguments)}: got {found:.6g}, expected {2 * one:.6g}"
+                f"{said}"
+            )
+
+
+def _mistake(found: float, one: float) -> str:
+    """What was forgotten, if it is a thing that often is."""
+    mistakes = {
+        one: "half of it; who else must be read beside K?",
+        2 * one / 1.024**3: "a GB is 10**9 bytes, not 2**30",
+        2 * one / 1e3: "these are milliseconds",
+        2 * one / 1e6: "these are seconds",
+        2e3 * one: "these are nanoseconds",
+    }
+    near = [m for x, m in mistakes.items() if abs(found - x) < 1e-6 * abs(x)]
+    return f"; {near[0]}" if near else ""
+
+
+@exercise
+def slots(attempt: Attempt) -> None:
+    """A kernel (slots, table, positions, num_tokens, BLOCK_SIZE, TILE)."""
+    generator = torch.Generator().manual_seed(0)
+    for num_tokens, block_size, largest in (
+        (1, 4, 50),
+        (16, 16, 50),
+        (21, 4, 50),
+        (40, 16, 2**30),
+    ):
+        num_blocks = -(-num_tokens // block_size)
+        table = torch.randint(largest // 2, largest, (num_blocks,), generator=generator)
+        positions = torch.randperm(num_tokens, generator=generator)
+        right = table[positions // block_size] * block_size + positions % block_size
+        if num_tokens > 1:
+            positions[1], right[1] = -1, -1
+        found = torch.full((num_tokens + 16,), GUARD)
+        story = (
+            f"{num_tokens} positions, blocks of {block_size}, 16 in a program, "
+            f"block ids up to {table.max()}"
+        )
+        arguments = found, table.int(), positions, num_tokens, block_size, 16
+        found = _launch(attempt, story, -(-num_tokens // 16), *arguments)
+        if (found[num_tokens:] != GUARD).any():
+            raise Rejected(f"{story}: it stored behind the last slot; mask the store")
+        for position, mine, slot in zip(
+            positions.tolist(), found.tolist(), right.tolist(), strict=False
+        ):
+            more = ""
+            if mine != slot and (mine - slot) % 2**32 == 0:
+                more = " (it wrapped: 64 bits, before anything is multiplied)"
+            expect(f"{story}; slot of position {position}{more}", mine, slot)
+
+
+@exercise
+def decode(attempt: Attempt) -> None:
+    """A kernel (out, q, keys, values, table, num_tokens, scale, four sizes)."""
+    generator = torch.Generator().manual_seed(0)
+
+    def draw(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, generator=generator)
+
+    for num_tokens, heads, kv_heads, spread in (
+        (1, 1, 1, 1.0),
+        (3, 2, 1, 1.0),
+        (8, 4, 2, 1.0),
+        (13, 4, 2, 200.0),
+        (21, 3, 3, 1.0),
+    ):
+        dim, block_size, num_blocks = 16, 4, 9
+        table = torch.randperm(num_blocks, generator=generator)
+        q, k, v = (
+            spread * draw(heads, dim),
+            *(draw(num_tokens, kv_heads, dim) for _ in "kv"),
+        )
+        position = torch.arange(num_tokens)
+        places = table[position // block_size] * block_size + position % block_size
+        pools = []
+        for content in (k, v):
+            pool = torch.full((num_blocks, block_size, kv_heads, dim), torch.nan)
+            pool.flatten(0, 1)[places] = content
+            pools.append(pool)
+        out, scale = torch.full((heads, dim), float(GUARD)), dim**-0.5
+        sizes = heads // kv_heads, kv_heads, dim, block_size
+        story = (
+            f"{num_tokens} tokens in blocks of {block_size}, {heads} heads, {kv_heads} "
+            f"KV heads{', logits in the hundreds' * (spread > 1)}"
+        )
+        arguments = out, q, *pools, table.int(), num_tokens, scale, *sizes
+        _attends(story, _launch(attempt, story, heads, *arguments), q, k, v, scale)
+
+
+def _attends(
+    story: str,
+    found: torch.Tensor,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    scale: float,
+) -> None:
+    """Compare with softmax over all of k and v at once, in float64."""
+    if (found == GUARD).any():
+        head = (found == GUARD).any(dim=1).nonzero()[0].item()
+        raise Rejected(f"{story}: nothing was stored for head {head}")
+    if found.isnan().any():
+        raise Rejected(
+            f"{story}: NaN; a slot past the last token was used, of K or of V, or "
+            "something overflowed"
+        )
+    error = (found - _attention(q, k, v, scale)).abs().max().item()
+    if error < TOLERANCE:
+        return
+    said = "which block, and which KV head, is read?"
+    shorter = _attention(q, k[:-1], v[:-1], scale)
+    if len(k) > 1 and (found - shorter).abs().max() < TOLERANCE:
+        said = "it is right if the last token did not count"
+    raise Rejected(f"{story}: off by up to {error:.2g}; {said}")
+
+
+def _attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float
+) -> torch.Tensor:
+    group = len(q) // k.shape[1]
+    k, v = (x.double().repeat_interleave(group, dim=1) for x in (k, v))
+    weights = (torch.einsum("hd,thd->ht", q.double(), k) * scale).softmax(-1)
+    return torch.einsum("ht,thd->hd", weights, v)
+
+
+def _launch(
+    attempt: Attempt, story: str, num_programs: int, *arguments: Any
+) -> torch.Tensor:
+    """Run the kernel where kernels run; return its first argument, on the CPU."""
+    # Only here: lessons 1 to 5 do without Triton, and their checks stand beside these.
+    from minipaged.attention.triton_setup import INTERPRETED, triton
+
+    kernel = attempt.function
+    if not isinstance(kernel, triton.KernelInterface):
+        attempt.shared(*arguments)  # the stub says that it is one
+        raise Rejected(f"{attempt.name} is no kernel; write @triton.jit above it")
+    if "raise NotImplementedError" in inspect.getsource(kernel.fn):
+        raise NotImplementedError
+    device = "cpu" if INTERPRETED else "cuda"
+    arguments = tuple(
+        x.to(device) if isinstance(x, torch.Tensor) else x for x in arguments
+    )
+    attempt.num_cases += 1
+    run: Callable[..., Any] = kernel[(num_programs,)]
+    attempted(story, run, *arguments)
+    return arguments[0].cpu()

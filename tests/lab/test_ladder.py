@@ -1,0 +1,36 @@
+"""Every rung computes the same, in float32 and float16, over poisoned pools."""
+
+import pytest
+import torch
+from attention_cases import make_case, moved, oracle
+
+from minipaged.attention.triton_setup import INTERPRETED
+from minipaged.lab.ladder import RUNGS, per_kv_head, split
+
+DEVICE = "cpu" if INTERPRETED else "cuda"
+TOLERANCE = {torch.float32: 3e-5, torch.float16: 4e-3}
+CONTEXTS = [(0, 1), (14, 1), (15, 1), (16, 1), (99, 1)]
+
+
+def error_of(rung, dtype=torch.float32, **options):
+    case = make_case(CONTEXTS, num_heads=6, block_size=16, dtype=dtype)
+    expected = oracle(case, scale=0.25)
+    case = moved(case, DEVICE)
+    ours = rung(case.q, case.keys, case.values, case.batch, 0.25, **options)
+    return (ours.cpu().double() - expected).abs().max()
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize("name", RUNGS)
+def test_rungs(name, dtype):
+    assert error_of(RUNGS[name], dtype) < TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("tile", [16, 32, 128])
+def test_tiles_of_any_length(tile):
+    assert error_of(per_kv_head, tile=tile) < 3e-5
+
+
+@pytest.mark.parametrize("num_splits", [2, 9])
+def test_any_number_of_splits(num_splits):
+    assert error_of(split, num_splits=num_splits) < 3e-5
