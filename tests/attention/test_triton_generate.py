@@ -196,6 +196,31 @@ def test_the_interpreter_is_used_even_if_triton_was_imported_before():
     assert run(code).split() == ["True", "True", "InterpretedFunction"]
 
 
+LOUD = """
+import torch
+from minipaged.attention.triton_setup import tl, triton
+
+
+@triton.jit
+def hide_an_overflow(out, x):
+    tl.store(out, tl.where(False, tl.exp2(tl.load(x)) * 0.0, 1.0))
+
+
+out = torch.zeros(1)
+hide_an_overflow[(1,)](out, torch.full((1,), 1e6))
+print(out.item())
+"""
+
+
+@pytest.mark.skipif(not INTERPRETED, reason="looks at the interpreter")
+def test_the_interpreter_does_not_warn_of_what_a_mask_hides(tmp_path):
+    """A notebook's stored outputs must not depend on what lay in the memory."""
+    (tmp_path / "loud.py").write_text(LOUD)
+    assert run(f"import runpy; runpy.run_path({str(tmp_path / 'loud.py')!r})") == (
+        "1.0\n"
+    )
+
+
 def test_without_triton_the_error_names_the_alternative():
     code = (
         "import importlib.util as u; find = u.find_spec;"
