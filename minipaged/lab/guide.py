@@ -59,8 +59,8 @@ def go_on(sandbox: Sandbox, guess: int = 0) -> None:
         verdict = ""
         if step.answer is not None:
             answer = step.answer(board)
-            verdict = f"It is {answer}" + (f"; you said {guess}." if guess else ".")
-            verdict = verdict.replace(f"you said {answer}.", "as you said.")
+            said = "as you said" if guess == answer else f"you said {guess}"
+            verdict = f"It is {answer}; {said}." if guess else f"It is {answer}."
         return Place(place.name, place.num_turns + 1, place.step + 1, verdict)
 
     if not step.fails:
