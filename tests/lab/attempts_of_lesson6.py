@@ -22,26 +22,33 @@ def slots(
 
 
 @triton.jit
-def decode(
-    out, q, keys, values, table, num_tokens, scale,
+def split(
+    means, logs, q, keys, values, table, num_tokens, scale,
+    SHARE: tl.constexpr,
     GROUP: tl.constexpr,
     NUM_KV_HEADS: tl.constexpr,
     DIM: tl.constexpr,
     BLOCK_SIZE: tl.constexpr,
 ):  # fmt: skip
-    """From the last block to the first."""
-    head = tl.program_id(0)
+    """From the last block to the first; an empty split leaves at once."""
+    head, split = tl.program_id(0), tl.program_id(1)
     column, offset = tl.arange(0, DIM), tl.arange(0, BLOCK_SIZE)
+    row = head * tl.num_programs(1) + split
+    start, stop = split * SHARE, tl.minimum((split + 1) * SHARE, num_tokens)
+    if stop <= start:
+        tl.store(means + row * DIM + column, tl.zeros([DIM], tl.float32))
+        tl.store(logs + row, float("-inf"))
+        return
     query = tl.load(q + head * DIM + column)
     maximum, total = float("-inf"), 0.0
     weighted = tl.zeros([DIM], tl.float32)
-    num_blocks = tl.cdiv(num_tokens, BLOCK_SIZE)
+    num_blocks = tl.cdiv(stop - start, BLOCK_SIZE)
     for back in range(num_blocks):
-        column_of_table = num_blocks - 1 - back
-        block = tl.load(table + column_of_table).to(tl.int64)
+        first = start + (num_blocks - 1 - back) * BLOCK_SIZE
+        block = tl.load(table + first // BLOCK_SIZE).to(tl.int64)
         rows = (block * BLOCK_SIZE + offset) * NUM_KV_HEADS + head // GROUP
         places = rows[:, None] * DIM + column[None, :]
-        exists = column_of_table * BLOCK_SIZE + offset < num_tokens
+        exists = first + offset < num_tokens
         k = tl.load(keys + places, mask=exists[:, None], other=0.0)
         v = tl.load(values + places, mask=exists[:, None], other=0.0)
         logits = tl.where(exists, tl.sum(k * query[None, :], 1) * scale, float("-inf"))
@@ -50,7 +57,8 @@ def decode(
         total = total * rescale + tl.sum(weights, 0)
         weighted = weighted * rescale + tl.sum(weights[:, None] * v, 0)
         maximum = larger
-    tl.store(out + head * DIM + column, weighted / total)
+    tl.store(means + row * DIM + column, weighted / total)
+    tl.store(logs + row, maximum + tl.log(total))
 
 
 # --- what is wrong --------------------------------------------------------------------
@@ -108,22 +116,31 @@ def slots_stub(
 
 
 @triton.jit
-def plain_weights(
-    out, q, keys, values, table, num_tokens, scale,
+def at_once(
+    means, logs, q, keys, values, table, num_tokens, scale,
+    SHARE: tl.constexpr,
     GROUP: tl.constexpr,
     NUM_KV_HEADS: tl.constexpr,
     DIM: tl.constexpr,
     BLOCK_SIZE: tl.constexpr,
+    IS_SAFE: tl.constexpr = True,
     MASKS_VALUES: tl.constexpr = True,
     HEADS_GO_ROUND: tl.constexpr = False,
     FORGETS: tl.constexpr = 0,
     USES_TABLE: tl.constexpr = True,
+    STOPS: tl.constexpr = True,
+    DIVIDES: tl.constexpr = True,
+    DIVIDES_BY_ZERO: tl.constexpr = False,
+    BASE_2: tl.constexpr = False,
+    ADDS_MAXIMUM: tl.constexpr = True,
 ):  # fmt: skip
-    """All weights at once, for 32 tokens; with flags, each of which is a mistake."""
-    head = tl.program_id(0)
-    column, position = tl.arange(0, DIM), tl.arange(0, 32)
+    """All weights at once, for 32 tokens; each flag that is changed is a mistake."""
+    head, split = tl.program_id(0), tl.program_id(1)
+    column, position = tl.arange(0, DIM), split * SHARE + tl.arange(0, 32)
     query = tl.load(q + head * DIM + column)
     exists = position < num_tokens - FORGETS
+    if STOPS:
+        exists = exists & (position < (split + 1) * SHARE)
     block = position // BLOCK_SIZE
     if USES_TABLE:
         block = tl.load(table + block, mask=exists, other=0)
@@ -133,25 +150,40 @@ def plain_weights(
     rows = (block * BLOCK_SIZE + position % BLOCK_SIZE) * NUM_KV_HEADS + kv_head
     places = rows[:, None] * DIM + column[None, :]
     k = tl.load(keys + places, mask=exists[:, None], other=0.0)
-    if MASKS_VALUES:
-        v = tl.load(values + places, mask=exists[:, None], other=0.0)
-    else:
-        v = tl.load(values + places)
+    v = tl.load(values + places, mask=exists[:, None], other=0.0)
+    if not MASKS_VALUES:
+        v = tl.where(exists[:, None], v, float("nan"))
     logits = tl.where(exists, tl.sum(k * query[None, :], 1) * scale, float("-inf"))
-    weights = tl.exp(logits)
-    mean = tl.sum(weights[:, None] * v, 0) / tl.sum(weights, 0)
-    tl.store(out + head * DIM + column, mean)
+    maximum = tl.max(logits, 0)
+    lowered = tl.where(maximum == float("-inf"), 0.0, maximum)
+    if not IS_SAFE:
+        lowered = 0.0
+    weights = tl.exp(logits - lowered)
+    total = tl.sum(weights, 0)
+    mean = tl.sum(weights[:, None] * v, 0)
+    if DIVIDES_BY_ZERO:
+        mean = mean / total
+    elif DIVIDES:
+        mean = mean / tl.where(total == 0.0, 1.0, total)
+    log = tl.log(total)
+    if ADDS_MAXIMUM:
+        log += lowered
+    if BASE_2:
+        log *= 1.4426950408889634
+    row = head * tl.num_programs(1) + split
+    tl.store(means + row * DIM + column, mean)
+    tl.store(logs + row, log)
 
 
 def flawed(name, **flags):
     """A kernel of its own, of which this flag is set."""
 
     class Flawed(triton.KernelInterface):
-        fn = plain_weights.fn
+        fn = at_once.fn
         __name__ = name
 
         def run(self, *arguments, **options):
-            return plain_weights.run(*arguments, **options, **flags)
+            return at_once.run(*arguments, **options, **flags)
 
         __call__ = run  # as of every kernel
 
@@ -174,13 +206,18 @@ WRONG = {
         only_the_first_program,
         lambda *a: slots,
     ],
-    "decode": [
-        plain_weights,
+    "split": [
+        flawed("unsafe", IS_SAFE=False),
         flawed("unmasked", MASKS_VALUES=False),
         flawed("go_round", HEADS_GO_ROUND=True),
         flawed("forgets", FORGETS=1),
         flawed("no_table", USES_TABLE=False),
+        flawed("never_stops", STOPS=False),
+        flawed("leaves_a_sum", DIVIDES=False),
+        flawed("divides_by_zero", DIVIDES_BY_ZERO=True),
+        flawed("base_2", BASE_2=True),
+        flawed("no_maximum", ADDS_MAXIMUM=False),
         slots,
-        lambda *a: decode,
+        lambda *a: split,
     ],
 }

@@ -138,7 +138,7 @@ RIGHT = {
     "window": lesson5.window,
     "least_time": lesson6.least_time,
     "slots": lesson6.slots,
-    "decode": lesson6.decode,
+    "split": lesson6.split,
 }
 
 # --- what is wrong --------------------------------------------------------------------
@@ -654,12 +654,16 @@ def test_what_is_wrong_with_a_kernel_is_said(capsys):
     assert "it wrapped: 64 bits" in said
     said = verdict(capsys, "slots", lesson6.stores_too_much)
     assert "mask the store" in said
-    said = verdict(capsys, "decode", lesson6.plain_weights)
-    assert "logits in the hundreds: NaN" in said
-    said = verdict(capsys, "decode", lesson6.flawed("unmasked", MASKS_VALUES=False))
-    assert "past the last token" in said
-    said = verdict(capsys, "decode", lesson6.flawed("forgets", FORGETS=1))
-    assert "NaN" in said  # of one token, none is left
+    assert "accepted" in verdict(capsys, "split", lesson6.flawed("not_at_all"))
+    for name, flags, words in (
+        ("unsafe", {"IS_SAFE": False}, "logits in the hundreds; split 0"),
+        ("unmasked", {"MASKS_VALUES": False}, "past the last token"),
+        ("forgets", {"FORGETS": 1}, "split 0, with 1 of them: the mean is off"),
+        ("divides_by_zero", {"DIVIDES_BY_ZERO": True}, "NaN; is it 0 / 0?"),
+        ("base_2", {"BASE_2": True}, "that is to the base 2"),
+    ):
+        said = verdict(capsys, "split", lesson6.flawed(name, **flags))
+        assert words in said
     assert "not attempted" in verdict(capsys, "slots", lesson6.slots_stub)
     assert "@triton.jit above it" in verdict(capsys, "slots", lambda *a: None)
 

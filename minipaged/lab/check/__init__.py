@@ -10,14 +10,13 @@ from minipaged.lab.check.lesson2 import attend, make_room, slot_of
 from minipaged.lab.check.lesson3 import block_keys, prefix_index, shared_blocks
 from minipaged.lab.check.lesson4 import append_one, beam_blocks, next_beams
 from minipaged.lab.check.lesson5 import merge, stream, window
-from minipaged.lab.check.lesson6 import decode, least_time, slots
+from minipaged.lab.check.lesson6 import least_time, slots, split
 
 __all__ = [
     "append_one",
     "attend",
     "beam_blocks",
     "block_keys",
-    "decode",
     "first_fit",
     "least_time",
     "make_room",
@@ -28,6 +27,7 @@ __all__ = [
     "shared_blocks",
     "slot_of",
     "slots",
+    "split",
     "stream",
     "useful_share",
     "window",

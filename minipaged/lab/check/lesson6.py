@@ -1,6 +1,7 @@
 """Lab: checks of lesson 6's exercises: the least time, and two kernels."""
 
 import inspect
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ from minipaged.lab.check.verdict import Attempt, Rejected, attempted, exercise, 
 
 GUARD = -7  # in places that the kernel must leave alone
 TOLERANCE = 1e-4  # of float32, with values about 1
+LN_2 = math.log(2)
 
 
 @exercise
@@ -74,7 +76,7 @@ def slots(attempt: Attempt) -> None:
             f"block ids up to {table.max()}"
         )
         arguments = found, table.int(), positions, num_tokens, block_size, 16
-        found = _launch(attempt, story, -(-num_tokens // 16), *arguments)
+        found, *_ = _launch(attempt, story, (-(-num_tokens // 16),), *arguments)
         if (found[num_tokens:] != GUARD).any():
             raise Rejected(f"{story}: it stored behind the last slot; mask the store")
         for position, mine, slot in zip(
@@ -87,19 +89,19 @@ def slots(attempt: Attempt) -> None:
 
 
 @exercise
-def decode(attempt: Attempt) -> None:
-    """A kernel (out, q, keys, values, table, num_tokens, scale, four sizes)."""
+def split(attempt: Attempt) -> None:
+    """A kernel (means, logs, q, keys, values, table, num_tokens, scale, five sizes)."""
     generator = torch.Generator().manual_seed(0)
 
     def draw(*shape: int) -> torch.Tensor:
         return torch.randn(shape, generator=generator)
 
-    for num_tokens, heads, kv_heads, spread in (
-        (1, 1, 1, 1.0),
-        (3, 2, 1, 1.0),
-        (8, 4, 2, 1.0),
-        (13, 4, 2, 200.0),
-        (21, 3, 3, 1.0),
+    for num_tokens, heads, kv_heads, spread, share, num_splits in (
+        (1, 1, 1, 1.0, 4, 1),
+        (3, 2, 1, 1.0, 4, 2),
+        (8, 4, 2, 1.0, 4, 2),
+        (13, 4, 2, 200.0, 8, 3),
+        (21, 3, 3, 1.0, 8, 3),
     ):
         dim, block_size, num_blocks = 16, 4, 9
         table = torch.randperm(num_blocks, generator=generator)
@@ -114,56 +116,59 @@ def decode(attempt: Attempt) -> None:
             pool = torch.full((num_blocks, block_size, kv_heads, dim), torch.nan)
             pool.flatten(0, 1)[places] = content
             pools.append(pool)
-        out, scale = torch.full((heads, dim), float(GUARD)), dim**-0.5
-        sizes = heads // kv_heads, kv_heads, dim, block_size
+        means = torch.full((heads, num_splits, dim), float(GUARD))
+        inputs = q, *pools, table.int(), num_tokens, dim**-0.5
+        sizes = share, heads // kv_heads, kv_heads, dim, block_size
         story = (
             f"{num_tokens} tokens in blocks of {block_size}, {heads} heads, {kv_heads} "
             f"KV heads{', logits in the hundreds' * (spread > 1)}"
         )
-        arguments = out, q, *pools, table.int(), num_tokens, scale, *sizes
-        _attends(story, _launch(attempt, story, heads, *arguments), q, k, v, scale)
+        arguments = means, means[..., 0].clone(), *inputs, *sizes
+        means, logs = _launch(attempt, story, (heads, num_splits), *arguments)[:2]
+        for at in range(num_splits):
+            own = slice(at * share, (at + 1) * share)
+            of = f"{story}; split {at}, with {len(k[own])} of them"
+            _leaves(of, means[:, at], logs[:, at], *_part(q, k[own], v[own]))
 
 
-def _attends(
+def _leaves(
     story: str,
-    found: torch.Tensor,
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    scale: float,
+    mean: torch.Tensor,
+    log: torch.Tensor,
+    right_mean: torch.Tensor,
+    right_log: torch.Tensor,
 ) -> None:
-    """Compare with softmax over all of k and v at once, in float64."""
-    if (found == GUARD).any():
-        head = (found == GUARD).any(dim=1).nonzero()[0].item()
-        raise Rejected(f"{story}: nothing was stored for head {head}")
-    if found.isnan().any():
-        raise Rejected(
-            f"{story}: NaN; a slot past the last token was used, of K or of V, or "
-            "something overflowed"
-        )
-    error = (found - _attention(q, k, v, scale)).abs().max().item()
-    if error < TOLERANCE:
-        return
-    said = "which block, and which KV head, is read?"
-    shorter = _attention(q, k[:-1], v[:-1], scale)
-    if len(k) > 1 and (found - shorter).abs().max() < TOLERANCE:
-        said = "it is right if the last token did not count"
-    raise Rejected(f"{story}: off by up to {error:.2g}; {said}")
+    """Compare what all heads of a split leave behind with what they should."""
+    if (mean == GUARD).any() or (log == GUARD).any():
+        raise Rejected(f"{story}: not all was stored")
+    if mean.isnan().any() or log.isnan().any():
+        is_empty = right_log.isinf().all()
+        said = "a slot past the last token was used, of K or of V, or it overflowed"
+        raise Rejected(f"{story}: NaN; {'is it 0 / 0?' if is_empty else said}")
+    error = (mean - right_mean).abs().max().item()
+    if error > TOLERANCE:
+        said = "which positions, which block and which KV head are read?"
+        raise Rejected(f"{story}: the mean is off by up to {error:.2g}; {said}")
+    for found, right in zip(log.tolist(), right_log.tolist(), strict=True):
+        if found != right and not abs(found - right) < TOLERANCE * max(1, abs(right)):
+            said = "; that is to the base 2" * (abs(found * LN_2 - right) < TOLERANCE)
+            raise Rejected(f"{story}: a log is {found:.6g}, not {right:.6g}{said}")
 
 
-def _attention(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float
-) -> torch.Tensor:
+def _part(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Softmax over all of k and v at once, in float64: the mean, the log of the sum."""
     group = len(q) // k.shape[1]
     k, v = (x.double().repeat_interleave(group, dim=1) for x in (k, v))
-    weights = (torch.einsum("hd,thd->ht", q.double(), k) * scale).softmax(-1)
-    return torch.einsum("ht,thd->hd", weights, v)
+    logits = torch.einsum("hd,thd->ht", q.double(), k) * q.shape[1] ** -0.5
+    return torch.einsum("ht,thd->hd", logits.softmax(-1), v), logits.logsumexp(-1)
 
 
 def _launch(
-    attempt: Attempt, story: str, num_programs: int, *arguments: Any
-) -> torch.Tensor:
-    """Run the kernel where kernels run; return its first argument, on the CPU."""
+    attempt: Attempt, story: str, grid: tuple[int, ...], *arguments: Any
+) -> list[torch.Tensor]:
+    """Run the kernel where kernels run; return its tensors as they are then, here."""
     # Only here: lessons 1 to 5 do without Triton, and their checks stand beside these.
     from minipaged.attention.triton_setup import INTERPRETED, triton
 
@@ -178,6 +183,6 @@ def _launch(
         x.to(device) if isinstance(x, torch.Tensor) else x for x in arguments
     )
     attempt.num_cases += 1
-    run: Callable[..., Any] = kernel[(num_programs,)]
+    run: Callable[..., Any] = kernel[grid]
     attempted(story, run, *arguments)
-    return arguments[0].cpu()
+    return [x.cpu() for x in arguments if isinstance(x, torch.Tensor)]
