@@ -227,3 +227,16 @@ def test_rates_are_drawn_as_they_are_beside_the_ceiling():
     assert {"10", "1,500", "reading alone: 2,000"} <= set(texts(figure))
     (ceiling,) = axes.lines
     assert set(ceiling.get_xdata()) == {2000} and "desk" in axes.get_xlabel()
+
+
+def test_no_number_touches_the_ceiling():
+    values = 1000.0, 1759.0, 1761.0, 1990.0, 2000.0, 2010.0
+    rates = {"series": {f"{value}": value for value in values}}
+    figure = plot_rates(rates, 2000, "title", "on a desk")
+    figure.canvas.draw()
+    (axes,) = figure.axes
+    (line,) = axes.lines
+    ceiling = line.get_window_extent().x0
+    numbers = [text.get_window_extent() for text in axes.texts[: len(values)]]
+    assert all(box.x1 < ceiling - 3 or box.x0 > ceiling + 3 for box in numbers)
+    assert max(box.x1 for box in numbers) < figure.bbox.x1
