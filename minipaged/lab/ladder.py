@@ -30,17 +30,18 @@ def _query_head_kernel(
     context = tl.load(context_lengths + seq).to(tl.int32)
     column, offset = tl.arange(0, DIM), tl.arange(0, BLOCK_SIZE)
     own_row = (seq.to(tl.int64) * NUM_HEADS + head) * DIM + column
-    q_row = tl.load(q + own_row).to(tl.float32)
+    q_row = tl.load(q + own_row).to(tl.float32)  # [DIM]
     maximum, total = float("-inf"), 0.0
     weighted = tl.zeros([DIM], tl.float32)
     for first in range(0, context, BLOCK_SIZE):
         block = tl.load(block_tables + seq * table_width + first // BLOCK_SIZE)
         slots = block.to(tl.int64) * BLOCK_SIZE + offset
+        # [BLOCK_SIZE, DIM]: where this head's numbers lie, in each slot of the block
         rows = (slots * NUM_KV_HEADS + kv_head)[:, None] * DIM + column[None, :]
         exists = first + offset < context
         k = tl.load(keys + rows, mask=exists[:, None], other=0.0).to(tl.float32)
         v = tl.load(values + rows, mask=exists[:, None], other=0.0).to(tl.float32)
-        logits = tl.sum(k * q_row[None, :], 1) * scale
+        logits = tl.sum(k * q_row[None, :], 1) * scale  # [BLOCK_SIZE]
         logits = tl.where(exists, logits, float("-inf"))
         new_maximum = tl.maximum(maximum, tl.max(logits, 0))
         weights, rescale = tl.exp2(logits - new_maximum), tl.exp2(maximum - new_maximum)
@@ -81,9 +82,10 @@ def _kv_head_kernel(
         position = first + tl.arange(0, TILE)
         exists = position < context
         slots = slots_of(table, position, exists, BLOCK_SIZE)
+        # Behind `exists`: numbers from slot to slot, DIM, DIM as padded, and masked.
         k = load_tile(key_head, slots, exists, NUM_KV_HEADS * DIM, DIM, DIM, True)
         v = load_tile(value_head, slots, exists, NUM_KV_HEADS * DIM, DIM, DIM, True)
-        maximum, total, weighted = online_step(
+        maximum, total, weighted = online_step(  # no soft cap, but masked
             q_rows, k, v, exists[None, :], maximum, total, weighted, scale, 0.0,
             False, True, PRECISION,
         )  # fmt: skip
