@@ -318,10 +318,3 @@ def test_the_kernels_take_tables_of_32_bits():
     for name in ("block_tables", "context_lengths", "query_starts"):
         setattr(case.batch, name, getattr(case.batch, name).int())
     check(case)
-
-
-@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="wants a second GPU")
-def test_on_a_gpu_that_is_not_the_current_one():
-    for lengths in (MIXED, DECODES, [(3000, 1)]):
-        error = error_of(moved(make_case(lengths), "cuda:1"))
-        assert error.abs().max() < TOLERANCE[torch.float32]
