@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 from gpu_checks import check_attention, check_graph, check_ladder, check_writes
 from gpu_inputs import BLOCK_SIZE, Lengths, Shape, blocks_of, make_batch, random_pool
-from gpu_peers import PEERS, available
+from gpu_peers import peers_for, versions
 from gpu_timing import ceilings
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
@@ -138,15 +138,15 @@ def paged(
 
 def peers(shape: Shape, lengths: Lengths) -> dict[str, float]:
     """Microseconds of other paged kernels that are installed, checked against ours."""
-    times = {}
-    for name in available():
-        needed = blocks_of(lengths)
-        rotations = num_rotations(kv_bytes(shape, lengths))
-        pools = [random_pool(needed, shape) for _ in range(rotations)]
-        batch = make_batch(lengths, torch.randperm(needed))
-        q = torch.randn(len(lengths), shape[0], shape[2], device="cuda").bfloat16()
-        calls = PEERS[name](q, pools, batch)
-        expected = ours(q, *pools[0], batch, shape[2] ** -0.5).float()
+    needed, times = blocks_of(lengths), {}
+    rotations = num_rotations(kv_bytes(shape, lengths))
+    pools = [random_pool(needed, shape) for _ in range(rotations)]
+    batch = make_batch(lengths, torch.randperm(needed))
+    num_tokens = batch.query_starts[-1].item()
+    q = torch.randn(num_tokens, shape[0], shape[2], device="cuda").bfloat16()
+    expected = ours(q, *pools[0], batch, shape[2] ** -0.5).float()
+    for name, prepare in peers_for(batch).items():
+        calls = prepare(q, pools, batch)
         assert (calls[0]().float() - expected).norm() < 0.01 * expected.norm(), name
         times[name] = microseconds(calls)
     return times
@@ -207,11 +207,12 @@ def measure_prefill(shape: Shape, lengths: Lengths) -> dict:
         "torch_contiguous": contiguous(shape, lengths),
         "cudnn_contiguous": contiguous(shape, lengths, SDPBackend.CUDNN_ATTENTION),
     }
+    others = peers(shape, lengths)
     rates = {
         f"{name}_tflop_per_s": us and round(operations / us / 1e6)
-        for name, us in times.items()
+        for name, us in (times | others).items()
     }
-    return times | rates
+    return times | {"peers": others} | rates
 
 
 def measure_write(num_tokens: int, shape: Shape) -> dict:
@@ -224,8 +225,7 @@ def measure_write(num_tokens: int, shape: Shape) -> dict:
         slots = torch.randperm(num_blocks * BLOCK_SIZE, device="cuda")[:num_tokens]
         new = torch.randn(2, num_tokens, *shape[1:], device="cuda").bfloat16()
         calls.append(lambda s=slots, n=new: write_kv(keys, values, s, *n))
-    us = microseconds(calls)
-    return {"megabytes": nbytes / 1e6, "us": us, "gb_per_s": round(nbytes / us / 1e3)}
+    return _moved(nbytes, microseconds(calls))
 
 
 def measure_copy(num_copies: int, shape: Shape, num_layers: int = 28) -> dict:
@@ -237,8 +237,21 @@ def measure_copy(num_copies: int, shape: Shape, num_layers: int = 28) -> dict:
     for _ in range(num_rotations(nbytes)):
         copies = torch.randperm(2048, device="cuda")[: 2 * num_copies].view(-1, 2)
         calls.append(lambda c=copies: copy_blocks(tensors, c))
-    us = microseconds(calls)
-    return {"megabytes": nbytes / 1e6, "us": us, "gb_per_s": round(nbytes / us / 1e3)}
+    return _moved(nbytes, microseconds(calls))
+
+
+def _moved(nbytes: int, us: float) -> dict[str, float]:
+    """A row of the report; beside it, a plain copy that reads and writes as much."""
+    rotations = num_rotations(nbytes)
+    source, target = torch.randn(2, rotations, nbytes // 8, device="cuda")
+    pairs = list(zip(source, target, strict=True))
+    plain = microseconds([lambda s=s, t=t: torch.mul(s, 1.0, out=t) for s, t in pairs])
+    return {
+        "megabytes": nbytes / 1e6,
+        "us": us,
+        "gb_per_s": round(nbytes / us / 1e3),
+        "plain_copy_gb_per_s": round(nbytes / plain / 1e3),
+    }
 
 
 def main() -> None:
@@ -249,7 +262,7 @@ def main() -> None:
     torch.manual_seed(0)
     report = {
         "machine": describe_machine(),
-        "peers": available(),
+        "peers": versions(),
         "how": "bfloat16, block size 16, microseconds; median of 11 CUDA-graph "
         "replays; inputs rotate over 256 MiB or more; tables shuffled",
         "errors": check_everything(),
@@ -279,7 +292,7 @@ def main() -> None:
     report["write_kv"] = {
         n: measure_write(n, LLAMA) for n in (1, 64, 1024, 8192, 16384, 65536)
     }
-    report["copy_blocks"] = {n: measure_copy(n, LLAMA) for n in (1, 16, 64, 512)}
+    report["copy_blocks"] = {n: measure_copy(n, LLAMA) for n in (1, 18, 36, 64, 512)}
     again = ceilings()  # the GPU may have been busier, or hotter, at one end
     report["ceilings"] = {n: max(x, again[n]) for n, x in report["ceilings"].items()}
     device = re.sub(r"[^a-z0-9]+", "-", report["machine"]["device"].lower())

@@ -1,27 +1,45 @@
-"""Other paged kernels, where installed: what a user could pick instead of ours."""
+"""Other paged kernels, where installed: what a user could pick instead of ours.
+
+Each takes q [T, heads, dim], pools of K and V [num_blocks, block_size, kv heads, dim],
+and one batch whose block table serves them all; each returns a call per pool. Whatever
+depends on lengths alone is planned here, before anything is timed.
+"""
 
 from collections.abc import Callable
 from importlib.metadata import version
 from importlib.util import find_spec
 
 import torch
+from torch.nn.functional import pad
+
+Pools = list[tuple[torch.Tensor, torch.Tensor]]
+Calls = list[Callable[[], torch.Tensor]]
+PACKAGES = {"flashinfer": "flashinfer-python", "vllm": "vllm"}
 
 
-def available() -> dict[str, str]:
-    """The peers that can be measured here, with their versions."""
-    if find_spec("flashinfer") is None:
-        return {}
-    return {"flashinfer": version("flashinfer-python")}
+def versions() -> dict[str, str]:
+    """The packages of peers that are installed here."""
+    return {
+        module: version(package)
+        for module, package in PACKAGES.items()
+        if find_spec(module)
+    }
 
 
-def flashinfer_decode(
-    q: torch.Tensor, pools: list[tuple[torch.Tensor, torch.Tensor]], batch
-) -> list[Callable[[], torch.Tensor]]:
-    """FlashInfer's tensor-core kernel over each pool (K and V); planned beforehand.
+def peers_for(batch) -> dict[str, Callable[[torch.Tensor, Pools, object], Calls]]:
+    """The kernels that are installed and can serve such a batch."""
+    only_decodes = batch.max_query_length == 1
+    peers = {}
+    if find_spec("flashinfer") and only_decodes:
+        peers["flashinfer"] = flashinfer_decode
+    if find_spec("vllm"):
+        peers["vllm_flash_attention"] = vllm_flash_attention
+        peers["vllm_triton"] = vllm_triton
+    return peers
 
-    q: [S, heads, dim]; a pool: [num_blocks, block_size, kv heads, dim] each. The plan
-    depends on the lengths alone, so all calls share it, and the block table with it.
-    """
+
+def flashinfer_decode(q: torch.Tensor, pools: Pools, batch) -> Calls:
+    """FlashInfer's tensor-core kernel."""
     import flashinfer
 
     keys, _ = pools[0]
@@ -33,7 +51,7 @@ def flashinfer_decode(
         workspace, "NHD", use_tensor_cores=True
     )
     wrapper.plan(
-        torch.nn.functional.pad(counts.cumsum(0), (1, 0)).int(),
+        pad(counts.cumsum(0), (1, 0)).int(),
         torch.cat(indices).int(),
         ((batch.context_lengths - 1) % block_size + 1).int(),
         num_qo_heads=q.shape[1],
@@ -43,11 +61,77 @@ def flashinfer_decode(
         q_data_type=q.dtype,
         kv_data_type=keys.dtype,
     )
-
-    def call(pool: tuple[torch.Tensor, torch.Tensor]) -> Callable[[], torch.Tensor]:
-        return lambda: wrapper.run(q, pool)
-
-    return [call(pool) for pool in pools]
+    return [lambda pool=pool: wrapper.run(q, pool) for pool in pools]
 
 
-PEERS: dict[str, Callable[..., list]] = {"flashinfer": flashinfer_decode}
+def vllm_flash_attention(q: torch.Tensor, pools: Pools, batch) -> Calls:
+    """FlashAttention as vLLM ships and schedules it: version 3 on Hopper, else 2."""
+    from vllm.vllm_flash_attn import flash_attn_varlen_func, is_fa_version_supported
+    from vllm.vllm_flash_attn.flash_attn_interface import get_scheduler_metadata
+
+    keys, _ = pools[0]
+    longest_query, longest = batch.max_query_length, batch.max_context_length
+    starts, lengths = batch.query_starts.int(), batch.context_lengths.int()
+    options = {"fa_version": 2}
+    if is_fa_version_supported(3):
+        options["fa_version"] = 3
+        options["scheduler_metadata"] = get_scheduler_metadata(
+            batch_size=len(lengths),
+            max_seqlen_q=longest_query,
+            max_seqlen_k=longest,
+            num_heads_q=q.shape[1],
+            num_heads_kv=keys.shape[2],
+            headdim=q.shape[2],
+            cache_seqlens=lengths,
+            qkv_dtype=q.dtype,
+            cu_seqlens_q=starts,
+            page_size=keys.shape[1],
+            causal=True,
+        )
+    options |= {"cu_seqlens_q": starts, "max_seqlen_q": longest_query}
+    options |= {"seqused_k": lengths, "max_seqlen_k": longest, "causal": True}
+    options["block_table"] = _table_without_wild_ends(pools, batch)
+    out = torch.empty_like(q)
+    return [
+        lambda pool=pool: flash_attn_varlen_func(q, *pool, out=out, **options)
+        for pool in pools
+    ]
+
+
+def vllm_triton(q: torch.Tensor, pools: Pools, batch) -> Calls:
+    """vLLM's Triton kernel, split as its Triton backend (0.26) does it."""
+    from vllm.v1.attention.ops.triton_unified_attention import unified_attention
+
+    splits, few = 16, 128 // pools[0][0].shape[2]  # splits for so few sequences
+    partial = torch.empty(few, q.shape[1], splits, q.shape[2], device="cuda")
+    out = torch.empty_like(q)
+    options = {
+        "cu_seqlens_q": batch.query_starts.int(),
+        "max_seqlen_q": batch.max_query_length,
+        "seqused_k": batch.context_lengths.int(),
+        "max_seqlen_k": batch.max_context_length,
+        "softmax_scale": q.shape[2] ** -0.5,
+        "causal": True,
+        "window_size": (-1, -1),
+        "block_table": _table_without_wild_ends(pools, batch),
+        "softcap": 0,
+        "q_descale": None,
+        "k_descale": None,
+        "v_descale": None,
+        "seq_threshold_3D": few,
+        "num_par_softmax_segments": splits,
+        "softmax_segm_output": partial,
+        "softmax_segm_max": torch.empty_like(partial[..., 0]),
+        "softmax_segm_expsum": torch.empty_like(partial[..., 0]),
+    }
+
+    def call(pool: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+        unified_attention(q, *pool, out, **options)
+        return out
+
+    return [lambda pool=pool: call(pool) for pool in pools]
+
+
+def _table_without_wild_ends(pools: Pools, batch) -> torch.Tensor:
+    """In 32 bits, as they want it; they may read a row's end, if not what it names."""
+    return batch.block_tables.clamp(max=len(pools[0][0]) - 1).int()

@@ -13,7 +13,7 @@ import torch
 from minipaged.attention.triton_setup import tl, triton
 
 _COLUMNS = 1024  # of a token's K and V, by one program
-_WORDS = 1024  # of a block, by one program
+_WORDS = 512  # of a block, by one program
 _WORD_OF_BYTES = {8: tl.int64, 4: tl.int32, 2: tl.int16, 1: tl.int8}
 
 
@@ -35,17 +35,17 @@ def _write_kernel(
 ):
     token = tl.program_id(0).to(tl.int64)
     column = (tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)).to(tl.int64)
+    # All loads before the first store, so that none waits for another.
     slot = tl.load(slots + token).to(tl.int64)
-    if slot < 0:
-        return  # a row that only pads the batch
-    mask = column < HEADS * KEY_DIM
+    is_key = column < HEADS * KEY_DIM
     offset = column // KEY_DIM * key_head_stride + column % KEY_DIM
-    new = tl.load(new_keys + token * key_token_stride + offset, mask=mask)
-    tl.store(keys + slot * (HEADS * KEY_DIM) + column, new, mask=mask)
-    mask = column < HEADS * VALUE_DIM
+    key = tl.load(new_keys + token * key_token_stride + offset, mask=is_key)
+    is_value = column < HEADS * VALUE_DIM
     offset = column // VALUE_DIM * value_head_stride + column % VALUE_DIM
-    new = tl.load(new_values + token * value_token_stride + offset, mask=mask)
-    tl.store(values + slot * (HEADS * VALUE_DIM) + column, new, mask=mask)
+    value = tl.load(new_values + token * value_token_stride + offset, mask=is_value)
+    if slot >= 0:  # not a row that only pads the batch
+        tl.store(keys + slot * (HEADS * KEY_DIM) + column, key, mask=is_key)
+        tl.store(values + slot * (HEADS * VALUE_DIM) + column, value, mask=is_value)
 
 
 @torch.library.custom_op("minipaged::write_kv", mutates_args=("keys", "values"))
@@ -82,6 +82,7 @@ def write_kv(
             KEY_DIM=key_dim,
             VALUE_DIM=value_dim,
             COLUMNS=_COLUMNS,
+            num_warps=8,
         )  # fmt: skip
 
 
@@ -146,6 +147,7 @@ def copy_blocks(tensors: list[torch.Tensor], copies: torch.Tensor) -> None:
             copies,
             WORD=_WORD_OF_BYTES[word],
             WORDS=_WORDS,
+            num_warps=2,
         )
 
 

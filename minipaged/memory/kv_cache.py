@@ -60,6 +60,12 @@ class KVCache:
         """
         if not copies:
             return
+        source, destination = self.checked(copies).unbind(1)
+        for blocks in (*self.keys, *self.values):
+            blocks.index_copy_(0, destination, blocks.index_select(0, source))
+
+    def checked(self, copies: Sequence[tuple[int, int]]) -> torch.Tensor:
+        """The copies as a tensor [N, 2], if no order could change their result."""
         sources, destinations = zip(*copies, strict=True)
         distinct = set(destinations)
         if len(distinct) < len(destinations) or distinct & set(sources):
@@ -67,8 +73,4 @@ class KVCache:
                 f"block copies {list(copies)} clash: destinations must be distinct, "
                 "and no block may be both source and destination"
             )
-        device = self.keys[0].device
-        source = torch.tensor(sources, device=device)
-        destination = torch.tensor(destinations, device=device)
-        for blocks in (*self.keys, *self.values):
-            blocks.index_copy_(0, destination, blocks.index_select(0, source))
+        return torch.tensor(copies, device=self.keys[0].device)

@@ -1,6 +1,7 @@
 """Lesson 2: a HuggingFace model over a pool of blocks (paper, section 4.3)."""
 
 from importlib import import_module
+from typing import Any
 
 import torch
 from transformers import PreTrainedModel
@@ -19,6 +20,7 @@ ATTENTION = {
     "streamed": "minipaged.attention.streamed:streamed_attention",
     "triton": "minipaged.attention.triton_attention:triton_attention",
 }
+TRITON_CACHE = "minipaged.attention.triton_cache:TritonKVCache"
 
 
 class PagedModel:
@@ -53,6 +55,8 @@ class PagedModel:
         self._configs = configs_of(model)
         self._workspace: dict[str, torch.Tensor] = {}
         self.attention = resolve_attention(attention)
+        by_kernels = attention == "triton"
+        self._cache_class = _imported(TRITON_CACHE) if by_kernels else KVCache
         # Modules in the order in which a forward calls them, and the shapes of their K
         # and V as they really arrive: config fields do not tell either reliably.
         layers = attention_layers(model)
@@ -66,7 +70,7 @@ class PagedModel:
     def _use_pool(self, num_blocks: int, block_size: int) -> None:
         where = {"dtype": self.model.dtype, "device": self.model.device}
         # The cache first: a pool too large for memory fails here, and at once.
-        self.cache = KVCache(self._shapes, num_blocks, block_size, **where)
+        self.cache = self._cache_class(self._shapes, num_blocks, block_size, **where)
         self.pool = BlockPool(num_blocks, block_size)
 
     @property
@@ -146,5 +150,10 @@ def resolve_attention(attention: str | Attention) -> Attention:
             f"no attention named {attention!r}; choose from {sorted(ATTENTION)}, or "
             "pass a function with the signature of gathered_attention"
         )
-    module, name = ATTENTION[attention].split(":")
+    return _imported(ATTENTION[attention])
+
+
+def _imported(path: str) -> Any:
+    """What has this name in this module, "module:name"."""
+    module, name = path.split(":")
     return getattr(import_module(module), name)

@@ -18,6 +18,7 @@ import minipaged as mp
 from minipaged.attention import triton_attention as module
 from minipaged.attention import triton_decode, triton_sizes
 from minipaged.attention.triton_attention import triton_attention
+from minipaged.attention.triton_cache import TritonKVCache
 from minipaged.attention.triton_decode import paged_decode
 from minipaged.attention.triton_prefill import paged_prefill
 from minipaged.attention.triton_setup import INTERPRETED
@@ -45,6 +46,7 @@ def poisoned(name, num_blocks=64, block_size=4):
     paged = mp.PagedModel(
         tiny_model(name).to(DEVICE), num_blocks, block_size, attention="triton"
     )
+    assert isinstance(paged.cache, TritonKVCache)
     order = torch.randperm(num_blocks, generator=torch.Generator().manual_seed(0))
     paged.pool._free = order.tolist()
     for tensor in (*paged.cache.keys, *paged.cache.values):

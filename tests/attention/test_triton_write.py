@@ -5,6 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from minipaged.attention.triton_cache import TritonKVCache
 from minipaged.attention.triton_setup import INTERPRETED
 from minipaged.attention.triton_write import copy_blocks, write_kv
 from minipaged.memory.kv_cache import KVCache
@@ -17,9 +18,9 @@ def filled(*shape, dtype=torch.float32):
     return torch.randn(shape).to(dtype).to(DEVICE)
 
 
-def cache_of(shapes, num_blocks=9, block_size=3, dtype=torch.float32):
+def cache_of(shapes, num_blocks=9, block_size=3, dtype=torch.float32, kind=KVCache):
     torch.manual_seed(0)
-    cache = KVCache(shapes, num_blocks, block_size, dtype, DEVICE)
+    cache = kind(shapes, num_blocks, block_size, dtype, DEVICE)
     for blocks in (*cache.keys, *cache.values):
         blocks.copy_(filled(*blocks.shape))
     return cache
@@ -95,6 +96,28 @@ def test_a_block_may_be_longer_than_what_a_program_copies():
     copy_blocks([*ours.keys, *ours.values], torch.tensor([[1, 0]], device=DEVICE))
     assert torch.equal(ours.keys[0], theirs.keys[0])
     assert torch.equal(ours.values[0], theirs.values[0])
+
+
+def same(ours, theirs):
+    pairs = zip(ours.keys + ours.values, theirs.keys + theirs.values, strict=True)
+    return all(torch.equal(one, other) for one, other in pairs)
+
+
+def test_the_cache_of_the_kernels_is_as_strict_as_lesson_2s():
+    ours, theirs = cache_of(LAYERS, kind=TritonKVCache), cache_of(LAYERS)
+    for clash in ([(0, 1), (2, 1)], [(0, 1), (1, 2)]):
+        with pytest.raises(ValueError, match="clash"):
+            ours.copy(clash)
+    assert same(ours, theirs)
+    slots = torch.tensor([26, 0, 7], device=DEVICE)
+    for cache in (ours, theirs):
+        cache.copy([])
+        for layer, (heads, key_dim, value_dim) in enumerate(LAYERS):
+            torch.manual_seed(layer)
+            k, v = filled(3, heads, key_dim), filled(3, heads, value_dim)
+            cache.write(layer, slots, k, v)
+        cache.copy([(8, 3), (8, 5), (0, 1)])
+    assert same(ours, theirs)
 
 
 @settings(max_examples=40, deadline=None)
