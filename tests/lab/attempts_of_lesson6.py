@@ -28,12 +28,15 @@ def decode(
     NUM_KV_HEADS: tl.constexpr,
     DIM: tl.constexpr,
     BLOCK_SIZE: tl.constexpr,
+    START: tl.constexpr = float("-inf"),
+    USES_SCALE: tl.constexpr = True,
+    SHIFT: tl.constexpr = 0,
 ):  # fmt: skip
-    """From the last block to the first."""
+    """From the last block to the first; other flags are mistakes."""
     head = tl.program_id(0)
     column, offset = tl.arange(0, DIM), tl.arange(0, BLOCK_SIZE)
     query = tl.load(q + head * DIM + column)
-    maximum, total = float("-inf"), 0.0
+    maximum, total = START, 0.0
     weighted = tl.zeros([DIM], tl.float32)
     num_blocks = tl.cdiv(num_tokens, BLOCK_SIZE)
     for back in range(num_blocks):
@@ -44,13 +47,15 @@ def decode(
         exists = column_of_table * BLOCK_SIZE + offset < num_tokens
         k = tl.load(keys + places, mask=exists[:, None], other=0.0)
         v = tl.load(values + places, mask=exists[:, None], other=0.0)
-        logits = tl.where(exists, tl.sum(k * query[None, :], 1) * scale, float("-inf"))
+        factor = scale if USES_SCALE else DIM**-0.5
+        logits = tl.sum(k * query[None, :], 1) * factor
+        logits = tl.where(exists, logits, float("-inf"))
         larger = tl.maximum(maximum, tl.max(logits, 0))
         weights, rescale = tl.exp(logits - larger), tl.exp(maximum - larger)
         total = total * rescale + tl.sum(weights, 0)
         weighted = weighted * rescale + tl.sum(weights[:, None] * v, 0)
         maximum = larger
-    tl.store(out + head * DIM + column, weighted / total)
+    tl.store(out + (head + SHIFT) * DIM + column, weighted / total)
 
 
 # --- what is wrong --------------------------------------------------------------------
@@ -101,6 +106,17 @@ def only_the_first_program(
 
 
 @triton.jit
+def sixteen_each(
+    slots, table, positions, num_tokens, BLOCK_SIZE: tl.constexpr, TILE: tl.constexpr
+):
+    at = tl.program_id(0) * 16 + tl.arange(0, 16)
+    position = tl.load(positions + at, mask=at < num_tokens, other=-1)
+    block = tl.load(table + position // BLOCK_SIZE, mask=position >= 0, other=0)
+    slot = block.to(tl.int64) * BLOCK_SIZE + position % BLOCK_SIZE
+    tl.store(slots + at, tl.where(position >= 0, slot, -1), mask=at < num_tokens)
+
+
+@triton.jit
 def slots_stub(
     slots, table, positions, num_tokens, BLOCK_SIZE: tl.constexpr, TILE: tl.constexpr
 ):
@@ -143,15 +159,15 @@ def plain_weights(
     tl.store(out + head * DIM + column, mean)
 
 
-def flawed(name, **flags):
+def flawed(name, kernel=plain_weights, **flags):
     """A kernel of its own, of which this flag is set."""
 
     class Flawed(triton.KernelInterface):
-        fn = plain_weights.fn
+        fn = kernel.fn
         __name__ = name
 
         def run(self, *arguments, **options):
-            return plain_weights.run(*arguments, **options, **flags)
+            return kernel.run(*arguments, **options, **flags)
 
         __call__ = run  # as of every kernel
 
@@ -165,13 +181,15 @@ WRONG = {
         lambda *a: least_time(*a) / 1e6,
         lambda contexts, *rest: least_time([max(contexts, default=0)], *rest),
         lambda contexts, kv, dim, size, rate: least_time(contexts, kv, dim, 2, rate),
-        lambda *a: str(least_time(*a)) + " us",
+        lambda *a: str(least_time(*a)),
+        lambda *a: float("nan"),
     ],
     "slots": [
         wraps,
         stores_too_much,
         forgets_the_padding,
         only_the_first_program,
+        sixteen_each,
         lambda *a: slots,
     ],
     "decode": [
@@ -180,6 +198,9 @@ WRONG = {
         flawed("go_round", HEADS_GO_ROUND=True),
         flawed("forgets", FORGETS=1),
         flawed("no_table", USES_TABLE=False),
+        flawed("starts_at_0", decode, START=0.0),
+        flawed("no_scale", decode, USES_SCALE=False),
+        flawed("one_row_on", decode, SHIFT=1),
         slots,
         lambda *a: decode,
     ],
