@@ -162,6 +162,11 @@ def test_the_interpreter_is_used_even_if_triton_was_imported_before():
     assert run(code).split() == ["True", "True", "InterpretedFunction"]
 
 
+def test_other_words_for_no_are_understood():
+    code = "from minipaged.attention import triton_setup as s; print(s.INTERPRETED)"
+    assert run(code, TRITON_INTERPRET="off") == "False\n"
+
+
 LOUD = """
 import torch
 from minipaged.attention.triton_setup import tl, triton
@@ -238,6 +243,7 @@ def test_torch_finds_the_operators_well_declared():
 
 H200 = Device(132, 227 * 1024, (torch.bfloat16,), can_overlap=True)
 L4 = Device(58, 99 * 1024, (torch.bfloat16,), can_overlap=False)
+T4 = Device(40, 64 * 1024, (), can_overlap=False)
 
 
 def sizes_on(device, monkeypatch, num_seqs, shortest, longest, shape=(32, 8, 128)):
@@ -268,7 +274,7 @@ def test_splits_fill_the_gpu(monkeypatch, num_seqs, shortest, longest, num_split
     assert splits == num_splits
 
 
-@pytest.mark.parametrize("device", [H200, L4], ids=["H200", "L4"])
+@pytest.mark.parametrize("device", [H200, L4, T4], ids=["H200", "L4", "T4"])
 @pytest.mark.parametrize(
     "shape", [(8, 8, 256), (71, 1, 64), (16, 1, 192), (9, 3, 80), (8, 2, 512)]
 )
