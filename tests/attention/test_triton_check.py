@@ -82,6 +82,7 @@ def test_a_cache_with_gaps_is_refused(name):
         ("context_lengths", lambda lengths: lengths[:2], "num_sequences=3"),
         ("query_starts", lambda starts: starts[:3], "one entry more.*got 3 and 3"),
         ("block_tables", torch.Tensor.float, "block_tables .*not torch.float32"),
+        ("context_lengths", torch.Tensor.double, "context_lengths .*not torch.float64"),
         ("query_starts", torch.Tensor.short, "query_starts .*not torch.int16"),
     ],
 )

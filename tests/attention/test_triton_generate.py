@@ -248,9 +248,9 @@ T4 = Device(40, 64 * 1024, (), can_overlap=False)
 
 def sizes_on(device, monkeypatch, num_seqs, shortest, longest, shape=(32, 8, 128)):
     monkeypatch.setattr(triton_sizes, "device_of", lambda index: device)
-    heads, kv_heads, dim = shape
+    heads, kv_heads, dim, *_ = shape
     q = torch.empty(num_seqs, heads, dim, dtype=torch.bfloat16)
-    values = torch.empty(1, 16, kv_heads, dim, dtype=torch.bfloat16)
+    values = torch.empty(1, 16, kv_heads, shape[-1], dtype=torch.bfloat16)
     return decode_sizes(q, values, num_seqs, shortest, longest), prefill_sizes(
         q, values
     )
@@ -274,9 +274,14 @@ def test_splits_fill_the_gpu(monkeypatch, num_seqs, shortest, longest, num_split
     assert splits == num_splits
 
 
+def test_matrices_have_16_rows_and_powers_of_two():
+    assert [padded(n) for n in (1, 16, 17, 80, 256)] == [16, 16, 32, 128, 256]
+
+
 @pytest.mark.parametrize("device", [H200, L4, T4], ids=["H200", "L4", "T4"])
 @pytest.mark.parametrize(
-    "shape", [(8, 8, 256), (71, 1, 64), (16, 1, 192), (9, 3, 80), (8, 2, 512)]
+    "shape",
+    [(8, 8, 256), (71, 1, 64), (16, 1, 192), (9, 3, 80), (8, 2, 512), (8, 2, 64, 512)],
 )
 def test_sizes_fit_the_gpu_and_hold_the_group(monkeypatch, device, shape):
     for num_seqs in (1, 40, 4000):
@@ -285,6 +290,6 @@ def test_sizes_fit_the_gpu_and_hold_the_group(monkeypatch, device, shape):
             assert sizes.rows >= shape[0] // shape[1]
             assert sizes.tile & (sizes.tile - 1) == 0 and sizes.tile >= 16
             assert sizes.num_stages >= 2
-            row_bytes = 2 * 2 * padded(shape[2])
+            row_bytes = 2 * 2 * padded(shape[-1])
             held = (sizes.num_stages - 1) * sizes.tile * row_bytes
             assert held + sizes.rows * row_bytes // 2 <= device.shared_bytes

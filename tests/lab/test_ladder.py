@@ -4,6 +4,7 @@ import pytest
 import torch
 from attention_cases import make_case, moved, oracle
 
+from minipaged.attention import triton_decode
 from minipaged.attention.triton_setup import INTERPRETED
 from minipaged.lab import ladder
 from minipaged.lab.ladder import RUNGS, per_kv_head, split
@@ -33,8 +34,16 @@ def test_tiles_of_any_length(tile):
 
 
 @pytest.mark.parametrize("num_splits", [2, 9])
-def test_any_number_of_splits(num_splits):
+def test_any_number_of_splits(num_splits, monkeypatch):
+    merge, seen = triton_decode.merge_splits, []
+
+    def spy(out, partial, *rest):
+        seen.append(partial.shape[2])
+        merge(out, partial, *rest)
+
+    monkeypatch.setattr(triton_decode, "merge_splits", spy)
     assert error_of(split, num_splits=num_splits) < 3e-5
+    assert seen == [num_splits]
 
 
 @pytest.mark.parametrize("name", RUNGS)
