@@ -5,9 +5,6 @@ import torch
 from minipaged.attention.interface import AttentionBatch
 from minipaged.attention.triton_decode import paged_decode
 from minipaged.attention.triton_prefill import paged_prefill
-from minipaged.attention.triton_setup import INTERPRETED
-
-DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 
 def triton_attention(
@@ -38,10 +35,7 @@ def triton_attention(
     Returns: [T, num_heads, value_dim]; zeros for a token that sees nothing.
     Raises ValueError for tensors that the kernels cannot take; it says what can.
     """
-    _check(q, keys, values)
-    if q.stride(2) != 1:
-        q = q.contiguous()
-    out = q.new_empty(*q.shape[:2], values.shape[3])
+    out = q.new_empty(*q.shape[:2], values.shape[-1])
     where = (batch.block_tables, batch.context_lengths, batch.query_starts)
     lengths = (batch.min_context_length, batch.max_context_length)
     options = (scale, sliding_window, softcap)
@@ -52,38 +46,3 @@ def triton_attention(
     if batch.max_query_length > 1:
         paged_prefill(out, q, keys, values, *where, *options, skip_single=True)
     return out
-
-
-def _check(q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> None:
-    """Refuse what the kernels would get wrong, and name the alternative."""
-    other = "or use attention='gathered'"
-    if q.dtype not in DTYPES:
-        raise ValueError(
-            f"the kernels compute in float32, float16 and bfloat16, not {q.dtype}: "
-            f"convert the model with model.float(), {other}"
-        )
-    if not keys.dtype == values.dtype == q.dtype:
-        raise ValueError(
-            f"queries are {q.dtype}, keys {keys.dtype}, values {values.dtype}; "
-            "the kernels want all the same"
-        )
-    if INTERPRETED and q.dtype == torch.bfloat16:
-        raise ValueError(
-            "Triton's interpreter multiplies bfloat16 matrices wrongly: convert the "
-            f"model to float32 or float16, {other}"
-        )
-    if not INTERPRETED and not (q.is_cuda and keys.is_cuda and values.is_cuda):
-        raise ValueError(
-            f"queries are on {q.device} and K and V on {keys.device}, but the kernels "
-            f"run on the GPU: move the model with model.to('cuda'), {other}; or set "
-            "TRITON_INTERPRET=1 before Python starts, to run them slowly on the CPU"
-        )
-    if q.shape[1] % keys.shape[2]:
-        raise ValueError(
-            f"{q.shape[1]} query heads cannot share {keys.shape[2]} KV heads evenly"
-        )
-    if not (keys.is_contiguous() and values.is_contiguous()):
-        raise ValueError(
-            "the kernels want keys and values [num_blocks, block_size, num_kv_heads, "
-            f"dim] to be contiguous, as KVCache makes them; {other}"
-        )

@@ -8,6 +8,7 @@ splits, each with a program of its own, whose results a second kernel merges.
 
 import torch
 
+from minipaged.attention.triton_check import check_attention, without_gaps
 from minipaged.attention.triton_merge import merge_splits
 from minipaged.attention.triton_setup import tl, triton
 from minipaged.attention.triton_sizes import (
@@ -119,6 +120,14 @@ def paged_decode(
     splits there are: in a CUDA graph, which is captured once for many steps, they may
     be the bounds of what is to come. `num_splits` overrides the rule of `decode_sizes`.
     """
+    where = block_tables, context_lengths, query_starts
+    check_attention(out, q, keys, values, *where, sliding_window, softcap)
+    if num_splits is not None and num_splits < 1:
+        raise ValueError(f"num_splits is {num_splits}; give 1 or more, or None")
+    if len(q) == 0:
+        return
+    q = without_gaps(q)
+    block_tables, context_lengths, query_starts = (x.contiguous() for x in where)
     num_seqs, table_width = block_tables.shape
     num_heads, key_dim = q.shape[1:]
     _, block_size, num_kv_heads, value_dim = values.shape

@@ -8,6 +8,7 @@ only those on the diagonal do.
 
 import torch
 
+from minipaged.attention.triton_check import check_attention, without_gaps
 from minipaged.attention.triton_setup import tl, triton
 from minipaged.attention.triton_sizes import log2_scales, padded, prefill_sizes
 from minipaged.attention.triton_tile import divide, over_tiles
@@ -141,6 +142,12 @@ def paged_prefill(
     Shapes are those of `triton_attention`. `skip_single` leaves the rows of sequences
     with one new token as they are, for `paged_decode`.
     """
+    where = block_tables, context_lengths, query_starts
+    check_attention(out, q, keys, values, *where, sliding_window, softcap)
+    if len(q) == 0:
+        return
+    q = without_gaps(q)
+    block_tables, context_lengths, query_starts = (x.contiguous() for x in where)
     num_seqs, table_width = block_tables.shape
     num_tokens, num_heads, key_dim = q.shape
     _, block_size, num_kv_heads, value_dim = values.shape

@@ -132,4 +132,6 @@ def _fitted(
     room = device.shared_bytes - rows * row_bytes // 2
     while tile > 16 and (sizes.num_stages - 1) * tile * row_bytes > room:
         tile //= 2
-    return sizes._replace(rows=rows, tile=tile)
+    # Where even the smallest tiles do not fit, fewer of them are under way.
+    num_stages = max(2, min(sizes.num_stages, 1 + room // (tile * row_bytes)))
+    return sizes._replace(rows=rows, tile=tile, num_stages=num_stages)

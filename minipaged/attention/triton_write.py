@@ -10,6 +10,14 @@ import math
 
 import torch
 
+from minipaged.attention.triton_check import (
+    check_contiguous,
+    check_devices,
+    check_fit,
+    check_integers,
+    check_range,
+    without_gaps,
+)
 from minipaged.attention.triton_setup import tl, triton
 
 _COLUMNS = 1024  # of a token's K and V, by one program
@@ -60,18 +68,29 @@ def write_kv(
 
     keys: [num_blocks, block_size, num_kv_heads, key_dim], values with value_dim, both
     contiguous. slots: [T] int64; -1 stores nothing (a row that only pads the batch),
-    all others different. new_keys: [T, num_kv_heads, key_dim] and new_values: their
-    last dimension without gaps, and dtypes as the cache's.
+    all others different. new_keys: [T, num_kv_heads, key_dim] and new_values, of the
+    cache's dtypes. Raises ValueError for other shapes and dtypes; a GPU believes slots.
     """
     if not new_keys.dtype == new_values.dtype == keys.dtype == values.dtype:
         raise ValueError(
             f"new K and V are {new_keys.dtype} and {new_values.dtype}, the cache is "
             f"{keys.dtype} and {values.dtype}; convert them first"
         )
+    check_fit(
+        keys=(keys, "num_blocks block_size num_kv_heads key_dim"),
+        values=(values, "num_blocks block_size num_kv_heads value_dim"),
+        slots=(slots, "num_tokens"),
+        new_keys=(new_keys, "num_tokens num_kv_heads key_dim"),
+        new_values=(new_values, "num_tokens num_kv_heads value_dim"),
+    )
+    check_contiguous(keys=keys, values=values)
+    check_integers(slots=slots)
+    check_range("slots", slots, -1, keys.shape[0] * keys.shape[1] - 1)
     num_tokens, heads, key_dim = new_keys.shape
     value_dim = new_values.shape[2]
     if num_tokens == 0:
         return
+    new_keys, new_values, slots = map(without_gaps, (new_keys, new_values, slots))
     pieces = -(-heads * max(key_dim, value_dim) // _COLUMNS)
     with torch.cuda.device_of(keys):  # of several GPUs, the right one
         _write_kernel[num_tokens, pieces](
@@ -130,10 +149,23 @@ def copy_blocks(tensors: list[torch.Tensor], copies: torch.Tensor) -> None:
 
     The kernel finds the tensors through a table of their addresses, which is uploaded
     at the first call; so make one before you capture a CUDA graph. The alternative, one
-    large tensor for all layers, would decide the cache's layout.
+    large tensor for all layers, would decide the cache's layout. Raises ValueError for
+    tensors of other layouts; block ids are believed on a GPU.
     """
-    if len(copies) == 0:
+    named = {f"tensors[{i}]": tensor for i, tensor in enumerate(tensors)}
+    check_devices(copies=copies, **named)
+    check_contiguous(**named)
+    check_integers(copies=copies)
+    num_blocks = {len(tensor) for tensor in tensors}
+    if copies.shape[1:] != (2,) or len(num_blocks) > 1:
+        raise ValueError(
+            "copies must be [N, 2], and all tensors have as many blocks; got "
+            f"{list(copies.shape)} and tensors of {sorted(num_blocks)} blocks"
+        )
+    if len(copies) == 0 or not tensors:
         return
+    check_range("copies", copies, 0, len(tensors[0]) - 1)
+    copies = copies.contiguous()
     # The widest word that fits everywhere: blocks of odd sizes move byte by byte.
     sizes = [tensor[0].nbytes for tensor in tensors]
     word = math.gcd(8, *sizes, *(tensor.data_ptr() for tensor in tensors))

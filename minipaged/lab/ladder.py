@@ -10,6 +10,11 @@ from functools import partial
 import torch
 
 from minipaged.attention.interface import AttentionBatch
+from minipaged.attention.triton_check import (
+    check_contiguous,
+    check_fit,
+    check_heads,
+)
 from minipaged.attention.triton_decode import paged_decode
 from minipaged.attention.triton_setup import tl, triton
 from minipaged.attention.triton_sizes import LOG2_E, padded
@@ -93,6 +98,21 @@ def _kv_head_kernel(
     tl.store(out + own_rows, result, mask=mask)
 
 
+def _check(
+    q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, batch: AttentionBatch
+) -> None:
+    """Refuse what the rungs leave out."""
+    check_fit(
+        q=(q, "num_sequences num_heads dim"),
+        keys=(keys, "num_blocks block_size num_kv_heads dim"),
+        values=(values, "num_blocks block_size num_kv_heads dim"),
+        block_tables=(batch.block_tables, "num_sequences table_width"),
+        context_lengths=(batch.context_lengths, "num_sequences"),
+    )
+    check_heads(q, keys)
+    check_contiguous(q=q, keys=keys, values=values, block_tables=batch.block_tables)
+
+
 def per_query_head(
     q: torch.Tensor,
     keys: torch.Tensor,
@@ -101,6 +121,7 @@ def per_query_head(
     scale: float,
 ) -> torch.Tensor:
     """Every query head by itself, block by block. Shapes as in triton_attention."""
+    _check(q, keys, values, batch)
     out = torch.empty_like(q)
     num_seqs, num_heads, dim = q.shape
     _query_head_kernel[num_heads, num_seqs](
@@ -127,6 +148,7 @@ def per_kv_head(
 
     num_stages: above 1, the next tiles are read while this one is computed.
     """
+    _check(q, keys, values, batch)
     out = torch.empty_like(q)
     num_seqs, num_heads, dim = q.shape
     _, block_size, num_kv_heads, _ = keys.shape
@@ -155,6 +177,7 @@ def split(
     num_splits: int | None = None,
 ) -> torch.Tensor:
     """The package's own kernel: long contexts are shared among programs, and merged."""
+    _check(q, keys, values, batch)
     out = torch.empty_like(q)
     where = (batch.block_tables, batch.context_lengths, batch.query_starts)
     lengths = (batch.min_context_length, batch.max_context_length)

@@ -64,6 +64,13 @@ def test_chunks_over_what_the_cache_holds(num_new):
     check(make_case([(150, num_new), (0, num_new)]))
 
 
+@pytest.mark.parametrize("dims", [(16, 16), (24, 12)])
+def test_chunks_that_begin_where_a_tile_ends(dims):
+    """Its last position is seen by all rows of a program, or by all but the first."""
+    lengths = [(62, 5), (63, 5), (64, 5)]
+    check(make_case(lengths, key_dim=dims[0], value_dim=dims[1]))
+
+
 @pytest.mark.parametrize("lengths", [MIXED, DECODES], ids=["mixed", "decodes"])
 @pytest.mark.parametrize("sliding_window", [1, 4, 5, 1000])
 def test_sliding_windows(sliding_window, lengths):
@@ -173,6 +180,20 @@ def test_splits_do_not_matter(num_splits, sliding_window):
     assert (ours - expected).abs().max() < 1e-6
 
 
+def test_there_are_as_many_splits_as_asked_for_and_in_float32(monkeypatch):
+    merge, seen = triton_decode.merge_splits, []
+
+    def spy(out, partial, *rest):
+        seen.append((partial.shape[2], partial.dtype))
+        merge(out, partial, *rest)
+
+    monkeypatch.setattr(triton_decode, "merge_splits", spy)
+    case = moved(make_case([(40, 1)], dtype=torch.float16), DEVICE)
+    for num_splits in (1, 2, 7):
+        decode(case, num_splits)
+    assert seen == [(2, torch.float32), (7, torch.float32)]
+
+
 @pytest.mark.parametrize("num_splits", [1, 3])
 def test_decode_touches_only_sequences_of_one_new_token(num_splits):
     case = moved(make_case(MIXED), DEVICE)
@@ -241,9 +262,26 @@ def test_queries_of_any_strides():
     expected = oracle(case, scale=0.25)
     heads_first = case.q.transpose(0, 1).contiguous().transpose(0, 1)
     dims_first = case.q.transpose(0, 2).contiguous().transpose(0, 2)
-    for q in (heads_first, dims_first):
+    larger = torch.full((60, 9, 40), float("nan"), device=DEVICE)
+    part = larger[1:, 2:6, 5:21][: len(case.q)].copy_(case.q)
+    for q in (heads_first, dims_first, part):
         out = triton_attention(q, case.keys, case.values, case.batch, scale=0.25)
         assert (out.cpu() - expected).abs().max() < 3e-5
+
+
+@pytest.mark.parametrize("lengths", [MIXED, DECODES], ids=["mixed", "decodes"])
+def test_batches_of_any_strides(lengths):
+    """As an engine has them that keeps tables for its longest sequence."""
+    case = make_case(lengths)
+    batch, tables = case.batch, case.batch.block_tables
+    longest = torch.nn.functional.pad(tables, (0, 9), value=10**12)
+    batch.block_tables = longest[:, : tables.shape[1]]
+    for name in ("context_lengths", "query_starts"):
+        tensor = getattr(batch, name)
+        setattr(batch, name, torch.stack([tensor, tensor + 3], 1)[:, 0])
+    check(case)
+    batch.block_tables = tables.T.contiguous().T
+    check(case)
 
 
 # Wrong variants: each is one of the mistakes that such kernels are known for.

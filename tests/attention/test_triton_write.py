@@ -27,7 +27,9 @@ def cache_of(shapes, num_blocks=9, block_size=3, dtype=torch.float32, kind=KVCac
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("shape", [(2, 16, 16), (3, 5, 7), (9, 128, 64), (1, 1, 1)])
+@pytest.mark.parametrize(
+    "shape", [(2, 16, 16), (3, 5, 7), (9, 128, 64), (9, 64, 128), (1, 1, 1)]
+)
 def test_write_is_what_lesson_2_does(shape, dtype):
     ours, theirs = (cache_of([shape], dtype=dtype) for _ in range(2))
     heads, key_dim, value_dim = shape
@@ -91,7 +93,7 @@ def test_copies_are_what_lesson_2_does(shapes, dtype):
 
 
 def test_a_block_may_be_longer_than_what_a_program_copies():
-    ours, theirs = (cache_of([(8, 96, 80)], block_size=16) for _ in range(2))
+    ours, theirs = (cache_of([(8, 80, 90)], block_size=16) for _ in range(2))
     theirs.copy([(1, 0)])
     copy_blocks([*ours.keys, *ours.values], torch.tensor([[1, 0]], device=DEVICE))
     assert torch.equal(ours.keys[0], theirs.keys[0])
@@ -118,6 +120,14 @@ def test_the_cache_of_the_kernels_is_as_strict_as_lesson_2s():
             cache.write(layer, slots, k, v)
         cache.copy([(8, 3), (8, 5), (0, 1)])
     assert same(ours, theirs)
+
+
+def test_blocks_may_begin_at_any_byte():
+    """A GPU reads no wider word than an address is a multiple of."""
+    memory = torch.arange(33, dtype=torch.int8, device=DEVICE)
+    blocks = memory[1:].view(4, 8)
+    copy_blocks([blocks], torch.tensor([[3, 0]], device=DEVICE))
+    assert memory.tolist() == [0, *range(25, 33), *range(9, 33)]
 
 
 @settings(max_examples=40, deadline=None)

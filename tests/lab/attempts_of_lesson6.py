@@ -109,6 +109,17 @@ def only_the_first_program(
 
 
 @triton.jit
+def sixteen_each(
+    slots, table, positions, num_tokens, BLOCK_SIZE: tl.constexpr, TILE: tl.constexpr
+):
+    at = tl.program_id(0) * 16 + tl.arange(0, 16)
+    position = tl.load(positions + at, mask=at < num_tokens, other=-1)
+    block = tl.load(table + position // BLOCK_SIZE, mask=position >= 0, other=0)
+    slot = block.to(tl.int64) * BLOCK_SIZE + position % BLOCK_SIZE
+    tl.store(slots + at, tl.where(position >= 0, slot, -1), mask=at < num_tokens)
+
+
+@triton.jit
 def slots_stub(
     slots, table, positions, num_tokens, BLOCK_SIZE: tl.constexpr, TILE: tl.constexpr
 ):
@@ -133,6 +144,9 @@ def at_once(
     DIVIDES_BY_ZERO: tl.constexpr = False,
     BASE_2: tl.constexpr = False,
     ADDS_MAXIMUM: tl.constexpr = True,
+    STARTS_AT_0: tl.constexpr = False,
+    USES_SCALE: tl.constexpr = True,
+    HEADS_ON: tl.constexpr = 0,
 ):  # fmt: skip
     """All weights at once, for 32 tokens; each flag that is changed is a mistake."""
     head, split = tl.program_id(0), tl.program_id(1)
@@ -153,8 +167,12 @@ def at_once(
     v = tl.load(values + places, mask=exists[:, None], other=0.0)
     if not MASKS_VALUES:
         v = tl.where(exists[:, None], v, float("nan"))
+    if not USES_SCALE:
+        scale = DIM**-0.5
     logits = tl.where(exists, tl.sum(k * query[None, :], 1) * scale, float("-inf"))
     maximum = tl.max(logits, 0)
+    if STARTS_AT_0:
+        maximum = tl.maximum(maximum, 0.0)
     lowered = tl.where(maximum == float("-inf"), 0.0, maximum)
     if not IS_SAFE:
         lowered = 0.0
@@ -170,7 +188,7 @@ def at_once(
         log += lowered
     if BASE_2:
         log *= 1.4426950408889634
-    row = head * tl.num_programs(1) + split
+    row = (head + HEADS_ON) * tl.num_programs(1) + split
     tl.store(means + row * DIM + column, mean)
     tl.store(logs + row, log)
 
@@ -197,13 +215,15 @@ WRONG = {
         lambda *a: least_time(*a) / 1e6,
         lambda contexts, *rest: least_time([max(contexts, default=0)], *rest),
         lambda contexts, kv, dim, size, rate: least_time(contexts, kv, dim, 2, rate),
-        lambda *a: str(least_time(*a)) + " us",
+        lambda *a: str(least_time(*a)),
+        lambda *a: float("nan"),
     ],
     "slots": [
         wraps,
         stores_too_much,
         forgets_the_padding,
         only_the_first_program,
+        sixteen_each,
         lambda *a: slots,
     ],
     "split": [
@@ -217,6 +237,9 @@ WRONG = {
         flawed("divides_by_zero", DIVIDES_BY_ZERO=True),
         flawed("base_2", BASE_2=True),
         flawed("no_maximum", ADDS_MAXIMUM=False),
+        flawed("starts_at_0", STARTS_AT_0=True),
+        flawed("no_scale", USES_SCALE=False),
+        flawed("one_head_on", HEADS_ON=1),
         slots,
         lambda *a: split,
     ],

@@ -4,7 +4,9 @@ import pytest
 import torch
 from attention_cases import make_case, moved, oracle
 
+from minipaged.attention import triton_decode
 from minipaged.attention.triton_setup import INTERPRETED
+from minipaged.lab import ladder
 from minipaged.lab.ladder import RUNGS, per_kv_head, split
 
 DEVICE = "cpu" if INTERPRETED else "cuda"
@@ -32,5 +34,46 @@ def test_tiles_of_any_length(tile):
 
 
 @pytest.mark.parametrize("num_splits", [2, 9])
-def test_any_number_of_splits(num_splits):
+def test_any_number_of_splits(num_splits, monkeypatch):
+    merge, seen = triton_decode.merge_splits, []
+
+    def spy(out, partial, *rest):
+        seen.append(partial.shape[2])
+        merge(out, partial, *rest)
+
+    monkeypatch.setattr(triton_decode, "merge_splits", spy)
     assert error_of(split, num_splits=num_splits) < 3e-5
+    assert seen == [num_splits]
+
+
+@pytest.mark.parametrize("name", RUNGS)
+def test_what_the_rungs_leave_out_is_refused(name):
+    def refuse(match, lengths=CONTEXTS, **shape):
+        case = moved(make_case(lengths, block_size=16, **shape), DEVICE)
+        with pytest.raises(ValueError, match=match):
+            RUNGS[name](case.q, case.keys, case.values, case.batch, 0.25)
+
+    refuse(r"block_tables must be \[num_sequences=6", [(3, 1), (0, 5)])
+    refuse(r"values must be .*dim=16\], got .* 32\]", value_dim=32)
+    refuse("3 query heads cannot share 2 KV", num_heads=3)
+    case = moved(make_case(CONTEXTS, block_size=16), DEVICE)
+    q = case.q.transpose(0, 1).contiguous().transpose(0, 1)
+    with pytest.raises(ValueError, match="q to be contiguous"):
+        RUNGS[name](q, case.keys, case.values, case.batch, 0.25)
+
+
+def test_each_rung_has_its_own_tile_and_stages(monkeypatch):
+    """What they are timed for does not show in their results."""
+    launched = []
+
+    class Spy:
+        def __getitem__(self, grid):
+            return lambda *_, **options: launched.append(
+                (grid, options["TILE"], options["num_stages"])
+            )
+
+    monkeypatch.setattr(ladder, "_kv_head_kernel", Spy())
+    case = make_case(CONTEXTS, num_heads=6, block_size=16)
+    for name in list(RUNGS)[1:4]:
+        RUNGS[name](case.q, case.keys, case.values, case.batch, 0.25)
+    assert launched == [((2, 5), 16, 1), ((2, 5), 64, 1), ((2, 5), 64, 4)]
