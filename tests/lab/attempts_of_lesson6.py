@@ -28,32 +28,47 @@ def decode(
     NUM_KV_HEADS: tl.constexpr,
     DIM: tl.constexpr,
     BLOCK_SIZE: tl.constexpr,
-    START: tl.constexpr = float("-inf"),
+    MASKS_VALUES: tl.constexpr = True,
+    HEADS_GO_ROUND: tl.constexpr = False,
+    FORGETS: tl.constexpr = 0,
+    USES_TABLE: tl.constexpr = True,
     USES_SCALE: tl.constexpr = True,
+    RESCALES: tl.constexpr = True,
+    ROUNDS: tl.constexpr = False,
+    START: tl.constexpr = float("-inf"),
     SHIFT: tl.constexpr = 0,
 ):  # fmt: skip
-    """From the last block to the first; other flags are mistakes."""
+    """From the last block to the first; every flag is a mistake."""
     head = tl.program_id(0)
     column, offset = tl.arange(0, DIM), tl.arange(0, BLOCK_SIZE)
     query = tl.load(q + head * DIM + column)
     maximum, total = START, 0.0
     weighted = tl.zeros([DIM], tl.float32)
+    kv_head = head % NUM_KV_HEADS if HEADS_GO_ROUND else head // GROUP
     num_blocks = tl.cdiv(num_tokens, BLOCK_SIZE)
     for back in range(num_blocks):
-        column_of_table = num_blocks - 1 - back
-        block = tl.load(table + column_of_table).to(tl.int64)
-        rows = (block * BLOCK_SIZE + offset) * NUM_KV_HEADS + head // GROUP
+        block = num_blocks - 1 - back
+        exists = block * BLOCK_SIZE + offset < num_tokens - FORGETS
+        if USES_TABLE:
+            block = tl.load(table + block).to(tl.int64)
+        rows = (block * BLOCK_SIZE + offset) * NUM_KV_HEADS + kv_head
         places = rows[:, None] * DIM + column[None, :]
-        exists = column_of_table * BLOCK_SIZE + offset < num_tokens
         k = tl.load(keys + places, mask=exists[:, None], other=0.0)
-        v = tl.load(values + places, mask=exists[:, None], other=0.0)
+        if MASKS_VALUES:
+            v = tl.load(values + places, mask=exists[:, None], other=0.0)
+        else:
+            v = tl.load(values + places)
         factor = scale if USES_SCALE else DIM**-0.5
         logits = tl.sum(k * query[None, :], 1) * factor
         logits = tl.where(exists, logits, float("-inf"))
         larger = tl.maximum(maximum, tl.max(logits, 0))
         weights, rescale = tl.exp(logits - larger), tl.exp(maximum - larger)
+        if ROUNDS:
+            weights = weights.to(tl.float16).to(tl.float32)
+        if RESCALES:
+            weighted = weighted * rescale
         total = total * rescale + tl.sum(weights, 0)
-        weighted = weighted * rescale + tl.sum(weights[:, None] * v, 0)
+        weighted = weighted + tl.sum(weights[:, None] * v, 0)
         maximum = larger
     tl.store(out + (head + SHIFT) * DIM + column, weighted / total)
 
@@ -130,44 +145,33 @@ def plain_weights(
     NUM_KV_HEADS: tl.constexpr,
     DIM: tl.constexpr,
     BLOCK_SIZE: tl.constexpr,
-    MASKS_VALUES: tl.constexpr = True,
-    HEADS_GO_ROUND: tl.constexpr = False,
-    FORGETS: tl.constexpr = 0,
-    USES_TABLE: tl.constexpr = True,
 ):  # fmt: skip
-    """All weights at once, for 32 tokens; with flags, each of which is a mistake."""
+    """All weights at once, for 32 tokens, with no maximum."""
     head = tl.program_id(0)
     column, position = tl.arange(0, DIM), tl.arange(0, 32)
     query = tl.load(q + head * DIM + column)
-    exists = position < num_tokens - FORGETS
-    block = position // BLOCK_SIZE
-    if USES_TABLE:
-        block = tl.load(table + block, mask=exists, other=0)
-    kv_head = head // GROUP
-    if HEADS_GO_ROUND:
-        kv_head = head % NUM_KV_HEADS
-    rows = (block * BLOCK_SIZE + position % BLOCK_SIZE) * NUM_KV_HEADS + kv_head
+    exists = position < num_tokens
+    block = tl.load(table + position // BLOCK_SIZE, mask=exists, other=0)
+    slot = block * BLOCK_SIZE + position % BLOCK_SIZE
+    rows = slot * NUM_KV_HEADS + head // GROUP
     places = rows[:, None] * DIM + column[None, :]
     k = tl.load(keys + places, mask=exists[:, None], other=0.0)
-    if MASKS_VALUES:
-        v = tl.load(values + places, mask=exists[:, None], other=0.0)
-    else:
-        v = tl.load(values + places)
+    v = tl.load(values + places, mask=exists[:, None], other=0.0)
     logits = tl.where(exists, tl.sum(k * query[None, :], 1) * scale, float("-inf"))
     weights = tl.exp(logits)
     mean = tl.sum(weights[:, None] * v, 0) / tl.sum(weights, 0)
     tl.store(out + head * DIM + column, mean)
 
 
-def flawed(name, kernel=plain_weights, **flags):
-    """A kernel of its own, of which this flag is set."""
+def flawed(name, **flags):
+    """A kernel of its own: `decode`, of which this flag is set."""
 
     class Flawed(triton.KernelInterface):
-        fn = kernel.fn
+        fn = decode.fn
         __name__ = name
 
         def run(self, *arguments, **options):
-            return kernel.run(*arguments, **options, **flags)
+            return decode.run(*arguments, **options, **flags)
 
         __call__ = run  # as of every kernel
 
@@ -198,9 +202,11 @@ WRONG = {
         flawed("go_round", HEADS_GO_ROUND=True),
         flawed("forgets", FORGETS=1),
         flawed("no_table", USES_TABLE=False),
-        flawed("starts_at_0", decode, START=0.0),
-        flawed("no_scale", decode, USES_SCALE=False),
-        flawed("one_row_on", decode, SHIFT=1),
+        flawed("starts_at_0", START=0.0),
+        flawed("no_scale", USES_SCALE=False),
+        flawed("no_rescale", RESCALES=False),
+        flawed("rounds", ROUNDS=True),
+        flawed("one_row_on", SHIFT=1),
         slots,
         lambda *a: decode,
     ],

@@ -660,6 +660,8 @@ def test_what_is_wrong_with_a_kernel_is_said(capsys):
     assert "past the last token" in said
     said = verdict(capsys, "decode", lesson6.flawed("forgets", FORGETS=1))
     assert "NaN" in said  # of one token, none is left
+    said = verdict(capsys, "decode", lesson6.flawed("one_row_on", SHIFT=1))
+    assert "behind the last head's numbers" in said
     assert "not attempted" in verdict(capsys, "slots", lesson6.slots_stub)
     assert "@triton.jit above it" in verdict(capsys, "slots", lambda *a: None)
 
