@@ -20,7 +20,7 @@ def triton_attention(
     """Causal attention of new tokens over their sequences' blocks, read in place.
 
     Nothing waits for the GPU and all sizes come from shapes, so a CUDA graph may hold
-    it; torch.compile passes it through as it is.
+    it; torch.compile passes it through as it is. For inference: no gradients.
 
     Args:
         q: [T, num_heads, key_dim], the new tokens of all sequences one after another.

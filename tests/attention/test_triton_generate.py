@@ -276,6 +276,11 @@ def test_splits_fill_the_gpu(monkeypatch, num_seqs, shortest, longest, num_split
     assert splits == num_splits
 
 
+def test_no_more_splits_than_one_program_merges(monkeypatch):
+    (_, splits), _ = sizes_on(H200, monkeypatch, 1, 100, 10**6, shape=(8, 1, 128))
+    assert splits == 256
+
+
 def test_matrices_have_16_rows_and_powers_of_two():
     assert [padded(n) for n in (1, 16, 17, 80, 256)] == [16, 16, 32, 128, 256]
 

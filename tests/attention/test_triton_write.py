@@ -59,6 +59,18 @@ def test_a_slot_of_minus_one_writes_nothing():
     assert torch.equal(cache.values[0], before[1])
 
 
+def test_a_pool_may_hold_more_than_2_to_the_31_numbers():
+    """Hardly any of its pages is touched, so that it takes no memory on a CPU."""
+    shape = (2**15 + 1, 16, 64)
+    keys = torch.empty(*shape, 64, dtype=torch.int8, device=DEVICE)
+    values = torch.empty(*shape, 1, dtype=torch.int8, device=DEVICE)
+    slots = torch.tensor([2**19 + 15], dtype=torch.int32, device=DEVICE)  # the last
+    k = torch.arange(64 * 64, device=DEVICE).to(torch.int8).view(1, 64, 64)
+    write_kv(keys, values, slots, k, k[:, :, :1])
+    assert torch.equal(keys[-1, -1], k[0])
+    assert torch.equal(values[-1, -1], k[0, :, :1])
+
+
 def test_nothing_to_write_and_nothing_to_copy():
     cache = cache_of([(2, 8, 8)])
     before = cache.keys[0].clone()

@@ -29,6 +29,7 @@ def split(
     NUM_KV_HEADS: tl.constexpr,
     DIM: tl.constexpr,
     BLOCK_SIZE: tl.constexpr,
+    RESCALES: tl.constexpr = True,
 ):  # fmt: skip
     """From the last block to the first; an empty split leaves at once."""
     head, split = tl.program_id(0), tl.program_id(1)
@@ -54,6 +55,8 @@ def split(
         logits = tl.where(exists, tl.sum(k * query[None, :], 1) * scale, float("-inf"))
         larger = tl.maximum(maximum, tl.max(logits, 0))
         weights, rescale = tl.exp(logits - larger), tl.exp(maximum - larger)
+        if not RESCALES:  # a mistake
+            rescale = 1.0
         total = total * rescale + tl.sum(weights, 0)
         weighted = weighted * rescale + tl.sum(weights[:, None] * v, 0)
         maximum = larger
@@ -193,15 +196,15 @@ def at_once(
     tl.store(logs + row, log)
 
 
-def flawed(name, **flags):
+def flawed(name, kernel=at_once, **flags):
     """A kernel of its own, of which this flag is set."""
 
     class Flawed(triton.KernelInterface):
-        fn = at_once.fn
+        fn = kernel.fn
         __name__ = name
 
         def run(self, *arguments, **options):
-            return at_once.run(*arguments, **options, **flags)
+            return kernel.run(*arguments, **options, **flags)
 
         __call__ = run  # as of every kernel
 
@@ -240,6 +243,7 @@ WRONG = {
         flawed("starts_at_0", STARTS_AT_0=True),
         flawed("no_scale", USES_SCALE=False),
         flawed("one_head_on", HEADS_ON=1),
+        flawed("never_rescales", split, RESCALES=False),
         slots,
         lambda *a: split,
     ],

@@ -661,6 +661,7 @@ def test_what_is_wrong_with_a_kernel_is_said(capsys):
         ("forgets", {"FORGETS": 1}, "split 0, with 1 of them: the mean is off"),
         ("divides_by_zero", {"DIVIDES_BY_ZERO": True}, "NaN; is it 0 / 0?"),
         ("base_2", {"BASE_2": True}, "that is to the base 2"),
+        ("one_head_on", {"HEADS_ON": 1}, "behind the last head's numbers"),
     ):
         said = verdict(capsys, "split", lesson6.flawed(name, **flags))
         assert words in said
