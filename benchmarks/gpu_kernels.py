@@ -60,6 +60,13 @@ GRID = {
     "256x1k": decodes(256, 1024),
     "256x128..4096": ragged(256, 128, 4096),
 }
+OTHER_CELLS = {  # which the rules for sizes were not first made from
+    "24x4k": decodes(24, 4096),
+    "40x4k": decodes(40, 4096),
+    "48x2k": decodes(48, 2048),
+    "16x128..4096": ragged(16, 128, 4096),
+    "100x128..4096": ragged(100, 128, 4096),
+}
 PREFILL = {
     "1 x 8k": [(0, 8192)],
     "8 x 2k": [(0, 2048)] * 8,
@@ -94,7 +101,7 @@ def check_everything() -> dict[str, dict]:
     window = check_attention((32, 32, 128), [(0, 4096)], sliding_window=5)
     errors["window shorter than a tile"] = window
     for name, shape in SHAPES.items():
-        for cell, lengths in tqdm(GRID.items(), desc=name):
+        for cell, lengths in tqdm((GRID | OTHER_CELLS).items(), desc=name):
             errors[f"{name}, {cell}"] = check_attention(shape, lengths)
     for cell, lengths in tqdm(PREFILL.items(), desc="prefill"):
         errors[f"prefill, {cell}"] = check_attention(LLAMA, lengths)
@@ -117,16 +124,22 @@ def paged(
     shape: Shape,
     lengths: Lengths,
     shuffled: bool = True,
+    any_length: bool = False,
     block_size: int = BLOCK_SIZE,
     attention: Callable[..., torch.Tensor] = ours,
 ) -> float:
-    """Microseconds of a kernel of ours; blocks in random or in ascending order."""
+    """Microseconds of a kernel of ours; blocks in random or in ascending order.
+
+    any_length: with the sizes of a graph that is to serve contexts from 1 token on.
+    """
     needed = blocks_of(lengths, block_size)
     rotations = num_rotations(kv_bytes(shape, lengths))
     keys, values = random_pool(rotations * needed, shape, block_size)
     order = torch.randperm if shuffled else torch.arange
     ids = order(rotations * needed).view(rotations, needed)
     batches = [make_batch(lengths, own, block_size) for own in ids]
+    for batch in batches if any_length else ():
+        batch.min_context_length = 1
     num_tokens = batches[0].query_starts[-1].item()
     q = torch.randn(num_tokens, shape[0], shape[2], device="cuda").bfloat16()
 
@@ -142,13 +155,15 @@ def peers(shape: Shape, lengths: Lengths) -> dict[str, float]:
     rotations = num_rotations(kv_bytes(shape, lengths))
     pools = [random_pool(needed, shape) for _ in range(rotations)]
     batch = make_batch(lengths, torch.randperm(needed))
+    scale = shape[2] ** -0.5
     num_tokens = batch.query_starts[-1].item()
     q = torch.randn(num_tokens, shape[0], shape[2], device="cuda").bfloat16()
-    expected = ours(q, *pools[0], batch, shape[2] ** -0.5).float()
+    expected = ours(q, *pools[-1], batch, scale).float()
     for name, prepare in peers_for(batch).items():
         calls = prepare(q, pools, batch)
-        assert (calls[0]().float() - expected).norm() < 0.01 * expected.norm(), name
         times[name] = microseconds(calls)
+        error = (calls[-1]().float() - expected).norm()
+        assert error < 0.01 * expected.norm(), name
     return times
 
 
@@ -177,11 +192,14 @@ def contiguous(
     calls = [call(k, v) for k, v in zip(keys, values, strict=True)]
     if backend is None:
         return microseconds(calls)
+    expected = calls[-1]().float()
     try:
         with sdpa_kernel(backend):
-            return microseconds(calls)
+            us, found = microseconds(calls), calls[-1]().float()
     except RuntimeError:
         return None
+    assert (found - expected).norm() < 0.01 * expected.norm(), backend
+    return us
 
 
 def measure_decode(shape: Shape, lengths: Lengths) -> dict:
@@ -194,6 +212,7 @@ def measure_decode(shape: Shape, lengths: Lengths) -> dict:
         "torch_contiguous": contiguous(shape, lengths),
         "cudnn_contiguous": contiguous(shape, lengths, SDPBackend.CUDNN_ATTENTION),
         "peers": peers(shape, lengths),
+        "paged_again": paged(shape, lengths),  # how far to believe a difference
         "gb_per_s": round(nbytes / us / 1e3),
     }
 
@@ -274,6 +293,16 @@ def main() -> None:
             for cell, lengths in tqdm(GRID.items(), desc=name)
         }
         for name, shape in SHAPES.items()
+    }
+    report["decode_other_cells"] = {
+        name: {
+            cell: measure_decode(shape, lengths)
+            for cell, lengths in tqdm(OTHER_CELLS.items(), desc=f"more of {name}")
+        }
+        for name, shape in SHAPES.items()
+    }
+    report["decode_any_length"] = {
+        cell: paged(LLAMA, lengths, any_length=True) for cell, lengths in GRID.items()
     }
     report["decode_by_block_size"] = {
         cell: {

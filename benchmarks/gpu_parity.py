@@ -25,6 +25,7 @@ from minipaged.model.load import POCKET
 
 OUT = Path(__file__).parent.parent / "figures" / "data" / "gpu-parity.json"
 GREEDY = {"max_new_tokens": 64}
+BEAMS = {"max_new_tokens": 24, "num_beams": 4, "num_return_sequences": 2}
 SAMPLES = {"max_new_tokens": 48, "do_sample": True, "num_return_sequences": 3}
 
 
@@ -56,27 +57,31 @@ def save_random_qwen3(folder: Path) -> None:
 
 
 def compare(model, prompts: list[list[int]], options: dict) -> dict:
-    """Both columns for these prompts; how many are equal, and how long it took."""
-    config = GenerationConfig(**options)
-    paged = mp.PagedModel(model, num_blocks=1024)
-    seeds = list(range(len(prompts)))
-    torch.cuda.synchronize()
-    start = time.perf_counter()
-    ours = mp.generate(paged, prompts, config, seed=seeds)
-    torch.cuda.synchronize()
-    seconds = time.perf_counter() - start
+    """Both columns for these prompts, ours with each kind of attention."""
+    config, seeds = GenerationConfig(**options), list(range(len(prompts)))
+    if "num_beams" in options:
+        seeds = None  # nothing is drawn
     theirs = huggingface_generate(model, prompts, config, seed=seeds)
-    equal = [a.sequences == b for a, b in zip(ours, theirs, strict=True)]
     rows = [row for rows in theirs for row in rows]
-    return {
+    report = {
         "options": options,
         "prompts": len(prompts),
-        "equal": sum(equal),
         "tokens": sum(map(len, rows)),
         "distinct_tokens": len({token for row in rows for token in row}),
-        "minipaged_seconds": round(seconds, 2),
-        "pool_whole_again": paged.pool.num_free == paged.pool.num_blocks,
     }
+    for attention in ("gathered", "triton"):
+        paged = mp.PagedModel(model, num_blocks=2048, attention=attention)
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        ours = mp.generate(paged, prompts, config, seed=seeds)
+        torch.cuda.synchronize()
+        equal = [a.sequences == b for a, b in zip(ours, theirs, strict=True)]
+        report[attention] = {
+            "equal": sum(equal),
+            "seconds": round(time.perf_counter() - start, 2),
+            "pool_whole_again": paged.pool.num_free == paged.pool.num_blocks,
+        }
+    return report
 
 
 def main() -> None:
@@ -84,6 +89,7 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, default=20)
     parser.add_argument("--out", type=Path, default=OUT)
     arguments = parser.parse_args()
+    assert torch.cuda.is_available(), "this script wants a GPU"
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
     results = {}
@@ -91,11 +97,12 @@ def main() -> None:
         save_random_qwen3(Path(folder))
         for name in tqdm(["pocket", folder], desc="models"):
             model, _ = mp.load(name)
-            assert model.device.type == "cuda", "this script wants a GPU"
             prompts = random_prompts(arguments.prompts, 1, 299, model.config.vocab_size)
             results["pocket" if name == "pocket" else "random weights, Qwen3-0.6B"] = {
                 "parameters": model.num_parameters(),
-                "cases": [compare(model, prompts, case) for case in (GREEDY, SAMPLES)],
+                "cases": [
+                    compare(model, prompts, case) for case in (GREEDY, SAMPLES, BEAMS)
+                ],
             }
     report = {"machine": describe_machine(), "dtype": "float32, TF32 off"} | results
     arguments.out.parent.mkdir(parents=True, exist_ok=True)

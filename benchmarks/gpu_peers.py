@@ -39,7 +39,7 @@ def peers_for(batch) -> dict[str, Callable[[torch.Tensor, Pools, object], Calls]
 
 
 def flashinfer_decode(q: torch.Tensor, pools: Pools, batch) -> Calls:
-    """FlashInfer's tensor-core kernel."""
+    """FlashInfer's tensor-core kernel, one of its several for decoding."""
     import flashinfer
 
     keys, _ = pools[0]
@@ -99,7 +99,10 @@ def vllm_flash_attention(q: torch.Tensor, pools: Pools, batch) -> Calls:
 
 
 def vllm_triton(q: torch.Tensor, pools: Pools, batch) -> Calls:
-    """vLLM's Triton kernel, split as its Triton backend (0.26) does it."""
+    """vLLM's Triton kernel, split as its Triton backend (0.26) does it.
+
+    On Hopper, vLLM itself would choose FlashAttention.
+    """
     from vllm.v1.attention.ops.triton_unified_attention import unified_attention
 
     splits, few = 16, 128 // pools[0][0].shape[2]  # splits for so few sequences

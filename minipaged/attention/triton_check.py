@@ -2,8 +2,8 @@
 
 A kernel believes the sizes it is given: with a tensor of another shape it would read,
 or write, somewhere else in memory. Shapes and strides are known without waiting for the
-GPU. What the tensors hold is not: block ids and slots are only looked at in Triton's
-interpreter, where nobody has to wait.
+GPU. What the tensors hold is not: block ids, slots and lengths are only looked at in
+Triton's interpreter, where nobody has to wait.
 """
 
 import torch
@@ -69,6 +69,14 @@ def check_attention(
         )
     if softcap == 0:
         raise ValueError("softcap must not be 0; None means that there is none")
+    if INTERPRETED and len(context_lengths):
+        room = block_tables.shape[1] * keys.shape[1]
+        check_range("context_lengths", context_lengths, 0, room)
+        check_range("query_starts", query_starts[[0]], 0, 0)
+        check_range("the end of query_starts", query_starts[[-1]], len(q), len(q))
+        blocks = torch.arange(block_tables.shape[1]) * keys.shape[1]
+        used = blocks.to(context_lengths.device) < context_lengths[:, None]
+        check_range("block_tables", block_tables[used], 0, len(keys) - 1)
 
 
 def check_fit(**tensors: tuple[torch.Tensor, str]) -> None:

@@ -64,9 +64,10 @@ def _prefill_kernel(
     PRECISION: tl.constexpr,
 ):
     TOKENS: tl.constexpr = ROWS // GROUP
-    kv_head = tl.program_id(0)
-    # A sequence's last tokens see most and take longest: they start first.
-    run = tl.num_programs(1) - 1 - tl.program_id(1)
+    # One axis, for the others have room for 65,535 only. A sequence's last tokens see
+    # most and take longest: they start first.
+    program = tl.num_programs(0) - 1 - tl.program_id(0)
+    run, kv_head = program // NUM_KV_HEADS, program % NUM_KV_HEADS
     seq = _find_sequence(run, query_starts, num_seqs, TOKENS, SEARCHED_AT_ONCE)
     first_token = tl.load(query_starts + seq).to(tl.int64)
     num_new = (tl.load(query_starts + seq + 1) - first_token).to(tl.int32)
@@ -156,7 +157,7 @@ def paged_prefill(
     num_runs = num_tokens // (sizes.rows // group) + num_seqs
     scale, cap = log2_scales(scale, softcap)
     with torch.cuda.device_of(q):  # of several GPUs, the right one
-        _prefill_kernel[num_kv_heads, num_runs](
+        _prefill_kernel[num_runs * num_kv_heads,](
             out, q, keys, values, block_tables, context_lengths, query_starts,
             num_seqs, table_width, q.stride(0), q.stride(1), scale, cap,
             HAS_SOFTCAP=softcap is not None,

@@ -1,8 +1,10 @@
 """Lesson 6: how large the tiles are and how many programs run; rules, not searches.
 
-The sizes follow from shapes alone, which are the same in every replay of a CUDA graph.
-The rules were made once, from measurements on an H200; benchmarks/gpu_kernels.py shows
-what they are worth.
+The sizes follow from shapes and from the shortest and the longest context, as numbers
+that are known on the CPU; nobody asks the GPU, and nobody tries sizes out. A CUDA graph
+keeps those that it was captured with. The rules were made once, from measurements on an
+H200; benchmarks/gpu_kernels.py shows what they are worth, also for batches that they
+were not made from.
 """
 
 import functools
@@ -44,7 +46,7 @@ def device_of(index: int) -> Device:
         gpu.multi_processor_count,
         gpu.shared_memory_per_block_optin,
         (torch.float16, torch.bfloat16) if gpu.major >= 8 else (),
-        can_overlap=gpu.major >= 9,
+        can_overlap=gpu.major >= 9 and torch.version.hip is None,
     )
 
 
@@ -71,30 +73,32 @@ def decode_sizes(
 
     Each sequence and KV head is one piece of work, of `shortest` to `longest`
     positions. The memory is only busy while all multiprocessors have enough reads under
-    way: of an H200, each with four small programs, four medium or two large ones. So:
+    way: of an H200, each with four small programs, three medium or two large ones. So:
 
-    - Enough pieces for four programs on each: one medium program for each piece. If
-      pieces are uneven, a large one: it is quicker when the others have ended.
-    - Enough for two on each: large ones. That saves the merge.
-    - Fewer: each piece is split until there are four small programs on each, and not
-      more, for a fifth would start when the others end. If pieces are uneven, sixteen,
-      so that the ends even out.
+    - Uneven pieces: large programs, for they are quicker when the others have ended;
+      and pieces are split until there are sixteen on each, so that the ends even out,
+      but not into splits of less than two tiles.
+    - Three even pieces on each, or more: a medium program for each piece.
+    - Two on each, or little less: a large one for each piece. That saves the merge.
+    - Else small ones; each piece is split until there are four on each, and not more,
+      for a fifth would start when the others end.
     """
     device = device_of(q.device.index or 0)
     num_kv_heads = values.shape[2]
     rows = padded(q.shape[1] // num_kv_heads)
-    pieces, enough = num_seqs * num_kv_heads, 4 * device.multiprocessors
-    uneven = longest > 1.25 * shortest
-    num_splits = max(1, (4 * enough if uneven else enough) // pieces)
-    if not uneven and 0.85 * enough <= 2 * pieces <= enough:
-        num_splits = 1
-        sizes = Sizes(rows, 128, 4, 3)
-    elif num_splits > 1 and rows == 16:
-        sizes = Sizes(rows, 32, 1, 5)
-    elif not uneven and rows == 16:
-        sizes = Sizes(rows, 64, 2, 4)
+    pieces, num_splits = num_seqs * num_kv_heads, 1
+    on_each = pieces / device.multiprocessors
+    large, medium, small = (128, 4, 3), (64, 2, 4), (32, 1, 5)
+    if longest > 1.25 * shortest:
+        sizes, num_splits = large, min(int(16 / on_each), longest // 256)
+    elif on_each >= 3:
+        sizes = medium
+    elif 1.7 <= on_each <= 2:
+        sizes = large
     else:
-        sizes = Sizes(rows, 128, 4, 3)
+        sizes, num_splits = small, int(4 / on_each)
+    num_splits = max(1, num_splits)
+    sizes = Sizes(rows, *(sizes if rows == 16 else large))
     if num_splits == 1 and rows == 16 and max(q.shape[2], values.shape[3]) <= 64:
         sizes = sizes._replace(tile=2 * sizes.tile)  # short heads: as many bytes
     sizes = _fitted(sizes, q, values, device)

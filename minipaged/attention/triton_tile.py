@@ -104,9 +104,9 @@ def over_tiles(
 ):  # fmt: skip
     """Lesson 5's loop, from `start` to `stop`, a tile at a time.
 
-    position: [rows], the last one that each row sees, less than `stop`. key_head and
-    value_head: pointers to this KV head in slot 0. Without MASKED, all tiles must be
-    whole and seen by all rows.
+    position: [rows], the last one that each row sees. key_head and value_head: pointers
+    to this KV head in slot 0. Without MASKED, all tiles must be whole and seen by all
+    rows.
     """
     for first in range(start, stop, TILE):
         seen = first + tl.arange(0, TILE)

@@ -127,7 +127,7 @@ def _copy_kernel(
     tl.store(blocks + destination * size + word, block, mask=word < size)
 
 
-@functools.lru_cache(maxsize=64)
+@functools.cache  # never dropped: a CUDA graph may hold a table's address
 def _table_of_tensors(
     device: torch.device, tensors: tuple[tuple[int, int], ...]
 ) -> torch.Tensor:

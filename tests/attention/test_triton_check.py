@@ -37,6 +37,29 @@ def changed(name, change):
     return case
 
 
+def set_first(value):
+    def change(tensor):
+        tensor.view(-1)[0] = value
+        return tensor
+
+    return change
+
+
+@pytest.mark.skipif(not INTERPRETED, reason="on a GPU, it would have to wait")
+@pytest.mark.parametrize(
+    ("name", "change", "match"),
+    [
+        ("block_tables", set_first(10**9), "block_tables must lie in 0 to"),
+        ("block_tables", set_first(-1), "block_tables must lie in 0 to"),
+        ("context_lengths", set_first(10**7), "context_lengths must lie in 0 to 8"),
+        ("query_starts", lambda starts: starts + 1, "query_starts must lie in 0 to 0"),
+        ("query_starts", lambda starts: starts // 2, "the end of query_starts must"),
+    ],
+)
+def test_what_leads_out_of_the_cache_is_refused_by_the_interpreter(name, change, match):
+    refuse(match, changed(name, change))
+
+
 def test_float64_is_refused():
     case = make_case([(3, 1)], dtype=torch.float64)
     refuse(r"not torch.float64.*model.float.*gathered", case)

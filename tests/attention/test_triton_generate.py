@@ -117,13 +117,13 @@ def of_lesson_6(name, **namespace):
 
 
 def test_a_forgotten_split_is_rejected(monkeypatch):
-    case = moved(make_case([(60, 1), (99, 1)]), DEVICE)
+    case = moved(make_case([(160, 1), (299, 1)]), DEVICE)
     where = case.batch.block_tables, case.batch.context_lengths, case.batch.query_starts
     tensors = case.q, case.keys, case.values, *where
 
     def error():
         out = torch.empty_like(case.q)
-        paged_decode(out, *tensors, 61, 100, 0.25, num_splits=2)
+        paged_decode(out, *tensors, 161, 300, 0.25, num_splits=2)
         return (out.cpu() - oracle(case, scale=0.25)).abs().max()
 
     assert error() < 3e-5
@@ -266,8 +266,12 @@ def sizes_on(device, monkeypatch, num_seqs, shortest, longest, shape=(32, 8, 128
         (1, 1, 1, 1),
         (8, 4096, 4096, 8),
         (32, 2048, 2048, 1),  # two large programs on each
+        (24, 4096, 4096, 2),
+        (40, 4096, 4096, 1),
         (64, 4096, 4096, 1),
         (64, 100, 4096, 4),  # uneven
+        (2, 100, 4000, 15),  # of two tiles at least
+        (2, 50, 120, 1),
         (256, 128, 4096, 1),
     ],
 )
