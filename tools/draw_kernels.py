@@ -39,7 +39,10 @@ def draw_kernels(look: Theme) -> plt.Figure:
         axes.bar(places, rates, width=WIDTH, label=name, **bars)
     axes.axhline(ceiling, color=look.ink, linestyle="--", linewidth=1)
     axes.text(-0.4, ceiling * 1.01, f"reading alone: {ceiling:,} GB/s", color=look.ink)
-    title = "Paged decode reads large caches at over nine tenths of the memory's speed"
+    axes.set_ylim(0, 1.08 * ceiling)
+    title = (
+        "From a gigabyte on, paged decode has over nine tenths of the memory's speed"
+    )
     axes.set_title(title, loc="left", fontsize=13, color=look.ink, pad=30)
     machine = report["machine"]
     axes.set_xlabel(

@@ -2,9 +2,9 @@
 
 The sizes follow from shapes and from the shortest and the longest context, as numbers
 that are known on the CPU; nobody asks the GPU, and nobody tries sizes out. A CUDA graph
-keeps those that it was captured with. The rules were made once, from measurements on an
-H200; benchmarks/gpu_kernels.py shows what they are worth, also for batches that they
-were not made from.
+keeps those that it was captured with. The rules were made from measurements on an H200;
+benchmarks/gpu_kernels.py shows what they are worth, also beside the grid that they were
+first made from.
 """
 
 import functools
