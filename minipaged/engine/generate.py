@@ -150,7 +150,11 @@ def _one_each(value: object, kind: type, name: str, count: int) -> list:
     if value is None or fits(value):
         return [value] * count
     if not isinstance(value, Sequence) or not all(map(fits, value)):
-        wanted = {GenerationConfig: "GenerationConfig(...)", int: "an int"}
+        wanted = {
+            GenerationConfig: "GenerationConfig(...)",
+            int: "an int",
+            bytes: 'bytes, such as b"a user"',
+        }
         wanted = wanted.get(kind, f"a {kind.__name__}")
         raise TypeError(
             f"{name} must be {wanted}, or a list with one for each prompt; "
@@ -167,11 +171,13 @@ def _why_it_never_fits(request: Request, pool: BlockPool) -> str | None:
     if worst <= pool.num_free:
         return None
     options = request.options
-    times = f", times {options.num_parallel}" if options.num_parallel > 1 else ""
+    many = options.num_parallel > 1
+    who = f"{options.num_parallel} sequences" if many else "a sequence"
+    also = " or the number of beams or samples" if many else ""
     return (
-        f"a prompt of {len(request.prompt)} tokens and {options.max_new_tokens} new "
-        f"ones{times} may need {worst} blocks, but {pool.num_free} are free of "
-        f"{pool.num_blocks}; raise num_blocks or lower max_new_tokens"
+        f"{who} of {len(request.prompt)} prompt tokens and {options.max_new_tokens} "
+        f"new ones may need {worst} blocks, but {pool.num_free} are free of "
+        f"{pool.num_blocks}; raise num_blocks, or lower max_new_tokens{also}"
     )
 
 

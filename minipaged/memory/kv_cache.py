@@ -24,6 +24,11 @@ class KVCache:
         device: torch.device | str = "cpu",
     ):
         """Allocate it. `shapes`: per layer (num_kv_heads, key_dim, value_dim)."""
+        if not all(isinstance(n, int) and n >= 1 for n in (num_blocks, block_size)):
+            raise ValueError(
+                "num_blocks and block_size must be whole numbers from 1, got "
+                f"{num_blocks!r} and {block_size!r}"
+            )
         self.num_blocks = num_blocks
         self.block_size = block_size
 

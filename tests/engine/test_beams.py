@@ -136,7 +136,7 @@ def test_a_request_that_fits_only_because_beams_share_is_served():
     (out,) = mp.generate(
         paged, draw_prompts((64,)), config(4, NEVER, max_new_tokens=10)
     )
-    assert out.finish_reason == "error" and "times 4" in out.error
+    assert out.finish_reason == "error" and "4 sequences of" in out.error
 
 
 def test_enough_candidates_that_some_can_go_on():

@@ -51,3 +51,9 @@ def test_copies_whose_result_would_depend_on_their_order_are_refused(copies):
         cache.copy(copies)
     for tensor, old in zip((*cache.keys, *cache.values), before, strict=True):
         assert torch.equal(tensor, old)
+
+
+@pytest.mark.parametrize(("num_blocks", "block_size"), [(-1, 4), (4, 0), (4, 2.5)])
+def test_sizes_that_are_none_are_refused(num_blocks, block_size):
+    with pytest.raises(ValueError, match="must be whole numbers from 1"):
+        KVCache([(1, 2, 2)], num_blocks, block_size)
