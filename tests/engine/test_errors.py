@@ -169,7 +169,7 @@ def test_prompts_that_can_never_fit_get_an_error_and_the_others_go_on(paged):
     assert [o.finish_reason for o in out] == [
         "length", "error", "length", "error", "length",
     ]  # fmt: skip
-    assert "60 tokens and 8 new ones" in out[1].error
+    assert "60 prompt tokens and 8 new ones" in out[1].error
     assert "need 17 blocks, but 16 are free of 16; raise num_blocks" in out[1].error
     assert "the model's number of positions is 256" in out[3].error
     assert out[1].sequences == out[3].sequences == []
