@@ -1,4 +1,4 @@
-"""Before anything is timed: every case against float64, unused slots holding NaN."""
+"""Before anything is timed: attention against float64, all else against plain torch."""
 
 import torch
 from gpu_inputs import (

@@ -14,6 +14,7 @@ import re
 from pathlib import Path
 
 import torch
+from gpu_ceilings import ceilings
 from gpu_checks import check_attention, check_graph, check_ladder, check_writes
 from gpu_inputs import BLOCK_SIZE, Lengths
 from gpu_measure import (
@@ -24,7 +25,6 @@ from gpu_measure import (
     paged,
 )
 from gpu_peers import versions
-from gpu_timing import ceilings
 from tqdm import tqdm
 
 from minipaged.lab.ladder import RUNGS

@@ -77,7 +77,7 @@ def contiguous(
 ) -> float | None:
     """Microseconds of torch's attention, K and V of each sequence in one piece.
 
-    None where it cannot: for uneven lengths, and where the backend refuses.
+    None for uneven lengths, for chunks over a past, and where the backend refuses.
     """
     (before, new), num_seqs = lengths[0], len(lengths)
     if len(set(lengths)) > 1 or (before and new > 1):

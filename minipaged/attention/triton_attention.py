@@ -41,7 +41,8 @@ def triton_attention(
     lengths = (batch.min_context_length, batch.max_context_length)
     options = (scale, sliding_window, softcap)
     only_prompt = len(batch.context_lengths) == 1 and batch.max_query_length > 1
-    # Single tokens among prompts would leave most rows of a prefill program empty.
+    # Which of several sequences have one new token, only the GPU knows. They have a
+    # kernel of their own, for most rows of a prefill program would stay empty.
     if not only_prompt:
         paged_decode(out, q, keys, values, *where, *lengths, *options)
     if batch.max_query_length > 1:

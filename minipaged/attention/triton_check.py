@@ -11,7 +11,7 @@ import torch
 from minipaged.attention.triton_setup import INTERPRETED
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
-_OTHER = "or use attention='gathered'"
+_OR_GATHERED = "or use attention='gathered'"
 
 
 def check_attention(
@@ -29,7 +29,7 @@ def check_attention(
     if q.dtype not in DTYPES:
         raise ValueError(
             f"the kernels compute in float32, float16 and bfloat16, not {q.dtype}: "
-            f"convert the model with model.float(), {_OTHER}"
+            f"convert the model with model.float(), {_OR_GATHERED}"
         )
     if not keys.dtype == values.dtype == q.dtype:
         raise ValueError(
@@ -39,7 +39,7 @@ def check_attention(
     if INTERPRETED and q.dtype == torch.bfloat16:
         raise ValueError(
             "Triton's interpreter multiplies bfloat16 matrices wrongly: convert the "
-            f"model to float32 or float16, {_OTHER}"
+            f"model to float32 or float16, {_OR_GATHERED}"
         )
     check_fit(
         q=(q, "num_tokens num_heads key_dim"),
@@ -71,11 +71,13 @@ def check_attention(
         raise ValueError("softcap must not be 0; None means that there is none")
     if INTERPRETED and len(context_lengths):
         room = block_tables.shape[1] * keys.shape[1]
-        check_range("context_lengths", context_lengths, 0, room)
+        has_new = query_starts.diff() > 0  # nothing is read for the others
+        check_range("context_lengths", context_lengths[has_new], 0, room)
         check_range("query_starts", query_starts[[0]], 0, 0)
         check_range("the end of query_starts", query_starts[[-1]], len(q), len(q))
         blocks = torch.arange(block_tables.shape[1]) * keys.shape[1]
         used = blocks.to(context_lengths.device) < context_lengths[:, None]
+        used &= has_new[:, None]
         check_range("block_tables", block_tables[used], 0, len(keys) - 1)
 
 
@@ -108,13 +110,13 @@ def check_devices(**tensors: torch.Tensor) -> None:
         raise ValueError(f"move all tensors to one device; found {found}")
     raise ValueError(
         f"found {found}, but the kernels run on the GPU: move the model with "
-        f"model.to('cuda'), {_OTHER}; or set TRITON_INTERPRET=1 before Python starts, "
-        "to run them slowly on the CPU"
+        f"model.to('cuda'), {_OR_GATHERED}; or set TRITON_INTERPRET=1 before Python "
+        "starts, to run them slowly on the CPU"
     )
 
 
 def check_heads(q: torch.Tensor, keys: torch.Tensor) -> None:
-    """Refuse query heads that no KV head, or a part of one, is left for."""
+    """Refuse query heads that the KV heads cannot share evenly."""
     num_heads, num_kv_heads = q.shape[1], keys.shape[2]
     if min(num_heads, num_kv_heads) == 0 or num_heads % num_kv_heads:
         raise ValueError(
@@ -128,7 +130,7 @@ def check_contiguous(**tensors: torch.Tensor) -> None:
         if not tensor.is_contiguous():
             raise ValueError(
                 f"the kernels want {name} to be contiguous, as KVCache makes "
-                f"keys and values; {_OTHER}"
+                f"keys and values; {_OR_GATHERED}"
             )
 
 
@@ -140,7 +142,7 @@ def check_integers(**tensors: torch.Tensor) -> None:
 
 
 def check_range(name: str, ids: torch.Tensor, first: int, last: int) -> None:
-    """Refuse ids beyond the cache, in the interpreter; a GPU writes where they say."""
+    """Refuse numbers out of range, in the interpreter; a GPU believes them."""
     if INTERPRETED and ids.numel() and (ids.min() < first or ids.max() > last):
         raise ValueError(
             f"{name} must lie in {first} to {last}, got {ids.min()} to {ids.max()}"

@@ -116,9 +116,9 @@ def paged_decode(
 ) -> None:
     """Attention of every sequence that has one new token; the rest of `out` stays.
 
-    Shapes are those of `triton_attention`. The two context lengths only decide how many
-    splits there are: in a CUDA graph, which is captured once for many steps, they may
-    be the bounds of what is to come. `num_splits` overrides the rule of `decode_sizes`.
+    Shapes are those of `triton_attention`. The two context lengths only decide sizes
+    and splits: in a CUDA graph, which is captured once for many steps, they may be the
+    bounds of what is to come. `num_splits` overrides the rule of `decode_sizes`.
     """
     where = block_tables, context_lengths, query_starts
     check_attention(out, q, keys, values, *where, sliding_window, softcap)

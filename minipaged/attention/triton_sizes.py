@@ -3,8 +3,8 @@
 The sizes follow from shapes and from the shortest and the longest context, as numbers
 that are known on the CPU; nobody asks the GPU, and nobody tries sizes out. A CUDA graph
 keeps those that it was captured with. The rules were made from measurements on an H200;
-benchmarks/gpu_kernels.py shows what they are worth, also beside the grid that they were
-first made from.
+benchmarks/gpu_kernels.py shows what they are worth, also outside the grid that they
+were first made from.
 """
 
 import functools
@@ -24,7 +24,7 @@ class Sizes(NamedTuple):
     rows: int  # (token, query head) pairs of one program
     tile: int  # positions whose K and V are read at a time
     num_warps: int
-    num_stages: int  # tiles whose reads are under way, and then some
+    num_stages: int  # depth of the pipeline: block ids first, then K and V
 
 
 class Device(NamedTuple):
@@ -73,14 +73,15 @@ def decode_sizes(
 
     Each sequence and KV head is one piece of work, of `shortest` to `longest`
     positions. The memory is only busy while all multiprocessors have enough reads under
-    way: of an H200, each with four small programs, three medium or two large ones. So:
+    way: on an H200 that takes four small programs on each, three medium or two large
+    ones. So, unless a KV head has more than 16 query heads and all programs are large:
 
-    - Uneven pieces: large programs, for they are quicker when the others have ended;
-      and pieces are split until there are sixteen on each, so that the ends even out,
-      but not into splits of less than two tiles.
+    - Uneven pieces, the longest above 1.25 times the shortest: large programs, for they
+      are quicker when the others have ended; and pieces are split until there are
+      sixteen on each, so that the ends even out, but not into less than two tiles.
     - Three even pieces on each, or more: a medium program for each piece.
     - Two on each, or little less: a large one for each piece. That saves the merge.
-    - Else small ones; each piece is split until there are four on each, and not more,
+    - Else small ones; each piece is split into as many as leave at most four on each,
       for a fifth would start when the others end.
     """
     device = device_of(q.device.index or 0)
@@ -110,7 +111,8 @@ def prefill_sizes(q: torch.Tensor, values: torch.Tensor) -> Sizes:
     """Sizes for many new tokens of a sequence: there, arithmetic is the limit.
 
     The more rows share a tile of K and V, the fewer reads for each multiplication; but
-    there should be two programs for every multiprocessor, so short prompts get fewer.
+    there should be two programs for every multiprocessor, so those of short prompts
+    are smaller.
     """
     device = device_of(q.device.index or 0)
     num_tokens, num_heads, _ = q.shape

@@ -67,9 +67,10 @@ def write_kv(
     """Store new tokens' K and V of one layer in their slots, in one launch.
 
     keys: [num_blocks, block_size, num_kv_heads, key_dim], values with value_dim, both
-    contiguous. slots: [T] int64; -1 stores nothing (a row that only pads the batch),
-    all others different. new_keys: [T, num_kv_heads, key_dim] and new_values, of the
-    cache's dtypes. Raises ValueError for other shapes and dtypes; a GPU believes slots.
+    contiguous. slots: [T] int64 or int32; -1 stores nothing (a row that only pads the
+    batch), all others different. new_keys: [T, num_kv_heads, key_dim] and new_values,
+    of the cache's dtypes. Raises ValueError for other shapes and dtypes; a GPU believes
+    the slots.
     """
     if not new_keys.dtype == new_values.dtype == keys.dtype == values.dtype:
         raise ValueError(
@@ -143,9 +144,9 @@ def copy_blocks(tensors: list[torch.Tensor], copies: torch.Tensor) -> None:
     """Copy whole blocks in all of a cache's tensors, in one launch.
 
     tensors: [num_blocks, ...] each, contiguous; all K and V of all layers, also of
-    unequal shapes. copies: [N, 2] int64: source and destination block. Destinations
-    must be distinct and never sources, as `KVCache.copy` checks: the copies run in any
-    order, or at once.
+    unequal shapes. copies: [N, 2] int64 or int32: source and destination block.
+    Destinations must be distinct and never sources, as `KVCache.copy` checks: the
+    copies run in any order, or at once.
 
     The kernel finds the tensors through a table of their addresses, which is uploaded
     at the first call; so make one before you capture a CUDA graph. The alternative, one

@@ -146,7 +146,7 @@ def per_kv_head(
 ) -> torch.Tensor:
     """The query heads of a KV head together; `tile` positions at a time, or a block.
 
-    num_stages: above 1, the next tiles are read while this one is computed.
+    num_stages: above 1, the next tile is read while this one is computed.
     """
     _check(q, keys, values, batch)
     out = torch.empty_like(q)

@@ -174,7 +174,8 @@ def decode(case, num_splits, **options):
 @pytest.mark.parametrize("num_splits", [1, 2, 7, 64])
 def test_splits_do_not_matter(num_splits, sliding_window):
     """Also where there are more of them than tiles, so that most are empty."""
-    case = moved(make_case([(300, 1), (0, 1), (129, 1), (40, 1)]), DEVICE)
+    contexts = [(300, 1), (290, 1), (280, 1)]  # even ones have the shortest tiles
+    case = moved(make_case(contexts), DEVICE)
     ours = decode(case, num_splits, sliding_window=sliding_window)
     expected = oracle(case, scale=0.25, sliding_window=sliding_window)
     assert (ours - expected).abs().max() < 1e-6

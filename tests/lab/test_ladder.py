@@ -14,8 +14,8 @@ TOLERANCE = {torch.float32: 3e-5, torch.float16: 4e-3}
 CONTEXTS = [(0, 1), (14, 1), (15, 1), (16, 1), (99, 1)]
 
 
-def error_of(rung, dtype=torch.float32, **options):
-    case = make_case(CONTEXTS, num_heads=6, block_size=16, dtype=dtype)
+def error_of(rung, dtype=torch.float32, lengths=CONTEXTS, **options):
+    case = make_case(lengths, num_heads=6, block_size=16, dtype=dtype)
     expected = oracle(case, scale=0.25)
     case = moved(case, DEVICE)
     ours = rung(case.q, case.keys, case.values, case.batch, 0.25, **options)
@@ -42,7 +42,8 @@ def test_any_number_of_splits(num_splits, monkeypatch):
         merge(out, partial, *rest)
 
     monkeypatch.setattr(triton_decode, "merge_splits", spy)
-    assert error_of(split, num_splits=num_splits) < 3e-5
+    even = [(99, 1), (90, 1)]  # else the tiles are so long that one split has all
+    assert error_of(split, lengths=even, num_splits=num_splits) < 3e-5
     assert seen == [num_splits]
 
 

@@ -1,4 +1,4 @@
-"""What a GPU does when it does nothing else: the ceilings of every measurement."""
+"""How fast this GPU reads, copies and multiplies: the ceilings."""
 
 import torch
 
