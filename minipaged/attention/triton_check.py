@@ -73,7 +73,7 @@ def check_attention(
         room = block_tables.shape[1] * keys.shape[1]
         has_new = query_starts.diff() > 0  # nothing is read for the others
         check_range("context_lengths", context_lengths[has_new], 0, room)
-        check_range("query_starts", query_starts[[0]], 0, 0)
+        check_range("the start of query_starts", query_starts[[0]], 0, 0)
         check_range("the end of query_starts", query_starts[[-1]], len(q), len(q))
         blocks = torch.arange(block_tables.shape[1]) * keys.shape[1]
         used = blocks.to(context_lengths.device) < context_lengths[:, None]
