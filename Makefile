@@ -49,15 +49,15 @@ figures: $(VENV)/.ready  ## make the README's pictures anew, for light and dark 
 	$(BIN)/python tools/photograph_widget.py
 
 pocket: $(VENV)/.ready  ## train the shipped model anew (minutes on a GPU) into build/pocket
-	$(BIN)/python tools/train_pocket.py --out build/pocket
+	$(BIN)/python -m tools.pocket.train --out build/pocket
 
 bench: $(VENV)/.ready  ## compare with HuggingFace generate on this machine
-	$(BIN)/python benchmarks/cpu_generate.py $(BENCH_FLAGS)
-	$(BIN)/python benchmarks/cpu_memory.py $(BENCH_FLAGS)
-	$(BIN)/python benchmarks/cpu_prefix.py $(BENCH_FLAGS)
-	$(BIN)/python benchmarks/cpu_beams.py $(BENCH_FLAGS)
-	$(BIN)/python benchmarks/cpu_streamed.py $(BENCH_FLAGS)
-	$(BIN)/python benchmarks/widget_clicks.py $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks.cpu.generate $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks.cpu.memory $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks.cpu.prefix $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks.cpu.beams $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks.cpu.streamed $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks.cpu.widget_clicks $(BENCH_FLAGS)
 
 home:  ## point Colab at your fork: make home URL=https://github.com/you/minipaged
 	@$(PYTHON) tools/set_home.py "$(URL)"

@@ -5,8 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import notebook_files as files
-from sample_notebook import code, prose
+from helpers import notebook_files as files
+from helpers.sample_notebook import code, prose
 
 ROOT = files.ROOT
 FOLDERS = ("minipaged", "tools", "benchmarks", "tests")

@@ -12,7 +12,13 @@ from draw_kernels import draw_kernels
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from minipaged.lab.palette import KINDS_OF_SLOTS, Theme, ink_on, sequence_colour, theme
+from minipaged.lab.plots.palette import (
+    KINDS_OF_SLOTS,
+    Theme,
+    ink_on,
+    sequence_colour,
+    theme,
+)
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 

@@ -8,12 +8,12 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-sys.path.append(str(ROOT / "tests" / "browser"))
+sys.path.append(str(ROOT / "tests"))
 
-from real_lab import browser_page, lab_server, run_all, write_notebook  # noqa: E402
+from helpers.real_lab import browser_page, lab_server, run_all, write_notebook  # noqa: E402
 
 CELL = """
-from minipaged.lab.widget import PoolWidget
+from minipaged.lab.pool.widget import PoolWidget
 
 hand = PoolWidget(num_blocks=40, block_size=16)
 hand.do(lambda: hand.sandbox.play(("start", 40, False, True), ("free", "A")))

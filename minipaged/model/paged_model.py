@@ -18,9 +18,9 @@ from minipaged.model.ragged_batch import RaggedBatch
 ATTENTION = {
     "gathered": "minipaged.attention.gathered:gathered_attention",
     "streamed": "minipaged.attention.streamed:streamed_attention",
-    "triton": "minipaged.attention.triton_attention:triton_attention",
+    "triton": "minipaged.attention.kernels.attention:triton_attention",
 }
-TRITON_CACHE = "minipaged.attention.triton_cache:TritonKVCache"
+TRITON_CACHE = "minipaged.attention.kernels.cache:TritonKVCache"
 
 
 class PagedModel:

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from attention_cases import make_case, oracle
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.attention_cases import make_case, oracle
 from minipaged.attention.gathered import gathered_attention
 from minipaged.attention.workspace import borrow
 

@@ -5,16 +5,16 @@ from unittest.mock import patch
 
 import pytest
 import torch
-from attention_cases import make_case, oracle, torchs_own
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from notebook_files import NOTEBOOKS, definition, load
 
 import minipaged as mp
+from helpers.attention_cases import make_case, oracle, torchs_own
+from helpers.notebook_files import NOTEBOOKS, definition, load
 from minipaged.attention import streamed, tiles
 from minipaged.attention.partial import Partial
 from minipaged.attention.streamed import online_softmax, safe_softmax
-from minipaged.lab.peak import peak_extra_bytes
+from minipaged.lab.measure.peak import peak_extra_bytes
 
 RAGGED = [(0, 1), (3, 1), (0, 4), (4, 4), (7, 1), (5, 9), (0, 17), (12, 5)]
 DECODES = [(3, 1), (9, 1), (0, 1), (15, 1), (70, 1)]

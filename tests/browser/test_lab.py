@@ -10,7 +10,8 @@ from pathlib import Path
 import nbformat
 import pytest
 from PIL import Image, ImageChops, ImageStat
-from real_lab import (
+
+from helpers.real_lab import (
     ROOT,
     browser_page,
     find_browser,
@@ -28,8 +29,8 @@ REPLAY = """
 from transformers import GenerationConfig
 
 import minipaged as mp
-from minipaged.lab.replay import record
-from minipaged.lab.replay_widget import ReplayWidget
+from minipaged.lab.pool.replay import record
+from minipaged.lab.pool.replay_widget import ReplayWidget
 
 model, tokenizer = mp.load("pocket", device="cpu")
 paged = mp.PagedModel(model, num_blocks=32, block_size=4)
@@ -57,7 +58,7 @@ def lab(tmp_path_factory):
             if cell.cell_type == "code":
                 cell.outputs, cell.execution_count = [], None
         nbformat.write(notebook, folder / path.name)
-    one = "from minipaged.lab.widget import PoolWidget\n\nPoolWidget({})"
+    one = "from minipaged.lab.pool.widget import PoolWidget\n\nPoolWidget({})"
     write_notebook(folder / "widget.ipynb", one.format("scene='beams'"))
     write_notebook(folder / "replay.ipynb", REPLAY)
     with lab_server(folder) as address:
@@ -218,7 +219,7 @@ def test_by_keyboard_alone(lab, page):
 
 
 def test_a_narrow_dark_page(tmp_path, page):
-    one = "from minipaged.lab.widget import PoolWidget\n\nPoolWidget(scene='copy')"
+    one = "from minipaged.lab.pool.widget import PoolWidget\n\nPoolWidget(scene='copy')"
     write_notebook(tmp_path / "widget.ipynb", one)
     page.set_viewport_size({"width": 540, "height": 1600})
     with lab_server(tmp_path, dark=True) as address:

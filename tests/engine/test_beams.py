@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 import torch
-from notebook_files import NOTEBOOKS, definition, load
-from tiny_models import ARCHITECTURES, VOCABULARY, tiny_model
 from transformers import GenerationConfig
 
 import minipaged as mp
+from helpers.notebook_files import NOTEBOOKS, definition, load
+from helpers.tiny_models import ARCHITECTURES, VOCABULARY, tiny_model
 from minipaged.decoding import beam
-from minipaged.lab.proof import same_answer
-from minipaged.lab.reference import huggingface_outputs
+from minipaged.lab.tour.proof import same_answer
+from minipaged.lab.tour.reference import huggingface_outputs
 
 NEVER, SOME, MANY = [VOCABULARY - 1], list(range(5, 13)), list(range(3, 60))
 

@@ -2,16 +2,16 @@
 
 import pytest
 import torch
-from tiny_models import tiny_model
 from transformers import GenerationConfig
 
+from helpers.tiny_models import tiny_model
 from minipaged.decoding.options import resolve_options
 from minipaged.decoding.request import Request
 from minipaged.decoding.sequence import Sequence
 from minipaged.engine.generate import generate
 from minipaged.engine.step import step
 from minipaged.errors import OutOfBlocks, UnsupportedOption
-from minipaged.lab.reference import huggingface_generate
+from minipaged.lab.tour.reference import huggingface_generate
 from minipaged.memory.block_table import BlockTable
 from minipaged.model.paged_model import PagedModel
 

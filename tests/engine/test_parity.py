@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from tiny_models import ARCHITECTURES, VOCABULARY, tiny_model
 from transformers import GenerationConfig
 
+from helpers.tiny_models import ARCHITECTURES, VOCABULARY, tiny_model
 from minipaged.engine.generate import generate
-from minipaged.lab.reference import huggingface_generate
+from minipaged.lab.tour.reference import huggingface_generate
 from minipaged.model.paged_model import PagedModel
 
 NEVER = VOCABULARY - 1  # an eos that is hardly ever drawn, so that sequences get long

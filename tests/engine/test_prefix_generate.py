@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from tiny_models import ARCHITECTURES, VOCABULARY, tiny_model
 from transformers import GenerationConfig
 from xxhash import xxh64_intdigest
 
 import minipaged as mp
-from minipaged.lab.reference import huggingface_generate
+from helpers.tiny_models import ARCHITECTURES, VOCABULARY, tiny_model
+from minipaged.lab.tour.reference import huggingface_generate
 
 NEVER = VOCABULARY - 1
 GREEDY = GenerationConfig(max_new_tokens=12, eos_token_id=NEVER)

@@ -4,13 +4,13 @@ from collections import deque
 
 import pytest
 import torch
-from tiny_models import VOCABULARY, tiny_model
 from transformers import GenerationConfig
 
 import minipaged as mp
+from helpers.tiny_models import VOCABULARY, tiny_model
 from minipaged.decoding.options import resolve_options
 from minipaged.engine.admission import admit
-from minipaged.lab.reference import huggingface_generate
+from minipaged.lab.tour.reference import huggingface_generate
 
 
 def greedy(max_new_tokens):

@@ -9,13 +9,13 @@ from collections import Counter
 
 import pytest
 import torch
-from tiny_models import VOCABULARY, tiny_model
 from transformers import DynamicCache, GenerationConfig
 
 import minipaged as mp
+from helpers.tiny_models import VOCABULARY, tiny_model
 from minipaged.engine.step import step
-from minipaged.lab.proof import same_answer
-from minipaged.lab.reference import huggingface_outputs
+from minipaged.lab.tour.proof import same_answer
+from minipaged.lab.tour.reference import huggingface_outputs
 from minipaged.memory.kv_cache import KVCache
 from minipaged.model.ragged_batch import RaggedBatch
 

@@ -6,14 +6,14 @@ import matplotlib
 import matplotlib.pyplot as plt
 import pytest
 import torch
-from tiny_models import VOCABULARY, tiny_model
 from transformers import GenerationConfig
 
 import minipaged as mp
-from minipaged.lab import palette
-from minipaged.lab.beam_plots import beam_history, plot_beam_tree
-from minipaged.lab.table_plots import plot_shared_tables
-from minipaged.lab.watch import Moment, saving, watch
+from helpers.tiny_models import VOCABULARY, tiny_model
+from minipaged.lab.measure.watch import Moment, saving, watch
+from minipaged.lab.plots import palette
+from minipaged.lab.plots.beams import beam_history, plot_beam_tree
+from minipaged.lab.plots.tables import plot_shared_tables
 
 matplotlib.use("agg")
 CONFIG = GenerationConfig(max_new_tokens=6, num_beams=3, eos_token_id=VOCABULARY - 1)

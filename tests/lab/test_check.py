@@ -3,12 +3,12 @@
 The solutions that the notebooks fold away are run in tests/notebooks/test_alone.py.
 """
 
-import attempts_of_lesson4 as lesson4
-import attempts_of_lesson5 as lesson5
-import attempts_of_lesson6 as lesson6
 import pytest
 import torch
 
+from helpers import attempts_of_lesson4 as lesson4
+from helpers import attempts_of_lesson5 as lesson5
+from helpers import attempts_of_lesson6 as lesson6
 from minipaged.errors import OutOfBlocks
 from minipaged.lab import check
 from minipaged.memory.contiguous import NoPiece, Piece, RequestLengths

@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from attention_cases import make_case, moved, oracle
 
-from minipaged.attention import triton_decode
-from minipaged.attention.triton_setup import INTERPRETED
-from minipaged.lab import ladder
-from minipaged.lab.ladder import RUNGS, per_kv_head, split
+from helpers.attention_cases import make_case, moved, oracle
+from minipaged.attention.kernels import decode as triton_decode
+from minipaged.attention.kernels.setup import INTERPRETED
+from minipaged.lab.tour import ladder
+from minipaged.lab.tour.ladder import RUNGS, per_kv_head, split
 
 DEVICE = "cpu" if INTERPRETED else "cuda"
 TOLERANCE = {torch.float32: 3e-5, torch.float16: 4e-3}

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 import minipaged as mp
-from minipaged.lab.ladder import RUNGS
-from minipaged.lab.layer import random_layer
-from minipaged.lab.measured import measured_kernels
+from minipaged.lab.measure.layer import random_layer
+from minipaged.lab.measure.measured import measured_kernels
+from minipaged.lab.tour.ladder import RUNGS
 
 CHUNKS = [(40, 1), (0, 7), (16, 16)]
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from minipaged.lab.peak import peak_extra_bytes
+from minipaged.lab.measure.peak import peak_extra_bytes
 
 MIB = 2**20
 NUMBERS = MIB // 4  # of float32 in a MiB

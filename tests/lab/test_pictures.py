@@ -9,11 +9,11 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
 import minipaged as mp
-from minipaged.lab import palette
-from minipaged.lab.kernel_plots import plot_rates
-from minipaged.lab.memory_plots import plot_memory_over_time
-from minipaged.lab.plots import plot_histogram, plot_lines, plot_waste
-from minipaged.lab.pool_plots import plot_pool, print_pool
+from minipaged.lab.plots import palette
+from minipaged.lab.plots.charts import plot_histogram, plot_lines, plot_waste
+from minipaged.lab.plots.contiguous import plot_memory_over_time
+from minipaged.lab.plots.kernels import plot_rates
+from minipaged.lab.plots.pool import plot_pool, print_pool
 from minipaged.memory.contiguous import RequestLengths, reserve_max
 from minipaged.memory.waste import KINDS, memory_map, simulate
 

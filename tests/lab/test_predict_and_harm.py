@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from minipaged.lab.harm import expect_error, expect_harm
-from minipaged.lab.predict import reveal
+from minipaged.lab.tour.harm import expect_error, expect_harm
+from minipaged.lab.tour.predict import reveal
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,9 @@ from minipaged.lab.predict import reveal
 )
 def test_a_guess_is_compared_with_the_answer(monkeypatch, guess, answer, said):
     shown = []
-    monkeypatch.setattr("minipaged.lab.predict.display", lambda m: shown.append(m.data))
+    monkeypatch.setattr(
+        "minipaged.lab.tour.predict.display", lambda m: shown.append(m.data)
+    )
     reveal(guess, answer, "slots")
     (text,) = shown
     assert said in text
@@ -34,7 +36,9 @@ def test_a_guess_is_compared_with_the_answer(monkeypatch, guess, answer, said):
 
 def test_shares_are_compared_in_points(monkeypatch):
     shown = []
-    monkeypatch.setattr("minipaged.lab.predict.display", lambda m: shown.append(m.data))
+    monkeypatch.setattr(
+        "minipaged.lab.tour.predict.display", lambda m: shown.append(m.data)
+    )
     reveal(50, 20.3, "% hold tokens")
     assert "off by 29.7 points" in shown[0]
 

@@ -8,16 +8,16 @@ from pathlib import Path
 import nbformat
 import pytest
 import torch
-from tiny_models import tiny_model
 from transformers import GenerationConfig
 
 import minipaged as mp
+from helpers.tiny_models import tiny_model
 from minipaged import progress
-from minipaged.attention import triton_tile
+from minipaged.attention.kernels import tile as triton_tile
 from minipaged.decoding.request import Output
-from minipaged.lab.proof import prove, refute
-from minipaged.lab.reference import huggingface_generate
-from minipaged.lab.show import show
+from minipaged.lab.tour.proof import prove, refute
+from minipaged.lab.tour.reference import huggingface_generate
+from minipaged.lab.tour.show import show
 
 ROOT = Path(__file__).parents[2]
 GREEDY = GenerationConfig(max_new_tokens=5, eos_token_id=127)
@@ -133,7 +133,9 @@ def test_nothing_to_prove_is_no_proof(paged):
 
 def test_show_displays_the_source_that_runs(monkeypatch):
     shown = []
-    monkeypatch.setattr("minipaged.lab.show.display", lambda m: shown.append(m.data))
+    monkeypatch.setattr(
+        "minipaged.lab.tour.show.display", lambda m: shown.append(m.data)
+    )
     show(mp.BlockPool.release, mp.BlockTable)
     assert shown[0].startswith(
         "*minipaged/memory/block_pool.py*\n```python\ndef release"
@@ -143,7 +145,9 @@ def test_show_displays_the_source_that_runs(monkeypatch):
 
 def test_neighbours_share_a_head_and_can_be_folded(monkeypatch):
     shown = []
-    monkeypatch.setattr("minipaged.lab.show.display", lambda m: shown.append(m.data))
+    monkeypatch.setattr(
+        "minipaged.lab.tour.show.display", lambda m: shown.append(m.data)
+    )
     show(mp.BlockPool.share, mp.BlockPool.release, mp.BlockTable.fork, fold=True)
     assert len(shown) == 2
     assert "def share" in shown[0] and "def release" in shown[0]
@@ -177,8 +181,10 @@ def test_a_lesson_that_fails_or_proves_nothing_is_reported(tmp_path, source, mes
 
 def test_of_a_kernel_the_function_is_shown(monkeypatch):
     shown = []
-    monkeypatch.setattr("minipaged.lab.show.display", lambda m: shown.append(m.data))
+    monkeypatch.setattr(
+        "minipaged.lab.tour.show.display", lambda m: shown.append(m.data)
+    )
     show(triton_tile.divide, triton_tile.slots_of)
     (text,) = shown
-    assert text.startswith("*minipaged/attention/triton_tile.py*")
+    assert text.startswith("*minipaged/attention/kernels/tile.py*")
     assert text.count("@triton.jit") == 2 and "block.to(tl.int64)" in text

@@ -1,16 +1,16 @@
 """A recorded run: true to the run, without a trace on it, and shown frame by frame."""
 
 import pytest
-from shown_blocks import shown_blocks
-from tiny_models import tiny_model
 from transformers import GenerationConfig
 
 import minipaged as mp
+from helpers.shown_blocks import shown_blocks
+from helpers.tiny_models import tiny_model
 from minipaged.engine import generate as engine
 from minipaged.engine.step import step
-from minipaged.lab.replay import record, tell_run
-from minipaged.lab.replay_widget import ReplayWidget
-from minipaged.lab.watch import watch
+from minipaged.lab.measure.watch import watch
+from minipaged.lab.pool.replay import record, tell_run
+from minipaged.lab.pool.replay_widget import ReplayWidget
 
 PROMPTS = [[5, 6, 7, 8, 9, 10], [5, 6, 7, 8, 11], [12], [5, 6, 7, 8, 9, 10, 13]]
 CONFIGS = [

@@ -7,13 +7,13 @@ import pytest
 
 import minipaged as mp
 from minipaged.errors import OutOfBlocks
-from minipaged.lab import board as boards
-from minipaged.lab.board import MOST, Board
-from minipaged.lab.guide import begin, go_on, tell_scene
-from minipaged.lab.names import Names
-from minipaged.lab.sandbox import Sandbox
-from minipaged.lab.scenes import SCENES
-from minipaged.lab.words import tell
+from minipaged.lab.pool import board as boards
+from minipaged.lab.pool.board import MOST, Board
+from minipaged.lab.pool.guide import begin, go_on, tell_scene
+from minipaged.lab.pool.names import Names
+from minipaged.lab.pool.sandbox import Sandbox
+from minipaged.lab.pool.scenes import SCENES
+from minipaged.lab.pool.words import tell
 
 
 def random_move(rng, board):

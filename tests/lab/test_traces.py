@@ -7,7 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from minipaged.lab.traces import MAX_LENGTH, alpaca_like, sharegpt_file, sharegpt_like
+from minipaged.lab.measure.traces import (
+    MAX_LENGTH,
+    alpaca_like,
+    sharegpt_file,
+    sharegpt_like,
+)
 from minipaged.memory.contiguous import RequestLengths
 
 MEANS = {sharegpt_like: (161.31, 337.99), alpaca_like: (19.31, 58.45)}  # figure 11

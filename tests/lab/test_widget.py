@@ -7,13 +7,13 @@ import sys
 
 import ipywidgets
 import pytest
-from shown_blocks import shown_blocks
 
-from minipaged.lab import pool_html
-from minipaged.lab.palette import sequence_colour
-from minipaged.lab.sandbox import Sandbox
-from minipaged.lab.scenes import SCENES
-from minipaged.lab.widget import PoolWidget
+from helpers.shown_blocks import shown_blocks
+from minipaged.lab.plots.palette import sequence_colour
+from minipaged.lab.pool import html as pool_html
+from minipaged.lab.pool.sandbox import Sandbox
+from minipaged.lab.pool.scenes import SCENES
+from minipaged.lab.pool.widget import PoolWidget
 
 
 def check_shown(widget):
@@ -295,7 +295,7 @@ def test_words_of_the_page_are_escaped():
 
 def test_the_widget_needs_no_torch():
     code = (
-        "import sys; from minipaged.lab.widget import PoolWidget; w = PoolWidget();"
+        "import sys; from minipaged.lab import PoolWidget; w = PoolWidget();"
         "w.tools.start.click(); w.sequences.children[0].fork.click();"
         "print({'torch', 'transformers', 'matplotlib'} & set(sys.modules))"
     )
@@ -324,7 +324,7 @@ def test_every_scene_can_be_clicked_through(name):
 
 
 def test_a_snapshot_is_drawn_as_the_pool_it_was_taken_of(capsys):
-    from minipaged.lab.pool_plots import print_pool
+    from minipaged.lab.plots.pool import print_pool
 
     sandbox = Sandbox(6, 4)
     sandbox.play(("start", 6, False, False), ("fork", "A", 1))

@@ -12,7 +12,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from minipaged.lab.traces import alpaca_like, sharegpt_like
+from minipaged.lab.measure.traces import alpaca_like, sharegpt_like
 from minipaged.memory.contiguous import (
     BuddyAllocator,
     NoPiece,

@@ -17,9 +17,9 @@ from hypothesis.stateful import (
     precondition,
     rule,
 )
-from rejecting import assert_rejected
 from xxhash import xxh64_intdigest
 
+from helpers.rejecting import assert_rejected
 from minipaged.errors import OutOfBlocks
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable

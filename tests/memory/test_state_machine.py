@@ -18,10 +18,10 @@ from hypothesis.stateful import (
     precondition,
     rule,
 )
-from notebook_files import NOTEBOOKS, definition, load
-from rejecting import assert_rejected
 
 import minipaged as mp
+from helpers.notebook_files import NOTEBOOKS, definition, load
+from helpers.rejecting import assert_rejected
 from minipaged.errors import OutOfBlocks
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable, blocks_needed

@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from tiny_models import tiny_model
 from transformers import GenerationConfig, PreTrainedModel
 
 import minipaged as mp
-from minipaged.lab.reference import huggingface_generate
+from helpers.tiny_models import tiny_model
+from minipaged.lab.tour.reference import huggingface_generate
 from minipaged.model.load import POCKET
 
 

@@ -6,13 +6,13 @@ from threading import Event, Thread
 
 import pytest
 import torch
-from tiny_models import ARCHITECTURES, REFUSED, tiny_model
 from transformers import GenerationConfig, T5Config, T5ForConditionalGeneration
 
+from helpers.tiny_models import ARCHITECTURES, REFUSED, tiny_model
 from minipaged.attention.gathered import gathered_attention
 from minipaged.engine.generate import generate
 from minipaged.errors import UnsupportedModel
-from minipaged.lab.reference import huggingface_generate
+from minipaged.lab.tour.reference import huggingface_generate
 from minipaged.model import bridge
 from minipaged.model.paged_model import PagedModel
 

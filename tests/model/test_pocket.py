@@ -5,10 +5,8 @@ grammar that also wrote the training corpus; the last tests show that this gramm
 keeps the two apart.
 """
 
-import importlib
 import json
 import re
-import sys
 from pathlib import Path
 from random import Random
 
@@ -16,23 +14,13 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from tools.pocket import grammar
+from tools.pocket import scores as scoring
+from tools.pocket import train as training
+
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "minipaged" / "model" / "pocket"
-TOOLS = ROOT / "tools"
 
-
-def load_tool(name):
-    """Import a script of tools/, which is no package, next to its siblings."""
-    sys.path.insert(0, str(TOOLS))
-    try:
-        return importlib.import_module(name)
-    finally:
-        sys.path.remove(str(TOOLS))
-
-
-grammar = load_tool("pocket_grammar")
-scoring = load_tool("pocket_scores")
-training = load_tool("train_pocket")
 
 MESSAGES = [
     {"role": "system", "content": "You are a helpful assistant."},

@@ -1,9 +1,10 @@
 """Each notebook runs alone, as on Colab, with its exercises solved."""
 
-import notebook_files as files
 import pytest
-from alone import Ran, faults, run_alone, shadow, unaccepted
-from sample_notebook import code, prose, sample_notebook
+
+from helpers import notebook_files as files
+from helpers.alone import Ran, faults, run_alone, shadow, unaccepted
+from helpers.sample_notebook import code, prose, sample_notebook
 
 # A file left in the folder, a package of another version, and the wrong minipaged.
 MESS = """\

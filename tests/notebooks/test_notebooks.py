@@ -1,10 +1,10 @@
 """The notebooks and READMEs, as files, keep to the rules."""
 
-import file_rules
-import lesson_rules
-import notebook_files as files
-import notebook_links as links
 import pytest
+
+from helpers import file_rules, lesson_rules
+from helpers import notebook_files as files
+from helpers import notebook_links as links
 
 RULES = file_rules.RULES + lesson_rules.RULES
 READMES = [files.ROOT / "README.md", files.ROOT / "notebooks" / "README.md"]

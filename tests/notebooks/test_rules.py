@@ -1,11 +1,11 @@
 """Each rule for notebooks has been seen failing: faults are planted in a sample."""
 
-import file_rules
-import lesson_rules
-import notebook_files as files
-import notebook_links as links
 import pytest
-from sample_notebook import code, prose, sample_notebook
+
+from helpers import file_rules, lesson_rules
+from helpers import notebook_files as files
+from helpers import notebook_links as links
+from helpers.sample_notebook import code, prose, sample_notebook
 
 RULES = file_rules.RULES + lesson_rules.RULES
 

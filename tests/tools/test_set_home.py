@@ -6,9 +6,10 @@ import shutil
 import subprocess
 import sys
 
-import notebook_files as files
 import pytest
-from sample_notebook import sample_notebook
+
+from helpers import notebook_files as files
+from helpers.sample_notebook import sample_notebook
 
 OLD, NEW = files.HOME, "https://github.com/ada/paged.notes"
 README = f"[source]({OLD}), [fork]({OLD}-fork), git clone {OLD}.git, {OLD}/issues\r\n"

@@ -13,7 +13,7 @@ from minipaged.lab.check.verdict import (
     expect,
     short,
 )
-from minipaged.lab.traces import sharegpt_like
+from minipaged.lab.measure.traces import sharegpt_like
 from minipaged.memory.contiguous import (
     NoPiece,
     Piece,

@@ -178,7 +178,7 @@ def _launch(
 ) -> list[torch.Tensor]:
     """Run the kernel where kernels run; return its tensors as they are then, here."""
     # Only here: lessons 1 to 5 do without Triton, and their checks stand beside these.
-    from minipaged.attention.triton_setup import INTERPRETED, triton
+    from minipaged.attention.kernels.setup import INTERPRETED, triton
 
     kernel = attempt.function
     if not isinstance(kernel, triton.KernelInterface):

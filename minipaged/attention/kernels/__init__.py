@@ -1,0 +1,1 @@
+"""Lesson 6: the kernels, and what decides how they are launched."""

@@ -1,0 +1,23 @@
+"""Lesson 6: lesson 2's cache, filled by kernels."""
+
+from collections.abc import Sequence
+
+import torch
+
+from minipaged.attention.kernels.write import copy_blocks, write_kv
+from minipaged.memory.kv_cache import KVCache
+
+
+class TritonKVCache(KVCache):
+    """K and V in blocks; a layer's new tokens, or a step's copies, in one launch."""
+
+    def write(
+        self, layer: int, slots: torch.Tensor, keys: torch.Tensor, values: torch.Tensor
+    ) -> None:
+        """As `KVCache.write`; in addition, a slot of -1 stores nothing."""
+        write_kv(self.keys[layer], self.values[layer], slots, keys, values)
+
+    def copy(self, copies: Sequence[tuple[int, int]]) -> None:
+        """As `KVCache.copy`, and as strict."""
+        if copies:
+            copy_blocks([*self.keys, *self.values], self.checked(copies))

@@ -1,0 +1,241 @@
+"""Lesson 6: one new token for each sequence, at the speed of the memory (section 4.3).
+
+Decoding reads every K and V once and does little with them: all that matters is that
+enough reads are under way at any time. So the query heads of one KV head share a
+program, which reads K and V once for all of them; and long contexts are cut into
+splits, each with a program of its own, whose results a second kernel merges.
+"""
+
+import torch
+
+from minipaged.attention.kernels.check import check_attention, without_gaps
+from minipaged.attention.kernels.setup import tl, triton
+from minipaged.attention.kernels.sizes import (
+    decode_sizes,
+    device_of,
+    log2_scales,
+    padded,
+)
+from minipaged.attention.kernels.tile import divide, over_tiles
+
+_MERGED_COLUMNS = 32  # of the result, by one program
+
+
+@triton.jit(do_not_specialize=["table_width"])  # one compilation for all
+def _decode_kernel(
+    out,  # [T, H, value dim]; with splits: [S, H, splits, value dim] in float32
+    log_totals,  # [S, H, splits]: log2 of the sum of all weights
+    q,  # [T, H, key dim], of any strides
+    keys,  # [blocks, block size, kv heads, key dim]
+    values,
+    block_tables,  # [S, table width]
+    context_lengths,  # [S]
+    query_starts,  # [S + 1]
+    table_width,
+    token_stride,
+    head_stride,
+    scale,
+    softcap,
+    HAS_SOFTCAP: tl.constexpr,
+    WINDOW: tl.constexpr,
+    BLOCK_SIZE: tl.constexpr,
+    NUM_KV_HEADS: tl.constexpr,
+    GROUP: tl.constexpr,
+    KEY_DIM: tl.constexpr,
+    VALUE_DIM: tl.constexpr,
+    ROWS: tl.constexpr,  # GROUP, padded to what a matrix unit takes
+    PADDED_KEY_DIM: tl.constexpr,
+    PADDED_VALUE_DIM: tl.constexpr,
+    TILE: tl.constexpr,  # positions read at a time
+    SPLIT: tl.constexpr,
+    OVERLAP: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    if SPLIT and OVERLAP:  # the merge may be launched meanwhile: it waits for the end
+        tl.extra.cuda.gdc_launch_dependents()
+    kv_head, seq, split = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    num_splits = tl.num_programs(2)
+    token = tl.load(query_starts + seq).to(tl.int64)
+    next_token = tl.load(query_starts + seq + 1)
+    context = tl.load(context_lengths + seq).to(tl.int32)
+    if next_token - token != 1:
+        return  # a part of a prompt, or nothing at all
+    begin = 0
+    if WINDOW is not None:
+        begin = tl.maximum(context - WINDOW, 0)
+    # Equal shares of what is to be read, in whole tiles; the last ones may be empty.
+    share = tl.cdiv(tl.cdiv(context - begin, num_splits), TILE) * TILE
+    start = begin + split * share
+    stop = tl.minimum(start + share, context)
+
+    row = tl.arange(0, ROWS)
+    head = kv_head * GROUP + row
+    column = tl.arange(0, PADDED_KEY_DIM)
+    q_rows = q + token * token_stride + head.to(tl.int64) * head_stride
+    q_mask = (row < GROUP)[:, None] & (column < KEY_DIM)[None, :]
+    q_tile = tl.load(q_rows[:, None] + column[None, :], mask=q_mask, other=0.0)
+
+    table = block_tables + seq.to(tl.int64) * table_width
+    maximum, total, weighted = over_tiles(
+        tl.full([ROWS], float("-inf"), tl.float32),
+        tl.zeros([ROWS], tl.float32),
+        tl.zeros([ROWS, PADDED_VALUE_DIM], tl.float32),
+        start, stop, stop - 1 + tl.zeros([ROWS], tl.int32), q_tile,
+        keys + kv_head * KEY_DIM, values + kv_head * VALUE_DIM, table, scale, softcap,
+        HAS_SOFTCAP, None, BLOCK_SIZE, NUM_KV_HEADS, KEY_DIM, VALUE_DIM,
+        PADDED_KEY_DIM, PADDED_VALUE_DIM, TILE, MASKED=True, PRECISION=PRECISION,
+    )  # fmt: skip
+
+    out_row = token * (NUM_KV_HEADS * GROUP) + head
+    if SPLIT:
+        out_row = (seq * (NUM_KV_HEADS * GROUP) + head) * num_splits + split
+        # -inf for an empty split, which then counts for nothing
+        log_total = maximum + tl.log2(tl.where(total == 0.0, 1.0, total))
+        tl.store(log_totals + out_row, log_total, mask=row < GROUP)
+    column = tl.arange(0, PADDED_VALUE_DIM)
+    out_pointers = out + out_row[:, None].to(tl.int64) * VALUE_DIM + column[None, :]
+    out_mask = (row < GROUP)[:, None] & (column < VALUE_DIM)[None, :]
+    result = divide(weighted, total).to(out.dtype.element_ty)
+    tl.store(out_pointers, result, mask=out_mask)
+
+
+@triton.jit(do_not_specialize=["num_splits"])
+def _merge_kernel(
+    out,  # [T, H, value dim]
+    partial,  # [S, H, splits, value dim] float32
+    log_totals,  # [S, H, splits]
+    query_starts,
+    num_splits,
+    NUM_HEADS: tl.constexpr,
+    VALUE_DIM: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    PADDED_SPLITS: tl.constexpr,
+    OVERLAP: tl.constexpr,
+):
+    if OVERLAP:
+        tl.extra.cuda.gdc_wait()  # until all splits are written
+    head, seq = tl.program_id(0), tl.program_id(1)
+    column = tl.program_id(2) * COLUMNS + tl.arange(0, COLUMNS)
+    split = tl.arange(0, PADDED_SPLITS)
+    rows = (seq * NUM_HEADS + head).to(tl.int64) * num_splits + split
+    exists = split < num_splits
+    logs = tl.load(log_totals + rows, mask=exists, other=float("-inf"))
+    parts = tl.load(
+        partial + rows[:, None] * VALUE_DIM + column[None, :],
+        mask=exists[:, None] & (column < VALUE_DIM)[None, :],
+        other=0.0,
+    )
+    token = tl.load(query_starts + seq).to(tl.int64)
+    is_single = tl.load(query_starts + seq + 1) - token == 1
+
+    maximum = tl.max(logs, 0)
+    weights = tl.exp2(logs - tl.where(maximum == float("-inf"), 0.0, maximum))
+    total = tl.sum(weights, 0)
+    result = tl.sum(weights[:, None] * parts, 0) / tl.where(total == 0.0, 1.0, total)
+    out_row = out + (token * NUM_HEADS + head) * VALUE_DIM
+    # Nobody wrote parts of a sequence with more tokens: what came out is not stored.
+    mask = is_single & (column < VALUE_DIM)
+    tl.store(out_row + column, result.to(out.dtype.element_ty), mask=mask)
+
+
+def merge_splits(
+    out: torch.Tensor,
+    partial: torch.Tensor,
+    log_totals: torch.Tensor,
+    query_starts: torch.Tensor,
+    overlap: bool,
+) -> None:
+    """Each split counts by the sum of its weights; an empty one, by nothing.
+
+    out: [T, H, value_dim], of which only the rows of sequences with one new token are
+    written. partial: [S, H, splits, value_dim] float32, a weighted mean each;
+    log_totals: [S, H, splits] float32, log2 of the sum of its weights. overlap: launch
+    it while the splits are still being computed, which hides the launch; the kernel
+    then waits on the GPU until they are all written.
+    """
+    num_seqs, num_heads, num_splits, value_dim = partial.shape
+    _merge_kernel[num_heads, num_seqs, -(-value_dim // _MERGED_COLUMNS)](
+        out, partial, log_totals, query_starts, num_splits,
+        NUM_HEADS=num_heads,
+        VALUE_DIM=value_dim,
+        COLUMNS=_MERGED_COLUMNS,
+        PADDED_SPLITS=padded(num_splits),
+        OVERLAP=overlap,
+        launch_pdl=overlap,
+    )  # fmt: skip
+
+
+@torch.library.custom_op("minipaged::paged_decode", mutates_args=("out",))
+def paged_decode(
+    out: torch.Tensor,
+    q: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    block_tables: torch.Tensor,
+    context_lengths: torch.Tensor,
+    query_starts: torch.Tensor,
+    min_context_length: int,
+    max_context_length: int,
+    scale: float,
+    sliding_window: int | None = None,
+    softcap: float | None = None,
+    num_splits: int | None = None,
+) -> None:
+    """Attention of every sequence that has one new token; the rest of `out` stays.
+
+    Shapes are those of `triton_attention`. The two context lengths only decide sizes
+    and splits: in a CUDA graph, which is captured once for many steps, they may be the
+    bounds of what is to come. `num_splits` overrides the rule of `decode_sizes`.
+    """
+    where = block_tables, context_lengths, query_starts
+    check_attention(out, q, keys, values, *where, sliding_window, softcap)
+    if num_splits is not None and num_splits < 1:
+        raise ValueError(f"num_splits is {num_splits}; give 1 or more, or None")
+    if len(q) == 0:
+        return
+    q = without_gaps(q)
+    block_tables, context_lengths, query_starts = (x.contiguous() for x in where)
+    num_seqs, table_width = block_tables.shape
+    num_heads, key_dim = q.shape[1:]
+    _, block_size, num_kv_heads, value_dim = values.shape
+    lengths = [min_context_length, max_context_length]
+    if sliding_window is not None:
+        lengths = [min(length, sliding_window) for length in lengths]
+    sizes, rule = decode_sizes(q, values, num_seqs, *lengths)
+    num_splits = num_splits or rule
+    overlap = device_of(q.device.index or 0).can_overlap
+    scale, cap = log2_scales(scale, softcap)
+    target, log_totals = out, out
+    if num_splits > 1:
+        parts = (num_seqs, num_heads, num_splits)
+        target = q.new_empty((*parts, value_dim), dtype=torch.float32)
+        log_totals = q.new_empty(parts, dtype=torch.float32)
+    with torch.cuda.device_of(q):  # of several GPUs, the right one
+        _decode_kernel[num_kv_heads, num_seqs, num_splits](
+            target, log_totals, q, keys, values,
+            block_tables, context_lengths, query_starts,
+            table_width, q.stride(0), q.stride(1), scale, cap,
+            HAS_SOFTCAP=softcap is not None,
+            WINDOW=sliding_window,
+            BLOCK_SIZE=block_size,
+            NUM_KV_HEADS=num_kv_heads,
+            GROUP=num_heads // num_kv_heads,
+            KEY_DIM=key_dim,
+            VALUE_DIM=value_dim,
+            ROWS=sizes.rows,
+            PADDED_KEY_DIM=padded(key_dim),
+            PADDED_VALUE_DIM=padded(value_dim),
+            TILE=sizes.tile,
+            SPLIT=num_splits > 1,
+            OVERLAP=overlap,
+            PRECISION="ieee" if q.dtype == torch.float32 else None,
+            num_warps=sizes.num_warps,
+            num_stages=sizes.num_stages,
+        )  # fmt: skip
+        if num_splits > 1:
+            merge_splits(out, target, log_totals, query_starts, overlap)
+
+
+@paged_decode.register_fake
+def _(*_arguments, **_options) -> None:
+    """Nothing is returned, so there is no shape to tell."""

@@ -1,0 +1,184 @@
+"""Lesson 6: many new tokens of many sequences in one launch, causal, over the cache.
+
+Here K and V of a tile meet many queries, so arithmetic is the limit. A program takes a
+run of new tokens of one sequence, with all query heads of one KV head: `ROWS` rows of
+(token, head). Most of its tiles lie wholly in the past of all rows and need no mask;
+only those on the diagonal do.
+"""
+
+import torch
+
+from minipaged.attention.kernels.check import check_attention, without_gaps
+from minipaged.attention.kernels.setup import tl, triton
+from minipaged.attention.kernels.sizes import log2_scales, padded, prefill_sizes
+from minipaged.attention.kernels.tile import divide, over_tiles
+
+_SEARCHED_AT_ONCE = 128  # sequences
+
+
+@triton.jit
+def _find_sequence(run, query_starts, num_seqs, TOKENS: tl.constexpr, N: tl.constexpr):
+    """The sequence that this run of new tokens belongs to.
+
+    Sequence s may have runs from number starts[s] // TOKENS + s on. That leaves room
+    for its last run, which may be short, without anybody having to count runs; the
+    numbers that are left over belong to nobody.
+    """
+    found = 0
+    for first in range(0, num_seqs, N):
+        seq = first + tl.arange(0, N)
+        starts = tl.load(query_starts + seq, mask=seq < num_seqs, other=0)
+        begun = (starts // TOKENS + seq <= run) & (seq < num_seqs)
+        found += tl.sum(begun.to(tl.int32), 0)
+    return found - 1
+
+
+@triton.jit(do_not_specialize=["num_seqs", "table_width"])
+def _prefill_kernel(
+    out,  # [T, H, value dim]
+    q,  # [T, H, key dim], of any strides
+    keys,  # [blocks, block size, kv heads, key dim]
+    values,
+    block_tables,  # [S, table width]
+    context_lengths,  # [S]
+    query_starts,  # [S + 1]
+    num_seqs,
+    table_width,
+    token_stride,
+    head_stride,
+    scale,
+    softcap,
+    HAS_SOFTCAP: tl.constexpr,
+    WINDOW: tl.constexpr,
+    BLOCK_SIZE: tl.constexpr,
+    NUM_KV_HEADS: tl.constexpr,
+    GROUP: tl.constexpr,
+    KEY_DIM: tl.constexpr,
+    VALUE_DIM: tl.constexpr,
+    ROWS: tl.constexpr,
+    PADDED_KEY_DIM: tl.constexpr,
+    PADDED_VALUE_DIM: tl.constexpr,
+    TILE: tl.constexpr,
+    SEARCHED_AT_ONCE: tl.constexpr,
+    SKIP_SINGLE: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    TOKENS: tl.constexpr = ROWS // GROUP
+    # One axis, for the others have room for 65,535 only. A sequence's last tokens see
+    # most and take longest: they start first.
+    program = tl.num_programs(0) - 1 - tl.program_id(0)
+    run, kv_head = program // NUM_KV_HEADS, program % NUM_KV_HEADS
+    seq = _find_sequence(run, query_starts, num_seqs, TOKENS, SEARCHED_AT_ONCE)
+    first_token = tl.load(query_starts + seq).to(tl.int64)
+    num_new = (tl.load(query_starts + seq + 1) - first_token).to(tl.int32)
+    offset = (run - (first_token // TOKENS + seq)).to(tl.int32) * TOKENS
+    if offset >= num_new:
+        return  # a number that is left over
+    if SKIP_SINGLE and num_new == 1:
+        return
+    context = tl.load(context_lengths + seq).to(tl.int32)
+
+    row = tl.arange(0, ROWS)
+    own = offset + row // GROUP  # which of the sequence's new tokens
+    exists = (row // GROUP < TOKENS) & (own < num_new)
+    head = kv_head * GROUP + row % GROUP
+    position = context - num_new + own
+    first_position = context - num_new + offset
+    stop = tl.minimum(first_position + TOKENS, context)
+    start = 0
+    if WINDOW is not None:
+        start = tl.maximum(first_position - WINDOW + 1, 0)
+        diagonal = start  # a window needs the mask everywhere
+    else:
+        diagonal = (first_position + 1) // TILE * TILE
+
+    column = tl.arange(0, PADDED_KEY_DIM)
+    q_rows = q + (first_token + own) * token_stride + head.to(tl.int64) * head_stride
+    q_mask = exists[:, None] & (column < KEY_DIM)[None, :]
+    q_tile = tl.load(q_rows[:, None] + column[None, :], mask=q_mask, other=0.0)
+
+    table = block_tables + seq.to(tl.int64) * table_width
+    key_head, value_head = keys + kv_head * KEY_DIM, values + kv_head * VALUE_DIM
+    maximum = tl.full([ROWS], float("-inf"), tl.float32)
+    total = tl.zeros([ROWS], tl.float32)
+    weighted = tl.zeros([ROWS, PADDED_VALUE_DIM], tl.float32)
+    if WINDOW is None:
+        maximum, total, weighted = over_tiles(
+            maximum, total, weighted,
+            start, diagonal, position, q_tile, key_head, value_head, table, scale,
+            softcap, HAS_SOFTCAP, WINDOW, BLOCK_SIZE, NUM_KV_HEADS, KEY_DIM, VALUE_DIM,
+            PADDED_KEY_DIM, PADDED_VALUE_DIM, TILE, MASKED=False, PRECISION=PRECISION,
+        )  # fmt: skip
+    maximum, total, weighted = over_tiles(
+        maximum, total, weighted,
+        diagonal, stop, position, q_tile, key_head, value_head, table, scale,
+        softcap, HAS_SOFTCAP, WINDOW, BLOCK_SIZE, NUM_KV_HEADS, KEY_DIM, VALUE_DIM,
+        PADDED_KEY_DIM, PADDED_VALUE_DIM, TILE, MASKED=True, PRECISION=PRECISION,
+    )  # fmt: skip
+
+    column = tl.arange(0, PADDED_VALUE_DIM)
+    out_row = (first_token + own) * (NUM_KV_HEADS * GROUP) + head
+    out_pointers = out + out_row[:, None] * VALUE_DIM + column[None, :]
+    out_mask = exists[:, None] & (column < VALUE_DIM)[None, :]
+    result = divide(weighted, total).to(out.dtype.element_ty)
+    tl.store(out_pointers, result, mask=out_mask)
+
+
+@torch.library.custom_op("minipaged::paged_prefill", mutates_args=("out",))
+def paged_prefill(
+    out: torch.Tensor,
+    q: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    block_tables: torch.Tensor,
+    context_lengths: torch.Tensor,
+    query_starts: torch.Tensor,
+    scale: float,
+    sliding_window: int | None = None,
+    softcap: float | None = None,
+    skip_single: bool = False,
+) -> None:
+    """Attention of any number of new tokens for each sequence, causal, in one launch.
+
+    Shapes are those of `triton_attention`. `skip_single` leaves the rows of sequences
+    with one new token as they are, for `paged_decode`.
+    """
+    where = block_tables, context_lengths, query_starts
+    check_attention(out, q, keys, values, *where, sliding_window, softcap)
+    if len(q) == 0:
+        return
+    q = without_gaps(q)
+    block_tables, context_lengths, query_starts = (x.contiguous() for x in where)
+    num_seqs, table_width = block_tables.shape
+    num_tokens, num_heads, key_dim = q.shape
+    _, block_size, num_kv_heads, value_dim = values.shape
+    group = num_heads // num_kv_heads
+    sizes = prefill_sizes(q, values)
+    num_runs = num_tokens // (sizes.rows // group) + num_seqs
+    scale, cap = log2_scales(scale, softcap)
+    with torch.cuda.device_of(q):  # of several GPUs, the right one
+        _prefill_kernel[num_runs * num_kv_heads,](
+            out, q, keys, values, block_tables, context_lengths, query_starts,
+            num_seqs, table_width, q.stride(0), q.stride(1), scale, cap,
+            HAS_SOFTCAP=softcap is not None,
+            WINDOW=sliding_window,
+            BLOCK_SIZE=block_size,
+            NUM_KV_HEADS=num_kv_heads,
+            GROUP=group,
+            KEY_DIM=key_dim,
+            VALUE_DIM=value_dim,
+            ROWS=sizes.rows,
+            PADDED_KEY_DIM=padded(key_dim),
+            PADDED_VALUE_DIM=padded(value_dim),
+            TILE=sizes.tile,
+            SEARCHED_AT_ONCE=_SEARCHED_AT_ONCE,
+            SKIP_SINGLE=skip_single,
+            PRECISION="ieee" if q.dtype == torch.float32 else None,
+            num_warps=sizes.num_warps,
+            num_stages=sizes.num_stages,
+        )  # fmt: skip
+
+
+@paged_prefill.register_fake
+def _(*_arguments, **_options) -> None:
+    """Nothing is returned, so there is no shape to tell."""

@@ -1,0 +1,143 @@
+"""Lesson 6: how large the tiles are and how many programs run; rules, not searches.
+
+The sizes follow from shapes and from the shortest and the longest context, as numbers
+that are known on the CPU; nobody asks the GPU, and nobody tries sizes out. A CUDA graph
+keeps those that it was captured with. The rules were made from measurements on an H200;
+benchmarks/gpu/kernels.py shows what they are worth, also outside the grid that they
+were first made from.
+"""
+
+import functools
+import math
+from typing import NamedTuple
+
+import torch
+
+from minipaged.attention.kernels.setup import INTERPRETED
+
+LOG2_E = math.log2(math.e)
+
+
+class Sizes(NamedTuple):
+    """What a kernel is launched with."""
+
+    rows: int  # (token, query head) pairs of one program
+    tile: int  # positions whose K and V are read at a time
+    num_warps: int
+    num_stages: int  # depth of the pipeline: block ids first, then K and V
+
+
+class Device(NamedTuple):
+    """What the rules know of a GPU."""
+
+    multiprocessors: int
+    shared_bytes: int  # that one program may have
+    matrix_dtypes: tuple[torch.dtype, ...]  # what its matrix units multiply
+    can_overlap: bool  # launch a kernel before the one it waits for has ended
+
+
+@functools.cache
+def device_of(index: int) -> Device:
+    """The GPU of this number; asked once."""
+    if INTERPRETED:  # large tiles are quickest there
+        return Device(4, 2**18, (torch.float16, torch.float32), can_overlap=False)
+    gpu = torch.cuda.get_device_properties(index)
+    return Device(
+        gpu.multi_processor_count,
+        gpu.shared_memory_per_block_optin,
+        (torch.float16, torch.bfloat16) if gpu.major >= 8 else (),
+        can_overlap=gpu.major >= 9 and torch.version.hip is None,
+    )
+
+
+def padded(n: int) -> int:
+    """The next power of two from 16 on: what a matrix unit takes."""
+    return max(16, 1 << (n - 1).bit_length())
+
+
+def log2_scales(scale: float, softcap: float | None) -> tuple[float, float]:
+    """(scale, softcap) so that exp2 of a logit is what exp of the model's would be."""
+    if softcap is None:
+        return scale * LOG2_E, 0.0
+    return scale / softcap, softcap * LOG2_E
+
+
+def decode_sizes(
+    q: torch.Tensor,
+    values: torch.Tensor,
+    num_seqs: int,
+    shortest: int,
+    longest: int,
+) -> tuple[Sizes, int]:
+    """Sizes for one new token of each sequence; and in how many splits it is read.
+
+    Each sequence and KV head is one piece of work, of `shortest` to `longest`
+    positions. The memory is only busy while all multiprocessors have enough reads under
+    way: on an H200 that takes four small programs on each, three medium or two large
+    ones. So, unless a KV head has more than 16 query heads and all programs are large:
+
+    - Uneven pieces, the longest above 1.25 times the shortest: large programs, for they
+      are quicker when the others have ended; and pieces are split until there are
+      sixteen on each, so that the ends even out, but not into less than two tiles.
+    - Three even pieces on each, or more: a medium program for each piece.
+    - Two on each, or little less: a large one for each piece. That saves the merge.
+    - Else small ones; each piece is split into as many as leave at most four on each,
+      for a fifth would start when the others end.
+    """
+    device = device_of(q.device.index or 0)
+    num_kv_heads = values.shape[2]
+    rows = padded(q.shape[1] // num_kv_heads)
+    pieces, num_splits = num_seqs * num_kv_heads, 1
+    on_each = pieces / device.multiprocessors
+    large, medium, small = (128, 4, 3), (64, 2, 4), (32, 1, 5)
+    if longest > 1.25 * shortest:
+        sizes, num_splits = large, min(int(16 / on_each), longest // 256)
+    elif on_each >= 3:
+        sizes = medium
+    elif 1.7 <= on_each <= 2:
+        sizes = large
+    else:
+        sizes, num_splits = small, int(4 / on_each)
+    num_splits = max(1, num_splits)
+    sizes = Sizes(rows, *(sizes if rows == 16 else large))
+    if num_splits == 1 and rows == 16 and max(q.shape[2], values.shape[3]) <= 64:
+        sizes = sizes._replace(tile=2 * sizes.tile)  # short heads: as many bytes
+    sizes = _fitted(sizes, q, values, device)
+    # A split has a tile at least; and no more are merged than one program can hold.
+    return sizes, max(1, min(num_splits, -(-longest // sizes.tile), 256))
+
+
+def prefill_sizes(q: torch.Tensor, values: torch.Tensor) -> Sizes:
+    """Sizes for many new tokens of a sequence: there, arithmetic is the limit.
+
+    The more rows share a tile of K and V, the fewer reads for each multiplication; but
+    there should be two programs for every multiprocessor, so those of short prompts
+    are smaller.
+    """
+    device = device_of(q.device.index or 0)
+    num_tokens, num_heads, _ = q.shape
+    sizes = Sizes(64, 64, 4, 3)
+    if num_tokens * num_heads > 2 * device.multiprocessors * 256:
+        sizes = Sizes(256, 64, 8, 3)
+    if max(q.shape[2], values.shape[3]) > 128:  # more would not fit the registers
+        sizes = Sizes(64, 64, 4, 3)
+    return _fitted(sizes, q, values, device)
+
+
+def _fitted(
+    sizes: Sizes, q: torch.Tensor, values: torch.Tensor, device: Device
+) -> Sizes:
+    """The sizes, changed for shapes and devices other than those they were made for."""
+    group_rows = padded(q.shape[1] // values.shape[2])
+    if q.dtype not in device.matrix_dtypes:  # then all goes through registers
+        return Sizes(group_rows, 16, 4, 2)
+    rows = max(sizes.rows, group_rows)
+    row_bytes = 2 * padded(max(q.shape[2], values.shape[3])) * q.element_size()
+    # As many bytes of K and V as a tile of 16-bit numbers in heads of 128 has.
+    tile = max(16, sizes.tile * 512 // max(512, row_bytes))
+    room = device.shared_bytes - rows * row_bytes // 2
+    while tile > 16 and (sizes.num_stages - 1) * tile * row_bytes > room:
+        tile //= 2
+    # Where even the smallest tiles do not fit, fewer of them are under way.
+    num_stages = max(2, min(sizes.num_stages, 1 + room // (tile * row_bytes)))
+    return sizes._replace(rows=rows, tile=tile, num_stages=num_stages)

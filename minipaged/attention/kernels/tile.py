@@ -1,0 +1,135 @@
+"""Lesson 6: what both kernels do with one tile of K and V (paper, equation 4).
+
+A tile is a run of positions of one sequence, as long as is good for the hardware. It
+has nothing to do with blocks: each position finds its own block through the table.
+"""
+
+from minipaged.attention.kernels.setup import tl, triton
+
+
+@triton.jit
+def slots_of(table, position, exists, BLOCK_SIZE: tl.constexpr):
+    """The slots where positions lie, in 64 bits.
+
+    table: pointer to a row of the block tables. position: [N]; exists: [N], False where
+    the table has no entry that may be read. A pool's K can pass 2**31 numbers, so the
+    block id is widened before anything is multiplied.
+    """
+    block = tl.load(table + position // BLOCK_SIZE, mask=exists, other=0)
+    return block.to(tl.int64) * BLOCK_SIZE + position % BLOCK_SIZE
+
+
+@triton.jit
+def load_tile(
+    head_start,
+    slots,
+    exists,
+    SLOT_STRIDE: tl.constexpr,
+    DIM: tl.constexpr,
+    PADDED_DIM: tl.constexpr,
+    MASKED: tl.constexpr,
+):
+    """K or V of one head at these slots: [N, PADDED_DIM], zeros where nothing exists.
+
+    V needs the mask as much as K does: a slot that nobody wrote may hold NaN, and a
+    weight of zero times NaN is NaN.
+    """
+    column = tl.arange(0, PADDED_DIM)
+    pointers = head_start + slots[:, None] * SLOT_STRIDE + column[None, :]
+    if MASKED:
+        mask = exists[:, None] & (column < DIM)[None, :]
+        return tl.load(pointers, mask=mask, other=0.0)
+    elif DIM < PADDED_DIM:
+        return tl.load(pointers, mask=(column < DIM)[None, :], other=0.0)
+    else:
+        return tl.load(pointers)
+
+
+@triton.jit
+def online_step(
+    q,
+    k,
+    v,
+    visible,
+    maximum,
+    total,
+    weighted,
+    scale,
+    softcap,
+    HAS_SOFTCAP: tl.constexpr,
+    MASKED: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    """Lesson 5's step over one tile: raise the maximum, rescale, add.
+
+    Logits are counted in powers of two, for the hardware has exp2 and makes exp of it:
+    `scale` is the model's times log2(e); with a soft cap, `softcap` is, and `scale` is
+    the model's divided by the cap.
+
+    q: [rows, key dim]; k: [N, key dim]; v: [N, value dim]; visible: [rows, N]. The
+    state, in float32: maximum [rows], total [rows], weighted [rows, value dim].
+    """
+    logits = tl.dot(q, tl.trans(k), input_precision=PRECISION) * scale
+    if HAS_SOFTCAP:
+        # tanh, written so that no exponent overflows into inf / inf
+        logits = softcap * (1.0 - 2.0 / (1.0 + tl.exp2(logits * 2.885390081777927)))
+    if MASKED:
+        logits = tl.where(visible, logits, float("-inf"))
+    new_maximum = tl.maximum(maximum, tl.max(logits, 1))
+    # A row that has seen nothing yet: -inf - -inf would be NaN.
+    reference = tl.where(new_maximum == float("-inf"), 0.0, new_maximum)
+    weights = tl.exp2(logits - reference[:, None])
+    rescale = tl.exp2(maximum - reference)
+    total = total * rescale + tl.sum(weights, 1)
+    weighted = weighted * rescale[:, None]
+    weighted = tl.dot(weights.to(v.dtype), v, weighted, input_precision=PRECISION)
+    return new_maximum, total, weighted
+
+
+@triton.jit
+def over_tiles(
+    maximum, total, weighted,
+    start, stop, position, q, key_head, value_head, table, scale, softcap,
+    HAS_SOFTCAP: tl.constexpr,
+    WINDOW: tl.constexpr,
+    BLOCK_SIZE: tl.constexpr,
+    NUM_KV_HEADS: tl.constexpr,
+    KEY_DIM: tl.constexpr,
+    VALUE_DIM: tl.constexpr,
+    PADDED_KEY_DIM: tl.constexpr,
+    PADDED_VALUE_DIM: tl.constexpr,
+    TILE: tl.constexpr,
+    MASKED: tl.constexpr,
+    PRECISION: tl.constexpr,
+):  # fmt: skip
+    """Lesson 5's loop, from `start` to `stop`, a tile at a time.
+
+    position: [rows], the last one that each row sees. key_head and value_head: pointers
+    to this KV head in slot 0. Without MASKED, all tiles must be whole and seen by all
+    rows.
+    """
+    for first in range(start, stop, TILE):
+        seen = first + tl.arange(0, TILE)
+        visible = seen[None, :] <= position[:, None]
+        if WINDOW is not None:
+            visible = visible & (seen[None, :] > position[:, None] - WINDOW)
+        slots = slots_of(table, seen, seen < stop, BLOCK_SIZE)
+        k = load_tile(
+            key_head, slots, seen < stop,
+            NUM_KV_HEADS * KEY_DIM, KEY_DIM, PADDED_KEY_DIM, MASKED,
+        )  # fmt: skip
+        v = load_tile(
+            value_head, slots, seen < stop,
+            NUM_KV_HEADS * VALUE_DIM, VALUE_DIM, PADDED_VALUE_DIM, MASKED,
+        )  # fmt: skip
+        maximum, total, weighted = online_step(
+            q, k, v, visible, maximum, total, weighted, scale, softcap,
+            HAS_SOFTCAP, MASKED, PRECISION,
+        )  # fmt: skip
+    return maximum, total, weighted
+
+
+@triton.jit
+def divide(weighted, total):
+    """The weighted mean; zeros for a row that saw nothing."""
+    return weighted / tl.where(total == 0.0, 1.0, total)[:, None]

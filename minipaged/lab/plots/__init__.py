@@ -1,0 +1,1 @@
+"""How each mechanism is drawn, in one palette."""

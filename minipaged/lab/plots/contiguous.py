@@ -1,0 +1,51 @@
+"""Lab: pictures of contiguous memory: whose slot is it, and what is it used for?"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+
+from minipaged.lab.plots.charts import canvas, legend_of_kinds
+from minipaged.lab.plots.palette import KINDS_OF_SLOTS, ROUNDED_UP
+from minipaged.memory.waste import KINDS, Span, WasteReport, memory_map
+
+
+def plot_memory_over_time(
+    report: WasteReport, num_slots: int, iterations: range, title: str
+) -> Figure:
+    """All of memory as it changes: addresses from left to right, time downwards."""
+    image = np.stack(
+        [
+            _row(memory_map(report.stays, num_slots, when), num_slots)
+            for when in iterations
+        ]
+    )
+    figure, axes = canvas(title, height=4.2)
+    colours = [*(KINDS_OF_SLOTS[kind][0] for kind in KINDS), ROUNDED_UP]
+    axes.imshow(
+        image,
+        cmap=ListedColormap(colours),
+        vmin=0,
+        vmax=len(KINDS),
+        aspect="auto",
+        interpolation="nearest",
+        extent=(0, num_slots, iterations.stop, iterations.start),
+    )
+    axes.set(xlabel="slot (address)", ylabel="step (one new token for each chat)")
+    legend_of_kinds(axes, below=-0.16, hatched=False, rounded_up=True)
+    return figure
+
+
+def _row(spans: Sequence[Span], num_slots: int, width: int = 700) -> np.ndarray:
+    """The kind of slot under each of `width` pixels: the one in the pixel's middle."""
+    edges = np.array([stop for _, stop, _, _ in spans])
+    kinds = np.array([_kind(kind, owner) for _, _, kind, owner in spans])
+    middles = (np.arange(width) + 0.5) * num_slots / width
+    return kinds[np.searchsorted(edges, middles, side="right")]
+
+
+def _kind(kind: str, owner: int | None) -> int:
+    """Its number; external slots inside a piece, rounded up, have one of their own."""
+    is_rounded_up = kind == "external" and owner is not None
+    return len(KINDS) if is_rounded_up else KINDS.index(kind)

@@ -1,0 +1,1 @@
+"""The block pool in your hands: the widget, its scenes, and the replay of a run."""

@@ -1,0 +1,156 @@
+"""Lab: what happened to a pool between two moments, in words."""
+
+from collections.abc import Iterable, Iterator
+
+from minipaged.lab.pool.snapshot import Snapshot
+
+
+def tell(before: Snapshot, after: Snapshot) -> list[str]:
+    """One sentence for each sequence that began, grew, forked or ended, and for blocks.
+
+    They are true one after another, if what happened did so in this order: forks, ends,
+    new sequences, growth.
+    """
+    return [
+        *_forked(before, after),
+        *_ended(before, after),
+        *_forgotten(before, after),
+        *_begun(before, after),
+        *_grown(before, after),
+        *_findable(before, after),
+    ]
+
+
+def name_blocks(block_ids: Iterable[int]) -> str:
+    """ "block 7", "blocks 0 to 3", "blocks 1, 2 and 9"."""
+    runs: list[list[int]] = []
+    for block_id in sorted(block_ids):
+        if runs and block_id == runs[-1][-1] + 1:
+            runs[-1].append(block_id)
+        else:
+            runs.append([block_id])
+    parts = []
+    for run in runs:
+        parts += [f"{run[0]} to {run[-1]}"] if len(run) > 2 else map(str, run)
+    is_one = len(parts) == 1 and "to" not in parts[0]
+    return f"block{'s' * (not is_one)} {_list(parts)}"
+
+
+def _forked(before: Snapshot, after: Snapshot) -> Iterator[str]:
+    families: dict[str, list[str]] = {}  # parent: its new children
+    for name in _only_in(after, before):
+        if name in after.parents:
+            families.setdefault(after.parents[name], []).append(name)
+    for parent, children in families.items():
+        more = f"{len(children)} more holder{'s' * (len(children) > 1)}"
+        shared = after.tables[children[0]].block_ids
+        yield (
+            f"{parent} is forked into {_list([parent, *children])}: {more} for "
+            f"{name_blocks(shared)}, and nothing is copied"
+        )
+
+
+def _ended(before: Snapshot, after: Snapshot) -> Iterator[str]:
+    holders = list(before.refcounts)
+    for name in _only_in(after, before):
+        if name in after.parents:  # the forks came first
+            for block_id in after.tables[name].block_ids:
+                holders[block_id] += 1
+    for name in _only_in(before, after):
+        block_ids = before.tables[name].block_ids
+        for block_id in block_ids:
+            holders[block_id] -= 1
+        kept = [block_id for block_id in block_ids if holders[block_id]]
+        free = [block_id for block_id in block_ids if block_id not in kept]
+        cached = [block_id for block_id in free if block_id in after.cached]
+        plain = [block_id for block_id in free if block_id not in cached]
+        words = [f"{name_blocks(plain)} {_are(plain)} free"] if plain else []
+        if cached:
+            are = f"{name_blocks(cached)} {_are(cached)}"
+            words.append(f"{are} free, and can still be found")
+        if kept:
+            words.append(f"{name_blocks(kept)} {_keep(kept)} other holders")
+        yield f"{name} ends: {'; '.join(words) or 'it held nothing'}"
+
+
+def _forgotten(before: Snapshot, after: Snapshot) -> Iterator[str]:
+    """Cached blocks that were handed out: something else is written there."""
+    lost = [id_ for id_, old in before.cached.items() if after.cached.get(id_) != old]
+    if lost:
+        yield (
+            f"no other block is free: {name_blocks(lost)}, unused for longest, "
+            f"{_are(lost)} handed out, and what was there is forgotten"
+        )
+
+
+def _begun(before: Snapshot, after: Snapshot) -> Iterator[str]:
+    for name in _only_in(after, before):
+        table = after.tables[name]
+        if name in after.parents:
+            continue
+        if not table.num_tokens:
+            yield f"{name} begins, with no block yet"
+            continue
+        found = [id_ for id_ in table.block_ids if _was_found(id_, before, after)]
+        taken = [id_ for id_ in table.block_ids if id_ not in found]
+        words = f"{name} begins with {_tokens(table.num_tokens)}: "
+        words += f"{name_blocks(found)} found in the cache; " if found else ""
+        yield words + (f"takes {name_blocks(taken)}" if taken else "takes none yet")
+
+
+def _grown(before: Snapshot, after: Snapshot) -> Iterator[str]:
+    holders = list(before.refcounts)
+    for name, table in after.tables.items():
+        old = before.tables.get(name)
+        if old is None or old.num_tokens == table.num_tokens:
+            continue
+        *_, last = old.block_ids or (None,)
+        is_shared = old.num_tokens % before.block_size and holders[last] > 1
+        words = f"{name} gets {_tokens(table.num_tokens - old.num_tokens)}: "
+        taken = list(table.block_ids[len(old.block_ids) :])
+        if is_shared:
+            copy = table.block_ids[len(old.block_ids) - 1]
+            words = f"block {last} has {holders[last]} holders: copied to {copy} "
+            words += f"before {name} writes"
+            holders[last] -= 1
+            words += f"; {name} also takes {name_blocks(taken)}" if taken else ""
+        elif taken:
+            words += f"takes {name_blocks(taken)}"
+            if last is not None and old.num_tokens % before.block_size == 0:
+                words += f", for block {last} is full"
+        else:
+            words += f"there is room in block {last}"
+        yield words
+
+
+def _findable(before: Snapshot, after: Snapshot) -> Iterator[str]:
+    full = [id_ for id_, new in after.cached.items() if before.cached.get(id_) != new]
+    if full:
+        yield f"{name_blocks(full)} {_are(full)} full and can be found from now on"
+
+
+def _was_found(block_id: int, before: Snapshot, after: Snapshot) -> bool:
+    content = before.cached.get(block_id)
+    return content is not None and after.cached.get(block_id) == content
+
+
+def _only_in(one: Snapshot, other: Snapshot) -> list[str]:
+    return [name for name in one.tables if name not in other.tables]
+
+
+def _list(parts: list[str]) -> str:
+    """ "A", "A and B", "A, B and C"."""
+    *most, last = parts
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def _are(block_ids: list[int]) -> str:
+    return "are" if len(block_ids) > 1 else "is"
+
+
+def _keep(block_ids: list[int]) -> str:
+    return "keep" if len(block_ids) > 1 else "keeps"
+
+
+def _tokens(count: int) -> str:
+    return "1 token" if count == 1 else f"{count} tokens"

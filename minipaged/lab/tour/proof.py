@@ -1,0 +1,138 @@
+"""Lab: the proof of every lesson: HuggingFace `generate` and ours, side by side."""
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
+from math import isclose
+from pathlib import Path
+
+from transformers import GenerationConfig, PreTrainedTokenizerBase
+
+from minipaged.decoding.request import Output
+from minipaged.engine.generate import generate
+from minipaged.lab.tour.reference import huggingface_outputs
+from minipaged.model.paged_model import PagedModel
+
+WIDTH = 40  # of a column; longer text is cut
+
+
+def prove(
+    claim: str,
+    paged: PagedModel,
+    prompts: Sequence[list[int]],
+    generation_config: GenerationConfig | Sequence[GenerationConfig] | None = None,
+    *,
+    tokenizer: PreTrainedTokenizerBase | None = None,
+    seed: int | Sequence[int] | None = None,
+    ours: Callable[..., list[Output]] = generate,
+) -> list[Output]:
+    """Generate on both sides under one config, print two columns, and assert equality.
+
+    Args:
+        claim: what is proved, in words; it heads the table.
+        tokenizer: if given, text is shown instead of token ids.
+        ours: what stands in our column, called as `generate` is.
+
+    Returns our outputs. Raises AssertionError if one token differs. The result is also
+    recorded for `make lessons`, as a line of JSON in the file that the environment
+    variable MINIPAGED_PROOFS names.
+    """
+    equal, outputs = _compare(
+        claim, paged, prompts, generation_config, tokenizer, seed, ours
+    )
+    _record({"claim": claim, "prompts": len(prompts), "equal": equal})
+    assert equal == len(prompts), f"{claim}: {len(prompts) - equal} differ"
+    return outputs
+
+
+def refute(
+    flaw: str,
+    paged: PagedModel,
+    prompts: Sequence[list[int]],
+    generation_config: GenerationConfig | Sequence[GenerationConfig] | None = None,
+    *,
+    tokenizer: PreTrainedTokenizerBase | None = None,
+    seed: int | Sequence[int] | None = None,
+    ours: Callable[..., list[Output]] = generate,
+) -> None:
+    """The negative control of `prove`: the same comparison, which must find the flaw.
+
+    Takes what `prove` takes; the flaw is in `paged` or in `ours`. Raises AssertionError
+    if every token is equal, for then the proof is blind to this flaw.
+    """
+    equal, _ = _compare(flaw, paged, prompts, generation_config, tokenizer, seed, ours)
+    _record({"control": flaw, "prompts": len(prompts), "equal": equal})
+    assert equal < len(prompts), f"the proof does not notice: {flaw}"
+
+
+def _compare(
+    claim: str,
+    paged: PagedModel,
+    prompts: Sequence[list[int]],
+    generation_config: GenerationConfig | Sequence[GenerationConfig] | None,
+    tokenizer: PreTrainedTokenizerBase | None,
+    seed: int | Sequence[int] | None,
+    ours: Callable[..., list[Output]],
+) -> tuple[int, list[Output]]:
+    """Print both columns; return how many prompts are equal, and our outputs."""
+    if not prompts:
+        raise ValueError("nothing to prove: give at least one prompt")
+    theirs = huggingface_outputs(paged.model, prompts, generation_config, seed=seed)
+    outputs = ours(paged, prompts, generation_config, seed=seed)
+    num_equal = sum(map(same_answer, theirs, outputs))
+    print(f"{claim}\n")
+    print(f"{'prompt':>6}  {'new':>5}  {'HuggingFace generate':{WIDTH}}  minipaged")
+    for prompt, them, us in zip(prompts, theirs, outputs, strict=True):
+        rows = zip_longest(them.sequences, us.sequences, fillvalue=[])
+        for their, our in rows:
+            left, right = _columns(their, our, tokenizer)
+            sign = "" if their == our else "  DIFFERENT"
+            new = str(len(our))
+            if len(their) != len(our):
+                new = f"{len(their)}/{new}"
+            print(f"{len(prompt):6}  {new:>5}  {left:{WIDTH}}  {right}{sign}")
+        if them.sequences == us.sequences and not same_answer(them, us):
+            print(f"{'':15}DIFFERENT scores: {them.scores} and {us.scores}")
+    if any(map(_differ_in_length, theirs, outputs)):
+        print("\nnew: tokens, theirs/ours where the numbers differ")
+    print(f"\n{num_equal} of {len(prompts)} prompts equal, token for token")
+    return num_equal, outputs
+
+
+def _differ_in_length(theirs: Output, ours: Output) -> bool:
+    return [*map(len, theirs.sequences)] != [*map(len, ours.sequences)]
+
+
+def same_answer(theirs: Output, ours: Output) -> bool:
+    """The same tokens; of beams the same scores too, but for float32's rounding."""
+    scores = theirs.scores or [], ours.scores or []
+    if theirs.sequences != ours.sequences or len(scores[0]) != len(scores[1]):
+        return False
+    pairs = zip(*scores, strict=True)
+    return all(isclose(a, b, rel_tol=1e-5, abs_tol=1e-4) for a, b in pairs)
+
+
+def _columns(
+    their: list[int], our: list[int], tokenizer: PreTrainedTokenizerBase | None
+) -> tuple[str, str]:
+    """Both as text of at most WIDTH characters, cut so that a difference is seen."""
+    left, right = (
+        repr(tokenizer.decode(row))[1:-1] if tokenizer else " ".join(map(str, row))
+        for row in (their, our)
+    )
+    pairs = enumerate(zip(left, right, strict=False))
+    same = next((at for at, (a, b) in pairs if a != b), min(len(left), len(right)))
+    start = max(0, same - WIDTH // 2) if same > WIDTH - 6 and left != right else 0
+    return _cut(left, start), _cut(right, start)
+
+
+def _cut(text: str, start: int) -> str:
+    text = text if start == 0 else "..." + text[start + 3 :]
+    return text if len(text) <= WIDTH else text[: WIDTH - 3] + "..."
+
+
+def _record(line: dict[str, str | int]) -> None:
+    if file := os.environ.get("MINIPAGED_PROOFS"):
+        with Path(file).open("a", encoding="utf-8") as out:
+            out.write(json.dumps(line) + "\n")

@@ -1,0 +1,117 @@
+"""What a notebook must keep to as a file: each rule lists a notebook's faults."""
+
+import ast
+import functools
+import json
+import re
+import statistics
+
+from helpers import notebook_files as files
+from helpers import notebook_links as links
+
+MACHINE = re.compile(r"(?<![\w.])/(home|root|Users|work|tmp)/|\b[A-Z]:\\\\")
+REPR = re.compile(r"^[\[(]?<|^Text\(")  # what matplotlib's functions return
+
+
+def run_in_order(notebook: dict) -> list[str]:
+    counts = [cell["execution_count"] for cell in files.code_cells(notebook)]
+    in_order = counts == list(range(1, len(counts) + 1))
+    return [] if in_order else [f"execution counts: {counts}"]
+
+
+def no_errors(notebook: dict) -> list[str]:
+    outputs = [o for cell in files.code_cells(notebook) for o in cell["outputs"]]
+    bad = [o for o in outputs if "error" in o["output_type"] or is_stderr(o)]
+    return [str(output)[:80] for output in bad]
+
+
+def is_stderr(output: dict) -> bool:
+    return output.get("name") == "stderr"
+
+
+def short_cells(notebook: dict) -> list[str]:
+    sources = [files.source(cell) for cell in files.code_cells(notebook)]
+    lines = [len(source.splitlines()) for source in sources]
+    long = [s.splitlines()[0] for s, n in zip(sources, lines, strict=True) if n > 25]
+    faults = [f"more than 25 lines: {first}" for first in long]
+    median = statistics.median(lines)
+    return faults + ([f"median of {median} lines"] if median > 6 else [])
+
+
+def nothing_of_the_machine(notebook: dict) -> list[str]:
+    text = json.dumps(notebook)
+    faults = [match[0] for match in MACHINE.finditer(text)]
+    if "widgets" in notebook["metadata"]:
+        faults.append("widget state is stored")
+    return faults + (["1.5 MB or more"] if len(text) >= 1_500_000 else [])
+
+
+def bootstraps_itself(notebook: dict) -> list[str]:
+    text = files.bootstrap(notebook)
+    faults = []
+    if re.findall(r'git\+(https://[^"]*)"', text) != [files.HOME]:
+        faults.append("installs from elsewhere than pyproject's Source")
+    if len(text.splitlines()) > 10:
+        faults.append("bootstrap of more than ten lines")
+    return faults
+
+
+def has_its_badge(notebook: dict, name: str) -> list[str]:
+    """Among the first three cells: it opens this very notebook in Colab."""
+    top = "".join(files.source(cell) for cell in notebook["cells"][:3])
+    return [] if files.badge(name) in top else [f"lacks {files.badge(name)}"]
+
+
+def links_lead_somewhere(notebook: dict) -> list[str]:
+    text = files.markdown(notebook)
+    folder = files.ROOT / "notebooks"
+    return links.broken_links(text, folder, links.jupyter_anchors(text))
+
+
+def figures_end_in_show(notebook: dict) -> list[str]:
+    """No picture without plt.show(), no `<Axes: ...>` or the like above a picture."""
+    faults = []
+    for cell in files.code_cells(notebook):
+        text = files.source(cell)
+        for output in cell["outputs"]:
+            data = output.get("data", {})
+            if "image/png" in data and "plt.show()" not in text:
+                faults.append(f"no plt.show(): {text[:60]}")
+            plain = "".join(data.get("text/plain", ""))
+            if output["output_type"] == "execute_result" and REPR.match(plain):
+                faults.append(plain)
+    return faults
+
+
+@functools.cache
+def public_names() -> frozenset[str]:
+    """Every function and class of the package, but those with a leading underscore."""
+    modules = (files.ROOT / "minipaged").rglob("*.py")
+    trees = [ast.parse(path.read_text("utf-8")) for path in modules]
+    names = {name for tree in trees for name in files.defined(tree)}
+    return frozenset(name for name in names if not name.startswith("_"))
+
+
+def no_second_copy(notebook: dict) -> list[str]:
+    """The package holds the code once; a notebook shows it and does not repeat it."""
+    trees = [files.parse(cell) for cell in files.code_cells(notebook)]
+    names = {name for tree in trees for name in files.defined(tree)}
+    return sorted(names & public_names())
+
+
+def no_expected_exceptions(notebook: dict) -> list[str]:
+    tags = [tag for c in notebook["cells"] for tag in c["metadata"].get("tags", [])]
+    return [tag for tag in tags if tag == "raises-exception"]
+
+
+RULES = (
+    run_in_order,
+    no_errors,
+    short_cells,
+    nothing_of_the_machine,
+    bootstraps_itself,
+    links_lead_somewhere,
+    figures_end_in_show,
+    no_second_copy,
+    no_expected_exceptions,
+)

@@ -1,0 +1,105 @@
+"""What every lesson must hold: each rule lists a notebook's faults."""
+
+import ast
+import re
+
+from helpers import notebook_files as files
+from helpers import notebook_links as links
+
+CLAIMS = ("prove", "refute", "expect_harm", "expect_error")
+
+
+def a_proof_and_a_control(notebook: dict) -> list[str]:
+    calls = all_calls(notebook)
+    return [f"no {name}()" for name in ("prove", "refute") if name not in calls]
+
+
+def all_calls(notebook: dict) -> list[str]:
+    cells = files.code_cells(notebook)
+    return [name for cell in cells for name in files.called(files.parse(cell))]
+
+
+def eight_claims(notebook: dict) -> list[str]:
+    trees = [files.parse(cell) for cell in files.code_cells(notebook)]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    claims = sum(isinstance(node, ast.Assert) for node in nodes)
+    claims += sum(name in CLAIMS for name in all_calls(notebook))
+    return [] if claims >= 8 else [f"only {claims} claims"]
+
+
+def four_predictions(notebook: dict) -> list[str]:
+    """Each guess stands alone in a cell; the next code cell reveals the answer."""
+    cells = files.code_cells(notebook)
+    trees = [files.parse(cell) for cell in cells]
+    guesses = [files.is_prediction(tree) for tree in trees]
+    reveals = ["reveal" in files.called(tree) for tree in trees]
+    pairs = zip([*cells, cells[-1]], [False, *guesses], [*reveals, False], strict=True)
+    faults = [
+        f"{'lacks' if guess else 'has an unguessed'} reveal(): {files.source(cell)}"
+        for cell, guess, reveal in pairs
+        if guess != reveal
+    ]
+    return faults + ([] if sum(guesses) >= 4 else [f"only {sum(guesses)} predictions"])
+
+
+def three_exercises(notebook: dict) -> list[str]:
+    found = files.exercises(notebook)
+    faults = [] if len(found) == 3 else [f"{len(found)} exercises"]
+    return faults + [
+        f"{exercise.name}: {fault}"
+        for exercise in found
+        for fault in faults_of_exercise(exercise)
+    ]
+
+
+def faults_of_exercise(exercise: files.Exercise) -> list[str]:
+    if exercise.check is None:
+        return ["the next cell hands it to no check"]
+    summaries = [summary for summary, _ in exercise.folds]
+    holds = {
+        "no fold named Hint": "Hint" in {summary[:4] for summary in summaries},
+        "not one fold named Solution": summaries.count("Solution") == 1,
+        "its stored verdict is not `not attempted`": "not attempted"
+        in files.output_text(exercise.check),
+        "the solution does not define it": exercise.names
+        <= files.defined(ast.parse(exercise.solution)),
+    }
+    return [fault for fault, held in holds.items() if not held]
+
+
+def the_real_code_is_shown(notebook: dict) -> list[str]:
+    shows = all_calls(notebook).count("show")
+    return [] if shows >= 2 else [f"only {shows} of show()"]
+
+
+def prose_and_code_in_balance(notebook: dict) -> list[str]:
+    """From 4 to 14 words per line of code; code in folds counts as neither."""
+    words = len(links.FENCE.sub("", files.markdown(notebook)).split())
+    texts = [files.source(cell) for cell in files.code_cells(notebook)]
+    lines = sum(bool(line.strip()) for text in texts for line in text.splitlines())
+    ratio = words / lines
+    return [] if 4 <= ratio <= 14 else [f"{ratio:.1f} words per line of code"]
+
+
+def ends_in_a_recap(notebook: dict) -> list[str]:
+    """A table below `## What was shown`; each row links to its proof."""
+    match = re.search(
+        r"^## What was shown\n(.*?)(?=^## |\Z)",
+        files.markdown(notebook),
+        re.MULTILINE | re.DOTALL,
+    )
+    rows = re.findall(r"^\|.*\|$", match[1], re.MULTILINE)[2:] if match else []
+    if not rows:
+        return ["no table below `## What was shown`"]
+    return [row for row in rows if "](" not in row]
+
+
+RULES = (
+    a_proof_and_a_control,
+    eight_claims,
+    four_predictions,
+    three_exercises,
+    the_real_code_is_shown,
+    prose_and_code_in_balance,
+    ends_in_a_recap,
+)
