@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 ROOT = Path(__file__).parents[2]
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -39,6 +39,9 @@ ALL_HAVE_RUN = """() => {
   const failed = cells.some(cell => cell.outputs.some(o => o.output_type === "error"));
   return failed || cells.every(cell => cell.execution_count !== null);
 }"""
+ERRORS = """() => jupyterapp.shell.currentWidget.content.model.sharedModel.cells
+  .flatMap(cell => cell.outputs ?? []).filter(o => o.output_type === "error")
+  .map(error => `${error.ename}: ${error.evalue}`)"""
 
 
 def find_browser() -> str | None:
@@ -101,29 +104,49 @@ def _wait_for(address: str, server: subprocess.Popen, log: Path) -> None:
 
 
 @contextmanager
-def browser_page(width: int = 1000, height: int = 1400) -> Iterator[tuple[Page, list]]:
-    """An empty page, and a list of the errors that the browser's console will show."""
+def open_browser() -> Iterator[Browser]:
+    """A Chromium without a window."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=find_browser(), args=list(FLAGS)
         )
-        page = browser.new_page(viewport={"width": width, "height": height})
-        page.set_default_timeout(20_000)
-        # The badges of other sites are not fetched: tests need no network.
-        page.route(
-            re.compile(r"https?://(?!127\.0\.0\.1)"),
-            lambda route: route.fulfill(body=""),
-        )
-        errors: list[str] = []
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on(
-            "console",
-            lambda said: errors.append(said.text) if said.type == "error" else None,
-        )
         try:
-            yield page, errors
+            yield browser
         finally:
             browser.close()
+
+
+@contextmanager
+def fresh_page(
+    browser: Browser, width: int = 1000, height: int = 1400
+) -> Iterator[tuple[Page, list]]:
+    """An empty page, and a list of the errors that the browser's console will show."""
+    page = browser.new_page(
+        viewport={"width": width, "height": height}, reduced_motion="reduce"
+    )
+    page.set_default_timeout(60_000)
+    # The badges of other sites are not fetched: tests need no network.
+    page.route(
+        re.compile(r"https?://(?!127\.0\.0\.1)"),
+        lambda route: route.fulfill(body=""),
+    )
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on(
+        "console",
+        lambda said: errors.append(said.text) if said.type == "error" else None,
+    )
+    try:
+        yield page, errors
+    finally:
+        page.close()
+
+
+@contextmanager
+def browser_page(width: int = 1000, height: int = 1400) -> Iterator[tuple[Page, list]]:
+    """A fresh page in a browser that is opened for it."""
+    with open_browser() as browser, fresh_page(browser, width, height) as made:
+        yield made
 
 
 def write_notebook(path: Path, *cells: str) -> None:
@@ -138,11 +161,70 @@ def write_notebook(path: Path, *cells: str) -> None:
     path.write_text(json.dumps(notebook | {"nbformat": 4, "nbformat_minor": 5}))
 
 
-def run_all(page: Page, address: str, name: str, seconds: int = 60) -> None:
-    """Open a notebook, run all its cells, and wait until the last one has run."""
+def run_all(page: Page, address: str, name: str, seconds: int = 120) -> None:
+    """Open a notebook, run all its cells, and wait until the last one has run.
+
+    AssertionError if one of them fails.
+    """
     page.goto(f"{address}/doc/tree/{name}")
     page.wait_for_selector(".jp-Notebook .jp-Cell")
     page.wait_for_function(IS_READY)
     page.locator(".jp-Notebook .jp-Cell").first.click()
     page.evaluate("() => {jupyterapp.commands.execute('notebook:run-all-cells')}")
     page.wait_for_function(ALL_HAVE_RUN, timeout=seconds * 1000)
+    errors = page.evaluate(ERRORS)
+    assert not errors, errors
+
+
+def set_theme(page: Page, dark: bool) -> None:
+    """Choose one of JupyterLab's themes, as from its menu."""
+    name = f"JupyterLab {'Dark' if dark else 'Light'}"
+    page.evaluate(
+        """theme => {
+          jupyterapp.commands.execute("apputils:change-theme", { theme });
+        }""",
+        name,
+    )
+    page.wait_for_function(
+        "name => document.body.dataset.jpThemeName === name", arg=name
+    )
+    settle(page)
+
+
+def set_width(page: Page, width: int) -> None:
+    """Make the window as wide as this, and wait until JupyterLab has followed."""
+    page.set_viewport_size({"width": width, "height": 1400})
+    page.wait_for_function(
+        """width => {
+          const shell = document.querySelector(".jp-LabShell");
+          return shell.getBoundingClientRect().width === width;
+        }""",
+        arg=width,
+    )
+    settle(page)
+
+
+@contextmanager
+def styled(page: Page, css: str) -> Iterator[None]:
+    """Add these rules to the page's own, for a while."""
+    sheet = page.add_style_tag(content=css)
+    settle(page)
+    try:
+        yield
+    finally:
+        sheet.evaluate("sheet => sheet.remove()")
+        settle(page)
+
+
+def settle(page: Page) -> None:
+    """Wait until what has been changed is drawn."""
+    page.evaluate(
+        """async () => {
+          const frame = () => new Promise(requestAnimationFrame);
+          const second = new Promise(done => setTimeout(done, 1000));
+          await document.fonts.ready;
+          await frame(), await frame();
+          const moving = document.getAnimations().map(one => one.finished);
+          await Promise.race([Promise.allSettled(moving), second]);
+        }"""
+    )

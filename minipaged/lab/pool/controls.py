@@ -15,7 +15,8 @@ def button(text: str, act: Callable[[], None], tip: str = "") -> widgets.Button:
 def number(label: str, value: int, least: int) -> widgets.BoundedIntText:
     """A field for a whole number."""
     made = widgets.BoundedIntText(value, description=label, min=least, max=100_000)
-    return _labelled(made, "4.5em")
+    made.add_class("mp-number")
+    return _labelled(made)
 
 
 def tick(label: str, value: bool, tip: str) -> widgets.Checkbox:
@@ -28,7 +29,9 @@ def tick(label: str, value: bool, tip: str) -> widgets.Checkbox:
 
 def choice(label: str, options: Sequence) -> widgets.Dropdown:
     """One of several; options are texts, or (text, value)."""
-    return _labelled(widgets.Dropdown(options=options, description=label), "auto")
+    made = widgets.Dropdown(options=options, description=label)
+    made.add_class("mp-choice")
+    return _labelled(made)
 
 
 def row(*parts: widgets.Widget) -> widgets.HBox:
@@ -38,12 +41,17 @@ def row(*parts: widgets.Widget) -> widgets.HBox:
     )
 
 
-def _labelled(made: widgets.Widget, width: str) -> widgets.Widget:
-    """Its label is written in full, and stays with the field when rows are wrapped."""
+def _labelled(made: widgets.Widget) -> widgets.Widget:
+    """Its label is written in full, beside the field, or above it on a narrow page."""
     made.style.description_width = "initial"
-    label = f"{len(made.description) * 0.55 + 0.5:.1f}em"
-    made.layout.width = f"calc({label} + {width})" if width != "auto" else width
-    made.layout.max_width = "100%"
+    made.tooltip = made.description  # else the label's title reads "null"
+    made.layout = widgets.Layout(
+        width="max-content",
+        max_width="100%",
+        height="auto",
+        flex_flow="row wrap",
+        margin="2px 8px 2px 2px",
+    )
     return made
 
 

@@ -44,7 +44,7 @@ def prose(*sentences: str, head: str = "", bold: str = "") -> str:
 def sequence(snapshot: Snapshot, name: str) -> str:
     """A sequence's letter on its colour, and how long it is."""
     table = snapshot.tables[name]
-    chip = f'<b class="mp-chip {_colour(name)}">{name}</b>'
+    chip = f'<b class="mp-chip {_colour(name)}" data-sequence="{name}">{name}</b>'
     tokens, blocks = table.num_tokens, len(table.block_ids)
     return f"{chip} {_count(tokens, 'token')}, {_count(blocks, 'block')}"
 
@@ -53,8 +53,10 @@ def written(texts: Mapping[str, str], snapshot: Snapshot) -> str:
     """What each sequence has written so far; those in the snapshot in their colour."""
     rows = []
     for name, text in sorted(texts.items()):
-        colour = f"mp-chip {_colour(name)}" if name in snapshot.tables else ""
-        rows.append(f'<p><b class="{colour}">{escape(name)}</b> {escape(text)}</p>')
+        name = escape(name)
+        chip = f'class="mp-chip {_colour(name)}" data-sequence="{name}"'
+        mark = f" {chip}" if name in snapshot.tables else ""
+        rows.append(f"<p><b{mark}>{name}</b> {escape(text)}</p>")
     return f'<div class="mp-answers">{"".join(rows)}</div>'
 
 
@@ -97,8 +99,10 @@ def tables(snapshot: Snapshot, here: tuple[str, int] | None = None) -> str:
             body += f"<td{mark}>{table.block_ids[entry]}</td>"
             last = entry
         rows.append(
-            '<div><table class="mp-table"><tr>'
-            f'<th rowspan="2" class="{_colour(name)}">{name}</th>'
+            f'<div role="group" aria-label="page table of {name}">'
+            '<table class="mp-table"><tr>'
+            f'<th rowspan="2" class="{_colour(name)}" data-sequence="{name}">'
+            f"{name}</th>"
             f'<th scope="row">entry</th>{head}</tr>'
             f'<tr><th scope="row">block</th>{body}</tr></table></div>'
         )
@@ -159,6 +163,8 @@ def _block(snapshot: Snapshot, block_id: int, is_here: bool) -> str:
         f'role="listitem" title="{words}" style="--f:{share:.4g}%" '
         f'data-block="{block_id}" data-holders="{holders}"'
     )
+    if owners:  # the sequence whose colour it has
+        common += f' data-sequence="{owners[0]}"'
     classes = " ".join(kind)
     if snapshot.num_blocks > COMPACT:  # as few elements as possible, for speed
         return f'<i class="mp-b {classes}" {common}></i>'

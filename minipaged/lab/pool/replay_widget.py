@@ -25,8 +25,11 @@ class ReplayWidget(widgets.VBox):
             )
         self.frames, self.tokenizer = frames, tokenizer
         last = len(frames) - 1
-        self.slider = widgets.IntSlider(0, 0, last, description="forward")
+        self.slider = widgets.IntSlider(
+            0, 0, last, description="forward", tooltip="the forward that is shown"
+        )
         self.play = widgets.Play(value=0, min=0, max=last, interval=600)
+        self.play.add_class("mp-play")
         widgets.jslink((self.play, "value"), (self.slider, "value"))
         self.back = button("back", lambda: self._move(-1), "one forward back")
         self.on = button("on", lambda: self._move(1), "one forward on")

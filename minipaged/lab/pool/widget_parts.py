@@ -89,7 +89,10 @@ class Tools(widgets.VBox):
         super().__init__(
             (
                 row(self.length, self.shared, self.cached, self.start),
-                row(self.tokens, self.forks, self.undo, self.clear, self.picture),
+                row(
+                    row(self.tokens, self.forks),
+                    row(self.undo, self.clear, self.picture),
+                ),
                 self.saved,
             )
         )
@@ -137,7 +140,9 @@ class SequenceRow(widgets.HBox):
             tools.undo.focus()  # this row goes: the keyboard must not get lost
 
         self.free = button(f"{name}: free", lambda: do(end), f"end {name}")
-        made = row(self.label, self.append, self.fork, self.write, self.free)
+        buttons = row(self.append, self.fork, self.write, self.free)
+        buttons.layout.flex = "1 1 26em"  # where it is narrow, all go below the label
+        made = row(self.label, buttons)
         super().__init__(made.children, layout=made.layout)
 
     def draw(self, now: Snapshot) -> None:

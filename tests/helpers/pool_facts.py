@@ -1,0 +1,101 @@
+"""The pool that a page shows, and where the page contradicts itself: in sentences.
+
+Each number on the page is compared with what else the page shows: blocks with tables,
+titles with texts, figures with counts, colours with colours.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Locator
+
+from helpers.page_facts import ask
+
+_SCRIPT = Path(__file__).with_name("pool_facts.js").read_text("utf-8")
+
+
+def shown_pool(root: Locator) -> dict[str, Any]:
+    """The pool as the page shows it: blocks, tables, rows, figures and colours."""
+    return ask(root, "shownPool", _SCRIPT)
+
+
+def pale_blocks(root: Locator) -> list[str]:
+    """Blocks whose rim, or whose filled part's end, is hardly seen: contrasts below 3.
+
+    WCAG 2.2, 1.4.11. A hatch need not be seen: the number of holders says the same.
+    """
+    return ask(root, "paleBlocks", _SCRIPT)
+
+
+def contradictions(pool: dict[str, Any]) -> list[str]:
+    """Where two places on the page say different things of the same pool."""
+    blocks, flaws = pool["blocks"], []
+
+    def same(what: str, said: Any, true: Any) -> None:
+        if said != true:
+            flaws.append(f"{what}: {said} is said, and {true} is shown")
+
+    held = [block for block in blocks if block["holders"]]
+    of_all = [len(held), len(blocks)]
+    same("blocks in a row", [block["id"] for block in blocks], list(range(len(blocks))))
+    same("the list's name", _numbers(*pool["label"]), of_all)
+    holders: dict[int, list[str]] = {block["id"]: [] for block in blocks}
+    for table in pool["tables"]:
+        for entry in table["entries"]:
+            if entry != "…":
+                holders[int(entry)].append(table["name"])
+    has_all = all("…" not in table["entries"] for table in pool["tables"])
+    empty = 0
+    for block in blocks:
+        what, title = f"block {block['id']}", block["title"]
+        number = block["holders"]
+        if has_all:
+            same(f"{what}'s holders", number, len(holders[block["id"]]))
+        same(f"{what}'s title", title.startswith(f"{what}: "), True)
+        said = re.search(r"held by ([A-Z0-9, ]+);", title)
+        same(f"{what}'s title", bool(said), bool(number))
+        same(f"{what}'s title", "free" in title, not number)
+        if said and has_all:
+            said_holders = said[1].split(", ")
+            same(f"{what}'s title", sorted(said_holders), holders[block["id"]])
+        several = re.search(r"(\d+) holders", title)
+        same(f"{what}'s title", int(several[1]) if several else min(number, 1), number)
+        if block["text"]:
+            times = re.search(r"×(\d+)", block["text"])
+            same(f"{what}'s text", int(times[1]) if times else min(number, 1), number)
+        same(f"{what}'s hatch", block["hatched"], number > 1)
+        same(f"{what}'s rim", block["dashed"], "can still be found" in title)
+        if filled := re.search(r"(\d+) of (\d+) slots", title):
+            empty += int(filled[2]) - int(filled[1])
+    if pool["figures"]:
+        of_held, unshared, _, of_empty = map(_numbers, pool["figures"])
+        same("the figure of blocks held", of_held, of_all)
+        if has_all:
+            entries = sum(len(table["entries"]) for table in pool["tables"])
+            same("the figure of unshared blocks", unshared, [entries])
+        same("the figure of empty slots", of_empty[0], empty)
+    lengths = {table["name"]: len(table["entries"]) for table in pool["tables"]}
+    for row in pool["rows"]:
+        found = re.match(r"([A-Z]\d*) \d+ tokens?, (\d+) blocks?$", row)
+        if found and has_all:
+            same(f"{found[1]}'s blocks", int(found[2]), lengths.get(found[1], 0))
+    return flaws
+
+
+def colour_flaws(pool: dict[str, Any]) -> list[str]:
+    """Sequences in two colours, their blocks included; colours of two sequences."""
+    first, flaws = {}, []
+    for shown in pool["colours"]:
+        sequence, colour = shown["sequence"], shown["colour"]
+        known = first.setdefault(sequence, colour)
+        if colour != known:
+            flaws.append(f"{shown['what']}: {sequence} is {known} elsewhere")
+    named = set(first) & set("ABCDEFGH")  # after eight the colours begin anew
+    if len({first[name] for name in named}) < len(named):
+        flaws.append(f"two sequences have one colour: {first}")
+    return flaws
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", text)]
