@@ -6,6 +6,7 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+CONSTRAINTS := constraints.txt
 # A folder is found from the notebooks' own folder too.
 ifneq ($(wildcard $(MINIPAGED_MODEL)),)
 export MINIPAGED_MODEL := $(abspath $(MINIPAGED_MODEL))
@@ -13,10 +14,10 @@ endif
 LESSON ?= notebooks/01_contiguous_waste.ipynb
 
 .DEFAULT_GOAL := help
-.PHONY: help lab lessons test browser lint figures pocket bench home clean
+.PHONY: help lab lessons test test-oldest browser lint figures pocket bench home clean
 
 help:  ## this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
 
 lab: $(VENV)/.ready  ## open the lessons in JupyterLab, at lesson 1
 	$(BIN)/python -m jupyterlab --ServerApp.root_dir="$(CURDIR)" \
@@ -25,8 +26,14 @@ lab: $(VENV)/.ready  ## open the lessons in JupyterLab, at lesson 1
 lessons: $(VENV)/.ready  ## run every notebook without a browser; ends in a table of proofs
 	$(BIN)/python tools/run_lessons.py $(NOTEBOOKS)
 
+PYTEST := python -m pytest -n logical --maxprocesses 4 --dist loadfile $(TESTS)
+
 test: $(VENV)/.ready lint  ## everything that must hold: style, import rules, tests, notebooks
-	$(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile $(TESTS)
+	$(BIN)/$(PYTEST)
+
+test-oldest:  ## the tests with the oldest versions that we promise, in .venv-oldest (7 GB)
+	$(MAKE) VENV=.venv-oldest CONSTRAINTS=constraints-oldest.txt .venv-oldest/.ready
+	.venv-oldest/bin/$(PYTEST)
 
 # Debian's; as root, or through sudo. Where there is a Chrome already, that does as well.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
@@ -63,7 +70,7 @@ home:  ## point Colab at your fork: make home URL=https://github.com/you/minipag
 	@$(PYTHON) tools/set_home.py "$(URL)"
 
 clean:  ## remove the environment and everything that was built
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-oldest build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . \( -name __pycache__ -o -name .ipynb_checkpoints \) -type d -prune -exec rm -rf {} +
 
 # A machine whose torch sees a GPU keeps it: the environment then looks through to the
@@ -73,7 +80,7 @@ PURELIB := import sysconfig; print(sysconfig.get_path("purelib"))
 SEES_GPU := import sys, torch; sys.exit(not torch.cuda.is_available())
 IS_KNOWN := import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
 
-$(VENV)/.ready: pyproject.toml constraints.txt
+$(VENV)/.ready: pyproject.toml $(CONSTRAINTS)
 	@$(PYTHON) -c '$(IS_KNOWN)' || { \
 	  echo "minipaged needs Python 3.11 to 3.13, and $(PYTHON) is: $$($(PYTHON) -V)."; \
 	  echo "Name another one: make PYTHON=python3.12 lab"; exit 1; }
@@ -85,8 +92,8 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	else \
 	  $(PYTHON) -m venv --clear "$(VENV)" && \
 	  $(BIN)/python -m pip install -U pip && \
-	  $(BIN)/python -m pip install -c constraints.txt \
-	    "$$(grep -E '^torch==' constraints.txt)" && \
-	  $(BIN)/python -m pip install -c constraints.txt -e '.[lab,test]'; \
+	  $(BIN)/python -m pip install -c $(CONSTRAINTS) \
+	    "$$(grep -E '^torch==' $(CONSTRAINTS))" && \
+	  $(BIN)/python -m pip install -c $(CONSTRAINTS) -e '.[lab,test]'; \
 	fi
 	@touch $@

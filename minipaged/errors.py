@@ -57,3 +57,10 @@ class PromptTooLong(ValueError):
             f"a prompt of {num_tokens} tokens leaves no room for a new one: {what} is "
             f"{limit}; {remedy}"
         )
+
+
+def require_counts(**counts: object) -> None:
+    """Raise ValueError for the first of them that is no whole number from 1."""
+    for name, value in counts.items():
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise ValueError(f"{name} must be a whole number from 1, got {value!r}")

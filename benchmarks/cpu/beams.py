@@ -3,9 +3,10 @@
     make bench                       prints
     make bench BENCH_FLAGS=--save    also writes figures/data/cpu-beams.json
 
-The grid: architectures (random weights, tests/tiny_models.py) x numbers of beams x
-length penalties x modes of early stopping x sets of eos x block sizes, each with ragged
-prompts in one batch, with a prefix cache and a small pool; one block size a case.
+The grid: architectures (random weights, tests/helpers/tiny_models.py) x numbers of
+beams x length penalties x modes of early stopping x sets of eos x block sizes, each
+with ragged prompts in one batch, with a prefix cache and a small pool; one block size a
+case.
 """
 
 import argparse

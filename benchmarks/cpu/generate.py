@@ -62,9 +62,9 @@ def main() -> None:
     lengths = torch.randint(1, 129, (32,), generator=generator).tolist()
     # name: (prompts, new tokens of each, the bar)
     cases = {
-        "32 ragged prompts, 1 to 128 new tokens": (prompts, lengths, 1.5),
-        "32 ragged prompts, 128 new tokens": (prompts, [128] * 32, 1.1),
-        "1 prompt, 128 new tokens": (prompts[:1], [128], 0.9),
+        "32 ragged prompts, 1 to 128 new tokens": (prompts, lengths, 1.2),
+        "32 ragged prompts, 128 new tokens": (prompts, [128] * 32, 0.95),
+        "1 prompt, 128 new tokens": (prompts[:1], [128], 0.75),
     }
     results = []
     for name, (own, new, bar) in tqdm(cases.items(), desc="cases"):

@@ -5,8 +5,8 @@
 
 One layer of a decode step: 32 sequences, 8 query and 2 KV heads of 64 numbers, blocks
 of 16 in random places. Time is taken in turns, and the median counts; memory is the
-most that one call holds at any moment, beyond the cache (lab/peak.py), when nothing is
-left from an earlier call. Run it on an idle machine.
+most that one call holds at any moment, beyond the cache (lab/measure/peak.py), when
+nothing is left from an earlier call. Run it on an idle machine.
 """
 
 import argparse

@@ -14,9 +14,11 @@ from benchmarks.gpu.inputs import (
     reference,
     slots_of,
 )
+from minipaged.attention.backend import Masking
 from minipaged.attention.kernels.attention import triton_attention
 from minipaged.attention.kernels.write import copy_blocks, write_kv
 from minipaged.lab.tour.ladder import RUNGS
+from minipaged.memory.kv_cache import LayerCache
 
 MAX_CHECKED = 64  # new tokens of a sequence, of which the first and the last
 MAX_SEQUENCES = 32  # of a case, spread evenly
@@ -45,7 +47,7 @@ def check_attention(
     starts = batch.query_starts.tolist()
     q = torch.randn(starts[-1], shape[0], shape[2], device="cuda", dtype=dtype)
     options = {"scale": shape[2] ** -0.5, **options}
-    out = triton_attention(q, keys, values, batch, **options)
+    out = triton_attention(q, LayerCache(keys, values), batch, Masking(**options))
     squares = {"ours": 0.0, "torch": 0.0, "reference": 0.0}
     largest = 0.0
     for seq in range(0, len(lengths), -(-len(lengths) // MAX_SEQUENCES)):
@@ -126,12 +128,13 @@ def check_writes(num_blocks: int, shape: Shape) -> None:
 
 def check_ladder(shape: Shape, lengths: Lengths, scale: float) -> None:
     """Every rung against the package's kernel, which was checked before."""
-    pool = random_pool(blocks_of(lengths), shape)
+    cache = LayerCache(*random_pool(blocks_of(lengths), shape))
     batch = make_batch(lengths, torch.randperm(blocks_of(lengths)))
     q = torch.randn(len(lengths), shape[0], shape[2], device="cuda").bfloat16()
-    expected = triton_attention(q, *pool, batch, scale=scale).float()
+    masking = Masking(scale)
+    expected = triton_attention(q, cache, batch, masking).float()
     for name, rung in RUNGS.items():
-        error = (rung(q, *pool, batch, scale).float() - expected).norm()
+        error = (rung(q, cache, batch, masking).float() - expected).norm()
         assert error < 0.01 * expected.norm(), name
 
 
@@ -145,10 +148,11 @@ def check_graph(shape: Shape) -> None:
     batch.min_context_length = 1
     batch.context_lengths.copy_(torch.tensor([a + b for a, b in lengths]))
     q = torch.randn(3, shape[0], shape[2], device="cuda", dtype=torch.bfloat16)
-    triton_attention(q, keys, values, batch, scale=0.1)
+    arguments = q, LayerCache(keys, values), batch, Masking(scale=0.1)
+    triton_attention(*arguments)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        out = triton_attention(q, keys, values, batch, scale=0.1)
+        out = triton_attention(*arguments)
     for step in range(3):
         batch.context_lengths += 1000
         batch.block_tables.copy_(batch.block_tables.flip(0))

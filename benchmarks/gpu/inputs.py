@@ -39,7 +39,6 @@ def make_batch(
         min_context_length=min(totals),
         max_context_length=max(totals),
         scratch={},
-        workspace={},
     )
 
 

@@ -15,21 +15,16 @@ from benchmarks.gpu.inputs import (
     random_pool,
 )
 from benchmarks.gpu.peers import peers_for
+from minipaged.attention.backend import Attend, Masking
 from minipaged.attention.kernels.attention import triton_attention
 from minipaged.attention.kernels.write import copy_blocks, write_kv
 from minipaged.lab.measure.gpu_timing import microseconds, num_rotations
+from minipaged.memory.kv_cache import LayerCache
 
 
 def kv_bytes(shape: Shape, lengths: Lengths) -> int:
     """Bytes of K and V that must be read."""
     return sum(before + new for before, new in lengths) * shape[1] * shape[2] * 2 * 2
-
-
-def ours(
-    q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, batch, scale: float
-):
-    """The package's attention, called as the rungs of the ladder are."""
-    return triton_attention(q, keys, values, batch, scale=scale)
 
 
 def paged(
@@ -38,7 +33,7 @@ def paged(
     shuffled: bool = True,
     any_length: bool = False,
     block_size: int = BLOCK_SIZE,
-    attention: Callable[..., torch.Tensor] = ours,
+    attention: Attend = triton_attention,
 ) -> float:
     """Microseconds of a kernel of ours; blocks in random or in ascending order.
 
@@ -46,7 +41,7 @@ def paged(
     """
     needed = blocks_of(lengths, block_size)
     rotations = num_rotations(kv_bytes(shape, lengths))
-    keys, values = random_pool(rotations * needed, shape, block_size)
+    cache = LayerCache(*random_pool(rotations * needed, shape, block_size))
     order = torch.randperm if shuffled else torch.arange
     ids = order(rotations * needed).view(rotations, needed)
     batches = [make_batch(lengths, own, block_size) for own in ids]
@@ -54,9 +49,10 @@ def paged(
         batch.min_context_length = 1
     num_tokens = batches[0].query_starts[-1].item()
     q = torch.randn(num_tokens, shape[0], shape[2], device="cuda").bfloat16()
+    masking = Masking(shape[2] ** -0.5)
 
     def call(batch) -> Callable[[], torch.Tensor]:
-        return lambda: attention(q, keys, values, batch, shape[2] ** -0.5)
+        return lambda: attention(q, cache, batch, masking)
 
     return microseconds([call(batch) for batch in batches])
 
@@ -67,10 +63,10 @@ def peers(shape: Shape, lengths: Lengths) -> dict[str, float]:
     rotations = num_rotations(kv_bytes(shape, lengths))
     pools = [random_pool(needed, shape) for _ in range(rotations)]
     batch = make_batch(lengths, torch.randperm(needed))
-    scale = shape[2] ** -0.5
     num_tokens = batch.query_starts[-1].item()
     q = torch.randn(num_tokens, shape[0], shape[2], device="cuda").bfloat16()
-    expected = ours(q, *pools[-1], batch, scale).float()
+    cache, masking = LayerCache(*pools[-1]), Masking(shape[2] ** -0.5)
+    expected = triton_attention(q, cache, batch, masking).float()
     for name, prepare in peers_for(batch).items():
         calls = prepare(q, pools, batch)
         times[name] = microseconds(calls)

@@ -3,64 +3,56 @@
 import math
 from collections.abc import Callable, Iterator
 from functools import partial
-from types import EllipsisType
 
 import torch
+from torch import Tensor
 
-from minipaged.attention.interface import AttentionBatch
+from minipaged.attention.backend import AttentionBatch, Backend, Masking
+from minipaged.attention.gathered import Rectangle, pad_to_rectangles
 from minipaged.attention.partial import Partial
-from minipaged.attention.tiles import Tiling, locate, plan_tiles
-from minipaged.attention.workspace import borrow
+from minipaged.memory.kv_cache import LayerCache
 
-# Sequences, KV heads, stacked queries; or all of them.
-Rows = tuple[slice, slice, slice] | EllipsisType
-Read = Callable[..., Iterator[tuple[Rows, torch.Tensor, torch.Tensor | None]]]
+# A step reads so many tokens of each sequence, so that its work outweighs its calls.
+STEP_TOKENS = 256
+# It reads fewer where many queries wait, so that its logits stay in the processor's
+# cache; but a quarter at least, for it also rescales value_dim numbers of each row.
+STEP_LOGITS = 2**19
+
+# Of which sequences, KV heads and stacked queries a step gives the logits.
+Rows = tuple[slice, slice, slice]
+Read = Callable[..., Iterator[tuple[Rows, Tensor, Tensor | None]]]
 
 
-def online_softmax(
-    q: torch.Tensor,
-    keys: torch.Tensor,
-    values: torch.Tensor,
-    batch: AttentionBatch,
-    *,
-    scale: float,
-    sliding_window: int | None = None,
-    softcap: float | None = None,
-) -> torch.Tensor:
+def attend_in_one_pass(
+    q: Tensor, cache: LayerCache, batch: AttentionBatch, masking: Masking
+) -> Tensor:
     """Causal attention of new tokens, read a few blocks at a time, in one pass.
 
-    What is held beside the cache does not grow with the context: one step's K, V and
+    What is held beside the cache does not grow with the context: one step's K or V and
     logits, and a Partial for each query. Sums are in float32 at least.
 
-    Args and result: as of `gathered_attention`. A token that sees nothing gets zeros.
+    Args and result: as of `attend_gathered`. A token that sees nothing gets zeros.
     Source: Milakov and Gimelshein (the running maximum); paper, section 4.1.
     """
-    options = (scale, sliding_window, softcap)
-    return _attend(_in_one_pass, q, keys, values, batch, *options)
+    return _attend(_in_one_pass, q, cache, batch, masking)
 
 
-# What `PagedModel(..., attention="streamed")` uses: one pass reads less than two.
-streamed_attention = online_softmax
-
-
-def safe_softmax(
-    q: torch.Tensor,
-    keys: torch.Tensor,
-    values: torch.Tensor,
-    batch: AttentionBatch,
-    *,
-    scale: float,
-    sliding_window: int | None = None,
-    softcap: float | None = None,
-) -> torch.Tensor:
+def attend_in_two_passes(
+    q: Tensor, cache: LayerCache, batch: AttentionBatch, masking: Masking
+) -> Tensor:
     """The same in two passes: the first finds every query's largest logit.
 
     Simpler, since nothing is ever rescaled; but K is read twice.
 
-    Args and result: as of `gathered_attention`. A token that sees nothing gets zeros.
+    Args and result: as of `attend_gathered`. A token that sees nothing gets zeros.
     """
-    options = (scale, sliding_window, softcap)
-    return _attend(_in_two_passes, q, keys, values, batch, *options)
+    return _attend(_in_two_passes, q, cache, batch, masking)
+
+
+online_softmax = Backend(attend_in_one_pass)
+safe_softmax = Backend(attend_in_two_passes)
+# What `PagedModel(..., attention="streamed")` uses: one pass reads less than two.
+streamed_attention = online_softmax
 
 
 def _in_one_pass(running: Partial, read: Read) -> Partial:
@@ -84,82 +76,140 @@ def _in_two_passes(running: Partial, read: Read) -> Partial:
 
 def _attend(
     passes: Callable[[Partial, Read], Partial],
-    q: torch.Tensor,
-    keys: torch.Tensor,
-    values: torch.Tensor,
+    q: Tensor,
+    cache: LayerCache,
     batch: AttentionBatch,
-    scale: float,
-    sliding_window: int | None,
-    softcap: float | None,
-) -> torch.Tensor:
-    """Attention of each group of sequences, put back into the order of the tokens."""
-    tilings, row_of_token = plan_tiles(q, keys, batch, sliding_window)
-    num_kv_heads, value_dim = values.shape[2:]
-    dtype = torch.promote_types(q.dtype, torch.float32)
+    masking: Masking,
+) -> Tensor:
+    """Attention of each rectangle, put back into the order of the tokens."""
+    if "rectangles" not in batch.scratch:  # the same for all layers
+        batch.scratch["rectangles"] = pad_to_rectangles(batch)
+    rectangles, row_of_token = batch.scratch["rectangles"]
+    num_kv_heads, value_dim = cache.values.shape[2:]
     outs = []
-    for tiling in tilings:
-        num_seqs, num_queries = tiling.rectangle.queries.shape
-        # The query heads that share a KV head are stacked like more queries, so K and V
-        # are used as they are, and never repeated for each head.
-        rows = q[tiling.rectangle.queries].to(dtype) * scale
-        rows = rows.view(num_seqs, num_queries, num_kv_heads, -1, q.shape[2])
-        rows = rows.transpose(1, 2).flatten(2, 3)  # [S, kv heads, Q * G, key dim]
-
-        options = (keys, values, batch, sliding_window, softcap)
-        read = partial(_read, tiling, rows, *options)
-        running = Partial.nothing(*rows.shape[:3], value_dim, like=rows)
-        out = passes(running, read).result()
-        out = out.unflatten(2, (num_queries, -1)).transpose(1, 2)
-        outs.append(out.reshape(num_seqs * num_queries, q.shape[1], value_dim))
+    for rectangle in rectangles:
+        # Query heads that share a KV head are stacked like more queries: K and V are
+        # used as they are, and never repeated for each head.
+        rows = q[rectangle.tokens].to(torch.promote_types(q.dtype, torch.float32))
+        rows = (rows * masking.scale).unflatten(2, (num_kv_heads, -1))
+        rows = rows.transpose(1, 2).flatten(2, 3)  # [S, KV, Q * G, key_dim]
+        nothing = Partial.nothing(*rows.shape[:3], value_dim, like=rows)
+        read = partial(_read, rows, rectangle, cache, batch, masking)
+        out = passes(nothing, read).result()
+        out = out.unflatten(2, (rectangle.tokens.shape[1], -1)).transpose(1, 2)
+        outs.append(out.flatten(0, 1).flatten(1, 2))  # [S * Q, num_heads, value_dim]
     return torch.cat(outs)[row_of_token].to(q.dtype)
 
 
 def _read(
-    tiling: Tiling,
-    rows: torch.Tensor,
-    keys: torch.Tensor,
-    values: torch.Tensor,
+    rows: Tensor,
+    rectangle: Rectangle,
+    cache: LayerCache,
     batch: AttentionBatch,
-    sliding_window: int | None,
-    softcap: float | None,
+    masking: Masking,
     with_values: bool = True,
-) -> Iterator[tuple[Rows, torch.Tensor, torch.Tensor | None]]:
+) -> Iterator[tuple[Rows, Tensor, Tensor | None]]:
     """For each step, which rows it concerns, their logits and the values.
 
-    rows: [S, kv heads, Q * G, key dim], scaled. Yields logits [n, kv heads, rows, C]
-    and values [n, kv heads, C, value dim] (or None); the next step overwrites these,
-    and whoever keeps them until then holds two steps' memory.
+    rows: [S, KV, Q * G, key_dim], scaled. Yields logits [n, KV, rows, C] and values
+    [n, KV, C, value_dim] (or None), in memory that the next step writes over. Whoever
+    keeps the logits until then holds those of two steps.
     """
-    group_size = rows.shape[2] // tiling.rectangle.queries.shape[1]
-    keys, values = keys.flatten(0, 2), values.flatten(0, 2)  # [places, dim]
-    for tile in tiling.tiles:
-        places, hidden = locate(tile, tiling, batch, sliding_window)
-        k = _gather(keys, places, batch).to(rows.dtype)
-        queries = slice(tile.queries.start * group_size, tile.queries.stop * group_size)
-        here = slice(tile.num_sequences), slice(None), queries
-        if tile.is_whole:
-            here = ...
-        logits = rows[here] @ k.transpose(2, 3)
-        del k  # in half precision it is a copy, as V will be
-        if softcap is not None:
-            logits = softcap * torch.tanh(logits / softcap)
+    num_seqs, num_kv_heads, num_rows, key_dim = rows.shape
+    num_queries, value_dim = rectangle.tokens.shape[1], cache.values.shape[3]
+    group_size = num_rows // num_queries
+    if masking.sinks is not None:
+        # A sink is one more logit in each row, whose value is zero: a step of its own,
+        # after which the row's Partial is (sink, 1, 0).
+        sinks = masking.sinks.to(rows.dtype).view(num_kv_heads, group_size)
+        logits = sinks.repeat(num_seqs, 1, num_queries)[..., None]
+        zeros = rows.new_zeros(num_seqs, num_kv_heads, 1, value_dim)
+        yield (slice(None),) * 3, logits, zeros
+    num_tokens = max(STEP_LOGITS // rows[..., 0].numel(), STEP_TOKENS // 4)
+    num_tokens = min(num_tokens, STEP_TOKENS)
+    size = num_seqs * num_kv_heads * num_tokens * max(key_dim, value_dim)
+    memory = cache.keys.new_empty(size)  # for K; and once that has been used, for V
+    tiles = _tiles(rectangle, num_tokens, masking.sliding_window)
+    for n, queries, position, hidden in tiles:
+        own_rows = slice(queries.start * group_size, queries.stop * group_size)
+        here = slice(n), slice(None), own_rows
+        places = _places(position, rectangle, cache, batch)
+        logits = rows[here] @ _gather(cache.keys, places, memory).to(rows.dtype).mT
+        if (cap := masking.softcap) is not None:
+            logits = cap * torch.tanh(logits / cap)
         if hidden is not None:
-            of_query = hidden[:, None, :, None]  # [n, 1, Q, 1, C]
-            logits.unflatten(2, (-1, group_size)).masked_fill_(of_query, -math.inf)
+            of_query = logits.unflatten(2, (-1, group_size))  # [n, KV, Q, G, C]
+            of_query.masked_fill_(hidden[:, None, :, None], -math.inf)
         v = None
         if with_values:
-            v = _gather(values, places, batch).to(rows.dtype)
+            v = _gather(cache.values, places, memory).to(rows.dtype)
         yield here, logits, v
         del logits, v
 
 
-def _gather(
-    cache: torch.Tensor, places: torch.Tensor, batch: AttentionBatch
-) -> torch.Tensor:
-    """The K or V [n, kv heads, C, dim] at these places of the cache.
+def _tiles(
+    rectangle: Rectangle, num_tokens: int, window: int | None
+) -> Iterator[tuple[int, slice, Tensor, Tensor | None]]:
+    """What each step reads, and for whom: up to `num_tokens` positions of a sequence.
 
-    Always in the same memory: when V comes, the K of its step has been used.
+    Steps begin at the first position that any of its queries sees. Counted from there,
+    its query 0 stands at `lead`, and its context ends at `end`:
+
+        first                                   lead          end
+        [= = = = tile = = = =][= = = = tile = = = =][= = tile =]
+                                                  0 1 2 3 4 5 6   (queries)
+
+    Yields n, queries, position, hidden. The positions [n, C] are those of the first n
+    sequences, for the others have ended; the queries, those that see any of them; and
+    `hidden` [n, Q, C] says which of them a query does not see. None: it sees all.
     """
-    out = borrow(batch.workspace, "streamed", places.numel(), cache)
-    torch.index_select(cache, 0, places.flatten(), out=out)
+    own = rectangle.positions
+    if window is None:
+        window = int(own.max()) + 1  # hides nothing
+    first = (own[:, :1] + 1 - window).clamp(min=0)
+    leads = (own[:, :1] - first).flatten().tolist()
+    ends = (own[:, -1:] + 1 - first).flatten().tolist()
+    for start in range(0, max(ends), num_tokens):
+        stop = min(start + num_tokens, max(ends))
+        n = max(s for s, end in enumerate(ends) if end > start) + 1
+        low, high = min(leads[:n]), max(leads[:n])
+        # Query i stands at lead + i, and sees from lead + i - window + 1 up to there.
+        queries = slice(max(0, start - high), stop - 1 + window - low)
+        position = first[:n] + torch.arange(start, stop, device=own.device)
+        hidden = None
+        # Unless the first query sees the tile's end, and the last its beginning:
+        if low < stop - 1 or high + own.shape[1] - window > start:
+            at, sees = position[:, None], own[:n, queries, None]
+            hidden = (at > sees) | (at <= sees - window)
+        yield n, queries, position, hidden
+
+
+def _places(
+    position: Tensor, rectangle: Rectangle, cache: LayerCache, batch: AttentionBatch
+) -> Tensor:
+    """Where the K and V of these positions [n, C] lie: [n, KV, C].
+
+    A place is a KV head of a slot: number slot * KV heads + head.
+    """
+    _, block_size, num_kv_heads, _ = cache.keys.shape
+    n, (sequences, _, own) = len(position), rectangle
+    # Past a sequence's end lie slots that nobody wrote. They may hold NaN, which a
+    # weight of 0 does not remove; and its table may say anything. So its last token is
+    # read once more.
+    position = position.minimum(own[:n, -1:].clamp(min=0))
+    blocks = batch.block_tables[sequences[:n, None], position // block_size]
+    slots = blocks * block_size + position % block_size
+    head = torch.arange(num_kv_heads, device=slots.device)[:, None]
+    return slots[:, None] * num_kv_heads + head
+
+
+def _gather(blocks: Tensor, places: Tensor, memory: Tensor) -> Tensor:
+    """The K or V at these places: [n, KV, C, dim].
+
+    Always in the same memory: on a CPU, fresh memory of some megabytes costs more in
+    page faults than gathering into it.
+    """
+    vectors = blocks.flatten(0, 2)
+    out = memory[: places.numel() * vectors.shape[1]].view(-1, vectors.shape[1])
+    torch.index_select(vectors, 0, places.flatten(), out=out)
     return out.view(*places.shape, -1)

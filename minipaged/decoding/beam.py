@@ -162,9 +162,7 @@ def _breed(
             continue
         sequences[places[0]] = parent
         for place in places[1:]:  # forked before the first child's token is appended
-            sequences[place] = parent.fork()
-            # The request's at once: it frees all of them, should we be interrupted.
-            request.sequences.append(sequences[place])
+            sequences[place] = request.fork(parent)
     for sequence, (_, token) in zip(sequences, children, strict=True):
         sequence.append(token)
     return sequences

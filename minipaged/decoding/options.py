@@ -4,6 +4,7 @@ The only module that calls HuggingFace's private generation helpers. They decide
 unset field means and which logits processors a config asks for, so ours cannot differ.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 from transformers import GenerationConfig, LogitsProcessorList, PreTrainedModel
 from transformers.generation import logits_process as processors
 
-from minipaged.errors import PromptTooLong, UnsupportedOption
+from minipaged.errors import PromptTooLong, UnsupportedOption, require_counts
 
 HONOURED = {
     "bad_words_ids", "begin_suppress_tokens", "bos_token_id", "do_sample",
@@ -83,11 +84,12 @@ def resolve_options(
     itself rejects.
     """
     # HuggingFace looks at both before it merges them: "unset" means set in neither.
-    given = [c for c in (model.generation_config, config) if c is not None]
-    max_unset = all(c.max_length is None for c in given)
-    min_unset = all(c.min_length is None for c in given)
+    own, given = model.generation_config, config or GenerationConfig()
+    max_unset = own.max_length is None and given.max_length is None
+    min_unset = own.min_length is None and given.min_length is None
     config, _ = model._prepare_generation_config(config)
-    refuse_unsupported_fields(config, model.generation_config)
+    refuse_unsupported_fields(config, given, own)
+    _check_values(config)
     model._prepare_special_tokens(config, True, device=model.device, batch_size=1)
     config = model._prepare_generated_length(
         config,
@@ -130,22 +132,33 @@ def resolve_options(
     )
 
 
-def refuse_unsupported_fields(config: GenerationConfig, own: GenerationConfig) -> None:
+def refuse_unsupported_fields(
+    config: GenerationConfig, given: GenerationConfig, own: GenerationConfig
+) -> None:
     """Raise UnsupportedOption for every field that is set and has no effect here.
 
     Better a clear refusal than an option that is silently ignored. A field that a later
     transformers adds is refused too, until somebody has looked at it. Let pass are
-    remarks in the model's `own` config that mean nothing to HuggingFace.
+    remarks in the model's `own` config that mean nothing to HuggingFace. The error says
+    which fields are not `given` by the user.
     """
     if (config.num_beams or 1) > 1 and config.do_sample:
+        remedy = "leave one of them unset"
+        if theirs := _set_by_the_model(("num_beams", "do_sample"), config, given):
+            said = " and ".join(theirs.values())
+            remedy = (
+                f"the model's own generation config says {said}; say "
+                f"GenerationConfig(num_beams={config.num_beams}, do_sample=False), or "
+                "GenerationConfig(num_beams=1, do_sample=True)"
+            )
         raise UnsupportedOption(
-            f"num_beams={config.num_beams} with do_sample: leave one of them unset"
+            f"num_beams={config.num_beams} with do_sample is not supported: {remedy}"
         )
     fields = vars(GenerationConfig())
     off = GenerationConfig()._get_default_generation_params() | OFF
     known = HONOURED | IRRELEVANT | (vars(own).keys() - fields.keys())
     refused = [
-        f"{field}={value!r}"
+        field
         for field, value in vars(config).items()
         if field not in known
         and not field.startswith("_")
@@ -153,10 +166,40 @@ def refuse_unsupported_fields(config: GenerationConfig, own: GenerationConfig) -
         and value != off.get(field)
         and value is not False
     ]
-    if refused:
-        raise UnsupportedOption(
-            f"generation options not supported here: {', '.join(refused)}; "
-            "leave them unset"
+    theirs = _set_by_the_model(refused, config, given)
+    faults = [
+        f"the model's own generation config says {text}, which is not supported here; "
+        f"unset it: model.generation_config.{field} = None"
+        for field, text in theirs.items()
+    ]
+    yours = [f"{f}={getattr(config, f)!r}" for f in refused if f not in theirs]
+    if yours:
+        listed = ", ".join(yours)
+        faults.append(
+            f"generation options not supported here: {listed}; leave them unset"
+        )
+    if faults:
+        raise UnsupportedOption("; ".join(faults))
+
+
+def _set_by_the_model(
+    fields: Iterable[str], config: GenerationConfig, given: GenerationConfig
+) -> dict[str, str]:
+    """Those of the fields that the user has left unset, as "field=value"."""
+    unset = [field for field in fields if getattr(given, field, None) is None]
+    return {field: f"{field}={getattr(config, field)!r}" for field in unset}
+
+
+def _check_values(config: GenerationConfig) -> None:
+    """Raise for wrong values that HuggingFace lets pass: they would do harm later."""
+    for name in ("max_length", "max_new_tokens", "num_beams", "num_return_sequences"):
+        if (value := getattr(config, name)) is not None:
+            require_counts(**{name: value})
+    eos = config.eos_token_id
+    if any(isinstance(one, str) for one in (eos if isinstance(eos, list) else [eos])):
+        raise TypeError(
+            f"eos_token_id must be a token id or a list of them, got {eos!r}; pass "
+            "tokenizer.eos_token_id"
         )
 
 

@@ -8,6 +8,7 @@ import torch
 
 from minipaged.decoding.options import Options
 from minipaged.decoding.sequence import Sequence
+from minipaged.observer import Observer
 
 if TYPE_CHECKING:
     from minipaged.decoding.beam import Beams
@@ -22,22 +23,18 @@ class Hypothesis(NamedTuple):
 
 @dataclass(eq=False)
 class Request:
-    """One prompt on its way through the engine.
-
-    `strategy` names the module of `minipaged.decoding` that turns logits into tokens;
-    it is looked up by name, so that the loop around it need not know it.
-    """
+    """One prompt on its way through the engine."""
 
     prompt: list[int]
     options: Options | None = None  # None only if there is an error
     generator: torch.Generator | None = None  # None: the generator that all share
-    strategy: str = "sampling"
     sequences: list[Sequence] = field(default_factory=list)  # as they are returned
     beams: "Beams | None" = None  # what a beam search remembers (lesson 4)
     hypotheses: list[Hypothesis] | None = None  # what it returns, best first
     error: str | None = None  # why it was never run
     salt: bytes = b""  # who may share its cached blocks: those with the same salt
     num_cached_tokens: int = 0  # of the prompt, found in a prefix cache
+    observers: Rows[Observer] = ()
 
     @property
     def live(self) -> list[Sequence]:
@@ -71,6 +68,14 @@ class Request:
         if len(self.live) == 1:
             return len(self.live[0].table.block_ids)
         return len({id_ for one in self.live for id_ in one.table.block_ids})
+
+    def fork(self, parent: Sequence) -> Sequence:
+        """One sequence more, with the same past as `parent`; among ours at once."""
+        child = parent.fork()
+        self.sequences.append(child)
+        for observer in self.observers:
+            observer.forked(parent, child)
+        return child
 
     def free(self) -> None:
         """Give back whatever blocks are still held, for instance after an exception."""

@@ -55,7 +55,7 @@ def _rows_of_samples(turn: Turn) -> list[int]:
 
 def _fork_samples(request: Request) -> None:
     while len(request.sequences) < request.options.num_sequences:
-        request.sequences.append(request.sequences[0].fork())
+        request.fork(request.sequences[0])
 
 
 def _choose(

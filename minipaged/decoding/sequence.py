@@ -10,7 +10,7 @@ class Sequence:
     `len(tokens) - table.num_tokens` tokens wait to be computed: the whole prompt at
     first, one token while decoding.
 
-    `append`, `fork` and `free` are all that a decoding strategy needs.
+    `append`, `fork` and `free` are all that sampling and beam search need.
     Source: PagedAttention paper, section 5.2.
     """
 

@@ -46,6 +46,8 @@ def admit(
         table = BlockTable(pool, cached, request.num_cached_tokens)
         request.sequences = [Sequence(request.prompt, table)]
         running.append(waiting.popleft())
+        for observer in request.observers:
+            observer.admitted(request)
 
 
 def _is_being_computed(

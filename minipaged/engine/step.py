@@ -1,8 +1,8 @@
 """Lesson 2: one step: reserve, batch, forward, decide (paper, section 4.3)."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from minipaged.decoding import sampling
 from minipaged.decoding.request import Request, Turn
 from minipaged.decoding.sequence import Sequence
 from minipaged.errors import OutOfBlocks
@@ -23,7 +23,8 @@ def step(
     """Compute what the requests' sequences have waiting, and let each request go on.
 
     Prompts and single tokens go through one forward together. A request whose prompt
-    is computed to its end gets its logits; its strategy appends tokens, forks, frees.
+    is computed to its end gets its logits: tokens are appended, sequences forked or
+    freed.
 
     Args:
         max_prompt_tokens: compute at most so many prompt tokens in this step, first
@@ -52,17 +53,24 @@ def step(
         if is_last:
             rows.setdefault(request, []).append(num_rows)
             num_rows += 1
-    logits = paged.forward(RaggedBatch.build(chunks, copies, paged.device))
+    batch = RaggedBatch.build(chunks, copies, paged.device)
+    for observer in paged.observers:
+        observer.planned(requests, batch)
+    logits = paged.forward(batch)
+    for observer in paged.observers:
+        observer.computed(batch, logits)
     if prefix_cache is not None:  # K and V are written; the tables not yet freed
         for request, sequence, _ in work:
             computed = sequence.tokens[: sequence.table.num_tokens]
             prefix_cache.publish(computed, sequence.table.block_ids, request.salt)
-    turns: dict[str, list[Turn]] = {}
-    for request, own_rows in rows.items():
-        turns.setdefault(request.strategy, []).append(Turn(request, own_rows))
-    for strategy, own_turns in turns.items():
-        # By name, so that lesson 2 need not import the strategies of later lessons.
-        import_module(f"minipaged.decoding.{strategy}").advance(own_turns, logits)
+    turns = [Turn(request, own_rows) for request, own_rows in rows.items()]
+    sampling.advance([t for t in turns if t.request.options.num_beams == 1], logits)
+    if beams := [turn for turn in turns if turn.request.options.num_beams > 1]:
+        from minipaged.decoding import beam  # lesson 4
+
+        beam.advance(beams, logits)
+    for observer in paged.observers:
+        observer.chosen(requests)
 
 
 def _share_out(

@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Callable
 
-from minipaged.errors import BlockNotHeld, ForeignBlock, OutOfBlocks
+from minipaged.errors import BlockNotHeld, ForeignBlock, OutOfBlocks, require_counts
 
 
 class BlockPool:
@@ -18,9 +18,7 @@ class BlockPool:
 
     def __init__(self, num_blocks: int, block_size: int):
         """Make a pool of `num_blocks` free blocks of `block_size` tokens each."""
-        for name, value in (("num_blocks", num_blocks), ("block_size", block_size)):
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"{name} must be a whole number from 1, got {value!r}")
+        require_counts(num_blocks=num_blocks, block_size=block_size)
         self.num_blocks = num_blocks
         self.block_size = block_size
         self._refcounts = [0] * num_blocks

@@ -1,8 +1,19 @@
 """Lesson 2: the tensors that hold K and V, written by slot (paper, section 4.2)."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
+
+from minipaged.errors import require_counts
+
+
+@dataclass(frozen=True)
+class LayerCache:
+    """One layer's keys and values, in blocks, as attention reads them."""
+
+    keys: torch.Tensor  # [num_blocks, block_size, num_kv_heads, key_dim]
+    values: torch.Tensor  # [num_blocks, block_size, num_kv_heads, value_dim]
 
 
 class KVCache:
@@ -24,11 +35,7 @@ class KVCache:
         device: torch.device | str = "cpu",
     ):
         """Allocate it. `shapes`: per layer (num_kv_heads, key_dim, value_dim)."""
-        if not all(isinstance(n, int) and n >= 1 for n in (num_blocks, block_size)):
-            raise ValueError(
-                "num_blocks and block_size must be whole numbers from 1, got "
-                f"{num_blocks!r} and {block_size!r}"
-            )
+        require_counts(num_blocks=num_blocks, block_size=block_size)
         self.num_blocks = num_blocks
         self.block_size = block_size
 
@@ -44,6 +51,10 @@ class KVCache:
         """Bytes of K and V that one block holds, over all layers."""
         tensors = [*self.keys, *self.values]
         return sum(t[0].numel() * t.element_size() for t in tensors)
+
+    def layer(self, number: int) -> LayerCache:
+        """The keys and values of one layer."""
+        return LayerCache(self.keys[number], self.values[number])
 
     def write(
         self, layer: int, slots: torch.Tensor, keys: torch.Tensor, values: torch.Tensor

@@ -1,5 +1,6 @@
 """Lesson 3: find blocks by what they hold: chained hashes, verified (paper, 4.4)."""
 
+import operator
 from array import array
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -38,13 +39,16 @@ class PrefixCache:
     ):
         """Watch over `pool`; ValueError if another cache does already.
 
-        `hash_function`: of bytes, to a whole number from 0 to 2**64 - 1.
+        `hash_function`: of bytes, to a whole number, of which 64 bits are used.
         """
+        if not isinstance(pool, BlockPool):
+            raise TypeError(f"pool must be a BlockPool, got {pool!r:.60}")
         if pool.is_cached is not None:
             raise ValueError("this pool has a prefix cache already; use that one")
         self.pool = pool
         self.tokens_asked = self.tokens_hit = 0
-        self._hash = hash_function
+        self._hash = _in_64_bits(hash_function)
+        self._hash(b"")  # raises TypeError for what is no hash function
         self._contents: dict[int, Content] = {}
         # A dict in place of a set keeps the order: the first block published is found.
         self._by_hash: dict[int, dict[int, None]] = {}
@@ -165,3 +169,23 @@ class PrefixCache:
     def __repr__(self) -> str:
         share = self.tokens_hit / self.tokens_asked if self.tokens_asked else 0.0
         return f"PrefixCache({len(self)} blocks, {share:.0%} of tokens found)"
+
+
+def _in_64_bits(hash_function: Callable[[bytes], int]) -> Callable[[bytes], int]:
+    """The function, made safe: Python's own `hash` for instance may be negative."""
+
+    def hash_64(data: bytes) -> int:
+        if not isinstance(data, bytes):  # links are always bytes, so this is a salt
+            raise TypeError(
+                f'a salt must be bytes, such as b"a user", got {data!r:.60}'
+            )
+        number = hash_function(data)
+        try:
+            return operator.index(number) % 2**64
+        except TypeError:
+            raise TypeError(
+                f"hash_function must give a whole number, got {number!r:.60}; "
+                "xxhash.xxh64_intdigest does"
+            ) from None
+
+    return hash_64

@@ -1,77 +1,71 @@
-"""Lesson 2: how an unmodified HuggingFace model calls an attention function of ours."""
+"""Lesson 2: how an unmodified HuggingFace model calls an attention of ours."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from threading import RLock
 from typing import Any
 
 import torch
-from transformers import AttentionInterface, PreTrainedConfig, PreTrainedModel
+from torch import Tensor
+from transformers import AttentionInterface, PreTrainedModel
 
+from minipaged.attention.backend import Masking
 from minipaged.errors import UnsupportedModel
+from minipaged.model.twin import configs_of
 
-# attend(module, q, k, v, scale, sliding_window, softcap) -> [T, num_heads, value_dim]
-Attend = Callable[..., torch.Tensor]
+# attend(number, q, k, v, masking) -> [T, num_heads, value_dim]; number: the module's
+Attend = Callable[[int, Tensor, Tensor, Tensor, Masking], Tensor]
 
 _NAME = "minipaged"
 _attend: ContextVar[Attend] = ContextVar("minipaged attention")
-# The name stands in the model's config, which all threads share: without the lock, one
-# thread would switch it back while another is between two layers.
-_switched = RLock()  # re-entrant: an attention function may generate
 
 # Keywords that models pass along and that leave the result of attention as it is.
 _HARMLESS = {
-    "cache_position", "num_items_in_batch", "output_attentions",
+    "cache_position", "logits_to_keep", "num_items_in_batch", "output_attentions",
     "output_hidden_states", "output_router_logits", "past_key_values",
     "position_embeddings", "position_ids", "return_dict", "use_cache",
 }  # fmt: skip
 
 
-def configs_of(model: PreTrainedModel) -> list[PreTrainedConfig]:
-    """All config objects that the model's modules look at, each once."""
-    configs = (getattr(module, "config", None) for module in model.modules())
-    return list({id(c): c for c in configs if c is not None}.values())
+def connect(twin: PreTrainedModel) -> None:
+    """From now on, the twin's attention layers call what `attending` is given.
+
+    Every attention layer of a current HuggingFace model looks up its function by a name
+    in its config at each call. Modules get numbers, by which attention knows its layer:
+    an operator of torch takes tensors and numbers, but no modules.
+    """
+    AttentionInterface.register(_NAME, _call)
+    for config in configs_of(twin):
+        config._attn_implementation_internal = _NAME
+    for number, module in enumerate(twin.modules()):
+        module.minipaged_number = number
 
 
 @contextmanager
-def attention_replaced(
-    configs: list[PreTrainedConfig], attend: Attend
-) -> Iterator[None]:
-    """Within this block, and only there, the model's attention layers call `attend`.
-
-    Every attention layer of a current HuggingFace model looks up its function by a name
-    in its config at each call. So the name is switched in `configs`, and switched back:
-    the model's own `generate` works before, between and after.
-    """
-    AttentionInterface.register(_NAME, _call)
-    with _switched:
-        token = _attend.set(attend)
-        names = [config._attn_implementation_internal for config in configs]
-        try:
-            for config in configs:
-                config._attn_implementation_internal = _NAME
-            yield
-        finally:
-            for config, name in zip(configs, names, strict=True):
-                config._attn_implementation_internal = name
-            _attend.reset(token)
+def attending(attend: Attend) -> Iterator[None]:
+    """Within this block, in this thread, connected twins attend by `attend`."""
+    token = _attend.set(attend)
+    try:
+        yield
+    finally:
+        _attend.reset(token)
 
 
 def _call(
     module: torch.nn.Module,
-    query: torch.Tensor,  # [1, num_heads, T, dim]: rotated, normed, ready
-    key: torch.Tensor,  # [1, num_kv_heads, T, dim]
-    value: torch.Tensor,
-    attention_mask: torch.Tensor | None,
+    query: Tensor,  # [1, num_heads, T, dim]: rotated, normed, ready
+    key: Tensor,  # [1, num_kv_heads, T, dim]
+    value: Tensor,
+    attention_mask: Tensor | None,
     *,
     scaling: float | None = None,
     dropout: float = 0.0,
     sliding_window: int | None = None,
     softcap: float | None = None,
+    s_aux: Tensor | None = None,  # [num_heads]: attention sinks
     is_causal: bool | None = None,
     **kwargs: Any,
-) -> tuple[torch.Tensor, None]:
+) -> tuple[Tensor, None]:
     """What HuggingFace's layers call; refuses whatever would be silently wrong."""
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
     given = {name for name, option in kwargs.items() if option is not None}
@@ -90,5 +84,36 @@ def _call(
     if scaling is None:
         scaling = query.shape[-1] ** -0.5
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))  # [T, heads, dim]
-    out = _attend.get()(module, q, k, v, scaling, sliding_window, softcap)
+    number = module.minipaged_number
+    out = paged_attention(q, k, v, number, scaling, sliding_window, softcap, s_aux)
     return out[None], None
+
+
+@torch.library.custom_op("minipaged::paged_attention", mutates_args=())
+def paged_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    number: int,
+    scale: float,
+    sliding_window: int | None,
+    softcap: float | None,
+    sinks: Tensor | None,
+) -> Tensor:
+    """Attention as one operator of torch: a compiler passes it through as it is.
+
+    q: [T, num_heads, key_dim], k and v the new tokens' [T, num_kv_heads, dim]. `number`
+    is that of the attention module in the twin. Returns [T, num_heads, value_dim].
+    """
+    attend = _attend.get(None)
+    if attend is None:
+        raise RuntimeError("a twin runs through PagedModel.forward only, not by itself")
+    out = attend(number, q, k, v, Masking(scale, sliding_window, softcap, sinks))
+    out = out.contiguous()
+    # An operator must not return what it was given; a function of the reader's may.
+    return out.clone() if out.data_ptr() in (q.data_ptr(), v.data_ptr()) else out
+
+
+@paged_attention.register_fake
+def _(q, k, v, *_options):
+    return q.new_empty(*q.shape[:2], v.shape[2])

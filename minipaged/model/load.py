@@ -1,18 +1,29 @@
 """Lesson 2: the shipped pocket model, or any other, as plain transformers objects."""
 
+import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
+import transformers
 from transformers import (
+    CONFIG_MAPPING,
+    MODEL_FOR_CAUSAL_LM_MAPPING,
+    AutoConfig,
     AutoModelForCausalLM,
     AutoTokenizer,
+    PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
 from transformers.utils import logging
 
 POCKET = Path(__file__).parent / "pocket"
+# Unset, transformers asks at the terminal, and runs what it finds if somebody says yes.
+_NO_CODE = {"trust_remote_code": False}
+_AGAIN = "is the download complete? Fetch the model again, or save it again"
 
 
 def load(
@@ -22,6 +33,8 @@ def load(
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Load a model and its tokenizer; both come back as plain transformers objects.
 
+    Python code that comes with a model is never run.
+
     Args:
         name: "pocket" (shipped with the package, no network needed), a folder, or an
             id on the HuggingFace hub. Without one, the environment variable
@@ -29,26 +42,143 @@ def load(
         dtype: float32 is what makes token-for-token proofs possible.
         device: "cuda" if there is one and none is given, else "cpu".
 
-    Raises FileNotFoundError for a name that is neither a folder nor found on the hub.
+    Raises FileNotFoundError for a name that is neither a folder nor found on the hub,
+    and for missing files; ValueError for files that do not make a decoder and its
+    tokenizer, and for a device that is not there; TypeError for other arguments.
     """
+    if not isinstance(name, str | os.PathLike | None):
+        raise TypeError(f"name must be a folder or an id on the hub, got {name!r:.60}")
+    if not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
+        raise TypeError(
+            f"dtype must be a floating-point type, such as torch.float32, got {dtype!r}"
+        )
+    device = _usable(device)
     name = name or os.environ.get("MINIPAGED_MODEL") or "pocket"
     source = POCKET if name == "pocket" else name
     # Reading 8 MB from the disk needs no progress bar; a real model does.
     quiet = name == "pocket" and logging.is_progress_bar_enabled()
     if quiet:
         logging.disable_progress_bar()
-    if Path(source).is_dir() and not (Path(source) / "config.json").exists():
-        raise FileNotFoundError(f"the folder {str(source)!r} has no config.json")
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        tokenizer = AutoTokenizer.from_pretrained(source)
-        model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype)
-    except OSError as error:
-        raise FileNotFoundError(
-            f"no model {str(name)!r}: it is no folder with a model, and the HuggingFace"
-            ' hub did not give it either (offline?); "pocket" always works'
-        ) from error
+        config = _load_config(source)
+        tokenizer = _load_tokenizer(source, config)
+        model = _load_weights(source, dtype)
     finally:
         if quiet:
             logging.enable_progress_bar()
     return model.to(device).eval(), tokenizer
+
+
+def _usable(device: torch.device | str | None) -> torch.device | str:
+    """The device, which is there; better to know it before gigabytes are read."""
+    if device is None:
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    with _explained(f"the device {device!r}", 'give "cpu", "cuda", or nothing'):
+        torch.empty(1, device=device)
+    return device
+
+
+def _load_config(source: str | os.PathLike) -> PreTrainedConfig:
+    """The config of a decoder that transformers knows; an error for anything else."""
+    path, where = Path(source), _where(source)
+    if path.is_file():
+        raise FileNotFoundError(f"{where} is a file; give the folder that it lies in")
+    if path.is_dir() and not (path / "config.json").exists():
+        raise FileNotFoundError(
+            f"{where} has no config.json; give a folder that model.save_pretrained has "
+            "written, or that was fetched from the HuggingFace hub"
+        )
+    if path.is_dir():
+        with _explained(f"config.json of {where}", _AGAIN):
+            json.loads((path / "config.json").read_text("utf-8"))
+            fields, _ = PreTrainedConfig.get_config_dict(source)
+    else:
+        remedy = (
+            "it is no folder with a model, and the HuggingFace hub did not give it "
+            'either (offline?); "pocket" always works'
+        )
+        with _explained(where, remedy):
+            fields, _ = PreTrainedConfig.get_config_dict(source)
+    kind = fields.get("model_type") if isinstance(fields, dict) else None
+    if not isinstance(kind, str):
+        raise ValueError(f"config.json of {where} names no model_type; {_AGAIN}")
+    if kind not in CONFIG_MAPPING:
+        remedy = "a newer transformers may know it"
+        if "auto_map" in fields:
+            remedy = (
+                "it brings Python code for that (auto_map), which mp.load never runs. "
+                "If you trust the code, load model and tokenizer by transformers with "
+                "trust_remote_code=True, and give the model to mp.PagedModel"
+            )
+        raise ValueError(
+            f"{where} is of the type {kind!r}, which transformers "
+            f"{transformers.__version__} does not know; {remedy}"
+        )
+    with _explained(f"config.json of {where}", _AGAIN):
+        config = AutoConfig.from_pretrained(source, **_NO_CODE)
+    if config.is_encoder_decoder or type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
+        what = "has an encoder" if config.is_encoder_decoder else "continues no text"
+        raise ValueError(
+            f"{where} is of the type {kind!r}, which {what}; give a decoder that "
+            "continues text, such as llama or qwen3"
+        )
+    return config
+
+
+def _load_tokenizer(
+    source: str | os.PathLike, config: PreTrainedConfig
+) -> PreTrainedTokenizerBase:
+    """The tokenizer, if it can be that of the model."""
+    remedy = (
+        "put the model's tokenizer.json there (tokenizer.save_pretrained writes it), "
+        "or load the model alone, by AutoModelForCausalLM.from_pretrained"
+    )
+    with _explained(f"the tokenizer of {_where(source)}", remedy):
+        tokenizer = AutoTokenizer.from_pretrained(source, **_NO_CODE)
+    known, wanted = len(tokenizer), config.get_text_config().vocab_size
+    # Without its files, a tokenizer knows its special tokens, and turns texts into [].
+    # Some models have more rows than tokens, but not twice as many.
+    if 2 * known < wanted:
+        raise ValueError(
+            f"the tokenizer of {_where(source)} has a vocabulary of {known}, and the "
+            f"model of {wanted}: its files are missing, or another model's; {remedy}"
+        )
+    return tokenizer
+
+
+def _load_weights(source: str | os.PathLike, dtype: torch.dtype) -> PreTrainedModel:
+    """The model, if all of its weights are there."""
+    with _explained(f"the model of {_where(source)}", _AGAIN):
+        model, found = AutoModelForCausalLM.from_pretrained(
+            source,
+            dtype=dtype,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # they are named below
+            **_NO_CODE,
+        )
+    unfit = [*found["missing_keys"], *(key for key, *_ in found["mismatched_keys"])]
+    if unfit:
+        raise ValueError(
+            f"{_where(source)} lacks {len(unfit)} of the model's weights, or has them "
+            f"in another shape ({min(unfit)}, ...), and transformers would fill them "
+            f"with random numbers; {_AGAIN}"
+        )
+    return model
+
+
+def _where(source: str | os.PathLike) -> str:
+    return f"the {'folder' if Path(source).is_dir() else 'model'} {str(source)!r}"
+
+
+@contextmanager
+def _explained(what: str, remedy: str) -> Iterator[None]:
+    """Say what cannot be used, why, and what to do, whatever is raised within."""
+    try:
+        yield
+    except (MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:
+        kind = FileNotFoundError if isinstance(error, OSError) else ValueError
+        # A sentence of theirs is enough: the next may advise to switch a guard off.
+        reason = " ".join(f"{type(error).__name__}: {error}".split()).split(". ")[0]
+        raise kind(f"{what} cannot be used ({reason:.200}); {remedy}") from error

@@ -1,26 +1,22 @@
 """Lesson 2: a HuggingFace model over a pool of blocks (paper, section 4.3)."""
 
-from importlib import import_module
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from threading import Lock, get_ident
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedModel
 
-from minipaged.attention.interface import Attention
-from minipaged.errors import UnsupportedModel
+from minipaged.attention.backend import Attend, Backend, Masking
+from minipaged.errors import require_counts
 from minipaged.memory.block_pool import BlockPool
-from minipaged.memory.kv_cache import KVCache
-from minipaged.model.bridge import attention_replaced, configs_of
+from minipaged.model.bridge import attending, connect
 from minipaged.model.probe import attention_layers, check_logits, refuse_unsupported
 from minipaged.model.ragged_batch import RaggedBatch
-
-# By name, so that lesson 2 need not import what lessons 5 and 6 add.
-ATTENTION = {
-    "gathered": "minipaged.attention.gathered:gathered_attention",
-    "streamed": "minipaged.attention.streamed:streamed_attention",
-    "triton": "minipaged.attention.kernels.attention:triton_attention",
-}
-TRITON_CACHE = "minipaged.attention.kernels.cache:TritonKVCache"
+from minipaged.model.twin import Original, make_twin
+from minipaged.observer import Observer
 
 
 class PagedModel:
@@ -29,7 +25,9 @@ class PagedModel:
     Embedding, projections, positions, norms, MLP and logits are the model's own and
     stay unmodified. Ours are the memory (`pool`, `cache`) and the attention over it.
 
-    Attributes: model; pool (BlockPool); cache (KVCache); attention (the function).
+    Attributes: model, the user's, which is never touched; twin, the same weights under
+    modules of our own, which is what runs; pool (BlockPool); cache (KVCache);
+    attention (a Backend); observers (of `generate`, see `observer.Observer`).
     Source: PagedAttention paper, section 4.3.
     """
 
@@ -38,88 +36,134 @@ class PagedModel:
         model: PreTrainedModel,
         num_blocks: int = 512,
         block_size: int = 16,
-        attention: str | Attention = "gathered",
+        attention: str | Backend | Attend = "gathered",
     ):
-        """Allocate the cache, and prove on a small ragged batch that the model fits.
+        """Allocate the cache, and check on a small ragged batch that the logits agree.
 
         Args:
             model: a causal language model of `transformers`, in eval mode.
             num_blocks, block_size: the pool; num_blocks * block_size tokens in all.
-            attention: "gathered", "streamed", "triton", or a function with the
-                signature of `gathered_attention`.
+            attention: "gathered", "streamed", "triton", a Backend, or a function with
+                the signature of `attend_gathered`.
 
-        Raises UnsupportedModel if the model would generate wrong text.
+        Raises UnsupportedModel if the model would generate wrong text, and MemoryError
+        if there is no room for the pool.
         """
+        require_counts(num_blocks=num_blocks, block_size=block_size)
         refuse_unsupported(model)
         self.model = model
-        self._configs = configs_of(model)
-        self._workspace: dict[str, torch.Tensor] = {}
-        self.attention = resolve_attention(attention)
-        by_kernels = attention == "triton"
-        self._cache_class = _imported(TRITON_CACHE) if by_kernels else KVCache
-        # Modules in the order in which a forward calls them, and the shapes of their K
-        # and V as they really arrive: config fields do not tell either reliably.
-        layers = attention_layers(model)
-        self._layer = {module: index for index, (module, _) in enumerate(layers)}
-        self._shapes = [shape for _, shape in layers]
-        # A small pool for the probe, which may find that the model must be refused.
-        self._use_pool(num_blocks=80, block_size=block_size)
+        self.attention = attention
+        self._original = Original(model)
+        self.twin = make_twin(model)
+        connect(self.twin)
+        layers = attention_layers(self.twin)
+        self._layer = {layer.number: index for index, layer in enumerate(layers)}
+        self._shapes = [layer.shape for layer in layers]
+        self.dtype, self.device = layers[0].dtype, layers[0].device
+        self.observers: list[Observer] = []
+        self._lock, self._owner = Lock(), 0
+        # For the probe, the most blocks that it takes: those of one token.
+        self._use_pool(num_blocks=12, block_size=block_size)
         check_logits(self)
+        del self.cache
         self._use_pool(num_blocks, block_size)
 
     def _use_pool(self, num_blocks: int, block_size: int) -> None:
-        where = {"dtype": self.model.dtype, "device": self.model.device}
+        where = {"dtype": self.dtype, "device": self.device}
+        cache_class = self.attention.cache_class
         # The cache first: a pool too large for memory fails here, and at once.
-        self.cache = self._cache_class(self._shapes, num_blocks, block_size, **where)
+        try:
+            self.cache = cache_class(self._shapes, num_blocks, block_size, **where)
+        except RuntimeError as error:
+            if "alloc" not in str(error):  # it "tried to allocate", on every device
+                raise
+            numbers = sum(heads * (k + v) for heads, k, v in self._shapes)
+            size = num_blocks * block_size * numbers * self.dtype.itemsize / 1e9
+            raise MemoryError(
+                f"{num_blocks} blocks of {block_size} tokens take {size:,.1f} GB, and "
+                f"{self.device} has no room for them; lower num_blocks"
+            ) from error
         self.pool = BlockPool(num_blocks, block_size)
 
     @property
-    def device(self) -> torch.device:
-        """Where the model and the cache are."""
-        return self.model.device
+    def attention(self) -> Backend:
+        """How blocks are read. It may be exchanged by whatever `__init__` takes.
 
-    def forward(self, batch: RaggedBatch) -> torch.Tensor:
+        The cache stays as it was made, and nothing is probed again. Raises ValueError
+        for a backend with a cache of another class.
+        """
+        return self._attention
+
+    @attention.setter
+    def attention(self, attention: str | Backend | Attend) -> None:
+        backend = resolve_attention(attention)
+        if hasattr(self, "cache"):
+            own = type(self.cache)
+            if backend.cache_class is not own and backend.attend is not attention:
+                raise ValueError(
+                    f"the cache is a {own.__name__}, and that attention wants a "
+                    f"{backend.cache_class.__name__}; wrap the model once more: "
+                    "mp.PagedModel(model, attention=...)"
+                )
+            backend = backend._replace(cache_class=own)
+        self._attention = backend
+
+    def forward(self, batch: RaggedBatch) -> Tensor:
         """Write the batch's K and V into their slots; return the logits it asks for.
 
         Block copies come first: copy-on-write is done before anything is written.
-        Returns [number of chunks that want logits, vocabulary] in float32.
+        Returns [number of chunks that want logits, vocabulary] in float32. Raises
+        ValueError if the model's weights have changed since it was wrapped.
         """
-
-        def attend(
-            module: torch.nn.Module,
-            q: torch.Tensor,
-            k: torch.Tensor,
-            v: torch.Tensor,
-            scale: float,
-            sliding_window: int | None,
-            softcap: float | None,
-        ) -> torch.Tensor:
-            layer = self._layer[module]
-            # Write, then attend: a token sees itself.
-            self.cache.write(layer, batch.slots, k, v)
-            keys, values = self.cache.keys[layer], self.cache.values[layer]
-            options = {"sliding_window": sliding_window, "softcap": softcap}
-            out = self.attention(q, keys, values, batch, scale=scale, **options)
-            expected = (*q.shape[:2], values.shape[3])
-            if getattr(out, "shape", None) != expected:
-                raise ValueError(
-                    f"attention must return a tensor of shape {expected}, got "
-                    f"{getattr(out, 'shape', out)!r:.60}"
-                )
-            return out
-
-        if self.model.training:
-            raise UnsupportedModel("the model is in training mode; call model.eval()")
-        keys = self.cache.keys[0]
-        if (keys.dtype, keys.device) != (self.model.dtype, self.model.device):
-            raise ValueError(
-                f"the model has moved to {self.model.dtype} on {self.model.device} "
-                "since it was wrapped; wrap it again: mp.PagedModel(model)"
-            )
-        batch.workspace = self._workspace
-        with torch.inference_mode(), attention_replaced(self._configs, attend):
+        self._original.refuse_if_changed()
+        with torch.inference_mode(), attending(partial(self._attend, batch)):
             self.cache.copy(batch.copies)
-            return last_logits(self.model, batch)
+            return last_logits(self.twin, batch)
+
+    def _attend(
+        self,
+        batch: RaggedBatch,
+        number: int,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        masking: Masking,
+    ) -> Tensor:
+        """What the layers call: write, then attend, so that a token sees itself."""
+        layer = self._layer[number]
+        cache = self.cache.layer(layer)
+        if self.attention.step is not None:
+            out = self.attention.step(q, k, v, cache, batch, masking)
+        else:
+            self.cache.write(layer, batch.slots, k, v)
+            out = self.attention(q, cache, batch, masking)
+        expected = (*q.shape[:2], v.shape[2])
+        if not isinstance(out, Tensor) or out.shape != expected:
+            raise ValueError(
+                f"attention must return a tensor of shape {expected}, got "
+                f"{getattr(out, 'shape', out)!r:.60}"
+            )
+        return out
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Within this block, the pool and the weights stay as they are found.
+
+        Another thread waits until it is over. Raises RuntimeError where nobody could
+        ever go on: in an attention function that generates with its own model.
+        """
+        if self._owner == get_ident() and self._lock.locked():
+            raise RuntimeError(
+                "generate was called from within generate on the same PagedModel; wrap "
+                "the model once more for it: mp.PagedModel(model)"
+            )
+        with self._lock:
+            self._owner = get_ident()
+            try:
+                self._original.refuse_if_changed(thoroughly=True)
+                yield
+            finally:
+                self._owner = 0
 
     def __repr__(self) -> str:
         name = type(self.model).__name__
@@ -141,19 +185,21 @@ def last_logits(model: PreTrainedModel, batch: RaggedBatch) -> torch.Tensor:
     return out.logits[0].float()
 
 
-def resolve_attention(attention: str | Attention) -> Attention:
-    """The attention function of this name, or the function itself."""
-    if callable(attention):
+def resolve_attention(attention: str | Backend | Attend) -> Backend:
+    """The backend of this name; or the backend itself, or one around a function."""
+    if isinstance(attention, Backend):
         return attention
-    if attention not in ATTENTION:
+    if callable(attention):
+        return Backend(attention)
+    if attention == "gathered":
+        from minipaged.attention.gathered import gathered_attention as backend
+    elif attention == "streamed":  # lesson 5
+        from minipaged.attention.streamed import streamed_attention as backend
+    elif attention == "triton":  # lesson 6
+        from minipaged.attention.kernels.attention import triton_attention as backend
+    else:
         raise ValueError(
-            f"no attention named {attention!r}; choose from {sorted(ATTENTION)}, or "
-            "pass a function with the signature of gathered_attention"
+            f"no attention named {attention!r}; choose from 'gathered', 'streamed' and "
+            "'triton', or pass a function with the signature of attend_gathered"
         )
-    return _imported(ATTENTION[attention])
-
-
-def _imported(path: str) -> Any:
-    """What has this name in this module, "module:name"."""
-    module, name = path.split(":")
-    return getattr(import_module(module), name)
+    return backend

@@ -1,17 +1,18 @@
 """Lesson 2: find out what a model's attention needs, and refuse what would go wrong."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from inspect import signature
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from transformers import PreTrainedConfig, PreTrainedModel
+from torch import Tensor
+from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
 
+from minipaged.attention.backend import Masking
 from minipaged.errors import UnsupportedModel
 from minipaged.memory.block_table import BlockTable
-from minipaged.model.bridge import attention_replaced, configs_of
+from minipaged.model.bridge import attending
 from minipaged.model.ragged_batch import Chunk, RaggedBatch
+from minipaged.model.twin import everything_near, make_twin
 
 if TYPE_CHECKING:
     from minipaged.model.paged_model import PagedModel
@@ -28,17 +29,16 @@ def refuse_unsupported(model: PreTrainedModel) -> None:
     """Raise UnsupportedModel for what can be seen without running the model."""
     name = type(model).__name__
     if not isinstance(model, PreTrainedModel) or not model.can_generate():
+        if hasattr(model, "get_base_model"):  # of the library peft
+            raise UnsupportedModel(
+                f"{name} is a wrapper; wrap the model inside: model.get_base_model()"
+            )
         raise UnsupportedModel(
             f"{name} is no causal language model of transformers; load one with "
             "model, tokenizer = mp.load(...), or AutoModelForCausalLM.from_pretrained"
         )
     if model.config.is_encoder_decoder:
         raise UnsupportedModel(f"{name} has an encoder; only decoders are served here")
-    if not getattr(model, "_supports_attention_backend", False):
-        raise UnsupportedModel(
-            f"{name} does not call its attention through transformers' "
-            "AttentionInterface, so paged attention would never be used"
-        )
     if "logits_to_keep" not in signature(model.forward).parameters:
         raise UnsupportedModel(
             f"{name}.forward takes no logits_to_keep, so it would compute the logits "
@@ -57,34 +57,81 @@ def refuse_unsupported(model: PreTrainedModel) -> None:
         )
     if model.training:
         raise UnsupportedModel(f"{name} is in training mode; call model.eval() first")
+    devices = sorted({str(weight.device) for weight in model.parameters()})
+    if len(devices) != 1 or devices == ["meta"]:
+        raise UnsupportedModel(
+            f"{name} lies on {', '.join(devices) or 'no device'}; only a model that "
+            "lies on one device is served here: load it with device_map=None, and "
+            "model.to(device)"
+        )
 
 
-def attention_layers(
-    model: PreTrainedModel,
-) -> list[tuple[torch.nn.Module, tuple[int, int, int]]]:
-    """The attention modules as called, each with (num_kv_heads, key_dim, value_dim).
+class AttentionLayer(NamedTuple):
+    """An attention module of a twin, and what it hands over to be cached."""
 
-    Read from one forward of one token. Raises UnsupportedModel unless every layer calls
-    attention exactly once.
+    number: int  # the module's, see `bridge.connect`
+    shape: tuple[int, int, int]  # num_kv_heads, key_dim, value_dim
+    dtype: torch.dtype
+    device: torch.device
+    sliding_window: int | None
+
+
+def attention_layers(twin: PreTrainedModel) -> list[AttentionLayer]:
+    """The attention layers of a connected twin, in the order in which they are called.
+
+    Read from one forward of one token: fields of a config do not tell it reliably.
+    Raises UnsupportedModel unless every layer calls attention exactly once.
     """
-    calls = []
+    layers: list[AttentionLayer] = []
 
-    def record(module, q, k, v, *_options):
-        calls.append((module, (k.shape[1], k.shape[2], v.shape[2])))
+    def record(
+        number: int, q: Tensor, k: Tensor, v: Tensor, masking: Masking
+    ) -> Tensor:
+        shape = (k.shape[1], k.shape[2], v.shape[2])
+        window = masking.sliding_window
+        layers.append(AttentionLayer(number, shape, k.dtype, k.device, window))
         return q.new_zeros(q.shape[0], q.shape[1], v.shape[2])
 
-    token = torch.zeros(1, 1, dtype=torch.int64, device=model.device)
-    with torch.inference_mode(), attention_replaced(configs_of(model), record):
-        model(input_ids=token, position_ids=token, use_cache=False)
-    num_layers = model.config.get_text_config().num_hidden_layers
-    num_modules = len({module for module, _ in calls})
-    if not len(calls) == num_modules == num_layers:
+    name, config = type(twin).__name__, twin.config.get_text_config()
+    token = torch.zeros(1, 1, dtype=torch.int64, device=twin.device)
+    try:
+        with torch.inference_mode(), attending(record):
+            twin(input_ids=token, position_ids=token, use_cache=False)
+    except UnsupportedModel:
+        raise
+    except Exception as error:
         raise UnsupportedModel(
-            f"{type(model).__name__} has {num_layers} layers but called attention "
-            f"{len(calls)} times, from {num_modules} modules; each layer must have its "
-            "own and call it exactly once"
+            f"{name} fails on a single token when its attention is ours: {error!r:.200}"
+        ) from error
+    if not layers:
+        raise UnsupportedModel(
+            f"{name} does not call its attention through transformers' "
+            "AttentionInterface, so paged attention would never be used"
         )
-    return calls
+    num_layers = config.num_hidden_layers
+    num_modules = len({layer.number for layer in layers})
+    if not len(layers) == num_modules == num_layers:
+        raise UnsupportedModel(
+            f"{name} has {num_layers} layers but called attention {len(layers)} times, "
+            f"from {num_modules} modules; each layer must have its own and call it "
+            "exactly once"
+        )
+    if any(layer.sliding_window is None for layer in _forgetful(layers, config)):
+        raise UnsupportedModel(
+            f"{name}: its cache forgets what leaves the sliding window of its config, "
+            "but its attention is not told of a window, so its text with a cache is "
+            "not its text without one"
+        )
+    return layers
+
+
+def _forgetful(
+    layers: list[AttentionLayer], config: PreTrainedConfig
+) -> list[AttentionLayer]:
+    """The layers whose K and V HuggingFace's cache drops behind a window."""
+    caches = DynamicCache(config=config).layers
+    pairs = zip(layers, caches, strict=False)
+    return [layer for layer, cache in pairs if getattr(cache, "is_sliding", False)]
 
 
 def check_logits(paged: "PagedModel") -> None:
@@ -94,14 +141,14 @@ def check_logits(paged: "PagedModel") -> None:
     the blocks; sliding windows are shrunk meanwhile, so that they matter. Raises
     UnsupportedModel when the difference is more than rounding.
     """
-    model = paged.model
-    vocabulary = model.get_input_embeddings().num_embeddings
-    long = min(paged.pool.block_size, 64) + 3  # more than a block, if blocks are usual
+    own = make_twin(paged.model)  # which attends as HuggingFace does
+    vocabulary = own.get_input_embeddings().num_embeddings
+    long = min(paged.pool.block_size, 64) + 3  # more than a block, for sizes up to 64
     tokens = ((torch.arange(long + 8) * 37 + 11) % vocabulary).tolist()
     sequences, split = [tokens[:long], tokens[long:]], [long - 1, 3]
     tables = [BlockTable(paged.pool) for _ in sequences]
     ours, expected = [], []
-    with _windows_shrunk(model, to=3):
+    with everything_near(own), everything_near(paged.twin), torch.inference_mode():
         for starts, stops in (([0, 0], split), (split, [long, 8])):
             spans = list(zip(sequences, tables, starts, stops, strict=True))
             for _, table, start, stop in spans:
@@ -109,24 +156,32 @@ def check_logits(paged: "PagedModel") -> None:
             chunks = [
                 Chunk(seq[start:stop], table) for seq, table, start, stop in spans
             ]
-            batch = RaggedBatch.build(chunks, device=model.device)
-            ours.append(paged.forward(batch))
-            with torch.inference_mode():
-                for seq, _, _, stop in spans:
-                    ids = torch.tensor([seq[:stop]], device=model.device)
-                    alone = model(ids, use_cache=False).logits[:, -1]
-                    expected.append(alone.float())
+            ours.append(paged.forward(RaggedBatch.build(chunks, device=paged.device)))
+            for seq, _, _, stop in spans:
+                ids = torch.tensor([seq[:stop]], device=paged.device)
+                # As `generate` does; without them, some models count from elsewhere.
+                positions = torch.arange(stop, device=paged.device)[None]
+                out = own(ids, position_ids=positions, use_cache=False)
+                expected.append(out.logits[:, -1].float())
     ours, expected = torch.cat(ours), torch.cat(expected)
     error = (ours - expected).abs().max() / expected.abs().max()
-    tolerance = TOLERANCE.get(model.dtype, COARSE_TOLERANCE)
+    tolerance = TOLERANCE.get(own.dtype, COARSE_TOLERANCE)
     if torch.get_float32_matmul_precision() != "highest":
         tolerance = COARSE_TOLERANCE
     if not error <= tolerance:  # also when it is NaN
+        soft_cap = ""
+        if getattr(own.config.get_text_config(), "attn_logit_softcapping", None):
+            soft_cap = (
+                "; transformers' sdpa may skip its soft cap: try "
+                "model.set_attn_implementation('eager') before you wrap it"
+            )
         raise UnsupportedModel(
-            f"{type(model).__name__}: logits through blocks differ from its own by "
-            f"{error:.1e} of the largest one (rounding: {tolerance:.0e}), so its "
-            "attention does something that ours does not. If it has a soft cap, "
-            "transformers' sdpa may skip it: try model.set_attn_implementation('eager')"
+            f"{type(own).__name__}: logits through blocks differ from its own by "
+            f"{error:.1e} of the largest one (rounding: {tolerance:.0e}). Either the "
+            "attention that you gave is wrong, or the model's does something that ours "
+            "does not, or it counts positions for itself, or a layer looks at all "
+            "tokens of a batch (as one that "
+            f"quantises activations does){soft_cap}"
         )
 
 
@@ -135,20 +190,3 @@ def _rope_types(config: PreTrainedConfig) -> set[str]:
     scaling = getattr(config, "rope_parameters", None) or {}
     nested = [value for value in scaling.values() if isinstance(value, dict)]
     return {kind for each in (scaling, *nested) if (kind := each.get("rope_type"))}
-
-
-@contextmanager
-def _windows_shrunk(model: PreTrainedModel, to: int) -> Iterator[None]:
-    """Make every sliding window `to` tokens wide: real ones are too wide to probe."""
-    windows = [
-        (owner, window)
-        for owner in (*configs_of(model), *model.modules())
-        if isinstance(window := getattr(owner, "sliding_window", None), int)
-    ]
-    try:
-        for owner, _ in windows:
-            owner.sliding_window = to
-        yield
-    finally:
-        for owner, window in windows:
-            owner.sliding_window = window

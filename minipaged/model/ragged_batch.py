@@ -36,16 +36,13 @@ class RaggedBatch:
     slots: torch.Tensor  # [T] int64: where its K and V are written
     block_tables: torch.Tensor  # [S, M] int64; rows of shorter tables end in zeros
     context_lengths: torch.Tensor  # [S] int64: tokens to attend to, new ones included
-    query_starts: torch.Tensor  # [S + 1] int64: s owns starts[s] to starts[s + 1] - 1
+    query_starts: torch.Tensor  # [S + 1] int64: where s's new tokens start in the batch
     logits_at: torch.Tensor  # [number of chunks that want logits]: which tokens' logits
     max_query_length: int
     min_context_length: int
     max_context_length: int
     copies: Sequence[tuple[int, int]] = ()  # (source, copy) blocks, before the forward
     scratch: dict[Any, Any] = field(default_factory=dict)  # of attention, this step
-    workspace: dict[str, torch.Tensor] = field(
-        default_factory=dict
-    )  # kept by the model
 
     @classmethod
     def build(

@@ -5,9 +5,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers.attention_cases import make_case, oracle
-from minipaged.attention.gathered import gathered_attention
-from minipaged.attention.workspace import borrow
+from helpers.attention_cases import (
+    WRONG_SINKS,
+    make_case,
+    oracle,
+    sinks_of,
+    with_sinks,
+)
+from minipaged.attention.gathered import gathered_attention, pad_to_rectangles
+from minipaged.lab.measure.peak import peak_extra_bytes
 
 RAGGED = [(0, 1), (3, 1), (0, 4), (4, 4), (7, 1), (5, 9), (0, 17), (12, 5)]
 TOLERANCE = (
@@ -15,9 +21,9 @@ TOLERANCE = (
 )
 
 
-def check(case, **options):
+def check(case, attention=gathered_attention, **options):
     options = {"scale": case.q.shape[-1] ** -0.5, **options}
-    ours = gathered_attention(case.q, case.keys, case.values, case.batch, **options)
+    ours = case.attend(attention, **options)
     theirs = oracle(case, **options)
     assert ours.shape == theirs.shape and ours.dtype == case.q.dtype
     error = (ours.double() - theirs).abs().max()
@@ -66,9 +72,32 @@ def test_batches_that_only_decode(lengths, sliding_window, softcap):
 def test_a_long_prompt_beside_single_tokens_is_not_padded_to_a_rectangle():
     case = make_case([(0, 500), *[(40, 1)] * 31])
     check(case)
-    ((groups, _),) = case.batch.scratch.values()
-    computed = sum(len(group.queries) for group in groups)
-    assert computed <= 2 * len(case.q)
+    rectangles, _ = pad_to_rectangles(case.batch)
+    assert sum(each.tokens.numel() for each in rectangles) == len(case.q)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.integers(1, 40)), min_size=1, max_size=9)
+)
+def test_rectangles_hold_every_token_and_little_else(lengths):
+    batch = make_case(lengths, num_heads=1, num_kv_heads=1, key_dim=1).batch
+    rectangles, row_of_token = pad_to_rectangles(batch)
+    tokens = torch.cat([each.tokens.flatten() for each in rectangles])
+    assert torch.equal(tokens[row_of_token], torch.arange(len(batch.tokens)))
+    assert len(tokens) <= 2 * len(batch.tokens)
+    sequences = torch.cat([each.sequences for each in rectangles])
+    assert sequences.sort().values.tolist() == list(range(len(lengths)))
+    for sequences, tokens, positions in rectangles:
+        assert torch.equal(positions, batch.positions[tokens])
+        contexts = batch.context_lengths[sequences]
+        assert torch.equal(contexts, contexts.sort(descending=True).values)
+        assert torch.equal(positions[:, -1], contexts - 1)
+        lengths_here = batch.query_starts.diff()[sequences].tolist()
+        for row, length in zip(tokens.tolist(), lengths_here, strict=True):
+            assert row[:length] == list(range(row[0], row[0] + length))
+            assert row[length:] == [row[length - 1]] * (len(row) - length)
+            assert 2 * length >= len(row)
 
 
 def test_layers_of_unequal_shape_share_a_batch():
@@ -81,26 +110,26 @@ def test_layers_of_unequal_shape_share_a_batch():
         check(case)
 
 
-def test_one_workspace_serves_several_dtypes():
-    workspace = {}
-    for dtype in (torch.float32, torch.float64, torch.float32):
-        case = make_case(RAGGED, dtype=dtype)
-        case.batch.workspace = workspace
-        check(case)
+def test_layers_of_one_kind_gather_into_the_same_memory():
+    case = make_case([(99, 1)] * 8)
+    gathered = 2 * 8 * 100 * case.keys[0, 0].nbytes  # K and V of 8 contexts of 100
+    first, second = (
+        peak_extra_bytes(lambda: case.attend(gathered_attention)) for _ in range(2)
+    )
+    assert first >= second + gathered and 4 * second < gathered
 
 
 @pytest.mark.parametrize("softcap", [None, 5.0])
 def test_half_precision_is_as_exact_as_its_inputs_allow(softcap):
     case = make_case(RAGGED, dtype=torch.bfloat16)
-    options = {"scale": 0.25, "softcap": softcap}
-    ours = gathered_attention(case.q, case.keys, case.values, case.batch, **options)
+    ours = case.attend(gathered_attention, softcap=softcap)
     assert ours.dtype == torch.bfloat16
-    assert (ours.double() - oracle(case, **options)).abs().max() < 0.02
+    assert (ours.double() - oracle(case, softcap=softcap)).abs().max() < 0.02
 
 
 def test_a_context_of_one_token_returns_its_value_exactly():
     case = make_case([(0, 1)])
-    ours = gathered_attention(case.q, case.keys, case.values, case.batch, scale=0.25)
+    ours = case.attend(gathered_attention)
     assert torch.equal(ours, case.contexts[0][1].repeat_interleave(2, dim=1))
 
 
@@ -111,8 +140,7 @@ def test_equal_and_huge_logits(spread):
 
 def test_float64_stays_float64():
     case = make_case(RAGGED, dtype=torch.float64)
-    ours = gathered_attention(case.q, case.keys, case.values, case.batch, scale=0.25)
-    assert (ours - oracle(case, scale=0.25)).abs().max() < 1e-12
+    assert (case.attend(gathered_attention) - oracle(case)).abs().max() < 1e-12
 
 
 @pytest.mark.parametrize("lengths", [[(4, 1)] * 2, RAGGED], ids=len)
@@ -121,24 +149,16 @@ def test_layers_of_unequal_dtype_share_a_batch(lengths):
     for dtype in (torch.float32, torch.float64, torch.float32):
         case = make_case(lengths, dtype=dtype)
         case.batch = batch
-        ours = gathered_attention(case.q, case.keys, case.values, batch, scale=0.25)
+        ours = case.attend(gathered_attention)
         assert ours.dtype == dtype
-        error = (ours - oracle(case, scale=0.25)).abs().max()
+        error = (ours - oracle(case)).abs().max()
         assert error < 10 * torch.finfo(dtype).eps
-
-
-def test_memory_of_another_device_is_not_lent():
-    workspace = {}
-    here = borrow(workspace, "rows", 3, torch.zeros(1, 2))
-    elsewhere = borrow(workspace, "rows", 3, torch.zeros(1, 2, device="meta"))
-    assert (here.device.type, elsewhere.device.type) == ("cpu", "meta")
 
 
 @pytest.mark.parametrize("lengths", [[(4, 1)] * 2, RAGGED], ids=len)
 def test_through_a_window_of_none_nothing_is_seen(lengths):
     case = make_case(lengths)
-    arguments = case.q, case.keys, case.values, case.batch
-    out = gathered_attention(*arguments, scale=0.25, sliding_window=0)
+    out = case.attend(gathered_attention, sliding_window=0)
     assert torch.equal(out, torch.zeros_like(out))
 
 
@@ -159,9 +179,20 @@ def test_ends_of_table_rows_are_never_read():
     num_kv_heads=st.integers(1, 3),
     block_size=st.integers(1, 9),
     sliding_window=st.none() | st.integers(1, 12),
+    softcap=st.none() | st.just(3.0),
+    has_sinks=st.booleans(),
     seed=st.integers(0, 2**31),
 )
-def test_any_shape(lengths, group, num_kv_heads, block_size, sliding_window, seed):
+def test_any_shape(
+    lengths,
+    group,
+    num_kv_heads,
+    block_size,
+    sliding_window,
+    softcap,
+    has_sinks,
+    seed,
+):
     case = make_case(
         lengths,
         num_heads=group * num_kv_heads,
@@ -170,7 +201,62 @@ def test_any_shape(lengths, group, num_kv_heads, block_size, sliding_window, see
         block_size=block_size,
         seed=seed,
     )
-    check(case, sliding_window=sliding_window)
+    sinks = sinks_of(group * num_kv_heads) if has_sinks else None
+    check(case, sliding_window=sliding_window, softcap=softcap, sinks=sinks)
+
+
+# --- attention sinks -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("softcap", [None, 5.0])
+@pytest.mark.parametrize("sliding_window", [None, 1, 5, 1000])
+@pytest.mark.parametrize("lengths", [RAGGED, DECODES, [(7, 1)] * 3], ids=len)
+def test_sinks(lengths, sliding_window, softcap):
+    options = {"sliding_window": sliding_window, "softcap": softcap}
+    check(make_case(lengths, spread=2.0), sinks=sinks_of(4), **options)
+
+
+@pytest.mark.parametrize("group", [1, 3, 8])
+def test_every_query_head_has_a_sink_of_its_own(group):
+    sinks = sinks_of(2 * group, spread=4.0)
+    check(make_case(RAGGED, 2 * group, num_kv_heads=2), sinks=sinks)
+    check(make_case(DECODES, 2 * group, num_kv_heads=1), sinks=sinks)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("lengths", [RAGGED, DECODES], ids=len)
+def test_sinks_in_other_precisions(lengths, dtype):
+    case = make_case(lengths, dtype=dtype)
+    for of_sinks in (dtype, torch.float32):  # a model may keep these in float32
+        sinks = sinks_of(4, of_sinks)
+        ours = case.attend(gathered_attention, sinks=sinks)
+        assert ours.dtype == dtype
+        error = (ours.double() - oracle(case, sinks=sinks)).abs().max()
+        # Weights are rounded, and so are the sums and the sink; values reach 4.
+        assert error < 6 * torch.finfo(dtype).eps
+
+
+@pytest.mark.parametrize("level", [-1e4, -100.0, 100.0, 1e4])
+def test_sinks_that_take_nothing_or_all(level):
+    case = make_case(RAGGED)
+    out = case.attend(gathered_attention, sinks=torch.full((4,), level))
+    expected = torch.zeros_like(out).double() if level > 0 else oracle(case)
+    assert (out - expected).abs().max() < TOLERANCE
+
+
+def test_what_sees_nothing_but_a_sink_gets_zeros():
+    case = make_case(RAGGED)
+    out = case.attend(gathered_attention, sinks=sinks_of(4), sliding_window=0)
+    assert torch.equal(out, torch.zeros_like(out))
+
+
+@pytest.mark.parametrize("name", WRONG_SINKS)
+@pytest.mark.parametrize("lengths", [RAGGED, DECODES], ids=len)
+def test_wrong_sinks_are_rejected(lengths, name):
+    case, sinks = make_case(lengths), sinks_of(4)
+    check(case, with_sinks(gathered_attention, lambda sinks: sinks), sinks=sinks)
+    with pytest.raises(AssertionError, match="error"):
+        check(case, with_sinks(gathered_attention, WRONG_SINKS[name]), sinks=sinks)
 
 
 def test_the_check_rejects_attention_that_is_off_by_one():

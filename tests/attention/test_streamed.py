@@ -7,11 +7,19 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import minipaged as mp
-from helpers.attention_cases import make_case, oracle, torchs_own
+from helpers.attention_cases import (
+    WRONG_SINKS,
+    make_case,
+    oracle,
+    sinks_of,
+    torchs_own,
+    with_sinks,
+)
 from helpers.notebook_files import NOTEBOOKS, definition, load
-from minipaged.attention import streamed, tiles
+from minipaged.attention import streamed
 from minipaged.attention.partial import Partial
 from minipaged.attention.streamed import online_softmax, safe_softmax
 from minipaged.lab.measure.peak import peak_extra_bytes
@@ -20,12 +28,12 @@ RAGGED = [(0, 1), (3, 1), (0, 4), (4, 4), (7, 1), (5, 9), (0, 17), (12, 5)]
 DECODES = [(3, 1), (9, 1), (0, 1), (15, 1), (70, 1)]
 LONG = [(150, 1), (0, 90), (130, 7), (16, 1)]  # several steps for each
 DRAWS = 6
-USUAL = tiles.STEP_TOKENS
+USUAL = streamed.STEP_TOKENS
 
 
 def steps_of(num_tokens):
-    """Read so many tokens in a step (a block at least), as a large batch would."""
-    return patch.object(tiles, "STEP_TOKENS", num_tokens)
+    """Read so many tokens of each sequence in a step."""
+    return patch.object(streamed, "STEP_TOKENS", num_tokens)
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +46,7 @@ both = pytest.mark.parametrize("attention", [online_softmax, safe_softmax])
 
 
 def run(attention, case, **options):
-    out = attention(case.q, case.keys, case.values, case.batch, **options)
+    out = case.attend(attention, **options)
     assert out.dtype == case.q.dtype
     return out
 
@@ -198,36 +206,79 @@ def test_a_longer_sequence_may_have_fewer_blocks_to_read():
         check(online_softmax, [(10, 4), (50, 3)], {"sliding_window": 1}, block_size=1)
 
 
-def columns_read(lengths, sliding_window, block_size=16):
-    """How many block columns each sequence reads, over all steps."""
-    case = make_case(lengths, block_size=block_size)
-    read = torch.zeros(len(lengths), dtype=torch.int64)
-    tilings, _ = tiles.plan_tiles(case.q, case.keys, case.batch, sliding_window)
-    for tiling in tilings:
-        for tile in tiling.tiles:
-            read[tiling.rectangle.sequences[: tile.num_sequences]] += len(tile.columns)
-    return read.tolist()
+class Seen:
+    """What one call read of the cache, and which logits it computed, step by step."""
+
+    def __init__(self, attention, case, **options):
+        self.case, num_kv_heads = case, case.keys.shape[2]
+        self.caches, self.memory, self.slots, self.logits = [], [], [], []
+        gather, of = streamed._gather, Partial.of
+
+        def gathering(blocks, places, memory):
+            found = gather(blocks, places, memory)
+            is_keys = blocks.data_ptr() == case.keys.data_ptr()
+            self.caches.append("keys" if is_keys else "values")
+            self.memory.append(found.data_ptr())
+            slots = places // num_kv_heads
+            assert (slots == slots[:, :1]).all()  # every head of a slot is read
+            if is_keys:
+                self.slots.append(slots[:, 0])
+            return found
+
+        def noting(logits, *rest):
+            self.logits.append(tuple(logits.shape))  # [n, kv heads, Q * G, C]
+            return of(logits, *rest)
+
+        with (
+            patch.object(streamed, "_gather", gathering),
+            patch.object(Partial, "of", noting),
+        ):
+            run(attention, case, **options)
+
+    def by_sequence(self):
+        """The slots that each sequence has had read, again if again."""
+        batch, block_size = self.case.batch, self.case.keys.shape[1]
+        blocks = [set(row.tolist()) for row in batch.block_tables]
+        found = [[] for _ in blocks]
+        for row in (row for slots in self.slots for row in slots.tolist()):
+            owners = [{slot // block_size for slot in row} <= own for own in blocks]
+            found[owners.index(True)] += row
+        return found
+
+
+def tokens_read(lengths, sliding_window=None):
+    """How many tokens of each sequence are read; all that are seen are among them."""
+    case = make_case(lengths, block_size=16)
+    found = Seen(online_softmax, case, sliding_window=sliding_window).by_sequence()
+    tables = case.batch.block_tables
+    for table, slots, (before, new) in zip(tables, found, lengths, strict=True):
+        first = 0 if sliding_window is None else max(0, before + 1 - sliding_window)
+        position = torch.arange(first, before + new)
+        assert set(slots) == set((table[position // 16] * 16 + position % 16).tolist())
+    return [len(slots) for slots in found]
 
 
 def test_a_short_sequence_is_not_read_as_far_as_a_long_one():
     with steps_of(64):
-        assert columns_read([(1000, 1), (100, 1), (9, 1)], None) == [63, 8, 4]
+        assert tokens_read([(1000, 1), (100, 1), (9, 1)]) == [1001, 128, 64]
 
 
 def test_what_no_query_sees_through_its_window_is_not_read():
     with steps_of(64):
-        assert columns_read([(1000, 1), (100, 1), (9, 1)], 20) == [2, 2, 2]
-        assert columns_read([(900, 64)], 16) == [6]
+        assert tokens_read([(1000, 1), (100, 1), (9, 1)], 20) == [20, 20, 20]
+        assert tokens_read([(900, 64)], 16) == [79]
+        assert tokens_read([(2000, 64), (100, 40)], 16) == [79, 64]
 
 
 def test_early_queries_do_not_wait_for_late_blocks():
     case = make_case([(0, 256)], block_size=16)
     with steps_of(64):
-        (tiling,), _ = tiles.plan_tiles(case.q, case.keys, case.batch, None)
-    assert [tile.queries.start for tile in tiling.tiles] == [0, 64, 128, 192]
-    with steps_of(64):
-        (tiling,), _ = tiles.plan_tiles(case.q, case.keys, case.batch, 10)
-    assert [tile.queries.stop for tile in tiling.tiles] == [73, 137, 201, 256]
+        whole, narrow = (
+            Seen(online_softmax, case, sliding_window=window).logits
+            for window in (None, 10)
+        )
+    assert [rows // 2 for _, _, rows, _ in whole] == [256, 192, 128, 64]
+    assert [rows // 2 for _, _, rows, _ in narrow] == [73, 73, 73, 64]
 
 
 def test_layers_of_unequal_shape_share_a_batch():
@@ -243,14 +294,12 @@ def test_layers_of_unequal_shape_share_a_batch():
             assert (out - oracle(case, **options)).abs().max() < 3e-6
 
 
-def test_one_workspace_serves_several_dtypes():
-    workspace = {}
+def test_layers_of_unequal_dtype_share_a_batch():
+    batch = make_case(RAGGED).batch
     for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float32):
         case = make_case(RAGGED, dtype=dtype)
-        case.batch.workspace = workspace
-        error = run(online_softmax, case, scale=0.25).double() - oracle(
-            case, scale=0.25
-        )
+        case.batch = batch
+        error = run(online_softmax, case).double() - oracle(case)
         assert error.abs().max() < 4 * torch.finfo(dtype).eps
 
 
@@ -265,12 +314,22 @@ def test_one_workspace_serves_several_dtypes():
     value_dim=st.integers(1, 12),
     block_size=st.integers(1, 40),
     sliding_window=st.none() | st.integers(1, 50),
+    softcap=st.none() | st.just(3.0),
+    has_sinks=st.booleans(),
     step_tokens=st.sampled_from([1, 8, 64, 1000]),
     attention=st.sampled_from([online_softmax, safe_softmax]),
     seed=st.integers(0, 2**31),
 )
 def test_any_shape(
-    lengths, group, num_kv_heads, sliding_window, step_tokens, attention, **shape
+    lengths,
+    group,
+    num_kv_heads,
+    sliding_window,
+    softcap,
+    has_sinks,
+    step_tokens,
+    attention,
+    **shape,
 ):
     case = make_case(
         lengths,
@@ -279,7 +338,9 @@ def test_any_shape(
         dtype=torch.float64,  # so that rounding cannot hide a small mistake
         **shape,
     )
-    options = {"scale": 0.5, "sliding_window": sliding_window}
+    options = {"scale": 0.5, "sliding_window": sliding_window, "softcap": softcap}
+    if has_sinks:
+        options["sinks"] = sinks_of(group * num_kv_heads, torch.float64)
     with steps_of(step_tokens):
         out = run(attention, case, **options)
     assert (out - oracle(case, **options)).abs().max() < 1e-12
@@ -292,9 +353,10 @@ def test_steps_of_the_usual_length(attention):
         check(attention, [(300, 100)], num_heads=8)
 
 
-@pytest.mark.parametrize("block_size", [1, 4, 16, 64, 500])
-def test_a_step_is_as_long_as_the_rule_says(block_size):
-    """256 tokens, or fewer for many queries, 64 at least; a block at least."""
+@pytest.mark.parametrize("block_size", [1, 4, 16, 500])
+@both
+def test_a_step_is_as_long_as_the_rule_says(attention, block_size):
+    """256 tokens, or fewer for many queries, 64 at least; whatever blocks hold."""
     for chunks, num_tokens in (
         ([(999, 1)] * 8, 256),
         ([(0, 1024)], 64),
@@ -303,8 +365,9 @@ def test_a_step_is_as_long_as_the_rule_says(block_size):
     ):
         case = make_case(chunks, 8, 2, block_size=block_size)
         with steps_of(USUAL):
-            (tiling,), _ = tiles.plan_tiles(case.q, case.keys, case.batch, None)
-        assert len(tiling.tiles[0].columns) == max(1, num_tokens // block_size)
+            lengths = [shape[-1] for shape in Seen(attention, case).logits]
+        assert set(lengths[:-1]) <= {num_tokens} and lengths[0] == num_tokens
+        assert sum(lengths) == sum(chunks[0])
 
 
 def peak(attention, length, num_seqs=4, **shape):
@@ -324,59 +387,60 @@ def test_memory_beside_the_cache_does_not_grow_with_the_context():
 @pytest.mark.parametrize("length", [512, 509])  # the last step with and without a mask
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_holds_little_more_than_single(attention, dtype, length):
-    """Of a step's K and V, as they lie and in float32, only one is held at a time."""
+    """A step's K or V, never both: as it lies, and in float32."""
     shape = {"num_seqs": 8, "key_dim": 64}
+    as_it_lies = 8 * 64 * 2 * 64 * dtype.itemsize
     with steps_of(64):
         single = peak(attention, length, **shape)
-        assert peak(attention, length, dtype=dtype, **shape) < 1.3 * single
-
-
-def gathered_by(attention, case, **options):
-    """What each call of _gather took: which cache, and the memory it was put in."""
-    taken, gather = [], streamed._gather
-
-    def recording(cache, *rest):
-        out = gather(cache, *rest)
-        taken.append((cache.data_ptr(), out.data_ptr()))
-        return out
-
-    with patch.object(streamed, "_gather", recording):
-        run(attention, case, scale=0.25, **options)
-    return taken
+        assert peak(attention, length, dtype=dtype, **shape) <= single + as_it_lies
 
 
 @both
 def test_all_steps_gather_into_the_same_memory(attention):
-    case = make_case(DECODES)
-    taken = gathered_by(attention, case)
-    assert len(taken) > 6
-    assert {out for _, out in taken} == {case.batch.workspace["streamed"].data_ptr()}
+    """Of one pass; a second one has its own."""
+    memory = Seen(attention, make_case(DECODES)).memory
+    num_passes = 1 + (attention is streamed.safe_softmax)
+    assert len(memory) > 6 and len(set(memory)) <= num_passes
 
 
 def test_the_first_of_two_passes_reads_no_values():
     case = make_case(DECODES)
-    one, two = (gathered_by(way, case) for way in (online_softmax, safe_softmax))
-    keys, values = case.keys.data_ptr(), case.values.data_ptr()
+    one, two = (Seen(way, case).caches for way in (online_softmax, safe_softmax))
     num_steps = len(one) // 2
-    assert [cache for cache, _ in one] == [keys, values] * num_steps
-    assert [cache for cache, _ in two] == [keys] * num_steps + [
-        keys,
-        values,
-    ] * num_steps
+    assert num_steps > 6
+    assert one == ["keys", "values"] * num_steps
+    assert two == ["keys"] * num_steps + one
 
 
-@pytest.mark.parametrize("sliding_window", [None, 1000])
-def test_what_all_see_whole_has_no_mask_and_is_not_cut_out(sliding_window):
-    case = make_case([(1000, 1), (1001, 1), (1002, 1)], block_size=16)
-    arguments = case.batch, sliding_window
-    with steps_of(64):
-        (tiling,), _ = tiles.plan_tiles(case.q, case.keys, *arguments)
-    hidden = [tiles.locate(tile, tiling, *arguments)[1] for tile in tiling.tiles]
-    seen_whole = [one is None for one in hidden]
-    in_the_middle = slice(1 if sliding_window else 0, -1)
-    assert len(hidden) > 10 and all(seen_whole[in_the_middle])
-    assert not seen_whole[-1]
-    assert all(tile.is_whole for tile in tiling.tiles)
+class Masks(TorchDispatchMode):
+    """Counts how often something is hidden."""
+
+    count = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.count += function is torch.ops.aten.masked_fill_.Scalar
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(
+    ("lengths", "sliding_window", "num_masked"),
+    [
+        ([(1000, 1), (1001, 1), (1002, 1)], None, 1),  # the last step
+        ([(1000, 1), (1001, 1), (1002, 1)], 1000, 0),  # all read 1,000 tokens
+        ([(1000, 1), (500, 1), (300, 1)], None, 2),  # where the shorter ones end
+        ([(999, 64)], None, 2),  # steps that hold new tokens
+        ([(999, 64)], 1000, 3),  # and what the last query no longer sees
+        ([(0, 256)], None, 4),
+    ],
+    ids=str,
+)
+def test_what_all_see_whole_is_not_masked(lengths, sliding_window, num_masked):
+    case = make_case(lengths, block_size=16)
+    with steps_of(64), Masks() as masks:
+        out = run(online_softmax, case, sliding_window=sliding_window)
+    error = out - oracle(case, sliding_window=sliding_window)
+    assert error.abs().max() < 3e-6
+    assert masks.count == num_masked
 
 
 @both
@@ -404,7 +468,84 @@ def test_the_public_name_is_the_one_pass():
     assert mp.streamed_attention is online_softmax
 
 
+# --- attention sinks -----------------------------------------------------------------
+
+
+@both
+@pytest.mark.parametrize("softcap", [None, 5.0])
+@pytest.mark.parametrize("sliding_window", [None, 1, 7, 100])
+@pytest.mark.parametrize("lengths", [RAGGED, DECODES, LONG], ids=len)
+def test_sinks(attention, lengths, sliding_window, softcap):
+    options = {"sliding_window": sliding_window, "softcap": softcap}
+    check(attention, lengths, {**options, "sinks": sinks_of(4)})
+
+
+@both
+@pytest.mark.parametrize("group", [1, 3, 8])
+def test_every_query_head_has_a_sink_of_its_own(attention, group):
+    options = {"sinks": sinks_of(2 * group, spread=4.0)}
+    check(attention, RAGGED, options, num_heads=2 * group, num_kv_heads=2)
+    check(attention, LONG, options, num_heads=2 * group, num_kv_heads=1)
+
+
+@both
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_sinks_in_other_precisions(attention, dtype):
+    for of_sinks in (dtype, torch.float32):  # a model may keep these in float32
+        check(attention, LONG, {"sinks": sinks_of(4, of_sinks)}, dtype=dtype)
+
+
+@both
+@pytest.mark.parametrize("level", [-1e4, -100.0, 100.0, 1e4])
+def test_sinks_that_take_nothing_or_all(attention, level):
+    case = make_case(LONG)
+    out = run(attention, case, sinks=torch.full((4,), level))
+    expected = torch.zeros_like(out).double() if level > 0 else oracle(case)
+    assert (out - expected).abs().max() < 3e-6
+
+
+@both
+def test_what_sees_nothing_but_a_sink_gets_zeros(attention):
+    case = make_case([(40, 1), (0, 1), (0, 3), (9, 1)])
+    options = {"sinks": sinks_of(4)}
+    out = run(attention, case, sliding_window=0, **options)
+    assert torch.equal(out, torch.zeros_like(out))
+    contexts = torch.tensor([41, 0, 1, 10])
+    expected = oracle(case, **options)
+    case.batch = replace(case.batch, context_lengths=contexts, scratch={})
+    out = run(attention, case, **options)
+    assert torch.equal(out[[1, 2, 3]], torch.zeros(3, 4, 16))
+    assert (out[[0, 5]] - expected[[0, 5]]).abs().max() < 3e-6
+
+
+@both
+def test_a_sink_costs_no_reading(attention):
+    case = make_case(DECODES)
+    plain, sunk = (Seen(attention, case, sinks=s) for s in (None, sinks_of(4)))
+    assert plain.caches == sunk.caches
+    assert sunk.logits == [(5, 2, 2, 1), *plain.logits]
+
+
 # --- wrong versions, which the checks above must notice ------------------------------
+
+
+def doubled(logits, values, maximum=None):
+    """Counts a part of one position twice."""
+    part = of(logits, values, maximum)
+    return part.merge(part) if logits.shape[-1] == 1 else part
+
+
+@pytest.mark.parametrize("name", WRONG_SINKS)
+def test_wrong_sinks_are_rejected(name):
+    options = {"sinks": sinks_of(4)}
+    check(with_sinks(online_softmax, lambda sinks: sinks), RAGGED, options)
+    with pytest.raises(AssertionError, match="error"):
+        check(with_sinks(online_softmax, WRONG_SINKS[name]), RAGGED, options)
+
+
+def test_a_sink_that_is_read_twice_is_rejected():
+    with patch.object(Partial, "of", doubled), pytest.raises(AssertionError):
+        check(online_softmax, LONG, {"sinks": sinks_of(4)})
 
 
 def rescales_one_side(self, other):
@@ -426,26 +567,26 @@ def without_maximum(logits, values, maximum=None):
     return Partial(torch.zeros_like(weights[..., 0]), weights.sum(-1), weights @ values)
 
 
-def masked_but_read(tile, tiling, *rest):
+def masked_but_read(position, rectangle, *rest):
     """Hides what was never written, and multiplies it by a weight of 0."""
-    places, _ = locate(replace_tile(tile, is_masked=False), tiling, *rest)
-    return places, locate(tile, tiling, *rest)[1]
+    endless = rectangle._replace(positions=rectangle.positions + 10**9)
+    return places(position, endless, *rest)
 
 
 def of_lesson_5(name):
     """A deliberately wrong function, as the notebook defines it."""
     (path,) = (path for path in NOTEBOOKS if path.stem.startswith("05"))
-    namespace = {"Partial": Partial, "torch": torch, "locate": tiles.locate}
+    namespace = {"Partial": Partial, "torch": torch, "tiles": streamed._tiles}
     return definition(load(path), name, namespace)
 
 
-merge, locate, replace_tile = Partial.merge, tiles.locate, tiles.Tile._replace
+merge, of, places = Partial.merge, Partial.of, streamed._places
 WRONG = {
     "no rescale": (Partial, "merge", of_lesson_5("forgets_rescale")),
     "rescales one side": (Partial, "merge", rescales_one_side),
     "without maximum": (Partial, "of", without_maximum),
-    "unmasked": (streamed, "locate", of_lesson_5("unmasked_tail")),
-    "masked but read": (streamed, "locate", masked_but_read),
+    "unmasked": (streamed, "_tiles", of_lesson_5("hides_nothing")),
+    "masked but read": (streamed, "_places", masked_but_read),
 }
 
 
@@ -465,11 +606,11 @@ def test_the_softmax_of_lesson_5_overflows_where_ours_does_not(dtype):
 
 
 def test_a_missing_guard_is_rejected():
-    """A row sees nothing of a step: it is longer than another, and ends sooner."""
-    lengths, options = [(71, 1), (70, 1)], {"sliding_window": 8}
-    check(online_softmax, lengths, options)
-    with (
-        patch("minipaged.attention.partial._finite", no_guard),
-        pytest.raises(AssertionError, match="NaN"),
-    ):
-        check(online_softmax, lengths, options)
+    """A row sees nothing of a step: its sequence has more queries, and fewer before."""
+    with steps_of(1):
+        check(online_softmax, [(20, 4), (21, 3)])
+        with (
+            patch("minipaged.attention.partial._finite", no_guard),
+            pytest.raises(AssertionError, match="NaN"),
+        ):
+            check(online_softmax, [(20, 4), (21, 3)])

@@ -4,11 +4,11 @@ from unittest.mock import patch
 
 import pytest
 
-from minipaged.attention import tiles
+from minipaged.attention import streamed
 
 
 @pytest.fixture(autouse=True)
-def a_block_in_each_step():
+def a_few_tokens_in_each_step():
     """Else a short context would be read in one step, and nothing would be merged."""
-    with patch.object(tiles, "STEP_TOKENS", 1):
+    with patch.object(streamed, "STEP_TOKENS", 4):
         yield

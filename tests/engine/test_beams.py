@@ -9,6 +9,7 @@ from transformers import GenerationConfig
 import minipaged as mp
 from helpers.notebook_files import NOTEBOOKS, definition, load
 from helpers.tiny_models import ARCHITECTURES, VOCABULARY, tiny_model
+from helpers.watching import Watcher
 from minipaged.decoding import beam
 from minipaged.lab.tour.proof import same_answer
 from minipaged.lab.tour.reference import huggingface_outputs
@@ -115,18 +116,12 @@ def test_with_a_prefix_cache_and_little_memory(num_blocks):
     assert prefix.tokens_hit > 0
 
 
-def test_beams_share_their_prompt(monkeypatch):
+def test_beams_share_their_prompt():
     """4 beams, a prompt of 64, 10 new tokens, blocks of 16: 4 + 4 blocks, not 20."""
     paged = poisoned("qwen3", 100, 16)
-    held, forward = [], paged.forward
-
-    def watched(batch):
-        held.append(paged.pool.num_blocks - paged.pool.num_free)
-        return forward(batch)
-
-    monkeypatch.setattr(paged, "forward", watched)
+    seen = Watcher(paged)
     prove(paged, draw_prompts((64,)), config(4, NEVER, max_new_tokens=10))
-    assert max(held) == 4 + 4
+    assert max(seen.held) == 4 + 4
 
 
 def test_a_request_that_fits_only_because_beams_share_is_served():
@@ -157,28 +152,17 @@ def test_enough_candidates_that_some_can_go_on():
 
 @pytest.mark.parametrize("early_stopping", [True, False, "never"])
 @pytest.mark.parametrize("eos", [SOME, MANY], ids=["some", "many"])
-def test_as_many_forwards_as_huggingface(monkeypatch, early_stopping, eos):
+def test_as_many_forwards_as_huggingface(early_stopping, eos):
     """A search that cannot get better ends, although its answers are known anyway."""
-    paged, counts = poisoned("qwen3"), {"ours": 0, "theirs": 0}
-
-    def count(patch, owner, side):
-        real = owner.forward
-
-        def counted(*arguments, **options):
-            counts[side] += 1
-            return real(*arguments, **options)
-
-        patch.setattr(owner, "forward", counted)
-
+    paged, theirs = poisoned("qwen3"), []
+    hook = paged.model.register_forward_hook(lambda *_: theirs.append(1))
+    ours = Watcher(paged)
     asked = config(3, eos, early_stopping=early_stopping, max_new_tokens=30)
     for prompt in draw_prompts():
-        with monkeypatch.context() as patch:
-            count(patch, paged.model, "theirs")
-            huggingface_outputs(paged.model, [prompt], asked)
-        with monkeypatch.context() as patch:
-            count(patch, paged, "ours")
-            mp.generate(paged, [prompt], asked)
-    assert counts["ours"] == counts["theirs"] > 0
+        huggingface_outputs(paged.model, [prompt], asked)
+        mp.generate(paged, [prompt], asked)
+    hook.remove()
+    assert len(ours.batches) == len(theirs) > 0
 
 
 def test_finish_reasons():

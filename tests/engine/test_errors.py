@@ -4,6 +4,7 @@ import pytest
 import torch
 from transformers import GenerationConfig
 
+import minipaged as mp
 from helpers.tiny_models import tiny_model
 from minipaged.decoding.options import resolve_options
 from minipaged.decoding.request import Request
@@ -69,11 +70,38 @@ BAD_ARGUMENTS = {
         "2 prompts, but 3 values of seed",
     ),
     "a string as seed": ({"seed": "7"}, TypeError, "seed must be an int"),
-    "half a chunk": ({"max_prompt_tokens": 1.5}, ValueError, "must be an int"),
+    "a seed too large": (
+        {"seed": 2**64},
+        ValueError,
+        r"-2\*\*63 to 2\*\*64 - 1, got 1",
+    ),
+    "a seed too small": ({"seed": [1, -(2**63) - 1]}, ValueError, "seed must lie from"),
+    "half a chunk": (
+        {"max_prompt_tokens": 1.5},
+        ValueError,
+        "max_prompt_tokens must be a whole number from 1, got 1.5",
+    ),
     "a float seed": ({"seed": 0.5}, TypeError, "seed must be an int"),
     "a bool as seed": ({"seed": True}, TypeError, "seed must be an int"),
     "a list with none": ({"seed": [1, None]}, TypeError, "seed must be"),
-    "chunks of nothing": ({"max_prompt_tokens": 0}, ValueError, "of at least 1"),
+    "chunks of nothing": ({"max_prompt_tokens": 0}, ValueError, "from 1, got 0"),
+    "yes to a prefix cache": (
+        {"prefix_cache": True},
+        TypeError,
+        r"must be a PrefixCache, got True; .* mp.PrefixCache\(paged.pool\)",
+    ),
+    "a pool as prefix cache": (
+        {"prefix_cache": mp.BlockPool(16, 4)},
+        TypeError,
+        r"must be a PrefixCache, got BlockPool\(",
+    ),
+    "the class": (
+        {"prefix_cache": mp.PrefixCache},
+        TypeError,
+        "PrefixCache, got <class",
+    ),
+    "no salt": ({"cache_salt": None}, TypeError, 'bytes, such as b"a user".* got None'),
+    "salts with none": ({"cache_salt": [b"a", None]}, TypeError, "cache_salt must be"),
 }
 
 
@@ -82,6 +110,42 @@ def test_bad_arguments(paged, name):
     arguments, error, message = BAD_ARGUMENTS[name]
     with pytest.raises(error, match=message):
         generate(paged, [[5], [6, 7]], **{"generation_config": GREEDY, **arguments})
+
+
+@pytest.mark.parametrize("salt", [None, "me", [b"one", None]])
+def test_who_has_no_salt_shares_with_nobody_by_mistake(paged, salt):
+    prefix = mp.PrefixCache(paged.pool)
+    with pytest.raises(TypeError, match="cache_salt must be bytes"):
+        generate(paged, [[5], [6]], GREEDY, prefix_cache=prefix, cache_salt=salt)
+    assert (len(prefix), prefix.tokens_asked) == (0, 0)
+
+
+@pytest.mark.parametrize("seed", [-1, -(2**63), 2**63, 2**64 - 1])
+def test_every_seed_that_torch_takes_is_taken(paged, seed):
+    sampled = config(do_sample=True, temperature=3.0)
+    (theirs,) = huggingface_generate(paged.model, [[5, 6]], sampled, seed=seed)
+    assert generate(paged, [[5, 6]], sampled, seed=seed)[0].sequences == theirs
+
+
+COUNTS = ("max_new_tokens", "max_length", "num_beams", "num_return_sequences")
+
+
+@pytest.mark.parametrize("value", [-1, 0, 1.5, True])
+@pytest.mark.parametrize("name", COUNTS)
+def test_counts_must_be_whole_numbers_from_1(paged, name, value):
+    """A search with -1 beams went on for ever; half a token ended without blocks."""
+    wrong = config(do_sample=name == "num_return_sequences")
+    if name == "max_length":
+        wrong.max_new_tokens = None
+    setattr(wrong, name, value)  # a constructor of HuggingFace refuses some of them
+    with pytest.raises(ValueError, match=rf"`?{name}`? must be (a whole|greater than)"):
+        generate(paged, [[5, 6]], wrong)
+
+
+@pytest.mark.parametrize("value", ["</s>", [1, "</s>"]])
+def test_the_text_of_a_token_is_no_id(paged, value):
+    with pytest.raises(TypeError, match=r"got .*</s>.*; pass tokenizer.eos_token_id"):
+        generate(paged, [[5, 6]], config(eos_token_id=value))
 
 
 REFUSED_OPTIONS = {
@@ -109,6 +173,78 @@ def test_options_that_are_switched_off_are_no_obstacle(paged):
         guidance_scale=1.0, penalty_alpha=0.0, num_beams=1, token_healing=False
     )
     assert generate(paged, [[5]], off)[0].finish_reason == "length"
+
+
+@pytest.fixture
+def own(paged):
+    """The model's own generation config, to be set and set back."""
+    config = paged.model.generation_config
+    before = dict(vars(config))
+    yield config
+    vars(config).clear()
+    vars(config).update(before)
+
+
+OF_THE_MODEL = {
+    "time": {"max_time": 1.0},
+    "strings": {"stop_strings": ["."]},
+    "guidance": {"guidance_scale": 2.0},
+    "healing": {"token_healing": True},
+    "a cache": {"cache_implementation": "static"},
+}
+
+
+@pytest.mark.parametrize("name", OF_THE_MODEL)
+def test_what_the_models_own_config_says_is_not_blamed_on_the_user(paged, own, name):
+    ((field, value),) = OF_THE_MODEL[name].items()
+    setattr(own, field, value)
+    with pytest.raises(UnsupportedOption) as caught:
+        generate(paged, [[5, 6]], config())
+    said, remedy = str(caught.value).split("; unset it: ")
+    assert f"the model's own generation config says {field}=" in said
+    assert remedy == f"model.generation_config.{field} = None"
+    setattr(own, field, None)  # as advised
+    assert generate(paged, [[5, 6]], config())[0].sequences
+
+
+def test_the_users_fields_and_those_of_the_model_are_told_apart(paged, own):
+    own.max_time = 3.0
+    with pytest.raises(UnsupportedOption) as caught:
+        generate(paged, [[5, 6]], config(stop_strings=["."]))
+    theirs, yours = str(caught.value).split("None; ")
+    assert "max_time" in theirs and "stop_strings" not in theirs
+    assert yours.endswith("stop_strings=['.']; leave them unset")
+
+
+@pytest.mark.parametrize(
+    ("of_the_model", "of_the_user", "said"),
+    [
+        ({"do_sample": True}, {"num_beams": 2}, "do_sample=True"),
+        ({"num_beams": 2}, {"do_sample": True}, "num_beams=2"),
+        ({"num_beams": 2, "do_sample": True}, {}, "num_beams=2 and do_sample=True"),
+    ],
+    ids=["sampling", "beams", "both"],
+)
+def test_beams_that_would_sample_name_who_says_what(
+    paged, own, of_the_model, of_the_user, said
+):
+    for field, value in of_the_model.items():
+        setattr(own, field, value)
+    with pytest.raises(UnsupportedOption) as caught:
+        generate(paged, [[5, 6]], config(**of_the_user))
+    assert f"the model's own generation config says {said}; say " in str(caught.value)
+    assert "GenerationConfig(num_beams=2, do_sample=False)" in str(caught.value)
+    for as_advised in (
+        {"num_beams": 2, "do_sample": False},
+        {"num_beams": 1, "do_sample": True},
+    ):
+        (out,) = generate(paged, [[5, 6]], config(**as_advised), seed=1)
+        assert (out.scores is not None) == (as_advised["num_beams"] == 2)
+
+
+def test_beams_that_the_user_lets_sample_are_refused(paged):
+    with pytest.raises(UnsupportedOption, match="leave one of them unset"):
+        generate(paged, [[5, 6]], config(num_beams=2, do_sample=True))
 
 
 def test_remarks_in_the_models_own_config_are_no_obstacle(paged):
@@ -161,6 +297,32 @@ def test_a_prompt_that_fills_every_position_yields_one_token():
 def test_a_model_instead_of_a_paged_model():
     with pytest.raises(TypeError, match=r"wrap the model first: paged = mp.PagedModel"):
         generate(tiny_model("llama"), [[5]], GREEDY)
+
+
+@pytest.mark.parametrize("value", [0, -3, 2.5, "8", None, True])
+@pytest.mark.parametrize("name", ["num_blocks", "block_size"])
+def test_the_size_of_a_pool_is_named_as_the_user_gave_it(name, value):
+    with pytest.raises(ValueError) as caught:
+        PagedModel(tiny_model("llama"), **{name: value})
+    expected = f"{name} must be a whole number from 1, got {value!r}"
+    assert str(caught.value) == expected
+
+
+def test_a_pool_without_room_says_what_it_would_take():
+    with pytest.raises(MemoryError, match=r"take 6,144,000.0 GB, .* lower num_blocks"):
+        PagedModel(tiny_model("qwen3"), num_blocks=10**12, block_size=4)
+
+
+def test_a_wrong_attention_is_named_as_the_cause_and_a_soft_cap_is_not():
+    """The hint at a soft cap is for models that have it."""
+
+    def one_half(q, cache, batch, masking):
+        return 0.5 * mp.gathered_attention(q, cache, batch, masking)
+
+    with pytest.raises(mp.UnsupportedModel) as caught:
+        PagedModel(tiny_model("llama"), attention=one_half)
+    assert "Either the attention that you gave is wrong, or the" in str(caught.value)
+    assert "soft cap" not in str(caught.value)
 
 
 def test_prompts_that_can_never_fit_get_an_error_and_the_others_go_on(paged):

@@ -5,6 +5,7 @@ import torch
 from transformers import GenerationConfig
 
 from helpers.tiny_models import ARCHITECTURES, VOCABULARY, tiny_model
+from helpers.watching import Watcher
 from minipaged.engine.generate import generate
 from minipaged.lab.tour.reference import huggingface_generate
 from minipaged.model.paged_model import PagedModel
@@ -211,19 +212,13 @@ def test_extreme_seeds(seed):
 
 def test_samples_of_one_prompt_share_its_blocks():
     paged = shuffled_and_poisoned("qwen3", num_blocks=40, block_size=4)
-    peak, forward = [], paged.forward
-
-    def watched(batch):
-        peak.append(paged.pool.num_blocks - paged.pool.num_free)
-        return forward(batch)
-
-    paged.forward = watched
+    seen = Watcher(paged)
     config = GenerationConfig(
         max_new_tokens=5, do_sample=True, num_return_sequences=4, eos_token_id=NEVER
     )
     prove(paged, ragged_prompts([18]), config, seed=0)
     # 4 full blocks shared; each sample has its own copy of the tail and one more block.
-    assert max(peak) == 4 + 4 * 2
+    assert max(seen.held) == 4 + 4 * 2
 
 
 def test_seeded_prompts_do_not_depend_on_their_company():

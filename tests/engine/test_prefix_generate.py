@@ -7,6 +7,7 @@ from xxhash import xxh64_intdigest
 
 import minipaged as mp
 from helpers.tiny_models import ARCHITECTURES, VOCABULARY, tiny_model
+from helpers.watching import Watcher
 from minipaged.lab.tour.reference import huggingface_generate
 
 NEVER = VOCABULARY - 1
@@ -90,25 +91,19 @@ def test_equal_prompts_in_one_call_are_computed_once():
 def test_nobody_waits_for_a_block_that_he_cannot_use():
     """Prompts of less than a block and a token have nothing to wait for."""
     paged, prefix = with_cache("qwen3")
-    steps, forward = [], paged.forward
-    paged.forward = lambda batch: steps.append(len(batch.tokens)) or forward(batch)
+    seen = Watcher(paged)
     mp.generate(paged, [[5, 6, 7, 8]] * 3, GREEDY, prefix_cache=prefix)
-    assert steps[0] == 12
+    assert seen.num_tokens[0] == 12
 
 
 def test_only_what_is_not_cached_is_computed():
     paged, prefix = with_cache("qwen3")
     prompt = list(range(3, 33))
     mp.generate(paged, [prompt], GREEDY, prefix_cache=prefix)
-    seen, forward = [], paged.forward
-
-    def watched(batch):
-        seen.append((batch.tokens.tolist(), batch.positions.tolist()))
-        return forward(batch)
-
-    paged.forward = watched
+    seen = Watcher(paged)
     prove(paged, [[*prompt[:20], 50, 51]], GREEDY, prefix)
-    assert seen[0] == ([50, 51], [20, 21])
+    assert seen.batches[0].tokens.tolist() == [50, 51]
+    assert seen.batches[0].positions.tolist() == [20, 21]
 
 
 def test_chunked_prompts_wait_for_the_block_they_need():
@@ -162,15 +157,9 @@ def test_held_blocks_that_are_found_count_for_admission():
     stem = list(range(3, 27))
     few = GenerationConfig(max_new_tokens=9, eos_token_id=NEVER)
     mp.generate(paged, [[*stem, 1]], few, prefix_cache=prefix)
-    running, forward = [], paged.forward
-
-    def watched(batch):
-        running.append(len(batch.context_lengths))
-        return forward(batch)
-
-    paged.forward = watched
+    seen = Watcher(paged)
     prove(paged, [[*stem, last] for last in (40, 41, 42)], few, prefix)
-    assert max(running) == 3
+    assert max(len(batch.context_lengths) for batch in seen.batches) == 3
 
 
 def test_the_cache_of_another_pool_is_refused():

@@ -8,6 +8,7 @@ from transformers import GenerationConfig
 
 import minipaged as mp
 from helpers.tiny_models import VOCABULARY, tiny_model
+from helpers.watching import Watcher
 from minipaged.decoding.options import resolve_options
 from minipaged.engine.admission import admit
 from minipaged.lab.tour.reference import huggingface_generate
@@ -22,23 +23,11 @@ def with_cache(num_blocks):
     return paged, mp.PrefixCache(paged.pool)
 
 
-def watched(paged):
-    """The batches that go through this model from now on."""
-    batches, forward = [], paged.forward
-
-    def watch(batch):
-        batches.append(batch)
-        return forward(batch)
-
-    paged.forward = watch
-    return batches
-
-
 @pytest.mark.parametrize(("num_blocks", "together"), [(4, 2), (3, 1)])
 def test_who_might_run_out_of_blocks_later_is_not_admitted_now(num_blocks, together):
     """A block now and one later each: with 3 blocks, the second would get stuck."""
     paged = mp.PagedModel(tiny_model("qwen3"), num_blocks, block_size=4)
-    batches, prompts = watched(paged), [[5, 6, 7, 8], [9, 10, 11, 12]]
+    batches, prompts = Watcher(paged).batches, [[5, 6, 7, 8], [9, 10, 11, 12]]
     out = mp.generate(paged, prompts, greedy(5))
     assert max(len(batch.context_lengths) for batch in batches) == together
     assert [len(one.sequences[0]) for one in out] == [5, 5]
@@ -94,7 +83,7 @@ def test_without_the_argument_nothing_is_shared_and_nothing_published():
     prompt = list(range(3, 16))
     mp.generate(paged, [prompt], greedy(1), prefix_cache=prefix)
     assert len(prefix) == 3
-    batches = watched(paged)
+    batches = Watcher(paged).batches
     out = mp.generate(paged, [prompt] * 2, greedy(8))
     assert [one.num_cached_tokens for one in out] == [0, 0]
     one, two = (set(row) for row in batches[-1].block_tables.tolist())
@@ -110,7 +99,7 @@ def test_a_prompt_is_counted_once_however_long_it_waits():
     paged, prefix = with_cache(num_blocks=6)
     stem = list(range(3, 11))
     prompts = [[*stem, last] for last in (40, 41, 42, 43)]
-    batches = watched(paged)
+    batches = Watcher(paged).batches
     out = mp.generate(paged, prompts, greedy(12), prefix_cache=prefix)
     assert len(batches) == 4 * 12  # one after the other: the last one waits 36 steps
     assert [one.num_cached_tokens for one in out] == [0, 8, 8, 8]
@@ -121,7 +110,7 @@ def test_a_prompt_that_waits_for_a_block_just_computed_is_counted_once():
     """There is room for both, but the second lets the first compute what they share."""
     paged, prefix = with_cache(num_blocks=32)
     prompt = list(range(3, 20))
-    batches = watched(paged)
+    batches = Watcher(paged).batches
     mp.generate(
         paged, [prompt] * 2, greedy(12), prefix_cache=prefix, max_prompt_tokens=4
     )
@@ -133,7 +122,7 @@ def test_a_prompt_that_waits_for_a_block_just_computed_is_counted_once():
 def test_nobody_waits_for_a_block_of_somebody_elses_salt():
     paged, prefix = with_cache(num_blocks=32)
     prompt = list(range(3, 20))
-    batches = watched(paged)
+    batches = Watcher(paged).batches
     salts = {"cache_salt": [b"one", b"two"]}
     mp.generate(paged, [prompt] * 2, greedy(2), prefix_cache=prefix, **salts)
     assert [len(batch.context_lengths) for batch in batches] == [2, 2]
@@ -142,7 +131,7 @@ def test_nobody_waits_for_a_block_of_somebody_elses_salt():
 def test_blocks_that_are_held_already_are_not_promised_again():
     """The first holds 3 of its 4 blocks when the second comes: 1 + 4 fit into 5."""
     paged = mp.PagedModel(tiny_model("qwen3"), num_blocks=8, block_size=4)
-    batches = watched(paged)
+    batches = Watcher(paged).batches
     prompts = [[5] * 4, list(range(3, 15)), list(range(20, 32))]
     mp.generate(paged, prompts, [greedy(1), greedy(5), greedy(5)])
     assert [len(batch.context_lengths) for batch in batches][:2] == [2, 2]
@@ -160,7 +149,7 @@ def test_blocks_of_another_salt_are_no_help_at_admission():
 
 def test_prompts_that_begin_differently_do_not_wait_for_each_other():
     paged, prefix = with_cache(num_blocks=32)
-    batches = watched(paged)
+    batches = Watcher(paged).batches
     prompts = [[first, *range(10, 20)] for first in (3, 4)]
     mp.generate(paged, prompts, greedy(2), prefix_cache=prefix)
     assert [len(batch.context_lengths) for batch in batches] == [2, 2]

@@ -5,6 +5,7 @@ import torch
 from transformers import GenerationConfig
 
 from helpers.tiny_models import tiny_model
+from helpers.watching import Watcher
 from minipaged.attention.gathered import gathered_attention
 from minipaged.decoding.options import resolve_options
 from minipaged.decoding.request import Request
@@ -27,18 +28,6 @@ def request_for(paged, prompt, generation_config):
     return Request(prompt, options, sequences=sequences)
 
 
-def watched(paged):
-    """The batches that go through this model from now on."""
-    batches, forward = [], paged.forward
-
-    def watch(batch):
-        batches.append(batch)
-        return forward(batch)
-
-    paged.forward = watch
-    return batches
-
-
 def test_a_step_that_cannot_serve_all_serves_none():
     paged = PagedModel(tiny_model("qwen3"), num_blocks=4, block_size=4)
     requests = [request_for(paged, [5] * n, config()) for n in (8, 12)]
@@ -51,7 +40,7 @@ def test_a_step_that_cannot_serve_all_serves_none():
 @pytest.mark.parametrize("limit", [1, 2, 3, 7])
 def test_a_step_computes_no_more_prompt_tokens_than_allowed(limit):
     paged = PagedModel(tiny_model("qwen3"), num_blocks=32, block_size=4)
-    batches = watched(paged)
+    batches = Watcher(paged).batches
     prompts = [[5], [6], [7], [8, 9], [5] * 9]
     generate(paged, prompts, config(max_new_tokens=1), max_prompt_tokens=limit)
     sizes = [len(batch.tokens) for batch in batches]
@@ -62,7 +51,7 @@ def test_a_step_computes_no_more_prompt_tokens_than_allowed(limit):
 
 def test_prompts_that_fit_together_start_together():
     paged = PagedModel(tiny_model("qwen3"), num_blocks=32, block_size=4)
-    batches = watched(paged)
+    batches = Watcher(paged).batches
     generate(paged, [[5] * 3, [6] * 5, [7]], config())
     assert len(batches[0].context_lengths) == 3
     assert [len(batch.tokens) for batch in batches] == [9, 3, 3, 3]
@@ -70,7 +59,7 @@ def test_prompts_that_fit_together_start_together():
 
 def test_prompts_and_single_tokens_share_a_forward():
     paged = PagedModel(tiny_model("qwen3"), num_blocks=4, block_size=4)
-    batches = watched(paged)
+    batches = Watcher(paged).batches
     short, long = config(max_new_tokens=2), config(max_new_tokens=6)
     generate(paged, [[5] * 3, [6] * 3, [7] * 5], [short, long, short])
     lengths = [batch.query_starts.diff().tolist() for batch in batches]
@@ -101,16 +90,10 @@ def test_the_worst_case_is_enough_and_not_too_much(length, new, samples):
             max_new_tokens=new, do_sample=True, num_return_sequences=samples
         )
     worst = request_for(paged, [5] * length, options).blocks_at_most(4)
-    held, forward = [], paged.forward
-
-    def watch(batch):
-        held.append(paged.pool.num_blocks - paged.pool.num_free)
-        return forward(batch)
-
-    paged.forward = watch
+    seen = Watcher(paged)
     generate(paged, [[5] * length], options, seed=0)
-    assert max(held) <= worst
-    assert max(held) == worst or new == 1
+    assert max(seen.held) <= worst
+    assert max(seen.held) == worst or new == 1
 
 
 def test_interrupted_while_forking_no_block_is_lost(monkeypatch):
@@ -135,9 +118,9 @@ def test_generation_inside_an_attention_function():
     inner = PagedModel(model, num_blocks=16, block_size=4)
     answers = []
 
-    def curious(q, keys, values, batch, **options):
+    def curious(q, cache, batch, masking):
         answers.append(generate(inner, [[5, 6]], config(max_new_tokens=2))[0].sequences)
-        return gathered_attention(q, keys, values, batch, **options)
+        return gathered_attention(q, cache, batch, masking)
 
     outer = PagedModel(model, num_blocks=16, block_size=4, attention=curious)
     out = generate(outer, [[7, 8, 9]], config())
@@ -150,9 +133,8 @@ def test_logits_are_float32_whatever_the_model_is():
     model = tiny_model("llama")
     try:
         paged = PagedModel(model.to(torch.bfloat16), num_blocks=8)
-        seen, forward = [], paged.forward
-        paged.forward = lambda batch: seen.append(forward(batch)) or seen[-1]
+        seen = Watcher(paged)
         generate(paged, [[5, 6]], config(max_new_tokens=1))
-        assert seen[0].dtype == torch.float32
+        assert seen.logits[0].dtype == torch.float32
     finally:
         tiny_model.cache_clear()

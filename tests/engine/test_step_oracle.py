@@ -13,60 +13,60 @@ from transformers import DynamicCache, GenerationConfig
 
 import minipaged as mp
 from helpers.tiny_models import VOCABULARY, tiny_model
-from minipaged.engine.step import step
+from minipaged.attention.backend import Backend
 from minipaged.lab.tour.proof import same_answer
 from minipaged.lab.tour.reference import huggingface_outputs
 from minipaged.memory.kv_cache import KVCache
 from minipaged.model.ragged_batch import RaggedBatch
+from minipaged.observer import Observer
 
 NUM_BLOCKS = {1: 64, 3: 24, 16: 9}  # few, so that prompts wait and cached blocks go
 STRANGE = "a prefix was found that holds something else"
 
 
-class Oracle:
+class NotingCache(KVCache):
+    """Keeps, for each layer, the rows that it was last told to write."""
+
+    def write(self, layer, slots, keys, values):
+        self.__dict__.setdefault("rows", {})[layer] = keys.clone(), values.clone()
+        super().write(layer, slots, keys, values)
+
+
+class Oracle(Observer):
     """Watches a model while it generates; an assertion says what goes wrong first.
 
     `shadow` has each sequence's K of all layers and then V, [tokens, num_kv_heads, dim]
     each. Only concatenation changes them.
     """
 
-    def __init__(self, paged, monkeypatch):
-        self.paged, self.running, self.shadow, self.rows = paged, [], {}, {}
+    def __init__(self, paged):
+        self.paged, self.running, self.shadow = paged, [], {}
         self.blocks = [*paged.cache.keys, *paged.cache.values]
         self.seen = Counter()  # that there is something to watch
-        write, forward, fork = paged.cache.write, paged.forward, mp.Sequence.fork
         evict = paged.pool.on_evict
-
-        def watched_step(paged, requests, *options):
-            self.running = requests
-            self.adopt()
-            step(paged, requests, *options)
-            self.check()
-
-        def watched_forward(batch):
-            sources, copies = {a for a, _ in batch.copies}, {b for _, b in batch.copies}
-            clash = len(copies) < len(batch.copies) or sources & copies
-            assert not clash, "block copies clash"
-            self.seen["copies"] += len(copies)
-            logits = forward(batch)
-            self.grow(batch)
-            self.check()
-            return logits
-
-        def watched_write(layer, slots, *keys_and_values):
-            self.rows[layer] = [rows.clone() for rows in keys_and_values]
-            write(layer, slots, *keys_and_values)
-
-        def watched_fork(parent):
-            child = fork(parent)
-            self.shadow[child] = self.shadow[parent]
-            self.seen["forks"] += 1
-            return child
-
-        monkeypatch.setattr("minipaged.engine.generate.step", watched_step)
-        monkeypatch.setattr(mp.Sequence, "fork", watched_fork)
-        paged.forward, paged.cache.write = watched_forward, watched_write
         paged.pool.on_evict = lambda b: self.seen.update(["evictions"]) or evict(b)
+        paged.observers.append(self)
+
+    def admitted(self, request):
+        self.adopt(request)
+
+    def planned(self, requests, batch):
+        self.running = requests
+        sources, copies = {a for a, _ in batch.copies}, {b for _, b in batch.copies}
+        clash = len(copies) < len(batch.copies) or sources & copies
+        assert not clash, "block copies clash"
+        self.seen["copies"] += len(copies)
+
+    def computed(self, batch, logits):
+        self.grow(batch)
+        self.check()
+
+    def chosen(self, requests):
+        self.check()
+
+    def forked(self, parent, child):
+        self.shadow[child] = self.shadow[parent]
+        self.seen["forks"] += 1
 
     @property
     def live(self):
@@ -76,9 +76,9 @@ class Oracle:
         slots = torch.tensor(table.slots(0, table.num_tokens), dtype=torch.int64)
         return [blocks.flatten(0, 1)[slots] for blocks in self.blocks]
 
-    def adopt(self):
+    def adopt(self, request):
         """A new sequence starts with what it found, if HuggingFace has the same."""
-        for sequence in (one for one in self.live if one not in self.shadow):
+        for sequence in request.live:
             self.shadow[sequence] = found = self.gather(sequence.table)
             if known := sequence.tokens[: sequence.table.num_tokens]:
                 theirs = huggingface_cache(self.paged.model, known)
@@ -92,7 +92,7 @@ class Oracle:
         new = {sequence: n for sequence, n in new.items() if n}
         right = batch.query_starts.diff().tolist() == list(new.values())
         assert right, "the batch is not what the tables made room for"
-        layers = [self.rows[layer] for layer in range(len(self.rows))]
+        layers = [rows for _, rows in sorted(self.paged.cache.rows.items())]
         rows = [keys for keys, _ in layers] + [values for _, values in layers]
         parts = zip(*(row.split(list(new.values())) for row in rows), strict=True)
         for sequence, part in zip(new, parts, strict=True):
@@ -153,19 +153,20 @@ def huggingface_answers(name):
     return huggingface_outputs(tiny_model(name), PROMPTS, CONFIGS, seed=7)
 
 
-def generate_twice(monkeypatch, name, block_size, cached):
+def generate_twice(name, block_size, cached):
     """Prompts in parts, then the same again, whole; returns what the oracle has seen.
 
     Slots are poisoned, and blocks are handed out in any order.
     """
-    paged = mp.PagedModel(tiny_model(name), NUM_BLOCKS[block_size], block_size)
+    noting = Backend(mp.gathered_attention.attend, NotingCache)
+    paged = mp.PagedModel(tiny_model(name), NUM_BLOCKS[block_size], block_size, noting)
     generator = torch.Generator().manual_seed(0)
     order = torch.randperm(paged.pool.num_blocks, generator=generator)
     paged.pool._free = order.tolist()
     for tensor in (*paged.cache.keys, *paged.cache.values):
         tensor.fill_(torch.nan)
     options = {"prefix_cache": mp.PrefixCache(paged.pool)} if cached else {}
-    oracle = Oracle(paged, monkeypatch)
+    oracle = Oracle(paged)
     for limit in (5, None):
         ours = mp.generate(
             paged, PROMPTS, CONFIGS, seed=7, max_prompt_tokens=limit, **options
@@ -178,10 +179,8 @@ def generate_twice(monkeypatch, name, block_size, cached):
 @pytest.mark.parametrize("cached", [False, True], ids=["alone", "cached"])
 @pytest.mark.parametrize("block_size", NUM_BLOCKS)
 @pytest.mark.parametrize("name", ["qwen3", "mistral", "gpt2"])
-def test_every_step_gathers_what_a_contiguous_cache_holds(
-    monkeypatch, name, block_size, cached
-):
-    seen = generate_twice(monkeypatch, name, block_size, cached)
+def test_every_step_gathers_what_a_contiguous_cache_holds(name, block_size, cached):
+    seen = generate_twice(name, block_size, cached)
     assert seen["checks"] > 100 and seen["forks"] > 50
     assert (seen["copies"] > 40) == (block_size > 1)  # nobody writes into a full block
     assert (seen["adoptions"] > 2) == (seen["evictions"] > 10) == cached
@@ -253,4 +252,4 @@ def finds_by_own_tokens(prefix, chain_hash, parent, content):
 def test_the_oracle_rejects(monkeypatch, where, method, wrong, complaint):
     monkeypatch.setattr(where, method, wrong)
     with pytest.raises(AssertionError, match=complaint):
-        generate_twice(monkeypatch, "qwen3", 3, cached=True)
+        generate_twice("qwen3", 3, cached=True)

@@ -1,12 +1,15 @@
 """Random ragged batches over a shuffled, poisoned pool, and a float64 oracle."""
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
+from minipaged.attention.backend import Attend, Masking
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
+from minipaged.memory.kv_cache import LayerCache
 from minipaged.model.ragged_batch import Chunk, RaggedBatch
 
 
@@ -21,6 +24,12 @@ class Case:
     contexts: list[
         tuple[torch.Tensor, torch.Tensor]
     ]  # each sequence's K and V, in order
+
+    def attend(self, attention: Attend, **masking: Any) -> torch.Tensor:
+        """Call it as a model does; `masking`: fields of Masking, the scale 1/4."""
+        cache = LayerCache(self.keys, self.values)
+        options = Masking(**{"scale": 0.25, **masking})
+        return attention(self.q, cache, self.batch, options)
 
 
 def make_case(
@@ -60,6 +69,38 @@ def make_case(
     return Case(q.to(dtype), keys.to(dtype), values.to(dtype), batch, contexts)
 
 
+def sinks_of(
+    num_heads: int,
+    dtype: torch.dtype = torch.float32,
+    spread: float = 2.0,
+    seed: int = 1,
+) -> torch.Tensor:
+    """A sink for each head."""
+    generator = torch.Generator().manual_seed(seed)
+    return (spread * torch.randn(num_heads, generator=generator)).to(dtype)
+
+
+# What a wrong attention might take for the sinks of 4 query heads on 2 KV heads.
+WRONG_SINKS = {
+    "ignored": lambda sinks: None,
+    "counted twice": lambda sinks: sinks + torch.tensor(2.0).log(),
+    "one for each KV head": lambda sinks: sinks[::2].repeat_interleave(2),
+    "those of other heads": lambda sinks: sinks.view(2, 2).T.flatten(),
+    "scaled like a logit": lambda sinks: sinks / 4,
+    "masked": lambda sinks: torch.full_like(sinks, -torch.inf),
+}
+
+
+def with_sinks(attention: Attend, change) -> Attend:
+    """The attention, but that it takes `change(sinks)` for the model's sinks."""
+
+    def changed(q, cache, batch, masking):
+        sinks = change(masking.sinks)
+        return attention(q, cache, batch, masking._replace(sinks=sinks))
+
+    return changed
+
+
 def moved(case: Case, device: str) -> Case:
     """The case with what attention is given on this device; the oracle's part stays."""
     for owner in (case, case.batch):
@@ -70,30 +111,46 @@ def moved(case: Case, device: str) -> Case:
     return case
 
 
-def oracle(case: Case, *, scale, sliding_window=None, softcap=None) -> torch.Tensor:
+def oracle(
+    case: Case, *, scale=0.25, sliding_window=None, softcap=None, sinks=None
+) -> torch.Tensor:
     """Attention as in the paper's equation (3), a sequence at a time, in float64."""
 
     def attend(q, k, v, hidden):
         logits = torch.einsum("hqd,hcd->hqc", q.double(), k.double()) * scale
         if softcap is not None:
             logits = softcap * torch.tanh(logits / softcap)
-        weights = torch.softmax(logits.masked_fill(hidden, float("-inf")), dim=-1)
-        return weights @ v.double()
+        logits = logits.masked_fill(hidden, float("-inf"))
+        if sinks is None:
+            return torch.softmax(logits, dim=-1) @ v.double()
+        sink = sinks.double()[:, None, None]  # a weight that goes to nobody
+        maximum = logits.amax(-1, keepdim=True).maximum(sink)
+        weights = (logits - maximum).exp()
+        total = weights.sum(-1, keepdim=True) + (sink - maximum).exp()
+        return weights @ v.double() / total
 
     return by_sequence(case, attend, sliding_window)
 
 
-def torchs_own(case: Case, *, scale, sliding_window=None, softcap=None) -> torch.Tensor:
+def torchs_own(
+    case: Case, *, scale=0.25, sliding_window=None, softcap=None, sinks=None
+) -> torch.Tensor:
     """The same from torch's functions, in the case's own precision.
 
-    Where they know no soft cap, from matmul, tanh and softmax.
+    Where they know no soft cap or no sinks, from matmul, tanh and softmax.
     """
 
     def attend(q, k, v, hidden):
-        if softcap is None:
+        if softcap is None and sinks is None:
             return scaled_dot_product_attention(q, k, v, ~hidden, scale=scale)
-        logits = softcap * torch.tanh(q @ k.transpose(1, 2) * scale / softcap)
-        return logits.masked_fill(hidden, float("-inf")).softmax(dim=-1) @ v
+        logits = q @ k.transpose(1, 2) * scale
+        if softcap is not None:
+            logits = softcap * torch.tanh(logits / softcap)
+        logits = logits.masked_fill(hidden, float("-inf"))
+        if sinks is not None:
+            sink = sinks.to(q.dtype)[:, None, None].expand(-1, q.shape[1], 1)
+            logits = torch.cat([logits, sink], dim=-1)
+        return logits.softmax(dim=-1)[..., : k.shape[1]] @ v
 
     return by_sequence(case, attend, sliding_window)
 

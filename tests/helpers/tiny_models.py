@@ -70,11 +70,16 @@ ARCHITECTURES: dict[str, dict] = {
     "cohere": {},
     "olmo2": {},
     "starcoder2": {"sliding_window": 5},
+    "gpt_oss": {  # attention sinks, in layers with and without a window
+        "head_dim": 16,
+        "sliding_window": 6,
+        "num_local_experts": 4,
+        "num_experts_per_tok": 2,
+    },
 }
 
 # Each would generate wrong text in silence if it were not refused.
 REFUSED: dict[str, dict] = {
-    "gpt_oss": {"head_dim": 16, "num_local_experts": 4, "num_experts_per_tok": 2},
     "llama4_text": {"head_dim": 16},
     "diffllama": {},
     "gptj": {"n_embd": 64, "n_layer": 2, "n_head": 4, "rotary_dim": 8},
@@ -105,4 +110,7 @@ def tiny_model(name: str) -> PreTrainedModel:
         for parameter in model.parameters():
             if parameter.ndim > 1:
                 parameter.normal_(std=1.5 / parameter.shape[-1] ** 0.5)
+        for module in model.modules():
+            if isinstance(sinks := getattr(module, "sinks", None), torch.nn.Parameter):
+                sinks.normal_()
     return model.eval()

@@ -1,5 +1,7 @@
 """Every rung computes the same, in float32 and float16, over poisoned pools."""
 
+from functools import partial
+
 import pytest
 import torch
 
@@ -18,7 +20,7 @@ def error_of(rung, dtype=torch.float32, lengths=CONTEXTS, **options):
     case = make_case(lengths, num_heads=6, block_size=16, dtype=dtype)
     expected = oracle(case, scale=0.25)
     case = moved(case, DEVICE)
-    ours = rung(case.q, case.keys, case.values, case.batch, 0.25, **options)
+    ours = case.attend(partial(rung, **options))
     return (ours.cpu().double() - expected).abs().max()
 
 
@@ -52,15 +54,15 @@ def test_what_the_rungs_leave_out_is_refused(name):
     def refuse(match, lengths=CONTEXTS, **shape):
         case = moved(make_case(lengths, block_size=16, **shape), DEVICE)
         with pytest.raises(ValueError, match=match):
-            RUNGS[name](case.q, case.keys, case.values, case.batch, 0.25)
+            case.attend(RUNGS[name])
 
     refuse(r"block_tables must be \[num_sequences=6", [(3, 1), (0, 5)])
     refuse(r"values must be .*dim=16\], got .* 32\]", value_dim=32)
     refuse("3 query heads cannot share 2 KV", num_heads=3)
     case = moved(make_case(CONTEXTS, block_size=16), DEVICE)
-    q = case.q.transpose(0, 1).contiguous().transpose(0, 1)
+    case.q = case.q.transpose(0, 1).contiguous().transpose(0, 1)
     with pytest.raises(ValueError, match="q to be contiguous"):
-        RUNGS[name](q, case.keys, case.values, case.batch, 0.25)
+        case.attend(RUNGS[name])
 
 
 def test_each_rung_has_its_own_tile_and_stages(monkeypatch):
@@ -74,7 +76,7 @@ def test_each_rung_has_its_own_tile_and_stages(monkeypatch):
             )
 
     monkeypatch.setattr(ladder, "_kv_head_kernel", Spy())
-    case = make_case(CONTEXTS, num_heads=6, block_size=16)
+    case = moved(make_case(CONTEXTS, num_heads=6, block_size=16), DEVICE)
     for name in list(RUNGS)[1:4]:
-        RUNGS[name](case.q, case.keys, case.values, case.batch, 0.25)
+        case.attend(RUNGS[name])
     assert launched == [((2, 5), 16, 1), ((2, 5), 64, 1), ((2, 5), 64, 4)]

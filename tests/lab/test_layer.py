@@ -28,8 +28,7 @@ def test_it_is_the_same_each_time_and_fresh_forgets():
     first, second = random_layer(CHUNKS), random_layer(CHUNKS)
     assert torch.equal(first.keys, second.keys) and torch.equal(first.q, second.q)
     first.attend(mp.gathered_attention)
-    assert first.batch.workspace and not first.fresh().batch.workspace
-    assert not first.fresh().batch.scratch
+    assert first.batch.scratch and not first.fresh().batch.scratch
 
 
 def test_a_poisoned_layer_holds_numbers_where_tokens_are_and_nowhere_else():

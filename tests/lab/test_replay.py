@@ -6,8 +6,6 @@ from transformers import GenerationConfig
 import minipaged as mp
 from helpers.shown_blocks import shown_blocks
 from helpers.tiny_models import tiny_model
-from minipaged.engine import generate as engine
-from minipaged.engine.step import step
 from minipaged.lab.measure.watch import watch
 from minipaged.lab.pool.replay import record, tell_run
 from minipaged.lab.pool.replay_widget import ReplayWidget
@@ -48,7 +46,7 @@ def test_recording_changes_nothing(run):
 
 def test_nothing_is_left_that_watches(run):
     paged, frames, _, _ = run
-    assert engine.step is step and "forward" not in vars(paged)
+    assert not paged.observers
     num_frames = len(frames)
     mp.generate(paged, PROMPTS[:1], CONFIGS[3])
     assert len(frames) == num_frames
@@ -161,7 +159,7 @@ def test_an_error_in_the_run_passes_through_and_nothing_watches_afterwards():
         mp.generate(paged, [[5]], CONFIGS[3])
     assert frames[-1].words[0] == "the run was interrupted: RuntimeError('broken')"
     assert frames[-1].snapshot.num_held == 0
-    assert engine.step is step and "forward" not in vars(paged)
+    assert not paged.observers
 
 
 def test_the_widget_shows_the_frame_at_which_the_slider_stands(run):

@@ -53,7 +53,10 @@ def test_copies_whose_result_would_depend_on_their_order_are_refused(copies):
         assert torch.equal(tensor, old)
 
 
-@pytest.mark.parametrize(("num_blocks", "block_size"), [(-1, 4), (4, 0), (4, 2.5)])
-def test_sizes_that_are_none_are_refused(num_blocks, block_size):
-    with pytest.raises(ValueError, match="must be whole numbers from 1"):
-        KVCache([(1, 2, 2)], num_blocks, block_size)
+@pytest.mark.parametrize("value", [0, -1, 2.5, "8", None, True])
+@pytest.mark.parametrize("name", ["num_blocks", "block_size"])
+def test_sizes_that_are_none_are_refused(name, value):
+    sizes = {"num_blocks": 4, "block_size": 4, name: value}
+    message = f"{name} must be a whole number from 1, got {value!r}"
+    with pytest.raises(ValueError, match=message):
+        KVCache([(1, 2, 2)], **sizes)

@@ -1,7 +1,9 @@
 """Blocks found again by their content: what must be found, and what must never be."""
 
+import hashlib
+
 import pytest
-from xxhash import xxh64_intdigest
+from xxhash import xxh64_digest, xxh64_intdigest
 
 import minipaged as mp
 from minipaged.errors import BlockNotHeld
@@ -10,6 +12,9 @@ HASHES = {
     "xxh64": xxh64_intdigest,
     "one bit": lambda data: xxh64_intdigest(data) & 1,
     "none": lambda data: 0,
+    "Python's own": hash,  # negative in half of all cases
+    "minus one": lambda data: -1,
+    "more than 64 bits": lambda data: xxh64_intdigest(data) << 40,
 }
 
 
@@ -228,6 +233,53 @@ def test_a_table_that_lists_a_block_twice_cannot_be_published(cache):
 def test_one_cache_to_a_pool(cache):
     with pytest.raises(ValueError, match="already"):
         mp.PrefixCache(cache.pool)
+
+
+NO_HASHES = {
+    "a float": lambda data: 1.5,
+    "nothing": lambda data: None,
+    "bytes": xxh64_digest,
+    "an object of hashlib": hashlib.sha256,
+}
+
+
+@pytest.mark.parametrize("name", NO_HASHES)
+def test_a_hash_that_is_no_whole_number_is_refused_at_once(name):
+    pool = mp.BlockPool(4, 4)
+    with pytest.raises(TypeError, match="hash_function must give a whole number, got"):
+        mp.PrefixCache(pool, NO_HASHES[name])
+    mp.PrefixCache(pool)  # the pool is still without one
+
+
+def test_a_hash_that_breaks_later_does_no_harm():
+    numbers = iter([1, 2, 3, 1.5])
+    cache = mp.PrefixCache(mp.BlockPool(4, 4), lambda data: next(numbers))
+    table = mp.BlockTable(cache.pool)
+    table.append(12)
+    with pytest.raises(TypeError, match=r"a whole number, got 1\.5"):
+        cache.publish(tokens(12), table.block_ids)
+    assert len(cache) == 1  # what was published before, and is right
+    table.free()
+    assert cache.pool.num_free == 4
+
+
+@pytest.mark.parametrize("pool", [None, 8, mp.BlockPool])
+def test_what_is_no_pool_is_refused(pool):
+    with pytest.raises(TypeError, match="pool must be a BlockPool, got"):
+        mp.PrefixCache(pool)
+
+
+@pytest.mark.parametrize("salt", [None, "a user", 7])
+def test_a_salt_that_is_no_bytes_is_refused(cache, salt):
+    table = mp.BlockTable(cache.pool)
+    table.append(9)
+    for action in (
+        lambda: cache.match(tokens(9), salt),
+        lambda: cache.publish(tokens(9), table.block_ids, salt),
+    ):
+        with pytest.raises(TypeError, match=f"a salt must be bytes, .* got {salt!r}"):
+            action()
+    assert (len(cache), cache.tokens_asked, cache.pool.num_free) == (0, 0, 7)
 
 
 def test_only_a_cached_free_block_can_be_revived(cache):

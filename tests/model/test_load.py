@@ -1,8 +1,23 @@
 """load(): the pocket model, folders, names, and what is said when there is nothing."""
 
+import io
+import json
+import shutil
+
 import pytest
 import torch
-from transformers import GenerationConfig, PreTrainedModel
+from safetensors.torch import load_file, save_file
+from transformers import (
+    BartConfig,
+    BartForConditionalGeneration,
+    GenerationConfig,
+    PreTrainedModel,
+    Qwen3ForCausalLM,
+    T5Config,
+    T5ForConditionalGeneration,
+    ViTConfig,
+    ViTForImageClassification,
+)
 
 import minipaged as mp
 from helpers.tiny_models import tiny_model
@@ -47,9 +62,277 @@ def test_the_environment_chooses_the_model_of_the_notebooks(monkeypatch, tmp_pat
     assert mp.load("pocket", device="cpu")[0].config.name_or_path == str(POCKET)
 
 
-def test_a_folder_without_a_model_says_so(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"has no config.json"):
-        mp.load(tmp_path)
+@pytest.fixture
+def folder(tmp_path):
+    """The pocket model, in a folder where it can be damaged."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for file in POCKET.iterdir():
+        if file.is_file():
+            shutil.copy(file, folder)
+    return folder
+
+
+def edit(path, **fields):
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+
+
+def emptied(folder):
+    for file in folder.iterdir():
+        file.unlink()
+
+
+def replaced_by_a_file(folder):
+    shutil.rmtree(folder)
+    folder.write_text("not a folder")
+
+
+def without_weights(folder):
+    (folder / "model.safetensors").unlink()
+
+
+def without_tokenizer(folder):
+    for file in folder.glob("tokenizer*"):
+        file.unlink()
+
+
+def with_nothing_but_the_tokenizers_options(folder):
+    (folder / "tokenizer.json").unlink()
+
+
+def with_garbage_as(name):
+    return lambda folder: (folder / name).write_bytes(b"\xffgarbage" * 1000)
+
+
+def truncated(folder):
+    file = folder / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:100_000])
+
+
+def with_a_pointer_as_weights(folder):
+    """What a clone without git-lfs leaves."""
+    text = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"
+    (folder / "model.safetensors").write_text(text)
+
+
+def with_a_pickle_as_weights(folder):
+    without_weights(folder)
+    (folder / "pytorch_model.bin").write_bytes(b"garbage" * 1000)
+
+
+def without_a_shard(folder):
+    without_weights(folder)
+    index = {
+        "metadata": {},
+        "weight_map": {"lm_head.weight": "model-00001.safetensors"},
+    }
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+def without_a_layer(folder):
+    file = folder / "model.safetensors"
+    weights = {k: v for k, v in load_file(file).items() if "layers.2." not in k}
+    save_file(weights, file, metadata={"format": "pt"})
+
+
+def with_a_larger_vocabulary(folder):
+    edit(folder / "config.json", vocab_size=1500)
+
+
+def saved(model):
+    def save(folder):
+        without_weights(folder)
+        model.save_pretrained(folder)
+
+    return save
+
+
+SMALL = {"num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2}
+T5 = T5ForConditionalGeneration(
+    T5Config(d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2, vocab_size=1024)
+)
+BART = BartForConditionalGeneration(
+    BartConfig(
+        d_model=16,
+        encoder_layers=1,
+        decoder_layers=1,
+        encoder_attention_heads=2,
+        decoder_attention_heads=2,
+        vocab_size=1024,
+    )
+)
+VIT = ViTForImageClassification(
+    ViTConfig(**SMALL, intermediate_size=16, image_size=16, patch_size=8)
+)
+
+BROKEN = {
+    "empty": (emptied, FileNotFoundError, "has no config.json; give a folder"),
+    "a file": (replaced_by_a_file, FileNotFoundError, "is a file; give the folder"),
+    "no weights": (without_weights, FileNotFoundError, "Error no file named model.saf"),
+    "no tokenizer": (without_tokenizer, ValueError, "has a vocabulary of 1, and the"),
+    "no tokenizer.json": (
+        with_nothing_but_the_tokenizers_options,
+        ValueError,
+        "put the model's tokenizer.json there",
+    ),
+    "another tokenizer": (
+        lambda folder: edit(folder / "config.json", vocab_size=32000),
+        ValueError,
+        "has a vocabulary of 1024, and the model of 32000",
+    ),
+    "garbage as tokenizer": (
+        with_garbage_as("tokenizer.json"),
+        ValueError,
+        "put the model's tokenizer.json there",
+    ),
+    "garbage as config": (
+        with_garbage_as("config.json"),
+        ValueError,
+        "config.json of the folder .* Fetch the model again",
+    ),
+    "a config that is no JSON": (
+        lambda folder: (folder / "config.json").write_text("no json"),
+        ValueError,
+        "config.json of the folder .* Fetch the model again",
+    ),
+    "a list as config": (
+        lambda folder: (folder / "config.json").write_text("[1]"),
+        ValueError,
+        "config.json of the folder .* Fetch the model again",
+    ),
+    "a config without a type": (
+        lambda folder: (folder / "config.json").write_text("{}"),
+        ValueError,
+        "names no model_type",
+    ),
+    "a wrong value": (
+        lambda folder: edit(folder / "config.json", hidden_size="many"),
+        ValueError,
+        "expected int, got str .* Fetch the model again",
+    ),
+    "an unknown type": (
+        lambda folder: edit(folder / "config.json", model_type="nonesuch"),
+        ValueError,
+        "'nonesuch', which transformers .* a newer transformers may know it",
+    ),
+    "garbage as weights": (
+        with_garbage_as("model.safetensors"),
+        ValueError,
+        "is the download complete",
+    ),
+    "truncated weights": (truncated, ValueError, "is the download complete"),
+    "a pointer": (with_a_pointer_as_weights, ValueError, "is the download complete"),
+    "a pickle": (
+        with_a_pickle_as_weights,
+        ValueError,
+        r"\(UnpicklingError: Weights only load failed\); is the download complete",
+    ),
+    "a shard is missing": (without_a_shard, FileNotFoundError, "Fetch the model again"),
+    "a layer is missing": (
+        without_a_layer,
+        ValueError,
+        r"lacks 11 of the model's weights, .* \(model.layers.2.* random numbers",
+    ),
+    "another shape": (
+        with_a_larger_vocabulary,
+        ValueError,
+        r"lacks 1 of the model's weights, .* \(model.embed_tokens.weight",
+    ),
+    "an encoder": (saved(T5), ValueError, "'t5', which has an encoder; give a decoder"),
+    "bart": (saved(BART), ValueError, "'bart', which has an encoder"),
+    "vision": (saved(VIT), ValueError, "'vit', which continues no text"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_folder_that_cannot_be_loaded_says_what_is_wrong(folder, name):
+    damage, error, message = BROKEN[name]
+    damage(folder)
+    with pytest.raises((FileNotFoundError, ValueError), match=message) as caught:
+        mp.load(folder, device="cpu")
+    assert type(caught.value) is error
+    assert str(folder) in str(caught.value)
+
+
+def test_a_pickle_is_not_advised_to_be_run(folder):
+    """PyTorch says how to switch its guard off; that is no advice for a lesson."""
+    with_a_pickle_as_weights(folder)
+    with pytest.raises(ValueError) as caught:
+        mp.load(folder, device="cpu")
+    assert "weights_only" not in str(caught.value)
+
+
+CODE = "import pathlib; pathlib.Path({!r}).touch()\nclass C: pass\n"
+
+
+@pytest.fixture(params=["y\ny\ny\n", "", None], ids=["yes", "nothing", "closed"])
+def with_code(request, folder, monkeypatch):
+    """A folder with Python code that leaves a mark, and somebody at the terminal."""
+    stdin = io.StringIO(request.param or "")
+    if request.param is None:
+        stdin.close()
+    monkeypatch.setattr("sys.stdin", stdin)
+    mark = folder / "mark"
+    (folder / "custom_generate").mkdir()
+    for name in ("code.py", "custom_generate/generate.py"):
+        (folder / name).write_text(CODE.format(str(mark)))
+    return folder
+
+
+def assert_nothing_ran_nor_asked(folder, capsys):
+    assert not (folder / "mark").exists()
+    assert capsys.readouterr().out == ""
+
+
+AUTO_MAP = {"AutoConfig": "code.C", "AutoModelForCausalLM": "code.C"}
+
+
+def test_an_unknown_type_with_code_is_refused_and_nothing_is_run(with_code, capsys):
+    edit(with_code / "config.json", model_type="foreign", auto_map=AUTO_MAP)
+    with pytest.raises(ValueError, match=r"auto_map\), which mp.load never runs"):
+        mp.load(with_code, device="cpu")
+    assert_nothing_ran_nor_asked(with_code, capsys)
+
+
+def test_a_known_type_with_code_is_loaded_as_the_known_type(with_code, capsys):
+    edit(with_code / "config.json", auto_map=AUTO_MAP)
+    options = {"auto_map": {"AutoTokenizer": ["code.C", None]}}
+    edit(with_code / "tokenizer_config.json", **options)
+    model, tokenizer = mp.load(with_code, device="cpu")
+    assert type(model) is Qwen3ForCausalLM
+    assert tokenizer.decode(tokenizer("Hallo Welt").input_ids) == "Hallo Welt"
+    assert_nothing_ran_nor_asked(with_code, capsys)
+
+
+def test_a_tokenizer_that_is_code_is_refused_and_not_run(with_code, capsys):
+    """A type without a tokenizer class of its own: here transformers would ask."""
+    edit(with_code / "config.json", model_type="arcee")
+    options = {"auto_map": {"AutoTokenizer": ["code.C", "code.C"]}}
+    edit(with_code / "tokenizer_config.json", **options, tokenizer_class="C")
+    with pytest.raises(ValueError, match=r"the tokenizer of .*tokenizer.json there"):
+        mp.load(with_code, device="cpu")
+    assert_nothing_ran_nor_asked(with_code, capsys)
+
+
+NONSENSE = {
+    "a number": ({"name": 5}, TypeError, "name must be a folder or an id on the hub"),
+    "a list": ({"name": ["pocket"]}, TypeError, r"on the hub, got \['pocket'\]"),
+    "a type as text": ({"dtype": "float32"}, TypeError, "torch.float32, got 'float32'"),
+    "whole numbers": ({"dtype": torch.int64}, TypeError, "float32, got torch.int64"),
+    "no such device": ({"device": "gpu"}, ValueError, "the device 'gpu' cannot"),
+    "too few devices": ({"device": "cuda:99"}, ValueError, "the device 'cuda:99' can"),
+    "a float as device": ({"device": 1.5}, ValueError, "the device 1.5 cannot"),
+}
+
+
+@pytest.mark.parametrize("name", NONSENSE)
+def test_arguments_that_make_no_sense_are_refused_before_anything_is_read(
+    name, monkeypatch
+):
+    arguments, error, message = NONSENSE[name]
+    monkeypatch.setattr("minipaged.model.load.POCKET", "/no/such/folder")
+    with pytest.raises(error, match=message):
+        mp.load(**{"name": "pocket", **arguments})
 
 
 @pytest.mark.parametrize("name", ["./no/such/folder", "nobody/no-such-model"])

@@ -1,32 +1,30 @@
-"""The bridge: unmodified models, refused models, and what the probe catches."""
+"""Models over blocks: which are refused, what the probe catches, how they attend."""
 
 import copy
-import time
-from threading import Event, Thread
 
 import pytest
 import torch
 from transformers import GenerationConfig, T5Config, T5ForConditionalGeneration
 
 from helpers.tiny_models import ARCHITECTURES, REFUSED, tiny_model
+from minipaged.attention.backend import Backend, Masking
 from minipaged.attention.gathered import gathered_attention
 from minipaged.engine.generate import generate
 from minipaged.errors import UnsupportedModel
 from minipaged.lab.tour.reference import huggingface_generate
-from minipaged.model import bridge
+from minipaged.memory.kv_cache import KVCache
 from minipaged.model.paged_model import PagedModel
 
 GREEDY = GenerationConfig(max_new_tokens=6, pad_token_id=0)
 
 
 WHY_REFUSED = {
-    "gpt_oss": "attention with s_aux",
     "llama4_text": "layers of type chunked_attention",
     "diffllama": "3 layers but called attention 6 times",
     "gptj": "does not call its attention through",
     "gpt_neo": "does not call its attention through",
     "bloom": "does not call its attention through",
-    "mamba": "does not call its attention through",
+    "mamba": "layers of type linear_attention",
 }
 
 
@@ -68,36 +66,6 @@ def test_a_forward_without_logits_to_keep_is_refused():
         PagedModel(model)
 
 
-@pytest.mark.parametrize(
-    ("option", "named"),
-    [
-        ({"attention_mask": torch.ones(1, 1, 2, 2)}, "attention_mask"),
-        ({"dropout": 0.1}, "dropout"),
-        ({"is_causal": False}, "is_causal=False"),
-        ({"position_bias": torch.zeros(1)}, "position_bias"),
-        ({"head_mask": torch.ones(4)}, "head_mask"),
-    ],
-)
-def test_what_attention_does_not_know_is_refused(option, named):
-    option = {"attention_mask": None, **option}
-    q = torch.zeros(1, 4, 2, 8)
-    with pytest.raises(UnsupportedModel, match=named):
-        bridge._call(torch.nn.Module(), q, q, q, **option)
-
-
-def test_the_default_scale_follows_from_the_width_of_k():
-    seen = []
-
-    def attend(module, q, k, v, scale, *_options):
-        seen.append(scale)
-        return v
-
-    q, v = torch.zeros(1, 4, 2, 16), torch.zeros(1, 4, 2, 9)
-    with bridge.attention_replaced([], attend):
-        bridge._call(torch.nn.Module(), q, q, v, None)
-    assert seen == [0.25]
-
-
 def test_an_encoder_decoder_is_refused():
     config = T5Config(d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2)
     with pytest.raises(UnsupportedModel, match="has an encoder"):
@@ -109,6 +77,29 @@ def test_something_that_is_no_model_is_refused():
         PagedModel(torch.nn.Linear(2, 2))
 
 
+def test_a_wrapper_is_refused_with_the_way_to_the_model_inside():
+    wrapper = torch.nn.Module()
+    wrapper.get_base_model = lambda: tiny_model("llama")
+    with pytest.raises(UnsupportedModel, match=r"model.get_base_model\(\)"):
+        PagedModel(wrapper)
+    PagedModel(wrapper.get_base_model(), num_blocks=8)
+
+
+def test_a_layer_that_looks_at_all_tokens_of_a_batch_is_refused():
+    """As one that quantises activations does, by the largest of all of them."""
+
+    class Rounded(torch.nn.Linear):
+        def forward(self, x):
+            step = x.abs().max() / 127
+            return super().forward((x / step).round() * step)
+
+    model = copy.deepcopy(tiny_model("llama"))
+    for layer in model.model.layers:
+        layer.mlp.up_proj.__class__ = Rounded
+    with pytest.raises(UnsupportedModel, match="as one that quantises activations"):
+        PagedModel(model)
+
+
 def test_a_model_in_training_mode_is_refused():
     model = tiny_model("llama")
     try:
@@ -118,16 +109,13 @@ def test_a_model_in_training_mode_is_refused():
         model.eval()
 
 
-def test_a_model_put_into_training_mode_later_is_refused():
-    model = tiny_model("llama")
+def test_training_mode_of_the_users_model_is_no_concern_of_the_twins():
+    model = copy.deepcopy(tiny_model("llama"))
     paged = PagedModel(model, num_blocks=8)
-    try:
-        model.train()
-        with pytest.raises(UnsupportedModel, match="training mode"):
-            generate(paged, [[5, 6]], GREEDY)
-    finally:
-        model.eval()
-    assert paged.pool.num_free == 8
+    before = generate(paged, [[5, 6]], GREEDY)
+    model.train()
+    assert generate(paged, [[5, 6]], GREEDY) == before
+    assert model.training and not paged.twin.training
 
 
 def test_an_unknown_attention_is_refused_with_the_names_that_exist():
@@ -143,25 +131,29 @@ def test_shapes_are_read_from_the_model_and_not_from_its_config():
     assert wide.cache.values[0].shape[2:] == (4, 12)
 
 
-def sees_one_token_less(q, keys, values, batch, **options):
+def sees_one_token_less(q, cache, batch, masking):
     batch.context_lengths = batch.context_lengths - (batch.context_lengths > 1).long()
-    return gathered_attention(q, keys, values, batch, **options)
+    return gathered_attention(q, cache, batch, masking)
 
 
-def ignores_the_window(q, keys, values, batch, *, sliding_window=None, **options):
-    return gathered_attention(q, keys, values, batch, **options)
+def ignores_the_window(q, cache, batch, masking):
+    return gathered_attention(q, cache, batch, masking._replace(sliding_window=None))
 
 
-def ignores_the_soft_cap(q, keys, values, batch, *, softcap=None, **options):
-    return gathered_attention(q, keys, values, batch, **options)
+def ignores_the_soft_cap(q, cache, batch, masking):
+    return gathered_attention(q, cache, batch, masking._replace(softcap=None))
 
 
-def ignores_the_scale(q, keys, values, batch, *, scale, **options):
-    return gathered_attention(q, keys, values, batch, scale=0.25, **options)
+def ignores_the_scale(q, cache, batch, masking):
+    return gathered_attention(q, cache, batch, masking._replace(scale=0.25))
 
 
-def returns_nan(q, keys, values, batch, **options):
-    return gathered_attention(q, keys, values, batch, **options) * float("nan")
+def ignores_the_sinks(q, cache, batch, masking):
+    return gathered_attention(q, cache, batch, masking._replace(sinks=None))
+
+
+def returns_nan(q, cache, batch, masking):
+    return gathered_attention(q, cache, batch, masking) * float("nan")
 
 
 @pytest.mark.parametrize(
@@ -174,6 +166,7 @@ def returns_nan(q, keys, values, batch, **options):
         ("gemma2", ignores_the_window),
         ("gemma2", ignores_the_soft_cap),
         ("granite", ignores_the_scale),
+        ("gpt_oss", ignores_the_sinks),
     ],
 )
 def test_the_probe_rejects_wrong_attention(name, wrong):
@@ -191,111 +184,107 @@ def test_in_half_precision_gross_mistakes_are_still_refused():
     model = copy.deepcopy(tiny_model("llama")).to(torch.bfloat16)
     PagedModel(model, num_blocks=8)
 
-    def far_off(q, keys, values, batch, *, scale, **options):
-        return gathered_attention(q, keys, values, batch, scale=3 * scale, **options)
+    def far_off(q, cache, batch, masking):
+        masking = masking._replace(scale=3 * masking.scale)
+        return gathered_attention(q, cache, batch, masking)
 
     with pytest.raises(UnsupportedModel, match="differ from its own"):
         PagedModel(model, num_blocks=8, attention=far_off)
 
 
-def test_a_model_that_moved_must_be_wrapped_again():
-    model = copy.deepcopy(tiny_model("llama"))
-    paged = PagedModel(model, num_blocks=8)
-    model.to(torch.bfloat16)
-    with pytest.raises(ValueError, match=r"wrap it again: mp.PagedModel\(model\)"):
-        generate(paged, [[5, 6]], GREEDY)
-    assert paged.pool.num_free == 8
-
-
 def test_attention_of_the_readers_own():
     calls = []
 
-    def own(q, keys, values, batch, **options):
-        calls.append(options)
-        return gathered_attention(q, keys, values, batch, **options)
+    def own(q, cache, batch, masking):
+        calls.append(masking)
+        return gathered_attention(q, cache, batch, masking)
 
     paged = PagedModel(tiny_model("llama"), num_blocks=8, attention=own)
+    assert type(paged.cache) is KVCache
     calls.clear()
     generate(paged, [[5, 6, 7]], GenerationConfig(max_new_tokens=1))
-    assert len(calls) == 3
-    assert calls[0] == {"scale": 0.25, "sliding_window": None, "softcap": None}
+    assert calls == [Masking(scale=0.25)] * 3
 
 
-@pytest.mark.parametrize("name", ["llama", "gemma2", "gpt2", "mistral"])
-def test_the_model_stays_as_it_was(name):
-    tiny_model.cache_clear()  # as nobody has wrapped it before
-    model = tiny_model(name)
-    prompts = [[5, 6, 7, 8, 9, 10, 11, 12]]
-    window = ARCHITECTURES[name].get("sliding_window")
-    assert getattr(model.config, "sliding_window", None) == window
-    implementation = model.config._attn_implementation
-    before = huggingface_generate(model, prompts, GREEDY)
-    paged = PagedModel(model, num_blocks=16, block_size=4)
-    ours = generate(paged, prompts, GREEDY)
-    assert huggingface_generate(model, prompts, GREEDY) == before
-    assert [out.sequences for out in ours] == before
-    assert getattr(model.config, "sliding_window", None) == window
-    assert model.config._attn_implementation == implementation
+def test_a_function_that_returns_what_it_was_given_is_no_trouble():
+    """An operator of torch must not; so it is copied."""
+    paged = PagedModel(tiny_model("llama"), num_blocks=8)
+    paged.attention = lambda q, cache, batch, masking: q
+    for prompt in ([5], [5, 6, 7]):
+        (out,) = generate(paged, [prompt], GREEDY)
+        assert len(out.sequences[0]) == 6
 
 
-def test_the_model_stays_as_it_was_after_an_exception():
+def test_a_step_of_the_backends_own_replaces_writing_and_attending():
+    """It is handed the new K and V, and the cache's own `write` is not called."""
+    written = []
+
+    def step(q, k, v, cache, batch, masking):
+        written.append(len(k))
+        cache.keys.flatten(0, 1)[batch.slots] = k
+        cache.values.flatten(0, 1)[batch.slots] = v
+        return gathered_attention(q, cache, batch, masking)
+
+    class NeverWritten(KVCache):
+        def write(self, *_arguments):
+            raise AssertionError("the step writes")
+
+    backend = Backend(gathered_attention.attend, NeverWritten, step)
     model = tiny_model("llama")
-    implementation = model.config._attn_implementation
-    paged = PagedModel(model, num_blocks=16)
-
-    def breaks(*_args, **_options):
-        raise ArithmeticError("in the middle of a forward")
-
-    paged.attention = breaks
-    with pytest.raises(ArithmeticError):
-        generate(paged, [[5, 6, 7]], GREEDY)
-    assert model.config._attn_implementation == implementation
-    assert paged.pool.num_free == 16
-    assert len(huggingface_generate(model, [[5, 6, 7]], GREEDY)[0][0]) == 6
+    paged = PagedModel(model, num_blocks=8, attention=backend)
+    written.clear()
+    (out,) = generate(paged, [[5, 6, 7]], GREEDY)
+    assert [out.sequences] == huggingface_generate(model, [[5, 6, 7]], GREEDY)
+    assert written == [3] * 3 + [1] * 3 * 5
 
 
-def test_two_threads_do_not_switch_each_others_attention():
-    """A is between two layers while B comes; A would leave first, were there no lock.
+def test_attention_may_be_exchanged_but_not_for_one_with_another_cache():
+    class Doubled(KVCache):
+        def write(self, layer, slots, keys, values):
+            super().write(layer, slots, 2 * keys, values)
 
-    Each waits for the other in its first layer, for half a second at most: with the
-    lock they cannot meet, and both waits run out.
-    """
+    def halves(q, cache, batch, masking):
+        return gathered_attention(q / 2, cache, batch, masking)
+
+    model, prompts = tiny_model("llama"), [[5, 6, 7]]
+    backend = Backend(halves, Doubled)
+    expected = huggingface_generate(model, prompts, GREEDY)
+    paged = PagedModel(model, num_blocks=8, attention=backend)
+    assert [generate(paged, prompts, GREEDY)[0].sequences] == expected
+    for other in ("gathered", gathered_attention):
+        with pytest.raises(
+            ValueError, match="is a Doubled, and that attention wants a"
+        ):
+            paged.attention = other
+    paged.attention = halves  # a function takes the cache as it is
+    assert [generate(paged, prompts, GREEDY)[0].sequences] == expected
+    plain = PagedModel(model, num_blocks=8)
+    for attention in ("streamed", gathered_attention, gathered_attention.attend):
+        plain.attention = attention
+        assert [generate(plain, prompts, GREEDY)[0].sequences] == expected
+
+
+@pytest.mark.parametrize("what", [torch.zeros(1, 4, 16).numpy(), "text"])
+def test_attention_that_returns_no_tensor_is_refused_in_words(what):
+    paged = PagedModel(tiny_model("llama"), num_blocks=8)
+    paged.attention = lambda *_: what
+    with pytest.raises(ValueError, match="must return a tensor of shape"):
+        generate(paged, [[5]], GREEDY)
+
+
+def test_a_name_and_its_backend_are_the_same():
+    from minipaged.attention.kernels.attention import triton_attention
+    from minipaged.attention.kernels.cache import TritonKVCache
+    from minipaged.attention.streamed import streamed_attention
+
     model = copy.deepcopy(tiny_model("llama"))
-    before = model.config._attn_implementation
-    b_inside, a_done, calls = Event(), Event(), []
-
-    def of_a(q, keys, values, batch, **options):
-        calls.append("A")
-        b_inside.wait(0.5 if calls.count("A") == 1 else 0)
-        return gathered_attention(q, keys, values, batch, **options)
-
-    def of_b(q, keys, values, batch, **options):
-        calls.append("B")
-        b_inside.set()
-        a_done.wait(0.5 if calls.count("B") == 1 else 0)
-        return gathered_attention(q, keys, values, batch, **options)
-
-    models = {name: PagedModel(model, num_blocks=8) for name in "AB"}
-    models["A"].attention, models["B"].attention = of_a, of_b
-    one = GenerationConfig(max_new_tokens=1)
-    found = {}
-
-    def work(name):
-        found[name] = generate(models[name], [[5, 6, 7]], one)[0].sequences
-        if name == "A":
-            a_done.set()
-
-    threads = [Thread(target=work, args=(name,)) for name in "AB"]
-    threads[0].start()
-    while not calls:  # B starts when A is inside a layer
-        time.sleep(0.001)
-    threads[1].start()
-    for thread in threads:
-        thread.join()
-    assert calls == ["A"] * 3 + ["B"] * 3
-    assert model.config._attn_implementation == before
-    (expected,) = huggingface_generate(model, [[5, 6, 7]], one)
-    assert found == {"A": expected, "B": expected}
+    model.to("cuda" if torch.cuda.is_available() else "cpu")
+    backends = [gathered_attention, streamed_attention, triton_attention]
+    for name, backend in zip(("gathered", "streamed", "triton"), backends, strict=True):
+        made = [PagedModel(model, 8, 4, each) for each in (name, backend)]
+        assert [each.attention for each in made] == [backend] * 2
+        assert [type(each.cache) for each in made] == [backend.cache_class] * 2
+    assert type(made[1].cache) is TritonKVCache
 
 
 def test_every_architecture_is_named_once():

@@ -2,20 +2,16 @@
 
 import torch
 
-from minipaged.attention.interface import AttentionBatch
+from minipaged.attention.backend import AttentionBatch, Backend, Masking
+from minipaged.attention.kernels.cache import TritonKVCache
 from minipaged.attention.kernels.decode import paged_decode
 from minipaged.attention.kernels.prefill import paged_prefill
+from minipaged.errors import UnsupportedModel
+from minipaged.memory.kv_cache import LayerCache
 
 
-def triton_attention(
-    q: torch.Tensor,
-    keys: torch.Tensor,
-    values: torch.Tensor,
-    batch: AttentionBatch,
-    *,
-    scale: float,
-    sliding_window: int | None = None,
-    softcap: float | None = None,
+def attend_by_kernels(
+    q: torch.Tensor, cache: LayerCache, batch: AttentionBatch, masking: Masking
 ) -> torch.Tensor:
     """Causal attention of new tokens over their sequences' blocks, read in place.
 
@@ -25,17 +21,21 @@ def triton_attention(
 
     Args:
         q: [T, num_heads, key_dim], the new tokens of all sequences one after another.
-        keys: [num_blocks, block_size, num_kv_heads, key_dim], one layer of the cache,
-            contiguous; float32, float16 or bfloat16, as q.
-        values: [num_blocks, block_size, num_kv_heads, value_dim].
+        cache: one layer's K and V, contiguous; float32, float16 or bfloat16, as q.
         batch: which blocks, and how many tokens, belong to which sequence.
-        scale: multiplies the logits, usually key_dim ** -0.5.
-        sliding_window: a token sees this many positions, itself included.
-        softcap: if given, logits become softcap * tanh(logits / softcap).
+        masking: scale, window and soft cap of this layer; sinks are refused.
 
     Returns: [T, num_heads, value_dim]; zeros for a token that sees nothing.
-    Raises ValueError for tensors that the kernels cannot take; it says what can.
+    Raises ValueError for tensors that the kernels cannot take, it says what can; and
+    UnsupportedModel for attention sinks.
     """
+    scale, sliding_window, softcap, sinks = masking
+    if sinks is not None:
+        raise UnsupportedModel(
+            "the kernels know no attention sinks yet: use attention='gathered' or "
+            "'streamed' for this model"
+        )
+    keys, values = cache.keys, cache.values
     out = q.new_empty(*q.shape[:2], values.shape[-1])
     where = (batch.block_tables, batch.context_lengths, batch.query_starts)
     lengths = (batch.min_context_length, batch.max_context_length)
@@ -48,3 +48,6 @@ def triton_attention(
     if batch.max_query_length > 1:
         paged_prefill(out, q, keys, values, *where, *options, skip_single=True)
     return out
+
+
+triton_attention = Backend(attend_by_kernels, TritonKVCache)

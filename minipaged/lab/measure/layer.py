@@ -1,13 +1,15 @@
 """Lab: one layer of one step, with random numbers, to measure attention alone."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
+from minipaged.attention.backend import Attend, Masking
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
+from minipaged.memory.kv_cache import LayerCache
 from minipaged.model.ragged_batch import Chunk, RaggedBatch
 
 
@@ -20,13 +22,16 @@ class Layer:
     values: torch.Tensor
     batch: RaggedBatch
 
-    def attend(
-        self, attention: Callable[..., torch.Tensor], **options: Any
-    ) -> torch.Tensor:
-        """Call it as a model does: [T, heads, dim]."""
-        options.setdefault("scale", self.q.shape[2] ** -0.5)
+    @property
+    def cache(self) -> LayerCache:
+        """The blocks, as attention is given them."""
+        return LayerCache(self.keys, self.values)
+
+    def attend(self, attention: Attend, **masking: Any) -> torch.Tensor:
+        """Call it as a model does: [T, heads, dim]. `masking`: fields of Masking."""
+        masking = Masking(**{"scale": self.q.shape[2] ** -0.5, **masking})
         with torch.inference_mode():
-            return attention(self.q, self.keys, self.values, self.batch, **options)
+            return attention(self.q, self.cache, self.batch, masking)
 
     def poisoned(self) -> "Layer":
         """The same, with NaN in every slot that no token of the batch lies in."""
@@ -50,7 +55,7 @@ class Layer:
 
     def fresh(self) -> "Layer":
         """The same, with nothing left over from earlier calls."""
-        return replace(self, batch=replace(self.batch, scratch={}, workspace={}))
+        return replace(self, batch=replace(self.batch, scratch={}))
 
 
 def random_layer(

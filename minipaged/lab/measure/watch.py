@@ -1,14 +1,13 @@
 """Lab: what a run of generate computes and holds, forward by forward."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from unittest.mock import patch
 
-import torch
-
+from minipaged.decoding.request import Request
 from minipaged.model.paged_model import PagedModel
 from minipaged.model.ragged_batch import RaggedBatch
+from minipaged.observer import Observer
 
 
 @dataclass(frozen=True)
@@ -22,22 +21,31 @@ class Moment:
     num_copies: int  # blocks copied before this forward wrote
 
 
+class _Watch(Observer):
+    """Notes a Moment for every batch that is planned."""
+
+    def __init__(self, block_size: int):
+        self.moments: list[Moment] = []
+        self._block_size = block_size
+
+    def planned(self, requests: Sequence[Request], batch: RaggedBatch) -> None:
+        """Note what is computed next, and what is held for it."""
+        self.moments.append(_moment(batch, self._block_size))
+
+
 @contextmanager
 def watch(paged: PagedModel) -> Iterator[list[Moment]]:
-    """Note a Moment for every forward of `paged` inside the `with` block.
+    """Note a Moment for every forward of `generate` inside the `with` block.
 
     Nothing is noted outside of it, so it costs nothing there. Watched twice, each
     `with` has a list of its own.
     """
-    moments: list[Moment] = []
-    forward = paged.forward
-
-    def watched(batch: RaggedBatch) -> torch.Tensor:
-        moments.append(_moment(batch, paged.pool.block_size))
-        return forward(batch)
-
-    with patch.object(paged, "forward", watched):
-        yield moments
+    watcher = _Watch(paged.pool.block_size)
+    paged.observers.append(watcher)
+    try:
+        yield watcher.moments
+    finally:
+        paged.observers.remove(watcher)
 
 
 def saving(moments: list[Moment]) -> float:

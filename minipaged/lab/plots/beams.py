@@ -2,19 +2,17 @@
 
 from collections.abc import Collection
 from collections.abc import Sequence as Rows
-from unittest.mock import patch
 
-import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
-from minipaged.decoding import beam
-from minipaged.decoding.request import Turn
+from minipaged.decoding.request import Request
 from minipaged.engine.generate import generate
 from minipaged.lab.plots.charts import canvas
 from minipaged.lab.plots.palette import ink_on, sequence_colour, theme
 from minipaged.model.paged_model import PagedModel
+from minipaged.observer import Observer
 
 Path = tuple[int, ...]  # the new tokens of a beam: a node of the tree
 
@@ -24,17 +22,23 @@ def beam_history(
 ) -> list[list[list[int]]]:
     """For each step of a beam search, the new tokens of its running beams, best first.
 
-    Watches the strategy in a run of `generate`. Raises ValueError if no beam ran on.
+    Raises ValueError if no beam ran on.
     """
-    history, advance = [], beam.advance
+    history: list[list[list[int]]] = []
 
-    def watched(turns: list[Turn], logits: torch.Tensor) -> None:
-        advance(turns, logits)
-        history.extend([one.new_tokens for one in turn.request.live] for turn in turns)
+    class Watch(Observer):
+        """Notes the beams after each step that chose tokens."""
 
-    with patch.object(beam, "advance", watched):
+        def chosen(self, requests: Rows[Request]) -> None:
+            beams = [one.new_tokens for request in requests for one in request.live]
+            if any(beams):
+                history.append(beams)
+
+    paged.observers.append(watch := Watch())
+    try:
         (out,) = generate(paged, [prompt], config)
-    history = [beams for beams in history if beams]
+    finally:
+        paged.observers.remove(watch)
     if not history:
         raise ValueError(out.error or "no beam ran on after the first step")
     return history

@@ -1,23 +1,20 @@
 """Lab: record a run of `generate`, to step through it block by block afterwards."""
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Sequence as Rows
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from unittest.mock import patch
-
-import torch
 
 from minipaged.decoding.request import Request
 from minipaged.decoding.sequence import Sequence
-from minipaged.engine import generate as engine
 from minipaged.lab.pool.names import Names
 from minipaged.lab.pool.snapshot import Snapshot
 from minipaged.lab.pool.words import tell
 from minipaged.memory.block_pool import BlockPool
 from minipaged.model.paged_model import PagedModel
 from minipaged.model.ragged_batch import RaggedBatch
+from minipaged.observer import Observer
 
 if TYPE_CHECKING:
     from minipaged.memory.prefix_cache import PrefixCache
@@ -37,15 +34,16 @@ class Frame:
     ended: Mapping[str, list[int]]  # and of what is returned; of beams by their rank
 
 
-class Recorder:
-    """Looks at the pool whenever it is told to, and remembers what it has seen.
+class Recorder(Observer):
+    """Looks at the pool whenever something happens, and remembers what it has seen.
 
-    Attributes: frames.
+    Attributes: frames; running, the requests of the present step.
     """
 
     def __init__(self, pool: BlockPool):
         """Nothing has been seen yet, and no sequence has a name."""
         self.frames: list[Frame] = []
+        self.running: list[Request] = []
         self._pool = pool
         self._prefix_cache: PrefixCache | None = None
         self._names: dict[Sequence, str] = {}  # each is given once
@@ -57,13 +55,28 @@ class Recorder:
         self._ended: dict[str, list[int]] = {}
         self._answered: set[Request] = set()  # beam searches that have ended
 
-    def meet(self, prefix_cache: "PrefixCache | None") -> None:
+    def started(self, prefix_cache: "PrefixCache | None") -> None:
         """Know the run's prefix cache, and what is in it already."""
         if prefix_cache is not None and self._prefix_cache is None:
             self._prefix_cache = prefix_cache
             self._before = self._see()
 
-    def note_fork(self, parent: Sequence, child: Sequence) -> None:
+    def admitted(self, request: Request) -> None:
+        """Name it, and see what it found in the cache."""
+        self.running.append(request)
+        self.look(self.running)
+
+    def planned(self, requests: Rows[Request], batch: RaggedBatch) -> None:
+        """See which blocks were taken, and keep it as a frame."""
+        self.look(requests)
+        self.take(len(batch.tokens))
+
+    def chosen(self, requests: Rows[Request]) -> None:
+        """See who was forked, and who has ended."""
+        self.look(requests)
+        self.running = [request for request in requests if request.live]
+
+    def forked(self, parent: Sequence, child: Sequence) -> None:
         """Remember whose child it is."""
         self._forked[child] = parent
 
@@ -124,57 +137,16 @@ def record(paged: PagedModel) -> Iterator[list[Frame]]:
     fails, the last frame says so.
     """
     recorder = Recorder(paged.pool)
-    admit, step, forward, fork = engine.admit, engine.step, paged.forward, Sequence.fork
-    running: list[Request] = []  # those of the present step
-
-    def watched_admit(
-        waiting: deque[Request],
-        admitted: list[Request],
-        pool: BlockPool,
-        prefix_cache: "PrefixCache | None" = None,
-    ) -> None:
-        if pool is paged.pool:
-            recorder.meet(prefix_cache)
-        admit(waiting, admitted, pool, prefix_cache)
-
-    def watched_step(
-        own: PagedModel,
-        requests: list[Request],
-        max_prompt_tokens: int | None = None,
-        prefix_cache: "PrefixCache | None" = None,
-    ) -> None:
-        if own is not paged:
-            step(own, requests, max_prompt_tokens, prefix_cache)
-            return
-        running[:] = requests
-        recorder.look(running)
-        step(own, requests, max_prompt_tokens, prefix_cache)
-        recorder.look(running)
-
-    def watched_forward(batch: RaggedBatch) -> torch.Tensor:
-        recorder.look(running)
-        recorder.take(len(batch.tokens))
-        return forward(batch)
-
-    def watched_fork(parent: Sequence) -> Sequence:
-        child = fork(parent)
-        recorder.note_fork(parent, child)
-        return child
-
-    with (
-        patch.object(engine, "admit", watched_admit),
-        patch.object(engine, "step", watched_step),
-        patch.object(paged, "forward", watched_forward),
-        patch.object(Sequence, "fork", watched_fork),
-    ):
-        try:
-            yield recorder.frames
-        except BaseException as error:
-            recorder.say(f"the run was interrupted: {error!r}")
-            raise
-        finally:
-            recorder.look(running)
-            recorder.take(0)
+    paged.observers.append(recorder)
+    try:
+        yield recorder.frames
+    except BaseException as error:
+        recorder.say(f"the run was interrupted: {error!r}")
+        raise
+    finally:
+        paged.observers.remove(recorder)
+        recorder.look(recorder.running)
+        recorder.take(0)
 
 
 def tell_frame(frames: list[Frame], number: int) -> str:

@@ -9,7 +9,7 @@ from functools import partial
 
 import torch
 
-from minipaged.attention.interface import AttentionBatch
+from minipaged.attention.backend import AttentionBatch, Masking
 from minipaged.attention.kernels.check import (
     check_contiguous,
     check_fit,
@@ -19,6 +19,7 @@ from minipaged.attention.kernels.decode import paged_decode
 from minipaged.attention.kernels.setup import tl, triton
 from minipaged.attention.kernels.sizes import LOG2_E, padded
 from minipaged.attention.kernels.tile import divide, load_tile, online_step, slots_of
+from minipaged.memory.kv_cache import LayerCache
 
 
 @triton.jit(do_not_specialize=["table_width"])
@@ -98,10 +99,9 @@ def _kv_head_kernel(
     tl.store(out + own_rows, result, mask=mask)
 
 
-def _check(
-    q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, batch: AttentionBatch
-) -> None:
+def _check(q: torch.Tensor, cache: LayerCache, batch: AttentionBatch) -> None:
     """Refuse what the rungs leave out."""
+    keys, values = cache.keys, cache.values
     check_fit(
         q=(q, "num_sequences num_heads dim"),
         keys=(keys, "num_blocks block_size num_kv_heads dim"),
@@ -114,33 +114,28 @@ def _check(
 
 
 def per_query_head(
-    q: torch.Tensor,
-    keys: torch.Tensor,
-    values: torch.Tensor,
-    batch: AttentionBatch,
-    scale: float,
+    q: torch.Tensor, cache: LayerCache, batch: AttentionBatch, masking: Masking
 ) -> torch.Tensor:
     """Every query head by itself, block by block. Shapes as in triton_attention."""
-    _check(q, keys, values, batch)
+    _check(q, cache, batch)
     out = torch.empty_like(q)
     num_seqs, num_heads, dim = q.shape
     _query_head_kernel[num_heads, num_seqs](
-        out, q, keys, values, batch.block_tables, batch.context_lengths,
-        batch.block_tables.shape[1], scale * LOG2_E,
+        out, q, cache.keys, cache.values, batch.block_tables, batch.context_lengths,
+        batch.block_tables.shape[1], masking.scale * LOG2_E,
         NUM_HEADS=num_heads,
-        NUM_KV_HEADS=keys.shape[2],
+        NUM_KV_HEADS=cache.keys.shape[2],
         DIM=dim,
-        BLOCK_SIZE=keys.shape[1],
+        BLOCK_SIZE=cache.keys.shape[1],
     )  # fmt: skip
     return out
 
 
 def per_kv_head(
     q: torch.Tensor,
-    keys: torch.Tensor,
-    values: torch.Tensor,
+    cache: LayerCache,
     batch: AttentionBatch,
-    scale: float,
+    masking: Masking,
     tile: int | None = None,
     num_stages: int = 1,
 ) -> torch.Tensor:
@@ -148,14 +143,14 @@ def per_kv_head(
 
     num_stages: above 1, the next tile is read while this one is computed.
     """
-    _check(q, keys, values, batch)
+    _check(q, cache, batch)
     out = torch.empty_like(q)
     num_seqs, num_heads, dim = q.shape
-    _, block_size, num_kv_heads, _ = keys.shape
+    _, block_size, num_kv_heads, _ = cache.keys.shape
     group = num_heads // num_kv_heads
     _kv_head_kernel[num_kv_heads, num_seqs](
-        out, q, keys, values, batch.block_tables, batch.context_lengths,
-        batch.block_tables.shape[1], scale * LOG2_E,
+        out, q, cache.keys, cache.values, batch.block_tables, batch.context_lengths,
+        batch.block_tables.shape[1], masking.scale * LOG2_E,
         NUM_KV_HEADS=num_kv_heads,
         GROUP=group,
         ROWS=padded(group),
@@ -170,22 +165,24 @@ def per_kv_head(
 
 def split(
     q: torch.Tensor,
-    keys: torch.Tensor,
-    values: torch.Tensor,
+    cache: LayerCache,
     batch: AttentionBatch,
-    scale: float,
+    masking: Masking,
     num_splits: int | None = None,
 ) -> torch.Tensor:
     """The package's own kernel: long contexts are shared among programs, and merged."""
-    _check(q, keys, values, batch)
+    _check(q, cache, batch)
     out = torch.empty_like(q)
     where = (batch.block_tables, batch.context_lengths, batch.query_starts)
     lengths = (batch.min_context_length, batch.max_context_length)
-    paged_decode(out, q, keys, values, *where, *lengths, scale, num_splits=num_splits)
+    paged_decode(
+        out, q, cache.keys, cache.values, *where, *lengths, masking.scale,
+        num_splits=num_splits,
+    )  # fmt: skip
     return out
 
 
-# From the bottom to the top; each is called with (q, keys, values, batch, scale).
+# From the bottom to the top; each is called with (q, cache, batch, masking).
 RUNGS: dict[str, Callable[..., torch.Tensor]] = {
     "one program per query head": per_query_head,
     "one program per KV head": per_kv_head,

@@ -9,6 +9,7 @@ from typing import Any
 from IPython.display import Markdown, display
 
 import minipaged
+from minipaged.attention.backend import Backend
 
 ROOT = Path(minipaged.__file__).parent.parent
 
@@ -16,11 +17,11 @@ ROOT = Path(minipaged.__file__).parent.parent
 def show(*things: Any, fold: bool = False) -> None:
     """Display the source of functions, classes or modules of the package, as they run.
 
-    Of a Triton kernel, the function that it was made of. It is headed by the file that
-    it stands in; neighbours from one file share a head.
+    Of a Triton kernel or a Backend, the function that it was made of. It is headed by
+    the file that it stands in; neighbours from one file share a head.
     `fold`: show only the head until it is clicked.
     """
-    things = tuple(getattr(thing, "fn", thing) for thing in things)
+    things = tuple(_definition(thing) for thing in things)
     for file, neighbours in groupby(things, key=_file):
         group = list(neighbours)
         source = "\n\n".join(
@@ -34,6 +35,12 @@ def show(*things: Any, fold: bool = False) -> None:
             display(Markdown(f"{head}\n```python\n{source}\n```\n\n</details>"))
         else:
             display(Markdown(f"*{file}*\n```python\n{source}\n```"))
+
+
+def _definition(thing: Any) -> Any:
+    if isinstance(thing, Backend):
+        return thing.attend
+    return getattr(thing, "fn", thing)
 
 
 def _file(thing: Any) -> str:

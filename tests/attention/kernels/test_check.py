@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import minipaged as mp
-from helpers.attention_cases import make_case, moved, oracle
+from helpers.attention_cases import make_case, moved, oracle, sinks_of
 from helpers.tiny_models import tiny_model
 from minipaged.attention.kernels import check as triton_check
 from minipaged.attention.kernels.attention import triton_attention
@@ -25,9 +25,9 @@ def gaps(tensor):
 
 
 def refuse(match, case, **options):
-    case, options = moved(case, DEVICE), {"scale": 1.0, **options}
+    case = moved(case, DEVICE)
     with pytest.raises(ValueError, match=match):
-        triton_attention(case.q, case.keys, case.values, case.batch, **options)
+        case.attend(triton_attention, **options)
 
 
 def changed(name, change):
@@ -119,6 +119,13 @@ def test_options_without_meaning_are_refused(lengths):
     refuse("softcap must not be 0; None", make_case(lengths), softcap=0.0)
 
 
+@pytest.mark.parametrize("lengths", [[(3, 1)], [(3, 2)]], ids=["decode", "prefill"])
+def test_sinks_are_refused_and_the_error_names_who_knows_them(lengths):
+    case = moved(make_case(lengths), DEVICE)
+    with pytest.raises(mp.UnsupportedModel, match=r"no attention sinks.*'gathered' or"):
+        case.attend(triton_attention, sinks=sinks_of(4).to(DEVICE))
+
+
 @pytest.mark.parametrize("kernel", ["decode", "prefill"])
 def test_where_the_result_does_not_fit_nothing_is_written(kernel):
     case = moved(make_case([(3, 1), (7, 1)]), DEVICE)
@@ -147,7 +154,7 @@ def test_tensors_on_the_cpu_are_refused_by_the_compiled_kernels(monkeypatch):
     monkeypatch.setattr(triton_check, "INTERPRETED", False)
     case = make_case([(3, 1)])
     with pytest.raises(ValueError, match=r"model.to\('cuda'\).*gathered.*INTERPRET"):
-        triton_attention(case.q, case.keys, case.values, case.batch, scale=1.0)
+        case.attend(triton_attention)
     slots = torch.zeros(1, dtype=torch.int64)
     with pytest.raises(ValueError, match=r"keys on cpu.*run on the GPU"):
         write_kv(case.keys, case.values, slots, case.q[:, :2], case.q[:, :2])
@@ -155,7 +162,8 @@ def test_tensors_on_the_cpu_are_refused_by_the_compiled_kernels(monkeypatch):
         copy_blocks([case.keys], torch.zeros(1, 2, dtype=torch.int64))
 
 
-def test_different_devices_are_refused():
+def test_different_devices_are_refused(monkeypatch):
+    monkeypatch.setattr(triton_check, "INTERPRETED", True)
     here, elsewhere = torch.zeros(2), torch.zeros(2, device="meta")
     with pytest.raises(ValueError, match="one device; found a on cpu, b on meta"):
         triton_check.check_devices(a=here, b=elsewhere)
@@ -163,16 +171,16 @@ def test_different_devices_are_refused():
 
 def test_an_empty_batch_is_an_empty_result():
     case = moved(make_case([(3, 1)]), DEVICE)
-    none = types.SimpleNamespace(
-        block_tables=case.batch.block_tables[:0],
-        context_lengths=case.batch.context_lengths[:0],
-        query_starts=case.batch.query_starts[:1],
+    case.q, batch = case.q[:0], case.batch
+    case.batch = types.SimpleNamespace(
+        block_tables=batch.block_tables[:0],
+        context_lengths=batch.context_lengths[:0],
+        query_starts=batch.query_starts[:1],
         max_query_length=0,
         min_context_length=0,
         max_context_length=0,
     )
-    out = triton_attention(case.q[:0], case.keys, case.values, none, scale=1.0)
-    assert out.shape == (0, 4, 16)
+    assert case.attend(triton_attention).shape == (0, 4, 16)
 
 
 # What fills the cache.

@@ -15,6 +15,7 @@ import minipaged as mp
 from helpers.attention_cases import make_case, moved, oracle
 from helpers.notebook_files import NOTEBOOKS, definition, load
 from helpers.tiny_models import VOCABULARY, tiny_model
+from minipaged.attention.backend import Masking
 from minipaged.attention.kernels import decode as triton_decode
 from minipaged.attention.kernels import sizes as triton_sizes
 from minipaged.attention.kernels.attention import triton_attention
@@ -30,6 +31,7 @@ from minipaged.attention.kernels.sizes import (
 )
 from minipaged.attention.kernels.write import copy_blocks, write_kv
 from minipaged.lab.tour.reference import huggingface_generate
+from minipaged.memory.kv_cache import LayerCache
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in.*:RuntimeWarning")
 
@@ -136,8 +138,7 @@ def test_a_forgotten_split_is_rejected(monkeypatch):
 def test_a_tail_that_is_read_is_rejected():
     case = moved(make_case([(12, 1), (4, 1)], block_size=16), DEVICE)
     flawed = of_lesson_6("reads_the_tail", mp=mp, replace=dataclasses.replace)
-    ours = flawed(case.q, case.keys, case.values, case.batch, scale=0.25)
-    assert ours.isnan().any()
+    assert case.attend(flawed).isnan().any()
 
 
 # Where kernels run.
@@ -217,7 +218,8 @@ def test_torch_compile_passes_the_kernels_through():
     @torch.compile(fullgraph=True, backend="aot_eager")
     def attend(q, keys, values):
         write_kv(keys, values, slots, *new)
-        return triton_attention(2 * q, keys, values, case.batch, scale=0.125) + 1
+        cache, masking = LayerCache(keys, values), Masking(scale=0.125)
+        return triton_attention(2 * q, cache, case.batch, masking) + 1
 
     ours = attend(case.q, case.keys, case.values)
     assert (ours.cpu() - 1 - oracle(case, scale=0.25)).abs().max() < 3e-5

@@ -26,7 +26,7 @@ TOLERANCE = {torch.float32: 3e-5, torch.float16: 4e-3}
 
 def error_of(case, attention=triton_attention, **options):
     options = {"scale": case.q.shape[-1] ** -0.5, **options}
-    ours = attention(case.q, case.keys, case.values, case.batch, **options)
+    ours = case.attend(attention, **options)
     theirs = oracle(case, **options)
     assert ours.shape == theirs.shape and ours.dtype == case.q.dtype
     return ours.cpu().double() - theirs
@@ -115,7 +115,7 @@ def test_values_near_the_largest_of_float16():
 def test_a_context_of_one_token_returns_its_value_exactly():
     for lengths in ([(0, 1)], [(0, 1), (0, 2)]):
         case = moved(make_case(lengths), DEVICE)
-        ours = triton_attention(case.q, case.keys, case.values, case.batch, scale=0.25)
+        ours = case.attend(triton_attention)
         value = case.contexts[0][1].repeat_interleave(2, dim=1)
         assert torch.equal(ours[:1].cpu(), value)
 
@@ -267,8 +267,8 @@ def test_queries_of_any_strides():
     dims_first = case.q.transpose(0, 2).contiguous().transpose(0, 2)
     larger = torch.full((60, 9, 40), float("nan"), device=DEVICE)
     part = larger[1:, 2:6, 5:21][: len(case.q)].copy_(case.q)
-    for q in (heads_first, dims_first, part):
-        out = triton_attention(q, case.keys, case.values, case.batch, scale=0.25)
+    for case.q in (heads_first, dims_first, part):
+        out = case.attend(triton_attention)
         assert (out.cpu() - expected).abs().max() < 3e-5
 
 

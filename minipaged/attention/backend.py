@@ -1,0 +1,61 @@
+"""Lesson 2: what every attention is given, so that they can be exchanged."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import torch
+
+from minipaged.memory.kv_cache import KVCache, LayerCache
+
+
+class AttentionBatch(Protocol):
+    """What attention must know of a batch: which blocks belong to whom.
+
+    Letters: T tokens to compute, S sequences, M blocks of the longest table.
+    """
+
+    block_tables: torch.Tensor  # [S, M] int64; behind a table's end may be anything
+    context_lengths: torch.Tensor  # [S] int64: tokens to read, the new ones included
+    query_starts: torch.Tensor  # [S + 1] int64: where s's new tokens start in the batch
+    max_query_length: int
+    min_context_length: int
+    max_context_length: int
+    scratch: dict[Any, Any]  # what one layer worked out, for the next ones
+
+
+class Masking(NamedTuple):
+    """What a model's layer asks of attention, besides being causal."""
+
+    scale: float  # multiplies the logits, usually key_dim ** -0.5
+    sliding_window: int | None = None  # positions that a token sees, its own included
+    softcap: float | None = None  # logits become softcap * tanh(logits / softcap)
+    sinks: torch.Tensor | None = None  # [num_heads]: one more logit, its value is zero
+
+
+# attend(q, cache, batch, masking)
+#   q:      [T, num_heads, key_dim], the new tokens of all sequences, one after another
+#   cache:  one layer's K and V in blocks; those of the new tokens are already written
+#   result: [T, num_heads, value_dim]
+Attend = Callable[[torch.Tensor, LayerCache, AttentionBatch, Masking], torch.Tensor]
+
+
+class Backend(NamedTuple):
+    """One way to compute attention over blocks; called as its `attend` is.
+
+    `step(q, k, v, cache, batch, masking)`, if given, stands for writing the new K and V
+    and attending, both in one.
+    """
+
+    attend: Attend
+    cache_class: type[KVCache] = KVCache
+    step: Callable[..., torch.Tensor] | None = None
+
+    def __call__(
+        self,
+        q: torch.Tensor,
+        cache: LayerCache,
+        batch: AttentionBatch,
+        masking: Masking,
+    ) -> torch.Tensor:
+        """Attention of the new tokens: [T, num_heads, value_dim]."""
+        return self.attend(q, cache, batch, masking)

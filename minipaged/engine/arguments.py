@@ -1,0 +1,146 @@
+"""Lesson 2: what is said to `generate`, checked and made into requests (the border)."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from transformers import GenerationConfig
+
+from minipaged.decoding.options import resolve_options
+from minipaged.decoding.request import Request
+from minipaged.errors import PromptTooLong, require_counts
+from minipaged.memory.block_pool import BlockPool
+from minipaged.model.paged_model import PagedModel
+
+if TYPE_CHECKING:
+    from minipaged.memory.prefix_cache import PrefixCache
+
+_WANTED = {
+    GenerationConfig: "GenerationConfig(...)",
+    int: "an int",
+    bytes: 'bytes, such as b"a user"',
+}
+
+
+def make_requests(
+    paged: PagedModel,
+    prompts: Sequence[list[int]],
+    generation_config: GenerationConfig | Sequence[GenerationConfig] | None,
+    seed: int | Sequence[int] | None,
+    cache_salt: bytes | Sequence[bytes],
+) -> list[Request]:
+    """A request for each prompt, with all of its options decided.
+
+    A prompt that is too long for the model gets a request with an `error`. Raises
+    ValueError, TypeError or UnsupportedOption for anything malformed.
+    """
+    if isinstance(prompts, str | torch.Tensor) or not isinstance(prompts, Sequence):
+        raise TypeError(
+            "prompts must be a list of lists of token ids, got "
+            f"{type(prompts).__name__}; pass tokenizer(texts).input_ids, or "
+            "tensor.tolist()"
+        )
+    vocabulary = paged.model.get_input_embeddings().num_embeddings
+    for index, prompt in enumerate(prompts):
+        _check_prompt(index, prompt, vocabulary)
+    count = len(prompts)
+    configs = _one_each(generation_config, GenerationConfig, "generation_config", count)
+    seeds = _one_each(seed, int, "seed", count)
+    salts = _one_each(cache_salt, bytes, "cache_salt", count)
+    requests = []
+    for prompt, config, own_seed, salt in zip(
+        prompts, configs, seeds, salts, strict=True
+    ):
+        request = Request(prompt, generator=_generator(own_seed, paged), salt=salt)
+        try:
+            request.options = resolve_options(paged.model, config, prompt)
+        except PromptTooLong as error:
+            request.error = str(error)
+        requests.append(request)
+    return requests
+
+
+def check_engine(
+    paged: PagedModel,
+    max_prompt_tokens: int | None,
+    prefix_cache: "PrefixCache | None",
+) -> None:
+    """Raise TypeError or ValueError for what does not concern a single prompt."""
+    from minipaged.memory.prefix_cache import PrefixCache  # lesson 3
+
+    if not isinstance(paged, PagedModel):
+        raise TypeError(
+            f"the first argument must be a PagedModel, got {type(paged).__name__}; "
+            "wrap the model first: paged = mp.PagedModel(model)"
+        )
+    if max_prompt_tokens is not None:
+        require_counts(max_prompt_tokens=max_prompt_tokens)
+    if not isinstance(prefix_cache, PrefixCache | None):
+        raise TypeError(
+            f"prefix_cache must be a PrefixCache, got {prefix_cache!r:.60}; make one "
+            "and keep it for later calls: prefix = mp.PrefixCache(paged.pool)"
+        )
+    if prefix_cache is not None and prefix_cache.pool is not paged.pool:
+        raise ValueError("prefix_cache must be over this model's pool: paged.pool")
+
+
+def why_it_never_fits(request: Request, pool: BlockPool) -> str | None:
+    """Why the pool can never hold this request at its longest, or None if it can."""
+    worst = request.blocks_at_most(pool.block_size)
+    if worst <= pool.num_free:
+        return None
+    options = request.options
+    many = options.num_parallel > 1
+    who = f"{options.num_parallel} sequences" if many else "a sequence"
+    also = " or the number of beams or samples" if many else ""
+    return (
+        f"{who} of {len(request.prompt)} prompt tokens and {options.max_new_tokens} "
+        f"new ones may need {worst} blocks, but {pool.num_free} are free of "
+        f"{pool.num_blocks}; raise num_blocks, or lower max_new_tokens{also}"
+    )
+
+
+def _check_prompt(index: int, prompt: list[int], vocabulary: int) -> None:
+    if not isinstance(prompt, list) or not set(map(type, prompt)) <= {int}:
+        raise TypeError(
+            f"prompt {index} must be a list of token ids (int), got {prompt!r:.60}; "
+            "pass tokenizer(texts).input_ids, a list of lists even for one text"
+        )
+    if not prompt:
+        raise ValueError(f"prompt {index} is empty; give at least one token")
+    if min(prompt) < 0 or max(prompt) >= vocabulary:
+        raise ValueError(
+            f"prompt {index} has token ids outside 0 to {vocabulary - 1}; is the "
+            "tokenizer that of this model?"
+        )
+
+
+def _one_each(value: object, kind: type, name: str, count: int) -> list:
+    """A value for every prompt, from one for all or from one for each.
+
+    None is for "not said", but for a salt: who has none must not share with everybody
+    by mistake.
+    """
+
+    def fits(one: object) -> bool:  # True is an int to Python, but no seed
+        return isinstance(one, kind) and not isinstance(one, bool)
+
+    if fits(value) or (value is None and kind is not bytes):
+        return [value] * count
+    if not isinstance(value, Sequence) or not all(map(fits, value)):
+        raise TypeError(
+            f"{name} must be {_WANTED[kind]}, or a list with one for each prompt; "
+            f"got {value!r:.60}"
+        )
+    if len(value) != count:
+        raise ValueError(f"{count} prompts, but {len(value)} values of {name}")
+    return list(value)
+
+
+def _generator(seed: int | None, paged: PagedModel) -> torch.Generator | None:
+    """A generator of the request's own, if it has a seed."""
+    if seed is None:
+        return None
+    if not -(2**63) <= seed < 2**64:  # what torch takes
+        raise ValueError(f"seed must lie from -2**63 to 2**64 - 1, got {seed}")
+    return torch.Generator(paged.device).manual_seed(seed)
