@@ -196,7 +196,7 @@ def _places(
     # Past a sequence's end lie slots that nobody wrote. They may hold NaN, which a
     # weight of 0 does not remove; and its table may say anything. So its last token is
     # read once more.
-    position = position.minimum(own[:n, -1:].clamp(min=0))
+    position = position.minimum(own[:n, -1:])
     blocks = batch.block_tables[sequences[:n, None], position // block_size]
     slots = blocks * block_size + position % block_size
     head = torch.arange(num_kv_heads, device=slots.device)[:, None]

@@ -110,6 +110,24 @@ def test_sliding_windows(attention, sliding_window, lengths):
 
 
 @both
+@pytest.mark.parametrize("sliding_window", [3, 8, 20])
+@pytest.mark.parametrize("new", [1, 2, 9, 10, 11])
+def test_windows_that_end_where_steps_do(attention, new, sliding_window):
+    """The last query may miss just the first position of a step."""
+    check(attention, [(100, new)], {"sliding_window": sliding_window})
+
+
+@both
+@pytest.mark.parametrize("sliding_window", [None, 3, 20])
+def test_sequences_with_unequal_pasts_in_one_rectangle(attention, sliding_window):
+    lengths = [(20, 4), (2, 3), (0, 4), (33, 3)]
+    options = {"sliding_window": sliding_window, "sinks": sinks_of(4)}
+    for num_tokens in (1, 8):
+        with steps_of(num_tokens):
+            check(attention, lengths, options)
+
+
+@both
 def test_soft_cap_scale_and_k_wider_than_v(attention):
     check(attention, RAGGED, {"softcap": 5.0, "scale": 0.7}, spread=4.0)
     check(attention, RAGGED, {"sliding_window": 6}, key_dim=24, value_dim=12)
@@ -261,6 +279,7 @@ def tokens_read(lengths, sliding_window=None):
 def test_a_short_sequence_is_not_read_as_far_as_a_long_one():
     with steps_of(64):
         assert tokens_read([(1000, 1), (100, 1), (9, 1)]) == [1001, 128, 64]
+        assert tokens_read([(255, 1), (127, 1), (63, 1)]) == [256, 128, 64]
 
 
 def test_what_no_query_sees_through_its_window_is_not_read():
@@ -360,6 +379,7 @@ def test_a_step_is_as_long_as_the_rule_says(attention, block_size):
     for chunks, num_tokens in (
         ([(999, 1)] * 8, 256),
         ([(0, 1024)], 64),
+        ([(0, 1025)], 64),
         ([(0, 256)], 256),
         ([(0, 512)], 128),
     ):
