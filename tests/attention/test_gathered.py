@@ -107,7 +107,8 @@ def test_layers_of_unequal_shape_share_a_batch():
     ]
     for case in cases:
         case.batch = cases[0].batch
-        check(case)
+        for sliding_window in (None, 5, 3):
+            check(case, sliding_window=sliding_window)
 
 
 def test_layers_of_one_kind_gather_into_the_same_memory():
