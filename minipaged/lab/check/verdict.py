@@ -34,8 +34,9 @@ class Attempt:
 
     def call(self, *arguments: Any) -> str:
         """The call as text, each argument with its name."""
+        function = getattr(self.function, "fn", self.function)  # inside of a kernel
         try:
-            names = [f"{name}=" for name in signature(self.function).parameters]
+            names = [f"{name}=" for name in signature(function).parameters]
         except (TypeError, ValueError):
             names = []
         names += [""] * len(arguments)
