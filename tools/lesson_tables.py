@@ -80,7 +80,8 @@ def main(check: bool) -> None:
             sys.exit(f"{path}: there must be one pair of marks for the table")
         if check and renewed != text:
             sys.exit(f"{path} is out of date: run python tools/lesson_tables.py")
-        path.write_text(renewed, "utf-8")
+        if renewed != text:
+            path.write_text(renewed, "utf-8")
 
 
 if __name__ == "__main__":

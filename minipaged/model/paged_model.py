@@ -176,13 +176,16 @@ def last_logits(model: PreTrainedModel, batch: RaggedBatch) -> torch.Tensor:
     The model takes the whole batch for one row of T tokens; only positions and
     attention tell sequences apart. Returns [number wanted, vocabulary] in float32.
     """
+    num_wanted = len(batch.logits_at)
+    # Where none are wanted one row is computed: a compiler takes 0 for another program.
+    rows = batch.logits_at if num_wanted else batch.query_starts[:1]
     out = model(
         input_ids=batch.tokens[None],
         position_ids=batch.positions[None],
         use_cache=False,
-        logits_to_keep=batch.logits_at,
+        logits_to_keep=rows,
     )
-    return out.logits[0].float()
+    return out.logits[0, :num_wanted].float()
 
 
 def resolve_attention(attention: str | Backend | Attend) -> Backend:
