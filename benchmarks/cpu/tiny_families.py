@@ -249,9 +249,11 @@ def tiny_config(
     small |= {name: VOCABULARY - 1 - place for place, name in enumerate(others)}
     small |= {name: value for name, value in _SPECIAL.items() if name in default}
     nested = {}
+    whole = None
     for name, part in config_class.sub_configs.items():
-        if part is AutoConfig:
-            part = CONFIG_MAPPING[config_class.sub_configs_defaults[name].model_type]
+        if part is AutoConfig:  # any may stand there: that of the default is taken
+            whole = whole or config_class()
+            part = type(getattr(whole, name))
         nested[name] = tiny_config(part, overrides.get(name, {}))
     return config_class(**small | overrides | nested)
 

@@ -166,7 +166,8 @@ def check_logits(paged: "PagedModel") -> None:
     ours, expected = torch.cat(ours), torch.cat(expected)
     error = (ours - expected).abs().max() / expected.abs().max()
     tolerance = TOLERANCE.get(own.dtype, COARSE_TOLERANCE)
-    if torch.get_float32_matmul_precision() != "highest":
+    # Asked only now: some versions of torch warn whoever asks.
+    if not error <= tolerance and torch.get_float32_matmul_precision() != "highest":
         tolerance = COARSE_TOLERANCE
     if not error <= tolerance:  # also when it is NaN
         soft_cap = ""
