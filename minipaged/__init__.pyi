@@ -3,14 +3,13 @@ from .attention.backend import Masking as Masking
 from .attention.gathered import gathered_attention as gathered_attention
 from .attention.kernels.attention import triton_attention as triton_attention
 from .attention.streamed import streamed_attention as streamed_attention
-from .decoding.request import Output as Output
-from .decoding.request import Request as Request
-from .decoding.sequence import Sequence as Sequence
+from .decoding.strategy import Output as Output
 from .engine.generate import generate as generate
-from .engine.step import step as step
+from .engine.loop import step as step
 from .errors import BlockNotHeld as BlockNotHeld
 from .errors import ForeignBlock as ForeignBlock
 from .errors import OutOfBlocks as OutOfBlocks
+from .errors import PoolBusy as PoolBusy
 from .errors import PromptTooLong as PromptTooLong
 from .errors import TableFreed as TableFreed
 from .errors import UnsupportedModel as UnsupportedModel
@@ -20,10 +19,15 @@ from .memory.block_table import BlockTable as BlockTable
 from .memory.kv_cache import KVCache as KVCache
 from .memory.kv_cache import LayerCache as LayerCache
 from .memory.prefix_cache import PrefixCache as PrefixCache
+from .model.inputs import Chunk as Chunk
+from .model.inputs import RaggedBatch as RaggedBatch
 from .model.load import load as load
 from .model.paged_model import PagedModel as PagedModel
-from .model.ragged_batch import Chunk as Chunk
-from .model.ragged_batch import RaggedBatch as RaggedBatch
-from .observer import Observer as Observer
+from .scheduling.observer import Observer as Observer
+from .scheduling.plan import Plan as Plan
+from .scheduling.plan import Work as Work
+from .scheduling.request import Request as Request
+from .scheduling.scheduler import Scheduler as Scheduler
+from .scheduling.sequence import Sequence as Sequence
 
 __version__: str

@@ -1,5 +1,8 @@
 """Lesson 2: the errors of the package; each one says what to do next."""
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
 
 class OutOfBlocks(RuntimeError):
     """The pool has too few free blocks; nothing was changed."""
@@ -10,6 +13,31 @@ class OutOfBlocks(RuntimeError):
             f"wanted {wanted} block{'s' * (wanted != 1)}, {free} free of {total}; "
             "free a sequence, or build the pool with a larger num_blocks"
         )
+
+
+@contextmanager
+def memory_in_words(
+    num_blocks: int,
+    block_size: int,
+    shapes: Iterable[tuple[int, int, int]],
+    bytes_each: int,
+    device: object,
+) -> Iterator[None]:
+    """Say in a MemoryError what torch means when a cache does not fit.
+
+    shapes: per layer (num_kv_heads, key_dim, value_dim).
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if "alloc" not in str(error):  # it "tried to allocate", on every device
+            raise
+        numbers = sum(heads * (k + v) for heads, k, v in shapes)
+        size = num_blocks * block_size * numbers * bytes_each / 1e9
+        raise MemoryError(
+            f"{num_blocks} blocks of {block_size} tokens take {size:,.1f} GB, and "
+            f"{device} has no room for them; lower num_blocks"
+        ) from error
 
 
 class BlockNotHeld(ValueError):
@@ -38,6 +66,16 @@ class TableFreed(ValueError):
     def __init__(self) -> None:
         super().__init__(
             "this block table was freed: make a new one, or fork it before you free it"
+        )
+
+
+class PoolBusy(RuntimeError):
+    """A step is running on this pool in another thread; nothing was changed."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "a step is running on this pool in another thread, which has it to itself; "
+            "wait until it is over, or make a pool of your own"
         )
 
 

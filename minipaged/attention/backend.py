@@ -59,3 +59,38 @@ class Backend(NamedTuple):
     ) -> torch.Tensor:
         """Attention of the new tokens: [T, num_heads, value_dim]."""
         return self.attend(q, cache, batch, masking)
+
+
+def resolve_attention(attention: str | Backend | Attend) -> Backend:
+    """The backend of this name; or the backend itself, or one around a function."""
+    if isinstance(attention, Backend):
+        return attention
+    if callable(attention):
+        return Backend(attention)
+    if attention == "gathered":
+        from minipaged.attention.gathered import gathered_attention as backend
+    elif attention == "streamed":  # lesson 5
+        from minipaged.attention.streamed import streamed_attention as backend
+    elif attention == "triton":  # lesson 6
+        from minipaged.attention.kernels.attention import triton_attention as backend
+    else:
+        raise ValueError(
+            f"no attention named {attention!r}; choose from 'gathered', 'streamed' and "
+            "'triton', or pass a function with the signature of attend_gathered"
+        )
+    return backend
+
+
+def exchange_attention(attention: str | Backend | Attend, cache: KVCache) -> Backend:
+    """The same, over a cache that exists; ValueError if it wants one of another class.
+
+    A function of the reader's own takes any.
+    """
+    backend, own = resolve_attention(attention), type(cache)
+    if backend.cache_class is not own and backend.attend is not attention:
+        raise ValueError(
+            f"the cache is a {own.__name__}, and that attention wants a "
+            f"{backend.cache_class.__name__}; wrap the model once more: "
+            "mp.PagedModel(model, attention=...)"
+        )
+    return backend._replace(cache_class=own)

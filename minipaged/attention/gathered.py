@@ -136,7 +136,7 @@ def _ordinary_attention(
     if (cap := masking.softcap) is not None:
         logits = cap * torch.tanh(logits / cap)
     logits = logits + mask
-    if masking.sinks is not None:  # in each row one logit more, of a value of zero
+    if masking.sinks is not None:  # one logit more in each row, whose V is zero
         sinks = masking.sinks.to(q.dtype).view(1, k.shape[1], -1, 1)  # [1, KV, G, 1]
         sinks = sinks.repeat(len(q), 1, q.shape[2] // sinks.shape[2], 1)
         logits = torch.cat([logits, sinks], dim=-1)

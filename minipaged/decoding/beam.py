@@ -1,154 +1,174 @@
-"""Lesson 4: beam search over fork, append and free (paper, sections 4.4 and 5.2)."""
+"""Lesson 4: beam search over fork, append and end (paper, sections 4.4 and 5.2)."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence as Rows
+from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from minipaged.decoding.options import Options
-from minipaged.decoding.request import Hypothesis, Request, Turn
-from minipaged.decoding.sequence import Sequence
+from minipaged.decoding.strategy import Output, Strategy, Turn
+from minipaged.scheduling.request import Request
+from minipaged.scheduling.sequence import Sequence
 
 # Added to a score, it takes a candidate out of the race, as HuggingFace does.
 NEVER = -1e9
 
 
-@dataclass
-class Beams:
-    """What a request remembers between two steps; W is the number of beams."""
+class Hypothesis(NamedTuple):
+    """An answer of a beam search: its new tokens, and its score when it is returned."""
 
-    running_scores: torch.Tensor  # [W] summed log-probabilities, best first
-    best: list[Hypothesis]  # W of them; at first empty ones, that have not ended
-    best_scores: torch.Tensor  # [W] with the length penalty, best first
-    num_new: int = 0
-    ended: torch.Tensor = field(init=False)  # [W] which of `best` have ended
+    tokens: list[int]
+    score: float = 0.0
 
-    def __post_init__(self) -> None:
+
+class Candidates(NamedTuple):
+    """The K best next tokens over all of a request's beams, best first."""
+
+    scores: Tensor  # [K] sums of log-probabilities
+    beams: Tensor  # [K] whose next token each of them is
+    tokens: Tensor  # [K]
+
+
+class Beams(Strategy):
+    """The beam search of one request, as HuggingFace does it.
+
+    Attributes, with W beams: running_scores, [W], of those that go on, summed
+    log-probabilities, best first; best, W Hypotheses, at first empty ones that have not
+    ended; best_scores, [W], theirs with the length penalty, best first; ended, [W],
+    which of them have ended; num_new; answers, once the search is over.
+    """
+
+    def __init__(self, options: Options, device: torch.device | str = "cpu"):
+        """One beam that counts: else all of them would do the same for ever."""
+        width = options.num_beams
+        self.options = options
+        self.running_scores = torch.full((width,), NEVER, device=device)
+        self.running_scores[0] = 0.0
+        self.best = [Hypothesis([])] * width
+        self.best_scores = torch.full_like(self.running_scores, NEVER)
         self.ended = torch.zeros_like(self.best_scores, dtype=torch.bool)
+        self.num_new = 0
+        self.answers: list[Hypothesis] | None = None
 
     @classmethod
-    def start(cls, width: int, device: torch.device) -> "Beams":
-        """One beam that counts: else all of them would do the same for ever."""
-        running = torch.full((width,), NEVER, device=device)
-        running[0] = 0.0
-        return cls(running, [Hypothesis([])] * width, torch.full_like(running, NEVER))
+    def choose(cls, turns: Rows[Turn], logits: Tensor) -> list[Candidates]:
+        """The best next tokens of every request's beams."""
+        return [_candidates(turn, logits) for turn in turns]
+
+    def apply(self, turn: Turn, choice: Candidates) -> None:
+        """Extend the beams by one token, or end the search.
+
+        Beams that fell behind end, those with several children are forked: their blocks
+        are shared, and copied only when children write different tokens into one block.
+        """
+        options, parents = self.options, _parents(turn.request)
+        scores, sources, tokens = choice.scores, *(x.tolist() for x in choice[1:])
+        self.num_new += 1
+        is_last = self.num_new == options.max_new_tokens
+        ends = torch.tensor(
+            [is_last or token in options.eos_ids for token in tokens],
+            device=scores.device,
+        )
+        running, chosen = (scores + ends * NEVER).topk(options.num_beams)
+        self._keep_the_best(parents, scores, sources, tokens, ends)
+        self.running_scores = running
+        full = options.early_stopping is True and bool(self.ended.all())
+        if full or bool(ends.all()) or not self._can_improve():
+            self._finish(turn.request)
+        else:
+            children = [(sources[index], tokens[index]) for index in chosen.tolist()]
+            turn.request.sequences = _breed(turn.request, parents, children)
+
+    def output(self, request: Request) -> Output:
+        """The best answers; it is "stop" if all of them ended by themselves."""
+        tokens, scores = map(list, zip(*self.answers, strict=True))
+        eos = self.options.eos_ids
+        reason = "stop" if all(t and t[-1] in eos for t in tokens) else "length"
+        return Output(tokens, reason, scores, request.num_cached_tokens)
+
+    def _keep_the_best(
+        self,
+        parents: list[Sequence],
+        scores: Tensor,
+        sources: list[int],
+        tokens: list[int],
+        ends: Tensor,
+    ) -> None:
+        """Merge what has just ended with what had ended before, and keep the best W.
+
+        Only the first W candidates may end: the others are there to go on. All that end
+        in one step are compared, also if fewer of them would have been enough to stop.
+
+        Args:
+            scores, sources, tokens: of the K candidates, best first.
+            ends: [K] bool, which of them end the text.
+        """
+        width = self.options.num_beams
+        may_end = ends & (torch.arange(len(tokens), device=ends.device) < width)
+        final = scores / self.num_new**self.options.length_penalty
+        final = final + ~may_end * NEVER
+        self.best_scores, kept = torch.cat([self.best_scores, final]).topk(width)
+        self.ended = torch.cat([self.ended, may_end])[kept]
+        self.best = [
+            self.best[index]
+            if index < width
+            else _hypothesis(parents[sources[index - width]], tokens[index - width])
+            for index in kept.tolist()
+        ]
+
+    def _can_improve(self) -> bool:
+        """Could a running beam still beat the worst that has ended?
+
+        Scores only fall, but the length penalty may lift a longer one. "never" takes
+        the most favourable length; otherwise the present one is used, a heuristic.
+        """
+        length, penalty = self.num_new, self.options.length_penalty
+        if self.options.early_stopping == "never" and penalty > 0:
+            length = self.options.max_new_tokens
+        best_possible = self.running_scores[0] / length**penalty
+        worst = torch.where(self.ended, self.best_scores.min(), NEVER)
+        return bool((best_possible > worst).any())
+
+    def _finish(self, request: Request) -> None:
+        request.end("dropped")
+        scores, count = self.best_scores.tolist(), self.options.num_sequences
+        self.answers = [
+            Hypothesis(one.tokens, score)
+            for one, score in zip(self.best[:count], scores, strict=False)
+        ]
 
 
-def advance(turns: list[Turn], logits: torch.Tensor) -> None:
-    """Extend every request's beams by one token, as HuggingFace's beam search does.
-
-    Beams that fell behind are freed, those with several children forked: their blocks
-    are shared, and copied only when children write different tokens into one block.
-
-    Args:
-        turns: the requests, with the rows of `logits` of their living sequences.
-        logits: [R, vocabulary] float32.
-    """
-    for turn in turns:
-        request, width = turn.request, turn.request.options.num_beams
-        if request.beams is None:
-            request.beams = Beams.start(width, logits.device)
-        # At first there is one sequence, and its logits are those of all beams.
-        rows = turn.rows if len(turn.rows) == width else list(turn.rows) * width
-        _advance_one(request, logits[rows])
+def _parents(request: Request) -> list[Sequence]:
+    """[W] the sequences that rows of logits belong to: at first one for all beams."""
+    live, width = request.live, request.strategy.options.num_beams
+    return live if len(live) == width else live * width
 
 
-def _advance_one(request: Request, logits: torch.Tensor) -> None:
-    """One step of one request; `logits`: [W, vocabulary]."""
-    options, beams = request.options, request.beams
-    width, parents = options.num_beams, request.live
-    if len(parents) == 1:
-        parents = parents * width
-    scores, sources, tokens = _candidates(options, beams, parents, logits)
-    beams.num_new += 1
-    is_last = beams.num_new == options.max_new_tokens
-    ends = torch.tensor(
-        [is_last or token in options.eos_ids for token in tokens], device=scores.device
-    )
-    running, chosen = (scores + ends * NEVER).topk(width)
-    _keep_the_best(options, beams, parents, scores, sources, tokens, ends)
-    beams.running_scores = running
-    full = options.early_stopping is True and bool(beams.ended.all())
-    if full or bool(ends.all()) or not _can_improve(options, beams):
-        _finish(request)
-    else:
-        children = [(sources[index], tokens[index]) for index in chosen.tolist()]
-        request.sequences = _breed(request, parents, children)
-
-
-def _candidates(
-    options: Options, beams: Beams, parents: list[Sequence], logits: torch.Tensor
-) -> tuple[torch.Tensor, list[int], list[int]]:
-    """The K best next tokens over all beams, best first: scores, whose child, token.
-
-    Scores are sums of log-probabilities, [K]. K is so large that W candidates can go on
-    even if all that can end a text are among the best.
-    """
+def _candidates(turn: Turn, logits: Tensor) -> Candidates:
+    """So many that W can go on even if all that can end a text are among the best."""
+    search, parents = turn.request.strategy, _parents(turn.request)
+    options, rows = search.options, list(turn.rows)
+    logits = logits[rows if len(rows) == options.num_beams else rows * len(parents)]
     log_probs = torch.log_softmax(logits, dim=-1)
     if options.processors:
         history = [] if options.batch_key else [parent.tokens for parent in parents]
         history = torch.tensor(history, dtype=torch.int64, device=logits.device)
         log_probs = options.processors(history, log_probs)
-    total = (log_probs + beams.running_scores[:, None]).flatten()
+    total = (log_probs + search.running_scores[:, None]).flatten()
     count = max(2, 1 + len(options.eos_ids)) * options.num_beams
     scores, index = total.topk(count)
-    sources = (index // logits.shape[1]).tolist()
-    return scores, sources, (index % logits.shape[1]).tolist()
-
-
-def _keep_the_best(
-    options: Options,
-    beams: Beams,
-    parents: list[Sequence],
-    scores: torch.Tensor,
-    sources: list[int],
-    tokens: list[int],
-    ends: torch.Tensor,
-) -> None:
-    """Merge what has just ended with what had ended before, and keep the best W.
-
-    Only the first W candidates may end: the others are there to go on. All that end in
-    one step are compared, also if fewer of them would have been enough to stop.
-
-    Args:
-        scores, sources, tokens: of the K candidates, best first, as `_candidates` says.
-        ends: [K] bool, which of them end the text.
-    """
-    width = options.num_beams
-    may_end = ends & (torch.arange(len(tokens), device=ends.device) < width)
-    final = scores / beams.num_new**options.length_penalty
-    final = final + ~may_end * NEVER
-    beams.best_scores, kept = torch.cat([beams.best_scores, final]).topk(width)
-    beams.ended = torch.cat([beams.ended, may_end])[kept]
-    beams.best = [
-        beams.best[index]
-        if index < width
-        else _hypothesis(parents[sources[index - width]], tokens[index - width])
-        for index in kept.tolist()
-    ]
+    return Candidates(scores, index // logits.shape[1], index % logits.shape[1])
 
 
 def _hypothesis(parent: Sequence, token: int) -> Hypothesis:
     return Hypothesis([*parent.new_tokens, token])
 
 
-def _can_improve(options: Options, beams: Beams) -> bool:
-    """Could a running beam still beat the worst that has ended?
-
-    Scores only fall, but the length penalty may lift a longer one. "never" takes the
-    most favourable length; otherwise the present one is used, a heuristic.
-    """
-    length = beams.num_new
-    if options.early_stopping == "never" and options.length_penalty > 0:
-        length = options.max_new_tokens
-    best_possible = beams.running_scores[0] / length**options.length_penalty
-    worst = torch.where(beams.ended, beams.best_scores.min(), NEVER)
-    return bool((best_possible > worst).any())
-
-
 def _breed(
     request: Request, parents: list[Sequence], children: list[tuple[int, int]]
 ) -> list[Sequence]:
-    """Fork, append and free, so that every child is a sequence; return them in order.
+    """Fork, append and end, so that every child is a sequence; return them in order.
 
     children: for each, the index of its parent, and its token.
     """
@@ -158,7 +178,7 @@ def _breed(
     sequences: list[Sequence | None] = [None] * len(children)
     for parent, places in heirs.items():
         if not places:
-            parent.free()
+            parent.end("dropped")
             continue
         sequences[places[0]] = parent
         for place in places[1:]:  # forked before the first child's token is appended
@@ -166,13 +186,3 @@ def _breed(
     for sequence, (_, token) in zip(sequences, children, strict=True):
         sequence.append(token)
     return sequences
-
-
-def _finish(request: Request) -> None:
-    request.free()
-    scores = request.beams.best_scores.tolist()
-    count = request.options.num_sequences
-    request.hypotheses = [
-        Hypothesis(one.tokens, score)
-        for one, score in zip(request.beams.best[:count], scores, strict=False)
-    ]

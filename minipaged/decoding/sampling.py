@@ -1,51 +1,113 @@
 """Lesson 2: greedy and random sampling; lesson 4: n samples (paper, section 4.4)."""
 
-from itertools import chain
+from collections.abc import Sequence as Rows
+from functools import cached_property
+from itertools import accumulate, chain, pairwise
+from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
-from minipaged.decoding.request import Request, Turn
-from minipaged.decoding.sequence import Sequence
+from minipaged.decoding.options import Options
+from minipaged.decoding.strategy import Output, Strategy, Turn
+from minipaged.scheduling.request import Request
 
 
-def advance(turns: list[Turn], logits: torch.Tensor) -> None:
-    """Choose each sequence's next token, append it, and free what has ended.
+class Sampling(Strategy):
+    """The likeliest token, or a random one; for one sequence or several samples.
 
-    Requests whose processors look only at the logits and are equal go through them
-    together, as one tensor. At its first turn a request is forked into as many samples
-    as it wants; they share the prompt's blocks.
-
-    Args:
-        turns: the requests, with the rows of `logits` of their live sequences.
-        logits: [R, vocabulary] float32.
+    At its first turn a request is forked into as many samples as it wants; they share
+    the prompt's blocks.
     """
-    groups: dict[object, list[Turn]] = {}
-    for turn in turns:
-        # A request whose processors look at its tokens so far is a group alone.
-        key = turn.request.options.batch_key or turn.request
-        groups.setdefault(key, []).append(turn)
-    for group in groups.values():
-        rows = [_rows_of_samples(turn) for turn in group]
-        for turn in group:
-            _fork_samples(turn.request)
-        tokens = iter(_choose(group, rows, logits))
-        for turn in group:
-            for sequence in turn.request.sequences:
-                token = next(tokens)
-                if sequence.finish_reason is None:
-                    _append(turn.request, sequence, token)
+
+    def __init__(self, options: Options, generator: torch.Generator | None = None):
+        """Draw from `generator`, or without one from that which all share."""
+        self.options, self.generator = options, generator
+
+    @classmethod
+    def choose(cls, turns: Rows[Turn], logits: Tensor) -> list["Chosen"]:
+        """The next token of every sample of these requests, ended ones included.
+
+        Requests whose processors look only at the logits and are equal go through them
+        together, as one tensor.
+        """
+        groups: dict[Any, list[Turn]] = {}
+        for turn in turns:
+            # A request whose processors look at its tokens so far is a group alone.
+            key = turn.request.strategy.options.batch_key or turn.request
+            groups.setdefault(key, []).append(turn)
+        chosen = {}
+        for group in groups.values():
+            rows = [_rows_of_samples(turn) for turn in group]
+            tokens = _Tokens(_next_tokens(group, rows, logits))
+            ends = accumulate(map(len, rows), initial=0)
+            for turn, (start, stop) in zip(group, pairwise(ends), strict=True):
+                chosen[turn.request] = Chosen(tokens, start, stop)
+        return [chosen[turn.request] for turn in turns]
+
+    def apply(self, turn: Turn, choice: "Chosen") -> None:
+        """Fork at first, then append to each sample its token."""
+        request, options = turn.request, self.options
+        while len(request.sequences) < options.num_sequences:
+            request.fork(request.sequences[0])
+        tokens = choice.of_all.read[choice.start : choice.stop]
+        for sequence, token in zip(request.sequences, tokens, strict=True):
+            if sequence.finish_reason is None:
+                sequence.append(token)
+                if token in options.eos_ids:
+                    sequence.end("stop")
+                elif sequence.num_new == options.max_new_tokens:
+                    sequence.end("length")
+
+    def output(self, request: Request) -> Output:
+        """Every sample's tokens; it is "stop" if all of them ended by themselves."""
+        reasons = {sequence.finish_reason for sequence in request.sequences}
+        return Output(
+            [sequence.new_tokens for sequence in request.sequences],
+            "stop" if reasons == {"stop"} else "length",
+            num_cached_tokens=request.num_cached_tokens,
+        )
+
+    def save(self) -> Any:
+        """The generator's state: nothing else changes."""
+        return self.generator and self.generator.get_state()
+
+    def restore(self, saved: Any) -> None:
+        """Draw once more what was drawn since."""
+        if self.generator is not None:
+            self.generator.set_state(saved)
 
 
-def _rows_of_samples(turn: Turn) -> list[int]:
+class Chosen(NamedTuple):
+    """One request's tokens among those of all that were chosen together."""
+
+    of_all: "_Tokens"
+    start: int
+    stop: int
+
+
+class _Tokens:
+    def __init__(self, tensor: Tensor):
+        self.tensor = tensor
+
+    @cached_property
+    def read(self) -> list[int]:
+        """As numbers: this waits for the device, once for all requests."""
+        return self.tensor.tolist()
+
+
+def _rows_of_samples(turn: Turn) -> Rows[int]:
     """For every sample of the request, in order, the row of logits it draws from.
 
     At first there is one row for all. Later, ended samples keep drawing, from any row,
     and their tokens are thrown away: so the random numbers that the others get are
     those of HuggingFace's batch of n rows.
     """
-    options, sequences = turn.request.options, turn.request.sequences
-    if len(sequences) < options.num_sequences:
-        return [turn.rows[0]] * options.num_sequences
+    sequences, num_samples = turn.request.sequences, turn.request.num_parallel
+    if num_samples == 1:
+        return turn.rows
+    if len(sequences) < num_samples:
+        return [turn.rows[0]] * num_samples
     rows = iter(turn.rows)
     return [
         next(rows) if sequence.finish_reason is None else turn.rows[0]
@@ -53,40 +115,34 @@ def _rows_of_samples(turn: Turn) -> list[int]:
     ]
 
 
-def _fork_samples(request: Request) -> None:
-    while len(request.sequences) < request.options.num_sequences:
-        request.fork(request.sequences[0])
-
-
-def _choose(
-    group: list[Turn], rows: list[list[int]], logits: torch.Tensor
-) -> list[int]:
-    """The next token of every sample of these requests, ended ones included."""
+def _next_tokens(group: list[Turn], rows: list[Rows[int]], logits: Tensor) -> Tensor:
+    """[samples of all these requests]: the likeliest tokens, or random ones."""
     index = list(chain.from_iterable(rows))
     scores = logits if index == list(range(len(logits))) else logits[index]
-    options = group[0].request.options
+    strategies = [turn.request.strategy for turn in group]
+    options = strategies[0].options
     if options.processors:
         history = [] if options.batch_key else _tokens_so_far(group[0].request)
         history = torch.tensor(history, dtype=torch.int64, device=logits.device)
         scores = options.processors(history, scores)
     if not options.do_sample:
-        return scores.argmax(dim=-1).tolist()
+        return scores.argmax(dim=-1)
     probabilities = torch.softmax(scores, dim=-1).split([len(own) for own in rows])
-    return _draw([turn.request.generator for turn in group], probabilities)
+    return _draw([strategy.generator for strategy in strategies], probabilities)
 
 
 def _tokens_so_far(request: Request) -> list[list[int]]:
     """[samples, length]: for ended samples a living one's; the result is unused."""
     living = request.live[0].tokens
-    return [
-        sequence.tokens if sequence.finish_reason is None else living
-        for sequence in request.sequences
+    now = [
+        one.tokens if one.finish_reason is None else living for one in request.sequences
     ]
+    return now if len(now) == request.num_parallel else now * request.num_parallel
 
 
 def _draw(
-    generators: list[torch.Generator | None], probabilities: tuple[torch.Tensor, ...]
-) -> list[int]:
+    generators: list[torch.Generator | None], probabilities: tuple[Tensor, ...]
+) -> Tensor:
     """One random token per row: unseeded requests in one draw, seeded ones alone."""
     unseeded = [p for g, p in zip(generators, probabilities, strict=True) if g is None]
     drawn = iter(())
@@ -97,13 +153,4 @@ def _draw(
         next(drawn) if g is None else torch.multinomial(p, 1, generator=g)
         for g, p in zip(generators, probabilities, strict=True)
     ]
-    return torch.cat(draws)[:, 0].tolist()
-
-
-def _append(request: Request, sequence: Sequence, token: int) -> None:
-    sequence.append(token)
-    num_new = len(sequence.tokens) - sequence.num_prompt_tokens
-    if token in request.options.eos_ids:
-        sequence.free("stop")
-    elif num_new == request.options.max_new_tokens:
-        sequence.free("length")
+    return torch.cat(draws)[:, 0]

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 import torch
 from transformers import GenerationConfig
 
-from minipaged.decoding.options import resolve_options
-from minipaged.decoding.request import Request
+from minipaged.decoding.options import Options, resolve_options
+from minipaged.decoding.sampling import Sampling
 from minipaged.errors import PromptTooLong, require_counts
 from minipaged.memory.block_pool import BlockPool
 from minipaged.model.paged_model import PagedModel
+from minipaged.scheduling.request import Request
 
 if TYPE_CHECKING:
     from minipaged.memory.prefix_cache import PrefixCache
@@ -51,13 +52,33 @@ def make_requests(
     for prompt, config, own_seed, salt in zip(
         prompts, configs, seeds, salts, strict=True
     ):
-        request = Request(prompt, generator=_generator(own_seed, paged), salt=salt)
+        generator = _generator(own_seed, paged)
         try:
-            request.options = resolve_options(paged.model, config, prompt)
+            options = resolve_options(paged.model, config, prompt)
+            requests.append(
+                make_request(prompt, options, generator, salt, device=paged.device)
+            )
         except PromptTooLong as error:
-            request.error = str(error)
-        requests.append(request)
+            requests.append(Request(prompt, max_new_tokens=0, error=str(error)))
     return requests
+
+
+def make_request(
+    prompt: list[int],
+    options: Options,
+    generator: torch.Generator | None = None,
+    salt: bytes = b"",
+    device: torch.device | str = "cpu",
+) -> Request:
+    """A request with the strategy that its options ask for; logits are on `device`."""
+    own = {"num_parallel": options.num_parallel, "salt": salt}
+    if options.num_beams == 1:
+        strategy = Sampling(options, generator)
+    else:
+        from minipaged.decoding.beam import Beams  # lesson 4
+
+        strategy, own["drops_sequences"] = Beams(options, device), True
+    return Request(prompt, options.max_new_tokens, strategy, **own)
 
 
 def check_engine(
@@ -89,12 +110,11 @@ def why_it_never_fits(request: Request, pool: BlockPool) -> str | None:
     worst = request.blocks_at_most(pool.block_size)
     if worst <= pool.num_free:
         return None
-    options = request.options
-    many = options.num_parallel > 1
-    who = f"{options.num_parallel} sequences" if many else "a sequence"
+    many = request.num_parallel > 1
+    who = f"{request.num_parallel} sequences" if many else "a sequence"
     also = " or the number of beams or samples" if many else ""
     return (
-        f"{who} of {len(request.prompt)} prompt tokens and {options.max_new_tokens} "
+        f"{who} of {len(request.prompt)} prompt tokens and {request.max_new_tokens} "
         f"new ones may need {worst} blocks, but {pool.num_free} are free of "
         f"{pool.num_blocks}; raise num_blocks, or lower max_new_tokens{also}"
     )

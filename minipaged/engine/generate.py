@@ -1,17 +1,17 @@
 """Lesson 2: generate for many prompts: a loop around the step (paper, section 4.3)."""
 
-from collections import deque
 from collections.abc import Sequence
+from math import inf
 from typing import TYPE_CHECKING
 
 from transformers import GenerationConfig
 
-from minipaged.decoding.request import Output, Request
-from minipaged.engine.admission import admit
+from minipaged.decoding.strategy import Output
 from minipaged.engine.arguments import check_engine, make_requests, why_it_never_fits
-from minipaged.engine.step import step
+from minipaged.engine.loop import run
 from minipaged.model.paged_model import PagedModel
 from minipaged.progress import progress_bar
+from minipaged.scheduling.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from minipaged.memory.prefix_cache import PrefixCache
@@ -59,44 +59,22 @@ def generate(
     check_engine(paged, max_prompt_tokens, prefix_cache)
     requests = make_requests(paged, prompts, generation_config, seed, cache_salt)
     with paged.alone():
-        for observer in paged.observers:
-            observer.started(prefix_cache)
+        paged.refuse_changes()
+        paged.observers.started(prefix_cache)
+        scheduler = Scheduler(
+            paged.pool, prefix_cache, max_prompt_tokens=max_prompt_tokens or inf
+        )
+        scheduler.observers = paged.observers
         for request in requests:
-            request.observers = paged.observers
             request.error = request.error or why_it_never_fits(request, paged.pool)
-        _run(paged, requests, max_prompt_tokens, prefix_cache)
-    return [_output(request) for request in requests]
-
-
-def _run(
-    paged: PagedModel,
-    requests: list[Request],
-    max_prompt_tokens: int | None,
-    prefix_cache: "PrefixCache | None",
-) -> None:
-    """The loop: admit, step, and let go of what has ended, until nobody is left."""
-    waiting = deque(request for request in requests if request.error is None)
-    running: list[Request] = []
-    bar = progress_bar(desc="generate", total=len(waiting), unit=" prompts")
-    try:
-        while waiting or running:
-            admit(waiting, running, paged.pool, prefix_cache)
-            step(paged, running, max_prompt_tokens, prefix_cache)
-            still_live = [request for request in running if request.live]
-            bar.update(len(running) - len(still_live))
-            running = still_live
-    finally:
-        bar.close()
-        for request in running:
-            request.free()
-
-
-def _output(request: Request) -> Output:
-    if request.error is not None:
-        return Output([], "error", error=request.error)
-    cached, reason = request.num_cached_tokens, request.finish_reason
-    if request.hypotheses is not None:
-        tokens, scores = map(list, zip(*request.hypotheses, strict=True))
-        return Output(tokens, reason, scores, num_cached_tokens=cached)
-    tokens = [sequence.new_tokens for sequence in request.sequences]
-    return Output(tokens, reason, num_cached_tokens=cached)
+            if request.error is None:
+                scheduler.add(request)
+        num_waiting = len(scheduler.waiting)
+        with progress_bar(desc="generate", total=num_waiting, unit=" prompts") as bar:
+            run(paged, scheduler, tell=bar.update)
+    return [
+        Output([], "error", error=request.error)
+        if request.error is not None
+        else request.strategy.output(request)
+        for request in requests
+    ]

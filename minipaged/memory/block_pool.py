@@ -2,8 +2,15 @@
 
 from collections import OrderedDict
 from collections.abc import Callable
+from threading import get_ident
 
-from minipaged.errors import BlockNotHeld, ForeignBlock, OutOfBlocks, require_counts
+from minipaged.errors import (
+    BlockNotHeld,
+    ForeignBlock,
+    OutOfBlocks,
+    PoolBusy,
+    require_counts,
+)
 
 
 class BlockPool:
@@ -28,9 +35,12 @@ class BlockPool:
         self._free = list(range(num_blocks - 1, -1, -1))
         # Free as well, but their content can still be found; the oldest goes first.
         self._cached: OrderedDict[int, None] = OrderedDict()
-        # Lesson 3 sets these: may a block still be found? It is handed out: forget it.
-        self.is_cached: Callable[[int], bool] | None = None
+        # Lesson 3 sets these: can a block's content be found, be it held or free? And
+        # what to do as it changes, since the block is handed out or written again.
+        self.is_cached: Callable[[int], bool] = lambda block_id: False
         self.on_evict: Callable[[int], None] | None = None
+        # The thread that a step runs in; nobody else may take or give blocks meanwhile.
+        self.reserved_for: int | None = None
 
     @property
     def num_free(self) -> int:
@@ -47,11 +57,12 @@ class BlockPool:
 
         Raises OutOfBlocks when none is free; the pool is unchanged.
         """
+        self.check_thread()
         if self._free:
             block_id = self._free.pop()
         elif self._cached:
             block_id, _ = self._cached.popitem(last=False)
-            self.on_evict(block_id)
+            self.forget(block_id)
         else:
             raise OutOfBlocks(wanted=1, free=0, total=self.num_blocks)
         self._refcounts[block_id] = 1
@@ -63,6 +74,7 @@ class BlockPool:
         Raises BlockNotHeld for a free block (its content may change any moment) and
         ForeignBlock for an id of no block; the pool is unchanged.
         """
+        self.check_thread()
         if self.refcount(block_id) == 0:
             raise BlockNotHeld(block_id, "share")
         self._refcounts[block_id] += 1
@@ -74,12 +86,13 @@ class BlockPool:
         Raises BlockNotHeld for a free block and ForeignBlock for an id of no block;
         the pool is unchanged.
         """
+        self.check_thread()
         self._check(block_id)
         count = self._refcounts[block_id]
         if count == 0:
             raise BlockNotHeld(block_id, "release")
         self._refcounts[block_id] = count - 1
-        if count == 1 and self.is_cached and self.is_cached(block_id):
+        if count == 1 and self.is_cached(block_id):
             self._cached[block_id] = None
         elif count == 1:
             self._free.append(block_id)
@@ -89,6 +102,7 @@ class BlockPool:
 
         Raises BlockNotHeld for any other block; the pool is unchanged.
         """
+        self.check_thread()
         self._check(block_id)
         if block_id not in self._cached:
             raise BlockNotHeld(block_id, "revive")
@@ -98,8 +112,20 @@ class BlockPool:
 
     def uncache(self) -> None:
         """Make all free blocks plain again: nobody will look for their content."""
+        self.check_thread()
         self._free.extend(self._cached)
         self._cached.clear()
+
+    def forget(self, block_id: int) -> None:
+        """Nobody may find this block's content any more: it is about to change."""
+        if self.is_cached(block_id):
+            self.check_thread()
+            self.on_evict(block_id)
+
+    def check_thread(self) -> None:
+        """Raise PoolBusy while a step in another thread has the pool to itself."""
+        if self.reserved_for not in (None, get_ident()):
+            raise PoolBusy
 
     def _check(self, block_id: int) -> None:
         # Python would read -1 as the last block, and True as block 1.

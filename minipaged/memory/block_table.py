@@ -1,7 +1,7 @@
 """Lesson 2: one sequence's page table; lesson 4: copy-on-write (paper, 4.3 and 4.4)."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from minipaged.errors import OutOfBlocks, TableFreed
@@ -45,6 +45,7 @@ class BlockTable:
         self.block_ids = block_ids
         self.num_tokens = num_tokens
         self._freed = False
+        self._was_cut = False  # truncated, and not appended to since
 
     def blocks_needed(self, n: int = 1) -> int:
         """How many free blocks `append(n)` takes now: new blocks, and a copy if shared.
@@ -76,10 +77,29 @@ class BlockTable:
             # other holder, so the content to copy cannot be handed out before the copy.
             self.pool.release(shared)
             copies.append((shared, own))
+        elif n and self._was_cut and self.num_tokens % self.pool.block_size:
+            self.pool.forget(self.block_ids[-1])  # it may have been published, full
         for _ in range(new_blocks):
             self.block_ids.append(self.pool.allocate())
         self.num_tokens += n
+        self._was_cut = self._was_cut and n == 0
         return copies
+
+    def truncate(self, n: int) -> None:
+        """Keep the first `n` positions only; blocks that hold none of them go back.
+
+        Raises ValueError, changing nothing, for an n that is not from 0 to num_tokens.
+        """
+        self._check_alive()
+        if type(n) is not int or not 0 <= n <= self.num_tokens:
+            raise ValueError(f"cannot keep {n!r} of {self.num_tokens} tokens")
+        self.pool.check_thread()
+        kept = -(-n // self.pool.block_size)
+        # A new list, not the old one shortened: a sign that more than its end changed.
+        self.block_ids, dropped = self.block_ids[:kept], self.block_ids[kept:]
+        self.num_tokens, self._was_cut = n, True
+        for block_id in reversed(dropped):
+            self.pool.release(block_id)
 
     def fork(self) -> "BlockTable":
         """A second table over the same blocks: one more holder each, nothing copied.
@@ -97,6 +117,7 @@ class BlockTable:
         which lesson 3 will give up their content, for the start is wanted longest.
         """
         self._check_alive()
+        self.pool.check_thread()
         while self.block_ids:
             self.pool.release(self.block_ids.pop())
         self.num_tokens = 0
@@ -166,3 +187,20 @@ def blocks_needed(appends: Iterable[tuple[BlockTable, int]]) -> int:
         for (pool, block_id), num_writers in writers.items()
     )
     return new_blocks + copies
+
+
+def append_to_all(appends: Sequence[tuple[BlockTable, int]]) -> list[tuple[int, int]]:
+    """`append(n)` to every table, or to none: the copies of all, each (source, copy).
+
+    No block becomes free before the copies are made, so no source is handed out again.
+    The tables are over one pool. Raises OutOfBlocks, leaving all as they are.
+    """
+    if appends:
+        pool = appends[0][0].pool
+        # At most two blocks each, and those that are filled: mostly that is enough.
+        at_most = sum(2 + n // pool.block_size for _, n in appends)
+        if at_most > pool.num_free:
+            needed = blocks_needed(appends)
+            if needed > pool.num_free:
+                raise OutOfBlocks(needed, pool.num_free, pool.num_blocks)
+    return [pair for table, n in appends for pair in table.append(n)]

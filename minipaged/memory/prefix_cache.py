@@ -43,7 +43,7 @@ class PrefixCache:
         """
         if not isinstance(pool, BlockPool):
             raise TypeError(f"pool must be a BlockPool, got {pool!r:.60}")
-        if pool.is_cached is not None:
+        if pool.on_evict is not None:
             raise ValueError("this pool has a prefix cache already; use that one")
         self.pool = pool
         self.tokens_asked = self.tokens_hit = 0
@@ -85,32 +85,52 @@ class PrefixCache:
         Whole blocks only, and never all the tokens. Each block returned is held once
         more; give them to a BlockTable. Tokens with another salt are never matched.
         """
-        found = self.find(tokens, salt)
+        return self.take(self.find(tokens, salt), len(tokens))
+
+    def take(self, found: list[int], num_tokens: int) -> list[int]:
+        """Hold the blocks that `find` has found for so many tokens; return them."""
         for block_id in found:
-            take = self.pool.share if self.pool.refcount(block_id) else self.pool.revive
-            take(block_id)
-        self.tokens_asked += len(tokens)
+            hold = self.pool.share if self.pool.refcount(block_id) else self.pool.revive
+            hold(block_id)
+        self.tokens_asked += num_tokens
         self.tokens_hit += len(found) * self.pool.block_size
         return found
 
-    def publish(
+    def next_block(
         self, tokens: Sequence[int], block_ids: Sequence[int], salt: bytes = b""
+    ) -> tuple[int | bytes, tuple[int, ...]] | None:
+        """Which block `tokens` fill after those of `block_ids` that are published.
+
+        Named by its parent and its tokens, as in Content; None if they do not fill it.
+        """
+        size, index = self.pool.block_size, self._num_published(block_ids)
+        content = tuple(tokens[index * size : (index + 1) * size])
+        parent = self._contents[block_ids[index - 1]].serial if index else salt
+        return (parent, content) if len(content) == size else None
+
+    def publish(
+        self,
+        tokens: Sequence[int],
+        block_ids: Sequence[int],
+        salt: bytes = b"",
+        *,
+        stop: int | None = None,
     ) -> None:
         """Let others find these blocks; call once K and V of `tokens` are in them.
 
-        `block_ids` is the sequence's table. Only blocks that `tokens` fill are
-        published, and only the new ones cost anything. Raises ValueError, changing
-        nothing, if a block is missing, held by nobody, or there twice.
+        `block_ids` is the sequence's table. Only blocks that `tokens`, or the first
+        `stop` of them, fill are published, and only the new ones cost anything. Raises
+        ValueError, changing nothing, if a block is missing, held by nobody, or there
+        twice.
         """
         size = self.pool.block_size
-        stop = len(tokens) // size
+        num_tokens = len(tokens) if stop is None else stop
+        stop = num_tokens // size
         if stop > len(block_ids):
             raise ValueError(
-                f"{len(tokens)} tokens fill more than {len(block_ids)} blocks"
+                f"{num_tokens} tokens fill more than {len(block_ids)} blocks"
             )
-        start = stop
-        while start and block_ids[start - 1] not in self._contents:
-            start -= 1
+        start = self._num_published(block_ids, stop)
         if any(self.pool.refcount(block_id) == 0 for block_id in block_ids[start:stop]):
             raise ValueError("publish a sequence's blocks before you free them")
         if len(set(block_ids[start:stop])) < stop - start:
@@ -128,8 +148,15 @@ class PrefixCache:
             self._by_hash.setdefault(chain_hash, {})[block_id] = None
             parent = serial
 
+    def mend(self) -> None:
+        """After an interruption: find again exactly the contents that are known."""
+        self._by_hash = {}
+        for block_id, content in self._contents.items():
+            self._by_hash.setdefault(content.chain_hash, {})[block_id] = None
+
     def clear(self) -> None:
         """Forget all blocks; ValueError while one of them is held."""
+        self.pool.check_thread()
         held = sum(self.pool.refcount(block_id) > 0 for block_id in self._contents)
         if held:
             raise ValueError(
@@ -153,6 +180,13 @@ class PrefixCache:
             if known.parent == parent and known.tokens == content:
                 return block_id
         return None
+
+    def _num_published(self, block_ids: Sequence[int], stop: int | None = None) -> int:
+        """How many of the first `stop` blocks; the others are the last ones of them."""
+        count = len(block_ids) if stop is None else stop
+        while count and block_ids[count - 1] not in self._contents:
+            count -= 1
+        return count
 
     def _new_serial(self) -> int:
         self._next_serial += 1

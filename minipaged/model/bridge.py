@@ -10,21 +10,14 @@ from torch import Tensor
 from transformers import AttentionInterface, PreTrainedModel
 
 from minipaged.attention.backend import Masking
-from minipaged.errors import UnsupportedModel
+from minipaged.model.keywords import refuse_keywords
 from minipaged.model.twin import configs_of
 
 # attend(number, q, k, v, masking) -> [T, num_heads, value_dim]; number: the module's
-Attend = Callable[[int, Tensor, Tensor, Tensor, Masking], Tensor]
+LayerAttend = Callable[[int, Tensor, Tensor, Tensor, Masking], Tensor]
 
 _NAME = "minipaged"
-_attend: ContextVar[Attend] = ContextVar("minipaged attention")
-
-# Keywords that models pass along and that leave the result of attention as it is.
-_HARMLESS = {
-    "cache_position", "logits_to_keep", "num_items_in_batch", "output_attentions",
-    "output_hidden_states", "output_router_logits", "past_key_values",
-    "position_embeddings", "position_ids", "return_dict", "use_cache",
-}  # fmt: skip
+_attend: ContextVar[LayerAttend] = ContextVar("minipaged attention")
 
 
 def connect(twin: PreTrainedModel) -> None:
@@ -42,7 +35,7 @@ def connect(twin: PreTrainedModel) -> None:
 
 
 @contextmanager
-def attending(attend: Attend) -> Iterator[None]:
+def attending(attend: LayerAttend) -> Iterator[None]:
     """Within this block, in this thread, connected twins attend by `attend`."""
     token = _attend.set(attend)
     try:
@@ -68,19 +61,7 @@ def _call(
 ) -> tuple[Tensor, None]:
     """What HuggingFace's layers call; refuses whatever would be silently wrong."""
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
-    given = {name for name, option in kwargs.items() if option is not None}
-    unknown = sorted(given - _HARMLESS)
-    if attention_mask is not None:
-        unknown.append("attention_mask")
-    if dropout:
-        unknown.append("dropout (call model.eval())")
-    if not causal:
-        unknown.append("is_causal=False")
-    if unknown:
-        raise UnsupportedModel(
-            f"{type(module).__name__} asks for attention with {', '.join(unknown)}, "
-            "which paged attention here does not know; its text would be wrong"
-        )
+    refuse_keywords(module, attention_mask, dropout, causal, kwargs)
     if scaling is None:
         scaling = query.shape[-1] ** -0.5
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))  # [T, heads, dim]
@@ -111,7 +92,11 @@ def paged_attention(
     out = attend(number, q, k, v, Masking(scale, sliding_window, softcap, sinks))
     out = out.contiguous()
     # An operator must not return what it was given; a function of the reader's may.
-    return out.clone() if out.data_ptr() in (q.data_ptr(), v.data_ptr()) else out
+    return (
+        out.clone()
+        if out.data_ptr() in (q.data_ptr(), k.data_ptr(), v.data_ptr())
+        else out
+    )
 
 
 @paged_attention.register_fake

@@ -1,22 +1,27 @@
 """Lesson 2: a HuggingFace model over a pool of blocks (paper, section 4.3)."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from functools import partial
-from threading import Lock, get_ident
+from threading import RLock
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from minipaged.attention.backend import Attend, Backend, Masking
-from minipaged.errors import require_counts
+from minipaged.attention.backend import (
+    Attend,
+    Backend,
+    Masking,
+    exchange_attention,
+    resolve_attention,
+)
+from minipaged.errors import memory_in_words, require_counts
 from minipaged.memory.block_pool import BlockPool
 from minipaged.model.bridge import attending, connect
+from minipaged.model.inputs import RaggedBatch
 from minipaged.model.probe import attention_layers, check_logits, refuse_unsupported
-from minipaged.model.ragged_batch import RaggedBatch
 from minipaged.model.twin import Original, make_twin
-from minipaged.observer import Observer
+from minipaged.scheduling.observer import Observers
 
 
 class PagedModel:
@@ -52,7 +57,7 @@ class PagedModel:
         require_counts(num_blocks=num_blocks, block_size=block_size)
         refuse_unsupported(model)
         self.model = model
-        self.attention = attention
+        self._attention = resolve_attention(attention)
         self._original = Original(model)
         self.twin = make_twin(model)
         connect(self.twin)
@@ -60,8 +65,8 @@ class PagedModel:
         self._layer = {layer.number: index for index, layer in enumerate(layers)}
         self._shapes = [layer.shape for layer in layers]
         self.dtype, self.device = layers[0].dtype, layers[0].device
-        self.observers: list[Observer] = []
-        self._lock, self._owner = Lock(), 0
+        self.observers = Observers()
+        self._lock = RLock()
         # For the probe, the most blocks that it takes: those of one token.
         self._use_pool(num_blocks=12, block_size=block_size)
         check_logits(self)
@@ -69,20 +74,11 @@ class PagedModel:
         self._use_pool(num_blocks, block_size)
 
     def _use_pool(self, num_blocks: int, block_size: int) -> None:
-        where = {"dtype": self.dtype, "device": self.device}
-        cache_class = self.attention.cache_class
         # The cache first: a pool too large for memory fails here, and at once.
-        try:
-            self.cache = cache_class(self._shapes, num_blocks, block_size, **where)
-        except RuntimeError as error:
-            if "alloc" not in str(error):  # it "tried to allocate", on every device
-                raise
-            numbers = sum(heads * (k + v) for heads, k, v in self._shapes)
-            size = num_blocks * block_size * numbers * self.dtype.itemsize / 1e9
-            raise MemoryError(
-                f"{num_blocks} blocks of {block_size} tokens take {size:,.1f} GB, and "
-                f"{self.device} has no room for them; lower num_blocks"
-            ) from error
+        size = num_blocks, block_size
+        with memory_in_words(*size, self._shapes, self.dtype.itemsize, self.device):
+            cache_class, where = self.attention.cache_class, (self.dtype, self.device)
+            self.cache = cache_class(self._shapes, *size, *where)
         self.pool = BlockPool(num_blocks, block_size)
 
     @property
@@ -96,23 +92,13 @@ class PagedModel:
 
     @attention.setter
     def attention(self, attention: str | Backend | Attend) -> None:
-        backend = resolve_attention(attention)
-        if hasattr(self, "cache"):
-            own = type(self.cache)
-            if backend.cache_class is not own and backend.attend is not attention:
-                raise ValueError(
-                    f"the cache is a {own.__name__}, and that attention wants a "
-                    f"{backend.cache_class.__name__}; wrap the model once more: "
-                    "mp.PagedModel(model, attention=...)"
-                )
-            backend = backend._replace(cache_class=own)
-        self._attention = backend
+        self._attention = exchange_attention(attention, self.cache)
 
     def forward(self, batch: RaggedBatch) -> Tensor:
         """Write the batch's K and V into their slots; return the logits it asks for.
 
         Block copies come first: copy-on-write is done before anything is written.
-        Returns [number of chunks that want logits, vocabulary] in float32. Raises
+        Returns [number of rows wanted, vocabulary] in float32. Raises
         ValueError if the model's weights have changed since it was wrapped.
         """
         self._original.refuse_if_changed()
@@ -145,25 +131,22 @@ class PagedModel:
             )
         return out
 
-    @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Within this block, the pool and the weights stay as they are found.
+    def alone(self) -> AbstractContextManager:
+        """To be used as `with paged.alone():`. Other threads wait until it is over.
 
-        Another thread waits until it is over. Raises RuntimeError where nobody could
-        ever go on: in an attention function that generates with its own model.
+        Raises RuntimeError where nobody could ever go on: in an attention function that
+        generates with its own model.
         """
-        if self._owner == get_ident() and self._lock.locked():
+        if self._lock._is_owned():
             raise RuntimeError(
                 "generate was called from within generate on the same PagedModel; wrap "
                 "the model once more for it: mp.PagedModel(model)"
             )
-        with self._lock:
-            self._owner = get_ident()
-            try:
-                self._original.refuse_if_changed(thoroughly=True)
-                yield
-            finally:
-                self._owner = 0
+        return self._lock  # itself: no signal can come between it and the `with`
+
+    def refuse_changes(self) -> None:
+        """Raise ValueError if any of the model's weights has changed since."""
+        self._original.refuse_if_changed(thoroughly=True)
 
     def __repr__(self) -> str:
         name = type(self.model).__name__
@@ -186,23 +169,3 @@ def last_logits(model: PreTrainedModel, batch: RaggedBatch) -> torch.Tensor:
         logits_to_keep=rows,
     )
     return out.logits[0, :num_wanted].float()
-
-
-def resolve_attention(attention: str | Backend | Attend) -> Backend:
-    """The backend of this name; or the backend itself, or one around a function."""
-    if isinstance(attention, Backend):
-        return attention
-    if callable(attention):
-        return Backend(attention)
-    if attention == "gathered":
-        from minipaged.attention.gathered import gathered_attention as backend
-    elif attention == "streamed":  # lesson 5
-        from minipaged.attention.streamed import streamed_attention as backend
-    elif attention == "triton":  # lesson 6
-        from minipaged.attention.kernels.attention import triton_attention as backend
-    else:
-        raise ValueError(
-            f"no attention named {attention!r}; choose from 'gathered', 'streamed' and "
-            "'triton', or pass a function with the signature of attend_gathered"
-        )
-    return backend

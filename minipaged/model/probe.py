@@ -11,7 +11,7 @@ from minipaged.attention.backend import Masking
 from minipaged.errors import UnsupportedModel
 from minipaged.memory.block_table import BlockTable
 from minipaged.model.bridge import attending
-from minipaged.model.ragged_batch import Chunk, RaggedBatch
+from minipaged.model.inputs import Chunk, RaggedBatch
 from minipaged.model.twin import everything_near, make_twin
 
 if TYPE_CHECKING:

@@ -189,7 +189,7 @@ def test_an_exception_gives_all_blocks_back(monkeypatch):
     assert paged.pool.num_free == paged.pool.num_blocks
 
 
-@pytest.mark.parametrize("method", ["fork", "append", "free"])
+@pytest.mark.parametrize("method", ["fork", "append", "end", "free"])
 @pytest.mark.parametrize("when", range(1, 8))
 def test_interrupted_while_breeding_no_block_is_lost(monkeypatch, method, when):
     real, calls = getattr(mp.Sequence, method), []
@@ -234,9 +234,12 @@ def breed_without_forking(request, parents, children):
     return sequences
 
 
-def ignores_the_length(options, *rest):
+def ignores_the_length(search, *rest):
     """Wrong: compares summed scores of answers of different lengths."""
-    return KEEP_THE_BEST(replace(options, length_penalty=0.0), *rest)
+    options = search.options
+    search.options = replace(options, length_penalty=0.0)
+    KEEP_THE_BEST(search, *rest)
+    search.options = options
 
 
 def of_lesson_4(name):
@@ -245,10 +248,10 @@ def of_lesson_4(name):
     return definition(load(notebook), name, {"mp": mp, "replace": replace})
 
 
-KEEP_THE_BEST = beam._keep_the_best
+KEEP_THE_BEST = beam.Beams._keep_the_best
 
 
-def never_gives_up(options, beams):
+def never_gives_up(search):
     """Wrong: goes on although no running beam can win any more."""
     return True
 
@@ -257,8 +260,8 @@ def never_gives_up(options, beams):
     ("where", "name", "wrong"),
     [
         (beam, "_breed", breed_without_forking),
-        (beam, "_can_improve", never_gives_up),
-        (beam, "_keep_the_best", ignores_the_length),
+        (beam.Beams, "_can_improve", never_gives_up),
+        (beam.Beams, "_keep_the_best", ignores_the_length),
         (mp.BlockTable, "_must_copy", of_lesson_4("never_copies")),
     ],
     ids=["no fork", "no end", "no length penalty", "no copy-on-write"],

@@ -7,14 +7,14 @@ from transformers import GenerationConfig
 import minipaged as mp
 from helpers.tiny_models import tiny_model
 from minipaged.decoding.options import resolve_options
-from minipaged.decoding.request import Request
-from minipaged.decoding.sequence import Sequence
+from minipaged.engine.arguments import make_request
 from minipaged.engine.generate import generate
-from minipaged.engine.step import step
+from minipaged.engine.loop import step
 from minipaged.errors import OutOfBlocks, UnsupportedOption
 from minipaged.lab.tour.reference import huggingface_generate
 from minipaged.memory.block_table import BlockTable
 from minipaged.model.paged_model import PagedModel
+from minipaged.scheduling.scheduler import Scheduler
 
 GREEDY = GenerationConfig(max_new_tokens=8, eos_token_id=127)
 
@@ -365,21 +365,22 @@ def test_an_exception_in_the_middle_of_generation_returns_every_block(paged):
 
 
 def test_a_step_without_room_changes_nothing(paged):
-    prompt = [5] * 61
+    prompt = [5] * 57
     options = resolve_options(paged.model, GREEDY, prompt)
-    request = Request(
-        prompt, options, sequences=[Sequence(prompt, BlockTable(paged.pool))]
-    )
+    request, scheduler = make_request(prompt, options), Scheduler(paged.pool)
+    scheduler.add(request)
     other = BlockTable(paged.pool)
     other.append(1)
-    with pytest.raises(OutOfBlocks, match="wanted 16 blocks, 15 free of 16"):
-        step(paged, [request])
-    assert paged.pool.num_free == 15
-    assert request.sequences[0].table.num_tokens == 0
+    for _ in range(2):
+        with pytest.raises(OutOfBlocks, match="wanted 16 blocks, 15 free of 16"):
+            step(paged, scheduler)
+        assert paged.pool.num_free == 15
+        assert list(scheduler.waiting) == [request] and not scheduler.running
     other.free()
-    step(paged, [request])
+    step(paged, scheduler)
     assert len(request.sequences[0].new_tokens) == 1
-    request.free()
+    scheduler.abort(request)
+    assert paged.pool.num_free == 16 and not scheduler.running
 
 
 def test_blocks_held_by_others_are_respected(paged):

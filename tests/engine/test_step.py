@@ -8,14 +8,15 @@ from helpers.tiny_models import tiny_model
 from helpers.watching import Watcher
 from minipaged.attention.gathered import gathered_attention
 from minipaged.decoding.options import resolve_options
-from minipaged.decoding.request import Request
-from minipaged.decoding.sequence import Sequence
+from minipaged.engine.arguments import make_request
 from minipaged.engine.generate import generate
-from minipaged.engine.step import step
+from minipaged.engine.loop import step
 from minipaged.errors import OutOfBlocks
 from minipaged.lab.tour.reference import huggingface_generate
 from minipaged.memory.block_table import BlockTable
 from minipaged.model.paged_model import PagedModel
+from minipaged.scheduling.scheduler import Scheduler
+from minipaged.scheduling.sequence import Sequence
 
 
 def config(**options):
@@ -24,17 +25,35 @@ def config(**options):
 
 def request_for(paged, prompt, generation_config):
     options = resolve_options(paged.model, generation_config, prompt)
-    sequences = [Sequence(prompt, BlockTable(paged.pool))]
-    return Request(prompt, options, sequences=sequences)
+    return make_request(prompt, options)
 
 
-def test_a_step_that_cannot_serve_all_serves_none():
-    paged = PagedModel(tiny_model("qwen3"), num_blocks=4, block_size=4)
-    requests = [request_for(paged, [5] * n, config()) for n in (8, 12)]
-    with pytest.raises(OutOfBlocks, match="wanted 5 blocks, 4 free of 4"):
-        step(paged, requests)
-    assert paged.pool.num_free == 4
-    assert [request.sequences[0].table.num_tokens for request in requests] == [0, 0]
+def test_a_step_whose_blocks_were_taken_takes_none():
+    """Three requests are certain to fit; then others take what they count on."""
+    paged = PagedModel(tiny_model("qwen3"), num_blocks=9, block_size=4)
+    scheduler = Scheduler(paged.pool)
+    requests = [
+        request_for(paged, [5] * n, config(max_new_tokens=5)) for n in (3, 4, 8)
+    ]
+    for request in requests:
+        scheduler.add(request)
+    step(paged, scheduler)
+    held = [one.sequences[0].table.block_ids.copy() for one in requests]
+    others = BlockTable(paged.pool)
+    others.append(5 * 4)
+    with pytest.raises(OutOfBlocks, match="wanted 2 blocks, 0 free of 9"):
+        step(paged, scheduler)
+    assert [len(ids) for ids in held] == [1, 1, 2]
+    # The step is undone: all wait, and start again as soon as there is room.
+    assert list(scheduler.waiting) == requests and paged.pool.num_free == 4
+    others.free()
+    while scheduler.waiting or scheduler.running:
+        step(paged, scheduler)
+    assert paged.pool.num_free == 9
+    ours = [request.strategy.output(request).sequences for request in requests]
+    prompts = [request.prompt for request in requests]
+    five = config(max_new_tokens=5)
+    assert ours == huggingface_generate(paged.model, prompts, five)
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7])

@@ -1,7 +1,7 @@
 """What tests note of a run, as observers."""
 
 from minipaged.model.paged_model import PagedModel
-from minipaged.observer import Observer
+from minipaged.scheduling.observer import Observer
 
 
 class Watcher(Observer):
@@ -12,11 +12,11 @@ class Watcher(Observer):
         self._pool = paged.pool
         paged.observers.append(self)
 
-    def planned(self, requests, batch):
-        self.batches.append(batch)
+    def planned(self, plan):
         self.held.append(self._pool.num_blocks - self._pool.num_free)
 
     def computed(self, batch, logits):
+        self.batches.append(batch)
         self.logits.append(logits)
 
     @property

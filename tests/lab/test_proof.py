@@ -14,7 +14,7 @@ import minipaged as mp
 from helpers.tiny_models import tiny_model
 from minipaged import progress
 from minipaged.attention.kernels import tile as triton_tile
-from minipaged.decoding.request import Output
+from minipaged.decoding.strategy import Output
 from minipaged.lab.tour.proof import prove, refute
 from minipaged.lab.tour.reference import huggingface_generate
 from minipaged.lab.tour.show import show

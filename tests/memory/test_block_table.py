@@ -5,6 +5,7 @@ import pytest
 from minipaged.errors import BlockNotHeld, OutOfBlocks, TableFreed
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable, blocks_needed
+from minipaged.memory.prefix_cache import PrefixCache
 
 
 def table_over(block_ids, num_tokens, block_size=16, num_blocks=16):
@@ -219,6 +220,141 @@ def test_appends_of_something_else_are_refused(n):
 def test_a_table_needs_a_pool():
     with pytest.raises(TypeError, match="pool must be a BlockPool, got 4"):
         BlockTable(4)
+
+
+def table_of(pool, num_tokens):
+    table = BlockTable(pool)
+    table.append(num_tokens)
+    return table
+
+
+@pytest.mark.parametrize("block_size", [1, 4])
+@pytest.mark.parametrize("n", [0, 1, 4, 5, 8, 9, 10])
+def test_a_cut_table_keeps_exactly_the_blocks_of_its_first_tokens(block_size, n):
+    pool = BlockPool(num_blocks=16, block_size=block_size)
+    table = table_of(pool, 10)
+    before, slots = list(table.block_ids), table.slots(0, 10)
+    table.truncate(n)
+    kept = -(-n // block_size)
+    assert table.block_ids == before[:kept] and table.num_tokens == n
+    assert table.slots(0, n) == slots[:n]
+    assert pool.num_free == 16 - kept
+    assert [pool.refcount(block) for block in before[kept:]] == [0] * len(before[kept:])
+    with pytest.raises(IndexError, match="append"):
+        table.slots(0, n + 1)
+
+
+def test_a_cut_table_gives_its_blocks_back_tail_first():
+    pool = BlockPool(num_blocks=4, block_size=4)
+    table = table_of(pool, 16)
+    before = list(table.block_ids)
+    table.truncate(4)
+    assert [pool.allocate() for _ in range(3)] == before[1:]  # freed last, out first
+
+
+def test_a_cut_makes_a_new_list_and_leaves_the_old_one():
+    table = table_over([5, 12, 3], num_tokens=35)
+    before = table.block_ids
+    table.truncate(16)
+    assert (table.block_ids, before) == ([5], [5, 12, 3])
+
+
+@pytest.mark.parametrize("n", [-1, 36, 3.0, True, None, "3"])
+def test_a_cut_of_a_wrong_length_changes_nothing(n):
+    table = table_over([5, 12, 3], num_tokens=35)
+    with pytest.raises(ValueError, match=r"cannot keep .* of 35 tokens"):
+        table.truncate(n)
+    assert (table.block_ids, table.num_tokens) == ([5, 12, 3], 35)
+    assert table.pool.num_free == 13
+
+
+def test_a_freed_table_cannot_be_cut():
+    table = table_over([5], num_tokens=3)
+    table.free()
+    with pytest.raises(TableFreed):
+        table.truncate(0)
+
+
+def test_a_table_cut_to_nothing_can_go_on():
+    table = table_over([5, 12, 3], num_tokens=35)
+    table.truncate(0)
+    assert (table.block_ids, table.num_tokens, table.pool.num_free) == ([], 0, 16)
+    assert table.append(17) == [] and len(table.block_ids) == 2
+
+
+def test_whoever_goes_on_in_a_shared_block_after_a_cut_copies_it():
+    """The block is full, and another table reads what is behind the cut."""
+    pool = BlockPool(num_blocks=8, block_size=4)
+    parent = table_of(pool, 8)
+    child = parent.fork()
+    before = list(parent.block_ids)
+    child.truncate(6)
+    assert child.blocks_needed(1) == blocks_needed([(child, 1)]) == 1
+    assert child.append(1) == [(before[1], child.block_ids[1])]
+    assert parent.block_ids == before and child.block_ids[0] == before[0]
+    assert [pool.refcount(block) for block in before] == [2, 1]
+
+
+def test_a_cut_at_the_end_of_a_shared_block_copies_nothing():
+    pool = BlockPool(num_blocks=8, block_size=4)
+    parent = table_of(pool, 10)
+    child = parent.fork()
+    child.truncate(8)
+    assert pool.refcount(parent.block_ids[2]) == 1
+    assert child.append(1) == []
+    assert child.block_ids[:2] == parent.block_ids[:2]
+
+
+def test_after_a_cut_a_copy_that_does_not_fit_changes_nothing():
+    pool = BlockPool(num_blocks=2, block_size=4)
+    parent = table_of(pool, 8)
+    child = parent.fork()
+    child.truncate(6)
+    with pytest.raises(OutOfBlocks):
+        child.append(1)
+    assert (child.block_ids, child.num_tokens) == (parent.block_ids, 6)
+    child.truncate(4)  # its second block stays the parent's
+    assert [pool.refcount(block) for block in range(2)] == [2, 1]
+
+
+def published_table(num_tokens=8):
+    pool = BlockPool(num_blocks=8, block_size=4)
+    prefix, table = PrefixCache(pool), table_of(pool, num_tokens)
+    prefix.publish(list(range(num_tokens)), table.block_ids)
+    return prefix, table
+
+
+def test_a_published_block_that_is_cut_and_written_again_is_found_no_more():
+    prefix, table = published_table()
+    tokens, first = [*range(8), 0], table.block_ids[0]
+    table.truncate(6)
+    assert prefix.find(tokens) == table.block_ids  # nothing is overwritten yet
+    assert table.append(0) == [] and len(prefix.find(tokens)) == 2
+    assert table.append(1) == []
+    assert prefix.find(tokens) == [first] and len(prefix) == 1
+    table.append(1)
+    prefix.publish([*range(6), 90, 91], table.block_ids)
+    assert prefix.find(tokens) == [first]
+    assert prefix.find([*range(6), 90, 91, 0]) == table.block_ids
+
+
+def test_a_published_block_that_others_hold_is_copied_and_still_found():
+    prefix, table = published_table()
+    before = list(table.block_ids)
+    other = BlockTable(prefix.pool, prefix.match([*range(8), 0]), 8)
+    table.truncate(6)
+    ((source, _),) = table.append(1)
+    assert source == before[1]
+    assert prefix.find([*range(8), 0]) == other.block_ids == before
+
+
+def test_published_blocks_behind_a_cut_can_be_found_until_they_are_handed_out():
+    prefix, table = published_table(8)
+    before = list(table.block_ids)
+    table.truncate(4)
+    assert prefix.find([*range(8), 0]) == before
+    assert table.append(4) == []  # a plain block: the cached one goes last
+    assert prefix.find([*range(8), 0]) == before
 
 
 class ForgetsCounts(BlockPool):

@@ -97,8 +97,7 @@ def test_a_compiler_takes_the_twin_whole(name):
     paged.twin.compile(backend="eager", fullgraph=True, dynamic=True)
     assert generate(paged, prompts, configs) == before
     assert generate(paged, prompts[:1], configs[:1]) == before[:1]
-    for n in (1, 3, 7):  # steps of which nobody wants logits, too
-        chunked = generate(paged, prompts, configs, max_prompt_tokens=n)
-        assert chunked == before
+    # With steps of which nobody wants logits, too.
+    assert generate(paged, prompts, configs, max_prompt_tokens=3) == before
     assert not counters["graph_break"]
     assert 1 <= counters["stats"]["unique_graphs"] <= 3

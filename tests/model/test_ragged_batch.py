@@ -5,14 +5,14 @@ import torch
 
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
-from minipaged.model.ragged_batch import Chunk, RaggedBatch
+from minipaged.model.inputs import Chunk, RaggedBatch
 
 
-def chunk(pool, computed, tokens, wants_logits=True):
+def chunk(pool, computed, tokens, num_logits=1):
     table = BlockTable(pool)
     table.append(computed)
     table.append(len(tokens))
-    return Chunk(tokens, table, wants_logits)
+    return Chunk(tokens, table, num_logits)
 
 
 def test_prefill_chunk_and_decode_side_by_side():
@@ -20,7 +20,7 @@ def test_prefill_chunk_and_decode_side_by_side():
     chunks = [
         chunk(pool, 0, [10, 11, 12, 13, 14]),  # a prompt
         chunk(pool, 6, [20]),  # a single token
-        chunk(pool, 3, [30, 31], wants_logits=False),  # part of a prompt
+        chunk(pool, 3, [30, 31], num_logits=0),  # part of a prompt
     ]
     batch = RaggedBatch.build(chunks, copies=[(9, 8)])
     assert batch.tokens.tolist() == [10, 11, 12, 13, 14, 20, 30, 31]

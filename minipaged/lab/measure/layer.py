@@ -10,7 +10,7 @@ from minipaged.attention.backend import Attend, Masking
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 from minipaged.memory.kv_cache import LayerCache
-from minipaged.model.ragged_batch import Chunk, RaggedBatch
+from minipaged.model.inputs import Chunk, RaggedBatch
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,12 @@
 """Lab: what a run of generate computes and holds, forward by forward."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from minipaged.decoding.request import Request
 from minipaged.model.paged_model import PagedModel
-from minipaged.model.ragged_batch import RaggedBatch
-from minipaged.observer import Observer
+from minipaged.scheduling.observer import Observer
+from minipaged.scheduling.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -22,15 +21,14 @@ class Moment:
 
 
 class _Watch(Observer):
-    """Notes a Moment for every batch that is planned."""
+    """Notes a Moment for every plan."""
 
-    def __init__(self, block_size: int):
+    def __init__(self):
         self.moments: list[Moment] = []
-        self._block_size = block_size
 
-    def planned(self, requests: Sequence[Request], batch: RaggedBatch) -> None:
+    def planned(self, plan: Plan) -> None:
         """Note what is computed next, and what is held for it."""
-        self.moments.append(_moment(batch, self._block_size))
+        self.moments.append(_moment(plan))
 
 
 @contextmanager
@@ -40,7 +38,7 @@ def watch(paged: PagedModel) -> Iterator[list[Moment]]:
     Nothing is noted outside of it, so it costs nothing there. Watched twice, each
     `with` has a list of its own.
     """
-    watcher = _Watch(paged.pool.block_size)
+    watcher = _Watch()
     paged.observers.append(watcher)
     try:
         yield watcher.moments
@@ -54,14 +52,12 @@ def saving(moments: list[Moment]) -> float:
     return 1 - sum(moment.num_blocks for moment in moments) / unshared
 
 
-def _moment(batch: RaggedBatch, block_size: int) -> Moment:
-    lengths = -(-batch.context_lengths // block_size)  # [S] blocks of each table
-    columns = lengths.new_tensor(range(batch.block_tables.shape[1]))
-    held = batch.block_tables[columns < lengths[:, None]]  # without the filling zeros
+def _moment(plan: Plan) -> Moment:
+    held = [id_ for work in plan.works for id_ in work.sequence.table.block_ids]
     return Moment(
-        num_tokens=len(batch.tokens),
-        num_sequences=len(lengths),
-        num_blocks=len(held.unique()),
+        num_tokens=plan.num_tokens,
+        num_sequences=len(plan.works),
+        num_blocks=len(set(held)),
         num_unshared=len(held),
-        num_copies=len(batch.copies),
+        num_copies=len(plan.copies),
     )

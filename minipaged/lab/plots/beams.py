@@ -7,12 +7,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
-from minipaged.decoding.request import Request
 from minipaged.engine.generate import generate
 from minipaged.lab.plots.charts import canvas
 from minipaged.lab.plots.palette import ink_on, sequence_colour, theme
 from minipaged.model.paged_model import PagedModel
-from minipaged.observer import Observer
+from minipaged.scheduling.observer import Observer
+from minipaged.scheduling.plan import Plan
 
 Path = tuple[int, ...]  # the new tokens of a beam: a node of the tree
 
@@ -29,7 +29,8 @@ def beam_history(
     class Watch(Observer):
         """Notes the beams after each step that chose tokens."""
 
-        def chosen(self, requests: Rows[Request]) -> None:
+        def chosen(self, plan: Plan) -> None:
+            requests = dict.fromkeys(work.request for work in plan.works)
             beams = [one.new_tokens for request in requests for one in request.live]
             if any(beams):
                 history.append(beams)

@@ -2,13 +2,13 @@
 
 from itertools import count
 
-from minipaged.decoding.sequence import Sequence
 from minipaged.errors import OutOfBlocks
 from minipaged.lab.pool.names import Names
 from minipaged.lab.pool.snapshot import Snapshot
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 from minipaged.memory.prefix_cache import PrefixCache
+from minipaged.scheduling.sequence import Sequence
 
 MOST = 26  # sequences on one board; more would not fit on a page
 

@@ -1,20 +1,20 @@
 """Lab: record a run of `generate`, to step through it block by block afterwards."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from collections.abc import Sequence as Rows
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from minipaged.decoding.request import Request
-from minipaged.decoding.sequence import Sequence
+from minipaged.decoding.beam import Beams
 from minipaged.lab.pool.names import Names
 from minipaged.lab.pool.snapshot import Snapshot
 from minipaged.lab.pool.words import tell
 from minipaged.memory.block_pool import BlockPool
 from minipaged.model.paged_model import PagedModel
-from minipaged.model.ragged_batch import RaggedBatch
-from minipaged.observer import Observer
+from minipaged.scheduling.observer import Observer
+from minipaged.scheduling.plan import Plan
+from minipaged.scheduling.request import Request
+from minipaged.scheduling.sequence import Sequence
 
 if TYPE_CHECKING:
     from minipaged.memory.prefix_cache import PrefixCache
@@ -66,15 +66,15 @@ class Recorder(Observer):
         self.running.append(request)
         self.look(self.running)
 
-    def planned(self, requests: Rows[Request], batch: RaggedBatch) -> None:
+    def planned(self, plan: Plan) -> None:
         """See which blocks were taken, and keep it as a frame."""
-        self.look(requests)
-        self.take(len(batch.tokens))
+        self.look(self.running)
+        self.take(plan.num_tokens)
 
-    def chosen(self, requests: Rows[Request]) -> None:
+    def committed(self, plan: Plan) -> None:
         """See who was forked, and who has ended."""
-        self.look(requests)
-        self.running = [request for request in requests if request.live]
+        self.look(self.running)
+        self.running = [request for request in self.running if request.live]
 
     def forked(self, parent: Sequence, child: Sequence) -> None:
         """Remember whose child it is."""
@@ -87,7 +87,8 @@ class Recorder(Observer):
             for sequence in request.sequences:
                 self._name(sequence)
             self._note_answers(request)
-        self._living = [one for request in requests for one in request.live]
+        living = [one for request in requests for one in request.live]
+        self._living = [one for one in living if one.table is not None]
         now = self._see()
         self._words += tell(self._before, now)
         self._before = now
@@ -117,15 +118,15 @@ class Recorder(Observer):
         return Snapshot.take(self._pool, tables, self._prefix_cache, parents)
 
     def _note_answers(self, request: Request) -> None:
-        if request.beams is None:
+        if not isinstance(request.strategy, Beams):
             for sequence in request.sequences:
                 if sequence.finish_reason is not None:
                     self._ended[self._names[sequence]] = sequence.new_tokens
-        elif request.hypotheses is not None and request not in self._answered:
+        elif request.strategy.answers is not None and request not in self._answered:
             self._answered.add(request)
             number = len(self._answered)
             search = f"search {number}, " * (number > 1)
-            for rank, hypothesis in enumerate(request.hypotheses, start=1):
+            for rank, hypothesis in enumerate(request.strategy.answers, start=1):
                 self._ended[f"{search}beam {rank}"] = hypothesis.tokens
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
-from minipaged.decoding.request import Output
+from minipaged.decoding.strategy import Output
 from minipaged.engine.generate import generate
 from minipaged.lab.tour.reference import huggingface_outputs
 from minipaged.model.paged_model import PagedModel

@@ -6,7 +6,7 @@ from copy import copy
 import torch
 from transformers import GenerationConfig, PreTrainedModel
 
-from minipaged.decoding.request import Output
+from minipaged.decoding.strategy import Output
 from minipaged.progress import progress_bar
 
 

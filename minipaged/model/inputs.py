@@ -1,6 +1,6 @@
 """Lesson 2: all tokens that one step computes, laid end to end (paper, section 4.3)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, chain
 from typing import Any, NamedTuple
@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 
 from minipaged.memory.block_table import BlockTable
+from minipaged.scheduling.plan import Plan
 
 
 class Chunk(NamedTuple):
@@ -18,15 +19,16 @@ class Chunk(NamedTuple):
 
     tokens: Sequence[int]
     table: BlockTable
-    wants_logits: bool = True  # False: more of the prompt is to come
+    num_logits: int = 1  # of its last tokens; 0: more of the prompt is to come
 
 
 @dataclass
 class RaggedBatch:
     """One step's work, flattened: sequences of any lengths, laid end to end.
 
-    Letters: T tokens to compute, S sequences, M blocks of the longest table. Prefill
-    (many tokens of a sequence) and decode (one token) differ only in their number.
+    Letters: T tokens to compute, S sequences, M blocks of the longest table, R rows of
+    logits. Prefill (many tokens of a sequence) and decode (one token) differ only in
+    their number.
 
     Source: PagedAttention paper, section 4.3 ("concatenates all the input tokens").
     """
@@ -37,12 +39,21 @@ class RaggedBatch:
     block_tables: torch.Tensor  # [S, M] int64; rows of shorter tables end in zeros
     context_lengths: torch.Tensor  # [S] int64: tokens to attend to, new ones included
     query_starts: torch.Tensor  # [S + 1] int64: where s's new tokens start in the batch
-    logits_at: torch.Tensor  # [number of chunks that want logits]: which tokens' logits
+    logits_at: torch.Tensor  # [R] int64: the tokens whose logits are wanted
     max_query_length: int
     min_context_length: int
     max_context_length: int
     copies: Sequence[tuple[int, int]] = ()  # (source, copy) blocks, before the forward
     scratch: dict[Any, Any] = field(default_factory=dict)  # of attention, this step
+
+    @classmethod
+    def of_plan(cls, plan: Plan, device: torch.device | str = "cpu") -> "RaggedBatch":
+        """The batch of a plan whose tables have grown, and which computes something."""
+        chunks = [
+            Chunk(sequence.tokens[start:stop], sequence.table, num_logits)
+            for _, sequence, start, stop, num_logits in plan.works
+        ]
+        return cls.build(chunks, plan.copies, device)
 
     @classmethod
     def build(
@@ -59,37 +70,34 @@ class RaggedBatch:
             )
         contexts = [chunk.table.num_tokens for chunk in chunks]
         tables = [chunk.table.block_ids for chunk in chunks]
-        num_blocks = max(map(len, tables))
-        starts = list(accumulate(lengths, initial=0))
+        num_blocks, block_size = max(map(len, tables)), chunks[0].table.pool.block_size
+        stops = list(accumulate(lengths))
+        wanted = [
+            range(stop - chunk.num_logits, stop)
+            for stop, chunk in zip(stops, chunks, strict=True)
+        ]
 
-        def tensor(values: list) -> torch.Tensor:
-            return torch.tensor(values, dtype=torch.int64, device=device)
+        def tensor(values: Iterable) -> torch.Tensor:
+            return torch.tensor(list(values), dtype=torch.int64, device=device)
 
-        block_tables = tensor([ids + [0] * (num_blocks - len(ids)) for ids in tables])
-        context_lengths, query_starts = tensor(contexts), tensor(starts)
-        if len(chunks) == starts[-1]:  # one token each
-            tables_of_tokens, positions = block_tables, context_lengths - 1
-        else:
-            row = torch.arange(len(chunks), device=device).repeat_interleave(
-                query_starts.diff(), output_size=starts[-1]
-            )
-            tables_of_tokens = block_tables[row]
-            # A sequence's tokens are its last ones: they end where its context ends.
-            shift = (context_lengths - query_starts[1:])[row]
-            positions = torch.arange(starts[-1], device=device) + shift
-        block_size = chunks[0].table.pool.block_size
-        blocks = tables_of_tokens.gather(1, positions[:, None] // block_size)[:, 0]
-        last = [stop - 1 for stop in starts[1:]]
+        tokens = tensor(chain.from_iterable(chunk.tokens for chunk in chunks))
+        block_tables = tensor(ids + [0] * (num_blocks - len(ids)) for ids in tables)
+        context_lengths, query_starts = tensor(contexts), tensor([0, *stops])
+        # Which sequence a token is of. A sequence computes the end of its context.
+        row, positions = torch.arange(len(chunks), device=device), context_lengths - 1
+        if len(chunks) < stops[-1]:  # not one token each
+            row = row.repeat_interleave(query_starts.diff(), output_size=stops[-1])
+            shift = context_lengths - query_starts[1:]
+            positions = torch.arange(stops[-1], device=device) + shift[row]
+        blocks = block_tables[row, positions // block_size]
         return cls(
-            tokens=tensor(list(chain.from_iterable(chunk.tokens for chunk in chunks))),
+            tokens=tokens,
             positions=positions,
             slots=blocks * block_size + positions % block_size,
             block_tables=block_tables,
             context_lengths=context_lengths,
             query_starts=query_starts,
-            logits_at=tensor(
-                [i for i, c in zip(last, chunks, strict=True) if c.wants_logits]
-            ),
+            logits_at=tensor(chain.from_iterable(wanted)),
             max_query_length=max(lengths),
             min_context_length=min(contexts),
             max_context_length=max(contexts),

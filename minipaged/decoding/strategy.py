@@ -1,0 +1,64 @@
+"""Lesson 2: how a request's tokens are chosen: what sampling and beam search share."""
+
+from collections.abc import Sequence as Rows
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from minipaged.scheduling.request import Request
+
+
+class Turn(NamedTuple):
+    """A request whose logits have come, with the rows that belong to its sequences."""
+
+    request: Request
+    rows: range  # one for each living sequence, in order
+
+
+class Strategy:
+    """One object for each request, which owns all that choosing must remember.
+
+    A step first chooses for all requests, then applies what was chosen to each.
+    """
+
+    @classmethod
+    def choose(cls, turns: Rows[Turn], logits: Tensor) -> list[Any]:
+        """What each turn's request will do; called once a step for all of this type.
+
+        It changes no request, and does not wait for the device. logits: [R, vocabulary]
+        float32, on the device.
+        """
+        raise NotImplementedError
+
+    def apply(self, turn: Turn, choice: Any) -> None:
+        """Do it: append, fork, and mark as ended. Blocks are the scheduler's."""
+        raise NotImplementedError
+
+    def output(self, request: Request) -> "Output":
+        """The answer, once no sequence lives."""
+        raise NotImplementedError
+
+    def save(self) -> Any:
+        """What `restore` needs to forget all that is done from now on."""
+        return vars(self).copy()
+
+    def restore(self, saved: Any) -> None:
+        """Be as you were when this was saved."""
+        vars(self).update(saved)
+
+
+@dataclass(frozen=True)
+class Output:
+    """What `generate` returns for one prompt.
+
+    sequences: lists of new token ids, as HuggingFace would return them: without the
+    prompt, an eos kept, no padding. Empty if `finish_reason` is "error". If fewer beams
+    could end than are asked for, the rest are no answers: their scores are below -1e8.
+    """
+
+    sequences: list[list[int]]
+    finish_reason: str  # "stop" (ended by eos), "length", or "error"
+    scores: list[float] | None = None  # of beams; None for greedy and sampling
+    num_cached_tokens: int = 0  # prompt tokens found in a prefix cache
+    error: str | None = None

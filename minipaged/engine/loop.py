@@ -1,0 +1,90 @@
+"""Lesson 2: one step, and the loop around it (paper, section 4.3)."""
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor
+
+from minipaged.decoding.strategy import Strategy, Turn
+from minipaged.model.inputs import RaggedBatch
+from minipaged.model.paged_model import PagedModel
+from minipaged.scheduling.interruption import StepUndo
+from minipaged.scheduling.plan import Plan
+from minipaged.scheduling.request import Request
+from minipaged.scheduling.scheduler import Scheduler
+
+
+def run(paged: PagedModel, scheduler: Scheduler, tell: Callable[[int], Any]) -> None:
+    """Step until nobody waits or runs; `tell` is given how many have ended in a step.
+
+    All blocks are given back, also after an exception.
+    """
+    try:
+        while scheduler.waiting or scheduler.running:
+            num_before = len(scheduler.waiting) + len(scheduler.running)
+            step(paged, scheduler)
+            tell(num_before - len(scheduler.waiting) - len(scheduler.running))
+    finally:
+        for request in [*scheduler.running]:
+            scheduler.abort(request)
+
+
+def step(
+    paged: PagedModel,
+    scheduler: Scheduler,
+    inputs: Callable[[Plan], RaggedBatch] | None = None,
+) -> Plan:
+    """Compute what is scheduled next, and let each request that has logits go on.
+
+    Prompts and single tokens go through one forward together. If anything is raised,
+    Ctrl-C included, all requests are as they were before, but wait to start again.
+    `inputs` may stand for `RaggedBatch.of_plan`: see PersistentInputs.
+    Source: PagedAttention paper, section 4.3.
+    """
+    undo, pool = StepUndo(scheduler), scheduler.pool
+    try:
+        undo.begin()
+        plan = scheduler.schedule()
+        if plan.works:
+            batch = inputs(plan) if inputs else RaggedBatch.of_plan(plan, paged.device)
+            logits = paged.forward(batch)
+            scheduler.observers.computed(batch, logits)
+            turns = turns_of(plan)
+            undo.save_texts(turn.request for turn in turns)
+            choose_and_apply(turns, logits)
+            scheduler.observers.chosen(plan)
+        scheduler.commit(plan)
+    except BaseException:
+        try:
+            undo.undo()
+        except BaseException:  # a second Ctrl-C
+            undo.undo()
+            raise
+        raise
+    finally:  # without a call, in which a signal could arrive
+        if pool.reserved_for == undo.thread:
+            pool.reserved_for = None
+    return plan
+
+
+def turns_of(plan: Plan) -> list[Turn]:
+    """Which rows of the logits are whose: those of a request follow one another."""
+    rows: dict[Request, range] = {}
+    start = 0
+    for request, _, _, _, num_logits in plan.works:
+        if num_logits:
+            first = rows[request].start if request in rows else start
+            start += num_logits
+            rows[request] = range(first, start)
+    return [Turn(*pair) for pair in rows.items()]
+
+
+def choose_and_apply(turns: list[Turn], logits: Tensor) -> None:
+    """Let the requests' strategies choose, all of one type at once; then apply."""
+    of_type: dict[type[Strategy], list[Turn]] = {}
+    for turn in turns:
+        of_type.setdefault(type(turn.request.strategy), []).append(turn)
+    chosen = {each: each.choose(own, logits) for each, own in of_type.items()}
+    for each, own in of_type.items():
+        for turn, choice in zip(own, chosen[each], strict=True):
+            turn.request.strategy.apply(turn, choice)

@@ -1,0 +1,91 @@
+"""Lesson 2: a step that is interrupted leaves nothing behind (the border)."""
+
+from collections import deque
+from collections.abc import Iterable
+from threading import Lock, get_ident
+
+from minipaged.memory.recovery import holders_of, recover
+from minipaged.scheduling.request import Request
+from minipaged.scheduling.scheduler import Scheduler
+
+_reserving = Lock()
+
+
+class StepUndo:
+    """All or nothing: the pool is this thread's, and an exception undoes the step.
+
+    Whatever is raised, Ctrl-C between any two lines included: every request has the
+    tokens and the random numbers that it had before, and waits to start again, in the
+    old order. The blocks that requests of this scheduler held are free. What others
+    hold stays, and so does what can be found in the prefix cache, but for blocks that
+    were handed out meanwhile: their content is lost, and is not restored.
+
+    To be used as `engine.loop.step` does. A `with` would be shorter; but a signal that
+    arrives just as Python leaves it would pass by what is to be undone.
+    """
+
+    def __init__(self, scheduler: Scheduler):
+        """Nothing is reserved yet, and there is nothing to undo."""
+        self._scheduler = scheduler
+        self.thread = get_ident()
+        self._holders: list[int] | None = None  # None: there is nothing to undo
+        self._requests: list[Request] = []  # in order
+        self._held: list[list[int]] = []
+        self._texts: list[tuple] = []
+
+    def begin(self) -> None:
+        """Reserve the pool, then note who holds what.
+
+        Raises PoolBusy while a step runs on the same pool in another thread.
+        """
+        scheduler, pool = self._scheduler, self._scheduler.pool
+        with _reserving:
+            pool.check_thread()
+            pool.reserved_for = self.thread
+        self._requests = [*scheduler.running, *scheduler.waiting]
+        self._held = [
+            one.table.block_ids.copy()
+            for request in scheduler.running
+            for one in request.sequences
+            if one.table is not None
+        ]
+        self._holders = holders_of(pool)
+
+    def save_texts(self, requests: Iterable[Request]) -> None:
+        """To be called before tokens are chosen for these requests."""
+        self._texts = [
+            (
+                request,
+                [
+                    (one, len(one.tokens), one.finish_reason)
+                    for one in request.sequences
+                ],
+                request.strategy.save(),
+            )
+            for request in requests
+        ]
+
+    def undo(self) -> None:
+        """Take it back. Done twice, or in part and then wholly, it is the same."""
+        if self._holders is None:
+            return
+        scheduler, holders = self._scheduler, self._holders.copy()
+        for block_ids in self._held:
+            for block_id in block_ids:
+                holders[block_id] -= 1
+        if scheduler.prefix_cache is not None:
+            scheduler.prefix_cache.mend()
+        recover(scheduler.pool, holders)
+        for request, sequences, saved in self._texts:
+            request.sequences = [sequence for sequence, _, _ in sequences]
+            for sequence, num_tokens, finish_reason in sequences:
+                del sequence.tokens[num_tokens:]
+                sequence.finish_reason = finish_reason
+            request.strategy.restore(saved)
+        requests = dict.fromkeys([*self._requests, *scheduler.waiting])
+        for request in requests:
+            request.lose_blocks()
+        scheduler.in_flight.clear()
+        scheduler.running = []
+        # Who has ended was there for a plan in flight only.
+        scheduler.waiting = deque(one for one in requests if one.live)

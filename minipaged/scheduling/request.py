@@ -1,0 +1,130 @@
+"""Lesson 2: a prompt, what it may take, and the sequences that answer it."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from minipaged.memory.block_table import BlockTable
+from minipaged.scheduling.observer import Observer, Observers
+from minipaged.scheduling.plan import Work
+from minipaged.scheduling.sequence import Sequence
+
+
+@dataclass(eq=False)
+class Request:
+    """One prompt on its way through the engine, as scheduling sees it."""
+
+    prompt: list[int]
+    max_new_tokens: int
+    strategy: Any = None  # chooses its tokens (decoding.strategy.Strategy)
+    num_parallel: int = 1  # how many sequences may grow at one time: samples or beams
+    drops_sequences: bool = False  # for better ones, before they have ended: beams
+    salt: bytes = b""  # who may share its cached blocks: those with the same salt
+    sequences: list[Sequence] = field(init=False)  # as they are returned; at first one
+    num_cached_tokens: int = 0  # of the prompt, found in a prefix cache
+    error: str | None = None  # why it was never run
+    observers: Observer = field(default_factory=Observers)
+
+    def __post_init__(self) -> None:
+        self.sequences = [Sequence(self.prompt)]
+
+    @property
+    def live(self) -> list[Sequence]:
+        """The sequences that have not ended yet."""
+        return [seq for seq in self.sequences if seq.finish_reason is None]
+
+    def end(self, finish_reason: str) -> None:
+        """Nothing more is wanted of any of its sequences."""
+        for sequence in self.live:
+            sequence.end(finish_reason)
+
+    @property
+    def common_tokens(self) -> list[int]:
+        """What a prefix cache is asked for: all of a lone sequence, else the prompt."""
+        live = self.live
+        return live[0].tokens if len(live) == 1 else self.prompt
+
+    def start(self, table: BlockTable) -> None:
+        """Its first sequence goes on from the cached blocks of this table."""
+        self.live[0].table = table
+        self.num_cached_tokens = min(table.num_tokens, len(self.prompt))
+
+    def lose_blocks(self) -> None:
+        """Its blocks were taken: all that it has is to be computed again.
+
+        Of several sequences all but the last tokens: these are computed together.
+        """
+        live = self.live
+        for sequence in self.sequences:
+            sequence.table, sequence.num_pending = None, 0
+            sequence.num_prefill_tokens = len(sequence.tokens) - (len(live) > 1)
+
+    @property
+    def is_prefilling(self) -> bool:
+        """Is what a living sequence started with not yet computed to its end?"""
+        for one in self.sequences:
+            if one.num_computed < one.num_prefill_tokens and one.finish_reason is None:
+                return True
+        return False
+
+    def next_tokens(self, limit: float) -> list[Work]:
+        """One token of each sequence; none while prefilling, or if `limit` is less."""
+        if self.num_parallel > 1 and self.is_prefilling:
+            from minipaged.scheduling.restart import share_prompt  # after a restart
+
+            share_prompt(self)
+        works, longest = [], self.longest
+        for sequence in self.live:
+            start = sequence.num_computed
+            if start < sequence.num_prefill_tokens:
+                return []
+            if start < sequence.num_tokens and start < longest:
+                works.append(Work(self, sequence, start, start + 1, 1))
+        return works if len(works) <= limit else []
+
+    def next_prefills(self, limit: float) -> list[Work]:
+        """What is still to be prefilled, at most `limit` tokens of it."""
+        if not self.is_prefilling or not limit:
+            return []
+        if len(self.live) > 1:
+            from minipaged.scheduling.restart import chunks_of_group  # after a restart
+
+            return chunks_of_group(self, limit)
+        (sequence,) = self.live
+        start, end = sequence.num_computed, sequence.num_prefill_tokens
+        stop = min(end, start + limit)
+        return [Work(self, sequence, start, stop, num_logits=int(stop == end))]
+
+    @property
+    def longest(self) -> int:
+        """Tokens computed of a sequence at most: K and V of the last are not needed."""
+        return len(self.prompt) + self.max_new_tokens - 1
+
+    def blocks_at_most(self, block_size: int) -> int:
+        """The most blocks that this request can come to hold at one time.
+
+        Its sequences share the blocks that the prompt fills; the rest is their own.
+        Once all have been forked, only the living ones count.
+        """
+        has_forked = len(self.sequences) == self.num_parallel
+        num_growing = len(self.live) if has_forked else self.num_parallel
+        shared = len(self.prompt) // block_size
+        own = -(-self.longest // block_size) - shared
+        return shared + num_growing * own if num_growing else 0
+
+    def blocks_to_come(self, block_size: int) -> int:
+        """How many more it may take: its living sequences hold the others already."""
+        tables = [one.table.block_ids for one in self.live if one.table is not None]
+        held = len(tables[0]) if len(tables) == 1 else len(set().union(*tables))
+        return self.blocks_at_most(block_size) - held
+
+    @property
+    def holds_blocks(self) -> bool:
+        """Is any of its sequences on blocks, be it one that has just ended?"""
+        return any(one.table is not None for one in self.sequences)
+
+    def fork(self, parent: Sequence) -> Sequence:
+        """One sequence more, with the same past as `parent`; among ours at once."""
+        child = parent.fork()
+        self.sequences.append(child)
+        self.observers.forked(parent, child)
+        return child

@@ -1,0 +1,139 @@
+"""Lesson 2: who computes what next, and in which blocks (paper, sections 4.3, 4.5)."""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from math import inf
+from typing import TYPE_CHECKING
+
+from minipaged.errors import OutOfBlocks
+from minipaged.memory.block_pool import BlockPool
+from minipaged.memory.block_table import BlockTable, append_to_all
+from minipaged.scheduling.observer import Observers
+from minipaged.scheduling.plan import Plan, Work
+from minipaged.scheduling.request import Request
+from minipaged.scheduling.sequence import Sequence
+
+if TYPE_CHECKING:
+    from minipaged.memory.prefix_cache import PrefixCache
+
+
+@dataclass(eq=False)
+class Scheduler:
+    """First come first served, and certain: who has started will never lack a block.
+
+    `schedule` makes the plan of a step and reserves its blocks. After the step `commit`
+    publishes the blocks that it filled, and gives back those of what has ended. One
+    plan more may be made before the first is committed: what a plan in flight computes
+    keeps its blocks.
+
+    Source: PagedAttention paper, sections 4.3 (steps), 4.5 (first come first served).
+    """
+
+    pool: BlockPool
+    prefix_cache: "PrefixCache | None" = None
+    max_tokens: float = field(default=inf, kw_only=True)  # computed in a step
+    max_prompt_tokens: float = field(default=inf, kw_only=True)  # of these, prefilled
+    waiting: deque[Request] = field(default_factory=deque, init=False)
+    running: list[Request] = field(default_factory=list, init=False)
+    in_flight: deque[Plan] = field(default_factory=deque, init=False)  # uncommitted
+    observers: Observers = field(default_factory=Observers, init=False)
+
+    def __post_init__(self) -> None:
+        self.sharing = None
+        if self.prefix_cache is not None:
+            from minipaged.scheduling.sharing import PrefixSharing  # lesson 3
+
+            self.sharing = PrefixSharing(self.prefix_cache)
+
+    def add(self, request: Request) -> None:
+        """Let it wait for its turn; ValueError if no step can hold its sequences."""
+        if request.num_parallel > self.max_tokens:
+            raise ValueError(f"max_tokens must be {request.num_parallel} or more")
+        request.observers = self.observers
+        self.waiting.append(request)
+
+    def abort(self, request: Request) -> None:
+        """Let it end. Its blocks come back at once, or with the plans in flight."""
+        self.waiting = deque(one for one in self.waiting if one is not request)
+        request.end("aborted")
+        self._let_go(request.sequences)
+
+    def schedule(self) -> Plan:
+        """The next step: who computes which tokens, with room for them in the tables.
+
+        Raises OutOfBlocks if somebody else has taken blocks that were certain.
+        """
+        self._admit()
+        works = self._share_out()
+        if self.waiting and not (self.running or self.in_flight):  # nor ever will be
+            needed = self.waiting[0].blocks_at_most(self.pool.block_size)
+            raise OutOfBlocks(needed, self.pool.num_free, self.pool.num_blocks)
+        copies = append_to_all([(one.sequence.table, one.num_tokens) for one in works])
+        plan = Plan(works, copies)
+        self.in_flight.append(plan)
+        self.observers.planned(plan)
+        return plan
+
+    def commit(self, plan: Plan) -> None:
+        """The plan is computed, and its tokens are chosen: publish, then free.
+
+        Plans are committed in the order in which they were made: ValueError otherwise.
+        """
+        if not self.in_flight or self.in_flight[0] is not plan:
+            raise ValueError("commit every plan once, and the oldest first")
+        if self.sharing:
+            self.sharing.publish(plan, self.observers)
+        self.in_flight.popleft()
+        self._let_go(plan.sequences)
+        self.observers.committed(plan)
+
+    def _admit(self) -> None:
+        """Start requests, in order, while all their blocks are certain.
+
+        A request may start if, after all that those running may still take, enough
+        blocks are left for its own worst case: what is not cached, and cached blocks
+        that are free now. One whose next block is being computed waits, and finds it.
+        """
+        size = self.pool.block_size
+        running = self.running if self.waiting else ()
+        promised = sum(one.blocks_to_come(size) for one in running)
+        while self.waiting:
+            request = self.waiting[0]
+            cached = self.sharing.find(request) if self.sharing else []
+            promised += request.blocks_at_most(size) - len(cached)  # this one's, too
+            free_now = sum(self.pool.refcount(block_id) == 0 for block_id in cached)
+            if not self._may_start(request, promised + free_now):
+                return
+            if self.sharing and not self.sharing.take(request, cached):
+                return  # its next block is being computed
+            request.start(BlockTable(self.pool, cached, len(cached) * size))
+            self.running.append(request)
+            self.waiting.popleft()
+            self.observers.admitted(request)
+
+    def _may_start(self, request: Request, num_blocks: int) -> bool:
+        """Are so many blocks free, which it and the others may come to take?"""
+        return num_blocks <= self.pool.num_free
+
+    def _share_out(self) -> list[Work]:
+        """Who computes what: those that decode first, then prompts, each in order."""
+        works: list[Work] = []
+        for request in self.running:
+            works += request.next_tokens(self.max_tokens - len(works))
+        left = min(self.max_tokens - len(works), self.max_prompt_tokens)
+        for request in self.running:
+            for work in request.next_prefills(left):
+                left -= work.num_tokens
+                works.append(work)
+        return works
+
+    def _let_go(self, sequences: Iterable[Sequence]) -> None:
+        """Free what has ended, unless a plan in flight computes or copies from it."""
+        busy = {sequence for plan in self.in_flight for sequence in plan.sequences}
+        ended = [s for s in sequences if s.finish_reason and s.table and s not in busy]
+        for sequence in ended:
+            sequence.free()
+            self.observers.freed(sequence)
+        if ended:
+            self.running = [one for one in self.running if one.holds_blocks]

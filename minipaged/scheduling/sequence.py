@@ -1,0 +1,72 @@
+"""Lesson 2: one sequence being generated; lesson 4: its forks (paper, section 5.2)."""
+
+from minipaged.memory.block_table import BlockTable
+
+
+class Sequence:
+    """Prompt and generated tokens, with the table of the blocks of their K and V.
+
+    The last token appended has no K and V yet: the next step computes them. So
+    `num_uncomputed` tokens wait: the whole prompt at first, one token while decoding.
+    It is forked only when none waits.
+
+    `append`, `fork` and `end` are all that sampling and beam search need.
+    Source: PagedAttention paper, section 5.2.
+    """
+
+    def __init__(self, prompt: list[int], table: BlockTable | None = None):
+        """Start with the prompt; `table` may hold a cached prefix of it already."""
+        self.tokens = list(prompt)
+        self.num_prompt_tokens = len(prompt)
+        self.num_prefill_tokens = len(prompt)  # known when it started, or started again
+        self.num_pending = 0  # tokens chosen on the device, and not read yet
+        self.table = table  # None: it has not started, or its blocks are given back
+        self.finish_reason: str | None = (
+            None  # once it has ended: "stop", "length", ...
+        )
+
+    @property
+    def num_computed(self) -> int:
+        """Tokens whose K and V are in the blocks, or will be after the present step."""
+        return 0 if self.table is None else self.table.num_tokens
+
+    @property
+    def num_tokens(self) -> int:
+        """All its tokens, those included that are chosen and not read yet."""
+        return len(self.tokens) + self.num_pending
+
+    @property
+    def num_uncomputed(self) -> int:
+        """Tokens whose K and V are still to be computed."""
+        return self.num_tokens - self.num_computed
+
+    @property
+    def num_new(self) -> int:
+        """How many tokens were generated so far."""
+        return len(self.tokens) - self.num_prompt_tokens
+
+    @property
+    def new_tokens(self) -> list[int]:
+        """What was generated so far."""
+        return self.tokens[self.num_prompt_tokens :]
+
+    def append(self, token: int) -> None:
+        """Add a generated token. Its block is found by the next step, not here."""
+        self.tokens.append(token)
+        self.num_pending = max(0, self.num_pending - 1)
+
+    def fork(self) -> "Sequence":
+        """A second sequence with the same past, whose blocks are shared, not copied."""
+        child = Sequence(self.tokens, self.table.fork())
+        child.num_prompt_tokens = self.num_prompt_tokens
+        return child
+
+    def end(self, finish_reason: str) -> None:
+        """Nothing more is wanted of it. Its blocks are given back by the scheduler."""
+        self.finish_reason = finish_reason
+
+    def free(self) -> None:
+        """Give the blocks back; the tokens stay readable."""
+        if self.table is not None:
+            self.table.free()
+            self.table = None

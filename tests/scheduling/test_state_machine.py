@@ -1,0 +1,315 @@
+"""Requests, steps, interruptions and others in any order: always the right answers."""
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from helpers.scheduling_machine import HASHES, KINDS, SALTS, Machine, run_operations
+from minipaged.errors import OutOfBlocks
+from minipaged.memory.block_pool import BlockPool
+from minipaged.memory.block_table import BlockTable
+from minipaged.memory.prefix_cache import PrefixCache
+from minipaged.scheduling import interruption, restart
+from minipaged.scheduling.interruption import StepUndo
+from minipaged.scheduling.request import Request
+from minipaged.scheduling.scheduler import Scheduler
+from minipaged.scheduling.sequence import Sequence
+from minipaged.scheduling.sharing import PrefixSharing
+
+BITS = st.lists(st.integers(0, 1), min_size=1, max_size=6)
+INDEX = st.integers(0, 5)
+BUDGETS = st.one_of(st.none(), st.integers(1, 8))
+
+
+class Scheduling(RuleBasedStateMachine):
+    """A pool so small that requests wait, and two tokens, so that prefixes meet."""
+
+    @initialize(
+        num_blocks=st.integers(3, 16),
+        size=st.integers(1, 4),
+        hash_function=st.sampled_from([None, *HASHES]),
+        budgets=st.tuples(BUDGETS, BUDGETS),
+    )
+    def start(self, num_blocks, size, hash_function, budgets):
+        names = "max_tokens", "max_prompt_tokens"
+        given = {n: b for n, b in zip(names, budgets, strict=True) if b is not None}
+        self.machine = Machine(num_blocks, size, hash_function, **given)
+
+    @rule(
+        kind=st.sampled_from(list(KINDS)),
+        like=INDEX,
+        cut=st.integers(0, 12),
+        new=BITS,
+        length=st.integers(1, 8),
+        width=st.integers(2, 3),
+        salt=st.sampled_from(SALTS),
+    )
+    def add(self, kind, like, cut, new, length, width, salt):
+        texts = self.machine.texts
+        prompt = texts[like % len(texts)][:cut] + new
+        self.machine.add(kind, prompt, length, width, salt)
+
+    @rule(run_ahead=st.booleans())
+    def step(self, run_ahead):
+        self.machine.step(run_ahead)
+
+    @rule(run_ahead=st.booleans())
+    def two_steps(self, run_ahead):
+        self.machine.step(run_ahead)
+        self.machine.step(run_ahead)
+
+    @rule(run_ahead=st.booleans(), fuse=st.integers(1, 12), late=st.booleans())
+    def interrupted_step(self, run_ahead, fuse, late):
+        self.machine.step(run_ahead, fuse, late)
+
+    @rule(run_ahead=st.booleans(), line=st.integers(1, 200))
+    def step_interrupted_between_two_lines(self, run_ahead, line):
+        self.machine.step(run_ahead, line, trace=True)
+
+    @rule(index=INDEX)
+    def abort(self, index):
+        self.machine.abort(index)
+
+    @rule(run_ahead=st.booleans(), index=INDEX)
+    def abort_in_flight(self, run_ahead, index):
+        self.machine.step(run_ahead, quitter=index)
+
+    @rule(like=INDEX, cut=st.integers(0, 12), new=BITS, salt=st.sampled_from(SALTS))
+    def somebody_comes(self, like, cut, new, salt):
+        texts = self.machine.texts
+        self.machine.come(texts[like % len(texts)][:cut] + new, salt)
+
+    @rule(index=INDEX, keep=st.integers(0, 12), new=BITS)
+    def somebody_cuts_and_goes_on(self, index, keep, new):
+        self.machine.rewrite(index, keep, new)
+
+    @rule(index=INDEX)
+    def somebody_leaves(self, index):
+        self.machine.leave(index)
+
+    @rule(num_blocks=st.integers(1, 10), run_ahead=st.booleans())
+    def somebody_takes_what_was_promised(self, num_blocks, run_ahead):
+        self.machine.rob(num_blocks, run_ahead)
+
+    @invariant()
+    def pool_tables_and_prefixes_agree(self):
+        self.machine.check()
+
+    def teardown(self):
+        if hasattr(self, "machine"):
+            self.machine.drain()
+
+
+class TestScheduling(Scheduling.TestCase):
+    settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+
+
+def test_ten_thousand_operations():
+    seen = run_operations(seed=0, count=10_000)
+    few = {what: seen[what] for what in seen if seen[what] < 30}
+    assert not few, "these are hardly tested"
+    assert seen.keys() >= {*KINDS, "Interrupted", "OutOfBlocks", "ahead", "aborts"}
+    assert seen["cached"] > 200 and seen["copies"] > 200 and seen["answers"] > 1000
+
+
+# --- wrong versions, which the driver must reject -------------------------------------
+
+PUBLISH, LET_GO, ADMIT = PrefixSharing._publish, Scheduler._let_go, Scheduler._admit
+FORGET, RECOVER = BlockPool.forget, interruption.recover
+BEGIN, UNDO = StepUndo.begin, StepUndo.undo
+NEXT_TOKENS, NEXT_CHUNKS = Request.next_tokens, Request.next_prefills
+
+
+def frees_in_flight(scheduler, sequences):
+    """Wrong: does not wait for the plans that still compute a sequence."""
+    plans = scheduler.in_flight.copy()
+    scheduler.in_flight.clear()
+    LET_GO(scheduler, sequences)
+    scheduler.in_flight.extend(plans)
+
+
+def publishes_beams(sharing, work):
+    """Wrong: others count on blocks of a beam, which it may drop."""
+    request = work.request
+    drops, request.drops_sequences = request.drops_sequences, False
+    try:
+        return PUBLISH(sharing, work)
+    finally:
+        request.drops_sequences = drops
+
+
+def publishes_what_is_not_computed(sharing, work):
+    """Wrong: the last token is known, but its K and V come with the next step."""
+    return PUBLISH(sharing, work._replace(stop=len(work.sequence.tokens)))
+
+
+def revives_for_nothing(scheduler, request, num_blocks):
+    """Wrong: counts cached blocks as there, although they lie on the free list."""
+    cached = scheduler.sharing.find(request) if scheduler.sharing else []
+    free = sum(scheduler.pool.refcount(block) == 0 for block in cached)
+    return num_blocks - free <= scheduler.pool.num_free
+
+
+def counts_the_living_only_before_the_fork(request, block_size):
+    """Wrong: a group that has not been forked yet counts as one sequence."""
+    shared = len(request.prompt) // block_size
+    own = -(-request.longest // block_size) - shared
+    return shared + len(request.live) * own
+
+
+def remembers_lists(undo):
+    """Wrong: notes the free lists and the index, to bring them back as they were."""
+    BEGIN(undo)
+    pool, prefix = undo._scheduler.pool, undo._scheduler.prefix_cache
+    undo.old = pool._free.copy(), pool._cached.copy()
+    undo.old_contents = prefix and prefix._contents.copy()
+
+
+def restores_the_index(undo):
+    """Wrong: finds again what was handed out meanwhile, and perhaps overwritten."""
+    if undo.old_contents:
+        prefix = undo._scheduler.prefix_cache
+        prefix._contents.clear()
+        prefix._contents.update(undo.old_contents)
+    UNDO(undo)
+
+
+def restores_the_free_lists(undo):
+    """Wrong: the running requests' blocks are on neither list."""
+    UNDO(undo)
+    pool = undo._scheduler.pool
+    pool._free, pool._cached = undo.old
+
+
+def takes_from_all(pool, holders):
+    """Wrong: what others hold is free after an interruption as well."""
+    RECOVER(pool, [0] * pool.num_blocks)
+
+
+def lets_who_has_ended_wait(undo):
+    """Wrong: a request that was only kept for a plan in flight starts again."""
+    UNDO(undo)
+    scheduler = undo._scheduler
+    ended = [one for one in undo._requests if not one.live]
+    scheduler.waiting.extendleft(ended)
+
+
+def forgets_only_when_handed_out(pool, block_id):
+    """Wrong: a block that is cut and written again is still found by its old text."""
+    if pool.refcount(block_id) == 0:
+        FORGET(pool, block_id)
+
+
+def everybody_computes_the_prompt(request):
+    """Wrong: after a restart each sequence fills blocks of its own with the prompt."""
+    pool = request.live[0].table.pool
+    for sequence in request.live:
+        sequence.table = sequence.table or BlockTable(pool)
+
+
+def forks_too_early(request):
+    """Wrong: the others go on from a part of the prompt, and each computes the rest."""
+    leader, *others = request.live
+    for sequence in others:
+        sequence.table = sequence.table or leader.table.fork()
+
+
+def publishes_what_nobody_has_read(sharing, work):
+    """Wrong: takes a token for 0 that was computed, but never read."""
+    tokens = work.sequence.tokens
+    num_unread = max(0, work.stop - len(tokens))
+    tokens += [0] * num_unread
+    result = PUBLISH(sharing, work)
+    del tokens[len(tokens) - num_unread :]
+    return result
+
+
+def goes_on_behind_the_end(request, limit):
+    """Wrong: computes the token after the last one that is wanted."""
+    request.max_new_tokens += 1
+    works = NEXT_TOKENS(request, limit)
+    request.max_new_tokens -= 1
+    return works
+
+
+def decodes_some_of_a_group(request, limit):
+    """Wrong: as many sequences of a group as the budget allows, not all or none."""
+    works = NEXT_TOKENS(request, float("inf"))
+    return works[: int(limit)] if len(works) > limit else works
+
+
+def computes_prompts_whole(request, limit):
+    """Wrong: a prompt in one piece, whatever is allowed."""
+    return NEXT_CHUNKS(request, max(limit, 100))
+
+
+def lets_a_small_one_pass(scheduler):
+    """Wrong: whoever waits behind, and fits, starts first."""
+    scheduler.waiting.rotate(-1)
+    ADMIT(scheduler)
+    scheduler.waiting.rotate(1)
+
+
+def forks_a_copy_of_the_ids(sequence):
+    """Wrong: two tables over the same blocks, counted once."""
+    table = BlockTable(sequence.table.pool)
+    table.block_ids = sequence.table.block_ids.copy()
+    table.num_tokens = sequence.table.num_tokens
+    child = Sequence(sequence.tokens, table)
+    child.num_prompt_tokens = sequence.num_prompt_tokens
+    return child
+
+
+def trusts_the_hash(prefix, chain_hash, parent, content):
+    """Wrong: believes the hash, of which one bit may be all there is."""
+    return next(iter(prefix._by_hash.get(chain_hash, ())), None)
+
+
+def leaves_the_strategy(undo):
+    """Wrong: draws other random numbers the second time."""
+    undo._texts = [(one, old, one.strategy.save()) for one, old, _ in undo._texts]
+    UNDO(undo)
+
+
+WRONG = {
+    "never copies": [(BlockTable, "_must_copy", lambda table, n: False)],
+    "frees in flight": [(Scheduler, "_let_go", frees_in_flight)],
+    "publishes beams": [(PrefixSharing, "_publish", publishes_beams)],
+    "publishes unread": [(PrefixSharing, "_publish", publishes_what_nobody_has_read)],
+    "publishes early": [(PrefixSharing, "_publish", publishes_what_is_not_computed)],
+    "promises nothing": [(Request, "blocks_to_come", lambda request, size: 0)],
+    "forgets to revive": [(Scheduler, "_may_start", revives_for_nothing)],
+    "admits all": [(Scheduler, "_may_start", lambda *_: True)],
+    "counts one": [(Request, "blocks_at_most", counts_the_living_only_before_the_fork)],
+    "restores the index": [
+        (StepUndo, "begin", remembers_lists),
+        (StepUndo, "undo", restores_the_index),
+    ],
+    "restores the lists": [
+        (StepUndo, "begin", remembers_lists),
+        (StepUndo, "undo", restores_the_free_lists),
+    ],
+    "does not mend": [(PrefixCache, "mend", lambda prefix: None)],
+    "takes from all": [(interruption, "recover", takes_from_all)],
+    "revives the dead": [(StepUndo, "undo", lets_who_has_ended_wait)],
+    "cuts in silence": [(BlockPool, "forget", forgets_only_when_handed_out)],
+    "never forgets": [(PrefixCache, "_forget", lambda prefix, block: None)],
+    "restarts apart": [(restart, "share_prompt", everybody_computes_the_prompt)],
+    "forks early": [(restart, "share_prompt", forks_too_early)],
+    "goes on": [(Request, "next_tokens", goes_on_behind_the_end)],
+    "splits groups": [(Request, "next_tokens", decodes_some_of_a_group)],
+    "ignores budgets": [(Request, "next_prefills", computes_prompts_whole)],
+    "overtakes": [(Scheduler, "_admit", lets_a_small_one_pass)],
+    "forks ids": [(Sequence, "fork", forks_a_copy_of_the_ids)],
+    "trusts hashes": [(PrefixCache, "_lookup", trusts_the_hash)],
+    "redraws": [(StepUndo, "undo", leaves_the_strategy)],
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_the_driver_rejects(monkeypatch, name):
+    for where, method, wrong in WRONG[name]:
+        monkeypatch.setattr(where, method, wrong)
+    with pytest.raises((AssertionError, OutOfBlocks)):
+        run_operations(seed=1, count=40_000)
