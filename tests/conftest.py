@@ -26,3 +26,8 @@ def built_wheel(tmp_path_factory) -> Path:
     assert result.returncode == 0, result.stderr
     (wheel,) = folder.glob("*.whl")
     return wheel
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest file first: else one process is still busy with it at the end."""
+    items.sort(key=lambda item: item.path.name != "test_alone.py")
