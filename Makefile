@@ -26,7 +26,9 @@ lab: $(VENV)/.ready  ## open the lessons in JupyterLab, at lesson 1
 lessons: $(VENV)/.ready  ## run every notebook without a browser; ends in a table of proofs
 	$(BIN)/python tools/run_lessons.py $(NOTEBOOKS)
 
-PYTEST := python -m pytest -n logical --maxprocesses 4 --dist loadfile $(TESTS)
+# In the order in which tests are collected: see tests/conftest.py.
+PYTEST := python -m pytest -n logical --maxprocesses 4 \
+  --dist loadfile --no-loadscope-reorder $(TESTS)
 
 test: $(VENV)/.ready lint  ## everything that must hold: style, import rules, tests, notebooks
 	$(BIN)/$(PYTEST)

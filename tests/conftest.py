@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+LONG = {"notebooks", "browser", "kernels"}
 
 
 @pytest.fixture(scope="session")
@@ -29,5 +30,6 @@ def built_wheel(tmp_path_factory) -> Path:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest file first: else one process is still busy with it at the end."""
+    """Long files first: else one process is still busy with one of them at the end."""
+    items.sort(key=lambda item: item.path.parent.name not in LONG)
     items.sort(key=lambda item: item.path.name != "test_alone.py")
