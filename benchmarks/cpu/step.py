@@ -1,8 +1,8 @@
 """A step without its forward: what scheduling, inputs and choosing cost the processor.
 
     python -m benchmarks.cpu.step                      prints
-    python -m benchmarks.cpu.step --old FOLDER --save  beside a checkout of a version
-                                                       before `scheduling/`, and writes
+    python -m benchmarks.cpu.step --old FOLDER --save  beside a checkout of 4d949bf, the
+                                                       last before `scheduling/`; writes
                                                        figures/data/cpu-step.json
 
 One thread; the forward is a stub that returns the same logits at once. Each version has

@@ -48,7 +48,7 @@ class Sampling(Strategy):
     def apply(self, turn: Turn, choice: "Chosen") -> None:
         """Fork at first, then append to each sample its token."""
         request, options = turn.request, self.options
-        while len(request.sequences) < options.num_sequences:
+        while len(request.sequences) < request.num_parallel:
             request.fork(request.sequences[0])
         tokens = choice.of_all.read[choice.start : choice.stop]
         for sequence, token in zip(request.sequences, tokens, strict=True):

@@ -62,9 +62,11 @@ def generate(
         paged.refuse_changes()
         paged.observers.started(prefix_cache)
         scheduler = Scheduler(
-            paged.pool, prefix_cache, max_prompt_tokens=max_prompt_tokens or inf
+            paged.pool,
+            prefix_cache,
+            max_prompt_tokens=max_prompt_tokens or inf,
+            observers=paged.observers,
         )
-        scheduler.observers = paged.observers
         for request in requests:
             request.error = request.error or why_it_never_fits(request, paged.pool)
             if request.error is None:

@@ -45,14 +45,13 @@ def step(
     try:
         undo.begin()
         plan = scheduler.schedule()
-        if plan.works:
-            batch = inputs(plan) if inputs else RaggedBatch.of_plan(plan, paged.device)
-            logits = paged.forward(batch)
-            scheduler.observers.computed(batch, logits)
-            turns = turns_of(plan)
-            undo.save_texts(turn.request for turn in turns)
-            choose_and_apply(turns, logits)
-            scheduler.observers.chosen(plan)
+        batch = inputs(plan) if inputs else RaggedBatch.of_plan(plan, paged.device)
+        logits = paged.forward(batch)
+        scheduler.observers.computed(batch, logits)
+        turns = turns_of(plan)
+        undo.save_texts(turn.request for turn in turns)
+        choose_and_apply(turns, logits)
+        scheduler.observers.chosen(plan)
         scheduler.commit(plan)
     except BaseException:
         try:

@@ -1,5 +1,8 @@
 """Lesson 2: who may watch a run, and what is told when."""
 
+from collections.abc import Callable
+from functools import wraps
+from inspect import isfunction
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -45,49 +48,17 @@ class Observer:
 
 
 class Observers(list[Observer], Observer):
-    """Several observers as one: each of them is told, in order."""
+    """Several observers as one: whatever it is told, each of them is told, in order."""
 
-    def started(self, prefix_cache: "PrefixCache | None") -> None:
-        """Tell each."""
-        for each in self:
-            each.started(prefix_cache)
 
-    def admitted(self, request: "Request") -> None:
-        """Tell each."""
-        for each in self:
-            each.admitted(request)
+def _tells_each(event: Callable[..., None]) -> Callable[..., None]:
+    @wraps(event)
+    def tell(observers: Observers, *arguments: Any) -> None:
+        for each in observers:
+            getattr(each, event.__name__)(*arguments)
 
-    def planned(self, plan: "Plan") -> None:
-        """Tell each."""
-        for each in self:
-            each.planned(plan)
+    return tell
 
-    def computed(self, batch: Any, logits: Any) -> None:
-        """Tell each."""
-        for each in self:
-            each.computed(batch, logits)
 
-    def forked(self, parent: "Sequence", child: "Sequence") -> None:
-        """Tell each."""
-        for each in self:
-            each.forked(parent, child)
-
-    def chosen(self, plan: "Plan") -> None:
-        """Tell each."""
-        for each in self:
-            each.chosen(plan)
-
-    def published(self, work: "Work") -> None:
-        """Tell each."""
-        for each in self:
-            each.published(work)
-
-    def freed(self, sequence: "Sequence") -> None:
-        """Tell each."""
-        for each in self:
-            each.freed(sequence)
-
-    def committed(self, plan: "Plan") -> None:
-        """Tell each."""
-        for each in self:
-            each.committed(plan)
+for _event in [each for each in vars(Observer).values() if isfunction(each)]:
+    setattr(Observers, _event.__name__, _tells_each(_event))

@@ -37,7 +37,7 @@ class Scheduler:
     waiting: deque[Request] = field(default_factory=deque, init=False)
     running: list[Request] = field(default_factory=list, init=False)
     in_flight: deque[Plan] = field(default_factory=deque, init=False)  # uncommitted
-    observers: Observers = field(default_factory=Observers, init=False)
+    observers: Observers = field(default_factory=Observers, kw_only=True)
 
     def __post_init__(self) -> None:
         self.sharing = None
@@ -48,8 +48,9 @@ class Scheduler:
 
     def add(self, request: Request) -> None:
         """Let it wait for its turn; ValueError if no step can hold its sequences."""
-        if request.num_parallel > self.max_tokens:
-            raise ValueError(f"max_tokens must be {request.num_parallel} or more")
+        least = request.num_parallel
+        if self.max_tokens < least:
+            raise ValueError(f"max_tokens must be at least {least}, one a sequence")
         request.observers = self.observers
         self.waiting.append(request)
 

@@ -180,7 +180,9 @@ def test_only_living_samples_count(num_ended):
 
 def test_a_group_that_no_step_can_hold_is_refused():
     scheduler = make(max_tokens=3)
-    with pytest.raises(ValueError, match="max_tokens must be 4 or more"):
+    with pytest.raises(
+        ValueError, match="max_tokens must be at least 4, one a sequence"
+    ):
         added(scheduler, 4, num_parallel=4)
     assert not scheduler.waiting
     added(scheduler, 1, num_parallel=3)

@@ -1,0 +1,35 @@
+"""Several observers as one: whatever there is to tell, each is told."""
+
+import inspect
+
+import pytest
+
+from minipaged.scheduling.observer import Observer, Observers
+
+EVENTS = [name for name, one in vars(Observer).items() if inspect.isfunction(one)]
+
+
+@pytest.mark.parametrize("event", EVENTS)
+def test_each_is_told_of_every_event_in_order(event):
+    told = []
+
+    def noting(name):
+        def method(self, *arguments):
+            told.append((name, *arguments))
+
+        return type(name, (Observer,), {event: method})()
+
+    observers = Observers([noting("first"), noting("second")])
+    count = len(inspect.signature(getattr(Observer, event)).parameters) - 1
+    getattr(observers, event)(*range(count))
+    assert told == [("first", *range(count)), ("second", *range(count))]
+
+
+def test_there_are_as_many_events_as_the_design_wants():
+    wanted = "admitted planned computed chosen forked published freed".split()
+    assert set(wanted) < set(EVENTS)
+
+
+def test_nobody_is_told_of_what_is_no_event():
+    with pytest.raises(AttributeError, match="finished"):
+        Observers().finished()
