@@ -26,6 +26,7 @@ from .pool.replay import record as record
 from .pool.replay_widget import ReplayWidget as ReplayWidget
 from .pool.widget import PoolWidget as PoolWidget
 from .tour.chat import chat_prompts as chat_prompts
+from .tour.chat import three_users as three_users
 from .tour.harm import expect_error as expect_error
 from .tour.harm import expect_harm as expect_harm
 from .tour.predict import reveal as reveal

@@ -25,3 +25,17 @@ def chat_prompts(
     ]
     # The template has put the special tokens there already.
     return tokenizer(texts, add_special_tokens=False).input_ids
+
+
+def three_users(tokenizer: PreTrainedTokenizerBase) -> dict[str, list[int]]:
+    """The prompts of A, B and C, who use the pocket model in all lessons.
+
+    With the pocket model's tokenizer they have 21, 7 and 13 tokens.
+    """
+    asked = {
+        "A": "Tell me a story about a penguin who wanted to sleep.",
+        "B": "2+2?",
+        "C": "What is the capital of Portugal?",
+    }
+    prompts = chat_prompts(tokenizer, list(asked.values()))
+    return dict(zip(asked, prompts, strict=True))
