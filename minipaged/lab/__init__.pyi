@@ -9,18 +9,26 @@ from .measure.traces import alpaca_like as alpaca_like
 from .measure.traces import sharegpt_like as sharegpt_like
 from .measure.watch import saving as saving
 from .measure.watch import watch as watch
+from .plots.address import plot_address as plot_address
 from .plots.beams import beam_history as beam_history
 from .plots.beams import plot_beam_tree as plot_beam_tree
+from .plots.chain import plot_hash_chain as plot_hash_chain
 from .plots.charts import canvas as canvas
 from .plots.charts import plot_histogram as plot_histogram
 from .plots.charts import plot_lines as plot_lines
 from .plots.charts import plot_waste as plot_waste
 from .plots.contiguous import plot_memory_over_time as plot_memory_over_time
+from .plots.growth import plot_kv_growth as plot_kv_growth
 from .plots.kernels import plot_rates as plot_rates
 from .plots.palette import sequence_colour as sequence_colour
 from .plots.palette import theme as theme
 from .plots.pool import plot_pool as plot_pool
 from .plots.pool import print_pool as print_pool
+from .plots.ragged import plot_ragged_batch as plot_ragged_batch
+from .plots.reservations import plot_reservations as plot_reservations
+from .plots.reservations import (
+    plot_reservations_and_pool as plot_reservations_and_pool,
+)
 from .plots.tables import plot_shared_tables as plot_shared_tables
 from .pool.replay import record as record
 from .pool.replay_widget import ReplayWidget as ReplayWidget
