@@ -36,6 +36,36 @@ def broken(paged, prompts, config, seed=None):
     return [*out[:-1], Output([wrong], "length")]
 
 
+def by_hand(model, prompts, config):
+    """Token by token, each time the whole text: lists of new ids, and no seed."""
+    answers = []
+    for prompt in prompts:
+        text = list(prompt)
+        while len(text) < len(prompt) + config.max_new_tokens:
+            text.append(model(torch.tensor([text])).logits[0, -1].argmax().item())
+            if text[-1] == config.eos_token_id:
+                break
+        answers.append(text[len(prompt) :])
+    return answers
+
+
+def test_a_loop_by_hand_is_proved_without_a_paged_model(capsys):
+    model = tiny_model("qwen3")
+    out = prove("By hand", model, PROMPTS, GREEDY, ours=by_hand)
+    assert "by hand" in capsys.readouterr().out
+    assert [one.sequences for one in out] == [
+        [row] for row in by_hand(model, PROMPTS, GREEDY)
+    ]
+
+
+def test_a_wrong_loop_by_hand_is_found(capsys):
+    def eager(model, prompts, config):
+        return [answer[:-1] for answer in by_hand(model, prompts, config)]
+
+    refute("Too short", tiny_model("qwen3"), PROMPTS, GREEDY, ours=eager)
+    assert "0 of 3 prompts equal" in capsys.readouterr().out
+
+
 def test_a_proof_prints_both_columns_and_records_itself(
     paged, capsys, monkeypatch, tmp_path
 ):

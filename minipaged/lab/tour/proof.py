@@ -7,7 +7,11 @@ from itertools import zip_longest
 from math import isclose
 from pathlib import Path
 
-from transformers import GenerationConfig, PreTrainedTokenizerBase
+from transformers import (
+    GenerationConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 from minipaged.decoding.strategy import Output
 from minipaged.engine.generate import generate
@@ -15,24 +19,27 @@ from minipaged.lab.tour.reference import huggingface_outputs
 from minipaged.model.paged_model import PagedModel
 
 WIDTH = 40  # of a column; longer text is cut
+Ours = Callable[..., Sequence[Output | list[int]]]  # called as `generate` is
 
 
 def prove(
     claim: str,
-    paged: PagedModel,
+    paged: PagedModel | PreTrainedModel,
     prompts: Sequence[list[int]],
     generation_config: GenerationConfig | Sequence[GenerationConfig] | None = None,
     *,
     tokenizer: PreTrainedTokenizerBase | None = None,
     seed: int | Sequence[int] | None = None,
-    ours: Callable[..., list[Output]] = generate,
+    ours: Ours = generate,
 ) -> list[Output]:
     """Generate on both sides under one config, print two columns, and assert equality.
 
     Args:
         claim: what is proved, in words; it heads the table.
+        paged: or a plain model, where `ours` needs no more (as in lesson 1).
         tokenizer: if given, text is shown instead of token ids.
-        ours: what stands in our column, called as `generate` is.
+        ours: what stands in our column, called as `generate` is, with a seed only if
+            there is one. An answer may be a list of new token ids, eos kept.
 
     Returns our outputs. Raises AssertionError if one token differs. The result is also
     recorded for `make lessons`, as a line of JSON in the file that the environment
@@ -48,13 +55,13 @@ def prove(
 
 def refute(
     flaw: str,
-    paged: PagedModel,
+    paged: PagedModel | PreTrainedModel,
     prompts: Sequence[list[int]],
     generation_config: GenerationConfig | Sequence[GenerationConfig] | None = None,
     *,
     tokenizer: PreTrainedTokenizerBase | None = None,
     seed: int | Sequence[int] | None = None,
-    ours: Callable[..., list[Output]] = generate,
+    ours: Ours = generate,
 ) -> None:
     """The negative control of `prove`: the same comparison, which must find the flaw.
 
@@ -68,21 +75,31 @@ def refute(
 
 def _compare(
     claim: str,
-    paged: PagedModel,
+    paged: PagedModel | PreTrainedModel,
     prompts: Sequence[list[int]],
     generation_config: GenerationConfig | Sequence[GenerationConfig] | None,
     tokenizer: PreTrainedTokenizerBase | None,
     seed: int | Sequence[int] | None,
-    ours: Callable[..., list[Output]],
+    ours: Ours,
 ) -> tuple[int, list[Output]]:
     """Print both columns; return how many prompts are equal, and our outputs."""
     if not prompts:
         raise ValueError("nothing to prove: give at least one prompt")
-    theirs = huggingface_outputs(paged.model, prompts, generation_config, seed=seed)
-    outputs = ours(paged, prompts, generation_config, seed=seed)
+    is_paged = isinstance(paged, PagedModel)
+    model = paged.model if is_paged else paged
+    theirs = huggingface_outputs(model, prompts, generation_config, seed=seed)
+    options = {} if seed is None else {"seed": seed}
+    answers = ours(paged, prompts, generation_config, **options)
+    outputs = [
+        answer if isinstance(answer, Output) else Output([list(answer)], "length")
+        for answer in answers
+    ]
     num_equal = sum(map(same_answer, theirs, outputs))
     print(f"{claim}\n")
-    print(f"{'prompt':>6}  {'new':>5}  {'HuggingFace generate':{WIDTH}}  minipaged")
+    names = (
+        f"{'HuggingFace generate':{WIDTH}}  {'minipaged' if is_paged else 'by hand'}"
+    )
+    print(f"{'prompt':>6}  {'new':>5}  {names}")
     for prompt, them, us in zip(prompts, theirs, outputs, strict=True):
         rows = zip_longest(them.sequences, us.sequences, fillvalue=[])
         for their, our in rows:
