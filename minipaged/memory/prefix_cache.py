@@ -23,9 +23,10 @@ class PrefixCache:
     """Full blocks, found again by the tokens in them and all the tokens before.
 
     K and V of a token depend on every token before it. So a block may be shared only if
-    its own tokens *and* its whole past are equal. The past is named by the parent's
-    serial number, and a hash over both leads to the candidates. A hash may collide, so
-    it is never believed: tokens and parent are compared.
+    its own tokens *and* its whole past are equal. A chain of hashes leads to the
+    candidates. A hash may collide, so it is never believed: a block's own tokens are
+    compared, and its parent, the block before it. The parent is named by a serial
+    number, which stands for all tokens up to there.
 
     A freed block stays published until the pool hands it out again, and the pool does
     so for the one unused for longest first. Of a sequence, the start goes last.
@@ -70,9 +71,9 @@ class PrefixCache:
         size, found = self.pool.block_size, []
         parent, chain_hash = salt, self._hash(salt)
         for start in range(0, len(tokens) - size, size):
-            content = tuple(tokens[start : start + size])
-            chain_hash = self._link(chain_hash, content)
-            block_id = self._lookup(chain_hash, parent, content)
+            block_tokens = tuple(tokens[start : start + size])
+            chain_hash = self._link(chain_hash, block_tokens)
+            block_id = self._lookup(chain_hash, parent, block_tokens)
             if block_id is None:
                 break
             found.append(block_id)
@@ -104,9 +105,9 @@ class PrefixCache:
         Named by its parent and its tokens, as in Content; None if they do not fill it.
         """
         size, index = self.pool.block_size, self._num_published(block_ids)
-        content = tuple(tokens[index * size : (index + 1) * size])
+        block_tokens = tuple(tokens[index * size : (index + 1) * size])
         parent = self._contents[block_ids[index - 1]].serial if index else salt
-        return (parent, content) if len(content) == size else None
+        return (parent, block_tokens) if len(block_tokens) == size else None
 
     def publish(
         self,
@@ -136,15 +137,17 @@ class PrefixCache:
         if len(set(block_ids[start:stop])) < stop - start:
             raise ValueError("a block holds one content; this table has one twice")
         parent, chain_hash = salt, self._hash(salt)
-        if start:
-            _, _, parent, chain_hash = self._contents[block_ids[start - 1]]
+        if start:  # those before are known: go on from the last of them
+            before = self._contents[block_ids[start - 1]]
+            parent, chain_hash = before.serial, before.chain_hash
         for index in range(start, stop):
-            content = tuple(tokens[index * size : (index + 1) * size])
-            chain_hash = self._link(chain_hash, content)
-            twin = self._lookup(chain_hash, parent, content)
-            serial = self._new_serial() if twin is None else self._contents[twin].serial
             block_id = block_ids[index]
-            self._contents[block_id] = Content(parent, content, serial, chain_hash)
+            block_tokens = tuple(tokens[index * size : (index + 1) * size])
+            chain_hash = self._link(chain_hash, block_tokens)
+            twin = self._lookup(chain_hash, parent, block_tokens)
+            serial = self._new_serial() if twin is None else self._contents[twin].serial
+            content = Content(parent, block_tokens, serial, chain_hash)
+            self._contents[block_id] = content
             self._by_hash.setdefault(chain_hash, {})[block_id] = None
             parent = serial
 
@@ -166,18 +169,19 @@ class PrefixCache:
         self._by_hash.clear()
         self.pool.uncache()
 
-    def _link(self, parent_hash: int, content: tuple[int, ...]) -> int:
+    def _link(self, parent_hash: int, block_tokens: tuple[int, ...]) -> int:
+        """The hash of a block and all before it: 8 bytes each, however long the past."""
         return self._hash(
-            parent_hash.to_bytes(8, "little") + array("q", content).tobytes()
+            parent_hash.to_bytes(8, "little") + array("q", block_tokens).tobytes()
         )
 
     def _lookup(
-        self, chain_hash: int, parent: int | bytes, content: tuple[int, ...]
+        self, chain_hash: int, parent: int | bytes, block_tokens: tuple[int, ...]
     ) -> int | None:
-        """A block that really holds this content after this parent."""
+        """A block that really holds these tokens after this parent."""
         for block_id in self._by_hash.get(chain_hash, ()):
             known = self._contents[block_id]
-            if known.parent == parent and known.tokens == content:
+            if known.parent == parent and known.tokens == block_tokens:
                 return block_id
         return None
 
