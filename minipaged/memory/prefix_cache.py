@@ -170,7 +170,7 @@ class PrefixCache:
         self.pool.uncache()
 
     def _link(self, parent_hash: int, block_tokens: tuple[int, ...]) -> int:
-        """The hash of a block and all before it: 8 bytes each, however long the past."""
+        """The hash of a block and all before it: 8 bytes, however long the past."""
         return self._hash(
             parent_hash.to_bytes(8, "little") + array("q", block_tokens).tobytes()
         )
