@@ -3,6 +3,8 @@
 The solutions that the notebooks fold away are run in tests/notebooks/test_alone.py.
 """
 
+from typing import ClassVar
+
 import pytest
 import torch
 
@@ -11,7 +13,7 @@ from helpers import attempts_of_lesson5 as lesson5
 from helpers import attempts_of_lesson6 as lesson6
 from minipaged.errors import OutOfBlocks
 from minipaged.lab import check
-from minipaged.memory.contiguous import NoPiece, Piece, RequestLengths
+from minipaged.memory.contiguous import NoPiece, Piece
 
 GIB = 2**30
 
@@ -28,9 +30,27 @@ def max_chats(gpu, weights, per_token, length):
     return max(0, gpu - weights) // (per_token * length)
 
 
-def useful_share(chats):
-    width = max(c.prompt for c in chats) + max(c.output for c in chats) - 1
-    return sum(c.prompt + c.output - 1 for c in chats) / width / len(chats)
+class ReservedCache:
+    """With slots before heads, unlike the solution in the notebook."""
+
+    def __init__(self, num_slots, num_heads, head_dim):
+        self.memory = torch.full((2, num_slots, num_heads, head_dim), torch.nan)
+        self.num_tokens = 0
+
+    def write(self, keys, values):
+        start, stop = self.num_tokens, self.num_tokens + keys.shape[1]
+        self.refuse(stop)
+        self.store(start, stop, keys, values)
+        self.num_tokens = stop
+        return tuple(self.memory[:, :stop].transpose(1, 2))
+
+    def refuse(self, stop):
+        if stop > self.memory.shape[1]:
+            raise ValueError("full")
+
+    def store(self, start, stop, keys, values):
+        self.memory[0, start:stop] = keys.transpose(0, 1)
+        self.memory[1, start:stop] = values.transpose(0, 1)
 
 
 class FirstFit:
@@ -125,7 +145,7 @@ RIGHT = {
     "block_keys": block_keys,
     "prefix_index": PrefixIndex,
     "max_chats": max_chats,
-    "useful_share": useful_share,
+    "reserved_cache": ReservedCache,
     "first_fit": FirstFit,
     "slot_of": slot_of,
     "make_room": make_room,
@@ -234,6 +254,115 @@ def silent(pool, block_ids, num_tokens, n):
     """Takes what there is, and does not say that it is not enough."""
     while pool.num_free and len(block_ids) * pool.block_size < num_tokens + n:
         block_ids.append(pool.allocate())
+
+
+class GrowsByConcatenation:
+    def __init__(self, num_slots, num_heads, head_dim):
+        self.num_slots = num_slots
+        self.keys = self.values = torch.empty(num_heads, 0, head_dim)
+
+    def write(self, keys, values):
+        if self.keys.shape[1] + keys.shape[1] > self.num_slots:
+            raise ValueError("full")
+        self.keys = torch.cat([self.keys, keys], 1)
+        self.values = torch.cat([self.values, values], 1)
+        return self.keys, self.values
+
+
+class ReturnsACopy(ReservedCache):
+    def write(self, keys, values):
+        return [tensor.clone() for tensor in super().write(keys, values)]
+
+
+class ReturnsEverySlot(ReservedCache):
+    def write(self, keys, values):
+        super().write(keys, values)
+        return tuple(self.memory.transpose(1, 2))
+
+
+class ReturnsTheNewOnes(ReservedCache):
+    def write(self, keys, values):
+        return [each[:, -keys.shape[1] :] for each in super().write(keys, values)]
+
+
+class ReturnsKeysAlone(ReservedCache):
+    def write(self, keys, values):
+        return super().write(keys, values)[0]
+
+
+class StartsAtZero(ReservedCache):
+    def store(self, start, stop, keys, values):
+        super().store(0, stop - start, keys, values)
+
+
+class CountsWrites(ReservedCache):
+    def write(self, keys, values):
+        before = self.num_tokens
+        found = super().write(keys, values)
+        self.num_tokens = before + 1
+        return found
+
+
+class StoresTheLastOnly(ReservedCache):
+    def store(self, start, stop, keys, values):
+        super().store(start, stop, keys[:, -1:], values[:, -1:])
+
+
+class MixesKeysAndValues(ReservedCache):
+    def store(self, start, stop, keys, values):
+        super().store(start, stop, values, keys)
+
+
+class MixesHeads(ReservedCache):
+    def store(self, start, stop, keys, values):
+        self.memory[0, start:stop] = keys.reshape(-1, *self.memory.shape[2:])
+        self.memory[1, start:stop] = values.reshape(-1, *self.memory.shape[2:])
+
+
+class KeepsTheCallersTensors(ReservedCache):
+    def write(self, keys, values):
+        super().write(keys, values)
+        if self.num_tokens == keys.shape[1]:
+            return keys, values
+        return tuple(self.memory[:, : self.num_tokens].transpose(1, 2))
+
+
+class SharesItsMemory(ReservedCache):
+    memories: ClassVar = {}
+
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.memory = self.memories.setdefault(sizes, self.memory)
+
+
+class NeverRefuses(ReservedCache):
+    def refuse(self, stop):
+        pass
+
+
+class RefusesTooEarly(ReservedCache):
+    def refuse(self, stop):
+        super().refuse(stop + 1)
+
+
+class RefusesTooLate(ReservedCache):
+    def refuse(self, stop):
+        super().refuse(stop - 1)
+
+
+class FillsBeforeItRefuses(ReservedCache):
+    def write(self, keys, values):
+        room = self.memory.shape[1] - self.num_tokens
+        if keys.shape[1] > room:
+            super().write(keys[:, :room], values[:, :room])
+        return super().write(keys, values)
+
+
+class WritesOverTheStart(ReservedCache):
+    """A ring."""
+
+    def refuse(self, stop):
+        self.num_tokens %= self.memory.shape[1]
 
 
 class NeverMerges(FirstFit):
@@ -431,14 +560,24 @@ WRONG = {
         lambda g, w, b, n: max_chats(g, w, b, n) + (g == w),  # full of weights
         lambda gpu, weights, per_token, length: float("nan"),
     ],
-    "useful_share": [
-        lambda chats: 1 - useful_share(chats),
-        lambda chats: 100 * useful_share(chats),
-        lambda chats: [useful_share(chats)],
-        lambda chats: useful_share([chats.pop() for _ in range(99)]),
-        lambda chats: sum(map(sum, chats)) / len(chats) / max(map(sum, chats)),
-        lambda chats: useful_share([RequestLengths(p, o + 1) for p, o in chats]),
-        lambda chats: sum(useful_share([c]) for c in chats) / len(chats),
+    "reserved_cache": [
+        GrowsByConcatenation,
+        ReturnsACopy,
+        ReturnsEverySlot,
+        ReturnsTheNewOnes,
+        ReturnsKeysAlone,
+        StartsAtZero,
+        CountsWrites,
+        StoresTheLastOnly,
+        MixesKeysAndValues,
+        MixesHeads,
+        KeepsTheCallersTensors,
+        SharesItsMemory,
+        NeverRefuses,
+        RefusesTooEarly,
+        RefusesTooLate,
+        FillsBeforeItRefuses,
+        WritesOverTheStart,
     ],
     "first_fit": [
         NeverMerges,
@@ -526,6 +665,14 @@ class Stub:
         raise NotImplementedError
 
 
+class CacheStub:
+    def __init__(self, num_slots, num_heads, head_dim):
+        self.keys = torch.empty(num_heads, num_slots, head_dim)
+
+    def write(self, keys, values):
+        raise NotImplementedError
+
+
 class IndexStub:
     def __init__(self, block_size):
         self.block_size = block_size
@@ -536,7 +683,8 @@ class IndexStub:
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_a_stub_gets_a_nudge(capsys, name):
-    attempt = {"first_fit": Stub, "prefix_index": IndexStub}.get(name, stub)
+    stubs = {"first_fit": Stub, "reserved_cache": CacheStub, "prefix_index": IndexStub}
+    attempt = stubs.get(name, stub)
     assert "not attempted" in verdict(capsys, name, attempt)
 
 
@@ -585,12 +733,29 @@ def test_the_answer_says_the_state(capsys):
 
 def test_a_right_attempt_is_put_to_use(capsys):
     assert "of the memory holds tokens" in verdict(capsys, "first_fit", FirstFit)
-    assert "is useful" in verdict(capsys, "useful_share", useful_share)
+    said = verdict(capsys, "reserved_cache", ReservedCache)
+    assert "A 65, B 8, C 26 of 72 slots; same tokens" in said
 
-    def as_tensor(chats):
-        return torch.tensor(useful_share(chats))
 
-    assert "accepted" in verdict(capsys, "useful_share", as_tensor)
+@pytest.mark.parametrize(
+    ("attempt", "words"),
+    [
+        (GrowsByConcatenation, "the keys lie elsewhere than after the first write"),
+        (ReturnsACopy, "they were copied"),
+        (ReturnsEverySlot, "tensor[2, 12, 4]: all slots, but 7 hold tokens"),
+        (ReturnsTheNewOnes, "the new tokens alone, but 8 are stored"),
+        (ReturnsKeysAlone, "not two tensors, all stored keys and all stored values"),
+        (StartsAtZero, "token 0 is token 7: from which slot on must you write?"),
+        (MixesKeysAndValues, "token 0 has keys and values mixed up"),
+        (KeepsTheCallersTensors, "the caller's tensor was kept"),
+        (SharesItsMemory, "two caches, written in turns: cache A"),
+        (NeverRefuses, "8 slots, 7 tokens stored, 2 more: raised RuntimeError"),
+        (RefusesTooEarly, "writes of [12] tokens: write() raised ValueError: full"),
+        (FillsBeforeItRefuses, "refused; then 1 that fit"),
+    ],
+)
+def test_what_is_wrong_with_a_cache_is_said(capsys, attempt, words):
+    assert words in verdict(capsys, "reserved_cache", attempt)
 
 
 def test_what_is_wrong_with_a_copy_is_said(capsys):
@@ -672,9 +837,9 @@ def test_what_is_wrong_with_a_kernel_is_said(capsys):
 def test_an_attempt_cannot_spoil_the_case(capsys):
     """Arguments are copies, so that a sloppy but right function passes."""
 
-    def sloppy(chats):
-        answer = useful_share(chats)
-        chats.clear()
+    def sloppy(first, second, size):
+        answer = shared_blocks(first, second, size)
+        first.clear()
         return answer
 
-    assert "accepted" in verdict(capsys, "useful_share", sloppy)
+    assert "accepted" in verdict(capsys, "shared_blocks", sloppy)

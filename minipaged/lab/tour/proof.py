@@ -96,10 +96,8 @@ def _compare(
     ]
     num_equal = sum(map(same_answer, theirs, outputs))
     print(f"{claim}\n")
-    names = (
-        f"{'HuggingFace generate':{WIDTH}}  {'minipaged' if is_paged else 'by hand'}"
-    )
-    print(f"{'prompt':>6}  {'new':>5}  {names}")
+    column = "minipaged" if is_paged else "by hand"
+    print(f"{'prompt':>6}  {'new':>5}  {'HuggingFace generate':{WIDTH}}  {column}")
     for prompt, them, us in zip(prompts, theirs, outputs, strict=True):
         rows = zip_longest(them.sequences, us.sequences, fillvalue=[])
         for their, our in rows:
