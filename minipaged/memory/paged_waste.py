@@ -5,46 +5,55 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from minipaged.memory.block_pool import BlockPool
-from minipaged.memory.block_table import BlockTable, blocks_needed
+from minipaged.memory.block_table import BlockTable
 from minipaged.memory.contiguous import RequestLengths
 from minipaged.memory.waste import WasteReport
-
-
-@dataclass(eq=False)
-class Running:
-    """A request in memory, its table, and how many tokens it is still to produce."""
-
-    request: RequestLengths
-    table: BlockTable
-    left: int
 
 
 @dataclass(frozen=True)
 class PagedReport(WasteReport):
     """A WasteReport, and what it cost that nobody reserves."""
 
-    preemptions: int = 0  # times that a running request gave up its blocks
+    preemptions: int = 0  # times that a running chat gave up its blocks
     recomputed_tokens: int = 0  # tokens that were in memory and are computed again
+
+
+@dataclass(eq=False)
+class Chat:
+    """A request on its way: what it still has to do, and its table while it runs."""
+
+    num_tokens: int  # to be computed when it starts: the prompt, later more
+    num_left: int  # tokens still to be produced
+    table: BlockTable | None = None  # None: it waits
+    was_preempted: bool = False
 
 
 def simulate_paged(
     requests: Sequence[RequestLengths],
     num_slots: int,
     block_size: int,
+    *,
     keep_free: int = 0,
+    finish_preempted_first: bool = False,
 ) -> PagedReport:
     """Serve `requests` in order from a real BlockPool, one token each per iteration.
 
-    The counterpart of lesson 1's `simulate`: same queue, same iterations counted, and
-    the same four kinds. `reserved` and `internal` can only lie in a sequence's last
-    block; `external` are the free blocks, and slots that make no whole block.
+    The counterpart of lesson 1's `simulate`: the same queue, the same iterations
+    counted, and the same four kinds. `reserved` and `internal` can only lie in a
+    sequence's last block; `external` are the free blocks, and slots that make no whole
+    block. `stays` is empty.
 
-    The queue's head is admitted when its prompt and first token fit, and `keep_free`
-    blocks more, for the others to grow. If a running request finds no block, the newest
-    one gives up its blocks and waits in front; what it had is computed again later
-    (section 4.5). `stays` is empty.
+    If a running chat finds no block for its next token, the newest one is preempted: it
+    gives up its blocks and waits in front; all that it had is computed again later.
+
+    Args:
+        keep_free: a chat starts only if so many blocks stay free, for others to grow.
+        finish_preempted_first: once a chat was preempted, new ones wait until all
+            preempted ones have ended. Otherwise a chat starts as soon as it fits.
 
     Raises ValueError, before any runs, for a request that never fits.
+    Source: PagedAttention paper, section 4.5 (preemption, recomputation, and that the
+    server "stops accepting new requests until all preempted sequences are completed").
     """
     pool = BlockPool(num_slots // block_size, block_size)
     if keep_free < 0:
@@ -56,67 +65,87 @@ def simulate_paged(
             raise ValueError(f"{request} never fits into {pool}; raise num_slots")
     if not requests:
         raise ValueError("no requests to serve; give at least one")
-    waiting, running = deque(requests), []
-    lost: list[int] = []  # tokens of each request that gave up its blocks
+    waiting = deque(Chat(request.prompt, request.output) for request in requests)
+    running: list[Chat] = []
+    lost: list[int] = []  # tokens in memory of each chat that was preempted
     under_load, idle = [], []  # per iteration: the four kinds, and how many ran
     while waiting or running:
         lost += _grow(running, waiting, pool)
-        _admit(running, waiting, pool, keep_free)
+        _admit(running, waiting, pool, keep_free, finish_preempted_first)
         # Only while somebody waits is a free slot a loss.
         (under_load if waiting else idle).append((*_kinds(running, pool), len(running)))
-        for ended in [one for one in running if one.left == 0]:
-            ended.table.free()
-            running.remove(ended)
+        for chat in [chat for chat in running if chat.num_left == 0]:
+            chat.table.free()
+            running.remove(chat)
     rows = under_load or idle
     *counts, ran = map(sum, zip(*rows, strict=True))
     # num_slots may be no multiple of block_size; what is left over serves nobody.
     counts[3] += len(rows) * (num_slots - pool.num_blocks * block_size)
     shares = [count / (len(rows) * num_slots) for count in counts]
-    peak = max(row[4] for row in rows)
-    in_use = (*shares, ran / len(rows), peak, tuple(counts))
-    return PagedReport(*in_use, 0.0, (), len(lost), sum(lost))
+    return PagedReport(
+        *shares,
+        mean_running=ran / len(rows),
+        peak_running=max(row[4] for row in rows),
+        slot_iterations=tuple(counts),
+        rounded_up=0.0,
+        stays=(),
+        preemptions=len(lost),
+        recomputed_tokens=sum(lost),
+    )
 
 
-def _grow(running: list[Running], waiting: deque, pool: BlockPool) -> list[int]:
-    """One more token for everyone; the newest step back until there is room.
+def _grow(running: list[Chat], waiting: deque[Chat], pool: BlockPool) -> list[int]:
+    """One more token for everyone; the newest is preempted until there is room.
 
-    Returns how many tokens each of those had in memory.
+    Returns how many tokens each of the preempted had in memory.
     """
     lost = []
-    while blocks_needed((one.table, 1) for one in running) > pool.num_free:
+    # A chat needs a block for its next token only where its last one is full.
+    while sum(_is_full(chat, pool) for chat in running) > pool.num_free:
         newest = running.pop()
-        produced = newest.request.output - newest.left
-        lost.append(newest.table.num_tokens)
+        newest.num_tokens = newest.table.num_tokens
         newest.table.free()
-        prompt = newest.request.prompt + produced
-        waiting.appendleft(RequestLengths(prompt, newest.left))
-    for one in running:
-        one.table.append(1)
-        one.left -= 1
+        newest.table, newest.was_preempted = None, True
+        waiting.appendleft(newest)
+        lost.append(newest.num_tokens)
+    for chat in running:
+        chat.table.append(1)
+        chat.num_left -= 1
     return lost
 
 
+def _is_full(chat: Chat, pool: BlockPool) -> bool:
+    return chat.table.num_tokens % pool.block_size == 0
+
+
 def _admit(
-    running: list[Running], waiting: deque, pool: BlockPool, keep_free: int
+    running: list[Chat],
+    waiting: deque[Chat],
+    pool: BlockPool,
+    keep_free: int,
+    finish_preempted_first: bool,
 ) -> None:
-    """Let the head of the queue in while its prompt and first token fit."""
+    """Let the head of the queue in while what it has and one more token fit."""
     while waiting:
-        table, request = BlockTable(pool), waiting[0]
+        chat, table = waiting[0], BlockTable(pool)
+        must_wait = finish_preempted_first and not chat.was_preempted
+        if must_wait and any(other.was_preempted for other in running):
+            return
         # Alone, it may take all: else a long prompt would wait for ever.
         spare = pool.num_free - (keep_free if running else 0)
-        if table.blocks_needed(request.prompt + 1) > spare:
+        if table.blocks_needed(chat.num_tokens + 1) > spare:
             return
-        table.append(request.prompt + 1)
-        running.append(Running(waiting.popleft(), table, request.output - 1))
+        table.append(chat.num_tokens + 1)
+        chat.table = table
+        chat.num_left -= 1
+        running.append(waiting.popleft())
 
 
-def _kinds(running: list[Running], pool: BlockPool) -> tuple[int, int, int, int]:
+def _kinds(running: list[Chat], pool: BlockPool) -> tuple[int, int, int, int]:
     """How many slots of each kind there are now."""
-    tokens = sum(one.table.num_tokens for one in running)
-    held = (pool.num_blocks - pool.num_free) * pool.block_size
-    room = [
-        (len(one.table.block_ids) * pool.block_size - one.table.num_tokens, one.left)
-        for one in running
-    ]
-    reserved = sum(min(slots, left) for slots, left in room)
-    return tokens, reserved, held - tokens - reserved, pool.num_free * pool.block_size
+    size = pool.block_size
+    tokens = sum(chat.table.num_tokens for chat in running)
+    held = (pool.num_blocks - pool.num_free) * size
+    empty = ((-chat.table.num_tokens % size, chat.num_left) for chat in running)
+    reserved = sum(min(slots, left) for slots, left in empty)
+    return tokens, reserved, held - tokens - reserved, pool.num_free * size

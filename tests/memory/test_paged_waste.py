@@ -33,22 +33,28 @@ def test_slots_that_make_no_whole_block_are_external():
     assert report.slot_iterations == (2, 0, 2, 4 + 3)
 
 
-def test_the_newest_steps_back_and_both_are_served(monkeypatch):
+def test_the_newest_is_preempted_and_both_are_served():
     """Two fit with their prompts, not with their answers."""
-    made = []
-
-    class Watched(paged_waste.Running):
-        def __init__(self, request, table, left):
-            super().__init__(request, table, left)
-            made.append(request)
-
-    monkeypatch.setattr(paged_waste, "Running", Watched)
     two = [RequestLengths(3, 6), RequestLengths(3, 6)]
     report = simulate_paged(two, num_slots=12, block_size=4)
     # Each fills a block with its first token; then only one finds a block for the next.
-    assert made == [*two, RequestLengths(3 + 1, 5)]
+    # The newest gives up its 4 tokens, and all 9 of it are computed in the end.
     assert (report.preemptions, report.recomputed_tokens) == (1, 4)
     assert report.peak_running == 1  # of the steps in which somebody waits
+
+
+def test_new_chats_wait_until_all_preempted_ones_have_ended():
+    """In step 2 A needs both blocks, so B is preempted, and from step 3 on B runs."""
+    a, b, c = RequestLengths(3, 2), RequestLengths(1, 5), RequestLengths(3, 1)
+
+    def steps_in_which_somebody_waits(**rule):
+        report = simulate_paged([a, b, c], num_slots=8, block_size=4, **rule)
+        assert report.preemptions == 1
+        return sum(report.slot_iterations) // 8
+
+    assert steps_in_which_somebody_waits() == 2  # in step 3, C starts beside B
+    rule = {"finish_preempted_first": True}
+    assert steps_in_which_somebody_waits(**rule) == 6  # C waits for B's last token
 
 
 def test_without_load_it_counts_the_tokens_that_lesson_1_counts():
@@ -70,7 +76,7 @@ def test_what_can_never_be_served_is_refused(requests):
 
 def test_blocks_kept_free_save_work_and_cost_memory():
     requests = [RequestLengths(5 + i % 7, 3 + i * 5 % 23) for i in range(80)]
-    reports = [simulate_paged(requests, 120, 4, keep) for keep in (0, 4, 12)]
+    reports = [simulate_paged(requests, 120, 4, keep_free=n) for n in (0, 4, 12)]
     lost = [report.recomputed_tokens for report in reports]
     assert lost[0] > lost[1] > lost[2] >= 0
     assert reports[0].token_states > reports[2].token_states
@@ -86,32 +92,36 @@ def test_a_negative_number_of_blocks_cannot_be_kept():
         simulate_paged([RequestLengths(1, 1)], 16, 4, keep_free=-1)
 
 
-def reference(requests, num_slots, size, keep_free):
+def reference(requests, num_slots, size, keep_free, finish_preempted_first):
     """The same server written down plainly: lists of lengths, no pool and no table."""
     total = num_slots // size
-    waiting = [list(request) for request in requests]
-    running, rows, lost = [], [], []  # of [tokens in memory, tokens to come]
+    waiting = [[*request, False] for request in requests]
+    # Of running: [tokens in memory, tokens to come, was it preempted?]
+    running, rows, lost = [], [], []
 
     def blocks(tokens):
         return -(-tokens // size)
 
     def free():
-        return total - sum(blocks(tokens) for tokens, _ in running)
+        return total - sum(blocks(tokens) for tokens, *_ in running)
 
     while waiting or running:
-        while sum(tokens % size == 0 for tokens, _ in running) > free():
-            tokens, left = running.pop(-1)
+        while sum(tokens % size == 0 for tokens, *_ in running) > free():
+            tokens, left, _ = running.pop(-1)
             lost.append(tokens)
-            waiting.insert(0, [tokens, left])
-        running = [[tokens + 1, left - 1] for tokens, left in running]
+            waiting.insert(0, [tokens, left, True])
+        running = [[tokens + 1, left - 1, was] for tokens, left, was in running]
         while waiting:
-            prompt, output = waiting[0]
+            prompt, output, was_preempted = waiting[0]
+            some_were = any(one[2] for one in running)
+            if finish_preempted_first and some_were and not was_preempted:
+                break
             if blocks(prompt + 1) + (keep_free if running else 0) > free():
                 break
-            running.append([prompt + 1, output - 1])
+            running.append([prompt + 1, output - 1, was_preempted])
             waiting.pop(0)
         kinds = [0, 0, 0, free() * size + num_slots - total * size]
-        for tokens, left in running:
+        for tokens, left, _ in running:
             tail = blocks(tokens) * size - tokens
             kinds[0] += tokens
             kinds[1] += min(tail, left)
@@ -130,11 +140,15 @@ def reference(requests, num_slots, size, keep_free):
     size=st.integers(1, 9),
     spare=st.integers(0, 30),
     keep_free=st.integers(0, 4),
+    finish_preempted_first=st.booleans(),
 )
-def test_it_equals_the_plain_reference(requests, size, spare, keep_free):
+def test_it_equals_the_plain_reference(
+    requests, size, spare, keep_free, finish_preempted_first
+):
     num_slots = -(-max(map(sum, requests)) // size) * size + spare
-    report = simulate_paged(requests, num_slots, size, keep_free)
-    assert reference(requests, num_slots, size, keep_free) == (
+    rules = {"keep_free": keep_free, "finish_preempted_first": finish_preempted_first}
+    report = simulate_paged(requests, num_slots, size, **rules)
+    assert reference(requests, num_slots, size, **rules) == (
         report.slot_iterations,
         report.mean_running,
         report.peak_running,
