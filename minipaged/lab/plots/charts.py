@@ -1,101 +1,113 @@
 """Lab: charts of the lessons, in one palette and two themes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from textwrap import fill
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from minipaged.lab.plots.display import DPI, Picture, show_sharply
 from minipaged.lab.plots.palette import (
+    HATCHING,
     KINDS_OF_SLOTS,
-    ROUNDED_UP,
+    ink_on,
     sequence_colour,
     theme,
 )
-from minipaged.memory.waste import KINDS, WasteReport
+from minipaged.memory.waste import WasteReport
 
-WIDTH = 8.0  # inches; about 700 pixels in a notebook
+WIDTH = 7.6  # inches; as many hundreds of pixels in a notebook
+TITLE_LETTERS = 74  # of a line; longer titles go on below
 
 
 def canvas(title: str, height: float) -> tuple[Figure, Axes]:
-    """An empty picture in the theme, its message as title."""
-    look = theme()
-    figure, axes = plt.subplots(figsize=(WIDTH, height), layout="constrained")
-    figure.set_facecolor(look.ground)
-    axes.set_facecolor(look.ground)
-    axes.set_title(title, loc="left", fontsize=12, color=look.ink, pad=10)
+    """An empty picture in the theme, its message as title over its whole width."""
+    look, title = theme(), fill(title, TITLE_LETTERS)
+    size = WIDTH, height + 0.22 * title.count("\n")
+    show_sharply()
+    figure, axes = plt.subplots(
+        FigureClass=Picture, figsize=size, dpi=DPI, layout="constrained"
+    )
+    if look.ground == "none":
+        figure.patch.set_visible(False)
+    else:
+        figure.set_facecolor(look.ground)
+    figure.suptitle(title, x=0.008, ha="left", fontsize=12, color=look.ink)
+    axes.set_facecolor("none")
     axes.tick_params(colors=look.ink, labelsize=10)
     for side, spine in axes.spines.items():
         spine.set_visible(side in ("left", "bottom"))
-        spine.set_color(look.quiet)
+        spine.set_color(look.rim)
     axes.xaxis.label.set_color(look.ink)
     axes.yaxis.label.set_color(look.ink)
     return figure, axes
 
 
 def legend_of_kinds(
-    axes: Axes, below: float, hatched: bool = True, rounded_up: bool = False
+    figure: Figure, kinds: Collection[str], is_hatched: bool = True
 ) -> None:
-    """Say what the colours of the kinds of slots mean, `below` the axes."""
-    look, kinds = theme(), list(KINDS_OF_SLOTS.values())
-    if rounded_up:
-        kinds.append((ROUNDED_UP, "", "external: rounded up"))
-    style = {"edgecolor": look.ground if hatched else look.quiet, "linewidth": 0.5}
+    """Say below the picture what the colours of these kinds of slots mean."""
+    shown = [look for kind, look in KINDS_OF_SLOTS.items() if kind in kinds]
+    style = {"edgecolor": HATCHING, "linewidth": 0}
     handles = [
-        Rectangle((0, 0), 1, 1, facecolor=colour, hatch=hatch * hatched, **style)
-        for colour, hatch, _ in kinds
+        Rectangle((0, 0), 1, 1, facecolor=colour, hatch=hatch * is_hatched, **style)
+        for colour, hatch, _ in shown
     ]
-    axes.legend(
+    figure.legend(
         handles,
-        [label for _, _, label in kinds],
+        [label for _, _, label in shown],
         ncols=2,
         frameon=False,
         fontsize=10,
         handlelength=2.4,
         handleheight=1.2,
-        labelcolor=look.ink,
-        loc="upper center",
-        bbox_to_anchor=(0.5, below),
+        labelcolor=theme().ink,
+        loc="outside lower center",
     )
 
 
 def plot_waste(reports: Mapping[str, WasteReport], title: str) -> Figure:
-    """One bar per report, split into the four kinds of the paper's figure 2."""
+    """One bar per report, split into the kinds of the paper's figure 2.
+
+    What the allocator rounded up is told apart from slots in no reservation; the paper
+    calls both external.
+    """
     figure, axes = canvas(title, height=0.62 * len(reports) + 1.8)
-    look = theme()
-    for row, report in enumerate(reports.values()):
+    shares = [_shares(report) for report in reports.values()]
+    for row, parts in enumerate(shares):
         left = 0.0
-        for kind in KINDS:
+        for kind, share in parts.items():
             colour, hatch, _ = KINDS_OF_SLOTS[kind]
-            share = 100 * getattr(report, kind)
-            axes.barh(
-                row, share, left=left, color=colour, hatch=hatch, edgecolor=look.ground
-            )
+            style = {"color": colour, "edgecolor": HATCHING, "linewidth": 0}
+            axes.barh(row, share, left=left, hatch=hatch, **style)
             if share >= 5:
-                axes.text(
-                    left + share / 2,
-                    row,
-                    f"{share:.1f}",
-                    bbox={"boxstyle": "round,pad=0.2", "fc": look.ground, "ec": "none"},
-                    color=look.ink,
-                    ha="center",
-                    va="center",
-                    fontsize=10,
-                )
+                plate = {"boxstyle": "round,pad=0.3", "fc": colour, "ec": "none"}
+                place = {"ha": "center", "va": "center", "fontsize": 10}
+                ink = ink_on(colour)
+                number = left + share / 2, row, f"{share:.1f}"
+                axes.text(*number, bbox=plate, color=ink, **place)
             left += share
     axes.set_yticks(range(len(reports)), list(reports))
     axes.invert_yaxis()
     axes.set(xlim=(0, 100), xlabel="share of the KV memory (%)")
-    legend_of_kinds(axes, below=-0.75 / len(reports))
+    legend_of_kinds(figure, {kind for parts in shares for kind in parts})
     return figure
+
+
+def _shares(report: WasteReport) -> dict[str, float]:
+    """Percent of the memory by kind, those that occur; `external` is told apart."""
+    shares = {kind: 100 * getattr(report, kind) for kind in KINDS_OF_SLOTS}
+    shares["external"] -= shares["rounded_up"]
+    return {kind: share for kind, share in shares.items() if share > 1e-9}
 
 
 def plot_histogram(values: Sequence[int], title: str, xlabel: str) -> Figure:
     """How often each range of values occurs, the mean marked."""
     figure, axes = canvas(title, height=2.6)
     look = theme()
-    axes.hist(values, bins=20, color=sequence_colour(0), edgecolor=look.ground)
+    axes.hist(values, bins=20, color=sequence_colour(0), rwidth=0.94)
     mean = sum(values) / len(values)
     axes.axvline(mean, color=look.ink, linestyle="--", linewidth=1.2)
     axes.annotate(
@@ -136,13 +148,7 @@ def plot_lines(
     if not is_dense:
         axes.set_xticks(x, [f"{value:g}" for value in x])
     axes.set(xlabel=xlabel, ylabel=ylabel, ylim=(lowest, None))
-    axes.grid(axis="y", color=look.quiet, alpha=0.25)
-    axes.legend(
-        ncols=len(lines),
-        frameon=False,
-        fontsize=10,
-        labelcolor=look.ink,
-        loc="upper center",
-        bbox_to_anchor=(0.5, -0.2),
-    )
+    axes.grid(axis="y", color=look.rim, alpha=0.35)
+    style = {"frameon": False, "fontsize": 10, "labelcolor": look.ink}
+    figure.legend(ncols=min(4, len(lines)), loc="outside lower center", **style)
     return figure

@@ -7,8 +7,10 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
 from minipaged.lab.plots.charts import canvas, legend_of_kinds
-from minipaged.lab.plots.palette import KINDS_OF_SLOTS, ROUNDED_UP
-from minipaged.memory.waste import KINDS, Span, WasteReport, memory_map
+from minipaged.lab.plots.palette import KINDS_OF_SLOTS
+from minipaged.memory.waste import Span, WasteReport, memory_map
+
+KINDS = list(KINDS_OF_SLOTS)
 
 
 def plot_memory_over_time(
@@ -22,18 +24,18 @@ def plot_memory_over_time(
         ]
     )
     figure, axes = canvas(title, height=4.2)
-    colours = [*(KINDS_OF_SLOTS[kind][0] for kind in KINDS), ROUNDED_UP]
+    colours = [colour for colour, _, _ in KINDS_OF_SLOTS.values()]
     axes.imshow(
         image,
         cmap=ListedColormap(colours),
         vmin=0,
-        vmax=len(KINDS),
+        vmax=len(KINDS) - 1,
         aspect="auto",
         interpolation="nearest",
         extent=(0, num_slots, iterations.stop, iterations.start),
     )
     axes.set(xlabel="slot (address)", ylabel="step (one new token for each chat)")
-    legend_of_kinds(axes, below=-0.16, hatched=False, rounded_up=True)
+    legend_of_kinds(figure, {KINDS[kind] for kind in np.unique(image)}, False)
     return figure
 
 
@@ -48,4 +50,4 @@ def _row(spans: Sequence[Span], num_slots: int, width: int = 700) -> np.ndarray:
 def _kind(kind: str, owner: int | None) -> int:
     """Its number; external slots inside a piece, rounded up, have one of their own."""
     is_rounded_up = kind == "external" and owner is not None
-    return len(KINDS) if is_rounded_up else KINDS.index(kind)
+    return KINDS.index("rounded_up" if is_rounded_up else kind)

@@ -4,7 +4,23 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.charts import canvas
+from minipaged.lab.plots.palette import line_colour
+from minipaged.lab.plots.signs import (
+    COUNT,
+    LEAST,
+    PART,
+    SMALL,
+    SPAN,
+    Sheet,
+    fit,
+    soft,
+    strong,
+    visible,
+    width_of,
+)
+
+LEFT, COUNTS = 112.0, 128.0  # pixels beside the columns: names of steps, and counts
+ROOMY, DENSE = 112.0, 30.0  # pixels of a step
 
 
 def plot_kv_growth(
@@ -12,9 +28,115 @@ def plot_kv_growth(
 ) -> Figure:
     """One row per step: the columns of K and V that were there, and the new ones.
 
-    words: the texts of all tokens. stored: columns in the cache after each step.
+    words: the texts of all tokens. stored: columns in the cache after each step; the
+    first step computes the prompt of `num_prompt` tokens. The word behind a row is what
+    the step has chosen: the next step computes its column.
     """
-    figure, axes = canvas(title, height=0.8 + 0.4 * len(stored))
-    axes.barh(range(len(stored)), stored)
-    axes.invert_yaxis()
-    return figure
+    sheet, words = Sheet(title), [visible(word) for word in words]
+    column = min(52.0, (SPAN - LEFT - COUNTS - 56) / max(stored))
+    longest = max(width_of(word) for word in words)
+    is_roomy = len(stored) <= 5 and column >= 40
+    row = ROOMY if is_roomy else DENSE
+    signs = [(strong("A"), "computed in this step"), (soft("A"), "there before")]
+    sheet.legend(LEFT, 8, signs)
+    sheet.write(SPAN - 84, 8, "computed", ha="center", color=sheet.look.quiet)
+    sheet.write(SPAN - 18, 8, "read", ha="center", color=sheet.look.quiet)
+    top = 52.0 if is_roomy else 34 + min(longest, 90)
+    if not is_roomy:
+        _write_upright(sheet, words[: max(stored)], column, top - 6)
+    before = 0
+    for step, after in enumerate(stored):
+        y = top + step * row
+        _draw_step(sheet, y, step, before, after, num_prompt, column, is_roomy)
+        if is_roomy:
+            _write_above(sheet, words, before, after, column, y)
+        if after < len(words):
+            _draw_choice(
+                sheet, words[after], after, column, y, step < len(stored) - 1, is_roomy
+            )
+        before = after
+    sheet.finish(top + len(stored) * row - (22 if is_roomy else 6))
+    return sheet.figure
+
+
+def _draw_step(
+    sheet: Sheet,
+    y: float,
+    step: int,
+    before: int,
+    after: int,
+    num_prompt: int,
+    column: float,
+    is_roomy: bool,
+) -> None:
+    """The columns of one step, its name at the left, its counts at the right."""
+    height = 28.0 if is_roomy else 10.0
+    tones = [soft("A")] * before + [strong("A")] * (after - before)
+    for line, letter in enumerate("KV"):
+        x, low = LEFT, y + line * (height + (3 if is_roomy else 1))
+        sheet.cells(x, low, [column] * after, height, tones)
+        if is_roomy or step == 0:
+            size = PART if is_roomy else LEAST
+            sheet.write(x - 6, low + height / 2, letter, size, ha="right")
+    middle = y + (height + (1.5 if is_roomy else 0.5))
+    name = "prefill" if before < num_prompt else f"decode {step}"
+    sheet.write(0, middle - 8 * is_roomy, name, PART if is_roomy else SMALL)
+    if is_roomy:
+        tokens = "1 token" if after - before == 1 else f"{after - before} tokens"
+        sheet.write(0, middle + 9, tokens, color=sheet.look.quiet)
+        right, low = LEFT + after * column, y + 64
+        bracket = (LEFT, low), (LEFT, low + 4), (right, low + 4), (right, low)
+        sheet.line(*bracket, color=sheet.look.ink)
+        said = "each token reads itself and those before it"
+        if after - before == 1:
+            said = f"the new token reads {after} columns"
+        if width_of(said) < right - LEFT + 40:
+            sheet.write((LEFT + right) / 2, low + 15, said, ha="center")
+    size = COUNT if is_roomy else PART
+    bold = {"color": line_colour("A"), "weight": "bold"}
+    sheet.write(SPAN - 84, middle, str(after - before), size, ha="center", **bold)
+    sheet.write(SPAN - 18, middle, str(after), size, ha="center")
+
+
+def _write_above(
+    sheet: Sheet,
+    words: Sequence[str],
+    before: int,
+    after: int,
+    column: float,
+    y: float,
+) -> None:
+    """The words of the columns that are new."""
+    for index, word in enumerate(words[before:after], before):
+        shown, size = fit(word, column - 3)
+        sheet.write(LEFT + (index + 0.5) * column, y - 9, shown, size, ha="center")
+
+
+def _write_upright(sheet: Sheet, words: Sequence[str], column: float, y: float) -> None:
+    """The words of all columns once, from below upwards."""
+    for index, word in enumerate(words):
+        shown, size = fit(word, 90, min(SMALL, column * 0.6))
+        style = {"rotation": 90, "va": "bottom", "ha": "center"}
+        sheet.write(LEFT + (index + 0.5) * column, y, shown, size, **style)
+
+
+def _draw_choice(
+    sheet: Sheet,
+    word: str,
+    index: int,
+    column: float,
+    y: float,
+    is_computed: bool,
+    is_roomy: bool,
+) -> None:
+    """The token that the step has chosen, and an arrow to the column it will have."""
+    x = LEFT + index * column
+    if not is_roomy:
+        shown, size = fit(word, SPAN - COUNTS + 16 - x)
+        sheet.write(x + 6, y + 10, shown, size)
+        return
+    shown, size = fit(word, column + 24)
+    sheet.write(x + 6, y + 30, shown, size)
+    if is_computed:
+        middle = x + column / 2
+        sheet.arrow((middle, y + 40), (middle, y + ROOMY - 17), is_upright=True)

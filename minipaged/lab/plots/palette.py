@@ -1,9 +1,10 @@
 """Lab: one visual language for memory, in plots, widget and text alike.
 
-A sequence has one colour everywhere. A block that several hold is hatched, a free one
-is pale, a free one whose content can still be found is pale with a coloured rim. The
-colours are Okabe and Ito's, which the colour-blind can tell apart; a letter, a hatch or
-a difference in brightness always says the same as the colour does.
+A sequence has one colour everywhere; a strong tone is this step, a soft one was there
+before. A block that several hold is hatched, a free one is pale, a free one whose
+content can still be found is pale with a dashed rim. The colours are Okabe and Ito's,
+which the colour-blind can tell apart; a letter, a hatch or a difference in brightness
+always says the same as the colour does.
 """
 
 import os
@@ -26,40 +27,52 @@ SEQUENCE_COLOURS = (
 SHARED_HATCH = "//"
 CACHED_RIM = "#009E73"  # dashed, around a free block whose content can be found
 
-# What a slot is used for (paper, figure 2): colour, hatch, label. Four steps of
-# brightness, so that the picture reads in grey too.
+# What a slot is used for (paper, figure 2): colour, hatch, label. External slots inside
+# a piece, which the allocator rounded up, are told apart from those in no piece. Steps
+# of brightness, so that the picture reads in grey too.
 KINDS_OF_SLOTS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
     {
         "token_states": ("#005A91", "", "holds a token"),
         "reserved": ("#F2B63D", "\\\\", "reserved for a later token"),
         "internal": ("#D55E00", "..", "internal: reserved, never used"),
+        "rounded_up": ("#A9B3BC", "", "external: rounded up"),
         "external": ("#DDE2E7", "", "external: in no reservation"),
     }
 )
 
-
-ROUNDED_UP = "#A9B3BC"  # external, inside a piece: where it is told apart
+HATCHING = "#FFFFFFB3"  # of lines over a strong colour
+BAD, GOOD = "#C75800", "#008A63"  # of words: what is lost, and what is saved
 
 
 @dataclass(frozen=True)
 class Theme:
     """The ground that pictures are drawn on, and what is written on it."""
 
-    ground: str
+    ground: str  # "none": the page's own
     ink: str
-    quiet: str  # frames, grids, remarks
+    quiet: str  # remarks
+    rim: str  # frames, grids, and arrows that are not followed
     free: str  # a free block
     others: str  # a block of sequences that are not drawn
+    paper: str  # what soft colours are mixed with
 
 
-LIGHT = Theme("#FFFFFF", "#1B1F24", "#6A737D", free="#EEF1F4", others="#C3CAD1")
-DARK = Theme("#14181D", "#E8EBEE", "#9AA4AE", free="#2A3038", others="#56606B")
-THEMES = {"light": LIGHT, "dark": DARK}
+# One picture is stored, and read on light pages and on dark ones: so nothing is drawn
+# behind it, its ink is a grey that both grounds let stand out, and words that need more
+# than that stand on an opaque face.
+BOTH = Theme("none", "#757B84", "#757B84", "#8B929B", "#757B8412", "#C3CAD1", "#FFFFFF")
+LIGHT = Theme(
+    "#FFFFFF", "#1B1F24", "#5A636D", "#87919B", "#EEF1F4", "#C3CAD1", "#FFFFFF"
+)
+DARK = Theme(
+    "#14181D", "#E8EBEE", "#9AA4AE", "#77828D", "#2A3038", "#56606B", "#14181D"
+)
+THEMES = {"both": BOTH, "light": LIGHT, "dark": DARK}
 
 
 def theme(name: str | None = None) -> Theme:
-    """The theme of this name; without one, MINIPAGED_THEME decides, else "light"."""
-    name = name or os.environ.get("MINIPAGED_THEME") or "light"
+    """The theme of this name; without one, MINIPAGED_THEME decides, else "both"."""
+    name = name or os.environ.get("MINIPAGED_THEME") or "both"
     if name not in THEMES:
         raise ValueError(f"no theme named {name!r}; choose from {sorted(THEMES)}")
     return THEMES[name]
@@ -74,6 +87,28 @@ def sequence_colour(sequence: int | str) -> str:
         is_letter = len(sequence) == 1 and "A" <= sequence <= "Z"
         sequence = ord(sequence) - ord("A") if is_letter else crc32(sequence.encode())
     return SEQUENCE_COLOURS[sequence % len(SEQUENCE_COLOURS)]
+
+
+def soft_colour(sequence: int | str) -> str:
+    """Its tone for what was there before this step; the theme's paper shows through."""
+    paper = theme().paper
+    return mix(sequence_colour(sequence), paper, 0.28 if paper == "#FFFFFF" else 0.4)
+
+
+def line_colour(sequence: int | str) -> str:
+    """Its tone for thin lines, dark enough to be seen on white too."""
+    colour = sequence_colour(sequence)
+    while relative_luminance(colour) > 0.3:
+        colour = mix(colour, "#000000", 0.95)
+    return colour
+
+
+def mix(colour: str, ground: str, share: float) -> str:
+    """`share` of the one ("#RRGGBB"), and of the other the rest."""
+    pairs = [
+        (int(colour[at : at + 2], 16), int(ground[at : at + 2], 16)) for at in (1, 3, 5)
+    ]
+    return "#" + "".join(f"{round(share * a + (1 - share) * b):02X}" for a, b in pairs)
 
 
 def ink_on(colour: str) -> str:

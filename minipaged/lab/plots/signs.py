@@ -1,0 +1,218 @@
+"""Lab: the signs that all drawings share: boxes with words, arrows, headings."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import NamedTuple
+
+from matplotlib.font_manager import FontProperties
+from matplotlib.patches import FancyArrowPatch, Rectangle
+from matplotlib.path import Path
+from matplotlib.text import Text
+from matplotlib.textpath import text_to_path
+
+from minipaged.lab.plots.charts import WIDTH, canvas
+from minipaged.lab.plots.display import DPI
+from minipaged.lab.plots.palette import (
+    HATCHING,
+    SHARED_HATCH,
+    ink_on,
+    line_colour,
+    sequence_colour,
+    soft_colour,
+    theme,
+)
+
+SMALL, PART, COUNT = 9.0, 10.0, 15.0  # points: remarks, names of parts, what is counted
+LEAST = 6.5  # points: no word is written smaller
+MARGIN = 8.0  # pixels
+SPAN = WIDTH * DPI - 2 * MARGIN  # pixels of a sheet from left to right
+TITLE = 48.0  # pixels above a sheet, for a title of one line
+EMPTY_HATCH = "\\\\\\\\"
+Point = tuple[float, float]
+
+
+class Tone(NamedTuple):
+    """How a box is filled: its face, and the lines over it if it is hatched."""
+
+    face: str
+    hatching: str | None = None
+
+
+NOTHING = Tone("none")
+
+
+def strong(name: str | int) -> Tone:
+    """Of a sequence, in this step."""
+    return Tone(sequence_colour(name))
+
+
+def soft(name: str | int) -> Tone:
+    """Of a sequence, there before."""
+    return Tone(soft_colour(name))
+
+
+def shared(tone: Tone, name: str | int) -> Tone:
+    """The same tone, held by several."""
+    is_strong = tone.face == sequence_colour(name)
+    return Tone(tone.face, HATCHING if is_strong else line_colour(name))
+
+
+def free() -> Tone:
+    """Nobody's."""
+    return Tone(theme().free)
+
+
+def others() -> Tone:
+    """Somebody's who is not drawn."""
+    return Tone(theme().others)
+
+
+@lru_cache(maxsize=4096)
+def width_of(words: str, size: float = SMALL, bold: bool = False) -> float:
+    """Pixels from left to right."""
+    font = FontProperties(size=size, weight="bold" if bold else "normal")
+    return text_to_path.get_text_width_height_descent(words, font, False)[0] * DPI / 72
+
+
+def visible(word: str) -> str:
+    """A token's text without spaces around it, or a sign if nothing else is there."""
+    return word.strip() or word.replace("\n", "⏎").replace(" ", "·") or "∅"
+
+
+def fit(word: str, width: float, size: float = SMALL) -> tuple[str, float]:
+    """The word and its size: made smaller until it fits, in the end cut."""
+    while width_of(word, size) > width and size > LEAST:
+        size -= 0.5
+    kept = word
+    while len(kept) > 1 and width_of(word, size) > width:
+        kept = kept[:-1]
+        word = kept + "…"
+    return word, size
+
+
+class Sheet:
+    """A drawing in pixels of the page, y downwards, below its title."""
+
+    def __init__(self, title: str):
+        self.figure, self.axes = canvas(title, height=1)
+        self.figure.set_layout_engine("none")
+        self.axes.set_axis_off()
+        self.look = theme()
+
+    def finish(self, height: float) -> None:
+        """Cut the sheet off at `height`."""
+        (title,) = self.figure.texts
+        above = TITLE + 22 * title.get_text().count("\n")
+        whole = height + above + MARGIN
+        self.figure.set_size_inches(WIDTH, whole / DPI)
+        title.set(x=MARGIN / (SPAN + 2 * MARGIN), y=1 - MARGIN / whole, va="top")
+        self.axes.set_position((0, 0, 1, (height + MARGIN) / whole))
+        self.axes.set(xlim=(-MARGIN, SPAN + MARGIN), ylim=(height + MARGIN, 0))
+
+    def write(
+        self, x: float, y: float, words: str, size: float = SMALL, **style: str | float
+    ) -> Text:
+        """Words whose middle is at height y, in ink; "ha" says what of them is at x."""
+        style = {"color": self.look.ink, "va": "center", **style}
+        return self.axes.text(x, y, words, fontsize=size, parse_math=False, **style)
+
+    def box(
+        self,
+        x: float,
+        y: float,
+        width: float,
+        height: float,
+        tone: Tone = NOTHING,
+        rim: str = "none",
+        **style: str | float,
+    ) -> None:
+        """A rectangle, its upper left corner at (x, y)."""
+        area = (x, y)
+        self.axes.add_patch(
+            Rectangle(area, width, height, facecolor=tone.face, linewidth=0)
+        )
+        if tone.hatching:
+            lines = {"hatch": SHARED_HATCH, "edgecolor": tone.hatching, "linewidth": 0}
+            self.axes.add_patch(Rectangle(area, width, height, fill=False, **lines))
+        if rim != "none":
+            style = {"edgecolor": rim, "linewidth": 0.8, **style}
+            self.axes.add_patch(Rectangle(area, width, height, fill=False, **style))
+
+    def cells(
+        self,
+        x: float,
+        y: float,
+        widths: Sequence[float],
+        height: float,
+        tones: Sequence[Tone],
+        words: Sequence[str] = (),
+    ) -> None:
+        """Boxes side by side with a hair's breadth between them, words inside."""
+        words = [*words, *[""] * (len(widths) - len(words))]
+        for width, tone, word in zip(widths, tones, words, strict=True):
+            gap = 1.0 if width > 4 else 0.0
+            self.box(x + gap / 2, y, width - gap, height, tone)
+            if word:
+                self.word(x, y, width, height, word, tone)
+            x += width
+
+    def word(
+        self, x: float, y: float, width: float, height: float, word: str, tone: Tone
+    ) -> None:
+        """A word in the middle of a box; over hatching, on a plate of its face."""
+        shown, size = fit(visible(word), width - 4)
+        if tone.hatching:
+            plate = min(width - 2, width_of(shown, size) + 8)
+            self.box(x + (width - plate) / 2, y + 3, plate, height - 6, Tone(tone.face))
+        is_clear = tone.face.startswith("#") and len(tone.face) == 7
+        ink = ink_on(tone.face) if is_clear else self.look.ink
+        self.write(x + width / 2, y + height / 2, shown, size, ha="center", color=ink)
+
+    def empty(
+        self, x: float, y: float, width: float, height: float, remark: str = ""
+    ) -> None:
+        """Slots that are kept and hold nothing: hatched, but not behind the remark."""
+        lines = {"hatch": EMPTY_HATCH, "edgecolor": self.look.rim, "linewidth": 0}
+        gap = width_of(remark) + 14 if remark else 0
+        if gap > width:
+            remark, gap = "", 0
+        side = (width - gap) / 2
+        for left in (x, x + side + gap):
+            area = Rectangle((left, y), side, height, fill=False, alpha=0.6, **lines)
+            self.axes.add_patch(area)
+        self.write(x + width / 2, y + height / 2, remark, ha="center")
+
+    def arrow(
+        self,
+        start: Point,
+        end: Point,
+        colour: str | None = None,
+        is_followed: bool = False,
+        is_upright: bool = False,
+    ) -> None:
+        """From start to end, leaving and arriving level, or upright."""
+        (x0, y0), (x1, y1) = start, end
+        middle = (x0 + x1) / 2, (y0 + y1) / 2
+        bends = [(middle[0], y0), (middle[0], y1)]
+        if is_upright:
+            bends = [(x0, middle[1]), (x1, middle[1])]
+        path = Path([start, *bends, end], [Path.MOVETO, *[Path.CURVE4] * 3])
+        colour = colour or (self.look.ink if is_followed else self.look.rim)
+        style = {"linewidth": 2.0 if is_followed else 1.1, "color": colour}
+        head = {"arrowstyle": "-|>", "mutation_scale": 11 if is_followed else 8}
+        self.axes.add_patch(FancyArrowPatch(path=path, **head, **style))
+
+    def line(self, *points: Point, **style: str | float) -> None:
+        """A thin line from point to point."""
+        style = {"color": self.look.rim, "linewidth": 0.8, **style}
+        for (x0, y0), (x1, y1) in pairwise(points):
+            self.axes.plot((x0, x1), (y0, y1), **style)
+
+    def legend(self, x: float, y: float, signs: Sequence[tuple[Tone, str]]) -> None:
+        """What the tones mean, side by side; free ones have a rim."""
+        for tone, meaning in signs:
+            rim = self.look.rim if tone.face == self.look.free else "none"
+            self.box(x, y - 6, 15, 12, tone, rim)
+            self.write(x + 21, y, meaning, color=self.look.quiet)
+            x += 21 + width_of(meaning) + 22
