@@ -90,6 +90,16 @@ def slot_of(block_ids, size, position):
     return size * block_ids[index] + offset
 
 
+def position_of(block_ids, size, num_tokens, slot):
+    slots = [slot_of(block_ids, size, position) for position in range(num_tokens)]
+    return slots.index(slot) if slot in slots else None
+
+
+def position_of_any(block_ids, size, num_tokens, slot):
+    """Wrong: an empty slot of the last block has a position, too."""
+    return position_of(block_ids, size, len(block_ids) * size, slot)
+
+
 def make_room(pool, block_ids, num_tokens, n):
     room = len(block_ids) * pool.block_size - num_tokens
     wanted = max(0, -((room - n) // pool.block_size))
@@ -147,7 +157,7 @@ RIGHT = {
     "max_chats": max_chats,
     "reserved_cache": ReservedCache,
     "first_fit": FirstFit,
-    "slot_of": slot_of,
+    "position_of": position_of,
     "make_room": make_room,
     "attend": attend,
     "beam_blocks": lesson4.beam_blocks,
@@ -591,17 +601,27 @@ WRONG = {
         ReturnsNothing,
         lambda num_slots: None,
     ],
-    "slot_of": [
-        lambda block_ids, size, position: position,
-        lambda block_ids, size, position: block_ids[position // size] * size,
-        lambda block_ids, size, position: block_ids[position // size] + position % size,
-        lambda block_ids, size, position: block_ids[position % size] * size,
-        lambda block_ids, size, position: slot_of(block_ids, 16, position),
-        lambda block_ids, size, position: slot_of(sorted(block_ids), size, position),
-        lambda block_ids, size, position: (
-            block_ids[position // size],
-            position % size,
+    "position_of": [
+        position_of_any,
+        lambda block_ids, size, num_tokens, slot: slot,
+        lambda block_ids, size, num_tokens, slot: block_ids.index(slot // size),
+        lambda block_ids, size, num_tokens, slot: slot // size,
+        lambda block_ids, size, num_tokens, slot: (
+            position_of(block_ids, size, num_tokens, slot) or None
         ),
+        lambda block_ids, size, num_tokens, slot: (
+            position_of(block_ids, size, num_tokens, slot) or 0
+        ),
+        lambda block_ids, size, num_tokens, slot: position_of(
+            block_ids, 4, num_tokens, slot
+        ),
+        lambda block_ids, size, num_tokens, slot: position_of(
+            sorted(block_ids), size, num_tokens, slot
+        ),
+        lambda block_ids, size, num_tokens, slot: slot_of(
+            block_ids, size, min(slot, num_tokens - 1)
+        ),
+        lambda *arguments: (position_of(*arguments), 0),
     ],
     "make_room": [
         late,
@@ -710,25 +730,48 @@ def test_half_an_attempt_is_an_attempt(capsys):
 
 def test_the_answer_says_the_state(capsys):
     said = verdict(capsys, "make_room", half_done)
-    assert (
-        "2 blocks free" in said and "free blocks afterwards: got 0, expected 2" in said
+    assert "free blocks afterwards: got 0, expected" in said
+    said = verdict(capsys, "make_room", early)
+    assert "a block that is just full needs no next one yet" in said
+    said = verdict(capsys, "make_room", late)
+    assert "the last tokens have no slot" in said
+    said = verdict(capsys, "make_room", a_list_of_its_own)
+    assert "append to the list itself" in said
+    said = verdict(capsys, "position_of", lambda *a: None)
+    assert "got None, expected 16; is a return missing?" in said
+
+
+def test_what_is_wrong_with_a_position_is_said(capsys):
+    said = verdict(capsys, "position_of", lambda ids, size, n, slot: slot)
+    assert "block_ids=" not in said and "ids=[8, 9, 10, 11, 7], size=4, n=17" in said
+    assert "got 28, expected 16; that is the slot" in said
+    said = verdict(capsys, "position_of", position_of_any)
+    assert "got 17, expected None; the slot is in the last block, but empty" in said
+    entry = verdict(
+        capsys, "position_of", lambda ids, size, n, slot: ids.index(slot // size)
     )
-    said = verdict(capsys, "slot_of", lambda ids, size, position: position)
-    assert "(ids=[5, 12, 3], size=16, position=0): got 0, expected 80" in said
+    assert "got 4, expected 16; that is the entry in the table" in entry
+
+
+def test_what_is_wrong_with_attention_is_said(capsys):
     said = verdict(capsys, "attend", unmasked)
-    assert "NaN" in said and "never written" in said
+    assert "NaN; a slot was read that was never written" in said
     said = verdict(capsys, "attend", lambda q, *rest: attend(q * 4, *rest))
-    assert "off by" in said and "scale" not in said
-    unscaled = verdict(
+    assert "off by up to" in said and "it is right" not in said
+    said = verdict(
         capsys, "attend", lambda q, *rest: attend(q * q.shape[1] ** 0.5, *rest)
     )
-    assert "right but for the scale" in unscaled
-    short = verdict(
+    assert "right but for the scale" in said
+    said = verdict(
         capsys, "attend", lambda q, k, v, ids, n: attend(q, k, v, ids, n - 1)
     )
-    assert "right if the last token did not count" in short
-    said = verdict(capsys, "slot_of", lambda *a: None)
-    assert "is a return missing?" in said
+    assert "right if the last token did not count" in said
+    said = verdict(
+        capsys, "attend", lambda q, k, v, ids, n: attend(q, k, v, sorted(ids), n)
+    )
+    assert "NaN" in said or "read by id" in said
+    said = verdict(capsys, "attend", lambda q, k, v, *rest: attend(q, k, k, *rest))
+    assert "right if keys were the values" in said
 
 
 def test_a_right_attempt_is_put_to_use(capsys):

@@ -1,4 +1,4 @@
-"""Lab: checks of the exercises, by name: `check.slot_of(my_slot_of)`.
+"""Lab: checks of the exercises, by name: `check.attend(my_attend)`.
 
 A check takes the reader's function or class, tries nasty cases on it, and prints
 `accepted`, or the state in which it found it. It never raises, so that a notebook runs
@@ -6,7 +6,7 @@ to its end whatever stands in its exercises.
 """
 
 from minipaged.lab.check.lesson1 import first_fit, max_chats, reserved_cache
-from minipaged.lab.check.lesson2 import attend, make_room, slot_of
+from minipaged.lab.check.lesson2 import attend, make_room, position_of
 from minipaged.lab.check.lesson3 import block_keys, prefix_index, shared_blocks
 from minipaged.lab.check.lesson4 import append_one, beam_blocks, next_beams
 from minipaged.lab.check.lesson5 import merge, stream, window
@@ -23,10 +23,10 @@ __all__ = [
     "max_chats",
     "merge",
     "next_beams",
+    "position_of",
     "prefix_index",
     "reserved_cache",
     "shared_blocks",
-    "slot_of",
     "slots",
     "split",
     "stream",

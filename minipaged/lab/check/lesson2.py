@@ -10,13 +10,48 @@ TOLERANCE = 1e-5  # of float32 attention against float64; the values are about 1
 
 
 @exercise
-def slot_of(attempt: Attempt) -> None:
-    """(block_ids, block_size, position) -> slot."""
-    for position, slot in ((0, 80), (15, 95), (16, 192), (31, 207), (32, 48), (34, 50)):
-        attempt.expect(slot, [5, 12, 3], 16, position)
-    attempt.expect(9, [7, 9, 2], 1, 1)  # blocks of one token
-    attempt.expect(3, [0], 4, 3)
-    attempt.expect(7 * 5 + 3, [0, 7], 5, 8)  # a size that is no power of two
+def position_of(attempt: Attempt) -> None:
+    """(block_ids, block_size, num_tokens, slot) -> position, or None."""
+    for slot in (28, 32, 47, 29, 63, *range(64)):  # the lesson's user C
+        _finds(attempt, [8, 9, 10, 11, 7], 4, 17, slot)
+    for slot in range(13 * 16):
+        _finds(attempt, [5, 12, 3], 16, 35, slot)
+    for slot in range(10):
+        _finds(attempt, [7, 9, 2], 1, 3, slot)  # blocks of one token
+        _finds(attempt, [1, 0], 5, 10, slot)  # full to the last slot
+        _finds(attempt, [], 4, 0, slot)
+
+
+def _finds(
+    attempt: Attempt, block_ids: list[int], size: int, num_tokens: int, slot: int
+) -> None:
+    table = range(num_tokens)
+    slots = [block_ids[one // size] * size + one % size for one in table]
+    expected = slots.index(slot) if slot in slots else None
+    call = attempt.call(block_ids, size, num_tokens, slot)
+    found = attempt(block_ids, size, num_tokens, slot)
+    if found is None or found == expected:
+        expect(call, found, expected)
+        return
+    mistakes = {slot: "that is the slot; which token is in it?"}
+    if slot // size in block_ids:
+        entry = block_ids.index(slot // size)
+        mistakes |= {
+            entry: "that is the entry in the table; how many tokens are before it?",
+            entry * size: "there its block begins; how far inside is the slot?",
+            slot % size: "so far it is inside its block; how many tokens are before?",
+        }
+        if expected is None:
+            position = entry * size + slot % size
+            mistakes[position] = "the slot is in the last block, but empty"
+    else:
+        mistakes[found] = "the slot's block is not in the table"
+    hint = f"; {mistakes[found]}" if _is_number(found) and found in mistakes else ""
+    raise Rejected(f"{call}: got {found!r:.40}, expected {expected}{hint}")
+
+
+def _is_number(value: object) -> bool:
+    return type(value) is int
 
 
 @exercise
@@ -42,8 +77,20 @@ def _grows(
     wanted = -(-(num_tokens + n) // size)
     free = num_blocks - before
     story = f"{num_tokens} tokens in {before} blocks of {size}, {free} free, {n} more"
-    expect(f"{story}; blocks in the table", len(block_ids), wanted)
     held = num_blocks - pool.num_free
+    if len(block_ids) != wanted:
+        mistakes = {
+            wanted + 1: "a block that is just full needs no next one yet",
+            wanted - 1: "the last tokens have no slot",
+            wanted + before: "some of them are there already",
+        }
+        hint = mistakes.get(len(block_ids), "")
+        if len(block_ids) == before < held:
+            hint = "append to the list itself"
+        found = f"got {len(block_ids)}, expected {wanted}"
+        raise Rejected(
+            f"{story}; blocks in the table: {found}" + f"; {hint}" * bool(hint)
+        )
     expect(f"{story}; blocks held in the pool", held, wanted)
     expect(f"{story}; the blocks it had", block_ids[:before], kept)
     expect(f"{story}; different blocks", len(set(block_ids)), wanted)
@@ -116,7 +163,9 @@ def _one_token(
         raise Rejected(f"{story}: NaN; a slot was read that was never written")
     error = _error(found, _attention(q, kv))
     if error > TOLERANCE:
-        raise Rejected(f"{story}: off by up to {error:.2g}{_diagnosis(found, q, kv)}")
+        stored = before[:, sorted(blocks)].flatten(1, 2)
+        hint = _diagnosis(found, q, kv, stored[:, :num_tokens])
+        raise Rejected(f"{story}: off by up to {error:.2g}{hint}")
 
 
 def _attention(q: torch.Tensor, kv: torch.Tensor, scale: float | None = None):
@@ -128,14 +177,21 @@ def _attention(q: torch.Tensor, kv: torch.Tensor, scale: float | None = None):
     return torch.einsum("ht,thd->hd", logits.softmax(dim=-1), v)
 
 
-def _diagnosis(found: torch.Tensor, q: torch.Tensor, kv: torch.Tensor) -> str:
-    """What the mistake is, if it is one that is often made."""
+def _diagnosis(
+    found: torch.Tensor, q: torch.Tensor, kv: torch.Tensor, by_id: torch.Tensor
+) -> str:
+    """What the mistake is, if it is one that is often made.
+
+    `by_id`: K and V as they come when the blocks are read in the order of their ids.
+    """
     group = q.shape[0] // kv.shape[2]
     tiled = kv.repeat(1, 1, group, 1)  # heads 0, 1, ... get KV heads 0, 1, ...
     mistakes = {
         "right but for the scale": _attention(q, kv, scale=1.0),
         "right if the last token did not count": _attention(q, kv[:, :-1]),
         "right if KV heads went round: neighbours share one": _attention(q, tiled),
+        "right if keys were the values": _attention(q, kv[[0, 0]]),
+        "right if blocks were read by id: the table has an order": _attention(q, by_id),
     }
     names = [name for name, wrong in mistakes.items() if _error(found, wrong) < 1e-4]
     return f"; it is {names[0]}" if names else ""
