@@ -18,8 +18,10 @@ from .plots.charts import plot_histogram as plot_histogram
 from .plots.charts import plot_lines as plot_lines
 from .plots.charts import plot_waste as plot_waste
 from .plots.contiguous import plot_memory_over_time as plot_memory_over_time
+from .plots.free_list import plot_free_list as plot_free_list
 from .plots.growth import plot_kv_growth as plot_kv_growth
 from .plots.kernels import plot_rates as plot_rates
+from .plots.memory_map import plot_memory_map as plot_memory_map
 from .plots.palette import sequence_colour as sequence_colour
 from .plots.palette import theme as theme
 from .plots.pool import plot_pool as plot_pool

@@ -4,17 +4,171 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.charts import canvas
+from minipaged.lab.plots.palette import BAD, GOOD
+from minipaged.lab.plots.signs import (
+    PART,
+    SPAN,
+    Sheet,
+    Tone,
+    fit,
+    shared,
+    soft,
+    strong,
+    visible,
+    width_of,
+)
+
+GAP, LINE = 22.0, 22.0  # pixels between blocks; of a line of words in a block
+TOP, BETWEEN = 46.0, 88.0  # pixels above the first row, and between the rows
+MOST = 8  # blocks in a row; more are not drawn
+Words = Sequence[str]
+Tones = tuple[Tone, Tone]
+HIT, FALSE_HIT, NOT_TAKEN, DIFFERENT = range(4)
 
 
 def plot_hash_chain(
-    first: Sequence[str], second: Sequence[str], block_size: int, found: int, title: str
+    first: Words,
+    second: Words,
+    block_size: int,
+    found: int,
+    title: str,
+    names: tuple[str, str] = ("A", "B"),
 ) -> Figure:
-    """Two rows of blocks, parent to child; those that were found are linked.
+    """Two rows of blocks, parent to child; what was found is linked.
 
-    first, second: the words of two prompts. found: how many leading blocks of the
-    second were taken from the first, by whatever index; false hits bear a cross.
+    first, second: the words of two prompts; a tail that fills no block is left out.
+    found: how many leading blocks of the second were taken from the index, whichever it
+    was. Equal words after an equal past are a true hit. After another past they may not
+    be taken: if they were, the hit is false, and a cross says so.
     """
-    figure, axes = canvas(title, height=2)
-    axes.text(0, 0.5, f"{found} blocks found")
-    return figure
+    sheet = Sheet(title)
+    rows = [_blocks(words, block_size) for words in (first, second)]
+    width = min(170.0, (SPAN + GAP) / max(1, *map(len, rows)) - GAP)
+    lines = [[_lines(block, width) for block in row] for row in rows]
+    height = 6 + LINE * max((len(block) for row in lines for block in row), default=1)
+    kinds = [_kind(*rows, index, found) for index in range(len(rows[1]))]
+    middle = TOP + height
+    for row, (name, y) in enumerate(zip(names, (TOP, middle + BETWEEN), strict=True)):
+        over, under = (8, y - 11) if row == 0 else (y + height + 34, y + height + 12)
+        heading = f"{name}'s prompt, in blocks of {block_size} tokens"
+        sheet.write(0, over, heading, PART)
+        for index, block in enumerate(lines[row]):
+            x = index * (width + GAP)
+            kind = kinds[index] if index < len(kinds) else DIFFERENT
+            tone = _tones(names, kind, index < found)[row]
+            _draw_block(sheet, x, y, width, height, block, tone)
+            sheet.write(x, under, f"block {index}", color=sheet.look.quiet)
+            if index:
+                sheet.arrow((x - GAP + 1, y + height / 2), (x - 1, y + height / 2))
+    for index, kind in enumerate(kinds):
+        _draw_link(sheet, index * (width + GAP), width, middle, kind)
+    bottom = middle + BETWEEN + height + 64
+    _draw_legend(sheet, names, kinds, found, bottom)
+    sheet.finish(bottom + 8)
+    return sheet.figure
+
+
+def _blocks(words: Words, size: int) -> list[Words]:
+    """The full ones, as many as are drawn."""
+    return [words[at * size : (at + 1) * size] for at in range(len(words) // size)][
+        :MOST
+    ]
+
+
+def _kind(
+    first: Sequence[Words], second: Sequence[Words], index: int, found: int
+) -> int:
+    """What the block of the second prompt has to do with that of the first."""
+    if list(second[index]) != list(first[index] if index < len(first) else ()):
+        return DIFFERENT
+    if index >= found:
+        return NOT_TAKEN
+    before = (list(map(list, row[:index])) for row in (first, second))
+    return HIT if next(before) == next(before) else FALSE_HIT
+
+
+def _tones(names: tuple[str, str], kind: int, is_found: bool) -> Tones:
+    """Of the block in both rows: taken from the cache is soft, computed is strong."""
+    first, second = map(soft, names)
+    if kind in (HIT, FALSE_HIT):
+        return (shared(first, names[0]),) * 2
+    return first, second if is_found else strong(names[1])
+
+
+def _lines(words: Words, width: float) -> list[list[tuple[str, float]]]:
+    """The words and how wide their boxes are, line by line, each line full."""
+    lines: list[list[tuple[str, float]]] = [[]]
+    for word in words:
+        needed = min(width, width_of(visible(word)) + 9)
+        if sum(one for _, one in lines[-1]) + needed > width:
+            lines.append([])
+        lines[-1].append((word, needed))
+    wider = [width / sum(one for _, one in line) for line in lines]
+    return [
+        [(word, one * factor) for word, one in line]
+        for line, factor in zip(lines, wider, strict=True)
+    ]
+
+
+def _draw_block(
+    sheet: Sheet,
+    x: float,
+    y: float,
+    width: float,
+    height: float,
+    lines: list[list[tuple[str, float]]],
+    tone: Tone,
+) -> None:
+    """The words of one block, in as many lines as they need."""
+    line_height = (height - 2) / len(lines)
+    for number, line in enumerate(lines):
+        words, widths = zip(*line, strict=True)
+        tones, top = [tone] * len(line), y + 1 + number * line_height
+        sheet.cells(x, top, widths, line_height - 1, tones, words)
+    sheet.box(x, y, width, height, rim=sheet.look.rim)
+
+
+def _draw_link(sheet: Sheet, x: float, width: float, y: float, kind: int) -> None:
+    """From the first row, which ends at y, to the second: what the two blocks are."""
+    if kind == DIFFERENT:
+        return
+    said, colour, dashes = {
+        HIT: (("same block",), GOOD, "-"),
+        FALSE_HIT: (("equal tokens,", "another past"), BAD, "--"),
+        NOT_TAKEN: (("equal tokens,", "not taken"), sheet.look.quiet, ":"),
+    }[kind]
+    middle, style = x + width / 2, {"color": colour, "linewidth": 1.6}
+    text = y + BETWEEN / 2 + 10 * (kind == FALSE_HIT)
+    reach = 8 * len(said) + 4
+    above = text - reach - 18 * (kind == FALSE_HIT)
+    sheet.line((middle, y + 3), (middle, above), linestyle=dashes, **style)
+    sheet.line(
+        (middle, text + reach), (middle, y + BETWEEN - 3), linestyle=dashes, **style
+    )
+    if kind == FALSE_HIT:
+        for slant in (-7, 7):
+            ends = (middle - slant, above + 2), (middle + slant, above + 16)
+            sheet.line(*ends, color=BAD, linewidth=2.6)
+    for line, words in enumerate(said):
+        shown, size = fit(words, width + GAP / 2)
+        low = text + 16 * (line - (len(said) - 1) / 2)
+        sheet.write(middle, low, shown, size, ha="center", color=colour)
+
+
+def _draw_legend(
+    sheet: Sheet, names: tuple[str, str], kinds: Sequence[int], found: int, y: float
+) -> None:
+    """The tones that occur, and what they mean."""
+    signs = []
+    if {HIT, FALSE_HIT} & set(kinds):
+        signs.append(
+            (
+                shared(soft(names[0]), names[0]),
+                f"{names[0]}'s block, taken for {names[1]} too",
+            )
+        )
+    if any(kind == DIFFERENT for kind in kinds[:found]):
+        signs.append((soft(names[1]), f"{names[1]}'s, found"))
+    if len(kinds) > found:
+        signs.append((strong(names[1]), f"computed for {names[1]} now"))
+    sheet.legend(0, y, signs)

@@ -1,0 +1,76 @@
+"""Lab: the free blocks of a pool in the order in which they are handed out."""
+
+from collections.abc import Mapping
+
+from matplotlib.figure import Figure
+
+from minipaged.lab.plots.palette import CACHED_RIM
+from minipaged.lab.plots.signs import (
+    PART,
+    SPAN,
+    Sheet,
+    Tone,
+    fit,
+    free,
+    shared,
+    soft,
+    visible,
+)
+from minipaged.memory.block_pool import BlockPool
+
+COLUMNS, GAP, HEIGHT, ROW = 10, 10.0, 30.0, 62.0
+TOP = 58.0
+
+
+def plot_free_list(
+    pool: BlockPool,
+    title: str,
+    words: Mapping[int, str] | None = None,
+    owners: Mapping[int, str] | None = None,
+) -> Figure:
+    """The free blocks from left to right: the first is handed out next.
+
+    Blocks with nothing to find go first; of the others, the one freed longest ago.
+    words: what lies in a block. owners: the letters of those who held it.
+    """
+    sheet, words, owners = Sheet(title), words or {}, owners or {}
+    blocks = [*reversed(pool._free), *pool._cached]
+    width = (SPAN + GAP) / COLUMNS - GAP
+    if not blocks:
+        sheet.write(0, TOP, "no block is free", PART)
+    else:
+        sheet.write(0, 8, "handed out next", color=sheet.look.ink)
+        sheet.arrow((width / 2, 16), (width / 2, TOP - 20), is_followed=True)
+    for at, block_id in enumerate(blocks):
+        x = at % COLUMNS * (width + GAP)
+        y = TOP + at // COLUMNS * ROW
+        sheet.write(x, y - 10, str(block_id), color=sheet.look.quiet)
+        holders = owners.get(block_id, "")
+        sheet.write(x + width, y - 10, holders, ha="right", weight="bold")
+        tone = _tone(holders)
+        sheet.box(x, y, width, HEIGHT, tone)
+        if word := words.get(block_id):
+            sheet.word(x, y, width, HEIGHT, fit(visible(word), width - 4)[0], tone)
+        rim = {"rim": sheet.look.rim}
+        if block_id in pool._cached:
+            rim = {"rim": CACHED_RIM, "linewidth": 1.8, "linestyle": "--"}
+        sheet.box(x, y, width, HEIGHT, **rim)
+    bottom = TOP + -(-max(1, len(blocks)) // COLUMNS) * ROW
+    _draw_legend(sheet, bottom)
+    sheet.finish(bottom + 8)
+    return sheet.figure
+
+
+def _tone(holders: str) -> Tone:
+    """Of what lies in a free block: whose it was, hatched if it was of several."""
+    if not holders:
+        return free()
+    tone = soft(holders[0])
+    return shared(tone, holders[0]) if len(holders) > 1 else tone
+
+
+def _draw_legend(sheet: Sheet, y: float) -> None:
+    dashed = {"rim": CACHED_RIM, "linewidth": 1.8, "linestyle": "--"}
+    sheet.legend(0, y, [(free(), "nothing to find")])
+    sheet.box(150, y - 6, 22, 12, free(), **dashed)
+    sheet.write(179, y, "can still be found", color=sheet.look.quiet)
