@@ -30,14 +30,19 @@ class Stay(NamedTuple):
 def memory_map(stays: Sequence[Stay], num_slots: int, iteration: int) -> list[Span]:
     """All slots in address order at the end of `iteration` (from 1), as in figure 3."""
     spans, end = [], 0
-    for index in sorted(range(len(stays)), key=lambda index: stays[index].piece):
+    present = (
+        index
+        for index, stay in enumerate(stays)
+        if 0 < iteration - stay.admitted <= stay.request.output
+    )
+    for index in sorted(present, key=lambda index: stays[index].piece):
         (prompt, output), reservation, (start, size), admitted = stays[index]
-        if 0 < (produced := iteration - admitted) <= output:
-            spans.append((end, start, "external", None))
-            edges = (0, prompt + produced, prompt + output, reservation, size)
-            for kind, low, high in zip(KINDS, edges, edges[1:], strict=False):
-                spans.append((start + low, start + high, kind, index))
-            end = start + size
+        spans.append((end, start, "external", None))
+        produced = iteration - admitted
+        edges = (0, prompt + produced, prompt + output, reservation, size)
+        for kind, low, high in zip(KINDS, edges, edges[1:], strict=False):
+            spans.append((start + low, start + high, kind, index))
+        end = start + size
     spans.append((end, num_slots, "external", None))
     return [span for span in spans if span[0] < span[1]]
 
