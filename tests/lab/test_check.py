@@ -8,6 +8,7 @@ from typing import ClassVar
 import pytest
 import torch
 
+from helpers import attempts_of_lesson3 as lesson3
 from helpers import attempts_of_lesson4 as lesson4
 from helpers import attempts_of_lesson5 as lesson5
 from helpers import attempts_of_lesson6 as lesson6
@@ -117,43 +118,10 @@ def attend(q, keys, values, block_ids, num_tokens):
     return torch.einsum("kgt,tkd->kgd", weights, v).flatten(0, 1)
 
 
-def shared_blocks(first, second, size):
-    ends = range(size, min(len(first), len(second) - 1) + 1, size)
-    return sum(first[:end] == second[:end] for end in ends)
-
-
-def block_keys(tokens, size, salt):
-    ends = range(size, len(tokens) + 1, size)
-    return [(salt, tuple(tokens[:end])) for end in ends]
-
-
-class PrefixIndex:
-    def __init__(self, size):
-        self.size, self.blocks = size, {}
-
-    def publish(self, tokens, block_ids):
-        for key, id_ in zip(block_keys(tokens, self.size, b""), block_ids, strict=True):
-            if id_ not in self.blocks.setdefault(key, []):
-                self.blocks[key].append(id_)
-
-    def find(self, tokens):
-        found = []
-        for key in block_keys(tokens[:-1], self.size, b""):
-            if not self.blocks.get(key):
-                break
-            found.append(self.blocks[key][0])
-        return found
-
-    def forget(self, block_id):
-        for ids in self.blocks.values():
-            if block_id in ids:
-                ids.remove(block_id)
-
-
 RIGHT = {
-    "shared_blocks": shared_blocks,
-    "block_keys": block_keys,
-    "prefix_index": PrefixIndex,
+    "shared_blocks": lesson3.shared_blocks,
+    "block_keys": lesson3.block_keys,
+    "prefix_index": lesson3.PrefixIndex,
     "max_chats": max_chats,
     "reserved_cache": ReservedCache,
     "first_fit": FirstFit,
@@ -468,98 +436,11 @@ def masked_too_late(q, keys, values, block_ids, num_tokens):
     return torch.einsum("ht,thd->hd", weights, v)
 
 
-class KeepsOne(PrefixIndex):
-    """A second block of the same content takes the first one's place."""
-
-    def publish(self, tokens, block_ids):
-        for key, id_ in zip(block_keys(tokens, self.size, b""), block_ids, strict=True):
-            self.blocks[key] = [id_]
-
-
-class StoresTwice(PrefixIndex):
-    """Publishing a known block again leaves it behind when it is forgotten."""
-
-    def publish(self, tokens, block_ids):
-        for key, id_ in zip(block_keys(tokens, self.size, b""), block_ids, strict=True):
-            self.blocks.setdefault(key, []).append(id_)
-
-    def forget(self, block_id):
-        for ids in self.blocks.values():
-            if block_id in ids:
-                ids.remove(block_id)
-                return
-
-
-class NeverForgets(PrefixIndex):
-    def forget(self, block_id):
-        pass
-
-
-class SkipsGaps(PrefixIndex):
-    def find(self, tokens):
-        keys = block_keys(tokens[:-1], self.size, b"")
-        return [self.blocks[key][0] for key in keys if self.blocks.get(key)]
-
-
-class FindsAll(PrefixIndex):
-    def find(self, tokens):
-        return super().find([*tokens, 0])
-
-
-class OwnTokensOnly(PrefixIndex):
-    def find(self, tokens):
-        own = {key[1][-self.size :]: ids for key, ids in self.blocks.items() if ids}
-        found = []
-        for key in block_keys(tokens[:-1], self.size, b""):
-            if key[1][-self.size :] not in own:
-                break
-            found.append(own[key[1][-self.size :]][0])
-        return found
-
-
 WRONG = {
+    **lesson3.WRONG,
     **lesson4.WRONG,
     **lesson5.WRONG,
     **lesson6.WRONG,
-    "shared_blocks": [
-        lambda one, two, size: shared_blocks(one, [*two, 0], size),
-        lambda one, two, size: min(len(one), len(two) - 1) // size,
-        lambda one, two, size: -(-shared_blocks(one, two, 1) // size),
-        lambda one, two, size: sum(
-            one[at : at + size] == two[at : at + size]
-            for at in range(0, len(two) - size, size)
-        ),
-    ],
-    "block_keys": [
-        lambda tokens, size, salt: [key[1:] for key in block_keys(tokens, size, salt)],
-        lambda tokens, size, salt: [
-            (salt, *key[1][-size:]) for key in block_keys(tokens, size, salt)
-        ],
-        lambda tokens, size, salt: block_keys([*tokens, 0], size, salt),
-        lambda tokens, size, salt: block_keys(tokens, size, salt)[:-1],
-        lambda tokens, size, salt: [
-            (salt, sum(key[1])) for key in block_keys(tokens, size, salt)
-        ],
-        lambda tokens, size, salt: [
-            (salt, "".join(map(str, key[1]))) for key in block_keys(tokens, size, salt)
-        ],
-        lambda tokens, size, salt: [object() for _ in block_keys(tokens, size, salt)],
-        lambda tokens, size, salt: [
-            hash(key) % 2**16 for key in block_keys(tokens, size, salt)
-        ],
-        lambda tokens, size, salt: [
-            salt.decode() + "".join(f"{token}," for token in key[1])
-            for key in block_keys(tokens, size, salt)
-        ],
-    ],
-    "prefix_index": [
-        KeepsOne,
-        StoresTwice,
-        NeverForgets,
-        SkipsGaps,
-        FindsAll,
-        OwnTokensOnly,
-    ],
     "max_chats": [
         lambda gpu, weights, per_token, length: (gpu - weights) // per_token // length,
         lambda gpu, weights, per_token, length: gpu // per_token // length,
@@ -881,8 +762,16 @@ def test_an_attempt_cannot_spoil_the_case(capsys):
     """Arguments are copies, so that a sloppy but right function passes."""
 
     def sloppy(first, second, size):
-        answer = shared_blocks(first, second, size)
+        answer = lesson3.shared_blocks(first, second, size)
         first.clear()
         return answer
 
     assert "accepted" in verdict(capsys, "shared_blocks", sloppy)
+
+
+@pytest.mark.parametrize(
+    ("name", "attempt", "words"),
+    [(name, *case) for name in lesson3.NAMED for case in lesson3.NAMED[name]],
+)
+def test_lesson_3_names_the_mistake(capsys, name, attempt, words):
+    assert words in verdict(capsys, name, attempt)
