@@ -80,7 +80,8 @@ def _draw_pool(
         for index, block_id in enumerate(table.block_ids):
             places.setdefault(block_id, []).append(f"{name}{index}")
     contents = read_contents(pool, tables, {})
-    size, num_free = pool.block_size, pool.num_free
+    size = pool.block_size
+    num_free = sum(pool.refcount(block_id) == 0 for block_id in range(pool.num_blocks))
     empty = len(contents.filled) * size - sum(contents.filled.values())
     slots = len(contents.filled) * size
     gain = f"{empty} of {slots} slots empty, {_count(num_free, 'block')} free"
