@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from minipaged.memory.block_pool import BlockPool
-from minipaged.memory.block_table import BlockTable, blocks_needed
+from minipaged.memory.block_table import BlockTable
 from minipaged.memory.contiguous import RequestLengths
 from minipaged.memory.waste import WasteReport
 
@@ -83,7 +83,7 @@ def _grow(running: list[Running], waiting: deque, pool: BlockPool) -> list[int]:
     Returns how many tokens each of those had in memory.
     """
     lost = []
-    while blocks_needed((one.table, 1) for one in running) > pool.num_free:
+    while sum(one.table.blocks_needed(1) for one in running) > pool.num_free:
         newest = running.pop()
         produced = newest.request.output - newest.left
         lost.append(newest.table.num_tokens)
