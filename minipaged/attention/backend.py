@@ -94,3 +94,12 @@ def exchange_attention(attention: str | Backend | Attend, cache: KVCache) -> Bac
             "mp.PagedModel(model, attention=...)"
         )
     return backend._replace(cache_class=own)
+
+
+def check_result(out: Any, expected: tuple[int, ...]) -> None:
+    """Raise ValueError unless this is a tensor of that shape."""
+    if not isinstance(out, torch.Tensor) or out.shape != expected:
+        raise ValueError(
+            f"attention must return a tensor of shape {expected}, got "
+            f"{getattr(out, 'shape', out)!r:.60}"
+        )

@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from minipaged.attention.backend import AttentionBatch, Backend, Masking
+from minipaged.attention.capped import capped_attention
 from minipaged.memory.kv_cache import LayerCache
 
 
@@ -30,8 +31,8 @@ def attend_gathered(
     """
     kind = q.shape, cache.keys.shape, cache.values.shape, q.dtype, cache.keys.dtype
     key = ("gathered", *kind, masking.sliding_window)
-    if key not in batch.scratch:  # layers of one kind share the plan, and its memory
-        batch.scratch[key] = _plan(q, cache, batch, masking.sliding_window)
+    if key not in batch.scratch:  # layers of one kind share this, and its memory
+        batch.scratch[key] = _prepare(q, cache, batch, masking.sliding_window)
     readings, row_of_token = batch.scratch[key]
     rows = []
     for tokens, slots, mask, k_out, v_out in readings:
@@ -40,7 +41,10 @@ def attend_gathered(
         # and V for each of them would cost G times more.
         stacked = q[tokens].unflatten(2, (cache.keys.shape[2], -1))  # [S, Q, KV, G, D]
         stacked = stacked.transpose(1, 2).flatten(2, 3)  # [S, KV, Q * G, D]
-        out = _ordinary_attention(stacked, k, v, mask, masking)
+        if masking.softcap is None and masking.sinks is None:
+            out = scaled_dot_product_attention(stacked, k, v, mask, scale=masking.scale)
+        else:  # some models
+            out = capped_attention(stacked, k, v, mask, masking)
         out = out.unflatten(2, (tokens.shape[1], -1)).transpose(1, 2)
         rows.append(out.flatten(0, 1).flatten(1, 2))  # [S * Q, num_heads, value_dim]
     return torch.cat(rows)[row_of_token]
@@ -88,17 +92,20 @@ def pad_to_rectangles(batch: AttentionBatch) -> tuple[list[Rectangle], Tensor]:
     return rectangles, rows[torch.searchsorted(tokens, tokens.unique())]
 
 
-def _plan(
-    q: Tensor, cache: LayerCache, batch: AttentionBatch, sliding_window: int | None
-) -> tuple[list[tuple[Tensor, ...]], Tensor]:
-    """How each rectangle is computed; and for each token the row of its result.
+class Reading(NamedTuple):
+    """How one rectangle is computed. Letters as in `attend_gathered`."""
 
-    For each rectangle:
-        tokens: [S, Q], its queries.
-        slots: [S, C], where K and V of its sequences' positions lie.
-        mask: [S, 1, Q * G, C], added to the logits: 0, and -inf for what is not seen.
-        k_out, v_out: [S * C, KV heads, dim], for K and V to be gathered into.
-    """
+    tokens: Tensor  # [S, Q], its queries
+    slots: Tensor  # [S, C], where K and V of its sequences' positions lie
+    mask: Tensor  # [S, 1, Q * G, C], added: 0, and -inf for what is not seen
+    k_out: Tensor  # [S * C, KV heads, key_dim], for K to be gathered into
+    v_out: Tensor  # [S * C, KV heads, value_dim]
+
+
+def _prepare(
+    q: Tensor, cache: LayerCache, batch: AttentionBatch, sliding_window: int | None
+) -> tuple[list[Reading], Tensor]:
+    """What to read for each rectangle; and for each token the row of its result."""
     _, block_size, num_kv_heads, _ = cache.keys.shape
     readings, (rectangles, row_of_token) = [], pad_to_rectangles(batch)
     for sequences, tokens, query_positions in rectangles:
@@ -117,28 +124,10 @@ def _plan(
         mask = mask.repeat_interleave(q.shape[1] // num_kv_heads, dim=1)[:, None]
         both = cache.keys, cache.values
         outs = [each.new_empty(slots.numel(), *each.shape[2:]) for each in both]
-        readings.append((tokens, slots, mask, *outs))
+        readings.append(Reading(tokens, slots, mask, *outs))
     return readings, row_of_token
 
 
 def _gather(blocks: Tensor, slots: Tensor, out: Tensor) -> Tensor:
     torch.index_select(blocks.flatten(0, 1), 0, slots.flatten(), out=out)
     return out.unflatten(0, slots.shape).transpose(1, 2)  # [S, KV heads, C, dim]
-
-
-def _ordinary_attention(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor, masking: Masking
-) -> Tensor:
-    """Of q [S, KV heads, Q * G, key_dim]: [S, KV heads, Q * G, value_dim]."""
-    if masking.softcap is None and masking.sinks is None:
-        return scaled_dot_product_attention(q, k, v, mask, scale=masking.scale)
-    logits = q @ k.mT * masking.scale
-    if (cap := masking.softcap) is not None:
-        logits = cap * torch.tanh(logits / cap)
-    logits = logits + mask
-    if masking.sinks is not None:  # one logit more in each row, whose V is zero
-        sinks = masking.sinks.to(q.dtype).view(1, k.shape[1], -1, 1)  # [1, KV, G, 1]
-        sinks = sinks.repeat(len(q), 1, q.shape[2] // sinks.shape[2], 1)
-        logits = torch.cat([logits, sinks], dim=-1)
-    weights = logits.softmax(-1, torch.promote_types(q.dtype, torch.float32))
-    return weights[..., : k.shape[2]].to(v.dtype) @ v

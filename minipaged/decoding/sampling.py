@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence as Rows
 from functools import cached_property
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from minipaged.decoding.draw import next_tokens, rows_of_samples
 from minipaged.decoding.options import Options
 from minipaged.decoding.strategy import Output, Strategy, Turn
 from minipaged.scheduling.request import Request
@@ -38,8 +39,8 @@ class Sampling(Strategy):
             groups.setdefault(key, []).append(turn)
         chosen = {}
         for group in groups.values():
-            rows = [_rows_of_samples(turn) for turn in group]
-            tokens = _Tokens(_next_tokens(group, rows, logits))
+            rows = [rows_of_samples(turn) for turn in group]
+            tokens = _Tokens(next_tokens(group, rows, logits))
             ends = accumulate(map(len, rows), initial=0)
             for turn, (start, stop) in zip(group, pairwise(ends), strict=True):
                 chosen[turn.request] = Chosen(tokens, start, stop)
@@ -94,63 +95,3 @@ class _Tokens:
     def read(self) -> list[int]:
         """As numbers: this waits for the device, once for all requests."""
         return self.tensor.tolist()
-
-
-def _rows_of_samples(turn: Turn) -> Rows[int]:
-    """For every sample of the request, in order, the row of logits it draws from.
-
-    At first there is one row for all. Later, ended samples keep drawing, from any row,
-    and their tokens are thrown away: so the random numbers that the others get are
-    those of HuggingFace's batch of n rows.
-    """
-    sequences, num_samples = turn.request.sequences, turn.request.num_parallel
-    if num_samples == 1:
-        return turn.rows
-    if len(sequences) < num_samples:
-        return [turn.rows[0]] * num_samples
-    rows = iter(turn.rows)
-    return [
-        next(rows) if sequence.finish_reason is None else turn.rows[0]
-        for sequence in sequences
-    ]
-
-
-def _next_tokens(group: list[Turn], rows: list[Rows[int]], logits: Tensor) -> Tensor:
-    """[samples of all these requests]: the likeliest tokens, or random ones."""
-    index = list(chain.from_iterable(rows))
-    scores = logits if index == list(range(len(logits))) else logits[index]
-    strategies = [turn.request.strategy for turn in group]
-    options = strategies[0].options
-    if options.processors:
-        history = [] if options.batch_key else _tokens_so_far(group[0].request)
-        history = torch.tensor(history, dtype=torch.int64, device=logits.device)
-        scores = options.processors(history, scores)
-    if not options.do_sample:
-        return scores.argmax(dim=-1)
-    probabilities = torch.softmax(scores, dim=-1).split([len(own) for own in rows])
-    return _draw([strategy.generator for strategy in strategies], probabilities)
-
-
-def _tokens_so_far(request: Request) -> list[list[int]]:
-    """[samples, length]: for ended samples a living one's; the result is unused."""
-    living = request.live[0].tokens
-    now = [
-        one.tokens if one.finish_reason is None else living for one in request.sequences
-    ]
-    return now if len(now) == request.num_parallel else now * request.num_parallel
-
-
-def _draw(
-    generators: list[torch.Generator | None], probabilities: tuple[Tensor, ...]
-) -> Tensor:
-    """One random token per row: unseeded requests in one draw, seeded ones alone."""
-    unseeded = [p for g, p in zip(generators, probabilities, strict=True) if g is None]
-    drawn = iter(())
-    if unseeded:
-        together = torch.multinomial(torch.cat(unseeded), 1)
-        drawn = iter(together.split([len(own) for own in unseeded]))
-    draws = [
-        next(drawn) if g is None else torch.multinomial(p, 1, generator=g)
-        for g, p in zip(generators, probabilities, strict=True)
-    ]
-    return torch.cat(draws)[:, 0]

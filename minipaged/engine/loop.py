@@ -8,7 +8,7 @@ from torch import Tensor
 from minipaged.decoding.strategy import Strategy, Turn
 from minipaged.model.inputs import RaggedBatch
 from minipaged.model.paged_model import PagedModel
-from minipaged.scheduling.interruption import StepUndo
+from minipaged.scheduling.interruption import StepUndo, all_or_nothing
 from minipaged.scheduling.plan import Plan
 from minipaged.scheduling.request import Request
 from minipaged.scheduling.scheduler import Scheduler
@@ -41,9 +41,8 @@ def step(
     `inputs` may stand for `RaggedBatch.of_plan`: see PersistentInputs.
     Source: PagedAttention paper, section 4.3.
     """
-    undo, pool = StepUndo(scheduler), scheduler.pool
-    try:
-        undo.begin()
+
+    def compute(undo: StepUndo) -> Plan:
         plan = scheduler.schedule()
         batch = inputs(plan) if inputs else RaggedBatch.of_plan(plan, paged.device)
         logits = paged.forward(batch)
@@ -53,17 +52,9 @@ def step(
         choose_and_apply(turns, logits)
         scheduler.observers.chosen(plan)
         scheduler.commit(plan)
-    except BaseException:
-        try:
-            undo.undo()
-        except BaseException:  # a second Ctrl-C
-            undo.undo()
-            raise
-        raise
-    finally:  # without a call, in which a signal could arrive
-        if pool.reserved_for == undo.thread:
-            pool.reserved_for = None
-    return plan
+        return plan
+
+    return all_or_nothing(scheduler, compute)
 
 
 def turns_of(plan: Plan) -> list[Turn]:

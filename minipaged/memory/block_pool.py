@@ -1,8 +1,8 @@
 """Lesson 2: the pool of physical blocks (paper, sections 4.2 and 4.4)."""
 
-from collections import OrderedDict
 from collections.abc import Callable
 from threading import get_ident
+from typing import TYPE_CHECKING
 
 from minipaged.errors import (
     BlockNotHeld,
@@ -11,6 +11,9 @@ from minipaged.errors import (
     PoolBusy,
     require_counts,
 )
+
+if TYPE_CHECKING:
+    from minipaged.memory.cached_blocks import CachedBlocks
 
 
 class BlockPool:
@@ -31,10 +34,9 @@ class BlockPool:
         self._refcounts = [0] * num_blocks
         # A stack: the block freed last is handed out first, while it is still in the
         # processor's caches. So a large pool costs no more per block than a small one.
-        # Reversed, so that a fresh pool begins with block 0.
-        self._free = list(range(num_blocks - 1, -1, -1))
-        # Free as well, but their content can still be found; the oldest goes first.
-        self._cached: OrderedDict[int, None] = OrderedDict()
+        # Reversed, so that a fresh pool begins with block 0. Lesson 3 puts free blocks
+        # in its place whose content can still be found.
+        self._free: list[int] | CachedBlocks = list(range(num_blocks - 1, -1, -1))
         # Lesson 3 sets these: can a block's content be found, be it held or free? And
         # what to do as it changes, since the block is handed out or written again.
         self.is_cached: Callable[[int], bool] = lambda block_id: False
@@ -45,7 +47,7 @@ class BlockPool:
     @property
     def num_free(self) -> int:
         """How many blocks can be allocated now."""
-        return len(self._free) + len(self._cached)
+        return len(self._free)
 
     def refcount(self, block_id: int) -> int:
         """How many holders the block has; 0 when it is free."""
@@ -58,13 +60,9 @@ class BlockPool:
         Raises OutOfBlocks when none is free; the pool is unchanged.
         """
         self.check_thread()
-        if self._free:
-            block_id = self._free.pop()
-        elif self._cached:
-            block_id, _ = self._cached.popitem(last=False)
-            self.forget(block_id)
-        else:
+        if not self._free:
             raise OutOfBlocks(wanted=1, free=0, total=self.num_blocks)
+        block_id = self._free.pop()
         self._refcounts[block_id] = 1
         return block_id
 
@@ -92,9 +90,7 @@ class BlockPool:
         if count == 0:
             raise BlockNotHeld(block_id, "release")
         self._refcounts[block_id] = count - 1
-        if count == 1 and self.is_cached(block_id):
-            self._cached[block_id] = None
-        elif count == 1:
+        if count == 1:
             self._free.append(block_id)
 
     def revive(self, block_id: int) -> int:
@@ -103,18 +99,11 @@ class BlockPool:
         Raises BlockNotHeld for any other block; the pool is unchanged.
         """
         self.check_thread()
-        self._check(block_id)
-        if block_id not in self._cached:
+        if self.refcount(block_id) or not self.is_cached(block_id):
             raise BlockNotHeld(block_id, "revive")
-        del self._cached[block_id]
+        self._free.remove(block_id)
         self._refcounts[block_id] = 1
         return block_id
-
-    def uncache(self) -> None:
-        """Make all free blocks plain again: nobody will look for their content."""
-        self.check_thread()
-        self._free.extend(self._cached)
-        self._cached.clear()
 
     def forget(self, block_id: int) -> None:
         """Nobody may find this block's content any more: it is about to change."""

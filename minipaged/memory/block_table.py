@@ -1,11 +1,15 @@
 """Lesson 2: one sequence's page table; lesson 4: copy-on-write (paper, 4.3 and 4.4)."""
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import chain
 
 from minipaged.errors import OutOfBlocks, TableFreed
 from minipaged.memory.block_pool import BlockPool
+from minipaged.memory.checks import (
+    check_new_table,
+    check_positions,
+    check_whole_number,
+)
 
 
 class BlockTable:
@@ -26,32 +30,17 @@ class BlockTable:
         `block_ids` (usually none, or a matched prefix) must be exactly the blocks that
         `num_tokens` positions fill. Raises ValueError otherwise, taking nothing over.
         """
-        if not isinstance(pool, BlockPool):
-            raise TypeError(f"pool must be a BlockPool, got {pool!r:.60}")
-        block_ids = list(block_ids)
-        if num_tokens < 0 or len(block_ids) != -(-num_tokens // pool.block_size):
-            raise ValueError(
-                f"{num_tokens} tokens in blocks of {pool.block_size} do not fill "
-                f"{len(block_ids)} blocks, but so many block ids were given"
-            )
-        holds = Counter(block_ids)
-        for block_id in holds:
-            if pool.refcount(block_id) < holds[block_id]:
-                raise ValueError(
-                    f"block {block_id} has too few holders: allocate() or share() it "
-                    "before a table takes it over"
-                )
         self.pool = pool
-        self.block_ids = block_ids
+        self.block_ids = list(block_ids)
         self.num_tokens = num_tokens
         self._freed = False
-        self._was_cut = False  # truncated, and not appended to since
+        check_new_table(pool, self.block_ids, num_tokens)
 
     def blocks_needed(self, n: int = 1) -> int:
         """How many free blocks `append(n)` takes now: new blocks, and a copy if shared.
 
         Siblings that append in the same step may need fewer together: see
-        `blocks_needed`, the function.
+        `blocks_needed_together`.
         """
         return self._new_blocks(n) + self._must_copy(n)
 
@@ -64,25 +53,17 @@ class BlockTable:
         TableFreed; each leaves table and pool untouched.
         Source: PagedAttention paper, section 4.4 (copy-on-write).
         """
-        new_blocks, must_copy = self._new_blocks(n), self._must_copy(n)
-        if new_blocks + must_copy > self.pool.num_free:
-            raise OutOfBlocks(
-                new_blocks + must_copy, self.pool.num_free, self.pool.num_blocks
-            )
-        copies = []
-        if must_copy:
-            shared, own = self.block_ids[-1], self.pool.allocate()
-            self.block_ids[-1] = own
-            # Released only after the table points elsewhere. It keeps at least one
-            # other holder, so the content to copy cannot be handed out before the copy.
-            self.pool.release(shared)
-            copies.append((shared, own))
-        elif n and self._was_cut and self.num_tokens % self.pool.block_size:
-            self.pool.forget(self.block_ids[-1])  # it may have been published, full
+        new_blocks, copies = self._new_blocks(n), []
+        wanted = new_blocks + self._must_copy(n)
+        if wanted > self.pool.num_free:
+            raise OutOfBlocks(wanted, self.pool.num_free, self.pool.num_blocks)
+        if wanted > new_blocks:
+            copies.append(self._copy_last_block())
+        elif n and self.num_tokens % self.pool.block_size:
+            self.pool.forget(self.block_ids[-1])  # published when full, then truncated
         for _ in range(new_blocks):
             self.block_ids.append(self.pool.allocate())
         self.num_tokens += n
-        self._was_cut = self._was_cut and n == 0
         return copies
 
     def truncate(self, n: int) -> None:
@@ -91,13 +72,12 @@ class BlockTable:
         Raises ValueError, changing nothing, for an n that is not from 0 to num_tokens.
         """
         self._check_alive()
-        if type(n) is not int or not 0 <= n <= self.num_tokens:
-            raise ValueError(f"cannot keep {n!r} of {self.num_tokens} tokens")
+        check_whole_number(n, "keep", self.num_tokens)
         self.pool.check_thread()
         kept = -(-n // self.pool.block_size)
         # A new list, not the old one shortened: a sign that more than its end changed.
         self.block_ids, dropped = self.block_ids[:kept], self.block_ids[kept:]
-        self.num_tokens, self._was_cut = n, True
+        self.num_tokens = n
         for block_id in reversed(dropped):
             self.pool.release(block_id)
 
@@ -136,12 +116,7 @@ class BlockTable:
         Raises IndexError for positions without room.
         """
         self._check_alive()
-        if not 0 <= start <= stop <= self.num_tokens:
-            last = f" to {stop - 1}" * (stop != start + 1)
-            raise IndexError(
-                f"position {start}{last} of a table that holds 0 to "
-                f"{self.num_tokens - 1}; append() first to have more"
-            )
+        check_positions(start, stop, self.num_tokens)
         size = self.pool.block_size
         first = start // size
         blocks = self.block_ids[first : -(-stop // size)]
@@ -150,8 +125,7 @@ class BlockTable:
 
     def _new_blocks(self, n: int) -> int:
         self._check_alive()
-        if type(n) is not int or n < 0:
-            raise ValueError(f"cannot append {n!r} tokens; give a whole number from 0")
+        check_whole_number(n, "append")
         return -(-(self.num_tokens + n) // self.pool.block_size) - len(self.block_ids)
 
     def _must_copy(self, n: int) -> bool:
@@ -162,45 +136,18 @@ class BlockTable:
             and self.pool.refcount(self.block_ids[-1]) > 1
         )
 
+    def _copy_last_block(self) -> tuple[int, int]:
+        """Copy-on-write (lesson 4): the last block becomes this table's alone."""
+        shared, own = self.block_ids[-1], self.pool.allocate()
+        self.block_ids[-1] = own
+        # Released only after the table points elsewhere. It keeps at least one other
+        # holder, so the content to copy cannot be handed out before the copy.
+        self.pool.release(shared)
+        return shared, own
+
     def _check_alive(self) -> None:
         if self._freed:
             raise TableFreed
 
     def __repr__(self) -> str:
         return f"BlockTable({self.block_ids}, {self.num_tokens} tokens)"
-
-
-def blocks_needed(appends: Iterable[tuple[BlockTable, int]]) -> int:
-    """How many free blocks these `append(n)` calls take together: no more, no less.
-
-    `appends` are (table, n) pairs, each table once. If all holders of a part-filled
-    block write in one step, the last of them keeps it: h holders need h - 1 copies.
-    """
-    new_blocks, writers = 0, {}  # writers: how many want to write into a shared tail
-    for table, n in appends:
-        new_blocks += table._new_blocks(n)
-        if table._must_copy(n):
-            tail = table.pool, table.block_ids[-1]
-            writers[tail] = writers.get(tail, 0) + 1
-    copies = sum(
-        min(num_writers, pool.refcount(block_id) - 1)
-        for (pool, block_id), num_writers in writers.items()
-    )
-    return new_blocks + copies
-
-
-def append_to_all(appends: Sequence[tuple[BlockTable, int]]) -> list[tuple[int, int]]:
-    """`append(n)` to every table, or to none: the copies of all, each (source, copy).
-
-    No block becomes free before the copies are made, so no source is handed out again.
-    The tables are over one pool. Raises OutOfBlocks, leaving all as they are.
-    """
-    if appends:
-        pool = appends[0][0].pool
-        # At most two blocks each, and those that are filled: mostly that is enough.
-        at_most = sum(2 + n // pool.block_size for _, n in appends)
-        if at_most > pool.num_free:
-            needed = blocks_needed(appends)
-            if needed > pool.num_free:
-                raise OutOfBlocks(needed, pool.num_free, pool.num_blocks)
-    return [pair for table, n in appends for pair in table.append(n)]

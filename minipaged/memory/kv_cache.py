@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from minipaged.errors import require_counts
+from minipaged.memory.checks import check_copies
 
 
 @dataclass(frozen=True)
@@ -76,17 +77,7 @@ class KVCache:
         """
         if not copies:
             return
-        source, destination = self.checked(copies).unbind(1)
+        check_copies(copies)
+        source, destination = torch.tensor(copies, device=self.keys[0].device).unbind(1)
         for blocks in (*self.keys, *self.values):
             blocks.index_copy_(0, destination, blocks.index_select(0, source))
-
-    def checked(self, copies: Sequence[tuple[int, int]]) -> torch.Tensor:
-        """The copies as a tensor [N, 2], if no order could change their result."""
-        sources, destinations = zip(*copies, strict=True)
-        distinct = set(destinations)
-        if len(distinct) < len(destinations) or distinct & set(sources):
-            raise ValueError(
-                f"block copies {list(copies)} clash: destinations must be distinct, "
-                "and no block may be both source and destination"
-            )
-        return torch.tensor(copies, device=self.keys[0].device)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from xxhash import xxh64_intdigest
 
 from minipaged.memory.block_pool import BlockPool
+from minipaged.memory.cached_blocks import CachedBlocks
 
 
 class Content(NamedTuple):
@@ -56,6 +57,7 @@ class PrefixCache:
         self._next_serial = 0
         pool.is_cached = self._contents.__contains__
         pool.on_evict = self._forget
+        pool._free = CachedBlocks(pool, pool._free)
 
     def __len__(self) -> int:
         """How many blocks can be found now, held and free ones."""
@@ -167,7 +169,7 @@ class PrefixCache:
             )
         self._contents.clear()
         self._by_hash.clear()
-        self.pool.uncache()
+        self.pool._free.rebuild([*self.pool._free])
 
     def _link(self, parent_hash: int, block_tokens: tuple[int, ...]) -> int:
         """The hash of a block and all before it: 8 bytes, however long the past."""

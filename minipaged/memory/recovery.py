@@ -1,7 +1,5 @@
 """Lesson 2: a pool whose bookkeeping was interrupted, made right again (the border)."""
 
-from collections import OrderedDict
-
 from minipaged.memory.block_pool import BlockPool
 
 
@@ -17,8 +15,8 @@ def recover(pool: BlockPool, holders: list[int]) -> None:
     is asked of the prefix cache: a block that was handed out is no longer known there.
     """
     free = [i for i in reversed(range(pool.num_blocks)) if not holders[i]]
-    in_order = dict.fromkeys([*pool._cached, *free])  # the longest unused first
-    cached = [i for i in in_order if not holders[i] and pool.is_cached(i)]
     pool._refcounts = list(holders)
-    pool._cached = OrderedDict.fromkeys(cached)
-    pool._free = [i for i in free if i not in pool._cached]
+    if isinstance(pool._free, list):
+        pool._free = free
+    else:
+        pool._free.rebuild(free)  # lesson 3

@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers import AttentionInterface, PreTrainedModel
 
 from minipaged.attention.backend import Masking
-from minipaged.model.keywords import refuse_keywords
+from minipaged.model.keywords import masking_of
 from minipaged.model.twin import configs_of
 
 # attend(number, q, k, v, masking) -> [T, num_heads, value_dim]; number: the module's
@@ -50,24 +50,12 @@ def _call(
     key: Tensor,  # [1, num_kv_heads, T, dim]
     value: Tensor,
     attention_mask: Tensor | None,
-    *,
-    scaling: float | None = None,
-    dropout: float = 0.0,
-    sliding_window: int | None = None,
-    softcap: float | None = None,
-    s_aux: Tensor | None = None,  # [num_heads]: attention sinks
-    is_causal: bool | None = None,
-    **kwargs: Any,
+    **asked: Any,
 ) -> tuple[Tensor, None]:
     """What HuggingFace's layers call; refuses whatever would be silently wrong."""
-    causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
-    refuse_keywords(module, attention_mask, dropout, causal, kwargs)
-    if scaling is None:
-        scaling = query.shape[-1] ** -0.5
+    masking = masking_of(module, query, attention_mask, asked)
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))  # [T, heads, dim]
-    number = module.minipaged_number
-    out = paged_attention(q, k, v, number, scaling, sliding_window, softcap, s_aux)
-    return out[None], None
+    return paged_attention(q, k, v, module.minipaged_number, *masking)[None], None
 
 
 @torch.library.custom_op("minipaged::paged_attention", mutates_args=())
@@ -89,14 +77,11 @@ def paged_attention(
     attend = _attend.get(None)
     if attend is None:
         raise RuntimeError("a twin runs through PagedModel.forward only, not by itself")
-    out = attend(number, q, k, v, Masking(scale, sliding_window, softcap, sinks))
-    out = out.contiguous()
+    masking = Masking(scale, sliding_window, softcap, sinks)
+    out = attend(number, q, k, v, masking).contiguous()
     # An operator must not return what it was given; a function of the reader's may.
-    return (
-        out.clone()
-        if out.data_ptr() in (q.data_ptr(), k.data_ptr(), v.data_ptr())
-        else out
-    )
+    given = q.data_ptr(), k.data_ptr(), v.data_ptr()
+    return out.clone() if out.data_ptr() in given else out
 
 
 @paged_attention.register_fake

@@ -1,6 +1,7 @@
 """Lesson 2: all tokens that one step computes, laid end to end (paper, section 4.3)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from collections.abc import Sequence as Rows
 from dataclasses import dataclass, field
 from itertools import accumulate, chain
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ class Chunk(NamedTuple):
     The table has room for them already: they are the last `len(tokens)` of its tokens.
     """
 
-    tokens: Sequence[int]
+    tokens: Rows[int]
     table: BlockTable
     num_logits: int = 1  # of its last tokens; 0: more of the prompt is to come
 
@@ -43,7 +44,7 @@ class RaggedBatch:
     max_query_length: int
     min_context_length: int
     max_context_length: int
-    copies: Sequence[tuple[int, int]] = ()  # (source, copy) blocks, before the forward
+    copies: Rows[tuple[int, int]] = ()  # (source, copy) blocks, before the forward
     scratch: dict[Any, Any] = field(default_factory=dict)  # of attention, this step
 
     @classmethod
@@ -58,16 +59,14 @@ class RaggedBatch:
     @classmethod
     def build(
         cls,
-        chunks: Sequence[Chunk],
-        copies: Sequence[tuple[int, int]] = (),
+        chunks: Rows[Chunk],
+        copies: Rows[tuple[int, int]] = (),
         device: torch.device | str = "cpu",
     ) -> "RaggedBatch":
         """Flatten the chunks (at least one, none empty), in their order."""
         lengths = [len(chunk.tokens) for chunk in chunks]
         if not lengths or 0 in lengths:
-            raise ValueError(
-                "a batch needs at least one chunk, each of one token or more"
-            )
+            raise ValueError("give at least one chunk, each of one token or more")
         contexts = [chunk.table.num_tokens for chunk in chunks]
         tables = [chunk.table.block_ids for chunk in chunks]
         num_blocks, block_size = max(map(len, tables)), chunks[0].table.pool.block_size
@@ -90,16 +89,9 @@ class RaggedBatch:
             shift = context_lengths - query_starts[1:]
             positions = torch.arange(stops[-1], device=device) + shift[row]
         blocks = block_tables[row, positions // block_size]
+        slots = blocks * block_size + positions % block_size
         return cls(
-            tokens=tokens,
-            positions=positions,
-            slots=blocks * block_size + positions % block_size,
-            block_tables=block_tables,
-            context_lengths=context_lengths,
-            query_starts=query_starts,
-            logits_at=tensor(chain.from_iterable(wanted)),
-            max_query_length=max(lengths),
-            min_context_length=min(contexts),
-            max_context_length=max(contexts),
-            copies=copies,
-        )
+            tokens, positions, slots, block_tables, context_lengths, query_starts,
+            tensor(chain.from_iterable(wanted)), max(lengths), min(contexts),
+            max(contexts), copies,
+        )  # fmt: skip

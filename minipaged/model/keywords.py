@@ -5,6 +5,7 @@ from typing import Any
 from torch import Tensor
 from torch.nn import Module
 
+from minipaged.attention.backend import Masking
 from minipaged.errors import UnsupportedModel
 
 # Keywords that models pass along and that leave the result of attention as it is.
@@ -15,19 +16,27 @@ _HARMLESS = {
 }  # fmt: skip
 
 
-def refuse_keywords(
-    module: Module,
-    attention_mask: Tensor | None,
-    dropout: float,
-    is_causal: bool,
-    others: dict[str, Any],
-) -> None:
-    """Raise UnsupportedModel for whatever would make the text wrong in silence."""
-    given = {name for name, option in others.items() if option is not None}
-    unknown = sorted(given - _HARMLESS)
+def masking_of(
+    module: Module, query: Tensor, attention_mask: Tensor | None, asked: dict[str, Any]
+) -> Masking:
+    """What this layer asks of attention, besides being causal.
+
+    query: [1, num_heads, T, dim]; `asked`: the keywords that the layer passes. Raises
+    UnsupportedModel for whatever would make the text wrong in silence.
+    """
+    asked = {name: option for name, option in asked.items() if option is not None}
+    masking = Masking(
+        asked.pop("scaling", query.shape[-1] ** -0.5),
+        asked.pop("sliding_window", None),
+        asked.pop("softcap", None),
+        sinks=asked.pop("s_aux", None),  # [num_heads]
+    )
+    has_dropout = asked.pop("dropout", 0.0) > 0
+    is_causal = asked.pop("is_causal", getattr(module, "is_causal", True))
+    unknown = sorted(asked.keys() - _HARMLESS)
     if attention_mask is not None:
         unknown.append("attention_mask")
-    if dropout:
+    if has_dropout:
         unknown.append("dropout (call model.eval())")
     if not is_causal:
         unknown.append("is_causal=False")
@@ -36,3 +45,4 @@ def refuse_keywords(
             f"{type(module).__name__} asks for attention with {', '.join(unknown)}, "
             "which paged attention here does not know; its text would be wrong"
         )
+    return masking

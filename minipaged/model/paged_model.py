@@ -1,8 +1,6 @@
 """Lesson 2: a HuggingFace model over a pool of blocks (paper, section 4.3)."""
 
-from contextlib import AbstractContextManager
 from functools import partial
-from threading import RLock
 
 import torch
 from torch import Tensor
@@ -12,11 +10,13 @@ from minipaged.attention.backend import (
     Attend,
     Backend,
     Masking,
+    check_result,
     exchange_attention,
     resolve_attention,
 )
 from minipaged.errors import memory_in_words, require_counts
 from minipaged.memory.block_pool import BlockPool
+from minipaged.model.alone import Alone
 from minipaged.model.bridge import attending, connect
 from minipaged.model.inputs import RaggedBatch
 from minipaged.model.probe import attention_layers, check_logits, refuse_unsupported
@@ -66,7 +66,7 @@ class PagedModel:
         self._shapes = [layer.shape for layer in layers]
         self.dtype, self.device = layers[0].dtype, layers[0].device
         self.observers = Observers()
-        self._lock = RLock()
+        self.alone = Alone()
         # For the probe, the most blocks that it takes: those of one token.
         self._use_pool(num_blocks=12, block_size=block_size)
         check_logits(self)
@@ -123,26 +123,8 @@ class PagedModel:
         else:
             self.cache.write(layer, batch.slots, k, v)
             out = self.attention(q, cache, batch, masking)
-        expected = (*q.shape[:2], v.shape[2])
-        if not isinstance(out, Tensor) or out.shape != expected:
-            raise ValueError(
-                f"attention must return a tensor of shape {expected}, got "
-                f"{getattr(out, 'shape', out)!r:.60}"
-            )
+        check_result(out, expected=(*q.shape[:2], v.shape[2]))
         return out
-
-    def alone(self) -> AbstractContextManager:
-        """To be used as `with paged.alone():`. Other threads wait until it is over.
-
-        Raises RuntimeError where nobody could ever go on: in an attention function that
-        generates with its own model.
-        """
-        if self._lock._is_owned():
-            raise RuntimeError(
-                "generate was called from within generate on the same PagedModel; wrap "
-                "the model once more for it: mp.PagedModel(model)"
-            )
-        return self._lock  # itself: no signal can come between it and the `with`
 
     def refuse_changes(self) -> None:
         """Raise ValueError if any of the model's weights has changed since."""

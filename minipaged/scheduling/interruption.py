@@ -1,10 +1,11 @@
 """Lesson 2: a step that is interrupted leaves nothing behind (the border)."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from threading import Lock, get_ident
 
 from minipaged.memory.recovery import holders_of, recover
+from minipaged.scheduling.plan import Plan
 from minipaged.scheduling.request import Request
 from minipaged.scheduling.scheduler import Scheduler
 
@@ -20,8 +21,7 @@ class StepUndo:
     hold stays, and so does what can be found in the prefix cache, but for blocks that
     were handed out meanwhile: their content is lost, and is not restored.
 
-    To be used as `engine.loop.step` does. A `with` would be shorter; but a signal that
-    arrives just as Python leaves it would pass by what is to be undone.
+    To be used as `all_or_nothing` does.
     """
 
     def __init__(self, scheduler: Scheduler):
@@ -84,8 +84,41 @@ class StepUndo:
             request.strategy.restore(saved)
         requests = dict.fromkeys([*self._requests, *scheduler.waiting])
         for request in requests:
-            request.lose_blocks()
+            lose_blocks(request)
         scheduler.in_flight.clear()
         scheduler.running = []
         # Who has ended was there for a plan in flight only.
         scheduler.waiting = deque(one for one in requests if one.live)
+
+
+def lose_blocks(request: Request) -> None:
+    """Its blocks were taken: all that it has is to be computed again.
+
+    Of several sequences all but the last tokens: these are computed together.
+    """
+    live = request.live
+    for sequence in request.sequences:
+        sequence.table, sequence.num_pending = None, 0
+        sequence.num_prefill_tokens = len(sequence.tokens) - (len(live) > 1)
+
+
+def all_or_nothing(scheduler: Scheduler, work: Callable[[StepUndo], Plan]) -> Plan:
+    """Do a step's work; if anything is raised, Ctrl-C included, undo it.
+
+    It is no context manager: a signal that arrives just as Python leaves a `with` would
+    pass by what is to be undone.
+    """
+    undo, pool = StepUndo(scheduler), scheduler.pool
+    try:
+        undo.begin()
+        return work(undo)
+    except BaseException:
+        try:
+            undo.undo()
+        except BaseException:  # a second Ctrl-C
+            undo.undo()
+            raise
+        raise
+    finally:  # without a call, in which a signal could arrive
+        if pool.reserved_for == undo.thread:
+            pool.reserved_for = None

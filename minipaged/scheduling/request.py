@@ -37,26 +37,10 @@ class Request:
         for sequence in self.live:
             sequence.end(finish_reason)
 
-    @property
-    def common_tokens(self) -> list[int]:
-        """What a prefix cache is asked for: all of a lone sequence, else the prompt."""
-        live = self.live
-        return live[0].tokens if len(live) == 1 else self.prompt
-
     def start(self, table: BlockTable) -> None:
         """Its first sequence goes on from the cached blocks of this table."""
         self.live[0].table = table
         self.num_cached_tokens = min(table.num_tokens, len(self.prompt))
-
-    def lose_blocks(self) -> None:
-        """Its blocks were taken: all that it has is to be computed again.
-
-        Of several sequences all but the last tokens: these are computed together.
-        """
-        live = self.live
-        for sequence in self.sequences:
-            sequence.table, sequence.num_pending = None, 0
-            sequence.num_prefill_tokens = len(sequence.tokens) - (len(live) > 1)
 
     @property
     def is_prefilling(self) -> bool:

@@ -3,12 +3,13 @@
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING
 
 from minipaged.errors import OutOfBlocks
 from minipaged.memory.block_pool import BlockPool
-from minipaged.memory.block_table import BlockTable, append_to_all
+from minipaged.memory.block_table import BlockTable
 from minipaged.scheduling.observer import Observers
 from minipaged.scheduling.plan import Plan, Work
 from minipaged.scheduling.request import Request
@@ -70,8 +71,8 @@ class Scheduler:
         if self.waiting and not (self.running or self.in_flight):  # nor ever will be
             needed = self.waiting[0].blocks_at_most(self.pool.block_size)
             raise OutOfBlocks(needed, self.pool.num_free, self.pool.num_blocks)
-        copies = append_to_all([(one.sequence.table, one.num_tokens) for one in works])
-        plan = Plan(works, copies)
+        copies = [one.sequence.table.append(one.num_tokens) for one in works]
+        plan = Plan(works, list(chain.from_iterable(copies)))
         self.in_flight.append(plan)
         self.observers.planned(plan)
         return plan

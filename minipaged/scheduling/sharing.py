@@ -8,6 +8,12 @@ from minipaged.scheduling.plan import Plan, Work
 from minipaged.scheduling.request import Request
 
 
+def common_tokens(request: Request) -> list[int]:
+    """What a prefix cache is asked for: all of a lone sequence, else the prompt."""
+    live = request.live
+    return live[0].tokens if len(live) == 1 else request.prompt
+
+
 class PrefixSharing:
     """What a scheduler does with its prefix cache."""
 
@@ -19,7 +25,7 @@ class PrefixSharing:
 
     def find(self, request: Request) -> list[int]:
         """The cached blocks that the request can start from; nothing is taken."""
-        return self._cache.find(request.common_tokens, request.salt)
+        return self._cache.find(common_tokens(request), request.salt)
 
     def take(self, request: Request, cached: list[int]) -> bool:
         """Hold these cached blocks. The request computes what comes after them.
@@ -27,7 +33,7 @@ class PrefixSharing:
         Nothing is taken, and it has to wait, if another one is computing the very block
         that comes next: False.
         """
-        tokens, salt = request.common_tokens, request.salt
+        tokens, salt = common_tokens(request), request.salt
         # The last token is computed in any case.
         wanted = self._cache.next_block(tokens[:-1], cached, salt)
         other = self._computing.get(wanted) if wanted else None
@@ -71,4 +77,4 @@ class PrefixSharing:
         if not request.is_prefilling or request.live[0].table is None:
             return None
         block_ids = request.live[0].table.block_ids
-        return self._cache.next_block(request.common_tokens, block_ids, request.salt)
+        return self._cache.next_block(common_tokens(request), block_ids, request.salt)

@@ -81,7 +81,8 @@ def index_and_lists_from_before_the_step(patch):
 
     def parts(scheduler):
         pool, prefix = scheduler.pool, scheduler.prefix_cache
-        return pool._free, pool._cached, prefix._contents, prefix._by_hash
+        free = pool._free
+        return free.plain, free.findable, prefix._contents, prefix._by_hash
 
     def begin_and_copy(self):
         begin(self)
@@ -264,7 +265,7 @@ def test_an_undo_that_is_interrupted_is_done_once_more(monkeypatch, n):
         (StepUndo, "undo"),
         (mp.PrefixCache, "mend"),
         (interruption, "recover"),
-        (mp.Request, "lose_blocks"),
+        (interruption, "lose_blocks"),
     ]:
         work = getattr(owner, name)
 

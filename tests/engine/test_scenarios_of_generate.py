@@ -5,6 +5,7 @@ import torch
 from transformers import GenerationConfig
 
 import minipaged as mp
+from helpers.free_blocks import free_blocks
 from helpers.tiny_models import VOCABULARY, tiny_model
 from helpers.watching import Watcher
 from minipaged.lab.tour.reference import huggingface_generate
@@ -60,7 +61,7 @@ def test_a_prompt_that_is_found_but_does_not_fit_takes_nothing():
 
     def state():
         counts = [pool.refcount(block) for block in range(10)]
-        order = list(pool._free), list(pool._cached)
+        order = [list(each) for each in free_blocks(pool)]
         return counts, order, prefix.tokens_asked, prefix.tokens_hit
 
     before = state()

@@ -41,7 +41,7 @@ def test_a_step_whose_blocks_were_taken_takes_none():
     held = [one.sequences[0].table.block_ids.copy() for one in requests]
     others = BlockTable(paged.pool)
     others.append(5 * 4)
-    with pytest.raises(OutOfBlocks, match="wanted 2 blocks, 0 free of 9"):
+    with pytest.raises(OutOfBlocks, match="wanted 1 block, 0 free of 9"):
         step(paged, scheduler)
     assert [len(ids) for ids in held] == [1, 1, 2]
     # The step is undone: all wait, and start again as soon as there is room.

@@ -18,13 +18,14 @@ import torch
 from transformers import GenerationConfig
 
 import minipaged as mp
+from helpers.free_blocks import free_blocks
 from helpers.tiny_models import tiny_model
 from minipaged.engine.arguments import make_requests
 from minipaged.engine.loop import step
 from minipaged.lab.tour.reference import huggingface_generate
 from minipaged.memory.recovery import holders_of
 from minipaged.model.inputs import Chunk, RaggedBatch
-from minipaged.scheduling.interruption import StepUndo
+from minipaged.scheduling.interruption import StepUndo, all_or_nothing
 
 _PACKAGE = Path(mp.__file__).parent
 _FOLDERS = tuple(
@@ -99,14 +100,14 @@ class World:
         """What is wrong with the pool and the cache while no run holds a block."""
         pool, held = self.pool, set(self._ids)
         holders = [int(block in held) for block in range(pool.num_blocks)]
-        free = [*pool._free, *pool._cached]
+        plain, findable = free_blocks(pool)
         found = [b for b in range(pool.num_blocks) if self.prefix.content(b)]
         facts = {
             "blocks are lost": pool.num_free == self.num_free,
             "holders are wrong": holders_of(pool) == holders,
-            "the free lists are wrong": sorted([*free, *held])
+            "the free lists are wrong": sorted([*plain, *findable, *held])
             == list(range(pool.num_blocks)),
-            "cached is not what can be found": sorted(pool._cached) == found,
+            "cached is not what can be found": sorted(findable) == found,
             "the user's table has changed": self.table.block_ids == self._ids
             and all(bool((each[self._ids] == 0.5).all()) for each in self._tensors),
             "the pool is still reserved": pool.reserved_for is None,
@@ -202,7 +203,9 @@ def _ends_reservation(frame) -> bool:
     line = linecache.getline(code.co_filename, frame.f_lineno)
     # A signal is looked at where a call returns, not as a `with` ends.
     is_end_of_with = code is StepUndo.begin.__code__ and "_reserving" in line
-    return is_end_of_with or (code is step.__code__ and "reserved_for" in line)
+    return is_end_of_with or (
+        code is all_or_nothing.__code__ and "reserved_for" in line
+    )
 
 
 def drive(paged: mp.PagedModel, scheduler: mp.Scheduler, lines: Lines) -> list:

@@ -19,6 +19,7 @@ from zlib import crc32
 
 from xxhash import xxh64_intdigest
 
+from helpers.free_blocks import free_blocks
 from minipaged import errors
 from minipaged.errors import OutOfBlocks
 from minipaged.memory.block_pool import BlockPool
@@ -519,8 +520,8 @@ class Machine:
         counts = {b: count for b, count in enumerate(holders_of(pool)) if count}
         assert counts == held, "holders are not counted right"
         assert pool.num_free + len(held) == pool.num_blocks, "blocks are lost"
-        plain, cached = set(pool._free), set(pool._cached)
-        assert len(plain) == len(pool._free), "free twice"
+        plain, cached = map(set, free_blocks(pool))
+        assert len(plain) + len(cached) == pool.num_free, "free twice"
         assert not plain & cached and not (plain | cached) & set(held)
         for plan, slots in self.unwritten.items():
             for work, known in zip(plan.works, slots, strict=True):

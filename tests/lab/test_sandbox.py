@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 
 import minipaged as mp
+from helpers.free_blocks import free_blocks
 from minipaged.errors import OutOfBlocks
 from minipaged.lab.pool import board as boards
 from minipaged.lab.pool.board import MOST, Board
@@ -42,7 +43,7 @@ def check_board(board):
 
 def order_of_free_blocks(board):
     """In which the pool will hand them out: a refusal must leave that alone, too."""
-    return list(board.pool._free), list(board.pool._cached)
+    return [list(each) for each in free_blocks(board.pool)]
 
 
 def walk(sandbox, num_moves, seed=0):

@@ -3,8 +3,9 @@
 import pytest
 
 from minipaged.errors import BlockNotHeld, OutOfBlocks, TableFreed
+from minipaged.memory.appending import blocks_needed_together
 from minipaged.memory.block_pool import BlockPool
-from minipaged.memory.block_table import BlockTable, blocks_needed
+from minipaged.memory.block_table import BlockTable
 from minipaged.memory.prefix_cache import PrefixCache
 
 
@@ -112,7 +113,7 @@ def test_siblings_need_together_exactly_what_they_take(holders, writers):
     tables[0].append(6)
     tables += [tables[0].fork() for _ in range(holders - 1)]
     appends = [(table, 3) for table in tables[:writers]]
-    announced, free = blocks_needed(appends), pool.num_free
+    announced, free = blocks_needed_together(appends), pool.num_free
     for table, n in appends:
         table.append(n)
     assert free - pool.num_free == announced
@@ -289,7 +290,7 @@ def test_whoever_goes_on_in_a_shared_block_after_a_cut_copies_it():
     child = parent.fork()
     before = list(parent.block_ids)
     child.truncate(6)
-    assert child.blocks_needed(1) == blocks_needed([(child, 1)]) == 1
+    assert child.blocks_needed(1) == blocks_needed_together([(child, 1)]) == 1
     assert child.append(1) == [(before[1], child.block_ids[1])]
     assert parent.block_ids == before and child.block_ids[0] == before[0]
     assert [pool.refcount(block) for block in before] == [2, 1]

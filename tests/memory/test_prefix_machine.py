@@ -19,6 +19,7 @@ from hypothesis.stateful import (
 )
 from xxhash import xxh64_intdigest
 
+from helpers.free_blocks import free_blocks
 from helpers.rejecting import assert_rejected
 from minipaged.errors import OutOfBlocks
 from minipaged.memory.block_pool import BlockPool
@@ -118,9 +119,9 @@ class PrefixMachine(RuleBasedStateMachine):
         for block in range(self.pool.num_blocks):
             assert self.pool.refcount(block) == held[block]
         assert self.pool.num_free + len(held) == self.pool.num_blocks
-        plain, cached = set(self.pool._free), set(self.pool._cached)
+        plain, cached = map(set, free_blocks(self.pool))
         assert not plain & cached and not (plain | cached) & set(held)
-        assert len(plain) == len(self.pool._free)
+        assert len(plain) + len(cached) == self.pool.num_free
         published = set(self.prefix._contents)
         assert cached <= published and not plain & published
 

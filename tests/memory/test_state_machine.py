@@ -23,8 +23,9 @@ import minipaged as mp
 from helpers.notebook_files import NOTEBOOKS, definition, load
 from helpers.rejecting import assert_rejected
 from minipaged.errors import OutOfBlocks
+from minipaged.memory.appending import blocks_needed_together
 from minipaged.memory.block_pool import BlockPool
-from minipaged.memory.block_table import BlockTable, blocks_needed
+from minipaged.memory.block_table import BlockTable
 from minipaged.memory.kv_cache import KVCache
 
 
@@ -102,7 +103,7 @@ class PoolAndTables(RuleBasedStateMachine):
     def step_of_several(self, data, n):
         """As a batch does it: all appends first, then all copies, then all writes."""
         members = data.draw(st.lists(st.sampled_from(self.tables), unique_by=id))
-        needed = blocks_needed((table, n) for table, _ in members)
+        needed = blocks_needed_together((table, n) for table, _ in members)
         if needed > self.pool.num_free:
             return
         free, copies = self.pool.num_free, []

@@ -5,6 +5,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from helpers.free_blocks import free_blocks, set_free_blocks
 from helpers.scheduling_machine import HASHES, KINDS, SALTS, Machine, run_operations
 from minipaged.errors import OutOfBlocks
 from minipaged.memory.block_pool import BlockPool
@@ -162,7 +163,7 @@ def remembers_lists(undo):
     """Wrong: notes the free lists and the index, to bring them back as they were."""
     BEGIN(undo)
     pool, prefix = undo._scheduler.pool, undo._scheduler.prefix_cache
-    undo.old = pool._free.copy(), pool._cached.copy()
+    undo.old = [each.copy() for each in free_blocks(pool)]
     undo.old_contents = prefix and prefix._contents.copy()
 
 
@@ -178,8 +179,7 @@ def restores_the_index(undo):
 def restores_the_free_lists(undo):
     """Wrong: the running requests' blocks are on neither list."""
     UNDO(undo)
-    pool = undo._scheduler.pool
-    pool._free, pool._cached = undo.old
+    set_free_blocks(undo._scheduler.pool, *undo.old)
 
 
 def takes_from_all(pool, holders):

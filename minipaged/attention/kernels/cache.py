@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 
 from minipaged.attention.kernels.write import copy_blocks, write_kv
+from minipaged.memory.checks import check_copies
 from minipaged.memory.kv_cache import KVCache
 
 
@@ -20,4 +21,6 @@ class TritonKVCache(KVCache):
     def copy(self, copies: Sequence[tuple[int, int]]) -> None:
         """As `KVCache.copy`, and as strict."""
         if copies:
-            copy_blocks([*self.keys, *self.values], self.checked(copies))
+            check_copies(copies)
+            pairs = torch.tensor(copies, device=self.keys[0].device)
+            copy_blocks([*self.keys, *self.values], pairs)

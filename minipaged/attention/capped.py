@@ -1,0 +1,26 @@
+"""Lesson 2: soft caps and sinks, which some models ask for (the border)."""
+
+import torch
+from torch import Tensor
+
+from minipaged.attention.backend import Masking
+
+
+def capped_attention(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor, masking: Masking
+) -> Tensor:
+    """As torch's attention, of q [S, KV heads, Q * G, key_dim], with G heads a KV head.
+
+    k, v: [S, KV heads, C, dim]; mask: [S, 1, Q * G, C], added to the logits. Returns
+    [S, KV heads, Q * G, value_dim].
+    """
+    logits = q @ k.mT * masking.scale
+    if (cap := masking.softcap) is not None:
+        logits = cap * torch.tanh(logits / cap)
+    logits = logits + mask
+    if masking.sinks is not None:  # one logit more in each row, whose V is zero
+        sinks = masking.sinks.to(q.dtype).view(1, k.shape[1], -1, 1)  # [1, KV, G, 1]
+        sinks = sinks.repeat(len(q), 1, q.shape[2] // sinks.shape[2], 1)
+        logits = torch.cat([logits, sinks], dim=-1)
+    weights = logits.softmax(-1, torch.promote_types(q.dtype, torch.float32))
+    return weights[..., : k.shape[2]].to(v.dtype) @ v
