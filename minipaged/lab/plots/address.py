@@ -5,19 +5,8 @@ from itertools import pairwise
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.signs import (
-    PART,
-    SPAN,
-    Point,
-    Sheet,
-    Tone,
-    free,
-    others,
-    shared,
-    soft,
-    strong,
-    width_of,
-)
+from minipaged.lab.plots.signs import PART, SPAN, Point, Sheet, width_of
+from minipaged.lab.plots.tones import Tone, free, others, shared, soft, strong
 from minipaged.memory.block_table import BlockTable
 
 LOGICAL, TABLE, PHYSICAL = 0.0, 304.0, 516.0  # where the three parts begin, in pixels

@@ -14,6 +14,7 @@ from minipaged.model.paged_model import PagedModel
 from minipaged.scheduling.observer import Observer
 from minipaged.scheduling.plan import Plan
 
+BLACK = "#1B1F24"  # of tokens that several beams share
 Path = tuple[int, ...]  # the new tokens of a beam: a node of the tree
 
 
@@ -72,8 +73,8 @@ def plot_beam_tree(
         ha="center",
         va="center",
         fontsize=9,
-        color=look.ink,
-        bbox={"boxstyle": "round,pad=0.25", "fc": look.ground, "ec": look.quiet},
+        color=ink_on(BLACK),
+        bbox={"boxstyle": "round,pad=0.25", "fc": BLACK, "ec": look.rim},
     )
     bottom = max(rows.values()) + 1
     legend = "coloured: runs at the end; black: shared; grey, ×: fell behind or ended"
@@ -107,16 +108,16 @@ def _draw_token(
     axes: Axes, word: str, x: float, y: float, owners: list[int], is_leaf: bool
 ) -> None:
     look = theme()
-    face, ink, edge = look.ground, look.quiet, look.others
-    if len(owners) == 1:
-        face = edge = sequence_colour(owners[0])
-        ink = ink_on(face)
-    elif owners:
-        ink = edge = look.ink
-    box = {"boxstyle": "round,pad=0.2", "facecolor": face, "edgecolor": edge}
+    # Opaque, for the edges end behind them.
+    face = look.others
+    if owners:
+        face = sequence_colour(owners[0]) if len(owners) == 1 else BLACK
+    box = {"boxstyle": "round,pad=0.2", "facecolor": face, "edgecolor": "none"}
+    if face == BLACK:
+        box["edgecolor"] = look.rim
     label = word.replace(" ", "·").replace("\n", "⏎") or "∅"
     style = {"fontsize": 8.5, "ha": "center", "va": "center", "bbox": box}
-    axes.text(x, y, label, color=ink, zorder=3, **style)
+    axes.text(x, y, label, color=ink_on(face), zorder=3, **style)
     if is_leaf and owners:
         name = ", ".join(chr(ord("A") + owner) for owner in owners)
         axes.text(x + 0.45, y, name, color=look.ink, fontsize=10, va="center")

@@ -5,18 +5,8 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 
 from minipaged.lab.plots.palette import BAD, GOOD
-from minipaged.lab.plots.signs import (
-    PART,
-    SPAN,
-    Sheet,
-    Tone,
-    fit,
-    shared,
-    soft,
-    strong,
-    visible,
-    width_of,
-)
+from minipaged.lab.plots.signs import PART, SPAN, Sheet, fit, visible, width_of
+from minipaged.lab.plots.tones import Tone, shared, soft, strong
 
 GAP, LINE = 22.0, 22.0  # pixels between blocks; of a line of words in a block
 TOP, BETWEEN = 46.0, 88.0  # pixels above the first row, and between the rows

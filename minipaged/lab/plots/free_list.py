@@ -4,22 +4,12 @@ from collections.abc import Mapping
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.palette import CACHED_RIM
-from minipaged.lab.plots.signs import (
-    PART,
-    SPAN,
-    Sheet,
-    Tone,
-    fit,
-    free,
-    shared,
-    soft,
-    visible,
-)
+from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
+from minipaged.lab.plots.tones import DASHED, FOUND, Tone, free, shared, soft
 from minipaged.memory.block_pool import BlockPool
 
-COLUMNS, GAP, HEIGHT, ROW = 10, 10.0, 30.0, 62.0
-TOP = 58.0
+COLUMNS, GAP, HEIGHT, ROW = 10, 10.0, 42.0, 74.0
+TOP = 66.0
 
 
 def plot_free_list(
@@ -40,7 +30,9 @@ def plot_free_list(
         sheet.write(0, TOP, "no block is free", PART)
     else:
         sheet.write(0, 8, "handed out next", color=sheet.look.ink)
-        sheet.arrow((width / 2, 16), (width / 2, TOP - 20), is_followed=True)
+        sheet.arrow(
+            (width / 2, 16), (width / 2, TOP - 20), is_followed=True, is_upright=True
+        )
     for at, block_id in enumerate(blocks):
         x = at % COLUMNS * (width + GAP)
         y = TOP + at // COLUMNS * ROW
@@ -49,14 +41,18 @@ def plot_free_list(
         sheet.write(x + width, y - 10, holders, ha="right", weight="bold")
         tone = _tone(holders)
         sheet.box(x, y, width, HEIGHT, tone)
-        if word := words.get(block_id):
-            sheet.word(x, y, width, HEIGHT, fit(visible(word), width - 4)[0], tone)
+        lines = _two_lines(words.get(block_id, ""), width - 6)
+        for line, said in enumerate(lines):
+            low = y + 3 + 18 * line + 9 * (len(lines) == 1)
+            sheet.word(x, low, width, 18, said, tone)
         rim = {"rim": sheet.look.rim}
         if block_id in pool._cached:
-            rim = {"rim": CACHED_RIM, "linewidth": 1.8, "linestyle": "--"}
+            rim = DASHED
         sheet.box(x, y, width, HEIGHT, **rim)
     bottom = TOP + -(-max(1, len(blocks)) // COLUMNS) * ROW
-    _draw_legend(sheet, bottom)
+    sheet.legend(
+        0, bottom, [(free(), "nothing to find"), (FOUND, "can still be found")]
+    )
     sheet.finish(bottom + 8)
     return sheet.figure
 
@@ -69,8 +65,11 @@ def _tone(holders: str) -> Tone:
     return shared(tone, holders[0]) if len(holders) > 1 else tone
 
 
-def _draw_legend(sheet: Sheet, y: float) -> None:
-    dashed = {"rim": CACHED_RIM, "linewidth": 1.8, "linestyle": "--"}
-    sheet.legend(0, y, [(free(), "nothing to find")])
-    sheet.box(150, y - 6, 22, 12, free(), **dashed)
-    sheet.write(179, y, "can still be found", color=sheet.look.quiet)
+def _two_lines(text: str, width: float) -> list[str]:
+    """A text broken between its words, so that the first line is not too wide."""
+    words = text.split()
+    fitting = [
+        at for at in range(1, len(words) + 1) if width_of(" ".join(words[:at])) <= width
+    ]
+    at = max(fitting, default=1)
+    return [line for line in (" ".join(words[:at]), " ".join(words[at:])) if line]

@@ -13,11 +13,10 @@ from minipaged.lab.plots.signs import (
     SPAN,
     Sheet,
     fit,
-    soft,
-    strong,
     visible,
     width_of,
 )
+from minipaged.lab.plots.tones import soft, strong
 
 LEFT, COUNTS = 112.0, 128.0  # pixels beside the columns: names of steps, and counts
 ROOMY, DENSE = 112.0, 30.0  # pixels of a step

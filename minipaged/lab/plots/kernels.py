@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from matplotlib.figure import Figure
 
 from minipaged.lab.plots.charts import canvas
-from minipaged.lab.plots.palette import sequence_colour, theme
+from minipaged.lab.plots.palette import HATCHING, sequence_colour, theme
 
 HATCHES = ("", "//", "..")
 
@@ -28,10 +28,10 @@ def plot_rates(
         ]
         hatch = HATCHES[series % len(HATCHES)]
         bars = {"color": sequence_colour(series), "hatch": hatch, "label": label}
-        axes.barh(rows, list(values.values()), height, edgecolor=look.ground, **bars)
+        bars |= {"edgecolor": HATCHING, "linewidth": 0}
+        axes.barh(rows, list(values.values()), height * 0.94, **bars)
         for row, value in zip(rows, values.values(), strict=True):
             text = {"va": "center", "fontsize": 9, "color": look.ink}
-            text["bbox"] = {"facecolor": look.ground, "linewidth": 0, "pad": 0.8}
             end = ceiling if 0.88 * ceiling < value < ceiling else value
             axes.text(end + 0.01 * ceiling, row, f"{value:,.0f}", **text)
     axes.axvline(ceiling, color=look.ink, linestyle="--", linewidth=1)

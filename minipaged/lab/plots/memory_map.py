@@ -6,13 +6,8 @@ from itertools import groupby
 from matplotlib.figure import Figure
 
 from minipaged.lab.plots.palette import KINDS_OF_SLOTS, ink_on
-from minipaged.lab.plots.signs import (
-    PART,
-    SPAN,
-    Sheet,
-    Tone,
-    width_of,
-)
+from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
+from minipaged.lab.plots.tones import Tone
 from minipaged.memory.waste import Span
 
 LEFT, HEIGHT, ROW = 118.0, 26.0, 36.0

@@ -1,27 +1,35 @@
 """Lab: pictures of a live block pool and its tables (paper, figures 6 and 7)."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
-from minipaged.lab.plots.charts import canvas
-from minipaged.lab.plots.palette import (
-    CACHED_RIM,
-    SHARED_HATCH,
-    ink_on,
-    sequence_colour,
-    theme,
+from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
+from minipaged.lab.plots.tones import (
+    DASHED,
+    FOUND,
+    Tone,
+    free,
+    others,
+    shared,
+    soft,
+    strong,
 )
 from minipaged.lab.pool.snapshot import Contents, read_contents
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 
-# In units of a slot's height. A block is four slots wide, however many it has.
-BLOCK_WIDTH, COLUMN, ROW = 4.0, 4.5, 1.95
-LINE, TABLE_WIDTH = 0.8, 5.9  # of the page tables beside the blocks
-LEGEND = "coloured: holds a token; grey: held by others; pale: empty"
+HEIGHT, ROW, ENTRY_ROW = 28.0, 56.0, 34.0  # pixels of a block, and of rows
+ENTRIES = 132.0  # where the entries of a table begin
+MOST_ENTRIES = 16  # of a table; more are counted
+
+
+class Look(NamedTuple):
+    """What lies in a slot."""
+
+    tone: Tone
+    word: str
 
 
 def plot_pool(
@@ -31,34 +39,39 @@ def plot_pool(
     tokens: Mapping[str, Sequence[str]] | None = None,
     columns: int = 3,
     cached: Collection[int] = (),
+    before: Mapping[str, int] | None = None,
 ) -> Figure:
     """Draw every physical block, and each sequence's table, from the live objects.
 
     A block has the colour of its first holder among `tables`, and is hatched if several
     hold it; a block held by somebody else is grey, a free one pale. With `tokens` (each
     sequence's words), the slots show what they hold. `cached`: blocks whose content can
-    still be found; while free, they are pale with a coloured, dashed rim.
+    still be found; while free, they have a dashed rim. `before`: tokens that each
+    sequence had before; they are soft, and those that came since are strong.
     """
-    contents = read_contents(pool, tables, tokens or {}, cached)
-    is_wide = columns > 4  # then there is no room for words, nor for every table row
-    num_lines = sum(1.5 + (0 if is_wide else len(t.block_ids)) for t in tables.values())
-    height = max(-(-pool.num_blocks // columns) * ROW, num_lines * LINE)
-    figure, axes = canvas(title, height=0.6 + 0.36 * height * min(1, 4 / columns))
-    axes.set_axis_off()
+    sheet, contents = Sheet(title), read_contents(pool, tables, {}, cached)
+    looks: dict[int, Look] = {}
+    for name, table in reversed(tables.items()):  # the first holder says the last word
+        words = (tokens or {}).get(name, ())
+        looks |= _looks(pool, name, table, words, (before or {}).get(name, 0))
+    columns = min(columns, pool.num_blocks)
+    last = str(pool.num_blocks - 1)
+    gap = 14.0 if columns <= 9 else 4.0
+    width = min(240.0, (SPAN + gap) / columns - gap)
+    row_height = ROW if columns <= 9 else ROW - 8
     for block_id in range(pool.num_blocks):
-        x, y = block_id % columns * COLUMN, block_id // columns * ROW
-        _draw_block(axes, pool, block_id, x, y, contents, is_wide)
-    x, y = columns * COLUMN + 0.3, 0.0
-    for name, table in tables.items():
-        y = _draw_table(axes, name, table, pool.block_size, x, y, is_wide)
-    bottom = height + 0.4 if is_wide else height - 0.35
-    is_shared = any(len(owners) > 1 for owners in contents.owners.values())
-    legend = LEGEND + "; hatched: several holders" * is_shared
-    legend += "; dashed: can still be found" * bool(contents.cached)
-    axes.text(0, bottom, legend, fontsize=9, color=theme().quiet)
-    table_width = TABLE_WIDTH * max(1, columns / 3)
-    axes.set(xlim=(-0.1, x + table_width), ylim=(bottom + 0.15, -0.8))
-    return figure
+        x = block_id % columns * (width + gap)
+        y = 22 + block_id // columns * row_height
+        # Where ids would touch each other, only the first of a row has its own.
+        if block_id % columns == 0 or width_of(last) < width + gap / 2:
+            label = f"block {block_id}" if width > 100 else str(block_id)
+            sheet.write(x, y - 11, label, color=sheet.look.quiet)
+        _draw_block(sheet, pool, block_id, x, y, width, contents, looks)
+    y = 22 + -(-pool.num_blocks // columns) * row_height
+    y = _draw_tables(sheet, tables, y)
+    sheet.legend(0, y, list(_meanings(pool, contents, before)))
+    sheet.finish(y + 8)
+    return sheet.figure
 
 
 def print_pool(pool: BlockPool, tables: Mapping[str, BlockTable]) -> None:
@@ -79,84 +92,110 @@ def print_pool(pool: BlockPool, tables: Mapping[str, BlockTable]) -> None:
         print(f"{name}: {table.num_tokens} tokens in blocks {table.block_ids}")
 
 
-def _draw_table(
-    axes: Axes,
-    name: str,
-    table: BlockTable,
-    size: int,
-    x: float,
-    y: float,
-    is_wide: bool,
-) -> float:
-    """Write one page table from `y` on, and return where the next one begins."""
-    text = {"color": theme().ink, "va": "center"}
-    box = {"facecolor": sequence_colour(name)}
-    axes.add_patch(Rectangle((x, y - 0.55), 0.5, 0.5, **box))
-    heading = f"{name}: {table.num_tokens} tokens"
-    if is_wide:
-        heading += f", {len(table.block_ids)} blocks"
-    axes.text(x + 0.8, y - 0.3, heading, fontsize=10, **text)
-    for index, block_id in enumerate([] if is_wide else table.block_ids):
-        y += LINE
-        filled = min(size, table.num_tokens - index * size)
-        row = f"entry {index} → block {block_id}, {filled} filled"
-        axes.text(x + 0.8, y - 0.3, row, fontsize=9, **text)
-    return y + 1.5 * LINE
+def _looks(
+    pool: BlockPool, name: str, table: BlockTable, words: Sequence[str], before: int
+) -> Iterator[tuple[int, Look]]:
+    """Each slot of a table, and what lies in it."""
+    size = pool.block_size
+    for position in range(table.num_tokens):
+        block_id = table.block_ids[position // size]
+        tone = soft(name) if position < before else strong(name)
+        if pool.refcount(block_id) > 1:
+            tone = shared(tone, name)
+        word = words[position] if position < len(words) else ""
+        yield block_id * size + position % size, Look(tone, word)
 
 
 def _draw_block(
-    axes: Axes,
+    sheet: Sheet,
     pool: BlockPool,
     block_id: int,
     x: float,
     y: float,
+    width: float,
     contents: Contents,
-    is_wide: bool,
+    looks: Mapping[int, Look],
 ) -> None:
-    look, size = theme(), pool.block_size
-    holders, owners = pool.refcount(block_id), contents.owners.get(block_id, [])
-    ink = look.ink if holders else look.quiet
-    label = _label(block_id, holders, owners, is_wide)
-    label += " · cached" if block_id in contents.cached and not is_wide else ""
-    axes.text(x, y - 0.14, label, fontsize=9, color=ink)
-    used = contents.filled[block_id] if owners else size * (holders > 0)
-    colour = sequence_colour(owners[0]) if owners else look.others
-    width = BLOCK_WIDTH / size
-    style = {"edgecolor": look.ground, "linewidth": 1.0 if size <= 8 else 0}
-    for offset in range(size):
-        face = colour if offset < used else look.free
-        hatch = SHARED_HATCH if offset < used and holders > 1 else None
-        left = x + offset * width
-        axes.add_patch(
-            Rectangle((left, y), width, 1, facecolor=face, hatch=hatch, **style)
-        )
-        if word := contents.words.get(block_id * size + offset):
-            fontsize = 8.5 if len(word) <= 5 else 7
-            centred = {"ha": "center", "va": "center", "fontsize": fontsize}
-            ground = {"boxstyle": "square,pad=0.1", "facecolor": face, "linewidth": 0}
-            axes.text(
-                left + width / 2,
-                y + 0.5,
-                word,
-                color=ink_on(face),
-                bbox=ground,
-                **centred,
-            )
-    rim = {"edgecolor": look.quiet, "linewidth": 1}
-    if block_id in contents.cached:
-        rim = {"edgecolor": CACHED_RIM, "linewidth": 2, "linestyle": "--"}
-    axes.add_patch(Rectangle((x, y), BLOCK_WIDTH, 1, fill=False, **rim))
-
-
-def _label(block_id: int, holders: int, owners: Sequence[str], is_wide: bool) -> str:
-    """What stands over a block: its id, whose it is, and how many hold it."""
-    if is_wide:
-        names = "+".join(owners) if len(owners) <= 4 else f"{owners[0]}+… ×{holders}"
-        return f"{block_id} {names}".strip()
-    label = f"block {block_id}"
+    """A block with its slots; over it, beside its id, whose it is."""
+    size, owners = pool.block_size, contents.owners.get(block_id, [])
+    holders, is_cached = pool.refcount(block_id), block_id in contents.cached
+    label = f"block {block_id}" if width > 100 else str(block_id)
+    remark = _remark(owners, holders, is_cached, width - width_of(label) - 6)
+    sheet.write(x + width, y - 11, remark, ha="right")
     if owners:
-        label += f" · {' '.join(owners)}"
-    elif holders:
-        label += " · others"
-    # Only if not all of them stand there already.
-    return label + (f" · {holders} holders" if holders > max(1, len(owners)) else "")
+        empty = Look(free(), "")
+        slots = range(block_id * size, (block_id + 1) * size)
+        shown = [looks.get(slot, empty) for slot in slots]
+        is_fine = width / size > 24
+        words = [look.word for look in shown] if is_fine else ()
+        tones = [look.tone for look in shown]
+        sheet.cells(x, y, [width / size] * size, HEIGHT, tones, words)
+    else:
+        sheet.box(x, y, width, HEIGHT, others() if holders else free())
+    rim = {"rim": sheet.look.rim}
+    if is_cached:
+        rim = DASHED
+    sheet.box(x, y, width, HEIGHT, **rim)
+
+
+def _remark(owners: Sequence[str], holders: int, is_cached: bool, room: float) -> str:
+    """Whose a block is and how many hold it, as far as there is room to say so."""
+    if is_cached:
+        remarks = ["cached"]
+    elif owners:
+        # Counted only if not all of them stand there already.
+        count = f" · {holders} holders" if holders > max(1, len(owners)) else ""
+        remarks = [" ".join(owners) + count, "".join(owners), f"×{holders}"]
+    else:
+        remarks = ["others" * (holders > 0)]
+    return next((remark for remark in remarks if width_of(remark) <= room), "")
+
+
+def _draw_tables(sheet: Sheet, tables: Mapping[str, BlockTable], y: float) -> float:
+    """A row for each table: its entries, and in them the blocks; where they end."""
+    longest = max((len(table.block_ids) for table in tables.values()), default=0)
+    if not longest:
+        return y
+    entry = min(44.0, (SPAN - ENTRIES - 88) / min(longest, MOST_ENTRIES))
+    quiet = {"color": sheet.look.quiet}
+    sheet.write(ENTRIES - 10, y, "entry", ha="right", **quiet)
+    for index in range(min(longest, MOST_ENTRIES)):
+        sheet.write(
+            ENTRIES + (index + 0.5) * entry, y, str(index), ha="center", **quiet
+        )
+    y += 12
+    for name, table in tables.items():
+        tokens = f"{table.num_tokens} token" + "s" * (table.num_tokens != 1)
+        sheet.write(0, y + 12, name, PART, weight="bold")
+        sheet.write(ENTRIES - 10, y + 12, tokens, ha="right")
+        shown = table.block_ids[:MOST_ENTRIES]
+        tones = [soft(name)] * len(shown)
+        sheet.cells(ENTRIES, y, [entry] * len(shown), 24, tones, list(map(str, shown)))
+        if more := len(table.block_ids) - len(shown):
+            sheet.write(ENTRIES + len(shown) * entry + 6, y + 12, f"and {more} more")
+        y += ENTRY_ROW
+    return y + 8
+
+
+def _meanings(
+    pool: BlockPool, contents: Contents, before: Mapping[str, int] | None
+) -> Iterator[tuple[Tone, str]]:
+    """The tones that occur, and what they mean."""
+    owners = [names[0] for names in contents.owners.values()]
+    if owners:
+        yield strong(owners[0]), "holds a token" if before is None else "new"
+    if owners and before is not None:
+        yield soft(owners[0]), "there before"
+    several = [block_id for block_id in contents.owners if pool.refcount(block_id) > 1]
+    if several:
+        name = contents.owners[several[0]][0]
+        yield shared(strong(name), name), "several holders"
+    if any(
+        pool.refcount(one)
+        for one in range(pool.num_blocks)
+        if one not in contents.owners
+    ):
+        yield others(), "held by others"
+    yield free(), "empty"
+    if contents.cached:
+        yield FOUND, "can still be found"

@@ -1,25 +1,13 @@
 """Lab: a ragged batch beside the padded one, and where its K and V are written."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 
 from matplotlib.figure import Figure
 
 from minipaged.lab.plots.palette import BAD, GOOD, line_colour
-from minipaged.lab.plots.signs import (
-    PART,
-    SMALL,
-    SPAN,
-    Sheet,
-    Tone,
-    fit,
-    free,
-    others,
-    soft,
-    strong,
-    visible,
-    width_of,
-)
+from minipaged.lab.plots.signs import PART, SMALL, SPAN, Sheet, fit, visible, width_of
+from minipaged.lab.plots.tones import Tone, free, others, soft, strong
 from minipaged.memory.block_table import BlockTable
 from minipaged.model.inputs import RaggedBatch
 
@@ -53,11 +41,9 @@ def plot_ragged_batch(
     y += 24
     _draw_row(sheet, batch, owners, words or (), cell, y)
     bottom = y + 176
-    places = _draw_blocks(
-        sheet, tables, dict(zip(batch.slots.tolist(), owners, strict=True)), bottom
-    )
-    size = next(iter(tables.values())).pool.block_size
-    for run in _runs(batch.slots.tolist(), owners, size):
+    slots, size = batch.slots.tolist(), next(iter(tables.values())).pool.block_size
+    places = _draw_blocks(sheet, tables, set(slots), bottom)
+    for run in _runs(slots, owners, size):
         starts = [LEFT + (at + 0.5) * cell for at, _ in (run[0], run[-1])]
         ends = [places[slot] for _, slot in (run[0], run[-1])]
         colour = line_colour(owners[run[0][0]])
@@ -67,10 +53,8 @@ def plot_ragged_batch(
         start, end = (sum(starts) / 2, y + 79), (sum(ends) / 2, bottom - 3)
         sheet.arrow(start, end, colour, is_upright=True)
     signs = [(others(), "padding: computed for nothing")]
-    signs += [
-        (strong(owners[0]), "written in this step"),
-        (soft(owners[0]), "there before"),
-    ]
+    signs.append((strong(owners[0]), "written in this step"))
+    signs.append((soft(owners[0]), "there before"))
     sheet.legend(0, bottom + 64, signs)
     sheet.finish(bottom + 72)
     return sheet.figure
@@ -155,44 +139,36 @@ def _draw_row(
 
 
 def _draw_blocks(
-    sheet: Sheet, tables: Mapping[str, BlockTable], written: Mapping[int, str], y: float
+    sheet: Sheet, tables: Mapping[str, BlockTable], written: Collection[int], y: float
 ) -> dict[int, float]:
     """The pool's blocks in a row; returns the middle of each slot that is written."""
     pool = next(iter(tables.values())).pool
-    holders = {
-        block_id: (
-            name,
-            min(pool.block_size, table.num_tokens - index * pool.block_size),
-        )
-        for name, table in tables.items()
-        for index, block_id in enumerate(table.block_ids)
-    }
-    shown = range(pool.num_blocks)
-    if pool.num_blocks > MANY_BLOCKS:
-        shown = sorted(holders)
+    size, holders = pool.block_size, {}
+    for name, table in tables.items():
+        for index, block_id in enumerate(table.block_ids):
+            used = min(size, table.num_tokens - index * size)
+            holders.setdefault(block_id, (name, used))
+    is_large = pool.num_blocks > MANY_BLOCKS
+    shown = sorted(holders) if is_large else range(pool.num_blocks)
     gap = 12.0 if len(shown) <= 10 else 10.0
     width = min(120.0, (SPAN + gap) / len(shown) - gap)
-    slot, places = width / pool.block_size, {}
+    places = {}
     for at, block_id in enumerate(shown):
-        x = at * (width + gap)
-        name, used = holders.get(block_id, ("", 0))
+        x, (name, used) = at * (width + gap), holders.get(block_id, ("", 0))
+        tones = [others() if pool.refcount(block_id) else free()]
         if name:
-            slots = range(block_id * pool.block_size, (block_id + 1) * pool.block_size)
+            slots = range(block_id * size, (block_id + 1) * size)
             tones = [
-                _tone(name, offset < used, slot in written)
-                for offset, slot in enumerate(slots)
+                _tone(name, offset < used, one in written)
+                for offset, one in enumerate(slots)
             ]
-            sheet.cells(x, y, [slot] * pool.block_size, 26, tones)
-            places |= {
-                one: x + (offset + 0.5) * slot for offset, one in enumerate(slots)
-            }
-        else:
-            tone = others() if pool.refcount(block_id) else free()
-            sheet.box(x, y, width, 26, tone)
+            middles = [x + (offset + 0.5) * width / size for offset in range(size)]
+            places |= zip(slots, middles, strict=True)
+        sheet.cells(x, y, [width / len(tones)] * len(tones), 26, tones)
         sheet.box(x, y, width, 26, rim=sheet.look.rim)
         label = f"block {block_id}" if width > 70 else str(block_id)
-        shown_label, size = fit(label, width - 14 * bool(name))
-        sheet.write(x, y + 38, shown_label, size, color=sheet.look.quiet)
+        label, size_of_label = fit(label, width - 14 * bool(name))
+        sheet.write(x, y + 38, label, size_of_label, color=sheet.look.quiet)
         sheet.write(x + width, y + 38, name, ha="right", weight="bold")
     return places
 

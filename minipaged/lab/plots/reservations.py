@@ -5,16 +5,8 @@ from collections.abc import Mapping
 from matplotlib.figure import Figure
 
 from minipaged.lab.plots.palette import BAD, GOOD, line_colour
-from minipaged.lab.plots.signs import (
-    PART,
-    SPAN,
-    Sheet,
-    free,
-    others,
-    shared,
-    strong,
-    width_of,
-)
+from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
+from minipaged.lab.plots.tones import free, others, shared, strong
 from minipaged.lab.pool.snapshot import read_contents
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple
 
 from matplotlib.font_manager import FontProperties
 from matplotlib.patches import FancyArrowPatch, Rectangle
@@ -13,15 +12,8 @@ from matplotlib.textpath import text_to_path
 
 from minipaged.lab.plots.charts import WIDTH, canvas
 from minipaged.lab.plots.display import DPI
-from minipaged.lab.plots.palette import (
-    HATCHING,
-    SHARED_HATCH,
-    ink_on,
-    line_colour,
-    sequence_colour,
-    soft_colour,
-    theme,
-)
+from minipaged.lab.plots.palette import SHARED_HATCH, ink_on, theme
+from minipaged.lab.plots.tones import DASHED, FOUND, NOTHING, Tone, free
 
 SMALL, PART, COUNT = 9.0, 10.0, 15.0  # points: remarks, names of parts, what is counted
 LEAST = 6.5  # points: no word is written smaller
@@ -30,42 +22,6 @@ SPAN = WIDTH * DPI - 2 * MARGIN  # pixels of a sheet from left to right
 TITLE = 48.0  # pixels above a sheet, for a title of one line
 EMPTY_HATCH = "\\\\\\\\"
 Point = tuple[float, float]
-
-
-class Tone(NamedTuple):
-    """How a box is filled: its face, and the lines over it if it is hatched."""
-
-    face: str
-    hatching: str | None = None
-
-
-NOTHING = Tone("none")
-
-
-def strong(name: str | int) -> Tone:
-    """Of a sequence, in this step."""
-    return Tone(sequence_colour(name))
-
-
-def soft(name: str | int) -> Tone:
-    """Of a sequence, there before."""
-    return Tone(soft_colour(name))
-
-
-def shared(tone: Tone, name: str | int) -> Tone:
-    """The same tone, held by several."""
-    is_strong = tone.face == sequence_colour(name)
-    return Tone(tone.face, HATCHING if is_strong else line_colour(name))
-
-
-def free() -> Tone:
-    """Nobody's."""
-    return Tone(theme().free)
-
-
-def others() -> Tone:
-    """Somebody's who is not drawn."""
-    return Tone(theme().others)
 
 
 @lru_cache(maxsize=4096)
@@ -151,7 +107,7 @@ class Sheet:
         """Boxes side by side with a hair's breadth between them, words inside."""
         words = [*words, *[""] * (len(widths) - len(words))]
         for width, tone, word in zip(widths, tones, words, strict=True):
-            gap = 1.0 if width > 4 else 0.0
+            gap = 1.0 if width > 8 else 0.0
             self.box(x + gap / 2, y, width - gap, height, tone)
             if word:
                 self.word(x, y, width, height, word, tone)
@@ -210,9 +166,11 @@ class Sheet:
             self.axes.plot((x0, x1), (y0, y1), **style)
 
     def legend(self, x: float, y: float, signs: Sequence[tuple[Tone, str]]) -> None:
-        """What the tones mean, side by side; free ones have a rim."""
+        """What the tones mean, side by side; free and found ones have a rim."""
         for tone, meaning in signs:
-            rim = self.look.rim if tone.face == self.look.free else "none"
-            self.box(x, y - 6, 15, 12, tone, rim)
-            self.write(x + 21, y, meaning, color=self.look.quiet)
-            x += 21 + width_of(meaning) + 22
+            rim = {"rim": self.look.rim if tone == free() else "none"}
+            if tone == FOUND:
+                tone, rim = free(), DASHED
+            self.box(x, y - 6, 18, 12, tone, **rim)
+            self.write(x + 24, y, meaning, color=self.look.quiet)
+            x += 24 + width_of(meaning) + 20

@@ -1,0 +1,442 @@
+"""The drawings: they show the live objects, and every word can be read."""
+
+from itertools import combinations
+
+import matplotlib
+import matplotlib.pyplot as plt
+import pytest
+from matplotlib.colors import to_hex, to_rgb
+from matplotlib.patches import FancyArrowPatch, Rectangle
+from matplotlib.text import Text
+
+import minipaged as mp
+from minipaged.lab import (
+    plot_address,
+    plot_free_list,
+    plot_hash_chain,
+    plot_kv_growth,
+    plot_memory_map,
+    plot_pool,
+    plot_ragged_batch,
+    plot_reservations,
+    plot_reservations_and_pool,
+    plot_shared_tables,
+)
+from minipaged.lab.plots import palette
+from minipaged.lab.plots.signs import LEAST, fit, width_of
+from minipaged.model.inputs import Chunk, RaggedBatch
+
+matplotlib.use("agg")
+USED = {"A": 21, "B": 7, "C": 13}
+LONG = "abcdefghijkl"
+WORDS = "Four score and seven years ago our fathers brought forth on".split()
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+def tables_of(used, num_blocks=27, block_size=4):
+    """Sequences that have grown side by side, so that their blocks alternate."""
+    pool = mp.BlockPool(num_blocks, block_size)
+    tables = {name: mp.BlockTable(pool) for name in used}
+    for _ in range(max(used.values())):
+        for name, table in tables.items():
+            table.append(int(table.num_tokens < used[name]))
+    return pool, tables
+
+
+def batch_of(tables, new):
+    chunks = [Chunk(list(range(n)), tables[name], 1) for name, n in new.items()]
+    return RaggedBatch.build(chunks)
+
+
+def texts(figure):
+    return [text.get_text() for text in figure.axes[0].texts if text.get_text()]
+
+
+def arrows(figure):
+    return [p for p in figure.axes[0].patches if isinstance(p, FancyArrowPatch)]
+
+
+def boxes(figure, colour):
+    """The boxes of this face."""
+    found = [p for p in figure.axes[0].patches if isinstance(p, Rectangle)]
+    return [
+        box
+        for box in found
+        if box.get_fill() and to_hex(box.get_facecolor()).upper() == colour
+    ]
+
+
+def growth(words, stored, num_prompt):
+    return plot_kv_growth(words, stored, "title", num_prompt)
+
+
+def address(used, position, words=(), **pool):
+    _, tables = tables_of({"A": used, "B": 5}, **pool)
+    return plot_address(tables["A"], position, "title", words=words)
+
+
+def ragged(used, new, words=None, **pool):
+    _, tables = tables_of(used, **pool)
+    return plot_ragged_batch(batch_of(tables, new), tables, "title", words)
+
+
+def reservations_and_pool(used, reserved, **pool):
+    return plot_reservations_and_pool(used, reserved, *tables_of(used, **pool), "title")
+
+
+def drawn_pool(used, columns, words=(), **pool):
+    pool, tables = tables_of(used, **pool)
+    tokens = {name: words for name in used}
+    return plot_pool(
+        pool, tables, "title", tokens, columns, cached=[pool.num_blocks - 1]
+    )
+
+
+def free_list(num_blocks, num_held, word):
+    pool = mp.BlockPool(num_blocks, 4)
+    cached = set(range(0, num_blocks, 2))
+    pool.is_cached, pool.on_evict = cached.__contains__, cached.discard
+    for block_id in [pool.allocate() for _ in range(num_blocks)]:
+        pool.release(block_id)
+    for _ in range(num_held):
+        pool.allocate()
+    blocks = range(num_blocks)
+    holders = dict.fromkeys(blocks, "ABC")
+    return plot_free_list(pool, "title", dict.fromkeys(blocks, word), holders)
+
+
+def shared_tables(used):
+    return plot_shared_tables(tables_of(used)[1], "title")
+
+
+SPANS = [(0, 22, "token_states", 0), (22, 66, "reserved", 0), (66, 72, "internal", 0)]
+SPANS += [(72, 79, "token_states", 1), (79, 80, "reserved", 1)]
+SPANS += [(80, 144, "external", 1), (144, 256, "external", None)]
+
+DRAWINGS = {
+    "growth": lambda: growth(WORDS, [7, 8, 9, 10], 7),
+    "growth of one token": lambda: growth(["a"], [1], 1),
+    "growth of long words": lambda: growth([LONG] * 7, [5, 6], 5),
+    "growth of many": lambda: growth([LONG] * 26, range(13, 27), 13),
+    "growth of very many": lambda: growth([LONG] * 67, range(21, 67), 21),
+    "reservations": lambda: plot_reservations(USED, 36, "title"),
+    "reservation of one": lambda: plot_reservations({"A": 1}, 1, "title"),
+    "reservations, long": lambda: plot_reservations({"A": 1, "B": 2048}, 2048, "title"),
+    "reservations and pool": lambda: reservations_and_pool(USED, 36),
+    "and a pool of one": lambda: reservations_and_pool({"A": 1}, 4, num_blocks=1),
+    "and large blocks": lambda: reservations_and_pool(
+        {"A": 160, "B": 16}, 160, num_blocks=16, block_size=16
+    ),
+    "address": lambda: address(10, 9, WORDS, num_blocks=8),
+    "address of one token": lambda: address(1, 0, [LONG], num_blocks=4),
+    "address in a full block": lambda: address(4, 3, [LONG] * 4, num_blocks=4),
+    "address of 21": lambda: address(21, 9, [LONG] * 21, num_blocks=16),
+    "address in the middle": lambda: address(300, 130, num_blocks=64, block_size=16),
+    "ragged": lambda: ragged(
+        {"A": 5, "B": 7, "C": 10}, {"A": 5, "B": 1, "C": 1}, WORDS[:7], num_blocks=8
+    ),
+    "ragged, one token": lambda: ragged({"A": 1}, {"A": 1}, [LONG], num_blocks=1),
+    "ragged, mixed": lambda: ragged(USED, {"A": 21, "B": 1, "C": 1}, num_blocks=16),
+    "ragged, prefill": lambda: ragged(USED, USED, [LONG] * 41, num_blocks=16),
+    "ragged, decode": lambda: ragged(USED, dict.fromkeys(USED, 1), [LONG] * 3),
+    "ragged, long": lambda: ragged(
+        {"A": 300, "B": 7}, {"A": 300, "B": 1}, num_blocks=64, block_size=16
+    ),
+    "chain": lambda: plot_hash_chain(WORDS * 4, WORDS * 3 + ["x"] * 11, 8, 2, "title"),
+    "chain of one block": lambda: plot_hash_chain(WORDS, WORDS, 8, 1, "title"),
+    "chain of none": lambda: plot_hash_chain(WORDS, WORDS, 16, 0, "title"),
+    "chain of long words": lambda: plot_hash_chain([LONG] * 64, [LONG] * 50, 8, 4, "t"),
+    "false hits": lambda: plot_hash_chain(
+        ["x", *WORDS[1:]], WORDS, 2, 5, "title", names=("D", "E")
+    ),
+    "pool": lambda: drawn_pool({"A": 6, "B": 9}, 3, [LONG] * 9, num_blocks=9),
+    "pool of one block": lambda: drawn_pool({"A": 1}, 3, ["a"], num_blocks=2),
+    "pool of 16": lambda: drawn_pool(USED, 4, [LONG] * 21, num_blocks=16),
+    "pool of 64": lambda: drawn_pool({"A": 300}, 8, num_blocks=64, block_size=16),
+    "pool of 256": lambda: drawn_pool({"A": 900}, 32, num_blocks=256, block_size=16),
+    "free list": lambda: free_list(20, 0, "You are a kind helper"),
+    "free list of long words": lambda: free_list(20, 3, LONG + " " + LONG),
+    "no free block": lambda: free_list(4, 4, "a"),
+    "memory map": lambda: plot_memory_map(SPANS, "title"),
+    "shared tables": lambda: shared_tables({"short": 3, "A": 9, "B": 24}),
+    "long shared tables": lambda: shared_tables({"A": 36, "B": 20, "C": 28}),
+}
+
+
+# --- every picture can be read --------------------------------------------------------
+
+
+def visible_texts(figure):
+    """Each text that is drawn, with the room that it takes (pixels)."""
+    figure.draw_without_rendering()
+    found = [text for text in figure.findobj(Text) if text.get_text().strip()]
+    axes = [a for a in figure.axes if not a.axison]
+    hidden = {
+        id(text)
+        for a in axes
+        for axis in (a.xaxis, a.yaxis)
+        for text in axis.findobj(Text)
+    }
+    drawn = [text for text in found if id(text) not in hidden and text.get_visible()]
+    return [(text.get_text(), Text.get_window_extent(text)) for text in drawn]
+
+
+def inner(box):
+    """A box without the air that a line of text has above and below."""
+    return box.padded(-1.5)
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_no_words_overlap_and_none_is_cut_off(name):
+    figure = DRAWINGS[name]()
+    found = visible_texts(figure)
+    assert len(found) > 1
+    for (one, box), (other, second) in combinations(found, 2):
+        assert not inner(box).overlaps(inner(second)), (one, other)
+    width, height = figure.bbox.size
+    for words, box in found:
+        assert box.x0 > 0 and box.y0 > 0, words
+        assert box.x1 < width and box.y1 < height, words
+
+
+def test_words_that_overlap_or_stand_out_would_be_noticed():
+    """The test above is not just silent."""
+    figure = plot_reservations(USED, 36, "title")
+    figure.axes[0].text(0, 8, "over the heading")
+    figure.axes[0].text(740, 60, "over the edge of the picture")
+    found = dict(visible_texts(figure))
+    heading = found["One piece each, 36 slots reserved"]
+    assert inner(found["over the heading"]).overlaps(inner(heading))
+    assert found["over the edge of the picture"].x1 > figure.bbox.width
+
+
+@pytest.mark.parametrize("theme", palette.THEMES)
+@pytest.mark.parametrize("name", ["growth", "ragged", "false hits", "pool of 16"])
+def test_a_word_stands_out_from_the_box_behind_it(monkeypatch, name, theme):
+    """WCAG: 4 to 1 at least; the topmost opaque box under the word's middle counts."""
+    monkeypatch.setenv("MINIPAGED_THEME", theme)
+    figure = DRAWINGS[name]()
+    figure.draw_without_rendering()
+    grounds = [palette.theme().ground]
+    if grounds == ["none"]:
+        grounds = ["#FFFFFF", "#0D1117"]
+    for text in figure.axes[0].texts:
+        if not text.get_text():
+            continue
+        box = text.get_window_extent()
+        middle = (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2
+        behind = [
+            patch
+            for patch in figure.axes[0].patches
+            if isinstance(patch, Rectangle)
+            and patch.get_fill()
+            and patch.get_facecolor()[3] == 1
+            and patch.get_window_extent().contains(*middle)
+        ]
+        colours = [to_hex(behind[-1].get_facecolor())] if behind else grounds
+        for colour in colours:
+            ratio = contrast(to_hex(text.get_color()), colour)
+            assert ratio >= 4, (text.get_text(), colour)
+
+
+def contrast(one, other):
+    light, dark = sorted(map(palette.relative_luminance, (one, other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("name", ["pool", "chain", "free list"])
+def test_hatching_does_not_run_through_words(name):
+    """Behind a word, over the hatching, lies a plate that is wider than the word."""
+    figure = DRAWINGS[name]()
+    if name == "pool":
+        _, tables = tables_of({"A": 6})
+        tables["B"] = tables["A"].fork()
+        words = {"A": "a bb ccc dddd eeee f".split()}
+        figure = plot_pool(tables["A"].pool, tables, "title", words)
+    figure.draw_without_rendering()
+    patches = [p for p in figure.axes[0].patches if isinstance(p, Rectangle)]
+    num_words = 0
+    for text in figure.axes[0].texts:
+        box = text.get_window_extent()
+        under = [
+            p
+            for p in patches
+            if box.x0 < p.get_window_extent().x1
+            and p.get_window_extent().x0 < box.x1
+            and p.get_window_extent().y0
+            < box.y0 + box.height / 2
+            < p.get_window_extent().y1
+        ]
+        hatched = [at for at, p in enumerate(under) if p.get_hatch()]
+        if text.get_text() and hatched:
+            plate = under[hatched[-1] + 1].get_window_extent()
+            assert plate.x0 <= box.x0 and box.x1 <= plate.x1
+            num_words += 1
+    assert num_words >= 3
+
+
+# --- they show the live objects -------------------------------------------------------
+
+
+def test_each_step_has_its_columns():
+    figure = growth(WORDS, [7, 8, 10], 7)
+    new, old = palette.sequence_colour("A"), palette.soft_colour("A")
+    # K and V, and one box in the legend.
+    assert len(boxes(figure, new)) == 2 * (7 + 1 + 2) + 1
+    assert len(boxes(figure, old)) == 2 * (7 + 8) + 1
+    said = texts(figure)
+    assert {"prefill", "decode 1", "decode 2"} <= set(said)
+    assert [word for word in said if word.isdigit()] == "7 7 1 8 2 10".split()
+
+
+def test_empty_slots_are_counted():
+    said = texts(plot_reservations(USED, 36, "title"))
+    assert "67 of 108 slots empty" in said
+    assert {"15 empty", "29 empty", "23 empty"} <= set(said)
+
+
+def test_a_pool_beside_the_reservations_follows_its_tables():
+    pool, tables = tables_of(USED)
+    figure = plot_reservations_and_pool(USED, 36, pool, tables, "title")
+    assert "7 of 48 slots empty, 15 blocks free" in texts(figure)
+    assert "A5" in texts(figure)
+    tables.pop("A").free()
+    figure = plot_reservations_and_pool(USED, 36, pool, tables, "title")
+    assert "4 of 24 slots empty, 21 blocks free" in texts(figure)
+    assert "A5" not in texts(figure)
+
+
+def test_an_address_is_that_of_the_table():
+    _, tables = tables_of({"A": 10, "B": 6})
+    table = tables["A"]
+    for position in range(10):
+        figure = plot_address(table, position, "title")
+        slot = table.slot(position)
+        assert f"slot {slot}" in texts(figure)
+        sums = [words for words in texts(figure) if words.startswith("slot = ")]
+        assert sums[0].endswith(f" = {slot}")
+        followed = [arrow for arrow in arrows(figure) if arrow.get_linewidth() > 1.5]
+        assert len(followed) == 2 and len(arrows(figure)) == 2 * len(table.block_ids)
+
+
+class Pool:
+    """A reader's pool: what the pictures may ask of it."""
+
+    num_blocks, block_size, num_free = 8, 4, 5
+
+    def refcount(self, block_id):
+        return int(block_id in (6, 2, 3))
+
+
+class Table:
+    """A reader's table."""
+
+    pool, block_ids, num_tokens = Pool(), [6, 2, 3], 9
+
+
+def test_a_readers_pool_and_table_can_be_drawn():
+    pool, table = Table.pool, Table()
+    assert "slot 12" in texts(plot_address(table, 8, "title", words=WORDS))
+    said = texts(plot_pool(pool, {"A": table}, "title", {"A": WORDS}))
+    assert said.count("brought") == 1 and "9 tokens" in said
+    said = texts(plot_reservations_and_pool({"A": 9}, 16, pool, {"A": table}, "title"))
+    assert "3 of 12 slots empty, 5 blocks free" in said
+
+
+def test_a_ragged_batch_writes_where_the_batch_says():
+    pool, tables = tables_of({"A": 5, "B": 7, "C": 10}, num_blocks=8)
+    batch = batch_of(tables, {"A": 5, "B": 1, "C": 1})
+    figure = plot_ragged_batch(batch, tables, "title")
+    said = texts(figure)
+    assert "8 of 15 are padding" in said and "0 of 7 are padding" in said
+    assert "prefill, 5 tokens" in said and said.count("decode, 1 token") == 2
+    numbers = [*batch.positions.tolist(), *batch.slots.tolist()]
+    shown = [words for words in said if words.isdigit()]
+    assert shown == list(map(str, numbers))
+    ends = sorted(arrow.get_path().vertices[-1][0] for arrow in arrows(figure))
+    assert len(ends) == 7
+    # The slots lie in order from left to right.
+    by_slot = sorted(batch.slots.tolist())
+    in_blue = sorted(box.get_x() for box in boxes(figure, palette.sequence_colour("A")))
+    assert len(by_slot) == len(set(ends)) and len(in_blue) == 5 + 5 + 5 + 1
+
+
+def test_a_long_batch_has_an_arrow_for_each_block():
+    _, tables = tables_of(USED, num_blocks=16)
+    figure = plot_ragged_batch(batch_of(tables, USED), tables, "title")
+    assert len(arrows(figure)) == 6 + 2 + 4
+
+
+def crosses(figure):
+    heavy = [line for line in figure.axes[0].lines if line.get_linewidth() > 2]
+    return len(heavy) // 2
+
+
+def test_false_hits_bear_a_cross():
+    """Blocks 0, 2 and 3 are equal, block 1 is not."""
+    first, second = list("aabbccdd"), list("aaxxccdd")
+    taken = plot_hash_chain(first, second, 2, 4, "title")
+    assert crosses(taken) == 2
+    assert texts(taken).count("same block") == 1
+    assert texts(taken).count("another past") == 2
+    right = plot_hash_chain(first, second, 2, 1, "title")
+    assert crosses(right) == 0
+    assert texts(right).count("same block") == 1
+    assert texts(right).count("not taken") == 2
+
+
+def test_a_tail_is_no_block():
+    figure = plot_hash_chain(list("aab"), list("aac"), 2, 1, "title")
+    assert texts(figure).count("block 0") == 2 and "block 1" not in texts(figure)
+    assert not arrows(figure)
+
+
+def test_free_blocks_stand_in_the_order_in_which_they_are_handed_out():
+    pool = mp.BlockPool(8, 4)
+    cached = {1, 5}
+    pool.is_cached, pool.on_evict = cached.__contains__, cached.discard
+    held = [pool.allocate() for _ in range(6)]
+    for block_id in (5, 3, 1, 0):
+        pool.release(block_id)
+    assert held == [0, 1, 2, 3, 4, 5]
+    figure = plot_free_list(pool, "title")
+    drawn = [int(words) for words in texts(figure) if words.isdigit()]
+    assert drawn == [pool.allocate() for _ in range(6)]
+
+
+def test_a_memory_map_counts_its_slots():
+    said = texts(plot_memory_map(SPANS, "title"))
+    assert {"22", "44", "6", "7", "64", "112", "216–255"} - set(said) == {"216–255"}
+    assert "external: rounded up" in said and "external: in no reservation" in said
+
+
+def test_what_is_new_in_a_pool_is_strong():
+    pool, tables = tables_of({"A": 9})
+    figure = plot_pool(pool, tables, "title", before={"A": 7})
+    assert len(boxes(figure, palette.sequence_colour("A"))) == 2 + 1  # and the legend
+    assert {"new", "there before"} <= set(texts(figure))
+
+
+# --- letters and tones ----------------------------------------------------------------
+
+
+def test_a_word_is_made_smaller_and_then_cut():
+    assert fit("word", 100) == ("word", 9.0)
+    shorter, size = fit("abcdefghijkl", 40)
+    assert LEAST <= size < 9 and width_of(shorter, size) <= 40
+    assert shorter.endswith("…") or shorter == "abcdefghijkl"
+    assert fit("abcdefghijkl", 20)[0].endswith("…")
+
+
+@pytest.mark.parametrize("name", "ABCDEFGH")
+def test_tones_of_a_sequence_can_be_told_apart(name):
+    strong, soft = palette.sequence_colour(name), palette.soft_colour(name)
+    assert contrast(strong, soft) > 1.1 and to_rgb(strong) != to_rgb(soft)
+    assert contrast(palette.ink_on(soft), soft) > 7
+    for ground in ("#FFFFFF", "#0D1117"):
+        assert contrast(palette.line_colour(name), ground) > 2.9
