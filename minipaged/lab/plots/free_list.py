@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
 from minipaged.lab.plots.tones import DASHED, FOUND, Tone, free, shared, soft
 from minipaged.memory.block_pool import BlockPool
+from minipaged.memory.cached_blocks import CachedBlocks
 
 COLUMNS, GAP, HEIGHT, ROW = 10, 10.0, 42.0, 74.0
 TOP = 66.0
@@ -24,7 +25,10 @@ def plot_free_list(
     words: what lies in a block. owners: the letters of those who held it.
     """
     sheet, words, owners = Sheet(title), words or {}, owners or {}
-    blocks = [*reversed(pool._free), *pool._cached]
+    plain, findable = pool._free, ()
+    if isinstance(plain, CachedBlocks):
+        plain, findable = plain.plain, plain.findable
+    blocks = [*reversed(plain), *findable]
     width = (SPAN + GAP) / COLUMNS - GAP
     if not blocks:
         sheet.write(0, TOP, "no block is free", PART)
@@ -46,7 +50,7 @@ def plot_free_list(
             low = y + 3 + 18 * line + 9 * (len(lines) == 1)
             sheet.word(x, low, width, 18, said, tone)
         rim = {"rim": sheet.look.rim}
-        if block_id in pool._cached:
+        if block_id in findable:
             rim = DASHED
         sheet.box(x, y, width, HEIGHT, **rim)
     bottom = TOP + -(-max(1, len(blocks)) // COLUMNS) * ROW

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.palette import line_colour
 from minipaged.lab.plots.signs import (
     COUNT,
     LEAST,
@@ -23,20 +22,24 @@ ROOMY, DENSE = 112.0, 30.0  # pixels of a step
 
 
 def plot_kv_growth(
-    words: Sequence[str], stored: Sequence[int], title: str, num_prompt: int
+    words: Sequence[str],
+    stored: Sequence[int],
+    title: str,
+    num_prompt: int,
+    name: str = "A",
 ) -> Figure:
     """One row per step: the columns of K and V that were there, and the new ones.
 
     words: the texts of all tokens. stored: columns in the cache after each step; the
     first step computes the prompt of `num_prompt` tokens. The word behind a row is what
-    the step has chosen: the next step computes its column.
+    the step has chosen: the next step computes its column. name: whose they are.
     """
     sheet, words = Sheet(title), [visible(word) for word in words]
     column = min(52.0, (SPAN - LEFT - COUNTS - 56) / max(stored))
     longest = max(width_of(word) for word in words)
     is_roomy = len(stored) <= 5 and column >= 40
     row = ROOMY if is_roomy else DENSE
-    signs = [(strong("A"), "computed in this step"), (soft("A"), "there before")]
+    signs = [(strong(name), "computed in this step"), (soft(name), "there before")]
     sheet.legend(LEFT, 8, signs)
     sheet.write(SPAN - 84, 8, "computed", ha="center", color=sheet.look.quiet)
     sheet.write(SPAN - 18, 8, "read", ha="center", color=sheet.look.quiet)
@@ -46,7 +49,7 @@ def plot_kv_growth(
     before = 0
     for step, after in enumerate(stored):
         y = top + step * row
-        _draw_step(sheet, y, step, before, after, num_prompt, column, is_roomy)
+        _draw_step(sheet, y, step, before, after, num_prompt, column, is_roomy, name)
         if is_roomy:
             _write_above(sheet, words, before, after, column, y)
         if after < len(words):
@@ -67,10 +70,11 @@ def _draw_step(
     num_prompt: int,
     column: float,
     is_roomy: bool,
+    owner: str,
 ) -> None:
     """The columns of one step, its name at the left, its counts at the right."""
     height = 28.0 if is_roomy else 10.0
-    tones = [soft("A")] * before + [strong("A")] * (after - before)
+    tones = [soft(owner)] * before + [strong(owner)] * (after - before)
     for line, letter in enumerate("KV"):
         x, low = LEFT, y + line * (height + (3 if is_roomy else 1))
         sheet.cells(x, low, [column] * after, height, tones)
@@ -92,8 +96,9 @@ def _draw_step(
         if width_of(said) < right - LEFT + 40:
             sheet.write((LEFT + right) / 2, low + 15, said, ha="center")
     size = COUNT if is_roomy else PART
-    bold = {"color": line_colour("A"), "weight": "bold"}
-    sheet.write(SPAN - 84, middle, str(after - before), size, ha="center", **bold)
+    sheet.write(
+        SPAN - 84, middle, str(after - before), size, ha="center", weight="bold"
+    )
     sheet.write(SPAN - 18, middle, str(after), size, ha="center")
 
 

@@ -65,7 +65,7 @@ def _draw_span(
     if width_of(number) + 6 < slot * count:
         plate = width_of(number) + 10
         middle = x + slot * count / 2
-        sheet.box(middle - plate / 2, y + 4, plate, HEIGHT - 8, tone)
+        sheet.box(middle - plate / 2, y, plate, HEIGHT, tone)
         sheet.write(
             middle, y + HEIGHT / 2, number, ha="center", color=ink_on(tone.face)
         )

@@ -119,8 +119,8 @@ def _draw_block(
     """A block with its slots; over it, beside its id, whose it is."""
     size, owners = pool.block_size, contents.owners.get(block_id, [])
     holders, is_cached = pool.refcount(block_id), block_id in contents.cached
-    label = f"block {block_id}" if width > 100 else str(block_id)
-    remark = _remark(owners, holders, is_cached, width - width_of(label) - 6)
+    room = width - width_of(f"block {block_id}" if width > 100 else str(block_id)) - 6
+    remark = _remark(owners, holders, is_cached, room)
     sheet.write(x + width, y - 11, remark, ha="right")
     if owners:
         empty = Look(free(), "")
@@ -132,9 +132,7 @@ def _draw_block(
         sheet.cells(x, y, [width / size] * size, HEIGHT, tones, words)
     else:
         sheet.box(x, y, width, HEIGHT, others() if holders else free())
-    rim = {"rim": sheet.look.rim}
-    if is_cached:
-        rim = DASHED
+    rim = DASHED if is_cached else {"rim": sheet.look.rim}
     sheet.box(x, y, width, HEIGHT, **rim)
 
 
