@@ -1,5 +1,7 @@
 """The pictures: they show the live state, and can be read by everybody."""
 
+from base64 import b64decode
+from io import BytesIO
 from itertools import combinations
 
 import matplotlib
@@ -12,6 +14,7 @@ import minipaged as mp
 from minipaged.lab.plots import palette
 from minipaged.lab.plots.charts import plot_histogram, plot_lines, plot_waste
 from minipaged.lab.plots.contiguous import plot_memory_over_time
+from minipaged.lab.plots.display import encode
 from minipaged.lab.plots.kernels import plot_rates
 from minipaged.lab.plots.pool import plot_pool, print_pool
 from minipaged.memory.contiguous import RequestLengths, reserve_max
@@ -42,32 +45,45 @@ def texts(figure):
     return [text.get_text() for text in axes.texts]
 
 
-def slots(figure):
-    """(colour, hatch) of every drawn slot: the filled boxes as wide as one."""
+def drawn(figure, colour):
+    """How many boxes have this colour, and how many are hatched over."""
     (axes,) = figure.axes
     boxes = [patch for patch in axes.patches if isinstance(patch, Rectangle)]
-    return [
-        (to_hex(box.get_facecolor()).upper(), box.get_hatch())
-        for box in boxes
-        if box.get_fill() and box.get_width() == 1
-    ]
+    faces = [to_hex(box.get_facecolor(), keep_alpha=True).upper() for box in boxes]
+    full = colour if len(colour) == 9 else colour + "FF"
+    return sum(
+        face == full and box.get_fill() for face, box in zip(faces, boxes, strict=True)
+    )
+
+
+def num_hatched(figure):
+    return sum(bool(patch.get_hatch()) for patch in figure.axes[0].patches)
 
 
 def test_a_pool_is_drawn_as_it_is(shared):
     pool, tables = shared
-    figure = plot_pool(pool, tables, "title", {"A": "a b c d e f".split()})
+    figure = plot_pool(pool, tables, "title")
     blue, look = palette.sequence_colour("A"), palette.theme()
-    drawn = slots(figure)
-    assert len(drawn) == 7 * 4
-    assert drawn.count((blue, palette.SHARED_HATCH)) == 6
-    assert drawn.count((look.others, None)) == 4
-    assert drawn.count((look.free, None)) == 2 + 4 * 4
+    # Slots, and boxes of the legend: two of A, one plain and one hatched.
+    assert drawn(figure, blue) == 6 + 2
+    assert num_hatched(figure) == 6 + 1
+    assert drawn(figure, look.others) == 1 + 1
+    assert drawn(figure, look.free) == 2 + 4 + 1
     said = texts(figure)
-    assert "block 0 · A B" in said
-    assert "block 2 · others" in said
-    assert "block 3" in said
-    assert "A: 6 tokens" in said and "entry 1 → block 1, 2 filled" in said
-    assert [word for word in said if len(word) == 1] == list("abcdef")
+    assert said.count("A B") == 2 and said.count("others") == 1
+    assert {f"block {block_id}" for block_id in range(7)} <= set(said)
+    assert said.count("6 tokens") == 2
+    # The entries of a table of two blocks, and the blocks in them.
+    assert said.count("0") == 1 + 2 and said.count("1") == 1 + 2
+
+
+def test_a_pool_shows_the_words_of_its_tokens(shared):
+    pool, tables = shared
+    figure = plot_pool(pool, tables, "title", {"A": "a b c d e f".split()})
+    said = texts(figure)
+    assert [word for word in said if len(word) == 1 and word.islower()] == list(
+        "abcdef"
+    )
 
 
 def test_the_picture_follows_the_pool(shared):
@@ -75,25 +91,25 @@ def test_the_picture_follows_the_pool(shared):
     tables.pop("B").free()
     tables["A"].append(3)
     figure = plot_pool(pool, tables, "title")
-    blue = palette.sequence_colour("A")
-    assert slots(figure).count((blue, None)) == 9
-    assert "block 0 · A" in texts(figure)
+    assert drawn(figure, palette.sequence_colour("A")) == 9 + 1
+    assert num_hatched(figure) == 0
+    assert "A B" not in texts(figure) and "9 tokens" in texts(figure)
 
 
 def test_a_sequence_keeps_its_colour_when_others_end(shared):
     pool, tables = shared
     tables.pop("A").free()
-    drawn = slots(plot_pool(pool, tables, "title"))
-    assert drawn.count((palette.sequence_colour("B"), None)) == 6
+    figure = plot_pool(pool, tables, "title")
+    assert drawn(figure, palette.sequence_colour("B")) == 6 + 1
 
 
 def test_a_cached_block_is_marked_while_it_is_free(shared):
     pool, tables = shared
     figure = plot_pool(pool, tables, "title", cached=[0, 5])
-    assert "block 5 · cached" in texts(figure)
-    assert not any("block 0" in text and "cached" in text for text in texts(figure))
+    assert texts(figure).count("cached") == 1
+    # Around block 5, and in the legend.
     rims = [p for p in figure.axes[0].patches if p.get_linestyle() == "--"]
-    assert [to_hex(p.get_edgecolor()).upper() for p in rims] == [palette.CACHED_RIM]
+    assert [to_hex(p.get_edgecolor()).upper() for p in rims] == [palette.CACHED_RIM] * 2
 
 
 def test_a_large_pool_fits(shared):
@@ -101,8 +117,11 @@ def test_a_large_pool_fits(shared):
     table = mp.BlockTable(pool)
     table.append(70)
     figure = plot_pool(pool, {"A": table}, "title", columns=8)
-    assert "A: 70 tokens, 5 blocks" in texts(figure)
+    assert "70 tokens" in texts(figure)
     assert figure.get_size_inches()[1] < 8
+    table.append(500)
+    figure = plot_pool(pool, {"A": table}, "title", columns=8)
+    assert "and 20 more" in texts(figure)
 
 
 def test_a_pool_in_text(shared, capsys):
@@ -122,9 +141,10 @@ def test_memory_over_time_shows_the_kinds_that_are_there():
     rows = image.get_array()
     assert rows.shape == (30, 700)
     for iteration in (1, 30):
-        seen = {[*KINDS, "external"][kind] for kind in rows[iteration - 1].tolist()}
+        seen = {list(palette.KINDS_OF_SLOTS)[kind] for kind in rows[iteration - 1]}
         spans = memory_map(report.stays, 150, iteration)
-        assert seen == {kind for _, _, kind, _ in spans}
+        kinds = {kind for _, _, kind, _ in spans}
+        assert {"external" if kind == "rounded_up" else kind for kind in seen} == kinds
 
 
 def test_bars_of_waste_lie_end_to_end():
@@ -148,14 +168,30 @@ def test_what_is_rounded_up_is_told_apart_from_gaps():
     report = simulate([RequestLengths(1, 19)], reserve_max, 64, max_length=20)
     figure = plot_memory_over_time(report, 64, range(1, 3), "title")
     rows = figure.axes[0].images[0].get_array()
-    assert set(rows[0].tolist()) == {
-        KINDS.index("token_states"),
-        KINDS.index("reserved"),
-        KINDS.index("external"),
-        len(KINDS),
-    }
-    legend = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
-    assert "external: rounded up" in legend
+    kinds = list(palette.KINDS_OF_SLOTS)
+    seen = {kinds[kind] for kind in rows[0]}
+    assert seen == {"token_states", "reserved", "rounded_up", "external"}
+    assert legend(figure) == {palette.KINDS_OF_SLOTS[kind][2] for kind in seen}
+
+
+def legend(figure):
+    """What the legend says."""
+    (box,) = figure.legends
+    return {text.get_text() for text in box.get_texts()}
+
+
+def test_bars_tell_the_same_apart_and_name_only_what_is_there():
+    rounded = simulate([RequestLengths(1, 19)] * 3, reserve_max, 64, max_length=20)
+    figure = plot_waste({"max": rounded}, "title")
+    labels = {kind: label for kind, (_, _, label) in palette.KINDS_OF_SLOTS.items()}
+    assert labels["rounded_up"] in legend(figure)
+    widths = [bar.get_width() for bar in figure.axes[0].patches]
+    assert sum(widths) == pytest.approx(100)
+    assert any(width == pytest.approx(100 * rounded.rounded_up) for width in widths)
+    exact = simulate([RequestLengths(10, 22)] * 3, reserve_max, 128, max_length=32)
+    assert exact.internal == exact.rounded_up == 0
+    named = legend(plot_waste({"max": exact}, "title"))
+    assert not {labels["rounded_up"], labels["internal"]} & named
 
 
 @pytest.mark.parametrize("name", palette.THEMES)
@@ -172,8 +208,11 @@ def test_every_picture_can_be_drawn_in_every_theme(monkeypatch, name, shared):
     ]
     for figure in figures:
         figure.canvas.draw()
-        assert to_hex(figure.get_facecolor()).upper() == look.ground
-        assert figure.axes[0].get_title(loc="left") == "title"
+        if look.ground == "none":
+            assert not figure.patch.get_visible()
+        else:
+            assert to_hex(figure.get_facecolor()).upper() == look.ground
+        assert figure.get_suptitle() == "title"
         ink = figure.axes[0].title.get_color(), figure.axes[0].xaxis.label.get_color()
         assert look.ink in ink
 
@@ -183,14 +222,37 @@ def contrast(one, other):
     return (light + 0.05) / (dark + 0.05)
 
 
-@pytest.mark.parametrize("look", palette.THEMES.values(), ids=palette.THEMES)
+PAGES = "#FFFFFF", "#0D1117"
+
+
+@pytest.mark.parametrize("look", [palette.LIGHT, palette.DARK], ids=["light", "dark"])
 def test_text_can_be_read(look):
     """WCAG: 4.5 to 1 for text; 3 to 1 for what is not text, here frames."""
     for ground in (look.ground, look.free):
         assert contrast(look.ink, ground) > 7
     assert contrast(look.quiet, look.ground) > 4.5
+    assert contrast(look.rim, look.ground) > 3
     for colour in palette.SEQUENCE_COLOURS:
         assert contrast(palette.ink_on(colour), colour) > 4.5
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_without_a_theme_text_can_be_read_on_light_pages_and_dark_ones(page):
+    """One ink cannot have 4.5 to 1 on both; it has 4."""
+    look = palette.theme()
+    assert look is palette.BOTH and look.ground == "none"
+    pale = over(look.free, page)
+    for ink in (look.ink, look.quiet, palette.BAD, palette.GOOD):
+        assert contrast(ink, page) >= 4
+    assert contrast(look.ink, pale) >= 4
+    assert contrast(look.rim, page) > 3
+    for kind, (colour, _, _) in palette.KINDS_OF_SLOTS.items():
+        assert contrast(palette.ink_on(colour), colour) > 4.5, kind
+
+
+def over(colour, page):
+    """A colour with an alpha ("#RRGGBBAA"), laid on a page."""
+    return palette.mix(colour[:7], page, int(colour[7:], 16) / 255)
 
 
 def test_kinds_of_slots_can_be_told_apart_in_grey():
@@ -214,7 +276,7 @@ def test_an_unknown_theme_says_which_there_are():
 def test_holders_that_are_not_drawn_are_counted(shared):
     pool, tables = shared
     said = texts(plot_pool(pool, {"B": tables["B"]}, "title"))
-    assert "block 0 · B · 2 holders" in said
+    assert said.count("B · 2 holders") == 2
 
 
 def test_rates_are_drawn_as_they_are_beside_the_ceiling():
@@ -240,3 +302,62 @@ def test_no_number_touches_the_ceiling():
     numbers = [text.get_window_extent() for text in axes.texts[: len(values)]]
     assert all(box.x1 < ceiling - 3 or box.x0 > ceiling + 3 for box in numbers)
     assert max(box.x1 for box in numbers) < figure.bbox.x1
+
+
+def test_a_long_title_goes_on_below():
+    title = "A picture has one message, and its title says this message in full " * 2
+    figure = plot_histogram([1, 2, 3], title.strip(), "x")
+    figure.draw_without_rendering()
+    (said,) = figure.texts
+    assert said.get_text().count("\n") == 1
+    assert said.get_window_extent().x1 < figure.bbox.x1
+
+
+# --- in a notebook --------------------------------------------------------------------
+
+
+@pytest.fixture
+def shell():
+    """IPython, as a notebook has it."""
+    from IPython.core.interactiveshell import InteractiveShell
+
+    yield InteractiveShell.instance()
+    InteractiveShell.clear_instance()
+
+
+def test_a_notebook_stores_two_pixels_for_one(shell):
+    figure = plot_histogram([1, 2, 3], "title", "x")
+    data, metadata = shell.display_formatter.format(figure, include=["image/png"])
+    width, height = size_of(b64decode(data["image/png"]))
+    assert metadata["image/png"] == {"width": 760} and width == 2 * 760
+    assert height == pytest.approx(200 * figure.get_size_inches()[1], abs=1)
+
+
+def test_figures_of_others_are_shown_as_ever(shell):
+    plot_histogram([1, 2, 3], "title", "x")
+    figure, _ = plt.subplots()
+    data, metadata = shell.display_formatter.format(figure)
+    assert "image/png" not in metadata and "image/png" not in data
+
+
+def size_of(png):
+    """Width and height of a PNG file, in pixels (its first chunk says so)."""
+    assert png[12:16] == b"IHDR"
+    return int.from_bytes(png[16:20], "big"), int.from_bytes(png[20:24], "big")
+
+
+def test_what_stands_out_makes_the_picture_wider_and_is_not_lost():
+    figure = plot_histogram([1, 2, 3], "title", "x")
+    figure.text(1.01, 0.5, "beside it")
+    data, metadata = encode(figure)
+    width, _ = size_of(b64decode(data))
+    assert metadata["width"] > 780 and abs(width - 2 * metadata["width"]) <= 1
+
+
+def test_jupyter_lays_no_ground_under_a_picture():
+    """It would, in white, if the figure said that it is transparent."""
+    figure = plot_histogram([1, 2, 3], "title", "x")
+    assert figure.get_facecolor()[3] == 1 and not figure.patch.get_visible()
+    data, _ = encode(figure)
+    corner = plt.imread(BytesIO(b64decode(data)))[0, 0]
+    assert corner[3] == 0

@@ -35,7 +35,7 @@ KINDS_OF_SLOTS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
         "token_states": ("#005A91", "", "holds a token"),
         "reserved": ("#F2B63D", "\\\\", "reserved for a later token"),
         "internal": ("#D55E00", "..", "internal: reserved, never used"),
-        "rounded_up": ("#A9B3BC", "", "external: rounded up"),
+        "rounded_up": ("#969FA8", "", "external: rounded up"),
         "external": ("#DDE2E7", "", "external: in no reservation"),
     }
 )
@@ -60,7 +60,7 @@ class Theme:
 # One picture is stored, and read on light pages and on dark ones: so nothing is drawn
 # behind it, its ink is a grey that both grounds let stand out, and words that need more
 # than that stand on an opaque face.
-BOTH = Theme("none", "#757B84", "#757B84", "#8B929B", "#757B8412", "#C3CAD1", "#FFFFFF")
+BOTH = Theme("none", "#757B84", "#757B84", "#8B929B", "#757B840C", "#C3CAD1", "#FFFFFF")
 LIGHT = Theme(
     "#FFFFFF", "#1B1F24", "#5A636D", "#87919B", "#EEF1F4", "#C3CAD1", "#FFFFFF"
 )
