@@ -266,22 +266,20 @@ def test_hatching_does_not_run_through_words(name):
         figure = plot_pool(tables["A"].pool, tables, "title", words)
     figure.draw_without_rendering()
     patches = [p for p in figure.axes[0].patches if isinstance(p, Rectangle)]
+    rooms = [(patch.get_window_extent(), patch.get_hatch()) for patch in patches]
     num_words = 0
-    for text in figure.axes[0].texts:
-        box = text.get_window_extent()
+    for text in filter(Text.get_text, figure.axes[0].texts):
+        word = text.get_window_extent()
+        middle = (word.y0 + word.y1) / 2
         under = [
-            p
-            for p in patches
-            if box.x0 < p.get_window_extent().x1
-            and p.get_window_extent().x0 < box.x1
-            and p.get_window_extent().y0
-            < box.y0 + box.height / 2
-            < p.get_window_extent().y1
+            (room, hatch)
+            for room, hatch in rooms
+            if room.x0 < word.x1 and word.x0 < room.x1 and room.y0 < middle < room.y1
         ]
-        hatched = [at for at, p in enumerate(under) if p.get_hatch()]
-        if text.get_text() and hatched:
-            plate = under[hatched[-1] + 1].get_window_extent()
-            assert plate.x0 <= box.x0 and box.x1 <= plate.x1
+        hatched = [at for at, (_, hatch) in enumerate(under) if hatch]
+        if hatched:
+            plate, _ = under[hatched[-1] + 1]
+            assert plate.x0 <= word.x0 and word.x1 <= plate.x1
             num_words += 1
     assert num_words >= 3
 
