@@ -666,16 +666,25 @@ def test_a_right_attempt_is_put_to_use(capsys):
     [
         (GrowsByConcatenation, "the keys lie elsewhere than after the first write"),
         (ReturnsACopy, "they were copied"),
-        (ReturnsEverySlot, "tensor[2, 12, 4]: all slots, but 7 hold tokens"),
-        (ReturnsTheNewOnes, "the new tokens alone, but 8 are stored"),
+        (ReturnsEverySlot, "tensor[2, 12, 4]: all slots, but only 7 hold"),
+        (ReturnsTheNewOnes, "tensor[2, 1, 4]: the 7 earlier tokens are missing"),
         (ReturnsKeysAlone, "not two tensors, all stored keys and all stored values"),
         (StartsAtZero, "token 0 is token 7: from which slot on must you write?"),
         (MixesKeysAndValues, "token 0 has keys and values mixed up"),
         (KeepsTheCallersTensors, "the caller's tensor was kept"),
         (SharesItsMemory, "two caches, written in turns: cache A"),
-        (NeverRefuses, "8 slots, 7 tokens stored, 2 more: raised RuntimeError"),
-        (RefusesTooEarly, "writes of [12] tokens: write() raised ValueError: full"),
-        (FillsBeforeItRefuses, "refused; then 1 that fit"),
+        (
+            NeverRefuses,
+            "2 more: expected a ValueError, got RuntimeError",
+        ),
+        (
+            RefusesTooEarly,
+            "writes of [12] tokens: write() raised ValueError: full; but",
+        ),
+        (
+            FillsBeforeItRefuses,
+            "refused, then 1 more: write() raised ValueError: full",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_cache_is_said(capsys, attempt, words):

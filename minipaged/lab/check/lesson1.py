@@ -70,15 +70,18 @@ class _Expected:
         """Hand `size` more tokens to the reader's cache; look at what it returns."""
         new = self.values[:, self.num_tokens : self.num_tokens + size].clone()
         keys, values = -new, new
-        found = attempted(f"{story}: write()", lambda: cache.write(keys, values))
+        try:
+            found = attempted(f"{story}: write()", lambda: cache.write(keys, values))
+        except Rejected as error:
+            if isinstance(error.__cause__, ValueError):
+                raise Rejected(f"{error}; but there is room") from error
+            raise
         is_pair = isinstance(found, tuple | list) and len(found) == 2
         if not (is_pair and all(isinstance(each, torch.Tensor) for each in found)):
             wanted = "two tensors, all stored keys and all stored values"
             raise Rejected(f"{story}: write() returned {short(found)}, not {wanted}")
         if {each.data_ptr() for each in found} & {keys.data_ptr(), values.data_ptr()}:
-            raise Rejected(
-                f"{story}: the caller's tensor was kept, not copied to slots"
-            )
+            raise Rejected(f"{story}: the caller's tensor was kept, not copied")
         for tensor in (keys, values):
             tensor.fill_(torch.nan)  # a model uses its tensors again
         self.num_tokens += size
@@ -93,9 +96,9 @@ class _Expected:
             why = f"expected {short(right)}: [heads, tokens, head_dim]"
             if found.dim() == 3 and found[:, :0].shape == right[:, :0].shape:
                 if found.shape[1] > self.num_tokens:
-                    why = f"all slots, but {self.num_tokens} hold tokens"
+                    why = f"all slots, but only {self.num_tokens} hold tokens"
                 elif found.shape[1] == size:
-                    why = f"the new tokens alone, but {self.num_tokens} are stored"
+                    why = f"the {self.num_tokens - size} earlier tokens are missing"
             raise Rejected(f"{what} are {short(found)}: {why}")
         for position in range(self.num_tokens):
             there = found[:, position]
@@ -147,12 +150,12 @@ def _refuses_what_does_not_fit(attempt: Attempt) -> None:
             pass
         except Exception as error:
             name = type(error).__name__
-            message = f"{story}: raised {name} ({error}), expected a ValueError"
+            message = f"{story}: expected a ValueError, got {name}: {error}"
             raise Rejected(message) from error
         else:
-            raise Rejected(f"{story}: raised nothing, expected a ValueError")
+            raise Rejected(f"{story}: expected a ValueError, got nothing")
         if rest:
-            expected.write(cache, rest, f"{story}: refused; then {rest} that fit")
+            expected.write(cache, rest, f"{story}: refused, then {rest} more")
 
 
 def _keeps_two_apart(attempt: Attempt) -> None:
