@@ -1,6 +1,7 @@
 """Lab: two prompts as chains of hashed blocks, and which of them are one block."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from matplotlib.figure import Figure
 
@@ -86,18 +87,30 @@ def _tones(names: tuple[str, str], kind: int, is_found: bool) -> Tones:
 
 
 def _lines(words: Words, width: float) -> list[list[tuple[str, float]]]:
-    """The words and how wide their boxes are, line by line, each line full."""
-    lines: list[list[tuple[str, float]]] = [[]]
-    for word in words:
-        needed = min(width, width_of(visible(word)) + 9)
-        if sum(one for _, one in lines[-1]) + needed > width:
-            lines.append([])
-        lines[-1].append((word, needed))
-    wider = [width / sum(one for _, one in line) for line in lines]
+    """The words and how wide their boxes are, line by line; lines are filled evenly."""
+    needed = [min(width, width_of(visible(word)) + 9) for word in words]
+    lines = narrow = _broken(needed, width)
+    room = width
+    while len(narrow) == len(lines) and room > max(needed):
+        lines, room = narrow, room - 4
+        narrow = _broken(needed, room)
+    parts = [list(zip(words, needed, strict=True))[line] for line in lines]
+    wider = [width / sum(one for _, one in part) for part in parts]
     return [
-        [(word, one * factor) for word, one in line]
-        for line, factor in zip(lines, wider, strict=True)
+        [(word, one * factor) for word, one in part]
+        for part, factor in zip(parts, wider, strict=True)
     ]
+
+
+def _broken(widths: Sequence[float], room: float) -> list[slice]:
+    """Which boxes stand together in a line of this room."""
+    starts, used = [0], 0.0
+    for index, width in enumerate(widths):
+        if index > starts[-1] and used + width > room:
+            starts.append(index)
+            used = 0.0
+        used += width
+    return [slice(*pair) for pair in pairwise([*starts, len(widths)])]
 
 
 def _draw_block(
