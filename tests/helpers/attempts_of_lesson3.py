@@ -200,6 +200,10 @@ NAMED = {
             "64 bits",
         ),
         (lambda t, size, salt: print(t), "return missing"),
+        (
+            lambda t, size, salt: [[*key] for key in block_keys(t, size, salt)],
+            "tuples of lists",
+        ),
     ],
     "prefix_index": [
         (KeepsTheFirst, "twin"),

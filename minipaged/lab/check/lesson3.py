@@ -88,7 +88,11 @@ def _keys(attempt: Attempt, tokens: list[int], size: int, salt: bytes) -> list[A
     keys = attempt(tokens, size, salt)
     if keys is None:
         expect(attempt.call(tokens, size, salt), keys, "a list of keys")
-    return list(keys)
+    keys = list(keys)
+    with _because("a dict must take it: make tuples of lists"):
+        for key in keys:
+            attempted(f"hash({key!r:.40})", hash, key)
+    return keys
 
 
 def _compare_keys(
