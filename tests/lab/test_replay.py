@@ -1,5 +1,7 @@
 """A recorded run: true to the run, without a trace on it, and shown frame by frame."""
 
+import re
+
 import pytest
 from transformers import GenerationConfig
 
@@ -24,6 +26,11 @@ class Words:
 
     def decode(self, ids):
         return " ".join(map(str, ids))
+
+
+def told(frames):
+    """All sentences of all frames."""
+    return "\n".join(line for frame in frames for line in frame.words)
 
 
 @pytest.fixture(scope="module")
@@ -86,12 +93,20 @@ def test_the_tokens_are_those_that_are_returned(run):
 
 def test_the_words_tell_of_forks_hits_and_ends(run):
     _, frames, _, _ = run
-    text = tell_run(frames)
+    text = told(frames)
     for words in ("is forked into", "found in the cache", "ends: ", "can be found"):
         assert words in text
-    assert text.startswith(f"forward 0 computes {frames[0].num_computed} tokens")
-    assert "\nthe end\n" in text
-    assert text.splitlines()[-1].startswith("    ")
+
+
+def test_the_text_for_pages_without_widgets_is_short(run):
+    _, frames, _, _ = run
+    lines = tell_run(frames).splitlines()
+    most = max(frame.snapshot.num_held for frame in frames)
+    assert " ".join(lines).startswith(
+        f"{len(frames) - 1} forwards, at most {most} of 64 blocks held"
+    )
+    assert len(lines) <= 16 and max(map(len, lines)) <= 76
+    assert "forward 0: A begins" in "\n".join(lines) and "more" in lines[-1]
 
 
 def test_another_model_is_not_recorded(run):
@@ -112,13 +127,13 @@ def test_sequences_with_equal_tables_are_not_taken_for_forks():
     prompts = [[5, 6], *[list(range(5, 14))] * 3]
     with record(paged) as frames:
         mp.generate(paged, prompts, greedy(1), max_prompt_tokens=2)
-    assert "forked" not in tell_run(frames)
+    assert "forked" not in told(frames)
     paged = mp.PagedModel(tiny_model("qwen3"), num_blocks=32, block_size=4)
     with record(paged) as frames:
         prefix = mp.PrefixCache(paged.pool)
         mp.generate(paged, prompts, greedy(3), prefix_cache=prefix)
-    assert "forked" not in tell_run(frames)
-    assert "blocks 1 and 2 found in the cache" in tell_run(frames)
+    assert "forked" not in told(frames)
+    assert "blocks 1 and 2 found in the cache" in told(frames)
 
 
 def test_a_cache_that_is_warm_already_is_known():
@@ -128,7 +143,7 @@ def test_a_cache_that_is_warm_already_is_known():
     with record(paged) as frames:
         mp.generate(paged, [prompt], greedy(1), prefix_cache=prefix)
         mp.generate(paged, [[70]], greedy(1))
-    text = tell_run(frames)
+    text = told(frames)
     assert "A begins with 8 tokens: blocks 0 and 1 found in the cache" in text
     assert "from now on" not in text and "forgotten" not in text
 
@@ -167,17 +182,50 @@ def test_the_widget_shows_the_frame_at_which_the_slider_stands(run):
     widget = ReplayWidget(frames, Words())
     for number, frame in enumerate(frames):
         widget.slider.value = number
-        shown = shown_blocks(widget.grid.value)
+        shown = shown_blocks(widget.stage.value)
         holders = tuple(block.holders for block in shown.values())
         assert holders == frame.snapshot.refcounts
         for tokens in (*frame.growing.values(), *frame.ended.values()):
             assert Words().decode(tokens) in widget.answers.value
-        assert all(word in widget.story.value for word in frame.words)
-    widget.on.click()
+        said = re.sub("<[^>]*>", "", widget.story.value)
+        assert all(word in said for word in frame.words)
+        changed = {id_ for id_, one in shown.items() if "mp-changed" in one.kinds}
+        assert changed == differing(frames[max(0, number - 1)], frame)
+    widget.next.click()
     assert widget.slider.value == len(frames) - 1
     widget.back.click()
     assert widget.slider.value == len(frames) - 2
     assert widget._repr_mimebundle_()["text/plain"] == tell_run(frames)
+
+
+def differing(one, other):
+    """Blocks whose holders or filled slots are others than they were."""
+    both = one.snapshot, other.snapshot
+    return {
+        block_id
+        for block_id in range(both[0].num_blocks)
+        if len(
+            {
+                (
+                    tuple(s.contents.owners.get(block_id, ())),
+                    s.refcounts[block_id],
+                    s.contents.filled.get(block_id, 0),
+                )
+                for s in both
+            }
+        )
+        > 1
+    }
+
+
+def test_all_frames_are_drawn_in_one_way(run):
+    """Else the page would jump as the slider moves."""
+    widget = ReplayWidget(run[1], Words())
+    ways = set()
+    for number in range(len(run[1])):
+        widget.slider.value = number
+        ways.add("mp-compact" in widget.stage.value)
+    assert len(ways) == 1
 
 
 def test_an_empty_recording_is_refused():

@@ -8,12 +8,14 @@ import pytest
 import minipaged as mp
 from helpers.free_blocks import free_blocks
 from minipaged.errors import OutOfBlocks
+from minipaged.lab import check
 from minipaged.lab.pool import board as boards
 from minipaged.lab.pool.board import MOST, Board
-from minipaged.lab.pool.guide import begin, go_on, tell_scene
+from minipaged.lab.pool.guide import Guide, rehearse
 from minipaged.lab.pool.names import Names
 from minipaged.lab.pool.sandbox import Sandbox
 from minipaged.lab.pool.scenes import SCENES
+from minipaged.lab.pool.twin import FirstFit, Reservations
 from minipaged.lab.pool.words import tell
 
 
@@ -135,16 +137,37 @@ def test_moves_made_together_are_one_turn_or_none():
     assert not sandbox.board.sequences and not sandbox.turns
 
 
-def test_to_clear_is_a_turn_too():
+def test_what_was_undone_is_done_again_unless_something_else_was_done():
     sandbox = Sandbox(8, 4)
-    sandbox.play(("start", 8, False, True))
-    before = sandbox.board.snapshot()
-    assert sandbox.play(("reset", 5, 2)) == ("an empty pool of 5 blocks of 2 tokens",)
-    assert sandbox.board.pool.num_free == 5
-    with pytest.raises(ValueError, match="num_blocks must be"):
-        sandbox.play(("reset", 0, 2))
+    sandbox.play(("start", 8))
+    sandbox.play(("fork", "A", 1))
+    after = sandbox.board.snapshot()
     sandbox.undo()
-    assert sandbox.board.snapshot() == before
+    assert "B" not in sandbox.board.sequences
+    assert sandbox.redo().words[0].startswith("A is forked")
+    assert sandbox.board.snapshot() == after and not sandbox.undone
+    sandbox.undo()
+    sandbox.play(("append", "A", 1))
+    with pytest.raises(ValueError, match="nothing to redo"):
+        sandbox.redo()
+
+
+def test_a_turn_knows_what_was_there_before():
+    sandbox = Sandbox(8, 4)
+    before = sandbox.board.snapshot()
+    sandbox.play(("start", 8), ("free", "A"))
+    assert sandbox.turns[-1].before == before
+
+
+def test_to_begin_anew_keeps_no_turn():
+    sandbox = Sandbox(8, 4)
+    sandbox.play(("start", 8))
+    sandbox.undo()
+    sandbox.reset(5, 2)
+    assert sandbox.board.pool.num_free == 5 and not sandbox.turns + sandbox.undone
+    with pytest.raises(ValueError, match="num_blocks must be"):
+        sandbox.reset(0, 2)
+    assert sandbox.board.pool.num_free == 5
 
 
 @pytest.mark.parametrize(
@@ -158,7 +181,6 @@ def test_to_clear_is_a_turn_too():
         ("free", "Z"),
         ("start", 0, False, True),
         ("start", 10**6, True, True),
-        ("reset", 8, -1),
     ],
 )
 def test_a_refused_move_changes_nothing(move):
@@ -212,10 +234,10 @@ def test_words_of_a_write_where_nothing_is_copied():
     assert sandbox.play(("append", "A", 7)) == (
         "A gets 7 tokens: takes blocks 2 and 3",
     )
-    sandbox.play(("reset", 16, 4))
+    sandbox.reset(16, 4)
     sandbox.play(("start", 8, False, False), ("fork", "A", 1))
     assert sandbox.play(("append", "B", 1)) == (
-        "B gets 1 token: takes block 2, for block 1 is full",
+        "B gets 1 token: takes block 2, because block 1 is full",
     )
 
 
@@ -279,41 +301,87 @@ def test_letters_come_again_once_their_bearer_has_ended():
 @pytest.mark.parametrize("name", SCENES)
 def test_a_scene_runs_to_its_end(name):
     sandbox = Sandbox()
-    begin(sandbox, name)
-    num_questions = 0
-    while (step := sandbox.mark.next_step) is not None:
-        go_on(sandbox, guess=-1)
+    guide, scene = Guide(sandbox), SCENES[name]
+    guide.begin(name)
+    num_asked = 0
+    while (step := guide.next_step) is not None:
+        guide.go_on(guess=-1)
         check_board(sandbox.board)
-        num_questions += bool(step.question)
-        assert bool(step.question) == bool(sandbox.mark.verdict)
-    assert num_questions
-    go_on(sandbox)  # at the end nothing more happens
-    assert SCENES[name].end in tell_scene(name)
-    while sandbox.turns:
-        sandbox.undo()
-    assert sandbox.board.pool.num_free == 64
+        num_asked += bool(step.ask)
+        assert bool(step.ask) == bool(guide.frames[-1].verdict)
+        assert len(guide.frames) == len(sandbox.turns) and not guide.is_by_hand
+    assert num_asked
+    guide.go_on()  # at the end nothing more happens
+    assert guide.frames == list(rehearse(name)) and len(guide.frames) == len(
+        scene.steps
+    )
+    while len(guide.frames) > 1:
+        guide.go_back()
+        check_board(sandbox.board)
+    with pytest.raises(ValueError, match="where the scene begins"):
+        guide.go_back()
+    guide.leave(6, 2)
+    assert sandbox.board.pool.num_free == 6 and guide.scene is guide.next_step is None
 
 
-ANSWERS = {"beams": [8], "copy": [3], "prefix": [3], "eviction": [3, 3], "full": [4, 7]}
+ANSWERS = {
+    "holes": [4, 28],
+    "beams": [8],
+    "copy": [3],
+    "prefix": [3],
+    "eviction": [3, 3],
+    "full": [4, 7],
+}
 
 
 @pytest.mark.parametrize("name", SCENES)
 def test_what_a_scene_answers(name):
-    sandbox, answers = Sandbox(), list(ANSWERS[name])
-    begin(sandbox, name)
-    while (step := sandbox.mark.next_step) is not None:
-        guess = answers.pop(0) if step.question else 0
-        go_on(sandbox, guess)
-        if step.question:
-            assert sandbox.mark.verdict == f"It is {guess}; as you said."
+    guide, answers = Guide(Sandbox()), list(ANSWERS[name])
+    guide.begin(name)
+    while (step := guide.next_step) is not None:
+        guess = answers.pop(0) if step.ask else None
+        guide.go_on(guess)
+        if step.ask:
+            verdict = guide.frames[-1].verdict
+            assert verdict.is_right and f"{guess}." in verdict.head
     assert not answers
+
+
+def test_a_guess_of_zero_is_judged_and_none_is_not():
+    guide = Guide(Sandbox())
+    guide.begin("prefix")
+    guide.go_on()
+    guide.go_on(0)
+    assert guide.frames[-1].verdict.head == "You said 0. It is 3."
+    guide.go_back()
+    guide.go_on(None)
+    assert guide.frames[-1].verdict.head == "It is 3."
+
+
+def test_the_holes_that_a_leaves_are_filled_in_its_order():
+    """And the same sequences in one piece each do not fit, whatever is free."""
+    sandbox = Sandbox()
+    guide = Guide(sandbox)
+    guide.begin("holes")
+    for _ in range(3):
+        guide.go_on()
+    holes = list(sandbox.turns[-1].before.tables["A"].block_ids)
+    assert holes == [0, 2, 4]
+    guide.go_on()
+    now = sandbox.board.snapshot()
+    assert now.tables["C"].block_ids == (*holes, 6)
+    assert "blocks 0, 2, 4, 6" in guide.frames[-1].big
+    assert sandbox.board.sequences["C"].table.slot(9) == 17
+    needed = now.twin.waiting["C"].wanted
+    assert now.twin.num_free >= needed > max(p.size for p in now.twin.free_pieces)
 
 
 def test_beams_hold_8_blocks_and_4_of_them_four_times():
     sandbox = Sandbox()
-    begin(sandbox, "beams")
-    for _ in range(3):
-        go_on(sandbox)
+    guide = Guide(sandbox)
+    guide.begin("beams")
+    guide.go_on()
+    guide.go_on()
     now = sandbox.board.snapshot()
     assert (now.num_held, now.num_unshared) == (8, 20)
     assert now.refcounts[:8] == (4, 4, 4, 4, 1, 1, 1, 1)
@@ -322,16 +390,50 @@ def test_beams_hold_8_blocks_and_4_of_them_four_times():
 
 def test_a_scene_disturbed_by_hand_says_so_and_can_be_mended():
     sandbox = Sandbox()
-    begin(sandbox, "full")
-    go_on(sandbox)
-    go_on(sandbox)
+    guide = Guide(sandbox)
+    guide.begin("full")
+    guide.go_on()
     sandbox.play(("free", "B"))
     before = sandbox.board.snapshot()
-    with pytest.raises(ValueError, match="moved by hand; undo that, or begin again"):
-        go_on(sandbox)
-    assert sandbox.board.snapshot() == before and sandbox.mark.step == 2
-    sandbox.undo()
-    go_on(sandbox)
-    assert sandbox.mark.step == 3 and sandbox.turns[-1].words[0].startswith(
+    with pytest.raises(ValueError, match="moved by hand; go back, or begin again"):
+        guide.go_on()
+    assert sandbox.board.snapshot() == before and len(guide.frames) == 2
+    guide.go_back()
+    assert len(guide.frames) == 2 and len(sandbox.undone) == 1
+    guide.go_on()
+    assert len(guide.frames) == 3 and sandbox.turns[-1].words[0].startswith(
         "refused, and nothing has changed: wanted 3 blocks, 1 free of 8"
     )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_random_walk_beside_contiguous_memory(seed):
+    """One flag for each slot says whether the twin's pieces can be true."""
+    sandbox, waited = Sandbox(), 0
+    sandbox.reset(16, 4, Reservations({"A": 20, "B": 28}, others=9))
+    rng = random.Random(seed)
+    for _ in range(300):
+        try:
+            sandbox.play(random_move(rng, sandbox.board))
+        except (OutOfBlocks, ValueError):
+            continue
+        if rng.random() < 0.2:
+            sandbox.undo()
+        twin, used = sandbox.board.snapshot().twin, [False] * 64
+        sequences = sandbox.board.sequences
+        assert list(twin.residents) == list(sequences)
+        for name, one in twin.residents.items():
+            assert one.num_tokens == len(sequences[name].tokens)
+            if one.piece:
+                start, size = one.piece
+                assert size == one.wanted and not any(used[start : start + size])
+                used[start : start + size] = [True] * size
+        assert used.count(False) == twin.num_free
+        waited += bool(twin.waiting)
+    assert waited > 20
+
+
+def test_first_fit_is_what_lesson_1_asks_for(capsys):
+    """The check of that exercise is the judge."""
+    check.first_fit(FirstFit)
+    assert "accepted" in capsys.readouterr().out

@@ -5,6 +5,7 @@ from itertools import count
 from minipaged.errors import OutOfBlocks
 from minipaged.lab.pool.names import Names
 from minipaged.lab.pool.snapshot import Snapshot
+from minipaged.lab.pool.twin import Reservations, Twin
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 from minipaged.memory.prefix_cache import PrefixCache
@@ -19,21 +20,26 @@ class Board:
     Every method is a move. It raises and changes nothing, or does all of it.
     """
 
-    def __init__(self, num_blocks: int, block_size: int):
-        """An empty board."""
-        self.reset(num_blocks, block_size)
-
-    def reset(self, num_blocks: int, block_size: int) -> None:
-        """Begin again, with an empty pool of this size."""
+    def __init__(
+        self,
+        num_blocks: int,
+        block_size: int,
+        reservations: Reservations | None = None,
+    ):
+        """An empty pool; with `reservations`, beside contiguous memory of its size."""
         pool = BlockPool(num_blocks, block_size)
         self.pool, self.prefix_cache = pool, PrefixCache(pool)
+        num_slots = num_blocks * block_size
+        self.twin = Twin(num_slots, reservations) if reservations else None
         self.sequences: dict[str, Sequence] = {}
         self._parents: dict[str, str] = {}  # whom a sequence was forked from
         self._uncached: set[str] = set()  # sequences that do without the prefix cache
         self._names = Names()
         self._own_tokens = count(1_000_000)  # no two sequences get the same ones
 
-    def start(self, num_tokens: int, is_shared: bool, uses_cache: bool) -> None:
+    def start(
+        self, num_tokens: int, is_shared: bool = False, uses_cache: bool = False
+    ) -> None:
         """A new sequence; all that are `is_shared` have one text, to the last token."""
         _check_number(num_tokens, 1, "tokens")
         self._check_room(1)
@@ -61,6 +67,8 @@ class Board:
         for token in self._make_tokens(num_tokens):
             sequence.append(token)
         self._publish(name)
+        if self.twin:
+            self.twin.append(name, num_tokens)
 
     def fork(self, name: str, num_children: int) -> None:
         """So many sequences more, with the same past and the same blocks."""
@@ -76,11 +84,14 @@ class Board:
         del self.sequences[name]
         self._parents.pop(name, None)
         self._uncached.discard(name)
+        if self.twin:
+            self.twin.free(name)
 
     def snapshot(self) -> Snapshot:
         """What there is to see now."""
         tables = {name: one.table for name, one in self.sequences.items()}
-        return Snapshot.take(self.pool, tables, self.prefix_cache, self._parents)
+        twin = self.twin.look() if self.twin else None
+        return Snapshot.take(self.pool, tables, self.prefix_cache, self._parents, twin)
 
     def _sequence(self, name: str) -> Sequence:
         if name not in self.sequences:
@@ -96,6 +107,8 @@ class Board:
         self.sequences[name] = sequence
         if not uses_cache:
             self._uncached.add(name)
+        if self.twin:
+            self.twin.start(name, len(sequence.tokens))
         return name
 
     def _make_tokens(self, num_tokens: int) -> list[int]:

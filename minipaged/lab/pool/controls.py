@@ -7,8 +7,16 @@ import ipywidgets as widgets
 
 def button(text: str, act: Callable[[], None], tip: str = "") -> widgets.Button:
     """A button that calls `act`; its text says all that a screen reader needs."""
-    made = widgets.Button(description=text, tooltip=tip or text, layout=_as_wide())
+    made = widgets.Button(description=text, tooltip=tip or text)
     made.on_click(lambda _: act())
+    return made
+
+
+def icon(sign: str, name: str, act: Callable[[], None]) -> widgets.Button:
+    """A small button with a sign that pool's style sheet draws; `name` is its title."""
+    made = button("", act, name)
+    made.add_class("mp-icon")
+    made.add_class(f"mp-sign-{sign}")
     return made
 
 
@@ -19,9 +27,22 @@ def number(label: str, value: int, least: int) -> widgets.BoundedIntText:
     return _labelled(made)
 
 
+def guess(label: str, act: Callable[[], None]) -> widgets.Text:
+    """A field that may be empty; the enter key calls `act`."""
+    made = widgets.Text(description=label, placeholder="?")
+    made.add_class("mp-number")
+
+    def hear(_: widgets.Widget, content: dict, __: list) -> None:
+        if content.get("event") == "submit":
+            act()
+
+    made.on_msg(hear)
+    return _labelled(made)
+
+
 def tick(label: str, value: bool, tip: str) -> widgets.Checkbox:
     """A box to be ticked."""
-    layout = widgets.Layout(width="auto", margin="2px 8px")
+    layout = widgets.Layout(width="auto")
     return widgets.Checkbox(
         value, description=label, tooltip=tip, indent=False, layout=layout
     )
@@ -34,26 +55,23 @@ def choice(label: str, options: Sequence) -> widgets.Dropdown:
     return _labelled(made)
 
 
-def row(*parts: widgets.Widget) -> widgets.HBox:
+def row(*parts: widgets.Widget, kind: str = "") -> widgets.HBox:
     """Side by side, and below each other where the pane is narrow."""
-    return widgets.HBox(
-        parts, layout=widgets.Layout(flex_flow="row wrap", align_items="center")
-    )
+    made = widgets.HBox(parts)
+    made.add_class("mp-line-of")
+    if kind:
+        made.add_class(kind)
+    return made
+
+
+def show(part: widgets.Widget, is_shown: bool) -> None:
+    """Show a part, or take it away with its place."""
+    part.layout.display = None if is_shown else "none"
 
 
 def _labelled(made: widgets.Widget) -> widgets.Widget:
     """Its label is written in full, beside the field, or above it on a narrow page."""
     made.style.description_width = "initial"
     made.tooltip = made.description  # else the label's title reads "null"
-    made.layout = widgets.Layout(
-        width="max-content",
-        max_width="100%",
-        height="auto",
-        flex_flow="row wrap",
-        margin="2px 8px 2px 2px",
-    )
+    made.layout = widgets.Layout(width="max-content", max_width="100%")
     return made
-
-
-def _as_wide() -> widgets.Layout:
-    return widgets.Layout(width="auto")

@@ -1,85 +1,171 @@
 """Lab: lead a reader through a scene, step by step, on a sandbox that is theirs."""
 
+import re
 from dataclasses import dataclass
+from functools import cache
+from textwrap import fill
 
 from minipaged.errors import OutOfBlocks
-from minipaged.lab.pool.board import Board
 from minipaged.lab.pool.sandbox import Sandbox
-from minipaged.lab.pool.scenes import SCENES, Scene, Step
+from minipaged.lab.pool.scene import Scene, Step
+from minipaged.lab.pool.scenes import SCENES
+from minipaged.lab.pool.words import tell_twin
 
 REFUSED = "refused, and nothing has changed: "
+WIDTH = 76  # of the text for pages that run no widgets
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a reader stands in a scene, and what became of the last guess."""
+class Verdict:
+    """What became of a guess."""
 
-    name: str
-    num_turns: int  # taken when the reader came here: if there are more, by hand
-    step: int = 0
-    verdict: str = ""
+    is_right: bool
+    head: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What is said at one place of a scene."""
+
+    big: str
+    sub: str
+    verdict: Verdict | None = None
+
+
+class Guide:
+    """Where a reader stands in a scene.
+
+    A step is one turn of the sandbox: what comes after those is taken by hand.
+    Attributes: name (of the scene; None: free play); frames, one for each step taken.
+    """
+
+    def __init__(self, sandbox: Sandbox):
+        """In no scene: the sandbox is there to play in."""
+        self.sandbox = sandbox
+        self.name: str | None = None
+        self.frames: list[Frame] = []
 
     @property
-    def scene(self) -> Scene:
-        """The scene that this is a place in."""
-        return SCENES[self.name]
+    def scene(self) -> Scene | None:
+        """The scene that the reader is in."""
+        return SCENES[self.name] if self.name else None
 
     @property
     def next_step(self) -> Step | None:
-        """What comes next; None at the end."""
-        steps = self.scene.steps
-        return steps[self.step] if self.step < len(steps) else None
+        """What comes next; None at the end, and where there is no scene."""
+        steps = self.scene.steps if self.scene else ()
+        return steps[len(self.frames)] if len(self.frames) < len(steps) else None
+
+    @property
+    def is_by_hand(self) -> bool:
+        """Whether something was done that is no part of the scene."""
+        return len(self.sandbox.turns) > len(self.frames)
+
+    def begin(self, name: str) -> None:
+        """Take the first step of this scene, on a pool of its own.
+
+        Raises ValueError for a name that is not in SCENES.
+        """
+        if name not in SCENES:
+            raise ValueError(f"no scene named {name!r}; choose from {sorted(SCENES)}")
+        scene = SCENES[name]
+        self.sandbox.reset(scene.num_blocks, scene.block_size, scene.reservations)
+        self.name, self.frames = name, []
+        self.go_on()
+
+    def leave(self, num_blocks: int, block_size: int) -> None:
+        """End the scene: an empty pool of this size to play in."""
+        self.sandbox.reset(num_blocks, block_size)
+        self.name, self.frames = None, []
+
+    def go_on(self, guess: int | None = None) -> None:
+        """Take the next step, and say what became of the guess, if there is one.
+
+        Raises ValueError if the pool was moved by hand in between: what the scene says
+        would not be true. Nothing has changed then.
+        """
+        step = self.next_step
+        if step is None:
+            return
+        if self.is_by_hand:
+            raise ValueError("the pool was moved by hand; go back, or begin again")
+        try:
+            self.sandbox.play(*step.moves)
+        except OutOfBlocks as error:
+            if not step.fails:
+                raise
+            self.sandbox.note(f"{REFUSED}{error}")
+        board = self.sandbox.board
+        big = step.big(board) if callable(step.big) else step.big
+        big = big or mark_name(self.sandbox.turns[-1].words[0])
+        self.frames.append(Frame(big, step.sub, self._judge(step, guess)))
+
+    def go_back(self) -> None:
+        """Take back what was done by hand; or, if nothing was, the last step.
+
+        A scene's first step stays: ValueError.
+        """
+        if self.is_by_hand:
+            while self.is_by_hand:
+                self.sandbox.undo()
+            return
+        if len(self.frames) <= 1:
+            raise ValueError("this is where the scene begins")
+        self.sandbox.undo()
+        self.sandbox.undone.clear()  # to go on is what takes it again
+        self.frames.pop()
+
+    def undo(self) -> None:
+        """Take back the last turn that was taken by hand; ValueError if none was."""
+        if not self.is_by_hand:
+            raise ValueError("there is nothing to undo")
+        self.sandbox.undo()
+
+    def _judge(self, step: Step, guess: int | None) -> Verdict | None:
+        if step.ask is None:
+            return None
+        board, unit = self.sandbox.board, f"{step.ask.unit} ".lstrip()
+        answer = step.ask.answer(board)
+        why = step.ask.why(board, guess)
+        if guess == answer:
+            return Verdict(True, f"✓ Right: {unit}{answer}.", why)
+        said = f"You said {unit}{guess}. " if guess is not None else ""
+        return Verdict(False, f"{said}It is {unit}{answer}.", why)
 
 
-def begin(sandbox: Sandbox, name: str) -> None:
-    """Clear the board for this scene, as a turn that can be undone.
-
-    Raises ValueError for a name that is not in SCENES.
-    """
-    if name not in SCENES:
-        raise ValueError(f"no scene named {name!r}; choose from {sorted(SCENES)}")
-    scene, num_turns = SCENES[name], len(sandbox.turns) + 1
-    empty = "reset", scene.num_blocks, scene.block_size
-    sandbox.play(empty, mark=Place(name, num_turns))
+def mark_name(words: str) -> str:
+    """The sentence with the sequence that it speaks of marked: "{A} ends"."""
+    return re.sub(r"^([A-Z]\d*)(?= (begins|gets|ends|is forked)\b)", r"{\1}", words)
 
 
-def go_on(sandbox: Sandbox, guess: int = 0) -> None:
-    """Do what the next step does, and stand behind it. A guess of 0 is none.
-
-    Raises ValueError if the board was changed by hand in between: what the scene says
-    would not be true. Nothing has changed then.
-    """
-    place, step = sandbox.mark, sandbox.mark.next_step
-    if step is None:
-        return
-    if len(sandbox.turns) != place.num_turns:
-        raise ValueError("the pool was moved by hand; undo that, or begin again")
-
-    def behind(board: Board) -> Place:
-        verdict = ""
-        if step.answer is not None:
-            answer = step.answer(board)
-            said = "as you said" if guess == answer else f"you said {guess}"
-            verdict = f"It is {answer}; {said}." if guess else f"It is {answer}."
-        return Place(place.name, place.num_turns + 1, place.step + 1, verdict)
-
-    if not step.fails:
-        sandbox.play(*step.moves, mark=behind)
-        return
-    try:
-        sandbox.play(*step.moves)
-    except OutOfBlocks as error:
-        sandbox.note(f"{REFUSED}{error}", mark=behind)
+@cache
+def rehearse(name: str) -> tuple[Frame, ...]:
+    """All that a scene will say, played on a sandbox that nobody sees."""
+    guide = Guide(Sandbox())
+    guide.begin(name)
+    while guide.next_step is not None:
+        guide.go_on(guess=-1)
+    return tuple(guide.frames)
 
 
 def tell_scene(name: str) -> str:
-    """A whole scene in words, played on a sandbox of its own."""
-    sandbox = Sandbox()
-    begin(sandbox, name)
-    lines, scene = [SCENES[name].title], SCENES[name]
-    while (step := sandbox.mark.next_step) is not None:
-        lines += ["", f"{step.text} {step.question}".strip()]
-        go_on(sandbox)
-        lines += [f"    {line}" for line in sandbox.turns[-1].words]
-        lines += ["", sandbox.mark.verdict] * bool(step.question)
-    return "\n".join([*lines, "", scene.end])
+    """A whole scene in a few lines, for pages that run no widgets."""
+    guide = Guide(Sandbox())
+    guide.begin(name)
+    lines = [f"{guide.scene.title} (run the cell to play it)"]
+    while True:
+        frame, number = guide.frames[-1], len(guide.frames)
+        parts = [re.sub(r"[{}]", "", frame.big)]
+        if frame.verdict:
+            parts[:0] = guide.scene.steps[number - 1].ask.question, frame.verdict.head
+        lines.append(f"{number}. {' '.join(parts)}.")
+        if guide.next_step is None:
+            break
+        guide.go_on()
+    if twin := guide.sandbox.board.snapshot().twin:
+        lines.append(f"In contiguous memory: {tell_twin(twin)}")
+    return "\n".join(
+        fill(line, WIDTH, subsequent_indent="   ", break_long_words=False)
+        for line in lines
+    )

@@ -1,8 +1,10 @@
 """Lab: record a run of `generate`, to step through it block by block afterwards."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from minipaged.decoding.beam import Beams
@@ -18,6 +20,8 @@ from minipaged.scheduling.sequence import Sequence
 
 if TYPE_CHECKING:
     from minipaged.memory.prefix_cache import PrefixCache
+
+FEW, WIDTH = 6, 76  # lines, and letters in a line, of a run in words
 
 
 @dataclass(frozen=True)
@@ -159,9 +163,19 @@ def tell_frame(frames: list[Frame], number: int) -> str:
 
 
 def tell_run(frames: list[Frame]) -> str:
-    """What happened to the blocks, forward by forward, in words."""
-    lines = []
-    for number, frame in enumerate(frames):
-        lines.append(tell_frame(frames, number))
-        lines += [f"    {line}" for line in frame.words]
-    return "\n".join(lines)
+    """A run in a few lines: how many blocks it held, and what came before growth."""
+    snapshots = [frame.snapshot for frame in frames]
+    most = max(now.num_held for now in snapshots)
+    told = [
+        f"{tell_frame(frames, number).split(' computes')[0]}: {line}"
+        for number, frame in enumerate(frames)
+        for line in frame.words
+        if not re.search(r"^[A-Z]\d* gets ", line)
+    ]
+    lines = [
+        f"{len(frames) - 1} forwards, at most {most} of {snapshots[0].num_blocks} "
+        "blocks held (run the cell to step through them)",
+        *told[:FEW],
+    ]
+    lines += [f"and {len(told) - FEW} more"] * (len(told) > FEW)
+    return "\n".join(fill(line, WIDTH, subsequent_indent="   ") for line in lines)

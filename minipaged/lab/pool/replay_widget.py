@@ -6,8 +6,11 @@ from typing import Any
 import ipywidgets as widgets
 from transformers import PreTrainedTokenizerBase
 
-from minipaged.lab.pool import html
 from minipaged.lab.pool.controls import button, row
+from minipaged.lab.pool.guide import Frame as Said
+from minipaged.lab.pool.html import story
+from minipaged.lab.pool.html.stage import is_large, stage
+from minipaged.lab.pool.html.style import STYLE
 from minipaged.lab.pool.replay import Frame, tell_frame, tell_run
 
 
@@ -24,33 +27,52 @@ class ReplayWidget(widgets.VBox):
                 "nothing was recorded; call generate inside the with block"
             )
         self.frames, self.tokenizer = frames, tokenizer
+        snapshots = [frame.snapshot for frame in frames]
+        pairs = zip(snapshots, [None, *snapshots], strict=False)
+        self._is_compact = not all(is_large(now, before) for now, before in pairs)
+        self._said = [self._tell(number) for number in range(len(frames))]
         last = len(frames) - 1
         self.slider = widgets.IntSlider(
             0, 0, last, description="forward", tooltip="the forward that is shown"
         )
-        self.play = widgets.Play(value=0, min=0, max=last, interval=600)
-        self.play.add_class("mp-play")
-        widgets.jslink((self.play, "value"), (self.slider, "value"))
-        self.back = button("back", lambda: self._move(-1), "one forward back")
-        self.on = button("on", lambda: self._move(1), "one forward on")
-        self.head, self.grid, self.story = (widgets.HTML() for _ in range(3))
-        self.answers, self.tables = widgets.HTML(), widgets.HTML()
+        self.player = widgets.Play(value=0, min=0, max=last, interval=600)
+        self.player.add_class("mp-player")
+        widgets.jslink((self.player, "value"), (self.slider, "value"))
+        self.back = button("‹ Back", lambda: self._move(-1), "one forward back")
+        self.next = button("Next ›", lambda: self._move(1), "one forward on")
+        self.said, self.stage, self.story = (widgets.HTML() for _ in range(3))
+        self.figures, self.answers = widgets.HTML(), widgets.HTML()
         self.slider.observe(lambda _: self.draw(), "value")
-        times = row(self.play, self.back, self.on, self.slider)
-        seen = (self.head, self.grid, self.story, self.answers, self.tables)
-        super().__init__((widgets.HTML(html.STYLE), times, *seen))
+        times = row(self.player, self.slider, self.back, self.next, kind="mp-head")
+        bottom = widgets.HBox((self.story, self.figures), _dom_classes=("mp-bottom",))
+        seen = (self.said, self.answers, self.stage, bottom)
+        super().__init__((widgets.HTML(STYLE), times, *seen))
+        self.add_class("mp")
         self.draw()
 
     def draw(self) -> None:
         """Show the frame at which the slider stands."""
-        frame = self.frames[self.slider.value]
-        now, head = frame.snapshot, tell_frame(self.frames, self.slider.value)
-        self.head.value = html.page(html.prose(bold=head))
-        self.grid.value = html.page(html.grid(now))
-        self.story.value = html.page(html.events(frame.words))
+        number = self.slider.value
+        frame = self.frames[number]
+        now = frame.snapshot
+        before = self.frames[number - 1].snapshot if number else None
+        self.said.value = story.say(self._said[number], self._said)
         texts = self._decode(frame.growing) | self._decode(frame.ended)
-        self.answers.value = html.page(html.written(texts, now))
-        self.tables.value = html.page(html.tables(now))
+        self.answers.value = story.written(texts, now)
+        self.stage.value = stage(now, before, compact=self._is_compact)
+        told = [one.words for one in self.frames[: number + 1]]
+        self.story.value = story.log(told, what="forward", first=0)
+        has_cached = any(one.snapshot.cached for one in self.frames)
+        self.figures.value = story.figures(now) + story.key(
+            now.block_size, has_shared=True, has_cached=has_cached
+        )
+
+    def _tell(self, number: int) -> Said:
+        """Which forward it is, and how many blocks there are."""
+        now = self.frames[number].snapshot
+        head = tell_frame(self.frames, number)
+        held = f"{now.num_held} of {now.num_blocks} blocks are held."
+        return Said(f"{head[:1].upper()}{head[1:]}", held)
 
     def _move(self, by: int) -> None:
         self.slider.value = min(max(self.slider.value + by, 0), len(self.frames) - 1)
@@ -59,6 +81,6 @@ class ReplayWidget(widgets.VBox):
         return {name: self.tokenizer.decode(ids) for name, ids in answers.items()}
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
-        """With the whole run in words, for pages that run no widgets."""
+        """With the run in a few lines, for pages that run no widgets."""
         bundle = super()._repr_mimebundle_(**options)
         return bundle | {"text/plain": tell_run(self.frames)}

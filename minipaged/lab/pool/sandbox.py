@@ -5,60 +5,67 @@ from typing import Any
 
 from minipaged.lab.pool.board import Board
 from minipaged.lab.pool.snapshot import Snapshot
+from minipaged.lab.pool.twin import Reservations
 from minipaged.lab.pool.words import tell
 
-KEEP = object()  # in place of a mark: the one of the turn before
 # A move: the name of a method of Board, and its arguments, as in ("append", "A", 10).
 Move = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
 class Turn:
-    """Moves that were made together, what happened, and a mark of the caller's."""
+    """Moves that were made together, what happened, and what was there before."""
 
     moves: tuple[Move, ...]
     words: tuple[str, ...]
-    mark: Any
+    before: Snapshot
 
 
 class Sandbox:
     """A Board, and all turns that were taken on it, so that each can be undone.
 
-    Attributes: board; turns (list of Turn); empty (the move that clears the board).
+    Attributes: board; turns, and undone, those that can be taken again (lists of Turn).
     """
 
     def __init__(self, num_blocks: int = 64, block_size: int = 16):
         """Begin with an empty pool."""
-        self.empty: Move = ("reset", num_blocks, block_size)
-        self.board = Board(num_blocks, block_size)
+        self.reset(num_blocks, block_size)
+
+    def reset(
+        self,
+        num_blocks: int,
+        block_size: int,
+        reservations: Reservations | None = None,
+    ) -> None:
+        """Begin anew with an empty pool of this size; no turn is kept."""
+        self.board = Board(num_blocks, block_size, reservations)
+        self._empty = num_blocks, block_size, reservations
         self.turns: list[Turn] = []
+        self.undone: list[Turn] = []
 
-    @property
-    def mark(self) -> Any:
-        """What the last turn was marked with."""
-        return self.turns[-1].mark if self.turns else None
-
-    def play(self, *moves: Move, mark: Any = KEEP) -> tuple[str, ...]:
+    def play(self, *moves: Move) -> tuple[str, ...]:
         """Make these moves as one turn, and tell in words what happened.
 
-        `mark`: or a function of the board after the moves, that gives it.
         Raises what a move raises: OutOfBlocks, or ValueError for a move that makes no
         sense. Then nothing has changed, though moves before it had been made.
         """
+        first = before = self.board.snapshot()
         words: list[str] = []
         try:
             for move in moves:
-                before = self.board.snapshot()
                 self._make(move)
-                words += _tell(move, before, self.board.snapshot())
+                after = self.board.snapshot()
+                words += tell(before, after)
+                before = after
         except Exception:
             self._replay()
             raise
-        return self._remember(moves, words, mark)
+        self._remember(Turn(moves, tuple(words), first))
+        return self.turns[-1].words
 
-    def note(self, words: str, mark: Any = KEEP) -> None:
+    def note(self, words: str) -> None:
         """A turn without a move: something was said, or failed and changed nothing."""
-        self._remember((), [words], mark)
+        self._remember(Turn((), (words,), self.board.snapshot()))
 
     def undo(self) -> Turn:
         """Take back the last turn, and return it. ValueError if there is none.
@@ -68,31 +75,30 @@ class Sandbox:
         """
         if not self.turns:
             raise ValueError("there is nothing to undo")
-        turn = self.turns.pop()
+        self.undone.append(self.turns.pop())
         self._replay()
+        return self.undone[-1]
+
+    def redo(self) -> Turn:
+        """Take again the turn that was undone last. ValueError if there is none."""
+        if not self.undone:
+            raise ValueError("there is nothing to redo")
+        turn = self.undone.pop()
+        for move in turn.moves:
+            self._make(move)
+        self.turns.append(turn)
         return turn
 
-    def _remember(
-        self, moves: tuple[Move, ...], words: list[str], mark: Any
-    ) -> tuple[str, ...]:
-        mark = self.mark if mark is KEEP else mark
-        mark = mark(self.board) if callable(mark) else mark
-        self.turns.append(Turn(moves, tuple(words), mark))
-        return self.turns[-1].words
+    def _remember(self, turn: Turn) -> None:
+        self.turns.append(turn)
+        self.undone.clear()
 
     def _replay(self) -> None:
-        moves = [self.empty, *(move for turn in self.turns for move in turn.moves)]
-        resets = [index for index, move in enumerate(moves) if move[0] == "reset"]
-        for move in moves[resets[-1] :]:
-            self._make(move)
+        self.board = Board(*self._empty)
+        for turn in self.turns:
+            for move in turn.moves:
+                self._make(move)
 
     def _make(self, move: Move) -> None:
         name, *arguments = move
         getattr(self.board, name)(*arguments)
-
-
-def _tell(move: Move, before: Snapshot, after: Snapshot) -> list[str]:
-    if move[0] == "reset":
-        size = f"{after.num_blocks} blocks of {after.block_size} tokens"
-        return [f"an empty pool of {size}"]
-    return tell(before, after)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 
+from minipaged.lab.pool.twin import TwinState
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 from minipaged.memory.prefix_cache import PrefixCache
@@ -60,6 +61,7 @@ class Snapshot:
     tables: Mapping[str, FrozenTable]
     cached: Mapping[int, int]  # blocks whose content can be found: its hash
     parents: Mapping[str, str]  # whom a sequence was forked from, if it was
+    twin: TwinState | None = None  # the same sequences in contiguous memory
 
     @classmethod
     def take(
@@ -68,6 +70,7 @@ class Snapshot:
         tables: Mapping[str, BlockTable],
         prefix_cache: PrefixCache | None = None,
         parents: Mapping[str, str] = MappingProxyType({}),
+        twin: TwinState | None = None,
     ) -> "Snapshot":
         """Look at the live objects; nothing of them is kept."""
         refcounts = tuple(map(pool.refcount, range(pool.num_blocks)))
@@ -79,7 +82,7 @@ class Snapshot:
         if prefix_cache is not None:
             contents = map(prefix_cache.content, range(pool.num_blocks))
             cached = {id_: one.chain_hash for id_, one in enumerate(contents) if one}
-        return cls(pool.block_size, refcounts, frozen, cached, dict(parents))
+        return cls(pool.block_size, refcounts, frozen, cached, dict(parents), twin)
 
     @property
     def num_blocks(self) -> int:
@@ -94,6 +97,15 @@ class Snapshot:
     def contents(self) -> Contents:
         """Who holds which block, and how full it is."""
         return read_contents(self, self.tables, {}, self.cached)
+
+    @cached_property
+    def firsts(self) -> Mapping[int, tuple[str, int]]:
+        """Of each block in a table: its first holder, and which entry it is there."""
+        found: dict[int, tuple[str, int]] = {}
+        for name, table in self.tables.items():
+            for entry, block_id in enumerate(table.block_ids):
+                found.setdefault(block_id, (name, entry))
+        return found
 
     @property
     def num_held(self) -> int:

@@ -6,16 +6,24 @@ from typing import Any
 import ipywidgets as widgets
 
 from minipaged.errors import OutOfBlocks
-from minipaged.lab.pool import html
-from minipaged.lab.pool.guide import REFUSED, begin, tell_scene
+from minipaged.lab.pool.controls import show
+from minipaged.lab.pool.guide import REFUSED, Guide, tell_scene
+from minipaged.lab.pool.guide_parts import Band, Head, narrate, scenes_of
+from minipaged.lab.pool.html import story
+from minipaged.lab.pool.html.stage import Here, stage
+from minipaged.lab.pool.html.style import STYLE
+from minipaged.lab.pool.html.twin import twin
+from minipaged.lab.pool.lookup_part import Lookup
+from minipaged.lab.pool.play_parts import FreePlay
 from minipaged.lab.pool.sandbox import Sandbox
-from minipaged.lab.pool.widget_parts import Guide, Pages, SequenceRow, Tools
+from minipaged.lab.pool.scenes import SCENES
+from minipaged.lab.pool.snapshot import Snapshot
 
-NUM_TURNS = 30  # that are told below the pool
+CACHE, FORK = 3, 4  # the lessons that bring the prefix cache, and forks
 
 
 class PoolWidget(widgets.VBox):
-    """A pool to be driven by hand: start, append, fork, write, free, and undo.
+    """A pool to be led through, or driven by hand: start, append, fork, write, free.
 
     What is shown is read from the live BlockPool, BlockTables and PrefixCache of
     `sandbox.board` after every click. A click that is refused says why, and changes
@@ -28,23 +36,35 @@ class PoolWidget(widgets.VBox):
         block_size: int = 16,
         scene: str | None = None,
         prefix_cache: bool = True,
+        lesson: int | None = None,
     ):
         """Begin with an empty pool, or with a guided scene: a name in SCENES.
 
         prefix_cache: whether new sequences use it, until the reader says otherwise.
+        lesson: whose scenes and controls there are; without it, those of the scene's
+        lesson, or all if there is no scene.
         """
         self.sandbox = Sandbox(num_blocks, block_size)
+        self._size = num_blocks, block_size
+        self.guide = guide = Guide(self.sandbox)
         if scene:
-            begin(self.sandbox, scene)
-        self.guide = Guide(self.sandbox, self.do)
-        self.tools = Tools(self.sandbox, self.do, prefix_cache)
-        self.sequences = widgets.VBox()
-        self.rows: dict[str, SequenceRow] = {}  # made once for each letter
-        self.grid, self.figures, self.story = (widgets.HTML() for _ in range(3))
-        self.pages = Pages(self.sandbox, self.draw)
-        style = widgets.HTML(html.STYLE)
-        seen = (self.grid, self.figures, self.sequences, self.story, self.pages)
-        super().__init__((style, self.guide, self.tools, *seen))
+            guide.begin(scene)
+            lesson = lesson or guide.scene.lesson
+        self.lesson = lesson
+        has_cache, has_fork = lesson in (None, CACHE), lesson is None or lesson >= FORK
+        offered = scenes_of(SCENES, lesson)
+        self.head = Head(guide, self.do, offered, self._choose)
+        self.band = Band(guide, self.do, self.head)
+        self.lookup = Lookup(lambda: self.draw(is_still=True))
+        self.play = FreePlay(guide, self.do, has_fork, has_cache)
+        self.play.cached.value = prefix_cache and has_cache
+        self.said, self.stage, self.twin = (widgets.HTML() for _ in range(3))
+        self.story, self.figures = widgets.HTML(), widgets.HTML()
+        bottom = widgets.HBox((self.story, self.figures), _dom_classes=("mp-bottom",))
+        seen = (self.said, self.band, self.stage, self.lookup, self.twin, bottom)
+        super().__init__((widgets.HTML(STYLE), self.head, *seen, self.play))
+        self.add_class("mp")
+        self._looked: tuple[str | None, int] | None = None  # the place of the last look
         self.draw()
 
     def do(self, action: Callable[[], Any]) -> None:
@@ -56,26 +76,51 @@ class PoolWidget(widgets.VBox):
             wrong = f"{REFUSED}{error}"
         self.draw(wrong)
 
-    def draw(self, wrong: str = "") -> None:
-        """Show the live pool as it is now; `wrong`: and what has just failed."""
+    def draw(self, wrong: str = "", is_still: bool = False) -> None:
+        """Show the live pool as it is now; `wrong`: and what has just failed.
+
+        is_still: nothing has happened but that another position is looked up.
+        """
+        guide, turns = self.guide, self.sandbox.turns
         now = self.sandbox.board.snapshot()
-        for name in now.tables:
-            if name not in self.rows:
-                self.rows[name] = SequenceRow(name, self.sandbox, self.do, self.tools)
-            self.rows[name].draw(now)
-        self.sequences.children = [self.rows[name] for name in now.tables]
-        self.guide.draw()
-        self.tools.saved.value = ""  # a picture of what is no more
-        self.pages.draw(now)
-        self.grid.value = html.page(html.grid(now, self.pages.block))
-        self.figures.value = html.page(html.figures(now))
-        latest = self.sandbox.turns[: -NUM_TURNS - 1 : -1]  # the last one first
-        words = [line for turn in latest for line in turn.words]
-        self.story.value = html.page(html.events([wrong, *words] if wrong else words))
+        before = turns[-1].before if turns else None
+        self.head.draw()
+        self.said.value = narrate(guide)
+        self.band.draw()
+        here = self._look_up(now)
+        self.stage.value = stage(now, before, here, is_still=is_still or bool(wrong))
+        twins = now.twin, before.twin if before else None
+        self.twin.value = twin(*twins) if now.twin else ""
+        told = [turn.words for turn in turns]
+        self.story.value = story.log(told)
+        has_shared = self.lesson not in (2, 3)
+        has_cached = self.lesson in (None, CACHE)
+        self.figures.value = story.figures(now, has_shared) + story.key(
+            now.block_size, has_shared, has_cached
+        )
+        self.play.draw(now, wrong)
+
+    def _choose(self, name: str | None) -> None:
+        if name is None:
+            self.guide.leave(*self._size)
+        else:
+            self.guide.begin(name)
+
+    def _look_up(self, now: Snapshot) -> Here | None:
+        """Look where the scene's step says, once; then where the reader wishes."""
+        guide = self.guide
+        place = guide.name, len(guide.frames)
+        look = guide.scene.steps[len(guide.frames) - 1].look if guide.scene else None
+        show(self.lookup, guide.scene is None or look is not None)
+        if guide.scene is not None and look is None:
+            return None
+        if look and place != self._looked and not guide.is_by_hand:
+            self.lookup.look_at(now, *look)
+        self._looked = place
+        return self.lookup.draw(now)
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
         """With a text for pages that run no widgets: the whole scene, or the pool."""
         bundle = super()._repr_mimebundle_(**options)
-        place = self.sandbox.mark
-        text = tell_scene(place.name) if place else repr(self.sandbox.board.pool)
-        return bundle | {"text/plain": text}
+        name, pool = self.guide.name, self.sandbox.board.pool
+        return bundle | {"text/plain": tell_scene(name) if name else repr(pool)}

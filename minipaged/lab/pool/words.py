@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from minipaged.lab.pool.snapshot import Snapshot
+from minipaged.lab.pool.twin import TwinState
 
 
 def tell(before: Snapshot, after: Snapshot) -> list[str]:
@@ -34,6 +35,39 @@ def name_blocks(block_ids: Iterable[int]) -> str:
         parts += [f"{run[0]} to {run[-1]}"] if len(run) > 2 else map(str, run)
     is_one = len(parts) == 1 and "to" not in parts[0]
     return f"block{'s' * (not is_one)} {_list(parts)}"
+
+
+def tell_twin(now: TwinState, before: TwinState | None = None) -> str:
+    """Who fits into contiguous memory, and who does not, though slots are free."""
+    sizes = [piece.size for piece in now.free_pieces]
+    if now.waiting:
+        name, one = next(iter(now.waiting.items()))
+        words = f"{name} does not fit. It needs {one.wanted} slots in a row. "
+        if len(sizes) > 1:
+            pieces = _list(list(map(str, sizes)))
+            but = "but " * (sum(sizes) >= one.wanted)
+            words += f"{sum(sizes)} are free, {but}in pieces of {pieces}: "
+            return f"{words}the longest has {max(sizes)}."
+        return words + f"{sum(sizes)} are free."
+    for name, one in now.residents.items():
+        if one.num_tokens > one.wanted:
+            lost = _tokens(one.num_tokens - one.wanted)
+            return f"{name} has filled its {one.wanted} slots: no place for {lost}."
+    gone = [
+        name
+        for name in (before.residents if before else ())
+        if name not in now.residents
+    ]
+    if gone and sizes:
+        pieces = f", in pieces of {_list(list(map(str, sizes)))}" * (len(sizes) > 1)
+        whole = "whole reservation is" if len(gone) == 1 else "whole reservations are"
+        return f"{_list(gone)}'s {whole} free: {sum(sizes)} slots in all{pieces}."
+    if not now.residents:
+        return f"All {now.num_slots} slots are free."
+    return (
+        "Each reserves, in one piece, all that it may ever need. "
+        f"{now.num_empty} slots are reserved and empty."
+    )
 
 
 def _forked(before: Snapshot, after: Snapshot) -> Iterator[str]:
@@ -117,7 +151,7 @@ def _grown(before: Snapshot, after: Snapshot) -> Iterator[str]:
         elif taken:
             words += f"takes {name_blocks(taken)}"
             if last is not None and old.num_tokens % before.block_size == 0:
-                words += f", for block {last} is full"
+                words += f", because block {last} is full"
         else:
             words += f"there is room in block {last}"
         yield words

@@ -1,0 +1,45 @@
+"""Lab: the smallest parts of the widgets' HTML: letters, counts, ranges."""
+
+import re
+from html import escape
+
+from minipaged.lab.plots.palette import SEQUENCE_COLOURS, sequence_colour
+
+
+def colour(name: str) -> str:
+    """The class that gives a sequence's colour to an element and all inside it."""
+    return f"mp-c{SEQUENCE_COLOURS.index(sequence_colour(name))}"
+
+
+def chip(name: str, more: str = "") -> str:
+    """A sequence's letter on its colour."""
+    name = escape(name)
+    return f'<b class="mp-chip {colour(name)}" data-sequence="{name}"{more}>{name}</b>'
+
+
+def handle(name: str) -> str:
+    """The letter that shows which blocks are the sequence's, by pointer or keyboard."""
+    words = f"{escape(name)}: show its blocks"
+    return chip(name, f' data-s="{escape(name)}" tabindex="0" title="{words}"')
+
+
+def with_chips(text: str) -> str:
+    """Escaped, with {A} as A's letter on its colour."""
+    return re.sub(r"\{([A-Z]\d*)\}", lambda found: chip(found[1]), escape(text))
+
+
+def count(number: int, what: str) -> str:
+    """ "1 token", "2 tokens"."""
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
+def span(first: int, last: int) -> str:
+    """ "8–11", and "8" if that is all."""
+    return f"{first}–{last}" if last > first else f"{first}"
+
+
+def heading(text: str, remark: str) -> str:
+    """A part's heading with a quiet remark, on one line whatever the fonts."""
+    words = f"{text}: {remark}"
+    remark = f"<small>{escape(remark)}</small>"
+    return f'<h4 class="mp-cut" title="{escape(words)}">{escape(text)} {remark}</h4>'

@@ -1,0 +1,73 @@
+"""Lab: the guided scenes of lesson 4: blocks that are shared, and copied."""
+
+from minipaged.lab.pool.scene import Ask, Scene, Step, num_entries, num_held
+
+BEAMS = Scene(
+    "Beam search: 4 beams, 64 + 10 tokens",
+    4,
+    64,
+    16,
+    (
+        Step(
+            "A comes with a prompt of 64 tokens.",
+            (("start", 64),),
+            "The prompt fills 4 blocks.",
+        ),
+        Step(
+            "A is forked into four beams.",
+            (("fork", "A", 3),),
+            "Each of the prompt's blocks has 4 holders. No block was taken.",
+            "{A} is forked into {A}, {B}, {C} and {D}",
+        ),
+        Step(
+            "Each beam gets 10 tokens.",
+            tuple(("append", name, 10) for name in "ABCD"),
+            "The prompt's last block is full, so nothing was copied. To see a copy, "
+            "fork a beam now, and write.",
+            lambda board: (
+                f"Four blocks for all, and one for each: {num_held(board)}, not "
+                f"{num_entries(board)}"
+            ),
+            Ask(
+                "Each beam gets 10 tokens of its own. How many blocks are held then, "
+                "in all?",
+                num_held,
+                lambda board, _: (
+                    f"Without sharing it would be {num_entries(board)}: five for each."
+                ),
+            ),
+        ),
+    ),
+)
+
+COPY = Scene(
+    "Copy on write: four holders, one block",
+    4,
+    16,
+    4,
+    (
+        Step(
+            "A comes with a prompt of 6 tokens.",
+            (("start", 6),),
+            "Its last block has room for two more.",
+        ),
+        Step(
+            "A is forked into four.",
+            (("fork", "A", 3),),
+            "All four hold both blocks. Nothing is copied yet.",
+            "{A} is forked into {A}, {B}, {C} and {D}",
+        ),
+        Step(
+            "Each of the four gets one token.",
+            tuple(("append", name, 1) for name in "ABCD"),
+            "The last writer holds the block alone by then, and writes in place.",
+            "Who shares a block copies it before writing",
+            Ask(
+                "All four write one more token into block 1. How many copies of it "
+                "must be made?",
+                lambda board: num_held(board) - 2,
+                lambda board, _: "One fewer than there are writers.",
+            ),
+        ),
+    ),
+)
