@@ -329,7 +329,8 @@ def test_a_notebook_stores_two_pixels_for_one(shell):
     figure = plot_histogram([1, 2, 3], "title", "x")
     data, metadata = shell.display_formatter.format(figure, include=["image/png"])
     width, height = size_of(b64decode(data["image/png"]))
-    assert metadata["image/png"] == {"width": 760} and width == 2 * 760
+    assert metadata["image/png"] == {"width": 760, "alt": "title"}
+    assert width == 2 * 760
     assert height == pytest.approx(200 * figure.get_size_inches()[1], abs=1)
 
 

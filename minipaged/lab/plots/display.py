@@ -29,8 +29,8 @@ def show_sharply() -> None:
             formatter.for_type(Picture, encode)
 
 
-def encode(picture: Figure) -> tuple[str, dict[str, int]]:
-    """A PNG in base64, and how many pixels wide the page shows it.
+def encode(picture: Figure) -> tuple[str, dict[str, int | str]]:
+    """A PNG in base64; how many pixels wide the page shows it, and its title in words.
 
     The width is that of the figure, so that all are equal on a page. Only what stands
     out over its edge makes it wider. The height follows from the width.
@@ -41,4 +41,5 @@ def encode(picture: Figure) -> tuple[str, dict[str, int]]:
     file = BytesIO()
     picture.savefig(file, format="png", dpi=2 * picture.dpi, bbox_inches=box)
     width = round(box.width * picture.dpi)
-    return b64encode(file.getvalue()).decode(), {"width": width}
+    about = {"width": width, "alt": " ".join(picture.get_suptitle().split())}
+    return b64encode(file.getvalue()).decode(), about
