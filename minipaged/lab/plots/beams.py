@@ -109,7 +109,7 @@ def _draw_token(
 ) -> None:
     look = theme()
     # Opaque, for the edges end behind them.
-    face = look.others
+    face = look.rim
     if owners:
         face = sequence_colour(owners[0]) if len(owners) == 1 else BLACK
     box = {"boxstyle": "round,pad=0.2", "facecolor": face, "edgecolor": "none"}
