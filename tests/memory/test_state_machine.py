@@ -154,6 +154,14 @@ def of_lesson(number, name):
     return definition(load(notebook), name, {"mp": mp})
 
 
+class ForgetfulPool(BlockPool):
+    """Wrong: frees a block at once, however many hold it, as lesson 2's toy does."""
+
+    def release(self, block_id):
+        self._refcounts[block_id] = 0
+        self._free.append(block_id)
+
+
 class NoCopyOnWrite(BlockTable):
     """Wrong: writes into a block that a sibling still reads."""
 
@@ -164,7 +172,7 @@ class NoCopyOnWrite(BlockTable):
     "wrong",
     [
         {"table_class": NoCopyOnWrite},
-        {"pool_class": of_lesson(2, "ForgetfulPool")},
+        {"pool_class": ForgetfulPool},
         {"table_class": of_lesson(2, "LateTable")},
     ],
     ids=lambda wrong: next(iter(wrong.values())).__name__,
