@@ -47,8 +47,7 @@ class Scheduler:
 
     def add(self, request: Request) -> None:
         """Let it wait for its turn; ValueError if no step can hold its sequences."""
-        least = request.num_parallel
-        if self.max_tokens < least:
+        if self.max_tokens < (least := request.num_parallel):
             raise ValueError(f"max_tokens must be at least {least}, one a sequence")
         request.observers = self.observers
         self.waiting.append(request)
@@ -97,8 +96,7 @@ class Scheduler:
         blocks up. A request whose next block another one is computing waits for it.
         """
         size = self.pool.block_size
-        running = self.running if self.waiting else ()
-        promised = sum(one.blocks_to_come(size) for one in running)
+        promised = sum(one.blocks_to_come(size) for one in self.running if self.waiting)
         while self.waiting:
             request = self.waiting[0]
             cached = self.sharing.find(request) if self.sharing else []
@@ -119,11 +117,13 @@ class Scheduler:
 
     def _pick_works(self) -> list[Work]:
         """Who computes what: those that decode first, then prompts, each in order."""
-        works: list[Work] = []
+        works, others = [], []
         for request in self.running:
-            works += request.next_decodes(self.max_tokens - len(works))
+            decodes = request.next_decodes(self.max_tokens - len(works))
+            works += decodes
+            others += [] if decodes else [request]
         left = min(self.max_tokens - len(works), self.max_prompt_tokens)
-        for request in self.running:
+        for request in others:
             for work in request.next_prefills(left):
                 left -= work.num_tokens
                 works.append(work)

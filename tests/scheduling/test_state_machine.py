@@ -268,7 +268,8 @@ def trusts_the_hash(prefix, chain_hash, parent, content):
 
 def leaves_the_strategy(undo):
     """Wrong: draws other random numbers the second time."""
-    undo._texts = [(one, old, one.strategy.save()) for one, old, _ in undo._texts]
+    texts, *rest = undo._texts
+    undo._texts = [(one, old, one.strategy.save()) for one, old, _ in texts], *rest
     UNDO(undo)
 
 
