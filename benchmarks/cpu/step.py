@@ -149,7 +149,8 @@ def measure() -> dict[str, float]:
 
 def in_a_process(checkout: Path) -> dict[str, float]:
     """`measure` of the package in this folder."""
-    environment = os.environ | {"PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1"}
+    path = os.pathsep.join([str(checkout), os.environ.get("PYTHONPATH", "")])
+    environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(Path(__file__).resolve()), "--one"]
     done = subprocess.run(
         command,

@@ -20,7 +20,7 @@ def attend_gathered(
     lesson 5 streams over the blocks instead.
 
     Args:
-        q: [T, num_heads, key_dim], the new tokens of all sequences one after another.
+        q: [T, num_heads, key_dim], the new tokens of all sequences.
         cache: one layer's K and V; those of the new tokens are already written.
         batch: which blocks, and how many tokens, belong to which sequence.
         masking: scale, window, soft cap and sinks of this layer.
@@ -45,8 +45,9 @@ def attend_gathered(
             out = scaled_dot_product_attention(stacked, k, v, mask, scale=masking.scale)
         else:  # some models
             out = capped_attention(stacked, k, v, mask, masking)
-        out = out.unflatten(2, (tokens.shape[1], -1)).transpose(1, 2)
-        rows.append(out.flatten(0, 1).flatten(1, 2))  # [S * Q, num_heads, value_dim]
+        out = out.unflatten(2, (tokens.shape[1], -1))  # [S, KV, Q, G, D]
+        out = out.transpose(1, 2).flatten(2, 3)  # [S, Q, num_heads, D]
+        rows.append(out.flatten(0, 1))
     return torch.cat(rows)[row_of_token]
 
 
@@ -54,10 +55,7 @@ gathered_attention = Backend(attend_gathered)
 
 
 class Rectangle(NamedTuple):
-    """Sequences with similarly many new tokens, padded to the longest of them.
-
-    Letters: S sequences, Q new tokens of the one that has most.
-    """
+    """S sequences with similarly many new tokens, padded to Q, the most of them."""
 
     sequences: Tensor  # [S]: their numbers in the batch, the longest context first
     tokens: Tensor  # [S, Q]: which token of the batch; padding repeats the last one
@@ -67,9 +65,9 @@ class Rectangle(NamedTuple):
 def pad_to_rectangles(batch: AttentionBatch) -> tuple[list[Rectangle], Tensor]:
     """Put every sequence into a rectangle, and say where each token's result will be.
 
-    A prompt of 500 tokens beside 31 single tokens would be mostly padding in one
-    rectangle. So sequences are put together by their number of new tokens, rounded up
-    to a power of two: at most half of a rectangle is padding.
+    A prompt of 500 tokens beside 31 single tokens would be mostly padding. So sequences
+    are put together by their number of new tokens, rounded up to a power of two: at
+    most half of a rectangle is padding.
 
     Returns the rectangles, and for each token [T] its row among those of all of them.
     """
@@ -86,8 +84,9 @@ def pad_to_rectangles(batch: AttentionBatch) -> tuple[list[Rectangle], Tensor]:
         # A sequence's tokens are its last ones: they end where its context ends.
         positions = tokens - stop + batch.context_lengths[sequences, None]
         rectangles.append(Rectangle(sequences, tokens, positions))
-    # Which row of all of them, one below the other, holds which token. Padding repeats
-    # a token; the first of equals is the real one, and a stable sort keeps it first.
+    # Below one another, the rectangles hold all tokens in another order, and some
+    # repeatedly, as padding. Sorted by token, and stably, the first row of each is the
+    # real one: padding comes after what it repeats.
     tokens, rows = torch.cat([r.tokens.flatten() for r in rectangles]).sort(stable=True)
     return rectangles, rows[torch.searchsorted(tokens, tokens.unique())]
 

@@ -17,8 +17,7 @@ from minipaged.scheduling.request import Request
 class Sampling(Strategy):
     """The likeliest token, or a random one; for one sequence or several samples.
 
-    At its first turn a request is forked into as many samples as it wants; they share
-    the prompt's blocks.
+    At its first turn a request is forked into its samples; they share the prompt.
     """
 
     def __init__(self, options: Options, generator: torch.Generator | None = None):
@@ -27,10 +26,10 @@ class Sampling(Strategy):
 
     @classmethod
     def choose(cls, turns: Rows[Turn], logits: Tensor) -> list["Chosen"]:
-        """The next token of every sample of these requests, ended ones included.
+        """The next token of every sample of these requests.
 
-        Requests whose processors look only at the logits and are equal go through them
-        together, as one tensor.
+        Ended ones get one too, which `apply` drops: so samples and rows stay in step.
+        Requests with equal processors go through them together, as one tensor.
         """
         groups: dict[Any, list[Turn]] = {}
         for turn in turns:
@@ -51,7 +50,7 @@ class Sampling(Strategy):
         request, options = turn.request, self.options
         while len(request.sequences) < request.num_parallel:
             request.fork(request.sequences[0])
-        tokens = choice.of_all.read[choice.start : choice.stop]
+        tokens = choice.together.as_numbers[choice.start : choice.stop]
         for sequence, token in zip(request.sequences, tokens, strict=True):
             if sequence.finish_reason is None:
                 sequence.append(token)
@@ -82,7 +81,7 @@ class Sampling(Strategy):
 class Chosen(NamedTuple):
     """One request's tokens among those of all that were chosen together."""
 
-    of_all: "_Tokens"
+    together: "_Tokens"
     start: int
     stop: int
 
@@ -92,6 +91,6 @@ class _Tokens:
         self.tensor = tensor
 
     @cached_property
-    def read(self) -> list[int]:
-        """As numbers: this waits for the device, once for all requests."""
+    def as_numbers(self) -> list[int]:
+        """This waits for the device, once for all requests."""
         return self.tensor.tolist()

@@ -17,7 +17,7 @@ from minipaged.scheduling.scheduler import Scheduler
 def run(paged: PagedModel, scheduler: Scheduler, tell: Callable[[int], Any]) -> None:
     """Step until nobody waits or runs; `tell` is given how many have ended in a step.
 
-    All blocks are given back, also after an exception.
+    After an exception too, all blocks are given back: whoever still runs is aborted.
     """
     try:
         while scheduler.waiting or scheduler.running:

@@ -21,7 +21,7 @@ class BlockPool:
 
     A block is `block_size` token slots of K and V, in every layer at once. The pool
     knows only ids; the tensors live in `KVCache`. At any time, a block is either free
-    or has one holder or more.
+    or has one holder or more. A call that raises changes nothing.
 
     Source: PagedAttention paper, sections 4.2 (blocks) and 4.4 (reference counts).
     """
@@ -29,16 +29,13 @@ class BlockPool:
     def __init__(self, num_blocks: int, block_size: int):
         """Make a pool of `num_blocks` free blocks of `block_size` tokens each."""
         require_counts(num_blocks=num_blocks, block_size=block_size)
-        self.num_blocks = num_blocks
-        self.block_size = block_size
+        self.num_blocks, self.block_size = num_blocks, block_size
         self._refcounts = [0] * num_blocks
-        # A stack: the block freed last is handed out first, while it is still in the
-        # processor's caches. So a large pool costs no more per block than a small one.
-        # Reversed, so that a fresh pool begins with block 0. Lesson 3 puts free blocks
-        # in its place whose content can still be found.
+        # A stack: the block freed last is handed out first, and a fresh pool begins
+        # with block 0. (Lesson 3 puts another order in its place.)
         self._free: list[int] | CachedBlocks = list(range(num_blocks - 1, -1, -1))
-        # Lesson 3 sets these: can a block's content be found, be it held or free? And
-        # what to do as it changes, since the block is handed out or written again.
+        # Lesson 3 sets these: can a block's content be found? And what to do before it
+        # changes, because the block is handed out or written again.
         self.is_cached: Callable[[int], bool] = lambda block_id: False
         self.on_evict: Callable[[int], None] | None = None
         # The thread that a step runs in; nobody else may take or give blocks meanwhile.
@@ -55,10 +52,7 @@ class BlockPool:
         return self._refcounts[block_id]
 
     def allocate(self) -> int:
-        """Hand out a free block, held once, and return its id.
-
-        Raises OutOfBlocks when none is free; the pool is unchanged.
-        """
+        """Hand out a free block, held once, and return its id; or raise OutOfBlocks."""
         self.check_thread()
         if not self._free:
             raise OutOfBlocks(wanted=1, free=0, total=self.num_blocks)
@@ -70,7 +64,7 @@ class BlockPool:
         """Add a holder to a block that is held already, and return its id.
 
         Raises BlockNotHeld for a free block (its content may change any moment) and
-        ForeignBlock for an id of no block; the pool is unchanged.
+        ForeignBlock for an id of no block.
         """
         self.check_thread()
         if self.refcount(block_id) == 0:
@@ -81,8 +75,7 @@ class BlockPool:
     def release(self, block_id: int) -> None:
         """Give up one hold; the block is free once its last holder has let go.
 
-        Raises BlockNotHeld for a free block and ForeignBlock for an id of no block;
-        the pool is unchanged.
+        Raises BlockNotHeld for a free block and ForeignBlock for an id of no block.
         """
         self.check_thread()
         self._check(block_id)
@@ -96,7 +89,7 @@ class BlockPool:
     def revive(self, block_id: int) -> int:
         """Hold a free block again, for its content was found; return its id (lesson 3).
 
-        Raises BlockNotHeld for any other block; the pool is unchanged.
+        Raises BlockNotHeld for any other block.
         """
         self.check_thread()
         if self.refcount(block_id) or not self.is_cached(block_id):

@@ -37,20 +37,15 @@ class BlockTable:
         check_new_table(pool, self.block_ids, num_tokens)
 
     def blocks_needed(self, n: int = 1) -> int:
-        """How many free blocks `append(n)` takes now: new blocks, and a copy if shared.
-
-        Siblings that append in the same step may need fewer together: see
-        `blocks_needed_together`.
-        """
+        """How many free blocks `append(n)` takes now, one for a copy included."""
         return self._new_blocks(n) + self._must_copy(n)
 
     def append(self, n: int = 1) -> list[tuple[int, int]]:
         """Make room for `n` more tokens; call before their K and V are written.
 
-        Returns the (source, copy) block ids that the cache must copy first: one pair if
+        Returns the (source, copy) blocks that the cache must copy first: one pair if
         the last block is part-filled and has other holders, else none.
-        Raises OutOfBlocks, ValueError for an n that is no whole number from 0, and
-        TableFreed; each leaves table and pool untouched.
+        Raises OutOfBlocks, ValueError and TableFreed, leaving table and pool untouched.
         Source: PagedAttention paper, section 4.4 (copy-on-write).
         """
         new_blocks, copies = self._new_blocks(n), []

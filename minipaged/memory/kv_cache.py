@@ -20,9 +20,9 @@ class LayerCache:
 class KVCache:
     """Keys and values of every layer, laid out in physical blocks.
 
-    `keys[layer]` is [num_blocks, block_size, num_kv_heads, key_dim], `values[layer]`
-    the same with value_dim. One block id means the same block in every layer, so one
-    block table serves them all. Slots that were never written hold arbitrary memory.
+    `keys[layer]` and `values[layer]` are shaped as in LayerCache. One block id means
+    the same block in every layer, so one block table serves them all. Slots that were
+    never written hold arbitrary memory.
 
     Source: PagedAttention paper, section 4.2.
     """
@@ -37,8 +37,7 @@ class KVCache:
     ):
         """Allocate it. `shapes`: per layer (num_kv_heads, key_dim, value_dim)."""
         require_counts(num_blocks=num_blocks, block_size=block_size)
-        self.num_blocks = num_blocks
-        self.block_size = block_size
+        self.num_blocks, self.block_size = num_blocks, block_size
 
         def blocks(num_heads: int, dim: int) -> torch.Tensor:
             size = (num_blocks, block_size, num_heads, dim)
@@ -72,8 +71,7 @@ class KVCache:
     def copy(self, copies: Sequence[tuple[int, int]]) -> None:
         """Copy whole blocks, (source, copy) each, in all layers, as if all at once.
 
-        Raises ValueError if a destination is written twice or is also a source: then
-        the result would depend on the order. The cache is unchanged in that case.
+        Raises ValueError, changing nothing, if their order could change the result.
         """
         if not copies:
             return

@@ -23,9 +23,8 @@ _attend: ContextVar[LayerAttend] = ContextVar("minipaged attention")
 def connect(twin: PreTrainedModel) -> None:
     """From now on, the twin's attention layers call what `attending` is given.
 
-    Every attention layer of a current HuggingFace model looks up its function by a name
-    in its config at each call. Modules get numbers, by which attention knows its layer:
-    an operator of torch takes tensors and numbers, but no modules.
+    Each looks up its function by a name in its config, at every call. Modules get
+    numbers, because an operator of torch takes tensors and numbers, but no modules.
     """
     AttentionInterface.register(_NAME, _call)
     for config in configs_of(twin):

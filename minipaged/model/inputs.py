@@ -44,7 +44,7 @@ class RaggedBatch:
     max_query_length: int
     min_context_length: int
     max_context_length: int
-    copies: Rows[tuple[int, int]] = ()  # (source, copy) blocks, before the forward
+    copies: Rows[tuple[int, int]] = ()  # (source, copy) blocks, first of all
     scratch: dict[Any, Any] = field(default_factory=dict)  # of attention, this step
 
     @classmethod
@@ -82,10 +82,12 @@ class RaggedBatch:
         tokens = tensor(chain.from_iterable(chunk.tokens for chunk in chunks))
         block_tables = tensor(ids + [0] * (num_blocks - len(ids)) for ids in tables)
         context_lengths, query_starts = tensor(contexts), tensor([0, *stops])
-        # Which sequence a token is of. A sequence computes the end of its context.
-        row, positions = torch.arange(len(chunks), device=device), context_lengths - 1
-        if len(chunks) < stops[-1]:  # not one token each
+        # A sequence's new tokens are the last of its context. `row`: whose each one is.
+        row = torch.arange(len(chunks), device=device)
+        positions = context_lengths - 1  # if each has one new token
+        if len(chunks) < stops[-1]:  # some have more
             row = row.repeat_interleave(query_starts.diff(), output_size=stops[-1])
+            # Where the new tokens stop: in the sequence, less where in the batch.
             shift = context_lengths - query_starts[1:]
             positions = torch.arange(stops[-1], device=device) + shift[row]
         blocks = block_tables[row, positions // block_size]

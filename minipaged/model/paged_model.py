@@ -27,12 +27,10 @@ from minipaged.scheduling.observer import Observers
 class PagedModel:
     """One forward over a ragged batch, with K and V in blocks.
 
-    Embedding, projections, positions, norms, MLP and logits are the model's own and
-    stay unmodified. Ours are the memory (`pool`, `cache`) and the attention over it.
+    All but attention and its memory is the model's own code, unmodified.
 
-    Attributes: model, the user's, which is never touched; twin, the same weights under
-    modules of our own, which is what runs; pool (BlockPool); cache (KVCache);
-    attention (a Backend); observers (of `generate`, see `observer.Observer`).
+    Attributes: model, the user's, never touched; twin, the same weights under modules
+    of our own, which is what runs; pool; cache; attention (a Backend); observers.
     Source: PagedAttention paper, section 4.3.
     """
 
@@ -67,7 +65,7 @@ class PagedModel:
         self.dtype, self.device = layers[0].dtype, layers[0].device
         self.observers = Observers()
         self.alone = Alone()
-        # For the probe, the most blocks that it takes: those of one token.
+        # A small pool for the probe, which takes 12 blocks at most.
         self._use_pool(num_blocks=12, block_size=block_size)
         check_logits(self)
         del self.cache
@@ -85,8 +83,7 @@ class PagedModel:
     def attention(self) -> Backend:
         """How blocks are read. It may be exchanged by whatever `__init__` takes.
 
-        The cache stays as it was made, and nothing is probed again. Raises ValueError
-        for a backend with a cache of another class.
+        Nothing is probed again. ValueError if it needs a cache of another class.
         """
         return self._attention
 
@@ -98,8 +95,8 @@ class PagedModel:
         """Write the batch's K and V into their slots; return the logits it asks for.
 
         Block copies come first: copy-on-write is done before anything is written.
-        Returns [number of rows wanted, vocabulary] in float32. Raises
-        ValueError if the model's weights have changed since it was wrapped.
+        Returns [number of rows wanted, vocabulary] in float32. Raises ValueError if
+        weights of the model were replaced since.
         """
         self._original.refuse_if_changed()
         with torch.inference_mode(), attending(partial(self._attend, batch)):
@@ -115,7 +112,10 @@ class PagedModel:
         v: Tensor,
         masking: Masking,
     ) -> Tensor:
-        """What the layers call: write, then attend, so that a token sees itself."""
+        """What the layers call: write, then attend, so that a token sees itself.
+
+        A backend with a `step` does both by itself (lesson 6).
+        """
         layer = self._layer[number]
         cache = self.cache.layer(layer)
         if self.attention.step is not None:
@@ -138,8 +138,8 @@ class PagedModel:
 def last_logits(model: PreTrainedModel, batch: RaggedBatch) -> torch.Tensor:
     """Run the model over the flattened tokens; logits only where the batch wants them.
 
-    The model takes the whole batch for one row of T tokens; only positions and
-    attention tell sequences apart. Returns [number wanted, vocabulary] in float32.
+    To the model it is one row of T tokens; only positions and attention tell sequences
+    apart. Returns [number wanted, vocabulary] in float32.
     """
     num_wanted = len(batch.logits_at)
     # Where none are wanted one row is computed: a compiler takes 0 for another program.

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from itertools import chain
 from threading import Lock, get_ident
 
 from minipaged.memory.recovery import holders_of, recover
@@ -30,8 +31,8 @@ class StepUndo:
         self.thread = get_ident()
         self._holders: list[int] | None = None  # None: there is nothing to undo
         self._requests: list[Request] = []  # in order
-        self._held: list[list[int]] = []
-        self._texts: list[tuple] = []
+        self._held: list[int] = []  # blocks, as often as they are held
+        self._texts: tuple[list, ...] = ([], [], [])
 
     def begin(self) -> None:
         """Reserve the pool, then note who holds what.
@@ -43,44 +44,40 @@ class StepUndo:
             pool.check_thread()
             pool.reserved_for = self.thread
         self._requests = [*scheduler.running, *scheduler.waiting]
-        self._held = [
-            one.table.block_ids.copy()
-            for request in scheduler.running
-            for one in request.sequences
-            if one.table is not None
-        ]
+        own = chain.from_iterable(one.sequences for one in scheduler.running)
+        tables = (one.table.block_ids for one in own if one.table is not None)
+        self._held = list(chain.from_iterable(tables))
         self._holders = holders_of(pool)
 
     def save_texts(self, requests: Iterable[Request]) -> None:
         """To be called before tokens are chosen for these requests."""
-        self._texts = [
-            (
-                request,
-                [
-                    (one, len(one.tokens), one.finish_reason)
-                    for one in request.sequences
-                ],
-                request.strategy.save(),
-            )
+        texts = [
+            (request, request.sequences.copy(), request.strategy.save())
             for request in requests
         ]
+        all_sequences = list(chain.from_iterable(own for _, own, _ in texts))
+        # Few lists, not a tuple for each sequence: this is done in every step.
+        lengths = [len(sequence.tokens) for sequence in all_sequences]
+        reasons = [sequence.finish_reason for sequence in all_sequences]
+        self._texts = texts, lengths, reasons  # at once: a signal may come in between
 
     def undo(self) -> None:
         """Take it back. Done twice, or in part and then wholly, it is the same."""
         if self._holders is None:
             return
         scheduler, holders = self._scheduler, self._holders.copy()
-        for block_ids in self._held:
-            for block_id in block_ids:
-                holders[block_id] -= 1
+        for block_id in self._held:
+            holders[block_id] -= 1
         if scheduler.prefix_cache is not None:
             scheduler.prefix_cache.mend()
         recover(scheduler.pool, holders)
-        for request, sequences, saved in self._texts:
-            request.sequences = [sequence for sequence, _, _ in sequences]
-            for sequence, num_tokens, finish_reason in sequences:
+        texts, *lengths_and_reasons = self._texts
+        ends = zip(*lengths_and_reasons, strict=True)
+        for request, sequences, saved in texts:
+            request.sequences = sequences.copy()
+            for sequence in sequences:
+                num_tokens, sequence.finish_reason = next(ends)
                 del sequence.tokens[num_tokens:]
-                sequence.finish_reason = finish_reason
             request.strategy.restore(saved)
         requests = dict.fromkeys([*self._requests, *scheduler.waiting])
         for request in requests:

@@ -38,30 +38,34 @@ class Request:
             sequence.end(finish_reason)
 
     def start(self, table: BlockTable) -> None:
-        """Its first sequence goes on from the cached blocks of this table."""
+        """It goes on from the cached blocks of this table, if any."""
         self.live[0].table = table
         self.num_cached_tokens = min(table.num_tokens, len(self.prompt))
 
     @property
     def is_prefilling(self) -> bool:
-        """Is what a living sequence started with not yet computed to its end?"""
+        """Has a living sequence still to compute some of what it started with?"""
         for one in self.sequences:
             if one.num_computed < one.num_prefill_tokens and one.finish_reason is None:
                 return True
         return False
 
-    def next_tokens(self, limit: float) -> list[Work]:
-        """One token of each sequence; none while prefilling, or if `limit` is less."""
-        if self.num_parallel > 1 and self.is_prefilling:
+    def next_decodes(self, limit: float) -> list[Work]:
+        """One token of each living sequence that has one to compute, or none at all.
+
+        None while prefilling, and none if `limit` is less than their number.
+        """
+        if len(self.live) > 1 and self.is_prefilling:
             from minipaged.scheduling.restart import share_prompt  # after a restart
 
             share_prompt(self)
-        works, longest = [], self.longest
+        works: list[Work] = []
         for sequence in self.live:
             start = sequence.num_computed
             if start < sequence.num_prefill_tokens:
                 return []
-            if start < sequence.num_tokens and start < longest:
+            # With two plans in flight it may have ended, and nobody has read that yet.
+            if start < sequence.num_tokens and start < self.max_computed:
                 works.append(Work(self, sequence, start, start + 1, 1))
         return works if len(works) <= limit else []
 
@@ -79,8 +83,8 @@ class Request:
         return [Work(self, sequence, start, stop, num_logits=int(stop == end))]
 
     @property
-    def longest(self) -> int:
-        """Tokens computed of a sequence at most: K and V of the last are not needed."""
+    def max_computed(self) -> int:
+        """The most tokens of a sequence that are computed: all but the last."""
         return len(self.prompt) + self.max_new_tokens - 1
 
     def blocks_at_most(self, block_size: int) -> int:
@@ -92,7 +96,7 @@ class Request:
         has_forked = len(self.sequences) == self.num_parallel
         num_growing = len(self.live) if has_forked else self.num_parallel
         shared = len(self.prompt) // block_size
-        own = -(-self.longest // block_size) - shared
+        own = -(-self.max_computed // block_size) - shared
         return shared + num_growing * own if num_growing else 0
 
     def blocks_to_come(self, block_size: int) -> int:

@@ -23,10 +23,8 @@ if TYPE_CHECKING:
 class Scheduler:
     """First come first served, and certain: who has started will never lack a block.
 
-    `schedule` makes the plan of a step and reserves its blocks. After the step `commit`
-    publishes the blocks that it filled, and gives back those of what has ended. One
-    plan more may be made before the first is committed: what a plan in flight computes
-    keeps its blocks.
+    `schedule` makes the plan of a step, `commit` is called after the step. One plan
+    more may be made before that: what a plan in flight computes keeps its blocks.
 
     Source: PagedAttention paper, sections 4.3 (steps), 4.5 (first come first served).
     """
@@ -34,7 +32,7 @@ class Scheduler:
     pool: BlockPool
     prefix_cache: "PrefixCache | None" = None
     max_tokens: float = field(default=inf, kw_only=True)  # computed in a step
-    max_prompt_tokens: float = field(default=inf, kw_only=True)  # of these, prefilled
+    max_prompt_tokens: float = field(default=inf, kw_only=True)  # of them, of prompts
     waiting: deque[Request] = field(default_factory=deque, init=False)
     running: list[Request] = field(default_factory=list, init=False)
     in_flight: deque[Plan] = field(default_factory=deque, init=False)  # uncommitted
@@ -49,8 +47,7 @@ class Scheduler:
 
     def add(self, request: Request) -> None:
         """Let it wait for its turn; ValueError if no step can hold its sequences."""
-        least = request.num_parallel
-        if self.max_tokens < least:
+        if self.max_tokens < (least := request.num_parallel):
             raise ValueError(f"max_tokens must be at least {least}, one a sequence")
         request.observers = self.observers
         self.waiting.append(request)
@@ -64,10 +61,11 @@ class Scheduler:
     def schedule(self) -> Plan:
         """The next step: who computes which tokens, with room for them in the tables.
 
-        Raises OutOfBlocks if somebody else has taken blocks that were certain.
+        Raises OutOfBlocks if the first in line does not fit even into an idle pool, or
+        if somebody else has taken blocks that were certain.
         """
         self._admit()
-        works = self._share_out()
+        works = self._pick_works()
         if self.waiting and not (self.running or self.in_flight):  # nor ever will be
             needed = self.waiting[0].blocks_at_most(self.pool.block_size)
             raise OutOfBlocks(needed, self.pool.num_free, self.pool.num_blocks)
@@ -87,19 +85,18 @@ class Scheduler:
         if self.sharing:
             self.sharing.publish(plan, self.observers)
         self.in_flight.popleft()
-        self._let_go(plan.sequences)
+        self._let_go(plan.sequences)  # forks of this turn are among them
         self.observers.committed(plan)
 
     def _admit(self) -> None:
-        """Start requests, in order, while all their blocks are certain.
+        """Start requests, in order, while their worst cases fit into the free blocks.
 
-        A request may start if, after all that those running may still take, enough
-        blocks are left for its own worst case: what is not cached, and cached blocks
-        that are free now. One whose next block is being computed waits, and finds it.
+        `promised`: what those running may still take, and this one, less the blocks
+        found in the cache. Of these, the free ones count again: taking them uses free
+        blocks up. A request whose next block another one is computing waits for it.
         """
         size = self.pool.block_size
-        running = self.running if self.waiting else ()
-        promised = sum(one.blocks_to_come(size) for one in running)
+        promised = sum(one.blocks_to_come(size) for one in self.running if self.waiting)
         while self.waiting:
             request = self.waiting[0]
             cached = self.sharing.find(request) if self.sharing else []
@@ -115,16 +112,18 @@ class Scheduler:
             self.observers.admitted(request)
 
     def _may_start(self, request: Request, num_blocks: int) -> bool:
-        """Are so many blocks free, which it and the others may come to take?"""
+        """Are so many blocks free: all that it and those running may still take?"""
         return num_blocks <= self.pool.num_free
 
-    def _share_out(self) -> list[Work]:
+    def _pick_works(self) -> list[Work]:
         """Who computes what: those that decode first, then prompts, each in order."""
-        works: list[Work] = []
+        works, others = [], []
         for request in self.running:
-            works += request.next_tokens(self.max_tokens - len(works))
+            decodes = request.next_decodes(self.max_tokens - len(works))
+            works += decodes
+            others += [] if decodes else [request]
         left = min(self.max_tokens - len(works), self.max_prompt_tokens)
-        for request in self.running:
+        for request in others:
             for work in request.next_prefills(left):
                 left -= work.num_tokens
                 works.append(work)

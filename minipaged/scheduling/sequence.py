@@ -6,11 +6,9 @@ from minipaged.memory.block_table import BlockTable
 class Sequence:
     """Prompt and generated tokens, with the table of the blocks of their K and V.
 
-    The last token appended has no K and V yet: the next step computes them. So
-    `num_uncomputed` tokens wait: the whole prompt at first, one token while decoding.
-    It is forked only when none waits.
+    `num_uncomputed` tokens have no K and V yet: the whole prompt at first, while
+    decoding the last token. It is forked only when none is left.
 
-    `append`, `fork` and `end` are all that sampling and beam search need.
     Source: PagedAttention paper, section 5.2.
     """
 
@@ -21,13 +19,11 @@ class Sequence:
         self.num_prefill_tokens = len(prompt)  # known when it started, or started again
         self.num_pending = 0  # tokens chosen on the device, and not read yet
         self.table = table  # None: it has not started, or its blocks are given back
-        self.finish_reason: str | None = (
-            None  # once it has ended: "stop", "length", ...
-        )
+        self.finish_reason: str | None = None  # or why it ended: "stop", "length", ...
 
     @property
     def num_computed(self) -> int:
-        """Tokens whose K and V are in the blocks, or will be after the present step."""
+        """Tokens with room in the table: computed, or about to be by a planned step."""
         return 0 if self.table is None else self.table.num_tokens
 
     @property

@@ -92,7 +92,7 @@ class Samples:
             if one.finish_reason is None:
                 one.append(self.choose(one.tokens, index, self.turn))
                 pause()
-                if one.tokens[-1] == EOS or len(one.tokens) > request.longest:
+                if one.tokens[-1] == EOS or len(one.tokens) > request.max_computed:
                     one.end("stop" if one.tokens[-1] == EOS else "length")
         self.turn += 1
 
@@ -357,7 +357,7 @@ class Machine:
         """Everybody gets an answer, and all blocks are free."""
         while self.outsiders:
             self.leave(0)
-        longest = sum(r.longest + r.num_parallel * 9 for r in self.requests)
+        longest = sum(r.max_computed + r.num_parallel * 9 for r in self.requests)
         for _ in range(10 + 6 * longest):
             if not (self.requests or self.scheduler.in_flight):
                 break
@@ -489,7 +489,7 @@ class Machine:
         assert plan.num_tokens <= scheduler.max_tokens, "too many tokens"
         for work in plan.works:
             assert work.start < work.stop == work.sequence.num_computed
-            assert work.stop <= work.request.longest, "further than needed"
+            assert work.stop <= work.request.max_computed, "further than needed"
         for number, request in enumerate(scheduler.running):
             older = number == 0 or self.is_older(scheduler.running[number - 1], request)
             assert older, "somebody overtakes"

@@ -50,7 +50,7 @@ def choose(plan, token=5):
         logits = [w.num_logits for w in plan.works if w.request is request]
         for sequence in request.live if all(logits) else ():
             sequence.append(token)
-            if len(sequence.tokens) > request.longest:
+            if len(sequence.tokens) > request.max_computed:
                 sequence.end("length")
 
 
@@ -251,7 +251,7 @@ def test_the_next_plan_is_made_before_the_first_ones_tokens_are_read():
     scheduler.commit(second)
     # The last token's K and V are not needed: 5 + 3 - 1 = 7 positions.
     fourth = ahead(scheduler)
-    assert spans(fourth) == [] and request.longest == 7
+    assert spans(fourth) == [] and request.max_computed == 7
     choose(third)
     assert request.live == []
     for plan in (third, fourth):

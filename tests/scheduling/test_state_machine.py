@@ -119,7 +119,7 @@ def test_ten_thousand_operations():
 PUBLISH, LET_GO, ADMIT = PrefixSharing._publish, Scheduler._let_go, Scheduler._admit
 FORGET, RECOVER = BlockPool.forget, interruption.recover
 BEGIN, UNDO = StepUndo.begin, StepUndo.undo
-NEXT_TOKENS, NEXT_CHUNKS = Request.next_tokens, Request.next_prefills
+NEXT_TOKENS, NEXT_CHUNKS = Request.next_decodes, Request.next_prefills
 
 
 def frees_in_flight(scheduler, sequences):
@@ -155,7 +155,7 @@ def revives_for_nothing(scheduler, request, num_blocks):
 def counts_the_living_only_before_the_fork(request, block_size):
     """Wrong: a group that has not been forked yet counts as one sequence."""
     shared = len(request.prompt) // block_size
-    own = -(-request.longest // block_size) - shared
+    own = -(-request.max_computed // block_size) - shared
     return shared + len(request.live) * own
 
 
@@ -268,7 +268,8 @@ def trusts_the_hash(prefix, chain_hash, parent, content):
 
 def leaves_the_strategy(undo):
     """Wrong: draws other random numbers the second time."""
-    undo._texts = [(one, old, one.strategy.save()) for one, old, _ in undo._texts]
+    texts, *rest = undo._texts
+    undo._texts = [(one, old, one.strategy.save()) for one, old, _ in texts], *rest
     UNDO(undo)
 
 
@@ -297,8 +298,8 @@ WRONG = {
     "never forgets": [(PrefixCache, "_forget", lambda prefix, block: None)],
     "restarts apart": [(restart, "share_prompt", everybody_computes_the_prompt)],
     "forks early": [(restart, "share_prompt", forks_too_early)],
-    "goes on": [(Request, "next_tokens", goes_on_behind_the_end)],
-    "splits groups": [(Request, "next_tokens", decodes_some_of_a_group)],
+    "goes on": [(Request, "next_decodes", goes_on_behind_the_end)],
+    "splits groups": [(Request, "next_decodes", decodes_some_of_a_group)],
     "ignores budgets": [(Request, "next_prefills", computes_prompts_whole)],
     "overtakes": [(Scheduler, "_admit", lets_a_small_one_pass)],
     "forks ids": [(Sequence, "fork", forks_a_copy_of_the_ids)],
