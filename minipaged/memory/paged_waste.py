@@ -20,12 +20,22 @@ class PagedReport(WasteReport):
 
 @dataclass(eq=False)
 class Chat:
-    """A request on its way: what it still has to do, and its table while it runs."""
+    """A request on its way. While it runs, its table has room for whole blocks."""
 
-    num_tokens: int  # to be computed when it starts: the prompt, later more
+    num_tokens: int  # in memory; while it waits, those to be computed when it starts
     num_left: int  # tokens still to be produced
     table: BlockTable | None = None  # None: it waits
     was_preempted: bool = False
+
+    @property
+    def is_full(self) -> bool:
+        """Does it need a block for its next token?"""
+        return self.num_tokens == self.table.num_tokens
+
+    def add_token(self) -> None:
+        """One more token, in the room that there is."""
+        self.num_tokens += 1
+        self.num_left -= 1
 
 
 def simulate_paged(
@@ -100,22 +110,19 @@ def _grow(running: list[Chat], waiting: deque[Chat], pool: BlockPool) -> list[in
     Returns how many tokens each of the preempted had in memory.
     """
     lost = []
-    # A chat needs a block for its next token only where its last one is full.
-    while sum(_is_full(chat, pool) for chat in running) > pool.num_free:
+    full = [chat for chat in running if chat.is_full]
+    while len(full) > pool.num_free:
         newest = running.pop()
-        newest.num_tokens = newest.table.num_tokens
+        lost.append(newest.num_tokens)
         newest.table.free()
         newest.table, newest.was_preempted = None, True
         waiting.appendleft(newest)
-        lost.append(newest.num_tokens)
+        full = [chat for chat in full if chat is not newest]
+    for chat in full:
+        chat.table.append(pool.block_size)
     for chat in running:
-        chat.table.append(1)
-        chat.num_left -= 1
+        chat.add_token()
     return lost
-
-
-def _is_full(chat: Chat, pool: BlockPool) -> bool:
-    return chat.table.num_tokens % pool.block_size == 0
 
 
 def _admit(
@@ -127,25 +134,27 @@ def _admit(
 ) -> None:
     """Let the head of the queue in while what it has and one more token fit."""
     while waiting:
-        chat, table = waiting[0], BlockTable(pool)
+        chat = waiting[0]
         must_wait = finish_preempted_first and not chat.was_preempted
         if must_wait and any(other.was_preempted for other in running):
             return
         # Alone, it may take all: else a long prompt would wait for ever.
         spare = pool.num_free - (keep_free if running else 0)
-        if table.blocks_needed(chat.num_tokens + 1) > spare:
+        wanted = -(-(chat.num_tokens + 1) // pool.block_size)
+        if wanted > spare:
             return
-        table.append(chat.num_tokens + 1)
-        chat.table = table
-        chat.num_left -= 1
+        chat.table = BlockTable(pool)
+        chat.table.append(wanted * pool.block_size)
+        chat.add_token()
         running.append(waiting.popleft())
 
 
 def _kinds(running: list[Chat], pool: BlockPool) -> tuple[int, int, int, int]:
     """How many slots of each kind there are now."""
-    size = pool.block_size
-    tokens = sum(chat.table.num_tokens for chat in running)
-    held = (pool.num_blocks - pool.num_free) * size
-    empty = ((-chat.table.num_tokens % size, chat.num_left) for chat in running)
-    reserved = sum(min(slots, left) for slots, left in empty)
-    return tokens, reserved, held - tokens - reserved, pool.num_free * size
+    tokens = sum(chat.num_tokens for chat in running)
+    held = (pool.num_blocks - pool.num_free) * pool.block_size
+    room = (
+        (chat.table.num_tokens - chat.num_tokens, chat.num_left) for chat in running
+    )
+    reserved = sum(min(slots, left) for slots, left in room)
+    return tokens, reserved, held - tokens - reserved, pool.num_free * pool.block_size
