@@ -1,0 +1,185 @@
+"""Lab: lesson 1's exercise with a KV cache: tried alone, then by HuggingFace."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from transformers.cache_utils import Cache, DynamicLayer
+
+from minipaged.lab.check.verdict import (
+    Attempt,
+    Rejected,
+    attempted,
+    exercise,
+    expect,
+    short,
+)
+from minipaged.lab.tour.chat import three_users
+from minipaged.model.load import load
+
+
+@exercise
+def reserved_cache(attempt: Attempt) -> Callable[[], str]:
+    """A class (num_slots, num_heads, head_dim) with write(keys, values) -> all stored.
+
+    Tensors of [heads, tokens, head_dim]. What is stored never moves.
+    """
+    for heads, dim, writes in (
+        (2, 4, [7, 1, 1]),  # a prefill, then decodes
+        (1, 8, [1, 1, 1]),  # a prompt of one token
+        (3, 2, [4, 3, 1, 2]),  # a prompt in two pieces
+        (2, 4, [12]),  # exactly full
+        (2, 4, [10, 1, 1]),
+    ):
+        _write_all(attempt, _Expected(heads, dim), 12, writes)
+    _refuses_what_does_not_fit(attempt)
+    _keeps_two_apart(attempt)
+    used = _serves_the_three_users(attempt)
+    return lambda: f"HuggingFace's generate ran on your cache: {used}; same tokens."
+
+
+class _Expected:
+    """What a cache must hold: numbers of its own for each token, in keys negated."""
+
+    def __init__(self, heads: int, dim: int, seed: int = 0) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        self.values = torch.randn(heads, 40, dim, generator=generator)
+        self.num_tokens = 0
+        self.seen: list[torch.Tensor] = []  # kept alive, so that no address comes back
+
+    def write(self, cache: Any, size: int, story: str) -> None:
+        """Hand `size` more tokens to the reader's cache; look at what it returns."""
+        new = self.values[:, self.num_tokens : self.num_tokens + size].clone()
+        keys, values = -new, new
+        try:
+            found = attempted(f"{story}: write()", lambda: cache.write(keys, values))
+        except Rejected as error:
+            if isinstance(error.__cause__, ValueError):
+                raise Rejected(f"{error}; but there is room") from error
+            raise
+        is_pair = isinstance(found, tuple | list) and len(found) == 2
+        if not (is_pair and all(isinstance(each, torch.Tensor) for each in found)):
+            wanted = "two tensors, all stored keys and all stored values"
+            raise Rejected(f"{story}: write() returned {short(found)}, not {wanted}")
+        if {each.data_ptr() for each in found} & {keys.data_ptr(), values.data_ptr()}:
+            raise Rejected(f"{story}: the caller's tensor was kept, not copied")
+        for tensor in (keys, values):
+            tensor.fill_(torch.nan)  # a model uses its tensors again
+        self.num_tokens += size
+        stored = self.values[:, : self.num_tokens]
+        self._look(f"{story}: the keys returned", found[0], -stored, size)
+        self._look(f"{story}: the values returned", found[1], stored, size)
+        self._stay(found, story)
+
+    def _look(self, what: str, found: torch.Tensor, right: torch.Tensor, size: int):
+        """Raise Rejected unless `found` is `right`, with the likeliest cause."""
+        if found.shape != right.shape:
+            why = f"expected {short(right)}: [heads, tokens, head_dim]"
+            if found.dim() == 3 and found[:, :0].shape == right[:, :0].shape:
+                if found.shape[1] > self.num_tokens:
+                    why = f"all slots, but only {self.num_tokens} hold tokens"
+                elif found.shape[1] == size:
+                    why = f"the {self.num_tokens - size} earlier tokens are missing"
+            raise Rejected(f"{what} are {short(found)}: {why}")
+        for position in range(self.num_tokens):
+            there = found[:, position]
+            if torch.equal(there, right[:, position]):
+                continue
+            why = "is not what was written"
+            if torch.equal(there, -right[:, position]):
+                why = "has keys and values mixed up"
+            for other in range(self.num_tokens):
+                if torch.equal(there, right[:, other]):
+                    why = f"is token {other}: from which slot on must you write?"
+            raise Rejected(f"{what}: token {position} {why}")
+
+    def _stay(self, found: Any, story: str) -> None:
+        """Raise Rejected unless all that was returned begins at the same addresses."""
+        self.seen += found
+        for name, first, now in zip(("keys", "values"), self.seen, found, strict=False):
+            if first.data_ptr() != now.data_ptr():
+                moved = "lie elsewhere than after the first write: they were copied"
+                raise Rejected(f"{story}: the {name} {moved}")
+
+
+def _write_all(
+    attempt: Attempt, expected: _Expected, num_slots: int, writes: list[int]
+) -> Any:
+    heads, _, dim = expected.values.shape
+    cache, done = attempt(num_slots, heads, dim), []
+    for size in writes:
+        done.append(size)
+        attempt.num_cases += 1
+        expected.write(cache, size, f"{num_slots} slots, writes of {done} tokens")
+    return cache
+
+
+def _refuses_what_does_not_fit(attempt: Attempt) -> None:
+    for writes, too_many, rest in (
+        ([7], 2, 1),
+        ([8], 1, 0),
+        ([], 9, 8),
+        ([5, 1], 3, 2),
+    ):
+        expected = _Expected(2, 4)
+        cache = _write_all(attempt, expected, 8, writes)
+        story = f"8 slots, {expected.num_tokens} tokens stored, {too_many} more"
+        new = torch.full((2, too_many, 4), 99.0)
+        try:
+            cache.write(new, -new)
+        except ValueError:
+            pass
+        except Exception as error:
+            name = type(error).__name__
+            message = f"{story}: expected a ValueError, got {name}: {error}"
+            raise Rejected(message) from error
+        else:
+            raise Rejected(f"{story}: expected a ValueError, got nothing")
+        if rest:
+            expected.write(cache, rest, f"{story}: refused, then {rest} more")
+
+
+def _keeps_two_apart(attempt: Attempt) -> None:
+    both = [_Expected(2, 4, seed) for seed in (1, 2)]
+    caches = [attempt(6, 2, 4), attempt(6, 2, 4)]
+    for size in (3, 1, 1):
+        for name, expected, cache in zip("AB", both, caches, strict=True):
+            expected.write(cache, size, f"two caches, written in turns: cache {name}")
+
+
+class _Layer(DynamicLayer):
+    """A layer of HuggingFace's cache: the reader's class stores, this hands on."""
+
+    def __init__(self, cache: Any) -> None:
+        super().__init__()
+        self.cache = cache
+
+    def update(self, key_states: Any, value_states: Any, *_: Any, **__: Any) -> Any:
+        """Store in the reader's cache; return all that it holds."""
+        self.is_initialized = True
+        stored = self.cache.write(key_states[0], value_states[0])
+        self.keys, self.values = (tensor[None] for tensor in stored)
+        return self.keys, self.values
+
+
+@torch.no_grad()
+def _serves_the_three_users(attempt: Attempt) -> str:
+    model, tokenizer = load("pocket", device="cpu")
+    config, used = model.config, []
+    for name, prompt in three_users(tokenizer).items():
+        layers = [
+            _Layer(attempt(72, config.num_key_value_heads, config.head_dim))
+            for _ in range(config.num_hidden_layers)
+        ]
+        ids, limit = torch.tensor([prompt]), {"max_new_tokens": 50}
+        right = model.generate(ids, **limit)
+        found = attempted(
+            f"the pocket model's answer to {name}, with your cache",
+            lambda ids=ids, layers=layers, limit=limit: model.generate(
+                ids, past_key_values=Cache(layers=layers), **limit
+            ),
+        )
+        found, right = (tokenizer.decode(x[0, len(prompt) :]) for x in (found, right))
+        expect(f"the pocket model's answer to {name}, with your cache", found, right)
+        used.append(f"{name} {layers[0].keys.shape[2]}")
+    return f"{', '.join(used)} of 72 slots"
