@@ -619,7 +619,7 @@ def test_the_answer_says_the_state(capsys):
     said = verdict(capsys, "make_room", a_list_of_its_own)
     assert "append to the list itself" in said
     said = verdict(capsys, "position_of", lambda *a: None)
-    assert "got None, expected 16; is a return missing?" in said
+    assert "got None, expected 16; a token of this table lies there, or is" in said
 
 
 def test_what_is_wrong_with_a_position_is_said(capsys):
@@ -632,6 +632,17 @@ def test_what_is_wrong_with_a_position_is_said(capsys):
         capsys, "position_of", lambda ids, size, n, slot: ids.index(slot // size)
     )
     assert "got 4, expected 16; that is the entry in the table" in entry
+    said = verdict(
+        capsys, "position_of", lambda ids, size, n, slot: ids[slot // size] * size
+    )
+    assert "IndexError" in said and "look for the slot's block in it" in said
+
+
+def without_groups(q, keys, values, block_ids, num_tokens):
+    """As if every head had a KV head of its own."""
+    k, v = (x[block_ids].flatten(0, 1)[:num_tokens] for x in (keys, values))
+    logits = torch.einsum("hd,thd->ht", q, k) / q.shape[1] ** 0.5
+    return torch.einsum("ht,thd->hd", logits.softmax(-1), v)
 
 
 def test_what_is_wrong_with_attention_is_said(capsys):
@@ -653,6 +664,10 @@ def test_what_is_wrong_with_attention_is_said(capsys):
     assert "NaN" in said or "read by id" in said
     said = verdict(capsys, "attend", lambda q, k, v, *rest: attend(q, k, k, *rest))
     assert "right if keys were the values" in said
+    said = verdict(capsys, "attend", without_groups)
+    assert "6 heads share 2 KV heads" in said
+    said = verdict(capsys, "attend", lambda *arguments: None)
+    assert "got None, expected a tensor; is a return missing?" in said
 
 
 def test_a_right_attempt_is_put_to_use(capsys):

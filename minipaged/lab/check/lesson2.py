@@ -29,8 +29,17 @@ def _finds(
     slots = [block_ids[one // size] * size + one % size for one in table]
     expected = slots.index(slot) if slot in slots else None
     call = attempt.call(block_ids, size, num_tokens, slot)
-    found = attempt(block_ids, size, num_tokens, slot)
-    if found is None or found == expected:
+    try:
+        found = attempt(block_ids, size, num_tokens, slot)
+    except Rejected as error:
+        hints = {
+            IndexError: "the table lists block ids: look for the slot's block in it",
+            ValueError: "the slot's block need not be in the table",
+        }
+        if hint := hints.get(type(error.__cause__)):
+            raise Rejected(f"{error}; {hint}") from error
+        raise
+    if found == expected:
         expect(call, found, expected)
         return
     mistakes = {slot: "that is the slot; which token is in it?"}
@@ -47,6 +56,8 @@ def _finds(
     else:
         mistakes[found] = "the slot's block is not in the table"
     hint = f"; {mistakes[found]}" if _is_number(found) and found in mistakes else ""
+    if found is None:
+        hint = "; a token of this table lies there, or is a return missing?"
     raise Rejected(f"{call}: got {found!r:.40}, expected {expected}{hint}")
 
 
@@ -108,7 +119,7 @@ def _fails_whole(attempt: Attempt, num_tokens: int, n: int, num_free: int) -> No
     except Rejected as error:
         refusal = error.__cause__
         if not isinstance(refusal, OutOfBlocks):
-            raise
+            raise Rejected(f"{error}; expected OutOfBlocks") from error
     else:
         raise Rejected(f"{story}: raised no OutOfBlocks")
     expect(f"{story}, refused; free blocks afterwards", pool.num_free, num_free)
@@ -153,9 +164,16 @@ def _one_token(
         f"blocks {blocks} of 4"
     )
     before = cache.clone()
-    found = attempt.shared(q, cache[0], cache[1], blocks, num_tokens)
+    try:
+        found = attempt.shared(q, cache[0], cache[1], blocks, num_tokens)
+    except Rejected as error:
+        if heads != kv_heads and isinstance(error.__cause__, RuntimeError):
+            hint = f"{heads} heads share {kv_heads} KV heads"
+            raise Rejected(f"{error}; {hint}") from error
+        raise
     if not isinstance(found, torch.Tensor):
-        raise Rejected(f"{story}: got {found!r:.40}, expected a tensor")
+        missing = "; is a return missing?" if found is None else ""
+        raise Rejected(f"{story}: got {found!r:.40}, expected a tensor{missing}")
     if not torch.allclose(cache, before, equal_nan=True):
         raise Rejected(f"{story}: keys or values were changed; others need them")
     expect(f"{story}; shape", tuple(found.shape), (heads, dim))
@@ -168,13 +186,15 @@ def _one_token(
         raise Rejected(f"{story}: off by up to {error:.2g}{hint}")
 
 
-def _attention(q: torch.Tensor, kv: torch.Tensor, scale: float | None = None):
-    """The right answer in float64; with another `scale`, a wrong one."""
+def _attention(
+    q: torch.Tensor, kv: torch.Tensor, scale: float | None = None, axis: int = -1
+) -> torch.Tensor:
+    """The right answer in float64; with another `scale` or `axis`, a wrong one."""
     group = q.shape[0] // kv.shape[2]
     k, v = kv.double().repeat_interleave(group, dim=2)
     scale = q.shape[1] ** -0.5 if scale is None else scale
     logits = torch.einsum("hd,thd->ht", q.double(), k) * scale
-    return torch.einsum("ht,thd->hd", logits.softmax(dim=-1), v)
+    return torch.einsum("ht,thd->hd", logits.softmax(dim=axis), v)
 
 
 def _diagnosis(
@@ -191,6 +211,7 @@ def _diagnosis(
         "right if the last token did not count": _attention(q, kv[:, :-1]),
         "right if KV heads went round: neighbours share one": _attention(q, tiled),
         "right if keys were the values": _attention(q, kv[[0, 0]]),
+        "right if softmax ran over heads, not over tokens": _attention(q, kv, axis=0),
         "right if blocks were read by id: the table has an order": _attention(q, by_id),
     }
     names = [name for name, wrong in mistakes.items() if _error(found, wrong) < 1e-4]
