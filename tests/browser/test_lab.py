@@ -17,12 +17,14 @@ from helpers.real_lab import (
     run_all,
     set_theme,
     set_width,
+    settle,
     styled,
     write_notebook,
 )
+from minipaged.lab.pool.scenes import SCENES
 
 SEEN = ROOT / "build" / "screenshots"
-OUTPUT = ".jp-OutputArea-output:has(.mp-grid)"
+WIDGET = ".mp.widget-box"
 WIDE, NARROW = 1000, 540
 
 REPLAY = """
@@ -43,15 +45,18 @@ from minipaged.lab import PoolWidget
 
 PoolWidget(scene="copy")"""
 
-# Nine sequences, blocks that can be found again, a table too long to be shown in full.
+# 256 blocks, nine sequences, blocks that can be found again, and a table that is too
+# long to be shown in full.
 CROWDED = """
-crowded = PoolWidget(num_blocks=200, block_size=4)
+from minipaged.lab import PoolWidget
+
+crowded = PoolWidget(num_blocks=256, block_size=4)
 play = crowded.sandbox.play
 play(("start", 10, False, True), ("free", "A"))
 play(("start", 300, False, True), ("start", 7, False, True), ("fork", "C", 7))
 play(*(("append", name, 2) for name in "DEFGH"))
 crowded.draw()
-crowded.pages.name.value, crowded.pages.position.value = "B", 150
+crowded.lookup.name.value, crowded.lookup.position.value = "B", 150
 crowded"""
 
 
@@ -67,7 +72,10 @@ def lab(tmp_path_factory):
         nbformat.write(notebook, folder / path.name)
     one = "from minipaged.lab import PoolWidget\n\nPoolWidget({})"
     write_notebook(folder / "widget.ipynb", one.format("scene='beams'"))
-    write_notebook(folder / "copy.ipynb", COPY, CROWDED)
+    write_notebook(folder / "empty.ipynb", one.format(""))
+    write_notebook(folder / "holes.ipynb", one.format("scene='holes'"))
+    write_notebook(folder / "copy.ipynb", COPY)
+    write_notebook(folder / "crowded.ipynb", CROWDED)
     write_notebook(folder / "replay.ipynb", REPLAY)
     with lab_server(folder) as address:
         yield address
@@ -78,11 +86,16 @@ def press(page, name):
     page.get_by_role("button", name=name, exact=True).click()
 
 
+def guess(page, number):
+    page.get_by_label("Your guess:").fill(str(number))
+    press(page, "Guess")
+
+
 def expect_holders(page, *expected):
     """Wait until the first widget's first blocks have so many holders, others none."""
     page.wait_for_function(
         """expected => {
-          const blocks = document.querySelector(".mp-grid").children;
+          const blocks = document.querySelector(".mp").querySelectorAll("[data-block]");
           const held = [...blocks].map(block => Number(block.dataset.holders));
           const rest = held.splice(expected.length);
           return held.every((h, i) => h === expected[i]) && rest.every(h => h === 0);
@@ -92,13 +105,13 @@ def expect_holders(page, *expected):
 
 
 def expect_text(page, text):
-    page.get_by_text(text).first.wait_for()
+    page.get_by_text(text).filter(visible=True).first.wait_for()
 
 
-def flaws_for_all(page, name, number=0):
+def flaws_for_all(page, name):
     """What is wrong with a widget for any reader, and where it was seen."""
     page.mouse.move(0, 0)
-    root = page.locator(OUTPUT).nth(number)
+    root = page.locator(WIDGET).first
     root.scroll_into_view_if_needed()
     pool = shown_pool(root)
     assert pool["blocks"]
@@ -116,45 +129,172 @@ def flaws_for_all(page, name, number=0):
     return flaws
 
 
-def test_lesson_2_runs_and_its_widget_plays_the_beam_scene(lab, page):
+def test_lesson_2_runs_and_its_widget_plays_the_holes(lab, page):
     run_all(page, lab, "02_block_pool.ipynb", seconds=480)
     outputs = page.evaluate(
         """() => jupyterapp.shell.currentWidget.content.model.sharedModel.cells
           .flatMap(cell => cell.outputs ?? []).map(output => output.output_type)"""
     )
-    assert len(outputs) > 40 and "error" not in outputs
-    page.get_by_role(
-        "heading", name="The pool in your hands"
-    ).scroll_into_view_if_needed()
-    page.get_by_label("Guided scene:").select_option(
-        "Beam search: 4 beams, 64 + 10 tokens"
-    )
-    press(page, "begin")
-    expect_text(page, "A prompt of 64 tokens comes.")
-    press(page, "go on")
+    assert len(outputs) > 30 and "error" not in outputs
+    page.locator(WIDGET).first.scroll_into_view_if_needed()
+    page.get_by_label("Guided scene:").select_option(SCENES["full"].title)
     expect_holders(page, 1, 1, 1, 1)
-    press(page, "go on")
-    expect_holders(page, 4, 4, 4, 4)
-    page.get_by_label("Your guess:").fill("12")
-    page.keyboard.press("Tab")
-    press(page, "go on")
-    expect_holders(page, 4, 4, 4, 4, 1, 1, 1, 1)
-    expect_text(page, "It is 8; you said 12.")
-    expect_text(page, "8 of 64")
-    shown = page.get_by_role("list", name="8 of 64 blocks are held", exact=True)
-    assert shown.get_by_role("listitem").count() == 64
-    said = "block 3: held by A, B, C, D; 16 of 16 slots filled; 4 holders"
-    assert shown.get_by_role("listitem", name=said, exact=True).count() == 1
-    assert flaws_for_all(page, "beams") == []
+    page.get_by_label("Guided scene:").select_option(SCENES["holes"].title)
+    play_the_holes(page)
+
+
+def play_the_holes(page):
+    expect_holders(page, 1, 1)
+    press(page, "Next ›")
+    expect_holders(page, 1, 1, 1, 1)
+    press(page, "Next ›")
+    expect_holders(page, 1, 1, 1, 1, 1, 1)
+    press(page, "Next ›")
+    expect_holders(page, 0, 1, 0, 1, 0, 1)
+    expect_text(page, "ends: blocks 0, 2 and 4 are free")
+    expect_text(page, "In which block will its position 9 lie?")
+    guess(page, 4)
+    expect_holders(page, 1, 1, 1, 1, 1, 1, 1)
+    expect_text(page, "✓ Right: block 4.")
+
+
+def test_the_holes_are_filled_and_contiguous_memory_fails(lab, page):
+    run_all(page, lab, "holes.ipynb")
+    play_the_holes(page)
+    alert = page.get_by_role("alert")
+    assert "C does not fit. It needs 24 slots in a row. 36 are free" in (
+        alert.inner_text()
+    )
+    strip = page.get_by_role("list", name="28 of 64 slots are reserved")
+    pieces = strip.get_by_role("listitem")
+    assert [one.strip() for one in pieces.all_inner_texts()] == [
+        "B\n18 empty",
+        "20 free",
+        "16 free",
+    ]
+    table = page.get_by_role("list", name="block table of C", exact=True)
+    entries = [
+        one.split()[-1] for one in table.get_by_role("listitem").all_inner_texts()
+    ]
+    assert entries == ["0", "2", "4", "6"]
+    said = "block 4: held by C; 4 of 4 slots filled"
+    assert page.get_by_role("listitem", name=said, exact=True).count() == 1
+    formula = page.locator(".mp-formula").inner_text().split()
+    assert " ".join(formula[-10:]) == "4 block × 4 + 1 offset = 17 slot"
+    page.get_by_label("Where is position").fill("5")
+    expect_text(page, "look up in C's table")
+    page.wait_for_function(
+        "document.querySelector('.mp-formula').textContent.includes('9 slot')"
+    )
+    assert flaws_for_all(page, "holes") == []
+    press(page, "Next ›")
+    guess(page, 12)
+    expect_text(page, "You said slot 12. It is slot 28.")
+    assert page.get_by_role("button", name="Next ›").is_disabled()
+    press(page, "B: append")
+    press(page, "+ new sequence")
+    expect_text(page, "begins with 8 tokens: takes blocks 9 and 10")
+    assert flaws_for_all(page, "holes by hand") == []
+    for _ in range(2):
+        press(page, "undo")
+    page.wait_for_function("document.querySelector('.mp-sign-undo').disabled")
+    expect_holders(page, *[1] * 8)  # the scene's end, and no further
+    press(page, "redo")
+    expect_holders(page, *[1] * 9)
+
+
+def looks(page, selector, *names):
+    """Some of an element's computed styles."""
+    return page.locator(selector).first.evaluate(
+        "(one, names) => names.map(name => getComputedStyle(one)[name])", list(names)
+    )
+
+
+def test_an_entry_its_block_and_its_line_are_linked_by_pointer_and_keyboard(lab, page):
+    run_all(page, lab, "holes.ipynb")
+    for _ in range(2):
+        press(page, "Next ›")
+    expect_holders(page, *[1] * 6)
+    page.mouse.move(0, 0)
+    entry = '.mp-entry[data-of="A"][data-b="2"]'
+    block, line = '[data-block="2"]', '.mp-wide .mp-line[data-b="2"]'
+    ink = looks(page, ".mp", "color")
+
+    def is_shown():
+        settle(page)
+        colours = looks(page, block, "outlineColor") + looks(
+            page, entry, "outlineColor"
+        )
+        shown = looks(page, line, "opacity")
+        assert (colours == ink * 2) == (shown == ["1"])
+        return colours == ink * 2
+
+    assert not is_shown()
+    page.locator(entry).hover()
+    assert is_shown()
+    page.mouse.move(0, 0)
+    assert not is_shown()
+    page.locator(block).hover()
+    assert is_shown()
+    page.mouse.move(0, 0)
+    page.get_by_label("of", exact=True).focus()
+    for _ in range(20):
+        page.keyboard.press("Shift+Tab")
+        if page.evaluate("document.activeElement.dataset.b") == "2":
+            break
+    assert is_shown()
+    assert "entry 1 of A: positions 4 to 7 lie in block 2" in page.evaluate(
+        "document.activeElement.title"
+    )
+    for _ in range(2):
+        page.keyboard.press("Shift+Tab")
+    assert page.evaluate("document.activeElement.dataset.s") == "A"
+    faded = page.locator("[data-block]").evaluate_all(
+        "all => all.map(one => Number(getComputedStyle(one).opacity) < 1)"
+    )
+    assert faded == [id_ not in (0, 2, 4) for id_ in range(16)]
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_nothing_moves_when_a_question_or_a_verdict_appears(lab, browser, width):
+    """Whatever the writing: of each scene, the stage stands at one height."""
+    with fresh_page(browser, width) as (page, errors):
+        run_all(page, lab, "empty.ipynb")
+        for css in TEXTS.values():
+            with styled(page, css):
+                for scene in SCENES.values():
+                    page.get_by_label("Guided scene:").select_option(scene.title)
+                    tops = []
+                    for number in range(1, len(scene.steps) + 1):
+                        page.get_by_role(
+                            "img", name=f"step {number} of {len(scene.steps)}"
+                        ).wait_for()
+                        settle(page)
+                        tops.append(height_of_stage(page))
+                        if number < len(scene.steps):
+                            step = scene.steps[number]
+                            press(page, "Skip ›" if step.ask else "Next ›")
+                    assert max(tops) - min(tops) < 1, (scene.title, css, tops)
+        assert not errors
+
+
+def height_of_stage(page):
+    """From the widget's top to the stage's."""
+    return page.locator(WIDGET).first.evaluate(
+        """root => root.querySelector(".mp-stage").getBoundingClientRect().top
+          - root.getBoundingClientRect().top"""
+    )
 
 
 def test_fork_write_free_undo_and_running_out(lab, page):
-    run_all(page, lab, "widget.ipynb")
-    press(page, "clear")
+    run_all(page, lab, "empty.ipynb")
     expect_holders(page)
+    scene = page.get_by_label("Guided scene:")
+    chosen = scene.evaluate("one => one.selectedOptions[0].text")
+    assert chosen.split() == ["Free", "play"]
     page.get_by_label("Tokens of a new sequence:").fill("40")
     page.keyboard.press("Tab")
-    press(page, "new sequence")
+    press(page, "+ new sequence")
     expect_holders(page, 1, 1, 1)
     press(page, "A: fork")
     expect_holders(page, 4, 4, 4)
@@ -172,108 +312,144 @@ def test_fork_write_free_undo_and_running_out(lab, page):
         page, "refused, and nothing has changed: wanted 63 blocks, 60 free of 64"
     )
     expect_holders(page, 4, 4, 3, 1)
-    page.get_by_label("Where is, of sequence").select_option("B")
-    page.get_by_label("the token at position").fill("40")
-    page.keyboard.press("Tab")
-    expect_text(page, "slot 56")
+    page.get_by_label("of", exact=True).select_option("B")
+    page.get_by_label("Where is position").fill("40")
+    page.wait_for_function(
+        "document.querySelector('.mp-formula').textContent.includes('56 slot')"
+    )
     press(page, "picture")
     page.get_by_role("img", name="the pool as a picture").wait_for()
     assert flaws_for_all(page, "by-hand") == []
     with page.expect_download() as download:
         page.get_by_role("link", name="save block-pool.png").click()
     assert download.value.suggested_filename == "block-pool.png"
-    for _ in range(4):
+    for _ in range(3):
         press(page, "undo")
     expect_holders(page)
 
 
 def test_by_keyboard_alone(lab, page):
     run_all(page, lab, "widget.ipynb")
-    page.get_by_role("button", name="begin", exact=True).focus()
+    name = "(document.activeElement.textContent || document.activeElement.title)"
+    page.get_by_label("Guided scene:").focus()
     page.keyboard.press("Tab")
-    focused = "document.activeElement.textContent"
-    assert page.evaluate(focused) == "go on"
+    assert page.evaluate(name) == "Next ›"  # one cannot go back yet
     page.keyboard.press("Enter")
-    expect_holders(page, 1, 1, 1, 1)
-    page.keyboard.press("Space")
     expect_holders(page, 4, 4, 4, 4)
-    for _ in range(30):
+    page.keyboard.press("Tab")
+    page.keyboard.type("0")
+    page.keyboard.press("Enter")
+    expect_holders(page, 4, 4, 4, 4, 1, 1, 1, 1)
+    expect_text(page, "You said 0. It is 8.")
+    page.wait_for_function(f"{name} === '‹ Back'")  # the field has gone
+    for _ in range(60):
         page.keyboard.press("Tab")
-        if page.evaluate(focused) == "B: write 1":
+        if page.evaluate(name) == "B: write 1":
             break
     page.keyboard.press("Enter")
-    expect_holders(page, 4, 4, 4, 4, 1)
+    expect_text(page, "gets 1 token: there is room in block 5")
     for _ in range(2):
         page.keyboard.press("Tab")
-    assert page.evaluate(focused) == "C: append"
+    assert "C" in page.evaluate(name)
     page.get_by_role("button", name="B: free", exact=True).press("Enter")
-    expect_holders(page, 3, 3, 3, 3)
-    page.wait_for_function(f"{focused} === 'undo'")  # not lost with its row
+    expect_holders(page, 3, 3, 3, 3, 1, 0, 1, 1)
+    page.wait_for_function(f"{name} === 'undo'")  # not lost with its row
     page.keyboard.press("Enter")
-    expect_holders(page, 4, 4, 4, 4, 1)
+    expect_holders(page, 4, 4, 4, 4, 1, 1, 1, 1)
 
 
 @pytest.fixture(scope="module")
 def copied(lab, browser):
-    """A narrow, dark page with a scene played to its end, and a crowded pool."""
+    """A narrow, dark page with a scene played to its end."""
     with fresh_page(browser, NARROW) as (page, errors):
         run_all(page, lab, "copy.ipynb")
         set_theme(page, dark=True)
-        for held in ([1, 1], [4, 4], [4, 1, 1, 1, 1]):
-            press(page, "go on")
+        for name, held in (("Next ›", [4, 4]), ("Skip ›", [4, 1, 1, 1, 1])):
+            press(page, name)
             expect_holders(page, *held)
         yield page
         assert not errors
 
 
-@pytest.mark.parametrize("number, name", [(0, "copy"), (1, "crowded")])
-def test_every_reader_finds_the_page_sound(copied, number, name):
-    assert flaws_for_all(copied, name, number) == []
+@pytest.fixture(scope="module")
+def crowded(lab, browser):
+    """A pool of 256 blocks, drawn compact."""
+    with fresh_page(browser) as (page, errors):
+        run_all(page, lab, "crowded.ipynb")
+        page.get_by_role("list", name="blocks are held").wait_for()
+        yield page
+        assert not errors
+
+
+@pytest.mark.parametrize("name", ["copied", "crowded"])
+def test_every_reader_finds_the_page_sound(request, name):
+    assert flaws_for_all(request.getfixturevalue(name), name) == []
+
+
+def test_256_blocks_are_seen_at_once_and_read(crowded):
+    set_width(crowded, WIDE)
+    pool = crowded.get_by_role("list", name="87 of 256 blocks are held", exact=True)
+    blocks = pool.get_by_role("listitem")
+    assert blocks.count() == 256
+    assert [int(text) for text in blocks.all_inner_texts()] == list(range(256))
+    assert pool.bounding_box()["height"] < 600
 
 
 FLAWS = {
     "overlapping buttons": (
         layout_flaws,
-        "button { margin-right: -20px !important }",
+        ".jupyter-button { margin-right: -30px !important }",
         "overlaps",
     ),
     "a row that does not wrap": (
         layout_flaws,
-        ".widget-hbox { flex-wrap: nowrap !important; flex-shrink: 0 }",
-        "needs scrolling",
-    ),
-    "text cut off": (layout_flaws, "button { max-width: 20px !important }", "cut off"),
-    "a field too small": (layout_flaws, "input { width: 20px !important }", "needs"),
-    "a table that is not scrolled": (
-        layout_flaws,
-        ".mp-tables, .mp-tables div { contain: none !important; overflow: visible }",
+        ".mp .mp-line-of { flex-wrap: nowrap !important; flex-shrink: 0 }",
         "leaves its container",
     ),
-    "pale text": (pale_parts, ".mp-events { color: #888 !important }", "wanted 4.5"),
-    "dark text on a dark page": (pale_parts, ".mp p { color: #555 }", "wanted 4.5"),
+    "text cut off": (
+        layout_flaws,
+        ".mp .mp-figures { height: 9px; overflow: hidden }",
+        "cut off",
+    ),
+    "a field too small": (layout_flaws, "input { width: 20px !important }", "needs"),
+    "a table that does not wrap": (
+        layout_flaws,
+        ".mp-entries { flex-wrap: nowrap !important }",
+        "leaves its container",
+    ),
+    "pale text": (pale_parts, ".mp-log span { color: #888 !important }", "wanted 4.5"),
+    "dark text on a dark page": (
+        pale_parts,
+        ".mp .mp-big { color: #555 }",
+        "wanted 4.5",
+    ),
     "pale buttons": (pale_parts, ".jupyter-button { opacity: .5 }", "button"),
-    "pale rims": (pale_blocks, ".mp-b i { border-color: #ddd !important }", "the rim"),
+    "pale rims": (
+        pale_blocks,
+        ".mp .mp-held { border-color: #ddd !important }",
+        "the rim",
+    ),
     "a chip in another colour": (
         lambda root: colour_flaws(shown_pool(root)),
-        '.mp-chip[data-sequence="B"] { background: #123456 }',
+        '.mp .mp-chip[data-sequence="B"] { background: #123456 }',
         "B is",
     ),
     "a shared block without a hatch": (
         lambda root: contradictions(shown_pool(root)),
-        ".mp-b i::before { background-image: none !important }",
+        ".mp-b::before { background-image: none !important }",
         "hatch",
     ),
 }
 
 
 @pytest.mark.parametrize("flaw", FLAWS)
-def test_a_planted_flaw_is_noticed(copied, flaw):
+def test_a_planted_flaw_is_noticed(crowded, flaw):
     find, css, words = FLAWS[flaw]
-    set_theme(copied, dark="dark" in flaw)
-    set_width(copied, NARROW)
-    root = copied.locator(OUTPUT).nth(1)
+    set_theme(crowded, dark="dark" in flaw)
+    set_width(crowded, NARROW)
+    root = crowded.locator(WIDGET).first
     assert find(root) == []
-    with styled(copied, css):
+    with styled(crowded, css):
         found = find(root)
     assert any(words in one for one in found), found
     assert find(root) == []
@@ -282,13 +458,13 @@ def test_a_planted_flaw_is_noticed(copied, flaw):
 def test_the_replay_of_a_beam_search(lab, page):
     run_all(page, lab, "replay.ipynb")
     for number in range(1, 4):
-        press(page, "on")
-        expect_text(page, f"forward {number} computes 2 tokens")
-    press(page, "back")
-    expect_text(page, "forward 2 computes")
+        press(page, "Next ›")
+        expect_text(page, f"Forward {number} computes 2 tokens")
+    press(page, "‹ Back")
+    expect_text(page, "Forward 2 computes")
     page.get_by_role("slider").focus()
     page.keyboard.press("ArrowLeft")
-    expect_text(page, "forward 1 computes")
-    expect_text(page, "A is forked into A and B: 1 more holder for")
-    # The slider of ipywidgets has no name; "back" and "on" do the same, and have one.
+    expect_text(page, "Forward 1 computes")
+    expect_text(page, "is forked into A and B: 1 more holder for")
+    # The slider of ipywidgets has no name; "Back" and "Next" do the same, and have one.
     assert set(flaws_for_all(page, "replay")) <= {"no name: slider"}

@@ -19,8 +19,12 @@ from helpers.page_facts import (
 from helpers.pool_facts import colour_flaws, contradictions, pale_blocks, shown_pool
 from helpers.real_lab import fresh_page, styled
 from minipaged.lab.plots.palette import SEQUENCE_COLOURS, ink_on, relative_luminance
-from minipaged.lab.pool import html
+from minipaged.lab.pool.html import story
+from minipaged.lab.pool.html.stage import Here, stage
+from minipaged.lab.pool.html.style import STYLE
+from minipaged.lab.pool.html.twin import twin
 from minipaged.lab.pool.sandbox import Sandbox
+from minipaged.lab.pool.twin import Reservations
 
 CONTROLS = """
 <p><label for="guess">Your guess:</label> <input id="guess" type="number" value="12">
@@ -36,18 +40,20 @@ LOOK = """<style>
 
 def a_sound_page():
     """A pool with shared, full, half-full, free and cached blocks, and controls."""
-    sandbox = Sandbox(24, 4)
+    sandbox = Sandbox()
+    sandbox.reset(24, 4, Reservations({}, others=30))
     sandbox.play(("start", 9, False, True), ("free", "A"))
     sandbox.play(("start", 6, False, False), ("fork", "B", 2), ("append", "B", 1))
     now = sandbox.board.snapshot()
     rows = "".join(
-        f"<p><span>{html.sequence(now, name)}</span> <button>{name}: fork</button></p>"
+        f"<div>{story.sequence(now, name)} <button>{name}: fork</button></div>"
         for name in now.tables
     )
-    parts = html.grid(now, 2), html.figures(now), rows, html.tables(now, ("B", 0))
-    told = html.events([*sandbox.turns[-1].words, "refused: no"])
-    pool = html.page(*parts, told)
-    return f"{LOOK}{html.STYLE}<main>{CONTROLS}{pool}</main>"
+    pool = stage(now, sandbox.turns[-1].before, Here("B", 0, 2, 2))
+    told = story.log([*(turn.words for turn in sandbox.turns), ["refused: no"]])
+    parts = pool, story.figures(now), rows, twin(now.twin), told
+    shown = f'<div class="mp widget-box"><div>{"".join(parts)}</div></div>'
+    return f"{LOOK}{STYLE}<main>{CONTROLS}{shown}</main>"
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +100,11 @@ CSS = {
         ".mp-b { margin: -9px }",
         "listitem .* overlaps listitem",
     ),
-    "two lines": (layout_flaws, "p { line-height: 2px }", "text .* overlaps text"),
+    "two lines": (
+        layout_flaws,
+        ".mp-log li { padding: 0; height: 2px }",
+        "text .* overlaps text",
+    ),
     "beside its place": (
         layout_flaws,
         "button { position: relative; left: 400px }",
@@ -108,7 +118,7 @@ CSS = {
     "a block outside": (
         layout_flaws,
         ".mp-grid { grid: auto / 900px }",
-        "listitem .* needs",
+        "listitem .* leaves",
     ),
     "text too long": (layout_flaws, "button { width: 20px }", "text .* leaves its"),
     "text cut off": (
@@ -128,7 +138,7 @@ CSS = {
     ),
     "a number too long": (layout_flaws, "#guess { width: 12px }", 'the value "12"'),
     "a choice too long": (layout_flaws, "select { width: 60px }", 'the value "Beam'),
-    "pale text": (pale_parts, ".mp-figures { color: #808080 }", "wanted 4.5"),
+    "pale text": (pale_parts, ".mp-figures span { color: #808080 }", "wanted 4.5"),
     "pale large text": (pale_parts, "b { font-size: 30px; color: #999 }", "wanted 3"),
     "a pale number": (pale_parts, "#guess { color: #999 }", 'input "12"'),
     "a pale chip": (pale_parts, ".mp-chip { color: #ccc }", 'b "B"'),
@@ -150,18 +160,13 @@ CSS = {
         'button::before { content: "+"; color: #bbb }',
         "the sign in button .*, wanted 3",
     ),
-    "a pale rim": (pale_blocks, ".mp-b i { border-color: #ccc }", "the rim of block"),
-    "where it ends": (
-        pale_blocks,
-        ".mp-b i::before { border: 0; background: #ddd }",
-        "the end of what is filled in block",
-    ),
+    "a pale rim": (pale_blocks, ".mp-held { border-color: #ddd }", "the rim of block"),
     "no hatch": (
         state_flaws,
-        ".mp-b i::before { background-image: none }",
+        ".mp-full::after { background-image: none }",
         "hatch: False is said, and True",
     ),
-    "no dashes": (state_flaws, ".mp-b i { border-style: solid }", "rim"),
+    "no dashes": (state_flaws, ".mp-b { border-style: solid }", "rim"),
     "one chip": (state_flaws, '.mp-chip[data-sequence="C"] { --c: red }', "C is"),
     "one block": (state_flaws, '.mp-b[data-sequence="C"] { --c: red }', "C is"),
     "two alike": (state_flaws, '[data-sequence="C"] { --c: #E69F00 }', "one colour"),
@@ -176,29 +181,53 @@ def test_a_flaw_of_style_is_noticed(root, flaw):
     assert any(re.search(words, one) for one in found), found
 
 
+@pytest.mark.parametrize("num_blocks", [64, 128])
+def test_where_a_bar_ends_must_be_seen(page, num_blocks):
+    """Of large blocks of many slots, and of small ones."""
+    sandbox = Sandbox(num_blocks, 16)
+    sandbox.play(*[("start", 9 + number) for number in range(8)])
+    shown = stage(sandbox.board.snapshot())
+    page.set_content(f'{STYLE}<main class="mp widget-box"><div>{shown}</div></main>')
+    root = page.locator("main")
+    assert pale_blocks(root) == []
+    css = ".mp .mp-bar::before, .mp .mp-b::before { border-color: var(--c) !important }"
+    page.add_style_tag(content=css)
+    found = pale_blocks(root)
+    assert any(one.startswith("the end of what is filled in block 1") for one in found)
+    assert not any(one.startswith("the rim") for one in found)
+
+
 CHANGES = {
     "the figure of blocks held": (".mp-figures b", "one.textContent = '9 of 24'"),
     "the figure of unshared blocks": (
-        ".mp-figures div:nth-child(2) b",
+        ".mp-figures p:nth-child(2) b",
         "one.textContent = '1'",
     ),
     "the figure of empty slots": (
-        ".mp-figures div:last-child b",
+        ".mp-figures p:last-child b",
         "one.textContent = '1'",
     ),
-    "the list's name": (".mp-grid", "one.ariaLabel = '1 of 24 blocks are held'"),
+    "the list's name": (".mp-list", "one.ariaLabel = '1 of 24 blocks are held'"),
     "block 2's holders": ("[data-block='2']", "one.dataset.holders = 1"),
     "block 3's title": ("[data-block='3']", "one.title = 'block 2: free'"),
     "block 2's title": (
         "[data-block='2']",
         "one.title = one.title.replace('C', 'D')",
     ),
-    "block 2's text": ("[data-block='2'] b", "one.textContent = '×5'"),
-    "block 5's holders": ("td", "one.textContent = '5'"),
+    "block 2's number": (
+        "[data-block='2'] .mp-foot > span",
+        "one.textContent = '3'",
+    ),
+    "block 2's letters": ("[data-block='2'] .mp-foot .mp-chip", "one.remove()"),
+    "block 5's holders": (".mp-entry", "one.lastChild.data = '5'"),
+    "'C reserves slots 30": (
+        "[data-piece='B']",
+        "one.title = one.title.replace('29', '30')",
+    ),
     "blocks in a row": ("[data-block='5']", "one.remove()"),
     "C's blocks": (
-        '.mp-chip[data-sequence="C"]',
-        "one.nextSibling.data = ' 6 tokens, 1 block '",
+        '.mp-length:has([data-sequence="C"]) > :first-child',
+        "one.lastChild.data = ' 6 tokens, 1 block'",
     ),
     "no name: button": ("button", "one.textContent = '★'"),
     "no name: spinbutton": ("label", "one.remove()"),
@@ -220,16 +249,16 @@ def test_a_wrong_word_is_noticed(root, flaw):
 
 
 def test_an_ellipsis_needs_a_title(root):
-    root.page.add_style_tag(content=".mp-b span { width: 12px }")
+    root.page.add_style_tag(content=".mp-foot small { width: 9px }")
     assert layout_flaws(root) == []
     root.locator("[data-block]").evaluate_all("all => all.forEach(b => b.title = '')")
     assert any("cut off" in flaw for flaw in layout_flaws(root))
 
 
 def test_what_may_be_scrolled_may_be_out_of_sight(root):
-    root.page.add_style_tag(content=".mp-grid { height: 50px }")
+    root.page.add_style_tag(content=".mp-log { height: 50px }")
     assert layout_flaws(root) == []
-    root.locator(".mp-grid").evaluate("grid => grid.removeAttribute('role')")
+    root.locator(".mp-log").evaluate("log => log.removeAttribute('role')")
     assert any("needs scrolling" in flaw for flaw in layout_flaws(root))
 
 

@@ -1,30 +1,35 @@
 // Which pool a part of a page shows, in plain data. Stands behind page_facts.js.
 
-function drawnPart(block) {
-  return [block, ...block.querySelectorAll("*")].find(
-    (one) => getComputedStyle(one).borderTopStyle !== "none",
-  );
+// What is filled: slots one by one, or a bar, in the block or as the block.
+function filledParts(block) {
+  const slots = [...block.querySelectorAll(".mp-slots .mp-full")];
+  if (slots.length) return slots.map((slot) => ({ box: slot, pseudo: null, hatch: "::after" }));
+  const bar = block.querySelector(".mp-bar") ?? block;
+  const { content } = getComputedStyle(bar, "::before");
+  return content === "none" ? [] : [{ box: bar, pseudo: "::before", hatch: "::before" }];
 }
 
 // A block's rim against the page; the end of its filled part against the empty part.
 function contrastsOfBlock(block) {
-  const box = drawnPart(block);
-  if (!box) return { rim: 1, end: 1 };
-  const { below, ground, through } = groundOf(box);
-  const style = getComputedStyle(box), fill = getComputedStyle(box, "::before");
+  const { below, ground, through } = groundOf(block);
+  const style = getComputedStyle(block);
   const rim = over(readColour(style.borderTopColor), ground);
-  const hasLine = fill.borderRightStyle !== "none", width = parseFloat(fill.width);
-  const end = hasLine ? fill.borderRightColor : fill.backgroundColor;
-  const isPart = 0 < width && width < box.clientWidth - SLACK;
-  const filled = over(readColour(fill.backgroundColor), ground);
-  return {
-    rim: ratio(through(rim), through(below)),
-    end: isPart ? ratio(through(over(readColour(end), filled)), through(ground)) : 21,
-  };
+  const [part] = filledParts(block);
+  let end = 21;
+  if (part?.pseudo) {
+    const fill = getComputedStyle(part.box, part.pseudo), behind = groundOf(part.box);
+    const width = parseFloat(fill.width);
+    if (0 < width && width < part.box.clientWidth - SLACK) {
+      const line = over(readColour(fill.borderRightColor), behind.ground);
+      end = ratio(behind.through(line), behind.through(behind.ground));
+    }
+  }
+  return { rim: ratio(through(rim), through(below)), end };
 }
 
+// A free block is told by its number; where it has none, words say which are free.
 function paleBlocks(root) {
-  return [...root.querySelectorAll("[data-block]")].flatMap((block) => {
+  return [...root.querySelectorAll(".mp-held, .mp-cached")].flatMap((block) => {
     const { rim, end } = contrastsOfBlock(block);
     const what = `block ${block.dataset.block}`;
     const flaws = [];
@@ -34,39 +39,54 @@ function paleBlocks(root) {
   });
 }
 
-// The colour that an element, or the drawn part of a block, says a sequence with.
+// The colour that a letter, or the filled part of a block, says a sequence with.
 function colourOf(element) {
-  const box = element.dataset.block ? drawnPart(element) : element;
-  const pseudo = element.dataset.block ? "::before" : null;
-  return readColour(getComputedStyle(box, pseudo).backgroundColor).join(" ");
+  const [part] = element.dataset.block ? filledParts(element) : [{ box: element }];
+  return readColour(getComputedStyle(part.box, part.pseudo).backgroundColor).join(" ");
 }
 
 function shownPool(root) {
-  const all = (selector) => [...root.querySelectorAll(selector)];
+  const all = (selector) => [...root.querySelectorAll(selector)].filter(isVisible);
   const read = (element) => element.textContent.trim().replace(/\s+/g, " ");
   return {
-    label: all("[role=list]").map((list) => list.ariaLabel),
+    label: all(".mp-list").map((list) => list.ariaLabel),
     blocks: all("[data-block]").map((block) => {
-      const box = drawnPart(block);
+      const own = block.querySelector(".mp-foot > :first-child, :scope > span");
+      const more = block.querySelector(".mp-letters small");
       return {
         id: Number(block.dataset.block),
         holders: Number(block.dataset.holders),
         title: block.title,
-        text: read(block),
-        hatched: getComputedStyle(box, "::before").backgroundImage !== "none",
-        dashed: getComputedStyle(box).borderTopStyle === "dashed",
+        number: own && read(own),
+        letters: [...block.querySelectorAll(".mp-foot .mp-chip")].map(read),
+        more: more ? Number(read(more)) : 0,
+        isLarge: Boolean(block.querySelector(".mp-foot")),
+        hatched: filledParts(block).some(({ box, hatch }) =>
+          getComputedStyle(box, hatch).backgroundImage.includes("45deg")),
+        dashed: getComputedStyle(block).borderTopStyle === "dashed",
       };
     }),
     figures: all(".mp-figures > *").map(read),
-    rows: all("b[data-sequence]").map((chip) => read(chip.parentElement)),
-    tables: all("table").map((table) => ({
-      name: read(table.querySelector("[data-sequence]")),
-      entries: [...table.querySelectorAll("td")].map(read),
+    rows: all(".mp-length > :first-child").map(read),
+    names: all(".mp-seq:not(.mp-gone) .mp-name").map(read),
+    tables: all("[data-table]:not([data-gone])").map((table) => ({
+      name: table.dataset.table,
+      entries: [...table.querySelectorAll(".mp-entry, .mp-more")].map((entry) =>
+        entry.lastChild.data.trim()),
     })),
-    colours: all("[data-sequence]").map((element) => ({
+    colours: all("[data-sequence]").filter(
+      (one) => !one.closest(".mp-gone") && (!one.dataset.block || filledParts(one).length),
+    ).map((element) => ({
       sequence: element.dataset.sequence,
       colour: colourOf(element),
       what: describe(element),
+    })),
+    pieces: all("[data-piece]").map((piece) => ({
+      name: piece.dataset.piece,
+      text: read(piece),
+      title: piece.title,
+      left: piece.offsetLeft,
+      width: piece.offsetWidth,
     })),
   };
 }

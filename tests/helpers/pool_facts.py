@@ -23,7 +23,7 @@ def shown_pool(root: Locator) -> dict[str, Any]:
 def pale_blocks(root: Locator) -> list[str]:
     """Blocks whose rim, or whose filled part's end, is hardly seen: contrasts below 3.
 
-    WCAG 2.2, 1.4.11. A hatch need not be seen: the number of holders says the same.
+    WCAG 2.2, 1.4.11. A hatch need not be seen: the holders' letters say the same.
     """
     return ask(root, "paleBlocks", _SCRIPT)
 
@@ -49,37 +49,57 @@ def contradictions(pool: dict[str, Any]) -> list[str]:
     empty = 0
     for block in blocks:
         what, title = f"block {block['id']}", block["title"]
-        number = block["holders"]
+        number, owners = block["holders"], sorted(holders[block["id"]])
         if has_all:
-            same(f"{what}'s holders", number, len(holders[block["id"]]))
+            same(f"{what}'s holders", number, len(owners))
         same(f"{what}'s title", title.startswith(f"{what}: "), True)
         said = re.search(r"held by ([A-Z0-9, ]+);", title)
         same(f"{what}'s title", bool(said), bool(number))
         same(f"{what}'s title", "free" in title, not number)
         if said and has_all:
-            said_holders = said[1].split(", ")
-            same(f"{what}'s title", sorted(said_holders), holders[block["id"]])
+            same(f"{what}'s title", sorted(said[1].split(", ")), owners)
         several = re.search(r"(\d+) holders", title)
         same(f"{what}'s title", int(several[1]) if several else min(number, 1), number)
-        if block["text"]:
-            times = re.search(r"×(\d+)", block["text"])
-            same(f"{what}'s text", int(times[1]) if times else min(number, 1), number)
+        if block["number"] is not None:
+            same(f"{what}'s number", block["number"], str(block["id"]))
+        if block["isLarge"]:
+            same(f"{what}'s letters", len(block["letters"]) + block["more"], number)
+            same(f"{what}'s letters", {*block["letters"]} <= {*owners}, True)
         same(f"{what}'s hatch", block["hatched"], number > 1)
         same(f"{what}'s rim", block["dashed"], "can still be found" in title)
         if filled := re.search(r"(\d+) of (\d+) slots", title):
             empty += int(filled[2]) - int(filled[1])
     if pool["figures"]:
-        of_held, unshared, _, of_empty = map(_numbers, pool["figures"])
+        of_held, *of_unshared, of_empty = map(_numbers, pool["figures"])
         same("the figure of blocks held", of_held, of_all)
-        if has_all:
+        if has_all and of_unshared:
             entries = sum(len(table["entries"]) for table in pool["tables"])
-            same("the figure of unshared blocks", unshared, [entries])
+            same("the figure of unshared blocks", of_unshared, [[entries]])
         same("the figure of empty slots", of_empty[0], empty)
     lengths = {table["name"]: len(table["entries"]) for table in pool["tables"]}
-    for row in pool["rows"]:
-        found = re.match(r"([A-Z]\d*) \d+ tokens?, (\d+) blocks?$", row)
+    for row in [*pool["rows"], *pool["names"]]:
+        found = re.match(r"([A-Z]\d*) \d+ tokens?(?:,| in) (\d+) blocks?$", row)
+        same(f"{row!r}", bool(found), True)
         if found and has_all:
             same(f"{found[1]}'s blocks", int(found[2]), lengths.get(found[1], 0))
+    return flaws + _of_pieces(pool["pieces"])
+
+
+def _of_pieces(pieces: list[dict[str, Any]]) -> list[str]:
+    """In contiguous memory, each piece stands where its numbers say, and as wide."""
+    flaws, at = [], 0
+    sizes = [_numbers(piece["title"]) for piece in pieces]
+    every = sum(size[1] - size[0] + 1 for size in sizes)
+    width = sum(piece["width"] for piece in pieces)
+    for piece, (first, last, *_) in sorted(
+        zip(pieces, sizes, strict=True), key=lambda pair: pair[0]["left"]
+    ):
+        if first != at:
+            flaws.append(f"{piece['title']!r} is shown where slot {at} is")
+        at = last + 1
+        share, shown = (last - first + 1) / every, piece["width"] / width
+        if abs(share - shown) > 0.01:
+            flaws.append(f"{piece['title']!r} has {shown:.0%} of the strip")
     return flaws
 
 

@@ -193,7 +193,7 @@ def set_theme(page: Page, dark: bool) -> None:
 
 def set_width(page: Page, width: int) -> None:
     """Make the window as wide as this, and wait until JupyterLab has followed."""
-    page.set_viewport_size({"width": width, "height": 1400})
+    page.set_viewport_size({"width": width, "height": 2400})
     page.wait_for_function(
         """width => {
           const shell = document.querySelector(".jp-LabShell");

@@ -11,7 +11,8 @@ from minipaged.lab.pool.html import story
 from minipaged.lab.pool.scene import Scene, Step
 
 Do = Callable[[Callable[[], Any]], None]  # does it, then shows the pool anew
-FREE = "Free play"
+FREE = ("Free play", "")  # of no scene
+FEW = 3  # sentences of a turn, above the pool; below it stand all
 OVER = "The scene is over. Play on below, or choose another scene above."
 
 
@@ -23,12 +24,12 @@ class Head(widgets.HBox):
         guide: Guide,
         do: Do,
         scenes: Sequence[tuple[str, str]],
-        choose: Callable[[str | None], None],
+        choose: Callable[[str], None],
     ):
-        """`scenes`: (title, name) of each; `choose` begins one, or none for None."""
+        """`scenes`: (title, name) of each; `choose` begins one, or none for ""."""
         self.guide = guide
-        self.scene = choice("Guided scene:", [*scenes, (FREE, None)])
-        self.scene.value = guide.name
+        self.scene = choice("Guided scene:", [*scenes, FREE])
+        self.scene.value = guide.name or ""
         self.dots = widgets.HTML()
         self.back = button("‹ Back", lambda: do(self._go_back), "one step back")
         self.next = button("Next ›", lambda: do(self._go_on), "the scene's next step")
@@ -126,9 +127,10 @@ def narrate(guide: Guide) -> str:
     if guide.frames and not guide.is_by_hand:
         return story.say(guide.frames[-1], others)
     if turns:
-        first, *rest = turns[-1].words
-        more = " ".join(f"{line[:1].upper()}{line[1:]}." for line in rest)
-        return story.say(Frame(mark_name(first), more), others)
+        lines = [f"{line[:1].upper()}{line[1:]}" for line in turns[-1].words]
+        more = " ".join(f"{line}." for line in lines[1:FEW])
+        more += " And more: see below." * (len(lines) > FEW)
+        return story.say(Frame(mark_name(lines[0]), more), others)
     pool = board.pool
     size = f"{pool.num_blocks} blocks of {pool.block_size} slots, all free"
     return story.say(Frame("An empty pool", f"{size}. Start a sequence below."))

@@ -16,6 +16,7 @@ class Lookup(widgets.VBox):
     def __init__(self, draw: Callable[[], None]):
         """`draw` is called when another position or sequence is asked for."""
         self.position = number("Where is position", 0, 0)
+        self.position.continuous_update = True  # each digit is looked up at once
         self.name = choice("of", ["–"])
         self.answer = widgets.HTML()
         self._is_drawing = False

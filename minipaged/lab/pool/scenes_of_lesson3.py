@@ -35,7 +35,7 @@ PREFIX = Scene(
 )
 
 EVICTION = Scene(
-    "Eviction: which block is given up first?",
+    "Eviction: which block goes first?",
     3,
     10,
     4,

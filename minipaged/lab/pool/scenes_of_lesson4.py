@@ -41,7 +41,7 @@ BEAMS = Scene(
 )
 
 COPY = Scene(
-    "Copy on write: four holders, one block",
+    "Copy on write: four hold one block",
     4,
     16,
     4,

@@ -100,9 +100,9 @@ class Snapshot:
 
     @cached_property
     def firsts(self) -> Mapping[int, tuple[str, int]]:
-        """Of each block in a table: its first holder, and which entry it is there."""
+        """Of each block in a table: its first holder by name, and its entry there."""
         found: dict[int, tuple[str, int]] = {}
-        for name, table in self.tables.items():
+        for name, table in sorted(self.tables.items()):
             for entry, block_id in enumerate(table.block_ids):
                 found.setdefault(block_id, (name, entry))
         return found

@@ -84,7 +84,6 @@ class PoolWidget(widgets.VBox):
         guide, turns = self.guide, self.sandbox.turns
         now = self.sandbox.board.snapshot()
         before = turns[-1].before if turns else None
-        self.head.draw()
         self.said.value = narrate(guide)
         self.band.draw()
         here = self._look_up(now)
@@ -99,12 +98,13 @@ class PoolWidget(widgets.VBox):
             now.block_size, has_shared, has_cached
         )
         self.play.draw(now, wrong)
+        self.head.draw()  # at last: who sees the step's number sees all of the step
 
-    def _choose(self, name: str | None) -> None:
-        if name is None:
-            self.guide.leave(*self._size)
-        else:
+    def _choose(self, name: str) -> None:
+        if name:
             self.guide.begin(name)
+        else:
+            self.guide.leave(*self._size)
 
     def _look_up(self, now: Snapshot) -> Here | None:
         """Look where the scene's step says, once; then where the reader wishes."""

@@ -31,7 +31,7 @@ class Block:
 def read_block(snapshot: Snapshot, block_id: int) -> Block:
     """Gather what a snapshot says about a block."""
     contents, holders = snapshot.contents, snapshot.refcounts[block_id]
-    owners = tuple(contents.owners.get(block_id, ()))
+    owners = tuple(sorted(contents.owners.get(block_id, ())))
     filled = contents.filled.get(block_id, snapshot.block_size if holders else 0)
     _, entry = snapshot.firsts.get(block_id, ("", 0))
     is_cached = not holders and block_id in contents.cached

@@ -13,7 +13,7 @@ from minipaged.lab.plots.palette import (
 from minipaged.lab.pool.html.geometry import VARIABLES, WIDE
 
 LINKED = 256  # blocks that are linked with their entries
-RIM = 3.2  # least contrast of a held block's rim with the page
+RIM = 3.8  # least contrast of a held block's rim with the page
 
 
 def rim_on(colour: str, ground: str) -> str:
