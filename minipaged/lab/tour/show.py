@@ -12,6 +12,8 @@ import minipaged
 from minipaged.attention.backend import Backend
 
 ROOT = Path(minipaged.__file__).parent.parent
+# Pages made by nbconvert show code in an output in the font of prose, if not told so.
+CODE = '<div style="font-family: monospace">\n\n```python\n{}\n```\n\n</div>'
 
 
 def show(*things: Any, fold: bool = False) -> None:
@@ -32,9 +34,9 @@ def show(*things: Any, fold: bool = False) -> None:
                 getattr(thing, "__qualname__", thing.__name__) for thing in group
             )
             head = f"<details><summary><em>{file}</em>: {names} (click)</summary>\n"
-            display(Markdown(f"{head}\n```python\n{source}\n```\n\n</details>"))
+            display(Markdown(f"{head}\n{CODE.format(source)}\n\n</details>"))
         else:
-            display(Markdown(f"*{file}*\n```python\n{source}\n```"))
+            display(Markdown(f"*{file}*\n\n{CODE.format(source)}"))
 
 
 def _definition(thing: Any) -> Any:
