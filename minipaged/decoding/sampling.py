@@ -92,5 +92,5 @@ class _Tokens:
 
     @cached_property
     def as_numbers(self) -> list[int]:
-        """This waits for the device, once for all requests."""
+        """This waits for the device, once for all that were chosen together."""
         return self.tensor.tolist()

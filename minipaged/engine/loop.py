@@ -18,6 +18,7 @@ def run(paged: PagedModel, scheduler: Scheduler, tell: Callable[[int], Any]) -> 
     """Step until nobody waits or runs; `tell` is given how many have ended in a step.
 
     After an exception too, all blocks are given back: whoever still runs is aborted.
+    The answers stay in the requests: afterwards, ask each one's `strategy.output`.
     """
     try:
         while scheduler.waiting or scheduler.running:
@@ -58,7 +59,10 @@ def step(
 
 
 def turns_of(plan: Plan) -> list[Turn]:
-    """Which rows of the logits are whose: those of a request follow one another."""
+    """Which rows of the logits are whose: those of a request follow one another.
+
+    Requests that were aborted meanwhile have no turn.
+    """
     rows: dict[Request, range] = {}
     start = 0
     for request, _, _, _, num_logits in plan.works:
@@ -66,7 +70,7 @@ def turns_of(plan: Plan) -> list[Turn]:
             first = rows[request].start if request in rows else start
             start += num_logits
             rows[request] = range(first, start)
-    return [Turn(*pair) for pair in rows.items()]
+    return [Turn(*pair) for pair in rows.items() if pair[0].live]
 
 
 def choose_and_apply(turns: list[Turn], logits: Tensor) -> None:

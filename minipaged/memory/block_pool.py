@@ -34,8 +34,8 @@ class BlockPool:
         # A stack: the block freed last is handed out first, and a fresh pool begins
         # with block 0. (Lesson 3 puts another order in its place.)
         self._free: list[int] | CachedBlocks = list(range(num_blocks - 1, -1, -1))
-        # Lesson 3 sets these: can a block's content be found? And what to do before it
-        # changes, because the block is handed out or written again.
+        # Lesson 3 sets these: can a block's content be found? And what `forget` does
+        # before it changes, because the block is handed out or written again.
         self.is_cached: Callable[[int], bool] = lambda block_id: False
         self.on_evict: Callable[[int], None] | None = None
         # The thread that a step runs in; nobody else may take or give blocks meanwhile.

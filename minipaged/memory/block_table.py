@@ -43,8 +43,9 @@ class BlockTable:
     def append(self, n: int = 1) -> list[tuple[int, int]]:
         """Make room for `n` more tokens; call before their K and V are written.
 
-        Returns the (source, copy) blocks that the cache must copy first: one pair if
-        the last block is part-filled and has other holders, else none.
+        A part-filled last block that has other holders is exchanged for a block of our
+        own; then new blocks are added. Returns the (source, copy) blocks that the cache
+        must copy first: one pair or none.
         Raises OutOfBlocks, ValueError and TableFreed, leaving table and pool untouched.
         Source: PagedAttention paper, section 4.4 (copy-on-write).
         """

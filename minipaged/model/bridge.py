@@ -68,7 +68,7 @@ def paged_attention(
     softcap: float | None,
     sinks: Tensor | None,
 ) -> Tensor:
-    """Attention as one operator of torch: a compiler passes it through as it is.
+    """Write K and V, and attend: one operator of torch, which a compiler leaves as is.
 
     q: [T, num_heads, key_dim], k and v the new tokens' [T, num_kv_heads, dim]. `number`
     is that of the attention module in the twin. Returns [T, num_heads, value_dim].

@@ -13,7 +13,7 @@ from minipaged.scheduling.plan import Plan
 
 
 class Chunk(NamedTuple):
-    """The tokens of one sequence that a step computes: a prompt, a part of one, or one.
+    """Tokens of a sequence that a step computes: a prompt, a part of it, or one token.
 
     The table has room for them already: they are the last `len(tokens)` of its tokens.
     """
@@ -49,7 +49,7 @@ class RaggedBatch:
 
     @classmethod
     def of_plan(cls, plan: Plan, device: torch.device | str = "cpu") -> "RaggedBatch":
-        """The batch of a plan whose tables have grown, and which computes something."""
+        """The batch of a plan that computes something, made before the next plan is."""
         chunks = [
             Chunk(sequence.tokens[start:stop], sequence.table, num_logits)
             for _, sequence, start, stop, num_logits in plan.works

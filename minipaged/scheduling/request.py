@@ -51,9 +51,9 @@ class Request:
         return False
 
     def next_decodes(self, limit: float) -> list[Work]:
-        """One token of each living sequence that has one to compute, or none at all.
+        """One token of each living sequence that has one to compute.
 
-        None while prefilling, and none if `limit` is less than their number.
+        Nothing while prefilling, and if `limit` is less than their number.
         """
         if len(self.live) > 1 and self.is_prefilling:
             from minipaged.scheduling.restart import share_prompt  # after a restart

@@ -91,9 +91,10 @@ class Scheduler:
     def _admit(self) -> None:
         """Start requests, in order, while their worst cases fit into the free blocks.
 
-        `promised`: what those running may still take, and this one, less the blocks
-        found in the cache. Of these, the free ones count again: taking them uses free
-        blocks up. A request whose next block another one is computing waits for it.
+        Each is first looked up in the cache. `promised`: what those started may still
+        take, and this one, less the blocks found. Of these, the free ones count again:
+        taking them uses free blocks up. A request whose next block another one is
+        computing waits for it.
         """
         size = self.pool.block_size
         promised = sum(one.blocks_to_come(size) for one in self.running if self.waiting)
@@ -130,7 +131,7 @@ class Scheduler:
         return works
 
     def _let_go(self, sequences: Iterable[Sequence]) -> None:
-        """Free what has ended, unless a plan in flight computes or copies from it."""
+        """Free what has ended, unless its request is in a plan in flight."""
         busy = {sequence for plan in self.in_flight for sequence in plan.sequences}
         ended = [s for s in sequences if s.finish_reason and s.table and s not in busy]
         for sequence in ended:

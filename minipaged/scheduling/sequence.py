@@ -6,8 +6,9 @@ from minipaged.memory.block_table import BlockTable
 class Sequence:
     """Prompt and generated tokens, with the table of the blocks of their K and V.
 
-    `num_uncomputed` tokens have no K and V yet: the whole prompt at first, while
-    decoding the last token. It is forked only when none is left.
+    `num_uncomputed` tokens have no room in the table yet: at first the prompt, but for
+    what was cached; then what is left of it; while decoding, the last token. It is
+    forked only when none is left.
 
     Source: PagedAttention paper, section 5.2.
     """
@@ -33,7 +34,7 @@ class Sequence:
 
     @property
     def num_uncomputed(self) -> int:
-        """Tokens whose K and V are still to be computed."""
+        """Tokens without room in the table: neither computed nor planned."""
         return self.num_tokens - self.num_computed
 
     @property

@@ -15,6 +15,7 @@ from minipaged.errors import OutOfBlocks
 from minipaged.lab.tour.reference import huggingface_generate
 from minipaged.memory.block_table import BlockTable
 from minipaged.model.paged_model import PagedModel
+from minipaged.scheduling.observer import Observer
 from minipaged.scheduling.scheduler import Scheduler
 from minipaged.scheduling.sequence import Sequence
 
@@ -129,6 +130,32 @@ def test_interrupted_while_forking_no_block_is_lost(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         generate(paged, [[5] * 9], config(do_sample=True, num_return_sequences=4))
     assert paged.pool.num_free == 32
+
+
+class AbortsAtFirst(Observer):
+    """Ends all requests while the first step's logits are on their way."""
+
+    def __init__(self, scheduler):
+        self.scheduler = scheduler
+
+    def computed(self, batch, logits):
+        for request in self.scheduler.running.copy():
+            self.scheduler.abort(request)
+
+
+@pytest.mark.parametrize(
+    "options", [{"do_sample": True, "num_return_sequences": 4}, {"num_beams": 4}]
+)
+def test_who_is_aborted_before_the_fork_does_not_come_back(options):
+    paged = PagedModel(tiny_model("qwen3"), num_blocks=64, block_size=4)
+    scheduler = Scheduler(paged.pool)
+    scheduler.observers.append(AbortsAtFirst(scheduler))
+    request = request_for(paged, [5, 6, 7], config(max_new_tokens=5, **options))
+    scheduler.add(request)
+    step(paged, scheduler)
+    assert [one.finish_reason for one in request.sequences] == ["aborted"]
+    assert not (scheduler.running or scheduler.waiting)
+    assert paged.pool.num_free == 64
 
 
 def test_generation_inside_an_attention_function():

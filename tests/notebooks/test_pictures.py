@@ -1,4 +1,4 @@
-"""Every mechanism has its picture: the list in notebooks/README.md is true and whole."""
+"""Every mechanism has its picture: the list in notebooks/README.md is true."""
 
 import re
 
@@ -20,7 +20,9 @@ def pictures(notebook: dict) -> dict[str, list[dict]]:
     found: dict[str, list[dict]] = {}
     for cell in files.code_cells(notebook):
         images = [
-            output for output in cell["outputs"] if "image/png" in output.get("data", {})
+            output
+            for output in cell["outputs"]
+            if "image/png" in output.get("data", {})
         ]
         for name in files.called(files.parse(cell)):
             if name.startswith("plot_"):
@@ -28,7 +30,9 @@ def pictures(notebook: dict) -> dict[str, list[dict]]:
     return found
 
 
-DRAWN = {path.name[:2].lstrip("0"): pictures(files.load(path)) for path in files.NOTEBOOKS}
+DRAWN = {
+    path.name[:2].lstrip("0"): pictures(files.load(path)) for path in files.NOTEBOOKS
+}
 
 
 def test_what_is_drawn_is_what_is_listed():
