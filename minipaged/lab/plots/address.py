@@ -178,7 +178,8 @@ class _Address:
             return
         holders = self.table.pool.refcount(block_id)
         tone, said = (others(), "others") if holders else (free(), "free")
-        sheet.box(left, y, width, 26, tone, sheet.look.rim)
+        sheet.frame(left, y, width, 26, tone)
+        sheet.box(left, y, width, 26, rim=sheet.look.rim)
         sheet.word(left, y, width, 26, said, tone)
 
     def _draw_gaps(self, x: float, places: dict[int, float], step: float) -> None:

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from minipaged.lab.plots.palette import BAD, GOOD
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, fit, visible, width_of
-from minipaged.lab.plots.tones import Tone, shared, soft, strong
+from minipaged.lab.plots.tones import Tone, shared, strong, tint
 
 GAP, LINE = 22.0, 22.0  # pixels between blocks; of a line of words in a block
 TOP, BETWEEN = 46.0, 88.0  # pixels above the first row, and between the rows
@@ -79,8 +79,8 @@ def _kind(
 
 
 def _tones(names: tuple[str, str], kind: int, is_found: bool) -> Tones:
-    """Of the block in both rows: taken from the cache is soft, computed is strong."""
-    first, second = map(soft, names)
+    """Of the block in both rows: found is pale, computed is strong."""
+    first, second = map(tint, names)
     if kind in (HIT, FALSE_HIT):
         return (shared(first, names[0]),) * 2
     return first, second if is_found else strong(names[1])
@@ -166,12 +166,12 @@ def _draw_legend(
     if {HIT, FALSE_HIT} & set(kinds):
         signs.append(
             (
-                shared(soft(names[0]), names[0]),
+                shared(tint(names[0]), names[0]),
                 f"{names[0]}'s block, taken for {names[1]} too",
             )
         )
     if any(kind == DIFFERENT for kind in kinds[:found]):
-        signs.append((soft(names[1]), f"{names[1]}'s, found"))
+        signs.append((tint(names[1]), f"{names[1]}'s, found"))
     if len(kinds) > found:
         signs.append((strong(names[1]), f"computed for {names[1]} now"))
     sheet.legend(0, y, signs)

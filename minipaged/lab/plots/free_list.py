@@ -44,8 +44,11 @@ def plot_free_list(
         holders = owners.get(block_id, "")
         sheet.write(x + width, y - 10, holders, ha="right", weight="bold")
         tone = _tone(holders)
-        sheet.box(x, y, width, HEIGHT, tone)
         lines = _two_lines(words.get(block_id, ""), width - 6)
+        if lines:
+            sheet.frame(x, y, width, HEIGHT, tone, max(map(width_of, lines)))
+        else:
+            sheet.box(x, y, width, HEIGHT, tone)
         for line, said in enumerate(lines):
             low = y + 3 + 18 * line + 9 * (len(lines) == 1)
             sheet.word(x, low, width, 18, said, tone)

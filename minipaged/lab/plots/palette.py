@@ -1,10 +1,10 @@
 """Lab: one visual language for memory, in plots, widget and text alike.
 
-A sequence has one colour everywhere; a strong tone is this step, a soft one was there
-before. A block that several hold is hatched, a free one is pale, a free one whose
-content can still be found is pale with a dashed rim. The colours are Okabe and Ito's,
-which the colour-blind can tell apart; a letter, a hatch or a difference in brightness
-always says the same as the colour does.
+A sequence has one colour everywhere; a strong tone is this step, a soft one, which lets
+the page shine through, was there before. A block that several hold is hatched, a free
+one is pale, a free one whose content can still be found is pale with a dashed rim. The
+colours are Okabe and Ito's, which the colour-blind can tell apart; a letter, a hatch or
+a difference in brightness always says the same as the colour does.
 """
 
 import os
@@ -40,6 +40,7 @@ KINDS_OF_SLOTS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
     }
 )
 
+SOFT = 0.32  # how opaque a soft tone is: on any page it recedes, and strong stands out
 HATCHING = "#FFFFFFB3"  # of lines over a strong colour
 BAD, GOOD = "#C75800", "#008A63"  # of words: what is lost, and what is saved
 
@@ -54,13 +55,15 @@ class Theme:
     rim: str  # frames, grids, and arrows that are not followed
     free: str  # a free block
     others: str  # a block of sequences that are not drawn
-    paper: str  # what soft colours are mixed with
+    paper: str  # what opaque tints are mixed with
 
 
 # One picture is stored, and read on light pages and on dark ones: so nothing is drawn
 # behind it, its ink is a grey that both grounds let stand out, and words that need more
 # than that stand on an opaque face.
-BOTH = Theme("none", "#757B84", "#757B84", "#8B929B", "#757B840C", "#C3CAD1", "#FFFFFF")
+BOTH = Theme(
+    "none", "#757B84", "#757B84", "#8B929B", "#757B840C", "#757B8466", "#FFFFFF"
+)
 LIGHT = Theme(
     "#FFFFFF", "#1B1F24", "#5A636D", "#87919B", "#EEF1F4", "#C3CAD1", "#FFFFFF"
 )
@@ -90,7 +93,12 @@ def sequence_colour(sequence: int | str) -> str:
 
 
 def soft_colour(sequence: int | str) -> str:
-    """Its tone for what was there before this step; the theme's paper shows through."""
+    """Its tone for what was there before this step: the page shines through."""
+    return f"{sequence_colour(sequence)}{round(SOFT * 255):02X}"
+
+
+def tint_colour(sequence: int | str) -> str:
+    """Its opaque tone behind words, where none of them is newer than the others."""
     paper = theme().paper
     return mix(sequence_colour(sequence), paper, 0.28 if paper == "#FFFFFF" else 0.4)
 

@@ -47,7 +47,7 @@ def plot_pool(
     hold it; a block held by somebody else is grey, a free one pale. With `tokens` (each
     sequence's words), the slots show what they hold. `cached`: blocks whose content can
     still be found; while free, they have a dashed rim. `before`: tokens that each
-    sequence had before; they are soft, and those that came since are strong.
+    sequence had before; they are soft; what came since is strong, in the tables too.
     """
     sheet, contents = Sheet(title), read_contents(pool, tables, {}, cached)
     looks: dict[int, Look] = {}
@@ -68,7 +68,7 @@ def plot_pool(
             sheet.write(x, y - 11, label, color=sheet.look.quiet)
         _draw_block(sheet, pool, block_id, x, y, width, contents, looks)
     y = 22 + -(-pool.num_blocks // columns) * row_height
-    y = _draw_tables(sheet, tables, y)
+    y = _draw_tables(sheet, tables, y, before)
     sheet.legend(0, y, list(_meanings(pool, contents, before)))
     sheet.finish(y + 8)
     return sheet.figure
@@ -149,7 +149,12 @@ def _remark(owners: Sequence[str], holders: int, is_cached: bool, room: float) -
     return next((remark for remark in remarks if width_of(remark) <= room), "")
 
 
-def _draw_tables(sheet: Sheet, tables: Mapping[str, BlockTable], y: float) -> float:
+def _draw_tables(
+    sheet: Sheet,
+    tables: Mapping[str, BlockTable],
+    y: float,
+    before: Mapping[str, int] | None,
+) -> float:
     """A row for each table: its entries, and in them the blocks; where they end."""
     longest = max((len(table.block_ids) for table in tables.values()), default=0)
     if not longest:
@@ -167,7 +172,10 @@ def _draw_tables(sheet: Sheet, tables: Mapping[str, BlockTable], y: float) -> fl
         sheet.write(0, y + 12, name, PART, weight="bold")
         sheet.write(ENTRIES - 10, y + 12, tokens, ha="right")
         shown = table.block_ids[:MOST_ENTRIES]
-        tones = [soft(name)] * len(shown)
+        old = len(shown)
+        if before is not None:
+            old = min(old, -(-before.get(name, 0) // table.pool.block_size))
+        tones = [soft(name)] * old + [strong(name)] * (len(shown) - old)
         sheet.cells(ENTRIES, y, [entry] * len(shown), 24, tones, list(map(str, shown)))
         if more := len(table.block_ids) - len(shown):
             sheet.write(ENTRIES + len(shown) * entry + 6, y + 12, f"and {more} more")
@@ -187,7 +195,8 @@ def _meanings(
     several = [block_id for block_id in contents.owners if pool.refcount(block_id) > 1]
     if several:
         name = contents.owners[several[0]][0]
-        yield shared(strong(name), name), "several holders"
+        tone = strong(name) if before is None else soft(name)
+        yield shared(tone, name), "several holders"
     if any(
         pool.refcount(one)
         for one in range(pool.num_blocks)

@@ -13,7 +13,7 @@ from matplotlib.textpath import text_to_path
 from minipaged.lab.plots.charts import WIDTH, canvas
 from minipaged.lab.plots.display import DPI
 from minipaged.lab.plots.palette import SHARED_HATCH, ink_on, theme
-from minipaged.lab.plots.tones import DASHED, FOUND, NOTHING, Tone, free
+from minipaged.lab.plots.tones import DASHED, FOUND, NOTHING, Tone, behind_words, free
 
 SMALL, PART, COUNT = 9.0, 10.0, 15.0  # points: remarks, names of parts, what is counted
 LEAST = 6.5  # points: no word is written smaller
@@ -85,15 +85,49 @@ class Sheet:
     ) -> None:
         """A rectangle, its upper left corner at (x, y)."""
         area = (x, y)
-        self.axes.add_patch(
-            Rectangle(area, width, height, facecolor=tone.face, linewidth=0)
-        )
+        if tone.face != "none":
+            self.axes.add_patch(
+                Rectangle(area, width, height, facecolor=tone.face, linewidth=0)
+            )
         if tone.hatching:
-            lines = {"hatch": SHARED_HATCH, "edgecolor": tone.hatching, "linewidth": 0}
-            self.axes.add_patch(Rectangle(area, width, height, fill=False, **lines))
+            self._hatch(x, y, width, height, tone.hatching)
+        if rim == "none" and tone.line and tone.face == "none":
+            inner, style = (
+                (x + 0.6, y + 0.6),
+                {"edgecolor": tone.line, "linewidth": 1.1},
+            )
+            sides = width - 1.2, height - 1.2
+            self.axes.add_patch(Rectangle(inner, *sides, fill=False, **style))
         if rim != "none":
             style = {"edgecolor": rim, "linewidth": 0.8, **style}
             self.axes.add_patch(Rectangle(area, width, height, fill=False, **style))
+
+    def _hatch(
+        self, x: float, y: float, width: float, height: float, colour: str
+    ) -> None:
+        """Lines over a box, or over a part of it."""
+        lines = {"hatch": SHARED_HATCH, "edgecolor": colour, "linewidth": 0}
+        self.axes.add_patch(Rectangle((x, y), width, height, fill=False, **lines))
+
+    def frame(
+        self,
+        x: float,
+        y: float,
+        width: float,
+        height: float,
+        tone: Tone,
+        words: float = 0,
+    ) -> None:
+        """A box for words so wide: its lines do not run behind them."""
+        tone = behind_words(tone)
+        if tone.face != "none" or not tone.hatching or not words:
+            return self.box(x, y, width, height, tone)
+        self.box(x, y, width, height, tone._replace(hatching=None))
+        side, edge = max(1.0, (width - words) / 2 - 4), 3.0
+        for left in (x, x + width - side):
+            self._hatch(left, y, side, height, tone.hatching)
+        for top in (y, y + height - edge):
+            self._hatch(x + side, top, width - 2 * side, edge, tone.hatching)
 
     def cells(
         self,
@@ -104,11 +138,19 @@ class Sheet:
         tones: Sequence[Tone],
         words: Sequence[str] = (),
     ) -> None:
-        """Boxes side by side with a hair's breadth between them, words inside."""
+        """Boxes side by side with a hair's breadth between them, words inside.
+
+        If there are words at all, soft boxes are lines, as ink needs the page's ground.
+        """
+        has_words = any(words)
         words = [*words, *[""] * (len(widths) - len(words))]
         for width, tone, word in zip(widths, tones, words, strict=True):
             gap = 1.0 if width > 8 else 0.0
-            self.box(x + gap / 2, y, width - gap, height, tone)
+            area = x + gap / 2, y, width - gap, height
+            if has_words:
+                self.frame(*area, tone, width_of(*fit(visible(word), width - 4)))
+            else:
+                self.box(*area, tone)
             if word:
                 self.word(x, y, width, height, word, tone)
             x += width
@@ -118,7 +160,7 @@ class Sheet:
     ) -> None:
         """A word in the middle of a box; over hatching, on a plate of its face."""
         shown, size = fit(visible(word), width - 4)
-        if tone.hatching:
+        if tone.hatching and not tone.line:
             plate = min(width - 2, width_of(shown, size) + 8)
             self.box(x + (width - plate) / 2, y + 3, plate, height - 6, Tone(tone.face))
         is_clear = tone.face.startswith("#") and len(tone.face) == 7
@@ -168,7 +210,7 @@ class Sheet:
     def legend(self, x: float, y: float, signs: Sequence[tuple[Tone, str]]) -> None:
         """What the tones mean, side by side; free and found ones have a rim."""
         for tone, meaning in signs:
-            rim = {"rim": self.look.rim if tone == free() else "none"}
+            rim = {"rim": self.look.rim if tone == free() else tone.line or "none"}
             if tone == FOUND:
                 tone, rim = free(), DASHED
             self.box(x, y - 6, 18, 12, tone, **rim)

@@ -9,14 +9,20 @@ from minipaged.lab.plots.palette import (
     sequence_colour,
     soft_colour,
     theme,
+    tint_colour,
 )
 
 
 class Tone(NamedTuple):
-    """How a box is filled: its face, and the lines over it if it is hatched."""
+    """How a box is filled: its face, and the lines over it if it is hatched.
+
+    A face that lets the page shine through cannot carry words: no ink stands out from
+    it on light pages and on dark ones. It has a `line` that replaces it there.
+    """
 
     face: str
     hatching: str | None = None
+    line: str | None = None
 
 
 NOTHING = Tone("none")
@@ -30,14 +36,24 @@ def strong(name: str | int) -> Tone:
 
 
 def soft(name: str | int) -> Tone:
-    """Of a sequence, there before."""
-    return Tone(soft_colour(name))
+    """Of a sequence, there before; behind words it is a line without a face."""
+    return Tone(soft_colour(name), line=line_colour(name))
+
+
+def tint(name: str | int) -> Tone:
+    """Of a sequence, where nothing is newer than the rest: opaque, and bears words."""
+    return Tone(tint_colour(name))
 
 
 def shared(tone: Tone, name: str | int) -> Tone:
     """The same tone, held by several."""
     is_strong = tone.face == sequence_colour(name)
-    return Tone(tone.face, HATCHING if is_strong else line_colour(name))
+    return tone._replace(hatching=HATCHING if is_strong else line_colour(name))
+
+
+def behind_words(tone: Tone) -> Tone:
+    """The same tone where words stand in it: a line if its face is not opaque."""
+    return tone._replace(face="none") if tone.line else tone
 
 
 def free() -> Tone:
@@ -47,4 +63,4 @@ def free() -> Tone:
 
 def others() -> Tone:
     """Somebody's who is not drawn."""
-    return Tone(theme().others)
+    return Tone(theme().others, line=theme().rim)
