@@ -77,6 +77,25 @@ class ForgetsTwins(PrefixIndex):
         self.blocks = {k: ids for k, ids in self.blocks.items() if block_id not in ids}
 
 
+class ForgetsTheFirstTwin(PrefixIndex):
+    """A block that is not the first of its list is never forgotten."""
+
+    def forget(self, block_id):
+        for ids in self.blocks.values():
+            if ids[:1] == [block_id]:
+                ids.pop(0)
+
+
+class StumblesOverEmptyLists(PrefixIndex):
+    def find(self, tokens):
+        found = []
+        for key in block_keys(tokens[:-1], self.size, b""):
+            if key not in self.blocks:
+                break
+            found.append(self.blocks[key][0])
+        return found
+
+
 class SkipsGaps(PrefixIndex):
     def find(self, tokens):
         keys = block_keys(tokens[:-1], self.size, b"")
@@ -126,6 +145,13 @@ class IdsForPasts(PrefixIndex):
 class FindsASet(PrefixIndex):
     def find(self, tokens):
         return set(super().find(tokens))
+
+
+class FindsLists(PrefixIndex):
+    """All twins of each block, where one id is wanted."""
+
+    def find(self, tokens):
+        return [[block] for block in super().find(tokens)]
 
 
 class ForgetIsLeft(PrefixIndex):
@@ -216,6 +242,9 @@ NAMED = {
         (OwnTokensOnly, "another past"),
         (IdsForPasts, "holds other tokens now"),
         (FindsASet, "expected a list"),
+        (FindsLists, "expected a list of ids"),
+        (ForgetsTheFirstTwin, "neither may be found"),
+        (StumblesOverEmptyLists, "as good as missing"),
         (ForgetIsLeft, "forget is not written yet"),
         (FindIsLeft, "find is not written yet"),
     ],

@@ -135,7 +135,8 @@ STORY: tuple[Step, ...] = (
         "find",
         ([9, 9, 7, 7, 0],),
         [{2}],
-        "block 3 was handed out, so it will hold other tokens",
+        "block 3 was handed out, so it will hold other tokens; a list that is empty "
+        "now is as good as missing",
     ),
     ("forget", (0,), None, ""),
     (
@@ -161,6 +162,14 @@ STORY: tuple[Step, ...] = (
         [{4}, {5}, {6}],
         "block 5 holds the same as block 7 did (a twin): keep both, lose only one",
     ),
+    ("forget", (5,), None, ""),
+    (
+        "find",
+        ([6, 6, 7, 7, 8, 8, 0],),
+        [{4}],
+        "blocks 5 and 7 are both forgotten, so neither may be found",
+    ),
+    ("publish", ([6, 6, 7, 7], [4, 5]), None, ""),
     ("publish", ([6, 6, 7, 7], [4, 9]), None, ""),
     ("forget", (5,), None, ""),
     (
@@ -256,7 +265,7 @@ def _ask(
 ) -> list[int]:
     """What `find` gives, if it is `right`: of each set, one block."""
     found = _do(index, "find", (asked,), f"find({asked})", events)
-    if not isinstance(found, list):
+    if not isinstance(found, list) or not all(isinstance(id_, int) for id_ in found):
         raise Rejected(f"find({asked}) returned {found!r:.40}, expected a list of ids")
     if len(found) != len(right) or any(
         id_ not in choices for id_, choices in zip(found, right, strict=True)

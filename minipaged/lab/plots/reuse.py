@@ -1,0 +1,134 @@
+"""Lab: blocks that are reused while an index names pasts by their ids."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from matplotlib.figure import Figure
+
+from minipaged.lab.plots.palette import BAD
+from minipaged.lab.plots.signs import PART, SPAN, Sheet, fit, width_of
+from minipaged.lab.plots.tones import Tone, soft, strong
+
+GAP, LINE, LINES = 30.0, 16.0, 3  # pixels between blocks and of a line; lines of text
+HEIGHT = LINE * LINES + 8
+ROW, TOP = HEIGHT + 80.0, 48.0  # from moment to moment; above the first one
+Index = Mapping[tuple[int | None, tuple[int, ...]], int]
+
+
+def plot_reuse(
+    before: Index,
+    after: Index,
+    found: Sequence[int],
+    decode: Callable[[Sequence[int]], str],
+    title: str,
+    names: tuple[str, str] = ("D", "E"),
+) -> Figure:
+    """Three moments: the first user's blocks, some handed on, the second one's search.
+
+    before, after: (block id of the parent, tokens) -> block, as the index was when the
+    first user had asked and when the second one had. found: the blocks that a later
+    search of the second user takes. The blocks of `before` are drawn, with what their
+    keys say. A step of the search onto a block that is older than the block before it
+    is false, because the older one stood after another content.
+    """
+    sheet = Sheet(title)
+    one, two = names
+    old, new = (
+        {block: key for key, block in index.items()} for index in (before, after)
+    )
+    blocks = sorted(old)
+    handed = [block for block in blocks if new.get(block) != old[block]]
+    kept = [block for block in blocks if block not in handed]
+    path = [block for block in found if block in blocks]
+    drawing = _Moments(sheet, blocks, decode)
+    drawing.heading(0, f"1. {one} asks: blocks {_listed(blocks)}")
+    drawing.draw(0, old, dict.fromkeys(blocks, strong(one)))
+    drawing.heading(1, f"2. Blocks {_listed(handed)} are handed to {two}, who asks")
+    tones = dict.fromkeys(kept, soft(one)) | dict.fromkeys(handed, strong(two))
+    drawing.draw(1, new, tones)
+    steps = " → ".join(map(str, path))
+    drawing.heading(2, f"3. {two} asks again. The search: {steps}")
+    tones = dict.fromkeys(kept, soft(one)) | dict.fromkeys(handed, soft(two))
+    drawing.draw(2, new, tones, path, handed)
+    bottom = TOP + 3 * ROW - 34
+    signs = [(strong(one), f"{one}'s, new"), (soft(one), f"{one}'s, there before")]
+    signs += [(strong(two), f"{two}'s, new"), (soft(two), f"{two}'s, there before")]
+    sheet.legend(0, bottom, signs)
+    sheet.finish(bottom + 8)
+    return sheet.figure
+
+
+def _listed(blocks: Sequence[int]) -> str:
+    """Their ids in words."""
+    *first, last = map(str, blocks)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+class _Moments:
+    """Rows of the same blocks, at one moment each."""
+
+    def __init__(
+        self, sheet: Sheet, blocks: list[int], decode: Callable[[Sequence[int]], str]
+    ):
+        self.sheet, self.blocks, self.decode = sheet, blocks, decode
+        self.width = min(170.0, (SPAN + GAP) / len(blocks) - GAP)
+
+    def heading(self, row: int, words: str) -> None:
+        self.sheet.write(0, TOP + row * ROW - 40, words, PART)
+
+    def draw(
+        self,
+        row: int,
+        content: Mapping[int, tuple[int | None, tuple[int, ...]]],
+        tones: Mapping[int, Tone],
+        path: Sequence[int] = (),
+        handed: Sequence[int] = (),
+    ) -> None:
+        """What lies in the blocks, and which path through them was taken."""
+        sheet, y, width = self.sheet, TOP + row * ROW, self.width
+        is_false = False
+        for block in self.blocks:
+            x = self._x(block)
+            sheet.write(x, y - 12, f"block {block}", color=sheet.look.quiet)
+            sheet.box(x, y, width, HEIGHT, tones[block], sheet.look.rim)
+            parent, tokens = content.get(block, (None, ()))
+            lines = _lines(self.decode(tokens), width - 8)
+            for number, line in enumerate(lines):
+                low = y + (HEIGHT - LINE * len(lines)) / 2 + LINE * number
+                sheet.word(x, low, width, LINE, line, tones[block])
+            is_step = block in path and path.index(block) > 0
+            was_handed = is_step and path[path.index(block) - 1] in handed
+            is_false = is_step and block not in handed and was_handed
+            remark = "key: the first" if parent is None else f"key: after {parent}"
+            style = {"color": BAD, "weight": "bold"} if is_false else {}
+            sheet.write(x, y + HEIGHT + 12, remark, **style)
+            if is_step:
+                before = self._x(path[path.index(block) - 1]) + width
+                self._step((before, y + HEIGHT / 2), (x, y + HEIGHT / 2), is_false)
+
+    def _x(self, block: int) -> float:
+        return self.blocks.index(block) * (self.width + GAP)
+
+    def _step(
+        self, start: tuple[float, float], end: tuple[float, float], is_false: bool
+    ) -> None:
+        """One step of a search; a false one bears a cross."""
+        (x0, y), (x1, _) = start, end
+        colour = BAD if is_false else None
+        self.sheet.arrow((x0 + 1, y), (x1 - 1, y), colour, is_followed=True)
+        if is_false:
+            middle, up = (x0 + x1) / 2, y - 17
+            for slant in (-6, 6):
+                ends = (middle - slant, up - 6), (middle + slant, up + 6)
+                self.sheet.line(*ends, color=BAD, linewidth=2.6)
+
+
+def _lines(text: str, width: float) -> list[str]:
+    """The text in a few lines; the last one is cut if it must be."""
+    lines: list[str] = []
+    for word in text.replace("|>", "|> ").replace("<|", " <|").split():
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and (width_of(longer) <= width or len(lines) == LINES):
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return [fit(line, width)[0] for line in lines]

@@ -1,0 +1,111 @@
+"""Lesson 3's drawings: reused blocks, a fork of two texts, named bars."""
+
+from itertools import combinations
+
+import matplotlib
+import matplotlib.pyplot as plt
+import pytest
+from matplotlib.patches import FancyArrowPatch, Rectangle
+from matplotlib.text import Text
+
+from minipaged.lab import plot_bars, plot_fork, plot_reuse
+
+matplotlib.use("agg")
+LONG = "abcdefghijkl"
+COMMON = "Answer in one short sen te n ce . and so on".split()  # 12 words
+D, E = [*COMMON, *"Max has a rabbit".split()], [*COMMON, *"Ben has a parrot".split()]
+BEFORE = {(None, (0,)): 0, (0, (1,)): 1, (1, (2,)): 2, (2, (3,)): 3, (3, (4,)): 4}
+AFTER = {(None, (0,)): 0, (0, (7,)): 1, (1, (8,)): 2, (2, (3,)): 3, (3, (4,)): 4}
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+def decode(tokens):
+    return " ".join(f"<|user|>word of {token}" for token in tokens)
+
+
+def long_words(tokens):
+    return " ".join([LONG] * 9)
+
+
+def reuse(found, decode=decode):
+    return plot_reuse(BEFORE, AFTER, found, decode, "title")
+
+
+def bars(*marked):
+    days = {"Monday": 402.1, "Thursday": 21.72, "Friday": 1367.0}
+    return plot_bars(days, "title", "ms to the first token", marked)
+
+
+DRAWINGS = {
+    "reuse": lambda: reuse([0, 1, 2, 3, 4]),
+    "reuse, nothing found": lambda: reuse([]),
+    "reuse, long words": lambda: reuse([0, 1], long_words),
+    "fork": lambda: plot_fork(D, E, (4, 8, 16), "title"),
+    "fork at once": lambda: plot_fork(D[12:], E[12:], (1, 2), "title"),
+    "fork of long words": lambda: plot_fork([LONG] * 9, [LONG] * 3 + D, (2,), "t"),
+    "bars": lambda: bars("Thursday"),
+    "one bar": lambda: plot_bars({"a": 0.0}, "title", "ms"),
+}
+
+
+def words(figure):
+    return [text.get_text() for text in figure.axes[0].texts]
+
+
+def drawn_boxes(figure):
+    figure.draw_without_rendering()
+    shown = [*figure.texts, *figure.axes[0].texts]
+    return [(t.get_text(), Text.get_window_extent(t)) for t in shown if t.get_text()]
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_no_words_overlap_and_none_is_cut_off(name):
+    figure = DRAWINGS[name]()
+    found = drawn_boxes(figure)
+    for (one, box), (other, second) in combinations(found, 2):
+        assert not box.padded(-1.5).overlaps(second.padded(-1.5)), (one, other)
+    for said, box in found:
+        assert box.x0 > 0 and box.y0 > 0, said
+        assert box.x1 < figure.bbox.width and box.y1 < figure.bbox.height, said
+
+
+def crosses(figure):
+    return sum(line.get_linewidth() > 2 for line in figure.axes[0].lines) // 2
+
+
+def arrows(figure):
+    return sum(isinstance(p, FancyArrowPatch) for p in figure.axes[0].patches)
+
+
+def test_a_step_from_a_reused_block_to_an_older_one_bears_a_cross():
+    figure = reuse([0, 1, 2, 3, 4])
+    assert crosses(figure) == 1 and arrows(figure) == 4
+    assert "2. Blocks 1 and 2 are handed to E, who asks" in words(figure)
+    assert "3. E asks again. The search: 0 → 1 → 2 → 3 → 4" in words(figure)
+    right = reuse([0, 1, 2])
+    assert crosses(right) == 0 and arrows(right) == 2
+
+
+def test_a_fork_counts_what_blocks_find():
+    said = words(plot_fork(D, E, (1, 4, 8, 16), "title"))
+    counts = [words for words in said if words.endswith("tokens found")]
+    assert counts == [f"{n} tokens found" for n in (12, 12, 8, 0)]
+    assert "of both, 12 tokens" in said
+    assert said.count("Max") == said.count("Ben") == 1 and said.count("Answer") == 1
+
+
+def test_bars_are_as_long_as_their_values():
+    figure = bars("Thursday")
+    boxes = [p for p in figure.axes[0].patches if isinstance(p, Rectangle)]
+    widths = [box.get_width() for box in boxes]
+    assert [w / widths[2] for w in widths] == pytest.approx(
+        [402.1 / 1367, 21.72 / 1367, 1]
+    )
+    assert {"402", "21.7", "1,367"} <= set(words(figure))
+    bold = [t.get_text() for t in figure.axes[0].texts if t.get_weight() == "bold"]
+    assert bold == ["Thursday", "21.7"]
