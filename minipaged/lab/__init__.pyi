@@ -10,28 +10,40 @@ from .measure.traces import sharegpt_like as sharegpt_like
 from .measure.watch import saving as saving
 from .measure.watch import watch as watch
 from .plots.address import plot_address as plot_address
-from .plots.beams import beam_history as beam_history
+from .plots.bars import plot_bars as plot_bars
 from .plots.beams import plot_beam_tree as plot_beam_tree
+from .plots.buddies import plot_buddies as plot_buddies
+from .plots.candidates import Candidate as Candidate
+from .plots.candidates import plot_candidates as plot_candidates
 from .plots.chain import plot_hash_chain as plot_hash_chain
 from .plots.charts import canvas as canvas
 from .plots.charts import plot_histogram as plot_histogram
 from .plots.charts import plot_lines as plot_lines
 from .plots.charts import plot_waste as plot_waste
 from .plots.contiguous import plot_memory_over_time as plot_memory_over_time
+from .plots.copying import freeze as freeze
+from .plots.copying import plot_copying as plot_copying
+from .plots.fork import plot_fork as plot_fork
 from .plots.free_list import plot_free_list as plot_free_list
 from .plots.growth import plot_kv_growth as plot_kv_growth
 from .plots.kernels import plot_rates as plot_rates
+from .plots.lanes import plot_lanes as plot_lanes
 from .plots.memory_map import plot_memory_map as plot_memory_map
+from .plots.overwritten import plot_overwritten as plot_overwritten
 from .plots.palette import sequence_colour as sequence_colour
 from .plots.palette import theme as theme
 from .plots.pool import plot_pool as plot_pool
 from .plots.pool import print_pool as print_pool
 from .plots.ragged import plot_ragged_batch as plot_ragged_batch
+from .plots.recurrence import plot_recurrence as plot_recurrence
 from .plots.reservations import plot_reservations as plot_reservations
 from .plots.reservations import (
     plot_reservations_and_pool as plot_reservations_and_pool,
 )
+from .plots.reuse import plot_reuse as plot_reuse
 from .plots.tables import plot_shared_tables as plot_shared_tables
+from .plots.tiles import plot_tiles as plot_tiles
+from .plots.two_ways import plot_two_ways as plot_two_ways
 from .pool.replay import record as record
 from .pool.replay_widget import ReplayWidget as ReplayWidget
 from .pool.widget import PoolWidget as PoolWidget

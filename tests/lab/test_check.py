@@ -129,7 +129,7 @@ RIGHT = {
     "make_room": make_room,
     "attend": attend,
     "beam_blocks": lesson4.beam_blocks,
-    "append_one": lesson4.append_one,
+    "append": lesson4.append,
     "next_beams": lesson4.next_beams,
     "merge": lesson5.merge,
     "stream": lesson5.stream,
@@ -295,6 +295,12 @@ class MixesHeads(ReservedCache):
     def store(self, start, stop, keys, values):
         self.memory[0, start:stop] = keys.reshape(-1, *self.memory.shape[2:])
         self.memory[1, start:stop] = values.reshape(-1, *self.memory.shape[2:])
+
+
+class ReturnsWhatCameIn(ReservedCache):
+    def write(self, keys, values):
+        super().write(keys, values)
+        return keys, values
 
 
 class KeepsTheCallersTensors(ReservedCache):
@@ -463,6 +469,7 @@ WRONG = {
         MixesKeysAndValues,
         MixesHeads,
         KeepsTheCallersTensors,
+        ReturnsWhatCameIn,
         SharesItsMemory,
         NeverRefuses,
         RefusesTooEarly,
@@ -618,8 +625,12 @@ def test_the_answer_says_the_state(capsys):
     assert "the last tokens have no slot" in said
     said = verdict(capsys, "make_room", a_list_of_its_own)
     assert "append to the list itself" in said
+    said = verdict(capsys, "make_room", asks_for_too_much)
+    assert "enough are free: of 5 blocks, 4 are there already" in said
+    said = verdict(capsys, "make_room", never_takes_the_last)
+    assert "1 wanted, 1 free: it fits" in said
     said = verdict(capsys, "position_of", lambda *a: None)
-    assert "got None, expected 16; a token of this table lies there, or is" in said
+    assert "got None, expected 10; a token of this table lies there, or is" in said
 
 
 def test_what_is_wrong_with_a_position_is_said(capsys):
@@ -653,7 +664,11 @@ def test_what_is_wrong_with_attention_is_said(capsys):
     said = verdict(
         capsys, "attend", lambda q, *rest: attend(q * q.shape[1] ** 0.5, *rest)
     )
-    assert "right but for the scale" in said
+    assert "right but for the scale, which is 1" in said
+    said = verdict(
+        capsys, "attend", lambda q, *rest: attend(q * q.shape[1] ** -0.5, *rest)
+    )
+    assert "right but for the scale, which is 1 / head_dim" in said
     said = verdict(
         capsys, "attend", lambda q, k, v, ids, n: attend(q, k, v, ids, n - 1)
     )
@@ -661,7 +676,7 @@ def test_what_is_wrong_with_attention_is_said(capsys):
     said = verdict(
         capsys, "attend", lambda q, k, v, ids, n: attend(q, k, v, sorted(ids), n)
     )
-    assert "NaN" in said or "read by id" in said
+    assert "Read the blocks in the table's order" in said or "read by id" in said
     said = verdict(capsys, "attend", lambda q, k, v, *rest: attend(q, k, k, *rest))
     assert "right if keys were the values" in said
     said = verdict(capsys, "attend", without_groups)
@@ -686,7 +701,8 @@ def test_a_right_attempt_is_put_to_use(capsys):
         (ReturnsKeysAlone, "not two tensors, all stored keys and all stored values"),
         (StartsAtZero, "token 0 is token 7: from which slot on must you write?"),
         (MixesKeysAndValues, "token 0 has keys and values mixed up"),
-        (KeepsTheCallersTensors, "the caller's tensor was kept"),
+        (KeepsTheCallersTensors, "what came in was returned, only the new tokens"),
+        (ReturnsWhatCameIn, "return all that is stored"),
         (SharesItsMemory, "two caches, written in turns: cache A"),
         (
             NeverRefuses,
@@ -706,11 +722,26 @@ def test_what_is_wrong_with_a_cache_is_said(capsys, attempt, words):
     assert words in verdict(capsys, "reserved_cache", attempt)
 
 
+def test_what_is_wrong_with_contiguous_memory_is_said(capsys):
+    said = verdict(capsys, "max_chats", lambda g, w, b, n: g // b // n)
+    assert "expected 7; the weights take room, too" in said
+    said = verdict(capsys, "max_chats", lambda g, w, b, n: (g - w) // b)
+    assert "expected 7; that is slots, not chats" in said
+    said = verdict(capsys, "max_chats", lambda g, w, b, n: (g - w) // b // n)
+    assert "expected 0; no room is 0 chats, not fewer" in said
+    said = verdict(capsys, "first_fit", NeverMerges)
+    assert "(free neighbours become one): got 'NoPiece raised', expected 0" in said
+
+
 def test_what_is_wrong_with_a_copy_is_said(capsys):
-    said = verdict(capsys, "append_one", lesson4.never_copies)
+    said = verdict(capsys, "append", lesson4.never_copies)
     assert "is written, though others hold it too" in said
+    said = verdict(capsys, "append", lesson4.half_done)
+    assert "refused; the table" in said
+    said = verdict(capsys, "next_beams", lesson4.all_may_end)
+    assert "beams that ended: got" in said
     said = verdict(capsys, "next_beams", lambda *a: [*lesson4.next_beams(*a)])
-    assert "accepted" in said  # a list of three lists is as good as a tuple
+    assert "accepted" in said  # a list of four lists is as good as a tuple
 
 
 def test_what_is_wrong_with_a_stream_is_said(capsys):

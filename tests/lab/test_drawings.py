@@ -5,13 +5,14 @@ from itertools import combinations
 import matplotlib
 import matplotlib.pyplot as plt
 import pytest
-from matplotlib.colors import to_hex, to_rgb
+from matplotlib.colors import to_hex
 from matplotlib.patches import FancyArrowPatch, Rectangle
 from matplotlib.text import Text
 
 import minipaged as mp
 from minipaged.lab import (
     plot_address,
+    plot_buddies,
     plot_free_list,
     plot_hash_chain,
     plot_kv_growth,
@@ -24,6 +25,7 @@ from minipaged.lab import (
 )
 from minipaged.lab.plots import palette
 from minipaged.lab.plots.signs import LEAST, fit, width_of
+from minipaged.memory.contiguous import BuddyAllocator
 from minipaged.model.inputs import Chunk, RaggedBatch
 
 matplotlib.use("agg")
@@ -61,14 +63,16 @@ def arrows(figure):
     return [p for p in figure.axes[0].patches if isinstance(p, FancyArrowPatch)]
 
 
+def face_of(box):
+    """Its colour, with the alpha if it lets the page shine through."""
+    face = to_hex(box.get_facecolor(), keep_alpha=True).upper()
+    return face.removesuffix("FF")
+
+
 def boxes(figure, colour):
     """The boxes of this face."""
     found = [p for p in figure.axes[0].patches if isinstance(p, Rectangle)]
-    return [
-        box
-        for box in found
-        if box.get_fill() and to_hex(box.get_facecolor()).upper() == colour
-    ]
+    return [box for box in found if box.get_fill() and face_of(box) == colour]
 
 
 def growth(words, stored, num_prompt):
@@ -97,6 +101,14 @@ def drawn_pool(used, columns, words=(), **pool):
     )
 
 
+def grown_pool(used, before):
+    """With a fork, so that old slots are hatched, too."""
+    pool, tables = tables_of(used, num_blocks=16)
+    tables["D"], before = tables["B"].fork(), before | {"D": used["B"]}
+    tokens = dict.fromkeys(tables, WORDS)
+    return plot_pool(pool, tables, "title", tokens, 4, before=before)
+
+
 def pool_with_found(num_blocks, found):
     """A pool of blocks of 4, whose blocks `found` can be found once they are free."""
     pool, found = mp.BlockPool(num_blocks, 4), set(found)
@@ -120,6 +132,25 @@ def shared_tables(used):
     return plot_shared_tables(tables_of(used)[1], "title")
 
 
+def grown_twice(words, stored, num_prompt):
+    title = "title"
+    return plot_kv_growth(words, stored, title, num_prompt, "C", without=stored)
+
+
+def gap(asked=64, freed="BC"):
+    """Four pieces in a memory of four times their size; some are freed."""
+    size = BuddyAllocator(asked * 4).allocate(asked).size
+    memory = BuddyAllocator(4 * size)
+    held = {name: memory.allocate(asked) for name in "ABCD"}
+    for name in freed:
+        memory.free(held.pop(name))
+    return memory, held
+
+
+def buddies(asked=64, freed="BC", title="title"):
+    return plot_buddies(*gap(asked, freed), title, dict.fromkeys("ABCD", asked))
+
+
 SPANS = [(0, 22, "token_states", 0), (22, 66, "reserved", 0), (66, 72, "internal", 0)]
 SPANS += [(72, 79, "token_states", 1), (79, 80, "reserved", 1)]
 SPANS += [(80, 144, "external", 1), (144, 256, "external", None)]
@@ -130,6 +161,12 @@ DRAWINGS = {
     "growth of long words": lambda: growth([LONG] * 7, [5, 6], 5),
     "growth of many": lambda: growth([LONG] * 26, range(13, 27), 13),
     "growth of very many": lambda: growth([LONG] * 67, range(21, 67), 21),
+    "growth of none and many": lambda: grown_twice([LONG] * 27, range(13, 27), 13),
+    "growth of none and few": lambda: grown_twice(WORDS, [7, 8], 7),
+    "buddies": lambda: buddies(),
+    "buddies, rounded up": lambda: buddies(40, "A"),
+    "buddies, all free": lambda: buddies(64, "ABCD"),
+    "buddies, none free": lambda: buddies(1, ""),
     "reservations": lambda: plot_reservations(USED, 36, "title"),
     "reservation of one": lambda: plot_reservations({"A": 1}, 1, "title"),
     "reservations, long": lambda: plot_reservations({"A": 1, "B": 2048}, 2048, "title"),
@@ -154,6 +191,9 @@ DRAWINGS = {
         {"A": 300, "B": 7}, {"A": 300, "B": 1}, num_blocks=64, block_size=16
     ),
     "chain": lambda: plot_hash_chain(WORDS * 4, WORDS * 3 + ["x"] * 11, 8, 2, "title"),
+    "chain with ids": lambda: plot_hash_chain(
+        *[[LONG] * 40] * 2, 8, 2, "title", block_ids=(range(100, 105),) * 2
+    ),
     "chain of one block": lambda: plot_hash_chain(WORDS, WORDS, 8, 1, "title"),
     "chain of none": lambda: plot_hash_chain(WORDS, WORDS, 16, 0, "title"),
     "chain of long words": lambda: plot_hash_chain([LONG] * 64, [LONG] * 50, 8, 4, "t"),
@@ -163,6 +203,7 @@ DRAWINGS = {
     "pool": lambda: drawn_pool({"A": 6, "B": 9}, 3, [LONG] * 9, num_blocks=9),
     "pool of one block": lambda: drawn_pool({"A": 1}, 3, ["a"], num_blocks=2),
     "pool of 16": lambda: drawn_pool(USED, 4, [LONG] * 21, num_blocks=16),
+    "what is new": lambda: grown_pool({"A": 9, "B": 6, "C": 2}, {"A": 5, "B": 6}),
     "pool of 64": lambda: drawn_pool({"A": 300}, 8, num_blocks=64, block_size=16),
     "pool of 256": lambda: drawn_pool({"A": 900}, 32, num_blocks=256, block_size=16),
     "free list": lambda: free_list(20, 0, "You are a kind helper"),
@@ -222,9 +263,21 @@ def test_words_that_overlap_or_stand_out_would_be_noticed():
 
 
 @pytest.mark.parametrize("theme", palette.THEMES)
-@pytest.mark.parametrize("name", ["growth", "ragged", "false hits", "pool of 16"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "growth",
+        "ragged",
+        "false hits",
+        "pool of 16",
+        "what is new",
+        "address",
+        "free list",
+        "memory map",
+    ],
+)
 def test_a_word_stands_out_from_the_box_behind_it(monkeypatch, name, theme):
-    """WCAG: 4 to 1 at least; the topmost opaque box under the word's middle counts."""
+    """WCAG: 4 to 1 at least; what lies under the word's middle counts."""
     monkeypatch.setenv("MINIPAGED_THEME", theme)
     figure = DRAWINGS[name]()
     figure.draw_without_rendering()
@@ -241,11 +294,12 @@ def test_a_word_stands_out_from_the_box_behind_it(monkeypatch, name, theme):
             for patch in figure.axes[0].patches
             if isinstance(patch, Rectangle)
             and patch.get_fill()
-            and patch.get_facecolor()[3] == 1
             and patch.get_window_extent().contains(*middle)
         ]
-        colours = [to_hex(behind[-1].get_facecolor())] if behind else grounds
-        for colour in colours:
+        for colour in grounds:
+            for patch in behind:
+                *face, alpha = patch.get_facecolor()
+                colour = palette.mix(to_hex(face), colour, alpha)
             ratio = contrast(to_hex(text.get_color()), colour)
             assert ratio >= 4, (text.get_text(), colour)
 
@@ -257,7 +311,7 @@ def contrast(one, other):
 
 @pytest.mark.parametrize("name", ["pool", "chain", "free list"])
 def test_hatching_does_not_run_through_words(name):
-    """Behind a word, over the hatching, lies a plate that is wider than the word."""
+    """Either it ends beside the word, or a plate lies over it, wider than the word."""
     figure = DRAWINGS[name]()
     if name == "pool":
         _, tables = tables_of({"A": 6})
@@ -267,7 +321,7 @@ def test_hatching_does_not_run_through_words(name):
     figure.draw_without_rendering()
     patches = [p for p in figure.axes[0].patches if isinstance(p, Rectangle)]
     rooms = [(patch.get_window_extent(), patch.get_hatch()) for patch in patches]
-    num_words = 0
+    num_plates = num_gaps = 0
     for text in filter(Text.get_text, figure.axes[0].texts):
         word = text.get_window_extent()
         middle = (word.y0 + word.y1) / 2
@@ -280,8 +334,11 @@ def test_hatching_does_not_run_through_words(name):
         if hatched:
             plate, _ = under[hatched[-1] + 1]
             assert plate.x0 <= word.x0 and word.x1 <= plate.x1
-            num_words += 1
-    assert num_words >= 3
+            num_plates += 1
+        else:
+            around = [room for room, hatch in rooms if hatch]
+            num_gaps += any(room.overlaps(word.padded(8)) for room in around)
+    assert (num_gaps if name == "free list" else num_plates) >= 3
 
 
 # --- they show the live objects -------------------------------------------------------
@@ -296,6 +353,31 @@ def test_each_step_has_its_columns():
     said = texts(figure)
     assert {"prefill", "decode 1", "decode 2"} <= set(said)
     assert [word for word in said if word.isdigit()] == "7 7 1 8 2 10".split()
+
+
+def test_without_a_cache_every_step_computes_all():
+    figure = grown_twice(WORDS, [7, 8, 10], 7)
+    # A row each without a cache; with one, K and V; and one box in the legend.
+    new = palette.sequence_colour("C")
+    assert len(boxes(figure, new)) == (7 + 8 + 10) + 2 * (7 + 1 + 2) + 1
+    said = " ".join(texts(figure))
+    assert "Without a cache: 25 tokens" in said and "With a cache: 10 tokens" in said
+
+
+def test_free_neighbours_that_are_no_buddies_bear_a_cross():
+    figure = buddies()
+    assert crosses(figure) == 1 and texts(figure).count("free, 64") == 2
+    assert texts(figure).count("128, split") == 2
+    figure = buddies(freed="CD")
+    assert crosses(figure) == 0 and "free, 128" in texts(figure)
+    assert texts(figure).count("128, split") == 1
+
+
+def test_buddies_are_those_that_are_held():
+    memory, held = gap()
+    memory.free(held["A"])
+    with pytest.raises(ValueError, match="not held"):
+        plot_buddies(memory, held, "title")
 
 
 def test_empty_slots_are_counted():
@@ -407,8 +489,28 @@ def test_false_hits_bear_a_cross():
 
 def test_a_tail_is_no_block():
     figure = plot_hash_chain(list("aab"), list("aac"), 2, 1, "title")
-    assert texts(figure).count("block 0") == 2 and "block 1" not in texts(figure)
+    assert texts(figure).count("entry 0") == 2 and "entry 1" not in texts(figure)
     assert not arrows(figure)
+
+
+def test_a_chain_names_its_entries_and_if_given_its_blocks():
+    words = list("aabbcc"), list("aaxxcc")
+    plain = texts(plot_hash_chain(*words, 2, 1, "title"))
+    assert plain.count("entry 2") == 2 and not [w for w in plain if "block 2" in w]
+    ids = (4, 7, 2), (4, 9, 2)
+    said = texts(plot_hash_chain(*words, 2, 3, "title", block_ids=ids))
+    blocks = [words for words in said if words.startswith("block ")]
+    assert blocks == ["block 4", "block 7", "block 2", "block 4", "block 9", "block 2"]
+
+
+def test_the_legend_of_a_chain_has_all_tones():
+    """The first's own, shared ones, the second's that were found, computed ones."""
+    first, second = list("aabbccddee"), list("aaxxccddff")
+    figure = plot_hash_chain(first, second, 2, 3, "title")
+    legend = {"A's alone", "A's block, taken for B too", "B's, found"}
+    assert {*legend, "computed for B now"} <= set(texts(figure))
+    same = texts(plot_hash_chain(first, first, 2, 5, "title"))
+    assert legend & set(same) == {"A's block, taken for B too"}
 
 
 def test_free_blocks_stand_in_the_order_in_which_they_are_handed_out():
@@ -431,7 +533,9 @@ def test_a_memory_map_counts_its_slots():
 def test_what_is_new_in_a_pool_is_strong():
     pool, tables = tables_of({"A": 9})
     figure = plot_pool(pool, tables, "title", before={"A": 7})
-    assert len(boxes(figure, palette.sequence_colour("A"))) == 2 + 1  # and the legend
+    # Two slots, the entry of the new block, and the legend.
+    assert len(boxes(figure, palette.sequence_colour("A"))) == 2 + 1 + 1
+    assert len(boxes(figure, palette.soft_colour("A"))) == 7 + 1
     assert {"new", "there before"} <= set(texts(figure))
 
 
@@ -448,8 +552,27 @@ def test_a_word_is_made_smaller_and_then_cut():
 
 @pytest.mark.parametrize("name", "ABCDEFGH")
 def test_tones_of_a_sequence_can_be_told_apart(name):
-    strong, soft = palette.sequence_colour(name), palette.soft_colour(name)
-    assert contrast(strong, soft) > 1.1 and to_rgb(strong) != to_rgb(soft)
-    assert contrast(palette.ink_on(soft), soft) > 7
+    tint = palette.tint_colour(name)
+    assert contrast(palette.ink_on(tint), tint) > 7
     for ground in ("#FFFFFF", "#0D1117"):
         assert contrast(palette.line_colour(name), ground) > 2.9
+
+
+GROUNDS = {"both": ["#FFFFFF", "#0D1117"]}
+GROUNDS |= {name: [palette.THEMES[name].ground] for name in ("light", "dark")}
+
+
+@pytest.mark.parametrize("theme", GROUNDS)
+@pytest.mark.parametrize("name", "ABCDEFGH")
+def test_strong_stands_out_more_than_soft_on_every_page(monkeypatch, name, theme):
+    """Else, what was there before would shine, and what is new recede."""
+    monkeypatch.setenv("MINIPAGED_THEME", theme)
+    strong, soft = palette.sequence_colour(name), palette.soft_colour(name)
+    alpha = int(soft[7:], 16) / 255
+    for ground in GROUNDS[theme]:
+        seen = palette.mix(soft[:7], ground, alpha)
+        page, *distances = map(palette.relative_luminance, (ground, strong, seen))
+        far, near = (abs(distance - page) for distance in distances)
+        assert far > 2 * near > 0, (ground, far, near)
+        # The distances differ enough for the eye too, if the colour lets them.
+        assert contrast(strong, seen) > (1.5 if contrast(strong, ground) > 2 else 1.1)

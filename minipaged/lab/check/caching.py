@@ -62,7 +62,9 @@ class _Expected:
             wanted = "two tensors, all stored keys and all stored values"
             raise Rejected(f"{story}: write() returned {short(found)}, not {wanted}")
         if {each.data_ptr() for each in found} & {keys.data_ptr(), values.data_ptr()}:
-            raise Rejected(f"{story}: the caller's tensor was kept, not copied")
+            kept = "what came in was returned, only the new tokens"
+            cure = "copy them into your slots, and return all that is stored"
+            raise Rejected(f"{story}: {kept}; {cure}")
         for tensor in (keys, values):
             tensor.fill_(torch.nan)  # a model uses its tensors again
         self.num_tokens += size

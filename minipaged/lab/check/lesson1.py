@@ -22,14 +22,30 @@ REFUSED = "NoPiece raised"  # what an allocate() that finds no room must do
 @exercise
 def max_chats(attempt: Attempt) -> None:
     """(gpu_bytes, weight_bytes, bytes_per_token, max_length) -> chats that fit."""
-    attempt.expect(7, 38_000, 26_000, 8, 200)
-    attempt.expect(0, 26_000, 26_000, 8, 200)  # the weights fill it
-    attempt.expect(0, 24_000, 26_000, 8, 200)  # they do not even fit
-    attempt.expect(1, 2048 + 7, 7, 1, 2048)  # exactly one
-    attempt.expect(0, 2047 + 7, 7, 1, 2048)  # a slot too few
-    attempt.expect(3, 100, 10, 7, 4)  # 12 slots, and 6 bytes over
-    attempt.expect(0, 100, 10, 7, 13)  # those 6 bytes make no 13th
-    attempt.expect(7, 38 * 2**30, 26 * 2**30, 800 * 1024, 2048)  # OPT-13B
+    _expect_chats(attempt, 7, 38_000, 26_000, 8, 200)
+    _expect_chats(attempt, 0, 26_000, 26_000, 8, 200)  # the weights fill it
+    _expect_chats(attempt, 0, 24_000, 26_000, 8, 200)  # they do not even fit
+    _expect_chats(attempt, 1, 2048 + 7, 7, 1, 2048)  # exactly one
+    _expect_chats(attempt, 0, 2047 + 7, 7, 1, 2048)  # a slot too few
+    _expect_chats(attempt, 3, 100, 10, 7, 4)  # 12 slots, and 6 bytes over
+    _expect_chats(attempt, 0, 100, 10, 7, 13)  # those 6 bytes make no 13th
+    _expect_chats(attempt, 7, 38 * 2**30, 26 * 2**30, 800 * 1024, 2048)  # OPT-13B
+
+
+def _expect_chats(attempt: Attempt, expected: int, *case: int) -> None:
+    """Raise Rejected unless that many chats fit, with the likeliest cause."""
+    gpu_bytes, weight_bytes, bytes_per_token, max_length = case
+    found, free = attempt(*case), max(0, gpu_bytes - weight_bytes)
+    try:
+        expect(attempt.call(*case), found, expected)
+    except Rejected as error:
+        if isinstance(found, int | float) and found < 0:
+            raise Rejected(f"{error}; no room is 0 chats, not fewer") from error
+        if found == gpu_bytes // bytes_per_token // max_length:
+            raise Rejected(f"{error}; the weights take room, too") from error
+        if found == free // bytes_per_token:
+            raise Rejected(f"{error}; that is slots, not chats") from error
+        raise
 
 
 @exercise
@@ -60,7 +76,10 @@ def _exact_fit_and_merging(attempt: Attempt) -> None:
         for start in freed:
             _free(memory, pieces[start // 4])
         story = f"12 slots full, then the pieces at {freed} freed; a piece of 8 starts"
-        expect(story, _start(memory, 8), min(freed))
+        found = _start(memory, 8)
+        if found == REFUSED:
+            story = f"{story} (free neighbours become one)"
+        expect(story, found, min(freed))
     for what in ("freed twice", "never handed out", "part of one that is held"):
         memory = attempt(12)
         piece = _allocate(memory, 4)

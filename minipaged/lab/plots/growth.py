@@ -18,7 +18,8 @@ from minipaged.lab.plots.signs import (
 from minipaged.lab.plots.tones import soft, strong
 
 LEFT, COUNTS = 112.0, 128.0  # pixels beside the columns: names of steps, and counts
-ROOMY, DENSE = 112.0, 30.0  # pixels of a step
+ROOMY, DENSE, PAIRED = 112.0, 30.0, 23.0  # pixels of a step
+AGAIN = 14.0  # pixels of a step without a cache
 
 
 def plot_kv_growth(
@@ -27,25 +28,34 @@ def plot_kv_growth(
     title: str,
     num_prompt: int,
     name: str = "A",
+    without: Sequence[int] = (),
 ) -> Figure:
     """One row per step: the columns of K and V that were there, and the new ones.
 
     words: the texts of all tokens. stored: columns in the cache after each step; the
     first step computes the prompt of `num_prompt` tokens. The word behind a row is what
     the step has chosen: the next step computes its column. name: whose they are.
+    without: tokens computed in each step of the same answer without a cache; drawn
+    above, to the same scale.
     """
     sheet, words = Sheet(title), [visible(word) for word in words]
-    column = min(52.0, (SPAN - LEFT - COUNTS - 56) / max(stored))
+    column = min(52.0, (SPAN - LEFT - COUNTS - 56) / max([*stored, *without]))
     longest = max(width_of(word) for word in words)
-    is_roomy = len(stored) <= 5 and column >= 40
-    row = ROOMY if is_roomy else DENSE
+    is_roomy = len(stored) <= 5 and column >= 40 and not without
+    row = ROOMY if is_roomy else PAIRED if without else DENSE
     signs = [(strong(name), "computed in this step"), (soft(name), "there before")]
     sheet.legend(LEFT, 8, signs)
     sheet.write(SPAN - 84, 8, "computed", ha="center", color=sheet.look.quiet)
     sheet.write(SPAN - 18, 8, "read", ha="center", color=sheet.look.quiet)
     top = 52.0 if is_roomy else 34 + min(longest, 90)
+    if without:
+        _head(sheet, 36, "Without a cache", sum(without))
+        top += 22
     if not is_roomy:
-        _write_upright(sheet, words[: max(stored)], column, top - 6)
+        _write_upright(sheet, words[: max([*stored, *without])], column, top - 6)
+    if without:
+        top = _draw_without(sheet, without, column, top, name) + 38
+        _head(sheet, top - 18, "With a cache", stored[-1])
     before = 0
     for step, after in enumerate(stored):
         y = top + step * row
@@ -59,6 +69,26 @@ def plot_kv_growth(
         before = after
     sheet.finish(top + len(stored) * row - (22 if is_roomy else 6))
     return sheet.figure
+
+
+def _draw_without(
+    sheet: Sheet, without: Sequence[int], column: float, y: float, owner: str
+) -> float:
+    """One row per step, all of it computed again; where the rows end."""
+    for step, computed in enumerate(without):
+        low = y + step * AGAIN
+        tones = [strong(owner)] * computed
+        sheet.cells(LEFT, low, [column] * computed, AGAIN - 3, tones)
+        style = {"ha": "center", "weight": "bold"}
+        sheet.write(SPAN - 84, low + AGAIN / 2 - 1, str(computed), SMALL, **style)
+        sheet.write(0, low + AGAIN / 2 - 1, f"step {step + 1}", SMALL)
+    return y + len(without) * AGAIN
+
+
+def _head(sheet: Sheet, y: float, what: str, computed: int) -> None:
+    """Above a half of the picture: which, and its tokens computed in all steps."""
+    said = f"{what}: {computed} tokens computed in all"
+    sheet.write(0, y, said, PART, weight="bold")
 
 
 def _draw_step(

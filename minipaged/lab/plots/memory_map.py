@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from minipaged.lab.plots.palette import KINDS_OF_SLOTS, ink_on
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
-from minipaged.lab.plots.tones import Tone
+from minipaged.lab.plots.tones import free, kind_of_slot
 from minipaged.memory.waste import Span
 
 LEFT, HEIGHT, ROW = 118.0, 26.0, 36.0
@@ -44,8 +44,7 @@ def plot_memory_map(
     y = len(pieces) * ROW + 12
     for at, kind in enumerate(kind for kind in KINDS_OF_SLOTS if kind in used):
         x, low = at % 2 * SPAN / 2, y + at // 2 * 20
-        colour, _, label = KINDS_OF_SLOTS[kind]
-        sheet.legend(x, low, [(Tone(colour), label)])
+        sheet.legend(x, low, [(kind_of_slot(kind), KINDS_OF_SLOTS[kind][2])])
     sheet.finish(y + (len(used) - 1) // 2 * 20 + 8)
     return sheet.figure
 
@@ -59,13 +58,17 @@ def _draw_span(
     sheet: Sheet, x: float, y: float, slot: float, count: int, kind: str
 ) -> None:
     """Its slots in the kind's colour, and how many they are, if there is room."""
-    tone = Tone(KINDS_OF_SLOTS[kind][0])
-    sheet.cells(x, y, [slot] * count, HEIGHT, [tone] * count)
+    tone, width = kind_of_slot(kind), slot * count
+    plain, is_empty = tone._replace(hatching=None), tone.face == free().face
+    sheet.cells(x, y, [slot] * count, HEIGHT, [plain] * count)
+    sheet.box(x, y, width, HEIGHT, tone._replace(face="none"))
+    if is_empty:
+        sheet.box(x + 0.5, y, width - 1, HEIGHT, rim=sheet.look.rim)
     number = str(count)
-    if width_of(number) + 6 < slot * count:
-        plate = width_of(number) + 10
-        middle = x + slot * count / 2
-        sheet.box(middle - plate / 2, y, plate, HEIGHT, tone)
+    if width_of(number) + 6 < width:
+        plate, middle = width_of(number) + 10, x + width / 2
+        if not is_empty:
+            sheet.box(middle - plate / 2, y, plate, HEIGHT, plain)
         sheet.write(
             middle, y + HEIGHT / 2, number, ha="center", color=ink_on(tone.face)
         )

@@ -28,20 +28,22 @@ SHARED_HATCH = "//"
 CACHED_RIM = "#009E73"  # dashed, around a free block whose content can be found
 
 # What a slot is used for (paper, figure 2): colour, hatch, label. External slots inside
-# a piece, which the allocator rounded up, are told apart from those in no piece. Steps
-# of brightness, so that the picture reads in grey too.
+# a piece, which the allocator rounded up, are told apart from those in no piece, where
+# the page shines through. Neither A, B nor C has one of these colours, and the steps of
+# brightness let the picture be read in grey too.
 KINDS_OF_SLOTS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
     {
-        "token_states": ("#005A91", "", "holds a token"),
-        "reserved": ("#F2B63D", "\\\\", "reserved for a later token"),
+        "token_states": ("#6F4BAE", "", "holds a token"),
+        "reserved": ("#D9C9A0", "\\\\", "reserved for a later token"),
         "internal": ("#D55E00", "..", "internal: reserved, never used"),
         "rounded_up": ("#969FA8", "", "external: rounded up"),
-        "external": ("#DDE2E7", "", "external: in no reservation"),
+        "external": ("#757B840C", "", "external: in no reservation"),
     }
 )
 
 SOFT = 0.32  # how opaque a soft tone is: on any page it recedes, and strong stands out
 HATCHING = "#FFFFFFB3"  # of lines over a strong colour
+DARK_HATCHING = "#00000073"  # over a pale colour
 BAD, GOOD = "#C75800", "#008A63"  # of words: what is lost, and what is saved
 
 
@@ -111,6 +113,11 @@ def line_colour(sequence: int | str) -> str:
     return colour
 
 
+def hatching_on(colour: str) -> str:
+    """Lines that are seen over this colour, and less than words on it."""
+    return DARK_HATCHING if relative_luminance(colour) > 0.4 else HATCHING
+
+
 def mix(colour: str, ground: str, share: float) -> str:
     """`share` of the one ("#RRGGBB"), and of the other the rest."""
     pairs = [
@@ -120,7 +127,12 @@ def mix(colour: str, ground: str, share: float) -> str:
 
 
 def ink_on(colour: str) -> str:
-    """Black or white, whichever reads better on `colour` ("#RRGGBB")."""
+    """Black or white, whichever reads better on `colour` ("#RRGGBB").
+
+    On a colour with an alpha ("#RRGGBBAA"), the page's ink: it must be faint.
+    """
+    if len(colour) > 7:
+        return theme().ink
     light = relative_luminance(colour)
     contrast_with_white, contrast_with_black = (
         1.05 / (light + 0.05),
