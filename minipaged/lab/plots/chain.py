@@ -24,10 +24,12 @@ def plot_hash_chain(
     found: int,
     title: str,
     names: tuple[str, str] = ("A", "B"),
+    block_ids: tuple[Sequence[int], Sequence[int]] = ((), ()),
 ) -> Figure:
     """Two rows of blocks, parent to child; what was found is linked.
 
     first, second: the words of two prompts; a tail that fills no block is left out.
+    block_ids: of both tables, if they are to be shown.
     found: how many leading blocks of the second were taken from the index, whichever it
     was. Equal words after an equal past are a true hit. After another past they may not
     be taken: if they were, the hit is false, and a cross says so.
@@ -48,13 +50,16 @@ def plot_hash_chain(
             kind = kinds[index] if index < len(kinds) else DIFFERENT
             tone = _tones(names, kind, index < found)[row]
             _draw_block(sheet, x, y, width, height, block, tone)
-            sheet.write(x, under, f"block {index}", color=sheet.look.quiet)
+            sheet.write(x, under, f"entry {index}", color=sheet.look.quiet)
+            if index < len(block_ids[row]):
+                said = f"block {block_ids[row][index]}"
+                sheet.write(x + width, under, said, ha="right")
             if index:
                 sheet.arrow((x - GAP + 1, y + height / 2), (x - 1, y + height / 2))
     for index, kind in enumerate(kinds):
         _draw_link(sheet, index * (width + GAP), width, middle, kind)
     bottom = middle + BETWEEN + height + 64
-    _draw_legend(sheet, names, kinds, found, bottom)
+    _draw_legend(sheet, names, len(rows[0]), kinds, found, bottom)
     sheet.finish(bottom + 8)
     return sheet.figure
 
@@ -159,17 +164,20 @@ def _draw_link(sheet: Sheet, x: float, width: float, y: float, kind: int) -> Non
 
 
 def _draw_legend(
-    sheet: Sheet, names: tuple[str, str], kinds: Sequence[int], found: int, y: float
+    sheet: Sheet,
+    names: tuple[str, str],
+    num_first: int,
+    kinds: Sequence[int],
+    found: int,
+    y: float,
 ) -> None:
     """The tones that occur, and what they mean."""
-    signs = []
-    if {HIT, FALSE_HIT} & set(kinds):
-        signs.append(
-            (
-                shared(tint(names[0]), names[0]),
-                f"{names[0]}'s block, taken for {names[1]} too",
-            )
-        )
+    signs, taken = [], sum(kind in (HIT, FALSE_HIT) for kind in kinds)
+    if taken < num_first:
+        signs.append((tint(names[0]), f"{names[0]}'s alone"))
+    if taken:
+        said = f"{names[0]}'s block, taken for {names[1]} too"
+        signs.append((shared(tint(names[0]), names[0]), said))
     if any(kind == DIFFERENT for kind in kinds[:found]):
         signs.append((tint(names[1]), f"{names[1]}'s, found"))
     if len(kinds) > found:

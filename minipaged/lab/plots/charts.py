@@ -10,8 +10,8 @@ from matplotlib.patches import Rectangle
 
 from minipaged.lab.plots.display import DPI, Picture, show_sharply
 from minipaged.lab.plots.palette import (
-    HATCHING,
     KINDS_OF_SLOTS,
+    hatching_on,
     ink_on,
     sequence_colour,
     theme,
@@ -50,9 +50,8 @@ def legend_of_kinds(
 ) -> None:
     """Say below the picture what the colours of these kinds of slots mean."""
     shown = [look for kind, look in KINDS_OF_SLOTS.items() if kind in kinds]
-    style = {"edgecolor": HATCHING, "linewidth": 0}
     handles = [
-        Rectangle((0, 0), 1, 1, facecolor=colour, hatch=hatch * is_hatched, **style)
+        Rectangle((0, 0), 1, 1, hatch=hatch * is_hatched, **_face(colour))
         for colour, hatch, _ in shown
     ]
     figure.legend(
@@ -68,6 +67,13 @@ def legend_of_kinds(
     )
 
 
+def _face(colour: str) -> dict[str, str | float]:
+    """Of a box in a chart; where the page shines through, with a rim around it."""
+    if len(colour) > 7:
+        return {"facecolor": colour, "edgecolor": theme().rim, "linewidth": 0.8}
+    return {"facecolor": colour, "edgecolor": hatching_on(colour), "linewidth": 0}
+
+
 def plot_waste(reports: Mapping[str, WasteReport], title: str) -> Figure:
     """One bar per report, split into the kinds of the paper's figure 2.
 
@@ -80,10 +86,10 @@ def plot_waste(reports: Mapping[str, WasteReport], title: str) -> Figure:
         left = 0.0
         for kind, share in parts.items():
             colour, hatch, _ = KINDS_OF_SLOTS[kind]
-            style = {"color": colour, "edgecolor": HATCHING, "linewidth": 0}
-            axes.barh(row, share, left=left, hatch=hatch, **style)
+            axes.barh(row, share, left=left, hatch=hatch, **_face(colour))
             if share >= 5:
                 plate = {"boxstyle": "round,pad=0.3", "fc": colour, "ec": "none"}
+                plate["visible"] = len(colour) == 7
                 place = {"ha": "center", "va": "center", "fontsize": 10}
                 ink = ink_on(colour)
                 number = left + share / 2, row, f"{share:.1f}"

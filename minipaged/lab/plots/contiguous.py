@@ -34,6 +34,8 @@ def plot_memory_over_time(
         interpolation="nearest",
         extent=(0, num_slots, iterations.stop, iterations.start),
     )
+    for spine in axes.spines.values():
+        spine.set_visible(True)
     axes.set(xlabel="slot (address)", ylabel="step (one new token for each chat)")
     legend_of_kinds(figure, {KINDS[kind] for kind in np.unique(image)}, False)
     return figure

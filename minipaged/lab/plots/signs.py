@@ -12,7 +12,7 @@ from matplotlib.textpath import text_to_path
 
 from minipaged.lab.plots.charts import WIDTH, canvas
 from minipaged.lab.plots.display import DPI
-from minipaged.lab.plots.palette import SHARED_HATCH, ink_on, theme
+from minipaged.lab.plots.palette import ink_on, theme
 from minipaged.lab.plots.tones import DASHED, FOUND, NOTHING, Tone, behind_words, free
 
 SMALL, PART, COUNT = 9.0, 10.0, 15.0  # points: remarks, names of parts, what is counted
@@ -90,7 +90,7 @@ class Sheet:
                 Rectangle(area, width, height, facecolor=tone.face, linewidth=0)
             )
         if tone.hatching:
-            self._hatch(x, y, width, height, tone.hatching)
+            self._hatch(x, y, width, height, tone)
         if rim == "none" and tone.line and tone.face == "none":
             inner, style = (
                 (x + 0.6, y + 0.6),
@@ -103,10 +103,10 @@ class Sheet:
             self.axes.add_patch(Rectangle(area, width, height, fill=False, **style))
 
     def _hatch(
-        self, x: float, y: float, width: float, height: float, colour: str
+        self, x: float, y: float, width: float, height: float, tone: Tone
     ) -> None:
         """Lines over a box, or over a part of it."""
-        lines = {"hatch": SHARED_HATCH, "edgecolor": colour, "linewidth": 0}
+        lines = {"hatch": tone.pattern, "edgecolor": tone.hatching, "linewidth": 0}
         self.axes.add_patch(Rectangle((x, y), width, height, fill=False, **lines))
 
     def frame(
@@ -125,9 +125,9 @@ class Sheet:
         self.box(x, y, width, height, tone._replace(hatching=None))
         side, edge = max(1.0, (width - words) / 2 - 4), 3.0
         for left in (x, x + width - side):
-            self._hatch(left, y, side, height, tone.hatching)
+            self._hatch(left, y, side, height, tone)
         for top in (y, y + height - edge):
-            self._hatch(x + side, top, width - 2 * side, edge, tone.hatching)
+            self._hatch(x + side, top, width - 2 * side, edge, tone)
 
     def cells(
         self,
@@ -210,7 +210,8 @@ class Sheet:
     def legend(self, x: float, y: float, signs: Sequence[tuple[Tone, str]]) -> None:
         """What the tones mean, side by side; free and found ones have a rim."""
         for tone, meaning in signs:
-            rim = {"rim": self.look.rim if tone == free() else tone.line or "none"}
+            is_empty = tone.face == free().face
+            rim = {"rim": self.look.rim if is_empty else tone.line or "none"}
             if tone == FOUND:
                 tone, rim = free(), DASHED
             self.box(x, y - 6, 18, 12, tone, **rim)

@@ -5,6 +5,9 @@ from typing import NamedTuple
 from minipaged.lab.plots.palette import (
     CACHED_RIM,
     HATCHING,
+    KINDS_OF_SLOTS,
+    SHARED_HATCH,
+    hatching_on,
     line_colour,
     sequence_colour,
     soft_colour,
@@ -23,6 +26,7 @@ class Tone(NamedTuple):
     face: str
     hatching: str | None = None
     line: str | None = None
+    pattern: str = SHARED_HATCH
 
 
 NOTHING = Tone("none")
@@ -54,6 +58,12 @@ def shared(tone: Tone, name: str | int) -> Tone:
 def behind_words(tone: Tone) -> Tone:
     """The same tone where words stand in it: a line if its face is not opaque."""
     return tone._replace(face="none") if tone.line else tone
+
+
+def kind_of_slot(kind: str) -> Tone:
+    """What a slot of contiguous memory is used for."""
+    face, pattern, _ = KINDS_OF_SLOTS[kind]
+    return Tone(face, hatching_on(face) if pattern else None, pattern=pattern)
 
 
 def free() -> Tone:
