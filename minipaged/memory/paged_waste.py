@@ -99,6 +99,7 @@ def simulate_paged(
         slot_iterations=tuple(counts),
         rounded_up=0.0,
         stays=(),
+        num_steps=len(under_load) + len(idle),
         preemptions=len(lost),
         recomputed_tokens=sum(lost),
     )

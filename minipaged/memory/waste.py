@@ -65,6 +65,7 @@ class WasteReport:
     slot_iterations: tuple[int, ...]  # the four kinds, exact
     rounded_up: float  # the part of `external` inside pieces; the rest are gaps
     stays: tuple[Stay, ...] = field(repr=False)  # as admitted; for `memory_map`
+    num_steps: int  # iterations until all are served
 
     def __str__(self) -> str:
         rows = [f"{kind:<13}{getattr(self, kind):7.1%}" for kind in KINDS]
@@ -115,7 +116,9 @@ def simulate(
     shares = [count / (last * num_slots) for count in counts]
     rounded_up = (held - reserved) / (last * num_slots)
     peak = peak or len(running)
-    return WasteReport(*shares, ran / last, peak, counts, rounded_up, tuple(stays))
+    steps = max(stay.admitted + stay.request.output for stay in stays)
+    report = *shares, ran / last, peak, counts, rounded_up, tuple(stays), steps
+    return WasteReport(*report)
 
 
 def _try_allocate(memory: Allocator, slots: int) -> Piece | None:

@@ -487,6 +487,7 @@ def agree(requests, policy, num_slots, max_length=16):
     assert sum(report.slot_iterations) == num_slots * iterations
     assert report.peak_running == peak
     assert report.mean_running == ran / iterations
+    assert report.num_steps == len(labels)
     assert [stay.request for stay in report.stays] == list(requests)
     last = max(stay.admitted + stay.request.output for stay in report.stays)
     assert last == len(labels)  # every request ended, and when it should

@@ -20,6 +20,7 @@ def test_one_request_by_hand():
     report = simulate_paged([RequestLengths(3, 2)], num_slots=16, block_size=4)
     assert report.slot_iterations == (4 + 5, 0, 3, 12 + 8)
     assert (report.mean_running, report.peak_running) == (1, 1)
+    assert report.num_steps == 2
 
 
 def test_the_tail_is_reserved_while_it_will_be_used():
@@ -63,6 +64,7 @@ def test_without_load_it_counts_the_tokens_that_lesson_1_counts():
     oracle = simulate(requests, reserve_oracle, num_slots=512, max_length=64)
     assert paged.slot_iterations[0] == oracle.slot_iterations[0]
     assert paged.mean_running == oracle.mean_running
+    assert paged.num_steps == oracle.num_steps == 30
 
 
 @pytest.mark.parametrize(
@@ -131,7 +133,7 @@ def reference(requests, num_slots, size, keep_free, finish_preempted_first):
     counted = [row for row in rows if row[0]] or rows
     kinds = tuple(sum(row[1][i] for row in counted) for i in range(4))
     ran = [row[2] for row in counted]
-    return kinds, sum(ran) / len(ran), max(ran), len(lost), sum(lost)
+    return kinds, sum(ran) / len(ran), max(ran), len(lost), sum(lost), len(rows)
 
 
 @settings(deadline=None, max_examples=300, derandomize=True)
@@ -154,6 +156,7 @@ def test_it_equals_the_plain_reference(
         report.peak_running,
         report.preemptions,
         report.recomputed_tokens,
+        report.num_steps,
     )
 
 

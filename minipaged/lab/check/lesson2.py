@@ -12,8 +12,8 @@ TOLERANCE = 1e-5  # of float32 attention against float64; the values are about 1
 @exercise
 def position_of(attempt: Attempt) -> None:
     """(block_ids, block_size, num_tokens, slot) -> position, or None."""
-    for slot in (28, 32, 47, 29, 63, *range(64)):  # the lesson's user C
-        _finds(attempt, [8, 9, 10, 11, 7], 4, 17, slot)
+    for slot in (42, 32, 47, 30, 63, *range(64)):  # the lesson's user C
+        _finds(attempt, [8, 9, 10, 11, 7], 4, 18, slot)
     for slot in range(13 * 16):
         _finds(attempt, [5, 12, 3], 16, 35, slot)
     for slot in range(10):
@@ -84,10 +84,19 @@ def _grows(
     pool = BlockPool(num_blocks, size)
     block_ids = [pool.allocate() for _ in range(-(-num_tokens // size))]
     before, kept = len(block_ids), list(block_ids)
-    attempt.shared(pool, block_ids, num_tokens, n)
     wanted = -(-(num_tokens + n) // size)
     free = num_blocks - before
     story = f"{num_tokens} tokens in {before} blocks of {size}, {free} free, {n} more"
+    try:
+        attempt.shared(pool, block_ids, num_tokens, n)
+    except Rejected as error:
+        if not isinstance(error.__cause__, OutOfBlocks):
+            raise
+        missing = wanted - before
+        hint = f"{missing} wanted, {free} free: it fits"
+        if free < wanted:
+            hint = f"enough are free: of {wanted} blocks, {before} are there already"
+        raise Rejected(f"{story}: {error}; {hint}") from error
     held = num_blocks - pool.num_free
     if len(block_ids) != wanted:
         mistakes = {
@@ -178,7 +187,10 @@ def _one_token(
         raise Rejected(f"{story}: keys or values were changed; others need them")
     expect(f"{story}; shape", tuple(found.shape), (heads, dim))
     if found.isnan().any():
-        raise Rejected(f"{story}: NaN; a slot was read that was never written")
+        raise Rejected(
+            f"{story}: NaN; a slot was read that was never written. Read the blocks in "
+            f"the table's order, and of them the first {num_tokens} positions"
+        )
     error = _error(found, _attention(q, kv))
     if error > TOLERANCE:
         stored = before[:, sorted(blocks)].flatten(1, 2)
@@ -206,8 +218,14 @@ def _diagnosis(
     """
     group = q.shape[0] // kv.shape[2]
     tiled = kv.repeat(1, 1, group, 1)  # heads 0, 1, ... get KV heads 0, 1, ...
+    dim = q.shape[1]
+    scales = {"1": 1.0, "head_dim ** 0.5": dim**0.5, "1 / head_dim": 1 / dim}
+    scales |= {"head_dim": dim, "num_heads ** -0.5": q.shape[0] ** -0.5}
     mistakes = {
-        "right but for the scale": _attention(q, kv, scale=1.0),
+        f"right but for the scale, which is {said}": _attention(q, kv, scale=scale)
+        for said, scale in scales.items()
+    }
+    mistakes |= {
         "right if the last token did not count": _attention(q, kv[:, :-1]),
         "right if KV heads went round: neighbours share one": _attention(q, tiled),
         "right if keys were the values": _attention(q, kv[[0, 0]]),

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from minipaged.model.paged_model import PagedModel
 from minipaged.scheduling.observer import Observer
-from minipaged.scheduling.plan import Plan
+from minipaged.scheduling.plan import Plan, Work
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,7 @@ class Moment:
     num_blocks: int  # different blocks in the sequences' tables
     num_unshared: int  # what they would hold if nobody shared
     num_copies: int  # blocks copied before this forward wrote
+    works: tuple[Work, ...] = field(default=(), repr=False)  # who computes what
 
 
 class _Watch(Observer):
@@ -60,4 +61,5 @@ def _moment(plan: Plan) -> Moment:
         num_blocks=len(set(held)),
         num_unshared=len(held),
         num_copies=len(plan.copies),
+        works=tuple(plan.works),
     )

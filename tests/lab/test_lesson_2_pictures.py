@@ -1,0 +1,122 @@
+"""Lesson 2's pictures of a run: they show what happened, and can be read."""
+
+from itertools import combinations
+
+import matplotlib
+import matplotlib.pyplot as plt
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.patches import FancyArrowPatch, Rectangle
+from matplotlib.text import Text
+
+import minipaged as mp
+from minipaged.lab import plot_lanes, plot_overwritten
+from minipaged.lab.measure.watch import Moment
+from minipaged.lab.plots.palette import BAD
+from minipaged.lab.plots.tones import strong
+from minipaged.model.inputs import Chunk, RaggedBatch
+from minipaged.scheduling.plan import Work
+from minipaged.scheduling.request import Request
+
+matplotlib.use("agg")
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+def overwritten(owned=40, length=17, num_blocks=8, is_late=True):
+    """B's last token has no block if its table is late."""
+    pool = mp.BlockPool(num_blocks, block_size=16)
+    a, b = mp.BlockTable(pool), mp.BlockTable(pool)
+    a.append(owned)
+    b.append(length - is_late)
+    b.num_tokens = length
+    batch = RaggedBatch.build([Chunk([7], a), Chunk([7], b)])
+    return plot_overwritten(batch, {"A": a, "B": b}, "title")
+
+
+def moments(numbers, num_tokens):
+    """Prompts of these many tokens, one running at a time, each this many steps."""
+    found = []
+    for number in numbers:
+        request = Request([0] * number, num_tokens)
+        (sequence,) = request.sequences
+        spans = [
+            (0, number),
+            *((number + n, number + n + 1) for n in range(num_tokens)),
+        ]
+        for start, stop in spans:
+            works = (Work(request, sequence, start, stop, 1),)
+            found.append(Moment(stop - start, 1, -(-stop // 16), 1, 0, works))
+    return found
+
+
+DRAWINGS = {
+    "overwritten": overwritten,
+    "overwritten in a long table": lambda: overwritten(300, 177, 64),
+    "not overwritten": lambda: overwritten(is_late=False),
+    "lanes": lambda: plot_lanes(moments([21, 7, 13], 9), "title"),
+    "lanes of one prompt": lambda: plot_lanes(moments([1], 1), "title"),
+    "many steps": lambda: plot_lanes(moments([100, 2, 50, 16, 1, 9], 60), "title"),
+}
+
+
+def texts(figure):
+    return [text for text in figure.axes[0].texts if text.get_text().strip()]
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_no_words_overlap_and_none_is_cut_off(name):
+    figure = DRAWINGS[name]()
+    figure.draw_without_rendering()
+    words = [*figure.texts, *texts(figure)]
+    rooms = [(text.get_text(), Text.get_window_extent(text)) for text in words]
+    assert len(rooms) > 5
+    for (one, room), (other, second) in combinations(rooms, 2):
+        assert not room.padded(-1.5).overlaps(second.padded(-1.5)), (one, other)
+    width, height = figure.bbox.size
+    for said, room in rooms:
+        assert room.x0 > 0 and room.y0 > 0, said
+        assert room.x1 < width and room.y1 < height, said
+
+
+def said(figure):
+    return [text.get_text() for text in texts(figure)]
+
+
+def boxes(figure, colour):
+    patches = [p for p in figure.axes[0].patches if isinstance(p, Rectangle)]
+    full = colour.lower() + "ff"
+    return [
+        p
+        for p in patches
+        if p.get_fill() and to_hex(p.get_facecolor(), keep_alpha=True) == full
+    ]
+
+
+def test_the_lost_slot_is_crossed_out():
+    figure = overwritten()
+    assert "K and V of A's position 0 are gone" in said(figure)
+    assert "2 filled up with zeros" in said(figure)
+    assert len(boxes(figure, BAD)) == 1 + 1  # the slot, and the legend
+    ends = [p for p in figure.axes[0].patches if isinstance(p, FancyArrowPatch)]
+    assert len(ends) == 2
+
+
+def test_a_table_in_time_harms_nobody():
+    figure = overwritten(is_late=False)
+    assert not any("gone" in words for words in said(figure))
+    assert not boxes(figure, BAD)
+
+
+def test_a_lane_says_when_its_prompt_ends():
+    figure = plot_lanes(moments([21, 7, 13], 9), "title")
+    ends = [words for words in said(figure) if "ends" in words]
+    assert ends == [f"ends, step {step}" for step in (10, 20, 30)]
+    assert said(figure).count("waits") == 2 + 1  # and the legend
+    assert "most: 2" in said(figure)
+    for name, others in zip("ABC", (1, 0, 0), strict=True):  # A's is in the legend
+        assert len(boxes(figure, strong(name).face)) == 1 + others
