@@ -35,7 +35,7 @@ CLICKS = ("A: write 1", "B: append", "B: fork", "C: free", "undo")
 # changed for a while.
 MEASURE = """name => new Promise(done => {
   const buttons = [...document.querySelectorAll(".jp-OutputArea-output button")];
-  const button = buttons.find(one => one.textContent === name);
+  const button = buttons.find(one => (one.textContent || one.title) === name);
   const start = performance.now();
   let last = start, timer;
   const seen = new MutationObserver(() => {

@@ -248,7 +248,7 @@ def test_an_entry_its_block_and_its_line_are_linked_by_pointer_and_keyboard(lab,
     )
     for _ in range(2):
         page.keyboard.press("Shift+Tab")
-    assert page.evaluate("document.activeElement.dataset.s") == "A"
+    assert page.evaluate("document.activeElement.title") == "A: show its blocks"
     faded = page.locator("[data-block]").evaluate_all(
         "all => all.map(one => Number(getComputedStyle(one).opacity) < 1)"
     )

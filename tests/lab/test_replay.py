@@ -207,7 +207,7 @@ def differing(one, other):
         if len(
             {
                 (
-                    tuple(s.contents.owners.get(block_id, ())),
+                    tuple(sorted(s.contents.owners.get(block_id, ()))),
                     s.refcounts[block_id],
                     s.contents.filled.get(block_id, 0),
                 )

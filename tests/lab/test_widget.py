@@ -210,7 +210,7 @@ def test_the_scene_of_the_holes_by_clicks():
     assert "You said block 2. It is block 4." in widget.band.text.value
     assert "2 is the entry" in widget.band.text.value
     assert shown_tables(widget.stage.value)["C"] == [0, 2, 4, 6]
-    assert "<b data-b" in widget.lookup.answer.value
+    assert "<b>4</b> <small>block" in widget.lookup.answer.value
     terms = re.findall(r"<b[^>]*>(\d+)</b> <small>slot", widget.lookup.answer.value)
     assert terms == ["17"]
     assert "C does not fit. It needs 24 slots in a row. 36 are free, but in" in (
@@ -251,8 +251,11 @@ def test_entries_blocks_and_lines_are_linked():
     lines = [one for one in page.all if "mp-line" in one.kinds]
     assert sorted(one.attributes["data-b"] for one in lines) == sorted(linked * 2)
     for block in range(64):
-        assert f'.mp:has([data-b="{block}"]:is(:hover,:focus-visible))' in STYLE
-    letters = {one.attributes["data-s"] for one in page.with_attribute("data-s")}
+        link = f".mp-stage:has(.mp-k{block}:is(:hover,:focus-visible)) .mp-k{block}"
+        assert f"{link}," in STYLE
+    for one in (*entries, *lines):
+        assert f"mp-k{one.attributes['data-b']}" in one.kinds
+    letters = {one.text for one in page.all if "mp-handle" in one.kinds}
     assert letters == {"B", "C"}
 
 
@@ -462,7 +465,7 @@ def test_a_stage_that_would_be_too_high_is_drawn_compact():
 def test_the_latest_turn_is_told_first_and_each_in_its_order():
     widget = PoolWidget(scene="copy")
     press(widget, 2)
-    lines = re.findall(r"<li.*?</i> <span>(.*?)</span>", widget.story.value)
+    lines = re.findall(r"<li.*?</b> <span>(.*?)</span>", widget.story.value)
     assert [line[-8:] for line in lines[:3]] == ["A writes", "B writes", "C writes"]
     last = re.findall(r"<li[^>]*>(.*?)</li>", widget.story.value)[-1]
     assert (
@@ -636,7 +639,7 @@ def test_the_middle_of_a_long_table_is_left_out_but_not_what_is_pointed_at():
     entries = shown_tables(widget.stage.value)["A"]
     assert entries == [*range(8), None, 50, None, *range(92, 100)]
     here = [one for one in Page(widget.stage.value).all if "mp-here" in one.kinds]
-    assert [one.attributes["data-b"] for one in here] == ["50", "50"]
+    assert ["mp-k50" in one.kinds for one in here] == [True, True]
 
 
 def test_contiguous_memory_in_words():

@@ -65,7 +65,9 @@ def small_block(
     """A block as one small box, with its number unless `is_silent`."""
     block = read_block(now, block_id)
     was = read_block(before, block_id) if before else block
-    attributes = _attributes(block, was, now.block_size, 0 if is_here else None)
+    attributes = _attributes(
+        block, was, now.block_size, 0 if is_here else None, not is_silent
+    )
     text = "" if is_silent else f"<span>{block_id}</span>"
     return f"<i {attributes}>{text}</i>"
 
@@ -80,8 +82,12 @@ def describe(block: Block, size: int) -> str:
     return words + (f"; {block.holders} holders" if block.holders > 1 else "")
 
 
-def _attributes(block: Block, was: Block, size: int, offset: int | None) -> str:
+def _attributes(
+    block: Block, was: Block, size: int, offset: int | None, is_linked: bool = True
+) -> str:
     kinds = ["mp-b"]
+    if is_linked:  # each such class has the browser look at the block more often
+        kinds += ["mp-h", f"mp-k{block.id}", *(f"mp-h{name}" for name in block.owners)]
     if block.holders:
         kinds += ["mp-held", colour(block.first) if block.owners else "mp-others"]
     kinds += ["mp-shared"] * (block.holders > 1) + ["mp-cached"] * bool(block.hash)
@@ -95,9 +101,8 @@ def _attributes(block: Block, was: Block, size: int, offset: int | None) -> str:
     sequence = f' data-sequence="{block.first}"' if block.owners else ""
     return (
         f'role="listitem" class="{" ".join(kinds)}" title="{describe(block, size)}" '
-        f'style="--f:{100 * block.filled / size:.4g}%" data-b="{block.id}" '
-        f'data-block="{block.id}" data-holders="{block.holders}" '
-        f'data-h="{" ".join(block.owners)}"{sequence}'
+        f'style="--f:{100 * block.filled / size:.4g}%" '
+        f'data-block="{block.id}" data-holders="{block.holders}"{sequence}'
     )
 
 

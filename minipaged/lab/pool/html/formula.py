@@ -24,9 +24,8 @@ def formula(snapshot: Snapshot, name: str, position: int) -> str:
             words = f"{name} has the positions 0 to {table.num_tokens - 1}."
         return f'<div class="mp-formula"><p class="mp-wrong">{words}</p></div>'
     slot = here.block_id * size + here.offset
-    link = f' data-b="{here.block_id}"'
     entry = _term("entry", here.entry, "entry")
-    block = _term("block", here.block_id, "block", link)
+    block = _term("block", here.block_id, "block")
     by_size, offset = _term("size", size), _term("offset", here.offset, "offset")
     start = _term("position", position, "position")
     rows = (
@@ -47,6 +46,6 @@ def formula(snapshot: Snapshot, name: str, position: int) -> str:
     return f'<div class="mp-formula {colour(name)}">{"".join(parts)}</div>'
 
 
-def _term(kind: str, number: int, what: str = "", link: str = "") -> str:
+def _term(kind: str, number: int, what: str = "") -> str:
     under = f" <small>{what}</small>" * bool(what)
-    return f'<span class="mp-term mp-t-{kind}"><b{link}>{number}</b>{under}</span>'
+    return f'<span class="mp-term mp-t-{kind}"><b>{number}</b>{under}</span>'

@@ -78,8 +78,8 @@ def _path(
         (end, top - 2),
     ]
     return (
-        f'<path class="mp-line{" mp-here" * is_here}" pathLength="1" '
-        f'data-b="{block_id}" data-line-of="{name}" d="{_road(stops)}"/>'
+        f'<path class="mp-line mp-h mp-h{name} mp-k{block_id}{" mp-here" * is_here}" '
+        f'pathLength="1" data-b="{block_id}" d="{_road(stops)}"/>'
     )
 
 

@@ -11,16 +11,19 @@ def colour(name: str) -> str:
     return f"mp-c{SEQUENCE_COLOURS.index(sequence_colour(name))}"
 
 
-def chip(name: str, more: str = "") -> str:
+def chip(name: str, more: str = "", kinds: str = "") -> str:
     """A sequence's letter on its colour."""
-    name = escape(name)
-    return f'<b class="mp-chip {colour(name)}" data-sequence="{name}"{more}>{name}</b>'
+    kinds, name = f"mp-chip {colour(name)}{kinds}", escape(name)
+    return f'<b class="{kinds}" data-sequence="{name}"{more}>{name}</b>'
 
 
 def handle(name: str) -> str:
     """The letter that shows which blocks are the sequence's, by pointer or keyboard."""
-    words = f"{escape(name)}: show its blocks"
-    return chip(name, f' data-s="{escape(name)}" tabindex="0" title="{words}"')
+    if len(name) > 1:  # the style sheet knows A to Z
+        return chip(name)
+    return chip(
+        name, f' tabindex="0" title="{name}: show its blocks"', f" mp-handle mp-s{name}"
+    )
 
 
 def with_chips(text: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 from minipaged.lab.pool.guide import Frame, Verdict
-from minipaged.lab.pool.html.parts import chip, colour, count, handle, span, with_chips
+from minipaged.lab.pool.html.parts import chip, colour, count, span, with_chips
 from minipaged.lab.pool.snapshot import Snapshot
 
 # As large as the field and the button for a guess, which ipywidgets makes.
@@ -93,10 +93,15 @@ def log(turns: Sequence[Sequence[str]], what: str = "step", first: int = 1) -> s
 
 
 def _with_letter(line: str) -> str:
-    """A sentence that begins with a sequence's name shows the name as a letter."""
+    """A sentence that begins with a sequence's name shows the name as a letter.
+
+    And before one of a copy stands the letter of who writes.
+    """
     found = re.match(r"([A-Z]\d*) (?=begins|gets|ends|is forked)", line)
     if found:
         return f"{chip(found[1])} <span>{escape(line[found.end() :])}</span>"
+    if found := re.search(r": copied to \d+ before ([A-Z]\d*) writes", line):
+        return f"{chip(found[1])} <span>{escape(line)}</span>"
     return f'<i class="mp-dot"></i> <span>{escape(line)}</span>'
 
 
@@ -110,11 +115,11 @@ def sequence(snapshot: Snapshot, name: str) -> str:
         share = 100 * min(1, (table.num_tokens - entry * size) / size)
         shared = " mp-shared" * (snapshot.refcounts[block_id] > 1)
         boxes += (
-            f'<i class="mp-mini{shared}" data-b="{block_id}" '
+            f'<i class="mp-mini{shared}" '
             f'title="block {block_id}" style="--f:{share:.4g}%"></i>'
         )
     return (
-        f'<div class="mp-length {colour(name)}"><span>{handle(name)} {words}</span>'
+        f'<div class="mp-length {colour(name)}"><span>{chip(name)} {words}</span>'
         f'<span class="mp-minis" aria-hidden="true">{boxes}</span></div>'
     )
 

@@ -46,19 +46,18 @@ def _colours() -> str:
 
 
 def _links() -> str:
-    """What is pointed at, or has the focus, shows all of the same block or sequence."""
-    rules, at = [], ":is(:hover,:focus-visible)"
-    for block in range(LINKED):
-        b = f'[data-b="{block}"]'
-        rules.append(f".mp:has({b}{at}) {b}")
-    linked = ",".join(rules) + "{outline-color:var(--ink)!important;--o:1}"
-    for name in ascii_uppercase:
-        on = f'.mp:has([data-s="{name}"]{at})'
-        linked += (
-            f'{on} .mp-b:not([data-h~="{name}"]),{on} .mp-entry:not([data-of="{name}"])'
-            f'{{opacity:.3}}{on} [data-line-of="{name}"]{{--o:1}}'
-        )
-    return linked
+    """What is pointed at, or has the focus, shows all of the same block or sequence.
+
+    By classes, which browsers look up at once: attributes they would try one by one.
+    And in the stage alone, which is drawn anew as a whole: else any change on the page
+    would have the browser style all blocks again.
+    """
+    at = ":is(:hover,:focus-visible)"
+    blocks = (f".mp-stage:has(.mp-k{id_}{at}) .mp-k{id_}" for id_ in range(LINKED))
+    linked = ",".join(blocks) + "{outline-color:var(--ink)!important;--o:1}"
+    linked += f".mp-stage:has(.mp-handle{at}) .mp-h:not(.mp-line){{opacity:.3}}"
+    names = (f".mp-stage:has(.mp-s{name}{at}) .mp-h{name}" for name in ascii_uppercase)
+    return linked + ",".join(f"{one}.mp-h" for one in names) + "{opacity:1}"
 
 
 def _fill_in(css: str) -> str:

@@ -100,7 +100,9 @@ def _entry(
     block_id, is_gone = table.block_ids[entry], name not in now.tables
     first = entry * size
     last = min(table.num_tokens, first + size) - 1
-    kinds = ["mp-entry"] + ["mp-here"] * (here == (name, entry))
+    kinds = ["mp-entry", "mp-h", f"mp-h{name}", f"mp-k{block_id}"] + ["mp-here"] * (
+        here == (name, entry)
+    )
     old = before.tables.get(name) if before else table
     if not is_gone and (old is None or old.block_ids[entry : entry + 1] != (block_id,)):
         kinds.append("mp-changed")
