@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,13 +13,13 @@ from minipaged.attention.gathered import Rectangle, pad_to_rectangles
 from minipaged.attention.partial import Partial
 from minipaged.memory.kv_cache import LayerCache
 
-# A step reads so many tokens of each sequence, so that its work outweighs its calls.
-STEP_TOKENS = 256
-# It reads fewer where many queries wait, so that its logits stay in the processor's
+# A tile has so many tokens of each sequence, so that its work outweighs its calls.
+TILE_TOKENS = 256
+# It has fewer where many queries wait, so that its logits stay in the processor's
 # cache; but a quarter at least, for it also rescales value_dim numbers of each row.
-STEP_LOGITS = 2**19
+TILE_LOGITS = 2**19
 
-# Of which sequences, KV heads and stacked queries a step gives the logits.
+# Of which sequences, KV heads and stacked queries a tile gives the logits.
 Rows = tuple[slice, slice, slice]
 Read = Callable[..., Iterator[tuple[Rows, Tensor, Tensor | None]]]
 
@@ -28,7 +29,7 @@ def attend_in_one_pass(
 ) -> Tensor:
     """Causal attention of new tokens, read a few blocks at a time, in one pass.
 
-    What is held beside the cache does not grow with the context: one step's K or V and
+    What is held beside the cache does not grow with the context: one tile's K or V and
     logits, and a Partial for each query. Sums are in float32 at least.
 
     Args and result: as of `attend_gathered`. A token that sees nothing gets zeros.
@@ -58,7 +59,7 @@ streamed_attention = online_softmax
 def _in_one_pass(running: Partial, read: Read) -> Partial:
     for rows, logits, v in read():
         running[rows] = running[rows].merge(Partial.of(logits, v))
-        del logits, v  # before the next step makes its own
+        del logits, v  # before the next tile makes its own
     return running
 
 
@@ -109,37 +110,37 @@ def _read(
     masking: Masking,
     with_values: bool = True,
 ) -> Iterator[tuple[Rows, Tensor, Tensor | None]]:
-    """For each step, which rows it concerns, their logits and the values.
+    """For each tile, which rows it concerns, their logits and the values.
 
     rows: [S, KV, Q * G, key_dim], scaled. Yields logits [n, KV, rows, C] and values
-    [n, KV, C, value_dim] (or None), in memory that the next step writes over. Whoever
-    keeps the logits until then holds those of two steps.
+    [n, KV, C, value_dim] (or None), in memory that the next tile writes over. Whoever
+    keeps the logits until then holds those of two tiles.
     """
     num_seqs, num_kv_heads, num_rows, key_dim = rows.shape
     num_queries, value_dim = rectangle.tokens.shape[1], cache.values.shape[3]
     group_size = num_rows // num_queries
     if masking.sinks is not None:
-        # A sink is one more logit in each row, whose value is zero: a step of its own,
+        # A sink is one more logit in each row, whose value is zero: a tile of its own,
         # after which the row's Partial is (sink, 1, 0).
         sinks = masking.sinks.to(rows.dtype).view(num_kv_heads, group_size)
         logits = sinks.repeat(num_seqs, 1, num_queries)[..., None]
         zeros = rows.new_zeros(num_seqs, num_kv_heads, 1, value_dim)
         yield (slice(None),) * 3, logits, zeros
-    num_tokens = max(STEP_LOGITS // rows[..., 0].numel(), STEP_TOKENS // 4)
-    num_tokens = min(num_tokens, STEP_TOKENS)
+    num_tokens = max(TILE_LOGITS // rows[..., 0].numel(), TILE_TOKENS // 4)
+    num_tokens = min(num_tokens, TILE_TOKENS)
     size = num_seqs * num_kv_heads * num_tokens * max(key_dim, value_dim)
     memory = cache.keys.new_empty(size)  # for K; and once that has been used, for V
-    tiles = _tiles(rectangle, num_tokens, masking.sliding_window)
-    for n, queries, position, hidden in tiles:
-        own_rows = slice(queries.start * group_size, queries.stop * group_size)
-        here = slice(n), slice(None), own_rows
-        places = _places(position, rectangle, cache, batch)
+    for tile in _tiles(rectangle, num_tokens, masking.sliding_window):
+        queries = tile.queries
+        stacked = slice(queries.start * group_size, queries.stop * group_size)
+        here = slice(tile.num_sequences), slice(None), stacked
+        places = _places(tile.positions, rectangle, cache, batch)
         logits = rows[here] @ _gather(cache.keys, places, memory).to(rows.dtype).mT
         if (cap := masking.softcap) is not None:
             logits = cap * torch.tanh(logits / cap)
-        if hidden is not None:
+        if tile.hidden is not None:
             of_query = logits.unflatten(2, (-1, group_size))  # [n, KV, Q, G, C]
-            of_query.masked_fill_(hidden[:, None, :, None], -math.inf)
+            of_query.masked_fill_(tile.hidden[:, None, :, None], -math.inf)
         v = None
         if with_values:
             v = _gather(cache.values, places, memory).to(rows.dtype)
@@ -147,21 +148,24 @@ def _read(
         del logits, v
 
 
-def _tiles(
-    rectangle: Rectangle, num_tokens: int, window: int | None
-) -> Iterator[tuple[int, slice, Tensor, Tensor | None]]:
-    """What each step reads, and for whom: up to `num_tokens` positions of a sequence.
+class Tile(NamedTuple):
+    """What is read at a time: the same number of positions of some sequences."""
 
-    Steps begin at the first position that any of its queries sees. Counted from there,
-    its query 0 stands at `lead`, and its context ends at `end`:
+    num_sequences: int  # n: the first ones of the rectangle; the others have ended
+    queries: slice  # those of the rectangle that see any of the positions
+    positions: Tensor  # [n, C]
+    hidden: Tensor | None  # [n, Q, C]: what a query does not see; None: it sees all
+
+
+def _tiles(rectangle: Rectangle, num_tokens: int, window: int | None) -> Iterator[Tile]:
+    """The tiles of a rectangle: up to `num_tokens` positions of each sequence.
+
+    They begin at the first position that any query of the sequence sees. Counted from
+    there, its query 0 stands at `lead`, and its context ends at `end`:
 
         first                                   lead          end
         [= = = = tile = = = =][= = = = tile = = = =][= = tile =]
                                                   0 1 2 3 4 5 6   (queries)
-
-    Yields n, queries, position, hidden. The positions [n, C] are those of the first n
-    sequences, for the others have ended; the queries, those that see any of them; and
-    `hidden` [n, Q, C] says which of them a query does not see. None: it sees all.
     """
     own = rectangle.positions
     if window is None:
@@ -175,13 +179,13 @@ def _tiles(
         low, high = min(leads[:n]), max(leads[:n])
         # Query i stands at lead + i, and sees from lead + i - window + 1 up to there.
         queries = slice(max(0, start - high), stop - 1 + window - low)
-        position = first[:n] + torch.arange(start, stop, device=own.device)
+        positions = first[:n] + torch.arange(start, stop, device=own.device)
         hidden = None
         # Unless the first query sees the tile's end, and the last its beginning:
         if low < stop - 1 or high + own.shape[1] - window > start:
-            at, sees = position[:, None], own[:n, queries, None]
+            at, sees = positions[:, None], own[:n, queries, None]
             hidden = (at > sees) | (at <= sees - window)
-        yield n, queries, position, hidden
+        yield Tile(n, queries, positions, hidden)
 
 
 def _places(

@@ -28,12 +28,12 @@ RAGGED = [(0, 1), (3, 1), (0, 4), (4, 4), (7, 1), (5, 9), (0, 17), (12, 5)]
 DECODES = [(3, 1), (9, 1), (0, 1), (15, 1), (70, 1)]
 LONG = [(150, 1), (0, 90), (130, 7), (16, 1)]  # several steps for each
 DRAWS = 6
-USUAL = streamed.STEP_TOKENS
+USUAL = streamed.TILE_TOKENS
 
 
 def steps_of(num_tokens):
     """Read so many tokens of each sequence in a step."""
-    return patch.object(streamed, "STEP_TOKENS", num_tokens)
+    return patch.object(streamed, "TILE_TOKENS", num_tokens)
 
 
 @pytest.fixture(autouse=True)

@@ -10,5 +10,5 @@ from minipaged.attention import streamed
 @pytest.fixture(autouse=True)
 def a_few_tokens_in_each_step():
     """Else a short context would be read in one step, and nothing would be merged."""
-    with patch.object(streamed, "STEP_TOKENS", 4):
+    with patch.object(streamed, "TILE_TOKENS", 4):
         yield

@@ -1,0 +1,248 @@
+"""Lab: attention over blocks, one after another: what is known after each of them."""
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+from matplotlib.figure import Figure
+
+from minipaged.lab.plots.palette import BAD, sequence_colour
+from minipaged.lab.plots.signs import PART, SPAN, Sheet, fit, visible, width_of
+from minipaged.lab.plots.tones import Tone, soft, strong
+
+LABEL, LOGITS = 104.0, 236.0  # pixels from left to right: of the words, of the logits
+MAXIMUM, FACTOR = 376.0, 446.0  # where the middles of these columns are
+SUM, SUM_WIDTH = 506.0, 72.0
+OUTPUT, OUTPUT_WIDTH = 628.0, 72.0  # numbers stand to the right of the bars
+TOP, ROW, BARS = 66.0, 118.0, 62.0  # above the rows; of a row; of its logits
+MOST_NUMBERS = 12  # logits that have their numbers above them
+Triple = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+
+
+class Step(NamedTuple):
+    """What one block did to the three numbers, as it follows from before and after."""
+
+    maximum: float
+    factor: float  # what the past was multiplied by
+    expected: float  # what it should have been: e^(old maximum - new maximum)
+    before: tuple[float, list[float]]  # the sum and the output
+    kept: tuple[float, list[float]]  # what is left of them
+    after: tuple[float, list[float]]
+
+
+def plot_recurrence(
+    logits: Sequence[torch.Tensor],
+    states: Sequence[Triple],
+    title: str,
+    name: str = "A",
+    words: Sequence[str] = (),
+    blocks: Sequence[int] = (),
+    dims: Sequence[int] = (0, 1, 2),
+) -> Figure:
+    """One row per block: its logits, the maximum, the factor, the sum, the output.
+
+    Shown is what the states say, right or wrong: a factor that is not e^(old maximum -
+    new maximum) is marked.
+
+    logits: one tensor for each block. states: (maximum, sum of weights, weighted
+    values) after each block. words: of the tokens. blocks: their ids. dims: which of
+    the weighted values are drawn.
+    """
+    sheet, steps = Sheet(title), _steps(logits, states, list(dims))
+    lowest = min(float(part.min()) for part in logits)
+    highest = max(float(part.max()) for part in logits)
+    floor = math.floor(lowest - 0.15 * (highest - lowest))
+    _draw_headings(sheet, floor)
+    unit = BARS / max(highest - floor, 1e-9), LOGITS / sum(map(len, logits))
+    for row, step in enumerate(steps):
+        y = TOP + row * ROW
+        if row:
+            sheet.line((0, y - 22), (SPAN, y - 22), alpha=0.5)
+        start = sum(map(len, logits[:row]))
+        own_words = words[start : start + len(logits[row])]
+        label = f"block {blocks[row]}" if blocks else f"block {row}"
+        _draw_label(sheet, y, label, own_words)
+        _draw_logits(sheet, y, logits[: row + 1], step.maximum, floor, unit, name)
+        _draw_factor(sheet, y, step, steps[row - 1].maximum if row else -math.inf)
+    _draw_sums(sheet, steps, name)
+    _draw_outputs(sheet, steps, name)
+    bottom = TOP + len(steps) * ROW
+    total, output = steps[-1].after
+    shown = ", ".join(_signed(number / total, 3) for number in output)
+    sheet.line((0, bottom - 22), (SPAN, bottom - 22), alpha=0.5)
+    sheet.write(0, bottom, "The result, o / s:", PART)
+    sheet.write(width_of("The result, o / s:", PART) + 10, bottom, shown, PART)
+    is_right = all(step.factor == step.expected for step in steps)
+    signs = [(strong(name), "new: this block's part")]
+    signs += [(soft(name), "what was there" + ", rescaled" * is_right)]
+    sheet.legend(0, bottom + 26, signs)
+    if any(map(_is_resized, steps)):
+        x = sum(24 + width_of(meaning) + 20 for _, meaning in signs)
+        sheet.box(x, bottom + 20, 18, 12, rim=sheet.look.quiet, linestyle="--")
+        sheet.write(x + 24, bottom + 26, "its size before", color=sheet.look.quiet)
+    sheet.finish(bottom + 36)
+    return sheet.figure
+
+
+def _steps(
+    logits: Sequence[torch.Tensor], states: Sequence[Triple], dims: list[int]
+) -> list[Step]:
+    """What each block added follows from its logits; the rest is what was kept."""
+    steps = []
+    old, total, output = -math.inf, 0.0, [0.0] * len(dims)
+    for part, (m, total_now, o) in zip(logits, states, strict=True):
+        maximum, after = float(m), (float(total_now), o[dims].tolist())
+        added = float((part - maximum).exp().sum())
+        expected = math.exp(old - maximum) if old < maximum else 1.0
+        factor = (after[0] - added) / total if total else 0.0
+        for exact in (1.0, expected):  # but for rounding
+            if math.isclose(factor, exact, rel_tol=1e-3, abs_tol=1e-6):
+                factor = exact
+        kept = factor * total, [factor * number for number in output]
+        steps.append(Step(maximum, factor, expected, (total, output), kept, after))
+        old, (total, output) = maximum, after
+    return steps
+
+
+def _is_resized(step: Step) -> bool:
+    """Was there a past, and does it count more or less now?"""
+    return step.before[0] > 0 and step.factor != 1.0
+
+
+def _draw_headings(sheet: Sheet, floor: int) -> None:
+    for x, part, remark, style in (
+        (LABEL, "logits x", f"of all tokens so far, from {floor} up", {}),
+        (MAXIMUM, "m", "largest", {"ha": "center"}),
+        (FACTOR, "factor", "of s and o", {"ha": "center"}),
+        (SUM, "s", "sum of weights", {}),
+        (OUTPUT, "o", "weighted values", {}),
+    ):
+        sheet.write(x, 8, part, PART, **style)
+        sheet.write(x, 25, remark, color=sheet.look.quiet, **style)
+
+
+def _draw_label(sheet: Sheet, y: float, label: str, words: Sequence[str]) -> None:
+    """The block's id, and below it its words, as many in a line as fit."""
+    lines: list[str] = []
+    for word in map(visible, words):
+        if lines and width_of(f"{lines[-1]} {word}") < LABEL - 12:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    middle = y + BARS / 2 - 9 * min(len(lines), 3)
+    sheet.write(0, middle, label, PART)
+    for line, text in enumerate(lines[:3]):
+        text, size = fit(text, LABEL - 8)
+        sheet.write(0, middle + 18 * (line + 1), text, size, color=sheet.look.quiet)
+
+
+def _draw_logits(
+    sheet: Sheet,
+    y: float,
+    parts: Sequence[torch.Tensor],
+    maximum: float,
+    floor: int,
+    unit: tuple[float, float],
+    name: str,
+) -> None:
+    """Bars from the floor up; those of the last part are new. A line at the maximum."""
+    high, wide = unit
+    ground, x, num_bars = y + BARS, LABEL, LOGITS / wide
+    for part in parts:
+        is_new = part is parts[-1]
+        for logit in part.tolist():
+            height = (logit - floor) * high
+            tone = strong(name) if is_new else soft(name)
+            sheet.box(x + 1, ground - height, wide - 2, height, tone)
+            if is_new and num_bars <= MOST_NUMBERS:
+                said = f"{logit:.1f}"
+                sheet.write(x + wide / 2, ground + 9, said, 7.5, ha="center")
+            x += wide
+    sheet.line((LABEL, ground), (LABEL + LOGITS, ground))
+    level = ground - (maximum - floor) * high
+    dots = {"linestyle": ":", "color": sheet.look.ink, "linewidth": 1.2}
+    sheet.line((LABEL, level), (MAXIMUM - 22, level), **dots)
+    sheet.write(MAXIMUM, level, f"{maximum:.1f}", PART, ha="center", weight="bold")
+
+
+def _draw_factor(sheet: Sheet, y: float, step: Step, old: float) -> None:
+    """What the past was multiplied by; in red, and with the right one, if wrong."""
+    is_right = step.factor == step.expected or not step.before[0]
+    factor = step.factor if step.before[0] else 0.0
+    bold = {"weight": "bold", "ha": "center"}
+    colour = {} if is_right and factor in (0.0, 1.0) else {"color": BAD}
+    middle, said = y + BARS / 2, "× 0" if not factor else f"× {factor:.2f}"
+    sheet.write(FACTOR, middle - 9, said, PART, **bold, **colour)
+    was = "−∞" if old == -math.inf else f"{old:.1f}"
+    why = f"e^({was} − {step.maximum:.1f})"
+    why, size = fit(why, 92)
+    sheet.write(FACTOR, middle + 9, why, size, ha="center", color=sheet.look.quiet)
+    if not is_right:
+        wanted = f"should be × {step.expected:.2f}"
+        wanted, size = fit(wanted, 92)
+        sheet.write(FACTOR, middle + 26, wanted, size, ha="center", color=BAD)
+
+
+def _draw_sums(sheet: Sheet, steps: Sequence[Step], name: str) -> None:
+    """A bar for each step, and between them how the one shrinks into the next."""
+    unit = SUM_WIDTH / max(max(step.after[0], step.before[0]) for step in steps)
+    height, middles = 24.0, [TOP + row * ROW + BARS / 2 for row in range(len(steps))]
+    for (above, below), step in zip(pairwise(middles), steps[1:], strict=True):
+        ends = step.before[0] * unit, step.kept[0] * unit
+        xs = (SUM, SUM + ends[0], SUM + ends[1], SUM)
+        top, low = above + height / 2 + 2, below - height / 2 - 2
+        shade = {"color": sequence_colour(name), "alpha": 0.14, "linewidth": 0}
+        sheet.axes.fill(xs, (top, top, low, low), **shade)
+    for middle, step in zip(middles, steps, strict=True):
+        kept, whole, y = step.kept[0] * unit, step.after[0] * unit, middle - height / 2
+        sheet.box(SUM, y, kept, height, soft(name))
+        sheet.box(SUM + kept, y, whole - kept, height, strong(name))
+        if _is_resized(step):
+            _draw_before(sheet, SUM, y, step.before[0] * unit, height)
+        end = max(whole, step.before[0] * unit)
+        sheet.write(SUM + end + 6, middle, f"{step.after[0]:.2f}")
+
+
+def _draw_outputs(sheet: Sheet, steps: Sequence[Step], name: str) -> None:
+    """The same for each number of the output, which may be negative."""
+    ends = [
+        number
+        for step in steps
+        for _, numbers in (step.before, step.kept, step.after)
+        for number in numbers
+    ]
+    unit = OUTPUT_WIDTH / max(max(*ends, 0.0) - min(*ends, 0.0), 1e-9)
+    zero, height = OUTPUT - min(*ends, 0.0) * unit, 12.0
+    for row, step in enumerate(steps):
+        count = len(step.after[1])
+        y = TOP + row * ROW + BARS / 2 - 10 * count + 4
+        values = zip(step.before[1], step.kept[1], step.after[1], strict=True)
+        for before, kept, after in values:
+            _draw_bar(sheet, zero, y, kept * unit, height, soft(name))
+            start = zero + kept * unit
+            _draw_bar(sheet, start, y, (after - kept) * unit, height, strong(name))
+            if _is_resized(step):
+                _draw_before(sheet, zero, y, before * unit, height)
+            end = zero + max(0.0, kept, after, before) * unit
+            sheet.write(end + 6, y + height / 2, _signed(after, 2))
+            y += 20
+
+
+def _draw_bar(
+    sheet: Sheet, x: float, y: float, width: float, height: float, tone: Tone
+) -> None:
+    """To the left if the width is negative."""
+    sheet.box(min(x, x + width), y, abs(width), height, tone)
+
+
+def _draw_before(sheet: Sheet, x: float, y: float, width: float, height: float) -> None:
+    """How large it was, as a dashed frame around it."""
+    left = min(x, x + width)
+    style = {"rim": sheet.look.quiet, "linestyle": "--"}
+    sheet.box(left - 2, y - 2, abs(width) + 4, height + 4, **style)
+
+
+def _signed(number: float, digits: int) -> str:
+    return f"{number:.{digits}f}".replace("-", "−")
