@@ -5,34 +5,46 @@ python tools/photograph_widget.py    writes figures/widget-light.png and -dark.p
 
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 sys.path.append(str(ROOT / "tests"))
 
-from helpers.real_lab import browser_page, lab_server, run_all, write_notebook  # noqa: E402
+from helpers.real_lab import (  # noqa: E402
+    browser_page,
+    lab_server,
+    run_all,
+    settle,
+    write_notebook,
+)
 
+# C has just come, and lies in the holes that A has left.
 CELL = """
-from minipaged.lab.pool.widget import PoolWidget
+from minipaged.lab import PoolWidget
 
-hand = PoolWidget(num_blocks=40, block_size=16)
-hand.do(lambda: hand.sandbox.play(("start", 40, False, True), ("free", "A")))
-hand.do(lambda: hand.sandbox.play(("start", 72, False, True), ("fork", "B", 3)))
-hand.do(lambda: hand.sandbox.play(("append", "C", 4), ("append", "D", 20)))
-hand.pages.name.value, hand.pages.position.value = "D", 75
-hand"""
+holes = PoolWidget(scene="holes")
+for _ in range(3):
+    holes.guide.go_on()
+holes.guide.go_on(4)
+holes.draw()
+holes"""
 
 
 def photograph(dark: bool) -> None:
-    """Run the cell in JupyterLab, and keep what it shows."""
+    """Run the cell in JupyterLab, and keep what it shows, but for the log below."""
     name = f"widget-{'dark' if dark else 'light'}.png"
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as opened:
         write_notebook(Path(folder) / "widget.ipynb", CELL)
-        with lab_server(Path(folder), dark) as address, browser_page(960) as (page, _):
-            run_all(page, address, "widget.ipynb")
-            shown = page.locator(".jp-OutputArea-output:has(.mp-grid)").first
-            page.wait_for_timeout(500)
-            shown.screenshot(path=ROOT / "figures" / name)
+        address = opened.enter_context(lab_server(Path(folder), dark))
+        page, _ = opened.enter_context(browser_page(height=1800, sharp=2))
+        run_all(page, address, "widget.ipynb")
+        shown = page.locator(".mp.widget-box").first
+        shown.locator(".mp-twin").wait_for()
+        page.add_style_tag(content=".mp .mp-bottom { display: none !important }")
+        page.mouse.move(0, 0)
+        settle(page)
+        shown.screenshot(path=ROOT / "figures" / name)
 
 
 if __name__ == "__main__":

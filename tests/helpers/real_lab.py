@@ -118,11 +118,16 @@ def open_browser() -> Iterator[Browser]:
 
 @contextmanager
 def fresh_page(
-    browser: Browser, width: int = 1000, height: int = 1400
+    browser: Browser, width: int = 1000, height: int = 1400, sharp: int = 1
 ) -> Iterator[tuple[Page, list]]:
-    """An empty page, and a list of the errors that the browser's console will show."""
+    """An empty page, and a list of the errors that the browser's console will show.
+
+    sharp: how many pixels of a picture a pixel of the page becomes, each way.
+    """
     page = browser.new_page(
-        viewport={"width": width, "height": height}, reduced_motion="reduce"
+        viewport={"width": width, "height": height},
+        reduced_motion="reduce",
+        device_scale_factor=sharp,
     )
     page.set_default_timeout(60_000)
     # The badges of other sites are not fetched: tests need no network.
@@ -143,9 +148,9 @@ def fresh_page(
 
 
 @contextmanager
-def browser_page(width: int = 1000, height: int = 1400) -> Iterator[tuple[Page, list]]:
-    """A fresh page in a browser that is opened for it."""
-    with open_browser() as browser, fresh_page(browser, width, height) as made:
+def browser_page(*options: int, **more: int) -> Iterator[tuple[Page, list]]:
+    """A fresh page in a browser that is opened for it; options are `fresh_page`'s."""
+    with open_browser() as browser, fresh_page(browser, *options, **more) as made:
         yield made
 
 
