@@ -6,9 +6,9 @@ from itertools import accumulate
 from matplotlib.figure import Figure
 
 from minipaged.lab.plots.signs import SPAN, Sheet, visible, width_of
-from minipaged.lab.plots.tones import free, shared, soft, strong
+from minipaged.lab.plots.tones import free, shared, tint
 
-LEFT, RIGHT, CELL, ROW = 104.0, 112.0, 24.0, 34.0  # labels; counts; a cell; a row
+LEFT, RIGHT, CELL, ROW = 100.0, 84.0, 24.0, 34.0  # labels; counts; a cell; a row
 BRANCH, FORK = 40.0, 34.0  # from the trunk's middle to a branch's; between them
 
 
@@ -39,16 +39,18 @@ def plot_fork(
         for start in range(0, min(end, num_drawn), size):
             x, stop = starts[start], edges[min(start + size, num_drawn)]
             is_found = start + size <= common
-            tone = shared(soft(names[0]), names[0]) if is_found else free()
+            tone = shared(tint(names[0]), names[0]) if is_found else free()
             sheet.box(x + 1, y, stop - x - 2, CELL, tone, sheet.look.rim)
-            said = "found" if is_found else "holds what differs"
+            said = "found" if is_found else "not all tokens are equal"
             if width_of(said) <= stop - x - 12:
                 sheet.word(x + 1, y, stop - x - 2, CELL, said, tone)
         right = edges[min(end, num_drawn)] + 10
-        sheet.write(right, y + CELL / 2, f"{num_found} tokens found", weight="bold")
+        sheet.write(right, y + CELL / 2, f"{num_found} found", weight="bold")
     trunk = ROW * len(block_sizes) + BRANCH + 4
     sheet.write(0, trunk + CELL / 2, "a tree")
-    tone = shared(soft(names[0]), names[0])
+    right = edges[num_drawn] + 10
+    sheet.write(right, trunk + CELL / 2, f"{common} found", weight="bold")
+    tone = shared(tint(names[0]), names[0])
     cells = [tone] * common
     sheet.cells(LEFT, trunk, widths[:common], CELL, cells, first[:common])
     for name, words, side in zip(names, (first, second), (-1, 1), strict=True):
@@ -57,12 +59,12 @@ def plot_fork(
         tip = edges[common] + FORK - 2, y + CELL / 2
         sheet.arrow((edges[common] + 2, middle), tip, is_followed=True)
         count = num_drawn - common
-        tones = [strong(name)] * count
+        tones = [tint(name)] * count
         place = edges[common] + FORK, y, widths[common:num_drawn]
         sheet.cells(*place, CELL, tones, words[common:num_drawn])
     bottom = trunk + BRANCH + CELL + 22
     signs = [(tone, f"of both, {common} tokens")]
-    signs += [(strong(name), f"of {name} alone") for name in names]
+    signs += [(tint(name), f"of {name} alone") for name in names]
     sheet.legend(0, bottom, [*signs, (free(), "a block that is not found")])
     sheet.finish(bottom + 8)
     return sheet.figure

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from minipaged.lab.plots.palette import BAD
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, fit, width_of
-from minipaged.lab.plots.tones import Tone, soft, strong
+from minipaged.lab.plots.tones import Tone, behind_words, soft, strong
 
 GAP, LINE, LINES = 30.0, 16.0, 3  # pixels between blocks and of a line; lines of text
 HEIGHT = LINE * LINES + 8
@@ -50,8 +50,14 @@ def plot_reuse(
     tones = dict.fromkeys(kept, soft(one)) | dict.fromkeys(handed, soft(two))
     drawing.draw(2, new, tones, path, handed)
     bottom = TOP + 3 * ROW - 34
-    signs = [(strong(one), f"{one}'s, new"), (soft(one), f"{one}'s, there before")]
-    signs += [(strong(two), f"{two}'s, new"), (soft(two), f"{two}'s, there before")]
+    signs = [
+        (tone, f"{name}'s, {since}")
+        for name in names
+        for tone, since in (
+            (strong(name), "new"),
+            (behind_words(soft(name)), "there before"),
+        )
+    ]
     sheet.legend(0, bottom, signs)
     sheet.finish(bottom + 8)
     return sheet.figure
@@ -73,6 +79,7 @@ class _Moments:
         self.width = min(170.0, (SPAN + GAP) / len(blocks) - GAP)
 
     def heading(self, row: int, words: str) -> None:
+        """What happens at this moment, above its row."""
         self.sheet.write(0, TOP + row * ROW - 40, words, PART)
 
     def draw(
@@ -89,16 +96,19 @@ class _Moments:
         for block in self.blocks:
             x = self._x(block)
             sheet.write(x, y - 12, f"block {block}", color=sheet.look.quiet)
-            sheet.box(x, y, width, HEIGHT, tones[block], sheet.look.rim)
+            tone = behind_words(tones[block])
+            sheet.box(x, y, width, HEIGHT, tone)
             parent, tokens = content.get(block, (None, ()))
             lines = _lines(self.decode(tokens), width - 8)
             for number, line in enumerate(lines):
                 low = y + (HEIGHT - LINE * len(lines)) / 2 + LINE * number
-                sheet.word(x, low, width, LINE, line, tones[block])
+                sheet.word(x, low, width, LINE, line, tone)
             is_step = block in path and path.index(block) > 0
             was_handed = is_step and path[path.index(block) - 1] in handed
             is_false = is_step and block not in handed and was_handed
-            remark = "key: the first" if parent is None else f"key: after {parent}"
+            remark = (
+                "key: the first" if parent is None else f"key: after block {parent}"
+            )
             style = {"color": BAD, "weight": "bold"} if is_false else {}
             sheet.write(x, y + HEIGHT + 12, remark, **style)
             if is_step:
