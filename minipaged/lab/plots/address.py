@@ -178,7 +178,12 @@ class _Address:
             return
         holders = self.table.pool.refcount(block_id)
         tone, said = (others(), "others") if holders else (free(), "free")
-        sheet.frame(left, y, width, 26, tone)
+        if holders:  # the face is soft: where the word stands, there is none
+            side = (width - width_of(said)) / 2 - 7
+            sheet.box(left, y, side, 26, tone)
+            sheet.box(SPAN - side, y, side, 26, tone)
+        else:
+            sheet.box(left, y, width, 26, tone)
         sheet.box(left, y, width, 26, rim=sheet.look.rim)
         sheet.word(left, y, width, 26, said, tone)
 

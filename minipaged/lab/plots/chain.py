@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from minipaged.lab.plots.palette import BAD, GOOD
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, fit, visible, width_of
-from minipaged.lab.plots.tones import Tone, shared, strong, tint
+from minipaged.lab.plots.tones import Tone, shared, soft, strong, tint
 
 GAP, LINE = 22.0, 22.0  # pixels between blocks; of a line of words in a block
 TOP, BETWEEN = 46.0, 88.0  # pixels above the first row, and between the rows
@@ -40,6 +40,7 @@ def plot_hash_chain(
     lines = [[_lines(block, width) for block in row] for row in rows]
     height = 6 + LINE * max((len(block) for row in lines for block in row), default=1)
     kinds = [_kind(*rows, index, found) for index in range(len(rows[1]))]
+    tones = _all_tones(names, len(kinds) > found)
     middle = TOP + height
     for row, (name, y) in enumerate(zip(names, (TOP, middle + BETWEEN), strict=True)):
         over, under = (8, y - 11) if row == 0 else (y + height + 34, y + height + 12)
@@ -48,7 +49,7 @@ def plot_hash_chain(
         for index, block in enumerate(lines[row]):
             x = index * (width + GAP)
             kind = kinds[index] if index < len(kinds) else DIFFERENT
-            tone = _tones(names, kind, index < found)[row]
+            tone = _tones(tones, kind, index < found)[row]
             _draw_block(sheet, x, y, width, height, block, tone)
             sheet.write(x, under, f"entry {index}", color=sheet.look.quiet)
             if index < len(block_ids[row]):
@@ -59,7 +60,7 @@ def plot_hash_chain(
     for index, kind in enumerate(kinds):
         _draw_link(sheet, index * (width + GAP), width, middle, kind)
     bottom = middle + BETWEEN + height + 64
-    _draw_legend(sheet, names, len(rows[0]), kinds, found, bottom)
+    _draw_legend(sheet, names, tones, len(rows[0]), kinds, found, bottom)
     sheet.finish(bottom + 8)
     return sheet.figure
 
@@ -83,12 +84,22 @@ def _kind(
     return HIT if next(before) == next(before) else FALSE_HIT
 
 
-def _tones(names: tuple[str, str], kind: int, is_found: bool) -> Tones:
-    """Of the block in both rows: found is pale, computed is strong."""
-    first, second = map(tint, names)
+def _all_tones(names: tuple[str, str], is_any_new: bool) -> list[Tone]:
+    """The first's own, those of both, the second's that are found, those computed now.
+
+    Opaque faces behind words are brighter than strong ones on a dark page: they serve
+    only if there is nothing new that should stand out.
+    """
+    own, found = map(soft if is_any_new else tint, names)
+    return [own, shared(own, names[0]), found, strong(names[1])]
+
+
+def _tones(tones: Sequence[Tone], kind: int, is_found: bool) -> Tones:
+    """Of the block in both rows."""
+    own, both, found, computed = tones
     if kind in (HIT, FALSE_HIT):
-        return (shared(first, names[0]),) * 2
-    return first, second if is_found else strong(names[1])
+        return both, both
+    return own, found if is_found else computed
 
 
 def _lines(words: Words, width: float) -> list[list[tuple[str, float]]]:
@@ -166,20 +177,22 @@ def _draw_link(sheet: Sheet, x: float, width: float, y: float, kind: int) -> Non
 def _draw_legend(
     sheet: Sheet,
     names: tuple[str, str],
+    tones: Sequence[Tone],
     num_first: int,
     kinds: Sequence[int],
     found: int,
     y: float,
 ) -> None:
     """The tones that occur, and what they mean."""
+    own, both, of_second, computed = tones
     signs, taken = [], sum(kind in (HIT, FALSE_HIT) for kind in kinds)
     if taken < num_first:
-        signs.append((tint(names[0]), f"{names[0]}'s alone"))
+        signs.append((own, f"{names[0]}'s alone"))
     if taken:
         said = f"{names[0]}'s block, taken for {names[1]} too"
-        signs.append((shared(tint(names[0]), names[0]), said))
+        signs.append((both, said))
     if any(kind == DIFFERENT for kind in kinds[:found]):
-        signs.append((tint(names[1]), f"{names[1]}'s, found"))
+        signs.append((of_second, f"{names[1]}'s, found"))
     if len(kinds) > found:
-        signs.append((strong(names[1]), f"computed for {names[1]} now"))
+        signs.append((computed, f"computed for {names[1]} now"))
     sheet.legend(0, y, signs)
