@@ -1,6 +1,6 @@
 """Pictures and counts of a beam search: they show what really ran."""
 
-from itertools import pairwise
+from types import SimpleNamespace
 
 import matplotlib
 import matplotlib.pyplot as plt
@@ -12,8 +12,9 @@ import minipaged as mp
 from helpers.tiny_models import VOCABULARY, tiny_model
 from minipaged.lab.measure.watch import Moment, saving, watch
 from minipaged.lab.plots import palette
-from minipaged.lab.plots.beams import beam_history, plot_beam_tree
+from minipaged.lab.plots.beams import plot_beam_tree
 from minipaged.lab.plots.tables import plot_shared_tables
+from minipaged.lab.pool.replay import record
 
 matplotlib.use("agg")
 CONFIG = GenerationConfig(max_new_tokens=6, num_beams=3, eos_token_id=VOCABULARY - 1)
@@ -41,53 +42,67 @@ def texts(figure):
     return [text.get_text() for text in figure.axes[0].texts]
 
 
-# --- the history of a search ----------------------------------------------------------
+def texts_and_places(figure):
+    return {text.get_text(): text.get_position() for text in figure.axes[0].texts}
 
 
-def test_the_history_is_that_of_generate(paged):
-    prompt = [5, 6, 7, 8, 9]
-    history = beam_history(paged, prompt, CONFIG)
-    (out,) = mp.generate(paged, [prompt], CONFIG)
-    assert [len(beam) for beams in history for beam in beams] == [
-        length for length in range(1, 6) for _ in range(3)
-    ]
-    (answer,) = out.sequences
-    assert answer[:-1] in history[len(answer) - 2]
-    assert paged.pool.num_free == 64
-    for earlier, later in pairwise(history):
-        assert {tuple(beam[:-1]) for beam in later} <= {tuple(beam) for beam in earlier}
-
-
-def test_a_history_that_breaks_off_gives_its_blocks_back(paged, monkeypatch):
-    monkeypatch.setattr(paged, "forward", lambda batch: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        beam_history(paged, [5, 6, 7], CONFIG)
-    assert paged.pool.num_free == 64
+def frames_of(*steps, held=3):
+    """As `record` gives them: the new tokens of each living beam, by its letter."""
+    snapshot = SimpleNamespace(num_held=held)
+    return [SimpleNamespace(growing=step, snapshot=snapshot) for step in steps]
 
 
 # --- the tree -------------------------------------------------------------------------
 
+RACE = frames_of(
+    {"A": []},
+    {"A": [0], "B": [1]},
+    {"C": [0, 2], "A": [0, 3]},
+    {"A": [0, 3, 4], "D": [0, 3, 5]},
+)
+
 
 def test_a_tree_has_one_node_for_each_beginning():
     """a and b begin; only a has children, and of these only one lives on."""
-    history = [[[0], [1]], [[0, 2], [0, 3]], [[0, 3, 4], [0, 3, 5]]]
-    figure = plot_beam_tree(history, Letters(), "title")
-    said = texts(figure)
+    said = texts(plot_beam_tree(RACE, Letters(), "title"))
     assert sorted(word for word in said if len(word) == 1 and word.islower()) == list(
         "abcdef"
     )
-    assert said.count("×") == 2  # b, and the child c of a
-    assert {"A", "B"} <= set(said)
-    assert len(figure.axes[0].lines) == 6
+    assert {"B ×", "C ×"} <= set(said)  # b, and the child c of a
+    assert [word for word in said if word in ("A", "D")] == ["A", "D"]
 
 
-def test_beams_that_live_have_their_colours_and_the_others_none():
-    history = [[[0], [1]], [[0, 2], [0, 3]]]
-    lines = plot_beam_tree(history, Letters(), "title").axes[0].lines
-    look = palette.theme()
-    colours = sorted(line.get_color() for line in lines)
-    expected = [look.ink, look.others, *map(palette.sequence_colour, "AB")]
+def test_a_step_stands_above_its_tokens_and_the_blocks_held_below():
+    places = texts_and_places(plot_beam_tree(RACE, Letters(), "title"))
+    for step, tokens in (("1", "ab"), ("2", "cd"), ("3", "ef")):
+        for token in tokens:
+            assert places[token][0] == pytest.approx(places[step][0])
+    said = texts(plot_beam_tree(RACE, Letters(), "title"))
+    assert said.count("3") == 1 + 3  # the third step, and three blocks at each
+
+
+def test_living_beams_have_thick_lines_in_their_colours():
+    figure = plot_beam_tree(RACE, Letters(), "title")
+    thick = [line for line in figure.axes[0].lines if line.get_linewidth() > 2]
+    colours = sorted(line.get_color() for line in thick)
+    expected = [palette.line_colour(name) for name in "AAAD"]  # a, d, e and f
     assert colours == sorted(expected)
+
+
+def test_letters_are_those_of_the_record(paged):
+    with record(paged) as frames:
+        (out,) = mp.generate(paged, [[5, 6, 7, 8, 9]], CONFIG)
+    said = set(texts(plot_beam_tree(frames, Letters(), "title")))
+    *_, last, end = frames
+    assert set(last.growing) <= said and not end.growing
+    ended = {name for frame in frames[1:-1] for name in frame.growing}
+    assert {f"{name} ×" for name in ended - set(last.growing)} <= said
+    assert out.sequences[0][:-1] in last.growing.values()
+
+
+def test_a_search_without_steps_has_no_tree():
+    with pytest.raises(ValueError, match="no beam ran on"):
+        plot_beam_tree(frames_of({"A": []}, {}), Letters(), "title")
 
 
 # --- who shares what ------------------------------------------------------------------

@@ -9,12 +9,12 @@ from minipaged.lab.check.caching import reserved_cache
 from minipaged.lab.check.lesson1 import first_fit, max_chats
 from minipaged.lab.check.lesson2 import attend, make_room, position_of
 from minipaged.lab.check.lesson3 import block_keys, prefix_index, shared_blocks
-from minipaged.lab.check.lesson4 import append_one, beam_blocks, next_beams
+from minipaged.lab.check.lesson4 import append, beam_blocks, next_beams
 from minipaged.lab.check.lesson5 import merge, stream, window
 from minipaged.lab.check.lesson6 import least_time, slots, split
 
 __all__ = [
-    "append_one",
+    "append",
     "attend",
     "beam_blocks",
     "block_keys",

@@ -1,86 +1,69 @@
 """Lab: a beam search as a family tree (paper, section 4.4)."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from collections.abc import Sequence as Rows
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from transformers import GenerationConfig, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
-from minipaged.engine.generate import generate
-from minipaged.lab.plots.charts import canvas
-from minipaged.lab.plots.palette import ink_on, sequence_colour, theme
-from minipaged.model.paged_model import PagedModel
-from minipaged.scheduling.observer import Observer
-from minipaged.scheduling.plan import Plan
+from minipaged.lab.plots.palette import line_colour
+from minipaged.lab.plots.signs import SPAN, Sheet, width_of
+from minipaged.lab.plots.tones import soft, strong
+from minipaged.lab.pool.replay import Frame
 
-BLACK = "#1B1F24"  # of tokens that several beams share
+ROW, TOP, HEIGHT = 36.0, 44.0, 22.0  # pixels of a row, above the first one, of a token
+LEFT, RIGHT = 86.0, 44.0  # room of the prompt, and of the letters
 Path = tuple[int, ...]  # the new tokens of a beam: a node of the tree
 
 
-def beam_history(
-    paged: PagedModel, prompt: list[int], config: GenerationConfig
-) -> list[list[list[int]]]:
-    """For each step of a beam search, the new tokens of its running beams, best first.
-
-    Raises ValueError if no beam ran on.
-    """
-    history: list[list[list[int]]] = []
-
-    class Watch(Observer):
-        """Notes the beams after each step that chose tokens."""
-
-        def chosen(self, plan: Plan) -> None:
-            requests = dict.fromkeys(work.request for work in plan.works)
-            beams = [one.new_tokens for request in requests for one in request.live]
-            if any(beams):
-                history.append(beams)
-
-    paged.observers.append(watch := Watch())
-    try:
-        (out,) = generate(paged, [prompt], config)
-    finally:
-        paged.observers.remove(watch)
-    if not history:
-        raise ValueError(out.error or "no beam ran on after the first step")
-    return history
-
-
 def plot_beam_tree(
-    history: Rows[Rows[Rows[int]]], tokenizer: PreTrainedTokenizerBase, title: str
+    frames: Rows[Frame], tokenizer: PreTrainedTokenizerBase, title: str
 ) -> Figure:
-    """Draw every beam that ever ran as a path from left to right, one token a column.
+    """Draw every beam that ever ran as a path from left to right, one token a step.
 
-    The beams of the last step are coloured, A the best; all others are grey and end in
-    a cross: they fell behind, or ended the text.
+    frames: a recorded run of one beam search (see `record`). A token has the colour of
+    the beam that chose it, and its letter is that of the replay. Beams with living
+    descendants are strong. Those that fell behind, or ended the text, are soft and end
+    in a cross. Below: the blocks held at each step.
+
+    Raises ValueError if no beam ran on after the first step.
     """
-    nodes = sorted({(), *(tuple(beam) for beams in history for beam in beams)})
+    steps = [frame for frame in frames if any(frame.growing.values())]
+    if not steps:
+        raise ValueError("no beam ran on after the first step")
+    names = {
+        tuple(beam): name for frame in steps for name, beam in frame.growing.items()
+    }
+    nodes = sorted({(), *names})
     parents = {node[:-1] for node in nodes if node}
     rows = _rows(nodes, parents)
-    last = [tuple(beam) for beam in history[-1]]
-    figure, axes = canvas(title, height=0.7 + 0.36 * (max(rows.values()) + 1))
-    axes.set_axis_off()
+    living = {
+        tuple(beam[:length])
+        for beam in steps[-1].growing.values()
+        for length in range(len(beam) + 1)
+    }
+    sheet, bottom = Sheet(title), TOP + ROW * (max(rows.values()) + 1)
+    width = (SPAN - LEFT - RIGHT) / len(steps)
+    places = {
+        node: (LEFT + (len(node) - 0.5) * width, TOP + rows[node] * ROW + ROW / 2)
+        for node in nodes
+    }
+    places[()] = (width_of("prompt") / 2 + 6, places[()][1])
+    _draw_steps(sheet, steps, width, bottom)
     for node in nodes[1:]:
-        owners = [index for index, beam in enumerate(last) if beam[: len(node)] == node]
-        _draw_edge(axes, node, rows, owners)
-        word, is_leaf = tokenizer.decode([node[-1]]), node not in parents
-        _draw_token(axes, word, len(node), rows[node], owners, is_leaf)
-    look = theme()
-    axes.text(
-        0,
-        rows[()],
-        "prompt",
-        ha="center",
-        va="center",
-        fontsize=9,
-        color=ink_on(BLACK),
-        bbox={"boxstyle": "round,pad=0.25", "fc": BLACK, "ec": look.rim},
-    )
-    bottom = max(rows.values()) + 1
-    legend = "coloured: runs at the end; black: shared; grey, ×: fell behind or ended"
-    axes.text(-0.4, bottom, legend, fontsize=9, color=look.quiet, va="center")
-    axes.set(xlim=(-0.5, len(history) + 0.6), ylim=(bottom + 0.4, -0.6))
-    return figure
+        style = {"color": line_colour(names[node]), "linewidth": 2.2}
+        if node not in living:
+            style = {"color": sheet.look.rim, "linewidth": 1.0}
+        sheet.line(places[node[:-1]], places[node], zorder=0.9, **style)
+    for node in nodes[1:]:
+        is_leaf = node not in parents
+        word = tokenizer.decode([node[-1]])
+        _draw_token(sheet, word, places[node], names[node], node in living, is_leaf)
+    _draw_prompt(sheet, places[()])
+    legend = "A to Z: a beam, as in the replay; ×: fell behind or ended"
+    sheet.write(0, bottom + 50, legend, color=sheet.look.quiet)
+    sheet.finish(bottom + 58)
+    return sheet.figure
 
 
 def _rows(nodes: Rows[Path], parents: Collection[Path]) -> dict[Path, float]:
@@ -93,33 +76,41 @@ def _rows(nodes: Rows[Path], parents: Collection[Path]) -> dict[Path, float]:
     return rows
 
 
-def _draw_edge(
-    axes: Axes, node: Path, rows: dict[Path, float], owners: list[int]
-) -> None:
-    look = theme()
-    width = 2.2 if owners else 1.0
-    colour = sequence_colour(owners[0]) if len(owners) == 1 else look.ink
-    x = [len(node) - 1, len(node)]
-    y = [rows[node[:-1]], rows[node]]
-    axes.plot(x, y, color=colour if owners else look.others, linewidth=width, zorder=1)
+def _draw_steps(sheet: Sheet, steps: Rows[Frame], width: float, bottom: float) -> None:
+    """The number of each step above the tree, and below it the blocks then held."""
+    quiet = {"color": sheet.look.quiet}
+    sheet.write(0, 12, "step", **quiet)
+    sheet.write(0, bottom + 22, "blocks held", **quiet)
+    for number, frame in enumerate(steps, start=1):
+        x = LEFT + (number - 0.5) * width
+        sheet.line((x, 24), (x, bottom + 8), alpha=0.35, zorder=0.5)
+        sheet.write(x, 12, str(number), ha="center")
+        sheet.write(x, bottom + 22, str(frame.snapshot.num_held), ha="center")
+
+
+def _draw_prompt(sheet: Sheet, place: tuple[float, float]) -> None:
+    x, y = place
+    width = width_of("prompt") + 12
+    colours: Mapping[str, str] = {"rim": sheet.look.ink}
+    sheet.box(x - width / 2, y - HEIGHT / 2, width, HEIGHT, soft("A"), **colours)
+    sheet.word(x - width / 2, y - HEIGHT / 2, width, HEIGHT, "prompt", soft("A"))
 
 
 def _draw_token(
-    axes: Axes, word: str, x: float, y: float, owners: list[int], is_leaf: bool
+    sheet: Sheet,
+    word: str,
+    place: tuple[float, float],
+    name: str,
+    is_living: bool,
+    is_leaf: bool,
 ) -> None:
-    look = theme()
-    # Opaque, for the edges end behind them.
-    face = look.rim
-    if owners:
-        face = sequence_colour(owners[0]) if len(owners) == 1 else BLACK
-    box = {"boxstyle": "round,pad=0.2", "facecolor": face, "edgecolor": "none"}
-    if face == BLACK:
-        box["edgecolor"] = look.rim
+    (x, y), tone = place, strong(name) if is_living else soft(name)
     label = word.replace(" ", "·").replace("\n", "⏎") or "∅"
-    style = {"fontsize": 8.5, "ha": "center", "va": "center", "bbox": box}
-    axes.text(x, y, label, color=ink_on(face), zorder=3, **style)
-    if is_leaf and owners:
-        name = ", ".join(chr(ord("A") + owner) for owner in owners)
-        axes.text(x + 0.45, y, name, color=look.ink, fontsize=10, va="center")
-    elif is_leaf:
-        axes.text(x + 0.42, y, "×", color=look.quiet, fontsize=11, va="center")
+    width = max(18.0, width_of(label) + 10)
+    sheet.box(x - width / 2, y - HEIGHT / 2, width, HEIGHT, tone)
+    sheet.word(x - width / 2, y - HEIGHT / 2, width, HEIGHT, label, tone)
+    if is_leaf:
+        said = name if is_living else f"{name} ×"
+        sheet.write(
+            x + width / 2 + 5, y, said, weight="bold" if is_living else "normal"
+        )

@@ -1,0 +1,109 @@
+"""Lab: one step of a beam search: which candidates go on, and which have ended."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from matplotlib.figure import Figure
+
+from minipaged.lab.plots.palette import line_colour
+from minipaged.lab.plots.signs import PART, SPAN, Sheet
+from minipaged.lab.plots.tones import Tone, others, soft, strong
+
+HEIGHT, ROW, TOP = 26.0, 36.0, 46.0  # pixels of a box, of a row, above the first one
+# Pixels from the left.
+NAME, BEAM, RANK, TOKEN, SUM, VERDICT = 56.0, 190.0, 310.0, 316.0, 468.0, 488.0
+TOKEN_WIDTH = 90.0
+GOES_ON, ENDED, TOO_LATE, LEFT_OUT = range(4)
+
+
+class Candidate(NamedTuple):
+    """A next token of one of the beams."""
+
+    total: float  # sum of log-probabilities
+    beam: int  # whose next token it is
+    token: str
+    is_end: bool  # does it end the text?
+
+
+def plot_candidates(
+    beams: Sequence[str],
+    candidates: Sequence[Candidate],
+    length: int,
+    title: str,
+    length_penalty: float = 1.0,
+) -> Figure:
+    """Beams on the left, their candidates, best first, and what becomes of each.
+
+    beams: their texts, best first; as many go on. Only the first len(beams) candidates
+    may end. length: new tokens of a candidate, of which its final score depends.
+    """
+    sheet, width = Sheet(title), len(beams)
+    verdicts = judge(width, [candidate.is_end for candidate in candidates])
+    bottom = TOP + ROW * len(candidates)
+    heights = [
+        TOP + (at + 0.5) * (bottom - TOP) / width - ROW / 2 for at in range(width)
+    ]
+    sheet.write(0, 8, f"{width} beams, best first", PART, weight="bold")
+    sheet.write(TOKEN, 8, f"{len(candidates)} candidates", PART, weight="bold")
+    sheet.write(TOKEN, 28, "token", color=sheet.look.quiet)
+    sheet.write(SUM, 28, "sum", color=sheet.look.quiet, ha="right")
+    for beam, (words, y) in enumerate(zip(beams, heights, strict=True)):
+        sheet.cells(0, y, [NAME], HEIGHT, [strong(beam)], [f"beam {beam}"])
+        sheet.cells(NAME, y, [BEAM - NAME], HEIGHT, [soft(beam)], [words])
+    for row, (one, verdict) in enumerate(zip(candidates, verdicts, strict=True)):
+        y = TOP + row * ROW
+        start = BEAM + 2, heights[one.beam] + HEIGHT / 2
+        colour = line_colour(one.beam) if verdict in (GOES_ON, ENDED) else None
+        sheet.arrow(start, (RANK - 28, y + HEIGHT / 2), colour)
+        _draw_row(sheet, one, verdict, row + 1, y)
+        if verdict == ENDED:
+            score = one.total / length**length_penalty
+            power = "" if length_penalty == 1 else f"^{length_penalty:g}"
+            said = f"{_number(one.total)} / {length}{power} = {_number(score)}"
+            _say(sheet, y, f"has ended, score {said}")
+    y = TOP + width * ROW - (ROW - HEIGHT) / 2
+    style = {"linestyle": (0, (4, 3)), "color": sheet.look.ink, "linewidth": 1.2}
+    if len(candidates) > width:
+        sheet.line((RANK - 22, y), (SPAN, y), **style)
+        remark = f"only the first {width} may end"
+        sheet.write(SPAN, y + 9, remark, color=sheet.look.quiet, ha="right")
+    sheet.finish(bottom + 4)
+    return sheet.figure
+
+
+def judge(width: int, ends: Sequence[bool]) -> list[int]:
+    """What becomes of each candidate, best first: the rules in four lines."""
+    verdicts, going = [], 0
+    for rank, is_end in enumerate(ends):
+        if is_end:
+            verdicts.append(ENDED if rank < width else TOO_LATE)
+        else:
+            verdicts.append(GOES_ON if going < width else LEFT_OUT)
+            going += 1
+    return verdicts
+
+
+def _draw_row(sheet: Sheet, one: Candidate, verdict: int, rank: int, y: float) -> None:
+    middle, tone = y + HEIGHT / 2, _tone(verdict, one.beam)
+    sheet.write(RANK - 10, middle, str(rank), color=sheet.look.quiet, ha="center")
+    sheet.cells(TOKEN, y, [TOKEN_WIDTH], HEIGHT, [tone], [one.token])
+    if verdict == ENDED:
+        rim = {"rim": sheet.look.ink, "linewidth": 2.2}
+        sheet.box(TOKEN, y, TOKEN_WIDTH, HEIGHT, **rim)
+    sheet.write(SUM, middle, _number(one.total), ha="right")
+    said = {GOES_ON: "goes on", TOO_LATE: "× ends too late", LEFT_OUT: "× left out"}
+    if verdict in said:
+        _say(sheet, y, said[verdict])
+
+
+def _say(sheet: Sheet, y: float, words: str) -> None:
+    sheet.write(VERDICT, y + HEIGHT / 2, words)
+
+
+def _tone(verdict: int, beam: int) -> Tone:
+    return {GOES_ON: strong(beam), ENDED: soft(beam)}.get(verdict, others())
+
+
+def _number(value: float) -> str:
+    """Two digits, with a minus that is as long as it should be, and no minus zero."""
+    return f"{round(value, 2) + 0.0:.2f}".replace("-", "−")

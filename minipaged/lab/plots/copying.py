@@ -1,0 +1,187 @@
+"""Lab: copy-on-write, frame by frame (paper, section 4.4)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch
+from matplotlib.path import Path
+
+from minipaged.lab.plots.palette import line_colour
+from minipaged.lab.plots.signs import PART, SPAN, Sheet
+from minipaged.lab.plots.tones import Tone, free, shared, soft, strong
+from minipaged.memory.block_pool import BlockPool
+from minipaged.memory.block_table import BlockTable
+
+COLUMNS, GUTTER = 2, 24.0  # frames side by side, and pixels between them
+HEAD, TABLE, DROP, BLOCK, ROW = 24.0, 24.0, 52.0, 28.0, 202.0  # pixels, downwards
+NAME, ENTRY = 26.0, 34.0  # pixels of a table's name, and of an entry
+WIDTH = (SPAN - GUTTER) / COLUMNS
+
+
+class Frame(NamedTuple):
+    """A pool and its tables at one moment."""
+
+    block_size: int
+    tables: dict[str, tuple[int, ...]]
+    num_tokens: dict[str, int]
+    holders: dict[int, int]
+    words: dict[str, tuple[str, ...]]
+
+    def owner(self, block_id: int) -> str | None:
+        """The first table that holds it."""
+        return next((n for n, ids in self.tables.items() if block_id in ids), None)
+
+    def word(self, block_id: int, offset: int) -> str | None:
+        """What lies in a slot: "" if it has room, None if no table has it."""
+        if (name := self.owner(block_id)) is None:
+            return None
+        position = self.tables[name].index(block_id) * self.block_size + offset
+        if position >= self.num_tokens[name]:
+            return None
+        words = self.words.get(name, ())
+        return words[position] if position < len(words) else ""
+
+
+def freeze(
+    pool: BlockPool,
+    tables: Mapping[str, BlockTable],
+    words: Mapping[str, Sequence[str]],
+) -> Frame:
+    """Keep what a pool and its tables are now; words: those of each sequence."""
+    return Frame(
+        pool.block_size,
+        {name: tuple(table.block_ids) for name, table in tables.items()},
+        {name: table.num_tokens for name, table in tables.items()},
+        {block_id: pool.refcount(block_id) for block_id in range(pool.num_blocks)},
+        {name: tuple(words.get(name, ())) for name in tables},
+    )
+
+
+def plot_copying(frames: Mapping[str, Frame], title: str) -> Figure:
+    """Draw the last blocks of some tables, frame by frame, each under its heading.
+
+    Only blocks are drawn in which the tables' text ends. What is new since the frame
+    before is strong, and framed in ink; a new block that took over the content of
+    another has an arrow from there.
+    """
+    sheet = Sheet(title)
+    # As in the last frame from left to right, so that arrows cross less.
+    ends = [ids[-1] for one in reversed(frames.values()) for ids in one.tables.values()]
+    blocks = list(dict.fromkeys(ends))
+    before: Frame | None = None
+    for number, (heading, frame) in enumerate(frames.items()):
+        x = number % COLUMNS * (WIDTH + GUTTER)
+        y = 8 + number // COLUMNS * ROW
+        sheet.write(x, y, f"{number + 1}  {heading}", PART, weight="bold")
+        _draw_frame(sheet, frame, before or frame, blocks, x, y + HEAD)
+        before = frame
+    y = 8 + -(-len(frames) // COLUMNS) * ROW - 14
+    first = next(iter(frames.values()))
+    sheet.legend(0, y, list(_meanings(next(iter(first.tables)))))
+    sheet.finish(y + 8)
+    return sheet.figure
+
+
+def _draw_frame(
+    sheet: Sheet, frame: Frame, before: Frame, blocks: list[int], x: float, y: float
+) -> None:
+    gap = 14.0
+    width = (WIDTH + gap) / len(blocks) - gap
+    lefts = {block_id: x + at * (width + gap) for at, block_id in enumerate(blocks)}
+    bottom = y + TABLE + DROP + BLOCK
+    starts = _draw_tables(sheet, frame, before, x, y)
+    for block_id, left in lefts.items():
+        _draw_block(sheet, frame, before, block_id, left, bottom - BLOCK, width)
+        arriving = [(name, at) for name, at in starts.items() if at[0] == block_id]
+        for number, (name, (_, start)) in enumerate(arriving):
+            end = left + width / 2 + 14 * (number - (len(arriving) - 1) / 2)
+            sheet.arrow(
+                (start, y + TABLE + 1),
+                (end, bottom - BLOCK - 1),
+                line_colour(name),
+                is_upright=True,
+            )
+    for source, copy in _copies(frame, before):
+        ends = [left + 0.3 * width for left in (lefts[source], lefts[copy])]
+        _draw_copy(sheet, *ends, bottom + 3)
+
+
+def _draw_tables(
+    sheet: Sheet, frame: Frame, before: Frame, x: float, y: float
+) -> dict[str, tuple[int, float]]:
+    """A box for each table; its last block, and where the arrow to it begins."""
+    starts, left = {}, x
+    for name, block_ids in frame.tables.items():
+        sheet.cells(left, y, [NAME], TABLE, [strong(name)], [name])
+        entries, tones = list(map(str, block_ids)), [soft(name)] * len(block_ids)
+        widths = [ENTRY] * len(block_ids)
+        sheet.cells(left + NAME, y, widths, TABLE, tones, entries)
+        end = left + NAME + ENTRY * len(block_ids)
+        starts[name] = block_ids[-1], end - ENTRY / 2
+        if before.tables.get(name, block_ids)[-1] != block_ids[-1]:
+            sheet.box(end - ENTRY, y, ENTRY, TABLE, rim=sheet.look.ink, linewidth=2.2)
+        left += (WIDTH + 14) / max(2, len(frame.tables))
+    return starts
+
+
+def _draw_block(
+    sheet: Sheet,
+    frame: Frame,
+    before: Frame,
+    block_id: int,
+    x: float,
+    y: float,
+    width: float,
+) -> None:
+    """A block with its slots, over it its number and how many hold it."""
+    name, holders = frame.owner(block_id), frame.holders[block_id]
+    slot = width / frame.block_size
+    sheet.write(x, y - 11, f"block {block_id}", color=sheet.look.quiet)
+    count = f"{holders} holder{'s' * (holders > 1)}" if holders else "free"
+    sheet.write(x + width, y + BLOCK + 11, count, ha="right")
+    for offset in range(frame.block_size):
+        word, left = frame.word(block_id, offset), x + offset * slot
+        is_new = word != before.word(block_id, offset)
+        if not word:
+            sheet.cells(left, y, [slot], BLOCK, [free()])
+            if word is not None:  # there is room, and nothing is written yet
+                inner = left + 3, y + 3, slot - 6, BLOCK - 6
+                style = {"linestyle": "--", "linewidth": 1.4}
+                sheet.box(*inner, rim=line_colour(name), **style)
+            continue
+        tone = strong(name) if is_new else soft(name)
+        tone = shared(tone, name) if holders > 1 else tone
+        sheet.cells(left, y, [slot], BLOCK, [tone], [word])
+    sheet.box(x, y, width, BLOCK, rim=sheet.look.rim)
+    for offset in range(frame.block_size):
+        word, old = frame.word(block_id, offset), before.word(block_id, offset)
+        if word and word != old and before.holders[block_id]:
+            left = x + offset * slot
+            sheet.box(left, y, slot, BLOCK, rim=sheet.look.ink, linewidth=2.2)
+
+
+def _copies(frame: Frame, before: Frame) -> Iterator[tuple[int, int]]:
+    """(source, copy): entries that point elsewhere than before."""
+    for name, block_ids in frame.tables.items():
+        old = before.tables.get(name, ())
+        yield from ((a, b) for a, b in zip(old, block_ids, strict=False) if a != b)
+
+
+def _draw_copy(sheet: Sheet, start: float, end: float, y: float) -> None:
+    """An arrow below the blocks, from one to the other."""
+    bends = [(start, y + 44), (end, y + 44)]
+    points = [(start, y), *bends, (end, y)]
+    path = Path(points, [Path.MOVETO, *[Path.CURVE4] * 3])
+    style = {"linewidth": 2.0, "color": sheet.look.ink}
+    head = {"arrowstyle": "-|>", "mutation_scale": 11}
+    sheet.axes.add_patch(FancyArrowPatch(path=path, **head, **style))
+    sheet.write((start + end) / 2, y + 46, "copied", ha="center")
+
+
+def _meanings(name: str) -> Iterator[tuple[Tone, str]]:
+    yield from chain(
+        [(soft(name), "there before"), (strong(name), "new")],
+        [(shared(soft(name), name), "several holders"), (free(), "empty")],
+    )

@@ -1,0 +1,229 @@
+"""Lesson 4's drawings: what is copied, and which candidates end."""
+
+from itertools import combinations
+
+import matplotlib
+import matplotlib.pyplot as plt
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.patches import FancyArrowPatch, Rectangle
+from matplotlib.text import Text
+
+import minipaged as mp
+from minipaged.decoding import beam
+from minipaged.lab.plots import palette
+from minipaged.lab.plots.beams import plot_beam_tree
+from minipaged.lab.plots.candidates import (
+    ENDED,
+    GOES_ON,
+    LEFT_OUT,
+    TOO_LATE,
+    Candidate,
+    judge,
+    plot_candidates,
+)
+from minipaged.lab.plots.copying import freeze, plot_copying
+from minipaged.lab.pool.replay import record
+
+matplotlib.use("agg")
+WORDS = "Four score and seven years ago our".split()
+ENDS = ["fathers", "mothers", "brothers", "sisters"]
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+def texts(figure):
+    return [text.get_text() for text in figure.axes[0].texts if text.get_text()]
+
+
+def copying(num_tables=2, size=4):
+    """Tables over one prompt; each appends and writes a word, drawn after each move."""
+    pool = mp.BlockPool(16, size)
+    tables = {"A": mp.BlockTable(pool)}
+    tables["A"].append(7)
+    for name in "BCD"[: num_tables - 1]:
+        tables[name] = tables["A"].fork()
+    words = {name: list(WORDS) for name in tables}
+    frames = {"before": freeze(pool, tables, words)}
+    for (name, table), word in zip(tables.items(), ENDS, strict=False):
+        table.append(1)
+        frames[f"{name} has room"] = freeze(pool, tables, words)
+        words[name].append(word)
+        frames[f"{name} has written"] = freeze(pool, tables, words)
+    return frames
+
+
+def candidates(width=3, count=6, ends=(0, 1), word="<|end|>"):
+    rows = [
+        Candidate(
+            -1.25 * rank, rank % width, word if rank in ends else "x", rank in ends
+        )
+        for rank in range(count)
+    ]
+    return ["The capital of Portugal is Lisbon"] * width, rows
+
+
+def tree():
+    class Search:
+        """Frames of three beams, of which two have a common parent."""
+
+        growing = (
+            {"A": [0], "B": [1], "C": [2]},
+            {"A": [0, 3], "D": [0, 4], "B": [1, 5]},
+        )
+
+    pool = mp.BlockPool(8, 4)
+    snapshot = type("Snapshot", (), {"num_held": 8 - pool.num_free})
+    rows = [
+        type("Frame", (), {"growing": g, "snapshot": snapshot}) for g in Search.growing
+    ]
+    words = type("Words", (), {"decode": lambda self, ids: f"penguin{ids[0]}"})
+    return plot_beam_tree(rows, words(), "title")
+
+
+DRAWINGS = {
+    "copying": lambda: plot_copying(copying(), "title"),
+    "copying, three tables": lambda: plot_copying(copying(3), "title"),
+    "copying, four tables": lambda: plot_copying(copying(4), "title"),
+    "copying, large blocks": lambda: plot_copying(copying(size=16), "title"),
+    "candidates": lambda: plot_candidates(*candidates(), 3, "title"),
+    "candidates of one": lambda: plot_candidates(*candidates(1, 2, ()), 1, "title"),
+    "candidates of eight": lambda: plot_candidates(
+        *candidates(8, 24, range(0, 24, 3)), 1234, "title", length_penalty=1.5
+    ),
+    "tree": tree,
+}
+
+
+# --- every picture can be read --------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_no_words_overlap_and_none_is_cut_off(name):
+    figure = DRAWINGS[name]()
+    figure.draw_without_rendering()
+    found = [text for text in figure.axes[0].texts if text.get_text().strip()]
+    boxes = [(text.get_text(), Text.get_window_extent(text)) for text in found]
+    assert len(boxes) > 1
+    for (one, box), (other, second) in combinations(boxes, 2):
+        assert not box.padded(-1.5).overlaps(second.padded(-1.5)), (one, other)
+    width, height = figure.bbox.size
+    for words, box in boxes:
+        assert box.x0 > 0 and box.y0 > 0, words
+        assert box.x1 < width and box.y1 < height, words
+
+
+@pytest.mark.parametrize("theme", palette.THEMES)
+@pytest.mark.parametrize("name", ["copying", "candidates", "tree"])
+def test_a_word_stands_out_from_the_box_behind_it(monkeypatch, name, theme):
+    """WCAG: 4 to 1 at least; the topmost opaque box under the word's middle counts."""
+    monkeypatch.setenv("MINIPAGED_THEME", theme)
+    figure = DRAWINGS[name]()
+    figure.draw_without_rendering()
+    grounds = [palette.theme().ground]
+    if grounds == ["none"]:
+        grounds = ["#FFFFFF", "#0D1117"]
+    for text in filter(Text.get_text, figure.axes[0].texts):
+        box = text.get_window_extent()
+        middle = (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2
+        behind = [
+            patch
+            for patch in figure.axes[0].patches
+            if isinstance(patch, Rectangle)
+            and patch.get_fill()
+            and patch.get_facecolor()[3] == 1
+            and patch.get_window_extent().contains(*middle)
+        ]
+        colours = [to_hex(behind[-1].get_facecolor())] if behind else grounds
+        for colour in colours:
+            light, dark = sorted(
+                map(palette.relative_luminance, (to_hex(text.get_color()), colour)),
+                reverse=True,
+            )
+            assert (light + 0.05) / (dark + 0.05) >= 4, (text.get_text(), colour)
+
+
+# --- they show what happened ----------------------------------------------------------
+
+
+def thick(figure):
+    """Arrows of copies: as thick as what is to be followed."""
+    found = [p for p in figure.axes[0].patches if isinstance(p, FancyArrowPatch)]
+    return [arrow for arrow in found if arrow.get_linewidth() > 1.5]
+
+
+@pytest.mark.parametrize("num_tables", [2, 3, 4])
+def test_all_but_the_last_holder_copy(num_tables):
+    frames = copying(num_tables)
+    figure = plot_copying(frames, "title")
+    assert len(thick(figure)) == texts(figure).count("copied") == num_tables - 1
+    said = texts(figure)
+    assert f"{num_tables} holders" in said and said.count("fathers") == 2 * num_tables
+
+
+def test_a_frozen_state_does_not_change():
+    frames = copying()
+    before, *_, after = frames.values()
+    assert before.tables == {"A": (0, 1), "B": (0, 1)} and before.holders[1] == 2
+    assert after.tables == {"A": (0, 2), "B": (0, 1)} and after.holders[1] == 1
+    assert (before.word(1, 3), after.word(1, 3), after.word(2, 3)) == (
+        None,
+        "mothers",
+        "fathers",
+    )
+    assert frames["A has room"].word(2, 3) == ""
+
+
+def test_the_first_may_end_and_the_best_others_go_on():
+    ends = [True, False, False, True, False, False]
+    expected = [ENDED, GOES_ON, GOES_ON, TOO_LATE, GOES_ON, LEFT_OUT]
+    assert judge(3, ends) == expected
+    assert judge(1, [True, True]) == [ENDED, TOO_LATE]
+    figure = plot_candidates(*candidates(3, 6, (0, 3)), 2, "title")
+    said = texts(figure)
+    assert said.count("goes on") == 3 and said.count("× left out") == 1
+    assert said.count("× ends too late") == 1
+    assert [words for words in said if words.startswith("has ended")] == [
+        "has ended, score 0.00 / 2 = 0.00"
+    ]
+
+
+def test_a_verdict_is_that_of_the_search(monkeypatch):
+    """Whom the picture lets go on, and end, the search does too."""
+    from helpers.tiny_models import VOCABULARY, tiny_model
+    from transformers import GenerationConfig
+
+    paged = mp.PagedModel(tiny_model("qwen3"), num_blocks=64, block_size=4)
+    many = list(range(0, VOCABULARY, 3))
+    config = GenerationConfig(max_new_tokens=9, num_beams=3, eos_token_id=many)
+    seen = []
+
+    class Watched(beam.Beams):
+        def apply(self, turn, choice):
+            parents = [one.new_tokens for one in beam._parents(turn.request)]
+            was = {tuple(one.tokens) for one in self.best}
+            super().apply(turn, choice)
+            new = [one.tokens for one in self.best if tuple(one.tokens) not in was]
+            live = [one.new_tokens for one in turn.request.live]
+            seen.append((parents, choice, live, new))
+
+    monkeypatch.setattr(beam, "Beams", Watched)
+    with record(paged):
+        mp.generate(paged, [[5, 6, 7], [8] * 5], config)
+    verdicts = set()
+    for parents, choice, live, new in seen:
+        tokens = choice.tokens.tolist()
+        beams = choice.beams.tolist()
+        found = judge(3, [token in many for token in tokens])
+        verdicts |= set(found)
+        texts_of = [[*parents[b], t] for b, t in zip(beams, tokens, strict=True)]
+        going = [t for t, v in zip(texts_of, found, strict=True) if v == GOES_ON]
+        ended = [t for t, v in zip(texts_of, found, strict=True) if v == ENDED]
+        assert not live or live == going
+        if live:
+            assert all(tokens in ended for tokens in new)
+    assert {GOES_ON, ENDED, TOO_LATE} <= verdicts
