@@ -31,18 +31,21 @@ def stream(q, read, num_tokens, block_size):
 
 
 def window(q, read, num_tokens, width, block_size):
-    """Keeps its own copy of what it needs, so that softmax can be taken at the end."""
+    """Keeps the attention so far and the log of its sum, not the sums."""
     first = max(0, num_tokens - width)
-    logits, values = [], []
+    mean, log_sum = torch.zeros(()).double(), -torch.inf
     for block in range(first // block_size, -(-num_tokens // block_size)):
         k, v = read(block)
         start = max(0, first - block * block_size)
         stop = min(block_size, num_tokens - block * block_size)
         rows = q.view(k.shape[1], -1, q.shape[1])
-        logits.append(torch.einsum("kgd,tkd->kgt", rows, k[start:stop]))
-        values.append(v[start:stop].clone())
-    weights = torch.softmax(torch.cat(logits, -1) / q.shape[1] ** 0.5, -1)
-    return torch.einsum("kgt,tkd->kgd", weights, torch.cat(values)).reshape(q.shape)
+        logits = torch.einsum("kgd,tkd->kgt", rows, k[start:stop]) / q.shape[1] ** 0.5
+        own = logits.logsumexp(-1, keepdim=True)
+        new = torch.softmax(logits, -1) @ v[start:stop].transpose(0, 1)
+        both = torch.logaddexp(own, torch.as_tensor(log_sum).double())
+        mean = mean * (log_sum - both).exp() + new * (own - both).exp()
+        log_sum = both
+    return mean.reshape(q.shape)
 
 
 # --- what is wrong --------------------------------------------------------------------
@@ -76,6 +79,15 @@ def without_maximum(one, other):
     return torch.zeros(()), total, one[2] * ours + other[2] * theirs
 
 
+def upside_down(one, other):
+    maximum = max(one[0], other[0])
+    if one[1] == 0 or other[1] == 0:
+        return merge(one, other)
+    ours, theirs = torch.exp(maximum - one[0]), torch.exp(maximum - other[0])
+    total = one[1] * ours + other[1] * theirs
+    return maximum, total, one[2] * ours + other[2] * theirs
+
+
 def overwrites(one, other):
     """Right, but the caller's tensors are changed."""
     maximum, total, weighted = merge(one, other)
@@ -93,6 +105,40 @@ def forgets_the_rescale(q, read, num_tokens, block_size):
         weights = (logits - maximum).exp()
         total, weighted = total + weights.sum(), weighted + weights @ v[:size]
     return weighted / total
+
+
+def streamed_by(rule, by_own=False, falls=False):
+    """A recurrence whose past is multiplied by rule(old maximum - new maximum)."""
+
+    def attempt(q, read, num_tokens, block_size):
+        maximum, total, weighted = None, None, None
+        for block in range(-(-num_tokens // block_size)):
+            k, v = read(block)
+            size = min(block_size, num_tokens - block * block_size)
+            logits = k[:size] @ q / len(q) ** 0.5
+            highest = logits.max()
+            if maximum is not None and not falls:
+                highest = torch.maximum(maximum, highest)
+            weights = (logits - (logits.max() if by_own else highest)).exp()
+            if maximum is None:
+                total, weighted = weights.sum(), weights @ v[:size]
+            else:
+                of_sum, of_values = rule(maximum - highest)
+                total = total * of_sum + weights.sum()
+                weighted = weighted * of_values + weights @ v[:size]
+            maximum = highest
+        return weighted / total
+
+    return attempt
+
+
+FORGETS = streamed_by(lambda fall: (1, 1))
+OWN_MAXIMUM = streamed_by(lambda fall: (1, 1), by_own=True)
+NEW_BY_OWN = streamed_by(lambda fall: (fall.exp(), fall.exp()), by_own=True)
+ONLY_THE_SUM = streamed_by(lambda fall: (fall.exp(), 1))
+ONLY_THE_VALUES = streamed_by(lambda fall: (1, fall.exp()))
+UPSIDE_DOWN = streamed_by(lambda fall: ((-fall).exp(), (-fall).exp()))
+MAXIMUM_FALLS = streamed_by(lambda fall: (fall.exp(), fall.exp()), falls=True)
 
 
 def first_maximum(q, read, num_tokens, block_size):
@@ -148,6 +194,74 @@ def keeps_the_blocks(q, read, num_tokens, block_size):
     k = torch.cat([k for k, _ in blocks])[:num_tokens]
     v = torch.cat([v for _, v in blocks])[:num_tokens]
     return torch.softmax(k @ q / len(q) ** 0.5, -1) @ v
+
+
+def copies_the_blocks(q, read, num_tokens, block_size):
+    """Gathers: a copy of all, and one softmax."""
+    blocks = range(-(-num_tokens // block_size))
+    copies = [[x.clone() for x in read(block)] for block in blocks]
+    k, v = (torch.cat(each)[:num_tokens] for each in zip(*copies, strict=True))
+    return torch.softmax(k @ q / len(q) ** 0.5, -1) @ v
+
+
+def keeps_the_logits(q, read, num_tokens, block_size):
+    """And a copy of V, but not of K."""
+    logits, values = [], []
+    for block in range(-(-num_tokens // block_size)):
+        k, v = read(block)
+        logits.append(k @ q / len(q) ** 0.5)
+        values.append(v.clone())
+    weights = torch.softmax(torch.cat(logits)[:num_tokens], -1)
+    return weights @ torch.cat(values)[:num_tokens]
+
+
+def keeps_the_parts(q, read, num_tokens, block_size):
+    """A partial result of each block, put together at the end."""
+    parts = []
+    for block in range(-(-num_tokens // block_size)):
+        k, v = read(block)
+        size = min(block_size, num_tokens - block * block_size)
+        logits = k[:size] @ q / len(q) ** 0.5
+        weights = (logits - logits.max()).exp()
+        parts.append((logits.max(), weights.sum(), weights @ v[:size]))
+    maxima, totals, weighted = map(torch.stack, zip(*parts, strict=True))
+    factors = (maxima - maxima.max()).exp()
+    return (factors @ weighted) / (factors @ totals)
+
+
+def starts_with_the_second(q, read, num_tokens, block_size):
+    """The first block only sets the maximum, and is not counted."""
+    if num_tokens <= block_size:
+        return stream(q, read, num_tokens, block_size)
+    read(0)
+    return stream(q, lambda block: read(block + 1), num_tokens - block_size, block_size)
+
+
+def counts_the_first_twice(q, read, num_tokens, block_size):
+    k, v = (x.clone() for x in read(0))
+    size = min(block_size, num_tokens)
+    if num_tokens <= block_size:
+        return torch.softmax(k[:size] @ q / len(q) ** 0.5, -1) @ v[:size]
+
+    def again(block):
+        return (k, v) if block < 2 else read(block - 1)
+
+    return stream(q, again, num_tokens + block_size, block_size)
+
+
+def copied_window(q, read, num_tokens, width, block_size):
+    """Gathers the window, and takes one softmax."""
+    first = max(0, num_tokens - width)
+    logits, values = [], []
+    for block in range(first // block_size, -(-num_tokens // block_size)):
+        k, v = read(block)
+        start = max(0, first - block * block_size)
+        stop = min(block_size, num_tokens - block * block_size)
+        rows = q.view(k.shape[1], -1, q.shape[1])
+        logits.append(torch.einsum("kgd,tkd->kgt", rows, k[start:stop]))
+        values.append(v[start:stop].clone())
+    weights = torch.softmax(torch.cat(logits, -1) / q.shape[1] ** 0.5, -1)
+    return torch.einsum("kgt,tkd->kgd", weights, torch.cat(values)).reshape(q.shape)
 
 
 def forgets_the_last_block(q, read, num_tokens, block_size):
@@ -209,6 +323,7 @@ WRONG = {
         rescales_only_the_first,
         unguarded,
         averages,
+        upside_down,
         without_maximum,
         overwrites,
         lambda one, other: merge(one, other)[:2],
@@ -222,6 +337,17 @@ WRONG = {
         reads_the_tail,
         two_passes,
         keeps_the_blocks,
+        copies_the_blocks,
+        keeps_the_logits,
+        keeps_the_parts,
+        OWN_MAXIMUM,
+        NEW_BY_OWN,
+        ONLY_THE_SUM,
+        ONLY_THE_VALUES,
+        UPSIDE_DOWN,
+        MAXIMUM_FALLS,
+        starts_with_the_second,
+        counts_the_first_twice,
         forgets_the_last_block,
         lambda q, *rest: stream(q * len(q) ** 0.5, *rest),
         lambda *arguments: stream(*arguments)[None],
@@ -232,10 +358,53 @@ WRONG = {
         whole_blocks,
         reads_all,
         heads_go_round,
+        copied_window,
         lowered(lambda logits: logits.amax(-1, keepdim=True)),
         lowered(lambda logits: logits.amax(-1, keepdim=True).clamp(min=0)),
         lambda q, read, n, width, size: window(q, read, n, width + 1, size),
         lambda q, read, n, width, size: window(q, read, n, max(1, width - 1), size),
         lambda q, *rest: window(q * q.shape[1] ** 0.5, *rest),
+    ],
+}
+
+# What the check must say of a mistake.
+NAMED = {
+    "merge": [
+        (unguarded, "parts of 0 and 0 positions"),
+        (unguarded, "-inf subtracted"),
+        (adds, "the part whose maximum is smaller is not rescaled"),
+        (rescales_only_the_first, "the part whose maximum is smaller is not rescaled"),
+        (averages, "it is divided already"),
+        (upside_down, "upside down"),
+        (without_maximum, "maximum: got"),
+        (overwrites, "it has written into its arguments"),
+    ],
+    "stream": [
+        (FORGETS, "what was summed before is never rescaled"),
+        (forgets_the_rescale, "what was summed before is never rescaled"),
+        (OWN_MAXIMUM, "each block is lowered by its own maximum, and nothing is"),
+        (NEW_BY_OWN, "the new block is lowered by its own maximum"),
+        (ONLY_THE_SUM, "the weighted values are not"),
+        (ONLY_THE_VALUES, "the sum of the weights is not"),
+        (UPSIDE_DOWN, "upside down"),
+        (MAXIMUM_FALLS, "the maximum never falls"),
+        (first_maximum, "not by that of the first block"),
+        (plain, "exponentials overflow"),
+        (starts_at_zero, "the first maximum must be -inf, not 0"),
+        (starts_with_the_second, "right if the first block did not count"),
+        (counts_the_first_twice, "right if the first block counted twice"),
+        (reads_the_tail, "a slot past the last token"),
+        (two_passes, "block 0 was read more than once"),
+        (keeps_the_blocks, "kept after the next one was read"),
+        (copies_the_blocks, "that is gathering, not streaming"),
+        (keeps_the_logits, "that is gathering, not streaming"),
+        (keeps_the_parts, "Something is kept of every block"),
+    ],
+    "window": [
+        (reads_all, "blocks read: got [0"),
+        (heads_go_round, "KV heads went round"),
+        (whole_blocks, "right if the window began with its first block"),
+        (copied_window, "that is gathering, not streaming"),
+        (WRONG["window"][-1], "right but for the scale"),
     ],
 }

@@ -1,5 +1,6 @@
 """Lab: checks of lesson 5's exercises: merging parts, streaming over blocks."""
 
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from itertools import product
 from typing import Any
@@ -7,11 +8,13 @@ from typing import Any
 import torch
 
 from minipaged.lab.check.streaming import (
+    BLOCK_SIZE,
     RAMPS,
     TOLERANCE,
     Blocks,
     attends,
     draw,
+    holds_little,
     ramp,
     read_once,
 )
@@ -22,7 +25,7 @@ from minipaged.lab.check.verdict import Attempt, Rejected, exercise, expect
 def merge(attempt: Attempt) -> None:
     """Two (maximum, total, weighted) -> the one of the positions of both."""
     generator = torch.Generator().manual_seed(0)
-    for sizes in product((0, 1, 3), (0, 1, 4)):
+    for sizes in product((3, 1, 0), (4, 1, 0)):
         for spread in (1.0, 1000.0):
             logits = spread * torch.randn(sum(sizes), generator=generator).double()
             values = torch.randn(len(logits), 3, generator=generator).double()
@@ -38,8 +41,9 @@ def merge(attempt: Attempt) -> None:
                     raise Rejected(f"{story}: it has written into its arguments")
             names = "maximum", "total", "weighted"
             parts = zip(names, found, _triple(logits, values), strict=True)
-            for name, ours, right in parts:
-                _compare(f"{story}; {name}", ours, right)
+            for index, (name, ours, right) in enumerate(parts):
+                usual = _usual_mistakes(before[:3], before[3:], index, right)
+                _compare(f"{story}; {name}", ours, right, usual)
 
 
 def _triple(logits: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -56,50 +60,112 @@ def _three(answer: Any, story: str) -> list[torch.Tensor]:
     return [torch.as_tensor(part).double() for part in answer]
 
 
-def _compare(what: str, found: torch.Tensor, right: torch.Tensor) -> None:
+def _usual_mistakes(
+    one: Sequence[torch.Tensor],
+    other: Sequence[torch.Tensor],
+    index: int,
+    right: torch.Tensor,
+) -> dict[str, torch.Tensor]:
+    """Wrong answers for part `index` of the triple, and what makes them."""
+    maximum = torch.maximum(one[0], other[0])
+    if not index:
+        return {"the maximum is the larger one": torch.minimum(one[0], other[0])}
+    factors = (one[0] - maximum).exp(), (other[0] - maximum).exp()
+    unscaled = "the part whose maximum is smaller is not rescaled"
+    mistakes = {unscaled: one[index] + other[index]}
+    upside_down = one[index] / factors[0] + other[index] / factors[1]
+    mistakes["upside down: the factor is e^(its maximum - the larger)"] = upside_down
+    plain = one[index] * one[0].exp() + other[index] * other[0].exp()
+    mistakes["not lowered: the factor is e^(its maximum - the larger)"] = plain
+    if index == 2:
+        total = one[1] * factors[0] + other[1] * factors[1]
+        mistakes["it is divided already; keep the sum, divide at the end"] = (
+            right / total
+        )
+    return mistakes
+
+
+def _compare(
+    what: str,
+    found: torch.Tensor,
+    right: torch.Tensor,
+    usual: Mapping[str, torch.Tensor],
+) -> None:
     expect(f"{what}, shape", tuple(found.shape), tuple(right.shape))
     if found.isnan().any():
         raise Rejected(
             f"{what}: NaN; is -inf subtracted from -inf, or does an exp overflow?"
         )
     if not torch.allclose(found, right, atol=TOLERANCE):
-        raise Rejected(f"{what}: got {found.tolist()}, expected {right.tolist()}")
+        said = f"{what}: got {_rounded(found)}, expected {_rounded(right)}"
+        for mistake, wrong in usual.items():
+            if torch.allclose(found, wrong, atol=TOLERANCE):
+                raise Rejected(f"{said}; {mistake}")
+        raise Rejected(said)
+
+
+def _tokens(number: int) -> str:
+    return f"{number} token" + "s" * (number != 1)
+
+
+def _rounded(part: torch.Tensor) -> str:
+    numbers = [f"{number:.4g}" for number in part.flatten().tolist()]
+    return f"[{', '.join(numbers)}]" if part.dim() else numbers[0]
 
 
 @exercise
 def stream(attempt: Attempt) -> None:
     """(q, read, num_tokens, block_size) -> one head's attention, [D], in one pass."""
     generator = torch.Generator().manual_seed(0)
-    for num_tokens, spread in product((1, 3, 4, 5, 8, 19), (1.0, 0.0, 30.0)):
-        q, k, v = draw(generator, num_tokens, 1, 1, spread)
-        read = Blocks(k[:, 0], v[:, 0], block_size=4)
-        found = attempt.shared(q[0], read, num_tokens, 4)
-        story = f"{num_tokens} tokens in blocks of 4"
-        if spread > 1:
-            story += ", logits in the hundreds"
-        read_once(story, read, range(-(-num_tokens // 4)))
-        attends(story, found, q[0], k, v, read)
-    for ends in RAMPS:
-        q, k, v = ramp(generator, *ends, 1, 1)
-        read = Blocks(k[:, 0], v[:, 0], block_size=4)
-        found = attempt.shared(q[0], read, len(k), 4)
-        story = "19 tokens in blocks of 4, logits from {:g} to {:g}".format(*ends)
-        read_once(story, read, range(5))
-        attends(story, found, q[0], k, v, read)
+    # Each case tells what those before it do not; many blocks more than two.
+    lengths = (1, 3, 4, 19, 5, 8)
+    for num_tokens in lengths:
+        _streamed(attempt, *draw(generator, num_tokens, 1, 1, 1.0))
+    _streamed(attempt, *draw(generator, 19, 1, 1, 1.0), size=3)
+    for ends, hint in RAMPS.items():
+        story = ", logits from {:g} to {:g}".format(*ends)
+        _streamed(attempt, *ramp(generator, *ends, 1, 1), story, hint)
+    for num_tokens, spread in product(lengths, (0.0, 30.0)):
+        story = ", logits in the hundreds" if spread else ", equal logits"
+        _streamed(attempt, *draw(generator, num_tokens, 1, 1, spread), story)
+    query = torch.ones(5).double()
+    holds_little(lambda read, n: attempt.shared(query, read, n, BLOCK_SIZE), heads=1)
+
+
+def _streamed(
+    attempt: Attempt,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    also: str = "",
+    hint: str = "",
+    size: int = BLOCK_SIZE,
+) -> None:
+    """One case of `stream`."""
+    num_tokens, read = len(k), Blocks(k[:, 0], v[:, 0], size)
+    found = attempt.shared(q[0], read, num_tokens, size)
+    story = f"{_tokens(num_tokens)} in blocks of {size}{also}"
+    read_once(story, read, range(-(-num_tokens // size)))
+    attends(story, found, q[0], k, v, read, hint=hint)
 
 
 @exercise
 def window(attempt: Attempt) -> None:
     """(q, read, num_tokens, window, block_size) -> [H, D]; only the blocks it needs."""
     generator = torch.Generator().manual_seed(0)
-    lengths = (1, 4, 5, 8, 19, 22)
-    for num_tokens, width in product(lengths, (1, 3, 4, 5, 9, 100)):
+    lengths = (1, 4, 22, 5, 8, 19)
+    for num_tokens, width in product(lengths, (100, 1, 3, 4, 5, 9)):
         heads, kv_heads = [(4, 2), (6, 2), (3, 3), (5, 1)][(num_tokens + width) % 4]
-        spread = 30.0 if width == 9 else 1.0
-        _windowed(attempt, *draw(generator, num_tokens, heads, kv_heads, spread), width)
-    for ends in RAMPS:
+        _windowed(attempt, *draw(generator, num_tokens, heads, kv_heads, 1.0), width)
+    _windowed(attempt, *draw(generator, 19, 4, 2, 1.0), 10, size=3)
+    for ends, hint in RAMPS.items():
         story = ", logits from {:g} to {:g}".format(*ends)
-        _windowed(attempt, *ramp(generator, *ends, 4, 2), 12, story)
+        _windowed(attempt, *ramp(generator, *ends, 4, 2), 12, story, hint)
+    for num_tokens in lengths:
+        case = draw(generator, num_tokens, 6, 2, 30.0)
+        _windowed(attempt, *case, 9, ", logits in the hundreds")
+    query = torch.ones(4, 5).double()
+    holds_little(lambda read, n: attempt.shared(query, read, n, n, BLOCK_SIZE), heads=2)
 
 
 def _windowed(
@@ -109,18 +175,20 @@ def _windowed(
     v: torch.Tensor,
     width: int,
     also: str = "",
+    hint: str = "",
+    size: int = BLOCK_SIZE,
 ) -> None:
     """One case of `window`."""
-    num_tokens, read = len(k), Blocks(k, v, block_size=4)
-    found = attempt.shared(q, read, num_tokens, width, 4)
-    story = f"{num_tokens} tokens in blocks of 4, a window of {width}, {len(q)} heads, "
-    story += f"{k.shape[1]} KV heads{also}"
+    num_tokens, read = len(k), Blocks(k, v, size)
+    found = attempt.shared(q, read, num_tokens, width, size)
+    story = f"{_tokens(num_tokens)} in blocks of {size}, a window of {width}, "
+    story += f"{len(q)} heads, {k.shape[1]} KV heads{also}"
     first = max(0, num_tokens - width)
-    read_once(story, read, range(first // 4, -(-num_tokens // 4)))
+    read_once(story, read, range(first // size, -(-num_tokens // size)))
     mistakes = {
         f"right for a window of {w}": max(0, num_tokens - w)
         for w in (width + 1, width - 1)
     }
-    mistakes["right if the window began with its first block"] = first // 4 * 4
+    mistakes["right if the window began with its first block"] = first // size * size
     others = {name: (q, k[at:], v[at:]) for name, at in mistakes.items()}
-    attends(story, found, q, k[first:], v[first:], read, others)
+    attends(story, found, q, k[first:], v[first:], read, others, hint)

@@ -1,16 +1,24 @@
 """Lab: what lesson 5's checks share: blocks to read, and attention over all at once."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 
 from minipaged.lab.check.verdict import Rejected, expect
+from minipaged.lab.measure.peak import peak_extra_bytes
 
 TOLERANCE = 1e-5  # the inputs are float64, and the values about 1
-# First and last logit, far beyond what exp can take: all must be lowered by the largest
-# so far, neither by that of the first block, nor by 0 where it is smaller.
-RAMPS = (-1000.0, 1000.0), (-900.0, -1000.0)
+BLOCK_SIZE = 4
+LONG_BLOCKS = 48, 240  # of the contexts over which memory is measured
+# First and last logit, far beyond what exp can take; and what overflows there.
+RAMPS = {
+    (-1000.0, 1000.0): "exponentials overflow: lower by the largest logit so far, not "
+    "by that of the first block, nor by none",
+    (-900.0, -1000.0): "all exponentials are 0: the first maximum must be -inf, not 0",
+    (1000.0, -1000.0): "a rescale overflows: the maximum never falls, it is the larger "
+    "of the old one and the block's",
+}
 
 
 class Blocks:
@@ -21,9 +29,11 @@ class Blocks:
     """
 
     def __init__(self, k: torch.Tensor, v: torch.Tensor, block_size: int):
+        self.block_size = block_size
         size = -len(k) % block_size  # slots without a token
         tail = k.new_full((size, *k.shape[1:]), torch.nan)
         self._k, self._v = (torch.cat([x, tail]).split(block_size) for x in (k, v))
+        self.num_in_last = block_size - size  # tokens of the last block
         self._given: tuple[torch.Tensor, ...] = ()
         self.reads: list[int] = []
 
@@ -35,6 +45,11 @@ class Blocks:
         self.reads.append(int(block))
         self._given = self._k[block].clone(), self._v[block].clone()
         return self._given
+
+    @property
+    def block_bytes(self) -> int:
+        """K and V of a block."""
+        return self._k[0].nbytes + self._v[0].nbytes
 
     def __repr__(self) -> str:
         return "read"
@@ -70,6 +85,33 @@ def read_once(story: str, read: Blocks, wanted: range) -> None:
     expect(f"{story}; blocks read", sorted(read.reads), list(wanted))
 
 
+def holds_little(compute: Callable[[Blocks, int], object], heads: int) -> None:
+    """Raise Rejected if what `compute` holds grows with the context.
+
+    compute: called with the blocks and the number of tokens, twice; the second context
+    is the longer one. It must hold as much in both.
+    """
+    generator, peaks = torch.Generator().manual_seed(0), []
+    for num_blocks in LONG_BLOCKS:
+        num_tokens = num_blocks * BLOCK_SIZE
+        _, k, v = draw(generator, num_tokens, heads, heads, 1.0)
+        read = Blocks(k, v, BLOCK_SIZE)
+        if heads == 1:
+            read = Blocks(k[:, 0], v[:, 0], BLOCK_SIZE)
+        peaks.append(peak_extra_bytes(lambda: compute(read, num_tokens)))  # noqa: B023
+    more, block = peaks[1] - peaks[0], read.block_bytes
+    if more <= block:
+        return
+    short, long = LONG_BLOCKS
+    said = f"of {short} blocks it held {peaks[0]:,} bytes at most, of {long} blocks "
+    said += f"{peaks[1]:,}; it must not grow. "
+    if more > (long - short) * block / 2:
+        said += "K or V of all blocks are kept: that is gathering, not streaming"
+    else:
+        said += "Something is kept of every block: keep (m, s, o) of all so far instead"
+    raise Rejected(said)
+
+
 def attends(
     story: str,
     found: Any,
@@ -78,32 +120,45 @@ def attends(
     v: torch.Tensor,
     read: Blocks,
     others: Mapping[str, tuple[torch.Tensor, ...]] | None = None,
+    hint: str = "",
 ) -> None:
-    """Compare with softmax over all of k and v at once; `others`: see _diagnosis."""
+    """Compare with softmax over all of k and v at once.
+
+    others: see _diagnosis. hint: what overflows, if the logits are made for that.
+    """
     if not isinstance(found, torch.Tensor):
         raise Rejected(f"{story}: got {found!r:.40}, expected a tensor")
     expect(f"{story}; shape", tuple(found.shape), tuple(q.shape))
     if found.isnan().any():
-        raise Rejected(
-            f"{story}: NaN; an overflow, -inf minus -inf, a slot past the last token, "
-            "or a block that was kept after the next one was read"
-        )
+        several = "a block that was kept after the next one was read, "
+        said = f"{several * (len(read.reads) > 1)}a slot past the last token, "
+        raise Rejected(f"{story}: NaN; {hint or said + 'or -inf minus -inf'}")
     error = (found.double() - _attention(q, k, v)).abs().max()
     if error > TOLERANCE:
-        said = _diagnosis(found.double(), q, k, v, others or {})
+        said = _diagnosis(found.double(), q, k, v, read.block_size, others or {})
+        said = said or _forgotten(found.double(), q, k, v, read)
         if not said and len(read.reads) > 1:
-            said = "; is what was summed so far rescaled when the maximum grows?"
+            said = "is what was summed so far rescaled when the maximum rises?"
+            said = f"; {hint or said}"
         raise Rejected(f"{story}: off by up to {error:.2g}{said}")
+
+
+def _by_head(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Logits [heads, tokens], not scaled, and values [heads, tokens, D]."""
+    rows = q.view(-1, q.shape[-1])
+    k, v = (x.repeat_interleave(len(rows) // k.shape[1], dim=1) for x in (k, v))
+    return torch.einsum("hd,thd->ht", rows, k), v.transpose(0, 1)
 
 
 def _attention(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | None = None
 ) -> torch.Tensor:
-    rows = q.view(-1, q.shape[-1])
-    k, v = (x.repeat_interleave(len(rows) // k.shape[1], dim=1) for x in (k, v))
+    logits, v = _by_head(q, k, v)
     scale = q.shape[-1] ** -0.5 if scale is None else scale
-    weights = torch.softmax(torch.einsum("hd,thd->ht", rows, k) * scale, dim=-1)
-    return torch.einsum("ht,thd->hd", weights, v).view(q.shape)
+    weights = torch.softmax(logits * scale, dim=-1)
+    return (weights[:, None] @ v).view(q.shape)
 
 
 def _diagnosis(
@@ -111,6 +166,7 @@ def _diagnosis(
     q: torch.Tensor,
     k: torch.Tensor,
     v: torch.Tensor,
+    size: int,
     others: Mapping[str, tuple[torch.Tensor, ...]],
 ) -> str:
     """What the mistake is, if it is one that is often made, or one of `others`."""
@@ -123,9 +179,91 @@ def _diagnosis(
             v[:, tiled],
         ),
         "right if the last token did not count": (q, k[:-1], v[:-1]),
+        "right if the first block did not count": (q, k[size:], v[size:]),
+        "right if the first block counted twice": (
+            q,
+            torch.cat([k[:size], k]),
+            torch.cat([v[:size], v]),
+        ),
         **others,
     }
     for name, inputs in mistakes.items():
         if len(inputs[1]) and (found - _attention(*inputs)).abs().max() < TOLERANCE:
             return f"; it is {name}"
     return ""
+
+
+# What is done to the past's sum and output when the maximum rises by `rise`, and by
+# what the new block is lowered: by the running maximum, or by its own.
+Rule = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
+RULES: Mapping[str, tuple[Rule, bool]] = {
+    "what was summed before is never rescaled": (
+        lambda rise: (torch.ones_like(rise), torch.ones_like(rise)),
+        False,
+    ),
+    "each block is lowered by its own maximum, and nothing is rescaled": (
+        lambda rise: (torch.ones_like(rise), torch.ones_like(rise)),
+        True,
+    ),
+    "the new block is lowered by its own maximum, not by the running one": (
+        lambda rise: ((-rise).exp(), (-rise).exp()),
+        True,
+    ),
+    "the sum of the weights is rescaled, and the weighted values are not": (
+        lambda rise: ((-rise).exp(), torch.ones_like(rise)),
+        False,
+    ),
+    "the weighted values are rescaled, and the sum of the weights is not": (
+        lambda rise: (torch.ones_like(rise), (-rise).exp()),
+        False,
+    ),
+    "the rescale is upside down: it is e^(old maximum - new maximum)": (
+        lambda rise: (rise.exp(), rise.exp()),
+        False,
+    ),
+}
+
+
+def _forgotten(
+    found: torch.Tensor,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    read: Blocks,
+) -> str:
+    """Which rule of the recurrence is broken, if the result is that of breaking it."""
+    if len(read.reads) < 2:
+        return ""
+    logits, v = _by_head(q, k, v)
+    logits = logits * q.shape[-1] ** -0.5
+    sizes = [read.block_size] * (len(read.reads) - 2) + [read.num_in_last]
+    sizes.insert(0, len(k) - sum(sizes))  # the first one may be seen in part
+    for name, (rule, by_own) in RULES.items():
+        wrong = _walk(logits, v, sizes, rule, by_own).view(q.shape)
+        if (found - wrong).abs().max() < TOLERANCE:
+            return f"; {name}"
+    return ""
+
+
+def _walk(
+    logits: torch.Tensor,
+    values: torch.Tensor,
+    sizes: list[int],
+    rule: Rule,
+    by_own: bool,
+) -> torch.Tensor:
+    """Attention in one pass by a broken rule: [heads, D]."""
+    maximum = total = weighted = None
+    for x, v in zip(logits.split(sizes, 1), values.split(sizes, 1), strict=True):
+        own = x.amax(dim=1)
+        highest = own if maximum is None else torch.maximum(maximum, own)
+        weights = (x - (own if by_own else highest)[:, None]).exp()
+        new = weights.sum(1), (weights[:, None] @ v)[:, 0]
+        if maximum is None:
+            total, weighted = new
+        else:
+            of_sum, of_values = rule(highest - maximum)
+            total = total * of_sum + new[0]
+            weighted = weighted * of_values[:, None] + new[1]
+        maximum = highest
+    return weighted / total[:, None]

@@ -3,11 +3,12 @@
 from matplotlib.figure import Figure
 
 from minipaged.lab.plots.palette import BAD, GOOD
-from minipaged.lab.plots.signs import PART, SPAN, Sheet
+from minipaged.lab.plots.signs import PART, SPAN, Sheet, fit
 from minipaged.lab.plots.tones import Tone, free, others, soft, strong
 from minipaged.memory.block_table import BlockTable
 
 BLOCK, HEIGHT = 66.0, 26.0  # pixels of a block
+ASIDE = 40.0  # pixels to the left of the copy
 ROW = 78.0  # from one row of blocks to the next
 MOST = 16  # blocks in a row; of a larger pool, only the sequence's own are drawn
 
@@ -58,9 +59,10 @@ def _draw_pool(
             tone, middles[block_id] = soft(name), left + cell / 2
         elif pool.refcount(block_id):
             tone = others()
-        sheet.box(left, 50, cell, HEIGHT, tone, sheet.look.rim)
         if block_id in middles:
-            sheet.word(left, 50, cell, HEIGHT, str(block_id), tone)
+            sheet.cells(left, 50, [cell], HEIGHT, [tone], [str(block_id)])
+        else:
+            sheet.box(left, 50, cell, HEIGHT, tone, sheet.look.rim)
     return middles
 
 
@@ -70,7 +72,7 @@ def _draw_gathered(
     """All blocks go into one piece, and attention reads the piece."""
     middles = _draw_pool(sheet, table, x, width, name)
     y, tone = 50 + ROW, strong(name)
-    cell = min(BLOCK, width / len(table.block_ids))
+    cell = min(BLOCK, (width - 2 * ASIDE) / len(table.block_ids))
     left = x + (width - cell * len(table.block_ids)) / 2
     for entry, block_id in enumerate(table.block_ids):
         start = middles[block_id], 50 + HEIGHT + 2
@@ -96,10 +98,12 @@ def _draw_streamed(
     sheet.cells(left, y, [BLOCK], HEIGHT, [tone], [str(block_id)])
     done = ", ".join(map(str, table.block_ids[:at]))
     if done:
-        sheet.write(x, y + HEIGHT / 2, f"done: {done}", color=sheet.look.quiet)
+        said, size = fit(f"done: {done}", (width - BLOCK) / 2 - 8)
+        sheet.write(x, y + HEIGHT / 2, said, size, color=sheet.look.quiet)
     if rest := ", ".join(map(str, table.block_ids[at + 1 :])):
         place = {"ha": "right", "color": sheet.look.quiet}
-        sheet.write(x + width, y + HEIGHT / 2, f"to come: {rest}", **place)
+        said, size = fit(f"to come: {rest}", (width - BLOCK) / 2 - 8)
+        sheet.write(x + width, y + HEIGHT / 2, said, size, **place)
     _draw_attention(sheet, (x + width / 2, y + HEIGHT), x, width, "attention: m, s, o")
 
 

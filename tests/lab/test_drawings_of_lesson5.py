@@ -1,0 +1,230 @@
+"""Lesson 5's drawings: they show the live objects, and every word can be read."""
+
+import math
+from itertools import combinations
+
+import matplotlib
+import matplotlib.pyplot as plt
+import pytest
+import torch
+from matplotlib.colors import to_hex
+from matplotlib.patches import FancyArrowPatch, Rectangle
+from matplotlib.text import Text
+
+import minipaged as mp
+from minipaged.attention import streamed
+from minipaged.attention.gathered import pad_to_rectangles
+from minipaged.lab import plot_recurrence, plot_tiles, plot_two_ways
+from minipaged.lab.plots import palette
+from minipaged.model.inputs import Chunk, RaggedBatch
+
+matplotlib.use("agg")
+USED = {"A": 21, "B": 7, "C": 13}
+WORDS = "Four score and seven years ago our fathers brought forth on this".split()
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+def tables_of(used, num_blocks=16, block_size=4):
+    """Sequences that have grown side by side, so that their blocks alternate."""
+    pool = mp.BlockPool(num_blocks, block_size)
+    tables = {name: mp.BlockTable(pool) for name in used}
+    for _ in range(max(used.values())):
+        for name, table in tables.items():
+            table.append(int(table.num_tokens < used[name]))
+    return tables
+
+
+# --- the recurrence -------------------------------------------------------------------
+
+
+def states_of(logits, values, rescales=True):
+    """(m, s, o) after each block, by the right rule or by the wrong one."""
+    m, s, o = torch.tensor(-torch.inf), torch.zeros(()), torch.zeros(values.shape[1])
+    for x, v in zip(logits, values.split(list(map(len, logits))), strict=True):
+        highest = torch.maximum(m, x.max())
+        factor = (m - highest).exp() if rescales else torch.tensor(1.0)
+        weights = (x - highest).exp()
+        m, s, o = highest, s * factor + weights.sum(), o * factor + weights @ v
+        yield m, s, o
+
+
+def recurrence(logits, sizes, rescales=True, lift=0.0, words=()):
+    logits = torch.tensor(logits).split(sizes)
+    values = torch.rand(sum(sizes), 4, generator=torch.Generator().manual_seed(0))
+    states = list(states_of(logits, values - lift, rescales))
+    return plot_recurrence(logits, states, "title", "C", words)
+
+
+RISING = [0.3, 1.2, 0.1, 0.8, 0.9, 2.4, 1.6, 0.3, 1.3, 0.5, 2.0, 1.0]
+
+
+def tiles(used, new, num_positions, window=None):
+    tables = tables_of(used)
+    chunks = [Chunk([0] * new[name], tables[name]) for name in new]
+    (rectangle,), _ = pad_to_rectangles(RaggedBatch.build(chunks))
+    found = list(streamed._tiles(rectangle, num_positions, window))
+    return plot_tiles(rectangle, found, {name: tables[name] for name in new}, "title")
+
+
+def two_ways(name, at, **pool):
+    return plot_two_ways(tables_of(USED, **pool)[name], at, "title", name=name)
+
+
+DECODE = dict.fromkeys(USED, 1)
+DRAWINGS = {
+    "recurrence": lambda: recurrence(RISING, [4, 4, 4], words=WORDS),
+    "forgotten": lambda: recurrence(RISING, [4, 4, 4], rescales=False, words=WORDS),
+    "negative": lambda: recurrence([-3.0, -900.0, 2.0, 1.0], [2, 2], lift=0.5),
+    "one block": lambda: recurrence([1.0], [1]),
+    "equal logits": lambda: recurrence([1.0] * 5, [4, 1]),
+    "many": lambda: recurrence([float(x) for x in range(30)], [10] * 3, words="a" * 30),
+    "decode": lambda: tiles(USED, DECODE, 8),
+    "decode, one block a tile": lambda: tiles(USED, DECODE, 4),
+    "prefill": lambda: tiles(USED, {"C": 13}, 4),
+    "two prefills": lambda: tiles({"A": 21, "C": 13}, {"A": 5, "C": 6}, 4),
+    "a window": lambda: tiles({"A": 21, "C": 13}, {"A": 5, "C": 6}, 4, window=5),
+    "one token": lambda: tiles({"A": 1}, {"A": 1}, 8),
+    "two ways": lambda: two_ways("C", 1),
+    "two ways, all of a small pool": lambda: two_ways("B", 0, num_blocks=12),
+    "two ways, a large pool": lambda: two_ways("A", 5, num_blocks=64),
+}
+
+
+def texts(figure):
+    return [text.get_text() for text in figure.axes[0].texts if text.get_text()]
+
+
+def boxes(figure, colour):
+    """The boxes of this face; soft ones have the same hue, and an alpha."""
+    found = [p for p in figure.axes[0].patches if isinstance(p, Rectangle)]
+    return [
+        box
+        for box in found
+        if box.get_fill() and to_hex(box.get_facecolor(), True).upper() == f"{colour}FF"
+    ]
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_no_words_overlap_and_none_is_cut_off(name):
+    figure = DRAWINGS[name]()
+    figure.draw_without_rendering()
+    shown = [text for text in figure.axes[0].texts if text.get_text().strip()]
+    rooms = [(t.get_text(), Text.get_window_extent(t)) for t in [*shown, *figure.texts]]
+    for (one, box), (other, second) in combinations(rooms, 2):
+        assert not box.padded(-1.5).overlaps(second.padded(-1.5)), (one, other)
+    width, height = figure.bbox.size
+    for words, box in rooms:
+        assert box.x0 > 0 and box.y0 > 0, words
+        assert box.x1 < width and box.y1 < height, words
+
+
+@pytest.mark.parametrize("theme", palette.THEMES)
+@pytest.mark.parametrize("name", ["forgotten", "decode", "prefill", "two ways"])
+def test_a_word_stands_out_from_the_box_behind_it(monkeypatch, name, theme):
+    monkeypatch.setenv("MINIPAGED_THEME", theme)
+    figure = DRAWINGS[name]()
+    figure.draw_without_rendering()
+    grounds = [palette.theme().ground]
+    if grounds == ["none"]:
+        grounds = ["#FFFFFF", "#0D1117"]
+    for text in figure.axes[0].texts:
+        box = text.get_window_extent()
+        middle = (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2
+        behind = [
+            patch
+            for patch in figure.axes[0].patches
+            if isinstance(patch, Rectangle)
+            and patch.get_fill()
+            and patch.get_facecolor()[3] == 1
+            and patch.get_window_extent().contains(*middle)
+        ]
+        colours = [to_hex(behind[-1].get_facecolor())] if behind else grounds
+        for colour in colours:
+            light, dark = sorted(
+                map(palette.relative_luminance, (to_hex(text.get_color()), colour)),
+                reverse=True,
+            )
+            assert (light + 0.05) / (dark + 0.05) >= 4, (text.get_text(), colour)
+
+
+def test_each_row_says_its_maximum_and_its_factor():
+    said = texts(recurrence(RISING, [4, 4, 4]))
+    assert {"1.2", "2.4"} <= set(said) and said.count("2.4") == 3  # twice m, one logit
+    factors = [words for words in said if words.startswith("×")]
+    assert factors == ["× 0", f"× {math.exp(1.2 - 2.4):.2f}", "× 1.00"]
+    assert "its size before" in said and not any("should be" in words for words in said)
+
+
+def test_a_forgotten_rescale_is_marked():
+    said = texts(recurrence(RISING, [4, 4, 4], rescales=False))
+    assert [words for words in said if words.startswith("×")] == [
+        "× 0",
+        "× 1.00",
+        "× 1.00",
+    ]
+    assert f"should be × {math.exp(1.2 - 2.4):.2f}" in said
+    assert "its size before" not in said
+
+
+def test_bars_are_as_long_as_the_numbers():
+    """The sum: what is kept is soft and first, what is new is strong."""
+    figure = recurrence(RISING, [4, 4, 4])
+    new = [b for b in boxes(figure, palette.sequence_colour("C")) if b.get_x() == 506]
+    assert len(new) == 1  # of the first block: nothing lies before it
+    whole = sum(math.exp(x - 1.2) for x in RISING[:4])
+    third = sum(math.exp(x - 2.4) for x in RISING)
+    assert new[0].get_width() == pytest.approx(72 * whole / third, rel=1e-3)
+
+
+def frames(figure):
+    """The rims of the tiles: left, top, width and height."""
+    found = [p for p in figure.axes[0].patches if isinstance(p, Rectangle)]
+    return [p.get_bbox().bounds for p in found if p.get_linewidth() == 2.0]
+
+
+def test_tiles_count_what_is_read():
+    figure = DRAWINGS["decode"]()
+    said = texts(figure)
+    assert "41 positions are seen, 45 are read" in said
+    assert "a padded rectangle has 63" in said
+    assert {"tile 0", "tile 1", "tile 2", "3 × 8", "2 × 8", "1 × 5"} <= set(said)
+    assert [words for words in said if words.endswith("token 20")] == ["A's token 20"]
+    heights = [height for *_, height in frames(figure)]
+    assert heights == sorted(heights, reverse=True) and len(set(heights)) == 3
+
+
+def test_tiles_name_the_blocks_of_the_tables():
+    tables, said = tables_of(USED), texts(DRAWINGS["decode"]())
+    for table in tables.values():
+        for block_id in table.block_ids[:-1]:
+            assert f"block {block_id}" in said
+
+
+def test_a_prefill_counts_pairs():
+    said = texts(DRAWINGS["prefill"]())
+    pairs = 13 * 14 // 2
+    read = 13 * 4 + 9 * 4 + 5 * 4 + 1
+    assert f"{pairs} pairs (new token, position) are seen, {read} are read" in said
+    assert "padding" not in said
+    assert texts(DRAWINGS["two prefills"]()).count("padding") == 1
+
+
+def test_frames_of_unequal_windows_are_apart():
+    lefts = {left for left, *_ in frames(DRAWINGS["a window"]())}
+    assert len(lefts) == 6  # three tiles of each of the two
+
+
+def test_all_blocks_are_copied_on_the_left_and_one_is_read_on_the_right():
+    figure = two_ways("C", 1)
+    arrows = [p for p in figure.axes[0].patches if isinstance(p, FancyArrowPatch)]
+    assert len(arrows) == 4 + 1 + 1 + 1
+    assert sum(arrow.get_linewidth() > 1.5 for arrow in arrows) == 1
+    ids = tables_of(USED)["C"].block_ids
+    said = texts(figure)
+    assert f"done: {ids[0]}" in said
+    assert f"to come: {ids[2]}, {ids[3]}" in said and "a copy of 4 blocks" in said
