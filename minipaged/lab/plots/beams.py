@@ -92,7 +92,8 @@ def _draw_prompt(sheet: Sheet, place: tuple[float, float]) -> None:
     x, y = place
     width = width_of("prompt") + 12
     colours: Mapping[str, str] = {"rim": sheet.look.ink}
-    sheet.box(x - width / 2, y - HEIGHT / 2, width, HEIGHT, soft("A"), **colours)
+    sheet.frame(x - width / 2, y - HEIGHT / 2, width, HEIGHT, soft("A"))
+    sheet.box(x - width / 2, y - HEIGHT / 2, width, HEIGHT, **colours)
     sheet.word(x - width / 2, y - HEIGHT / 2, width, HEIGHT, "prompt", soft("A"))
 
 
@@ -107,7 +108,7 @@ def _draw_token(
     (x, y), tone = place, strong(name) if is_living else soft(name)
     label = word.replace(" ", "·").replace("\n", "⏎") or "∅"
     width = max(18.0, width_of(label) + 10)
-    sheet.box(x - width / 2, y - HEIGHT / 2, width, HEIGHT, tone)
+    sheet.frame(x - width / 2, y - HEIGHT / 2, width, HEIGHT, tone)
     sheet.word(x - width / 2, y - HEIGHT / 2, width, HEIGHT, label, tone)
     if is_leaf:
         said = name if is_living else f"{name} ×"
