@@ -6,7 +6,7 @@ from typing import NamedTuple
 from matplotlib.figure import Figure
 
 from minipaged.lab.plots.palette import line_colour
-from minipaged.lab.plots.signs import PART, SPAN, Sheet
+from minipaged.lab.plots.signs import PART, SPAN, Sheet, fit
 from minipaged.lab.plots.tones import Tone, others, soft, strong
 
 HEIGHT, ROW, TOP = 26.0, 36.0, 46.0  # pixels of a box, of a row, above the first one
@@ -97,7 +97,8 @@ def _draw_row(sheet: Sheet, one: Candidate, verdict: int, rank: int, y: float) -
 
 
 def _say(sheet: Sheet, y: float, words: str) -> None:
-    sheet.write(VERDICT, y + HEIGHT / 2, words)
+    words, size = fit(words, SPAN - VERDICT - 10)
+    sheet.write(VERDICT, y + HEIGHT / 2, words, size)
 
 
 def _tone(verdict: int, beam: int) -> Tone:

@@ -153,7 +153,8 @@ def _draw_block(
             continue
         tone = strong(name) if is_new else soft(name)
         tone = shared(tone, name) if holders > 1 else tone
-        sheet.cells(left, y, [slot], BLOCK, [tone], [word])
+        words = [word] if slot > 24 else []  # else they could not be read
+        sheet.cells(left, y, [slot], BLOCK, [tone], words)
     sheet.box(x, y, width, BLOCK, rim=sheet.look.rim)
     for offset in range(frame.block_size):
         word, old = frame.word(block_id, offset), before.word(block_id, offset)
