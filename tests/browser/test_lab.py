@@ -342,7 +342,8 @@ def test_by_keyboard_alone(lab, page):
     expect_holders(page, 4, 4, 4, 4, 1, 1, 1, 1)
     expect_text(page, "You said 0. It is 8.")
     page.wait_for_function(f"{name} === '‹ Back'")  # the field has gone
-    for _ in range(60):
+    page.get_by_role("button", name="B: write 1", exact=True).wait_for()
+    for _ in range(80):
         page.keyboard.press("Tab")
         if page.evaluate(name) == "B: write 1":
             break

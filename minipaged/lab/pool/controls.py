@@ -1,23 +1,21 @@
 """Lab: the buttons and fields of the widgets, of core ipywidgets only."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import ipywidgets as widgets
+
+ROW = "mp-line-of"  # the class of all rows that wrap
 
 
 def button(text: str, act: Callable[[], None], tip: str = "") -> widgets.Button:
     """A button that calls `act`; its text says all that a screen reader needs."""
-    made = widgets.Button(description=text, tooltip=tip or text)
-    made.on_click(lambda _: act())
-    return made
+    return _acting(act, description=text, tooltip=tip or text)
 
 
 def icon(sign: str, name: str, act: Callable[[], None]) -> widgets.Button:
     """A small button with a sign that pool's style sheet draws; `name` is its title."""
-    made = button("", act, name)
-    made.add_class("mp-icon")
-    made.add_class(f"mp-sign-{sign}")
-    return made
+    return _acting(act, tooltip=name, _dom_classes=("mp-icon", f"mp-sign-{sign}"))
 
 
 def number(label: str, value: int, least: int) -> widgets.BoundedIntText:
@@ -57,16 +55,19 @@ def choice(label: str, options: Sequence) -> widgets.Dropdown:
 
 def row(*parts: widgets.Widget, kind: str = "") -> widgets.HBox:
     """Side by side, and below each other where the pane is narrow."""
-    made = widgets.HBox(parts)
-    made.add_class("mp-line-of")
-    if kind:
-        made.add_class(kind)
-    return made
+    return widgets.HBox(parts, _dom_classes=(ROW, kind) if kind else (ROW,))
 
 
 def show(part: widgets.Widget, is_shown: bool) -> None:
     """Show a part, or take it away with its place."""
     part.layout.display = None if is_shown else "none"
+
+
+def _acting(act: Callable[[], None], **traits: Any) -> widgets.Button:
+    # Classes are given at once: each added later would be another message to the page.
+    made = widgets.Button(**traits)
+    made.on_click(lambda _: act())
+    return made
 
 
 def _labelled(made: widgets.Widget) -> widgets.Widget:

@@ -5,7 +5,7 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from minipaged.lab.pool.controls import button, choice, guess, row, show
+from minipaged.lab.pool.controls import ROW, button, choice, guess, row, show
 from minipaged.lab.pool.guide import Frame, Guide, mark_name, rehearse
 from minipaged.lab.pool.html import story
 from minipaged.lab.pool.scene import Scene, Step
@@ -34,8 +34,8 @@ class Head(widgets.HBox):
         self.back = button("‹ Back", lambda: do(self._go_back), "one step back")
         self.next = button("Next ›", lambda: do(self._go_on), "the scene's next step")
         self.scene.observe(lambda _: do(lambda: choose(self.scene.value)), "value")
-        made = row(self.scene, self.dots, self.back, self.next, kind="mp-head")
-        super().__init__(made.children, _dom_classes=made._dom_classes)
+        parts = self.scene, self.dots, self.back, self.next
+        super().__init__(parts, _dom_classes=(ROW, "mp-head"))
 
     def _go_back(self) -> None:
         self.guide.go_back()

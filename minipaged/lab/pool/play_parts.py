@@ -6,7 +6,7 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from minipaged.lab.pool.controls import button, icon, number, row, show, tick
+from minipaged.lab.pool.controls import ROW, button, icon, number, row, show, tick
 from minipaged.lab.pool.guide import Guide
 from minipaged.lab.pool.html import story
 from minipaged.lab.pool.picture import link_to_picture
@@ -128,7 +128,7 @@ class SequenceRow(widgets.HBox):
             play.undo.disabled = False
             play.undo.focus()  # this row goes: the keyboard must not get lost
 
-        acts = {
+        todo = {
             "append": act("append", lambda: play.tokens.value),
             "fork": act("fork", lambda: play.forks.value),
             "write": act("append", lambda: 1),
@@ -137,11 +137,11 @@ class SequenceRow(widgets.HBox):
         self.name = name
         self.label = widgets.HTML()
         self.buttons = {
-            kind: icon(kind, f"{name}: {kind}{' 1' * (kind == 'write')}", acts[kind])
+            kind: icon(kind, f"{name}: {kind}{' 1' * (kind == 'write')}", todo[kind])
             for kind in play.actions
         }
-        made = row(self.label, row(*self.buttons.values(), kind="mp-acts"))
-        super().__init__(made.children, _dom_classes=(*made._dom_classes, "mp-row"))
+        acts = row(*self.buttons.values(), kind="mp-acts")
+        super().__init__((self.label, acts), _dom_classes=(ROW, "mp-row"))
 
     def draw(self, now: Snapshot) -> None:
         """Show how long the sequence is, and its blocks."""
