@@ -146,7 +146,10 @@ def _parents(request: Request) -> list[Sequence]:
 
 
 def _candidates(turn: Turn, logits: Tensor) -> Candidates:
-    """So many that W can go on even if all that can end a text are among the best."""
+    """The best next tokens of W beams: max(2, 1 + e) * W, if e tokens end a text.
+
+    So many that W can go on, also if all that can end a text are among the best.
+    """
     search, parents = turn.request.strategy, _parents(turn.request)
     options, rows = search.options, list(turn.rows)
     logits = logits[rows if len(rows) == options.num_beams else rows * len(parents)]

@@ -1,6 +1,6 @@
 """Lab: a beam search as a family tree (paper, section 4.4)."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from collections.abc import Sequence as Rows
 
 from matplotlib.figure import Figure
@@ -8,7 +8,7 @@ from transformers import PreTrainedTokenizerBase
 
 from minipaged.lab.plots.palette import line_colour
 from minipaged.lab.plots.signs import SPAN, Sheet, width_of
-from minipaged.lab.plots.tones import soft, strong
+from minipaged.lab.plots.tones import NOTHING, Tone, soft, strong
 from minipaged.lab.pool.replay import Frame
 
 ROW, TOP, HEIGHT = 36.0, 44.0, 22.0  # pixels of a row, above the first one, of a token
@@ -50,16 +50,25 @@ def plot_beam_tree(
     }
     places[()] = (width_of("prompt") / 2 + 6, places[()][1])
     _draw_steps(sheet, steps, width, bottom)
+    labels = {node: _label(tokenizer.decode([node[-1]])) for node in nodes[1:]}
+    labels[()] = "prompt"
     for node in nodes[1:]:
         style = {"color": line_colour(names[node]), "linewidth": 2.2}
         if node not in living:
             style = {"color": sheet.look.rim, "linewidth": 1.0}
-        sheet.line(places[node[:-1]], places[node], zorder=0.9, **style)
+        # From rim to rim: boxes of beams that have ended let lines shine through.
+        (x0, y0), (x1, y1) = places[node[:-1]], places[node]
+        start = x0 + _width(labels[node[:-1]]) / 2
+        sheet.line((start, y0), (x1 - _width(labels[node]) / 2, y1), **style)
     for node in nodes[1:]:
-        is_leaf = node not in parents
-        word = tokenizer.decode([node[-1]])
-        _draw_token(sheet, word, places[node], names[node], node in living, is_leaf)
-    _draw_prompt(sheet, places[()])
+        tone = strong(names[node]) if node in living else soft(names[node])
+        _draw_token(sheet, labels[node], places[node], tone)
+        if node not in parents:
+            said = f"{names[node]}{' ×' * (node not in living)}"
+            weight = "bold" if node in living else "normal"
+            x, y = places[node]
+            sheet.write(x + _width(labels[node]) / 2 + 5, y, said, weight=weight)
+    _draw_token(sheet, "prompt", places[()], NOTHING, rim=sheet.look.ink)
     legend = "A to Z: a beam, as in the replay; ×: fell behind or ended"
     sheet.write(0, bottom + 50, legend, color=sheet.look.quiet)
     sheet.finish(bottom + 58)
@@ -83,35 +92,25 @@ def _draw_steps(sheet: Sheet, steps: Rows[Frame], width: float, bottom: float) -
     sheet.write(0, bottom + 22, "blocks held", **quiet)
     for number, frame in enumerate(steps, start=1):
         x = LEFT + (number - 0.5) * width
-        sheet.line((x, 24), (x, bottom + 8), alpha=0.35, zorder=0.5)
+        sheet.line((x, 22), (x, 30))
+        sheet.line((x, bottom + 4), (x, bottom + 12))
         sheet.write(x, 12, str(number), ha="center")
         sheet.write(x, bottom + 22, str(frame.snapshot.num_held), ha="center")
 
 
-def _draw_prompt(sheet: Sheet, place: tuple[float, float]) -> None:
-    x, y = place
-    width = width_of("prompt") + 12
-    colours: Mapping[str, str] = {"rim": sheet.look.ink}
-    sheet.frame(x - width / 2, y - HEIGHT / 2, width, HEIGHT, soft("A"))
-    sheet.box(x - width / 2, y - HEIGHT / 2, width, HEIGHT, **colours)
-    sheet.word(x - width / 2, y - HEIGHT / 2, width, HEIGHT, "prompt", soft("A"))
+def _label(word: str) -> str:
+    """A token's text, with signs for what would not be seen."""
+    return word.replace(" ", "·").replace("\n", "⏎") or "∅"
+
+
+def _width(label: str) -> float:
+    return max(18.0, width_of(label) + 10)
 
 
 def _draw_token(
-    sheet: Sheet,
-    word: str,
-    place: tuple[float, float],
-    name: str,
-    is_living: bool,
-    is_leaf: bool,
+    sheet: Sheet, label: str, place: tuple[float, float], tone: Tone, rim: str = "none"
 ) -> None:
-    (x, y), tone = place, strong(name) if is_living else soft(name)
-    label = word.replace(" ", "·").replace("\n", "⏎") or "∅"
-    width = max(18.0, width_of(label) + 10)
-    sheet.frame(x - width / 2, y - HEIGHT / 2, width, HEIGHT, tone)
-    sheet.word(x - width / 2, y - HEIGHT / 2, width, HEIGHT, label, tone)
-    if is_leaf:
-        said = name if is_living else f"{name} ×"
-        sheet.write(
-            x + width / 2 + 5, y, said, weight="bold" if is_living else "normal"
-        )
+    width = _width(label)
+    x, y = place[0] - width / 2, place[1] - HEIGHT / 2
+    sheet.cells(x, y, [width], HEIGHT, [tone], [label])
+    sheet.box(x, y, width, HEIGHT, rim=rim)
