@@ -120,12 +120,7 @@ def _read(
     num_queries, value_dim = rectangle.tokens.shape[1], cache.values.shape[3]
     group_size = num_rows // num_queries
     if masking.sinks is not None:
-        # A sink is one more logit in each row, whose value is zero: a tile of its own,
-        # after which the row's Partial is (sink, 1, 0).
-        sinks = masking.sinks.to(rows.dtype).view(num_kv_heads, group_size)
-        logits = sinks.repeat(num_seqs, 1, num_queries)[..., None]
-        zeros = rows.new_zeros(num_seqs, num_kv_heads, 1, value_dim)
-        yield (slice(None),) * 3, logits, zeros
+        yield (slice(None),) * 3, *_sinks(rows, masking.sinks, value_dim)
     num_tokens = max(TILE_LOGITS // rows[..., 0].numel(), TILE_TOKENS // 4)
     num_tokens = min(num_tokens, TILE_TOKENS)
     size = num_seqs * num_kv_heads * num_tokens * max(key_dim, value_dim)
@@ -146,6 +141,18 @@ def _read(
             v = _gather(cache.values, places, memory).to(rows.dtype)
         yield here, logits, v
         del logits, v
+
+
+def _sinks(rows: Tensor, sinks: Tensor, value_dim: int) -> tuple[Tensor, Tensor]:
+    """One more logit in each row, whose value is zero, as a tile of its own.
+
+    After it, the row's Partial is (sink, 1, 0).
+    """
+    num_seqs, num_kv_heads, num_rows, _ = rows.shape
+    by_head = sinks.to(rows.dtype).view(num_kv_heads, -1)  # [KV, G]
+    num_queries = num_rows // by_head.shape[1]
+    logits = by_head.repeat(num_seqs, 1, num_queries)[..., None]
+    return logits, rows.new_zeros(num_seqs, num_kv_heads, 1, value_dim)
 
 
 class Tile(NamedTuple):

@@ -4,7 +4,7 @@ from matplotlib.figure import Figure
 
 from minipaged.lab.plots.palette import BAD, GOOD
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, fit
-from minipaged.lab.plots.tones import Tone, free, others, soft, strong
+from minipaged.lab.plots.tones import Tone, free, others, strong, tint
 from minipaged.memory.block_table import BlockTable
 
 BLOCK, HEIGHT = 66.0, 26.0  # pixels of a block
@@ -32,7 +32,7 @@ def plot_two_ways(table: BlockTable, at: int, title: str, name: str = "A") -> Fi
     _draw_gathered(sheet, table, 0.0, half, name)
     _draw_streamed(sheet, table, at, right, half, name)
     y = 2 * ROW + 104
-    signs = [(soft(name), f"{name}'s K and V in the pool")]
+    signs = [(tint(name), f"{name}'s K and V in the pool")]
     if table.pool.num_free + len(table.block_ids) < table.pool.num_blocks:
         signs.append((others(), "of others"))
     signs += [(strong(name), "the same numbers, a second time")]
@@ -56,7 +56,7 @@ def _draw_pool(
     for place, block_id in enumerate(shown):
         left, tone = x + place * (cell + gap), free()
         if block_id in table.block_ids:
-            tone, middles[block_id] = soft(name), left + cell / 2
+            tone, middles[block_id] = tint(name), left + cell / 2
         elif pool.refcount(block_id):
             tone = others()
         if block_id in middles:
