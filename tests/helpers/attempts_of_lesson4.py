@@ -236,6 +236,11 @@ def forgets_who_ended(tables, scores, log_probs, eos):
     return *parts, []
 
 
+def sums_without_beams(tables, scores, log_probs, eos):
+    *parts, ended = next_beams(tables, scores, log_probs, eos)
+    return *parts, [total for _, total in ended]
+
+
 def three_lists(tables, scores, log_probs, eos):
     return next_beams(tables, scores, log_probs, eos)[:3]
 
@@ -279,6 +284,7 @@ WRONG = {
         all_may_end,
         nothing_ends,
         forgets_who_ended,
+        sums_without_beams,
         three_lists,
     ],
 }

@@ -740,6 +740,8 @@ def test_what_is_wrong_with_a_copy_is_said(capsys):
     assert "refused; the table" in said
     said = verdict(capsys, "next_beams", lesson4.all_may_end)
     assert "beams that ended: got" in said
+    said = verdict(capsys, "next_beams", lesson4.sums_without_beams)
+    assert "expected pairs" in said
     said = verdict(capsys, "next_beams", lambda *a: [*lesson4.next_beams(*a)])
     assert "accepted" in said  # a list of four lists is as good as a tuple
 

@@ -69,7 +69,8 @@ def _shared_blocks(
         for _ in range(counts[index == held - 1] - 1):
             pool.share(block_id)
     holders = [pool.refcount(block_id) for block_id in block_ids]
-    story = f"{num_tokens} tokens in blocks {block_ids} of {size} with {holders} "
+    token = "token" if num_tokens == 1 else "tokens"
+    story = f"{num_tokens} {token} in blocks {block_ids} of {size} with {holders} "
     return pool, block_ids, f"{story}holders, {num_free} blocks free"
 
 
@@ -82,7 +83,7 @@ def _appends(
     num_free: int,
 ) -> None:
     pool, block_ids, story = _shared_blocks(num_tokens, counts, size, num_free)
-    story = f"{story}; {n} more tokens"
+    story = f"{story}; {n} more"
     before = list(block_ids)
     holders = {block_id: pool.refcount(block_id) for block_id in before}
     must_copy = _must_copy(num_tokens, n, counts, size)
@@ -118,7 +119,7 @@ def _refuses(
     num_free: int,
 ) -> None:
     pool, block_ids, story = _shared_blocks(num_tokens, counts, size, num_free)
-    story = f"{story}; {n} more tokens"
+    story = f"{story}; {n} more"
     before = list(block_ids)
     holders = [pool.refcount(block_id) for block_id in before]
     try:
@@ -198,6 +199,8 @@ def _one_step(
     expect(f"{story}; number of tables, tokens, scores", sizes, [width] * 3)
     expect(f"{story}; tokens", [*map(int, tokens)], wanted.tokens)
     _expect_numbers(f"{story}; scores", found_scores, wanted.scores)
+    if not all(isinstance(one, tuple | list) and len(one) == 2 for one in ended):
+        raise Rejected(f"{story}: the fourth list is {ended!r:.40}, expected pairs")
     beams = [int(beam) for beam, _ in ended]
     expect(f"{story}; beams that ended", beams, [beam for beam, _ in wanted.ended])
     totals = [total for _, total in ended]

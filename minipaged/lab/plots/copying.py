@@ -15,7 +15,7 @@ from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 
 COLUMNS, GUTTER = 2, 24.0  # frames side by side, and pixels between them
-HEAD, TABLE, DROP, BLOCK, ROW = 24.0, 24.0, 52.0, 28.0, 202.0  # pixels, downwards
+HEAD, TABLE, DROP, BLOCK, ROW = 24.0, 24.0, 62.0, 28.0, 210.0  # pixels, downwards
 NAME, ENTRY = 26.0, 34.0  # pixels of a table's name, and of an entry
 WIDTH = (SPAN - GUTTER) / COLUMNS
 
