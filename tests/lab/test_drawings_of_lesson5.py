@@ -14,7 +14,7 @@ from matplotlib.text import Text
 import minipaged as mp
 from minipaged.attention import streamed
 from minipaged.attention.gathered import pad_to_rectangles
-from minipaged.lab import plot_recurrence, plot_tiles, plot_two_ways
+from minipaged.lab import plot_merges, plot_recurrence, plot_tiles, plot_two_ways
 from minipaged.lab.plots import palette
 from minipaged.model.inputs import Chunk, RaggedBatch
 
@@ -75,6 +75,7 @@ def two_ways(name, at, **pool):
     return plot_two_ways(tables_of(USED, **pool)[name], at, "title", name=name)
 
 
+ORDERS = [((0, 1), 2), (0, (1, 2)), ((2, 0), 1)]
 DECODE = dict.fromkeys(USED, 1)
 DRAWINGS = {
     "recurrence": lambda: recurrence(RISING, [4, 4, 4], words=WORDS),
@@ -89,6 +90,8 @@ DRAWINGS = {
     "two prefills": lambda: tiles({"A": 21, "C": 13}, {"A": 5, "C": 6}, 4),
     "a window": lambda: tiles({"A": 21, "C": 13}, {"A": 5, "C": 6}, 4, window=5),
     "one token": lambda: tiles({"A": 1}, {"A": 1}, 8),
+    "merges": lambda: plot_merges([5.6, 6.6, 5.8], ORDERS, "title", "C", [2, 5, 17]),
+    "merge of two": lambda: plot_merges([-900.0, 0.0], [(0, 1), (1, 0)], "title"),
     "two ways": lambda: two_ways("C", 1),
     "two ways, all of a small pool": lambda: two_ways("B", 0, num_blocks=12),
     "two ways, a large pool": lambda: two_ways("A", 5, num_blocks=64),
@@ -228,3 +231,11 @@ def test_all_blocks_are_copied_on_the_left_and_one_is_read_on_the_right():
     said = texts(figure)
     assert f"done: {ids[0]}" in said
     assert f"to come: {ids[2]}, {ids[3]}" in said and "a copy of 4 blocks" in said
+
+
+def test_each_part_ends_with_the_same_factor_in_any_order():
+    said = texts(DRAWINGS["merges"]())
+    for maximum in (5.6, 6.6, 5.8):
+        assert said.count(f"{math.exp(maximum - 6.6):.2f}") == 3
+    assert said.count("m = 6.6") == 3 + 3 + 2  # leaves, roots, and merged once before
+    assert f"block 2: {math.exp(-0.2):.2f} × {math.exp(-0.8):.2f} =" in said
