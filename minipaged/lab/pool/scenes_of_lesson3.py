@@ -24,7 +24,8 @@ PREFIX = Scene(
             (("start", 14, True, True),),
             "Only full blocks are known. The last token is always computed, because "
             "its logits are wanted: so the fourth block belongs to B alone.",
-            ask=Ask(
+            "{B} finds the full blocks of its prompt",
+            Ask(
                 "B comes with the same first 13 tokens. How many blocks need not be "
                 "computed again?",
                 num_found,

@@ -6,8 +6,12 @@ from minipaged.lab.pool.html.blocks import MOST_SLOTS, large_block, small_block
 from minipaged.lab.pool.html.geometry import COLUMNS, table_height
 from minipaged.lab.pool.html.lines import lines
 from minipaged.lab.pool.html.parts import count, heading
-from minipaged.lab.pool.html.tables import large_tables, names_to_show, small_tables
-from minipaged.lab.pool.html.tables import table_of as _table_of
+from minipaged.lab.pool.html.tables import (
+    large_tables,
+    names_to_show,
+    small_tables,
+    table_of,
+)
 from minipaged.lab.pool.snapshot import Snapshot
 
 LARGE_POOL = 64  # a pool of more blocks is always drawn compact
@@ -28,7 +32,7 @@ class Here(NamedTuple):
 
 def is_large(now: Snapshot, before: Snapshot | None = None) -> bool:
     """Whether blocks and tables have room to be drawn large."""
-    tables = [_table_of(now, before, name) for name in names_to_show(now, before)]
+    tables = [table_of(now, before, name) for name in names_to_show(now, before)]
     height = sum(table_height(len(table.block_ids)) for table in tables)
     is_small = now.num_blocks <= LARGE_POOL and _num_large(now, before) <= MOST_BLOCKS
     return is_small and height <= TALLEST
