@@ -10,7 +10,7 @@ from matplotlib.patches import FancyArrowPatch, Rectangle
 from matplotlib.text import Text
 
 import minipaged as mp
-from minipaged.lab import plot_lanes, plot_overwritten
+from minipaged.lab import plot_lanes, plot_miscounted, plot_overwritten
 from minipaged.lab.measure.watch import Moment
 from minipaged.lab.plots.palette import BAD
 from minipaged.lab.plots.tones import strong
@@ -27,7 +27,7 @@ def close_figures():
     plt.close("all")
 
 
-def overwritten(owned=40, length=17, num_blocks=8, is_late=True):
+def overwritten(owned=40, length=17, num_blocks=8, is_late=True, names="AB"):
     """B's last token has no block if its table is late."""
     pool = mp.BlockPool(num_blocks, block_size=16)
     a, b = mp.BlockTable(pool), mp.BlockTable(pool)
@@ -35,7 +35,29 @@ def overwritten(owned=40, length=17, num_blocks=8, is_late=True):
     b.append(length - is_late)
     b.num_tokens = length
     batch = RaggedBatch.build([Chunk([7], a), Chunk([7], b)])
-    return plot_overwritten(batch, {"A": a, "B": b}, "title")
+    return plot_overwritten(batch, dict(zip(names, (a, b), strict=True)), "title")
+
+
+class OneHolder(mp.BlockPool):
+    """Wrong: believes that nobody ever shares."""
+
+    def refcount(self, block_id):
+        return min(1, super().refcount(block_id))
+
+
+def miscounted(num_before=0):
+    """C's block is also in B's table, behind other blocks or first."""
+    pool = OneHolder(8, block_size=4)
+    b, c = mp.BlockTable(pool), mp.BlockTable(pool)
+    b.append(4 * num_before + 4)
+    c.block_ids = [pool.share(b.block_ids[-1])]
+    tables, memory = {"B": b, "C": c}, {c.block_ids[0]: "My PIN is 4711"}
+    return plot_miscounted(pool, tables, memory, "title", lost="You are very polite")
+
+
+def lanes(numbers, num_tokens, num_blocks=12):
+    pool = mp.BlockPool(num_blocks, block_size=16)
+    return plot_lanes(moments(numbers, num_tokens), "title", pool)
 
 
 def moments(numbers, num_tokens):
@@ -58,9 +80,12 @@ DRAWINGS = {
     "overwritten": overwritten,
     "overwritten in a long table": lambda: overwritten(300, 177, 64),
     "not overwritten": lambda: overwritten(is_late=False),
-    "lanes": lambda: plot_lanes(moments([21, 7, 13], 9), "title"),
-    "lanes of one prompt": lambda: plot_lanes(moments([1], 1), "title"),
-    "many steps": lambda: plot_lanes(moments([100, 2, 50, 16, 1, 9], 60), "title"),
+    "overwritten, with long names": lambda: overwritten(names=("owner", "late")),
+    "miscounted": miscounted,
+    "miscounted behind three blocks": lambda: miscounted(3),
+    "lanes": lambda: lanes([21, 7, 13], 9),
+    "lanes of one prompt": lambda: lanes([1], 1),
+    "many steps": lambda: lanes([100, 2, 50, 16, 1, 9], 60),
 }
 
 
@@ -113,10 +138,37 @@ def test_a_table_in_time_harms_nobody():
 
 
 def test_a_lane_says_when_its_prompt_ends():
-    figure = plot_lanes(moments([21, 7, 13], 9), "title")
+    figure = lanes([21, 7, 13], 9)
     ends = [words for words in said(figure) if "ends" in words]
     assert ends == [f"ends, step {step}" for step in (10, 20, 30)]
     assert said(figure).count("waits") == 2 + 1  # and the legend
-    assert "most: 2" in said(figure)
+    assert "most: 2" in said(figure) and "pool: 12" in said(figure)
     for name, others in zip("ABC", (1, 0, 0), strict=True):  # A's is in the legend
         assert len(boxes(figure, strong(name).face)) == 1 + others
+
+
+def test_the_wrong_count_is_said_beside_the_right_one():
+    figure = miscounted()
+    assert "tables that name it: 2" in said(figure)
+    assert "the pool counts: 1" in said(figure)
+    assert "reads: My PIN is 4711" in said(figure)
+    for word in "My PIN is 4711".split():
+        assert said(figure).count(word) == 1
+
+
+def test_the_owner_is_named_as_in_the_code():
+    figure = overwritten(names=("owner", "late"))
+    assert "K and V of owner's position 0 are gone" in said(figure)
+    assert {"owner", "late"} <= set(said(figure))
+
+
+def test_no_more_is_promised_than_the_three_may_use():
+    """Each of 21 + 8 computed tokens at most has two blocks; the line follows."""
+    figure = lanes([21, 7, 13], 9, num_blocks=4)
+    heights = {
+        round(line.get_ydata()[0], 3)
+        for line in figure.axes[0].lines
+        if line.get_ydata()[0] == line.get_ydata()[1]
+        and len(set(line.get_xdata())) == 2
+    }
+    assert len(heights) >= 4  # the ground, the pool, one block and two, the legend

@@ -9,19 +9,26 @@ from matplotlib.figure import Figure
 from minipaged.lab.measure.watch import Moment
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
 from minipaged.lab.plots.tones import free, others, soft, strong
+from minipaged.memory.block_pool import BlockPool
 from minipaged.scheduling.plan import Work
+from minipaged.scheduling.request import Request
 
 LEFT, RIGHT, TOP = 100.0, 100.0, 30.0  # pixels beside the lanes, and above
 LANE, HEIGHT = 34.0, 22.0  # pixels from lane to lane, and of a lane
+HIGH = 66.0  # pixels: how high the counts of blocks are drawn
 
 
 def plot_lanes(
-    moments: Sequence[Moment], title: str, names: Sequence[str] = ascii_uppercase
+    moments: Sequence[Moment],
+    title: str,
+    pool: BlockPool,
+    names: Sequence[str] = ascii_uppercase,
 ) -> Figure:
     """One lane for each prompt, from step to step: it waits, prefills, decodes, ends.
 
-    moments: of a run of `generate`, from `watch`. names: of the prompts, in the order
-    in which they start. Below, how many blocks the sequences hold.
+    moments: of a run of `generate`, from `watch`, over the blocks of `pool`. names: of
+    the prompts, in the order in which they start. Below, how many blocks the sequences
+    hold, and how many are promised to them, under a line at the pool's size.
     """
     sheet = Sheet(title)
     step = (SPAN - LEFT - RIGHT) / len(moments)
@@ -33,10 +40,14 @@ def plot_lanes(
     for row, (name, lane) in enumerate(zip(names, lanes.values(), strict=False)):
         _draw_lane(sheet, name, lane, TOP + row * LANE, step)
     y = TOP + len(lanes) * LANE + 8
-    _draw_blocks(sheet, [moment.num_blocks for moment in moments], y, step)
+    _draw_blocks(sheet, moments, pool, y, step)
     signs = [(free(), "waits"), (strong("A"), "prefill"), (soft("A"), "decode")]
-    sheet.legend(0, y + 70, signs)
-    sheet.finish(y + 80)
+    sheet.legend(0, y + 100, [*signs, (others(), "blocks held")])
+    x = SPAN - RIGHT - width_of("promised")
+    dashes = {"color": sheet.look.quiet, "linewidth": 1.4, "linestyle": "--"}
+    sheet.line((x - 30, y + 100), (x - 6, y + 100), **dashes)
+    sheet.write(x, y + 100, "promised", color=sheet.look.quiet)
+    sheet.finish(y + 110)
     return sheet.figure
 
 
@@ -80,14 +91,41 @@ def _is_prefill(work: Work) -> bool:
     return work.start < work.sequence.num_prefill_tokens
 
 
-def _draw_blocks(sheet: Sheet, counts: Sequence[int], y: float, step: float) -> None:
-    """How many blocks are held in each step."""
-    most = max(counts)
-    sheet.write(LEFT - 12, y + 8, f"most: {most}", ha="right")
-    sheet.write(LEFT - 12, y + 26, "blocks held", ha="right", color=sheet.look.quiet)
-    sheet.line((LEFT, y + 50), (SPAN - RIGHT, y + 50))
-    x = LEFT
-    for count, run in groupby(counts):
-        width, high = len(list(run)) * step, 48.0 * count / most
-        sheet.box(x, y + 50 - high, width, high, others())
-        x += width
+def _promised(moment: Moment, block_size: int) -> int:
+    """The most blocks that those who run may come to hold, all together."""
+    requests = {id(work.request): work.request for work in moment.works}
+    return sum(_at_most(request, block_size) for request in requests.values())
+
+
+def _at_most(request: Request, block_size: int) -> int:
+    """As `Request.blocks_at_most`, for a request that may have ended since."""
+    shared = len(request.prompt) // block_size
+    whole = -(-request.max_computed // block_size)
+    return shared + request.num_parallel * (whole - shared)
+
+
+def _draw_blocks(
+    sheet: Sheet, moments: Sequence[Moment], pool: BlockPool, y: float, step: float
+) -> None:
+    """How many blocks are held and promised in each step, and how many there are."""
+    held = [moment.num_blocks for moment in moments]
+    promised = [_promised(moment, pool.block_size) for moment in moments]
+    ground, top = y + 80, max(pool.num_blocks, *promised)
+    quiet = {"ha": "right", "color": sheet.look.quiet}
+    sheet.write(LEFT - 12, ground - 26, f"most: {max(held)}", ha="right")
+    sheet.write(LEFT - 12, ground - 8, "blocks held", **quiet)
+    sheet.line((LEFT, ground), (SPAN - RIGHT, ground))
+    for counts, is_held in ((held, True), (promised, False)):
+        x, corners = LEFT, [(LEFT, ground)]
+        for count, run in groupby(counts):
+            width, high = len(list(run)) * step, HIGH * count / top
+            if is_held:
+                sheet.box(x, ground - high, width, high, others())
+            corners += [(x, ground - high), (x + width, ground - high)]
+            x += width
+        if not is_held:
+            outline = {"color": sheet.look.quiet, "linewidth": 1.4, "linestyle": "--"}
+            sheet.line(*corners, (x, ground), **outline)
+    line = ground - HIGH * pool.num_blocks / top
+    sheet.line((LEFT, line), (SPAN - RIGHT, line), color=sheet.look.ink, linewidth=1.4)
+    sheet.write(SPAN - RIGHT + 6, line, f"pool: {pool.num_blocks}")

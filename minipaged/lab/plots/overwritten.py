@@ -39,6 +39,10 @@ class _Overwritten:
     ):
         self.batch, self.tables, self.sheet = batch, tables, sheet
         self.size = next(iter(tables.values())).pool.block_size
+        self.hues = {
+            name: name if len(name) == 1 else letter
+            for name, letter in zip(tables, "AB", strict=True)
+        }
         self.owners = {
             block_id * self.size + offset: (name, entry * self.size + offset)
             for name, table in tables.items()
@@ -61,8 +65,8 @@ class _Overwritten:
             self._draw_row(row, name, y)
         for at, block_id in enumerate(self.shown):
             self._draw_block(block_id, at * (self.width + GAP))
-        y, (first, _) = BELOW + HEIGHT + 30, self.tables
-        signs = [(soft(first), "there before"), (strong(first), "written in this step")]
+        y, (hue, _) = BELOW + HEIGHT + 30, self.hues.values()
+        signs = [(soft(hue), "there before"), (strong(hue), "written in this step")]
         if any(self._is_lost(row) for row in range(2)):
             signs.append((Tone(BAD), "overwritten by the other sequence"))
         self.sheet.legend(0, y, signs)
@@ -84,8 +88,9 @@ class _Overwritten:
         sheet.write(0, y + 22, new, color=sheet.look.quiet)
         for entry, block_id in enumerate(ids):
             x, is_filler = LEFT + entry * width, entry >= known
-            tone = free() if is_filler else soft(name)
-            tone = strong(name) if entry == used and not is_filler else tone
+            tone = free() if is_filler else soft(self.hues[name])
+            if entry == used and not is_filler:
+                tone = strong(self.hues[name])
             sheet.cells(x, y, [width], HEIGHT, [tone], [str(block_id)])
             if is_filler:
                 frame = {"rim": BAD, "linewidth": 1.6, "linestyle": "--"}
@@ -113,8 +118,9 @@ class _Overwritten:
         for one in range(block_id * self.size, (block_id + 1) * self.size):
             name, _ = self.owners.get(one, ("", 0))
             owner = owner or name
-            tone = soft(name) if name else free()
-            tones.append(strong(name) if name and one in self.slots else tone)
+            hue = self.hues.get(name)
+            tone = soft(hue) if hue else free()
+            tones.append(strong(hue) if hue and one in self.slots else tone)
         for row, written in enumerate((first, second)):
             if written // self.size == block_id and self._is_lost(row):
                 tones[written % self.size] = Tone(BAD)
