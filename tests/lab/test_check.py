@@ -714,7 +714,8 @@ def test_a_right_attempt_is_put_to_use(capsys):
         ),
         (
             FillsBeforeItRefuses,
-            "refused, then 1 more: write() raised ValueError: full",
+            "refused, then 1 more: write() raised ValueError: full; but there is room; "
+            "a refused write must change nothing",
         ),
     ],
 )
@@ -729,6 +730,8 @@ def test_what_is_wrong_with_contiguous_memory_is_said(capsys):
     assert "expected 7; that is slots, not chats" in said
     said = verdict(capsys, "max_chats", lambda g, w, b, n: (g - w) // b // n)
     assert "expected 0; no room is 0 chats, not fewer" in said
+    said = verdict(capsys, "max_chats", lambda g, w, b, n: max(0, g - w) / b / n)
+    assert "expected 7; whole chats: round down" in said
     said = verdict(capsys, "first_fit", NeverMerges)
     assert "(free neighbours become one): got 'NoPiece raised', expected 0" in said
 

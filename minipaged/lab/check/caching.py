@@ -137,8 +137,13 @@ def _refuses_what_does_not_fit(attempt: Attempt) -> None:
             raise Rejected(message) from error
         else:
             raise Rejected(f"{story}: expected a ValueError, got nothing")
-        if rest:
+        if not rest:
+            continue
+        try:
             expected.write(cache, rest, f"{story}: refused, then {rest} more")
+        except Rejected as error:
+            message = f"{error}; a refused write must change nothing"
+            raise Rejected(message) from error
 
 
 def _keeps_two_apart(attempt: Attempt) -> None:

@@ -117,11 +117,12 @@ def plot_histogram(values: Sequence[int], title: str, xlabel: str) -> Figure:
     mean = sum(values) / len(values)
     axes.axvline(mean, color=look.ink, linestyle="--", linewidth=1.2)
     axes.annotate(
-        f" mean {mean:.0f}",
-        (mean, 1),
+        f"mean {mean:.0f}",
+        (mean, 1.02),  # above the axes, where no bar can reach
         xycoords=("data", "axes fraction"),
         color=look.ink,
-        va="top",
+        ha="center",
+        va="bottom",
         fontsize=10,
     )
     axes.set(xlabel=xlabel, ylabel="count", xlim=(0, None))

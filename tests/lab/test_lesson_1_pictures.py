@@ -1,0 +1,112 @@
+"""Lesson 1's pictures of a memory that nobody guards: true, and readable."""
+
+from itertools import combinations
+
+import matplotlib
+import matplotlib.pyplot as plt
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.patches import Rectangle
+from matplotlib.text import Text
+
+from minipaged.lab import plot_histogram, plot_overrun
+from minipaged.lab.plots.palette import BAD
+from minipaged.lab.plots.tones import strong
+
+matplotlib.use("agg")
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+def overrun(prompt=21, story=65, other=13, size=36, word=None):
+    """A grows from a piece of `size` slots; C's piece comes next, its prompt in it."""
+    before = list("A" * prompt + "." * (size - prompt) + "C" * other)
+    before += "." * (2 * size - len(before))
+    after = ["A"] * story + before[story:]
+    starts = {"A": 0, "C": size}
+    words = {name: [word or f"{name}{n}" for n in range(2 * size)] for name in starts}
+    return plot_overrun(before, after, starts, "title", words)
+
+
+DRAWINGS = {
+    "overrun": overrun,
+    "long words": lambda: overrun(word="abcdefghijkl"),
+    "by one slot": lambda: overrun(story=37),
+    "by many": lambda: overrun(4, 60, 30),
+    "in a long memory": lambda: overrun(100, 300, 150, 200),
+    "not at all": lambda: overrun(story=36),
+}
+
+
+def texts(figure):
+    return [text for text in figure.axes[0].texts if text.get_text().strip()]
+
+
+def said(figure):
+    return [text.get_text() for text in texts(figure)]
+
+
+def boxes(figure, colour):
+    """The boxes of this opaque face."""
+    patches = [p for p in figure.axes[0].patches if isinstance(p, Rectangle)]
+    faces = [
+        to_hex(p.get_facecolor(), keep_alpha=True) for p in patches if p.get_fill()
+    ]
+    return [face for face in faces if face == colour.lower() + "ff"]
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_no_words_overlap_and_none_is_cut_off(name):
+    figure = DRAWINGS[name]()
+    figure.draw_without_rendering()
+    words = [*figure.texts, *texts(figure)]
+    rooms = [(text.get_text(), Text.get_window_extent(text)) for text in words]
+    assert len(rooms) > 5
+    for (one, room), (other, second) in combinations(rooms, 2):
+        assert not room.padded(-1.5).overlaps(second.padded(-1.5)), (one, other)
+    width, height = figure.bbox.size
+    for words, room in rooms:
+        assert room.x0 > 0 and room.y0 > 0, words
+        assert room.x1 < width and room.y1 < height, words
+
+
+def test_every_overwritten_slot_says_what_was_there_and_what_is():
+    figure = overrun()
+    assert len(boxes(figure, BAD)) == 13 + 1  # the slots, and the legend
+    shown = said(figure)
+    for n in range(13):
+        assert {f"C{n}", f"A{36 + n}", str(36 + n)} <= set(shown)
+    assert "C13" not in shown and "A35" not in shown and "A49" not in shown
+    # New are those that were free, the words below, and the legend.
+    new = strong("A").face
+    assert len(boxes(figure, new)) == (65 - 21 - 13) + 13 + 1
+
+
+def test_more_slots_than_can_be_written_out_are_counted():
+    assert "and 8 more" in said(overrun(4, 60, 30))
+
+
+def test_a_story_that_fits_harms_nobody():
+    figure = overrun(story=36)
+    assert not boxes(figure, BAD) and "overwritten" not in said(figure)
+
+
+def test_a_memory_keeps_its_size():
+    with pytest.raises(ValueError, match="2 slots before, but 3 after"):
+        plot_overrun("A.", "AAA", {"A": 0}, "title", {"A": "abc"})
+
+
+def test_the_mean_stands_above_all_bars():
+    """No bar can touch its label, wherever it is."""
+    figure = plot_histogram([170] * 9 + [180] * 9 + [600], "title", "x")
+    figure.draw_without_rendering()
+    (label,) = figure.axes[0].texts
+    room = Text.get_window_extent(label)
+    bars = [bar.get_window_extent() for bar in figure.axes[0].patches]
+    assert room.y0 > max(bar.y1 for bar in bars)
+    (title,) = figure.texts
+    assert room.y1 < title.get_window_extent().y0
