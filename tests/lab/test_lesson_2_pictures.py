@@ -162,13 +162,23 @@ def test_the_owner_is_named_as_in_the_code():
     assert {"owner", "late"} <= set(said(figure))
 
 
-def test_no_more_is_promised_than_the_three_may_use():
-    """Each of 21 + 8 computed tokens at most has two blocks; the line follows."""
+def test_the_line_of_what_is_promised_has_the_height_of_the_worst_case():
+    """At most 29, 15 and 21 tokens are computed: 2, 1 and 2 blocks, of 4."""
     figure = lanes([21, 7, 13], 9, num_blocks=4)
-    heights = {
-        round(line.get_ydata()[0], 3)
-        for line in figure.axes[0].lines
-        if line.get_ydata()[0] == line.get_ydata()[1]
-        and len(set(line.get_xdata())) == 2
-    }
-    assert len(heights) >= 4  # the ground, the pool, one block and two, the legend
+    dashed = [line for line in figure.axes[0].lines if line.get_linestyle() == "--"]
+    *outline, _ = [line for line in dashed if is_level(line)]  # the legend is last
+    levels = [line.get_ydata()[0] for line in outline]
+    (pool_line, ground) = sorted(
+        {
+            line.get_ydata()[0]
+            for line in figure.axes[0].lines
+            if is_level(line) and line not in dashed
+        }
+    )
+    block = (ground - pool_line) / 4
+    assert [round((ground - y) / block, 6) for y in levels] == [2, 1, 2]
+
+
+def is_level(line):
+    (left, right), (y, other) = line.get_xdata(), line.get_ydata()
+    return y == other and left != right

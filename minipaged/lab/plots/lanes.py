@@ -15,6 +15,7 @@ from minipaged.scheduling.request import Request
 
 LEFT, RIGHT, TOP = 100.0, 100.0, 30.0  # pixels beside the lanes, and above
 LANE, HEIGHT = 34.0, 22.0  # pixels from lane to lane, and of a lane
+DASHES = {"linewidth": 2.0, "linestyle": "--"}
 HIGH = 66.0  # pixels: how high the counts of blocks are drawn
 
 
@@ -44,8 +45,7 @@ def plot_lanes(
     signs = [(free(), "waits"), (strong("A"), "prefill"), (soft("A"), "decode")]
     sheet.legend(0, y + 100, [*signs, (others(), "blocks held")])
     x = SPAN - RIGHT - width_of("promised")
-    dashes = {"color": sheet.look.quiet, "linewidth": 1.4, "linestyle": "--"}
-    sheet.line((x - 30, y + 100), (x - 6, y + 100), **dashes)
+    sheet.line((x - 30, y + 100), (x - 6, y + 100), color=sheet.look.ink, **DASHES)
     sheet.write(x, y + 100, "promised", color=sheet.look.quiet)
     sheet.finish(y + 110)
     return sheet.figure
@@ -115,6 +115,9 @@ def _draw_blocks(
     sheet.write(LEFT - 12, ground - 26, f"most: {max(held)}", ha="right")
     sheet.write(LEFT - 12, ground - 8, "blocks held", **quiet)
     sheet.line((LEFT, ground), (SPAN - RIGHT, ground))
+    line = ground - HIGH * pool.num_blocks / top
+    sheet.line((LEFT, line), (SPAN - RIGHT, line))
+    sheet.write(SPAN - RIGHT + 6, line, f"pool: {pool.num_blocks}")
     for counts, is_held in ((held, True), (promised, False)):
         x, corners = LEFT, [(LEFT, ground)]
         for count, run in groupby(counts):
@@ -124,8 +127,4 @@ def _draw_blocks(
             corners += [(x, ground - high), (x + width, ground - high)]
             x += width
         if not is_held:
-            outline = {"color": sheet.look.quiet, "linewidth": 1.4, "linestyle": "--"}
-            sheet.line(*corners, (x, ground), **outline)
-    line = ground - HIGH * pool.num_blocks / top
-    sheet.line((LEFT, line), (SPAN - RIGHT, line), color=sheet.look.ink, linewidth=1.4)
-    sheet.write(SPAN - RIGHT + 6, line, f"pool: {pool.num_blocks}")
+            sheet.line(*corners, (x, ground), color=sheet.look.ink, **DASHES)

@@ -129,7 +129,13 @@ class _Overwritten:
         # The arrow from above may end at either side: the words stand at the other.
         is_left = first // self.size == block_id and first % self.size < self.size / 2
         label = f"block {block_id}" if self.width > 70 else str(block_id)
-        label += f", {owner}'s" * bool(owner and self.width > 100)
+        whose = f"{label}, {owner}'s"
+        room = self.width
+        if first // self.size == block_id:  # an arrow arrives here
+            reach = (first % self.size + 0.5) * slot
+            room = (self.width - reach if is_left else reach) - 12
+        if owner and self.width > 100 and width_of(whose) < room:
+            label = whose
         place, side = (x + self.width, "right") if is_left else (x, "left")
         sheet.write(place, BLOCKS - 12, label, ha=side, color=sheet.look.quiet)
         for row, written in enumerate((first, second)):
