@@ -29,8 +29,8 @@ from .plots.growth import plot_kv_growth as plot_kv_growth
 from .plots.kernels import plot_rates as plot_rates
 from .plots.lanes import plot_lanes as plot_lanes
 from .plots.memory_map import plot_memory_map as plot_memory_map
-from .plots.miscounted import plot_miscounted as plot_miscounted
 from .plots.merges import plot_merges as plot_merges
+from .plots.miscounted import plot_miscounted as plot_miscounted
 from .plots.overrun import plot_overrun as plot_overrun
 from .plots.overwritten import plot_overwritten as plot_overwritten
 from .plots.palette import sequence_colour as sequence_colour
