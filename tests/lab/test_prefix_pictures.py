@@ -16,6 +16,7 @@ COMMON = "Answer in one short line of words . and so on now".split()  # 12 words
 D, E = [*COMMON, *"Max has a rabbit".split()], [*COMMON, *"Ben has a parrot".split()]
 BEFORE = {(None, (0,)): 0, (0, (1,)): 1, (1, (2,)): 2, (2, (3,)): 3, (3, (4,)): 4}
 AFTER = {(None, (0,)): 0, (0, (7,)): 1, (1, (8,)): 2, (2, (3,)): 3, (3, (4,)): 4}
+REST = {5: (3,), 6: (9,)}
 
 
 @pytest.fixture(autouse=True)
@@ -32,8 +33,8 @@ def long_words(tokens):
     return " ".join([LONG] * 9)
 
 
-def reuse(found, decode=decode):
-    return plot_reuse(BEFORE, AFTER, found, decode, "title")
+def reuse(found, decode=decode, **rest):
+    return plot_reuse(BEFORE, AFTER, found, decode, "title", **rest)
 
 
 def bars(*marked):
@@ -44,6 +45,7 @@ def bars(*marked):
 DRAWINGS = {
     "reuse": lambda: reuse([0, 1, 2, 3, 4]),
     "reuse, nothing found": lambda: reuse([]),
+    "reuse, with the rest": lambda: reuse([0, 1], rest=REST),
     "reuse, long words": lambda: reuse([0, 1], long_words),
     "fork": lambda: plot_fork(D, E, (4, 8, 16), "title"),
     "fork at once": lambda: plot_fork(D[12:], E[12:], (1, 2), "title"),
@@ -85,10 +87,20 @@ def arrows(figure):
 def test_a_step_from_a_reused_block_to_an_older_one_bears_a_cross():
     figure = reuse([0, 1, 2, 3, 4])
     assert crosses(figure) == 1 and arrows(figure) == 4
-    assert "2. Blocks 1 and 2 are handed to E, who asks" in words(figure)
-    assert "3. E asks again. The search: 0 → 1 → 2 → 3 → 4" in words(figure)
+    assert "2. Blocks 1 and 2 are handed to F, who asks" in words(figure)
+    assert "3. F asks again. The search: 0 → 1 → 2 → 3 → 4" in words(figure)
     right = reuse([0, 1, 2])
     assert crosses(right) == 0 and arrows(right) == 2
+
+
+def test_the_rest_of_the_second_users_blocks_say_what_their_keys_are():
+    before = words(reuse([0, 1, 2]))
+    later = {**AFTER, (3, (9,)): 6}
+    more = words(plot_reuse(BEFORE, later, [0], decode, "title", rest={6: (9,)}))
+    assert "block 6" not in before and more.count("block 6") == 1
+    assert more.count("key: after block 3") == 4
+    said = words(reuse([0, 1, 2], rest=REST))
+    assert said.count("not in the index") == 2
 
 
 def test_a_fork_counts_what_blocks_find():

@@ -17,7 +17,7 @@ def plot_fork(
     second: Sequence[str],
     block_sizes: Sequence[int],
     title: str,
-    names: tuple[str, str] = ("D", "E"),
+    names: tuple[str, str] = ("D", "F"),
 ) -> Figure:
     """The words that two prompts have in common, two branches, and blocks above.
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from matplotlib.figure import Figure
 
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
-from minipaged.lab.plots.tones import DASHED, FOUND, Tone, free, shared, soft
+from minipaged.lab.plots.tones import DASHED, FOUND, Tone, free, shared, soft, tint
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.cached_blocks import CachedBlocks
 
@@ -43,12 +43,9 @@ def plot_free_list(
         sheet.write(x, y - 10, str(block_id), color=sheet.look.quiet)
         holders = owners.get(block_id, "")
         sheet.write(x + width, y - 10, holders, ha="right", weight="bold")
-        tone = _tone(holders)
         lines = _two_lines(words.get(block_id, ""), width - 6)
-        if lines:
-            sheet.frame(x, y, width, HEIGHT, tone, max(map(width_of, lines)))
-        else:
-            sheet.box(x, y, width, HEIGHT, tone)
+        tone = _tone(holders, bears_words=bool(lines))
+        sheet.box(x, y, width, HEIGHT, tone)
         for line, said in enumerate(lines):
             low = y + 3 + 18 * line + 9 * (len(lines) == 1)
             sheet.word(x, low, width, 18, said, tone)
@@ -64,11 +61,11 @@ def plot_free_list(
     return sheet.figure
 
 
-def _tone(holders: str) -> Tone:
+def _tone(holders: str, bears_words: bool) -> Tone:
     """Of what lies in a free block: whose it was, hatched if it was of several."""
     if not holders:
         return free()
-    tone = soft(holders[0])
+    tone = tint(holders[0]) if bears_words else soft(holders[0])
     return shared(tone, holders[0]) if len(holders) > 1 else tone
 
 

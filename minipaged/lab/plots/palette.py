@@ -25,7 +25,7 @@ SEQUENCE_COLOURS = (
     "#8C6D4F",  # brown, in place of black: it must show on dark ground too
 )
 SHARED_HATCH = "//"
-CACHED_RIM = "#009E73"  # dashed, around a free block whose content can be found
+CACHED_RIM = "#757B84"  # dashed, around a free block whose content can be found
 
 # What a slot is used for (paper, figure 2): colour, hatch, label. External slots inside
 # a piece, which the allocator rounded up, are told apart from those in no piece, where

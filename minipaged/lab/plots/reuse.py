@@ -1,6 +1,7 @@
 """Lab: blocks that are reused while an index names pasts by their ids."""
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from matplotlib.figure import Figure
 
@@ -20,7 +21,8 @@ def plot_reuse(
     found: Sequence[int],
     decode: Callable[[Sequence[int]], str],
     title: str,
-    names: tuple[str, str] = ("D", "E"),
+    names: tuple[str, str] = ("D", "F"),
+    rest: Mapping[int, Sequence[int]] = MappingProxyType({}),
 ) -> Figure:
     """Three moments: the first user's blocks, some handed on, the second one's search.
 
@@ -28,7 +30,8 @@ def plot_reuse(
     first user had asked and when the second one had. found: the blocks that a later
     search of the second user takes. The blocks of `before` are drawn, with what their
     keys say. A step of the search onto a block that is older than the block before it
-    is false, because the older one stood after another content.
+    is false, because the older one stood after another content. rest: the tokens of
+    the second user's last blocks, which are new; they stand below the old ones.
     """
     sheet = Sheet(title)
     one, two = names
@@ -45,11 +48,14 @@ def plot_reuse(
     drawing.heading(1, f"2. Blocks {_listed(handed)} are handed to {two}, who asks")
     tones = dict.fromkeys(kept, soft(one)) | dict.fromkeys(handed, strong(two))
     drawing.draw(1, new, tones)
+    if rest:
+        drawing.draw_rest(new, rest, strong(two))
+        drawing.lower = HEIGHT + 44
     steps = " → ".join(map(str, path))
     drawing.heading(2, f"3. {two} asks again. The search: {steps}")
     tones = dict.fromkeys(kept, soft(one)) | dict.fromkeys(handed, soft(two))
     drawing.draw(2, new, tones, path, handed)
-    bottom = TOP + 3 * ROW - 34
+    bottom = TOP + 3 * ROW + drawing.lower - 34
     signs = [
         (tone, f"{name}'s, {since}")
         for name in names
@@ -77,10 +83,11 @@ class _Moments:
     ):
         self.sheet, self.blocks, self.decode = sheet, blocks, decode
         self.width = min(170.0, (SPAN + GAP) / len(blocks) - GAP)
+        self.lower = 0.0  # pixels, of what follows a row that has a second line
 
     def heading(self, row: int, words: str) -> None:
         """What happens at this moment, above its row."""
-        self.sheet.write(0, TOP + row * ROW - 40, words, PART)
+        self.sheet.write(0, self._y(row) - 40, words, PART)
 
     def draw(
         self,
@@ -91,18 +98,12 @@ class _Moments:
         handed: Sequence[int] = (),
     ) -> None:
         """What lies in the blocks, and which path through them was taken."""
-        sheet, y, width = self.sheet, TOP + row * ROW, self.width
+        sheet, y, width = self.sheet, self._y(row), self.width
         is_false = False
         for block in self.blocks:
             x = self._x(block)
-            sheet.write(x, y - 12, f"block {block}", color=sheet.look.quiet)
-            tone = behind_words(tones[block])
-            sheet.box(x, y, width, HEIGHT, tone)
             parent, tokens = content.get(block, (None, ()))
-            lines = _lines(self.decode(tokens), width - 8)
-            for number, line in enumerate(lines):
-                low = y + (HEIGHT - LINE * len(lines)) / 2 + LINE * number
-                sheet.word(x, low, width, LINE, line, tone)
+            self._block(x, y, block, tokens, tones[block])
             is_step = block in path and path.index(block) > 0
             was_handed = is_step and path[path.index(block) - 1] in handed
             is_false = is_step and block not in handed and was_handed
@@ -114,6 +115,36 @@ class _Moments:
             if is_step:
                 before = self._x(path[path.index(block) - 1]) + width
                 self._step((before, y + HEIGHT / 2), (x, y + HEIGHT / 2), is_false)
+
+    def draw_rest(
+        self,
+        content: Mapping[int, tuple[int | None, tuple[int, ...]]],
+        rest: Mapping[int, Sequence[int]],
+        tone: Tone,
+    ) -> None:
+        """More blocks of the second moment, below the last ones of its row."""
+        y = self._y(1) + HEIGHT + 44
+        for block, above in zip(rest, self.blocks[-len(rest) :], strict=True):
+            x = self._x(above)
+            self._block(x, y, block, rest[block], tone)
+            filed = f"key: after block {content[block][0]}" if block in content else ""
+            self.sheet.write(x, y + HEIGHT + 12, filed or "not in the index")
+
+    def _block(
+        self, x: float, y: float, block: int, tokens: Sequence[int], tone: Tone
+    ) -> None:
+        """A block with its id and the text of its tokens."""
+        sheet, width = self.sheet, self.width
+        sheet.write(x, y - 12, f"block {block}", color=sheet.look.quiet)
+        tone = behind_words(tone)
+        sheet.box(x, y, width, HEIGHT, tone)
+        lines = _lines(self.decode(tokens), width - 8)
+        for number, line in enumerate(lines):
+            low = y + (HEIGHT - LINE * len(lines)) / 2 + LINE * number
+            sheet.word(x, low, width, LINE, line, tone)
+
+    def _y(self, row: int) -> float:
+        return TOP + row * ROW + self.lower
 
     def _x(self, block: int) -> float:
         return self.blocks.index(block) * (self.width + GAP)
