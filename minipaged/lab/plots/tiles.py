@@ -53,9 +53,11 @@ class _Tiles:
         self.height, self.gap = (28.0, 8.0) if self.is_decode else (17.0, 12.0)
 
     def x(self, position: int) -> float:
+        """Where a position begins."""
         return LEFT + position * self.cell
 
     def y(self, sequence: int, query: int) -> float:
+        """The upper edge of a row."""
         row = sequence * self.num_queries + query
         return TOP + row * self.height + sequence * self.gap
 
