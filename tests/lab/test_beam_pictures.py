@@ -3,8 +3,6 @@
 from dataclasses import replace
 from types import SimpleNamespace
 
-import matplotlib
-import matplotlib.pyplot as plt
 import pytest
 import torch
 from transformers import GenerationConfig
@@ -17,14 +15,7 @@ from minipaged.lab.plots.beams import plot_beam_tree
 from minipaged.lab.plots.tables import plot_shared_tables
 from minipaged.lab.pool.replay import record
 
-matplotlib.use("agg")
 CONFIG = GenerationConfig(max_new_tokens=6, num_beams=3, eos_token_id=VOCABULARY - 1)
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture

@@ -1,15 +1,18 @@
 """The drawings: they show the live objects, and every word can be read."""
 
-from itertools import combinations
-
-import matplotlib
-import matplotlib.pyplot as plt
 import pytest
 from matplotlib.colors import to_hex
 from matplotlib.patches import FancyArrowPatch, Rectangle
 from matplotlib.text import Text
 
 import minipaged as mp
+from helpers.readable import (
+    check_that_no_words_overlap,
+    check_that_words_stand_out,
+    contrast,
+    inner,
+    visible_texts,
+)
 from minipaged.lab import (
     plot_address,
     plot_buddies,
@@ -28,16 +31,9 @@ from minipaged.lab.plots.signs import LEAST, fit, width_of
 from minipaged.memory.contiguous import BuddyAllocator
 from minipaged.model.inputs import Chunk, RaggedBatch
 
-matplotlib.use("agg")
 USED = {"A": 21, "B": 7, "C": 13}
 LONG = "abcdefghijkl"
 WORDS = "Four score and seven years ago our fathers brought forth on".split()
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 def tables_of(used, num_blocks=27, block_size=4):
@@ -218,37 +214,9 @@ DRAWINGS = {
 # --- every picture can be read --------------------------------------------------------
 
 
-def visible_texts(figure):
-    """Each text that is drawn, with the room that it takes (pixels)."""
-    figure.draw_without_rendering()
-    found = [text for text in figure.findobj(Text) if text.get_text().strip()]
-    axes = [a for a in figure.axes if not a.axison]
-    hidden = {
-        id(text)
-        for a in axes
-        for axis in (a.xaxis, a.yaxis)
-        for text in axis.findobj(Text)
-    }
-    drawn = [text for text in found if id(text) not in hidden and text.get_visible()]
-    return [(text.get_text(), Text.get_window_extent(text)) for text in drawn]
-
-
-def inner(box):
-    """A box without the air that a line of text has above and below."""
-    return box.padded(-1.5)
-
-
 @pytest.mark.parametrize("name", DRAWINGS)
 def test_no_words_overlap_and_none_is_cut_off(name):
-    figure = DRAWINGS[name]()
-    found = visible_texts(figure)
-    assert len(found) > 1
-    for (one, box), (other, second) in combinations(found, 2):
-        assert not inner(box).overlaps(inner(second)), (one, other)
-    width, height = figure.bbox.size
-    for words, box in found:
-        assert box.x0 > 0 and box.y0 > 0, words
-        assert box.x1 < width and box.y1 < height, words
+    check_that_no_words_overlap(DRAWINGS[name]())
 
 
 def test_words_that_overlap_or_stand_out_would_be_noticed():
@@ -277,36 +245,8 @@ def test_words_that_overlap_or_stand_out_would_be_noticed():
     ],
 )
 def test_a_word_stands_out_from_the_box_behind_it(monkeypatch, name, theme):
-    """WCAG: 4 to 1 at least; what lies under the word's middle counts."""
     monkeypatch.setenv("MINIPAGED_THEME", theme)
-    figure = DRAWINGS[name]()
-    figure.draw_without_rendering()
-    grounds = [palette.theme().ground]
-    if grounds == ["none"]:
-        grounds = ["#FFFFFF", "#0D1117"]
-    for text in figure.axes[0].texts:
-        if not text.get_text():
-            continue
-        box = text.get_window_extent()
-        middle = (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2
-        behind = [
-            patch
-            for patch in figure.axes[0].patches
-            if isinstance(patch, Rectangle)
-            and patch.get_fill()
-            and patch.get_window_extent().contains(*middle)
-        ]
-        for colour in grounds:
-            for patch in behind:
-                *face, alpha = patch.get_facecolor()
-                colour = palette.mix(to_hex(face), colour, alpha)
-            ratio = contrast(to_hex(text.get_color()), colour)
-            assert ratio >= 4, (text.get_text(), colour)
-
-
-def contrast(one, other):
-    light, dark = sorted(map(palette.relative_luminance, (one, other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
+    check_that_words_stand_out(DRAWINGS[name]())
 
 
 @pytest.mark.parametrize("name", ["pool", "false hits", "chain", "free list"])

@@ -1,17 +1,13 @@
 """Lesson 4's drawings: what is copied, and which candidates end."""
 
-from itertools import combinations
 from types import SimpleNamespace
 
-import matplotlib
-import matplotlib.pyplot as plt
 import pytest
-from matplotlib.colors import to_hex
-from matplotlib.patches import FancyArrowPatch, Rectangle
-from matplotlib.text import Text
+from matplotlib.patches import FancyArrowPatch
 from transformers import GenerationConfig
 
 import minipaged as mp
+from helpers.readable import check_that_no_words_overlap, check_that_words_stand_out
 from helpers.tiny_models import VOCABULARY, tiny_model
 from minipaged.decoding import beam
 from minipaged.lab.plots import palette
@@ -27,15 +23,8 @@ from minipaged.lab.plots.candidates import (
 )
 from minipaged.lab.plots.copying import freeze, plot_copying
 
-matplotlib.use("agg")
 WORDS = "Four score and seven years ago our".split()
 ENDS = ["fathers", "mothers", "brothers", "sisters"]
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 def texts(figure):
@@ -100,47 +89,14 @@ DRAWINGS = {
 
 @pytest.mark.parametrize("name", DRAWINGS)
 def test_no_words_overlap_and_none_is_cut_off(name):
-    figure = DRAWINGS[name]()
-    figure.draw_without_rendering()
-    found = [text for text in figure.axes[0].texts if text.get_text().strip()]
-    boxes = [(text.get_text(), Text.get_window_extent(text)) for text in found]
-    assert len(boxes) > 1
-    for (one, box), (other, second) in combinations(boxes, 2):
-        assert not box.padded(-1.5).overlaps(second.padded(-1.5)), (one, other)
-    width, height = figure.bbox.size
-    for words, box in boxes:
-        assert box.x0 > 0 and box.y0 > 0, words
-        assert box.x1 < width and box.y1 < height, words
+    check_that_no_words_overlap(DRAWINGS[name]())
 
 
 @pytest.mark.parametrize("theme", palette.THEMES)
 @pytest.mark.parametrize("name", ["copying", "candidates", "tree"])
 def test_a_word_stands_out_from_the_box_behind_it(monkeypatch, name, theme):
-    """WCAG: 4 to 1 at least; the topmost opaque box under the word's middle counts."""
     monkeypatch.setenv("MINIPAGED_THEME", theme)
-    figure = DRAWINGS[name]()
-    figure.draw_without_rendering()
-    grounds = [palette.theme().ground]
-    if grounds == ["none"]:
-        grounds = ["#FFFFFF", "#0D1117"]
-    for text in filter(Text.get_text, figure.axes[0].texts):
-        box = text.get_window_extent()
-        middle = (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2
-        behind = [
-            patch
-            for patch in figure.axes[0].patches
-            if isinstance(patch, Rectangle)
-            and patch.get_fill()
-            and patch.get_facecolor()[3] == 1
-            and patch.get_window_extent().contains(*middle)
-        ]
-        colours = [to_hex(behind[-1].get_facecolor())] if behind else grounds
-        for colour in colours:
-            light, dark = sorted(
-                map(palette.relative_luminance, (to_hex(text.get_color()), colour)),
-                reverse=True,
-            )
-            assert (light + 0.05) / (dark + 0.05) >= 4, (text.get_text(), colour)
+    check_that_words_stand_out(DRAWINGS[name]())
 
 
 # --- they show what happened ----------------------------------------------------------

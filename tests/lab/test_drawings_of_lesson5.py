@@ -1,32 +1,22 @@
 """Lesson 5's drawings: they show the live objects, and every word can be read."""
 
 import math
-from itertools import combinations
 
-import matplotlib
-import matplotlib.pyplot as plt
 import pytest
 import torch
 from matplotlib.colors import to_hex
 from matplotlib.patches import FancyArrowPatch, Rectangle
-from matplotlib.text import Text
 
 import minipaged as mp
+from helpers.readable import check_that_no_words_overlap, check_that_words_stand_out
 from minipaged.attention import streamed
 from minipaged.attention.gathered import pad_to_rectangles
 from minipaged.lab import plot_merges, plot_recurrence, plot_tiles, plot_two_ways
 from minipaged.lab.plots import palette
 from minipaged.model.inputs import Chunk, RaggedBatch
 
-matplotlib.use("agg")
 USED = {"A": 21, "B": 7, "C": 13}
 WORDS = "Four score and seven years ago our fathers brought forth on this".split()
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 def tables_of(used, num_blocks=16, block_size=4):
@@ -114,45 +104,14 @@ def boxes(figure, colour):
 
 @pytest.mark.parametrize("name", DRAWINGS)
 def test_no_words_overlap_and_none_is_cut_off(name):
-    figure = DRAWINGS[name]()
-    figure.draw_without_rendering()
-    shown = [text for text in figure.axes[0].texts if text.get_text().strip()]
-    rooms = [(t.get_text(), Text.get_window_extent(t)) for t in [*shown, *figure.texts]]
-    for (one, box), (other, second) in combinations(rooms, 2):
-        assert not box.padded(-1.5).overlaps(second.padded(-1.5)), (one, other)
-    width, height = figure.bbox.size
-    for words, box in rooms:
-        assert box.x0 > 0 and box.y0 > 0, words
-        assert box.x1 < width and box.y1 < height, words
+    check_that_no_words_overlap(DRAWINGS[name]())
 
 
 @pytest.mark.parametrize("theme", palette.THEMES)
 @pytest.mark.parametrize("name", ["forgotten", "decode", "prefill", "two ways"])
 def test_a_word_stands_out_from_the_box_behind_it(monkeypatch, name, theme):
     monkeypatch.setenv("MINIPAGED_THEME", theme)
-    figure = DRAWINGS[name]()
-    figure.draw_without_rendering()
-    grounds = [palette.theme().ground]
-    if grounds == ["none"]:
-        grounds = ["#FFFFFF", "#0D1117"]
-    for text in figure.axes[0].texts:
-        box = text.get_window_extent()
-        middle = (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2
-        behind = [
-            patch
-            for patch in figure.axes[0].patches
-            if isinstance(patch, Rectangle)
-            and patch.get_fill()
-            and patch.get_facecolor()[3] == 1
-            and patch.get_window_extent().contains(*middle)
-        ]
-        colours = [to_hex(behind[-1].get_facecolor())] if behind else grounds
-        for colour in colours:
-            light, dark = sorted(
-                map(palette.relative_luminance, (to_hex(text.get_color()), colour)),
-                reverse=True,
-            )
-            assert (light + 0.05) / (dark + 0.05) >= 4, (text.get_text(), colour)
+    check_that_words_stand_out(DRAWINGS[name]())
 
 
 def test_each_row_says_its_maximum_and_its_factor():

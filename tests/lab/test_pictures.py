@@ -4,7 +4,6 @@ from base64 import b64decode
 from io import BytesIO
 from itertools import combinations
 
-import matplotlib
 import matplotlib.pyplot as plt
 import pytest
 from matplotlib.colors import to_hex
@@ -20,14 +19,6 @@ from minipaged.lab.plots.memory_map import plot_memory_map
 from minipaged.lab.plots.pool import plot_pool, print_pool
 from minipaged.memory.contiguous import RequestLengths, reserve_max
 from minipaged.memory.waste import KINDS, memory_map, simulate
-
-matplotlib.use("agg")
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture

@@ -1,15 +1,11 @@
 """Lesson 2's pictures of a run: they show what happened, and can be read."""
 
-from itertools import combinations
-
-import matplotlib
-import matplotlib.pyplot as plt
 import pytest
 from matplotlib.colors import to_hex
 from matplotlib.patches import FancyArrowPatch, Rectangle
-from matplotlib.text import Text
 
 import minipaged as mp
+from helpers.readable import check_that_no_words_overlap, check_that_words_stand_out
 from minipaged.lab import plot_lanes, plot_miscounted, plot_overwritten
 from minipaged.lab.measure.watch import Moment
 from minipaged.lab.plots.palette import BAD
@@ -17,14 +13,6 @@ from minipaged.lab.plots.tones import strong
 from minipaged.model.inputs import Chunk, RaggedBatch
 from minipaged.scheduling.plan import Work
 from minipaged.scheduling.request import Request
-
-matplotlib.use("agg")
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 def overwritten(owned=40, length=17, num_blocks=8, is_late=True, names="AB"):
@@ -95,17 +83,12 @@ def texts(figure):
 
 @pytest.mark.parametrize("name", DRAWINGS)
 def test_no_words_overlap_and_none_is_cut_off(name):
-    figure = DRAWINGS[name]()
-    figure.draw_without_rendering()
-    words = [*figure.texts, *texts(figure)]
-    rooms = [(text.get_text(), Text.get_window_extent(text)) for text in words]
-    assert len(rooms) > 5
-    for (one, room), (other, second) in combinations(rooms, 2):
-        assert not room.padded(-1.5).overlaps(second.padded(-1.5)), (one, other)
-    width, height = figure.bbox.size
-    for said, room in rooms:
-        assert room.x0 > 0 and room.y0 > 0, said
-        assert room.x1 < width and room.y1 < height, said
+    check_that_no_words_overlap(DRAWINGS[name]())
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_a_word_stands_out_from_the_box_behind_it(name):
+    check_that_words_stand_out(DRAWINGS[name]())
 
 
 def said(figure):

@@ -1,28 +1,18 @@
 """Lesson 3's drawings: reused blocks, a fork of two texts, named bars."""
 
-from itertools import combinations
-
-import matplotlib
-import matplotlib.pyplot as plt
 import pytest
 from matplotlib.patches import FancyArrowPatch, Rectangle
 from matplotlib.text import Text
 
+from helpers.readable import check_that_no_words_overlap, check_that_words_stand_out
 from minipaged.lab import plot_bars, plot_fork, plot_reuse
 
-matplotlib.use("agg")
 LONG = "abcdefghijkl"
 COMMON = "Answer in one short line of words . and so on now".split()  # 12 words
 D, E = [*COMMON, *"Max has a rabbit".split()], [*COMMON, *"Ben has a parrot".split()]
 BEFORE = {(None, (0,)): 0, (0, (1,)): 1, (1, (2,)): 2, (2, (3,)): 3, (3, (4,)): 4}
 AFTER = {(None, (0,)): 0, (0, (7,)): 1, (1, (8,)): 2, (2, (3,)): 3, (3, (4,)): 4}
 REST = {5: (3,), 6: (9,)}
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 def decode(tokens):
@@ -67,13 +57,12 @@ def drawn_boxes(figure):
 
 @pytest.mark.parametrize("name", DRAWINGS)
 def test_no_words_overlap_and_none_is_cut_off(name):
-    figure = DRAWINGS[name]()
-    found = drawn_boxes(figure)
-    for (one, box), (other, second) in combinations(found, 2):
-        assert not box.padded(-1.5).overlaps(second.padded(-1.5)), (one, other)
-    for said, box in found:
-        assert box.x0 > 0 and box.y0 > 0, said
-        assert box.x1 < figure.bbox.width and box.y1 < figure.bbox.height, said
+    check_that_no_words_overlap(DRAWINGS[name]())
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_a_word_stands_out_from_the_box_behind_it(name):
+    check_that_words_stand_out(DRAWINGS[name]())
 
 
 def crosses(figure):

@@ -1,25 +1,14 @@
 """Lesson 1's pictures of a memory that nobody guards: true, and readable."""
 
-from itertools import combinations
-
-import matplotlib
-import matplotlib.pyplot as plt
 import pytest
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
+from helpers.readable import check_that_no_words_overlap, check_that_words_stand_out
 from minipaged.lab import plot_histogram, plot_overrun
 from minipaged.lab.plots.palette import BAD
 from minipaged.lab.plots.tones import strong
-
-matplotlib.use("agg")
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 def overrun(prompt=21, story=65, other=13, size=36, word=None):
@@ -61,17 +50,12 @@ def boxes(figure, colour):
 
 @pytest.mark.parametrize("name", DRAWINGS)
 def test_no_words_overlap_and_none_is_cut_off(name):
-    figure = DRAWINGS[name]()
-    figure.draw_without_rendering()
-    words = [*figure.texts, *texts(figure)]
-    rooms = [(text.get_text(), Text.get_window_extent(text)) for text in words]
-    assert len(rooms) > 5
-    for (one, room), (other, second) in combinations(rooms, 2):
-        assert not room.padded(-1.5).overlaps(second.padded(-1.5)), (one, other)
-    width, height = figure.bbox.size
-    for words, room in rooms:
-        assert room.x0 > 0 and room.y0 > 0, words
-        assert room.x1 < width and room.y1 < height, words
+    check_that_no_words_overlap(DRAWINGS[name]())
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_a_word_stands_out_from_the_box_behind_it(name):
+    check_that_words_stand_out(DRAWINGS[name]())
 
 
 def test_every_overwritten_slot_says_what_was_there_and_what_is():
