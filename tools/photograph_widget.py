@@ -31,8 +31,13 @@ holes.draw()
 holes"""
 
 
+ONLY_THE_KEY = """
+.mp .mp-bottom > :first-child, .mp .mp-figures { display: none !important }
+.mp .mp-key { margin-top: 0 !important }"""
+
+
 def photograph(dark: bool) -> None:
-    """Run the cell in JupyterLab, and keep what it shows, but for the log below."""
+    """Run the cell in JupyterLab, and keep what it shows; below it the key alone."""
     name = f"widget-{'dark' if dark else 'light'}.png"
     with tempfile.TemporaryDirectory() as folder, ExitStack() as opened:
         write_notebook(Path(folder) / "widget.ipynb", CELL)
@@ -41,7 +46,7 @@ def photograph(dark: bool) -> None:
         run_all(page, address, "widget.ipynb")
         shown = page.locator(".mp.widget-box").first
         shown.locator(".mp-twin").wait_for()
-        page.add_style_tag(content=".mp .mp-bottom { display: none !important }")
+        page.add_style_tag(content=ONLY_THE_KEY)
         page.mouse.move(0, 0)
         settle(page)
         shown.screenshot(path=ROOT / "figures" / name)

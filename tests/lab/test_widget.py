@@ -11,13 +11,14 @@ import pytest
 
 from helpers.shown_blocks import Page, shown_blocks, shown_pieces, shown_tables
 from minipaged.lab.plots.palette import sequence_colour
-from minipaged.lab.pool.guide import Frame, Verdict, rehearse, tell_scene
+from minipaged.lab.pool.guide import Frame, Verdict, rehearse
 from minipaged.lab.pool.html import story
 from minipaged.lab.pool.html.style import SEQUENCE_COLOURS, STYLE, rim_on
 from minipaged.lab.pool.sandbox import Sandbox
+from minipaged.lab.pool.scene_text import tell_scene
 from minipaged.lab.pool.scenes import SCENES
 from minipaged.lab.pool.widget import PoolWidget
-from minipaged.lab.pool.words import tell_twin
+from minipaged.lab.pool.words import name_slots, tell_twin
 
 
 def check_shown(widget):
@@ -28,6 +29,7 @@ def check_shown(widget):
     tables = {name: one.table for name, one in board.sequences.items()}
     assert list(shown) == list(range(pool.num_blocks))
     for block_id, block in shown.items():
+        what = f"block {block_id}: {name_slots(block_id, size)}"
         owners = sorted(n for n, one in tables.items() if block_id in one.block_ids)
         assert block.holders == pool.refcount(block_id) == len(owners)
         assert ("mp-shared" in block.kinds) == (len(owners) > 1)
@@ -39,14 +41,14 @@ def check_shown(widget):
             used = table.num_tokens - table.block_ids.index(block_id) * size
             used = max(0, min(size, used))
             assert block.filled == f"{100 * used / size:.4g}%"
-            assert block.title.startswith(f"block {block_id}: held by {owners[0]}")
+            assert block.title.startswith(f"{what}; held by {owners[0]}")
             colour = SEQUENCE_COLOURS.index(sequence_colour(owners[0]))
             assert f"mp-c{colour}" in block.kinds
             full = [one.text for one in block.inside if "mp-full" in one.kinds]
             first = table.block_ids.index(block_id) * size
             assert full in ([], [str(first + at) for at in range(used)])
         else:
-            assert block.title.startswith(f"block {block_id}: free")
+            assert block.title.startswith(f"{what}; free")
             assert block.filled == "0%"
     num_held = pool.num_blocks - pool.num_free
     assert f"<b>{num_held} <small>of {pool.num_blocks}</small></b>" in (
@@ -61,12 +63,18 @@ def check_shown(widget):
     check_twin(widget)
 
 
+def rows_in(widget):
+    """The rows that are seen: those of sequences that have ended are hidden."""
+    rows = widget.play.sequences.children
+    return [row for row in rows if row.layout.display is None]
+
+
 def check_rows(widget, tables):
     if widget.guide.next_step is not None:
         assert widget.play.layout.display == "none"
         return
-    assert [row.name for row in widget.play.sequences.children] == list(tables)
-    for row in widget.play.sequences.children:
+    assert [row.name for row in rows_in(widget)] == list(tables)
+    for row in rows_in(widget):
         table = tables[row.name]
         tokens, blocks = table.num_tokens, len(table.block_ids)
         length = f"{tokens} token{'s' * (tokens > 1)}, {blocks} block"
@@ -114,7 +122,7 @@ def random_click(rng, widget):
     buttons = [head.next] * 4 + [head.back] if widget.guide.name else []
     if widget.guide.next_step is None:
         buttons += [play.start, play.start, play.undo, play.undo, play.redo]
-        for row in play.sequences.children:
+        for row in rows_in(widget):
             buttons += row.buttons.values()
     elif widget.guide.next_step.ask:
         widget.band.guess.value = rng.choice(["0", "4", "", "x"])
@@ -170,7 +178,7 @@ def test_all_that_was_done_by_hand_is_undone_and_done_again():
     widget, rng = PoolWidget(), random.Random(5)
     for _ in range(60):
         buttons = [widget.play.start]
-        for row in widget.play.sequences.children:
+        for row in rows_in(widget):
             buttons += row.buttons.values()
         rng.choice(buttons).click()
     last, turns = widget.stage.value, len(widget.sandbox.turns)
@@ -213,10 +221,9 @@ def test_the_scene_of_the_holes_by_clicks():
     assert "<b>4</b> <small>block" in widget.lookup.answer.value
     terms = re.findall(r"<b[^>]*>(\d+)</b> <small>slot", widget.lookup.answer.value)
     assert terms == ["17"]
-    assert "C does not fit. It needs 24 slots in a row. 36 are free, but in" in (
-        widget.twin.value
-    )
-    assert "pieces of 20 and 16: the longest has 20" in widget.twin.value
+    said = "C does not fit. C reserves 24 slots in a row (13 now, the rest for its "
+    said += "answer). 36 are free, but in pieces of 20 and 16: wherever C is tried, it "
+    assert f"{said}runs into B." in widget.twin.value
     press(widget, 1)
     assert "In which slot will it lie?" in widget.band.question.value
     widget.band.guess.value = "28"
@@ -251,7 +258,7 @@ def test_entries_blocks_and_lines_are_linked():
     lines = [one for one in page.all if "mp-line" in one.kinds]
     assert sorted(one.attributes["data-b"] for one in lines) == sorted(linked * 2)
     for block in range(64):
-        link = f".mp-stage:has(.mp-k{block}:is(:hover,:focus-visible)) .mp-k{block}"
+        link = f":has(.mp-k{block}:is(:hover,:focus-visible)) .mp-k{block}"
         assert f"{link}," in STYLE
     for one in (*entries, *lines):
         assert f"mp-k{one.attributes['data-b']}" in one.kinds
@@ -559,15 +566,62 @@ def test_every_control_is_a_core_widget_with_a_name_of_its_own():
 def test_the_text_for_pages_without_widgets_is_short(name):
     text = PoolWidget(scene=name)._repr_mimebundle_()["text/plain"]
     lines = text.splitlines()
-    assert text == tell_scene(name) and len(lines) <= 16
+    assert text == tell_scene(name) and len(lines) <= 30
     assert all(len(line) <= 76 for line in lines)
     assert " ".join(text.split()).startswith(SCENES[name].title)
 
 
-def test_the_text_says_what_the_scene_answers():
+@pytest.mark.parametrize("name", SCENES)
+def test_the_text_asks_first_and_answers_at_its_end(name):
+    story, answers = tell_scene(name).split("\n\nAnswers\n")
+    story, answers = " ".join(story.split()), " ".join(answers.split())
+    steps, frames = SCENES[name].steps, rehearse(name)
+    for number, (step, frame) in enumerate(zip(steps, frames, strict=True), start=1):
+        big = re.sub("[{}]", "", frame.big)
+        if step.ask:
+            assert f" {number}. {step.ask.question}" in story
+            assert big not in story and big in answers
+            told = frame.verdict.head.split(". ", 1)[1].removesuffix(".")
+            assert f"{number}. {told}" in answers and frame.verdict.why in answers
+        else:
+            assert f" {number}. {big}." in story
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_each_sign_in_the_text_is_explained(name):
+    head, *rest = tell_scene(name).split("\n\n")
+    rows = [line for line in "\n".join(rest).splitlines() if line.startswith(" " * 8)]
+    signs = set("".join(rows)) - set(" .]")
+    signs = {"A" if one.isalpha() else "4" if one.isdigit() else one for one in signs}
+    meant = {"A": "A is held by A", "4": "4 has four", "[": "[ ] has changed"}
+    meant |= {"·": "· is free", "○": "○ is free and"}
+    head = " ".join(head.split())
+    assert {sign for sign, words in meant.items() if words in head} == signs
+
+
+def test_the_text_shows_the_pool_as_it_is_at_each_step():
+    rows = re.findall(r"^ {9}(.*)$", tell_scene("holes"), re.MULTILINE)
+    rows = [re.sub(r"[ \[\]]", "", row)[:8] for row in rows]
+    assert rows == [
+        "AB······",
+        "ABAB····",
+        "ABABAB··",
+        "·B·B·B··",
+        "CBCBCBC·",
+        "CBCBCBCB",
+    ]
+    assert "[4][4][4][4]" in tell_scene("beams") and "[○][○]" in tell_scene("prefix")
+
+
+def test_the_text_tells_where_contiguous_memory_fails():
     text = " ".join(tell_scene("holes").split())
-    assert "In which block will its position 9 lie? It is block 4." in text
-    assert "In contiguous memory: C does not fit." in text
+    assert (
+        "position 9 lie? In contiguous memory: C does not fit. C reserves 24 slots in "
+        "a row (13 now, the rest for its answer). 36 are free, but in pieces of 20 and "
+        "16: wherever C is tried, it runs into B. 6. B gets 2 tokens"
+    ) in text
+    assert text.count("contiguous") == 1
+    assert "It is block 4: slots 16–19." in text
     plain = PoolWidget(num_blocks=5)._repr_mimebundle_()["text/plain"]
     assert plain == "BlockPool(5 free of 5 blocks, 16 tokens each)"
 
@@ -665,8 +719,8 @@ def test_contiguous_memory_in_words():
         "reserved and empty.",
         "A has filled its 20 slots: no place for 3 tokens.",
         "A's whole reservation is free: 34 slots in all, in pieces of 20 and 14.",
-        "C does not fit. It needs 30 slots in a row. 34 are free, but in pieces of 20 "
-        "and 14: the longest has 20.",
+        "C does not fit. C reserves 30 slots in a row. 34 are free, but in pieces of "
+        "20 and 14: wherever C is tried, it runs into B.",
         "B's whole reservation is free: 34 slots in all.",
     ]
     assert states[-1].residents["C"].piece.start == 0  # who waited is placed

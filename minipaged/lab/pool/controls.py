@@ -13,9 +13,16 @@ def button(text: str, act: Callable[[], None], tip: str = "") -> widgets.Button:
     return _acting(act, description=text, tooltip=tip or text)
 
 
-def icon(sign: str, name: str, act: Callable[[], None]) -> widgets.Button:
-    """A small button with a sign that pool's style sheet draws; `name` is its title."""
-    return _acting(act, tooltip=name, _dom_classes=("mp-icon", f"mp-sign-{sign}"))
+def icon(
+    sign: str, name: str, act: Callable[[], None], like: widgets.Button | None = None
+) -> widgets.Button:
+    """A small button with a sign that pool's style sheet draws; `name` is its title.
+
+    It shares layout and style with `like`: fewer messages to the page.
+    """
+    shared = {"layout": like.layout, "style": like.style} if like else {}
+    kinds = "mp-icon", f"mp-sign-{sign}"
+    return _acting(act, tooltip=name, _dom_classes=kinds, **shared)
 
 
 def number(label: str, value: int, least: int) -> widgets.BoundedIntText:

@@ -3,16 +3,13 @@
 import re
 from dataclasses import dataclass
 from functools import cache
-from textwrap import fill
 
 from minipaged.errors import OutOfBlocks
 from minipaged.lab.pool.sandbox import Sandbox
 from minipaged.lab.pool.scene import Scene, Step
 from minipaged.lab.pool.scenes import SCENES
-from minipaged.lab.pool.words import tell_twin
 
 REFUSED = "refused, and nothing has changed: "
-WIDTH = 76  # of the text for pages that run no widgets
 
 
 @dataclass(frozen=True)
@@ -147,25 +144,3 @@ def rehearse(name: str) -> tuple[Frame, ...]:
     while guide.next_step is not None:
         guide.go_on(guess=-1)
     return tuple(guide.frames)
-
-
-def tell_scene(name: str) -> str:
-    """A whole scene in a few lines, for pages that run no widgets."""
-    guide = Guide(Sandbox())
-    guide.begin(name)
-    lines = [f"{guide.scene.title} (run the cell to play it)"]
-    while True:
-        frame, number = guide.frames[-1], len(guide.frames)
-        parts = [re.sub(r"[{}]", "", frame.big)]
-        if frame.verdict:
-            parts[:0] = guide.scene.steps[number - 1].ask.question, frame.verdict.head
-        lines.append(f"{number}. {' '.join(parts)}.")
-        if guide.next_step is None:
-            break
-        guide.go_on()
-    if twin := guide.sandbox.board.snapshot().twin:
-        lines.append(f"In contiguous memory: {tell_twin(twin)}")
-    return "\n".join(
-        fill(line, WIDTH, subsequent_indent="   ", break_long_words=False)
-        for line in lines
-    )

@@ -82,14 +82,27 @@ class FreePlay(widgets.VBox):
             if name not in self.rows:
                 self.rows[name] = SequenceRow(name, self)
             self.rows[name].draw(now)
-        rows = tuple(self.rows[name] for name in now.tables)
-        if self.sequences.children != rows:
-            self.sequences.children = rows
-        show(self.header, bool(rows))
+        self._show_rows([self.rows[name] for name in now.tables])
+        show(self.header, bool(now.tables))
         self.undo.disabled = not self.guide.is_by_hand
         self.redo.disabled = not self.guide.sandbox.undone
         self.wrong.value = story.refusal(wrong) if wrong else ""
         self.saved.value = ""  # a picture of what is no more
+
+    def _show_rows(self, rows: list["SequenceRow"]) -> None:
+        """Rows of sequences that have ended are hidden, not taken out.
+
+        Else the page would make anew all that stand below them.
+        """
+        there = [one for one in self.sequences.children if one in rows]
+        if rows and there == rows[: len(there)]:
+            wanted = *self.sequences.children, *rows[len(there) :]
+        else:
+            wanted = tuple(rows)
+        if self.sequences.children != wanted:
+            self.sequences.children = wanted
+        for one in wanted:
+            show(one, one in rows)
 
     def _undo(self) -> None:
         self.guide.undo()
@@ -136,9 +149,10 @@ class SequenceRow(widgets.HBox):
         }
         self.name = name
         self.label = widgets.HTML()
+        ones = [" 1" * (kind == "write") for kind in play.actions]
         self.buttons = {
-            kind: icon(kind, f"{name}: {kind}{' 1' * (kind == 'write')}", todo[kind])
-            for kind in play.actions
+            kind: icon(kind, f"{name}: {kind}{one}", todo[kind], like=play.undo)
+            for kind, one in zip(play.actions, ones, strict=True)
         }
         acts = row(*self.buttons.values(), kind="mp-acts")
         super().__init__((self.label, acts), _dom_classes=(ROW, "mp-row"))

@@ -64,7 +64,7 @@ class ReplayWidget(widgets.VBox):
         self.story.value = story.log(told, what="forward", first=0)
         has_cached = any(one.snapshot.cached for one in self.frames)
         self.figures.value = story.figures(now) + story.key(
-            now.block_size, has_shared=True, has_cached=has_cached
+            now, True, has_cached, self._is_compact
         )
 
     def _tell(self, number: int) -> Said:

@@ -69,10 +69,29 @@ class TwinState:
         return {name: one for name, one in self.residents.items() if not one.piece}
 
     @property
+    def num_lost(self) -> int:
+        """Tokens that have no place: of those who wait, and beyond a full piece."""
+        every = self.residents.values()
+        return sum(max(0, r.num_tokens - r.wanted * bool(r.piece)) for r in every)
+
+    def always_in_the_way(self, wanted: int) -> list[str]:
+        """Who would be run into by `wanted` slots in a row, wherever they lay."""
+        starts = range(self.num_slots - wanted + 1)
+        return [
+            name
+            for name, one in self.residents.items()
+            if one.piece and all(_overlap(start, wanted, one.piece) for start in starts)
+        ]
+
+    @property
     def num_empty(self) -> int:
         """Slots that are reserved, and hold no token."""
         held = [one for one in self.residents.values() if one.piece]
         return sum(max(0, one.wanted - one.num_tokens) for one in held)
+
+
+def _overlap(start: int, size: int, piece: Piece) -> bool:
+    return start < piece.start + piece.size and piece.start < start + size
 
 
 @dataclass(frozen=True)

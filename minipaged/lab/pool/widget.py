@@ -7,15 +7,16 @@ import ipywidgets as widgets
 
 from minipaged.errors import OutOfBlocks
 from minipaged.lab.pool.controls import show
-from minipaged.lab.pool.guide import REFUSED, Guide, tell_scene
+from minipaged.lab.pool.guide import REFUSED, Guide
 from minipaged.lab.pool.guide_parts import Band, Head, narrate, scenes_of
 from minipaged.lab.pool.html import story
-from minipaged.lab.pool.html.stage import Here, stage
+from minipaged.lab.pool.html.stage import Here, is_large, stage
 from minipaged.lab.pool.html.style import STYLE
 from minipaged.lab.pool.html.twin import twin
 from minipaged.lab.pool.lookup_part import Lookup
 from minipaged.lab.pool.play_parts import FreePlay
 from minipaged.lab.pool.sandbox import Sandbox
+from minipaged.lab.pool.scene_text import tell_scene
 from minipaged.lab.pool.scenes import SCENES
 from minipaged.lab.pool.snapshot import Snapshot
 
@@ -87,15 +88,17 @@ class PoolWidget(widgets.VBox):
         self.said.value = narrate(guide)
         self.band.draw()
         here = self._look_up(now)
-        self.stage.value = stage(now, before, here, is_still=is_still or bool(wrong))
+        is_still = is_still or bool(wrong)
+        self.stage.value = stage(now, before, here, is_still=is_still)
         twins = now.twin, before.twin if before else None
         self.twin.value = twin(*twins) if now.twin else ""
         told = [turn.words for turn in turns]
         self.story.value = story.log(told)
         has_shared = self.lesson not in (2, 3)
         has_cached = self.lesson in (None, CACHE)
+        is_compact = not is_large(now, before)
         self.figures.value = story.figures(now, has_shared) + story.key(
-            now.block_size, has_shared, has_cached
+            now, has_shared, has_cached, is_compact
         )
         self.play.draw(now, wrong)
         self.head.draw()  # at last: who sees the step's number sees all of the step

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from minipaged.lab.pool.snapshot import Snapshot
-from minipaged.lab.pool.twin import TwinState
+from minipaged.lab.pool.twin import Resident, TwinState
 
 
 def tell(before: Snapshot, after: Snapshot) -> list[str]:
@@ -42,12 +42,12 @@ def tell_twin(now: TwinState, before: TwinState | None = None) -> str:
     sizes = [piece.size for piece in now.free_pieces]
     if now.waiting:
         name, one = next(iter(now.waiting.items()))
-        words = f"{name} does not fit. It needs {one.wanted} slots in a row. "
+        words = f"{name} does not fit. {tell_reserved(name, one, ' in a row')}. "
         if len(sizes) > 1:
             pieces = _list(list(map(str, sizes)))
             but = "but " * (sum(sizes) >= one.wanted)
             words += f"{sum(sizes)} are free, {but}in pieces of {pieces}: "
-            return f"{words}the longest has {max(sizes)}."
+            return words + _why_nowhere(now, name, one) + "."
         return words + f"{sum(sizes)} are free."
     for name, one in now.residents.items():
         if one.num_tokens > one.wanted:
@@ -68,6 +68,26 @@ def tell_twin(now: TwinState, before: TwinState | None = None) -> str:
         "Each reserves, in one piece, all that it may ever need. "
         f"{now.num_empty} slots are reserved and empty."
     )
+
+
+def tell_reserved(name: str, one: Resident, how: str = "") -> str:
+    """How many slots, and for what."""
+    rest = f" ({one.num_tokens} now, the rest for its answer)"
+    rest *= one.num_tokens < one.wanted
+    return f"{name} reserves {one.wanted} slots{how}{rest}"
+
+
+def _why_nowhere(now: TwinState, name: str, one: Resident) -> str:
+    hit = now.always_in_the_way(one.wanted)
+    if one.wanted <= now.num_slots and hit:
+        return f"wherever {name} is tried, it runs into {_list(hit)}"
+    return f"the longest has {max(piece.size for piece in now.free_pieces)}"
+
+
+def name_slots(block_id: int, block_size: int) -> str:
+    """ "slots 16–19", and "slot 4" if the block has no more."""
+    first, last = block_id * block_size, (block_id + 1) * block_size - 1
+    return f"slots {first}–{last}" if last > first else f"slot {first}"
 
 
 def _forked(before: Snapshot, after: Snapshot) -> Iterator[str]:

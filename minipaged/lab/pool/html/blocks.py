@@ -6,6 +6,7 @@ from html import escape
 from minipaged.lab.plots.palette import sequence_colour
 from minipaged.lab.pool.html.parts import chip, colour, span
 from minipaged.lab.pool.snapshot import Snapshot
+from minipaged.lab.pool.words import name_slots
 
 MOST_SLOTS = 4  # that are drawn one by one; more are a bar
 MOST_LETTERS = 4  # of holders, in a block
@@ -26,6 +27,11 @@ class Block:
     def first(self) -> str:
         """Whose colour it has; "" for a free block, and for one of others."""
         return self.owners[0] if self.owners else ""
+
+    def differs_from(self, was: "Block") -> bool:
+        """Whether it has other holders, or another number of filled slots."""
+        mine = self.owners, self.holders, self.filled
+        return mine != (was.owners, was.holders, was.filled)
 
 
 def read_block(snapshot: Snapshot, block_id: int) -> Block:
@@ -74,10 +80,11 @@ def small_block(
 
 def describe(block: Block, size: int) -> str:
     """A block in words."""
+    words = f"block {block.id}: {name_slots(block.id, size)}; "
     if not block.holders:
         found = f", can still be found; its hash: {block.hash}…" if block.hash else ""
-        return f"block {block.id}: free{found}"
-    words = f"block {block.id}: held by {', '.join(block.owners) or 'others'}; "
+        return f"{words}free{found}"
+    words += f"held by {', '.join(block.owners) or 'others'}; "
     words += f"{block.filled} of {size} slots filled"
     return words + (f"; {block.holders} holders" if block.holders > 1 else "")
 
@@ -91,11 +98,7 @@ def _attributes(
     if block.holders:
         kinds += ["mp-held", colour(block.first) if block.owners else "mp-others"]
     kinds += ["mp-shared"] * (block.holders > 1) + ["mp-cached"] * bool(block.hash)
-    if (block.owners, block.holders, block.filled) != (
-        was.owners,
-        was.holders,
-        was.filled,
-    ):
+    if block.differs_from(was):
         kinds += ["mp-changed"] + ["mp-freed"] * (not block.holders)
     kinds += ["mp-here"] * (offset is not None)
     sequence = f' data-sequence="{block.first}"' if block.owners else ""

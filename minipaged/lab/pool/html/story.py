@@ -143,22 +143,33 @@ def figures(snapshot: Snapshot, has_shared: bool = True) -> str:
     return f'<div class="mp-figures">{"".join(cells)}</div>'
 
 
-def key(block_size: int, has_shared: bool, has_cached: bool) -> str:
-    """What the signs mean."""
-    signs = [("mp-key-held mp-c0", "held"), ("", "free")]
+def key(
+    snapshot: Snapshot, has_shared: bool, has_cached: bool, is_compact: bool = False
+) -> str:
+    """What the signs mean; those alone that a stage, large or compact, may show."""
+    signs = [("mp-key-held mp-c0", "holds a token")]
     if has_shared:
-        signs.insert(1, ("mp-key-shared mp-c0", "shared, with its holders' letters"))
+        letters = "" if is_compact else ", with its holders' letters"
+        signs.append(("mp-key-shared mp-c0", f"shared{letters}"))
+    signs += [("mp-key-part mp-c0", "held, still empty"), ("", "free")]
     if has_cached:
         signs.append(("mp-key-cached", "free, can still be found"))
-    signs += [
-        ("mp-key-changed", "changed in this step"),
-        ("mp-key-freed", "freed in this step"),
-    ]
+    if is_compact:
+        signs.append(("mp-key-ring", "changed in this step"))
+    else:
+        signs += [
+            ("mp-key-changed", "changed in this step"),
+            ("mp-key-freed", "freed in this step"),
+        ]
+    signs.append(("mp-key-here", "the position that is looked up"))
+    if snapshot.twin is not None and snapshot.twin.waiting:
+        signs.append(("mp-key-hit", "too long by so many slots"))
     items = "".join(f'<li><i class="{kind}"></i> {what}</li>' for kind, what in signs)
-    last = f"<li>{span(block_size, 2 * block_size - 1)}: slots of a block</li>" * (
-        block_size > 1
-    )
-    return f'<ul class="mp-key">{items}{last}</ul>'
+    size = snapshot.block_size
+    if size > 1 and not is_compact:
+        foot = f"<span><b>1</b> {span(size, 2 * size - 1)}</span>"
+        items += f"<li>{foot} block 1, and its slots</li>"
+    return f'<ul class="mp-key">{items}</ul>'
 
 
 def refusal(wrong: str) -> str:

@@ -50,13 +50,15 @@ def _links() -> str:
 
     By classes, which browsers look up at once: attributes they would try one by one.
     And in the stage alone, which is drawn anew as a whole: else any change on the page
-    would have the browser style all blocks again.
+    would have the browser style all blocks again. While the stage itself is not pointed
+    at, the browser need not look inside.
     """
     at = ":is(:hover,:focus-visible)"
-    blocks = (f".mp-stage:has(.mp-k{id_}{at}) .mp-k{id_}" for id_ in range(LINKED))
+    inside = ".mp-stage:is(:hover,:focus-within)"
+    blocks = (f"{inside}:has(.mp-k{id_}{at}) .mp-k{id_}" for id_ in range(LINKED))
     linked = ",".join(blocks) + "{outline-color:var(--ink)!important;--o:1}"
-    linked += f".mp-stage:has(.mp-handle{at}) .mp-h:not(.mp-line){{opacity:.3}}"
-    names = (f".mp-stage:has(.mp-s{name}{at}) .mp-h{name}" for name in ascii_uppercase)
+    linked += f"{inside}:has(.mp-handle{at}) .mp-h:not(.mp-line){{opacity:.3}}"
+    names = (f"{inside}:has(.mp-s{name}{at}) .mp-h{name}" for name in ascii_uppercase)
     return linked + ",".join(f"{one}.mp-h" for one in names) + "{opacity:1}"
 
 

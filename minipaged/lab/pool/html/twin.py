@@ -3,7 +3,7 @@
 from minipaged.lab.plots.palette import sequence_colour
 from minipaged.lab.pool.html.parts import chip, colour, heading
 from minipaged.lab.pool.twin import Resident, TwinState
-from minipaged.lab.pool.words import tell_twin
+from minipaged.lab.pool.words import tell_reserved, tell_twin
 from minipaged.memory.contiguous import Piece
 
 
@@ -47,8 +47,8 @@ def _columns(start: int, size: int) -> str:
 
 def _bracket(name: str, one: Resident) -> str:
     words = f"{name} reserves {one.wanted}"
-    columns = _columns(*one.piece)
-    return f'<em class="mp-cut" title="{words}" style="{columns}">{words}</em>'
+    columns, title = _columns(*one.piece), tell_reserved(name, one)
+    return f'<em class="mp-cut" title="{title}" style="{columns}">{words}</em>'
 
 
 def _piece(name: str, one: Resident) -> str:
@@ -102,11 +102,11 @@ def _places(now: TwinState, one: Resident) -> list[tuple[int, Piece]]:
 def _ghost(now: TwinState, name: str, one: Resident, place: tuple[int, Piece]) -> str:
     start, gap = place
     over = one.wanted - gap.size
-    text = f'<span class="mp-cut" style="--size:{gap.size}">{chip(name)} needs'
+    text = f'<span class="mp-cut" style="--size:{gap.size}">{chip(name)} reserves'
     text += f" {one.wanted}</span>"
     more = f'<b class="mp-cut" style="--size:{over}">+{over}</b>'
     parts = text + more if start == gap.start else more + text
-    words = f"{name} needs {one.wanted} slots; here it is {over} too long"
+    words = f"{tell_reserved(name, one)}; here it is {over} too long"
     columns = _columns(start, one.wanted)
     return f'<div title="{words}" style="{columns}">{parts}</div>'
 
