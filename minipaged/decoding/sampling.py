@@ -92,5 +92,5 @@ class _Tokens:
 
     @cached_property
     def as_numbers(self) -> list[int]:
-        """This waits for the device, once for all that were chosen together."""
+        """Waits for the device, once for all chosen together."""
         return self.tensor.tolist()

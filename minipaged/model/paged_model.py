@@ -72,7 +72,7 @@ class PagedModel:
         self._use_pool(num_blocks, block_size)
 
     def _use_pool(self, num_blocks: int, block_size: int) -> None:
-        # The cache first: a pool too large for memory fails here, and at once.
+        # The cache first: a pool too large for memory fails at once.
         size = num_blocks, block_size
         with memory_in_words(*size, self._shapes, self.dtype.itemsize, self.device):
             cache_class, where = self.attention.cache_class, (self.dtype, self.device)
