@@ -98,7 +98,7 @@ class PoolWidget(widgets.VBox):
         has_cached = self.lesson in (None, CACHE)
         is_compact = not is_large(now, before)
         self.figures.value = story.figures(now, has_shared) + story.key(
-            now, has_shared, has_cached, is_compact
+            now, has_shared, has_cached, is_compact, here is not None
         )
         self.play.draw(now, wrong)
         self.head.draw()  # at last: who sees the step's number sees all of the step

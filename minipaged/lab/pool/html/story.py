@@ -118,6 +118,8 @@ def sequence(snapshot: Snapshot, name: str) -> str:
             f'<i class="mp-mini{shared}" '
             f'title="block {block_id}" style="--f:{share:.4g}%"></i>'
         )
+    more = len(table.block_ids) - MOST_BOXES
+    boxes += f"<small>+{more}</small>" * (more > 0)
     return (
         f'<div class="mp-length {colour(name)}"><span>{chip(name)} {words}</span>'
         f'<span class="mp-minis" aria-hidden="true">{boxes}</span></div>'
@@ -144,9 +146,16 @@ def figures(snapshot: Snapshot, has_shared: bool = True) -> str:
 
 
 def key(
-    snapshot: Snapshot, has_shared: bool, has_cached: bool, is_compact: bool = False
+    snapshot: Snapshot,
+    has_shared: bool,
+    has_cached: bool,
+    is_compact: bool = False,
+    has_here: bool = False,
 ) -> str:
-    """What the signs mean; those alone that a stage, large or compact, may show."""
+    """What the signs mean; those alone that a stage, large or compact, may show.
+
+    has_here: whether it points at a position.
+    """
     signs = [("mp-key-held mp-c0", "holds a token")]
     if has_shared:
         letters = "" if is_compact else ", with its holders' letters"
@@ -161,7 +170,8 @@ def key(
             ("mp-key-changed", "changed in this step"),
             ("mp-key-freed", "freed in this step"),
         ]
-    signs.append(("mp-key-here", "the position that is looked up"))
+    if has_here:
+        signs.append(("mp-key-here", "the position that is looked up"))
     if snapshot.twin is not None and snapshot.twin.waiting:
         signs.append(("mp-key-hit", "too long by so many slots"))
     items = "".join(f'<li><i class="{kind}"></i> {what}</li>' for kind, what in signs)

@@ -102,8 +102,8 @@ def _places(now: TwinState, one: Resident) -> list[tuple[int, Piece]]:
 def _ghost(now: TwinState, name: str, one: Resident, place: tuple[int, Piece]) -> str:
     start, gap = place
     over = one.wanted - gap.size
-    text = f'<span class="mp-cut" style="--size:{gap.size}">{chip(name)} reserves'
-    text += f" {one.wanted}</span>"
+    text = f'<span class="mp-cut" style="--size:{gap.size}">{chip(name)} '
+    text += f"<i>reserves </i>{one.wanted}</span>"
     more = f'<b class="mp-cut" style="--size:{over}">+{over}</b>'
     parts = text + more if start == gap.start else more + text
     words = f"{tell_reserved(name, one)}; here it is {over} too long"
