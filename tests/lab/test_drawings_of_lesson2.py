@@ -130,6 +130,21 @@ def test_a_lane_says_when_its_prompt_ends():
         assert len(boxes(figure, strong(name).face)) == 1 + others
 
 
+def test_a_lane_says_what_is_promised_to_its_prompt():
+    """At most 29, 15 and 21 tokens are computed: 2, 1 and 2 blocks of 16."""
+    figure = lanes([21, 7, 13], 9)
+    promised = {line: text for line, text in placed(figure) if text in "12"}
+    beside = [text for (x, _), text in promised.items() if x < 160]
+    assert beside == ["2", "1", "2"]
+    (*_, last) = sorted(y for (x, y), _ in promised.items() if x < 160)
+    below = [text for (x, y), text in promised.items() if x > 160 and y > last]
+    assert below == ["2", "1", "2"]  # on the line of all promises, one after another
+
+
+def placed(figure):
+    return [(text.get_position(), text.get_text()) for text in texts(figure)]
+
+
 def test_the_wrong_count_is_said_beside_the_right_one():
     figure = miscounted()
     assert "tables that name it: 2" in said(figure)

@@ -113,7 +113,8 @@ def plot_histogram(values: Sequence[int], title: str, xlabel: str) -> Figure:
     """How often each range of values occurs, the mean marked."""
     figure, axes = canvas(title, height=2.6)
     look = theme()
-    axes.hist(values, bins=20, color=sequence_colour(0), rwidth=0.94)
+    bins = 20 if len(values) >= 40 else 10
+    axes.hist(values, bins=bins, color=sequence_colour(0), rwidth=0.94)
     mean = sum(values) / len(values)
     axes.axvline(mean, color=look.ink, linestyle="--", linewidth=1.2)
     axes.annotate(

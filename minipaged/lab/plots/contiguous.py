@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from minipaged.lab.plots.charts import canvas, legend_of_kinds
 from minipaged.lab.plots.palette import KINDS_OF_SLOTS
-from minipaged.memory.waste import Span, WasteReport, memory_map
+from minipaged.memory.waste import Span, Stay, WasteReport, memory_map
 
 KINDS = list(KINDS_OF_SLOTS)
 
@@ -17,12 +17,9 @@ def plot_memory_over_time(
     report: WasteReport, num_slots: int, iterations: range, title: str
 ) -> Figure:
     """All of memory as it changes: addresses from left to right, time downwards."""
-    image = np.stack(
-        [
-            _row(memory_map(report.stays, num_slots, when), num_slots)
-            for when in iterations
-        ]
-    )
+    stays = [stay for stay in report.stays if _is_present(stay, iterations)]
+    rows = [_row(memory_map(stays, num_slots, when), num_slots) for when in iterations]
+    image = np.stack(rows)
     figure, axes = canvas(title, height=4.2)
     colours = [colour for colour, _, _ in KINDS_OF_SLOTS.values()]
     axes.imshow(
@@ -39,6 +36,12 @@ def plot_memory_over_time(
     axes.set(xlabel="slot (address)", ylabel="step (one new token for each chat)")
     legend_of_kinds(figure, {KINDS[kind] for kind in np.unique(image)}, False)
     return figure
+
+
+def _is_present(stay: Stay, iterations: range) -> bool:
+    """Is it in memory in one of them? Most are not, and would only slow each row."""
+    last = stay.admitted + stay.request.output
+    return stay.admitted < iterations[-1] and last >= iterations[0]
 
 
 def _row(spans: Sequence[Span], num_slots: int, width: int = 700) -> np.ndarray:

@@ -13,10 +13,11 @@ from minipaged.memory.block_pool import BlockPool
 from minipaged.scheduling.plan import Work
 from minipaged.scheduling.request import Request
 
-LEFT, RIGHT, TOP = 100.0, 100.0, 30.0  # pixels beside the lanes, and above
+LEFT, RIGHT, TOP = 166.0, 100.0, 30.0  # pixels beside the lanes, and above
+TOKENS, PROMISED = 68.0, LEFT - 12  # pixels: where these columns end
 LANE, HEIGHT = 34.0, 22.0  # pixels from lane to lane, and of a lane
 DASHES = {"linewidth": 2.0, "linestyle": "--"}
-HIGH = 66.0  # pixels: how high the counts of blocks are drawn
+HIGH = 88.0  # pixels: how high the counts of blocks are drawn
 
 
 def plot_lanes(
@@ -28,8 +29,9 @@ def plot_lanes(
     """One lane for each prompt, from step to step: it waits, prefills, decodes, ends.
 
     moments: of a run of `generate`, from `watch`, over the blocks of `pool`. names: of
-    the prompts, in the order in which they start. Below, how many blocks the sequences
-    hold, and how many are promised to them, under a line at the pool's size.
+    the prompts, in the order in which they start. Beside a lane, the most blocks that
+    its prompt may come to hold. Below, how many blocks the sequences hold, and how many
+    are promised to them, under a line at the pool's size.
     """
     sheet = Sheet(title)
     step = (SPAN - LEFT - RIGHT) / len(moments)
@@ -40,21 +42,27 @@ def plot_lanes(
     _draw_axis(sheet, len(moments), step)
     for row, (name, lane) in enumerate(zip(names, lanes.values(), strict=False)):
         _draw_lane(sheet, name, lane, TOP + row * LANE, step)
-    y = TOP + len(lanes) * LANE + 8
+        at_most = _at_most(lane[0][1].request, pool.block_size)
+        place = PROMISED, TOP + row * LANE + HEIGHT / 2
+        sheet.write(*place, str(at_most), ha="right", color=sheet.look.quiet)
+    y = TOP + len(lanes) * LANE + 22
+    low = y + HIGH + 34
     _draw_blocks(sheet, moments, pool, y, step)
     signs = [(free(), "waits"), (strong("A"), "prefill"), (soft("A"), "decode")]
-    sheet.legend(0, y + 100, [*signs, (others(), "blocks held")])
+    sheet.legend(0, low, [*signs, (others(), "blocks held")])
     x = SPAN - RIGHT - width_of("promised")
-    sheet.line((x - 30, y + 100), (x - 6, y + 100), color=sheet.look.ink, **DASHES)
-    sheet.write(x, y + 100, "promised", color=sheet.look.quiet)
-    sheet.finish(y + 110)
+    sheet.line((x - 30, low), (x - 6, low), color=sheet.look.ink, **DASHES)
+    sheet.write(x, low, "promised", color=sheet.look.quiet)
+    sheet.finish(low + 10)
     return sheet.figure
 
 
 def _draw_axis(sheet: Sheet, num_steps: int, step: float) -> None:
-    """The numbers of the steps, from 1."""
+    """The numbers of the steps, from 1, and the heads of the columns beside."""
     quiet = {"color": sheet.look.quiet, "ha": "center"}
-    sheet.write(LEFT - 12, 12, "step", ha="right", color=sheet.look.quiet)
+    sheet.write(SPAN - RIGHT + 12, 12, "step", color=sheet.look.quiet)
+    for x, head in ((TOKENS, "tokens"), (PROMISED, "promised")):
+        sheet.write(x, 12, head, ha="right", color=sheet.look.quiet)
     every = next(n for n in (1, 5, 10, 20, 50, 100, 1000) if num_steps <= 12 * n)
     for number in sorted({1, *range(every, num_steps + 1, every)}):
         if number == 1 or (number - 1) * step > 24:
@@ -70,9 +78,9 @@ def _draw_lane(
 ) -> None:
     """A prompt waits until its first work, and ends with its last one."""
     (first, work), (last, _) = lane[0], lane[-1]
-    prompt = f"{work.sequence.num_prompt_tokens} tokens"
+    prompt = str(work.sequence.num_prompt_tokens)
     sheet.write(0, y + HEIGHT / 2, name, PART, weight="bold")
-    sheet.write(LEFT - 12, y + HEIGHT / 2, prompt, ha="right", color=sheet.look.quiet)
+    sheet.write(TOKENS, y + HEIGHT / 2, prompt, ha="right", color=sheet.look.quiet)
     x = LEFT + first * step
     if first:
         sheet.box(LEFT, y, x - LEFT, HEIGHT, free(), sheet.look.rim)
@@ -110,7 +118,7 @@ def _draw_blocks(
     """How many blocks are held and promised in each step, and how many there are."""
     held = [moment.num_blocks for moment in moments]
     promised = [_promised(moment, pool.block_size) for moment in moments]
-    ground, top = y + 80, max(pool.num_blocks, *promised)
+    ground, top = y + HIGH + 14, max(pool.num_blocks, *promised)
     quiet = {"ha": "right", "color": sheet.look.quiet}
     sheet.write(LEFT - 12, ground - 26, f"most: {max(held)}", ha="right")
     sheet.write(LEFT - 12, ground - 8, "blocks held", **quiet)
@@ -125,6 +133,9 @@ def _draw_blocks(
             if is_held:
                 sheet.box(x, ground - high, width, high, others())
             corners += [(x, ground - high), (x + width, ground - high)]
+            if not is_held and width > width_of(str(count)) + 8:
+                place = x + width / 2, ground - high - 11
+                sheet.write(*place, str(count), ha="center", weight="bold")
             x += width
         if not is_held:
             sheet.line(*corners, (x, ground), color=sheet.look.ink, **DASHES)
