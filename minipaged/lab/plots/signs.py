@@ -86,7 +86,7 @@ class Sheet:
         """A rectangle, its upper left corner at (x, y)."""
         area = (x, y)
         if tone.face != "none":
-            self.axes.add_patch(
+            self.axes.add_artist(
                 Rectangle(area, width, height, facecolor=tone.face, linewidth=0)
             )
         if tone.hatching:
@@ -97,17 +97,17 @@ class Sheet:
                 {"edgecolor": tone.line, "linewidth": 1.1},
             )
             sides = width - 1.2, height - 1.2
-            self.axes.add_patch(Rectangle(inner, *sides, fill=False, **style))
+            self.axes.add_artist(Rectangle(inner, *sides, fill=False, **style))
         if rim != "none":
             style = {"edgecolor": rim, "linewidth": 0.8, **style}
-            self.axes.add_patch(Rectangle(area, width, height, fill=False, **style))
+            self.axes.add_artist(Rectangle(area, width, height, fill=False, **style))
 
     def _hatch(
         self, x: float, y: float, width: float, height: float, tone: Tone
     ) -> None:
         """Lines over a box, or over a part of it."""
         lines = {"hatch": tone.pattern, "edgecolor": tone.hatching, "linewidth": 0}
-        self.axes.add_patch(Rectangle((x, y), width, height, fill=False, **lines))
+        self.axes.add_artist(Rectangle((x, y), width, height, fill=False, **lines))
 
     def frame(
         self,
@@ -178,7 +178,7 @@ class Sheet:
         side = (width - gap) / 2
         for left in (x, x + side + gap):
             area = Rectangle((left, y), side, height, fill=False, alpha=0.6, **lines)
-            self.axes.add_patch(area)
+            self.axes.add_artist(area)
         self.write(x + width / 2, y + height / 2, remark, ha="center")
 
     def arrow(
@@ -199,7 +199,7 @@ class Sheet:
         colour = colour or (self.look.ink if is_followed else self.look.rim)
         style = {"linewidth": 2.0 if is_followed else 1.1, "color": colour}
         head = {"arrowstyle": "-|>", "mutation_scale": 11 if is_followed else 8}
-        self.axes.add_patch(FancyArrowPatch(path=path, **head, **style))
+        self.axes.add_artist(FancyArrowPatch(path=path, **head, **style))
 
     def line(self, *points: Point, **style: str | float) -> None:
         """A thin line from point to point."""
