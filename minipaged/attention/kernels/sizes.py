@@ -55,10 +55,10 @@ def padded(n: int) -> int:
     return max(16, 1 << (n - 1).bit_length())
 
 
-def log2_scales(scale: float, softcap: float | None) -> tuple[float, float]:
+def log2_scales(scale: float, softcap: float | None) -> tuple[float, float | None]:
     """(scale, softcap) so that exp2 of a logit is what exp of the model's would be."""
     if softcap is None:
-        return scale * LOG2_E, 0.0
+        return scale * LOG2_E, None
     return scale / softcap, softcap * LOG2_E
 
 
