@@ -11,7 +11,8 @@ from minipaged.lab.check.lesson2 import attend, make_room, position_of
 from minipaged.lab.check.lesson3 import block_keys, prefix_index, shared_blocks
 from minipaged.lab.check.lesson4 import append, beam_blocks, next_beams
 from minipaged.lab.check.lesson5 import merge, stream, window
-from minipaged.lab.check.lesson6 import least_time, slots, split
+from minipaged.lab.check.lesson6 import least_time, packed, slots
+from minipaged.lab.check.merging import merge_splits
 
 __all__ = [
     "append",
@@ -23,13 +24,14 @@ __all__ = [
     "make_room",
     "max_chats",
     "merge",
+    "merge_splits",
     "next_beams",
+    "packed",
     "position_of",
     "prefix_index",
     "reserved_cache",
     "shared_blocks",
     "slots",
-    "split",
     "stream",
     "window",
 ]

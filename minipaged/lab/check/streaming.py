@@ -239,13 +239,13 @@ def _forgotten(
     sizes = [read.block_size] * (len(read.reads) - 2) + [read.num_in_last]
     sizes.insert(0, len(k) - sum(sizes))  # the first one may be seen in part
     for name, (rule, by_own) in RULES.items():
-        wrong = _walk(logits, v, sizes, rule, by_own).view(q.shape)
+        wrong = walk(logits, v, sizes, rule, by_own).view(q.shape)
         if (found - wrong).abs().max() < TOLERANCE:
             return f"; {name}"
     return ""
 
 
-def _walk(
+def walk(
     logits: torch.Tensor,
     values: torch.Tensor,
     sizes: list[int],
