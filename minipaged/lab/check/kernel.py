@@ -18,6 +18,7 @@ HINTS = {
     "cannot broadcast": "two tiles do not fit: look at the axis of each sum and max, "
     "and at [:, None] and [None, :]",
     "same dtype": "tl.dot multiplies two tiles of the same dtype: weights.to(v.dtype)",
+    "compatible for matmul": "tl.dot takes [M, K] and [K, N]: is a tl.trans missing?",
     "reduction dimensions": "tl.dot takes [M, K] and [K, N]: is a tl.trans missing?",
     "out of bounds for shape": "the axes of [rows, columns] are 0 and 1",
     "power of 2": "the size of a tile is a power of two",

@@ -1,0 +1,151 @@
+"""Lab: the check of lesson 6's sizes: a choice, looked up in what was measured."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from minipaged.lab.check.verdict import Attempt, Rejected, exercise
+from minipaged.lab.measure.measured import measured_tuning
+
+DEVICES = "nvidia-h100-80gb-hbm3", "nvidia-h200"
+NUM_KV_HEADS = 8  # of the shape that was measured
+ALLOWED = 0.10  # more time than the best takes
+NEAR = 1.5  # times as many splits are still looked up as these
+
+Row = Mapping[str, Any]  # as `measured_tuning` describes
+
+
+class Choice(NamedTuple):
+    """What the decode kernel is launched with."""
+
+    tile: int
+    num_warps: int
+    num_stages: int
+    num_splits: int
+
+    def __str__(self) -> str:
+        words = (f"{name} {size}" for name, size in zip(NAMES, self, strict=True))
+        return ", ".join(words)
+
+
+NAMES = "tile", "warps", "stages", "splits"
+
+
+@exercise
+def sizes(attempt: Attempt) -> Any:
+    """(num_seqs, context, num_kv_heads, multiprocessors) -> four sizes."""
+    lines = judge(attempt, map(measured_tuning, DEVICES))
+    return lambda: "\n  ".join(lines)
+
+
+def judge(attempt: Attempt, tunings: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Look the choices up; a line for each batch on each GPU.
+
+    Raises Rejected with all lines if a choice takes over 10 % more than the best one.
+    """
+    lines, faults = [], []
+    for tuning in tunings:
+        device = tuning["machine"]["device"]
+        for batch, of in tuning["batches"].items():
+            rows = _measured(tuning, batch)
+            if of["shortest"] != of["longest"] or batch not in tuning["sweep"]:
+                continue
+            choice = _asked(attempt, of, tuning["gpu"]["multiprocessors"])
+            best = min(row["us"] for row in rows.values() if row["us"])
+            row, fault = _looked_up(choice, rows, best)
+            says = f"{row['us'] / best - 1:4.0%} above the best" if row else "refused"
+            lines.append(f"{device}, {batch:6} {choice}: {says}")
+            if fault:
+                faults.append(f"{device}, {batch}: {fault}")
+    if faults:
+        raise Rejected("\n  ".join([*lines, *faults[:1]]))
+    return lines
+
+
+def _measured(tuning: Mapping[str, Any], batch: str) -> dict[Choice, Row]:
+    """All rows of a batch; the sweep's own are taken where there are two of a kind."""
+    rows = [tuning["chosen"].get(batch)]
+    rows += tuning["splits"].get(batch, []) + tuning["sweep"].get(batch, [])
+    return {
+        Choice(row["tile"], row["num_warps"], row["num_stages"], row["num_splits"]): row
+        for row in rows
+        if row
+    }
+
+
+def _asked(attempt: Attempt, of: Mapping[str, int], multiprocessors: int) -> Choice:
+    """The reader's choice for a batch, or Rejected if it is none."""
+    arguments = of["num_seqs"], of["longest"], NUM_KV_HEADS, multiprocessors
+    answer, call = attempt(*arguments), attempt.call(*arguments)
+    if not isinstance(answer, tuple | list) or len(answer) != 4:
+        raise Rejected(
+            f"{call}: got {answer!r:.60}, expected four numbers: "
+            "(tile, num_warps, num_stages, num_splits)"
+        )
+    if any(isinstance(size, bool) or size != int(size) or size < 1 for size in answer):
+        raise Rejected(f"{call}: got {answer!r:.60}, expected whole numbers from 1 on")
+    return Choice(*map(int, answer))
+
+
+def _looked_up(
+    choice: Choice, rows: Mapping[Choice, Row], best: float
+) -> tuple[Row | None, str]:
+    """The measured row that is meant, and what is wrong with it."""
+    for at, name in enumerate(NAMES[:3]):
+        known = sorted({each[at] for each in rows})
+        if choice[at] not in known:
+            return None, f"{name} {choice[at]} was not measured; choose from {known}"
+    same = {c: row for c, row in rows.items() if c[:3] == choice[:3]}
+    refused = [row for row in same.values() if row["us"] is None]
+    if refused:
+        return None, f"{choice} does not run. {refused[0]['why']}"
+    near = {c: _apart(c, choice) for c in same if _apart(c, choice) <= NEAR}
+    if not near:
+        return _other_splits(choice, rows, best, sorted(c[3] for c in same))
+    row = rows[min(near, key=near.__getitem__)]
+    if row["us"] <= (1 + ALLOWED) * best:
+        return row, ""
+    said = f"{row['us']:g} us, the best takes {best:g}. {_better(row, rows)}"
+    return row, said
+
+
+def _apart(one: Choice, other: Choice) -> float:
+    """How many times as many splits one has as the other, from 1 on."""
+    few, many = sorted([one.num_splits, other.num_splits])
+    return many / few
+
+
+def _other_splits(
+    choice: Choice, rows: Mapping[Choice, Row], best: float, measured: list[int]
+) -> tuple[Row | None, str]:
+    """What to say where these sizes were not measured in so many splits."""
+    near = [r for c, r in rows.items() if _apart(c, choice) <= NEAR and r["us"]]
+    row = min(near, key=lambda row: row["us"], default=None)
+    if row and row["us"] > (1 + ALLOWED) * best:
+        return row, (
+            f"in about {choice.num_splits} splits, no sizes were quicker than "
+            f"{row['us']:g} us; the best takes {best:g}, in {_best(rows).num_splits}"
+        )
+    return None, (
+        f"tile, warps and stages of {choice[:3]} were measured in {measured} splits, "
+        f"not in about {choice.num_splits}"
+    )
+
+
+def _best(rows: Mapping[Choice, Row]) -> Choice:
+    known = {choice: row["us"] for choice, row in rows.items() if row["us"]}
+    return min(known, key=known.__getitem__)
+
+
+def _better(row: Row, rows: Mapping[Choice, Row]) -> str:
+    """The one size whose change helps most."""
+    of = Choice(row["tile"], row["num_warps"], row["num_stages"], row["num_splits"])
+    found = {}
+    for choice, other in rows.items():
+        changed = [at for at in range(4) if choice[at] != of[at]]
+        if len(changed) == 1 and other["us"] and other["us"] < row["us"]:
+            found[choice] = changed[0]
+    if not found:
+        return "No single size helps: change two of them"
+    choice = min(found, key=lambda choice: rows[choice]["us"])
+    at = found[choice]
+    return f"With {NAMES[at]} {choice[at]} alone it is {rows[choice]['us']:g}"
