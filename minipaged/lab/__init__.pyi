@@ -4,6 +4,9 @@ from .measure.ladder_timing import time_rungs as time_rungs
 from .measure.layer import random_layer as random_layer
 from .measure.machine import versions as versions
 from .measure.measured import measured_kernels as measured_kernels
+from .measure.measured import measured_tuning as measured_tuning
+from .measure.occupancy import bytes_under_way as bytes_under_way
+from .measure.occupancy import programs_that_fit as programs_that_fit
 from .measure.peak import peak_extra_bytes as peak_extra_bytes
 from .measure.traces import alpaca_like as alpaca_like
 from .measure.traces import sharegpt_like as sharegpt_like
@@ -50,8 +53,11 @@ from .plots.two_ways import plot_two_ways as plot_two_ways
 from .pool.replay import record as record
 from .pool.replay_widget import ReplayWidget as ReplayWidget
 from .pool.widget import PoolWidget as PoolWidget
+from .tour.change import show_change as show_change
 from .tour.chat import chat_prompts as chat_prompts
 from .tour.chat import three_users as three_users
+from .tour.compiler import Refused as Refused
+from .tour.compiler import ask_compiler as ask_compiler
 from .tour.harm import expect_error as expect_error
 from .tour.harm import expect_harm as expect_harm
 from .tour.predict import reveal as reveal

@@ -6,8 +6,6 @@ program, which reads K and V once for all of them; and long contexts are cut int
 splits, each with a program of its own, whose results a second kernel merges.
 """
 
-from typing import Any
-
 import torch
 
 from minipaged.attention.kernels.check import check_attention, without_gaps
@@ -221,11 +219,10 @@ def launch_decode(
     sizes: Sizes,
     num_splits: int,
     overlap: bool,
-) -> Any:
+) -> None:
     """`paged_decode` with sizes of the caller's choice, and nothing is checked.
 
-    overlap: launch the merge early, as `merge_splits` says. Returns what Triton has
-    compiled, which knows its registers; None in the interpreter.
+    overlap: launch the merge early, as `merge_splits` says.
     """
     q = without_gaps(q)
     block_tables, context_lengths, query_starts = (
@@ -241,7 +238,7 @@ def launch_decode(
         target = q.new_empty((*parts, value_dim), dtype=torch.float32)
         log_totals = q.new_empty(parts, dtype=torch.float32)
     with torch.cuda.device_of(q):  # of several GPUs, the right one
-        compiled = _decode_kernel[num_kv_heads, num_seqs, num_splits](
+        _decode_kernel[num_kv_heads, num_seqs, num_splits](
             target, log_totals, q, keys, values,
             block_tables, context_lengths, query_starts,
             table_width, q.stride(0), q.stride(1), scale, softcap,
@@ -262,7 +259,6 @@ def launch_decode(
         )  # fmt: skip
         if num_splits > 1:
             merge_splits(out, target, log_totals, query_starts, overlap)
-    return compiled
 
 
 @paged_decode.register_fake

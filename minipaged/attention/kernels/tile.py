@@ -140,5 +140,5 @@ def divide(weighted, total):
 
 @triton.jit
 def log_of(maximum, total):
-    """log2 of the sum of all weights; -inf if nothing was seen, which counts as zero."""
+    """log2 of the sum of all weights; -inf, for none, if nothing was seen."""
     return maximum + tl.log2(tl.where(total == 0.0, 1.0, total))
