@@ -81,9 +81,12 @@ def _asked(attempt: Attempt, of: Mapping[str, int], multiprocessors: int) -> Cho
             f"{call}: got {answer!r:.60}, expected four numbers: "
             "(tile, num_warps, num_stages, num_splits)"
         )
-    if any(isinstance(size, bool) or size != int(size) or size < 1 for size in answer):
-        raise Rejected(f"{call}: got {answer!r:.60}, expected whole numbers from 1 on")
-    return Choice(*map(int, answer))
+    if not all(isinstance(size, int) and size > 0 for size in answer):
+        raise Rejected(
+            f"{call}: got {answer!r:.60}, expected whole numbers from 1 on: divide "
+            "with //"
+        )
+    return Choice(*answer)
 
 
 def _looked_up(
