@@ -5,10 +5,21 @@ thing of the rung before it. They leave out what does not bear on speed: windows
 caps, and head sizes that are no power of two.
 """
 
-from minipaged.lab.tour.ladder.kv_head import per_kv_head as per_kv_head
-from minipaged.lab.tour.ladder.query_head import per_query_head as per_query_head
-from minipaged.lab.tour.ladder.rungs import RUNGS as RUNGS
-from minipaged.lab.tour.ladder.rungs import shipped as shipped
-from minipaged.lab.tour.ladder.rungs import sized as sized
-from minipaged.lab.tour.ladder.rungs import two_on_each as two_on_each
-from minipaged.lab.tour.ladder.split import split as split
+from minipaged.lab.tour.ladder.kv_head import _kv_head_kernel, per_kv_head, step_by_sums
+from minipaged.lab.tour.ladder.query_head import _query_head_kernel, per_query_head
+from minipaged.lab.tour.ladder.rungs import RUNGS, shipped, sized, two_on_each
+from minipaged.lab.tour.ladder.split import _split_kernel, split
+
+__all__ = [
+    "RUNGS",
+    "_kv_head_kernel",
+    "_query_head_kernel",
+    "_split_kernel",
+    "per_kv_head",
+    "per_query_head",
+    "shipped",
+    "sized",
+    "split",
+    "step_by_sums",
+    "two_on_each",
+]
