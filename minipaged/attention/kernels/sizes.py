@@ -89,7 +89,9 @@ def decode_sizes(
     rows = padded(q.shape[1] // num_kv_heads)
     pieces, num_splits = num_seqs * num_kv_heads, 1
     on_each = pieces / device.multiprocessors
-    large, medium, small = (128, 4, 3), (64, 2, 4), (32, 1, 5)
+    large = Sizes(rows, tile=128, num_warps=4, num_stages=3)
+    medium = Sizes(rows, tile=64, num_warps=2, num_stages=4)
+    small = Sizes(rows, tile=32, num_warps=1, num_stages=5)
     if longest > 1.25 * shortest:
         sizes, num_splits = large, min(int(16 / on_each), longest // 256)
     elif on_each >= 3:
@@ -99,7 +101,8 @@ def decode_sizes(
     else:
         sizes, num_splits = small, int(4 / on_each)
     num_splits = max(1, num_splits)
-    sizes = Sizes(rows, *(sizes if rows == 16 else large))
+    if rows > 16:
+        sizes = large
     if num_splits == 1 and rows == 16 and max(q.shape[2], values.shape[3]) <= 64:
         sizes = sizes._replace(tile=2 * sizes.tile)  # short heads: as many bytes
     sizes = _fitted(sizes, q, values, device)
@@ -116,11 +119,11 @@ def prefill_sizes(q: torch.Tensor, values: torch.Tensor) -> Sizes:
     """
     device = device_of(q.device.index or 0)
     num_tokens, num_heads, _ = q.shape
-    sizes = Sizes(64, 64, 4, 3)
-    if num_tokens * num_heads > 2 * device.multiprocessors * 256:
-        sizes = Sizes(256, 64, 8, 3)
-    if max(q.shape[2], values.shape[3]) > 128:  # more would not fit the registers
-        sizes = Sizes(64, 64, 4, 3)
+    small = Sizes(rows=64, tile=64, num_warps=4, num_stages=3)
+    large = Sizes(rows=256, tile=64, num_warps=8, num_stages=3)
+    has_many = num_tokens * num_heads > 2 * device.multiprocessors * large.rows
+    fits = max(q.shape[2], values.shape[3]) <= 128  # a program's registers
+    sizes = large if has_many and fits else small
     return _fitted(sizes, q, values, device)
 
 
@@ -130,7 +133,7 @@ def _fitted(
     """The sizes, changed for shapes and devices other than those they were made for."""
     group_rows = padded(q.shape[1] // values.shape[2])
     if q.dtype not in device.matrix_dtypes:  # then all goes through registers
-        return Sizes(group_rows, 16, 4, 2)
+        return Sizes(group_rows, tile=16, num_warps=4, num_stages=2)
     rows = max(sizes.rows, group_rows)
     row_bytes = 2 * padded(max(q.shape[2], values.shape[3])) * q.element_size()
     # As many bytes of K and V as a tile of 16-bit numbers in heads of 128 has.
