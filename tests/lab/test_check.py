@@ -737,17 +737,18 @@ def test_what_is_wrong_with_contiguous_memory_is_said(capsys):
     assert "(free neighbours become one): got 'NoPiece raised', expected 0" in said
 
 
-def test_what_is_wrong_with_a_copy_is_said(capsys):
-    said = verdict(capsys, "append", lesson4.never_copies)
-    assert "is written, though others hold it too" in said
-    said = verdict(capsys, "append", lesson4.half_done)
-    assert "refused; the table" in said
-    said = verdict(capsys, "next_beams", lesson4.all_may_end)
-    assert "beams that ended: got" in said
-    said = verdict(capsys, "next_beams", lesson4.sums_without_beams)
-    assert "expected pairs" in said
-    said = verdict(capsys, "next_beams", lambda *a: [*lesson4.next_beams(*a)])
-    assert "accepted" in said  # a list of four lists is as good as a tuple
+@pytest.mark.parametrize(
+    ("name", "attempt", "words"),
+    [(name, *case) for name in lesson4.NAMED for case in lesson4.NAMED[name]],
+)
+def test_lesson_4_names_the_mistake(capsys, name, attempt, words):
+    assert words in verdict(capsys, name, attempt)
+
+
+def test_what_is_as_right_is_accepted(capsys):
+    """A list of four lists, and an heir that takes over its parent's table."""
+    for attempt in (lambda *a: [*lesson4.next_beams(*a)], lesson4.the_heir_takes_over):
+        assert "accepted" in verdict(capsys, "next_beams", attempt)
 
 
 @pytest.mark.parametrize(

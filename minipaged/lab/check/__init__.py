@@ -5,11 +5,13 @@ A check takes the reader's function or class, tries nasty cases on it, and print
 to its end whatever stands in its exercises.
 """
 
+from minipaged.lab.check.appending import append
+from minipaged.lab.check.beams import next_beams
 from minipaged.lab.check.caching import reserved_cache
 from minipaged.lab.check.lesson1 import first_fit, max_chats
 from minipaged.lab.check.lesson2 import attend, make_room, position_of
 from minipaged.lab.check.lesson3 import block_keys, prefix_index, shared_blocks
-from minipaged.lab.check.lesson4 import append, beam_blocks, next_beams
+from minipaged.lab.check.lesson4 import beam_blocks
 from minipaged.lab.check.lesson5 import merge, stream, window
 from minipaged.lab.check.lesson6 import least_time, packed, slots
 from minipaged.lab.check.merging import merge_splits
