@@ -27,20 +27,28 @@ from .plots.charts import plot_waste as plot_waste
 from .plots.contiguous import plot_memory_over_time as plot_memory_over_time
 from .plots.copying import freeze as freeze
 from .plots.copying import plot_copying as plot_copying
+from .plots.curves import plot_paging_cost as plot_paging_cost
+from .plots.dots import plot_dots as plot_dots
 from .plots.fork import plot_fork as plot_fork
 from .plots.free_list import plot_free_list as plot_free_list
 from .plots.growth import plot_kv_growth as plot_kv_growth
 from .plots.kernels import plot_rates as plot_rates
 from .plots.lanes import plot_lanes as plot_lanes
+from .plots.launch import plot_launch as plot_launch
 from .plots.memory_map import plot_memory_map as plot_memory_map
 from .plots.merges import plot_merges as plot_merges
 from .plots.miscounted import plot_miscounted as plot_miscounted
+from .plots.multiprocessors import plot_multiprocessors as plot_multiprocessors
 from .plots.overrun import plot_overrun as plot_overrun
 from .plots.overwritten import plot_overwritten as plot_overwritten
 from .plots.palette import sequence_colour as sequence_colour
 from .plots.palette import theme as theme
+from .plots.pipeline import pipeline as pipeline
+from .plots.pipeline import plot_pipeline as plot_pipeline
+from .plots.pointers import plot_pointer_tile as plot_pointer_tile
 from .plots.pool import plot_pool as plot_pool
 from .plots.pool import print_pool as print_pool
+from .plots.programs import plot_programs as plot_programs
 from .plots.ragged import plot_ragged_batch as plot_ragged_batch
 from .plots.recurrence import plot_recurrence as plot_recurrence
 from .plots.reservations import plot_reservations as plot_reservations
@@ -48,9 +56,15 @@ from .plots.reservations import (
     plot_reservations_and_pool as plot_reservations_and_pool,
 )
 from .plots.reuse import plot_reuse as plot_reuse
+from .plots.rungs import plot_ladder as plot_ladder
+from .plots.split_merge import plot_split_and_merge as plot_split_and_merge
+from .plots.step_shapes import plot_step_shapes as plot_step_shapes
+from .plots.sweep import plot_sweep as plot_sweep
 from .plots.tables import plot_shared_tables as plot_shared_tables
 from .plots.tiles import plot_tiles as plot_tiles
 from .plots.two_ways import plot_two_ways as plot_two_ways
+from .plots.under_way import plot_under_way as plot_under_way
+from .plots.walk import plot_tile_and_blocks as plot_tile_and_blocks
 from .pool.replay import record as record
 from .pool.replay_widget import ReplayWidget as ReplayWidget
 from .pool.widget import PoolWidget as PoolWidget

@@ -1,0 +1,96 @@
+"""Lab: from a number to pixels, with round numbers where a reader looks for them."""
+
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+LEAST_APART = 42.0  # pixels from tick to tick
+
+
+class Scale(NamedTuple):
+    """An axis from left to right, or upwards if `width` is negative; round `ticks`."""
+
+    left: float
+    width: float
+    lowest: float
+    highest: float
+    is_logarithmic: bool
+    ticks: tuple[float, ...]
+
+    def x(self, number: float) -> float:
+        """Where a number lies, in pixels."""
+        low, high = self._even(self.lowest), self._even(self.highest)
+        return self.left + self.width * (self._even(number) - low) / (high - low)
+
+    def _even(self, number: float) -> float:
+        return math.log(number) if self.is_logarithmic else number
+
+
+def scale_of(
+    numbers: Iterable[float],
+    left: float,
+    width: float,
+    is_logarithmic: bool,
+    limits: tuple[float, float] | None = None,
+) -> Scale:
+    """A scale for these numbers; an even one begins at 0 if they are near it.
+
+    limits: the lowest and the highest number, whatever the others are.
+    """
+    numbers = list(numbers)
+    lowest, highest = min(numbers), max(numbers)
+    if limits:
+        low, high = limits
+    elif is_logarithmic:
+        low, high = lowest / 1.08, highest * 1.08
+    else:
+        spread = (highest - lowest) or abs(highest) or 1.0
+        low, high = lowest - 0.06 * spread, highest + 0.06 * spread
+        if 0 <= lowest < 0.5 * highest:
+            low = 0.0
+    ticks = (
+        _round_factors(low, high)
+        if is_logarithmic
+        else _round_steps(low, high, abs(width) / LEAST_APART)
+    )
+    scale = Scale(left, width, low, high, is_logarithmic, tuple(ticks))
+    if is_logarithmic:
+        scale = scale._replace(ticks=tuple(_thinned(scale)))
+    return scale
+
+
+def _round_steps(low: float, high: float, most: float) -> list[float]:
+    """Multiples of 1, 2 or 5 times a power of ten."""
+    step = 10.0 ** math.floor(math.log10((high - low) / max(most, 1)))
+    step *= next((n for n in (1, 2, 5) if (high - low) / (n * step) <= most), 10)
+    first = math.ceil(low / step - 1e-9)
+    return [round(n * step, 10) for n in range(first, int(high / step + 1e-9) + 1)]
+
+
+def _round_factors(low: float, high: float) -> list[float]:
+    """What has one digit, or two if it is one and a bit; more of them if few fit."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    coarse = (*(n / 10 for n in range(10, 20)), *map(float, range(2, 10)))
+    fine = tuple(n / 100 for n in range(100, 1000, 5))
+    for factors in (coarse, fine):
+        ticks = [round(n * 10.0**p, 10) for p in powers for n in factors]
+        ticks = sorted({tick for tick in ticks if low <= tick <= high})
+        if len(ticks) >= 4:
+            break
+    return ticks
+
+
+def _thinned(scale: Scale) -> list[float]:
+    """The ticks that do not stand too near to a rounder one."""
+    kept: list[float] = []
+    for tick in sorted(scale.ticks, key=_roundness):
+        if all(abs(scale.x(tick) - scale.x(one)) >= LEAST_APART for one in kept):
+            kept.append(tick)
+    return sorted(kept)
+
+
+def _roundness(tick: float) -> tuple[int, float]:
+    """Powers of ten first, then what has few digits, even ones before odd ones."""
+    digits = f"{tick:.10g}".replace(".", "").strip("0")
+    order = {"1": 0, "2": 1, "5": 1, "3": 2, "7": 3, "15": 3}
+    return order.get(digits, 4 + len(digits)), tick
