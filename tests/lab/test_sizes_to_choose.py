@@ -1,4 +1,4 @@
-"""Sizes that a reader chooses are looked up in what was measured; here, made-up rows."""
+"""Sizes that a reader chooses are looked up in measured rows; here, in made-up ones."""
 
 from itertools import product
 

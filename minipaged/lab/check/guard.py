@@ -6,12 +6,11 @@ can look on; there, only the margins around the tensors tell what was written.
 """
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -88,31 +87,26 @@ class Guard:
 
     @contextmanager
     def looking(self) -> Iterator[None]:
-        """Compare what is loaded and stored inside the `with` block."""
+        """Compare what is loaded and stored inside the `with` block.
+
+        Triton's interpreter has no place for such a look. So four of its functions are
+        exchanged, each for one that looks and then calls it, and put back at the end.
+        """
         builder, module = self._builder, self._interpreter
-        tensor = module.tl.core.tensor
-        before = tensor.__dict__.get("__bool__")
-        inner = builder.create_masked_load, builder.create_masked_store
-        dot, language = builder.create_dot, module._patch_lang_tensor
-        watched = {
-            "create_masked_load": partial(self._load, inner[0]),
-            "create_masked_store": partial(self._store, inner[1]),
-            "create_dot": partial(self._dot, dot),
+        watching = {
+            "create_masked_load": partial(self._load, builder.create_masked_load),
+            "create_masked_store": partial(self._store, builder.create_masked_store),
+            "create_dot": partial(self._dot, builder.create_dot),
         }
-        try:
-            with (
-                patch.multiple(builder, **watched),
-                patch.object(
-                    module, "_patch_lang_tensor", partial(self._strictly, language)
-                ),
-            ):
-                yield
-        finally:
-            if before is None:
-                if "__bool__" in tensor.__dict__:
-                    del tensor.__bool__
-            else:
-                tensor.__bool__ = before
+        change = module._patch_lang_tensor
+        truth = {"__bool__": None}  # each launch sets it; here it is only put back
+        strictly = {"_patch_lang_tensor": partial(self._strictly, change)}
+        with (
+            _exchanged(module.tl.core.tensor, truth),
+            _exchanged(builder, watching),
+            _exchanged(module, strictly),
+        ):
+            yield
 
     def line(self) -> str:
         """The line of the kernel that runs now, as text."""
@@ -228,6 +222,21 @@ class Guard:
             return lax(tile)
 
         tensor.__bool__ = truth
+
+
+@contextmanager
+def _exchanged(owner: Any, by: Mapping[str, Any]) -> Iterator[None]:
+    """Inside the `with` block, `owner` has these attributes; then, its own again."""
+    own = {name: vars(owner)[name] for name in by if name in vars(owner)}
+    try:
+        for name, value in by.items():
+            setattr(owner, name, value)
+        yield
+    finally:
+        for name in by:
+            delattr(owner, name)
+            if name in own:
+                setattr(owner, name, own[name])
 
 
 def line_of(file: str, number: int) -> str:

@@ -27,6 +27,11 @@ HINTS = {
 }
 
 
+def many(number: int, what: str) -> str:
+    """A number of things, as text."""
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
 class Launched:
     """What a launch left behind: its tensors by the kernel's names, on the CPU."""
 

@@ -3,7 +3,7 @@
 import torch
 
 from minipaged.lab.check.guard import GUARD
-from minipaged.lab.check.kernel import launch
+from minipaged.lab.check.kernel import launch, many
 from minipaged.lab.check.packing import Batch, compare_packed, draw_batch
 from minipaged.lab.check.verdict import Attempt, Rejected, exercise, expect
 
@@ -66,8 +66,8 @@ def slots(attempt: Attempt) -> None:
         if num_tokens > 1:
             positions[1], right[1] = -1, -1
         story = (
-            f"{num_tokens} positions, blocks of {block_size}, {tile} in a program, "
-            f"block ids up to {table.max()}"
+            f"{many(num_tokens, 'position')}, blocks of {block_size}, {tile} in a "
+            f"program, block ids up to {table.max():,}"
         )
         found = launch(
             attempt,

@@ -5,7 +5,7 @@ import math
 import torch
 
 from minipaged.lab.check.guard import GUARD
-from minipaged.lab.check.kernel import launch
+from minipaged.lab.check.kernel import launch, many
 from minipaged.lab.check.streaming import RULES, walk
 from minipaged.lab.check.verdict import Attempt, Rejected, exercise
 
@@ -33,7 +33,7 @@ def merge_splits(attempt: Attempt) -> None:
         for place in empty:
             means[place], logs[place] = 0.0, -torch.inf
         width = max(2, 1 << (num_splits - 1).bit_length())
-        story = f"{_many(heads, 'head')}, {_many(num_splits, 'split')}, "
+        story = f"{many(heads, 'head')}, {many(num_splits, 'split')}, "
         story += f"SPLITS={width}, DIM={dim}"
         story += f", logs about {middle}" if middle else ""
         story += ", logs hundreds apart" if spread > 100 else ""
@@ -41,10 +41,6 @@ def merge_splits(attempt: Attempt) -> None:
         arguments = torch.full((heads, dim), float(GUARD)), means, logs
         launched = launch(attempt, story, (heads,), *arguments, num_splits, dim, width)
         _merged(story, launched[0].double(), means.double(), logs.double(), width)
-
-
-def _many(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _merged(

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 
 from minipaged.lab.check.guard import GUARD
-from minipaged.lab.check.kernel import Launched
+from minipaged.lab.check.kernel import Launched, many
 from minipaged.lab.check.streaming import RAMPS, RULES, walk
 from minipaged.lab.check.verdict import Rejected
 
@@ -71,7 +71,7 @@ def draw_batch(
         last = tables[seq, (context - 1) // block_size]
         for pool in (k, v):
             pool[last, (context - 1) % block_size + 1 :] = torch.nan
-    each = f"{kv_heads} KV head{'s' * (kv_heads > 1)}, GROUP={group}, DIM={dim}"
+    each = f"{many(kv_heads, 'KV head')}, GROUP={group}, DIM={dim}"
     story = f"contexts of {contexts}, BLOCK_SIZE={block_size}, {each}"
     story += ", logits in the hundreds" if spread > 1 else ""
     story += ", all logits far below 0" if spread < 0 else ""
