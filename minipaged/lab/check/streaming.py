@@ -77,6 +77,33 @@ def ramp(
     return torch.ones_like(q), (logits * 5**-0.5).expand_as(k), v
 
 
+def answer_of(
+    story: str, attempt: Callable[[], Any], read: Blocks, seen: range, wanted: range
+) -> Any:
+    """What the attempt returns; if it fails, which blocks and positions mattered.
+
+    seen: the positions that the token sees. wanted: the blocks in which they lie.
+    """
+    try:
+        return attempt()
+    except Rejected as failure:
+        if needless := [block for block in read.reads if block not in wanted]:
+            what = f"block {needless[0]} was asked for, though the token sees only "
+            what += f"{_span('position', seen)}, in {_span('block', wanted)}"
+        elif "non-zero size" in str(failure) or "numel() == 0" in str(failure):
+            what = f"of block {read.reads[-1]} nothing is left to attend to, though "
+            what += f"the token sees {_span('position', seen)}"
+        else:
+            raise
+        raise Rejected(f"{story}: {what}\n  {failure}") from failure
+
+
+def _span(word: str, numbers: range) -> str:
+    if len(numbers) == 1:
+        return f"{word} {numbers[0]}"
+    return f"{word}s {numbers[0]} to {numbers[-1]}"
+
+
 def read_once(story: str, read: Blocks, wanted: range) -> None:
     """Raise Rejected unless each wanted block was read once, and no other."""
     twice = sorted({block for block in read.reads if read.reads.count(block) > 1})
@@ -132,10 +159,15 @@ def attends(
     if found.isnan().any():
         several = "a block that was kept after the next one was read, "
         said = f"{several * (len(read.reads) > 1)}a slot past the last token, "
-        raise Rejected(f"{story}: NaN; {hint or said + 'or -inf minus -inf'}")
+        said += "or -inf minus -inf"
+        if _has_one_maximum(found.double(), q, k, v, read):
+            said = "0 / 0: one maximum serves several heads, and all weights of the "
+            said += "others become 0; each head needs its own"
+        raise Rejected(f"{story}: NaN; {hint or said}")
     error = (found.double() - _attention(q, k, v)).abs().max()
     if error > TOLERANCE:
         said = _diagnosis(found.double(), q, k, v, read.block_size, others or {})
+        said = said or _undivided(found.double(), q, k, v, _sizes(read, len(k)))
         said = said or _forgotten(found.double(), q, k, v, read)
         if not said and len(read.reads) > 1:
             said = "is what was summed so far rescaled when the maximum rises?"
@@ -224,6 +256,68 @@ RULES: Mapping[str, tuple[Rule, bool]] = {
 }
 
 
+def _undivided(
+    found: torch.Tensor,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    sizes: list[int],
+) -> str:
+    """Is the division missing, or is there one for each block?"""
+    logits, values = _scaled(q, k, v)
+    wrong = {
+        "it is o; divide it by s at the end": _attention(q, k, v)
+        * (logits - logits.amax(1, keepdim=True)).exp().sum(1).view(*q.shape[:-1], 1),
+        "it is the mean of the blocks' attentions; divide only once, at the end": sum(
+            (torch.softmax(x, 1)[:, None] @ part)[:, 0]
+            for x, part in zip(
+                logits.split(sizes, 1), values.split(sizes, 1), strict=True
+            )
+        ).view(q.shape)
+        / len(sizes),
+    }
+    for name, numbers in wrong.items():
+        if (found - numbers).abs().max() < TOLERANCE:
+            return f"; {name}"
+    return ""
+
+
+def _has_one_maximum(
+    found: torch.Tensor,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    read: Blocks,
+) -> bool:
+    """Is it what follows if heads that share K and V, or all heads, share m?"""
+    logits, _ = _scaled(q, k, v)
+    for shape in ((1, -1), (k.shape[1], -1)):
+        shared = logits.view(*shape, logits.shape[1]).amax((1, 2), keepdim=True)
+        weights = (logits.view(*shape, logits.shape[1]) - shared).exp()
+        is_lost = (weights.sum(2) == 0).flatten()  # of each head
+        if is_lost.any() and torch.equal(
+            is_lost, found.isnan().view(len(is_lost), -1).all(1)
+        ):
+            return True
+    return False
+
+
+def _scaled(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Logits [heads, tokens] and values [heads, tokens, D]."""
+    logits, values = _by_head(q, k, v)
+    return logits * q.shape[-1] ** -0.5, values
+
+
+def _sizes(read: Blocks, num_tokens: int) -> list[int]:
+    """How many tokens of each block that was read are seen."""
+    if len(read.reads) < 2:
+        return [num_tokens]
+    sizes = [read.block_size] * (len(read.reads) - 2) + [read.num_in_last]
+    return [num_tokens - sum(sizes), *sizes]  # the first one may be seen in part
+
+
 def _forgotten(
     found: torch.Tensor,
     q: torch.Tensor,
@@ -234,10 +328,8 @@ def _forgotten(
     """Which rule of the recurrence is broken, if the result is that of breaking it."""
     if len(read.reads) < 2:
         return ""
-    logits, v = _by_head(q, k, v)
-    logits = logits * q.shape[-1] ** -0.5
-    sizes = [read.block_size] * (len(read.reads) - 2) + [read.num_in_last]
-    sizes.insert(0, len(k) - sum(sizes))  # the first one may be seen in part
+    logits, v = _scaled(q, k, v)
+    sizes = _sizes(read, len(k))
     for name, (rule, by_own) in RULES.items():
         wrong = walk(logits, v, sizes, rule, by_own).view(q.shape)
         if (found - wrong).abs().max() < TOLERANCE:
