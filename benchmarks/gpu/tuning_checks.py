@@ -39,6 +39,7 @@ class Task(NamedTuple):
     """One kernel to compile and check."""
 
     kind: str  # "rung", "split", "decode", "paged" or "contiguous"
+    shape: Shape
     rung: str = ""
     block_size: int = BLOCK_SIZE
     sizes: Sizes | None = None
@@ -79,10 +80,10 @@ def case(shape: Shape, block_size: int):
     return q, pool, pieces, batch, expected
 
 
-def run_task(task: Task, shape: Shape) -> torch.Tensor:
+def run_task(task: Task) -> torch.Tensor:
     """Compile the task's kernel, where that is not done yet, and run it."""
-    q, pool, pieces, batch, _ = case(shape, task.block_size)
-    scale, cache = shape[2] ** -0.5, LayerCache(*pool)
+    q, pool, pieces, batch, _ = case(task.shape, task.block_size)
+    scale, cache = task.shape[2] ** -0.5, LayerCache(*pool)
     num_splits = SPLITS if task.is_split else 1
     table, lengths, starts = (
         batch.block_tables, batch.context_lengths, batch.query_starts
@@ -107,20 +108,20 @@ def run_task(task: Task, shape: Shape) -> torch.Tensor:
     return paged_or_not(q, *where, table, lengths, starts, scale, sizes, num_splits)
 
 
-def check_task(task: Task, shape: Shape) -> float | str:
+def check_task(task: Task) -> float | str:
     """The error relative to float64; or why the kernel cannot run."""
     try:
-        out = run_task(task, shape)
+        out = run_task(task)
     except triton.OutOfResources as error:
         return f"{error.name}: {error.required} wanted, {error.limit} there are"
     except Exception as error:
         return f"{type(error).__name__}: {error}"[:300]
-    expected = case(shape, task.block_size)[-1]
+    expected = case(task.shape, task.block_size)[-1]
     error = (out.double() - expected).norm() / expected.norm()
     return error.item()
 
 
-def check_all(tasks: list[Task], shape: Shape, seconds: float) -> dict:
+def check_all(tasks: list[Task], seconds: float) -> dict:
     """Compile and check all tasks, as many at a time as there are cores.
 
     Returns the report's part: the largest error of each kind, how many were checked,
@@ -128,9 +129,9 @@ def check_all(tasks: list[Task], shape: Shape, seconds: float) -> dict:
     """
     found: dict[Task, float | str] = {}
     if INTERPRETED:
-        found = {task: check_task(task, shape) for task in tasks}
+        found = {task: check_task(task) for task in tasks}
     else:
-        found = _in_processes(tasks, shape, seconds)
+        found = _in_processes(tasks, seconds)
     errors: dict[str, float] = {}
     report = {"errors": errors, "checked": 0, "wrong": [], "cannot_run": []}
     for task, error in found.items():
@@ -146,11 +147,11 @@ def check_all(tasks: list[Task], shape: Shape, seconds: float) -> dict:
     return report
 
 
-def _in_processes(tasks: list[Task], shape: Shape, seconds: float) -> dict:
+def _in_processes(tasks: list[Task], seconds: float) -> dict:
     found, until = {}, time.monotonic() + seconds
     cores = len(os.sched_getaffinity(0))
     pool = ProcessPoolExecutor(min(16, cores), mp_context=get_context("spawn"))
-    futures = {pool.submit(check_task, task, shape): task for task in tasks}
+    futures = {pool.submit(check_task, task): task for task in tasks}
     try:
         bar = tqdm(as_completed(futures, timeout=seconds), "compile", len(futures))
         for future in bar:
@@ -167,7 +168,7 @@ def _in_processes(tasks: list[Task], shape: Shape, seconds: float) -> dict:
 
 def _words(task: Task) -> str:
     """The task in a line of the report."""
-    parts = [task.rung or task.kind, f"blocks of {task.block_size}"]
+    parts = [task.rung or task.kind, str(task.shape), f"blocks of {task.block_size}"]
     if task.sizes:
         parts.append(", ".join(f"{k} {v}" for k, v in task.sizes._asdict().items()))
     return "; ".join(parts) + ("; split" if task.is_split else "")

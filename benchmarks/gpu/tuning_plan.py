@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from benchmarks.gpu.grid import GRID, OTHER_CELLS, SHAPES
 from benchmarks.gpu.inputs import Lengths, Shape, decodes, ragged
 
 
@@ -20,6 +21,9 @@ class Plan(NamedTuple):
     split_sizes: list[tuple[int, int, int]]  # tile, warps, stages
     paging: list[str]  # batches
     block_sizes: tuple[int, ...]
+    shapes: list[Shape]
+    cells: dict[str, Lengths]  # in all shapes, with fewer sizes
+    cell_sizes: list[tuple[int, int, int]]
     apart: tuple[int, ...]  # of numbers that neighbouring threads read
     num_numbers: int  # among which they lie
 
@@ -50,6 +54,16 @@ PLAN = Plan(
     split_sizes=[(32, 1, 5), (64, 2, 4), (128, 4, 3)],
     paging=["1x64k", "8x4k", "64x4k", "256x128..4096"],
     block_sizes=(1, 2, 4, 8, 16, 32, 64, 128),
+    shapes=list(SHAPES.values()),
+    cells=GRID | OTHER_CELLS,
+    cell_sizes=[
+        (64, 2, 5),
+        (64, 2, 4),
+        (128, 4, 2),
+        (128, 4, 3),
+        (32, 1, 5),
+        (64, 4, 5),
+    ],
     apart=(1, 2, 4, 8, 16, 32),
     num_numbers=2**30,
 )
@@ -67,6 +81,9 @@ SMALL = Plan(  # a piece of everything, as fast as the interpreter can
     split_sizes=[(16, 1, 1)],
     paging=["3x1..40"],
     block_sizes=(1, 16),
+    shapes=[(2, 2, 16)],
+    cells={"2x9": decodes(2, 9)},
+    cell_sizes=[(16, 1, 1)],
     apart=(1, 4),
     num_numbers=2**14,
 )

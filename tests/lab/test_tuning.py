@@ -49,10 +49,18 @@ def test_it_holds_what_the_loader_says(report):
     assert list(report["ladder"]["3x1..40"]) == list(RUNGS)
     rows = list(report["ladder"]["3x1..40"].values())
     rows += report["sweep"]["2x40"] + report["splits"]["2x40"]
-    rows += [*report["chosen"].values(), report["paging"]["3x1..40"]["contiguous"]]
+    rows += [report["paging"]["3x1..40"]["contiguous"]]
+    for row in report["chosen"].values():
+        assert row.pop("us_with_late_merge") > 0
+        rows.append(row)
+    for cells in report["cells"].values():
+        assert set(cells) == set(SMALL.cells)
+        for row in [row for rows in cells.values() for row in rows]:
+            assert row["num_splits"] > 0 and row["us"] > 0
+    assert len(report["cells"]) == 1
     for row in rows:
         assert set(row) == ROW and row["us"] > 0
-    assert len(report["sweep"]["2x40"]) == 4
+    assert len(report["sweep"]["2x40"]) == 5
     paging = report["paging"]["3x1..40"]
     assert [row["block_size"] for row in paging["by_block_size"]] == [1, 16]
     assert [row["num_stages"] for row in paging["by_num_stages"]] == [1, 3]
@@ -67,8 +75,8 @@ def test_a_part_that_fails_does_not_take_the_others_along(tmp_path, monkeypatch)
     def breaks(_):
         raise RuntimeError("a wire is loose")
 
-    for part in ("checks", "ladder", "paging", "chosen"):
-        monkeypatch.setattr(Tuning, part, lambda _: {"wrong": []})
+    for part in ("checks", "ladder", "paging", "chosen", "cells"):
+        monkeypatch.setattr(Tuning, part, lambda _: {})
     monkeypatch.setattr(Tuning, "splits", breaks)
     monkeypatch.setattr("sys.argv", ["tuning", "--small", "--folder", str(tmp_path)])
     with pytest.raises(SystemExit, match="not all of it"):
@@ -80,28 +88,27 @@ def test_a_part_that_fails_does_not_take_the_others_along(tmp_path, monkeypatch)
 
 def test_what_does_not_fit_is_stored_as_such(monkeypatch):
     sizes = Sizes(16, 16, 1, 1)
-    task = Task("decode", sizes=sizes)
+    task = Task("decode", SMALL.shape, sizes=sizes)
 
     def too_large(*_, **__):
         raise triton.OutOfResources(300_000, 232_448, "shared memory")
 
-    monkeypatch.setattr("minipaged.attention.kernels.decode.divide", too_large)
-    monkeypatch.setattr("benchmarks.gpu.tuning.launch_decode", too_large)
+    monkeypatch.setattr("benchmarks.gpu.tuning_parts.launch_decode", too_large)
     small = Tuning(SMALL, each_at_once)
-    (row,) = small.rows_of("2x40", [(sizes, 2)])
+    (row,) = small.rows_of(small.inputs("2x40"), [(sizes, 2)])
     why = "shared memory: 300000 wanted, 232448 there are"
     assert row["us"] is None and row["why"] == why and row["num_splits"] == 2
     assert row["tile"] == 16 and packed({"sweep": {"2x40": [row]}})["compiled"]
     monkeypatch.setattr("benchmarks.gpu.tuning_checks.launch_decode", too_large)
-    assert check_all([task], SMALL.shape, 1.0)["cannot_run"][0].endswith(why)
+    assert check_all([task], 1.0)["cannot_run"][0].endswith(why)
 
 
 def test_a_wrong_kernel_is_found_before_it_is_timed(monkeypatch):
-    task = Task("rung", rung="one program per KV head")
-    assert check_task(task, SMALL.shape) < 1e-3
+    task = Task("rung", SMALL.shape, rung="one program per KV head")
+    assert check_task(task) < 1e-3
     right = RUNGS[task.rung]
     monkeypatch.setitem(RUNGS, task.rung, lambda *a: 1.1 * right(*a))
-    report = check_all([task], SMALL.shape, 1.0)
+    report = check_all([task], 1.0)
     assert len(report["wrong"]) == 1 and report["checked"] == 0
     small = Tuning(SMALL, each_at_once)
     row = small.ladder()["3x1..40"][task.rung]
@@ -136,6 +143,6 @@ def test_every_kernel_of_the_run_is_compiled_beforehand():
     for batch, splits in PLAN.sweep.items():
         for sizes in run.grid():
             for num_splits in splits:
-                task = Task("decode", sizes=sizes, is_split=num_splits > 1)
+                task = Task("decode", PLAN.shape, sizes=sizes, is_split=num_splits > 1)
                 assert task in tasks, batch
-    assert len(tasks) < 350  # what some minutes have room for
+    assert len(tasks) < 450  # what some minutes have room for

@@ -34,14 +34,20 @@ def measured_tuning(device: str = "nvidia-h200") -> dict[str, Any]:
     - checks: `errors`, the largest beside float64 and relative to it, by kernel
     - batches: by name, `num_seqs`, `shortest`, `longest`, `tokens`, `kv_megabytes`
     - ladder: by batch and rung, a row
-    - sweep: by batch, a list of rows: all tiles, warps and stages
-    - splits: by batch, a list of rows: some sizes in many splits
-    - chosen: by batch, the row of `decode_sizes`
-    - paging: by batch. `contiguous`, a row whose addresses are computed;
-      `contiguous_again`, microseconds; `by_block_size`, a list of `block_size`,
-      `in_order` and `shuffled`, microseconds; `by_num_stages`, a list of `num_stages`,
-      `contiguous`, `in_order` and `shuffled`, and what a program takes of the shared
-      memory, `contiguous_shared_bytes` and `paged_shared_bytes`
+    - sweep: by batch, a list of rows: tiles x warps x stages x splits; the first row is
+      what `decode_sizes` chooses
+    - splits: by batch, a list of rows: three sizes in many splits
+    - chosen: by batch, the row of `decode_sizes`; and `us_with_late_merge`, the time if
+      the merge is not launched early
+    - cells: by shape and batch, a list of rows, of which the first is what
+      `decode_sizes` chooses; without what is known of the compiled kernel
+    - paging: by batch, the same kernel with two warps, tiles of 64 and two stages: one
+      tile is under way, with a table and without. `contiguous`, a row whose
+      addresses are computed; `contiguous_again`, microseconds; `by_block_size`, a list
+      of `block_size`, `in_order` and `shuffled`, microseconds; `by_num_stages`, with
+      blocks of 16, a list of `num_stages`, `contiguous`, `in_order` and `shuffled`, and
+      of what a program takes of the shared memory, `contiguous_shared_bytes` and
+      `paged_shared_bytes`, for there more tiles are under way without a table
     - coalescing: a list of `apart` and `useful_gb_per_s`: numbers that neighbouring
       threads read lie so far apart
 
@@ -52,16 +58,23 @@ def measured_tuning(device: str = "nvidia-h200") -> dict[str, Any]:
     for part in ("sweep", "splits"):
         for batch, rows in report[part].items():
             report[part][batch] = [_row(row, compiled) for row in rows]
+    for cells in report.get("cells", {}).values():
+        for cell, rows in cells.items():
+            cells[cell] = [_named(row) for row in rows]
     return report
 
 
 def _row(numbers: list, compiled: dict[tuple, list]) -> dict[str, Any]:
     """A row by name, from its sizes and time, and from what its kernel takes."""
-    row = dict(zip((*SIZES, "us"), numbers, strict=True))
+    row = _named(numbers)
     *key, num_splits = (row[name] for name in SIZES)
     facts = compiled[*key, num_splits > 1]
     row |= dict(zip((*COMPILED, "why"), facts, strict=True))
     return {name: value for name, value in row.items() if name != "why" or value}
+
+
+def _named(numbers: list) -> dict[str, Any]:
+    return dict(zip((*SIZES, "us"), numbers, strict=True))
 
 
 def _report(kind: str, device: str) -> dict[str, Any]:

@@ -15,12 +15,13 @@ from minipaged.attention.kernels.tile import (
     slots_of,
 )
 from minipaged.lab.tour.ladder.check import check
+from minipaged.lab.tour.ladder.kv_head import per_kv_head
 from minipaged.memory.kv_cache import LayerCache
 
 
 @triton.jit(do_not_specialize=["table_width"])
 def _split_kernel(
-    out,  # [S, H, splits, DIM]
+    out,  # [S, H, splits, DIM] float32, so that nothing is rounded twice
     log_totals,  # [S, H, splits]: log2 of the sum of all weights
     q, keys, values, block_tables, context_lengths, table_width, scale,
     BLOCK_SIZE: tl.constexpr,
@@ -60,8 +61,7 @@ def _split_kernel(
     out_row = head * num_splits + split
     tl.store(log_totals + out_row, log_of(maximum, total), mask=is_head)
     places = out_row[:, None] * DIM + column[None, :]
-    result = divide(weighted, total).to(out.dtype.element_ty)
-    tl.store(out + places, result, mask=is_head[:, None])
+    tl.store(out + places, divide(weighted, total), mask=is_head[:, None])
 
 
 def split(
@@ -77,20 +77,21 @@ def split(
 ) -> torch.Tensor:
     """Every context in so many splits, merged by a second kernel.
 
-    Other options as for `per_query_head`. A single split is the whole result.
+    Other options as for `per_query_head`. A single split is `per_kv_head`.
     """
+    if num_splits == 1:
+        sizes = {"tile": tile, "num_warps": num_warps, "num_stages": num_stages}
+        return per_kv_head(q, cache, batch, masking, matrix_units=True, **sizes)
     check(q, cache, batch)
     out = torch.empty_like(q)
     num_seqs, num_heads, dim = q.shape
     _, block_size, num_kv_heads, _ = cache.keys.shape
     group = num_heads // num_kv_heads
-    parts = (num_seqs, num_heads, num_splits)
-    log_totals = q.new_empty(parts, dtype=torch.float32)
-    target = out
-    if num_splits > 1:  # in float32, so that nothing is rounded twice
-        target = q.new_empty((*parts, dim), dtype=torch.float32)
+    shape = (num_seqs, num_heads, num_splits)
+    parts = q.new_empty((*shape, dim), dtype=torch.float32)
+    log_totals = q.new_empty(shape, dtype=torch.float32)
     _split_kernel[num_kv_heads, num_seqs, num_splits](
-        target, log_totals, q, cache.keys, cache.values, batch.block_tables,
+        parts, log_totals, q, cache.keys, cache.values, batch.block_tables,
         batch.context_lengths, batch.block_tables.shape[1], masking.scale * LOG2_E,
         BLOCK_SIZE=block_size,
         NUM_KV_HEADS=num_kv_heads,
@@ -101,6 +102,5 @@ def split(
         num_warps=num_warps,
         num_stages=num_stages,
     )  # fmt: skip
-    if num_splits > 1:
-        merge_splits(out, target, log_totals, batch.query_starts, overlap=False)
+    merge_splits(out, parts, log_totals, batch.query_starts, overlap=False)
     return out
