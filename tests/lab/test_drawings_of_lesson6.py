@@ -1,6 +1,7 @@
 """Lesson 6's drawings: they show what they are given, and every word can be read."""
 
 import random
+from itertools import pairwise
 
 import pytest
 import torch
@@ -10,11 +11,13 @@ from matplotlib.patches import FancyArrowPatch, Rectangle
 import minipaged as mp
 from helpers.readable import check_that_no_words_overlap, check_that_words_stand_out
 from minipaged.lab import (
+    pipeline,
     plot_dots,
     plot_ladder,
     plot_launch,
     plot_multiprocessors,
     plot_paging_cost,
+    plot_pipeline,
     plot_pointer_tile,
     plot_programs,
     plot_split_and_merge,
@@ -25,6 +28,8 @@ from minipaged.lab import (
 )
 from minipaged.lab.plots import palette
 from minipaged.lab.plots.dots import MARKERS
+from minipaged.lab.plots.pipeline import under_way as under_way_of
+from minipaged.lab.plots.scales import LEAST_ABOVE, LEAST_APART, scale_of
 from minipaged.lab.plots.walk import split_shares
 
 USED = {"A": 21, "B": 7, "C": 13}
@@ -129,9 +134,15 @@ def under_way():
         name: [(x := draw.uniform(0.1, 20), min(4500, 1500 * x)) for _ in range(40)]
         for name in ("1 x 8k", "64 x 4k")
     }
-    return plot_under_way(points, 4584, 0.9, "title")
+    return plot_under_way(points, 4584, "title", 0.6)
 
 
+RUNS = {
+    "no tile ahead": pipeline(6, 8, 2),
+    "three tiles ahead": pipeline(6, 8, 2, tiles_ahead=3),
+    "four programs": pipeline(3, 8, 2, num_programs=4),
+    "with block ids": pipeline(3, 8, 2, tiles_ahead=1, num_programs=2, ids=3),
+}
 MANY_PROGRAMS = {"alone": 8, "33 splits": 264, "64 sequences": 512}
 DRAWINGS = {
     "launch": launch,
@@ -154,6 +165,9 @@ DRAWINGS = {
     "walk, large": lambda: walk(64, 4, 2, **LONG),
     "walk, larger": lambda: walk(64, 4, 2, **(LONG | {"num_blocks": 500})),
     "walk, empty splits": lambda: walk(8, 5, 0),
+    "pipelines": lambda: plot_pipeline(RUNS, "title"),
+    "a pipeline": lambda: plot_pipeline({"one": RUNS["with block ids"]}, "title"),
+    "a tile": lambda: plot_pipeline({"one": pipeline(1, 0.5, 0.25)}, "title"),
     "multiprocessors": lambda: plot_multiprocessors(MANY_PROGRAMS, "title"),
     "multiprocessors of a small GPU": lambda: plot_multiprocessors(
         {"a": 3}, "title", 40
@@ -181,6 +195,9 @@ DRAWINGS = {
     "sweep, four in a row": lambda: sweep(4, in_row=4),
     "paging": lambda: paging(doubt={f"batch {at}": 1.02 for at in range(4)}),
     "paging, one batch": lambda: paging(1),
+    "paging beside others": lambda: paging(
+        3, doubt={f"batch {at}": 0.99 for at in range(3)}, band=(1.2, 1.26, "others")
+    ),
     "paging in two lines": lambda: paging(4, in_row=2),
     "under way": under_way,
 }
@@ -222,6 +239,7 @@ def test_no_words_overlap_and_none_is_cut_off(name):
         "pointers",
         "shapes",
         "walk",
+        "pipelines",
         "multiprocessors",
         "split and merge",
         "dots, some outside",
@@ -306,6 +324,91 @@ def test_an_axis_is_equally_long_wherever_it_occurs():
         (box.get_width(), box.get_height()) for box in soft if box.get_height() > 9
     }
     assert len(sides) == 2 and {side[::-1] for side in sides} >= {min(sides)}
+
+
+# --- pipelines -----------------------------------------------------------------------
+
+
+def moments(turns):
+    return [(turn.tile, turn.ask, turn.arrive, turn.start, turn.end) for turn in turns]
+
+
+def test_without_a_tile_ahead_a_program_waits_in_every_turn():
+    turns = pipeline(3, latency=8, compute=2)
+    assert moments(turns) == [
+        (0, 0, 8, 8, 10),
+        (1, 10, 18, 18, 20),
+        (2, 20, 28, 28, 30),
+    ]
+
+
+def test_with_tiles_ahead_it_asks_before_it_computes():
+    turns = pipeline(4, latency=8, compute=2, tiles_ahead=2)
+    assert moments(turns) == [
+        (0, 0, 8, 8, 10),
+        (1, 0, 8, 10, 12),
+        (2, 8, 16, 16, 18),
+        (3, 10, 18, 18, 20),
+    ]
+
+
+def test_block_ids_come_first():
+    alone = pipeline(2, latency=8, compute=2, ids=3)
+    assert [turn.ask - turn.look_up for turn in alone] == [3, 3]
+    assert alone[-1].end == 2 * (3 + 8 + 2)
+    ahead = pipeline(9, latency=8, compute=2, tiles_ahead=1, ids=3)
+    assert ahead[-1].end == 3 + 9 * 8 + 2  # the ids are under way beside K and V
+
+
+def test_one_program_computes_at_a_time():
+    turns = pipeline(5, latency=8, compute=2, tiles_ahead=1, num_programs=6)
+    assert len(turns) == 30
+    ordered = sorted(turns, key=lambda turn: turn.start)
+    assert all(a.end <= b.start for a, b in pairwise(ordered))
+    for program in range(6):
+        own = [turn for turn in ordered if turn.program == program]
+        assert [turn.tile for turn in own] == list(range(5))
+        assert all(a.end <= b.start for a, b in pairwise(own))
+
+
+@pytest.mark.parametrize("tiles_ahead", [0, 1, 3])
+@pytest.mark.parametrize("num_programs", [1, 3])
+@pytest.mark.parametrize("ids", [0, 3])
+def test_a_schedule_is_possible(tiles_ahead, num_programs, ids):
+    turns = pipeline(7, 8, 2, tiles_ahead, num_programs, ids)
+    for turn in turns:
+        assert turn.look_up >= 0 and turn.ask == turn.look_up + ids
+        assert turn.arrive == turn.ask + 8 and turn.end == turn.start + 2
+        assert turn.start >= turn.arrive
+    for program in range(num_programs):
+        own = [turn for turn in turns if turn.program == program]
+        for at, turn in enumerate(own):  # never more than so many beside the computed
+            begun = own[at - tiles_ahead].start if at >= tiles_ahead else 0
+            assert turn.ask >= (begun if tiles_ahead else own[at - 1].end if at else 0)
+
+
+def test_under_way_counts_what_was_asked_for_and_is_not_there():
+    turns = pipeline(4, latency=8, compute=2, tiles_ahead=2)
+    assert under_way_of(turns) == [
+        (0, 8, 2), (8, 10, 1), (10, 12, 2), (12, 16, 2), (16, 18, 1), (18, 20, 0)
+    ]  # fmt: skip
+
+
+def test_littles_law_holds_for_the_picture():
+    turns = RUNS["four programs"]
+    end = max(turn.end for turn in turns)
+    spans = under_way_of(turns)
+    mean = sum((stop - start) * count for start, stop, count in spans) / end
+    assert mean == pytest.approx(8 * len(turns) / end)
+    said = texts(plot_pipeline({"four": turns}, "title"))
+    assert f"12 tiles in {end:g} units: {mean:.1f} under way on average" in said
+
+
+def test_all_panels_have_the_same_clock():
+    figure = plot_pipeline(RUNS, "title")
+    computed = boxes(figure, palette.sequence_colour(0))[:-1]  # without the legend's
+    widths = [box.get_width() for box in computed]
+    assert len(widths) == 6 + 6 + 3 + 3 and max(widths) == pytest.approx(min(widths))
 
 
 # --- tiles, blocks, splits ------------------------------------------------------------
@@ -498,3 +601,29 @@ def test_the_law_meets_the_ceiling_where_it_should():
     level, law = [line for line in figure.axes[0].lines if line.get_linewidth() == 1.6]
     assert law.get_linestyle() != "-"
     assert law.get_ydata()[1] == pytest.approx(level.get_ydata()[0])
+    assert "what 0.6 µs allow" in texts(figure)
+
+
+def test_without_a_latency_the_law_touches_the_quickest():
+    points = {"a": [(1.0, 800.0), (1.0, 500.0), (4.0, 2000.0)]}
+    figure = plot_under_way(points, 4584, "title")
+    assert "what 1.2 µs allow" in texts(figure)
+    assert len(markers(figure, "o")) == 1 + 3 + 2  # the legend's, all, the fastest
+
+
+# --- scales ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [300.0, 640.0, -150.0])
+@pytest.mark.parametrize("is_logarithmic", [True, False])
+@pytest.mark.parametrize(
+    "ends", [(0.2, 1.1), (0.97, 1.06), (3, 94), (1.0, 1.0), (5, 9000)]
+)
+def test_ticks_are_round_and_apart(ends, is_logarithmic, width):
+    scale = scale_of(ends, 0.0, width, is_logarithmic)
+    assert scale.lowest <= min(ends) and max(ends) <= scale.highest
+    assert all(scale.lowest <= tick <= scale.highest for tick in scale.ticks)
+    assert scale.ticks and all(len(f"{tick:g}") <= 6 for tick in scale.ticks)
+    places = [scale.x(tick) for tick in scale.ticks]
+    near = LEAST_APART if width > 0 else LEAST_ABOVE
+    assert all(abs(b - a) > 0.99 * near for a, b in pairwise(places))

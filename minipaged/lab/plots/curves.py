@@ -21,12 +21,14 @@ def plot_paging_cost(
     xlabel: str = "tokens in a block",
     ylabel: str = "time, divided by that of contiguous K and V",
     doubt: Mapping[str, float] | None = None,
+    band: tuple[float, float, str] | None = None,
     in_row: int = 4,
 ) -> Figure:
     """A panel for each batch, in it a line for each series; 1 is without a table.
 
     ratios: by batch, by series, by size. doubt: by batch, what a measurement gave the
-    second time, divided by the first; the grey band is as wide.
+    second time, divided by the first; the grey band is as wide. band: from where to
+    where numbers lie that somebody else has found, and what they are.
     """
     sheet = Sheet(title)
     series = list(dict.fromkeys(name for curves in ratios.values() for name in curves))
@@ -46,20 +48,35 @@ def plot_paging_cost(
     for at, (name, curves) in enumerate(ratios.items()):
         x = LEFT + at % in_row * (wide + GAP)
         top = y + at // in_row * (HIGH + HEAD + 34) + HEAD
-        scale = scale_of([*values, 1.0], top + HIGH, -HIGH, False)
+        known = [1.0, *(band[:2] if band else ())]
+        scale = scale_of([*values, *known], top + HIGH, -HIGH, False)
         _draw_panel(sheet, x, wide, scale, name, sizes, at % in_row == 0)
         if doubt:
             _draw_doubt(sheet, x, wide, scale, doubt[name])
+        if band:
+            high, low = scale.x(band[1]), scale.x(band[0])
+            sheet.empty(x, high, wide, low - high)
         for curve_name, curve in curves.items():
             _draw_curve(sheet, x, wide, scale, sizes, curve, series.index(curve_name))
     bottom = y + -(-len(ratios) // in_row) * (HIGH + HEAD + 34)
     sheet.write(LEFT, bottom, xlabel)
     if doubt:
-        right = SPAN - width_of("measured again")
-        sheet.box(right - 26, bottom - 6, 18, 12, others())
-        sheet.write(right, bottom, "measured again", color=sheet.look.quiet)
+        said = "as far as it differed when measured again"
+        x = _write_right(sheet, bottom, said)
+        sheet.box(x, bottom - 6, 18, 12, others())
+    if band:
+        bottom += 22.0 * bool(doubt)
+        x = _write_right(sheet, bottom, band[2])
+        sheet.empty(x, bottom - 6, 18, 12)
+        sheet.box(x, bottom - 6, 18, 12, rim=sheet.look.rim)
     sheet.finish(bottom + 8)
     return sheet.figure
+
+
+def _write_right(sheet: Sheet, y: float, said: str) -> float:
+    """What a sign means, at the right edge; where the sign begins."""
+    sheet.write(SPAN, y, said, ha="right", color=sheet.look.quiet)
+    return SPAN - width_of(said) - 30
 
 
 def _place(sizes: Sequence[float], size: float, x: float, wide: float) -> float:

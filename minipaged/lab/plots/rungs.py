@@ -11,12 +11,13 @@ from minipaged.lab.plots.dots import (
     draw_series,
     marker_of,
 )
-from minipaged.lab.plots.palette import line_colour
+from minipaged.lab.plots.palette import BAD, line_colour
 from minipaged.lab.plots.scales import scale_of
 from minipaged.lab.plots.signs import SPAN, Sheet, width_of
 
 ROW, TOP = 30.0, 54.0  # pixels from rung to rung; above them
 COLUMN, GAP = 62.0, 14.0  # of the factors of a batch; between them and the axis
+SLOWER = 0.97  # times as fast: marked, as it is no chance
 MOST = 4  # batches whose factors have columns
 
 
@@ -29,7 +30,8 @@ def plot_ladder(
     """A path for each batch, down the rungs and to the right, to the ceiling.
 
     Equal factors are equally long. Beside the path stands how many times as fast a rung
-    is as the one before; the largest factor of a batch is bold.
+    is as the one before; the largest factor of a batch is bold, and
+    what takes more time than before is orange.
 
     shares: by batch and rung, in %. whole: how many rungs there will be, so that the
     picture keeps its size while they are added one by one.
@@ -68,7 +70,9 @@ def _draw_factors(sheet: Sheet, right: float, path: list[float], bottom: float) 
     """Of a batch: each rung beside the one before, and below where it ends."""
     factors = [after / before for before, after in pairwise(path)]
     for row, factor in enumerate(factors, start=1):
-        weight = {"weight": "bold" if factor == max(factors) else "normal"}
+        style = {"weight": "bold" if factor == max(factors) else "normal"}
+        if factor < SLOWER:
+            style["color"] = BAD
         y = TOP + (row + 0.5) * ROW
-        sheet.write(right, y, f"× {factor:.2f}", ha="right", **weight)
+        sheet.write(right, y, f"× {factor:.2f}", ha="right", **style)
     sheet.write(right, bottom + 10, f"at {path[-1]:.0f} %", ha="right")

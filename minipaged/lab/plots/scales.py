@@ -1,10 +1,17 @@
 """Lab: from a number to pixels, with round numbers where a reader looks for them."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-LEAST_APART = 42.0  # pixels from tick to tick
+LEAST_APART, LEAST_ABOVE = 42.0, 28.0  # pixels from tick to tick, across and upwards
+FARTHEST_APART = 110.0  # on average; else there are more
+FACTORS = (
+    (1, 2, 5),
+    (1, 1.5, 2, 3, 5, 7),
+    (*(n / 10 for n in range(10, 20)), *range(2, 10)),
+    tuple(n / 100 for n in range(100, 1000, 5)),
+)
 
 
 class Scale(NamedTuple):
@@ -48,15 +55,11 @@ def scale_of(
         low, high = lowest - 0.06 * spread, highest + 0.06 * spread
         if 0 <= lowest < 0.5 * highest:
             low = 0.0
-    ticks = (
-        _round_factors(low, high)
-        if is_logarithmic
-        else _round_steps(low, high, abs(width) / LEAST_APART)
-    )
-    scale = Scale(left, width, low, high, is_logarithmic, tuple(ticks))
+    scale = Scale(left, width, low, high, is_logarithmic, ())
     if is_logarithmic:
-        scale = scale._replace(ticks=tuple(_thinned(scale)))
-    return scale
+        return scale._replace(ticks=tuple(_round_factors(scale)))
+    near = LEAST_APART if width > 0 else LEAST_ABOVE
+    return scale._replace(ticks=tuple(_round_steps(low, high, abs(width) / near)))
 
 
 def _round_steps(low: float, high: float, most: float) -> list[float]:
@@ -67,24 +70,26 @@ def _round_steps(low: float, high: float, most: float) -> list[float]:
     return [round(n * step, 10) for n in range(first, int(high / step + 1e-9) + 1)]
 
 
-def _round_factors(low: float, high: float) -> list[float]:
-    """What has one digit, or two if it is one and a bit; more of them if few fit."""
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    coarse = (*(n / 10 for n in range(10, 20)), *map(float, range(2, 10)))
-    fine = tuple(n / 100 for n in range(100, 1000, 5))
-    for factors in (coarse, fine):
-        ticks = [round(n * 10.0**p, 10) for p in powers for n in factors]
-        ticks = sorted({tick for tick in ticks if low <= tick <= high})
-        if len(ticks) >= 4:
+def _round_factors(scale: Scale) -> list[float]:
+    """What has one digit, or is one and a bit; few digits if there are enough."""
+    ticks: list[float] = []
+    for factors in FACTORS:
+        ticks = _thinned(scale, factors)
+        if len(ticks) * FARTHEST_APART >= abs(scale.width):
             break
     return ticks
 
 
-def _thinned(scale: Scale) -> list[float]:
-    """The ticks that do not stand too near to a rounder one."""
+def _thinned(scale: Scale, factors: Sequence[float]) -> list[float]:
+    """The ticks of these factors that do not stand too near to a rounder one."""
+    low, high = scale.lowest, scale.highest
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks = {round(factor * 10.0**power, 10) for power in powers for factor in factors}
+    near = LEAST_APART if scale.width > 0 else LEAST_ABOVE
     kept: list[float] = []
-    for tick in sorted(scale.ticks, key=_roundness):
-        if all(abs(scale.x(tick) - scale.x(one)) >= LEAST_APART for one in kept):
+    for tick in sorted(ticks, key=_roundness):
+        is_far = all(abs(scale.x(tick) - scale.x(one)) >= near for one in kept)
+        if low <= tick <= high and is_far:
             kept.append(tick)
     return sorted(kept)
 

@@ -1,5 +1,6 @@
 """Lab: the more bytes are under way, the more of them come in a second."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
@@ -9,30 +10,35 @@ from minipaged.lab.plots.scales import Scale, scale_of
 from minipaged.lab.plots.signs import SPAN, Sheet, width_of
 
 LEFT, HIGH = 56.0, 280.0  # pixels beside the field, and its height
-SMALL_MARKER = {"markersize": 4.5, "alpha": 0.75}
+STEPS = 5  # within twice as much: so many of a series are marked
+Point = tuple[float, float]
 
 
 def plot_under_way(
-    points: Mapping[str, Sequence[tuple[float, float]]],
+    points: Mapping[str, Sequence[Point]],
     ceiling: float,
-    latency: float,
     title: str,
+    latency: float | None = None,
     xlabel: str = "MB of K and V under way at a time, on the whole GPU",
     ylabel: str = "GB/s of K and V",
 ) -> Figure:
     """A dot for each kernel: how much it has under way, and how fast it reads.
 
-    The rising line is Little's law: what is under way arrives once in a latency. The
-    level one is the ceiling. Both axes are logarithmic.
+    The rising line is Little's law: in a latency, no more can arrive than is under way.
+    The level one is the ceiling. Both axes are logarithmic. Of the kernels of a series
+    that have nearly as much under way, the fastest is marked.
 
     points: (MB, GB/s) by series. ceiling: GB/s of reading alone. latency: microseconds
-    from asking for a byte until it is there.
+    from asking for a byte until it is there; without it, as long as the dots allow.
     """
     sheet = Sheet(title)
     y = draw_series(sheet, list(points))
     sheet.write(0, y + 12, ylabel)
+    remark = "small: slower, with as much under way"
+    sheet.write(SPAN, y + 12, remark, ha="right", color=sheet.look.quiet)
     top = y + 34
     both = [point for series in points.values() for point in series]
+    latency = latency or min(1000 * megabytes / rate for megabytes, rate in both)
     across = scale_of((x for x, _ in both), LEFT, SPAN - LEFT, True)
     up = scale_of([*(y for _, y in both), ceiling], top + HIGH, -HIGH, True)
     quiet = {"color": sheet.look.quiet}
@@ -47,12 +53,29 @@ def plot_under_way(
         sheet.write(LEFT - 8, height, f"{tick:,g}", ha="right", **quiet)
     sheet.line((LEFT, top + HIGH), (SPAN, top + HIGH), zorder=1)
     _draw_law(sheet, across, up, ceiling, latency)
+    faint = {"color": sheet.look.quiet, "alpha": 0.45, "markeredgewidth": 0}
+    sheet.axes.plot(*_places(both, across, up), "o", markersize=2.6, **faint)
     for index, series in enumerate(points.values()):
-        places = [across.x(x) for x, _ in series], [up.x(y) for _, y in series]
-        sheet.axes.plot(*places, zorder=3, **(marker_of(index) | SMALL_MARKER))
+        places = _places(_fastest(series), across, up)
+        sheet.axes.plot(*places, zorder=3, **marker_of(index))
     sheet.write(LEFT, top + HIGH + 34, xlabel)
     sheet.finish(top + HIGH + 44)
     return sheet.figure
+
+
+def _fastest(series: Sequence[Point]) -> list[Point]:
+    """Of those that have nearly as much under way, the one that reads fastest."""
+    found: dict[int, Point] = {}
+    for point in series:
+        step = round(STEPS * math.log2(point[0]))
+        found[step] = max(point, found.get(step, point), key=lambda point: point[1])
+    return sorted(found.values())
+
+
+def _places(
+    points: Sequence[Point], across: Scale, up: Scale
+) -> tuple[list[float], list[float]]:
+    return [across.x(x) for x, _ in points], [up.x(y) for _, y in points]
 
 
 def _draw_law(
@@ -70,3 +93,6 @@ def _draw_law(
     if start < end:
         ends = [(across.x(x), up.x(1000 * x / latency)) for x in (start, end)]
         sheet.line(*ends, linestyle=(0, (5, 2)), **style)
+        said = f"what {latency:.2g} µs allow"
+        x, y = (ends[0][0] + 2 * ends[1][0]) / 3, (ends[0][1] + 2 * ends[1][1]) / 3
+        sheet.write(x - 10, y - 8, said, ha="right")
