@@ -57,7 +57,7 @@ def plot_recurrence(
     lowest = min(float(part.min()) for part in logits)
     highest = max(float(part.max()) for part in logits)
     floor = math.floor(lowest - 0.15 * (highest - lowest))
-    _draw_headings(sheet, floor, f"{len(dims)} of its {len(states[0][2])} numbers")
+    _draw_headings(sheet, floor, f"{len(dims)} of {len(states[0][2])} numbers")
     unit = BARS / max(highest - floor, 1e-9), LOGITS / sum(map(len, logits))
     is_right = all(step.factor == step.expected for step in steps)
     for row, step in enumerate(steps):
