@@ -56,8 +56,8 @@ def test_a_pool_is_drawn_as_it_is(shared):
     pool, tables = shared
     figure = plot_pool(pool, tables, "title")
     blue, look = palette.sequence_colour("A"), palette.theme()
-    # Slots, and boxes of the legend: two of A, one plain and one hatched.
-    assert drawn(figure, blue) == 6 + 2
+    # Slots, and a hatched box of the legend: no block has a single holder.
+    assert drawn(figure, blue) == 6 + 1
     assert num_hatched(figure) == 6 + 1
     assert drawn(figure, look.others) == 1 + 1
     assert drawn(figure, look.free) == 2 + 4 + 1
