@@ -169,6 +169,9 @@ DRAWINGS = {
     "a pipeline": lambda: plot_pipeline({"one": RUNS["with block ids"]}, "title"),
     "a tile": lambda: plot_pipeline({"one": pipeline(1, 0.5, 0.25)}, "title"),
     "multiprocessors": lambda: plot_multiprocessors(MANY_PROGRAMS, "title"),
+    "multiprocessors in waves": lambda: plot_multiprocessors(
+        {"a": (512, 3), "b": (9_000, 1)}, "title"
+    ),
     "multiprocessors of a small GPU": lambda: plot_multiprocessors(
         {"a": 3}, "title", 40
     ),
@@ -179,6 +182,12 @@ DRAWINGS = {
     "dots": lambda: dots({"": ratios()}, **LINE),
     "dots in groups": lambda: dots({"8 KV heads": ratios(3), "2": ratios(2)}, **LINE),
     "dots, some outside": lambda: dots({"": ratios()}, limits=(0.8, 1.0), **LINE),
+    "dots, several outside": lambda: dots(
+        {"": {"a": {"x": [0.2, 0.3, 1.0], "y": [0.4]}}}, limits=(0.8, 1.2)
+    ),
+    "dots, long words": lambda: plot_dots(
+        {"": ratios(2)}, "title", "time, divided by that of " + 6 * "another kernel "
+    ),
     "dots, even axis": lambda: dots({"": ratios()}, logarithmic=False),
     "dots, several in a row": lambda: dots({"": {"a": {"x": [0.8, 1.1], "y": None}}}),
     "one dot": lambda: dots({"": {"a": {"x": 3.0}}}),
@@ -484,6 +493,14 @@ def test_busy_multiprocessors_are_counted():
     assert len(boxes(figure, palette.sequence_colour(0))) == 8 + 132 + 1
 
 
+def test_programs_that_find_no_room_wait():
+    said = texts(plot_multiprocessors({"many": (512, 3)}, "title"))
+    assert "396 run, 116 wait" in said and "has to wait for them" in said
+    assert said.count("3") == 132 and said.count("1") == 116
+    said = texts(plot_multiprocessors({"many": (512, 4)}, "title"))
+    assert "132 of 132 busy" in said and "has to wait for them" not in said
+
+
 # --- measurements ---------------------------------------------------------------------
 
 
@@ -509,6 +526,11 @@ def test_what_lies_outside_is_written_beside_the_axis():
     said = texts(figure)
     assert "← 0.22" in said and "1.9 →" in said
     assert all(len(markers(figure, MARKERS[at])) == 2 for at in range(4))
+
+
+def test_a_range_outside_is_written_once():
+    figure = dots({"": {"a": {"x": [0.2, 0.31, 1.0]}}}, limits=(0.8, 1.2))
+    assert "← 0.2–0.31" in texts(figure)
 
 
 def test_no_words_lie_on_the_line():

@@ -12,7 +12,7 @@ ROW, GROUP = 26.0, 34.0  # pixels from row to row; for the heading of a group
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h")
 SIZE, NEAR, APART = 6.5, 9.0, 8.0  # of a marker; nearer ones are moved up or down
 INDENT, MOST = 14.0, 270.0  # of rows below a heading; of words beside the rows
-OUTSIDE = 62.0  # pixels of a dot that does not fit on the axis, with its number
+OUTSIDE = 24.0  # pixels of a dot that does not fit on the axis, beside its number
 Value = float | None | Sequence[float]
 Groups = Mapping[str, Mapping[str, Mapping[str, Value]]]
 
@@ -43,8 +43,8 @@ def plot_dots(
     indent = INDENT * any(groups)
     left = min(MOST, indent + max(map(width_of, words)) + 16)
     sheet, low, high = Sheet(title), *(limits or (min(values), max(values)))
-    before = max(len(_outside(row, low, below=True)) for row in rows) * OUTSIDE
-    after = max(len(_outside(row, high, below=False)) for row in rows) * OUTSIDE
+    before = max(_width(_outside(row, low, below=True)) for row in rows)
+    after = max(_width(_outside(row, high, below=False)) for row in rows)
     whole = SPAN - left - before - after
     scale = scale_of(values, left + before, whole, logarithmic, limits)
     y = draw_series(sheet, series)
@@ -78,14 +78,21 @@ def _numbers(value: Value) -> list[float]:
 
 def _outside(
     row: Mapping[str, Value], limit: float, below: bool
-) -> list[tuple[float, str]]:
-    """What of a row does not fit on the axis: numbers and series, in order."""
-    return sorted(
-        (number, name)
-        for name, value in row.items()
-        for number in _numbers(value)
-        if (number < limit if below else number > limit)
-    )
+) -> list[tuple[str, str]]:
+    """What of a row does not fit on the axis: by series, in words."""
+    found = []
+    for name, value in row.items():
+        numbers = [n for n in _numbers(value) if (n < limit if below else n > limit)]
+        if numbers:
+            low, high = f"{min(numbers):.2g}", f"{max(numbers):.2g}"
+            span = low if low == high else f"{low}–{high}"
+            found.append((min(numbers), name, f"← {span}" if below else f"{span} →"))
+    return [(name, said) for _, name, said in sorted(found)]
+
+
+def _width(outside: Sequence[tuple[str, str]]) -> float:
+    """Pixels of what stands beside the axis."""
+    return sum(OUTSIDE + width_of(said) for _, said in outside)
 
 
 def _draw_outside(
@@ -94,19 +101,15 @@ def _draw_outside(
     """Markers with their numbers beside the axis, on the side where they lie."""
     below = _outside(row, scale.lowest, below=True)
     above = _outside(row, scale.highest, below=False)
-    x = scale.left - len(below) * OUTSIDE
-    for number, name in below:
-        _write_outside(sheet, x, y, f"← {number:.2g}", series.index(name))
-        x += OUTSIDE
-    x = scale.left + scale.width + 8
-    for number, name in above:
-        _write_outside(sheet, x, y, f"{number:.2g} →", series.index(name))
-        x += OUTSIDE
-
-
-def _write_outside(sheet: Sheet, x: float, y: float, said: str, series: int) -> None:
-    sheet.axes.plot([x + 5], [y], zorder=3, **marker_of(series))
-    sheet.write(x + 14, y, said)
+    for x, outside in (
+        (scale.left - _width(below) - 4, below),
+        (scale.left + scale.width + 8, above),
+    ):
+        for name, said in outside:
+            place = [x + 6], [y]
+            sheet.axes.plot(*place, zorder=3, **marker_of(series.index(name)))
+            sheet.write(x + 14, y, said)
+            x += OUTSIDE + width_of(said)
 
 
 def _height(groups: Groups) -> float:
@@ -144,7 +147,8 @@ def draw_axis(
         sheet.write(x, bottom + 10, f"{tick:,g}", **quiet)
     right = scale.left + scale.width
     sheet.line((scale.left, bottom), (right, bottom), zorder=1)
-    sheet.write(scale.left, bottom + 32, xlabel)
+    left = max(0.0, min(scale.left, SPAN - 1.05 * width_of(xlabel)))
+    sheet.write(left, bottom + 32, xlabel)
 
 
 def draw_reference(
