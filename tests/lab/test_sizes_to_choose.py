@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from minipaged.lab.check.sizes import Choice, judge
+from minipaged.lab.check.choosing import Choice, judge
 from minipaged.lab.check.verdict import Attempt, Rejected
 
 WHY = "shared memory: 262144 bytes wanted, 232448 there are"
@@ -71,15 +71,19 @@ def rejected(function, *tunings):
 
 def test_a_good_choice_has_a_line_for_each_even_batch_and_gpu():
     lines = judged(right, made_up("A GPU"), made_up("Another"))
-    assert [line.split(",")[0] for line in lines] == 2 * ["A GPU"] + 2 * ["Another"]
-    assert lines[0] == (
-        "A GPU, 1x8k   tile 32, warps 2, stages 4, splits 33:   0% above the best"
+    assert [line.split(":")[0] for line in lines] == [
+        *("A GPU", "   1x8k", "  64x4k"),
+        *("Another", "   1x8k", "  64x4k"),
+    ]
+    assert lines[1] == (
+        "   1x8k: tile 32, warps 2, stages 4, splits 33: 0% above the best "
+        "(decode_sizes: 50%)"
     )
 
 
 def test_a_list_and_nearly_as_many_splits_will_do():
     lines = judged(lambda *a: [32, 2, 4, 31 if a[0] == 1 else 1])
-    assert "splits 31:   0% above" in lines[0]
+    assert "splits 31: 0% above the best, as measured in 33" in lines[1]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +101,7 @@ def test_a_list_and_nearly_as_many_splits_will_do():
         ((32, 2, 1, 33), "137.5 us, the best takes 100. With stages 4 alone"),
         ((32, 1, 4, 33), "With warps 2 alone it is 100"),
         ((64, 2, 2, 33), "With tile 32 alone it is 125"),
-        ((32, 2, 4, 1), "in about 1 splits, no sizes were quicker than 925 us"),
+        ((32, 2, 4, 1), "in about 1 split, no sizes were quicker than 925 us"),
         ((32, 2, 4, 1), "the best takes 100, in 33"),
         ((32, 2, 4, 128), "in about 128 splits, no sizes"),
         ((32, 2, 4), "expected four numbers"),
@@ -114,11 +118,20 @@ def test_a_poor_choice_is_answered(choice, words):
 
 def test_all_batches_are_listed_and_one_fault_is_explained():
     said = rejected(lambda *a: (16, 2, 4, right(*a)[3])).splitlines()
-    assert len(said) == 3
-    assert " 25% above the best" in said[0] and " 25% above the best" in said[1]
-    assert said[2].startswith("  A GPU, 1x8k: 125 us")
+    assert len(said) == 4
+    assert "25% above the best" in said[1] and "25% above the best" in said[2]
+    assert said[3].startswith("  A GPU, 1x8k: 125 us")
     said = rejected(lambda *a: (128, 2, 4, right(*a)[3])).splitlines()
-    assert "splits 33: refused" in said[0]
+    assert "splits 33: does not run" in said[1]
+    said = rejected(lambda *a: (32, 2, 4, 1)).splitlines()
+    assert "splits 1: at least 825% above the best" in said[1]
+
+
+def test_of_several_faults_the_worst_is_explained():
+    said = rejected(lambda *a: (16, 2, 4, 66) if a[0] == 1 else (64, 1, 1, 1))
+    assert said.splitlines()[-1].startswith("  A GPU, 64x4k: 212.5 us")
+    said = rejected(lambda *a: (16, 2, 4, 66) if a[0] == 1 else (48, 1, 1, 1))
+    assert "tile 48 was not measured" in said.splitlines()[-1]
 
 
 def test_sizes_that_could_do_but_were_measured_otherwise_are_no_guess():
@@ -130,12 +143,20 @@ def test_sizes_that_could_do_but_were_measured_otherwise_are_no_guess():
     assert "(32, 2, 4) were measured in [33, 66] splits, not in about 16" in said
 
 
+def test_a_table_of_the_batches_is_no_rule():
+    """The last batches that are asked for were never measured."""
+    known = {(1, 8192): (32, 2, 4, 33), (64, 4096): (32, 2, 4, 1)}
+    with pytest.raises(Rejected, match=r"num_seqs.*raised KeyError: \(3, 700\)"):
+        judged(lambda num_seqs, context, *rest: known[num_seqs, context])
+
+
 def test_where_no_single_size_helps_it_is_said():
     tuning = made_up()
     tuning["sweep"]["64x4k"] = [
         {**Choice(*choice)._asdict(), "us": us}
         for choice, us in (((16, 1, 1, 1), 120.0), ((32, 2, 1, 1), 100.0))
     ]
-    tuning["splits"]["64x4k"], tuning["chosen"] = [], {}
+    tuning["splits"]["64x4k"] = []
+    tuning["chosen"]["64x4k"] = tuning["sweep"]["64x4k"][0]
     said = rejected(lambda *a: right(*a) if a[0] == 1 else (16, 1, 1, 1), tuning)
     assert "No single size helps: change two of them" in said

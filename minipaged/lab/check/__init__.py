@@ -8,6 +8,7 @@ to its end whatever stands in its exercises.
 from minipaged.lab.check.appending import append
 from minipaged.lab.check.beams import next_beams
 from minipaged.lab.check.caching import reserved_cache
+from minipaged.lab.check.choosing import sizes
 from minipaged.lab.check.lesson1 import first_fit, max_chats
 from minipaged.lab.check.lesson2 import attend, make_room, position_of
 from minipaged.lab.check.lesson3 import block_keys, prefix_index, shared_blocks
@@ -33,6 +34,7 @@ __all__ = [
     "prefix_index",
     "reserved_cache",
     "shared_blocks",
+    "sizes",
     "slots",
     "stream",
     "window",
