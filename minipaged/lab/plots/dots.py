@@ -1,6 +1,6 @@
 """Lab: measurements as dots in rows, which a reader compares along one axis."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from matplotlib.figure import Figure
 
@@ -51,7 +51,7 @@ def plot_dots(
     has_words = bool(said or any(sides))
     top = y + 20.0 * has_words
     bottom = top + _height(groups)
-    draw_axis(sheet, scale, top, bottom, xlabel)
+    draw_axis(sheet, scale, list(_spans(groups, top)), xlabel)
     if reference is not None:
         draw_reference(sheet, scale, reference, (top, bottom), said, sides)
     y = top
@@ -135,14 +135,24 @@ def draw_series(sheet: Sheet, series: Sequence[str]) -> float:
     return y + 16
 
 
+def _spans(groups: Groups, top: float) -> Iterator[tuple[float, float]]:
+    """From where to where the rows of each group go."""
+    for heading, group in groups.items():
+        top += GROUP * bool(heading)
+        yield top, top + ROW * len(group)
+        top += ROW * len(group)
+
+
 def draw_axis(
-    sheet: Sheet, scale: Scale, top: float, bottom: float, xlabel: str
+    sheet: Sheet, scale: Scale, spans: Sequence[tuple[float, float]], xlabel: str
 ) -> None:
-    """Thin lines at round numbers, the numbers below."""
+    """Thin lines over all rows at round numbers, the numbers below."""
     quiet = {"ha": "center", "color": sheet.look.quiet}
+    bottom = spans[-1][1]
     for tick in scale.ticks:
         x = scale.x(tick)
-        sheet.line((x, top), (x, bottom), alpha=0.35, zorder=0)
+        for start, end in spans:
+            sheet.line((x, start), (x, end), alpha=0.35, zorder=0)
         x = min(x, SPAN - width_of(f"{tick:g}") / 2)
         sheet.write(x, bottom + 10, f"{tick:,g}", **quiet)
     right = scale.left + scale.width

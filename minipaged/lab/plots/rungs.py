@@ -43,7 +43,7 @@ def plot_ladder(
     values = [share for row in shares.values() for share in row.values()]
     scale = scale_of([*values, 1.0, 100.0], left, SPAN - left - columns, True)
     bottom = TOP + ROW * max(len(rungs), whole or 0)
-    draw_axis(sheet, scale, TOP, bottom, xlabel)
+    draw_axis(sheet, scale, [(TOP, bottom)], xlabel)
     draw_reference(sheet, scale, 100.0, (TOP, bottom), "reading alone")
     draw_series(sheet, list(shares))
     for row, label in enumerate(labels):
