@@ -97,9 +97,9 @@ class Tuning:
 
     def rotations(self, shape: Shape, lengths: Lengths) -> int:
         nbytes = kv_bytes(shape, lengths)
-        if self.plan is SMALL or nbytes > 2**31:
-            return 2
-        return num_rotations(nbytes)
+        if self.plan is SMALL:
+            return 1
+        return 2 if nbytes > 2**31 else num_rotations(nbytes)
 
     def inputs(self, batch: str) -> Inputs:
         shape, lengths = self.plan.shape, self.plan.batches[batch]
@@ -115,7 +115,7 @@ class Tuning:
         clock = partial(self.clock, warm_up_seconds=0.03)
         rows = {name: measure(each, clock) for name, each in calls.items()}
         times = {name: [row["us"]] for name, row in rows.items() if row["us"]}
-        for _ in range(2):
+        for _ in range(self.plan.rounds - 1):
             for name, known in times.items():
                 known.append(clock(calls[name]))
         for name, known in times.items():

@@ -26,6 +26,7 @@ class Plan(NamedTuple):
     cell_sizes: list[tuple[int, int, int]]
     apart: tuple[int, ...]  # of numbers that neighbouring threads read
     num_numbers: int  # among which they lie
+    rounds: int  # in which what matters is measured
 
 
 PLAN = Plan(
@@ -66,24 +67,26 @@ PLAN = Plan(
     ],
     apart=(1, 2, 4, 8, 16, 32),
     num_numbers=2**30,
+    rounds=3,
 )
 
 SMALL = Plan(  # a piece of everything, as fast as the interpreter can
     shape=(4, 2, 16),
-    batches={"2x40": decodes(2, 40), "3x1..40": ragged(3, 1, 40)},
-    ladder=["3x1..40"],
+    batches={"1x20": decodes(1, 20), "2x1..20": ragged(2, 1, 20)},
+    ladder=["2x1..20"],
     tiles=(16,),
     warps=(1,),
     stages=(1, 3),
-    sweep={"2x40": (1, 2)},
+    sweep={"1x20": (1, 2)},
     splits=(1, 2),
-    split_batches=["2x40"],
+    split_batches=["1x20"],
     split_sizes=[(16, 1, 1)],
-    paging=["3x1..40"],
+    paging=["2x1..20"],
     block_sizes=(1, 16),
     shapes=[(2, 2, 16)],
-    cells={"2x9": decodes(2, 9)},
+    cells={"1x9": decodes(1, 9)},
     cell_sizes=[(16, 1, 1)],
     apart=(1, 4),
     num_numbers=2**14,
+    rounds=1,
 )

@@ -46,10 +46,10 @@ def test_it_checks_everything_first(report):
 
 
 def test_it_holds_what_the_loader_says(report):
-    assert list(report["ladder"]["3x1..40"]) == list(RUNGS)
-    rows = list(report["ladder"]["3x1..40"].values())
-    rows += report["sweep"]["2x40"] + report["splits"]["2x40"]
-    rows += [report["paging"]["3x1..40"]["contiguous"]]
+    assert list(report["ladder"]["2x1..20"]) == list(RUNGS)
+    rows = list(report["ladder"]["2x1..20"].values())
+    rows += report["sweep"]["1x20"] + report["splits"]["1x20"]
+    rows += [report["paging"]["2x1..20"]["contiguous"]]
     for row in report["chosen"].values():
         assert row.pop("us_with_late_merge") > 0
         rows.append(row)
@@ -60,8 +60,8 @@ def test_it_holds_what_the_loader_says(report):
     assert len(report["cells"]) == 1
     for row in rows:
         assert set(row) == ROW and row["us"] > 0
-    assert len(report["sweep"]["2x40"]) == 5
-    paging = report["paging"]["3x1..40"]
+    assert len(report["sweep"]["1x20"]) == 5
+    paging = report["paging"]["2x1..20"]
     assert [row["block_size"] for row in paging["by_block_size"]] == [1, 16]
     assert [row["num_stages"] for row in paging["by_num_stages"]] == [1, 3]
     for row in [*paging["by_block_size"], *paging["by_num_stages"]]:
@@ -83,7 +83,7 @@ def test_a_part_that_fails_does_not_take_the_others_along(tmp_path, monkeypatch)
         tuning.main()
     report = json.loads(next(tmp_path.iterdir()).read_text())
     assert "a wire is loose" in report["failed"]["splits"]
-    assert "2x40" in report["sweep"] and "splits" not in report
+    assert "1x20" in report["sweep"] and "splits" not in report
 
 
 def test_what_does_not_fit_is_stored_as_such(monkeypatch):
@@ -95,10 +95,10 @@ def test_what_does_not_fit_is_stored_as_such(monkeypatch):
 
     monkeypatch.setattr("benchmarks.gpu.tuning_parts.launch_decode", too_large)
     small = Tuning(SMALL, each_at_once)
-    (row,) = small.rows_of(small.inputs("2x40"), [(sizes, 2)])
+    (row,) = small.rows_of(small.inputs("1x20"), [(sizes, 2)])
     why = "shared memory: 300000 wanted, 232448 there are"
     assert row["us"] is None and row["why"] == why and row["num_splits"] == 2
-    assert row["tile"] == 16 and packed({"sweep": {"2x40": [row]}})["compiled"]
+    assert row["tile"] == 16 and packed({"sweep": {"1x20": [row]}})["compiled"]
     monkeypatch.setattr("benchmarks.gpu.tuning_checks.launch_decode", too_large)
     assert check_all([task], 1.0)["cannot_run"][0].endswith(why)
 
@@ -111,7 +111,7 @@ def test_a_wrong_kernel_is_found_before_it_is_timed(monkeypatch):
     report = check_all([task], 1.0)
     assert len(report["wrong"]) == 1 and report["checked"] == 0
     small = Tuning(SMALL, each_at_once)
-    row = small.ladder()["3x1..40"][task.rung]
+    row = small.ladder()["2x1..20"][task.rung]
     assert row["us"] is None and "off by 1.0e-01" in row["why"]
 
 
