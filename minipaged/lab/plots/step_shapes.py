@@ -29,6 +29,7 @@ class Shape(NamedTuple):
 
     @property
     def area(self) -> tuple[float, float, float, float]:
+        """The upper left corner, the width, the height."""
         return self.x, self.y, self.width, self.height
 
 
