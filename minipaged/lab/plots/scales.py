@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 LEAST_APART, LEAST_ABOVE = 42.0, 28.0  # pixels from tick to tick, across and upwards
@@ -12,6 +13,7 @@ FACTORS = (
     (*(n / 10 for n in range(10, 20)), *range(2, 10)),
     tuple(n / 100 for n in range(100, 1000, 5)),
 )
+SHORT = 2.5  # from the lowest to the highest number, at most so many times
 
 
 class Scale(NamedTuple):
@@ -71,21 +73,27 @@ def _round_steps(low: float, high: float, most: float) -> list[float]:
 
 
 def _round_factors(scale: Scale) -> list[float]:
-    """What has one digit, or is one and a bit; few digits if there are enough."""
-    ticks: list[float] = []
+    """Few digits if that makes enough; over a short way, equal steps."""
+    near = LEAST_APART if scale.width > 0 else LEAST_ABOVE
+    if scale.highest < SHORT * scale.lowest:
+        for most in range(int(abs(scale.width) / near), 0, -1):
+            ticks = _round_steps(scale.lowest, scale.highest, most)
+            places = [scale.x(tick) for tick in ticks]
+            if ticks and all(abs(b - a) >= near for a, b in pairwise(places)):
+                return ticks
+    ticks = []
     for factors in FACTORS:
-        ticks = _thinned(scale, factors)
+        ticks = _thinned(scale, factors, near)
         if len(ticks) * FARTHEST_APART >= abs(scale.width):
             break
     return ticks
 
 
-def _thinned(scale: Scale, factors: Sequence[float]) -> list[float]:
+def _thinned(scale: Scale, factors: Sequence[float], near: float) -> list[float]:
     """The ticks of these factors that do not stand too near to a rounder one."""
     low, high = scale.lowest, scale.highest
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     ticks = {round(factor * 10.0**power, 10) for power in powers for factor in factors}
-    near = LEAST_APART if scale.width > 0 else LEAST_ABOVE
     kept: list[float] = []
     for tick in sorted(ticks, key=_roundness):
         is_far = all(abs(scale.x(tick) - scale.x(one)) >= near for one in kept)
