@@ -19,10 +19,12 @@ class _Case(NamedTuple):
 
     @property
     def must_copy(self) -> bool:
+        """Would a block be written that others hold, too?"""
         return self.n > 0 and self.num_tokens % self.size > 0 and self.last > 1
 
     @property
     def new_blocks(self) -> int:
+        """How many blocks the table grows by."""
         size = self.size
         return -(-(self.num_tokens + self.n) // size) - -(-self.num_tokens // size)
 

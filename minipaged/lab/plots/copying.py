@@ -84,19 +84,19 @@ def plot_copying(
     ends = [ids[-1] for one in reversed(frames.values()) for ids in one.tables.values()]
     blocks = list(dict.fromkeys(ends))
     states, y = list(frames.values()), 8.0
-    befores = [start or states[0], *states]
+    earlier = [start or states[0], *states]
     for number, (heading, frame) in enumerate(frames.items()):
         x = number % COLUMNS * (WIDTH + GUTTER)
         sheet.write(x, y, f"{number + 1}  {heading}", PART, weight="bold")
-        _draw_frame(sheet, frame, befores[number], blocks, x, y + HEAD)
+        _draw_frame(sheet, frame, earlier[number], blocks, x, y + HEAD)
         if number % COLUMNS == COLUMNS - 1 or number == len(frames) - 1:
             row = range(number - number % COLUMNS, number + 1)
-            copied = any(any(_copies(states[at], befores[at])) for at in row)
+            copied = any(any(_copies(states[at], earlier[at])) for at in row)
             y += ROW + CURVE * copied
     sheet.legend(0, y, list(_meanings(states, blocks)))
     if any(
         _lost(*pair, id_)
-        for pair in zip(states, befores, strict=False)
+        for pair in zip(states, earlier, strict=False)
         for id_ in blocks
     ):
         words = "struck out: written over"
