@@ -295,7 +295,7 @@ def asks_a_tile(
 
 
 def sizes(num_seqs, context, num_kv_heads, multiprocessors):
-    """The package's rule for even batches, unlike the solution in the notebook."""
+    """Three kinds of programs, unlike the solution in the notebook."""
     on_each = num_seqs * num_kv_heads / multiprocessors
     if on_each >= 3:
         return 64, 2, 4, 1

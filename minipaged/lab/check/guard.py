@@ -5,6 +5,7 @@ load and store is compared with the tensors that the kernel was given. On a GPU 
 can look on; there, only the margins around the tensors tell what was written.
 """
 
+import linecache
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -241,7 +242,5 @@ def _exchanged(owner: Any, by: Mapping[str, Any]) -> Iterator[None]:
 
 def line_of(file: str, number: int) -> str:
     """A line of the reader's code, with its number."""
-    import linecache
-
     text = linecache.getline(file, number).strip()
     return f"line {number}: {text}" if text else f"line {number}"
