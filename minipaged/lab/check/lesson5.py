@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
+from minipaged.lab.check.misread import TOLERANCE
 from minipaged.lab.check.streaming import (
     BLOCK_SIZE,
     RAMPS,
-    TOLERANCE,
     Blocks,
     answer_of,
     attends,

@@ -5,10 +5,17 @@ from typing import Any
 
 import torch
 
+from minipaged.lab.check.misread import (
+    TOLERANCE,
+    attention,
+    has_one_maximum,
+    scaled,
+    wrong_division,
+    wrong_inputs,
+)
 from minipaged.lab.check.verdict import Rejected, expect
 from minipaged.lab.measure.peak import peak_extra_bytes
 
-TOLERANCE = 1e-5  # the inputs are float64, and the values about 1
 BLOCK_SIZE = 4
 LONG_BLOCKS = 48, 240  # of the contexts over which memory is measured
 # First and last logit, far beyond what exp can take; and what overflows there.
@@ -151,7 +158,7 @@ def attends(
 ) -> None:
     """Compare with softmax over all of k and v at once.
 
-    others: see _diagnosis. hint: what overflows, if the logits are made for that.
+    others: see wrong_inputs. hint: what overflows, if the logits are made for that.
     """
     if not isinstance(found, torch.Tensor):
         raise Rejected(f"{story}: got {found!r:.40}, expected a tensor")
@@ -160,69 +167,19 @@ def attends(
         several = "a block that was kept after the next one was read, "
         said = f"{several * (len(read.reads) > 1)}a slot past the last token, "
         said += "or -inf minus -inf"
-        if _has_one_maximum(found.double(), q, k, v, read):
+        if has_one_maximum(found.double(), q, k, v):
             said = "0 / 0: one maximum serves several heads, and all weights of the "
             said += "others become 0; each head needs its own"
         raise Rejected(f"{story}: NaN; {hint or said}")
-    error = (found.double() - _attention(q, k, v)).abs().max()
+    error = (found.double() - attention(q, k, v)).abs().max()
     if error > TOLERANCE:
-        said = _diagnosis(found.double(), q, k, v, read.block_size, others or {})
-        said = said or _undivided(found.double(), q, k, v, _sizes(read, len(k)))
+        said = wrong_inputs(found.double(), q, k, v, read.block_size, others or {})
+        said = said or wrong_division(found.double(), q, k, v, _sizes(read, len(k)))
         said = said or _forgotten(found.double(), q, k, v, read)
         if not said and len(read.reads) > 1:
             said = "is what was summed so far rescaled when the maximum rises?"
             said = f"; {hint or said}"
         raise Rejected(f"{story}: off by up to {error:.2g}{said}")
-
-
-def _by_head(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Logits [heads, tokens], not scaled, and values [heads, tokens, D]."""
-    rows = q.view(-1, q.shape[-1])
-    k, v = (x.repeat_interleave(len(rows) // k.shape[1], dim=1) for x in (k, v))
-    return torch.einsum("hd,thd->ht", rows, k), v.transpose(0, 1)
-
-
-def _attention(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | None = None
-) -> torch.Tensor:
-    logits, v = _by_head(q, k, v)
-    scale = q.shape[-1] ** -0.5 if scale is None else scale
-    weights = torch.softmax(logits * scale, dim=-1)
-    return (weights[:, None] @ v).view(q.shape)
-
-
-def _diagnosis(
-    found: torch.Tensor,
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    size: int,
-    others: Mapping[str, tuple[torch.Tensor, ...]],
-) -> str:
-    """What the mistake is, if it is one that is often made, or one of `others`."""
-    tiled = torch.arange(k.shape[1]).repeat(q.numel() // q.shape[-1] // k.shape[1])
-    mistakes = {
-        "right but for the scale": (q, k, v, 1.0),
-        "right if KV heads went round: neighbours share one": (
-            q,
-            k[:, tiled],
-            v[:, tiled],
-        ),
-        "right if the last token did not count": (q, k[:-1], v[:-1]),
-        "right if the first block did not count": (q, k[size:], v[size:]),
-        "right if the first block counted twice": (
-            q,
-            torch.cat([k[:size], k]),
-            torch.cat([v[:size], v]),
-        ),
-        **others,
-    }
-    for name, inputs in mistakes.items():
-        if len(inputs[1]) and (found - _attention(*inputs)).abs().max() < TOLERANCE:
-            return f"; it is {name}"
-    return ""
 
 
 # What is done to the past's sum and output when the maximum rises by `rise`, and by
@@ -256,60 +213,6 @@ RULES: Mapping[str, tuple[Rule, bool]] = {
 }
 
 
-def _undivided(
-    found: torch.Tensor,
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    sizes: list[int],
-) -> str:
-    """Is the division missing, or is there one for each block?"""
-    logits, values = _scaled(q, k, v)
-    wrong = {
-        "it is o; divide it by s at the end": _attention(q, k, v)
-        * (logits - logits.amax(1, keepdim=True)).exp().sum(1).view(*q.shape[:-1], 1),
-        "it is the mean of the blocks' attentions; divide only once, at the end": sum(
-            (torch.softmax(x, 1)[:, None] @ part)[:, 0]
-            for x, part in zip(
-                logits.split(sizes, 1), values.split(sizes, 1), strict=True
-            )
-        ).view(q.shape)
-        / len(sizes),
-    }
-    for name, numbers in wrong.items():
-        if (found - numbers).abs().max() < TOLERANCE:
-            return f"; {name}"
-    return ""
-
-
-def _has_one_maximum(
-    found: torch.Tensor,
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    read: Blocks,
-) -> bool:
-    """Is it what follows if heads that share K and V, or all heads, share m?"""
-    logits, _ = _scaled(q, k, v)
-    for shape in ((1, -1), (k.shape[1], -1)):
-        shared = logits.view(*shape, logits.shape[1]).amax((1, 2), keepdim=True)
-        weights = (logits.view(*shape, logits.shape[1]) - shared).exp()
-        is_lost = (weights.sum(2) == 0).flatten()  # of each head
-        if is_lost.any() and torch.equal(
-            is_lost, found.isnan().view(len(is_lost), -1).all(1)
-        ):
-            return True
-    return False
-
-
-def _scaled(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Logits [heads, tokens] and values [heads, tokens, D]."""
-    logits, values = _by_head(q, k, v)
-    return logits * q.shape[-1] ** -0.5, values
-
-
 def _sizes(read: Blocks, num_tokens: int) -> list[int]:
     """How many tokens of each block that was read are seen."""
     if len(read.reads) < 2:
@@ -328,7 +231,7 @@ def _forgotten(
     """Which rule of the recurrence is broken, if the result is that of breaking it."""
     if len(read.reads) < 2:
         return ""
-    logits, v = _scaled(q, k, v)
+    logits, v = scaled(q, k, v)
     sizes = _sizes(read, len(k))
     for name, (rule, by_own) in RULES.items():
         wrong = walk(logits, v, sizes, rule, by_own).view(q.shape)

@@ -3,12 +3,12 @@
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 import torch
 from matplotlib.figure import Figure
 
 from minipaged.lab.plots.palette import BAD, GOOD, sequence_colour
+from minipaged.lab.plots.recurrence_steps import Step, Triple, steps_of
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, fit, visible, width_of
 from minipaged.lab.plots.tones import Tone, soft, strong
 
@@ -18,20 +18,6 @@ SUM, SUM_WIDTH = 506.0, 72.0
 OUTPUT, OUTPUT_WIDTH = 628.0, 72.0  # numbers stand to the right of the bars
 TOP, ROW, BARS = 66.0, 118.0, 62.0  # above the rows; of a row; of its logits
 MOST_NUMBERS = 12  # logits that have their numbers above them
-Triple = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
-
-
-class Step(NamedTuple):
-    """What one block did to m, s and o, as it follows from before and after."""
-
-    maximum: float
-    factor: float  # what the past was multiplied by
-    expected: float  # what it should have been: e^(old maximum - new maximum)
-    before: tuple[float, list[float]]  # the sum and the output
-    kept: tuple[float, list[float]]  # what is left of them
-    after: tuple[float, list[float]]
-    right: tuple[float, list[float]]  # what they should be then
-    unscaled: tuple[float, list[float]]  # what they would be without any rescale
 
 
 def plot_recurrence(
@@ -53,7 +39,7 @@ def plot_recurrence(
     values) after each block. words: of the tokens. blocks: their ids. dims: which of
     the weighted values are drawn.
     """
-    sheet, steps = Sheet(title), _steps(logits, states, list(dims))
+    sheet, steps = Sheet(title), steps_of(logits, states, list(dims))
     lowest = min(float(part.min()) for part in logits)
     highest = max(float(part.max()) for part in logits)
     floor = math.floor(lowest - 0.15 * (highest - lowest))
@@ -79,56 +65,13 @@ def plot_recurrence(
     signs = [(strong(name), "new: this block's part")]
     signs += [(soft(name), "what was there" + ", rescaled" * is_right)]
     sheet.legend(0, bottom + 26, signs)
-    if not is_right or any(map(_is_resized, steps)):
+    if not is_right or any(step.is_resized for step in steps):
         x = sum(24 + width_of(meaning) + 20 for _, meaning in signs)
         _draw_frame(sheet, x + 2, bottom + 22, 14, 8, is_right)
         said = "its size before" if is_right else "the right size"
         sheet.write(x + 24, bottom + 26, said, color=sheet.look.quiet)
     sheet.finish(bottom + 36)
     return sheet.figure
-
-
-def _steps(
-    logits: Sequence[torch.Tensor], states: Sequence[Triple], dims: list[int]
-) -> list[Step]:
-    """What each block added follows from its logits; the rest is what was kept."""
-    steps = []
-    old, total, output = -math.inf, 0.0, [0.0] * len(dims)
-    right = unscaled = total, output
-    for part, (m, total_now, o) in zip(logits, states, strict=True):
-        maximum, after = float(m), (float(total_now), o[dims].tolist())
-        added = float((part - maximum).exp().sum())
-        expected = math.exp(old - maximum) if old < maximum else 1.0
-        factor = (after[0] - added) / total if total else 0.0
-        for exact in (1.0, expected):  # but for rounding
-            if math.isclose(factor, exact, rel_tol=1e-3, abs_tol=1e-6):
-                factor = exact
-        kept = factor * total, [factor * number for number in output]
-        new = (
-            after[0] - kept[0],
-            [a - k for a, k in zip(after[1], kept[1], strict=True)],
-        )
-        right = _added(right, expected, new)
-        unscaled = _added(unscaled, 1.0, new)
-        before = total, output
-        steps.append(
-            Step(maximum, factor, expected, before, kept, after, right, unscaled)
-        )
-        old, (total, output) = maximum, after
-    return steps
-
-
-def _added(
-    past: tuple[float, list[float]], factor: float, new: tuple[float, list[float]]
-) -> tuple[float, list[float]]:
-    """The past times the factor, and what is new."""
-    pairs = zip(past[1], new[1], strict=True)
-    return past[0] * factor + new[0], [old * factor + more for old, more in pairs]
-
-
-def _is_resized(step: Step) -> bool:
-    """Was there a past, and does it count more or less now?"""
-    return step.before[0] > 0 and step.factor != 1.0
 
 
 def _draw_headings(sheet: Sheet, floor: int, remark_of_output: str) -> None:
@@ -241,7 +184,7 @@ def _draw_sums(sheet: Sheet, steps: Sequence[Step], name: str, is_right: bool) -
     for middle, step in zip(middles, steps, strict=True):
         numbers = step.before[0], step.kept[0], step.after[0], step.right[0]
         area = SUM, middle - height / 2, unit, height
-        _draw_growth(sheet, area, numbers, _is_resized(step), name, is_right)
+        _draw_growth(sheet, area, numbers, step.is_resized, name, is_right)
 
 
 def _draw_outputs(
@@ -262,7 +205,7 @@ def _draw_outputs(
         values = step.before[1], step.kept[1], step.after[1], step.right[1]
         for numbers in zip(*values, strict=True):
             area = zero, y, unit, height
-            _draw_growth(sheet, area, numbers, _is_resized(step), name, is_right)
+            _draw_growth(sheet, area, numbers, step.is_resized, name, is_right)
             y += 20
 
 
