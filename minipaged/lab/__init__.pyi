@@ -32,7 +32,6 @@ from .plots.dots import plot_dots as plot_dots
 from .plots.fork import plot_fork as plot_fork
 from .plots.free_list import plot_free_list as plot_free_list
 from .plots.growth import plot_kv_growth as plot_kv_growth
-from .plots.kernels import plot_rates as plot_rates
 from .plots.lanes import plot_lanes as plot_lanes
 from .plots.launch import plot_launch as plot_launch
 from .plots.memory_map import plot_memory_map as plot_memory_map
