@@ -16,8 +16,8 @@ def attend_gathered(
 ) -> Tensor:
     """Causal attention of new tokens over their sequences' blocks, gathered first.
 
-    Simple and exact, at the price of a second copy of every K and V that is read:
-    lesson 5 streams over the blocks instead.
+    Simple and exact, at the price of copying every K and V that is read. Lesson 5
+    streams over the blocks instead.
 
     Args:
         q: [T, num_heads, key_dim], the new tokens of all sequences.
@@ -57,7 +57,7 @@ gathered_attention = Backend(attend_gathered)
 class Rectangle(NamedTuple):
     """S sequences with similarly many new tokens, padded to Q, the most of them."""
 
-    sequences: Tensor  # [S]: their numbers in the batch, the longest context first
+    sequences: Tensor  # [S]: numbers in the batch, longest context first (lesson 5)
     tokens: Tensor  # [S, Q]: which token of the batch; padding repeats the last one
     positions: Tensor  # [S, Q]: where it stands in its sequence
 
@@ -84,9 +84,8 @@ def pad_to_rectangles(batch: AttentionBatch) -> tuple[list[Rectangle], Tensor]:
         # A sequence's tokens are its last ones: they end where its context ends.
         positions = tokens - stop + batch.context_lengths[sequences, None]
         rectangles.append(Rectangle(sequences, tokens, positions))
-    # Below one another, the rectangles hold all tokens in another order, and some
-    # repeatedly, as padding. Sorted by token, and stably, the first row of each is the
-    # real one: padding comes after what it repeats.
+    # The rectangles hold all tokens in another order, and padding behind the token
+    # that it repeats. Sorted stably, the first row of each token is the real one.
     tokens, rows = torch.cat([r.tokens.flatten() for r in rectangles]).sort(stable=True)
     return rectangles, rows[torch.searchsorted(tokens, tokens.unique())]
 
@@ -112,9 +111,8 @@ def _prepare(
         position = torch.arange(int(contexts.max()), device=q.device)
         tables = batch.block_tables[sequences]
         slots = tables[:, position // block_size] * block_size + position % block_size
-        # Past a sequence's end lie slots that nobody wrote. They may hold NaN, which a
-        # weight of 0 does not remove; and its table may say anything. So its first slot
-        # is read in their place, and masked.
+        # Slots past a sequence's end may hold NaN, which a weight of 0 does not remove.
+        # So its first slot is read in their place, and masked.
         slots = torch.where(position < contexts, slots, slots[:, :1])
         visible = position <= query_positions[:, :, None]  # [S, Q, C]
         if sliding_window is not None:

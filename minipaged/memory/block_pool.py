@@ -31,14 +31,13 @@ class BlockPool:
         require_counts(num_blocks=num_blocks, block_size=block_size)
         self.num_blocks, self.block_size = num_blocks, block_size
         self._refcounts = [0] * num_blocks
-        # A stack: the block freed last is handed out first, and a fresh pool begins
-        # with block 0. (Lesson 3 puts another order in its place.)
+        # A stack: the block freed last is handed out first. (Lesson 3 orders it anew.)
         self._free: list[int] | CachedBlocks = list(range(num_blocks - 1, -1, -1))
-        # Lesson 3 sets these: can a block's content be found? And what `forget` does
-        # before it changes, because the block is handed out or written again.
+        # Lesson 3 sets these: can a block's content be found, and who is told before it
+        # changes?
         self.is_cached: Callable[[int], bool] = lambda block_id: False
         self.on_evict: Callable[[int], None] | None = None
-        # The thread that a step runs in; nobody else may take or give blocks meanwhile.
+        # The running step's thread (`all_or_nothing` sets it): no other moves blocks.
         self.reserved_for: int | None = None
 
     @property

@@ -72,7 +72,7 @@ class BlockTable:
         check_whole_number(n, "keep", self.num_tokens)
         self.pool.check_thread()
         kept = -(-n // self.pool.block_size)
-        # A new list, not the old one shortened: a sign that more than its end changed.
+        # A new list tells PersistentInputs that more than its end changed.
         self.block_ids, dropped = self.block_ids[:kept], self.block_ids[kept:]
         self.num_tokens = n
         for block_id in reversed(dropped):
@@ -90,8 +90,8 @@ class BlockTable:
     def free(self) -> None:
         """Let go of every block; the table is unusable afterwards.
 
-        Raises TableFreed the second time. Blocks go back tail first: in the order in
-        which lesson 3 will give up their content, for the start is wanted longest.
+        Raises TableFreed the second time. Blocks go back tail first, because
+        lesson 3 finds content in free blocks; the start is wanted longest.
         """
         self._check_alive()
         self.pool.check_thread()
@@ -101,7 +101,7 @@ class BlockTable:
         self._freed = True  # last: if interrupted, a second call does the rest
 
     def slot(self, position: int) -> int:
-        """The slot of one position: block id x block size + offset in the block.
+        """The slot of a position, as in `RaggedBatch`: block id x block size + offset.
 
         Raises IndexError for a position without room.
         """
@@ -137,8 +137,7 @@ class BlockTable:
         """Copy-on-write (lesson 4): the last block becomes this table's alone."""
         shared, own = self.block_ids[-1], self.pool.allocate()
         self.block_ids[-1] = own
-        # Released only after the table points elsewhere. It keeps at least one other
-        # holder, so the content to copy cannot be handed out before the copy.
+        # Another holder is left, so the old block is not reused before it is copied.
         self.pool.release(shared)
         return shared, own
 
