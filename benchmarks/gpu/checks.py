@@ -17,7 +17,6 @@ from benchmarks.gpu.inputs import (
 from minipaged.attention.backend import Masking
 from minipaged.attention.kernels.attention import triton_attention
 from minipaged.attention.kernels.write import copy_blocks, write_kv
-from minipaged.lab.tour.ladder import RUNGS
 from minipaged.memory.kv_cache import LayerCache
 
 MAX_CHECKED = 64  # new tokens of a sequence, of which the first and the last
@@ -124,18 +123,6 @@ def check_writes(num_blocks: int, shape: Shape) -> None:
     for blocks in (keys, values):
         source, destination = copies.T.cuda()
         assert torch.equal(blocks[destination], blocks[source])
-
-
-def check_ladder(shape: Shape, lengths: Lengths, scale: float) -> None:
-    """Every rung against the package's kernel, which was checked before."""
-    cache = LayerCache(*random_pool(blocks_of(lengths), shape))
-    batch = make_batch(lengths, torch.randperm(blocks_of(lengths)))
-    q = torch.randn(len(lengths), shape[0], shape[2], device="cuda").bfloat16()
-    masking = Masking(scale)
-    expected = triton_attention(q, cache, batch, masking).float()
-    for name, rung in RUNGS.items():
-        error = (rung(q, cache, batch, masking).float() - expected).norm()
-        assert error < 0.01 * expected.norm(), name
 
 
 def check_graph(shape: Shape) -> None:

@@ -5,9 +5,25 @@ from types import SimpleNamespace
 
 import torch
 
+from minipaged.attention.kernels.setup import INTERPRETED
+
+DEVICE = "cpu" if INTERPRETED else "cuda"
+DTYPE = torch.float16 if INTERPRETED else torch.bfloat16
 BLOCK_SIZE = 16
 Shape = tuple[int, int, int]  # query heads, KV heads, head_dim
 Lengths = list[tuple[int, int]]  # per sequence: tokens in the cache before, new ones
+
+
+def decodes(num_seqs: int, context: int) -> Lengths:
+    """One new token for each of so many sequences, all as long."""
+    return [(context - 1, 1)] * num_seqs
+
+
+def ragged(num_seqs: int, shortest: int, longest: int) -> Lengths:
+    """One new token each, at contexts of random length; always the same."""
+    generator = torch.Generator().manual_seed(0)
+    contexts = torch.randint(shortest, longest + 1, (num_seqs,), generator=generator)
+    return [(context - 1, 1) for context in contexts.tolist()]
 
 
 def blocks_of(lengths: Lengths, block_size: int = BLOCK_SIZE) -> int:
@@ -32,9 +48,9 @@ def make_batch(
         tables[row, :count] = ids[start : start + count]
     starts = list(accumulate((new for _, new in lengths), initial=0))
     return SimpleNamespace(
-        block_tables=tables.cuda(),
-        context_lengths=torch.tensor(totals, device="cuda"),
-        query_starts=torch.tensor(starts, device="cuda"),
+        block_tables=tables.to(DEVICE),
+        context_lengths=torch.tensor(totals, device=DEVICE),
+        query_starts=torch.tensor(starts, device=DEVICE),
         max_query_length=max(new for _, new in lengths),
         min_context_length=min(totals),
         max_context_length=max(totals),
@@ -45,9 +61,9 @@ def make_batch(
 def random_pool(
     num_blocks: int, shape: Shape, block_size: int = BLOCK_SIZE
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """K and V [num_blocks, block_size, kv heads, head_dim] in bfloat16."""
+    """K and V [num_blocks, block_size, kv heads, head_dim]."""
     size = (num_blocks, block_size, *shape[1:])
-    options = {"device": "cuda", "dtype": torch.bfloat16}
+    options = {"device": DEVICE, "dtype": DTYPE}
     return torch.randn(size, **options), torch.randn(size, **options)
 
 
@@ -55,7 +71,7 @@ def poison(
     keys: torch.Tensor, values: torch.Tensor, batch: SimpleNamespace, block_size: int
 ) -> None:
     """NaN in all slots but those of the batch's sequences."""
-    used = torch.zeros(keys.shape[0] * block_size, dtype=torch.bool, device="cuda")
+    used = torch.zeros(keys.shape[0] * block_size, dtype=torch.bool, device=DEVICE)
     for table, total in zip(
         batch.block_tables, batch.context_lengths.tolist(), strict=True
     ):
@@ -66,7 +82,7 @@ def poison(
 
 def slots_of(table: torch.Tensor, total: int, block_size: int) -> torch.Tensor:
     """Where a sequence's tokens lie, in order."""
-    position = torch.arange(total, device="cuda")
+    position = torch.arange(total, device=DEVICE)
     return table[position // block_size] * block_size + position % block_size
 
 

@@ -17,13 +17,9 @@ import torch
 from tqdm import tqdm
 
 from benchmarks.gpu.ceilings import ceilings
-from benchmarks.gpu.checks import (
-    check_attention,
-    check_graph,
-    check_ladder,
-    check_writes,
-)
-from benchmarks.gpu.inputs import BLOCK_SIZE, Lengths
+from benchmarks.gpu.checks import check_attention, check_graph, check_writes
+from benchmarks.gpu.grid import GRID, OTHER_CELLS, SHAPES
+from benchmarks.gpu.inputs import BLOCK_SIZE, decodes
 from benchmarks.gpu.measure import (
     measure_copy,
     measure_decode,
@@ -34,45 +30,10 @@ from benchmarks.gpu.measure import (
 from benchmarks.gpu.peers import versions
 from minipaged.lab.measure.machine import describe_machine
 from minipaged.lab.measure.measured import DATA
-from minipaged.lab.tour.ladder import RUNGS
 
-SHAPES = {  # query heads, KV heads, head_dim
-    "32 query heads, 8 KV heads, 128": (32, 8, 128),
-    "16 query heads, 8 KV heads, 128": (16, 8, 128),
-    "14 query heads, 2 KV heads, 64": (14, 2, 64),
-    "32 query heads, 32 KV heads, 128": (32, 32, 128),
-}
 LLAMA = (32, 8, 128)
 
 
-def decodes(num_seqs: int, context: int) -> Lengths:
-    return [(context - 1, 1)] * num_seqs
-
-
-def ragged(num_seqs: int, shortest: int, longest: int) -> Lengths:
-    generator = torch.Generator().manual_seed(0)
-    contexts = torch.randint(shortest, longest + 1, (num_seqs,), generator=generator)
-    return [(context - 1, 1) for context in contexts.tolist()]
-
-
-GRID = {
-    "1x1k": decodes(1, 1024),
-    "1x8k": decodes(1, 8192),
-    "1x64k": decodes(1, 65536),
-    "8x4k": decodes(8, 4096),
-    "32x2k": decodes(32, 2048),
-    "64x4k": decodes(64, 4096),
-    "128x2k": decodes(128, 2048),
-    "256x1k": decodes(256, 1024),
-    "256x128..4096": ragged(256, 128, 4096),
-}
-OTHER_CELLS = {  # the rules for sizes were first made without them, on GRID
-    "24x4k": decodes(24, 4096),
-    "40x4k": decodes(40, 4096),
-    "48x2k": decodes(48, 2048),
-    "16x128..4096": ragged(16, 128, 4096),
-    "100x128..4096": ragged(100, 128, 4096),
-}
 PREFILL = {
     "1 x 8k": [(0, 8192)],
     "8 x 2k": [(0, 2048)] * 8,
@@ -98,7 +59,6 @@ def check_everything() -> dict[str, dict]:
     """Errors of all cases; AssertionError if one is wrong."""
     check_writes(MORE_THAN_INT32, LLAMA)
     check_graph(LLAMA)
-    check_ladder(LLAMA, ragged(5, 1, 300), 0.1)
     errors = {}
     for shape, options in tqdm(ODD_CASES, desc="odd cases"):
         errors[f"{shape} {options}"] = check_attention(shape, MIXED, **options)
@@ -151,10 +111,6 @@ def main() -> None:
             for size in (8, 16, 32, 64, 128)
         }
         for cell in ("1x64k", "8x4k", "64x4k")
-    }
-    report["ladder"] = {
-        cell: {name: paged(LLAMA, GRID[cell], attention=RUNGS[name]) for name in RUNGS}
-        for cell in ("1x8k", "8x4k", "64x4k")
     }
     report["prefill"] = {
         cell: measure_prefill(LLAMA, lengths) for cell, lengths in PREFILL.items()

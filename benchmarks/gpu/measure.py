@@ -15,7 +15,7 @@ from benchmarks.gpu.inputs import (
     random_pool,
 )
 from benchmarks.gpu.peers import peers_for
-from minipaged.attention.backend import Attend, Masking
+from minipaged.attention.backend import Masking
 from minipaged.attention.kernels.attention import triton_attention
 from minipaged.attention.kernels.write import copy_blocks, write_kv
 from minipaged.lab.measure.gpu_timing import microseconds, num_rotations
@@ -33,9 +33,8 @@ def paged(
     shuffled: bool = True,
     any_length: bool = False,
     block_size: int = BLOCK_SIZE,
-    attention: Attend = triton_attention,
 ) -> float:
-    """Microseconds of a kernel of ours; blocks in random or in ascending order.
+    """Microseconds of our kernels; blocks in random or in ascending order.
 
     any_length: with the sizes of a graph that is to serve contexts from 1 token on.
     """
@@ -52,7 +51,7 @@ def paged(
     masking = Masking(shape[2] ** -0.5)
 
     def call(batch) -> Callable[[], torch.Tensor]:
-        return lambda: attention(q, cache, batch, masking)
+        return lambda: triton_attention(q, cache, batch, masking)
 
     return microseconds([call(batch) for batch in batches])
 

@@ -56,7 +56,8 @@ class BlockTable:
         if wanted > new_blocks:
             copies.append(self._copy_last_block())
         elif n and self.num_tokens % self.pool.block_size:
-            self.pool.forget(self.block_ids[-1])  # published when full, then truncated
+            # A prefix cache (lesson 3) must not find what is now written over.
+            self.pool.forget(self.block_ids[-1])
         for _ in range(new_blocks):
             self.block_ids.append(self.pool.allocate())
         self.num_tokens += n

@@ -157,6 +157,66 @@ def one_token_only(pool, block_ids, num_tokens, n):
     return append(pool, block_ids, num_tokens, min(n, 1))
 
 
+def one_too_many(pool, block_ids, num_tokens, n):
+    """A next block as soon as the last one is just full."""
+    copies = append(pool, block_ids, num_tokens, n)
+    if n and (num_tokens + n) % pool.block_size == 0:
+        if not pool.num_free:
+            raise OutOfBlocks(1, 0, pool.num_blocks)
+        block_ids.append(pool.allocate())
+    return copies
+
+
+def counts_a_copy_of_a_full_block(pool, block_ids, num_tokens, n):
+    """Copies nothing that it need not, but wants the room for it."""
+    wanted = -(-(num_tokens + n) // pool.block_size) - len(block_ids)
+    wanted += bool(n and block_ids and pool.refcount(block_ids[-1]) > 1)
+    if wanted > pool.num_free:
+        raise OutOfBlocks(wanted, pool.num_free, pool.num_blocks)
+    return append(pool, block_ids, num_tokens, n)
+
+
+def a_list_of_its_own(pool, block_ids, num_tokens, n):
+    return append(pool, list(block_ids), num_tokens, n)
+
+
+def points_to_the_old_block(pool, block_ids, num_tokens, n):
+    copies = append(pool, block_ids, num_tokens, n)
+    for source, copy in copies:
+        block_ids[block_ids.index(copy)] = source
+    return copies
+
+
+def keeps_silent_about_the_copy(pool, block_ids, num_tokens, n):
+    append(pool, block_ids, num_tokens, n)
+    return []
+
+
+def takes_what_there_is(pool, block_ids, num_tokens, n):
+    """Never refuses."""
+    size = pool.block_size
+    room = (len(block_ids) + pool.num_free) * size - num_tokens
+    tail = num_tokens % size and n and pool.refcount(block_ids[-1]) > 1
+    if tail and not pool.num_free:
+        return []
+    return append(pool, block_ids, num_tokens, min(n, room - tail * size))
+
+
+def says_nothing_of_the_copy(pool, block_ids, num_tokens, n):
+    """Refuses when it should, and says that fewer blocks are wanted."""
+    try:
+        return append(pool, block_ids, num_tokens, n)
+    except OutOfBlocks as error:
+        wanted = -(-(num_tokens + n) // pool.block_size) - len(block_ids)
+        raise OutOfBlocks(wanted, error.free, error.total) from None
+
+
+def sorts_the_blocks(pool, block_ids, num_tokens, n):
+    copies = append(pool, block_ids, num_tokens, n)
+    block_ids.sort()
+    return copies
+
+
 def returns_nothing(pool, block_ids, num_tokens, n):
     append(pool, block_ids, num_tokens, n)
 
@@ -199,6 +259,69 @@ def the_best_child_of_each(tables, scores, log_probs, eos):
 
 def forgets_the_past(tables, scores, log_probs, eos):
     return next_beams(tables, scores * 0, log_probs, eos)
+
+
+def ends_go_on(tables, scores, log_probs, eos):
+    """They are answers, and beams as well."""
+    width = len(tables)
+    *parts, _ = next_beams(tables, scores, log_probs, eos=-1)
+    ended = [
+        (0, total)
+        for token, total in zip(parts[1][:width], parts[2], strict=True)
+        if token == eos
+    ]
+    return *parts, ended
+
+
+def swaps_beam_and_token(tables, scores, log_probs, eos):
+    vocabulary = log_probs.shape[1]
+    _, index = (log_probs + scores[:, None]).flatten().topk(2 * len(tables))
+    going = [one // vocabulary for one in index.tolist()]
+    going = [token for token in going if token != eos][: len(tables)]
+    children, _, *rest = next_beams(tables, scores, log_probs, eos)
+    return children, going, *rest
+
+
+def looks_for_a_beam_by_its_token(tables, scores, log_probs, eos):
+    vocabulary = log_probs.shape[1]
+    index = (log_probs + scores[:, None]).flatten().topk(2 * len(tables))[1].tolist()
+    children = [tables[one % vocabulary].fork() for one in index]
+    return children, index, scores, []
+
+
+def frees_only_the_childless(tables, scores, log_probs, eos):
+    before = [list(table.block_ids) for table in tables]
+    held = [table.fork() for table in tables]
+    answer = next_beams(tables, scores, log_probs, eos)
+    parents = [table.block_ids for table in answer[0]]
+    for block_ids, table in zip(before, held, strict=True):
+        if block_ids not in parents:
+            table.free()
+    return answer
+
+
+def tables_in_pairs(tables, scores, log_probs, eos):
+    kept = list(tables)
+    *parts, ended = next_beams(tables, scores, log_probs, eos)
+    return *parts, [(kept[beam], total) for beam, total in ended]
+
+
+def the_heir_takes_over(tables, scores, log_probs, eos):
+    """Right: the first child of a beam gets its table, as in the package."""
+    width, vocabulary = log_probs.shape
+    best, index = (log_probs + scores[:, None]).flatten().topk(2 * width)
+    pairs = [divmod(one, vocabulary) for one in index.tolist()]
+    ranked = [(*pair, total) for pair, total in zip(pairs, best.tolist(), strict=True)]
+    ended = [(beam, total) for beam, token, total in ranked[:width] if token == eos]
+    going = [one for one in ranked if one[1] != eos][:width]
+    children, heirs = [], set()
+    for beam, _, _ in going:
+        children.append(tables[beam].fork() if beam in heirs else tables[beam])
+        heirs.add(beam)
+    for beam, table in enumerate(tables):
+        if beam not in heirs:
+            table.free()
+    return children, [t for _, t, _ in going], [s for _, _, s in going], ended
 
 
 def worst_first(tables, scores, log_probs, eos):
@@ -245,46 +368,128 @@ def three_lists(tables, scores, log_probs, eos):
     return next_beams(tables, scores, log_probs, eos)[:3]
 
 
-WRONG = {
+# What the check must say of each mistake.
+NAMED = {
     "beam_blocks": [
-        lambda prompt, new, beams, size: 12,  # as a well-known lesson counts
-        lambda prompt, new, beams, size: beams * -(-(prompt + new) // size),
-        lambda prompt, new, beams, size: -(-prompt // size) + beams * -(-new // size),
-        lambda prompt, new, beams, size: prompt // size + beams * -(-new // size),
-        lambda prompt, new, beams, size: beam_blocks(prompt, new, beams, 16),
-        lambda prompt, new, beams, size: -(-(prompt + beams * new) // size),
+        (lambda prompt, new, beams, size: 12, "got 12, expected 8"),  # a known mistake
+        (
+            lambda prompt, new, beams, size: beams * -(-(prompt + new) // size),
+            "nothing is shared: all beams hold the prompt's full blocks",
+        ),
+        (
+            lambda prompt, new, beams, size: (
+                -(-prompt // size) + beams * -(-new // size)
+            ),
+            "the prompt's part-filled block is not shared any more",
+        ),
+        (
+            lambda prompt, new, beams, size: (
+                -(-prompt // size)
+                + beams * (-(-(prompt + new) // size) - -(-prompt // size))
+            ),
+            "the prompt's part-filled block is written by all",
+        ),
+        (
+            lambda prompt, new, beams, size: prompt // size + beams * -(-new // size),
+            "each beam has the end of the prompt in its first block",
+        ),
+        (
+            lambda prompt, new, beams, size: (
+                beam_blocks(prompt, new, beams, size) + (prompt % size > 0)
+            ),
+            "counts once too often: the last holder writes in place",
+        ),
+        (
+            lambda prompt, new, beams, size: (
+                prompt // size
+                + beams * (-(-(prompt + new - 1) // size) - prompt // size)
+            ),
+            "K and V of all tokens are stored, the last one too",
+        ),
+        (
+            lambda prompt, new, beams, size: (
+                prompt // size + beams * ((prompt + new) // size - prompt // size)
+            ),
+            "a part-filled last block counts, too: round up",
+        ),
+        (
+            lambda prompt, new, beams, size: (
+                prompt // size + beams * ((prompt + new) / size - prompt // size)
+            ),
+            "blocks are whole: a part-filled one counts, so round up",
+        ),
+        (
+            lambda prompt, new, beams, size: beam_blocks(prompt, new, beams, 16),
+            "blocks are not always of 16 tokens",
+        ),
+        (
+            lambda prompt, new, beams, size: -(-(prompt + beams * new) // size),
+            "no beam may write into another's block",
+        ),
+        (
+            lambda prompt, new, beams, size: (prompt + beams * new) // size,
+            "no beam may write into another's block; and round up",
+        ),
     ],
     "append": [
-        never_copies,
-        always_copies,
-        copies_for_nothing,
-        copies_a_full_tail,
-        keeps_its_hold,
-        looks_at_the_first_block,
-        lets_go_first,
-        half_done,
-        forgets_the_copy_in_the_count,
-        the_other_way_round,
-        copies_everything,
-        refuses_the_last_holder,
-        one_token_only,
-        returns_nothing,
-        returns_a_pair,
+        (never_copies, "block 1 is written, though others hold it too"),
+        (always_copies, "block 1 has no other holder: it is written in place"),
+        (copies_for_nothing, "n = 0 writes nothing"),
+        (copies_a_full_tail, "block 1 is full: a full block is never copied"),
+        (
+            counts_a_copy_of_a_full_block,
+            "refused, but it fits: 1 block needed, 1 free; block 1 is full: a full",
+        ),
+        (one_too_many, "a block that is just full needs no next one yet"),
+        (keeps_its_hold, "has 2 holders, expected 1; release the block that was"),
+        (looks_at_the_first_block, "block 1 has no other holder"),
+        (
+            lets_go_first,
+            "rightly refused, but its blocks now have [1] holders, not [2]",
+        ),
+        (half_done, "rightly refused, but the table now is"),
+        (half_done, "count first, then take"),
+        (forgets_the_copy_in_the_count, "rightly refused, but the table now is [2]"),
+        (takes_what_there_is, "raised no OutOfBlocks; 1 needed"),
+        (
+            says_nothing_of_the_copy,
+            "the error says 0 wanted; 1 needed, one of them for the copy",
+        ),
+        (the_other_way_round, "first the source, then the copy"),
+        (keeps_silent_about_the_copy, "else nobody copies the content"),
+        (points_to_the_old_block, "let it point to the copy"),
+        (copies_everything, "block 1 is full: a full block is never copied"),
+        (sorts_the_blocks, "the blocks before the last one must stay"),
+        (refuses_the_last_holder, "refused, but it fits: block 1 has no other holder"),
+        (one_token_only, "is there room for all 2 tokens?"),
+        (a_list_of_its_own, "append the new blocks to the list itself"),
+        (returns_nothing, "got None, expected a list of pairs; is a return missing?"),
+        (returns_a_pair, "returned (1, 2), expected a list of pairs: [(1, 2)]"),
     ],
     "next_beams": [
-        one_table_for_all,
-        never_frees,
-        frees_first,
-        the_best_child_of_each,
-        forgets_the_past,
-        worst_first,
-        appends_too,
-        probabilities,
-        few_candidates,
-        all_may_end,
-        nothing_ends,
-        forgets_who_ended,
-        sums_without_beams,
-        three_lists,
+        (one_table_for_all, "siblings hold one table: fork the parent for each child"),
+        (never_frees, "free all parents after forking"),
+        (frees_only_the_childless, "free all parents after forking"),
+        (frees_first, "fork for all children, then free the parents"),
+        (the_best_child_of_each, "that is the best token of each beam"),
+        (forgets_the_past, "that is the ranking by log_probs alone; add scores"),
+        (worst_first, "worst first; they must be best first"),
+        (appends_too, "appending is left to the next step"),
+        (probabilities, "probabilities, not their logarithms, were added"),
+        (swaps_beam_and_token, "index // V is the beam, index % V the token"),
+        (looks_for_a_beam_by_its_token, "is index // V the beam, and index % V the"),
+        (few_candidates, "look at 2W candidates, so that W can go on"),
+        (all_may_end, "an end behind the first W candidates does not count"),
+        (nothing_ends, "token 1 is eos: a text that ended does not go on"),
+        (ends_go_on, "token 1 is eos: a text that ended does not go on"),
+        (forgets_who_ended, "a candidate whose token is 1 (eos) has ended"),
+        (tables_in_pairs, "a pair is (index of the beam, sum), no table"),
+        (sums_without_beams, "expected pairs"),
+        (three_lists, "expected four lists"),
+        (
+            lambda *arguments: None,
+            "got None, expected four lists; is a return missing?",
+        ),
     ],
 }
+WRONG = {name: [attempt for attempt, _ in NAMED[name]] for name in NAMED}

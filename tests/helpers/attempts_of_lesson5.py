@@ -179,6 +179,36 @@ def plain(q, read, num_tokens, block_size):
     return weighted / total
 
 
+def undivided(q, read, num_tokens, block_size):
+    """The weighted values, without their division by the sum of the weights."""
+    maximum, weighted = -torch.inf, torch.zeros_like(q)
+    for block in range(-(-num_tokens // block_size)):
+        k, v = read(block)
+        size = min(block_size, num_tokens - block * block_size)
+        logits = k[:size] @ q / len(q) ** 0.5
+        largest = max(maximum, logits.max().item())
+        weighted = weighted * torch.tensor(maximum - largest).exp()
+        weighted = weighted + (logits - largest).exp() @ v[:size]
+        maximum = largest
+    return weighted
+
+
+def mean_of_the_blocks(q, read, num_tokens, block_size):
+    means = []
+    for block in range(-(-num_tokens // block_size)):
+        k, v = read(block)
+        size = min(block_size, num_tokens - block * block_size)
+        means.append(torch.softmax(k[:size] @ q / len(q) ** 0.5, -1) @ v[:size])
+    return torch.stack(means).mean(0)
+
+
+def takes_nothing(q, read, num_tokens, block_size):
+    """Of a single token, the slot after it."""
+    k, _ = read(0)
+    (k[:num_tokens][1:] @ q).max()
+    return stream(q, read, num_tokens, block_size)
+
+
 def reads_the_tail(q, read, num_tokens, block_size):
     return stream(q, read, -(-num_tokens // block_size) * block_size, block_size)
 
@@ -317,6 +347,41 @@ def lowered(largest_of):
     return attempt
 
 
+def sharing_a_maximum(dims):
+    """A window in which all heads, or those over these dims, share the maximum."""
+
+    def attempt(q, read, num_tokens, width, block_size):
+        first = max(0, num_tokens - width)
+        maximum, total, weighted = torch.tensor(-torch.inf).double(), 0.0, 0.0
+        for block in range(first // block_size, -(-num_tokens // block_size)):
+            k, v = read(block)
+            start = max(0, first - block * block_size)
+            stop = min(block_size, num_tokens - block * block_size)
+            rows = q.view(k.shape[1], -1, q.shape[1])
+            logits = torch.einsum("kgd,tkd->kgt", rows, k[start:stop])
+            logits = logits * q.shape[1] ** -0.5
+            highest = torch.maximum(maximum, logits.amax(dims, keepdim=True))
+            rescale, weights = (maximum - highest).exp(), (logits - highest).exp()
+            total = total * rescale + weights.sum(-1, keepdim=True)
+            new = torch.einsum("kgt,tkd->kgd", weights, v[start:stop])
+            weighted, maximum = weighted * rescale + new, highest
+        return (weighted / total).reshape(q.shape)
+
+    return attempt
+
+
+def reads_what_it_cannot_see(q, read, num_tokens, width, block_size):
+    """From block 0 on, whose slice may be empty."""
+    first = max(0, num_tokens - width)
+    for block in range(-(-num_tokens // block_size)):
+        k, _ = read(block)
+        k[max(0, first - block * block_size) :].amax(0)
+    read.reads.clear()
+    return window(q, read, num_tokens, width, block_size)
+
+
+ONE_MAXIMUM = sharing_a_maximum((0, 1, 2))
+ONE_OF_EACH_KV_HEAD = sharing_a_maximum((1, 2))
 WRONG = {
     "merge": [
         adds,
@@ -349,6 +414,9 @@ WRONG = {
         starts_with_the_second,
         counts_the_first_twice,
         forgets_the_last_block,
+        undivided,
+        mean_of_the_blocks,
+        takes_nothing,
         lambda q, *rest: stream(q * len(q) ** 0.5, *rest),
         lambda *arguments: stream(*arguments)[None],
         lambda *arguments: stream(*arguments).tolist(),
@@ -359,6 +427,9 @@ WRONG = {
         reads_all,
         heads_go_round,
         copied_window,
+        ONE_MAXIMUM,
+        ONE_OF_EACH_KV_HEAD,
+        reads_what_it_cannot_see,
         lowered(lambda logits: logits.amax(-1, keepdim=True)),
         lowered(lambda logits: logits.amax(-1, keepdim=True).clamp(min=0)),
         lambda q, read, n, width, size: window(q, read, n, width + 1, size),
@@ -399,12 +470,18 @@ NAMED = {
         (copies_the_blocks, "that is gathering, not streaming"),
         (keeps_the_logits, "that is gathering, not streaming"),
         (keeps_the_parts, "Something is kept of every block"),
+        (undivided, "it is o; divide it by s at the end"),
+        (mean_of_the_blocks, "it is the mean of the blocks' attentions"),
+        (takes_nothing, "of block 0 nothing is left to attend to"),
     ],
     "window": [
         (reads_all, "blocks read: got [0"),
         (heads_go_round, "KV heads went round"),
         (whole_blocks, "right if the window began with its first block"),
         (copied_window, "that is gathering, not streaming"),
+        (ONE_MAXIMUM, "each head needs its own"),
+        (ONE_OF_EACH_KV_HEAD, "each head needs its own"),
+        (reads_what_it_cannot_see, "sees only position 21, in block 5"),
         (WRONG["window"][-1], "right but for the scale"),
     ],
 }

@@ -1,6 +1,9 @@
-"""Right and wrong attempts at lesson 6's exercises."""
+"""Right and wrong attempts at lesson 6's exercises.
 
-from minipaged.attention.kernels.setup import tl, triton
+A flag that is changed is a mistake; `NAMED` says what a check must answer to it.
+"""
+
+from minipaged.attention.kernels.setup import INTERPRETED, tl, triton
 
 
 def least_time(contexts, num_kv_heads, head_dim, bytes_each, gb_per_s):
@@ -11,104 +14,48 @@ def least_time(contexts, num_kv_heads, head_dim, bytes_each, gb_per_s):
 
 @triton.jit
 def slots(
-    slots, table, positions, num_tokens, BLOCK_SIZE: tl.constexpr, TILE: tl.constexpr
-):
-    at = tl.program_id(0) * TILE + tl.arange(0, TILE)
-    position = tl.load(positions + at, mask=at < num_tokens, other=-1)
-    is_token = position >= 0
-    block = tl.load(table + position // BLOCK_SIZE, mask=is_token, other=0)
-    slot = block.to(tl.int64) * BLOCK_SIZE + position % BLOCK_SIZE
-    tl.store(slots + at, tl.where(is_token, slot, -1), mask=at < num_tokens)
-
-
-@triton.jit
-def split(
-    means, logs, q, keys, values, table, num_tokens, scale,
-    SHARE: tl.constexpr,
-    GROUP: tl.constexpr,
-    NUM_KV_HEADS: tl.constexpr,
-    DIM: tl.constexpr,
+    slots, table, positions, num_tokens,
     BLOCK_SIZE: tl.constexpr,
-    RESCALES: tl.constexpr = True,
+    TILE: tl.constexpr,
+    MASKS_POSITIONS: tl.constexpr = True,
+    MASKS_TABLE: tl.constexpr = True,
+    MASKS_STORE: tl.constexpr = True,
+    WIDENS: tl.constexpr = True,
+    PADS: tl.constexpr = True,
+    ONLY_FIRST: tl.constexpr = False,
+    USES_TABLE: tl.constexpr = True,
+    ASKS_TILE: tl.constexpr = False,
 ):  # fmt: skip
-    """From the last block to the first; an empty split leaves at once."""
-    head, split = tl.program_id(0), tl.program_id(1)
-    column, offset = tl.arange(0, DIM), tl.arange(0, BLOCK_SIZE)
-    row = head * tl.num_programs(1) + split
-    start, stop = split * SHARE, tl.minimum((split + 1) * SHARE, num_tokens)
-    if stop <= start:
-        tl.store(means + row * DIM + column, tl.zeros([DIM], tl.float32))
-        tl.store(logs + row, float("-inf"))
-        return
-    query = tl.load(q + head * DIM + column)
-    maximum, total = float("-inf"), 0.0
-    weighted = tl.zeros([DIM], tl.float32)
-    num_blocks = tl.cdiv(stop - start, BLOCK_SIZE)
-    for back in range(num_blocks):
-        first = start + (num_blocks - 1 - back) * BLOCK_SIZE
-        block = tl.load(table + first // BLOCK_SIZE).to(tl.int64)
-        rows = (block * BLOCK_SIZE + offset) * NUM_KV_HEADS + head // GROUP
-        places = rows[:, None] * DIM + column[None, :]
-        exists = first + offset < num_tokens
-        k = tl.load(keys + places, mask=exists[:, None], other=0.0)
-        v = tl.load(values + places, mask=exists[:, None], other=0.0)
-        logits = tl.where(exists, tl.sum(k * query[None, :], 1) * scale, float("-inf"))
-        larger = tl.maximum(maximum, tl.max(logits, 0))
-        weights, rescale = tl.exp(logits - larger), tl.exp(maximum - larger)
-        if not RESCALES:  # a mistake
-            rescale = 1.0
-        total = total * rescale + tl.sum(weights, 0)
-        weighted = weighted * rescale + tl.sum(weights[:, None] * v, 0)
-        maximum = larger
-    tl.store(means + row * DIM + column, weighted / total)
-    tl.store(logs + row, maximum + tl.log(total))
-
-
-# --- what is wrong --------------------------------------------------------------------
-
-
-@triton.jit
-def wraps(
-    slots, table, positions, num_tokens, BLOCK_SIZE: tl.constexpr, TILE: tl.constexpr
-):
-    at = tl.program_id(0) * TILE + tl.arange(0, TILE)
-    position = tl.load(positions + at, mask=at < num_tokens, other=-1).to(tl.int32)
-    block = tl.load(table + position // BLOCK_SIZE, mask=position >= 0, other=0)
+    program = tl.program_id(0)
+    if ONLY_FIRST:
+        program = 0
+    at = program * TILE + tl.arange(0, TILE)
+    here = at < num_tokens
+    if MASKS_POSITIONS:
+        position = tl.load(positions + at, mask=here, other=-1)
+    else:
+        position = tl.load(positions + at)
+    is_token = position >= 0
+    if ASKS_TILE and not is_token:
+        position = 0
+    block = position // BLOCK_SIZE
+    if USES_TABLE:
+        if MASKS_TABLE:
+            block = tl.load(table + block, mask=is_token, other=0)
+        else:
+            block = tl.load(table + block)
+    if WIDENS:
+        block = block.to(tl.int64)
+    else:
+        block = block.to(tl.int32)
+        position = position.to(tl.int32)
     slot = block * BLOCK_SIZE + position % BLOCK_SIZE
-    tl.store(slots + at, tl.where(position >= 0, slot, -1), mask=at < num_tokens)
-
-
-@triton.jit
-def stores_too_much(
-    slots, table, positions, num_tokens, BLOCK_SIZE: tl.constexpr, TILE: tl.constexpr
-):
-    at = tl.program_id(0) * TILE + tl.arange(0, TILE)
-    position = tl.load(positions + at, mask=at < num_tokens, other=-1)
-    block = tl.load(table + position // BLOCK_SIZE, mask=position >= 0, other=0)
-    slot = block.to(tl.int64) * BLOCK_SIZE + position % BLOCK_SIZE
-    tl.store(slots + at, tl.where(position >= 0, slot, -1))
-
-
-@triton.jit
-def forgets_the_padding(
-    slots, table, positions, num_tokens, BLOCK_SIZE: tl.constexpr, TILE: tl.constexpr
-):
-    at = tl.program_id(0) * TILE + tl.arange(0, TILE)
-    position = tl.load(positions + at, mask=at < num_tokens, other=0)
-    block = tl.load(table + position // BLOCK_SIZE, mask=at < num_tokens, other=0)
-    slot = block.to(tl.int64) * BLOCK_SIZE + position % BLOCK_SIZE
-    tl.store(slots + at, slot, mask=at < num_tokens)
-
-
-@triton.jit
-def only_the_first_program(
-    slots, table, positions, num_tokens, BLOCK_SIZE: tl.constexpr, TILE: tl.constexpr
-):
-    at = tl.arange(0, TILE)
-    position = tl.load(positions + at, mask=at < num_tokens, other=-1)
-    block = tl.load(table + position // BLOCK_SIZE, mask=position >= 0, other=0)
-    slot = block.to(tl.int64) * BLOCK_SIZE + position % BLOCK_SIZE
-    tl.store(slots + at, tl.where(position >= 0, slot, -1), mask=at < num_tokens)
+    if PADS:
+        slot = tl.where(is_token, slot, -1)
+    if MASKS_STORE:
+        tl.store(slots + at, slot, mask=here)
+    else:
+        tl.store(slots + at, slot)
 
 
 @triton.jit
@@ -123,84 +70,255 @@ def sixteen_each(
 
 
 @triton.jit
+def known_only_at_run_time(
+    slots, table, positions, num_tokens, BLOCK_SIZE: tl.constexpr, TILE: tl.constexpr
+):
+    at = tl.program_id(0) * TILE + tl.arange(0, num_tokens)
+    tl.store(slots + at, at)
+
+
+@triton.jit
+def changes_the_table(
+    slots, table, positions, num_tokens, BLOCK_SIZE: tl.constexpr, TILE: tl.constexpr
+):
+    tl.store(table, 0)
+
+
+@triton.jit
 def slots_stub(
     slots, table, positions, num_tokens, BLOCK_SIZE: tl.constexpr, TILE: tl.constexpr
 ):
     raise NotImplementedError
 
 
+def slots_without_jit(slots, table, positions, num_tokens, BLOCK_SIZE, TILE):
+    at = tl.program_id(0) * TILE + tl.arange(0, TILE)
+    tl.store(slots + at, at)
+
+
 @triton.jit
-def at_once(
-    means, logs, q, keys, values, table, num_tokens, scale,
-    SHARE: tl.constexpr,
-    GROUP: tl.constexpr,
+def merge_splits(
+    out, means, logs, num_splits,
+    DIM: tl.constexpr,
+    SPLITS: tl.constexpr,
+    MASKS: tl.constexpr = True,
+    BEHIND: tl.constexpr = float("-inf"),
+    LOWERS: tl.constexpr = True,
+    GUARDS_EMPTY: tl.constexpr = True,
+    WEIGHS: tl.constexpr = True,
+    BASE_2: tl.constexpr = False,
+    DIVIDES: tl.constexpr = True,
+    AXIS: tl.constexpr = 0,
+    FORGETS: tl.constexpr = 0,
+    STRIDE: tl.constexpr = None,
+    DIVIDES_BY_ZERO: tl.constexpr = False,
+):  # fmt: skip
+    """All splits at once."""
+    head, split, column = tl.program_id(0), tl.arange(0, SPLITS), tl.arange(0, DIM)
+    row = head * num_splits + split
+    if STRIDE is not None:
+        row = head * STRIDE + split
+    exists = split < num_splits - FORGETS
+    if MASKS:
+        log = tl.load(logs + row, mask=exists, other=BEHIND)
+    else:
+        log = tl.load(logs + row)
+    places = row[:, None] * DIM + column[None, :]
+    mean = tl.load(means + places, mask=exists[:, None], other=0.0)
+    largest = tl.max(log, 0)
+    if GUARDS_EMPTY:
+        largest = tl.where(largest == float("-inf"), 0.0, largest)
+    if not LOWERS:
+        largest = 0.0
+    weight = tl.exp2(log - largest) if BASE_2 else tl.exp(log - largest)
+    if not WEIGHS:
+        weight = tl.where(exists, 1.0, 0.0)
+    total = tl.sum(weight, 0)
+    if not DIVIDES_BY_ZERO:
+        total = tl.where(total == 0.0, 1.0, total)
+    result = tl.sum(weight[:, None] * mean, AXIS)
+    if DIVIDES:
+        result = result / total
+    tl.store(out + head * DIM + column, result)
+
+
+@triton.jit
+def merges_in_a_loop(
+    out, means, logs, num_splits,
+    DIM: tl.constexpr,
+    SPLITS: tl.constexpr,
+    OF_SUM: tl.constexpr = True,
+    OF_VALUES: tl.constexpr = True,
+    GUARDS_EMPTY: tl.constexpr = True,
+    UPSIDE_DOWN: tl.constexpr = False,
+    STARTS_AT_0: tl.constexpr = False,
+):  # fmt: skip
+    """A split at a time, as lesson 5 merges: right without a flag."""
+    row, column = tl.program_id(0) * num_splits, tl.arange(0, DIM)
+    maximum, total = float("-inf"), 0.0
+    if STARTS_AT_0:
+        maximum = 0.0
+    weighted = tl.zeros([DIM], tl.float32)
+    for split in range(num_splits):
+        log = tl.load(logs + row + split)
+        mean = tl.load(means + (row + split) * DIM + column)
+        larger = tl.maximum(maximum, log)
+        lowered = larger
+        if GUARDS_EMPTY:
+            lowered = tl.where(larger == float("-inf"), 0.0, larger)
+        weight, rescale = tl.exp(log - lowered), tl.exp(maximum - lowered)
+        if UPSIDE_DOWN:
+            rescale = tl.where(rescale == 0.0, 0.0, tl.exp(lowered - maximum))
+        total = total * (rescale if OF_SUM else 1.0) + weight
+        weighted = weighted * (rescale if OF_VALUES else 1.0) + weight * mean
+        maximum = larger
+    result = weighted / tl.where(total == 0.0, 1.0, total)
+    tl.store(out + tl.program_id(0) * DIM + column, result)
+
+
+@triton.jit
+def merges_nothing(
+    out, means, logs, num_splits, DIM: tl.constexpr, SPLITS: tl.constexpr
+):
+    head, column = tl.program_id(0), tl.arange(0, DIM)
+    log = tl.load(logs + head * num_splits)
+    if column > 0:
+        log = 0.0
+    tl.store(out + head * DIM + column, log)
+
+
+@triton.jit
+def packed(
+    out, q, keys, values, block_tables, context_lengths, table_width, scale,
     NUM_KV_HEADS: tl.constexpr,
+    GROUP: tl.constexpr,
+    ROWS: tl.constexpr,
     DIM: tl.constexpr,
     BLOCK_SIZE: tl.constexpr,
-    IS_SAFE: tl.constexpr = True,
+    MASKS_KEYS: tl.constexpr = True,
     MASKS_VALUES: tl.constexpr = True,
-    HEADS_GO_ROUND: tl.constexpr = False,
-    FORGETS: tl.constexpr = 0,
-    USES_TABLE: tl.constexpr = True,
-    STOPS: tl.constexpr = True,
-    DIVIDES: tl.constexpr = True,
-    DIVIDES_BY_ZERO: tl.constexpr = False,
-    BASE_2: tl.constexpr = False,
-    ADDS_MAXIMUM: tl.constexpr = True,
+    MASKS_LOGITS: tl.constexpr = True,
+    MASKS_Q: tl.constexpr = True,
+    MASKS_STORE: tl.constexpr = True,
+    SCALES: tl.constexpr = True,
+    POWERS_OF_E: tl.constexpr = False,
+    GOES_ROUND: tl.constexpr = False,
+    OF_SUM: tl.constexpr = True,
+    OF_VALUES: tl.constexpr = True,
     STARTS_AT_0: tl.constexpr = False,
-    USES_SCALE: tl.constexpr = True,
-    HEADS_ON: tl.constexpr = 0,
+    WIDENS: tl.constexpr = 1,
+    AXIS: tl.constexpr = 1,
+    LOOPS: tl.constexpr = True,
+    WHOLE_BLOCKS: tl.constexpr = False,
+    FIRST_TABLE: tl.constexpr = False,
+    DIVIDES: tl.constexpr = True,
+    DOTS: tl.constexpr = True,
+    READS: tl.constexpr = 1,
+    CASTS: tl.constexpr = True,
+    ALL_ROWS: tl.constexpr = None,
+    TRANSPOSES: tl.constexpr = True,
 ):  # fmt: skip
-    """All weights at once, for 32 tokens; each flag that is changed is a mistake."""
-    head, split = tl.program_id(0), tl.program_id(1)
-    column, position = tl.arange(0, DIM), split * SHARE + tl.arange(0, 32)
-    query = tl.load(q + head * DIM + column)
-    exists = position < num_tokens - FORGETS
-    if STOPS:
-        exists = exists & (position < (split + 1) * SHARE)
-    block = position // BLOCK_SIZE
-    if USES_TABLE:
-        block = tl.load(table + block, mask=exists, other=0)
-    kv_head = head // GROUP
-    if HEADS_GO_ROUND:
-        kv_head = head % NUM_KV_HEADS
-    rows = (block * BLOCK_SIZE + position % BLOCK_SIZE) * NUM_KV_HEADS + kv_head
-    places = rows[:, None] * DIM + column[None, :]
-    k = tl.load(keys + places, mask=exists[:, None], other=0.0)
-    v = tl.load(values + places, mask=exists[:, None], other=0.0)
-    if not MASKS_VALUES:
-        v = tl.where(exists[:, None], v, float("nan"))
-    if not USES_SCALE:
-        scale = DIM**-0.5
-    logits = tl.where(exists, tl.sum(k * query[None, :], 1) * scale, float("-inf"))
-    maximum = tl.max(logits, 0)
+    kv_head, seq = tl.program_id(0), tl.program_id(1)
+    context = tl.load(context_lengths + seq)
+    if WHOLE_BLOCKS:
+        context = context // BLOCK_SIZE * BLOCK_SIZE
+    row, column = tl.arange(0, ALL_ROWS or ROWS), tl.arange(0, DIM)
+    head = kv_head * GROUP + row
+    if GOES_ROUND:
+        head = row * NUM_KV_HEADS + kv_head
+    q_rows = (seq * NUM_KV_HEADS * GROUP + head)[:, None] * DIM + column[None, :]
+    mask = (row < GROUP)[:, None]
+    query = tl.load(q + q_rows, mask=mask | (not MASKS_Q), other=0.0)
+    maximum = tl.full([ALL_ROWS or ROWS], float("-inf"), tl.float32)
     if STARTS_AT_0:
-        maximum = tl.maximum(maximum, 0.0)
-    lowered = tl.where(maximum == float("-inf"), 0.0, maximum)
-    if not IS_SAFE:
-        lowered = 0.0
-    weights = tl.exp(logits - lowered)
-    total = tl.sum(weights, 0)
-    mean = tl.sum(weights[:, None] * v, 0)
-    if DIVIDES_BY_ZERO:
-        mean = mean / total
-    elif DIVIDES:
-        mean = mean / tl.where(total == 0.0, 1.0, total)
-    log = tl.log(total)
-    if ADDS_MAXIMUM:
-        log += lowered
-    if BASE_2:
-        log *= 1.4426950408889634
-    row = (head + HEADS_ON) * tl.num_programs(1) + split
-    tl.store(means + row * DIM + column, mean)
-    tl.store(logs + row, log)
+        maximum = tl.zeros([ALL_ROWS or ROWS], tl.float32)
+    total = tl.zeros([ALL_ROWS or ROWS], tl.float32)
+    weighted = tl.zeros([ALL_ROWS or ROWS, DIM], tl.float32)
+    table = block_tables if FIRST_TABLE else block_tables + seq * table_width
+    for first in range(0, context if LOOPS else 1, BLOCK_SIZE):
+        position = first + tl.arange(0, BLOCK_SIZE)
+        exists = (position < context)[:, None]
+        block = tl.load(table + first // BLOCK_SIZE)
+        if WIDENS == 1:
+            block = block.to(tl.int64)
+        slot = block * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+        rows = (slot * NUM_KV_HEADS + kv_head)[:, None] * DIM + column[None, :]
+        if WIDENS == 2:  # too late
+            rows = rows.to(tl.int64)
+        for _ in tl.static_range(READS):
+            if MASKS_KEYS:
+                k = tl.load(keys + rows, mask=exists, other=0.0)
+            else:
+                k = tl.load(keys + rows)
+        if MASKS_VALUES:
+            v = tl.load(values + rows, mask=exists, other=0.0)
+        else:
+            v = tl.load(values + rows)
+        if DOTS:
+            logits = tl.dot(query, tl.trans(k) if TRANSPOSES else k)
+        else:
+            logits = tl.sum(query[:, None, :].to(tl.float32) * k[None, :, :], 2)
+        if SCALES:
+            logits = logits * scale
+        if MASKS_LOGITS:
+            logits = tl.where(position[None, :] < context, logits, float("-inf"))
+        larger = tl.maximum(maximum, tl.max(logits, AXIS))
+        if POWERS_OF_E:
+            weight, rescale = tl.exp(logits - larger[:, None]), tl.exp(maximum - larger)
+        else:
+            weight = tl.exp2(logits - larger[:, None])
+            rescale = tl.exp2(maximum - larger)
+        total = total * (rescale if OF_SUM else 1.0) + tl.sum(weight, AXIS)
+        if OF_VALUES:
+            weighted = weighted * rescale[:, None]
+        if DOTS:
+            weighted += tl.dot(weight.to(v.dtype) if CASTS else weight, v)
+        else:
+            weighted += tl.sum(weight[:, :, None] * v[None, :, :], 1)
+        maximum = larger
+    result = weighted / total[:, None] if DIVIDES else weighted
+    tl.store(out + q_rows, result, mask=mask | (not MASKS_STORE))
 
 
-def flawed(name, kernel=at_once, **flags):
+@triton.jit
+def asks_a_tile(
+    out, q, keys, values, block_tables, context_lengths, table_width, scale,
+    NUM_KV_HEADS: tl.constexpr,
+    GROUP: tl.constexpr,
+    ROWS: tl.constexpr,
+    DIM: tl.constexpr,
+    BLOCK_SIZE: tl.constexpr,
+):  # fmt: skip
+    position = tl.arange(0, BLOCK_SIZE)
+    if position < tl.load(context_lengths):
+        tl.store(out + position, 0.0)
+
+
+def sizes(num_seqs, context, num_kv_heads, multiprocessors):
+    """Three kinds of programs, unlike the solution in the notebook."""
+    on_each = num_seqs * num_kv_heads / multiprocessors
+    if on_each >= 3:
+        return 64, 2, 4, 1
+    if on_each > 1.7:
+        return 128, 4, 3, 1
+    return 32, 1, 5, int(4 / on_each)
+
+
+def two_on_each(tile, num_warps, num_stages, programs=2):
+    """The same sizes everywhere, and as many splits as make so many programs."""
+
+    def chosen(num_seqs, context, num_kv_heads, multiprocessors):
+        splits = programs * multiprocessors // (num_seqs * num_kv_heads)
+        return tile, num_warps, num_stages, max(1, splits)
+
+    return chosen
+
+
+def flawed(name, kernel, **flags):
     """A kernel of its own, of which this flag is set."""
 
     class Flawed(triton.KernelInterface):
-        fn = kernel.fn
+        fn = staticmethod(kernel.fn)
         __name__ = name
 
         def run(self, *arguments, **options):
@@ -211,40 +329,113 @@ def flawed(name, kernel=at_once, **flags):
     return Flawed()
 
 
-WRONG = {
+def _flawed(kernel, **flags):
+    return flawed("_".join(flags).lower(), kernel, **flags)
+
+
+# Unlike what the notebook does, and right as well.
+ALSO_RIGHT = {
+    "merge_splits": merges_in_a_loop,
+    "packed": _flawed(packed, MASKS_KEYS=False),  # its logits become -inf all the same
+}
+
+
+# What the check must say of a mistake.
+NAMED = {
     "least_time": [
-        lambda *a: least_time(*a) / 2,
-        lambda *a: least_time(*a) / 1.024**3,
-        lambda *a: least_time(*a) / 1e6,
-        lambda contexts, *rest: least_time([max(contexts, default=0)], *rest),
-        lambda contexts, kv, dim, size, rate: least_time(contexts, kv, dim, 2, rate),
-        lambda *a: str(least_time(*a)),
-        lambda *a: float("nan"),
+        (lambda *a: least_time(*a) / 2, "who else must be read beside K?"),
+        (lambda *a: least_time(*a) / 1.024**3, "10**9 bytes"),
+        (lambda *a: least_time(*a) / 1e3, "milliseconds"),
+        (lambda *a: least_time(*a) / 1e6, "these are seconds"),
+        (lambda *a: str(least_time(*a)), "expected a number"),
+        (lambda *a: float("nan"), "got nan"),
+        (lambda c, *rest: least_time([max(c, default=0)], *rest), "expected"),
+        (lambda c, kv, dim, size, rate: least_time(c, kv, dim, 2, rate), "expected"),
     ],
     "slots": [
-        wraps,
-        stores_too_much,
-        forgets_the_padding,
-        only_the_first_program,
-        sixteen_each,
-        lambda *a: slots,
+        (_flawed(slots, MASKS_POSITIONS=False), "number 1 of positions, which has 1"),
+        (_flawed(slots, MASKS_TABLE=False), "number -1 of table, which has 9"),
+        (_flawed(slots, MASKS_STORE=False), "number 1 of slots, which has 1 (0 to 0)"),
+        (_flawed(slots, MASKS_STORE=False), "mask the store"),
+        (_flawed(slots, WIDENS=False), "it wrapped: 64 bits"),
+        (_flawed(slots, PADS=False), "(which only pads)"),
+        (_flawed(slots, ONLY_FIRST=True), "stored by two programs"),
+        (_flawed(slots, USES_TABLE=False), "slot of position"),
+        (_flawed(slots, ASKS_TILE=True), "use tl.where, &, |, ~"),
+        (sixteen_each, "slot"),
+        (known_only_at_run_time, "only the parameters in capitals are"),
+        (changes_the_table, "stored into table, which is an input"),
+        (slots_without_jit, "write @triton.jit above it"),
+        (lambda *a: slots, "write @triton.jit above it"),
     ],
-    "split": [
-        flawed("unsafe", IS_SAFE=False),
-        flawed("unmasked", MASKS_VALUES=False),
-        flawed("go_round", HEADS_GO_ROUND=True),
-        flawed("forgets", FORGETS=1),
-        flawed("no_table", USES_TABLE=False),
-        flawed("never_stops", STOPS=False),
-        flawed("leaves_a_sum", DIVIDES=False),
-        flawed("divides_by_zero", DIVIDES_BY_ZERO=True),
-        flawed("base_2", BASE_2=True),
-        flawed("no_maximum", ADDS_MAXIMUM=False),
-        flawed("starts_at_0", STARTS_AT_0=True),
-        flawed("no_scale", USES_SCALE=False),
-        flawed("one_head_on", HEADS_ON=1),
-        flawed("never_rescales", split, RESCALES=False),
-        slots,
-        lambda *a: split,
+    "merge_splits": [
+        (_flawed(merge_splits, MASKS=False), "of logs, which has"),
+        (_flawed(merge_splits, BEHIND=0.0), "behind the last split count"),
+        (_flawed(merge_splits, LOWERS=False), "lower by the largest log first"),
+        (_flawed(merge_splits, GUARDS_EMPTY=False), "all splits are empty"),
+        (_flawed(merge_splits, DIVIDES_BY_ZERO=True), "0 / 0"),
+        (_flawed(merge_splits, WEIGHS=False), "every split counts the same"),
+        (_flawed(merge_splits, BASE_2=True), "the logs are natural ones: tl.exp"),
+        (_flawed(merge_splits, DIVIDES=False), "divide by the sum of the weights"),
+        (_flawed(merge_splits, AXIS=1), "the axis of each sum and max"),
+        (_flawed(merge_splits, FORGETS=1), "the last split does not count"),
+        (_flawed(merge_splits, STRIDE=1), "Each has num_splits of them"),
+        (_flawed(merges_in_a_loop, OF_SUM=False, OF_VALUES=False), "is never rescaled"),
+        (_flawed(merges_in_a_loop, OF_SUM=False), "the sum of the weights is not"),
+        (_flawed(merges_in_a_loop, OF_VALUES=False), "the weighted values are not"),
+        (_flawed(merges_in_a_loop, UPSIDE_DOWN=True), "upside down"),
+        (_flawed(merges_in_a_loop, GUARDS_EMPTY=False), "-inf"),
+        (_flawed(merges_in_a_loop, STARTS_AT_0=True), "all weights became 0"),
+        (merges_nothing, "use tl.where"),
+        (lambda *a: None, "write @triton.jit above it"),
     ],
+    "sizes": [
+        (lambda *a: (64, 4, 3, 1), "in about 1 split, no sizes were quicker than"),
+        (lambda *a: (64, 2, 4, 128), "With splits"),
+        (two_on_each(16, 1, 1), "above the best"),
+        (two_on_each(64, 2, 5), "With stages 4 alone"),
+        (two_on_each(48, 4, 3), "tile 48 was not measured; choose from [16, 32, 64"),
+        (two_on_each(64, 3, 3), "warps 3 was not measured"),
+        (two_on_each(64, 4, 6), "stages 6 was not measured"),
+        (lambda *a: (64, 4, 3), "expected four numbers"),
+        (lambda n, c, k, m: (64, 2, 4, 2 * m / (n * k)), "divide with //"),
+        (lambda n, c, k, m: (64, 2, 4, 2 * m // (n * k)), "whole numbers from 1 on"),
+        (lambda n, *a: {1: (64, 2, 5, 33), 8: (64, 2, 5, 4)}[n], "KeyError"),
+    ],
+    "packed": [
+        (_flawed(packed, MASKS_VALUES=False), "values, line"),
+        (_flawed(packed, MASKS_LOGITS=False), "with logit 0: set those to -inf"),
+        (_flawed(packed, MASKS_Q=False), "of q, which has"),
+        (_flawed(packed, MASKS_STORE=False), "of out, which has"),
+        (_flawed(packed, SCALES=False), "right but for the scale"),
+        (_flawed(packed, POWERS_OF_E=True), "made for tl.exp2"),
+        (_flawed(packed, GOES_ROUND=True), "KV heads went round"),
+        (_flawed(packed, OF_SUM=False, OF_VALUES=False), "is never rescaled"),
+        (_flawed(packed, OF_SUM=False), "the sum of the weights is not"),
+        (_flawed(packed, OF_VALUES=False), "the weighted values are not"),
+        (_flawed(packed, STARTS_AT_0=True), "the first maximum must be -inf, not 0"),
+        (_flawed(packed, WIDENS=0), "wrap at 32 bits"),
+        (_flawed(packed, WIDENS=2), "wrap at 32 bits"),
+        (_flawed(packed, AXIS=0), "the axis of each sum and max"),
+        (_flawed(packed, LOOPS=False), "does each program walk over all blocks"),
+        (_flawed(packed, WHOLE_BLOCKS=True), "from 0 to the context"),
+        (_flawed(packed, FIRST_TABLE=True), "is it the sequence's block?"),
+        (_flawed(packed, DIVIDES=False), "divide by the sum of the weights"),
+        (_flawed(packed, DOTS=False), "no tl.dot ran"),
+        (_flawed(packed, READS=4), "K was loaded 4 times over"),
+        (_flawed(packed, CASTS=False), "weights.to(v.dtype)"),
+        (_flawed(packed, ALL_ROWS=16), "not all was stored"),
+        (_flawed(packed, TRANSPOSES=False), "is a tl.trans missing?"),
+        (asks_a_tile, "use tl.where"),
+        (lambda *a: None, "write @triton.jit above it"),
+    ],
+}
+
+# Nobody looks on where a kernel is compiled, and nothing comes of these.
+UNSEEN = {"masks_positions", "masks_table", "masks_q", "dots", "reads", "widens"}
+WRONG = {
+    name: [
+        attempt for attempt, _ in named if INTERPRETED or attempt.__name__ not in UNSEEN
+    ]
+    for name, named in NAMED.items()
 }

@@ -42,9 +42,9 @@ def four_predictions(notebook: dict) -> list[str]:
     return faults + ([] if sum(guesses) >= 4 else [f"only {sum(guesses)} predictions"])
 
 
-def three_exercises(notebook: dict) -> list[str]:
+def three_to_five_exercises(notebook: dict) -> list[str]:
     found = files.exercises(notebook)
-    faults = [] if len(found) == 3 else [f"{len(found)} exercises"]
+    faults = [] if 3 <= len(found) <= 5 else [f"{len(found)} exercises"]
     return faults + [
         f"{exercise.name}: {fault}"
         for exercise in found
@@ -98,7 +98,7 @@ RULES = (
     a_proof_and_a_control,
     eight_claims,
     four_predictions,
-    three_exercises,
+    three_to_five_exercises,
     the_real_code_is_shown,
     prose_and_code_in_balance,
     ends_in_a_recap,

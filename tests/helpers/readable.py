@@ -52,16 +52,15 @@ def check_that_words_stand_out(figure: Figure) -> None:
     grounds = [palette.theme().ground]
     if grounds == ["none"]:
         grounds = ["#FFFFFF", "#0D1117"]
+    areas = [
+        (patch, patch.get_window_extent())
+        for patch in figure.axes[0].patches
+        if isinstance(patch, Rectangle) and patch.get_fill()
+    ]
     for text in filter(Text.get_text, figure.axes[0].texts):
         box = text.get_window_extent()
         middle = (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2
-        behind = [
-            patch
-            for patch in figure.axes[0].patches
-            if isinstance(patch, Rectangle)
-            and patch.get_fill()
-            and patch.get_window_extent().contains(*middle)
-        ]
+        behind = [patch for patch, area in areas if area.contains(*middle)]
         for colour in grounds:
             for patch in behind:
                 *face, alpha = patch.get_facecolor()

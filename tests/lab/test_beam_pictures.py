@@ -40,8 +40,12 @@ def texts_and_places(figure):
 
 def frames_of(*steps, held=3):
     """As `record` gives them: the new tokens of each living beam, by its letter."""
-    snapshot = SimpleNamespace(num_held=held)
-    return [SimpleNamespace(growing=step, snapshot=snapshot) for step in steps]
+    table = SimpleNamespace(block_ids=[0] * 7)
+    snapshots = [
+        SimpleNamespace(num_held=held, tables=dict.fromkeys(s, table)) for s in steps
+    ]
+    rows = zip(steps, snapshots, strict=True)
+    return [SimpleNamespace(growing=step, snapshot=s) for step, s in rows]
 
 
 # --- the tree -------------------------------------------------------------------------
@@ -71,6 +75,7 @@ def test_a_step_stands_above_its_tokens_and_the_blocks_held_below():
             assert places[token][0] == pytest.approx(places[step][0])
     said = texts(plot_beam_tree(RACE, Letters(), "title"))
     assert said.count("3") == 1 + 3  # the third step, and three blocks at each
+    assert said.count("14") == 3  # two beams of seven blocks each, if they shared none
 
 
 def test_living_beams_have_thick_lines_in_their_colours():

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
+from matplotlib.colors import to_rgba
 from matplotlib.patches import FancyArrowPatch
 from transformers import GenerationConfig
 
@@ -48,6 +49,30 @@ def copying(num_tables=2, size=4):
     return frames
 
 
+class Overwriting(mp.BlockTable):
+    """As in the lesson: writes, whoever else holds the block."""
+
+    def _must_copy(self, n):
+        return False
+
+
+def overwriting(num_tables=2, size=4):
+    """As above, without copies: all words lie in one slot, and the last one stays."""
+    pool = mp.BlockPool(16, size)
+    first = Overwriting(pool)
+    first.append(7)
+    tables = {"A": first}
+    for name in "BCD"[: num_tables - 1]:
+        shared = [pool.share(block_id) for block_id in first.block_ids]
+        tables[name] = Overwriting(pool, shared, 7)
+    start = freeze(pool, tables, dict.fromkeys(tables, WORDS))
+    frames = {}
+    for (name, table), word in zip(tables.items(), ENDS, strict=False):
+        table.append(1)
+        frames[name] = freeze(pool, tables, {key: [*WORDS, word] for key in tables})
+    return frames, "title", start
+
+
 def candidates(width=3, count=6, ends=(0, 1), word="<|end|>"):
     rows = [
         Candidate(
@@ -64,7 +89,8 @@ def tree():
         {"A": [0], "B": [1], "C": [2]},
         {"A": [0, 3], "D": [0, 4], "B": [1, 5]},
     )
-    snapshot = SimpleNamespace(num_held=5)
+    tables = {"A": SimpleNamespace(block_ids=[0, 1])}
+    snapshot = SimpleNamespace(num_held=5, tables=tables)
     frames = [SimpleNamespace(growing=step, snapshot=snapshot) for step in steps]
     words = SimpleNamespace(decode=lambda ids: f"penguin{ids[0]}")
     return plot_beam_tree(frames, words, "title")
@@ -75,6 +101,9 @@ DRAWINGS = {
     "copying, three tables": lambda: plot_copying(copying(3), "title"),
     "copying, four tables": lambda: plot_copying(copying(4), "title"),
     "copying, large blocks": lambda: plot_copying(copying(size=16), "title"),
+    "overwriting": lambda: plot_copying(*overwriting()),
+    "overwriting, four tables": lambda: plot_copying(*overwriting(4)),
+    "overwriting, small blocks": lambda: plot_copying(*overwriting(2, 2)),
     "candidates": lambda: plot_candidates(*candidates(), 3, "title"),
     "candidates of one": lambda: plot_candidates(*candidates(1, 2, ()), 1, "title"),
     "candidates of eight": lambda: plot_candidates(
@@ -93,7 +122,7 @@ def test_no_words_overlap_and_none_is_cut_off(name):
 
 
 @pytest.mark.parametrize("theme", palette.THEMES)
-@pytest.mark.parametrize("name", ["copying", "candidates", "tree"])
+@pytest.mark.parametrize("name", ["copying", "overwriting", "candidates", "tree"])
 def test_a_word_stands_out_from_the_box_behind_it(monkeypatch, name, theme):
     monkeypatch.setenv("MINIPAGED_THEME", theme)
     check_that_words_stand_out(DRAWINGS[name]())
@@ -119,6 +148,45 @@ def test_all_but_the_last_holder_copy(num_tables):
         assert said.count("fathers") == 3 and said.count("mothers") == 1
 
 
+def test_what_is_written_over_is_struck_out():
+    figure = plot_copying(*overwriting())
+    said, axes = texts(figure), figure.axes[0]
+    assert said.count("fathers") == 2 and said.count("mothers") == 1
+    (lost,) = (
+        t
+        for t in axes.texts
+        if t.get_color() == palette.BAD and t.get_text() == "fathers"
+    )
+    (strike,) = (line for line in axes.lines if line.get_color() == palette.BAD)
+    assert min(strike.get_xdata()) < lost.get_position()[0] < max(strike.get_xdata())
+    assert "struck out: written over" in said and not thick(figure)
+    assert "empty" not in said  # all slots of the block are full
+    assert "struck out: written over" not in texts(plot_copying(copying(), "title"))
+
+
+def test_a_word_has_the_colour_of_its_writer():
+    figure = plot_copying(*overwriting())
+    faces = [patch.get_facecolor() for patch in figure.axes[0].patches]
+    of_b = to_rgba(palette.sequence_colour("B"))
+    assert faces.count(of_b) >= 3  # its name in two frames, and the word
+
+
+def test_without_a_start_nothing_is_new_in_the_first_frame():
+    frames, title, start = overwriting()
+    first = {"A": frames["A"]}
+    bold = [
+        len(
+            [
+                p
+                for p in plot_copying(first, title, one).axes[0].patches
+                if p.get_linewidth() > 2
+            ]
+        )
+        for one in (None, start)
+    ]
+    assert bold == [0, 1]
+
+
 def test_a_frozen_state_does_not_change():
     frames = copying()
     before, *_, after = frames.values()
@@ -141,9 +209,16 @@ def test_the_first_may_end_and_the_best_others_go_on():
     said = texts(figure)
     assert said.count("goes on") == 3 and said.count("× left out") == 1
     assert said.count("× ends too late") == 1
+    assert "only above the line may a text end" in said
     assert [words for words in said if words.startswith("has ended")] == [
         "has ended, score 0.00 / 2 = 0.00"
     ]
+
+
+def test_where_nothing_ends_nothing_is_said_of_ends():
+    said = texts(plot_candidates(*candidates(3, 6, ()), 2, "title"))
+    assert "above the line: the best 3" in said
+    assert not [words for words in said if "end" in words]
 
 
 def test_a_verdict_is_that_of_the_search(monkeypatch):

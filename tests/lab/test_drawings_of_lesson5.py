@@ -1,6 +1,7 @@
 """Lesson 5's drawings: they show the live objects, and every word can be read."""
 
 import math
+import re
 
 import pytest
 import torch
@@ -124,13 +125,49 @@ def test_each_row_says_its_maximum_and_its_factor():
 
 def test_a_forgotten_rescale_is_marked():
     said = texts(recurrence(RISING, [4, 4, 4], rescales=False))
-    assert [words for words in said if words.startswith("×")] == [
-        "× 0",
-        "× 1.00",
-        "× 1.00",
-    ]
+    factors = [words for words in said if words.startswith("×")]
+    assert factors == ["× 1.00", "× 1.00"]  # the first block had nothing to rescale
     assert f"should be × {math.exp(1.2 - 2.4):.2f}" in said
-    assert "its size before" not in said
+    assert "= e^(1.2 − 2.4)" in said and "e^(1.2 − 2.4)" not in said
+    assert "the right size" in said and "its size before" not in said
+
+
+def test_a_wrong_result_stands_beside_the_right_one():
+    right, wrong = (
+        recurrence(RISING, [4, 4, 4], rescales=rescales) for rescales in (True, False)
+    )
+    results = re.compile(r"^0\.\d{3}, 0\.\d{3}, 0\.\d{3}$")
+    (only,) = filter(results.match, texts(right))
+    found, wanted = filter(results.match, texts(wrong))
+    assert found != wanted == only
+    assert "should be:" in texts(wrong) and "should be:" not in texts(right)
+
+
+def dashed(figure):
+    """Left, width of the dashed frames that are as high as those of the sums."""
+    found = [p for p in figure.axes[0].patches if isinstance(p, Rectangle)]
+    return [
+        (p.get_x() + 2, p.get_width() - 4)
+        for p in found
+        if p.get_linestyle() == "--" and p.get_height() == 28
+    ]
+
+
+def test_right_and_wrong_sums_have_one_scale():
+    """The frame of the wrong picture is as long as the bar of the right one."""
+    right, wrong = (
+        recurrence(RISING, [4, 4, 4], rescales=rescales) for rescales in (True, False)
+    )
+    sums = [
+        [b for b in boxes(figure, palette.sequence_colour("C")) if b.get_height() == 24]
+        for figure in (right, wrong)
+    ]
+    ends = [[b.get_x() + b.get_width() for b in found] for found in sums]
+    assert ends[0][0] == pytest.approx(ends[1][0])  # after a block nothing is wrong
+    assert ends[1][1] > ends[0][1] and ends[1][2] > ends[0][2]
+    assert max(ends[1]) == pytest.approx(506 + 72)  # never rescaled: the whole column
+    frames = [x + width for x, width in dashed(wrong)]
+    assert frames == pytest.approx(ends[0][1:], rel=1e-3)
 
 
 def test_bars_are_as_long_as_the_numbers():
@@ -139,8 +176,12 @@ def test_bars_are_as_long_as_the_numbers():
     new = [b for b in boxes(figure, palette.sequence_colour("C")) if b.get_x() == 506]
     assert len(new) == 1  # of the first block: nothing lies before it
     whole = sum(math.exp(x - 1.2) for x in RISING[:4])
-    third = sum(math.exp(x - 2.4) for x in RISING)
-    assert new[0].get_width() == pytest.approx(72 * whole / third, rel=1e-3)
+    parts = [RISING[:4], RISING[4:8], RISING[8:]]
+    maxima = 1.2, 2.4, 2.4
+    unscaled = sum(
+        math.exp(x - m) for part, m in zip(parts, maxima, strict=True) for x in part
+    )
+    assert new[0].get_width() == pytest.approx(72 * whole / unscaled, rel=1e-3)
 
 
 def frames(figure):
@@ -170,8 +211,11 @@ def test_tiles_name_the_blocks_of_the_tables():
 def test_a_prefill_counts_pairs():
     said = texts(DRAWINGS["prefill"]())
     pairs = 13 * 14 // 2
-    read = 13 * 4 + 9 * 4 + 5 * 4 + 1
-    assert f"{pairs} pairs (new token, position) are seen, {read} are read" in said
+    computed = 13 * 4 + 9 * 4 + 5 * 4 + 1
+    assert (
+        f"{pairs} pairs (new token, position) are seen, {computed} are computed" in said
+    )
+    assert "computed, but hidden by the mask" in said
     assert "padding" not in said
     assert texts(DRAWINGS["two prefills"]()).count("padding") == 1
 
@@ -184,12 +228,20 @@ def test_frames_of_unequal_windows_are_apart():
 def test_all_blocks_are_copied_on_the_left_and_one_is_read_on_the_right():
     figure = two_ways("C", 1)
     arrows = [p for p in figure.axes[0].patches if isinstance(p, FancyArrowPatch)]
-    assert len(arrows) == 4 + 1 + 1 + 1
+    assert len(arrows) == 4 + 1 + 1  # copied, read as one; read in place
     assert sum(arrow.get_linewidth() > 1.5 for arrow in arrows) == 1
     ids = tables_of(USED)["C"].block_ids
     said = texts(figure)
-    assert f"done: {ids[0]}" in said
+    assert f"read before: {ids[0]}; kept: a summary" in said
     assert f"to come: {ids[2]}, {ids[3]}" in said and "a copy of 4 blocks" in said
+
+
+def test_only_what_moves_is_strong():
+    """The copy of four blocks, the block that is read, and their sign below."""
+    found = boxes(two_ways("C", 1), palette.sequence_colour("C"))
+    assert len(found) == 4 + 1 + 1
+    merged = boxes(DRAWINGS["merges"](), palette.sequence_colour("C"))
+    assert len(merged) == 3 * 2 + 1  # parts were there before
 
 
 def test_each_part_ends_with_the_same_factor_in_any_order():

@@ -14,7 +14,6 @@ from minipaged.lab.plots import palette
 from minipaged.lab.plots.charts import plot_histogram, plot_lines, plot_waste
 from minipaged.lab.plots.contiguous import plot_memory_over_time
 from minipaged.lab.plots.display import encode
-from minipaged.lab.plots.kernels import plot_rates
 from minipaged.lab.plots.memory_map import plot_memory_map
 from minipaged.lab.plots.pool import plot_pool, print_pool
 from minipaged.memory.contiguous import RequestLengths, reserve_max
@@ -56,8 +55,8 @@ def test_a_pool_is_drawn_as_it_is(shared):
     pool, tables = shared
     figure = plot_pool(pool, tables, "title")
     blue, look = palette.sequence_colour("A"), palette.theme()
-    # Slots, and boxes of the legend: two of A, one plain and one hatched.
-    assert drawn(figure, blue) == 6 + 2
+    # Slots, and a hatched box of the legend: no block has a single holder.
+    assert drawn(figure, blue) == 6 + 1
     assert num_hatched(figure) == 6 + 1
     assert drawn(figure, look.others) == 1 + 1
     assert drawn(figure, look.free) == 2 + 4 + 1
@@ -287,31 +286,6 @@ def test_holders_that_are_not_drawn_are_counted(shared):
     pool, tables = shared
     said = texts(plot_pool(pool, {"B": tables["B"]}, "title"))
     assert said.count("B · 2 holders") == 2
-
-
-def test_rates_are_drawn_as_they_are_beside_the_ceiling():
-    rates = {"few": {"slow": 10.0, "fast": 1500.0}, "many": {"slow": 60, "fast": 1900}}
-    figure = plot_rates(rates, 2000, "title", "on a desk")
-    (axes,) = figure.axes
-    bars = [patch for patch in axes.patches if isinstance(patch, Rectangle)]
-    assert [bar.get_width() for bar in bars] == [10, 1500, 60, 1900]
-    assert len({bar.get_hatch() for bar in bars}) == 2
-    assert {"10", "1,500", "reading alone: 2,000"} <= set(texts(figure))
-    (ceiling,) = axes.lines
-    assert set(ceiling.get_xdata()) == {2000} and "desk" in axes.get_xlabel()
-
-
-def test_no_number_touches_the_ceiling():
-    values = 1000.0, 1759.0, 1761.0, 1990.0, 2000.0, 2010.0
-    rates = {"series": {f"{value}": value for value in values}}
-    figure = plot_rates(rates, 2000, "title", "on a desk")
-    figure.canvas.draw()
-    (axes,) = figure.axes
-    (line,) = axes.lines
-    ceiling = line.get_window_extent().x0
-    numbers = [text.get_window_extent() for text in axes.texts[: len(values)]]
-    assert all(box.x1 < ceiling - 3 or box.x0 > ceiling + 3 for box in numbers)
-    assert max(box.x1 for box in numbers) < figure.bbox.x1
 
 
 def test_a_long_title_goes_on_below():

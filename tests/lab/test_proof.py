@@ -118,6 +118,19 @@ def test_a_difference_far_to_the_right_is_seen(paged, capsys):
     assert len(columns) >= 3 and columns[-1].endswith(" 0")
 
 
+def test_a_quiet_proof_says_one_line(paged, capsys):
+    out = prove("They are equal", paged, PROMPTS, GREEDY, quiet=True)
+    said = "They are equal: 3 of 3 prompts equal, token for token\n"
+    assert capsys.readouterr().out == said
+    assert len(out) == 3
+
+
+def test_a_quiet_proof_that_fails_shows_the_columns(paged, capsys):
+    with pytest.raises(AssertionError, match="1 differ"):
+        prove("They are equal", paged, PROMPTS, GREEDY, ours=broken, quiet=True)
+    assert capsys.readouterr().out.count("DIFFERENT") == 1
+
+
 def test_a_prompt_that_failed_stands_in_the_table(paged, capsys):
     with pytest.raises(AssertionError, match="1 differ"):
         prove("All fit", paged, [[5] * 200, [6]], GREEDY)

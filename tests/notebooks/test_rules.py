@@ -75,6 +75,15 @@ def out_of_order(notebook):
     cells[at - 1], cells[at] = cells[at], cells[at - 1]
 
 
+def three_more_exercises(notebook):
+    """Six: each of them complete."""
+    cells = notebook["cells"]
+    first = next(
+        at for at, cell in enumerate(cells) if "NotImplementedError" in cell["source"]
+    )
+    cells[first:first] = cells[first:-1]
+
+
 PLANTED = [
     (file_rules.run_in_order, run_again),
     (file_rules.no_errors, says("a warning", "stderr")),
@@ -110,20 +119,30 @@ PLANTED = [
     (lesson_rules.four_predictions, replace("reveal(guess)", "print(guess)")),
     (lesson_rules.four_predictions, add(code("reveal(1)"))),
     (lesson_rules.four_predictions, add(code("guess = 1"))),
-    (lesson_rules.three_exercises, replace("raise NotImplementedError", "return 1")),
-    (lesson_rules.three_exercises, replace("check.doubles(my_next", "doubles(my_next")),
     (
-        lesson_rules.three_exercises,
+        lesson_rules.three_to_five_exercises,
+        replace("raise NotImplementedError", "return 1"),
+    ),
+    (
+        lesson_rules.three_to_five_exercises,
+        replace("check.doubles(my_next", "doubles(my_next"),
+    ),
+    (
+        lesson_rules.three_to_five_exercises,
         replace("check.doubles(my_next", "check.doubles(id"),
     ),
-    (lesson_rules.three_exercises, replace("<summary>Hint", "<summary>Help")),
-    (lesson_rules.three_exercises, replace("<summary>Solution", "<summary>Answer")),
+    (lesson_rules.three_to_five_exercises, replace("<summary>Hint", "<summary>Help")),
     (
-        lesson_rules.three_exercises,
+        lesson_rules.three_to_five_exercises,
+        replace("<summary>Solution", "<summary>Answer"),
+    ),
+    (
+        lesson_rules.three_to_five_exercises,
         replace("```python\ndef my_", "```python\ndef our_"),
     ),
-    (lesson_rules.three_exercises, out_of_order),
-    (lesson_rules.three_exercises, says("accepted")),
+    (lesson_rules.three_to_five_exercises, three_more_exercises),
+    (lesson_rules.three_to_five_exercises, out_of_order),
+    (lesson_rules.three_to_five_exercises, says("accepted")),
     (lesson_rules.the_real_code_is_shown, replace("show(2)", "plt.show()")),
     (lesson_rules.prose_and_code_in_balance, add(prose("word " * 900))),
     (lesson_rules.prose_and_code_in_balance, replace("Many words are here. ", "")),

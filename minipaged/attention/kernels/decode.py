@@ -11,12 +11,18 @@ import torch
 from minipaged.attention.kernels.check import check_attention, without_gaps
 from minipaged.attention.kernels.setup import tl, triton
 from minipaged.attention.kernels.sizes import (
+    Sizes,
     decode_sizes,
     device_of,
     log2_scales,
     padded,
 )
-from minipaged.attention.kernels.tile import divide, over_tiles
+from minipaged.attention.kernels.tile import (
+    divide,
+    log_of,
+    nothing_seen,
+    over_tiles,
+)
 
 _MERGED_COLUMNS = 32  # of the result, by one program
 
@@ -35,8 +41,7 @@ def _decode_kernel(
     token_stride,
     head_stride,
     scale,
-    softcap,
-    HAS_SOFTCAP: tl.constexpr,
+    softcap,  # None: there is none
     WINDOW: tl.constexpr,
     BLOCK_SIZE: tl.constexpr,
     NUM_KV_HEADS: tl.constexpr,
@@ -49,7 +54,6 @@ def _decode_kernel(
     TILE: tl.constexpr,  # positions read at a time
     SPLIT: tl.constexpr,
     OVERLAP: tl.constexpr,
-    PRECISION: tl.constexpr,
 ):
     if SPLIT and OVERLAP:  # the merge may be launched meanwhile: it waits for the end
         tl.extra.cuda.gdc_launch_dependents()
@@ -69,34 +73,32 @@ def _decode_kernel(
     stop = tl.minimum(start + share, context)
 
     row = tl.arange(0, ROWS)
+    is_head = row < GROUP  # the other rows only pad
     head = kv_head * GROUP + row
     column = tl.arange(0, PADDED_KEY_DIM)
-    q_rows = q + token * token_stride + head.to(tl.int64) * head_stride
-    q_mask = (row < GROUP)[:, None] & (column < KEY_DIM)[None, :]
-    q_tile = tl.load(q_rows[:, None] + column[None, :], mask=q_mask, other=0.0)
+    places = token * token_stride + head.to(tl.int64) * head_stride
+    q_mask = is_head[:, None] & (column < KEY_DIM)[None, :]
+    q_rows = tl.load(q + places[:, None] + column[None, :], mask=q_mask, other=0.0)
 
     table = block_tables + seq.to(tl.int64) * table_width
+    last_seen = stop - 1 + tl.zeros([ROWS], tl.int32)  # by each row
+    maximum, total, weighted = nothing_seen(ROWS, PADDED_VALUE_DIM)
     maximum, total, weighted = over_tiles(
-        tl.full([ROWS], float("-inf"), tl.float32),
-        tl.zeros([ROWS], tl.float32),
-        tl.zeros([ROWS, PADDED_VALUE_DIM], tl.float32),
-        start, stop, stop - 1 + tl.zeros([ROWS], tl.int32), q_tile,
+        maximum, total, weighted, start, stop, last_seen, q_rows,
         keys + kv_head * KEY_DIM, values + kv_head * VALUE_DIM, table, scale, softcap,
-        HAS_SOFTCAP, None, BLOCK_SIZE, NUM_KV_HEADS, KEY_DIM, VALUE_DIM,
-        PADDED_KEY_DIM, PADDED_VALUE_DIM, TILE, MASKED=True, PRECISION=PRECISION,
+        None, BLOCK_SIZE, NUM_KV_HEADS, KEY_DIM, VALUE_DIM,
+        PADDED_KEY_DIM, PADDED_VALUE_DIM, TILE, MASKED=True,
     )  # fmt: skip
 
     out_row = token * (NUM_KV_HEADS * GROUP) + head
     if SPLIT:
         out_row = (seq * (NUM_KV_HEADS * GROUP) + head) * num_splits + split
-        # -inf for an empty split, which then counts for nothing
-        log_total = maximum + tl.log2(tl.where(total == 0.0, 1.0, total))
-        tl.store(log_totals + out_row, log_total, mask=row < GROUP)
+        tl.store(log_totals + out_row, log_of(maximum, total), mask=is_head)
     column = tl.arange(0, PADDED_VALUE_DIM)
-    out_pointers = out + out_row[:, None].to(tl.int64) * VALUE_DIM + column[None, :]
-    out_mask = (row < GROUP)[:, None] & (column < VALUE_DIM)[None, :]
+    places = out_row[:, None].to(tl.int64) * VALUE_DIM + column[None, :]
+    out_mask = is_head[:, None] & (column < VALUE_DIM)[None, :]
     result = divide(weighted, total).to(out.dtype.element_ty)
-    tl.store(out_pointers, result, mask=out_mask)
+    tl.store(out + places, result, mask=out_mask)
 
 
 @triton.jit(do_not_specialize=["num_splits"])
@@ -193,18 +195,43 @@ def paged_decode(
         raise ValueError(f"num_splits is {num_splits}; give 1 or more, or None")
     if len(q) == 0:
         return
-    q = without_gaps(q)
-    block_tables, context_lengths, query_starts = (x.contiguous() for x in where)
-    num_seqs, table_width = block_tables.shape
-    num_heads, key_dim = q.shape[1:]
-    _, block_size, num_kv_heads, value_dim = values.shape
-    lengths = [min_context_length, max_context_length]
+    num_seqs, lengths = len(context_lengths), [min_context_length, max_context_length]
     if sliding_window is not None:
         lengths = [min(length, sliding_window) for length in lengths]
     sizes, rule = decode_sizes(q, values, num_seqs, *lengths)
-    num_splits = num_splits or rule
-    overlap = device_of(q.device.index or 0).can_overlap
-    scale, cap = log2_scales(scale, softcap)
+    launch_decode(
+        out, q, keys, values, *where, scale, sliding_window, softcap,
+        sizes, num_splits or rule, device_of(q.device.index or 0).can_overlap,
+    )  # fmt: skip
+
+
+def launch_decode(
+    out: torch.Tensor,
+    q: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    block_tables: torch.Tensor,
+    context_lengths: torch.Tensor,
+    query_starts: torch.Tensor,
+    scale: float,
+    sliding_window: int | None,
+    softcap: float | None,
+    sizes: Sizes,
+    num_splits: int,
+    overlap: bool,
+) -> None:
+    """`paged_decode` with sizes of the caller's choice, and nothing is checked.
+
+    overlap: launch the merge early, as `merge_splits` says.
+    """
+    q = without_gaps(q)
+    block_tables, context_lengths, query_starts = (
+        tensor.contiguous() for tensor in (block_tables, context_lengths, query_starts)
+    )
+    num_seqs, table_width = block_tables.shape
+    num_heads, key_dim = q.shape[1:]
+    _, block_size, num_kv_heads, value_dim = values.shape
+    scale, softcap = log2_scales(scale, softcap)
     target, log_totals = out, out
     if num_splits > 1:
         parts = (num_seqs, num_heads, num_splits)
@@ -214,8 +241,7 @@ def paged_decode(
         _decode_kernel[num_kv_heads, num_seqs, num_splits](
             target, log_totals, q, keys, values,
             block_tables, context_lengths, query_starts,
-            table_width, q.stride(0), q.stride(1), scale, cap,
-            HAS_SOFTCAP=softcap is not None,
+            table_width, q.stride(0), q.stride(1), scale, softcap,
             WINDOW=sliding_window,
             BLOCK_SIZE=block_size,
             NUM_KV_HEADS=num_kv_heads,
@@ -228,7 +254,6 @@ def paged_decode(
             TILE=sizes.tile,
             SPLIT=num_splits > 1,
             OVERLAP=overlap,
-            PRECISION="ieee" if q.dtype == torch.float32 else None,
             num_warps=sizes.num_warps,
             num_stages=sizes.num_stages,
         )  # fmt: skip

@@ -11,7 +11,7 @@ import torch
 from minipaged.attention.kernels.check import check_attention, without_gaps
 from minipaged.attention.kernels.setup import tl, triton
 from minipaged.attention.kernels.sizes import log2_scales, padded, prefill_sizes
-from minipaged.attention.kernels.tile import divide, over_tiles
+from minipaged.attention.kernels.tile import divide, nothing_seen, over_tiles
 
 _SEARCHED_AT_ONCE = 128  # sequences
 
@@ -47,8 +47,7 @@ def _prefill_kernel(
     token_stride,
     head_stride,
     scale,
-    softcap,
-    HAS_SOFTCAP: tl.constexpr,
+    softcap,  # None: there is none
     WINDOW: tl.constexpr,
     BLOCK_SIZE: tl.constexpr,
     NUM_KV_HEADS: tl.constexpr,
@@ -61,7 +60,6 @@ def _prefill_kernel(
     TILE: tl.constexpr,
     SEARCHED_AT_ONCE: tl.constexpr,
     SKIP_SINGLE: tl.constexpr,
-    PRECISION: tl.constexpr,
 ):
     TOKENS: tl.constexpr = ROWS // GROUP
     # One axis, for the others have room for 65,535 only. A sequence's last tokens see
@@ -99,21 +97,19 @@ def _prefill_kernel(
 
     table = block_tables + seq.to(tl.int64) * table_width
     key_head, value_head = keys + kv_head * KEY_DIM, values + kv_head * VALUE_DIM
-    maximum = tl.full([ROWS], float("-inf"), tl.float32)
-    total = tl.zeros([ROWS], tl.float32)
-    weighted = tl.zeros([ROWS, PADDED_VALUE_DIM], tl.float32)
+    maximum, total, weighted = nothing_seen(ROWS, PADDED_VALUE_DIM)
     if WINDOW is None:
         maximum, total, weighted = over_tiles(
             maximum, total, weighted,
             start, diagonal, position, q_tile, key_head, value_head, table, scale,
-            softcap, HAS_SOFTCAP, WINDOW, BLOCK_SIZE, NUM_KV_HEADS, KEY_DIM, VALUE_DIM,
-            PADDED_KEY_DIM, PADDED_VALUE_DIM, TILE, MASKED=False, PRECISION=PRECISION,
+            softcap, WINDOW, BLOCK_SIZE, NUM_KV_HEADS, KEY_DIM, VALUE_DIM,
+            PADDED_KEY_DIM, PADDED_VALUE_DIM, TILE, MASKED=False,
         )  # fmt: skip
     maximum, total, weighted = over_tiles(
         maximum, total, weighted,
         diagonal, stop, position, q_tile, key_head, value_head, table, scale,
-        softcap, HAS_SOFTCAP, WINDOW, BLOCK_SIZE, NUM_KV_HEADS, KEY_DIM, VALUE_DIM,
-        PADDED_KEY_DIM, PADDED_VALUE_DIM, TILE, MASKED=True, PRECISION=PRECISION,
+        softcap, WINDOW, BLOCK_SIZE, NUM_KV_HEADS, KEY_DIM, VALUE_DIM,
+        PADDED_KEY_DIM, PADDED_VALUE_DIM, TILE, MASKED=True,
     )  # fmt: skip
 
     column = tl.arange(0, PADDED_VALUE_DIM)
@@ -160,7 +156,6 @@ def paged_prefill(
         _prefill_kernel[num_runs * num_kv_heads,](
             out, q, keys, values, block_tables, context_lengths, query_starts,
             num_seqs, table_width, q.stride(0), q.stride(1), scale, cap,
-            HAS_SOFTCAP=softcap is not None,
             WINDOW=sliding_window,
             BLOCK_SIZE=block_size,
             NUM_KV_HEADS=num_kv_heads,
@@ -173,7 +168,6 @@ def paged_prefill(
             TILE=sizes.tile,
             SEARCHED_AT_ONCE=_SEARCHED_AT_ONCE,
             SKIP_SINGLE=skip_single,
-            PRECISION="ieee" if q.dtype == torch.float32 else None,
             num_warps=sizes.num_warps,
             num_stages=sizes.num_stages,
         )  # fmt: skip

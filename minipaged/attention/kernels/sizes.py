@@ -55,10 +55,10 @@ def padded(n: int) -> int:
     return max(16, 1 << (n - 1).bit_length())
 
 
-def log2_scales(scale: float, softcap: float | None) -> tuple[float, float]:
+def log2_scales(scale: float, softcap: float | None) -> tuple[float, float | None]:
     """(scale, softcap) so that exp2 of a logit is what exp of the model's would be."""
     if softcap is None:
-        return scale * LOG2_E, 0.0
+        return scale * LOG2_E, None
     return scale / softcap, softcap * LOG2_E
 
 
@@ -72,36 +72,32 @@ def decode_sizes(
     """Sizes for one new token of each sequence; and in how many splits it is read.
 
     Each sequence and KV head is one piece of work, of `shortest` to `longest`
-    positions. The memory is only busy while all multiprocessors have enough reads under
-    way: on an H200 that takes four small programs on each, three medium or two large
-    ones. So, unless a KV head has more than 16 query heads and all programs are large:
+    positions. A program reads tiles of 64 and asks for the next two while it computes:
+    three such programs fit on a multiprocessor of an H100 or H200, and fewer leave its
+    memory idle.
 
-    - Uneven pieces, the longest above 1.25 times the shortest: large programs, for they
-      are quicker when the others have ended; and pieces are split until there are
-      sixteen on each, so that the ends even out, but not into less than two tiles.
-    - Three even pieces on each, or more: a medium program for each piece.
-    - Two on each, or little less: a large one for each piece. That saves the merge.
-    - Else small ones; each piece is split into as many as leave at most four on each,
-      for a fifth would start when the others end.
+    - Less than three pieces on each: they are split, into as many as leave at most
+      three on each, for a fourth would start when the others end.
+    - Three or more: one program a piece, with only the next tile under way, so that
+      four fit.
+    - Uneven pieces, the longest above 1.25 times the shortest: they are split until
+      there are sixteen on each, so that the ends even out, but not into less than four
+      tiles.
     """
     device = device_of(q.device.index or 0)
     num_kv_heads = values.shape[2]
     rows = padded(q.shape[1] // num_kv_heads)
-    pieces, num_splits = num_seqs * num_kv_heads, 1
-    on_each = pieces / device.multiprocessors
-    large, medium, small = (128, 4, 3), (64, 2, 4), (32, 1, 5)
+    on_each = num_seqs * num_kv_heads / device.multiprocessors
+    sizes = Sizes(rows, tile=64, num_warps=2, num_stages=5)
+    num_splits = int(3 / on_each)
     if longest > 1.25 * shortest:
-        sizes, num_splits = large, min(int(16 / on_each), longest // 256)
+        num_splits = min(int(16 / on_each), longest // 256)
     elif on_each >= 3:
-        sizes = medium
-    elif 1.7 <= on_each <= 2:
-        sizes = large
-    else:
-        sizes, num_splits = small, int(4 / on_each)
-    num_splits = max(1, num_splits)
-    sizes = Sizes(rows, *(sizes if rows == 16 else large))
-    if num_splits == 1 and rows == 16 and max(q.shape[2], values.shape[3]) <= 64:
-        sizes = sizes._replace(tile=2 * sizes.tile)  # short heads: as many bytes
+        sizes = sizes._replace(num_stages=4)
+    if rows > 16:  # more to compute: by more threads, on larger tiles
+        sizes = Sizes(rows, tile=128, num_warps=4, num_stages=3)
+    elif max(q.shape[2], values.shape[3]) <= 64:
+        sizes = sizes._replace(tile=128)  # short heads: as many bytes
     sizes = _fitted(sizes, q, values, device)
     # A split has a tile at least; and no more are merged than one program can hold.
     return sizes, max(1, min(num_splits, -(-longest // sizes.tile), 256))
@@ -116,11 +112,11 @@ def prefill_sizes(q: torch.Tensor, values: torch.Tensor) -> Sizes:
     """
     device = device_of(q.device.index or 0)
     num_tokens, num_heads, _ = q.shape
-    sizes = Sizes(64, 64, 4, 3)
-    if num_tokens * num_heads > 2 * device.multiprocessors * 256:
-        sizes = Sizes(256, 64, 8, 3)
-    if max(q.shape[2], values.shape[3]) > 128:  # more would not fit the registers
-        sizes = Sizes(64, 64, 4, 3)
+    small = Sizes(rows=64, tile=64, num_warps=4, num_stages=3)
+    large = Sizes(rows=256, tile=64, num_warps=8, num_stages=3)
+    has_many = num_tokens * num_heads > 2 * device.multiprocessors * large.rows
+    fits = max(q.shape[2], values.shape[3]) <= 128  # a program's registers
+    sizes = large if has_many and fits else small
     return _fitted(sizes, q, values, device)
 
 
@@ -130,7 +126,7 @@ def _fitted(
     """The sizes, changed for shapes and devices other than those they were made for."""
     group_rows = padded(q.shape[1] // values.shape[2])
     if q.dtype not in device.matrix_dtypes:  # then all goes through registers
-        return Sizes(group_rows, 16, 4, 2)
+        return Sizes(group_rows, tile=16, num_warps=4, num_stages=2)
     rows = max(sizes.rows, group_rows)
     row_bytes = 2 * padded(max(q.shape[2], values.shape[3])) * q.element_size()
     # As many bytes of K and V as a tile of 16-bit numbers in heads of 128 has.

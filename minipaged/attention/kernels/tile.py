@@ -46,6 +46,13 @@ def load_tile(
 
 
 @triton.jit
+def nothing_seen(ROWS: tl.constexpr, DIM: tl.constexpr):
+    """Lesson 5's state before the first tile: maximum, total, weighted values."""
+    maximum = tl.full([ROWS], float("-inf"), tl.float32)
+    return maximum, tl.zeros([ROWS], tl.float32), tl.zeros([ROWS, DIM], tl.float32)
+
+
+@triton.jit
 def online_step(
     q,
     k,
@@ -56,9 +63,7 @@ def online_step(
     weighted,
     scale,
     softcap,
-    HAS_SOFTCAP: tl.constexpr,
     MASKED: tl.constexpr,
-    PRECISION: tl.constexpr,
 ):
     """Lesson 5's step over one tile: raise the maximum, rescale, add.
 
@@ -69,8 +74,9 @@ def online_step(
     q: [rows, key dim]; k: [N, key dim]; v: [N, value dim]; visible: [rows, N]. The
     state, in float32: maximum [rows], total [rows], weighted [rows, value dim].
     """
-    logits = tl.dot(q, tl.trans(k), input_precision=PRECISION) * scale
-    if HAS_SOFTCAP:
+    # "ieee" keeps float32 as exact as it is; numbers of 16 bits do not mind.
+    logits = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
+    if softcap is not None:
         # tanh, written so that no exponent overflows into inf / inf
         logits = softcap * (1.0 - 2.0 / (1.0 + tl.exp2(logits * 2.885390081777927)))
     if MASKED:
@@ -82,7 +88,7 @@ def online_step(
     rescale = tl.exp2(maximum - reference)
     total = total * rescale + tl.sum(weights, 1)
     weighted = weighted * rescale[:, None]
-    weighted = tl.dot(weights.to(v.dtype), v, weighted, input_precision=PRECISION)
+    weighted = tl.dot(weights.to(v.dtype), v, weighted, input_precision="ieee")
     return new_maximum, total, weighted
 
 
@@ -90,7 +96,6 @@ def online_step(
 def over_tiles(
     maximum, total, weighted,
     start, stop, position, q, key_head, value_head, table, scale, softcap,
-    HAS_SOFTCAP: tl.constexpr,
     WINDOW: tl.constexpr,
     BLOCK_SIZE: tl.constexpr,
     NUM_KV_HEADS: tl.constexpr,
@@ -100,7 +105,6 @@ def over_tiles(
     PADDED_VALUE_DIM: tl.constexpr,
     TILE: tl.constexpr,
     MASKED: tl.constexpr,
-    PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Lesson 5's loop, from `start` to `stop`, a tile at a time.
 
@@ -123,9 +127,8 @@ def over_tiles(
             NUM_KV_HEADS * VALUE_DIM, VALUE_DIM, PADDED_VALUE_DIM, MASKED,
         )  # fmt: skip
         maximum, total, weighted = online_step(
-            q, k, v, visible, maximum, total, weighted, scale, softcap,
-            HAS_SOFTCAP, MASKED, PRECISION,
-        )  # fmt: skip
+            q, k, v, visible, maximum, total, weighted, scale, softcap, MASKED
+        )
     return maximum, total, weighted
 
 
@@ -133,3 +136,9 @@ def over_tiles(
 def divide(weighted, total):
     """The weighted mean; zeros for a row that saw nothing."""
     return weighted / tl.where(total == 0.0, 1.0, total)[:, None]
+
+
+@triton.jit
+def log_of(maximum, total):
+    """log2 of the sum of all weights; -inf, for none, if nothing was seen."""
+    return maximum + tl.log2(tl.where(total == 0.0, 1.0, total))

@@ -5,13 +5,17 @@ A check takes the reader's function or class, tries nasty cases on it, and print
 to its end whatever stands in its exercises.
 """
 
+from minipaged.lab.check.appending import append
+from minipaged.lab.check.beams import next_beams
 from minipaged.lab.check.caching import reserved_cache
+from minipaged.lab.check.choosing import sizes
 from minipaged.lab.check.lesson1 import first_fit, max_chats
 from minipaged.lab.check.lesson2 import attend, make_room, position_of
 from minipaged.lab.check.lesson3 import block_keys, prefix_index, shared_blocks
-from minipaged.lab.check.lesson4 import append, beam_blocks, next_beams
+from minipaged.lab.check.lesson4 import beam_blocks
 from minipaged.lab.check.lesson5 import merge, stream, window
-from minipaged.lab.check.lesson6 import least_time, slots, split
+from minipaged.lab.check.lesson6 import least_time, packed, slots
+from minipaged.lab.check.merging import merge_splits
 
 __all__ = [
     "append",
@@ -23,13 +27,15 @@ __all__ = [
     "make_room",
     "max_chats",
     "merge",
+    "merge_splits",
     "next_beams",
+    "packed",
     "position_of",
     "prefix_index",
     "reserved_cache",
     "shared_blocks",
+    "sizes",
     "slots",
-    "split",
     "stream",
     "window",
 ]

@@ -7,11 +7,12 @@ from typing import Any
 
 import torch
 
+from minipaged.lab.check.misread import TOLERANCE
 from minipaged.lab.check.streaming import (
     BLOCK_SIZE,
     RAMPS,
-    TOLERANCE,
     Blocks,
+    answer_of,
     attends,
     draw,
     holds_little,
@@ -143,9 +144,16 @@ def _streamed(
 ) -> None:
     """One case of `stream`."""
     num_tokens, read = len(k), Blocks(k[:, 0], v[:, 0], size)
-    found = attempt.shared(q[0], read, num_tokens, size)
     story = f"{_tokens(num_tokens)} in blocks of {size}{also}"
-    read_once(story, read, range(-(-num_tokens // size)))
+    seen, wanted = range(num_tokens), range(-(-num_tokens // size))
+    found = answer_of(
+        story,
+        lambda: attempt.shared(q[0], read, num_tokens, size),
+        read,
+        seen,
+        wanted,
+    )
+    read_once(story, read, wanted)
     attends(story, found, q[0], k, v, read, hint=hint)
 
 
@@ -180,11 +188,18 @@ def _windowed(
 ) -> None:
     """One case of `window`."""
     num_tokens, read = len(k), Blocks(k, v, size)
-    found = attempt.shared(q, read, num_tokens, width, size)
     story = f"{_tokens(num_tokens)} in blocks of {size}, a window of {width}, "
     story += f"{len(q)} heads, {k.shape[1]} KV heads{also}"
     first = max(0, num_tokens - width)
-    read_once(story, read, range(first // size, -(-num_tokens // size)))
+    wanted = range(first // size, -(-num_tokens // size))
+    found = answer_of(
+        story,
+        lambda: attempt.shared(q, read, num_tokens, width, size),
+        read,
+        range(first, num_tokens),
+        wanted,
+    )
+    read_once(story, read, wanted)
     mistakes = {
         f"right for a window of {w}": max(0, num_tokens - w)
         for w in (width + 1, width - 1)

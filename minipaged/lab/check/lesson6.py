@@ -1,17 +1,11 @@
-"""Lab: checks of lesson 6's exercises: the least time, and two kernels."""
-
-import inspect
-import math
-from collections.abc import Callable
-from typing import Any
+"""Lab: checks of lesson 6's exercises: the least time, slots, heads that share."""
 
 import torch
 
-from minipaged.lab.check.verdict import Attempt, Rejected, attempted, exercise, expect
-
-GUARD = -7  # in places that the kernel must leave alone
-TOLERANCE = 1e-4  # of float32, with values about 1
-LN_2 = math.log(2)
+from minipaged.lab.check.guard import GUARD
+from minipaged.lab.check.kernel import launch, many
+from minipaged.lab.check.packing import Batch, compare_packed, draw_batch
+from minipaged.lab.check.verdict import Attempt, Rejected, exercise, expect
 
 
 @exercise
@@ -59,10 +53,11 @@ def slots(attempt: Attempt) -> None:
     """A kernel (slots, table, positions, num_tokens, BLOCK_SIZE, TILE)."""
     generator = torch.Generator().manual_seed(0)
     for num_tokens, block_size, tile, largest in (
+        (16, 4, 16, 50),
         (1, 4, 16, 50),
-        (16, 16, 16, 50),
-        (21, 4, 32, 50),
+        (21, 16, 32, 50),
         (40, 16, 16, 2**30),
+        (9, 1, 8, 50),  # where -1 lies in no block: not even in block 0
     ):
         num_blocks = -(-num_tokens // block_size)
         table = torch.randint(largest // 2, largest, (num_blocks,), generator=generator)
@@ -70,127 +65,78 @@ def slots(attempt: Attempt) -> None:
         right = table[positions // block_size] * block_size + positions % block_size
         if num_tokens > 1:
             positions[1], right[1] = -1, -1
-        found = torch.full((num_tokens + 16,), GUARD)
         story = (
-            f"{num_tokens} positions, blocks of {block_size}, {tile} in a program, "
-            f"block ids up to {table.max()}"
+            f"{many(num_tokens, 'position')}, blocks of {block_size}, {tile} in a "
+            f"program, block ids up to {table.max():,}"
         )
-        arguments = found, table.int(), positions, num_tokens, block_size, tile
-        found, *_ = _launch(attempt, story, (-(-num_tokens // tile),), *arguments)
-        if (found[num_tokens:] != GUARD).any():
-            raise Rejected(f"{story}: it stored behind the last slot; mask the store")
+        found = launch(
+            attempt,
+            story,
+            (-(-num_tokens // tile),),
+            torch.full((num_tokens,), GUARD),
+            table.int(),
+            positions,
+            num_tokens,
+            block_size,
+            tile,
+        )[0]
         for position, mine, slot in zip(
-            positions.tolist(), found.tolist(), right.tolist(), strict=False
+            positions.tolist(), found.tolist(), right.tolist(), strict=True
         ):
-            more = ""
-            if mine != slot and (mine - slot) % 2**32 == 0:
-                more = " (it wrapped: 64 bits, before anything is multiplied)"
-            expect(f"{story}; slot of position {position}{more}", mine, slot)
+            what = f"{story}; slot of position {position}"
+            if position < 0 and mine != slot:
+                what += " (which only pads)"
+            elif mine != slot and (mine - slot) % 2**32 == 0:
+                what += " (it wrapped: 64 bits, before anything is multiplied)"
+            elif mine == GUARD:
+                raise Rejected(f"{what}: nothing was stored, expected {slot}")
+            expect(what, mine, slot)
 
 
 @exercise
-def split(attempt: Attempt) -> None:
-    """A kernel (means, logs, q, keys, values, table, num_tokens, scale, five sizes)."""
+def packed(attempt: Attempt) -> None:
+    """A kernel (out, q, keys, values, block_tables, context_lengths, table_width, ...).
+
+    Behind them: scale, NUM_KV_HEADS, GROUP, ROWS, DIM, BLOCK_SIZE; a program for each
+    KV head and sequence.
+    """
     generator = torch.Generator().manual_seed(0)
-
-    def draw(*shape: int) -> torch.Tensor:
-        return torch.randn(shape, generator=generator)
-
-    for num_tokens, heads, kv_heads, block_size, share, num_splits, spread in (
-        (1, 1, 1, 4, 4, 1, 1),
-        (3, 2, 1, 4, 4, 2, 1),
-        (8, 4, 2, 4, 4, 2, 1),
-        (13, 4, 2, 8, 8, 3, 200),
-        (21, 3, 3, 4, 8, 3, 1),
-        (6, 2, 2, 4, 4, 2, -200),
+    for contexts, kv_heads, group, dim, block_size, spread in (
+        ([20], 1, 4, 16, 32, 1.0),
+        ([7, 40], 2, 2, 32, 16, 1.0),
+        ([1, 16, 17, 64], 2, 4, 16, 16, 1.0),
+        ([35, 48], 3, 5, 16, 16, 60.0),
+        ([33], 1, 20, 16, 16, 1.0),
+        ([40, 9], 2, 4, 32, 32, -60.0),
     ):
-        dim, num_blocks = 16, 9
-        table = torch.randperm(num_blocks, generator=generator)
-        q, k, v = (
-            spread * draw(heads, dim),
-            *(draw(num_tokens, kv_heads, dim) for _ in "kv"),
-        )
-        if spread < 0:
-            q, k = -q.abs(), k.abs()
-        position = torch.arange(num_tokens)
-        places = table[position // block_size] * block_size + position % block_size
-        pools = []
-        for content in (k, v):
-            pool = torch.full((num_blocks, block_size, kv_heads, dim), torch.nan)
-            pool.flatten(0, 1)[places] = content
-            pools.append(pool)
-        means = torch.full((heads + 1, num_splits, dim), float(GUARD))
-        scale, sizes = 0.3, (share, heads // kv_heads, kv_heads, dim, block_size)
-        story = (
-            f"{num_tokens} tokens in blocks of {block_size}, {heads} heads, {kv_heads} "
-            f"KV heads, scale {scale}{', logits in the hundreds' * (spread > 1)}"
-            f"{', all logits below -100' * (spread < 0)}"
-        )
-        inputs = q, *pools, table.int(), num_tokens, scale, *sizes
-        arguments = means, means[..., 0].clone(), *inputs
-        means, logs = _launch(attempt, story, (heads, num_splits), *arguments)[:2]
-        if (means[heads] != GUARD).any() or (logs[heads] != GUARD).any():
-            raise Rejected(f"{story}: it stored behind the last head's numbers")
-        for at in range(num_splits):
-            own = slice(at * share, (at + 1) * share)
-            of = f"{story}; split {at}, with {len(k[own])} of them"
-            right = _part(q, k[own], v[own], scale)
-            _leaves(of, means[:heads, at], logs[:heads, at], *right)
-
-
-def _leaves(
-    story: str,
-    mean: torch.Tensor,
-    log: torch.Tensor,
-    right_mean: torch.Tensor,
-    right_log: torch.Tensor,
-) -> None:
-    """Compare what all heads of a split leave behind with what they should."""
-    if (mean == GUARD).any() or (log == GUARD).any():
-        raise Rejected(f"{story}: not all was stored")
-    if mean.isnan().any() or log.isnan().any():
-        is_empty = right_log.isinf().all()
-        said = "a slot past the last token was used, of K or of V, or it overflowed"
-        said = "is it 0 / 0?" if is_empty else f"{said}, or all weights became 0"
-        raise Rejected(f"{story}: NaN; {said}")
-    error = (mean - right_mean).abs().max().item()
-    if error > TOLERANCE:
-        said = "which positions, which block and which KV head are read?"
-        raise Rejected(f"{story}: the mean is off by up to {error:.2g}; {said}")
-    for found, right in zip(log.tolist(), right_log.tolist(), strict=True):
-        if found != right and not abs(found - right) < TOLERANCE * max(1, abs(right)):
-            said = "; that is to the base 2" * (abs(found * LN_2 - right) < TOLERANCE)
-            raise Rejected(f"{story}: a log is {found:.6g}, not {right:.6g}{said}")
-
-
-def _part(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Softmax over all of k and v at once, in float64: the mean, the log of the sum."""
-    group = len(q) // k.shape[1]
-    k, v = (x.double().repeat_interleave(group, dim=1) for x in (k, v))
-    logits = torch.einsum("hd,thd->ht", q.double(), k) * scale
-    return torch.einsum("ht,thd->hd", logits.softmax(-1), v), logits.logsumexp(-1)
-
-
-def _launch(
-    attempt: Attempt, story: str, grid: tuple[int, ...], *arguments: Any
-) -> list[torch.Tensor]:
-    """Run the kernel where kernels run; return its tensors as they are then, here."""
-    # Only here: lessons 1 to 5 do without Triton, and their checks stand beside these.
+        sizes = kv_heads, group, dim, block_size
+        _packed(attempt, draw_batch(generator, contexts, *sizes, spread))
+    # Only where addresses can be moved: of this pool, just the last blocks exist.
     from minipaged.attention.kernels.setup import INTERPRETED
 
-    kernel = attempt.function
-    if not hasattr(kernel, "__getitem__"):  # kernel[grid](...)
-        attempt.shared(*arguments)  # the stub says that it is one
-        raise Rejected(f"{attempt.name} is no kernel; write @triton.jit above it")
-    if "raise NotImplementedError" in inspect.getsource(kernel.fn):
-        raise NotImplementedError
-    device = "cpu" if INTERPRETED else "cuda"
-    arguments = tuple(
-        x.to(device) if isinstance(x, torch.Tensor) else x for x in arguments
+    if INTERPRETED:
+        batch = draw_batch(generator, [20, 40], 2, 4, 32, 16, 1.0)
+        _packed(attempt, batch, first_block=2**31 // (16 * 2 * 32) + 1)
+
+
+def _packed(attempt: Attempt, batch: Batch, first_block: int = 0) -> None:
+    """One case of `packed`; of the pool, only blocks from `first_block` on exist."""
+    story = batch.story
+    if first_block:
+        story += f", block ids from {first_block:,}"
+    moved = first_block * batch.keys[0].nbytes
+    launched = launch(
+        attempt,
+        story,
+        (batch.keys.shape[2], len(batch.contexts)),
+        torch.full_like(batch.q, GUARD),
+        batch.q,
+        batch.keys,
+        batch.values,
+        (batch.tables + first_block).int(),
+        torch.tensor(batch.contexts, dtype=torch.int32),
+        batch.tables.shape[1],
+        *batch.sizes,
+        shifts={2: moved, 3: moved} if moved else None,
     )
-    attempt.num_cases += 1
-    run: Callable[..., Any] = kernel[grid]
-    attempted(story, run, *arguments)
-    return [x.cpu() for x in arguments if isinstance(x, torch.Tensor)]
+    compare_packed(story, launched, batch)

@@ -5,10 +5,17 @@ from typing import Any
 
 import torch
 
+from minipaged.lab.check.misread import (
+    TOLERANCE,
+    attention,
+    has_one_maximum,
+    scaled,
+    wrong_division,
+    wrong_inputs,
+)
 from minipaged.lab.check.verdict import Rejected, expect
 from minipaged.lab.measure.peak import peak_extra_bytes
 
-TOLERANCE = 1e-5  # the inputs are float64, and the values about 1
 BLOCK_SIZE = 4
 LONG_BLOCKS = 48, 240  # of the contexts over which memory is measured
 # First and last logit, far beyond what exp can take; and what overflows there.
@@ -77,6 +84,33 @@ def ramp(
     return torch.ones_like(q), (logits * 5**-0.5).expand_as(k), v
 
 
+def answer_of(
+    story: str, attempt: Callable[[], Any], read: Blocks, seen: range, wanted: range
+) -> Any:
+    """What the attempt returns; if it fails, which blocks and positions mattered.
+
+    seen: the positions that the token sees. wanted: the blocks in which they lie.
+    """
+    try:
+        return attempt()
+    except Rejected as failure:
+        if needless := [block for block in read.reads if block not in wanted]:
+            what = f"block {needless[0]} was asked for, though the token sees only "
+            what += f"{_span('position', seen)}, in {_span('block', wanted)}"
+        elif "non-zero size" in str(failure) or "numel() == 0" in str(failure):
+            what = f"of block {read.reads[-1]} nothing is left to attend to, though "
+            what += f"the token sees {_span('position', seen)}"
+        else:
+            raise
+        raise Rejected(f"{story}: {what}\n  {failure}") from failure
+
+
+def _span(word: str, numbers: range) -> str:
+    if len(numbers) == 1:
+        return f"{word} {numbers[0]}"
+    return f"{word}s {numbers[0]} to {numbers[-1]}"
+
+
 def read_once(story: str, read: Blocks, wanted: range) -> None:
     """Raise Rejected unless each wanted block was read once, and no other."""
     twice = sorted({block for block in read.reads if read.reads.count(block) > 1})
@@ -124,7 +158,7 @@ def attends(
 ) -> None:
     """Compare with softmax over all of k and v at once.
 
-    others: see _diagnosis. hint: what overflows, if the logits are made for that.
+    others: see wrong_inputs. hint: what overflows, if the logits are made for that.
     """
     if not isinstance(found, torch.Tensor):
         raise Rejected(f"{story}: got {found!r:.40}, expected a tensor")
@@ -132,65 +166,20 @@ def attends(
     if found.isnan().any():
         several = "a block that was kept after the next one was read, "
         said = f"{several * (len(read.reads) > 1)}a slot past the last token, "
-        raise Rejected(f"{story}: NaN; {hint or said + 'or -inf minus -inf'}")
-    error = (found.double() - _attention(q, k, v)).abs().max()
+        said += "or -inf minus -inf"
+        if has_one_maximum(found.double(), q, k, v):
+            said = "0 / 0: one maximum serves several heads, and all weights of the "
+            said += "others become 0; each head needs its own"
+        raise Rejected(f"{story}: NaN; {hint or said}")
+    error = (found.double() - attention(q, k, v)).abs().max()
     if error > TOLERANCE:
-        said = _diagnosis(found.double(), q, k, v, read.block_size, others or {})
+        said = wrong_inputs(found.double(), q, k, v, read.block_size, others or {})
+        said = said or wrong_division(found.double(), q, k, v, _sizes(read, len(k)))
         said = said or _forgotten(found.double(), q, k, v, read)
         if not said and len(read.reads) > 1:
             said = "is what was summed so far rescaled when the maximum rises?"
             said = f"; {hint or said}"
         raise Rejected(f"{story}: off by up to {error:.2g}{said}")
-
-
-def _by_head(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Logits [heads, tokens], not scaled, and values [heads, tokens, D]."""
-    rows = q.view(-1, q.shape[-1])
-    k, v = (x.repeat_interleave(len(rows) // k.shape[1], dim=1) for x in (k, v))
-    return torch.einsum("hd,thd->ht", rows, k), v.transpose(0, 1)
-
-
-def _attention(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | None = None
-) -> torch.Tensor:
-    logits, v = _by_head(q, k, v)
-    scale = q.shape[-1] ** -0.5 if scale is None else scale
-    weights = torch.softmax(logits * scale, dim=-1)
-    return (weights[:, None] @ v).view(q.shape)
-
-
-def _diagnosis(
-    found: torch.Tensor,
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    size: int,
-    others: Mapping[str, tuple[torch.Tensor, ...]],
-) -> str:
-    """What the mistake is, if it is one that is often made, or one of `others`."""
-    tiled = torch.arange(k.shape[1]).repeat(q.numel() // q.shape[-1] // k.shape[1])
-    mistakes = {
-        "right but for the scale": (q, k, v, 1.0),
-        "right if KV heads went round: neighbours share one": (
-            q,
-            k[:, tiled],
-            v[:, tiled],
-        ),
-        "right if the last token did not count": (q, k[:-1], v[:-1]),
-        "right if the first block did not count": (q, k[size:], v[size:]),
-        "right if the first block counted twice": (
-            q,
-            torch.cat([k[:size], k]),
-            torch.cat([v[:size], v]),
-        ),
-        **others,
-    }
-    for name, inputs in mistakes.items():
-        if len(inputs[1]) and (found - _attention(*inputs)).abs().max() < TOLERANCE:
-            return f"; it is {name}"
-    return ""
 
 
 # What is done to the past's sum and output when the maximum rises by `rise`, and by
@@ -224,6 +213,14 @@ RULES: Mapping[str, tuple[Rule, bool]] = {
 }
 
 
+def _sizes(read: Blocks, num_tokens: int) -> list[int]:
+    """How many tokens of each block that was read are seen."""
+    if len(read.reads) < 2:
+        return [num_tokens]
+    sizes = [read.block_size] * (len(read.reads) - 2) + [read.num_in_last]
+    return [num_tokens - sum(sizes), *sizes]  # the first one may be seen in part
+
+
 def _forgotten(
     found: torch.Tensor,
     q: torch.Tensor,
@@ -234,18 +231,16 @@ def _forgotten(
     """Which rule of the recurrence is broken, if the result is that of breaking it."""
     if len(read.reads) < 2:
         return ""
-    logits, v = _by_head(q, k, v)
-    logits = logits * q.shape[-1] ** -0.5
-    sizes = [read.block_size] * (len(read.reads) - 2) + [read.num_in_last]
-    sizes.insert(0, len(k) - sum(sizes))  # the first one may be seen in part
+    logits, v = scaled(q, k, v)
+    sizes = _sizes(read, len(k))
     for name, (rule, by_own) in RULES.items():
-        wrong = _walk(logits, v, sizes, rule, by_own).view(q.shape)
+        wrong = walk(logits, v, sizes, rule, by_own).view(q.shape)
         if (found - wrong).abs().max() < TOLERANCE:
             return f"; {name}"
     return ""
 
 
-def _walk(
+def walk(
     logits: torch.Tensor,
     values: torch.Tensor,
     sizes: list[int],

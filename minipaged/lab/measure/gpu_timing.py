@@ -6,14 +6,18 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from minipaged.attention.kernels.setup import tl, triton
+from minipaged.attention.kernels.setup import INTERPRETED, tl, triton
 
 ROTATED_BYTES = 256 * 2**20  # the L2 of the largest GPU we know has 126 MB
 
 WARM_UP_SECONDS = 0.1
 
 
-def microseconds(calls: Sequence[Callable[[], object]], replays: int = 11) -> float:
+def microseconds(
+    calls: Sequence[Callable[[], object]],
+    replays: int = 11,
+    warm_up_seconds: float = WARM_UP_SECONDS,
+) -> float:
     """Median time of one call. The calls run after each other in one CUDA graph.
 
     Each call has inputs of its own, so that together they read far more than the L2
@@ -25,7 +29,7 @@ def microseconds(calls: Sequence[Callable[[], object]], replays: int = 11) -> fl
     with torch.cuda.graph(graph):
         for call in calls:
             call()
-    until = time.perf_counter() + WARM_UP_SECONDS
+    until = time.perf_counter() + warm_up_seconds
     while time.perf_counter() < until:  # an idle GPU has slow clocks
         graph.replay()
         torch.cuda.synchronize()
@@ -46,21 +50,35 @@ def num_rotations(nbytes: int) -> int:
 
 
 @triton.jit
-def _sum_kernel(numbers, sums, each, TILE: tl.constexpr):
+def _sum_kernel(numbers, sums, each, APART: tl.constexpr, TILE: tl.constexpr):
+    """Every program adds up each APART-th of its numbers, a tile of them at a time."""
     start = tl.program_id(0).to(tl.int64) * each
     total = tl.zeros([TILE], tl.float32)
-    for offset in range(0, each, TILE):
-        total += tl.load(numbers + start + offset + tl.arange(0, TILE))
+    for first in range(0, each, APART * TILE):
+        total += tl.load(numbers + start + first + APART * tl.arange(0, TILE))
     tl.store(sums + tl.program_id(0), tl.sum(total, 0))
 
 
-def read_gb_per_s(num_numbers: int = 2**30) -> int:
-    """The read ceiling: GB/s of a kernel that adds up so many float32, and no more."""
-    numbers = torch.randn(num_numbers, device="cuda")
-    programs = 2**15
-    sums = torch.empty(programs, device="cuda")
-    each = len(numbers) // programs
-    us = microseconds([lambda: _sum_kernel[programs,](numbers, sums, each, 4096)] * 3)
-    expected = numbers.view(programs, each).sum(1, dtype=torch.float64)
-    assert (sums - expected).abs().max() < 1.0
-    return round(numbers.nbytes / us / 1e3)
+def read_gb_per_s(
+    num_numbers: int = 2**30,
+    apart: int = 1,
+    tile: int = 4096,
+    clock: Callable[[Sequence[Callable[[], object]]], float] = microseconds,
+) -> int:
+    """The read ceiling: GB/s of a kernel that adds up float32, and does no more.
+
+    apart: only each so many-th number is added, and only those count; neighbouring
+    threads then read what does not lie side by side. num_numbers: a multiple of 2**15
+    and of apart * tile.
+    """
+    numbers = torch.randn(num_numbers, device="cpu" if INTERPRETED else "cuda")
+    programs = min(2**15, num_numbers // (apart * tile))
+    sums, each = numbers.new_empty(programs), num_numbers // programs
+
+    def add_up() -> None:
+        _sum_kernel[programs,](numbers, sums, each, apart, tile)
+
+    us = clock([add_up] * 3)
+    used = numbers.view(programs, each)[:, ::apart]
+    assert (sums - used.sum(1, dtype=torch.float64)).abs().max() < 1.0
+    return round(4 * used.numel() / us / 1e3)

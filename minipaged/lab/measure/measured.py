@@ -1,10 +1,12 @@
-"""Lab: what was measured on a GPU and is shipped, for readers who have none."""
+"""Lab: what was measured on GPUs and is shipped, for readers who have none."""
 
 import json
 from pathlib import Path
 from typing import Any
 
-DATA = Path(__file__).parent / "data"  # where benchmarks/gpu/kernels.py writes
+DATA = Path(__file__).parent / "data"  # where benchmarks/gpu writes
+SIZES = ("tile", "num_warps", "num_stages", "num_splits")
+COMPILED = ("registers", "spilled_bytes", "shared_bytes", "programs")
 
 
 def measured_kernels(device: str = "nvidia-h200") -> dict[str, Any]:
@@ -13,8 +15,71 @@ def measured_kernels(device: str = "nvidia-h200") -> dict[str, Any]:
     It names the machine, says how it was measured, and holds microseconds by shape and
     cell. Raises FileNotFoundError for a device that nobody has measured.
     """
-    path = DATA / f"kernels-{device}.json"
+    return _report("kernels", device)
+
+
+def measured_tuning(device: str = "nvidia-h200") -> dict[str, Any]:
+    """The report that benchmarks/gpu/tuning.py wrote on this device.
+
+    One layer of 32 query heads and 8 KV heads of 128 numbers, in bfloat16 and blocks of
+    16. A *row* stands for one way to launch a kernel: `tile`, `num_warps`,
+    `num_stages`, `num_splits`; `us`, the microseconds; of the compiled kernel
+    `registers` and `spilled_bytes` of a thread, `shared_bytes` of a program, and
+    `programs`, those that fit on a multiprocessor at a time. If it does not fit, `us`
+    is None and `why` says why.
+
+    - machine, how, and gpu: `multiprocessors`; `registers`, `shared_bytes` and
+      `threads` of each; `shared_bytes_of_a_program` at most; `l2_megabytes`
+    - ceilings: read_gb_per_s, copy_gb_per_s, matmul_tflop_per_s
+    - checks: `errors`, the largest beside float64 and relative to it, by kernel
+    - batches: by name, `num_seqs`, `shortest`, `longest`, `tokens`, `kv_megabytes`
+    - ladder: by batch and rung, a row
+    - sweep: by batch, a list of rows: tiles x warps x stages x splits; the first row is
+      what `decode_sizes` chooses
+    - splits: by batch, a list of rows: three sizes in many splits
+    - chosen: by batch, the row of `decode_sizes`; and `us_with_late_merge`, the time if
+      the merge is not launched early
+    - cells: by shape and batch, a list of rows, of which the first is what
+      `decode_sizes` chooses; without what is known of the compiled kernel
+    - paging: by batch, the same kernel with two warps, tiles of 64 and two stages: one
+      tile is under way, with a table and without. `contiguous`, a row whose
+      addresses are computed; `contiguous_again`, microseconds; `by_block_size`, a list
+      of `block_size`, `in_order` and `shuffled`, microseconds; `by_num_stages`, with
+      blocks of 16, a list of `num_stages`, `contiguous`, `in_order` and `shuffled`, and
+      of what a program takes of the shared memory, `contiguous_shared_bytes` and
+      `paged_shared_bytes`, for there more tiles are under way without a table
+    - coalescing: a list of `apart` and `useful_gb_per_s`: numbers that neighbouring
+      threads read lie so far apart
+
+    Raises FileNotFoundError for a device that nobody has measured.
+    """
+    report = _report("tuning", device)
+    compiled = {tuple(row[:4]): row[4:] for row in report.pop("compiled")}
+    for part in ("sweep", "splits"):
+        for batch, rows in report[part].items():
+            report[part][batch] = [_row(row, compiled) for row in rows]
+    for cells in report.get("cells", {}).values():
+        for cell, rows in cells.items():
+            cells[cell] = [_named(row) for row in rows]
+    return report
+
+
+def _row(numbers: list, compiled: dict[tuple, list]) -> dict[str, Any]:
+    """A row by name, from its sizes and time, and from what its kernel takes."""
+    row = _named(numbers)
+    *key, num_splits = (row[name] for name in SIZES)
+    facts = compiled[*key, num_splits > 1]
+    row |= dict(zip((*COMPILED, "why"), facts, strict=True))
+    return {name: value for name, value in row.items() if name != "why" or value}
+
+
+def _named(numbers: list) -> dict[str, Any]:
+    return dict(zip((*SIZES, "us"), numbers, strict=True))
+
+
+def _report(kind: str, device: str) -> dict[str, Any]:
+    path = DATA / f"{kind}-{device}.json"
     if not path.exists():
-        names = sorted(p.stem.removeprefix("kernels-") for p in DATA.glob("kernels-*"))
+        names = sorted(p.stem.removeprefix(f"{kind}-") for p in DATA.glob(f"{kind}-*"))
         raise FileNotFoundError(f"nobody measured {device!r}; choose from {names}")
     return json.loads(path.read_text("utf-8"))

@@ -8,7 +8,7 @@ from transformers import PreTrainedTokenizerBase
 
 from minipaged.lab.plots.palette import line_colour
 from minipaged.lab.plots.signs import SPAN, Sheet, width_of
-from minipaged.lab.plots.tones import NOTHING, Tone, soft, strong
+from minipaged.lab.plots.tones import NOTHING, Tone, behind_words, soft, strong
 from minipaged.lab.pool.replay import Frame
 
 ROW, TOP, HEIGHT = 36.0, 44.0, 22.0  # pixels of a row, above the first one, of a token
@@ -24,7 +24,8 @@ def plot_beam_tree(
     frames: a recorded run of one beam search (see `record`). A token has the colour of
     the beam that chose it, and its letter is that of the replay. Beams with living
     descendants are strong. Those that fell behind, or ended the text, are soft and end
-    in a cross. Below: the blocks held at each step.
+    in a cross. Below: the blocks held at each step, and how many it would be if no
+    block were shared.
 
     Raises ValueError if no beam ran on after the first step.
     """
@@ -69,9 +70,14 @@ def plot_beam_tree(
             x, y = places[node]
             sheet.write(x + _width(labels[node]) / 2 + 5, y, said, weight=weight)
     _draw_token(sheet, "prompt", places[()], NOTHING, rim=sheet.look.ink)
-    legend = "A to Z: a beam, as in the replay; ×: fell behind or ended"
-    sheet.write(0, bottom + 50, legend, color=sheet.look.quiet)
-    sheet.finish(bottom + 58)
+    x, remark = 0.0, f"beam of step {len(steps)}, or ancestor"
+    for tone, meaning in ((strong("A"), remark), (soft("A"), "neither")):
+        sheet.box(x, bottom + 62, 18, 12, behind_words(tone))
+        sheet.write(x + 24, bottom + 68, meaning, color=sheet.look.quiet)
+        x += width_of(meaning) + 44
+    legend = "A to Z: beams, by name; ×: fell behind or ended"
+    sheet.write(x, bottom + 68, legend, color=sheet.look.quiet)
+    sheet.finish(bottom + 76)
     return sheet.figure
 
 
@@ -90,12 +96,16 @@ def _draw_steps(sheet: Sheet, steps: Rows[Frame], width: float, bottom: float) -
     quiet = {"color": sheet.look.quiet}
     sheet.write(0, 12, "step", **quiet)
     sheet.write(0, bottom + 22, "blocks held", **quiet)
+    sheet.write(0, bottom + 40, "without sharing", **quiet)
     for number, frame in enumerate(steps, start=1):
         x = LEFT + (number - 0.5) * width
         sheet.line((x, 22), (x, 30))
         sheet.line((x, bottom + 4), (x, bottom + 12))
         sheet.write(x, 12, str(number), ha="center")
-        sheet.write(x, bottom + 22, str(frame.snapshot.num_held), ha="center")
+        held, tables = frame.snapshot.num_held, frame.snapshot.tables.values()
+        unshared = sum(len(table.block_ids) for table in tables)
+        sheet.write(x, bottom + 22, str(held), ha="center", weight="bold")
+        sheet.write(x, bottom + 40, str(unshared), ha="center")
 
 
 def _label(word: str) -> str:

@@ -11,7 +11,7 @@ from minipaged.lab.plots.tones import Tone, others, soft, strong
 
 HEIGHT, ROW, TOP = 26.0, 36.0, 46.0  # pixels of a box, of a row, above the first one
 # Pixels from the left.
-NAME, BEAM, RANK, TOKEN, SUM, VERDICT = 56.0, 190.0, 310.0, 316.0, 468.0, 488.0
+NAME, BEAM, RANK, TOKEN, SUM, VERDICT = 56.0, 228.0, 328.0, 334.0, 486.0, 504.0
 TOKEN_WIDTH = 90.0
 GOES_ON, ENDED, TOO_LATE, LEFT_OUT = range(4)
 
@@ -35,7 +35,7 @@ def plot_candidates(
     """Beams on the left, their candidates, best first, and what becomes of each.
 
     beams: their texts, best first; as many go on. Only the first len(beams) candidates
-    may end. length: new tokens of a candidate, of which its final score depends.
+    may end. length: new tokens of a candidate, on which its final score depends.
     """
     sheet, width = Sheet(title), len(beams)
     verdicts = judge(width, [candidate.is_end for candidate in candidates])
@@ -65,8 +65,10 @@ def plot_candidates(
     style = {"linestyle": (0, (4, 3)), "color": sheet.look.ink, "linewidth": 1.2}
     if len(candidates) > width:
         sheet.line((RANK - 22, y), (SPAN, y), **style)
-        remark = f"only the first {width} may end"
-        sheet.write(SPAN, y + 9, remark, color=sheet.look.quiet, ha="right")
+        ends = any(candidate.is_end for candidate in candidates)
+        remark = f"above the line: the best {width}"
+        remark = "only above the line may a text end" if ends else remark
+        sheet.write(VERDICT, 28, remark, color=sheet.look.quiet)
     sheet.finish(bottom + 4)
     return sheet.figure
 

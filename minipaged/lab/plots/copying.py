@@ -1,21 +1,22 @@
 """Lab: copy-on-write, frame by frame (paper, section 4.4)."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import product
 from typing import NamedTuple
 
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
 from matplotlib.path import Path
 
-from minipaged.lab.plots.palette import line_colour
-from minipaged.lab.plots.signs import PART, SPAN, Sheet
+from minipaged.lab.plots.palette import BAD, line_colour
+from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
 from minipaged.lab.plots.tones import Tone, free, shared, soft, strong
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 
 COLUMNS, GUTTER = 2, 24.0  # frames side by side, and pixels between them
-HEAD, TABLE, DROP, BLOCK, ROW = 24.0, 24.0, 62.0, 28.0, 210.0  # pixels, downwards
+HEAD, TABLE, DROP, BLOCK, ROW = 24.0, 24.0, 62.0, 28.0, 174.0  # pixels, downwards
+CURVE = 36.0  # more pixels of a row in which a block is copied
 NAME, ENTRY = 26.0, 34.0  # pixels of a table's name, and of an entry
 WIDTH = (SPAN - GUTTER) / COLUMNS
 
@@ -32,6 +33,15 @@ class Frame(NamedTuple):
     def owner(self, block_id: int) -> str | None:
         """The first table that holds it."""
         return next((n for n, ids in self.tables.items() if block_id in ids), None)
+
+    def writer(self, block_id: int, before: "Frame") -> str | None:
+        """Which of the tables that hold it has grown; if none, the first one."""
+        grown = (
+            name
+            for name, block_ids in self.tables.items()
+            if block_id in block_ids and self.num_tokens[name] > before.num_tokens[name]
+        )
+        return next(grown, self.owner(block_id))
 
     def word(self, block_id: int, offset: int) -> str | None:
         """What lies in a slot: "" if it has room, None if no table has it."""
@@ -59,29 +69,49 @@ def freeze(
     )
 
 
-def plot_copying(frames: Mapping[str, Frame], title: str) -> Figure:
+def plot_copying(
+    frames: Mapping[str, Frame], title: str, start: Frame | None = None
+) -> Figure:
     """Draw the last blocks of some tables, frame by frame, each under its heading.
 
     Only blocks are drawn in which the tables' text ends. What is new since the frame
     before is strong, and framed in ink; a new block that took over the content of
-    another has an arrow from there.
+    another has an arrow from there. A word that was written over is struck out above.
+    start: what was before the first frame; without it, nothing is new there.
     """
     sheet = Sheet(title)
     # As in the last frame from left to right, so that arrows cross less.
     ends = [ids[-1] for one in reversed(frames.values()) for ids in one.tables.values()]
     blocks = list(dict.fromkeys(ends))
-    before: Frame | None = None
+    states, y = list(frames.values()), 8.0
+    earlier = [start or states[0], *states]
     for number, (heading, frame) in enumerate(frames.items()):
         x = number % COLUMNS * (WIDTH + GUTTER)
-        y = 8 + number // COLUMNS * ROW
         sheet.write(x, y, f"{number + 1}  {heading}", PART, weight="bold")
-        _draw_frame(sheet, frame, before or frame, blocks, x, y + HEAD)
-        before = frame
-    y = 8 + -(-len(frames) // COLUMNS) * ROW - 14
-    first = next(iter(frames.values()))
-    sheet.legend(0, y, list(_meanings(next(iter(first.tables)))))
+        _draw_frame(sheet, frame, earlier[number], blocks, x, y + HEAD)
+        if number % COLUMNS == COLUMNS - 1 or number == len(frames) - 1:
+            row = range(number - number % COLUMNS, number + 1)
+            copied = any(any(_copies(states[at], earlier[at])) for at in row)
+            y += ROW + CURVE * copied
+    sheet.legend(0, y, list(_meanings(states, blocks)))
+    if any(
+        _lost(*pair, id_)
+        for pair in zip(states, earlier, strict=False)
+        for id_ in blocks
+    ):
+        words = "struck out: written over"
+        sheet.write(SPAN, y, words, color=BAD, ha="right")
     sheet.finish(y + 8)
     return sheet.figure
+
+
+def _lost(frame: Frame, before: Frame, block_id: int) -> dict[int, str]:
+    """Words of the block that are written over, by the slot."""
+    words = {
+        offset: (before.word(block_id, offset), frame.word(block_id, offset))
+        for offset in range(frame.block_size)
+    }
+    return {offset: old for offset, (old, new) in words.items() if old and new != old}
 
 
 def _draw_frame(
@@ -137,6 +167,7 @@ def _draw_block(
 ) -> None:
     """A block with its slots, over it its number and how many hold it."""
     name, holders = frame.owner(block_id), frame.holders[block_id]
+    writer, lost = frame.writer(block_id, before), _lost(frame, before, block_id)
     slot = width / frame.block_size
     sheet.write(x, y - 11, f"block {block_id}", color=sheet.look.quiet)
     count = f"{holders} holder{'s' * (holders > 1)}" if holders else "free"
@@ -151,16 +182,21 @@ def _draw_block(
                 style = {"linestyle": "--", "linewidth": 1.4}
                 sheet.box(*inner, rim=line_colour(name), **style)
             continue
-        tone = strong(name) if is_new else soft(name)
-        tone = shared(tone, name) if holders > 1 else tone
+        tone = strong(writer) if is_new else soft(name)
+        tone = shared(tone, writer if is_new else name) if holders > 1 else tone
         words = [word] if slot > 24 else []  # else they could not be read
         sheet.cells(left, y, [slot], BLOCK, [tone], words)
     sheet.box(x, y, width, BLOCK, rim=sheet.look.rim)
     for offset in range(frame.block_size):
         word, old = frame.word(block_id, offset), before.word(block_id, offset)
         if word and word != old and before.holders[block_id]:
-            left = x + offset * slot
-            sheet.box(left, y, slot, BLOCK, rim=sheet.look.ink, linewidth=2.2)
+            rim = {"rim": BAD if offset in lost else sheet.look.ink, "linewidth": 2.2}
+            sheet.box(x + offset * slot, y, slot, BLOCK, **rim)
+    for offset, word in lost.items():
+        middle, half = x + (offset + 0.5) * slot, width_of(word, bold=True) / 2 + 2
+        sheet.write(middle, y - 12, word, color=BAD, ha="center", weight="bold")
+        ends = (middle - half, y - 11), (middle + half, y - 11)
+        sheet.line(*ends, color=BAD, linewidth=1.2)
 
 
 def _copies(frame: Frame, before: Frame) -> Iterator[tuple[int, int]]:
@@ -181,8 +217,14 @@ def _draw_copy(sheet: Sheet, start: float, end: float, y: float) -> None:
     sheet.write((start + end) / 2, y + 46, "copied", ha="center")
 
 
-def _meanings(name: str) -> Iterator[tuple[Tone, str]]:
-    yield from chain(
-        [(soft(name), "there before"), (strong(name), "new")],
-        [(shared(soft(name), name), "several holders"), (free(), "empty")],
-    )
+def _meanings(
+    frames: Sequence[Frame], blocks: Sequence[int]
+) -> Iterator[tuple[Tone, str]]:
+    """The tones that occur, and what they mean."""
+    name = next(iter(frames[0].tables))
+    yield from ((soft(name), "there before"), (strong(name), "new"))
+    if any(frame.holders[block_id] > 1 for frame in frames for block_id in blocks):
+        yield shared(soft(name), name), "several holders"
+    slots = product(frames, blocks, range(frames[0].block_size))
+    if any(not frame.word(block_id, offset) for frame, block_id, offset in slots):
+        yield free(), "empty"

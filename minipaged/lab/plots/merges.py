@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 
 from minipaged.lab.plots.signs import SPAN, Sheet, width_of
-from minipaged.lab.plots.tones import strong, tint
+from minipaged.lab.plots.tones import behind_words, soft, strong
 
 # An order: the number of a part, or two orders that are merged.
 Order = int | tuple["Order", "Order"]
@@ -31,7 +31,8 @@ def plot_merges(
     for at, order in enumerate(orders):
         tree = _Tree(sheet, maxima, at * (width + GAP), width, name, blocks)
         tree.draw(order, bottom)
-    signs = [(strong(name), "a block's part, its maximum"), (tint(name), "merged")]
+    leaf = behind_words(soft(name))
+    signs = [(leaf, "a block's part, its maximum"), (strong(name), "merged: new")]
     sheet.legend(0, bottom + 24 + 20 * (len(maxima) + 1), signs)
     sheet.finish(bottom + 34 + 20 * (len(maxima) + 1))
     return sheet.figure
@@ -100,7 +101,7 @@ class _Tree:
         return x, y, maximum
 
     def _box(self, x: float, y: float, maximum: float, is_leaf: bool = False) -> None:
-        tone = strong(self.name) if is_leaf else tint(self.name)
+        tone = behind_words(soft(self.name)) if is_leaf else strong(self.name)
         self.sheet.box(x - BOX / 2, y, BOX, HEIGHT, tone)
         said = f"m = {maximum:.1f}"
         self.sheet.word(x - BOX / 2, y, BOX, HEIGHT, said, tone)

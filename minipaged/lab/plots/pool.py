@@ -188,11 +188,11 @@ def _meanings(
 ) -> Iterator[tuple[Tone, str]]:
     """The tones that occur, and what they mean."""
     owners = [names[0] for names in contents.owners.values()]
-    if owners:
+    several = [block_id for block_id in contents.owners if pool.refcount(block_id) > 1]
+    if owners and (before is not None or len(several) < len(owners)):
         yield strong(owners[0]), "holds a token" if before is None else "new"
     if owners and before is not None:
         yield soft(owners[0]), "there before"
-    several = [block_id for block_id in contents.owners if pool.refcount(block_id) > 1]
     if several:
         name = contents.owners[several[0]][0]
         tone = strong(name) if before is None else soft(name)

@@ -3,12 +3,12 @@
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 import torch
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.palette import BAD, sequence_colour
+from minipaged.lab.plots.palette import BAD, GOOD, sequence_colour
+from minipaged.lab.plots.recurrence_steps import Step, Triple, steps_of
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, fit, visible, width_of
 from minipaged.lab.plots.tones import Tone, soft, strong
 
@@ -18,18 +18,6 @@ SUM, SUM_WIDTH = 506.0, 72.0
 OUTPUT, OUTPUT_WIDTH = 628.0, 72.0  # numbers stand to the right of the bars
 TOP, ROW, BARS = 66.0, 118.0, 62.0  # above the rows; of a row; of its logits
 MOST_NUMBERS = 12  # logits that have their numbers above them
-Triple = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
-
-
-class Step(NamedTuple):
-    """What one block did to the three numbers, as it follows from before and after."""
-
-    maximum: float
-    factor: float  # what the past was multiplied by
-    expected: float  # what it should have been: e^(old maximum - new maximum)
-    before: tuple[float, list[float]]  # the sum and the output
-    kept: tuple[float, list[float]]  # what is left of them
-    after: tuple[float, list[float]]
 
 
 def plot_recurrence(
@@ -44,18 +32,20 @@ def plot_recurrence(
     """One row per block: its logits, the maximum, the factor, the sum, the output.
 
     Shown is what the states say, right or wrong: a factor that is not e^(old maximum -
-    new maximum) is marked.
+    new maximum) is marked, and dashed frames show what is right. Bars have the same
+    scale with and without the rescale: the sums that nobody rescales fill their column.
 
     logits: one tensor for each block. states: (maximum, sum of weights, weighted
     values) after each block. words: of the tokens. blocks: their ids. dims: which of
     the weighted values are drawn.
     """
-    sheet, steps = Sheet(title), _steps(logits, states, list(dims))
+    sheet, steps = Sheet(title), steps_of(logits, states, list(dims))
     lowest = min(float(part.min()) for part in logits)
     highest = max(float(part.max()) for part in logits)
     floor = math.floor(lowest - 0.15 * (highest - lowest))
-    _draw_headings(sheet, floor)
+    _draw_headings(sheet, floor, f"{len(dims)} of {len(states[0][2])} numbers")
     unit = BARS / max(highest - floor, 1e-9), LOGITS / sum(map(len, logits))
+    is_right = all(step.factor == step.expected for step in steps)
     for row, step in enumerate(steps):
         y = TOP + row * ROW
         if row:
@@ -65,59 +55,32 @@ def plot_recurrence(
         label = f"block {blocks[row]}" if blocks else f"block {row}"
         _draw_label(sheet, y, label, own_words)
         _draw_logits(sheet, y, logits[: row + 1], step.maximum, floor, unit, name)
-        _draw_factor(sheet, y, step, steps[row - 1].maximum if row else -math.inf)
-    _draw_sums(sheet, steps, name)
-    _draw_outputs(sheet, steps, name)
+        if row or is_right:
+            _draw_factor(sheet, y, step, steps[row - 1].maximum if row else -math.inf)
+    _draw_sums(sheet, steps, name, is_right)
+    _draw_outputs(sheet, steps, name, is_right)
     bottom = TOP + len(steps) * ROW
-    total, output = steps[-1].after
-    shown = ", ".join(_signed(number / total, 3) for number in output)
     sheet.line((0, bottom - 22), (SPAN, bottom - 22), alpha=0.5)
-    sheet.write(0, bottom, "The result, o / s:", PART)
-    sheet.write(width_of("The result, o / s:", PART) + 10, bottom, shown, PART)
-    is_right = all(step.factor == step.expected for step in steps)
+    _draw_result(sheet, bottom, steps[-1], is_right)
     signs = [(strong(name), "new: this block's part")]
     signs += [(soft(name), "what was there" + ", rescaled" * is_right)]
     sheet.legend(0, bottom + 26, signs)
-    if any(map(_is_resized, steps)):
+    if not is_right or any(step.is_resized for step in steps):
         x = sum(24 + width_of(meaning) + 20 for _, meaning in signs)
-        sheet.box(x, bottom + 20, 18, 12, rim=sheet.look.quiet, linestyle="--")
-        sheet.write(x + 24, bottom + 26, "its size before", color=sheet.look.quiet)
+        _draw_frame(sheet, x + 2, bottom + 22, 14, 8, is_right)
+        said = "its size before" if is_right else "the right size"
+        sheet.write(x + 24, bottom + 26, said, color=sheet.look.quiet)
     sheet.finish(bottom + 36)
     return sheet.figure
 
 
-def _steps(
-    logits: Sequence[torch.Tensor], states: Sequence[Triple], dims: list[int]
-) -> list[Step]:
-    """What each block added follows from its logits; the rest is what was kept."""
-    steps = []
-    old, total, output = -math.inf, 0.0, [0.0] * len(dims)
-    for part, (m, total_now, o) in zip(logits, states, strict=True):
-        maximum, after = float(m), (float(total_now), o[dims].tolist())
-        added = float((part - maximum).exp().sum())
-        expected = math.exp(old - maximum) if old < maximum else 1.0
-        factor = (after[0] - added) / total if total else 0.0
-        for exact in (1.0, expected):  # but for rounding
-            if math.isclose(factor, exact, rel_tol=1e-3, abs_tol=1e-6):
-                factor = exact
-        kept = factor * total, [factor * number for number in output]
-        steps.append(Step(maximum, factor, expected, (total, output), kept, after))
-        old, (total, output) = maximum, after
-    return steps
-
-
-def _is_resized(step: Step) -> bool:
-    """Was there a past, and does it count more or less now?"""
-    return step.before[0] > 0 and step.factor != 1.0
-
-
-def _draw_headings(sheet: Sheet, floor: int) -> None:
+def _draw_headings(sheet: Sheet, floor: int, remark_of_output: str) -> None:
     for x, part, remark, style in (
         (LABEL, "logits x", f"of all tokens so far, from {floor} up", {}),
         (MAXIMUM, "m", "largest", {"ha": "center"}),
         (FACTOR, "factor", "of s and o", {"ha": "center"}),
         (SUM, "s", "sum of weights", {}),
-        (OUTPUT, "o", "weighted values", {}),
+        (OUTPUT, "o", remark_of_output, {}),
     ):
         sheet.write(x, 8, part, PART, **style)
         sheet.write(x, 25, remark, color=sheet.look.quiet, **style)
@@ -155,7 +118,7 @@ def _draw_logits(
         for logit in part.tolist():
             height = (logit - floor) * high
             tone = strong(name) if is_new else soft(name)
-            sheet.box(x + 1, ground - height, wide - 2, height, tone)
+            _draw_bar(sheet, x + 1, ground - height, wide - 2, height, tone)
             if is_new and num_bars <= MOST_NUMBERS:
                 said = f"{logit:.1f}"
                 sheet.write(x + wide / 2, ground + 9, said, 7.5, ha="center")
@@ -173,21 +136,44 @@ def _draw_factor(sheet: Sheet, y: float, step: Step, old: float) -> None:
     factor = step.factor if step.before[0] else 0.0
     bold = {"weight": "bold", "ha": "center"}
     colour = {} if is_right and factor in (0.0, 1.0) else {"color": BAD}
-    middle, said = y + BARS / 2, "× 0" if not factor else f"× {factor:.2f}"
-    sheet.write(FACTOR, middle - 9, said, PART, **bold, **colour)
-    was = "−∞" if old == -math.inf else f"{old:.1f}"
-    why = f"e^({was} − {step.maximum:.1f})"
-    why, size = fit(why, 92)
-    sheet.write(FACTOR, middle + 9, why, size, ha="center", color=sheet.look.quiet)
+    y, said = y + BARS / 2 - 9, "× 0" if not factor else f"× {factor:.2f}"
+    sheet.write(FACTOR, y, said, PART, **bold, **colour)
     if not is_right:
-        wanted = f"should be × {step.expected:.2f}"
-        wanted, size = fit(wanted, 92)
-        sheet.write(FACTOR, middle + 26, wanted, size, ha="center", color=BAD)
+        y += 17
+        wanted, size = fit(f"should be × {step.expected:.2f}", 92)
+        sheet.write(FACTOR, y, wanted, size, ha="center", color=BAD)
+    was = "−∞" if old == -math.inf else f"{old:.1f}"
+    why, size = fit(f"{'= ' * (not is_right)}e^({was} − {step.maximum:.1f})", 92)
+    sheet.write(FACTOR, y + 18, why, size, ha="center", color=sheet.look.quiet)
 
 
-def _draw_sums(sheet: Sheet, steps: Sequence[Step], name: str) -> None:
+def _draw_result(sheet: Sheet, y: float, step: Step, is_right: bool) -> None:
+    """o / s after the last step; and what it should be, if that is another."""
+    said = "The result, o / s:"
+    sheet.write(0, y, said, PART)
+    x = width_of(said, PART) + 10
+    found, wanted = (
+        ", ".join(_signed(number / total, 3) for number in output)
+        for total, output in (step.after, step.right)
+    )
+    if is_right:
+        sheet.write(x, y, found, PART, weight="bold")
+        return
+    sheet.write(x, y, found, PART, weight="bold", color=BAD)
+    x += width_of(found, PART, bold=True) + 20
+    sheet.write(x, y, "should be:", PART)
+    x += width_of("should be:", PART) + 10
+    sheet.write(x, y, wanted, PART, weight="bold", color=GOOD)
+
+
+def _draw_sums(sheet: Sheet, steps: Sequence[Step], name: str, is_right: bool) -> None:
     """A bar for each step, and between them how the one shrinks into the next."""
-    unit = SUM_WIDTH / max(max(step.after[0], step.before[0]) for step in steps)
+    longest = max(
+        total
+        for step in steps
+        for total, _ in (step.before, step.after, step.right, step.unscaled)
+    )
+    unit = SUM_WIDTH / longest
     height, middles = 24.0, [TOP + row * ROW + BARS / 2 for row in range(len(steps))]
     for (above, below), step in zip(pairwise(middles), steps[1:], strict=True):
         ends = step.before[0] * unit, step.kept[0] * unit
@@ -196,21 +182,19 @@ def _draw_sums(sheet: Sheet, steps: Sequence[Step], name: str) -> None:
         shade = {"color": sequence_colour(name), "alpha": 0.14, "linewidth": 0}
         sheet.axes.fill(xs, (top, top, low, low), **shade)
     for middle, step in zip(middles, steps, strict=True):
-        kept, whole, y = step.kept[0] * unit, step.after[0] * unit, middle - height / 2
-        sheet.box(SUM, y, kept, height, soft(name))
-        sheet.box(SUM + kept, y, whole - kept, height, strong(name))
-        if _is_resized(step):
-            _draw_before(sheet, SUM, y, step.before[0] * unit, height)
-        end = max(whole, step.before[0] * unit)
-        sheet.write(SUM + end + 6, middle, f"{step.after[0]:.2f}")
+        numbers = step.before[0], step.kept[0], step.after[0], step.right[0]
+        area = SUM, middle - height / 2, unit, height
+        _draw_growth(sheet, area, numbers, step.is_resized, name, is_right)
 
 
-def _draw_outputs(sheet: Sheet, steps: Sequence[Step], name: str) -> None:
+def _draw_outputs(
+    sheet: Sheet, steps: Sequence[Step], name: str, is_right: bool
+) -> None:
     """The same for each number of the output, which may be negative."""
     ends = [
         number
         for step in steps
-        for _, numbers in (step.before, step.kept, step.after)
+        for _, numbers in step[3:]  # from before on
         for number in numbers
     ]
     unit = OUTPUT_WIDTH / max(max(*ends, 0.0) - min(*ends, 0.0), 1e-9)
@@ -218,30 +202,56 @@ def _draw_outputs(sheet: Sheet, steps: Sequence[Step], name: str) -> None:
     for row, step in enumerate(steps):
         count = len(step.after[1])
         y = TOP + row * ROW + BARS / 2 - 10 * count + 4
-        values = zip(step.before[1], step.kept[1], step.after[1], strict=True)
-        for before, kept, after in values:
-            _draw_bar(sheet, zero, y, kept * unit, height, soft(name))
-            start = zero + kept * unit
-            _draw_bar(sheet, start, y, (after - kept) * unit, height, strong(name))
-            if _is_resized(step):
-                _draw_before(sheet, zero, y, before * unit, height)
-            end = zero + max(0.0, kept, after, before) * unit
-            sheet.write(end + 6, y + height / 2, _signed(after, 2))
+        values = step.before[1], step.kept[1], step.after[1], step.right[1]
+        for numbers in zip(*values, strict=True):
+            area = zero, y, unit, height
+            _draw_growth(sheet, area, numbers, step.is_resized, name, is_right)
             y += 20
+
+
+def _draw_growth(
+    sheet: Sheet,
+    area: tuple[float, float, float, float],
+    numbers: tuple[float, float, float, float],
+    is_resized: bool,
+    name: str,
+    is_right: bool,
+) -> None:
+    """What is kept of a number, what is new, and a frame where the two should end.
+
+    area: where zero lies, the upper edge, pixels of 1.0, height. numbers: before,
+    kept, after, and what is right. If all is right, the frame is the size before.
+    """
+    x, y, unit, height = area
+    before, kept, after, right = numbers
+    _draw_bar(sheet, x, y, kept * unit, height, soft(name))
+    _draw_bar(sheet, x + kept * unit, y, (after - kept) * unit, height, strong(name))
+    is_off = not math.isclose(after, right, rel_tol=1e-3, abs_tol=1e-6)
+    framed = before if is_right and is_resized else right if is_off else 0.0
+    if framed:
+        left = min(x, x + framed * unit)
+        _draw_frame(sheet, left, y, abs(framed) * unit, height, is_right)
+    end = x + max(0.0, kept, after, framed) * unit
+    colour = {"color": BAD} if is_off else {}
+    sheet.write(end + 6, y + height / 2, _signed(after, 2), **colour)
 
 
 def _draw_bar(
     sheet: Sheet, x: float, y: float, width: float, height: float, tone: Tone
 ) -> None:
-    """To the left if the width is negative."""
-    sheet.box(min(x, x + width), y, abs(width), height, tone)
+    """To the left if the width is negative; what was there before has a rim."""
+    if width:
+        rim = tone.line or "none"
+        sheet.box(min(x, x + width), y, abs(width), height, tone, rim)
 
 
-def _draw_before(sheet: Sheet, x: float, y: float, width: float, height: float) -> None:
-    """How large it was, as a dashed frame around it."""
-    left = min(x, x + width)
-    style = {"rim": sheet.look.quiet, "linestyle": "--"}
-    sheet.box(left - 2, y - 2, abs(width) + 4, height + 4, **style)
+def _draw_frame(
+    sheet: Sheet, x: float, y: float, width: float, height: float, is_right: bool
+) -> None:
+    """Dashed, around a bar: its size before, or the right size of a wrong one."""
+    width_of_line = 0.8 if is_right else 1.5
+    style = {"rim": sheet.look.ink, "linestyle": "--", "linewidth": width_of_line}
+    sheet.box(x - 2, y - 2, width + 4, height + 4, **style)
 
 
 def _signed(number: float, digits: int) -> str:

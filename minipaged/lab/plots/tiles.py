@@ -23,7 +23,8 @@ def plot_tiles(
     """A row for each new token, a column for each position, a frame for each tile.
 
     Of what lies in a tile, some is seen, and some hidden by the mask; what lies in no
-    tile is not read.
+    tile is not read. In a decode step a cell is a position that is read; with more new
+    tokens, a logit that is computed: K of a position is read once for all of them.
 
     rectangle, tiles: as streamed attention makes them. tables: in the batch's order.
     """
@@ -49,6 +50,7 @@ class _Tiles:
         self.num_positions = max(*map(max, self.own), *read) + 1
         self.num_queries = len(self.own[0])
         self.is_decode = self.num_queries == 1
+        self.done = "read" if self.is_decode else "computed"
         self.cell = min(WIDEST, (SPAN - LEFT) / self.num_positions)
         self.height, self.gap = (28.0, 8.0) if self.is_decode else (17.0, 12.0)
 
@@ -78,14 +80,15 @@ class _Tiles:
             said = str(position)
             sheet.write(middle, bottom + 18, said, ha="center", color=sheet.look.quiet)
         sheet.write(0, bottom + 18, "position", color=sheet.look.quiet)
-        sheet.legend(0, bottom + 46, [(strong(self.names[0]), "read, and seen")])
-        x = 24 + width_of("read, and seen") + 20
+        said = f"{self.done}, and seen"
+        sheet.legend(0, bottom + 46, [(strong(self.names[0]), said)])
+        x = 24 + width_of(said) + 20
         sheet.empty(x, bottom + 40, 18, 12)
         sheet.box(x, bottom + 40, 18, 12, rim=sheet.look.rim)
-        said = "read, but hidden by the mask"
+        said = f"{self.done}, but hidden by the mask"
         sheet.write(x + 24, bottom + 46, said, color=sheet.look.quiet)
         x += 24 + width_of(said) + 20
-        sheet.legend(x, bottom + 46, [(free(), "not read")])
+        sheet.legend(x, bottom + 46, [(free(), f"not {self.done}")])
         sheet.finish(bottom + 56)
         return sheet.figure
 
@@ -96,7 +99,7 @@ class _Tiles:
         """How many positions are seen and read, and how many a rectangle would have."""
         whole = len(self.own) * self.num_queries * self.num_positions
         thing = "positions" if self.is_decode else "pairs (new token, position)"
-        said = f"{num_seen} {thing} are seen, {num_read} are read"
+        said = f"{num_seen} {thing} are seen, {num_read} are {self.done}"
         self.sheet.write(0, 8, said, PART)
         remark = f"a padded rectangle has {whole}"
         self.sheet.write(SPAN, 8, remark, ha="right", color=self.sheet.look.quiet)

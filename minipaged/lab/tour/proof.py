@@ -31,6 +31,7 @@ def prove(
     tokenizer: PreTrainedTokenizerBase | None = None,
     seed: int | Sequence[int] | None = None,
     ours: Ours = generate,
+    quiet: bool = False,
 ) -> list[Output]:
     """Generate on both sides under one config, print two columns, and assert equality.
 
@@ -40,14 +41,17 @@ def prove(
         tokenizer: if given, text is shown instead of token ids.
         ours: what stands in our column, called as `generate` is, with a seed only if
             there is one. An answer may be a list of new token ids, eos kept.
+        quiet: print one line in place of the columns, if all is equal.
 
     Returns our outputs. Raises AssertionError if one token differs. The result is also
     recorded for `make lessons`, as a line of JSON in the file that the environment
     variable MINIPAGED_PROOFS names.
     """
-    equal, outputs = _compare(
+    equal, outputs, lines = _compare(
         claim, paged, prompts, generation_config, tokenizer, seed, ours
     )
+    is_short = quiet and equal == len(prompts)
+    print(f"{claim}: {lines[-1]}" if is_short else "\n".join(lines))
     _record({"claim": claim, "prompts": len(prompts), "equal": equal})
     assert equal == len(prompts), f"{claim}: {len(prompts) - equal} differ"
     return outputs
@@ -68,7 +72,10 @@ def refute(
     Takes what `prove` takes; the flaw is in `paged` or in `ours`. Raises AssertionError
     if every token is equal, for then the proof is blind to this flaw.
     """
-    equal, _ = _compare(flaw, paged, prompts, generation_config, tokenizer, seed, ours)
+    equal, _, lines = _compare(
+        flaw, paged, prompts, generation_config, tokenizer, seed, ours
+    )
+    print("\n".join(lines))
     _record({"control": flaw, "prompts": len(prompts), "equal": equal})
     assert equal < len(prompts), f"the proof does not notice: {flaw}"
 
@@ -81,8 +88,8 @@ def _compare(
     tokenizer: PreTrainedTokenizerBase | None,
     seed: int | Sequence[int] | None,
     ours: Ours,
-) -> tuple[int, list[Output]]:
-    """Print both columns; return how many prompts are equal, and our outputs."""
+) -> tuple[int, list[Output], list[str]]:
+    """How many prompts are equal, our outputs, and both columns as lines of text."""
     if not prompts:
         raise ValueError("nothing to prove: give at least one prompt")
     is_paged = isinstance(paged, PagedModel)
@@ -95,9 +102,9 @@ def _compare(
         for answer in answers
     ]
     num_equal = sum(map(same_answer, theirs, outputs))
-    print(f"{claim}\n")
     column = "minipaged" if is_paged else "by hand"
-    print(f"{'prompt':>6}  {'new':>5}  {'HuggingFace generate':{WIDTH}}  {column}")
+    head = f"{'prompt':>6}  {'new':>5}  {'HuggingFace generate':{WIDTH}}  {column}"
+    lines = [claim, "", head]
     for prompt, them, us in zip(prompts, theirs, outputs, strict=True):
         rows = zip_longest(them.sequences, us.sequences, fillvalue=[])
         for their, our in rows:
@@ -106,13 +113,15 @@ def _compare(
             new = str(len(our))
             if len(their) != len(our):
                 new = f"{len(their)}/{new}"
-            print(f"{len(prompt):6}  {new:>5}  {left:{WIDTH}}  {right}{sign}")
+            line = f"{len(prompt):6}  {new:>5}  {left:{WIDTH}}  {right}{sign}"
+            lines.append(line)
         if them.sequences == us.sequences and not same_answer(them, us):
-            print(f"{'':15}DIFFERENT scores: {them.scores} and {us.scores}")
+            scores = f"{them.scores} and {us.scores}"
+            lines.append(f"{'':15}DIFFERENT scores: {scores}")
     if any(map(_differ_in_length, theirs, outputs)):
-        print("\nnew: tokens, theirs/ours where the numbers differ")
-    print(f"\n{num_equal} of {len(prompts)} prompts equal, token for token")
-    return num_equal, outputs
+        lines += ["", "new: tokens, theirs/ours where the numbers differ"]
+    lines += ["", f"{num_equal} of {len(prompts)} prompts equal, token for token"]
+    return num_equal, outputs, lines
 
 
 def _differ_in_length(theirs: Output, ours: Output) -> bool:

@@ -1,0 +1,114 @@
+"""Lab: the check of lesson 6's merge kernel: splits that become one result."""
+
+import math
+
+import torch
+
+from minipaged.lab.check.guard import GUARD
+from minipaged.lab.check.kernel import launch, many
+from minipaged.lab.check.streaming import RULES, walk
+from minipaged.lab.check.verdict import Attempt, Rejected, exercise
+
+TOLERANCE = 1e-4  # of float32, with values about 1
+
+
+@exercise
+def merge_splits(attempt: Attempt) -> None:
+    """A kernel (out, means, logs, num_splits, DIM, SPLITS), a program for each head."""
+    generator = torch.Generator().manual_seed(0)
+    for heads, num_splits, dim, middle, spread, empty in (
+        (2, 4, 16, 0, 1, []),
+        (1, 1, 16, 0, 1, []),
+        (3, 5, 32, 0, 1, []),
+        (2, 33, 16, 0, 3, []),
+        (2, 7, 64, 0, 300, []),
+        (2, 6, 16, -2000, 2, []),
+        (2, 6, 16, 2000, 2, []),
+        (3, 7, 16, 0, 1, [(0, 6), (1, 0), (1, 3)]),
+        (2, 3, 16, 0, 1, [(1, 0), (1, 1), (1, 2)]),
+    ):
+        shape = heads, num_splits
+        means = torch.randn(*shape, dim, generator=generator)
+        logs = middle + spread * torch.randn(shape, generator=generator)
+        for place in empty:
+            means[place], logs[place] = 0.0, -torch.inf
+        width = max(2, 1 << (num_splits - 1).bit_length())
+        story = f"{many(heads, 'head')}, {many(num_splits, 'split')}, "
+        story += f"SPLITS={width}, DIM={dim}"
+        story += f", logs about {middle}" if middle else ""
+        story += ", logs hundreds apart" if spread > 100 else ""
+        story += f", {len(empty)} of them without positions" if empty else ""
+        arguments = torch.full((heads, dim), float(GUARD)), means, logs
+        launched = launch(attempt, story, (heads,), *arguments, num_splits, dim, width)
+        _merged(story, launched[0].double(), means.double(), logs.double(), width)
+
+
+def _merged(
+    story: str,
+    found: torch.Tensor,
+    means: torch.Tensor,
+    logs: torch.Tensor,
+    width: int,
+) -> None:
+    """Compare with the mean over all positions, weighted by e^log."""
+    weights = logs.softmax(1).nan_to_num(0.0)
+    right = torch.einsum("hs,hsd->hd", weights, means)
+    if (found == GUARD).all(1).any():
+        raise Rejected(f"{story}: a head's result was not stored")
+    if not found.isfinite().all():
+        head = int((~found.isfinite()).any(1).nonzero()[0])
+        if logs[head].isinf().all():
+            said = "all splits are empty; is -inf subtracted from -inf, or 0 / 0?"
+        elif logs[head].isinf().any():
+            said = "-inf minus -inf is NaN: is that the first maximum of a loop?"
+        else:
+            said = "exp overflows, or all weights are 0: lower by the largest log first"
+        raise Rejected(f"{story}: head {head} is {found[head, 0]:.3g}; {said}")
+    error = (found - right).abs().max().item()
+    if error <= TOLERANCE:
+        return
+    for said, wrong in _wrong_merges(means, logs, width).items():
+        if torch.allclose(found, wrong, atol=TOLERANCE, rtol=1e-4):
+            raise Rejected(f"{story}: off by up to {error:.2g}; {said}")
+    said = "whose means and logs does program h read? Each has num_splits of them"
+    raise Rejected(f"{story}: off by up to {error:.2g}; {said}")
+
+
+def _wrong_merges(
+    means: torch.Tensor, logs: torch.Tensor, width: int
+) -> dict[str, torch.Tensor]:
+    """Results of usual mistakes, and what to say of them."""
+    rows = means.shape[1]
+    more = width - rows
+    seen = logs.isfinite()[..., None]
+
+    def weighted(by: torch.Tensor, of: torch.Tensor = means) -> torch.Tensor:
+        return torch.einsum("hs,hsd->hd", by, of)
+
+    powers = (logs - logs.amax(1, keepdim=True)).exp().nan_to_num(0.0)
+    padded = torch.nn.functional.pad(logs, (0, more)).softmax(1)[:, :rows]
+    wrong = {
+        "all weights became 0: lower by the largest log first": 0 * means[:, 0],
+        "every split counts the same; it must count by e^(its log)": means.mean(1),
+        "every split counts the same; it must count by e^(its log) ": (
+            (means * seen).sum(1) / seen.sum(1)
+        ),
+        "the weights are powers of 2, but the logs are natural ones: tl.exp": weighted(
+            (logs * math.log(2)).softmax(1).nan_to_num(0.0)
+        ),
+        "it is the sum; divide by the sum of the weights": weighted(powers),
+        "each split counts by its log; it must count by e^(its log)": weighted(
+            logs / logs.sum(1, keepdim=True)
+        ),
+        "places behind the last split count, too: load their logs as -inf": weighted(
+            padded
+        ),
+        "the last split does not count": weighted(
+            torch.nn.functional.pad(logs[:, :-1].softmax(1), (0, 1))
+        ),
+        "only the first split counts": means[:, 0],
+    }
+    if rows > 1 and seen.all():
+        for name, (rule, by_own) in RULES.items():
+            wrong[name] = walk(logs, means, [1] * rows, rule, by_own)
+    return wrong

@@ -1,0 +1,145 @@
+"""Lab: measurements over a size, in panels that share both axes."""
+
+from collections.abc import Mapping, Sequence
+
+from matplotlib.figure import Figure
+
+from minipaged.lab.plots.dots import draw_series, marker_of
+from minipaged.lab.plots.palette import line_colour
+from minipaged.lab.plots.scales import Scale, scale_of
+from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
+from minipaged.lab.plots.tones import others
+
+HIGH, HEAD, LEFT, GAP = 150.0, 26.0, 40.0, 22.0  # of a panel, and around it
+DASHES = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 1, 1, 1)))
+Curves = Mapping[str, Mapping[float, float | None]]
+
+
+def plot_paging_cost(
+    ratios: Mapping[str, Curves],
+    title: str,
+    xlabel: str = "tokens in a block",
+    ylabel: str = "time, divided by that of contiguous K and V",
+    doubt: Mapping[str, float] | None = None,
+    band: tuple[float, float, str] | None = None,
+    in_row: int = 4,
+) -> Figure:
+    """A panel for each batch, in it a line for each series; 1 is without a table.
+
+    ratios: by batch, by series, by size. doubt: by batch, what a measurement gave the
+    second time, divided by the first; the grey band is as wide. band: from where to
+    where numbers lie that somebody else has found, and what they are.
+    """
+    sheet = Sheet(title)
+    series = list(dict.fromkeys(name for curves in ratios.values() for name in curves))
+    values = [
+        value
+        for curves in ratios.values()
+        for curve in curves.values()
+        for value in curve.values()
+        if value is not None
+    ]
+    sizes = sorted({x for c in ratios.values() for curve in c.values() for x in curve})
+    y = draw_series(sheet, series)
+    sheet.write(0, y + 12, ylabel)
+    y += 30
+    in_row = min(in_row, len(ratios))
+    wide = (SPAN - LEFT - GAP * (in_row - 1)) / in_row
+    for at, (name, curves) in enumerate(ratios.items()):
+        x = LEFT + at % in_row * (wide + GAP)
+        top = y + at // in_row * (HIGH + HEAD + 34) + HEAD
+        known = [1.0, *(band[:2] if band else ())]
+        scale = scale_of([*values, *known], top + HIGH, -HIGH, False)
+        _draw_panel(sheet, x, wide, scale, name, sizes, at % in_row == 0)
+        if doubt:
+            _draw_doubt(sheet, x, wide, scale, doubt[name])
+        if band:
+            high, low = scale.x(band[1]), scale.x(band[0])
+            sheet.empty(x, high, wide, low - high)
+        for curve_name, curve in curves.items():
+            _draw_curve(sheet, x, wide, scale, sizes, curve, series.index(curve_name))
+    bottom = y + -(-len(ratios) // in_row) * (HIGH + HEAD + 34)
+    sheet.write(LEFT, bottom, xlabel)
+    if doubt:
+        said = "as far as it differed when measured again"
+        x = _write_right(sheet, bottom, said)
+        sheet.box(x, bottom - 6, 18, 12, others())
+    if band:
+        bottom += 22.0 * bool(doubt)
+        x = _write_right(sheet, bottom, band[2])
+        sheet.empty(x, bottom - 6, 18, 12)
+        sheet.box(x, bottom - 6, 18, 12, rim=sheet.look.rim)
+    sheet.finish(bottom + 8)
+    return sheet.figure
+
+
+def _write_right(sheet: Sheet, y: float, said: str) -> float:
+    """What a sign means, at the right edge; where the sign begins."""
+    sheet.write(SPAN, y, said, ha="right", color=sheet.look.quiet)
+    return SPAN - width_of(said) - 30
+
+
+def _place(sizes: Sequence[float], size: float, x: float, wide: float) -> float:
+    """Sizes are equally far apart."""
+    return x + wide * (sizes.index(size) + 0.5) / len(sizes)
+
+
+def _draw_panel(
+    sheet: Sheet,
+    x: float,
+    wide: float,
+    scale: Scale,
+    name: str,
+    sizes: Sequence[float],
+    is_first: bool,
+) -> None:
+    """The heading, lines at round numbers, a line at 1, and the sizes below."""
+    quiet = {"color": sheet.look.quiet}
+    top, bottom = scale.left + scale.width, scale.left
+    sheet.write(x, top - 12, name, PART, weight="bold")
+    for tick in scale.ticks:
+        height = scale.x(tick)
+        sheet.line((x, height), (x + wide, height), alpha=0.35, zorder=0)
+        if is_first:
+            sheet.write(x - 8, height, f"{tick:g}", ha="right", **quiet)
+    one = scale.x(1.0)
+    style = {"color": sheet.look.ink, "linewidth": 1.6, "zorder": 1}
+    sheet.line((x, one), (x + wide, one), **style)
+    sheet.line((x, bottom), (x + wide, bottom), zorder=1)
+    step = wide / len(sizes)
+    widest = max(width_of(f"{size:g}") for size in sizes) + 6
+    every = max(1, -(-int(widest) // max(1, int(step))))
+    for index, size in enumerate(sizes):
+        if index % every == 0:
+            middle = _place(sizes, size, x, wide)
+            sheet.write(middle, bottom + 12, f"{size:g}", ha="center", **quiet)
+
+
+def _draw_doubt(
+    sheet: Sheet, x: float, wide: float, scale: Scale, again: float
+) -> None:
+    """A band around 1, as far as the same measurement differed the second time."""
+    off = max(again, 1 / again)
+    low, high = max(1 / off, scale.lowest), min(off, scale.highest)
+    sheet.box(x, scale.x(high), wide, scale.x(low) - scale.x(high), others())
+
+
+def _draw_curve(
+    sheet: Sheet,
+    x: float,
+    wide: float,
+    scale: Scale,
+    sizes: Sequence[float],
+    curve: Mapping[float, float | None],
+    series: int,
+) -> None:
+    points = [
+        (_place(sizes, size, x, wide), scale.x(value))
+        for size, value in sorted(curve.items())
+        if value is not None
+    ]
+    style = {"color": line_colour(series), "linewidth": 1.6}
+    dashes = DASHES[series % len(DASHES)]
+    columns = list(zip(*points, strict=True))
+    sheet.axes.plot(*columns, linestyle=dashes, zorder=2, **style)
+    sheet.axes.plot(*columns, zorder=3, **marker_of(series))

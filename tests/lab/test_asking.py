@@ -1,0 +1,84 @@
+"""The compiler that a lesson asks, and the changes that it shows."""
+
+import inspect
+
+import pytest
+
+triton = pytest.importorskip("triton")
+
+from minipaged.attention.kernels import write  # noqa: E402
+from minipaged.attention.kernels.setup import tl  # noqa: E402
+from minipaged.attention.kernels.setup import triton as ours  # noqa: E402
+from minipaged.lab import Refused, ask_compiler, show_change  # noqa: E402
+
+
+@ours.jit
+def copies(out, x, TILE: tl.constexpr):
+    at = tl.arange(0, TILE)
+    tl.store(out + at, tl.load(x + at))
+
+
+@ours.jit
+def asks_a_tile(out, x, TILE: tl.constexpr):
+    at = tl.arange(0, TILE)
+    if tl.load(x + at) > 0:
+        tl.store(out + at, 0.0)
+
+
+def in_a_notebook(kernel, monkeypatch):
+    """The same kernel, as if a cell had defined it."""
+    monkeypatch.setattr(kernel.fn, "__module__", "__main__")
+    source = inspect.getsource(kernel.fn).replace("@ours", "@triton")
+    monkeypatch.setattr("inspect.getsource", lambda function: source)
+    return kernel
+
+
+def test_a_kernel_of_a_notebook_is_compiled(monkeypatch):
+    text = ask_compiler(in_a_notebook(copies, monkeypatch), TILE=128)
+    assert ".entry copies" in text and "ld.global" in text
+
+
+def test_types_are_those_that_are_named(monkeypatch):
+    kernel = in_a_notebook(copies, monkeypatch)
+    whole = ask_compiler(kernel, TILE=1024, num_warps=1)
+    half = ask_compiler(kernel, TILE=1024, num_warps=1, out="*fp16", x="*fp16")
+    assert whole.count("ld.global") == 2 * half.count("ld.global")
+
+
+def test_a_kernel_of_the_package_is_compiled():
+    types = dict.fromkeys(["slots"], "*i64")
+    types |= {
+        f"{name}_stride": "i32"
+        for name in ("key_token", "key_head", "value_token", "value_head")
+    }
+    sizes = {"HEADS": 2, "KEY_DIM": 16, "VALUE_DIM": 16, "COLUMNS": 32}
+    assert "st.global" in ask_compiler(write._write_kernel, **types, **sizes)
+
+
+def test_what_the_compiler_refuses_is_said(monkeypatch):
+    with pytest.raises(Refused, match="more than one value is ambiguous"):
+        ask_compiler(in_a_notebook(asks_a_tile, monkeypatch), TILE=16)
+
+
+def test_a_compiler_that_cannot_run_is_no_refusal(monkeypatch):
+    monkeypatch.setattr("minipaged.lab.tour.compiler.COMPILE", "import nothing_at_all")
+    with pytest.raises(RuntimeError, match="nothing_at_all"):
+        ask_compiler(copies, TILE=16)
+
+
+def test_only_what_changed_is_shown(capsys, monkeypatch):
+    shown = []
+    monkeypatch.setattr("minipaged.lab.tour.change.display", shown.append)
+    show_change(copies, asks_a_tile)
+    (markdown,) = shown
+    assert "-    tl.store(out + at, tl.load(x + at))" in markdown.data
+    assert "+    if tl.load(x + at) > 0:" in markdown.data
+    assert "@@" not in markdown.data and "---" not in markdown.data
+    assert markdown.data.startswith("*copies → asks_a_tile*")
+
+
+def test_a_change_can_be_folded(monkeypatch):
+    shown = []
+    monkeypatch.setattr("minipaged.lab.tour.change.display", shown.append)
+    show_change(copies, asks_a_tile, fold=True)
+    assert shown[0].data.startswith("<details>")

@@ -1,0 +1,651 @@
+"""Lesson 6's drawings: they show what they are given, and every word can be read."""
+
+import random
+from itertools import pairwise
+
+import pytest
+import torch
+from matplotlib.colors import to_hex
+from matplotlib.patches import FancyArrowPatch, Rectangle
+
+import minipaged as mp
+from helpers.readable import check_that_no_words_overlap, check_that_words_stand_out
+from minipaged.lab import (
+    pipeline,
+    plot_dots,
+    plot_ladder,
+    plot_launch,
+    plot_multiprocessors,
+    plot_paging_cost,
+    plot_pipeline,
+    plot_pointer_tile,
+    plot_programs,
+    plot_split_and_merge,
+    plot_step_shapes,
+    plot_sweep,
+    plot_tile_and_blocks,
+    plot_under_way,
+)
+from minipaged.lab.plots import palette
+from minipaged.lab.plots.dots import MARKERS
+from minipaged.lab.plots.pipeline import under_way as under_way_of
+from minipaged.lab.plots.scales import LEAST_ABOVE, LEAST_APART, scale_of
+from minipaged.lab.plots.walk import split_shares
+
+USED = {"A": 21, "B": 7, "C": 13}
+
+
+def tables_of(used=None, num_blocks=16, block_size=4):
+    """Sequences that have grown side by side, so that their blocks alternate."""
+    used, pool = used or USED, mp.BlockPool(num_blocks, block_size)
+    tables = {name: mp.BlockTable(pool) for name in used}
+    for _ in range(max(used.values())):
+        for name, table in tables.items():
+            table.append(int(table.num_tokens < used[name]))
+    return tables
+
+
+def launch(size=10, room=16, tile=4, num_programs=3):
+    x, out = torch.arange(float(size)), torch.full((room,), -1.0)
+    reached = min(size, tile * num_programs)
+    out[:reached] = 2 * x[:reached]
+    return plot_launch(x, out, tile, num_programs, "title")
+
+
+def pointers(positions=range(2, 10), num_kv_heads=2, dim=4, kv_head=0):
+    shape = num_kv_heads, dim
+    return plot_pointer_tile(tables_of()["A"], positions, *shape, "title", kv_head)
+
+
+def walk(tile=8, num_splits=1, now=1, **pool):
+    return plot_tile_and_blocks(
+        tables_of(**pool)["A"], tile, "title", num_splits, now=now
+    )
+
+
+LONG = {"used": {"A": 430, "B": 200, "C": 20}, "num_blocks": 64, "block_size": 16}
+
+
+def split_and_merge(logs, context=91, tile=32, dim=8):
+    draw = torch.Generator().manual_seed(0)
+    means = torch.randn(len(logs), dim, generator=draw)
+    means[torch.tensor(logs) == -torch.inf] = 0
+    return plot_split_and_merge(context, tile, means, torch.tensor(logs), "title")
+
+
+THREE_AND_NOTHING = [5.89, 6.17, 5.73, -torch.inf]
+OTHERS = "contiguous cuDNN", "flashinfer", "vllm_flash_attention", "vllm_triton"
+
+
+def ratios(rows=9, seed=0):
+    draw = random.Random(seed)
+    names = [f"{2**row} x {row}k tokens" for row in range(rows)]
+    return {name: {other: draw.uniform(0.6, 1.1) for other in OTHERS} for name in names}
+
+
+def dots(groups, **options):
+    return plot_dots(groups, "title", "our time, divided by theirs", **options)
+
+
+LINE = {"reference": 1.0, "said": "as long", "sides": ("ours takes less", "more")}
+RUNGS = {
+    "one program per query head": (0.6, 4.7, 8.0),
+    "one program per KV head": (0.9, 7.2, 49.0),
+    "tiles wider than a block": (2.3, 17.0, 87.0),
+    "reads under way while computing": (3.6, 27.0, 94.0),
+    "contexts split among programs": (50.0, 74.0, 94.1),
+}
+BATCHES = "1 x 8k", "8 x 4k", "64 x 4k"
+SHARES = {
+    batch: {rung: values[at] for rung, values in RUNGS.items()}
+    for at, batch in enumerate(BATCHES)
+}
+
+
+def first_rungs(count):
+    return {batch: dict(list(path.items())[:count]) for batch, path in SHARES.items()}
+
+
+def sweep(num_maps=4, most=94.0, **options):
+    draw, maps = random.Random(0), {}
+    for at in range(num_maps):
+        cells = {
+            (tile, stages): None if tile * stages > 512 else draw.uniform(2, most)
+            for tile in (16, 32, 64, 128)
+            for stages in (1, 2, 3, 4, 5, 7)
+        }
+        maps[f"batch {at}"] = cells
+    return plot_sweep(maps, "title", "tile", "num_stages", **options)
+
+
+def paging(num_batches=4, **options):
+    sizes = [2**n for n in range(8)]
+    curves = {
+        "in order": {size: 1 + 0.1 / size for size in sizes},
+        "shuffled": {size: 1 + 0.7 / size for size in sizes},
+    }
+    names = [f"batch {at}" for at in range(num_batches)]
+    return plot_paging_cost(dict.fromkeys(names, curves), "title", **options)
+
+
+def under_way():
+    draw = random.Random(0)
+    points = {
+        name: [(x := draw.uniform(0.1, 20), min(4500, 1500 * x)) for _ in range(40)]
+        for name in ("1 x 8k", "64 x 4k")
+    }
+    return plot_under_way(points, 4584, "title", 0.6)
+
+
+RUNS = {
+    "no tile ahead": pipeline(6, 8, 2),
+    "three tiles ahead": pipeline(6, 8, 2, tiles_ahead=3),
+    "four programs": pipeline(3, 8, 2, num_programs=4),
+    "with block ids": pipeline(3, 8, 2, tiles_ahead=1, num_programs=2, ids=3),
+}
+MANY_PROGRAMS = {"alone": 8, "33 splits": 264, "64 sequences": 512}
+DRAWINGS = {
+    "launch": launch,
+    "launch without a mask": lambda: launch(8, 8, 4, 2),
+    "launch that is too small": lambda: launch(10, 16, 4, 2),
+    "launch with an idle program": lambda: launch(10, 16, 4, 4),
+    "launch of many": lambda: launch(60, 64, 16, 4),
+    "programs": lambda: plot_programs(USED, 32, 8, "title"),
+    "programs of tables": lambda: plot_programs(tables_of(), 14, 2, "title"),
+    "programs without groups": lambda: plot_programs({"A": 9}, 32, 32, "title"),
+    "pointers": pointers,
+    "pointers of another head": lambda: pointers(kv_head=1),
+    "pointers of a position": lambda: pointers([20], 1, 8),
+    "pointers, wide heads": lambda: pointers(range(8), 4, 8, 2),
+    "shapes": lambda: plot_step_shapes(4, 16, 64, 128, "title"),
+    "shapes, one head": lambda: plot_step_shapes(1, 16, 16, 64, "title"),
+    "shapes, all rows used": lambda: plot_step_shapes(16, 16, 128, 256, "title"),
+    "walk": walk,
+    "walk, tiles in a block": lambda: walk(2, now=3),
+    "walk, large": lambda: walk(64, 4, 2, **LONG),
+    "walk, larger": lambda: walk(64, 4, 2, **(LONG | {"num_blocks": 500})),
+    "walk, empty splits": lambda: walk(8, 5, 0),
+    "pipelines": lambda: plot_pipeline(RUNS, "title"),
+    "a pipeline": lambda: plot_pipeline({"one": RUNS["with block ids"]}, "title"),
+    "a tile": lambda: plot_pipeline({"one": pipeline(1, 0.5, 0.25)}, "title"),
+    "multiprocessors": lambda: plot_multiprocessors(MANY_PROGRAMS, "title"),
+    "multiprocessors in waves": lambda: plot_multiprocessors(
+        {"a": (512, 3), "b": (9_000, 1)}, "title"
+    ),
+    "multiprocessors of a small GPU": lambda: plot_multiprocessors(
+        {"a": 3}, "title", 40
+    ),
+    "multiprocessors, crowded": lambda: plot_multiprocessors({"a": 132_000}, "title"),
+    "split and merge": lambda: split_and_merge(THREE_AND_NOTHING),
+    "one split": lambda: split_and_merge([3.0], 20),
+    "many splits": lambda: split_and_merge([4.0] * 8, 256),
+    "dots": lambda: dots({"": ratios()}, **LINE),
+    "dots in groups": lambda: dots({"8 KV heads": ratios(3), "2": ratios(2)}, **LINE),
+    "dots, some outside": lambda: dots({"": ratios()}, limits=(0.8, 1.0), **LINE),
+    "dots, several outside": lambda: dots(
+        {"": {"a": {"x": [0.2, 0.3, 1.0], "y": [0.4]}}}, limits=(0.8, 1.2)
+    ),
+    "dots, long words": lambda: plot_dots(
+        {"": ratios(2)}, "title", "time, divided by that of " + 6 * "another kernel "
+    ),
+    "dots, even axis": lambda: dots({"": ratios()}, logarithmic=False),
+    "dots, several in a row": lambda: dots({"": {"a": {"x": [0.8, 1.1], "y": None}}}),
+    "one dot": lambda: dots({"": {"a": {"x": 3.0}}}),
+    "ladder": lambda: plot_ladder(SHARES, "title"),
+    "ladder, first rungs": lambda: plot_ladder(first_rungs(2), "title", whole=5),
+    "ladder, one rung": lambda: plot_ladder(first_rungs(1), "title"),
+    "ladder, one batch": lambda: plot_ladder({"a": SHARES["8 x 4k"]}, "title"),
+    "ladder, many batches": lambda: plot_ladder(
+        SHARES | {f"{n} more": SHARES["8 x 4k"] for n in range(3)}, "title"
+    ),
+    "sweep": lambda: sweep(chosen={"batch 0": (64, 4), "batch 1": (16, 1)}),
+    "sweep of one batch": lambda: sweep(1),
+    "sweep of many": lambda: sweep(8),
+    "sweep, four in a row": lambda: sweep(4, in_row=4),
+    "paging": lambda: paging(doubt={f"batch {at}": 1.02 for at in range(4)}),
+    "paging, one batch": lambda: paging(1),
+    "paging beside others": lambda: paging(
+        3, doubt={f"batch {at}": 0.99 for at in range(3)}, band=(1.2, 1.26, "others")
+    ),
+    "paging in two lines": lambda: paging(4, in_row=2),
+    "under way": under_way,
+}
+
+
+def texts(figure):
+    return [text.get_text() for text in figure.axes[0].texts if text.get_text()]
+
+
+def boxes(figure, colour):
+    """The boxes of exactly this face."""
+    colour = colour if len(colour) == 9 else f"{colour}FF"
+    return [
+        box
+        for box in figure.axes[0].patches
+        if isinstance(box, Rectangle)
+        and box.get_fill()
+        and to_hex(box.get_facecolor(), True).upper() == colour
+    ]
+
+
+def markers(figure, marker):
+    """The places of all markers of this shape."""
+    lines = [line for line in figure.axes[0].lines if line.get_marker() == marker]
+    return [place for line in lines for place in zip(*line.get_data(), strict=True)]
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_no_words_overlap_and_none_is_cut_off(name):
+    check_that_no_words_overlap(DRAWINGS[name]())
+
+
+@pytest.mark.parametrize("theme", palette.THEMES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "launch",
+        "programs",
+        "pointers",
+        "shapes",
+        "walk",
+        "pipelines",
+        "multiprocessors",
+        "split and merge",
+        "dots, some outside",
+        "ladder",
+        "sweep",
+        "paging",
+    ],
+)
+def test_a_word_stands_out_from_the_box_behind_it(monkeypatch, name, theme):
+    monkeypatch.setenv("MINIPAGED_THEME", theme)
+    check_that_words_stand_out(DRAWINGS[name]())
+
+
+# --- programs and their places --------------------------------------------------------
+
+
+def test_a_launch_shows_what_was_stored_and_what_was_masked():
+    figure = launch()
+    said = texts(figure)
+    assert said.count("exists") == 3 and said.count("masked") == 1
+    assert said.count("-1") == 6 and "18" in said
+    for program, count in enumerate((4, 4, 2)):
+        found = boxes(figure, palette.sequence_colour(program))
+        assert len(found) == count + (program == 0)  # the legend's
+
+
+def test_what_no_program_reaches_stays_as_it_was():
+    said = texts(launch(10, 16, 4, 2))
+    assert (
+        said.count("-1") == 8
+        and "masked" not in said
+        and "2 programs" in " ".join(said)
+    )
+
+
+def test_programs_are_counted_and_each_read_has_an_arrow():
+    figure = plot_programs(USED, 32, 8, "title")
+    said = texts(figure)
+    assert {"96 programs", "24 programs"} <= set(said)
+    assert {"K and V are asked for 4 times", "K and V are asked for once"} <= set(said)
+    arrows = [p for p in figure.axes[0].patches if isinstance(p, FancyArrowPatch)]
+    assert len(arrows) == 32 + 8
+
+
+# --- pointers and shapes --------------------------------------------------------------
+
+
+def test_pointers_are_the_places_of_the_numbers():
+    """Beside a tensor of the pool's shape that is counted through."""
+    table, positions = tables_of()["A"], range(2, 10)
+    counted = torch.arange(16 * 4 * 2 * 4).view(16 * 4, 2, 4)
+    slots = [table.slot(position) for position in positions]
+    for head in (0, 1):
+        said = texts(pointers(positions, kv_head=head))
+        for place in counted[slots, head].flatten().tolist():
+            assert said.count(str(place)) >= 2  # in the tile, and in the pool
+        last = counted[slots[-1], head, -1]
+        rule = f"{4 * head} + {slots[-1]} * 8 + 3 = {last}"
+        assert any(words.endswith(rule) for words in said)
+
+
+def test_pointers_lead_to_the_rows_of_their_slots():
+    figure = pointers()
+    arrows = [p for p in figure.axes[0].patches if isinstance(p, FancyArrowPatch)]
+    ends = [arrow.get_path().vertices[-1][1] for arrow in arrows]
+    assert len(ends) == 8 and ends == sorted(ends)  # A's blocks lie in order
+
+
+def test_an_axis_is_equally_long_wherever_it_occurs():
+    figure = plot_step_shapes(4, 16, 64, 128, "title")
+    said = texts(figure)
+    for words in (
+        "q [16, 128]",
+        "tl.trans(k) [128, 64]",
+        "logits [16, 64]",
+        "v [64, 128]",
+    ):
+        assert words in said
+    assert "12 rows that no head needs" in said
+    soft = boxes(figure, palette.soft_colour("A"))
+    sides = {
+        (box.get_width(), box.get_height()) for box in soft if box.get_height() > 9
+    }
+    assert len(sides) == 2 and {side[::-1] for side in sides} >= {min(sides)}
+
+
+# --- pipelines -----------------------------------------------------------------------
+
+
+def moments(turns):
+    return [(turn.tile, turn.ask, turn.arrive, turn.start, turn.end) for turn in turns]
+
+
+def test_without_a_tile_ahead_a_program_waits_in_every_turn():
+    turns = pipeline(3, latency=8, compute=2)
+    assert moments(turns) == [
+        (0, 0, 8, 8, 10),
+        (1, 10, 18, 18, 20),
+        (2, 20, 28, 28, 30),
+    ]
+
+
+def test_with_tiles_ahead_it_asks_before_it_computes():
+    turns = pipeline(4, latency=8, compute=2, tiles_ahead=2)
+    assert moments(turns) == [
+        (0, 0, 8, 8, 10),
+        (1, 0, 8, 10, 12),
+        (2, 8, 16, 16, 18),
+        (3, 10, 18, 18, 20),
+    ]
+
+
+def test_block_ids_come_first():
+    alone = pipeline(2, latency=8, compute=2, ids=3)
+    assert [turn.ask - turn.look_up for turn in alone] == [3, 3]
+    assert alone[-1].end == 2 * (3 + 8 + 2)
+    ahead = pipeline(9, latency=8, compute=2, tiles_ahead=1, ids=3)
+    assert ahead[-1].end == 3 + 9 * 8 + 2  # the ids are under way beside K and V
+
+
+def test_one_program_computes_at_a_time():
+    turns = pipeline(5, latency=8, compute=2, tiles_ahead=1, num_programs=6)
+    assert len(turns) == 30
+    ordered = sorted(turns, key=lambda turn: turn.start)
+    assert all(a.end <= b.start for a, b in pairwise(ordered))
+    for program in range(6):
+        own = [turn for turn in ordered if turn.program == program]
+        assert [turn.tile for turn in own] == list(range(5))
+        assert all(a.end <= b.start for a, b in pairwise(own))
+
+
+@pytest.mark.parametrize("tiles_ahead", [0, 1, 3])
+@pytest.mark.parametrize("num_programs", [1, 3])
+@pytest.mark.parametrize("ids", [0, 3])
+def test_a_schedule_is_possible(tiles_ahead, num_programs, ids):
+    turns = pipeline(7, 8, 2, tiles_ahead, num_programs, ids)
+    for turn in turns:
+        assert turn.look_up >= 0 and turn.ask == turn.look_up + ids
+        assert turn.arrive == turn.ask + 8 and turn.end == turn.start + 2
+        assert turn.start >= turn.arrive
+    for program in range(num_programs):
+        own = [turn for turn in turns if turn.program == program]
+        for at, turn in enumerate(own):  # never more than so many beside the computed
+            begun = own[at - tiles_ahead].start if at >= tiles_ahead else 0
+            assert turn.ask >= (begun if tiles_ahead else own[at - 1].end if at else 0)
+
+
+def test_under_way_counts_what_was_asked_for_and_is_not_there():
+    turns = pipeline(4, latency=8, compute=2, tiles_ahead=2)
+    assert under_way_of(turns) == [
+        (0, 8, 2), (8, 10, 1), (10, 12, 2), (12, 16, 2), (16, 18, 1), (18, 20, 0)
+    ]  # fmt: skip
+
+
+def test_littles_law_holds_for_the_picture():
+    turns = RUNS["four programs"]
+    end = max(turn.end for turn in turns)
+    spans = under_way_of(turns)
+    mean = sum((stop - start) * count for start, stop, count in spans) / end
+    assert mean == pytest.approx(8 * len(turns) / end)
+    said = texts(plot_pipeline({"four": turns}, "title"))
+    assert f"12 tiles in {end:g} units: {mean:.1f} under way on average" in said
+
+
+def test_all_panels_have_the_same_clock():
+    figure = plot_pipeline(RUNS, "title")
+    computed = boxes(figure, palette.sequence_colour(0))[:-1]  # without the legend's
+    widths = [box.get_width() for box in computed]
+    assert len(widths) == 6 + 6 + 3 + 3 and max(widths) == pytest.approx(min(widths))
+
+
+# --- tiles, blocks, splits ------------------------------------------------------------
+
+
+def test_a_tile_is_drawn_with_the_blocks_that_it_reads():
+    table, figure = tables_of()["A"], walk(8, now=1)
+    arrows = [p for p in figure.axes[0].patches if isinstance(p, FancyArrowPatch)]
+    assert len(arrows) == 2
+    said = texts(figure)
+    assert {f"block {block}" for block in table.block_ids} <= set(said)
+    assert {"tile 0", "tile 1", "tile 2", "masked"} <= set(said)
+    # A tile, two blocks, and the same in the pool; the legend.
+    assert len(boxes(figure, palette.sequence_colour("A"))) == 1 + 2 + 2 + 1
+
+
+@pytest.mark.parametrize("context", [1, 15, 16, 91, 430])
+@pytest.mark.parametrize("num_splits", [1, 2, 7, 40])
+def test_splits_share_all_positions_in_whole_tiles(context, num_splits):
+    shares = split_shares(context, num_splits, 16)
+    assert len(shares) == num_splits
+    assert [p for share in shares for p in share] == list(range(context))
+    assert all(share.start % 16 == 0 or not share for share in shares)
+
+
+def test_splits_are_those_of_the_kernel():
+    """It leaves a logarithm of -inf exactly where a split has no positions."""
+    from unittest.mock import patch
+
+    from minipaged.attention.kernels import decode
+    from minipaged.lab import random_layer
+    from minipaged.lab.tour import ladder
+
+    left, merge = [], decode.merge_splits
+
+    def recording(out, parts, log_totals, *rest):
+        left.append(log_totals.clone())
+        merge(out, parts, log_totals, *rest)
+
+    layer = random_layer([(90, 1)], num_heads=2, num_kv_heads=1, head_dim=16)
+    with patch.object(decode, "merge_splits", recording):
+        layer.attend(lambda *given: ladder.shipped(*given, num_splits=4))
+    tile = next(t for t in (16, 32, 64, 128) if _empty(91, 4, t) == _infinite(left[0]))
+    assert tile
+
+
+def _empty(context, num_splits, tile):
+    return [not share for share in split_shares(context, num_splits, tile)]
+
+
+def _infinite(log_totals):
+    return log_totals[0, 0].isinf().tolist()
+
+
+def test_the_merged_result_is_that_of_all_weights():
+    figure = split_and_merge(THREE_AND_NOTHING)
+    draw = torch.Generator().manual_seed(0)
+    means = torch.randn(4, 8, generator=draw)[:3].double()
+    weights = torch.tensor(THREE_AND_NOTHING[:3]).double().exp2()
+    merged = (weights @ means / weights.sum())[:3].tolist()
+    said = texts(figure)
+    assert [words.replace("−", "-") for words in said[-3:]] == [
+        f"{n:.2f}" for n in merged
+    ]
+    assert "−∞" in said and "nothing: it is empty" in said
+
+
+def test_busy_multiprocessors_are_counted():
+    figure = plot_multiprocessors({"few": 8, "many": 512}, "title")
+    said = texts(figure)
+    assert {"8 of 132 busy", "132 of 132 busy"} <= set(said)
+    assert said.count("4") == 512 - 3 * 132 and said.count("3") == 132 - (512 - 3 * 132)
+    assert len(boxes(figure, palette.sequence_colour(0))) == 8 + 132 + 1
+
+
+def test_programs_that_find_no_room_wait():
+    said = texts(plot_multiprocessors({"many": (512, 3)}, "title"))
+    assert "396 run, 116 wait" in said and "has to wait for them" in said
+    assert said.count("3") == 132 and said.count("1") == 116
+    said = texts(plot_multiprocessors({"many": (512, 4)}, "title"))
+    assert "132 of 132 busy" in said and "has to wait for them" not in said
+
+
+# --- measurements ---------------------------------------------------------------------
+
+
+def test_dots_lie_in_the_order_of_the_numbers():
+    row = {"a": 0.5, "b": 0.9, "c": 1.0, "d": 2.0}
+    figure = dots({"": {"row": row}}, **LINE)
+    drawn = [markers(figure, MARKERS[at])[1][0] for at in range(4)]  # [0]: the legend's
+    assert drawn == sorted(drawn)
+    assert drawn[3] - drawn[2] == pytest.approx(
+        drawn[2] - drawn[0]
+    )  # a factor of 2 each
+
+
+def test_dots_that_would_hide_each_other_are_apart():
+    figure = dots({"": {"row": dict.fromkeys("abc", 1.0), "other": {"a": 2.0}}})
+    heights = [markers(figure, MARKERS[at])[1][1] for at in range(3)]
+    assert len(set(heights)) == 3
+
+
+def test_what_lies_outside_is_written_beside_the_axis():
+    row = {"a": 0.22, "b": 0.9, "c": 1.0, "d": 1.9}
+    figure = dots({"": {"row": row}}, limits=(0.8, 1.25))
+    said = texts(figure)
+    assert "← 0.22" in said and "1.9 →" in said
+    assert all(len(markers(figure, MARKERS[at])) == 2 for at in range(4))
+
+
+def test_a_range_outside_is_written_once():
+    figure = dots({"": {"a": {"x": [0.2, 0.31, 1.0]}}}, limits=(0.8, 1.2))
+    assert "← 0.2–0.31" in texts(figure)
+
+
+def test_no_words_lie_on_the_line():
+    figure = dots({"": ratios()}, **LINE)
+    figure.draw_without_rendering()
+    axes = figure.axes[0]
+    line = next(
+        one
+        for one in axes.lines
+        if one.get_linewidth() == 1.6 and one.get_xdata()[0] == one.get_xdata()[1]
+    )
+    box = line.get_window_extent()
+    for text in axes.texts:
+        words = text.get_window_extent()
+        beside = words.x1 < box.x0 or words.x0 > box.x1
+        assert beside or words.y0 > box.y1 - 2 or words.y1 < box.y0 + 2, text.get_text()
+
+
+def test_a_group_has_a_heading_of_its_own():
+    figure = dots({"8 KV heads": ratios(2), "2 KV heads": ratios(2)})
+    headings = [t for t in figure.axes[0].texts if t.get_weight() == "bold"]
+    assert [text.get_text() for text in headings] == ["8 KV heads", "2 KV heads"]
+    rows = [t for t in figure.axes[0].texts if t.get_text().endswith("k tokens")]
+    assert all(row.get_position()[0] > headings[0].get_position()[0] for row in rows)
+
+
+def test_a_ladder_says_what_each_rung_gains():
+    figure = plot_ladder(SHARES, "title")
+    said = texts(figure)
+    assert f"× {50 / 3.6:.2f}" in said and f"× {49 / 8:.2f}" in said
+    bold = [t.get_text() for t in figure.axes[0].texts if t.get_weight() == "bold"]
+    assert sorted(bold) == sorted(
+        [f"× {50 / 3.6:.2f}", f"× {74 / 27:.2f}", f"× {49 / 8:.2f}"]
+    )
+    assert {"at 50 %", "at 74 %", "at 94 %"} <= set(said)
+
+
+def test_a_ladder_keeps_its_size_while_it_grows():
+    first, last = plot_ladder(first_rungs(1), "t", whole=5), plot_ladder(SHARES, "t")
+    assert first.get_size_inches() == pytest.approx(last.get_size_inches())
+
+
+def test_a_sweep_marks_the_best_and_the_chosen_and_hatches_what_does_not_fit():
+    cells = {(16, 1): 20.0, (16, 2): 31.0, (32, 1): 94.0, (32, 2): None}
+    figure = plot_sweep({"a": cells}, "title", "tile", "num_stages", {"a": (16, 2)})
+    said = texts(figure)
+    assert {
+        "20",
+        "31",
+        "94",
+        "the best",
+        "what the rule chooses",
+        "no room for it",
+    } <= set(said)
+    bold = [t.get_text() for t in figure.axes[0].texts if t.get_weight() == "bold"]
+    assert bold == ["a", "94"]
+    (number,) = [t for t in figure.axes[0].texts if t.get_text() == "31"]
+    lines = [line for line in figure.axes[0].lines if line.get_linewidth() == 1.6]
+    middle = sum(lines[0].get_xdata()) / 2
+    assert middle == pytest.approx(number.get_position()[0])
+    assert sum(bool(patch.get_hatch()) for patch in figure.axes[0].patches) == 4
+
+
+@pytest.mark.parametrize("name", palette.THEMES)
+def test_faster_cells_are_stronger(monkeypatch, name):
+    monkeypatch.setenv("MINIPAGED_THEME", name)
+    cells = {(16, n): 10.0 * n for n in range(1, 10)}
+    figure = plot_sweep({"a": cells}, "title", "tile", "n")
+    faces = [
+        to_hex(patch.get_facecolor())
+        for patch in figure.axes[0].patches
+        if isinstance(patch, Rectangle) and patch.get_fill()
+    ][:9]
+    light = [palette.relative_luminance(face) for face in faces]
+    assert light == sorted(light, reverse=True) and len(set(light)) == 9
+
+
+def test_paging_has_a_line_at_one_and_falls_towards_it():
+    figure = paging(1)
+    in_order, shuffled = markers(figure, "o")[1:], markers(figure, "s")[1:]
+    assert len(in_order) == len(shuffled) == 8
+    for curve in (in_order, shuffled):
+        heights = [y for _, y in curve]
+        assert heights == sorted(heights)  # downwards
+    assert shuffled[0][1] < in_order[0][1]
+
+
+def test_the_law_meets_the_ceiling_where_it_should():
+    figure = under_way()
+    level, law = [line for line in figure.axes[0].lines if line.get_linewidth() == 1.6]
+    assert law.get_linestyle() != "-"
+    assert law.get_ydata()[1] == pytest.approx(level.get_ydata()[0])
+    assert "what 0.6 µs allow" in texts(figure)
+
+
+def test_without_a_latency_the_law_touches_the_quickest():
+    points = {"a": [(1.0, 800.0), (1.0, 500.0), (4.0, 2000.0)]}
+    figure = plot_under_way(points, 4584, "title")
+    assert "what 1.2 µs allow" in texts(figure)
+    assert len(markers(figure, "o")) == 1 + 3 + 2  # the legend's, all, the fastest
+
+
+# --- scales ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [300.0, 640.0, -150.0])
+@pytest.mark.parametrize("is_logarithmic", [True, False])
+@pytest.mark.parametrize(
+    "ends", [(0.2, 1.1), (0.97, 1.06), (3, 94), (1.0, 1.0), (5, 9000)]
+)
+def test_ticks_are_round_and_apart(ends, is_logarithmic, width):
+    scale = scale_of(ends, 0.0, width, is_logarithmic)
+    assert scale.lowest <= min(ends) and max(ends) <= scale.highest
+    assert all(scale.lowest <= tick <= scale.highest for tick in scale.ticks)
+    assert scale.ticks and all(len(f"{tick:g}") <= 6 for tick in scale.ticks)
+    places = [scale.x(tick) for tick in scale.ticks]
+    near = LEAST_APART if width > 0 else LEAST_ABOVE
+    assert all(abs(b - a) > 0.99 * near for a, b in pairwise(places))

@@ -1,0 +1,162 @@
+"""Sizes that a reader chooses are looked up in measured rows; here, in made-up ones."""
+
+from itertools import product
+
+import pytest
+
+from minipaged.lab.check.choosing import Choice, judge
+from minipaged.lab.check.verdict import Attempt, Rejected
+
+WHY = "shared memory: 262144 bytes wanted, 232448 there are"
+
+
+def us_of(tile, warps, stages, splits, best_splits):
+    """32, 2, 4 is best, and so is this number of splits."""
+    if tile * stages >= 512:
+        return None
+    slower = abs(tile - 32) / 32 + abs(warps - 2) / 2 + abs(stages - 4) / 4
+    apart = max(splits, best_splits) / min(splits, best_splits) - 1
+    return 100.0 * (1 + slower / 2 + apart / 4)
+
+
+def row(*choice, best_splits):
+    us = us_of(*choice, best_splits)
+    made = Choice(*choice)._asdict() | {"us": us}
+    return made if us else made | {"why": WHY}
+
+
+def made_up(device="A GPU"):
+    """1x8k, swept in 33 and 66 splits; 64x4k in one; each best in the first of them."""
+    batches = {"1x8k": (1, 8192, (33, 66)), "64x4k": (64, 4096, (1,))}
+    grid = list(product((16, 32, 64, 128), (1, 2, 4), (1, 2, 4)))
+    tuning = {
+        "machine": {"device": device},
+        "gpu": {"multiprocessors": 132},
+        "batches": {},
+        "sweep": {},
+        "splits": {},
+        "chosen": {},
+    }
+    for batch, (num_seqs, context, splits) in batches.items():
+        lengths = {"shortest": context, "longest": context}
+        tuning["batches"][batch] = {"num_seqs": num_seqs} | lengths
+        best = {"best_splits": splits[0]}
+        tuning["sweep"][batch] = [
+            row(*sizes, n, **best) for sizes, n in product(grid, splits)
+        ]
+        tuning["splits"][batch] = [
+            row(32, 1, 4, n, **best) for n in (1, 2, 4, 8, 16, 33, 66, 128)
+        ]
+        tuning["chosen"][batch] = row(64, 2, 4, splits[0], **best)
+    uneven = {"num_seqs": 256, "shortest": 128, "longest": 4096}
+    tuning["batches"]["256x128..4096"] = uneven
+    tuning["sweep"]["256x128..4096"] = tuning["sweep"]["64x4k"]
+    return tuning
+
+
+def right(num_seqs, context, num_kv_heads, multiprocessors):
+    programs = num_seqs * num_kv_heads
+    return 32, 2, 4, max(1, 2 * multiprocessors // programs)
+
+
+def judged(function, *tunings):
+    return judge(Attempt(function), tunings or (made_up(),))
+
+
+def rejected(function, *tunings):
+    with pytest.raises(Rejected) as found:
+        judged(function, *tunings)
+    return str(found.value)
+
+
+def test_a_good_choice_has_a_line_for_each_even_batch_and_gpu():
+    lines = judged(right, made_up("A GPU"), made_up("Another"))
+    assert [line.split(":")[0] for line in lines] == [
+        *("A GPU", "   1x8k", "  64x4k"),
+        *("Another", "   1x8k", "  64x4k"),
+    ]
+    assert lines[1] == (
+        "   1x8k: tile 32, warps 2, stages 4, splits 33: 0% above the best "
+        "(decode_sizes: 50%)"
+    )
+
+
+def test_a_list_and_nearly_as_many_splits_will_do():
+    lines = judged(lambda *a: [32, 2, 4, 31 if a[0] == 1 else 1])
+    assert "splits 31: 0% above the best, as measured in 33" in lines[1]
+
+
+@pytest.mark.parametrize(
+    ("choice", "words"),
+    [
+        ((48, 2, 4, 33), "tile 48 was not measured; choose from [16, 32, 64, 128]"),
+        ((32, 3, 4, 33), "warps 3 was not measured; choose from [1, 2, 4]"),
+        ((32, 2, 9, 33), "stages 9 was not measured; choose from [1, 2, 4]"),
+        (
+            (128, 2, 4, 33),
+            f"tile 128, warps 2, stages 4, splits 33 does not run. {WHY}",
+        ),
+        ((16, 2, 4, 33), "125 us, the best takes 100. With tile 32 alone it is 100"),
+        ((32, 2, 4, 66), "125 us, the best takes 100. With splits 33 alone it is 100"),
+        ((32, 2, 1, 33), "137.5 us, the best takes 100. With stages 4 alone"),
+        ((32, 1, 4, 33), "With warps 2 alone it is 100"),
+        ((64, 2, 2, 33), "With tile 32 alone it is 125"),
+        ((32, 2, 4, 1), "in about 1 split, no sizes were quicker than 925 us"),
+        ((32, 2, 4, 1), "the best takes 100, in 33"),
+        ((32, 2, 4, 128), "in about 128 splits, no sizes"),
+        ((32, 2, 4), "expected four numbers"),
+        (None, "expected four numbers"),
+        (7, "expected four numbers"),
+        ((32, 2, 4, 33.0), "divide with //"),
+        ((32, 2, 4, 0), "from 1 on"),
+        ((32, 2, "4", 33), "whole numbers"),
+    ],
+)
+def test_a_poor_choice_is_answered(choice, words):
+    assert words in rejected(lambda *a: choice if a[0] == 1 else right(*a))
+
+
+def test_all_batches_are_listed_and_one_fault_is_explained():
+    said = rejected(lambda *a: (16, 2, 4, right(*a)[3])).splitlines()
+    assert len(said) == 4
+    assert "25% above the best" in said[1] and "25% above the best" in said[2]
+    assert said[3].startswith("  A GPU, 1x8k: 125 us")
+    said = rejected(lambda *a: (128, 2, 4, right(*a)[3])).splitlines()
+    assert "splits 33: does not run" in said[1]
+    said = rejected(lambda *a: (32, 2, 4, 1)).splitlines()
+    assert "splits 1: at least 825% above the best" in said[1]
+
+
+def test_of_several_faults_the_worst_is_explained():
+    said = rejected(lambda *a: (16, 2, 4, 66) if a[0] == 1 else (64, 1, 1, 1))
+    assert said.splitlines()[-1].startswith("  A GPU, 64x4k: 212.5 us")
+    said = rejected(lambda *a: (16, 2, 4, 66) if a[0] == 1 else (48, 1, 1, 1))
+    assert "tile 48 was not measured" in said.splitlines()[-1]
+
+
+def test_sizes_that_could_do_but_were_measured_otherwise_are_no_guess():
+    """16 splits were measured with one size, and are quick enough there."""
+    tuning = made_up()
+    for each in tuning["splits"]["1x8k"]:
+        each["us"] = 105.0
+    said = rejected(lambda *a: (32, 2, 4, 16) if a[0] == 1 else right(*a), tuning)
+    assert "(32, 2, 4) were measured in [33, 66] splits, not in about 16" in said
+
+
+def test_a_table_of_the_batches_is_no_rule():
+    """The last batches that are asked for were never measured."""
+    known = {(1, 8192): (32, 2, 4, 33), (64, 4096): (32, 2, 4, 1)}
+    with pytest.raises(Rejected, match=r"num_seqs.*raised KeyError: \(3, 700\)"):
+        judged(lambda num_seqs, context, *rest: known[num_seqs, context])
+
+
+def test_where_no_single_size_helps_it_is_said():
+    tuning = made_up()
+    tuning["sweep"]["64x4k"] = [
+        {**Choice(*choice)._asdict(), "us": us}
+        for choice, us in (((16, 1, 1, 1), 120.0), ((32, 2, 1, 1), 100.0))
+    ]
+    tuning["splits"]["64x4k"] = []
+    tuning["chosen"]["64x4k"] = tuning["sweep"]["64x4k"][0]
+    said = rejected(lambda *a: right(*a) if a[0] == 1 else (16, 1, 1, 1), tuning)
+    assert "No single size helps: change two of them" in said
