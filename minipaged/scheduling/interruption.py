@@ -8,6 +8,7 @@ from threading import Lock, get_ident
 from minipaged.memory.recovery import holders_of, recover
 from minipaged.scheduling.plan import Plan
 from minipaged.scheduling.request import Request
+from minipaged.scheduling.restart import lose_blocks
 from minipaged.scheduling.scheduler import Scheduler
 
 _reserving = Lock()
@@ -86,17 +87,6 @@ class StepUndo:
         scheduler.running = []
         # Who has ended was there for a plan in flight only.
         scheduler.waiting = deque(one for one in requests if one.live)
-
-
-def lose_blocks(request: Request) -> None:
-    """Its blocks were taken: all that it has is to be computed again.
-
-    Of several sequences all but the last tokens: these are computed together.
-    """
-    live = request.live
-    for sequence in request.sequences:
-        sequence.table, sequence.num_pending = None, 0
-        sequence.num_prefill_tokens = len(sequence.tokens) - (len(live) > 1)
 
 
 def all_or_nothing(scheduler: Scheduler, work: Callable[[StepUndo], Plan]) -> Plan:

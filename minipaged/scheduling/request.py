@@ -20,7 +20,9 @@ class Request:
     drops_sequences: bool = False  # for better ones, before they have ended: beams
     salt: bytes = b""  # who may share its cached blocks: those with the same salt
     sequences: list[Sequence] = field(init=False)  # as they are returned; at first one
-    num_cached_tokens: int = 0  # of the prompt, found in a prefix cache
+    num_cached_tokens: int = 0  # of the prompt, found in a prefix cache at first
+    num_preemptions: int = 0  # how often its blocks were taken (appendix B)
+    swapped: Any = None  # where K and V are meanwhile (appendix B)
     error: str | None = None  # why it was never run
     observers: Observer = field(default_factory=Observers)
 
@@ -40,7 +42,8 @@ class Request:
     def start(self, table: BlockTable) -> None:
         """It goes on from the cached blocks of this table, if any."""
         self.live[0].table = table
-        self.num_cached_tokens = min(table.num_tokens, len(self.prompt))
+        if not self.num_preemptions:
+            self.num_cached_tokens = min(table.num_tokens, len(self.prompt))
 
     @property
     def is_prefilling(self) -> bool:

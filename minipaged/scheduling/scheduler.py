@@ -103,7 +103,7 @@ class Scheduler:
             cached = self.sharing.find(request) if self.sharing else []
             promised += request.blocks_at_most(size) - len(cached)  # this one's, too
             free_now = sum(self.pool.refcount(block_id) == 0 for block_id in cached)
-            if not self._may_start(request, promised + free_now):
+            if not self._may_start(request, cached, promised + free_now):
                 return
             if self.sharing and not self.sharing.take(request, cached):
                 return  # its next block is being computed
@@ -112,7 +112,7 @@ class Scheduler:
             self.waiting.popleft()
             self.observers.admitted(request)
 
-    def _may_start(self, request: Request, num_blocks: int) -> bool:
+    def _may_start(self, request: Request, cached: list[int], num_blocks: int) -> bool:
         """Are so many blocks free: all that it and those running may still take?"""
         return num_blocks <= self.pool.num_free
 
