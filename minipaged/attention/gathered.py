@@ -57,7 +57,7 @@ gathered_attention = Backend(attend_gathered)
 class Rectangle(NamedTuple):
     """S sequences with similarly many new tokens, padded to Q, the most of them."""
 
-    sequences: Tensor  # [S]: their numbers in the batch, the longest context first
+    sequences: Tensor  # [S]: numbers in the batch, longest context first (lesson 5)
     tokens: Tensor  # [S, Q]: which token of the batch; padding repeats the last one
     positions: Tensor  # [S, Q]: where it stands in its sequence
 
@@ -84,9 +84,8 @@ def pad_to_rectangles(batch: AttentionBatch) -> tuple[list[Rectangle], Tensor]:
         # A sequence's tokens are its last ones: they end where its context ends.
         positions = tokens - stop + batch.context_lengths[sequences, None]
         rectangles.append(Rectangle(sequences, tokens, positions))
-    # The rectangles' rows hold all tokens in another order, and some repeatedly, as
-    # padding, which follows what it repeats. So sorted stably, a token's first row is
-    # the real one.
+    # The rectangles hold all tokens in another order, and padding behind the token
+    # that it repeats. Sorted stably, the first row of each token is the real one.
     tokens, rows = torch.cat([r.tokens.flatten() for r in rectangles]).sort(stable=True)
     return rectangles, rows[torch.searchsorted(tokens, tokens.unique())]
 

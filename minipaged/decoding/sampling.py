@@ -28,7 +28,7 @@ class Sampling(Strategy):
     def choose(cls, turns: Rows[Turn], logits: Tensor) -> list["Chosen"]:
         """The next token of every sample of these requests.
 
-        Ended ones get one too, which `apply` drops: so samples and rows stay in step.
+        At first all share one row. Ended ones get a token too, which `apply` drops.
         Requests with equal processors go through them together, as one tensor.
         """
         groups: dict[Any, list[Turn]] = {}
@@ -56,7 +56,7 @@ class Sampling(Strategy):
                 sequence.append(token)
                 if token in options.eos_ids:
                     sequence.end("stop")
-                elif sequence.num_new == options.max_new_tokens:
+                elif sequence.num_new == request.max_new_tokens:
                     sequence.end("length")
 
     def output(self, request: Request) -> Output:

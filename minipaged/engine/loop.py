@@ -17,8 +17,8 @@ from minipaged.scheduling.scheduler import Scheduler
 def run(paged: PagedModel, scheduler: Scheduler, tell: Callable[[int], Any]) -> None:
     """Step until nobody waits or runs; `tell` is given how many have ended in a step.
 
-    After an exception too, all blocks are given back: whoever still runs is aborted.
-    The answers stay in the requests: afterwards, ask each one's `strategy.output`.
+    If a step raises, all wait again, without blocks; if `tell` raises, those running
+    are aborted. The answers stay in the requests: ask each one's `strategy.output`.
     """
     try:
         while scheduler.waiting or scheduler.running:
@@ -38,8 +38,8 @@ def step(
     """Compute what is scheduled next, and let each request that has logits go on.
 
     Prompts and single tokens go through one forward together. If anything is raised,
-    Ctrl-C included, all requests are as they were before, but wait to start again.
-    `inputs` may stand for `RaggedBatch.of_plan`: see PersistentInputs.
+    Ctrl-C included, all requests keep earlier tokens, give blocks back, and wait again.
+    `inputs` may replace `RaggedBatch.of_plan`: see PersistentInputs.
     Source: PagedAttention paper, section 4.3.
     """
 

@@ -37,7 +37,7 @@ class BlockPool:
         # changes?
         self.is_cached: Callable[[int], bool] = lambda block_id: False
         self.on_evict: Callable[[int], None] | None = None
-        # The thread of a running step; nobody else may take or give blocks meanwhile.
+        # The running step's thread (`all_or_nothing` sets it): no other moves blocks.
         self.reserved_for: int | None = None
 
     @property

@@ -71,7 +71,7 @@ class BlockTable:
         check_whole_number(n, "keep", self.num_tokens)
         self.pool.check_thread()
         kept = -(-n // self.pool.block_size)
-        # A new list, not the old one shortened: a sign that more than its end changed.
+        # A new list tells PersistentInputs that more than its end changed.
         self.block_ids, dropped = self.block_ids[:kept], self.block_ids[kept:]
         self.num_tokens = n
         for block_id in reversed(dropped):
@@ -100,7 +100,7 @@ class BlockTable:
         self._freed = True  # last: if interrupted, a second call does the rest
 
     def slot(self, position: int) -> int:
-        """The slot of one position: block id x block size + offset in the block.
+        """The slot of a position, as in `RaggedBatch`: block id x block size + offset.
 
         Raises IndexError for a position without room.
         """

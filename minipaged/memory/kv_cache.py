@@ -52,9 +52,9 @@ class KVCache:
         tensors = [*self.keys, *self.values]
         return sum(t[0].numel() * t.element_size() for t in tensors)
 
-    def layer(self, number: int) -> LayerCache:
+    def layer(self, index: int) -> LayerCache:
         """The keys and values of one layer."""
-        return LayerCache(self.keys[number], self.values[number])
+        return LayerCache(self.keys[index], self.values[index])
 
     def write(
         self, layer: int, slots: torch.Tensor, keys: torch.Tensor, values: torch.Tensor

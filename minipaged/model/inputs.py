@@ -49,7 +49,7 @@ class RaggedBatch:
 
     @classmethod
     def of_plan(cls, plan: Plan, device: torch.device | str = "cpu") -> "RaggedBatch":
-        """The batch of a plan that computes something, made before the next plan is."""
+        """The batch of a plan with works; make it before the next plan."""
         chunks = [
             Chunk(sequence.tokens[start:stop], sequence.table, num_logits)
             for _, sequence, start, stop, num_logits in plan.works
@@ -87,7 +87,7 @@ class RaggedBatch:
         positions = context_lengths - 1  # if each has one new token
         if len(chunks) < stops[-1]:  # some have more
             row = row.repeat_interleave(query_starts.diff(), output_size=stops[-1])
-            # Where the new tokens stop: in the sequence, less where in the batch.
+            # A token's position in its sequence, less its place in the batch.
             shift = context_lengths - query_starts[1:]
             positions = torch.arange(stops[-1], device=device) + shift[row]
         blocks = block_tables[row, positions // block_size]

@@ -41,7 +41,7 @@ class PagedModel:
         block_size: int = 16,
         attention: str | Backend | Attend = "gathered",
     ):
-        """Allocate the cache, and check on a small ragged batch that the logits agree.
+        """Allocate the cache, and check that a batch's logits agree with the model's.
 
         Args:
             model: a causal language model of `transformers`, in eval mode.
@@ -60,7 +60,7 @@ class PagedModel:
         self.twin = make_twin(model)
         connect(self.twin)
         layers = attention_layers(self.twin)
-        self._layer = {layer.number: index for index, layer in enumerate(layers)}
+        self._index_of = {layer.number: at for at, layer in enumerate(layers)}
         self._shapes = [layer.shape for layer in layers]
         self.dtype, self.device = layers[0].dtype, layers[0].device
         self.observers = Observers()
@@ -116,12 +116,12 @@ class PagedModel:
 
         A backend with a `step` does both by itself (lesson 6).
         """
-        layer = self._layer[number]
-        cache = self.cache.layer(layer)
+        index = self._index_of[number]
+        cache = self.cache.layer(index)
         if self.attention.step is not None:
             out = self.attention.step(q, k, v, cache, batch, masking)
         else:
-            self.cache.write(layer, batch.slots, k, v)
+            self.cache.write(index, batch.slots, k, v)
             out = self.attention(q, cache, batch, masking)
         check_result(out, expected=(*q.shape[:2], v.shape[2]))
         return out
@@ -142,7 +142,7 @@ def last_logits(model: PreTrainedModel, batch: RaggedBatch) -> torch.Tensor:
     apart. Returns [number wanted, vocabulary] in float32.
     """
     num_wanted = len(batch.logits_at)
-    # Where none are wanted one row is computed: a compiler takes 0 for another program.
+    # At least one row: for none, a compiler would make a program of its own.
     rows = batch.logits_at if num_wanted else batch.query_starts[:1]
     out = model(
         input_ids=batch.tokens[None],

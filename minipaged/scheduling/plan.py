@@ -37,7 +37,7 @@ class Plan:
 
     @property
     def sequences(self) -> "Rows[Sequence]":
-        """All of its requests, and those that it computes but that were dropped."""
+        """All that its requests have now, and whichever it computes but was dropped."""
         requests = dict.fromkeys(work.request for work in self.works)
         own = (work.sequence for work in self.works)
         theirs = chain.from_iterable(request.sequences for request in requests)

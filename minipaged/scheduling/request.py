@@ -64,7 +64,7 @@ class Request:
             start = sequence.num_computed
             if start < sequence.num_prefill_tokens:
                 return []
-            # With two plans in flight, it may have ended unread.
+            # The last token is never computed, even if unread yet.
             if start < sequence.num_tokens and start < self.max_computed:
                 works.append(Work(self, sequence, start, start + 1, 1))
         return works if len(works) <= limit else []
@@ -100,7 +100,7 @@ class Request:
         return shared + num_growing * own if num_growing else 0
 
     def blocks_to_come(self, block_size: int) -> int:
-        """How many more it may take: its living sequences hold the others already."""
+        """How many of these its living sequences do not hold yet."""
         tables = [one.table.block_ids for one in self.live if one.table is not None]
         held = len(tables[0]) if len(tables) == 1 else len(set().union(*tables))
         return self.blocks_at_most(block_size) - held

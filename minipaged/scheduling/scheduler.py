@@ -62,7 +62,7 @@ class Scheduler:
         """The next step: who computes which tokens, with room for them in the tables.
 
         Raises OutOfBlocks if the first in line does not fit even into an idle pool, or
-        if somebody else has taken blocks that were certain.
+        if others took certain blocks: some tables have grown then.
         """
         self._admit()
         works = self._pick_works()
@@ -92,12 +92,14 @@ class Scheduler:
         """Start requests, in order, while their worst cases fit into the free blocks.
 
         Each is first looked up in the cache. `promised`: what those started may still
-        take, and this one, less the blocks found. Of these, the free ones count again:
+        take, and this one beyond the blocks found. Of these, free ones are added:
         taking them uses free blocks up. A request whose next block another one is
         computing waits for it.
         """
+        if not self.waiting:
+            return
         size = self.pool.block_size
-        promised = sum(one.blocks_to_come(size) for one in self.running if self.waiting)
+        promised = sum(one.blocks_to_come(size) for one in self.running)
         while self.waiting:
             request = self.waiting[0]
             cached = self.sharing.find(request) if self.sharing else []
@@ -106,7 +108,7 @@ class Scheduler:
             if not self._may_start(request, cached, promised + free_now):
                 return
             if self.sharing and not self.sharing.take(request, cached):
-                return  # its next block is being computed
+                return  # it waits
             request.start(BlockTable(self.pool, cached, len(cached) * size))
             self.running.append(request)
             self.waiting.popleft()

@@ -6,19 +6,19 @@ from minipaged.memory.block_table import BlockTable
 class Sequence:
     """Prompt and generated tokens, with the table of the blocks of their K and V.
 
-    `num_uncomputed` tokens have no room in the table yet: at first the prompt, but for
-    what was cached; then what is left of it; while decoding, the last token. It is
-    forked only when none is left.
+    `num_computed` of its tokens have room in the table: at first those found cached;
+    after prefill, the prompt; before each decode, all but the last. A fork is made
+    while all have room.
 
     Source: PagedAttention paper, section 5.2.
     """
 
     def __init__(self, prompt: list[int], table: BlockTable | None = None):
-        """Start with the prompt; `table` may hold a cached prefix of it already."""
+        """Start with the prompt; a fork's `table` has room for it already."""
         self.tokens = list(prompt)
         self.num_prompt_tokens = len(prompt)
         self.num_prefill_tokens = len(prompt)  # known when it started, or started again
-        self.num_pending = 0  # tokens chosen on the device, and not read yet
+        self.num_pending = 0  # chosen, unread: counted by callers that plan ahead
         self.table = table  # None: it has not started, or its blocks are given back
         self.finish_reason: str | None = None  # or why it ended: "stop", "length", ...
 
