@@ -74,14 +74,13 @@ class Engine(Observer):
         check_engine(paged, None, prefix_cache)
         check_limits(max_tokens, max_sequences, preemption, swap_blocks)
         self.paged = paged
-        self.stats = Stats()
         self.clock = clock or Clock()
         swap_space = None
         if preemption == "swap":
             from minipaged.memory.swap_space import SwapSpace
 
             swap_space = SwapSpace(paged.cache, swap_blocks or paged.pool.num_blocks)
-        watching = Observers([paged.observers, self.stats, *observers, self])
+        watching = Observers()
         self.scheduler = PreemptingScheduler(
             paged.pool,
             prefix_cache,
@@ -90,7 +89,8 @@ class Engine(Observer):
             max_sequences=max_sequences,
             observers=watching,
         )
-        self.stats.watch(self.scheduler)
+        self.stats = Stats(self.scheduler)
+        watching += [paged.observers, self.stats, *observers, self]
         self._inputs = PersistentInputs(paged.device)
         self.streams: dict[Any, Stream] = {}  # by request
         self._numbers = count()
@@ -133,9 +133,9 @@ class Engine(Observer):
                 f"{request.num_parallel} samples or beams compute together, but "
                 f"max_tokens is {self.scheduler.max_tokens}; raise it"
             )
-        request.error = request.error or why_it_never_fits(
-            request, self.paged.pool.num_blocks, self.paged.pool
-        )
+        pool = self.paged.pool  # all of it counts: the others will have ended
+        why = request.error or why_it_never_fits(request, pool, pool.num_blocks)
+        request.error = why
         stream = Stream(self, request, max(arrival, self.clock.now()))
         with self._door:
             self.streams[request] = stream
@@ -184,7 +184,9 @@ class Engine(Observer):
         streams = list(self.streams.values())
         self._runner = get_ident()
         try:
-            with progress_bar(desc="serve", total=len(streams), unit=" requests") as bar:
+            with progress_bar(
+                desc="serve", total=len(streams), unit=" requests"
+            ) as bar:
                 while self.step():
                     unfinished = len(self.streams)
                     bar.update(max(0, len(streams) - unfinished - bar.n))

@@ -51,7 +51,9 @@ class Stream:
     @property
     def time_to_first_token(self) -> float | None:
         """From its arrival on."""
-        return None if self.first_token_at is None else self.first_token_at - self.arrival
+        return (
+            None if self.first_token_at is None else self.first_token_at - self.arrival
+        )
 
     @property
     def time_per_token(self) -> float | None:

@@ -31,7 +31,7 @@ class StepUndo:
         self._scheduler = scheduler
         self.thread = get_ident()
         self._holders: list[int] | None = None  # None: there is nothing to undo
-        self._requests: list[Request] = []  # in order
+        self._running: list[Request] = []  # in order
         self._held: list[int] = []  # blocks, as often as they are held
         self._texts: tuple[list, ...] = ([], [], [])
 
@@ -44,7 +44,7 @@ class StepUndo:
         with _reserving:
             pool.check_thread()
             pool.reserved_for = self.thread
-        self._requests = [*scheduler.running, *scheduler.waiting]
+        self._running = [*scheduler.running]
         own = chain.from_iterable(one.sequences for one in scheduler.running)
         tables = (one.table.block_ids for one in own if one.table is not None)
         self._held = list(chain.from_iterable(tables))
@@ -80,7 +80,10 @@ class StepUndo:
                 num_tokens, sequence.finish_reason = next(ends)
                 del sequence.tokens[num_tokens:]
             request.strategy.restore(saved)
-        requests = dict.fromkeys([*self._requests, *scheduler.waiting])
+        # Those that this step has started, and perhaps ended, come before who waits.
+        chose = (request for request, _, _ in texts)
+        running = self._running, chose, scheduler.running
+        requests = dict.fromkeys(chain(*running, scheduler.waiting))
         for request in requests:
             lose_blocks(request)
         scheduler.in_flight.clear()

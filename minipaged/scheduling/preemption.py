@@ -112,9 +112,7 @@ class PreemptingScheduler(Scheduler):
         self.waiting.appendleft(request)
         self.observers.preempted(request)
 
-    def _swap_out(
-        self, request: Request, tables: list[BlockTable]
-    ) -> "Swapped | None":
+    def _swap_out(self, request: Request, tables: list[BlockTable]) -> "Swapped | None":
         """Store its blocks, shared ones once; None if they are to be computed again."""
         blocks = list(dict.fromkeys(chain.from_iterable(t.block_ids for t in tables)))
         if self.swap_space is None or len(blocks) > self.swap_space.pool.num_free:

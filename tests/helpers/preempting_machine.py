@@ -1,6 +1,6 @@
 """The scheduler that preempts, driven at random like the certain one; no torch.
 
-    python -m helpers.preempting_machine 100000
+python -m helpers.preempting_machine 100000
 """
 
 import sys
@@ -62,7 +62,9 @@ class PreemptingMachine(Machine):
     def spare(self):
         """What others may take, so that each request still fits alone."""
         worst = max((self.worst[one] for one in self.requests), default=0)
-        return max(0, min(self.pool.num_free, self.pool.num_blocks - worst - len(self.theirs)))
+        return max(
+            0, min(self.pool.num_free, self.pool.num_blocks - worst - len(self.theirs))
+        )
 
     def check(self):
         super().check()
