@@ -96,10 +96,9 @@ class Scheduler:
         taking them uses free blocks up. A request whose next block another one is
         computing waits for it.
         """
-        if not self.waiting:
-            return
         size = self.pool.block_size
-        promised = sum(one.blocks_to_come(size) for one in self.running)
+        running = self.running if self.waiting else []  # else nobody asks
+        promised = sum(one.blocks_to_come(size) for one in running)
         while self.waiting:
             request = self.waiting[0]
             cached = self.sharing.find(request) if self.sharing else []
