@@ -93,7 +93,7 @@ class Engine(Observer):
         watching += [paged.observers, self.stats, *observers, self]
         self._inputs = PersistentInputs(paged.device)
         self.streams: dict[Any, Stream] = {}  # by request
-        self._numbers = count()
+        self._numbers, self._places = count(), count()  # in `add`, and in line
         self._arriving: list[tuple[float, int, Stream]] = []  # a heap
         self._leaving: deque[Stream] = deque()  # aborted, or never to be run
         self._committed: deque[Plan] = deque()  # plans whose tokens nobody was told
@@ -221,7 +221,10 @@ class Engine(Observer):
         with self._door:
             while self._arriving and self._arriving[0][0] <= now:
                 *_, stream = self._arriving[0]
-                if stream.request.live:
+                waiting = self.scheduler.waiting
+                is_in = waiting and waiting[-1] is stream.request  # interrupted here
+                if stream.request.live and not is_in:
+                    stream.request.number = next(self._places)
                     self.scheduler.add(stream.request)
                 heapq.heappop(self._arriving)
         while self._leaving:

@@ -113,8 +113,9 @@ class Stats(Observer):
 
     def __repr__(self) -> str:
         return (
-            f"Stats({self.num_steps} steps, {self.num_scheduled_tokens} tokens computed, "
-            f"{self.generation_tokens} generated, {self.num_preemptions} preemptions)"
+            f"Stats({self.num_steps} steps, {self.num_scheduled_tokens} tokens "
+            f"computed, {self.generation_tokens} generated, {self.num_preemptions} "
+            "preemptions)"
         )
 
 

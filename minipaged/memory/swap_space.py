@@ -1,4 +1,4 @@
-"""Appendix B: where blocks lie while their request is preempted (paper, section 4.5)."""
+"""Appendix B: where the blocks of preempted requests lie (paper, section 4.5)."""
 
 from collections.abc import Sequence
 

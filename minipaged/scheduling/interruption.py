@@ -80,16 +80,16 @@ class StepUndo:
                 num_tokens, sequence.finish_reason = next(ends)
                 del sequence.tokens[num_tokens:]
             request.strategy.restore(saved)
-        # Those that this step has started, and perhaps ended, come before who waits.
         chose = (request for request, _, _ in texts)
-        running = self._running, chose, scheduler.running
-        requests = dict.fromkeys(chain(*running, scheduler.waiting))
-        for request in requests:
+        known = {*self._running, *scheduler.running, *chose, *scheduler.waiting}
+        for request in known:
             lose_blocks(request)
         scheduler.in_flight.clear()
+        # Who has ended was there for a plan in flight only. They wait before nobody
+        # runs any more: interrupted between these lines, all are still known.
+        live = [request for request in known if request.live]
+        scheduler.waiting = deque(sorted(live, key=lambda request: request.number))
         scheduler.running = []
-        # Who has ended was there for a plan in flight only.
-        scheduler.waiting = deque(one for one in requests if one.live)
 
 
 def all_or_nothing(scheduler: Scheduler, work: Callable[[StepUndo], Plan]) -> Plan:

@@ -1,6 +1,5 @@
 """Appendix B: start early, and take blocks back when they run out (paper, 4.5)."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import chain
 from math import inf
@@ -52,7 +51,7 @@ class PreemptingScheduler(Scheduler):
         super()._admit()
 
     def _may_start(self, request: Request, cached: list[int], num_blocks: int) -> bool:
-        """Is there room for what it takes until it decodes? `num_blocks`: in the end."""
+        """Is there room for what it takes soon? It may be `num_blocks` in the end."""
         free_now = sum(self.pool.refcount(block_id) == 0 for block_id in cached)
         soon = blocks_soon(request, self.pool.block_size) - len(cached) + free_now
         return request.swapped is None and self._is_room(request, soon)
@@ -126,7 +125,7 @@ class PreemptingScheduler(Scheduler):
         )
 
     def _resume(self, request: Request) -> bool:
-        """Bring swapped blocks back, if there is room for them and for the next step."""
+        """Bring its blocks back, if there is room for them and for the next step."""
         stored = list(dict.fromkeys(chain.from_iterable(request.swapped.places)))
         if not self._is_room(request, blocks_soon(request, self.pool.block_size)):
             return False
@@ -171,18 +170,19 @@ def blocks_soon(request: Request, block_size: int) -> int:
     At most: beams may share more than this counts on.
     """
     live = request.live
-    ends = (max(one.num_tokens, one.num_prefill_tokens) for one in live)
-    if not all(one.num_computed >= one.num_prefill_tokens for one in live):
-        ends = (end + 1 for end in ends)  # the prompt first, then a token
-    ends = [min(end, request.max_computed) for end in ends]
+    ends = [next_end(one, request.max_computed) for one in live]
     if len(request.sequences) < request.num_parallel:
         ends *= request.num_parallel  # it will be forked
     shared = len(request.prompt) // block_size if len(ends) > 1 else 0
     wanted = shared + sum(-(-end // block_size) - shared for end in ends)
-    return max(0, wanted - held_blocks(live))
+    tables = [one.table.block_ids for one in live if one.table is not None]
+    held = len(tables[0]) if len(tables) == 1 else len(set().union(*tables))
+    return max(0, wanted - held)
 
 
-def held_blocks(sequences: Iterable[Sequence]) -> int:
-    """How many blocks these hold together; a shared one counts once."""
-    tables = [one.table.block_ids for one in sequences if one.table is not None]
-    return len(tables[0]) if len(tables) == 1 else len(set().union(*tables))
+def next_end(sequence: Sequence, max_computed: int) -> int:
+    """How many tokens it will have computed when it has decoded one more."""
+    end = sequence.num_tokens
+    if sequence.num_computed < sequence.num_prefill_tokens:
+        end += 1  # the prompt first, then a token
+    return min(end, max_computed)

@@ -1,6 +1,7 @@
 """Lesson 2: a prompt, what it may take, and the sequences that answer it."""
 
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from minipaged.memory.block_table import BlockTable
@@ -21,10 +22,11 @@ class Request:
     salt: bytes = b""  # who may share its cached blocks: those with the same salt
     sequences: list[Sequence] = field(init=False)  # as they are returned; at first one
     num_cached_tokens: int = 0  # of the prompt, found in a prefix cache at first
-    num_preemptions: int = 0  # how often its blocks were taken (appendix B)
-    swapped: Any = None  # where K and V are meanwhile (appendix B)
+    num_preemptions: int = 0  # it lost all blocks so often (appendix B)
+    swapped: Any = None  # where K and V lie meanwhile (appendix B)
     error: str | None = None  # why it was never run
     observers: Observer = field(default_factory=Observers)
+    number: int = field(default_factory=count().__next__)  # its place in line
 
     def __post_init__(self) -> None:
         self.sequences = [Sequence(self.prompt)]
@@ -55,12 +57,12 @@ class Request:
 
         Nothing while prefilling, and if `limit` is less than their number.
         """
-        if len(self.live) > 1 and self.is_prefilling:
+        works, live = [], self.live
+        if len(live) > 1 and self.is_prefilling:
             from minipaged.scheduling.restart import share_prompt  # after a restart
 
             share_prompt(self)
-        works: list[Work] = []
-        for sequence in self.live:
+        for sequence in live:
             start = sequence.num_computed
             if start < sequence.num_prefill_tokens:
                 return []
