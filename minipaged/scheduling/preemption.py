@@ -114,7 +114,8 @@ class PreemptingScheduler(Scheduler):
     def _swap_out(self, request: Request, tables: list[BlockTable]) -> "Swapped | None":
         """Store its blocks, shared ones once; None if they are to be computed again."""
         blocks = list(dict.fromkeys(chain.from_iterable(t.block_ids for t in tables)))
-        if self.swap_space is None or len(blocks) > self.swap_space.pool.num_free:
+        num_free = 0 if self.swap_space is None else self.swap_space.pool.num_free
+        if not blocks or len(blocks) > num_free:
             return None
         self.swapped.append(request)
         place = dict(zip(blocks, self.swap_space.store(blocks), strict=True))
