@@ -24,7 +24,6 @@ from minipaged.model.persistent_inputs import PersistentInputs
 from minipaged.progress import progress_bar
 from minipaged.scheduling.observer import Observer, Observers
 from minipaged.scheduling.plan import Plan
-from minipaged.scheduling.preemption import PreemptingScheduler
 
 if TYPE_CHECKING:
     from minipaged.decoding.strategy import Output
@@ -75,6 +74,8 @@ class Engine(Observer):
         check_limits(max_tokens, max_sequences, preemption, swap_blocks)
         self.paged = paged
         self.clock = clock or Clock()
+        from minipaged.scheduling.preemption import PreemptingScheduler  # appendix B
+
         swap_space = None
         if preemption == "swap":
             from minipaged.memory.swap_space import SwapSpace

@@ -8,7 +8,6 @@ from threading import Lock, get_ident
 from minipaged.memory.recovery import holders_of, recover
 from minipaged.scheduling.plan import Plan
 from minipaged.scheduling.request import Request
-from minipaged.scheduling.restart import lose_blocks
 from minipaged.scheduling.scheduler import Scheduler
 
 _reserving = Lock()
@@ -90,6 +89,19 @@ class StepUndo:
         live = [request for request in known if request.live]
         scheduler.waiting = deque(sorted(live, key=lambda request: request.number))
         scheduler.running = []
+
+
+def lose_blocks(request: Request) -> None:
+    """Its blocks were taken: all that it has is to be computed again.
+
+    Of several sequences all but the last tokens: these are computed together.
+    """
+    request.num_preemptions += request.holds_blocks
+    request.swapped = None
+    live = request.live
+    for sequence in request.sequences:
+        sequence.table, sequence.num_pending = None, 0
+        sequence.num_prefill_tokens = len(sequence.tokens) - (len(live) > 1)
 
 
 def all_or_nothing(scheduler: Scheduler, work: Callable[[StepUndo], Plan]) -> Plan:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from minipaged.memory.appending import blocks_needed_together
 from minipaged.memory.block_table import BlockTable
 from minipaged.memory.recovery import recover
+from minipaged.scheduling.interruption import lose_blocks
 from minipaged.scheduling.plan import Work
 from minipaged.scheduling.request import Request
-from minipaged.scheduling.restart import lose_blocks
 from minipaged.scheduling.scheduler import Scheduler
 from minipaged.scheduling.sequence import Sequence
 

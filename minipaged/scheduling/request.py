@@ -19,11 +19,11 @@ class Request:
     strategy: Any = None  # chooses its tokens (decoding.strategy.Strategy)
     num_parallel: int = 1  # how many sequences may grow at one time: samples or beams
     drops_sequences: bool = False  # for better ones, before they have ended: beams
-    salt: bytes = b""  # who may share its cached blocks: those with the same salt
+    salt: bytes = b""  # cached blocks: for equal salts
     sequences: list[Sequence] = field(init=False)  # as they are returned; at first one
-    num_cached_tokens: int = 0  # of the prompt, found in a prefix cache at first
-    num_preemptions: int = 0  # it lost all blocks so often (appendix B)
-    swapped: Any = None  # where K and V lie meanwhile (appendix B)
+    num_cached_tokens: int = 0  # of the prompt, at first
+    num_preemptions: int = 0  # appendix B
+    swapped: Any = None  # where K and V lie (appendix B)
     error: str | None = None  # why it was never run
     observers: Observer = field(default_factory=Observers)
     number: int = field(default_factory=count().__next__)  # its place in line

@@ -8,19 +8,6 @@ if TYPE_CHECKING:
     from minipaged.scheduling.request import Request
 
 
-def lose_blocks(request: "Request") -> None:
-    """Its blocks were taken: all that it has is to be computed again.
-
-    Of several sequences all but the last tokens: these are computed together.
-    """
-    request.num_preemptions += request.holds_blocks
-    request.swapped = None
-    for sequence in request.sequences:
-        sequence.table, sequence.num_pending = None, 0
-        several = len(request.live) > 1
-        sequence.num_prefill_tokens = len(sequence.tokens) - several
-
-
 def share_prompt(request: "Request") -> None:
     """Once the first sequence has computed the prompt, the others fork it there."""
     leader, *others = request.live

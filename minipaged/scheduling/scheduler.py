@@ -76,7 +76,7 @@ class Scheduler:
         return plan
 
     def commit(self, plan: Plan) -> None:
-        """The plan is computed, and its tokens are chosen: publish, then free.
+        """The plan is computed, its tokens are chosen: publish, then free.
 
         Plans are committed in the order in which they were made: ValueError otherwise.
         """
@@ -97,7 +97,7 @@ class Scheduler:
         computing waits for it.
         """
         size = self.pool.block_size
-        running = self.running if self.waiting else []  # else nobody asks
+        running = self.running if self.waiting else []
         promised = sum(one.blocks_to_come(size) for one in running)
         while self.waiting:
             request = self.waiting[0]
@@ -114,7 +114,7 @@ class Scheduler:
             self.observers.admitted(request)
 
     def _may_start(self, request: Request, cached: list[int], num_blocks: int) -> bool:
-        """Are so many blocks free: all that it and those running may still take?"""
+        """Is all of it free: what it and those running may take?"""
         return num_blocks <= self.pool.num_free
 
     def _pick_works(self) -> list[Work]:

@@ -145,9 +145,8 @@ def publishes_what_is_not_computed(sharing, work):
     return PUBLISH(sharing, work._replace(stop=len(work.sequence.tokens)))
 
 
-def revives_for_nothing(scheduler, request, num_blocks):
+def revives_for_nothing(scheduler, request, cached, num_blocks):
     """Wrong: counts cached blocks as there, although they lie on the free list."""
-    cached = scheduler.sharing.find(request) if scheduler.sharing else []
     free = sum(scheduler.pool.refcount(block) == 0 for block in cached)
     return num_blocks - free <= scheduler.pool.num_free
 
@@ -191,7 +190,7 @@ def lets_who_has_ended_wait(undo):
     """Wrong: a request that was only kept for a plan in flight starts again."""
     UNDO(undo)
     scheduler = undo._scheduler
-    ended = [one for one in undo._requests if not one.live]
+    ended = [one for one in undo._running if not one.live]
     scheduler.waiting.extendleft(ended)
 
 
