@@ -150,11 +150,11 @@ class PreemptingScheduler(Scheduler):
         if self.swap_space is None or not self.swapped:
             return
         stay = [one for one in self.swapped if one.swapped is not None and one.live]
-        self.swapped = list(dict.fromkeys(stay))
         pool = self.swap_space.pool
-        places = {p for one in self.swapped for own in one.swapped.places for p in own}
+        places = {p for one in stay for own in one.swapped.places for p in own}
         if len(places) != pool.num_blocks - pool.num_free:
             recover(pool, [int(place in places) for place in range(pool.num_blocks)])
+        self.swapped = list(dict.fromkeys(stay))  # last: interrupted, it is done again
 
 
 class Swapped(NamedTuple):
