@@ -1,7 +1,7 @@
 """A million random operations on the scheduler that preempts; no torch is needed.
 
-    python -m benchmarks.cpu.preempting                    prints
-    python -m benchmarks.cpu.preempting --save             also writes cpu-preempting.json
+    python -m benchmarks.cpu.preempting           prints
+    python -m benchmarks.cpu.preempting --save    also writes cpu-preempting.json
     python -m benchmarks.cpu.preempting --operations 20000
 
 After each operation everything is checked (tests/helpers/preempting_machine.py), and

@@ -8,6 +8,7 @@ from transformers import GenerationConfig
 
 from minipaged.decoding.options import Options, resolve_options
 from minipaged.decoding.sampling import Sampling
+from minipaged.decoding.stop_strings import StopStrings
 from minipaged.errors import PromptTooLong, require_counts
 from minipaged.memory.block_pool import BlockPool
 from minipaged.model.paged_model import PagedModel
@@ -29,6 +30,7 @@ def make_requests(
     generation_config: GenerationConfig | Sequence[GenerationConfig] | None,
     seed: int | Sequence[int] | None,
     cache_salt: bytes | Sequence[bytes],
+    stop_strings: StopStrings | None = None,
 ) -> list[Request]:
     """A request for each prompt, with all of its options decided.
 
@@ -54,7 +56,7 @@ def make_requests(
     ):
         generator = _generator(own_seed, paged)
         try:
-            options = resolve_options(paged.model, config, prompt)
+            options = resolve_options(paged.model, config, prompt, stop_strings)
             requests.append(
                 make_request(prompt, options, generator, salt, device=paged.device)
             )

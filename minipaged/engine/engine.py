@@ -7,8 +7,9 @@ from itertools import count
 from threading import Condition, Lock, get_ident
 from typing import TYPE_CHECKING, Any, Literal
 
-from transformers import GenerationConfig
+from transformers import GenerationConfig, PreTrainedTokenizerBase
 
+from minipaged.decoding.stop_strings import StopStrings
 from minipaged.engine.arguments import (
     check_engine,
     check_limits,
@@ -56,6 +57,7 @@ class Engine(Observer):
         swap_blocks: int | None = None,
         observers: Iterable[Observer] = (),
         clock: Clock | None = None,
+        tokenizer: PreTrainedTokenizerBase | None = None,
     ):
         """An engine without requests.
 
@@ -69,11 +71,13 @@ class Engine(Observer):
             swap_blocks: how many blocks lie there at most; as many as in the pool.
             observers: are told what happens, besides `paged.observers`.
             clock: of arrivals and latencies; the wall clock unless given.
+            tokenizer: the model's; needed for stop strings.
         """
         check_engine(paged, None, prefix_cache)
         check_limits(max_tokens, max_sequences, preemption, swap_blocks)
         self.paged = paged
         self.clock = clock or Clock()
+        self._stop_strings = StopStrings(tokenizer)
         from minipaged.scheduling.preemption import PreemptingScheduler  # appendix B
 
         swap_space = None
@@ -127,7 +131,12 @@ class Engine(Observer):
         Raises ValueError, TypeError or UnsupportedOption for anything malformed.
         """
         (request,) = make_requests(
-            self.paged, [prompt], generation_config, seed, cache_salt
+            self.paged,
+            [prompt],
+            generation_config,
+            seed,
+            cache_salt,
+            self._stop_strings,
         )
         if request.num_parallel > self.scheduler.max_tokens:
             raise ValueError(
