@@ -23,8 +23,10 @@ from minipaged.engine.stream import Stream
 from minipaged.model.paged_model import PagedModel
 from minipaged.model.persistent_inputs import PersistentInputs
 from minipaged.progress import progress_bar
+from minipaged.scheduling.interruption import all_or_nothing
 from minipaged.scheduling.observer import Observer, Observers
 from minipaged.scheduling.plan import Plan
+from minipaged.scheduling.request import Request
 
 if TYPE_CHECKING:
     from minipaged.decoding.strategy import Output
@@ -148,13 +150,18 @@ class Engine(Observer):
         request.error = why
         stream = Stream(self, request, max(arrival, self.clock.now()))
         with self._door:
-            self.streams[request] = stream
-            if request.error is None:
-                entry = stream.arrival, next(self._numbers), stream
-                heapq.heappush(self._arriving, entry)
-            else:
-                request.end("error")
-                self._leaving.append(stream)
+            try:
+                self.streams[request] = stream
+                if request.error is None:
+                    entry = stream.arrival, next(self._numbers), stream
+                    heapq.heappush(self._arriving, entry)
+                else:
+                    request.end("error")
+                    self._leaving.append(stream)
+            except BaseException:  # Ctrl-C: as if it had not been added
+                request.end("aborted")
+                self.streams.pop(request, None)
+                raise
         return stream
 
     def abort(self, stream: Stream) -> None:
@@ -239,9 +246,14 @@ class Engine(Observer):
                 heapq.heappop(self._arriving)
         while self._leaving:
             stream = self._leaving[0]
-            self.scheduler.abort(stream.request)
+            if not stream.finished:
+                self._abort(stream.request)
             self._tell(stream, now)
             self._leaving.popleft()
+
+    def _abort(self, request: Request) -> None:
+        """Its blocks come back; interrupted, it is as if no step had been made."""
+        all_or_nothing(self.scheduler, lambda undo: self.scheduler.abort(request))
 
     def _tell_streams(self) -> None:
         """Streams take over what was computed; done twice, it is the same."""

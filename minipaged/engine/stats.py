@@ -81,7 +81,7 @@ class Stats(Observer):
     def committed(self, plan: Plan) -> None:
         """A step is over."""
         scheduler, pool = self._scheduler, self._scheduler.pool
-        generated = len({id(w.sequence) for w in plan.works if w.num_logits})
+        generated = sum(map(generated_by, plan.works))
         recomputed = sum(map(recomputed_by, plan.works))
         self.num_steps += 1
         self.num_scheduled_tokens += plan.num_tokens
@@ -117,6 +117,14 @@ class Stats(Observer):
             f"computed, {self.generation_tokens} generated, {self.num_preemptions} "
             "preemptions)"
         )
+
+
+def generated_by(work: Work) -> int:
+    """How many tokens were chosen after it; after a prompt one for each sample."""
+    if not work.num_logits:
+        return 0
+    is_first = work.stop == len(work.request.prompt)
+    return work.request.num_parallel if is_first else 1
 
 
 def recomputed_by(work: Work) -> int:

@@ -4,9 +4,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import chain
 from threading import Lock, get_ident
+from typing import Any
 
 from minipaged.memory.recovery import holders_of, recover
-from minipaged.scheduling.plan import Plan
 from minipaged.scheduling.request import Request
 from minipaged.scheduling.scheduler import Scheduler
 
@@ -104,7 +104,7 @@ def lose_blocks(request: Request) -> None:
         sequence.num_prefill_tokens = len(sequence.tokens) - (len(live) > 1)
 
 
-def all_or_nothing(scheduler: Scheduler, work: Callable[[StepUndo], Plan]) -> Plan:
+def all_or_nothing(scheduler: Scheduler, work: Callable[[StepUndo], Any]) -> Any:
     """Do a step's work; if anything is raised, Ctrl-C included, undo it.
 
     It is no context manager: a signal that arrives just as Python leaves a `with` would

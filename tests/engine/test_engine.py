@@ -1,69 +1,32 @@
 """The engine: requests that come and go, alone right and together right."""
 
 import asyncio
+import itertools
 import random
-from functools import cache
 from threading import Thread
 
 import pytest
-import torch
 from transformers import GenerationConfig
 
 import minipaged as mp
-from helpers.tiny_models import VOCABULARY, tiny_model
+from helpers.serving import (
+    CONFIGS,
+    KINDS,
+    PROMPTS,
+    Simulated,
+    add_all,
+    check,
+    check_idle,
+    config,
+    expected,
+    make,
+)
+from helpers.tiny_models import tiny_model
 from minipaged.engine import stream as streams
-from minipaged.engine.clock import Clock
 from minipaged.lab.tour.reference import huggingface_outputs
 from minipaged.memory.swap_space import SwapSpace
 from minipaged.scheduling import preemption
 from minipaged.scheduling.preemption import PreemptingScheduler
-
-NEVER = VOCABULARY - 1  # an eos that is hardly ever drawn, so that sequences get long
-
-
-def config(n=12, **options):
-    return GenerationConfig(
-        max_new_tokens=n, pad_token_id=0, eos_token_id=NEVER, **options
-    )
-
-
-KINDS = [
-    config(14),
-    config(9, do_sample=True, temperature=1.4, top_k=0),
-    config(8, do_sample=True, num_return_sequences=3, temperature=1.2),
-    config(7, num_beams=3, num_return_sequences=2),
-    config(11, do_sample=True, repetition_penalty=1.3),
-]
-PROMPTS = [
-    [random.Random(number).randrange(3, VOCABULARY) for _ in range(length)]
-    for number, length in enumerate((5, 17, 4, 9, 1, 16, 8, 23, 3, 12))
-]
-PROMPTS += [[*PROMPTS[1][:12], 9, 9]]  # its first blocks are another's
-CONFIGS = [KINDS[number % len(KINDS)] for number in range(len(PROMPTS))]
-
-
-@cache
-def expected():
-    """What HuggingFace answers each of them, alone."""
-    seeds = list(range(len(PROMPTS)))
-    return huggingface_outputs(tiny_model("qwen3"), PROMPTS, CONFIGS, seed=seeds)
-
-
-class Simulated(Clock):
-    """A clock that moves when somebody sleeps, and by 1 at every look."""
-
-    def __init__(self):
-        self.moment = 0.0
-
-    def start(self):
-        pass
-
-    def now(self):
-        self.moment += 1.0
-        return self.moment
-
-    def sleep_until(self, moment):
-        self.moment = max(self.moment, moment)
 
 
 class EachStep(mp.Observer):
@@ -75,41 +38,6 @@ class EachStep(mp.Observer):
     def planned(self, plan):
         if self.active:
             self.work()
-
-
-def make(num_blocks=96, block_size=4, cache=False, **options):
-    paged = mp.PagedModel(tiny_model("qwen3"), num_blocks, block_size)
-    for tensor in (*paged.cache.keys, *paged.cache.values):
-        tensor.fill_(torch.nan)
-    prefix = mp.PrefixCache(paged.pool) if cache else None
-    options = {"max_tokens": 32, "max_sequences": 16} | options
-    return mp.Engine(paged, prefix, **options)
-
-
-def add_all(engine, **options):
-    return [
-        engine.add(prompt, own, seed=seed, **options)
-        for seed, (prompt, own) in enumerate(zip(PROMPTS, CONFIGS, strict=True))
-    ]
-
-
-def check(outputs, right=None):
-    for ours, theirs in zip(outputs, right or expected(), strict=True):
-        assert ours.sequences == theirs.sequences
-        if theirs.scores is not None:
-            assert ours.scores == pytest.approx(theirs.scores, abs=1e-4)  # float32
-
-
-def check_idle(engine):
-    pool, scheduler = engine.paged.pool, engine.scheduler
-    assert pool.num_free == pool.num_blocks and pool.reserved_for is None
-    assert not (scheduler.waiting or scheduler.running or scheduler.in_flight)
-    assert not engine.streams
-    if scheduler.swap_space:
-        scheduler._tidy_swap_space()
-        assert (
-            scheduler.swap_space.pool.num_free == scheduler.swap_space.pool.num_blocks
-        )
 
 
 @pytest.mark.parametrize("preemption", ["recompute", "swap"])
@@ -133,6 +61,51 @@ def test_all_kinds_of_requests_in_one_batch(
     if num_blocks * block_size < 100:
         assert stats.num_preemptions > 0
         assert (stats.num_swapped_out > 0) == (preemption == "swap")
+
+
+COMBINATIONS = random.Random(18).sample(
+    list(
+        itertools.product(
+            (1, 4, 8, 16),  # tokens in a block
+            (16, 24, 40, 2048),  # tokens in a step: prompts come in chunks, or whole
+            (0.2, 0.4, 1.0),  # of the blocks that all need together
+            (False, True),  # a prefix cache
+            ("recompute", "swap"),
+        )
+    ),
+    20,
+)
+
+
+@pytest.mark.parametrize("combination", COMBINATIONS, ids=str)
+def test_one_trace_gives_the_same_tokens_however_it_is_served(combination):
+    """Block size, budget, chunks, pool, prefix cache and preemption change no token."""
+    size, max_tokens, share, cache, preemption = combination
+    engine = make(1000, size, clock=Simulated())
+    needed = [stream.request.blocks_at_most(size) for stream in add_all(engine)]
+    num_blocks = max(max(needed), int(share * sum(needed)))
+    options = {"max_tokens": max_tokens, "preemption": preemption}
+    engine = make(num_blocks, size, cache, clock=Simulated(), **options)
+    arrivals = random.Random(0).sample(range(15), len(PROMPTS))
+    for seed, arrival in enumerate(arrivals):
+        engine.add(PROMPTS[seed], CONFIGS[seed], seed=seed, arrival=float(arrival))
+    check(engine.run())
+    check_idle(engine)
+    assert engine.stats.num_preemptions or share == 1.0
+
+
+def test_the_long_ones_do_not_starve():
+    """Short ones come in every step; whoever came first still ends first."""
+    engine = make(24, max_sequences=4)
+    long = [engine.add(prompt, KINDS[0]) for prompt in PROMPTS[:3]]
+    for number in range(200):
+        engine.add([5 + number % 9], config(2))
+        engine.step()
+        if all(stream.finished for stream in long):
+            break
+    assert number < 60
+    theirs = huggingface_outputs(engine.paged.model, PROMPTS[:3], KINDS[0])
+    check([stream.output for stream in long], theirs)
 
 
 def test_a_quarter_of_what_all_need():
@@ -224,6 +197,23 @@ def test_asynchronous_streams():
     assert [[own] for own in asyncio.run(read_all())] == [
         one.sequences for one in theirs
     ]
+    check_idle(engine)
+
+
+def test_more_asynchronous_streams_than_threads():
+    engine = make(24)
+
+    async def read(number):
+        prompt = PROMPTS[number % len(PROMPTS)]
+        return [token async for token in engine.add(prompt, config(3))]
+
+    async def read_all():
+        return await asyncio.gather(*map(read, range(60)))
+
+    answers = asyncio.run(read_all())
+    theirs = huggingface_outputs(engine.paged.model, PROMPTS, config(3))
+    right = [theirs[number % len(PROMPTS)].sequences[0] for number in range(60)]
+    assert answers == right
     check_idle(engine)
 
 

@@ -1,5 +1,6 @@
 """Preempted at any moment, beside interruptions: always the right answers."""
 
+import sys
 from collections import deque
 from itertools import chain
 
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
 from helpers.preempting_machine import PreemptingMachine, run_operations
-from helpers.scheduling_machine import HASHES, KINDS, Samples
+from helpers.scheduling_machine import HASHES, KINDS, Samples, all_or_nothing
 from helpers.scheduling_rules import BITS, BUDGETS, Scheduling
 from minipaged.errors import BlockNotHeld, OutOfBlocks
 from minipaged.memory.block_pool import BlockPool
@@ -139,6 +140,25 @@ def test_nobody_starves():
         step(scheduler)
         ended += [one for one in long if not one.live and one not in ended]
     assert ended == long
+
+
+def test_a_step_costs_no_more_while_ten_thousand_wait():
+    """Counted in calls, which are the same every time; seconds are for benchmarks."""
+
+    def calls(num_waiting):
+        scheduler, events = make(4, max_tokens=64), []
+        for _ in range(num_waiting):
+            added(scheduler, 30)
+        step(scheduler)
+        sys.setprofile(lambda frame, event, argument: events.append(event))
+        try:
+            with all_or_nothing(scheduler):
+                step(scheduler)
+        finally:
+            sys.setprofile(None)
+        return len(events)
+
+    assert calls(10_000) == calls(10)
 
 
 # --- at random ------------------------------------------------------------------------
