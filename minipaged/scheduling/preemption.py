@@ -48,7 +48,8 @@ class PreemptingScheduler(Scheduler):
         while self.waiting and self.waiting[0].swapped is not None:
             if not self._resume(self.waiting[0]):
                 return
-        super()._admit()
+        if self.waiting and not self._is_crowded(self.waiting[0]):
+            super()._admit()
 
     def _may_start(self, request: Request, cached: list[int], num_blocks: int) -> bool:
         """Is there room for what it takes soon? It may be `num_blocks` in the end."""
@@ -58,13 +59,15 @@ class PreemptingScheduler(Scheduler):
 
     def _is_room(self, request: Request, num_blocks: int) -> bool:
         """For the request, beside those running? Then it is counted among them."""
-        running = sum(one.num_parallel for one in self.running)
-        if running and running + request.num_parallel > self.max_sequences:
-            return False
-        if self._soon + num_blocks > self.pool.num_free:
+        if self._is_crowded(request) or self._soon + num_blocks > self.pool.num_free:
             return False
         self._soon += num_blocks
         return True
+
+    def _is_crowded(self, request: Request) -> bool:
+        """Would more sequences run together with it than may?"""
+        running = sum(one.num_parallel for one in self.running)
+        return running > 0 and running + request.num_parallel > self.max_sequences
 
     def _make_room(self) -> bool:
         """Preempt the latest until the others can all go on; was anybody preempted?
@@ -170,8 +173,8 @@ def blocks_soon(request: Request, block_size: int) -> int:
 
     At most: beams may share more than this counts on.
     """
-    live = request.live
-    ends = [next_end(one, request.max_computed) for one in live]
+    live, last = request.live, request.max_computed
+    ends = [next_end(one, last) for one in live]
     if len(request.sequences) < request.num_parallel:
         ends *= request.num_parallel  # it will be forked
     shared = len(request.prompt) // block_size if len(ends) > 1 else 0

@@ -213,8 +213,9 @@ def test_wrong_engines_are_noticed(monkeypatch, name):
     monkeypatch.setattr(where, what, wrong)
     monkeypatch.setattr(Engine, "run", run_with_a_limit)
     with pytest.raises((AssertionError, LookupError, mp.OutOfBlocks, mp.TableFreed)):
-        test_interrupted_while_adding_or_aborting("abort", 1)
-        for seed in range(20):
+        if "abort" in name:
+            test_interrupted_while_adding_or_aborting("abort", 1)
+        for seed in (0, 1, 10, *range(20)):  # those that notice it with CPython 3.11
             test_interrupted_at_any_line("swap", seed)
 
 

@@ -336,13 +336,10 @@ def counts_the_first_only(scheduler, request, num_blocks):
         scheduler._soon = before
 
 
-def counts_requests(scheduler, request, num_blocks):
+def counts_requests(scheduler, request):
     """Wrong: `max_sequences` is compared with the number of requests."""
-    parallel, request.num_parallel = request.num_parallel, 1
-    try:
-        return IS_ROOM(scheduler, request, num_blocks)
-    finally:
-        request.num_parallel = parallel
+    running = len(scheduler.running)
+    return running > 0 and running + 1 > scheduler.max_sequences
 
 
 def tidies_too_much(scheduler):
@@ -367,7 +364,7 @@ WRONG = {
     "admits all the same": (800, "_make_room", admits_all_the_same),
     "counts found blocks": (1_800, "_may_start", counts_found_blocks_as_taken),
     "counts the first": (300, "_is_room", counts_the_first_only),
-    "counts requests": (600, "_is_room", counts_requests),
+    "counts requests": (600, "_is_crowded", counts_requests),
     "tidies too much": (100, "_tidy_swap_space", tidies_too_much),
     "never tidies": (100, "_tidy_swap_space", lambda scheduler: None),
 }
