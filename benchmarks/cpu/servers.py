@@ -114,7 +114,11 @@ def continuous(model: PreTrainedModel, trace: Sequence[Asked]) -> Answered:
     budget a step; its start and its end are not timed. `generate_batch` itself gives
     all requests one length: so they are handed to its manager one by one.
     """
-    page = ContinuousBatchingConfig.page_size
+    # transformers 5.17 says block_size
+    name = next(
+        n for n in ("page_size", "block_size") if hasattr(ContinuousBatchingConfig, n)
+    )
+    page = getattr(ContinuousBatchingConfig, name)
     num_pages = sum(-(-(len(a.prompt) + a.num_new) // page) for a in trace)
     config = ContinuousBatchingConfig(
         num_blocks=num_pages + 1,
