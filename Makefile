@@ -67,6 +67,8 @@ bench: $(VENV)/.ready  ## compare with HuggingFace generate on this machine
 	$(BIN)/python -m benchmarks.cpu.beams $(BENCH_FLAGS)
 	$(BIN)/python -m benchmarks.cpu.streamed $(BENCH_FLAGS)
 	$(BIN)/python -m benchmarks.cpu.step $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks.cpu.preempting $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks.cpu.engine $(BENCH_FLAGS)
 	$(BIN)/python -m benchmarks.cpu.widget_clicks $(BENCH_FLAGS)
 
 home:  ## point Colab at your fork: make home URL=https://github.com/you/minipaged

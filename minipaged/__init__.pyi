@@ -4,8 +4,10 @@ from .attention.gathered import gathered_attention as gathered_attention
 from .attention.kernels.attention import triton_attention as triton_attention
 from .attention.streamed import streamed_attention as streamed_attention
 from .decoding.strategy import Output as Output
+from .engine.engine import Engine as Engine
 from .engine.generate import generate as generate
 from .engine.loop import step as step
+from .engine.stream import Stream as Stream
 from .errors import BlockNotHeld as BlockNotHeld
 from .errors import ForeignBlock as ForeignBlock
 from .errors import OutOfBlocks as OutOfBlocks

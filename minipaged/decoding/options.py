@@ -9,9 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from transformers import GenerationConfig, LogitsProcessorList, PreTrainedModel
+from transformers import (
+    GenerationConfig,
+    LogitsProcessorList,
+    PreTrainedModel,
+    StopStringCriteria,
+)
 from transformers.generation import logits_process as processors
 
+from minipaged.decoding.stop_strings import StopStrings, has_reached
 from minipaged.errors import PromptTooLong, UnsupportedOption, require_counts
 
 HONOURED = {
@@ -21,8 +27,8 @@ HONOURED = {
     "forced_bos_token_id", "forced_eos_token_id", "length_penalty", "max_length",
     "max_new_tokens", "min_length", "min_new_tokens", "min_p", "no_repeat_ngram_size",
     "num_beams", "num_return_sequences", "pad_token_id", "remove_invalid_values",
-    "renormalize_logits", "repetition_penalty", "sequence_bias", "suppress_tokens",
-    "temperature", "top_h", "top_k", "top_p", "typical_p",
+    "renormalize_logits", "repetition_penalty", "sequence_bias", "stop_strings",
+    "suppress_tokens", "temperature", "top_h", "top_k", "top_p", "typical_p",
 }  # fmt: skip
 # These change how HuggingFace works or what it returns, but not which tokens.
 IRRELEVANT = {
@@ -64,6 +70,13 @@ class Options:
     # Requests with equal keys may share one call of the processors; None: a call alone,
     # because they look at the tokens so far.
     batch_key: str | None
+    stop_test: StopStringCriteria | None = None  # of stop strings
+
+    def ends(self, tokens: list[int]) -> bool:
+        """Is a text of these tokens, prompt included, over with the last of them?"""
+        if tokens[-1] in self.eos_ids:
+            return True
+        return self.stop_test is not None and has_reached(self.stop_test, tokens)
 
     @property
     def num_parallel(self) -> int:
@@ -72,7 +85,10 @@ class Options:
 
 
 def resolve_options(
-    model: PreTrainedModel, config: GenerationConfig | None, prompt: list[int]
+    model: PreTrainedModel,
+    config: GenerationConfig | None,
+    prompt: list[int],
+    stop_strings: StopStrings | None = None,
 ) -> Options:
     """What `model.generate(prompt, generation_config=config)` would do, as Options.
 
@@ -81,7 +97,7 @@ def resolve_options(
 
     Raises PromptTooLong for a prompt without room for a new token, UnsupportedOption
     for a field that is set and not honoured here, and ValueError for what HuggingFace
-    itself rejects.
+    itself rejects; stop strings without a tokenizer among it.
     """
     # HuggingFace looks at both before it merges them: "unset" means set in neither.
     own, given = model.generation_config, config or GenerationConfig()
@@ -90,6 +106,8 @@ def resolve_options(
     config, _ = model._prepare_generation_config(config)
     refuse_unsupported_fields(config, given, own)
     _check_values(config)
+    stop_strings = stop_strings or StopStrings()
+    stop_test = stop_strings.for_strings(config.stop_strings, config.num_beams or 1)
     model._prepare_special_tokens(config, True, device=model.device, batch_size=1)
     config = model._prepare_generated_length(
         config,
@@ -129,6 +147,7 @@ def resolve_options(
         length_penalty=config.length_penalty,
         early_stopping=config.early_stopping,
         batch_key=_batch_key(chain, config.do_sample),
+        stop_test=stop_test,
     )
 
 

@@ -54,7 +54,7 @@ class Sampling(Strategy):
         for sequence, token in zip(request.sequences, tokens, strict=True):
             if sequence.finish_reason is None:
                 sequence.append(token)
-                if token in options.eos_ids:
+                if options.ends(sequence.tokens):
                     sequence.end("stop")
                 elif sequence.num_new == request.max_new_tokens:
                     sequence.end("length")

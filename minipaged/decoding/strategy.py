@@ -58,7 +58,7 @@ class Output:
     """
 
     sequences: list[list[int]]
-    finish_reason: str  # "stop" (ended by eos), "length", or "error"
+    finish_reason: str  # "stop" (by eos or stop string), "length", "error"
     scores: list[float] | None = None  # of beams; None for greedy and sampling
     num_cached_tokens: int = 0  # prompt tokens found in a prefix cache
     error: str | None = None

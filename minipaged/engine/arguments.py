@@ -8,6 +8,7 @@ from transformers import GenerationConfig
 
 from minipaged.decoding.options import Options, resolve_options
 from minipaged.decoding.sampling import Sampling
+from minipaged.decoding.stop_strings import StopStrings
 from minipaged.errors import PromptTooLong, require_counts
 from minipaged.memory.block_pool import BlockPool
 from minipaged.model.paged_model import PagedModel
@@ -29,6 +30,7 @@ def make_requests(
     generation_config: GenerationConfig | Sequence[GenerationConfig] | None,
     seed: int | Sequence[int] | None,
     cache_salt: bytes | Sequence[bytes],
+    stop_strings: StopStrings | None = None,
 ) -> list[Request]:
     """A request for each prompt, with all of its options decided.
 
@@ -54,7 +56,7 @@ def make_requests(
     ):
         generator = _generator(own_seed, paged)
         try:
-            options = resolve_options(paged.model, config, prompt)
+            options = resolve_options(paged.model, config, prompt, stop_strings)
             requests.append(
                 make_request(prompt, options, generator, salt, device=paged.device)
             )
@@ -105,17 +107,43 @@ def check_engine(
         raise ValueError("prefix_cache must be over this model's pool: paged.pool")
 
 
-def why_it_never_fits(request: Request, pool: BlockPool) -> str | None:
-    """Why the pool can never hold this request at its longest, or None if it can."""
+def check_limits(
+    max_tokens: int, max_sequences: int, preemption: str, swap_blocks: int | None
+) -> None:
+    """Raise TypeError or ValueError for limits of an engine that make no sense."""
+    require_counts(max_tokens=max_tokens, max_sequences=max_sequences)
+    if max_sequences > max_tokens:
+        raise ValueError(
+            f"max_sequences is {max_sequences}, but a step computes {max_tokens} "
+            "tokens at most, one of each sequence; raise max_tokens"
+        )
+    if preemption not in ("recompute", "swap"):
+        raise ValueError(
+            f'preemption must be "recompute" or "swap", got {preemption!r}'
+        )
+    if swap_blocks is not None:
+        require_counts(swap_blocks=swap_blocks)
+        if preemption != "swap":
+            raise ValueError('swap_blocks is for preemption="swap"')
+
+
+def why_it_never_fits(
+    request: Request, pool: BlockPool, num_free: int | None = None
+) -> str | None:
+    """Why the pool can never hold this request at its longest, or None if it can.
+
+    `num_free`: how many blocks it may count on, if these are not the free ones.
+    """
+    num_free = pool.num_free if num_free is None else num_free
     worst = request.blocks_at_most(pool.block_size)
-    if worst <= pool.num_free:
+    if worst <= num_free:
         return None
     many = request.num_parallel > 1
     who = f"{request.num_parallel} sequences" if many else "a sequence"
     also = " or the number of beams or samples" if many else ""
     return (
         f"{who} of {len(request.prompt)} prompt tokens and {request.max_new_tokens} "
-        f"new ones may need {worst} blocks, but {pool.num_free} are free of "
+        f"new ones may need {worst} blocks, but {num_free} are free of "
         f"{pool.num_blocks}; raise num_blocks, or lower max_new_tokens{also}"
     )
 

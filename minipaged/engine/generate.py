@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from math import inf
 from typing import TYPE_CHECKING
 
-from transformers import GenerationConfig
+from transformers import GenerationConfig, PreTrainedTokenizerBase
 
+from minipaged.decoding.stop_strings import StopStrings
 from minipaged.decoding.strategy import Output
 from minipaged.engine.arguments import check_engine, make_requests, why_it_never_fits
 from minipaged.engine.loop import run
@@ -26,6 +27,7 @@ def generate(
     max_prompt_tokens: int | None = None,
     prefix_cache: "PrefixCache | None" = None,
     cache_salt: bytes | Sequence[bytes] = b"",
+    tokenizer: PreTrainedTokenizerBase | None = None,
 ) -> list[Output]:
     """Continue every prompt as HuggingFace's `generate` would continue it alone.
 
@@ -48,6 +50,7 @@ def generate(
         prefix_cache: over `paged.pool`. Prompts take the blocks that they find there,
             and all blocks are left there for others.
         cache_salt: one for all, or one for each. Only prompts with the same salt share.
+        tokenizer: the model's; needed for stop strings.
 
     Returns one Output per prompt, in order. A prompt that can never fit, in the pool or
     in the model's positions, gets an Output with finish_reason "error" and the reason
@@ -57,7 +60,9 @@ def generate(
     ValueError if the model's weights have changed since it was wrapped.
     """
     check_engine(paged, max_prompt_tokens, prefix_cache)
-    requests = make_requests(paged, prompts, generation_config, seed, cache_salt)
+    requests = make_requests(
+        paged, prompts, generation_config, seed, cache_salt, StopStrings(tokenizer)
+    )
     with paged.alone():
         paged.refuse_changes()
         paged.observers.started(prefix_cache)

@@ -82,6 +82,11 @@ class PrefixCache:
             parent = self._contents[block_id].serial
         return found
 
+    @property
+    def num_findable(self) -> int:
+        """How many free blocks hold what can still be found."""
+        return len(self.pool._free.findable)
+
     def match(self, tokens: Sequence[int], salt: bytes = b"") -> list[int]:
         """Take the blocks of the longest prefix of `tokens` that is published.
 

@@ -11,13 +11,18 @@ class Alone:
         """Nobody, for now."""
         self._lock = RLock()
 
+    @property
+    def is_mine(self) -> bool:
+        """Is it this thread that uses it?"""
+        return self._lock._is_owned()
+
     def __call__(self) -> AbstractContextManager:
         """To be used as `with paged.alone():`. Other threads wait until it is over.
 
         Raises RuntimeError where nobody could ever go on: in an attention function that
         generates with its own model.
         """
-        if self._lock._is_owned():
+        if self.is_mine:
             raise RuntimeError(
                 "generate was called from within generate on the same PagedModel; wrap "
                 "the model once more for it: mp.PagedModel(model)"

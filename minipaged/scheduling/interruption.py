@@ -4,9 +4,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import chain
 from threading import Lock, get_ident
+from typing import Any
 
 from minipaged.memory.recovery import holders_of, recover
-from minipaged.scheduling.plan import Plan
 from minipaged.scheduling.request import Request
 from minipaged.scheduling.scheduler import Scheduler
 
@@ -30,7 +30,7 @@ class StepUndo:
         self._scheduler = scheduler
         self.thread = get_ident()
         self._holders: list[int] | None = None  # None: there is nothing to undo
-        self._requests: list[Request] = []  # in order
+        self._running: list[Request] = []  # in order
         self._held: list[int] = []  # blocks, as often as they are held
         self._texts: tuple[list, ...] = ([], [], [])
 
@@ -43,7 +43,7 @@ class StepUndo:
         with _reserving:
             pool.check_thread()
             pool.reserved_for = self.thread
-        self._requests = [*scheduler.running, *scheduler.waiting]
+        self._running = [*scheduler.running]
         own = chain.from_iterable(one.sequences for one in scheduler.running)
         tables = (one.table.block_ids for one in own if one.table is not None)
         self._held = list(chain.from_iterable(tables))
@@ -79,13 +79,16 @@ class StepUndo:
                 num_tokens, sequence.finish_reason = next(ends)
                 del sequence.tokens[num_tokens:]
             request.strategy.restore(saved)
-        requests = dict.fromkeys([*self._requests, *scheduler.waiting])
-        for request in requests:
+        chose = (request for request, _, _ in texts)
+        known = {*self._running, *scheduler.running, *chose, *scheduler.waiting}
+        for request in known:
             lose_blocks(request)
         scheduler.in_flight.clear()
+        # Who has ended was there for a plan in flight only. They wait before nobody
+        # runs any more: interrupted between these lines, all are still known.
+        live = [request for request in known if request.live]
+        scheduler.waiting = deque(sorted(live, key=lambda request: request.number))
         scheduler.running = []
-        # Who has ended was there for a plan in flight only.
-        scheduler.waiting = deque(one for one in requests if one.live)
 
 
 def lose_blocks(request: Request) -> None:
@@ -93,13 +96,15 @@ def lose_blocks(request: Request) -> None:
 
     Of several sequences all but the last tokens: these are computed together.
     """
+    request.num_preemptions += request.holds_blocks
+    request.swapped = None
     live = request.live
     for sequence in request.sequences:
         sequence.table, sequence.num_pending = None, 0
         sequence.num_prefill_tokens = len(sequence.tokens) - (len(live) > 1)
 
 
-def all_or_nothing(scheduler: Scheduler, work: Callable[[StepUndo], Plan]) -> Plan:
+def all_or_nothing(scheduler: Scheduler, work: Callable[[StepUndo], Any]) -> Any:
     """Do a step's work; if anything is raised, Ctrl-C included, undo it.
 
     It is no context manager: a signal that arrives just as Python leaves a `with` would

@@ -25,6 +25,9 @@ class Observer:
     def admitted(self, request: "Request") -> None:
         """The request has a table, with what was cached of its prompt."""
 
+    def preempted(self, request: "Request") -> None:
+        """All its blocks were taken; `request.swapped` if they lie somewhere else."""
+
     def planned(self, plan: "Plan") -> None:
         """Tables have grown for this plan; it is computed next."""
 

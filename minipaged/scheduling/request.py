@@ -1,6 +1,7 @@
 """Lesson 2: a prompt, what it may take, and the sequences that answer it."""
 
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from minipaged.memory.block_table import BlockTable
@@ -18,11 +19,14 @@ class Request:
     strategy: Any = None  # chooses its tokens (decoding.strategy.Strategy)
     num_parallel: int = 1  # how many sequences may grow at one time: samples or beams
     drops_sequences: bool = False  # for better ones, before they have ended: beams
-    salt: bytes = b""  # who may share its cached blocks: those with the same salt
+    salt: bytes = b""  # cached blocks: for equal salts
     sequences: list[Sequence] = field(init=False)  # as they are returned; at first one
-    num_cached_tokens: int = 0  # of the prompt, found in a prefix cache
+    num_cached_tokens: int = 0  # of the prompt, at first
+    num_preemptions: int = 0  # appendix B
+    swapped: Any = None  # where K and V lie (appendix B)
     error: str | None = None  # why it was never run
     observers: Observer = field(default_factory=Observers)
+    number: int = field(default_factory=count().__next__)  # its place in line
 
     def __post_init__(self) -> None:
         self.sequences = [Sequence(self.prompt)]
@@ -40,7 +44,8 @@ class Request:
     def start(self, table: BlockTable) -> None:
         """It goes on from the cached blocks of this table, if any."""
         self.live[0].table = table
-        self.num_cached_tokens = min(table.num_tokens, len(self.prompt))
+        if not self.num_preemptions:
+            self.num_cached_tokens = min(table.num_tokens, len(self.prompt))
 
     @property
     def is_prefilling(self) -> bool:
@@ -52,12 +57,12 @@ class Request:
 
         Nothing while prefilling, and if `limit` is less than their number.
         """
-        if len(self.live) > 1 and self.is_prefilling:
+        works, live = [], self.live
+        if len(live) > 1 and self.is_prefilling:
             from minipaged.scheduling.restart import share_prompt  # after a restart
 
             share_prompt(self)
-        works: list[Work] = []
-        for sequence in self.live:
+        for sequence in live:
             start = sequence.num_computed
             if start < sequence.num_prefill_tokens:
                 return []

@@ -76,7 +76,7 @@ class Scheduler:
         return plan
 
     def commit(self, plan: Plan) -> None:
-        """The plan is computed, and its tokens are chosen: publish, then free.
+        """The plan is computed, its tokens are chosen: publish, then free.
 
         Plans are committed in the order in which they were made: ValueError otherwise.
         """
@@ -97,14 +97,14 @@ class Scheduler:
         computing waits for it.
         """
         size = self.pool.block_size
-        running = self.running if self.waiting else []  # else nobody asks
+        running = self.running if self.waiting else []
         promised = sum(one.blocks_to_come(size) for one in running)
         while self.waiting:
             request = self.waiting[0]
             cached = self.sharing.find(request) if self.sharing else []
             promised += request.blocks_at_most(size) - len(cached)  # this one's, too
             free_now = sum(self.pool.refcount(block_id) == 0 for block_id in cached)
-            if not self._may_start(request, promised + free_now):
+            if not self._may_start(request, cached, promised + free_now):
                 return
             if self.sharing and not self.sharing.take(request, cached):
                 return  # it waits
@@ -113,8 +113,8 @@ class Scheduler:
             self.waiting.popleft()
             self.observers.admitted(request)
 
-    def _may_start(self, request: Request, num_blocks: int) -> bool:
-        """Are so many blocks free: all that it and those running may still take?"""
+    def _may_start(self, request: Request, cached: list[int], num_blocks: int) -> bool:
+        """Is all of it free: what it and those running may take?"""
         return num_blocks <= self.pool.num_free
 
     def _pick_works(self) -> list[Work]:

@@ -150,7 +150,6 @@ def test_the_text_of_a_token_is_no_id(paged, value):
 
 REFUSED_OPTIONS = {
     "time": {"max_time": 1.0},
-    "strings": {"stop_strings": ["."]},
     "guidance": {"guidance_scale": 2.0},
     "contrastive": {"penalty_alpha": 0.6, "top_k": 4},
     "lookup": {"prompt_lookup_num_tokens": 3},
@@ -187,7 +186,6 @@ def own(paged):
 
 OF_THE_MODEL = {
     "time": {"max_time": 1.0},
-    "strings": {"stop_strings": ["."]},
     "guidance": {"guidance_scale": 2.0},
     "healing": {"token_healing": True},
     "a cache": {"cache_implementation": "static"},
@@ -210,10 +208,10 @@ def test_what_the_models_own_config_says_is_not_blamed_on_the_user(paged, own, n
 def test_the_users_fields_and_those_of_the_model_are_told_apart(paged, own):
     own.max_time = 3.0
     with pytest.raises(UnsupportedOption) as caught:
-        generate(paged, [[5, 6]], config(stop_strings=["."]))
+        generate(paged, [[5, 6]], config(dola_layers="low"))
     theirs, yours = str(caught.value).split("None; ")
-    assert "max_time" in theirs and "stop_strings" not in theirs
-    assert yours.endswith("stop_strings=['.']; leave them unset")
+    assert "max_time" in theirs and "dola_layers" not in theirs
+    assert yours.endswith("dola_layers='low'; leave them unset")
 
 
 @pytest.mark.parametrize(

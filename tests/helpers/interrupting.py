@@ -25,7 +25,7 @@ from minipaged.engine.loop import step
 from minipaged.lab.tour.reference import huggingface_generate
 from minipaged.memory.recovery import holders_of
 from minipaged.model.inputs import Chunk, RaggedBatch
-from minipaged.scheduling.interruption import StepUndo, all_or_nothing
+from minipaged.scheduling.interruption import all_or_nothing
 
 _PACKAGE = Path(mp.__file__).parent
 _FOLDERS = tuple(
@@ -202,8 +202,7 @@ def _ends_reservation(frame) -> bool:
     code = frame.f_code
     line = linecache.getline(code.co_filename, frame.f_lineno)
     # A signal is looked at where a call returns, not as a `with` ends.
-    is_end_of_with = code is StepUndo.begin.__code__ and "_reserving" in line
-    return is_end_of_with or (
+    return line.lstrip().startswith("with ") or (
         code is all_or_nothing.__code__ and "reserved_for" in line
     )
 

@@ -33,7 +33,8 @@ from minipaged.scheduling.scheduler import Scheduler
 PACKAGE = str(Path(errors.__file__).parent)
 CHANGES = set(
     "allocate release share revive forget _forget append truncate fork free publish "
-    "take start schedule commit _admit _let_go _note share_prompt end abort".split()
+    "take start schedule commit _admit _let_go _note share_prompt end abort "
+    "_make_room preempt _swap_out _resume _tidy_swap_space _is_room".split()
 )
 VOCABULARY, EOS = 3, 2
 SALTS = (b"", b"", b"salt")

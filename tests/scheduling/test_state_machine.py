@@ -2,11 +2,10 @@
 
 import pytest
 from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from helpers.free_blocks import free_blocks, set_free_blocks
-from helpers.scheduling_machine import HASHES, KINDS, SALTS, Machine, run_operations
+from helpers.scheduling_machine import KINDS, run_operations
+from helpers.scheduling_rules import Scheduling
 from minipaged.errors import OutOfBlocks
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
@@ -17,89 +16,6 @@ from minipaged.scheduling.request import Request
 from minipaged.scheduling.scheduler import Scheduler
 from minipaged.scheduling.sequence import Sequence
 from minipaged.scheduling.sharing import PrefixSharing
-
-BITS = st.lists(st.integers(0, 1), min_size=1, max_size=6)
-INDEX = st.integers(0, 5)
-BUDGETS = st.one_of(st.none(), st.integers(1, 8))
-
-
-class Scheduling(RuleBasedStateMachine):
-    """A pool so small that requests wait, and two tokens, so that prefixes meet."""
-
-    @initialize(
-        num_blocks=st.integers(3, 16),
-        size=st.integers(1, 4),
-        hash_function=st.sampled_from([None, *HASHES]),
-        budgets=st.tuples(BUDGETS, BUDGETS),
-    )
-    def start(self, num_blocks, size, hash_function, budgets):
-        names = "max_tokens", "max_prompt_tokens"
-        given = {n: b for n, b in zip(names, budgets, strict=True) if b is not None}
-        self.machine = Machine(num_blocks, size, hash_function, **given)
-
-    @rule(
-        kind=st.sampled_from(list(KINDS)),
-        like=INDEX,
-        cut=st.integers(0, 12),
-        new=BITS,
-        length=st.integers(1, 8),
-        width=st.integers(2, 3),
-        salt=st.sampled_from(SALTS),
-    )
-    def add(self, kind, like, cut, new, length, width, salt):
-        texts = self.machine.texts
-        prompt = texts[like % len(texts)][:cut] + new
-        self.machine.add(kind, prompt, length, width, salt)
-
-    @rule(run_ahead=st.booleans())
-    def step(self, run_ahead):
-        self.machine.step(run_ahead)
-
-    @rule(run_ahead=st.booleans())
-    def two_steps(self, run_ahead):
-        self.machine.step(run_ahead)
-        self.machine.step(run_ahead)
-
-    @rule(run_ahead=st.booleans(), fuse=st.integers(1, 12), late=st.booleans())
-    def interrupted_step(self, run_ahead, fuse, late):
-        self.machine.step(run_ahead, fuse, late)
-
-    @rule(run_ahead=st.booleans(), line=st.integers(1, 200))
-    def step_interrupted_between_two_lines(self, run_ahead, line):
-        self.machine.step(run_ahead, line, trace=True)
-
-    @rule(index=INDEX)
-    def abort(self, index):
-        self.machine.abort(index)
-
-    @rule(run_ahead=st.booleans(), index=INDEX)
-    def abort_in_flight(self, run_ahead, index):
-        self.machine.step(run_ahead, quitter=index)
-
-    @rule(like=INDEX, cut=st.integers(0, 12), new=BITS, salt=st.sampled_from(SALTS))
-    def somebody_comes(self, like, cut, new, salt):
-        texts = self.machine.texts
-        self.machine.come(texts[like % len(texts)][:cut] + new, salt)
-
-    @rule(index=INDEX, keep=st.integers(0, 12), new=BITS)
-    def somebody_cuts_and_goes_on(self, index, keep, new):
-        self.machine.rewrite(index, keep, new)
-
-    @rule(index=INDEX)
-    def somebody_leaves(self, index):
-        self.machine.leave(index)
-
-    @rule(num_blocks=st.integers(1, 10), run_ahead=st.booleans())
-    def somebody_takes_what_was_promised(self, num_blocks, run_ahead):
-        self.machine.rob(num_blocks, run_ahead)
-
-    @invariant()
-    def pool_tables_and_prefixes_agree(self):
-        self.machine.check()
-
-    def teardown(self):
-        if hasattr(self, "machine"):
-            self.machine.drain()
 
 
 class TestScheduling(Scheduling.TestCase):
@@ -145,9 +61,8 @@ def publishes_what_is_not_computed(sharing, work):
     return PUBLISH(sharing, work._replace(stop=len(work.sequence.tokens)))
 
 
-def revives_for_nothing(scheduler, request, num_blocks):
+def revives_for_nothing(scheduler, request, cached, num_blocks):
     """Wrong: counts cached blocks as there, although they lie on the free list."""
-    cached = scheduler.sharing.find(request) if scheduler.sharing else []
     free = sum(scheduler.pool.refcount(block) == 0 for block in cached)
     return num_blocks - free <= scheduler.pool.num_free
 
@@ -191,7 +106,7 @@ def lets_who_has_ended_wait(undo):
     """Wrong: a request that was only kept for a plan in flight starts again."""
     UNDO(undo)
     scheduler = undo._scheduler
-    ended = [one for one in undo._requests if not one.live]
+    ended = [one for one in undo._running if not one.live]
     scheduler.waiting.extendleft(ended)
 
 

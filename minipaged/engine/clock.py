@@ -1,0 +1,27 @@
+"""Appendix A: the time that an engine lives in."""
+
+import time
+
+
+class Clock:
+    """Seconds since the engine's first step; before it, time stands still at 0.
+
+    A simulation, or a test, gives the engine another one with the same methods.
+    """
+
+    def __init__(self) -> None:
+        """Not running yet."""
+        self._start: float | None = None
+
+    def start(self) -> None:
+        """From now on time passes; a second call changes nothing."""
+        if self._start is None:
+            self._start = time.perf_counter()
+
+    def now(self) -> float:
+        """Seconds since the start."""
+        return 0.0 if self._start is None else time.perf_counter() - self._start
+
+    def sleep_until(self, moment: float) -> None:
+        """Do nothing until then."""
+        time.sleep(max(0.0, moment - self.now()))

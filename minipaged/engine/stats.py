@@ -1,0 +1,169 @@
+"""Appendix A: what an engine does, in figures, under the names that the field uses."""
+
+import warnings
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from minipaged.scheduling.observer import Observer
+from minipaged.scheduling.plan import Plan, Work
+from minipaged.scheduling.request import Request
+
+if TYPE_CHECKING:
+    from minipaged.engine.stream import Stream
+    from minipaged.scheduling.preemption import PreemptingScheduler
+
+
+class Snapshot(NamedTuple):
+    """A step of the engine, as it ended."""
+
+    num_scheduled_tokens: int  # computed in this step
+    num_sequences: int  # that computed something: the batch
+    num_requests_running: int
+    num_requests_waiting: int  # those swapped out among them
+    num_requests_swapped: int
+    used_blocks: int  # held by somebody
+    cached_blocks: int  # free, but their content can be found
+    swapped_blocks: int  # that lie in the swap space
+    generation_tokens: int  # chosen in this step
+    recomputed_tokens: int  # computed in this step because of a preemption
+
+
+class Stats(Observer):
+    """Totals since the engine was made, and the last steps one by one.
+
+    The names are those of vLLM's metrics where it has one.
+
+    Attributes:
+        num_steps; num_scheduled_tokens (all that was computed); prompt_tokens and
+        generation_tokens, each counted once; recomputed_tokens (after preemptions);
+        num_preemptions, and num_swapped_out of them; prefix_cache_queries and
+        prefix_cache_hits, in prompt tokens, when a request first starts;
+        request_success (how many ended, by finish_reason); history (the last
+        `num_kept` Snapshots).
+    """
+
+    def __init__(self, scheduler: "PreemptingScheduler", num_kept: int = 1000):
+        """Nothing has happened yet."""
+        self._scheduler = scheduler
+        self.num_steps = self.num_scheduled_tokens = 0
+        self.prompt_tokens = self.generation_tokens = self.recomputed_tokens = 0
+        self.num_preemptions = self.num_swapped_out = 0
+        self.prefix_cache_queries = self.prefix_cache_hits = 0
+        self.request_success: dict[str, int] = {}
+        self.history: deque[Snapshot] = deque(maxlen=num_kept)
+        self._thrash = Thrash()
+
+    @property
+    def kv_cache_usage(self) -> float:
+        """The share of the pool's blocks that somebody holds, from 0 to 1."""
+        pool = self._scheduler.pool
+        return 1 - pool.num_free / pool.num_blocks
+
+    @property
+    def shared_blocks(self) -> int:
+        """Blocks with several holders, now. It looks at every block of the pool."""
+        pool = self._scheduler.pool
+        return sum(pool.refcount(block_id) > 1 for block_id in range(pool.num_blocks))
+
+    def admitted(self, request: Request) -> None:
+        """A request starts, or starts again."""
+        if not request.num_preemptions:
+            self.prompt_tokens += len(request.prompt)
+            if self._scheduler.prefix_cache is not None:
+                self.prefix_cache_queries += len(request.prompt)
+                self.prefix_cache_hits += request.num_cached_tokens
+
+    def preempted(self, request: Request) -> None:
+        """Its blocks were taken."""
+        self.num_preemptions += 1
+        self.num_swapped_out += request.swapped is not None
+
+    def committed(self, plan: Plan) -> None:
+        """A step is over."""
+        scheduler, pool = self._scheduler, self._scheduler.pool
+        generated = sum(map(generated_by, plan.works))
+        recomputed = sum(map(recomputed_by, plan.works))
+        self.num_steps += 1
+        self.num_scheduled_tokens += plan.num_tokens
+        self.generation_tokens += generated
+        self.recomputed_tokens += recomputed
+        space, prefix = scheduler.swap_space, scheduler.prefix_cache
+        self.history.append(
+            Snapshot(
+                num_scheduled_tokens=plan.num_tokens,
+                num_sequences=len(plan.works),
+                num_requests_running=len(scheduler.running),
+                num_requests_waiting=len(scheduler.waiting),
+                num_requests_swapped=len(scheduler.swapped),
+                used_blocks=pool.num_blocks - pool.num_free,
+                cached_blocks=prefix.num_findable if prefix is not None else 0,
+                swapped_blocks=space.pool.num_blocks - space.pool.num_free
+                if space
+                else 0,
+                generation_tokens=generated,
+                recomputed_tokens=recomputed,
+            )
+        )
+        self._thrash.look_at(generated, recomputed)
+
+    def finished(self, stream: "Stream") -> None:
+        """A request has its Output."""
+        reason = stream.output.finish_reason
+        self.request_success[reason] = self.request_success.get(reason, 0) + 1
+
+    def __repr__(self) -> str:
+        return (
+            f"Stats({self.num_steps} steps, {self.num_scheduled_tokens} tokens "
+            f"computed, {self.generation_tokens} generated, {self.num_preemptions} "
+            "preemptions)"
+        )
+
+
+def generated_by(work: Work) -> int:
+    """How many tokens were chosen after it; after a prompt one for each sample."""
+    if not work.num_logits:
+        return 0
+    is_first = work.stop == len(work.request.prompt)
+    return work.request.num_parallel if is_first else 1
+
+
+def recomputed_by(work: Work) -> int:
+    """How many of its tokens were computed before, and lost by a preemption.
+
+    At most: a prompt that was preempted in its middle counts wholly.
+    """
+    if not work.request.num_preemptions or work.num_tokens == 1:
+        return 0
+    return work.num_tokens
+
+
+class Thrash:
+    """Notices when an engine is busier with what it has lost than with what is new."""
+
+    def __init__(self, num_steps: int = 200):
+        """Look at so many steps together."""
+        self._steps: deque[tuple[int, int]] = deque(maxlen=num_steps)
+        self._generated = self._recomputed = 0
+        self._told = False
+
+    def look_at(self, generated: int, recomputed: int) -> None:
+        """One step more; warns when thrashing begins, and again only after it ended."""
+        if len(self._steps) == self._steps.maxlen:
+            old_generated, old_recomputed = self._steps[0]
+            self._generated -= old_generated
+            self._recomputed -= old_recomputed
+        self._steps.append((generated, recomputed))
+        self._generated += generated
+        self._recomputed += recomputed
+        full = len(self._steps) == self._steps.maxlen
+        is_thrashing = full and self._recomputed > self._generated
+        if is_thrashing and not self._told:
+            warnings.warn(
+                f"thrashing: in the last {len(self._steps)} steps, "
+                f"{self._recomputed} tokens were computed again after preemptions, and "
+                f"{self._generated} were generated; raise num_blocks, or lower "
+                "max_sequences",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        self._told = is_thrashing

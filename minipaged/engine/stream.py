@@ -1,0 +1,152 @@
+"""Appendix A: one request's answer, token by token, while the engine runs."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING, Any
+
+from tokenizers.decoders import DecodeStream
+
+from minipaged.decoding.strategy import Output
+from minipaged.scheduling.request import Request
+
+if TYPE_CHECKING:
+    from minipaged.engine.engine import Engine
+
+
+class Stream:
+    """What `Engine.add` returns: iterate over it for the tokens, as they come.
+
+    Whoever wants a token that is not there yet makes the engine's next step himself,
+    or waits for the thread that is in `Engine.run`. A request of several samples or
+    beams has no order of tokens: ask for its `result`.
+
+    Times are in seconds on the engine's clock; None as long as it has not happened.
+    """
+
+    def __init__(self, engine: "Engine", request: Request, arrival: float):
+        """Made by `Engine.add`."""
+        self._engine = engine
+        self.request = request
+        self.arrival = arrival
+        self.first_token_at: float | None = None
+        self.finished_at: float | None = None
+        self.tokens: list[int] = []  # of its only sequence, so far
+        self.output: Output | None = None  # once it has finished
+
+    @property
+    def finished(self) -> bool:
+        """Has it been answered, or aborted, or can it never be?"""
+        return self.output is not None
+
+    @property
+    def num_preemptions(self) -> int:
+        """How often all its blocks were taken, and it had to start again."""
+        return self.request.num_preemptions
+
+    @property
+    def num_cached_tokens(self) -> int:
+        """Prompt tokens found in the prefix cache when it first started."""
+        return self.request.num_cached_tokens
+
+    @property
+    def time_to_first_token(self) -> float | None:
+        """From its arrival on."""
+        return (
+            None if self.first_token_at is None else self.first_token_at - self.arrival
+        )
+
+    @property
+    def time_per_token(self) -> float | None:
+        """Between tokens, from the first to the last; None for fewer than two."""
+        if self.finished_at is None or self._num_tokens < 2:
+            return None
+        return (self.finished_at - self.first_token_at) / (self._num_tokens - 1)
+
+    @property
+    def normalised_latency(self) -> float | None:
+        """From arrival to end, divided by the tokens of its longest answer.
+
+        Source: PagedAttention paper, section 6.1.
+        """
+        if self.finished_at is None or not self._num_tokens:
+            return None
+        return (self.finished_at - self.arrival) / self._num_tokens
+
+    def result(self) -> Output:
+        """Its Output, once it has finished; the engine steps until then."""
+        while not self.finished:
+            self._engine.go_on(lambda: self.finished)
+        return self.output
+
+    def __iter__(self) -> Iterator[int]:
+        """Its new tokens, each as soon as it is chosen.
+
+        Raises ValueError for a request of several samples or beams.
+        """
+        self._require_one_sequence()
+        number = 0
+        while self._has_more(number):
+            yield self.tokens[number]
+            number += 1
+
+    async def __aiter__(self) -> AsyncIterator[int]:
+        """The same in an event loop, which is free for others meanwhile."""
+        self._require_one_sequence()
+        number = 0
+        while await asyncio.to_thread(self._has_more, number):
+            yield self.tokens[number]
+            number += 1
+
+    def texts(self, tokenizer: Any) -> Iterator[str]:
+        """The answer in pieces of text, none of which is half a letter.
+
+        tokenizer: a fast tokenizer of `transformers`. Special tokens are left out.
+        """
+        decoder = DecodeStream(skip_special_tokens=True)
+        for token in self:
+            piece = decoder.step(tokenizer.backend_tokenizer, token)
+            if piece:
+                yield piece
+
+    def _has_more(self, number: int) -> bool:
+        """Wait until there is a token of this number, or it has finished without."""
+        while len(self.tokens) <= number and not self.finished:
+            self._engine.go_on(lambda: len(self.tokens) > number or self.finished)
+        return len(self.tokens) > number
+
+    def _require_one_sequence(self) -> None:
+        if self.request.num_parallel > 1:
+            raise ValueError(
+                f"this request grows {self.request.num_parallel} sequences at a time, "
+                "whose tokens have no common order; ask for .result() instead"
+            )
+
+    @property
+    def _num_tokens(self) -> int:
+        return max(map(len, self.output.sequences), default=0)
+
+    def catch_up(self, now: float) -> None:
+        """Take over what the last steps have brought; called by the engine."""
+        request = self.request
+        first = request.sequences[0]
+        if first.num_new and self.first_token_at is None:
+            self.first_token_at = now
+        if request.num_parallel == 1:
+            self.tokens += first.tokens[first.num_prompt_tokens + len(self.tokens) :]
+        if not request.live and not request.holds_blocks and self.output is None:
+            self.finished_at = now
+            self.output = self._output()
+
+    def _output(self) -> Output:
+        request = self.request
+        if request.error is not None:
+            return Output([], "error", error=request.error)
+        reasons = {sequence.finish_reason for sequence in request.sequences}
+        if "aborted" in reasons:
+            cached = request.num_cached_tokens
+            return Output([self.tokens], "aborted", num_cached_tokens=cached)
+        return request.strategy.output(request)
+
+    def __repr__(self) -> str:
+        state = self.output.finish_reason if self.finished else "not finished"
+        return f"Stream({len(self.request.prompt)} prompt tokens, {state})"

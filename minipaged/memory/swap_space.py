@@ -1,0 +1,55 @@
+"""Appendix B: where the blocks of preempted requests lie (paper, section 4.5)."""
+
+from collections.abc import Sequence
+
+import torch
+
+from minipaged.errors import OutOfBlocks
+from minipaged.memory.block_pool import BlockPool
+from minipaged.memory.kv_cache import KVCache
+
+
+class SwapSpace:
+    """Blocks in the memory of the CPU, for K and V that must leave the cache for now.
+
+    A block is a row here: its K and V of all layers, side by side, so that a request's
+    blocks move in a single transfer. `pool` says which rows are taken.
+
+    Source: PagedAttention paper, section 4.5 (swapping).
+    """
+
+    def __init__(self, cache: KVCache, num_blocks: int):
+        """Allocate `num_blocks` rows; pinned, if the cache is on a GPU.
+
+        More than the cache has blocks would never be used.
+        """
+        self._tensors = [*cache.keys, *cache.values]
+        self.pool = BlockPool(min(num_blocks, cache.num_blocks), cache.block_size)
+        numbers = sum(tensor[0].numel() for tensor in self._tensors)
+        first = self._tensors[0]
+        self._rows = torch.empty(
+            (self.pool.num_blocks, numbers), dtype=first.dtype, pin_memory=first.is_cuda
+        )
+
+    def store(self, block_ids: Sequence[int]) -> list[int]:
+        """Copy these blocks of the cache to rows of ours; returns their numbers.
+
+        Raises OutOfBlocks, taking nothing, if there are not so many free rows.
+        """
+        wanted, free = len(block_ids), self.pool.num_free
+        if wanted > free:
+            raise OutOfBlocks(wanted, free, self.pool.num_blocks)
+        rows = [self.pool.allocate() for _ in block_ids]
+        at = torch.tensor(block_ids, device=self._tensors[0].device)
+        parts = [tensor.index_select(0, at).flatten(1) for tensor in self._tensors]
+        self._rows[torch.tensor(rows)] = torch.cat(parts, dim=1).cpu()
+        return rows
+
+    def load(self, rows: Sequence[int], block_ids: Sequence[int]) -> None:
+        """Copy these rows into blocks of the cache. The rows stay taken."""
+        device = self._tensors[0].device
+        stored = self._rows[torch.tensor(rows)].to(device)
+        at = torch.tensor(block_ids, device=device)
+        sizes = [tensor[0].numel() for tensor in self._tensors]
+        for tensor, part in zip(self._tensors, stored.split(sizes, 1), strict=True):
+            tensor.index_copy_(0, at, part.unflatten(1, tensor.shape[1:]))
