@@ -49,9 +49,9 @@ class Inputs:
         self.batches = [make_batch(lengths, own) for own in ids]
         self.q = torch.randn(num_seqs, shape[0], shape[2], device=DEVICE, dtype=DTYPE)
 
-    def decode(self, sizes: Sizes, num_splits: int, overlap: bool = True) -> Calls:
+    def decode(self, sizes: Sizes, num_splits: int) -> Calls:
         """The package's kernel with these sizes, over each of the batches."""
-        overlap &= device_of(0).can_overlap
+        overlap = device_of(0).can_overlap
         how = (self.shape[2] ** -0.5, None, None, sizes, num_splits, overlap)
         return [
             partial(
@@ -212,16 +212,6 @@ class Tuning:
                 off = (calls[rung][0]().float() - shipped).norm() / shipped.norm()
                 if not off < TOLERANCE:
                     row |= {"us": None, "why": f"off by {off:.1e}"}
-        return report
-
-    def chosen(self) -> dict[str, Row]:
-        """The rule's choice; and without an early launch of the merge."""
-        report = {}
-        for batch in self.plan.batches:
-            inputs, rule = self.inputs(batch), self.rule_of(batch)
-            ways = {True: inputs.decode(*rule), False: inputs.decode(*rule, False)}
-            rows = self.in_rounds(ways)
-            report[batch] = rows[True] | {"us_with_late_merge": rows[False]["us"]}
         return report
 
     def paging_sizes(self, num_stages: int) -> Sizes:

@@ -20,7 +20,6 @@ def all_rows(report):
     for part in ("ladder", "sweep", "splits"):
         for rows in report[part].values():
             yield from rows.values() if isinstance(rows, dict) else rows
-    yield from report["chosen"].values()
     yield from (batch["contiguous"] for batch in report["paging"].values())
 
 
