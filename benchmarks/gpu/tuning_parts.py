@@ -35,7 +35,7 @@ from minipaged.lab.tour.paging import paged_or_not
 from minipaged.memory.kv_cache import LayerCache
 
 SECONDS = 275  # after which nothing more is begun
-EVEN_TARGETS = (2, 3, 4, 6, 8, 16)  # programs on each multiprocessor, by splits
+ON_EACH = (2, 3, 4, 6, 8, 16)  # programs on each multiprocessor, by splits
 
 
 class Inputs:
@@ -311,7 +311,7 @@ class Tuning:
             for scale in {1, tiles}:
                 sizes = self.sizes((scale * tile, num_warps, num_stages), shape)
                 most = min(longest // (scale * tile), 256)
-                splits = {min(int(target / on_each), most) for target in EVEN_TARGETS}
+                splits = {min(int(target / on_each), most) for target in ON_EACH}
                 splits.add(min(int(16 / on_each), longest // 256))
                 wanted += [(sizes, n) for n in sorted({1, *splits}) if n > 0]
         return list(dict.fromkeys(wanted))
