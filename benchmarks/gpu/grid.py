@@ -19,7 +19,7 @@ GRID = {
     "256x1k": decodes(256, 1024),
     "256x128..4096": ragged(256, 128, 4096),
 }
-OTHER_CELLS = {  # the rules for sizes were first made without them, on GRID
+OTHER_CELLS = {  # the first rule for sizes was made without them, on GRID alone
     "24x4k": decodes(24, 4096),
     "40x4k": decodes(40, 4096),
     "48x2k": decodes(48, 2048),

@@ -28,7 +28,7 @@ from minipaged.lab.measure.gpu_timing import microseconds
 from minipaged.lab.measure.machine import describe_machine
 from minipaged.lab.measure.measured import COMPILED, DATA, SIZES
 
-PARTS = "checks ceilings coalescing ladder chosen paging splits sweep cells".split()
+PARTS = "checks ceilings coalescing ladder paging splits sweep cells".split()
 HOW = (
     "bfloat16, blocks of 16, microseconds; median of 11 CUDA-graph replays, and of "
     "three such in turns; sweep, splits and cells: of 5 replays, then the quickest in "

@@ -35,7 +35,7 @@ from minipaged.lab.tour.paging import paged_or_not
 from minipaged.memory.kv_cache import LayerCache
 
 SECONDS = 275  # after which nothing more is begun
-EVEN_TARGETS = (2, 3, 4, 6, 8, 16)  # programs on each multiprocessor, by splits
+ON_EACH = (2, 3, 4, 6, 8, 16)  # programs on each multiprocessor, by splits
 
 
 class Inputs:
@@ -49,9 +49,9 @@ class Inputs:
         self.batches = [make_batch(lengths, own) for own in ids]
         self.q = torch.randn(num_seqs, shape[0], shape[2], device=DEVICE, dtype=DTYPE)
 
-    def decode(self, sizes: Sizes, num_splits: int, overlap: bool = True) -> Calls:
+    def decode(self, sizes: Sizes, num_splits: int) -> Calls:
         """The package's kernel with these sizes, over each of the batches."""
-        overlap &= device_of(0).can_overlap
+        overlap = device_of(0).can_overlap
         how = (self.shape[2] ** -0.5, None, None, sizes, num_splits, overlap)
         return [
             partial(
@@ -214,16 +214,6 @@ class Tuning:
                     row |= {"us": None, "why": f"off by {off:.1e}"}
         return report
 
-    def chosen(self) -> dict[str, Row]:
-        """The rule's choice; and without an early launch of the merge."""
-        report = {}
-        for batch in self.plan.batches:
-            inputs, rule = self.inputs(batch), self.rule_of(batch)
-            ways = {True: inputs.decode(*rule), False: inputs.decode(*rule, False)}
-            rows = self.in_rounds(ways)
-            report[batch] = rows[True] | {"us_with_late_merge": rows[False]["us"]}
-        return report
-
     def paging_sizes(self, num_stages: int) -> Sizes:
         return self.sizes((min(64, max(self.plan.tiles)), 2, num_stages))
 
@@ -321,7 +311,7 @@ class Tuning:
             for scale in {1, tiles}:
                 sizes = self.sizes((scale * tile, num_warps, num_stages), shape)
                 most = min(longest // (scale * tile), 256)
-                splits = {min(int(target / on_each), most) for target in EVEN_TARGETS}
+                splits = {min(int(target / on_each), most) for target in ON_EACH}
                 splits.add(min(int(16 / on_each), longest // 256))
                 wanted += [(sizes, n) for n in sorted({1, *splits}) if n > 0]
         return list(dict.fromkeys(wanted))

@@ -56,6 +56,7 @@ from .plots.reservations import (
 )
 from .plots.reuse import plot_reuse as plot_reuse
 from .plots.rungs import plot_ladder as plot_ladder
+from .plots.shares import plot_shares as plot_shares
 from .plots.split_merge import plot_split_and_merge as plot_split_and_merge
 from .plots.step_shapes import plot_step_shapes as plot_step_shapes
 from .plots.sweep import plot_sweep as plot_sweep
@@ -66,6 +67,7 @@ from .plots.under_way import plot_under_way as plot_under_way
 from .plots.walk import plot_tile_and_blocks as plot_tile_and_blocks
 from .pool.replay import record as record
 from .pool.replay_widget import ReplayWidget as ReplayWidget
+from .pool.softmax_widget import SoftmaxWidget as SoftmaxWidget
 from .pool.widget import PoolWidget as PoolWidget
 from .tour.change import show_change as show_change
 from .tour.chat import chat_prompts as chat_prompts

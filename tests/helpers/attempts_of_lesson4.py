@@ -153,6 +153,23 @@ def refuses_the_last_holder(pool, block_ids, num_tokens, n):
     return append(pool, block_ids, num_tokens, n)
 
 
+def forgets_the_empty_slots(pool, block_ids, num_tokens, n):
+    """As if the new tokens began a block."""
+    wanted = -(-n // pool.block_size)
+    if wanted > pool.num_free:
+        raise OutOfBlocks(wanted, pool.num_free, pool.num_blocks)
+    return append(pool, block_ids, num_tokens, n)
+
+
+def forgets_the_empty_slots_of_a_copy(pool, block_ids, num_tokens, n):
+    """As if the copy were full, and the new tokens began a block."""
+    if n and num_tokens % pool.block_size and pool.refcount(block_ids[-1]) > 1:
+        wanted = 1 - (-n // pool.block_size)
+        if wanted > pool.num_free:
+            raise OutOfBlocks(wanted, pool.num_free, pool.num_blocks)
+    return append(pool, block_ids, num_tokens, n)
+
+
 def one_token_only(pool, block_ids, num_tokens, n):
     return append(pool, block_ids, num_tokens, min(n, 1))
 
@@ -442,7 +459,7 @@ NAMED = {
         ),
         (one_too_many, "a block that is just full needs no next one yet"),
         (keeps_its_hold, "has 2 holders, expected 1; release the block that was"),
-        (looks_at_the_first_block, "block 1 has no other holder"),
+        (looks_at_the_first_block, "and no other holder: no new block, no copy"),
         (
             lets_go_first,
             "rightly refused, but its blocks now have [1] holders, not [2]",
@@ -460,7 +477,21 @@ NAMED = {
         (points_to_the_old_block, "let it point to the copy"),
         (copies_everything, "block 1 is full: a full block is never copied"),
         (sorts_the_blocks, "the blocks before the last one must stay"),
-        (refuses_the_last_holder, "refused, but it fits: block 1 has no other holder"),
+        (
+            refuses_the_last_holder,
+            "refused, but it fits: 1 more goes into block 1, which has 3 empty slots "
+            "and no other holder: no new block, no copy",
+        ),
+        (
+            forgets_the_empty_slots,
+            "refused, but it fits: 1 more goes into block 1, which has 3 empty slots "
+            "and no other holder: no new block, no copy",
+        ),
+        (
+            forgets_the_empty_slots_of_a_copy,
+            "refused, but it fits: 1 block needed, 1 free; only block 1 must be "
+            "copied: 1 more goes into the copy, with 3 empty slots",
+        ),
         (one_token_only, "is there room for all 2 tokens?"),
         (a_list_of_its_own, "append the new blocks to the list itself"),
         (returns_nothing, "got None, expected a list of pairs; is a return missing?"),

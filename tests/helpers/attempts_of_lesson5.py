@@ -88,6 +88,19 @@ def upside_down(one, other):
     return maximum, total, one[2] * ours + other[2] * theirs
 
 
+def exchanges_the_factors(one, other):
+    maximum = max(one[0], other[0])
+    if one[1] == 0 or other[1] == 0:
+        return merge(one, other)
+    ours, theirs = torch.exp(other[0] - maximum), torch.exp(one[0] - maximum)
+    total = one[1] * ours + other[1] * theirs
+    return maximum, total, one[2] * ours + other[2] * theirs
+
+
+def adds_the_maxima(one, other):
+    return one[0] + other[0], *merge(one, other)[1:]
+
+
 def overwrites(one, other):
     """Right, but the caller's tensors are changed."""
     maximum, total, weighted = merge(one, other)
@@ -211,6 +224,24 @@ def takes_nothing(q, read, num_tokens, block_size):
 
 def reads_the_tail(q, read, num_tokens, block_size):
     return stream(q, read, -(-num_tokens // block_size) * block_size, block_size)
+
+
+def zeros_for_nan(q, read, num_tokens, block_size):
+    """The last block is not cut: what is NaN becomes 0."""
+
+    def filled(block):
+        return tuple(x.nan_to_num() for x in read(block))
+
+    num_blocks = -(-num_tokens // block_size)
+    return stream(q, filled, num_blocks * block_size, block_size)
+
+
+def keeps_a_full_block(q, read, num_tokens, block_size):
+    """Only where there are two full blocks: K of the first is read later."""
+    if num_tokens != 2 * block_size:
+        return stream(q, read, num_tokens, block_size)
+    (k, v), _ = read(0), read(1)
+    return torch.softmax(k @ q, -1) @ v
 
 
 def two_passes(q, read, num_tokens, block_size):
@@ -391,6 +422,8 @@ WRONG = {
         upside_down,
         without_maximum,
         overwrites,
+        exchanges_the_factors,
+        adds_the_maxima,
         lambda one, other: merge(one, other)[:2],
         lambda one, other: one,
     ],
@@ -417,6 +450,8 @@ WRONG = {
         undivided,
         mean_of_the_blocks,
         takes_nothing,
+        zeros_for_nan,
+        keeps_a_full_block,
         lambda q, *rest: stream(q * len(q) ** 0.5, *rest),
         lambda *arguments: stream(*arguments)[None],
         lambda *arguments: stream(*arguments).tolist(),
@@ -447,7 +482,9 @@ NAMED = {
         (rescales_only_the_first, "the part whose maximum is smaller is not rescaled"),
         (averages, "it is divided already"),
         (upside_down, "upside down"),
-        (without_maximum, "maximum: got"),
+        (without_maximum, "the maximum is the larger of the two"),
+        (adds_the_maxima, "the maximum is the larger of the two"),
+        (exchanges_the_factors, "each side is multiplied by the other's factor"),
         (overwrites, "it has written into its arguments"),
     ],
     "stream": [
@@ -472,16 +509,19 @@ NAMED = {
         (keeps_the_parts, "Something is kept of every block"),
         (undivided, "it is o; divide it by s at the end"),
         (mean_of_the_blocks, "it is the mean of the blocks' attentions"),
+        (zeros_for_nan, "right if empty slots held zeros"),
+        (keeps_a_full_block, "NaN; a block that was kept after the next one was read"),
         (takes_nothing, "of block 0 nothing is left to attend to"),
     ],
     "window": [
         (reads_all, "blocks read: got [0"),
         (heads_go_round, "KV heads went round"),
+        (whole_context, "right without a window"),
         (whole_blocks, "right if the window began with its first block"),
         (copied_window, "that is gathering, not streaming"),
         (ONE_MAXIMUM, "each head needs its own"),
         (ONE_OF_EACH_KV_HEAD, "each head needs its own"),
-        (reads_what_it_cannot_see, "sees only position 21, in block 5"),
+        (reads_what_it_cannot_see, "sees only positions 14 to 21, in blocks 3 to 5"),
         (WRONG["window"][-1], "right but for the scale"),
     ],
 }

@@ -769,9 +769,9 @@ def test_what_is_wrong_with_a_window_is_said(capsys):
 
         return verdict(capsys, "window", attempt)
 
-    assert "a window of 1, 6 heads" in off_by(1)
-    assert "it is right for a window of 2" in off_by(1)
-    assert "it is right for a window of 2" in off_by(-1)  # in place of 3
+    assert "a window of 8, 3 heads" in off_by(1)
+    assert "it is right for a window of 9" in off_by(1)
+    assert "it is right for a window of 7" in off_by(-1)
 
 
 def test_a_rescale_is_asked_for_only_where_there_is_one(capsys):
@@ -782,6 +782,14 @@ def test_a_rescale_is_asked_for_only_where_there_is_one(capsys):
 
     said = verdict(capsys, "stream", shifted)
     assert "off by up to 1" in said and "rescaled" not in said
+
+
+def test_nan_is_explained_by_what_is_possible(capsys):
+    """Two full blocks: no slot is empty. One that is not full: none was kept."""
+    said = verdict(capsys, "stream", lesson5.keeps_a_full_block)
+    assert "8 tokens" in said and "slot past" not in said and "inf" not in said
+    said = verdict(capsys, "stream", lesson5.reads_the_tail)
+    assert "1 token in" in said and "was kept" not in said and "inf" not in said
 
 
 @pytest.mark.parametrize(

@@ -164,6 +164,15 @@ def test_what_is_written_over_is_struck_out():
     assert "struck out: written over" not in texts(plot_copying(copying(), "title"))
 
 
+def test_the_legend_names_a_slot_that_awaits_a_word():
+    frames = copying()
+    told = "room for the next word"
+    assert told in texts(plot_copying(frames, "title"))
+    done = {name: frame for name, frame in frames.items() if "room" not in name}
+    assert told not in texts(plot_copying(done, "title"))
+    assert told not in texts(plot_copying(*overwriting()))
+
+
 def test_a_word_has_the_colour_of_its_writer():
     figure = plot_copying(*overwriting())
     faces = [patch.get_facecolor() for patch in figure.axes[0].patches]

@@ -12,7 +12,13 @@ import minipaged as mp
 from helpers.readable import check_that_no_words_overlap, check_that_words_stand_out
 from minipaged.attention import streamed
 from minipaged.attention.gathered import pad_to_rectangles
-from minipaged.lab import plot_merges, plot_recurrence, plot_tiles, plot_two_ways
+from minipaged.lab import (
+    plot_merges,
+    plot_recurrence,
+    plot_shares,
+    plot_tiles,
+    plot_two_ways,
+)
 from minipaged.lab.plots import palette
 from minipaged.model.inputs import Chunk, RaggedBatch
 
@@ -66,6 +72,13 @@ def two_ways(name, at, **pool):
     return plot_two_ways(tables_of(USED, **pool)[name], at, "title", name=name)
 
 
+SHARES = {"right": [2.0, 4.0, 2.0], "mean": [1, 1, 1], "no rescale": [6, 3, 1]}
+
+
+def shares(**more):
+    return plot_shares(SHARES, "title", "C", [2, 5, 17], WORDS[:3], **more)
+
+
 ORDERS = [((0, 1), 2), (0, (1, 2)), ((2, 0), 1)]
 DECODE = dict.fromkeys(USED, 1)
 DRAWINGS = {
@@ -83,6 +96,9 @@ DRAWINGS = {
     "one token": lambda: tiles({"A": 1}, {"A": 1}, 8),
     "merges": lambda: plot_merges([5.6, 6.6, 5.8], ORDERS, "title", "C", [2, 5, 17]),
     "merge of two": lambda: plot_merges([-900.0, 0.0], [(0, 1), (1, 0)], "title"),
+    "shares": shares,
+    "shares, one tiny": lambda: plot_shares({"right": [1, 999], "wrong": [1, 1]}, "t"),
+    "shares, one block": lambda: plot_shares({"right": [1.0]}, "title"),
     "two ways": lambda: two_ways("C", 1),
     "two ways, all of a small pool": lambda: two_ways("B", 0, num_blocks=12),
     "two ways, a large pool": lambda: two_ways("A", 5, num_blocks=64),
@@ -109,7 +125,9 @@ def test_no_words_overlap_and_none_is_cut_off(name):
 
 
 @pytest.mark.parametrize("theme", palette.THEMES)
-@pytest.mark.parametrize("name", ["forgotten", "decode", "prefill", "two ways"])
+@pytest.mark.parametrize(
+    "name", ["forgotten", "decode", "prefill", "shares", "two ways"]
+)
 def test_a_word_stands_out_from_the_box_behind_it(monkeypatch, name, theme):
     monkeypatch.setenv("MINIPAGED_THEME", theme)
     check_that_words_stand_out(DRAWINGS[name]())
@@ -128,7 +146,7 @@ def test_a_forgotten_rescale_is_marked():
     factors = [words for words in said if words.startswith("×")]
     assert factors == ["× 1.00", "× 1.00"]  # the first block had nothing to rescale
     assert f"should be × {math.exp(1.2 - 2.4):.2f}" in said
-    assert "= e^(1.2 − 2.4)" in said and "e^(1.2 − 2.4)" not in said
+    assert "= e^(1.20 − 2.40)" in said and "e^(1.20 − 2.40)" not in said
     assert "the right size" in said and "its size before" not in said
 
 
@@ -250,3 +268,19 @@ def test_each_part_ends_with_the_same_factor_in_any_order():
         assert said.count(f"{math.exp(maximum - 6.6):.2f}") == 3
     assert said.count("m = 6.6") == 3 + 3 + 2  # leaves, roots, and merged once before
     assert f"block 2: {math.exp(-0.2):.2f} × {math.exp(-0.8):.2f} =" in said
+
+
+def test_shares_are_as_wide_as_their_weight():
+    """The heaviest block of the right rule is strong in every row."""
+    found = boxes(shares(), palette.sequence_colour("C"))
+    widths = [box.get_width() + 1.5 for box in found]
+    assert len(widths) == 3
+    assert widths[0] / widths[1] == pytest.approx(0.5 / (1 / 3))
+    assert widths[2] / widths[1] == pytest.approx(0.3 / (1 / 3))
+    said = texts(shares())
+    assert [words for words in said if words.endswith("%")] == [
+        *("25 %", "50 %", "25 %"),
+        *("33 %", "33 %", "33 %"),
+        *("60 %", "30 %", "10 %"),
+    ]
+    assert {"block 2", "block 5", "block 17"} <= set(said)

@@ -594,6 +594,12 @@ def test_a_sweep_marks_the_best_and_the_chosen_and_hatches_what_does_not_fit():
     assert sum(bool(patch.get_hatch()) for patch in figure.axes[0].patches) == 4
 
 
+def test_a_map_has_only_the_columns_that_were_measured():
+    maps = {"a": {(16, 1): 1.0, (16, 8): 2.0}, "b": {(16, 128): 3.0}}
+    said = texts(plot_sweep(maps, "title", "tile", "num_splits"))
+    assert [said.count(words) for words in ("1", "8", "128", "16")] == [1, 1, 1, 2]
+
+
 @pytest.mark.parametrize("name", palette.THEMES)
 def test_faster_cells_are_stronger(monkeypatch, name):
     monkeypatch.setenv("MINIPAGED_THEME", name)

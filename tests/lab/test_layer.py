@@ -1,12 +1,9 @@
-"""The random layer that attention is measured on, and where stored figures are."""
+"""The random layer that attention is measured on."""
 
-import pytest
 import torch
 
 import minipaged as mp
 from minipaged.lab.measure.layer import random_layer
-from minipaged.lab.measure.measured import measured_kernels
-from minipaged.lab.tour.ladder import RUNGS
 
 CHUNKS = [(40, 1), (0, 7), (16, 16)]
 
@@ -53,16 +50,3 @@ def test_a_layer_in_other_precisions():
     exact = layer.double().attend(mp.gathered_attention)
     assert exact.dtype == torch.float64
     assert (exact - layer.attend(mp.gathered_attention)).abs().max() < 1e-6
-
-
-def test_the_stored_figures_are_of_these_rungs():
-    report = measured_kernels()
-    assert report["machine"]["device"] == "NVIDIA H200"
-    for cell, times in report["ladder"].items():
-        assert list(times) == list(RUNGS)
-        assert all(cell in cells for cells in report["decode"].values())
-
-
-def test_a_device_that_nobody_measured():
-    with pytest.raises(FileNotFoundError, match=r"'abacus'.*nvidia-h200"):
-        measured_kernels("abacus")

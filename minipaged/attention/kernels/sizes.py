@@ -2,9 +2,8 @@
 
 The sizes follow from shapes and from the shortest and the longest context, as numbers
 that are known on the CPU; nobody asks the GPU, and nobody tries sizes out. A CUDA graph
-keeps those that it was captured with. The rules were made from measurements on an H200;
-benchmarks/gpu/kernels.py shows what they are worth, also outside the grid that they
-were first made from.
+keeps those that it was captured with. The rules follow from what
+benchmarks/gpu/tuning.py has measured on an H200 and an H100.
 """
 
 import functools
@@ -72,35 +71,45 @@ def decode_sizes(
     """Sizes for one new token of each sequence; and in how many splits it is read.
 
     Each sequence and KV head is one piece of work, of `shortest` to `longest`
-    positions. A program reads tiles of 64 and asks for the next two while it computes:
-    three such programs fit on a multiprocessor of an H100 or H200, and fewer leave its
-    memory idle.
+    positions. The memory is only busy while all multiprocessors have enough reads under
+    way: on an H100 or H200, four small or medium programs on each, or three large ones.
 
-    - Less than three pieces on each: they are split, into as many as leave at most
-      three on each, for a fourth would start when the others end.
-    - Three or more: one program a piece, with only the next tile under way, so that
-      four fit.
-    - Uneven pieces, the longest above 1.25 times the shortest: they are split until
-      there are sixteen on each, so that the ends even out, but not into less than four
-      tiles.
+    - Few pieces, less than 1.5 on each multiprocessor: small programs, and each piece
+      is split into as many as leave at most four on each.
+    - More: no splits. Three large programs on each run at a time, or four medium ones,
+      round by round: those are chosen whose last round leaves less room empty.
+    - Uneven pieces, the longest above 1.25 times the shortest: large programs, and each
+      piece is split until there are sixteen on each, so that the ends even out, but not
+      into less than two tiles.
+
+    A program with more than 16 query heads is large in any case.
     """
     device = device_of(q.device.index or 0)
     num_kv_heads = values.shape[2]
     rows = padded(q.shape[1] // num_kv_heads)
     on_each = num_seqs * num_kv_heads / device.multiprocessors
-    sizes = Sizes(rows, tile=64, num_warps=2, num_stages=5)
-    num_splits = int(3 / on_each)
+    large = Sizes(rows, tile=128, num_warps=4, num_stages=2)
+    medium = Sizes(rows, tile=64, num_warps=2, num_stages=4)
+    small = Sizes(rows, tile=32, num_warps=1, num_stages=5)
+    sizes, num_splits = large, 1
     if longest > 1.25 * shortest:
         num_splits = min(int(16 / on_each), longest // 256)
-    elif on_each >= 3:
-        sizes = sizes._replace(num_stages=4)
-    if rows > 16:  # more to compute: by more threads, on larger tiles
-        sizes = Sizes(rows, tile=128, num_warps=4, num_stages=3)
-    elif max(q.shape[2], values.shape[3]) <= 64:
-        sizes = sizes._replace(tile=128)  # short heads: as many bytes
+    elif on_each < 1.5:
+        sizes, num_splits = small, int(4 / on_each)
+    elif _fullness(on_each, 4) > _fullness(on_each, 3):
+        sizes = medium
+    if rows > 16:  # more to compute
+        sizes = large._replace(num_stages=3)
+    elif num_splits <= 1 and max(q.shape[2], values.shape[3]) <= 64:
+        sizes = sizes._replace(tile=2 * sizes.tile)  # short heads: as many bytes
     sizes = _fitted(sizes, q, values, device)
     # A split has a tile at least; and no more are merged than one program can hold.
     return sizes, max(1, min(num_splits, -(-longest // sizes.tile), 256))
+
+
+def _fullness(programs: float, at_a_time: int) -> float:
+    """How much of its room is used if programs run in rounds of so many."""
+    return programs / (at_a_time * math.ceil(programs / at_a_time))
 
 
 def prefill_sizes(q: torch.Tensor, values: torch.Tensor) -> Sizes:

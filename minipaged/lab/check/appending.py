@@ -126,13 +126,28 @@ class _Asked:
         case, needed = self.case, ""
         if case.wanted:
             needed = f"{many(case.wanted, 'block')} needed, {self.num_free} free; "
-        if case.must_copy:
-            return f"{needed}only block {self.before[-1]} must be copied"
-        is_full = case.num_tokens % case.size == 0 and case.last > 1
+        room = -case.num_tokens % case.size
         is_just_full = (case.num_tokens + case.n) % case.size == 0
-        if case.n and is_just_full and not (self.before and is_full):
-            return f"{needed}a block that is just full needs no next one yet"
+        just_full = "a block that is just full needs no next one yet"
+        if case.n and room:
+            where = self.where_they_go(room)
+            return f"{needed}{where}{f'; {just_full}' * is_just_full}"
+        if case.n and is_just_full and not (self.before and case.last > 1):
+            return f"{needed}{just_full}"
         return needed + self.why_no_copy() if self.before else needed.rstrip("; ")
+
+    def where_they_go(self, room: int) -> str:
+        """How many of the new tokens find room in the part-filled last block."""
+        case, last = self.case, self.before[-1]
+        goes = "goes" if case.n == 1 else "go"
+        fit = f"{case.n} more {goes}" if case.n <= room else f"{room} of {case.n} go"
+        slots = many(room, "empty slot")
+        if case.must_copy:
+            return (
+                f"only block {last} must be copied: {fit} into the copy, with {slots}"
+            )
+        into = f"{fit} into block {last}, which has {slots} and no other holder"
+        return f"{into}: {'no new block, ' * (case.n <= room)}no copy"
 
     def table_is_right(self, copies: list[Any]) -> None:
         """As many blocks as its tokens fill; those that stay are the same."""

@@ -16,6 +16,7 @@ from minipaged.lab.check.streaming import (
     attends,
     draw,
     holds_little,
+    is_attention,
     ramp,
     read_once,
 )
@@ -44,7 +45,8 @@ def merge(attempt: Attempt) -> None:
             parts = zip(names, found, _triple(logits, values), strict=True)
             for index, (name, ours, right) in enumerate(parts):
                 usual = _usual_mistakes(before[:3], before[3:], index, right)
-                _compare(f"{story}; {name}", ours, right, usual)
+                rule = "; the maximum is the larger of the two" * (name == "maximum")
+                _compare(f"{story}; {name}", ours, right, usual, rule)
 
 
 def _triple(logits: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -70,10 +72,12 @@ def _usual_mistakes(
     """Wrong answers for part `index` of the triple, and what makes them."""
     maximum = torch.maximum(one[0], other[0])
     if not index:
-        return {"the maximum is the larger one": torch.minimum(one[0], other[0])}
+        return {}
     factors = (one[0] - maximum).exp(), (other[0] - maximum).exp()
     unscaled = "the part whose maximum is smaller is not rescaled"
     mistakes = {unscaled: one[index] + other[index]}
+    exchanged = one[index] * factors[1] + other[index] * factors[0]
+    mistakes["each side is multiplied by the other's factor"] = exchanged
     upside_down = one[index] / factors[0] + other[index] / factors[1]
     mistakes["upside down: the factor is e^(its maximum - the larger)"] = upside_down
     plain = one[index] * one[0].exp() + other[index] * other[0].exp()
@@ -91,7 +95,9 @@ def _compare(
     found: torch.Tensor,
     right: torch.Tensor,
     usual: Mapping[str, torch.Tensor],
+    rule: str = "",
 ) -> None:
+    """usual: wrong answers, by what makes them. rule: said of any other one."""
     expect(f"{what}, shape", tuple(found.shape), tuple(right.shape))
     if found.isnan().any():
         raise Rejected(
@@ -102,7 +108,7 @@ def _compare(
         for mistake, wrong in usual.items():
             if torch.allclose(found, wrong, atol=TOLERANCE):
                 raise Rejected(f"{said}; {mistake}")
-        raise Rejected(said)
+        raise Rejected(said + rule)
 
 
 def _tokens(number: int) -> str:
@@ -161,8 +167,9 @@ def _streamed(
 def window(attempt: Attempt) -> None:
     """(q, read, num_tokens, window, block_size) -> [H, D]; only the blocks it needs."""
     generator = torch.Generator().manual_seed(0)
-    lengths = (1, 4, 22, 5, 8, 19)
-    for num_tokens, width in product(lengths, (100, 1, 3, 4, 5, 9)):
+    # The first window that hides anything begins amid a block that is not the first.
+    lengths = (1, 22, 4, 5, 8, 19)
+    for num_tokens, width in product(lengths, (100, 8, 1, 3, 4, 5, 9)):
         heads, kv_heads = [(4, 2), (6, 2), (3, 3), (5, 1)][(num_tokens + width) % 4]
         _windowed(attempt, *draw(generator, num_tokens, heads, kv_heads, 1.0), width)
     _windowed(attempt, *draw(generator, 19, 4, 2, 1.0), 10, size=3)
@@ -199,6 +206,9 @@ def _windowed(
         range(first, num_tokens),
         wanted,
     )
+    is_right = is_attention(found, q, k[first:], v[first:])
+    if wanted[0] and not is_right and is_attention(found, q, k, v):
+        raise Rejected(f"{story}: it is right without a window: all tokens are seen")
     read_once(story, read, wanted)
     mistakes = {
         f"right for a window of {w}": max(0, num_tokens - w)

@@ -164,22 +164,48 @@ def attends(
         raise Rejected(f"{story}: got {found!r:.40}, expected a tensor")
     expect(f"{story}; shape", tuple(found.shape), tuple(q.shape))
     if found.isnan().any():
-        several = "a block that was kept after the next one was read, "
-        said = f"{several * (len(read.reads) > 1)}a slot past the last token, "
-        said += "or -inf minus -inf"
+        said = _unreadable(read)
         if has_one_maximum(found.double(), q, k, v):
             said = "0 / 0: one maximum serves several heads, and all weights of the "
             said += "others become 0; each head needs its own"
         raise Rejected(f"{story}: NaN; {hint or said}")
     error = (found.double() - attention(q, k, v)).abs().max()
     if error > TOLERANCE:
-        said = wrong_inputs(found.double(), q, k, v, read.block_size, others or {})
+        others = dict(others or {}) | _with_zeros(q, k, v, read)
+        said = wrong_inputs(found.double(), q, k, v, read.block_size, others)
         said = said or wrong_division(found.double(), q, k, v, _sizes(read, len(k)))
         said = said or _forgotten(found.double(), q, k, v, read)
         if not said and len(read.reads) > 1:
             said = "is what was summed so far rescaled when the maximum rises?"
             said = f"; {hint or said}"
         raise Rejected(f"{story}: off by up to {error:.2g}{said}")
+
+
+def is_attention(found: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> bool:
+    """Is it attention over all of k and v?"""
+    if not isinstance(found, torch.Tensor) or found.shape != q.shape:
+        return False
+    return bool((found.double() - attention(q, k, v)).abs().max() < TOLERANCE)
+
+
+def _unreadable(read: Blocks) -> str:
+    """Where NaN may come from in this case."""
+    told = ["a block that was kept after the next one was read"]
+    told *= len(read.reads) > 1
+    if read.num_in_last < read.block_size:
+        told.append("a slot past the last token (0 × NaN is NaN, too)")
+    return " or ".join(told) or "-inf minus -inf, 0 / 0, or an exp that overflows"
+
+
+def _with_zeros(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, read: Blocks
+) -> dict[str, tuple[torch.Tensor, ...]]:
+    """What is attended to if each empty slot counts as zeros."""
+    zeros = k.new_zeros(read.block_size - read.num_in_last, *k.shape[1:])
+    name = "right if empty slots held zeros: a logit of 0 still has a weight; cut them"
+    return (
+        {name: (q, torch.cat([k, zeros]), torch.cat([v, zeros]))} if len(zeros) else {}
+    )
 
 
 # What is done to the past's sum and output when the maximum rises by `rise`, and by

@@ -37,8 +37,7 @@ def measured_tuning(device: str = "nvidia-h200") -> dict[str, Any]:
     - sweep: by batch, a list of rows: tiles x warps x stages x splits; the first row is
       what `decode_sizes` chooses
     - splits: by batch, a list of rows: three sizes in many splits
-    - chosen: by batch, the row of `decode_sizes`; and `us_with_late_merge`, the time if
-      the merge is not launched early
+    - chosen: by batch of the sweep, that first row
     - cells: by shape and batch, a list of rows, of which the first is what
       `decode_sizes` chooses; without what is known of the compiled kernel
     - paging: by batch, the same kernel with two warps, tiles of 64 and two stages: one
@@ -58,7 +57,8 @@ def measured_tuning(device: str = "nvidia-h200") -> dict[str, Any]:
     for part in ("sweep", "splits"):
         for batch, rows in report[part].items():
             report[part][batch] = [_row(row, compiled) for row in rows]
-    for cells in report.get("cells", {}).values():
+    report["chosen"] = {batch: rows[0] for batch, rows in report["sweep"].items()}
+    for cells in report["cells"].values():
         for cell, rows in cells.items():
             cells[cell] = [_named(row) for row in rows]
     return report

@@ -19,6 +19,8 @@ HEAD, TABLE, DROP, BLOCK, ROW = 24.0, 24.0, 62.0, 28.0, 174.0  # pixels, downwar
 CURVE = 36.0  # more pixels of a row in which a block is copied
 NAME, ENTRY = 26.0, 34.0  # pixels of a table's name, and of an entry
 WIDTH = (SPAN - GUTTER) / COLUMNS
+LEGEND = 44.0  # pixels of an entry of the legend, but for its words
+ROOM = {"linestyle": "--", "linewidth": 1.4}  # the rim of a slot that awaits a word
 
 
 class Frame(NamedTuple):
@@ -93,7 +95,12 @@ def plot_copying(
             row = range(number - number % COLUMNS, number + 1)
             copied = any(any(_copies(states[at], earlier[at])) for at in row)
             y += ROW + CURVE * copied
-    sheet.legend(0, y, list(_meanings(states, blocks)))
+    meanings = list(_meanings(states, blocks))
+    sheet.legend(0, y, meanings)
+    if any(_has_room(frame, block_id) for frame, block_id in product(states, blocks)):
+        x = sum(LEGEND + width_of(meaning) for _, meaning in meanings)
+        sheet.box(x, y - 6, 18, 12, rim=sheet.look.ink, **ROOM)
+        sheet.write(x + 24, y, "room for the next word", color=sheet.look.quiet)
     if any(
         _lost(*pair, id_)
         for pair in zip(states, earlier, strict=False)
@@ -179,8 +186,7 @@ def _draw_block(
             sheet.cells(left, y, [slot], BLOCK, [free()])
             if word is not None:  # there is room, and nothing is written yet
                 inner = left + 3, y + 3, slot - 6, BLOCK - 6
-                style = {"linestyle": "--", "linewidth": 1.4}
-                sheet.box(*inner, rim=line_colour(name), **style)
+                sheet.box(*inner, rim=line_colour(name), **ROOM)
             continue
         tone = strong(writer) if is_new else soft(name)
         tone = shared(tone, writer if is_new else name) if holders > 1 else tone
@@ -197,6 +203,11 @@ def _draw_block(
         sheet.write(middle, y - 12, word, color=BAD, ha="center", weight="bold")
         ends = (middle - half, y - 11), (middle + half, y - 11)
         sheet.line(*ends, color=BAD, linewidth=1.2)
+
+
+def _has_room(frame: Frame, block_id: int) -> bool:
+    """Has a table a slot in it that nothing was written to yet?"""
+    return "" in (frame.word(block_id, at) for at in range(frame.block_size))
 
 
 def _copies(frame: Frame, before: Frame) -> Iterator[tuple[int, int]]:

@@ -142,8 +142,8 @@ def _draw_factor(sheet: Sheet, y: float, step: Step, old: float) -> None:
         y += 17
         wanted, size = fit(f"should be × {step.expected:.2f}", 92)
         sheet.write(FACTOR, y, wanted, size, ha="center", color=BAD)
-    was = "−∞" if old == -math.inf else f"{old:.1f}"
-    why, size = fit(f"{'= ' * (not is_right)}e^({was} − {step.maximum:.1f})", 92)
+    was = "−∞" if old == -math.inf else f"{old:.2f}"
+    why, size = fit(f"{'= ' * (not is_right)}e^({was} − {step.maximum:.2f})", 92)
     sheet.write(FACTOR, y + 18, why, size, ha="center", color=sheet.look.quiet)
 
 

@@ -16,9 +16,9 @@ from minipaged.lab.plots.scales import scale_of
 from minipaged.lab.plots.signs import SPAN, Sheet, width_of
 
 ROW, TOP = 30.0, 54.0  # pixels from rung to rung; above them
-COLUMN, GAP = 62.0, 14.0  # of the factors of a batch; between them and the axis
+COLUMN, GAP = 58.0, 14.0  # of the factors of a batch; between them and the axis
 SLOWER = 0.97  # times as fast: marked, as it is no chance
-MOST = 4  # batches whose factors have columns
+MOST = 5  # batches whose factors have columns
 
 
 def plot_ladder(

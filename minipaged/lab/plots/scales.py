@@ -6,12 +6,11 @@ from itertools import pairwise
 from typing import NamedTuple
 
 LEAST_APART, LEAST_ABOVE = 42.0, 28.0  # pixels from tick to tick, across and upwards
-FARTHEST_APART = 110.0  # on average; else there are more
+ENOUGH, FARTHEST_APART = 4, 110.0  # ticks; pixels on average; else there are more
 FACTORS = (
     (1, 2, 5),
     (1, 1.5, 2, 3, 5, 7),
     (*(n / 10 for n in range(10, 20)), *range(2, 10)),
-    tuple(n / 100 for n in range(100, 1000, 5)),
 )
 SHORT = 2.5  # from the lowest to the highest number, at most so many times
 
@@ -81,12 +80,14 @@ def _round_factors(scale: Scale) -> list[float]:
             places = [scale.x(tick) for tick in ticks]
             if ticks and all(abs(b - a) >= near for a, b in pairwise(places)):
                 return ticks
-    ticks = []
+    best: list[float] = []
     for factors in FACTORS:
         ticks = _thinned(scale, factors, near)
-        if len(ticks) * FARTHEST_APART >= abs(scale.width):
+        if len(ticks) > len(best):
+            best = ticks
+        if len(best) >= ENOUGH and len(best) * FARTHEST_APART >= abs(scale.width):
             break
-    return ticks
+    return best
 
 
 def _thinned(scale: Scale, factors: Sequence[float], near: float) -> list[float]:

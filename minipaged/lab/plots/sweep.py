@@ -54,8 +54,11 @@ class _Sweep:
         self.shares, self.names, self.sheet = shares, (rows, columns), sheet
         keys = [key for cells in shares.values() for key in cells]
         self.rows = sorted({row for row, _ in keys})
-        self.columns = sorted({column for _, column in keys})
-        count = len(self.columns)
+        self.columns = {
+            name: sorted({column for _, column in cells})
+            for name, cells in shares.items()
+        }
+        count = max(map(len, self.columns.values()))
         fitting = int((SPAN + GAP) // (BESIDE + LEAST * count + GAP))
         fitting = max(1, min(len(shares), fitting))
         even = math.ceil(len(shares) / math.ceil(len(shares) / fitting))
@@ -78,7 +81,8 @@ class _Sweep:
         left, top = x + BESIDE, y + HEAD
         sheet.write(left, y + 8, name, PART, weight="bold")
         sheet.write(left - 8, y + 36, self.names[0], ha="right", **quiet)
-        for index, size in enumerate(self.columns):
+        columns = self.columns[name]
+        for index, size in enumerate(columns):
             middle = left + (index + 0.5) * self.cell
             sheet.write(middle, y + 36, str(size), ha="center", **quiet)
         for index, size in enumerate(self.rows):
@@ -88,7 +92,7 @@ class _Sweep:
         fastest = max((n for n in cells.values() if n is not None), default=None)
         for (row, column), share in cells.items():
             place = (
-                left + self.columns.index(column) * self.cell,
+                left + columns.index(column) * self.cell,
                 top + self.rows.index(row) * HEIGHT,
             )
             is_best = share is not None and share == fastest

@@ -47,7 +47,7 @@ def plot_under_way(
         sheet.line((x, top), (x, top + HIGH), alpha=0.35, zorder=0)
         end = SPAN - width_of(f"{tick:,g}") / 2
         sheet.write(min(x, end), top + HIGH + 12, f"{tick:,g}", ha="center", **quiet)
-    for tick in up.ticks:
+    for tick in (tick for tick in up.ticks if tick < ceiling):
         height = up.x(tick)
         sheet.line((LEFT, height), (SPAN, height), alpha=0.35, zorder=0)
         sheet.write(LEFT - 8, height, f"{tick:,g}", ha="right", **quiet)

@@ -106,8 +106,10 @@ class _Walk:
         self._label()
         bottom = self.pool + HEIGHT + 44
         signs = [(strong(self.name), f"tile {self.now.start // self.tile} reads it")]
-        signs += [(soft(self.name), f"more of {self.name}"), (free(), "free")]
-        signs += [(others(), "others")] * self._has_others()
+        signs += [(soft(self.name), f"more of {self.name}")]
+        tones = list(map(self._tone, self.places))
+        signs += [(free(), "free")] * (free() in tones)
+        signs += [(others(), "others")] * (others() in tones)
         sheet.legend(0, bottom, signs)
         sheet.finish(bottom + 8)
         return sheet.figure
@@ -118,10 +120,6 @@ class _Walk:
             index * self.size < self.now.stop
             and self.now.start < (index + 1) * self.size
         )
-
-    def _has_others(self) -> bool:
-        pool, own = self.table.pool, self.table.block_ids
-        return any(pool.refcount(one) for one in self.places if one not in own)
 
     def _draw_splits(self) -> None:
         """A line for each split, with the number of its program."""

@@ -1,0 +1,72 @@
+"""Lab: what share of the weight each block has, by the right rule and by wrong ones."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from matplotlib.figure import Figure
+
+from minipaged.lab.plots.palette import mix, sequence_colour
+from minipaged.lab.plots.signs import PART, SPAN, Sheet, fit, visible, width_of
+from minipaged.lab.plots.tones import Tone, strong, tint
+
+HEIGHT, ROW, TOP = 34.0, 58.0, 44.0  # pixels of a bar, from one to the next, above
+
+
+def plot_shares(
+    parts: Mapping[str, Sequence[float]],
+    title: str,
+    name: str = "A",
+    blocks: Sequence[int] = (),
+    words: Sequence[str] = (),
+) -> Figure:
+    """A bar for each rule, as long as all its weight, cut into what each block gets.
+
+    parts: by rule, what each block counts, in any unit; the first rule is the right
+    one. The block that should count most is strong everywhere, and dotted lines show
+    where the right bar is cut. blocks: their ids. words: of each block, written above.
+    """
+    sheet = Sheet(title)
+    right = _shares(next(iter(parts.values())))
+    heaviest = right.index(max(right))
+    left = max(width_of(rule, PART, bold=True) for rule in parts) + 18
+    whole, bottom = SPAN - left, TOP + ROW * (len(parts) - 1) + HEIGHT
+    cuts = [left + whole * sum(right[:at]) for at in range(len(right) + 1)]
+    for block, (start, end) in enumerate(pairwise(cuts)):
+        label = f"block {blocks[block] if blocks else block}"
+        middle = (start + end) / 2
+        sheet.write(middle, 6, label, PART, ha="center")
+        if words:
+            said = " ".join(visible(word) for word in words[block].split())
+            said, size = fit(said, end - start - 6)
+            sheet.write(middle, 24, said, size, color=sheet.look.quiet, ha="center")
+    for row, (rule, own) in enumerate(parts.items()):
+        y, x, shares = TOP + ROW * row, left, _shares(own)
+        bold = {"weight": "normal" if row else "bold"}
+        sheet.write(left - 12, y + HEIGHT / 2, rule, PART, ha="right", **bold)
+        for block, share in enumerate(shares):
+            tone = _tone(name, block, heaviest)
+            wide = whole * share
+            sheet.box(x + 0.75, y, max(wide - 1.5, 0.1), HEIGHT, tone)
+            said = f"{100 * share:.0f} %"
+            if width_of(said, bold=True) < wide - 4:
+                sheet.word(x, y, wide, HEIGHT, said, tone)
+            x += wide
+    dots = {"linestyle": ":", "color": sheet.look.ink, "linewidth": 1.2}
+    for cut in cuts[1:-1]:
+        for row in range(1, len(parts)):
+            top = TOP + ROW * (row - 1) + HEIGHT
+            sheet.line((cut, top), (cut, top + ROW - HEIGHT), **dots)
+    sheet.finish(bottom + 6)
+    return sheet.figure
+
+
+def _shares(parts: Sequence[float]) -> list[float]:
+    return [float(part) / float(sum(parts)) for part in parts]
+
+
+def _tone(name: str, block: int, heaviest: int) -> Tone:
+    """The heaviest is strong; of the others, neighbours are told apart."""
+    if block == heaviest:
+        return strong(name)
+    face = tint(name).face
+    return Tone(face if block % 2 == 0 else mix(sequence_colour(name), face, 0.2))

@@ -1,0 +1,64 @@
+"""What was measured on GPUs and is shipped."""
+
+import pytest
+
+from minipaged.lab import measured_kernels, measured_tuning, programs_that_fit
+from minipaged.lab.tour.ladder import RUNGS
+
+DEVICES = {"nvidia-h200": "NVIDIA H200"}
+DEVICES["nvidia-h100-80gb-hbm3"] = "NVIDIA H100 80GB HBM3"
+
+
+@pytest.fixture(scope="module", params=DEVICES)
+def report(request):
+    report = measured_tuning(request.param)
+    assert report["machine"]["device"] == DEVICES[request.param]
+    return report
+
+
+def all_rows(report):
+    for part in ("ladder", "sweep", "splits"):
+        for rows in report[part].values():
+            yield from rows.values() if isinstance(rows, dict) else rows
+    yield from (batch["contiguous"] for batch in report["paging"].values())
+
+
+def test_all_was_measured_and_nothing_wrong(report):
+    checks = report["checks"]
+    assert "failed" not in report
+    assert not checks["wrong"] and not checks["not_ready"] and checks["checked"] > 250
+    assert set(RUNGS) < set(checks["errors"])
+    assert max(checks["errors"].values()) < 2e-3  # of bfloat16
+    for rungs in report["ladder"].values():
+        assert list(rungs) == list(RUNGS)
+
+
+def test_no_row_reads_faster_than_the_memory(report):
+    ceiling = report["ceilings"]["read_gb_per_s"]
+    for batch, rungs in report["ladder"].items():
+        for row in rungs.values():
+            rate = 1e3 * report["batches"][batch]["kv_megabytes"] / row["us"]
+            assert rate < ceiling
+
+
+def test_the_lesson_computes_occupancy_as_the_driver_does(report):
+    """`programs` is the driver's answer; all of the sizes, also those that spill."""
+    rows = [row for row in all_rows(report) if row["us"]]
+    assert len(rows) > 1000 and any(row["spilled_bytes"] for row in rows)
+    for row in rows:
+        facts = (row["num_warps"], row["registers"], row["shared_bytes"])
+        assert programs_that_fit(report["gpu"], *facts) == row["programs"], row
+
+
+def test_a_device_that_nobody_measured():
+    with pytest.raises(FileNotFoundError, match=r"'abacus'.*nvidia-h200"):
+        measured_kernels("abacus")
+    with pytest.raises(FileNotFoundError, match=r"'abacus'.*hbm3.*nvidia-h200"):
+        measured_tuning("abacus")
+
+
+def test_the_kernels_beside_others():
+    report = measured_kernels()
+    assert report["machine"]["device"] == "NVIDIA H200"
+    for cells in report["decode"].values():
+        assert set(report["decode_any_length"]) == set(cells)
