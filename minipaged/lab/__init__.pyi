@@ -25,6 +25,7 @@ from .plots.copying import freeze as freeze
 from .plots.copying import plot_copying as plot_copying
 from .plots.fork import plot_fork as plot_fork
 from .plots.free_list import plot_free_list as plot_free_list
+from .plots.gather import plot_gather as plot_gather
 from .plots.growth import plot_kv_growth as plot_kv_growth
 from .plots.kernels import plot_rates as plot_rates
 from .plots.lanes import plot_lanes as plot_lanes
@@ -44,6 +45,7 @@ from .plots.reservations import (
     plot_reservations_and_pool as plot_reservations_and_pool,
 )
 from .plots.reuse import plot_reuse as plot_reuse
+from .plots.reuse import plot_searches as plot_searches
 from .plots.tables import plot_shared_tables as plot_shared_tables
 from .plots.tiles import plot_tiles as plot_tiles
 from .plots.two_ways import plot_two_ways as plot_two_ways
