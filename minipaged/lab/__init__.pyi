@@ -31,6 +31,7 @@ from .plots.curves import plot_paging_cost as plot_paging_cost
 from .plots.dots import plot_dots as plot_dots
 from .plots.fork import plot_fork as plot_fork
 from .plots.free_list import plot_free_list as plot_free_list
+from .plots.gather import plot_gather as plot_gather
 from .plots.growth import plot_kv_growth as plot_kv_growth
 from .plots.lanes import plot_lanes as plot_lanes
 from .plots.launch import plot_launch as plot_launch
@@ -55,6 +56,7 @@ from .plots.reservations import (
     plot_reservations_and_pool as plot_reservations_and_pool,
 )
 from .plots.reuse import plot_reuse as plot_reuse
+from .plots.reuse import plot_searches as plot_searches
 from .plots.rungs import plot_ladder as plot_ladder
 from .plots.shares import plot_shares as plot_shares
 from .plots.split_merge import plot_split_and_merge as plot_split_and_merge

@@ -96,6 +96,22 @@ class StumblesOverEmptyLists(PrefixIndex):
         return found
 
 
+class SkipsWhatItFinds(PrefixIndex):
+    """Publishes only behind the blocks that are found already: twins are lost."""
+
+    def publish(self, tokens, block_ids):
+        keys = block_keys(tokens, self.size, b"")
+        known = len(self.find(tokens))
+        for key, id_ in list(zip(keys, block_ids, strict=True))[known:]:
+            self.blocks.setdefault(key, []).append(id_)
+
+
+class RemovesWithoutALook(PrefixIndex):
+    def forget(self, block_id):
+        for ids in self.blocks.values():
+            ids.remove(block_id)
+
+
 class SkipsGaps(PrefixIndex):
     def find(self, tokens):
         keys = block_keys(tokens[:-1], self.size, b"")
@@ -236,6 +252,8 @@ NAMED = {
         (KeepsTheLast, "twin"),
         (ForgetsTwins, "twin"),
         (StoresTwice, "again and again"),
+        (SkipsWhatItFinds, "block 9 holds the same as block 5 did (a twin)"),
+        (RemovesWithoutALook, "look first: most keys do not lead to this block"),
         (NeverForgets, "handed out"),
         (SkipsGaps, "first block that is missing"),
         (FindsAll, "last token"),

@@ -389,6 +389,14 @@ class FailsWithoutAWord(FirstFit):
         self.merge()
 
 
+class RaisesAnotherError(FirstFit):
+    def allocate(self, slots):
+        try:
+            return super().allocate(slots)
+        except NoPiece:
+            raise MemoryError from None
+
+
 class FreesParts(FirstFit):
     def free(self, piece):
         if piece.start not in self.held:
@@ -459,6 +467,7 @@ WRONG = {
         lambda g, w, b, n: max(0, -(-(g - w) // b) // n),  # slots rounded up
         lambda g, w, b, n: max_chats(g, w, b, n) - (g - w == n * b),  # not exactly one
         lambda g, w, b, n: max_chats(g, w, b, n) + (g == w),  # full of weights
+        lambda g, w, b, n: max_chats(g, w, 2 * b, n),  # K and V counted twice
         lambda gpu, weights, per_token, length: float("nan"),
     ],
     "reserved_cache": [
@@ -488,6 +497,7 @@ WRONG = {
         FreesAnything,
         FailsWithoutAWord,
         FreesParts,
+        RaisesAnotherError,
         HandsOutNumbers,
         PowersOfTwo,
         ReturnsNothing,
@@ -663,6 +673,8 @@ def without_groups(q, keys, values, block_ids, num_tokens):
 def test_what_is_wrong_with_attention_is_said(capsys):
     said = verdict(capsys, "attend", unmasked)
     assert "NaN; a slot was read that was never written" in said
+    said = verdict(capsys, "attend", masked_too_late)
+    assert "(a mask comes too late: 0 × NaN is NaN)" in said
     said = verdict(capsys, "attend", lambda q, *rest: attend(q * 4, *rest))
     assert "off by up to" in said and "it is right" not in said
     said = verdict(
@@ -690,7 +702,9 @@ def test_what_is_wrong_with_attention_is_said(capsys):
 
 
 def test_a_right_attempt_is_put_to_use(capsys):
-    assert "of the memory holds tokens" in verdict(capsys, "first_fit", FirstFit)
+    said = verdict(capsys, "first_fit", FirstFit)
+    assert "50% of the memory holds tokens, 17% is external" in said
+    assert "(with the buddy allocator: 38% and 36%)" in said
     said = verdict(capsys, "reserved_cache", ReservedCache)
     assert "A 65, B 8, C 26 of 72 slots; same tokens" in said
 
@@ -736,6 +750,14 @@ def test_what_is_wrong_with_contiguous_memory_is_said(capsys):
     assert "expected 0; no room is 0 chats, not fewer" in said
     said = verdict(capsys, "max_chats", lambda g, w, b, n: max(0, g - w) / b / n)
     assert "expected 7; whole chats: round down" in said
+    said = verdict(capsys, "max_chats", lambda g, w, b, n: max_chats(g, w, 2 * b, n))
+    assert "got 3, expected 7; bytes_per_token counts K and V already" in said
+    said = verdict(capsys, "max_chats", WRONG["max_chats"][5])  # not exactly one
+    assert "whole chats: round down" in said
+    said = verdict(capsys, "first_fit", RaisesAnotherError)
+    assert "allocate(1) raised MemoryError: ; no slot is free: raise NoPiece" in said
+    said = verdict(capsys, "first_fit", ReturnsNothing)
+    assert "no slot is free" not in said
     said = verdict(capsys, "first_fit", NeverMerges)
     assert "(free neighbours become one): got 'NoPiece raised', expected 0" in said
 

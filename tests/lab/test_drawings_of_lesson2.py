@@ -6,7 +6,7 @@ from matplotlib.patches import FancyArrowPatch, Rectangle
 
 import minipaged as mp
 from helpers.readable import check_that_no_words_overlap, check_that_words_stand_out
-from minipaged.lab import plot_lanes, plot_miscounted, plot_overwritten
+from minipaged.lab import plot_gather, plot_lanes, plot_miscounted, plot_overwritten
 from minipaged.lab.measure.watch import Moment
 from minipaged.lab.plots.palette import BAD
 from minipaged.lab.plots.tones import strong
@@ -64,7 +64,29 @@ def moments(numbers, num_tokens):
     return found
 
 
+def grown(num_tokens=18, num_blocks=16, size=4, held=2):
+    """A table whose last block lies before its first, and that of somebody else."""
+    pool = mp.BlockPool(num_blocks, size)
+    other, table = mp.BlockTable(pool), mp.BlockTable(pool)
+    gone = pool.allocate()
+    other.append(held * size)
+    table.append((num_tokens - 1) // size * size)
+    pool.release(gone)
+    table.append(num_tokens - table.num_tokens)
+    return table
+
+
+def gathered(*sizes):
+    return plot_gather(grown(*sizes), "title", name="C")
+
+
 DRAWINGS = {
+    "gather": gathered,
+    "gather one token": lambda: gathered(1),
+    "gather full blocks": lambda: gathered(16),
+    "gather a block of one token more": lambda: gathered(17),
+    "gather a long table": lambda: gathered(300, 64, 16),
+    "gather from many blocks": lambda: gathered(70, 256, 16),
     "overwritten": overwritten,
     "overwritten in a long table": lambda: overwritten(300, 177, 64),
     "not overwritten": lambda: overwritten(is_late=False),
@@ -103,6 +125,30 @@ def boxes(figure, colour):
         for p in patches
         if p.get_fill() and to_hex(p.get_facecolor(), keep_alpha=True) == full
     ]
+
+
+def test_what_is_gathered_stands_in_the_tables_order_and_ends_with_the_last_token():
+    table = grown()
+    assert table.block_ids == [3, 4, 5, 6, 0]
+    figure = gathered()
+    shown = placed(figure)
+    rows = sorted({y for (_, y), words in shown if words == "0"})
+    for row in rows[1:]:  # the first one is the pool, and this is the block's id
+        there = [words for (x, y), words in sorted(shown) if y == row and x > 150]
+        assert there == [str(position) for position in range(18)]
+    ids = [words for _, words in shown if words.startswith("block ")]
+    assert ids == 2 * [f"block {block_id}" for block_id in table.block_ids]
+    assert {"blocks 3, 4, 5, 6, 0", "in this order: 20 slots"} <= set(said(figure))
+    assert "18 slots hold tokens" in said(figure)
+    arrows = [p for p in figure.axes[0].patches if isinstance(p, FancyArrowPatch)]
+    assert len(arrows) == 5
+
+
+def test_nothing_is_cut_from_blocks_that_are_full():
+    for num_tokens, is_cut in ((16, False), (17, True)):
+        figure = gathered(num_tokens)
+        dashed = [x for x in figure.axes[0].lines if x.get_linestyle() == "--"]
+        assert bool(dashed) == is_cut == ("C's, never written" in said(figure))
 
 
 def test_the_lost_slot_is_crossed_out():

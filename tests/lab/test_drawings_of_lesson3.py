@@ -4,8 +4,15 @@ import pytest
 from matplotlib.patches import FancyArrowPatch, Rectangle
 from matplotlib.text import Text
 
+import minipaged as mp
 from helpers.readable import check_that_no_words_overlap, check_that_words_stand_out
-from minipaged.lab import plot_bars, plot_fork, plot_reuse
+from minipaged.lab import (
+    plot_bars,
+    plot_fork,
+    plot_free_list,
+    plot_reuse,
+    plot_searches,
+)
 
 LONG = "abcdefghijkl"
 COMMON = "Answer in one short line of words . and so on now".split()  # 12 words
@@ -13,6 +20,8 @@ D, E = [*COMMON, *"Max has a rabbit".split()], [*COMMON, *"Ben has a parrot".spl
 BEFORE = {(None, (0,)): 0, (0, (1,)): 1, (1, (2,)): 2, (2, (3,)): 3, (3, (4,)): 4}
 AFTER = {(None, (0,)): 0, (0, (7,)): 1, (1, (8,)): 2, (2, (3,)): 3, (3, (4,)): 4}
 REST = {5: (3,), 6: (9,)}
+SERIALS = {(0, (0,)): 0, (1, (7,)): 1, (5, (8,)): 2, (3, (3,)): 3, (4, (4,)): 4}
+SERIALS |= {(6, (3,)): 5, (7, (9,)): 6}
 
 
 def decode(tokens):
@@ -27,6 +36,19 @@ def reuse(found, decode=decode, **rest):
     return plot_reuse(BEFORE, AFTER, found, decode, "title", **rest)
 
 
+def searches(decode=decode):
+    """By ids from 2 to 3, by serial numbers to 5."""
+    found = [0, 1, 2, 3, 4], [0, 1, 2, 5]
+    owners = dict(enumerate("DFFDDFF"))
+    return plot_searches(AFTER, SERIALS, found, decode, "title", owners)
+
+
+def free_list(num_blocks, holders="G"):
+    pool = mp.BlockPool(num_blocks, 4)
+    owners = dict.fromkeys(range(num_blocks), holders)
+    return plot_free_list(pool, "title", dict.fromkeys(owners, "a pengu"), owners)
+
+
 def bars(*marked):
     days = {"Monday": 402.1, "Thursday": 21.72, "Friday": 1367.0}
     return plot_bars(days, "title", "ms to the first token", marked)
@@ -37,6 +59,10 @@ DRAWINGS = {
     "reuse, nothing found": lambda: reuse([]),
     "reuse, with the rest": lambda: reuse([0, 1], rest=REST),
     "reuse, long words": lambda: reuse([0, 1], long_words),
+    "searches": searches,
+    "searches, long words": lambda: searches(long_words),
+    "few free blocks": lambda: free_list(6, "GH"),
+    "one free block": lambda: free_list(1, "GH"),
     "fork": lambda: plot_fork(D, E, (4, 8, 16), "title"),
     "fork at once": lambda: plot_fork(D[12:], E[12:], (1, 2), "title"),
     "fork of long words": lambda: plot_fork([LONG] * 9, [LONG] * 3 + D, (2,), "t"),
@@ -90,6 +116,27 @@ def test_the_rest_of_the_second_users_blocks_say_what_their_keys_are():
     assert more.count("key: after block 3") == 4
     said = words(reuse([0, 1, 2], rest=REST))
     assert said.count("not in the index") == 2
+
+
+def test_the_mended_search_stands_below_the_false_one():
+    figure = searches()
+    said = words(figure)
+    assert crosses(figure) == 1 and arrows(figure) == 4 + 3
+    assert said.index("By block ids: 0 → 1 → 2 → 3 → 4") < said.index(
+        "By serial numbers: 0 → 1 → 2 → 5"
+    )
+    bold = [t.get_text() for t in figure.axes[0].texts if t.get_weight() == "bold"]
+    assert bold == ["key: after block 2", "key: after serial 6"]
+    assert said.count("key: after serial 3") == 1 and said.count("block 5") == 1
+    assert "not in the index" not in said
+
+
+def test_few_free_blocks_take_the_whole_width_and_the_key_says_what_is_hatched():
+    for holders, is_hatched in (("G", False), ("GH", True)):
+        figure = free_list(6, holders)
+        assert ("several held it" in words(figure)) == is_hatched
+        boxes = [p for p in figure.axes[0].patches if isinstance(p, Rectangle)]
+        assert max(box.get_x() + box.get_width() for box in boxes) > 740
 
 
 def test_a_fork_counts_what_blocks_find():

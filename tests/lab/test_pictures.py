@@ -2,7 +2,7 @@
 
 from base64 import b64decode
 from io import BytesIO
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import matplotlib.pyplot as plt
 import pytest
@@ -146,6 +146,28 @@ def test_bars_of_waste_lie_end_to_end():
     assert ends[-1] == pytest.approx(100)
     widths = [100 * getattr(report, kind) for kind in KINDS]
     assert [bar.get_width() for bar in bars] == pytest.approx(widths)
+
+
+def labels(figure):
+    """What is said in the map, and the point that each arrow leads to."""
+    return {text.get_text(): text.xy for text in figure.axes[0].texts}
+
+
+def test_a_chat_that_is_seen_whole_says_what_its_wedge_means():
+    report = simulate([RequestLengths(10, 30)] * 6, reserve_max, 150, 64)
+    figure = plot_memory_over_time(report, 150, range(0, 40), "title")
+    found, (stay, *_) = labels(figure), report.stays
+    assert stay.piece.start == stay.admitted == 0
+    assert list(found) == ["starts: its prompt", "one token a step", "ends"]
+    assert found["one token a step"] == (10 + 15, 1 + 15)
+    for words, (x, y) in found.items():
+        near = {"starts: its prompt": (10, 1), "ends": (40, 31)}.get(words, (x, y))
+        assert (x, y) == pytest.approx(near, abs=1), words
+    part = plot_memory_over_time(report, 150, range(5, 25), "title")
+    assert not labels(part)  # nobody begins and ends in it
+    drawn = [text.get_window_extent() for text in figure.axes[0].texts]
+    figure.draw_without_rendering()
+    assert not any(a.overlaps(b) for a, b in pairwise(drawn))
 
 
 def test_time_runs_downwards():

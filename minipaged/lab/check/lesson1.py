@@ -43,6 +43,9 @@ def _expect_chats(attempt: Attempt, expected: int, *case: int) -> None:
             raise Rejected(f"{error}; no room is 0 chats, not fewer") from error
         if found == gpu_bytes // bytes_per_token // max_length:
             raise Rejected(f"{error}; the weights take room, too") from error
+        if found and found == free // (2 * bytes_per_token) // max_length:
+            message = f"{error}; bytes_per_token counts K and V already"
+            raise Rejected(message) from error
         if found == free // bytes_per_token:
             raise Rejected(f"{error}; that is slots, not chats") from error
         if isinstance(found, int | float) and abs(found - expected) <= 1:
@@ -59,10 +62,12 @@ def first_fit(attempt: Attempt) -> Callable[[], str]:
 
     def put_to_use() -> str:
         chats = sharegpt_like(500)
+        before = simulate(chats, reserve_oracle, 15_728, 2048)
         report = simulate(chats, reserve_oracle, 15_728, 2048, attempt.function)
         return (
             f"Orca (Oracle), 500 chats, with your allocator: {report.token_states:.0%} "
-            f"of the memory holds tokens, {report.external:.0%} is external."
+            f"of the memory holds tokens, {report.external:.0%} is external (with the "
+            f"buddy allocator: {before.token_states:.0%} and {before.external:.0%})."
         )
 
     return put_to_use
@@ -74,7 +79,13 @@ def _exact_fit_and_merging(attempt: Attempt) -> None:
         pieces = [_allocate(memory, 4) for _ in range(3)]
         at = [getattr(piece, "start", piece) for piece in pieces]
         expect("three pieces of 4 from 12 slots, where they start", at, [0, 4, 8])
-        expect("a fourth piece, with no slot free", _start(memory, 1), REFUSED)
+        try:
+            found = _start(memory, 1)
+        except Rejected as error:
+            if error.__cause__ is None:  # something was returned
+                raise
+            raise Rejected(f"{error}; no slot is free: raise NoPiece") from error
+        expect("a fourth piece, with no slot free", found, REFUSED)
         for start in freed:
             _free(memory, pieces[start // 4])
         story = f"12 slots full, then the pieces at {freed} freed; a piece of 8 starts"

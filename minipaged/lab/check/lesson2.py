@@ -189,7 +189,8 @@ def _one_token(
     if found.isnan().any():
         raise Rejected(
             f"{story}: NaN; a slot was read that was never written. Read the blocks in "
-            f"the table's order, and of them the first {num_tokens} positions"
+            f"the table's order, and of them the first {num_tokens} positions (a mask "
+            "comes too late: 0 × NaN is NaN)"
         )
     error = _error(found, _attention(q, kv))
     if error > TOLERANCE:

@@ -170,12 +170,12 @@ STORY: tuple[Step, ...] = (
         "blocks 5 and 7 are both forgotten, so neither may be found",
     ),
     ("publish", ([6, 6, 7, 7], [4, 5]), None, ""),
-    ("publish", ([6, 6, 7, 7], [4, 9]), None, ""),
+    ("publish", ([6, 6, 7, 7, 8, 8], [4, 9, 10]), None, ""),
     ("forget", (5,), None, ""),
     (
         "find",
         ([6, 6, 7, 7, 8, 8, 0],),
-        [{4}, {9}, {6}],
+        [{4}, {9}, {6, 10}],
         "block 9 holds the same as block 5 did (a twin): keep both, lose only one",
     ),
     ("publish", ([6, 6, 7, 7, 8, 8, 1, 1], [4, 9, 6, 8]), None, ""),
@@ -218,6 +218,11 @@ def _do(
         if str(error) or not events:
             raise
         raise Rejected(f"{name} is not written yet") from None
+    except Rejected as error:
+        if name == "forget" and isinstance(error.__cause__, ValueError | KeyError):
+            hint = "look first: most keys do not lead to this block"
+            raise Rejected(f"{error}; {hint}") from error
+        raise
     if name != "find":
         events.append(call)
     return result

@@ -3,20 +3,25 @@
 from collections.abc import Sequence
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
 from minipaged.lab.plots.charts import canvas, legend_of_kinds
-from minipaged.lab.plots.palette import KINDS_OF_SLOTS
+from minipaged.lab.plots.palette import KINDS_OF_SLOTS, ink_on
 from minipaged.memory.waste import Span, Stay, WasteReport, memory_map
 
 KINDS = list(KINDS_OF_SLOTS)
+PLATE = "#FFFFFF"  # behind words: a picture of many colours has no ground for them
 
 
 def plot_memory_over_time(
     report: WasteReport, num_slots: int, iterations: range, title: str
 ) -> Figure:
-    """All of memory as it changes: addresses from left to right, time downwards."""
+    """All of memory as it changes: addresses from left to right, time downwards.
+
+    One chat that begins and ends in these iterations says what its wedge means.
+    """
     stays = [stay for stay in report.stays if _is_present(stay, iterations)]
     rows = [_row(memory_map(stays, num_slots, when), num_slots) for when in iterations]
     image = np.stack(rows)
@@ -31,11 +36,44 @@ def plot_memory_over_time(
         interpolation="nearest",
         extent=(0, num_slots, iterations.stop, iterations.start),
     )
+    _label_a_wedge(axes, stays, num_slots, iterations)
     for spine in axes.spines.values():
         spine.set_visible(True)
     axes.set(xlabel="slot (address)", ylabel="step (one new token for each chat)")
     legend_of_kinds(figure, {KINDS[kind] for kind in np.unique(image)}, False)
     return figure
+
+
+def _label_a_wedge(
+    axes: Axes, stays: Sequence[Stay], num_slots: int, iterations: range
+) -> None:
+    """Of the longest chat that is seen whole, if there is room for words beside it."""
+    lengths = {
+        stay: stay.request.output
+        for stay in stays
+        if iterations.start <= stay.admitted
+        and stay.admitted + stay.request.output < iterations.stop
+        and stay.piece.start + sum(stay.request) < 0.75 * num_slots
+    }
+    stay = max(lengths, key=lengths.__getitem__, default=None)
+    if stay is None or lengths[stay] < 0.25 * len(iterations):
+        return
+    (prompt, output), left, top = stay.request, stay.piece.start, stay.admitted + 1
+    beside = left + prompt + output + 0.02 * num_slots
+    plate = {"boxstyle": "round,pad=0.25", "facecolor": PLATE, "edgecolor": "none"}
+    arrow = {"arrowstyle": "-|>", "color": ink_on(PLATE), "shrinkA": 0, "shrinkB": 0}
+    signs = ("starts: its prompt", 0.02, 0.06), ("one token a step", 0.5, 0.5)
+    for words, share, height in (*signs, ("ends", 0.99, 0.94)):
+        axes.annotate(
+            words,
+            (left + prompt + share * output, top + share * output),
+            (beside, top + height * output),
+            bbox=plate,
+            arrowprops=arrow,
+            color=ink_on(PLATE),
+            fontsize=9,
+            va="center",
+        )
 
 
 def _is_present(stay: Stay, iterations: range) -> bool:

@@ -10,6 +10,7 @@ from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.cached_blocks import CachedBlocks
 
 COLUMNS, GAP, HEIGHT, ROW = 10, 10.0, 42.0, 74.0
+WIDEST = 160.0  # pixels of a block, at most
 TOP = 66.0
 
 
@@ -29,7 +30,8 @@ def plot_free_list(
     if isinstance(plain, CachedBlocks):
         plain, findable = plain.plain, plain.findable
     blocks = [*reversed(plain), *findable]
-    width = (SPAN + GAP) / COLUMNS - GAP
+    columns = min(COLUMNS, max(1, len(blocks)))
+    width = min(WIDEST, (SPAN + GAP) / columns - GAP)
     if not blocks:
         sheet.write(0, TOP, "no block is free", PART)
     else:
@@ -38,8 +40,8 @@ def plot_free_list(
             (width / 2, 16), (width / 2, TOP - 20), is_followed=True, is_upright=True
         )
     for at, block_id in enumerate(blocks):
-        x = at % COLUMNS * (width + GAP)
-        y = TOP + at // COLUMNS * ROW
+        x = at % columns * (width + GAP)
+        y = TOP + at // columns * ROW
         sheet.write(x, y - 10, str(block_id), color=sheet.look.quiet)
         holders = owners.get(block_id, "")
         sheet.write(x + width, y - 10, holders, ha="right", weight="bold")
@@ -53,10 +55,12 @@ def plot_free_list(
         if block_id in findable:
             rim = DASHED
         sheet.box(x, y, width, HEIGHT, **rim)
-    bottom = TOP + -(-max(1, len(blocks)) // COLUMNS) * ROW
-    sheet.legend(
-        0, bottom, [(free(), "nothing to find"), (FOUND, "can still be found")]
-    )
+    bottom = TOP + -(-max(1, len(blocks)) // columns) * ROW
+    signs = [(free(), "nothing to find"), (FOUND, "can still be found")]
+    several = [holders for block, holders in owners.items() if len(holders) > 1]
+    if several:
+        signs.append((shared(soft(several[0][0]), several[0][0]), "several held it"))
+    sheet.legend(0, bottom, signs)
     sheet.finish(bottom + 8)
     return sheet.figure
 

@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.palette import BAD
+from minipaged.lab.plots.palette import BAD, GOOD
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, fit, width_of
 from minipaged.lab.plots.tones import Tone, behind_words, soft, strong
 
@@ -69,6 +69,46 @@ def plot_reuse(
     return sheet.figure
 
 
+def plot_searches(
+    by_id: Index,
+    by_serial: Index,
+    found: tuple[Sequence[int], Sequence[int]],
+    decode: Callable[[Sequence[int]], str],
+    title: str,
+    owners: Mapping[int, str],
+) -> Figure:
+    """The same search in two indexes: by ids of parents, and by serial numbers.
+
+    found: the blocks that each of the searches takes. owners: whose each block is, the
+    second user's last ones behind all others; these stand below, where only the second
+    search comes. A step from one user's block to another's older one is false, but for
+    the first block, which they share.
+    """
+    sheet = Sheet(title)
+    false_path, path = found
+    upper = [block for block in owners if block in false_path]
+    lower = [block for block in owners if block not in false_path]
+    keys, serials = (
+        {block: key for key, block in index.items()} for index in (by_id, by_serial)
+    )
+    drawing = _Moments(sheet, upper, decode)
+    tones = {block: soft(name) for block, name in owners.items()}
+    handed = [block for block in upper if owners[block] == owners[lower[0]]]
+    steps = (" → ".join(map(str, blocks)) for blocks in found)
+    drawing.heading(0, f"By block ids: {next(steps)}")
+    drawing.draw(0, keys, tones, false_path, handed)
+    drawing.heading(1, f"By serial numbers: {next(steps)}")
+    above = {block: keys[block] for block in upper} | serials
+    drawing.draw(1, above, tones, path, handed, parents="serial")
+    rest = {block: serials[block][1] for block in lower}
+    drawing.draw_rest(serials, rest, tones[lower[0]], path, parents="serial")
+    bottom = TOP + ROW + 2 * HEIGHT + 84
+    names = dict.fromkeys(owners.values())
+    sheet.legend(0, bottom, [(behind_words(soft(name)), f"{name}'s") for name in names])
+    sheet.finish(bottom + 8)
+    return sheet.figure
+
+
 def _listed(blocks: Sequence[int]) -> str:
     """Their ids in words."""
     *first, last = map(str, blocks)
@@ -96,6 +136,7 @@ class _Moments:
         tones: Mapping[int, Tone],
         path: Sequence[int] = (),
         handed: Sequence[int] = (),
+        parents: str = "block",
     ) -> None:
         """What lies in the blocks, and which path through them was taken."""
         sheet, y, width = self.sheet, self._y(row), self.width
@@ -107,9 +148,9 @@ class _Moments:
             is_step = block in path and path.index(block) > 0
             was_handed = is_step and path[path.index(block) - 1] in handed
             is_false = is_step and block not in handed and was_handed
-            remark = (
-                "key: the first" if parent is None else f"key: after block {parent}"
-            )
+            remark = f"key: after {parents} {parent}"
+            if parent is None:
+                remark = "key: the first"
             style = {"color": BAD, "weight": "bold"} if is_false else {}
             sheet.write(x, y + HEIGHT + 12, remark, **style)
             if is_step:
@@ -121,14 +162,23 @@ class _Moments:
         content: Mapping[int, tuple[int | None, tuple[int, ...]]],
         rest: Mapping[int, Sequence[int]],
         tone: Tone,
+        path: Sequence[int] = (),
+        parents: str = "block",
     ) -> None:
-        """More blocks of the second moment, below the last ones of its row."""
+        """More blocks of the second row, below its last ones; what the path takes."""
         y = self._y(1) + HEIGHT + 44
         for block, above in zip(rest, self.blocks[-len(rest) :], strict=True):
             x = self._x(above)
             self._block(x, y, block, rest[block], tone)
-            filed = f"key: after block {content[block][0]}" if block in content else ""
-            self.sheet.write(x, y + HEIGHT + 12, filed or "not in the index")
+            said, style = "not in the index", {}
+            if block in content:
+                said = f"key: after {parents} {content[block][0]}"
+            if block in path:
+                style = {"color": GOOD, "weight": "bold"}
+                before = path[path.index(block) - 1]
+                start = self._x(before) + self.width, self._y(1) + HEIGHT / 2
+                self._step(start, (x, y + HEIGHT / 2), colour=GOOD)
+            self.sheet.write(x, y + HEIGHT + 12, said, **style)
 
     def _block(
         self, x: float, y: float, block: int, tokens: Sequence[int], tone: Tone
@@ -150,12 +200,16 @@ class _Moments:
         return self.blocks.index(block) * (self.width + GAP)
 
     def _step(
-        self, start: tuple[float, float], end: tuple[float, float], is_false: bool
+        self,
+        start: tuple[float, float],
+        end: tuple[float, float],
+        is_false: bool = False,
+        colour: str | None = None,
     ) -> None:
         """One step of a search; a false one bears a cross."""
-        (x0, y), (x1, _) = start, end
-        colour = BAD if is_false else None
-        self.sheet.arrow((x0 + 1, y), (x1 - 1, y), colour, is_followed=True)
+        (x0, y), (x1, low) = start, end
+        colour = BAD if is_false else colour
+        self.sheet.arrow((x0 + 1, y), (x1 - 1, low), colour, is_followed=True)
         if is_false:
             middle, up = (x0 + x1) / 2, y - 17
             for slant in (-6, 6):
