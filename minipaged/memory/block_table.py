@@ -56,7 +56,7 @@ class BlockTable:
         if wanted > new_blocks:
             copies.append(self._copy_last_block())
         elif n and self.num_tokens % self.pool.block_size:
-            # Lesson 3 must not find what is now overwritten.
+            # Nobody may find what is overwritten (lesson 3).
             self.pool.forget(self.block_ids[-1])
         for _ in range(new_blocks):
             self.block_ids.append(self.pool.allocate())
