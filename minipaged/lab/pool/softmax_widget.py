@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from html import escape
-from itertools import permutations
+from itertools import islice, permutations
 from typing import Any, NamedTuple
 
 import ipywidgets as widgets
@@ -18,7 +18,6 @@ from minipaged.lab.pool.html.style import STYLE
 NEW = "background:var(--c)"
 OLD = "background:color-mix(in srgb,var(--c) 40%,var(--ground))"
 LEFT, LINE = "flex:0 0 190px", "display:flex;gap:12px;align-items:center;margin:6px 0"
-SPACE = 'style="margin-bottom:16px"'
 Numbers = Sequence[int]
 Parts = Sequence[torch.Tensor]  # one for each block: [tokens]
 
@@ -58,7 +57,7 @@ def walk(logits: Parts, values: Parts, order: Numbers, scaled: bool) -> list[Sta
 
 
 class SoftmaxWidget(widgets.VBox):
-    """Next block, another order, without the factor: is the result still right?"""
+    """Next block, another order (of six), without the factor: is the result right?"""
 
     def __init__(
         self,
@@ -72,7 +71,7 @@ class SoftmaxWidget(widgets.VBox):
         self.parts, self.name = (logits, values), name
         self.blocks = blocks or range(len(logits))
         self.words = words or [""] * len(logits)
-        self.orders = list(permutations(range(len(logits))))
+        self.orders = list(islice(permutations(range(len(logits))), 6))
         self.num_read = 0
         self.back = button("‹ Back", lambda: self._move(-1), "one block back")
         self.next = button("Next block ›", lambda: self._move(1), "read one block more")
@@ -94,9 +93,8 @@ class SoftmaxWidget(widgets.VBox):
         said = [self._tell(states, number) for number in range(len(states))]
         self.said.value = story.say(said[self.num_read], said)
         cards = "".join(self._card(block, now) for block in self.orders[0])
-        self.stage.value = (
-            f'<div class="{parts.colour(self.name)}" {SPACE}>{cards}</div>'
-        )
+        kind = f'class="{parts.colour(self.name)}" style="margin-bottom:16px"'
+        self.stage.value = f"<div {kind}>{cards}</div>"
         names = "m, the largest logit", "s, the sum of weights", "o, weighted values"
         numbers = now.maximum, now.total, now.output, now.result
         pairs = zip((*names, "o / s"), numbers, strict=True)
@@ -106,9 +104,8 @@ class SoftmaxWidget(widgets.VBox):
     def _tell(self, states: Sequence[State], number: int) -> Said:
         """What a block did; of the last one, whether the result is right."""
         if not number:
-            return Said(
-                "Nothing is read yet.", f"The order: {self._ids(self.orders[0])}."
-            )
+            order = self._ids(self.orders[0])
+            return Said("Nothing is read yet.", f"The order: {order}.")
         old, now = states[number - 1], states[number]
         factor = f"e^({_two(old.maximum)} − {_two(now.maximum)}) = {now.factor:.2f}"
         rule = f"What was there is multiplied by {factor}."
