@@ -832,7 +832,7 @@ def test_a_kernel_without_a_mistake_is_accepted(capsys, name):
     assert "accepted" in verdict(capsys, name, kernel)
 
 
-@pytest.mark.parametrize("attempt", lesson6.ALSO_RIGHT.items(), ids=lambda a: a[0])
+@pytest.mark.parametrize("attempt", lesson6.ALSO_RIGHT, ids=lambda a: a[0])
 def test_another_way_is_accepted(capsys, attempt):
     name, kernel = attempt
     assert "accepted" in verdict(capsys, name, kernel)

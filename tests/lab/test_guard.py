@@ -5,7 +5,7 @@ import torch
 
 from minipaged.attention.kernels.setup import INTERPRETED, tl, triton
 from minipaged.lab.check.guard import MARGIN, Guard, Room
-from minipaged.lab.check.kernel import launch
+from minipaged.lab.check.kernel import ask, compilers_words, launch
 from minipaged.lab.check.verdict import Attempt, Rejected
 
 pytestmark = pytest.mark.skipif(not INTERPRETED, reason="a GPU lets nobody look on")
@@ -184,6 +184,70 @@ def test_the_line_is_the_readers_also_from_within_a_helper():
         launched(asks_a_helper, torch.zeros(2), torch.zeros(3), 4)
     assert "number 3 of x" in str(found.value)
     assert "return tl.load(x + at)" in str(found.value)
+
+
+@triton.jit
+def multiplies(out, x, TILE: tl.constexpr):
+    at = tl.arange(0, TILE)
+    places = at[:, None] * TILE + at[None, :]
+    tile = tl.load(x + places)
+    tile = tl.dot(tile, tile)
+    tl.store(out + tl.program_id(0) * TILE * TILE + places, tl.dot(tile, tile))
+
+
+def test_products_of_tiles_are_counted_line_by_line():
+    found = launched(multiplies, torch.zeros(2, 256), torch.ones(16, 16), 16)
+    first, second = found.dots
+    assert first.endswith(": tile = tl.dot(tile, tile)") and "tl.store" in second
+    assert [*found.dots.values()] == 2 * [2 * 16**3]
+    assert found.is_unmasked
+
+
+def test_a_mask_is_seen_also_where_it_hides_nothing():
+    assert not launched(moves, *tensors(32), 32, 0, 16).is_unmasked
+
+
+@triton.jit
+def grows(out, x, size, TILE: tl.constexpr):
+    """The interpreter runs it, and the compiler refuses it."""
+    total = 0
+    for at in range(size):
+        total += tl.load(x + at)
+    tl.store(out + tl.program_id(0), total)
+
+
+def test_the_compiler_is_asked_and_its_answer_has_the_line():
+    out, x = tensors(2)
+    launched(grows, out, x, 2, 4)
+    with pytest.raises(Rejected) as found:
+        ask(Attempt(grows), out, x, 2, 4)
+    said, line = str(found.value).splitlines()
+    assert said.startswith("right in the interpreter, but Triton's compiler refuses it")
+    assert "Loop-carried variable total" in said and "AssertionError" not in said
+    number = grows.fn.__code__.co_firstlineno + 4
+    assert line == f"    in line {number}: for at in range(size):"
+
+
+def test_what_compiles_is_praised():
+    reward = ask(Attempt(moves), *tensors(), 20, 0, 16)
+    assert reward() == "Triton's compiler takes it, too"
+
+
+def test_no_compiler_and_no_answer(monkeypatch):
+    """Another version of Triton may have moved its parts."""
+    monkeypatch.setattr("minipaged.lab.tour.compiler.COMPILE", "import nothing_at_all")
+    assert ask(Attempt(grows), *tensors(), 20, 4) is None
+
+
+def test_of_a_function_in_another_cell_the_compiler_cannot_know():
+    assert ask(Attempt(asks_a_helper), *tensors(), 4) is None
+
+
+def test_an_answer_of_the_compiler_may_be_without_words():
+    text = "at 3:8:\ndef grows(out, x, size, TILE: tl.constexpr):\n    total = 0\n    ^"
+    said = compilers_words(text, grows.fn)
+    assert said.splitlines()[0] == "it does not say why"
+    assert said.endswith(": total = 0")
 
 
 def test_an_error_of_triton_comes_with_a_hint_and_a_line():

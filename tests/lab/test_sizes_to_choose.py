@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from minipaged.lab.check.choosing import Choice, judge
+from minipaged.lab.check.choosing import BESIDE, SHAPE, Choice, judge
 from minipaged.lab.check.verdict import Attempt, Rejected
 
 WHY = "shared memory: 262144 bytes wanted, 232448 there are"
@@ -36,6 +36,7 @@ def made_up(device="A GPU"):
         "sweep": {},
         "splits": {},
         "chosen": {},
+        "cells": {SHAPE: {}},
     }
     for batch, (num_seqs, context, splits) in batches.items():
         lengths = {"shortest": context, "longest": context}
@@ -48,6 +49,9 @@ def made_up(device="A GPU"):
             row(32, 1, 4, n, **best) for n in (1, 2, 4, 8, 16, 33, 66, 128)
         ]
         tuning["chosen"][batch] = row(64, 2, 4, splits[0], **best)
+    for batch in BESIDE:  # fewer sizes; the first is what decode_sizes chooses
+        sizes = (32, 2, 2, 1), (32, 2, 4, 1), (64, 2, 4, 1), (32, 2, 4, 4)
+        tuning["cells"][SHAPE][batch] = [row(*each, best_splits=1) for each in sizes]
     uneven = {"num_seqs": 256, "shortest": 128, "longest": 4096}
     tuning["batches"]["256x128..4096"] = uneven
     tuning["sweep"]["256x128..4096"] = tuning["sweep"]["64x4k"]
@@ -71,9 +75,10 @@ def rejected(function, *tunings):
 
 def test_a_good_choice_has_a_line_for_each_even_batch_and_gpu():
     lines = judged(right, made_up("A GPU"), made_up("Another"))
-    assert [line.split(":")[0] for line in lines] == [
-        *("A GPU", "   1x8k", "  64x4k"),
-        *("Another", "   1x8k", "  64x4k"),
+    batches = ["   1x8k", "  64x4k", "  24x4k", "  40x4k", "  48x2k"]
+    assert [line.split(":")[0] for line in lines[:-2]] == [
+        *("A GPU", *batches),
+        *("Another", *batches),
     ]
     assert lines[1] == (
         "   1x8k: tile 32, warps 2, stages 4, splits 33: 0% above the best "
@@ -108,7 +113,8 @@ def test_a_list_and_nearly_as_many_splits_will_do():
         (None, "expected four numbers"),
         (7, "expected four numbers"),
         ((32, 2, 4, 33.0), "divide with //"),
-        ((32, 2, 4, 0), "from 1 on"),
+        ((32, 2, 4, 0), "0 splits: at least 1, max(1, ...)"),
+        ((32, -2, 4, 1), "-2 warps: at least 1"),
         ((32, 2, "4", 33), "whole numbers"),
     ],
 )
@@ -118,9 +124,10 @@ def test_a_poor_choice_is_answered(choice, words):
 
 def test_all_batches_are_listed_and_one_fault_is_explained():
     said = rejected(lambda *a: (16, 2, 4, right(*a)[3])).splitlines()
-    assert len(said) == 4
+    assert len(said) == 7
     assert "25% above the best" in said[1] and "25% above the best" in said[2]
-    assert said[3].startswith("  A GPU, 1x8k: 125 us")
+    assert all("splits 1: not measured (decode" in line for line in said[3:6])
+    assert said[6].startswith("  A GPU, 1x8k: 125 us")
     said = rejected(lambda *a: (128, 2, 4, right(*a)[3])).splitlines()
     assert "splits 33: does not run" in said[1]
     said = rejected(lambda *a: (32, 2, 4, 1)).splitlines()
@@ -146,6 +153,7 @@ def test_sizes_that_could_do_but_were_measured_otherwise_are_no_guess():
 def test_a_table_of_the_batches_is_no_rule():
     """The last batches that are asked for were never measured."""
     known = {(1, 8192): (32, 2, 4, 33), (64, 4096): (32, 2, 4, 1)}
+    known |= dict.fromkeys(BESIDE.values(), (32, 2, 4, 1))
     with pytest.raises(Rejected, match=r"num_seqs.*raised KeyError: \(3, 700\)"):
         judged(lambda num_seqs, context, *rest: known[num_seqs, context])
 
@@ -160,3 +168,61 @@ def test_where_no_single_size_helps_it_is_said():
     tuning["chosen"]["64x4k"] = tuning["sweep"]["64x4k"][0]
     said = rejected(lambda *a: right(*a) if a[0] == 1 else (16, 1, 1, 1), tuning)
     assert "No single size helps: change two of them" in said
+
+
+def test_a_rule_is_compared_with_decode_sizes_also_on_batches_of_no_sweep():
+    """Those of `cells`: there decode_sizes is made up to be 25 % above the best."""
+    *_, on_all, on_others = judged(right)
+    assert on_all == (
+        "on all, above the best: 0.0% in the mean, 0.0% at worst "
+        "(decode_sizes: 35.0% in the mean, 50.0% at worst)"
+    )
+    assert on_others == (
+        "on 24x4k, 40x4k, 48x2k, which are in no sweep, above the best: "
+        "0.0% in the mean, 0.0% at worst "
+        "(decode_sizes: 25.0% in the mean, 25.0% at worst)"
+    )
+
+
+def test_a_poor_choice_for_a_batch_of_no_sweep_is_answered():
+    said = rejected(lambda *a: (64, 2, 4, 1) if a[0] == 48 else right(*a))
+    assert said.splitlines()[-1] == (
+        "  A GPU, 48x2k: 150 us, the best takes 100. With tile 32 alone it is 100"
+    )
+
+
+def near(tuning):
+    """As if decode_sizes chose what is best, or nearly."""
+    for batch in ("1x8k", "64x4k"):
+        tuning["chosen"][batch] = (
+            tuning["sweep"][batch][-1]
+            | Choice(*right(tuning["batches"][batch]["num_seqs"], 0, 8, 132))._asdict()
+        )
+        tuning["chosen"][batch]["us"] = 100.0
+    for rows in tuning["cells"][SHAPE].values():
+        rows.insert(0, rows.pop(1))
+    return tuning
+
+
+def test_the_choices_of_decode_sizes_are_not_enough():
+    said = rejected(right, near(made_up())).splitlines()
+    assert len(said) == 9 and "(decode_sizes: 0.0% in the mean" in said[6]
+    assert "these are the choices of decode_sizes: take over 1% less" in said[8]
+
+
+def test_a_rule_that_is_slower_everywhere_is_not_enough():
+    tuning = near(made_up())
+    for rows in tuning["cells"][SHAPE].values():
+        rows[2]["us"] = 105.0  # 64, 2, 4, 1
+    wide = {24, 40, 48}
+    said = rejected(lambda *a: (64, 2, 4, 1) if a[0] in wide else right(*a), tuning)
+    assert "none quicker than the choice of decode_sizes" in said
+    tuning["cells"][SHAPE]["40x4k"][2]["us"] = 98.0
+    lines = judged(lambda *a: (64, 2, 4, 1) if a[0] in wide else right(*a), tuning)
+    assert "40x4k: tile 64, warps 2, stages 4, splits 1: 0% above" in lines[4]
+
+
+def test_some_sizes_must_have_been_measured_on_batches_of_no_sweep():
+    said = rejected(lambda *a: (128, 1, 1, 1) if a[0] in (24, 40, 48) else right(*a))
+    assert "none of your sizes were measured on 24x4k, 40x4k, 48x2k" in said
+    assert f"measured_tuning()['cells'][{SHAPE!r}]" in said

@@ -1,7 +1,8 @@
 """Lab: the check of lesson 6's sizes: a choice, looked up in what was measured."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from minipaged.lab.check.kernel import many
@@ -9,9 +10,12 @@ from minipaged.lab.check.verdict import Attempt, Rejected, exercise
 from minipaged.lab.measure.measured import measured_tuning
 
 DEVICES = "nvidia-h100-80gb-hbm3", "nvidia-h200"
-NUM_KV_HEADS = 8  # of the shape that was measured
+SHAPE, NUM_KV_HEADS = "32 query heads, 8 KV heads, 128", 8  # that was swept
+BESIDE = {"24x4k": (24, 4096), "40x4k": (40, 4096), "48x2k": (48, 2048)}  # in no sweep
 OTHERS = (3, 700, 4, 80), (100, 300, 2, 108)  # never measured; a rule knows them, too
 ALLOWED = 0.10  # more time than the best takes
+GAIN = 0.01  # less time than decode_sizes takes, in one batch at least
+UNKNOWN = "not measured"
 NEAR = 1.5  # times as many splits are still looked up as these
 
 Row = Mapping[str, Any]  # as `measured_tuning` describes
@@ -33,6 +37,15 @@ class Choice(NamedTuple):
 NAMES = "tile", "warps", "stages", "splits"
 
 
+class Look(NamedTuple):
+    """What became of a choice: times of the best, its and decode_sizes'."""
+
+    batch: str
+    is_swept: bool
+    times: float | None  # None: these sizes were not measured there
+    rule: float
+
+
 @exercise
 def sizes(attempt: Attempt) -> Any:
     """(num_seqs, context, num_kv_heads, multiprocessors) -> four sizes."""
@@ -43,23 +56,26 @@ def sizes(attempt: Attempt) -> Any:
 def judge(attempt: Attempt, tunings: Iterable[Mapping[str, Any]]) -> list[str]:
     """Look the choices up; for each GPU a line with its name, and one for each batch.
 
-    Raises Rejected with all lines if a choice takes over 10 % more than the best one.
+    Behind them, what the rule is worth beside decode_sizes. Raises Rejected with all
+    lines if a choice takes over 10 % more time than the best one, or if no choice is
+    quicker than that of decode_sizes.
     """
-    lines, faults = [], []
+    lines, faults, looks = [], [], []
     for tuning in tunings:
         device, gpu = tuning["machine"]["device"], tuning["gpu"]
         lines.append(device)
-        for batch, of in tuning["batches"].items():
-            if of["shortest"] != of["longest"] or batch not in tuning["sweep"]:
-                continue
-            rows = _measured(tuning, batch)
-            arguments = of["num_seqs"], of["longest"], NUM_KV_HEADS
-            choice = _asked(attempt, *arguments, gpu["multiprocessors"])
+        for batch, lengths, chosen, rows in _batches(tuning):
+            arguments = *lengths, NUM_KV_HEADS, gpu["multiprocessors"]
+            choice = _asked(attempt, *arguments)
             best = min(row["us"] for row in rows.values() if row["us"])
+            is_swept = batch in tuning["sweep"]
+            rule = rows[chosen]["us"] / best
             says, times, fault = _looked_up(choice, rows, best)
-            rule = tuning["chosen"][batch]["us"] / best - 1
-            says += f" (decode_sizes: {rule:.0%})"
+            if not is_swept and says == UNKNOWN:  # no fault: few sizes were tried
+                times, fault = None, ""
+            says += f" (decode_sizes: {rule - 1:.0%})"
             lines.append(f"{batch:>7}: {choice}: {says}")
+            looks.append(Look(f"{device}, {batch}", is_swept, times, rule))
             if fault:
                 faults.append((times, f"{device}, {batch}: {fault}"))
     for arguments in OTHERS:
@@ -67,15 +83,68 @@ def judge(attempt: Attempt, tunings: Iterable[Mapping[str, Any]]) -> list[str]:
     if faults:
         _, worst = max(faults, key=lambda fault: fault[0])
         raise Rejected("\n  ".join([*lines, worst]))
-    return lines
+    worth, fault = _compared(looks)
+    if fault:
+        raise Rejected("\n  ".join([*lines, *worth, fault]))
+    return lines + worth
+
+
+def _batches(
+    tuning: Mapping[str, Any],
+) -> Iterator[tuple[str, tuple[int, int], Choice, dict[Choice, Row]]]:
+    """Even batches: name, (num_seqs, context), what decode_sizes chooses, and rows."""
+    for batch, of in tuning["batches"].items():
+        if of["shortest"] == of["longest"] and batch in tuning["sweep"]:
+            chosen = _sizes_of(tuning["chosen"][batch])
+            lengths = of["num_seqs"], of["longest"]
+            yield batch, lengths, chosen, _measured(tuning, batch)
+    for batch, lengths in BESIDE.items():
+        rows = tuning["cells"][SHAPE][batch]
+        yield batch, lengths, _sizes_of(rows[0]), _by_sizes(rows)
 
 
 def _measured(tuning: Mapping[str, Any], batch: str) -> dict[Choice, Row]:
-    """All rows of a batch; of two with the same sizes, the quicker one."""
+    """All rows of a batch that was swept."""
     rows = [tuning["chosen"][batch], *tuning["splits"].get(batch, [])]
-    rows += tuning["sweep"].get(batch, [])
-    rows.sort(key=lambda row: row["us"] or math.inf, reverse=True)
-    return {_sizes_of(row): row for row in rows}
+    return _by_sizes(rows + tuning["sweep"].get(batch, []))
+
+
+def _by_sizes(rows: Iterable[Row]) -> dict[Choice, Row]:
+    """Of two rows with the same sizes, the quicker one."""
+    slowest_first = sorted(rows, key=lambda row: row["us"] or math.inf, reverse=True)
+    return {_sizes_of(row): row for row in slowest_first}
+
+
+def _compared(looks: list[Look]) -> tuple[list[str], str]:
+    """What the rule is worth beside decode_sizes; and what is wrong."""
+    known = [look for look in looks if look.times]
+    unseen = [look for look in known if not look.is_swept]
+    if not unseen:
+        return [], (
+            f"none of your sizes were measured on {', '.join(BESIDE)}: there, choose "
+            f"from those in measured_tuning()['cells'][{SHAPE!r}]"
+        )
+    of_unseen = f"on {', '.join(BESIDE)}, which are in no sweep"
+    worth = [_worth("on all", known), _worth(of_unseen, unseen)]
+    if any(look.rule > look.times * (1 + GAIN) for look in known):
+        return worth, ""
+    said = "all near the best, and none quicker than the choice of decode_sizes"
+    if all(look.times == look.rule for look in looks):
+        said = "these are the choices of decode_sizes"
+    worst = max(known, key=lambda look: look.rule)
+    return worth, (
+        f"{said}: take over {GAIN:.0%} less time in one batch at least. decode_sizes "
+        f"is furthest from the best in {worst.batch}, {worst.rule - 1:.1%}"
+    )
+
+
+def _worth(where: str, looks: list[Look]) -> str:
+    """A line: how far from the best two rules are."""
+    found = []
+    for times in zip(*((look.times, look.rule) for look in looks), strict=True):
+        mean, worst = fmean(times) - 1, max(times) - 1
+        found.append(f"{mean:.1%} in the mean, {worst:.1%} at worst")
+    return f"{where}, above the best: {found[0]} (decode_sizes: {found[1]})"
 
 
 def _sizes_of(row: Row) -> Choice:
@@ -90,11 +159,13 @@ def _asked(attempt: Attempt, *arguments: int) -> Choice:
             f"{call}: got {answer!r:.60}, expected four numbers: "
             "(tile, num_warps, num_stages, num_splits)"
         )
-    if not all(isinstance(size, int) and size > 0 for size in answer):
-        raise Rejected(
-            f"{call}: got {answer!r:.60}, expected whole numbers from 1 on: divide "
-            "with //"
-        )
+    if not all(isinstance(size, int) for size in answer):
+        said = "expected whole numbers: divide with //"
+        raise Rejected(f"{call}: got {answer!r:.60}, {said}")
+    for name, size in zip(NAMES, answer, strict=True):
+        if size < 1:
+            said = f"{size} {name}: at least 1, max(1, ...)"
+            raise Rejected(f"{call}: got {answer!r:.60}; {said}")
     return Choice(*answer)
 
 
@@ -106,7 +177,7 @@ def _looked_up(
         known = sorted({each[at] for each in rows})
         if choice[at] not in known:
             fault = f"{name} {choice[at]} was not measured; choose from {known}"
-            return "not measured", math.inf, fault
+            return UNKNOWN, math.inf, fault
     same = {c: row for c, row in rows.items() if c[:3] == choice[:3]}
     refused = [row for row in same.values() if row["us"] is None]
     if refused:
@@ -152,7 +223,7 @@ def _other_splits(
         f"tile, warps and stages of {choice[:3]} were measured in {measured} splits, "
         f"not in about {choice.num_splits}"
     )
-    return "not measured", math.inf, fault
+    return UNKNOWN, math.inf, fault
 
 
 def _best(rows: Mapping[Choice, Row]) -> Choice:

@@ -82,7 +82,9 @@ class Guard:
     def __init__(self, rooms: list[Room]):
         from triton.runtime import interpreter
 
-        self.rooms, self.num_dots = rooms, 0
+        self.rooms = rooms
+        self.num_touched = self.num_unmasked = 0  # loads and stores
+        self.dots: dict[str, int] = {}  # by line of the kernel, products of two numbers
         self._interpreter, self._builder = interpreter, interpreter.interpreter_builder
         self._triton = str(Path(interpreter.__file__).parents[1])
 
@@ -90,13 +92,15 @@ class Guard:
     def looking(self) -> Iterator[None]:
         """Compare what is loaded and stored inside the `with` block.
 
-        Triton's interpreter has no place for such a look. So four of its functions are
+        Triton's interpreter has no place for such a look. So some of its functions are
         exchanged, each for one that looks and then calls it, and put back at the end.
         """
         builder, module = self._builder, self._interpreter
         watching = {
             "create_masked_load": partial(self._load, builder.create_masked_load),
             "create_masked_store": partial(self._store, builder.create_masked_store),
+            "create_load": partial(self._unmasked, builder.create_load),
+            "create_store": partial(self._unmasked, builder.create_store),
             "create_dot": partial(self._dot, builder.create_dot),
         }
         change = module._patch_lang_tensor
@@ -122,6 +126,7 @@ class Guard:
     def _load(
         self, load: Callable[..., Any], pointers: Any, mask: Any, *rest: Any
     ) -> Any:
+        self.num_touched += 1
         wanted = np.broadcast_to(mask.data, pointers.data.shape).astype(bool)
         found = self._found("loads", pointers, wanted)
         loaded = load(self._moved(pointers), mask, *rest)
@@ -140,6 +145,7 @@ class Guard:
         mask: Any,
         *rest: Any,
     ) -> Any:
+        self.num_touched += 1
         wanted = np.broadcast_to(mask.data, pointers.data.shape).astype(bool)
         for room, _, places in self._found("stores", pointers, wanted):
             twice = room.stored(places, self._program())
@@ -150,9 +156,15 @@ class Guard:
                 )
         return store(self._moved(pointers), value, mask, *rest)
 
-    def _dot(self, dot: Callable[..., Any], *arguments: Any) -> Any:
-        self.num_dots += 1
-        return dot(*arguments)
+    def _unmasked(self, touch: Callable[..., Any], *arguments: Any) -> Any:
+        self.num_unmasked += 1
+        return touch(*arguments)  # with a mask that hides nothing
+
+    def _dot(self, dot: Callable[..., Any], a: Any, b: Any, *rest: Any) -> Any:
+        line = self.line()
+        size = a.data.size * b.data.shape[-1]
+        self.dots[line] = self.dots.get(line, 0) + size
+        return dot(a, b, *rest)
 
     def _found(
         self, verb: str, pointers: Any, wanted: np.ndarray

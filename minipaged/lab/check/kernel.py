@@ -1,8 +1,10 @@
 """Lab: a reader's kernel, launched as a check does it: over guarded tensors."""
 
 import inspect
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,14 @@ HINTS = {
     "power of 2": "the size of a tile is a power of two",
     "type tl.constexpr": "the size of a tile must be known when the kernel is "
     "compiled: only the parameters in capitals are",
+    "loop-carried": "what a loop changes keeps its type: 0 is an integer, 0.0 is not",
+    "no attribute append": "a kernel has no lists; keep numbers and tiles",
+}
+TYPES = {
+    torch.float16: "*fp16",
+    torch.float32: "*fp32",
+    torch.int32: "*i32",
+    torch.int64: "*i64",
 }
 
 
@@ -48,9 +58,18 @@ class Launched:
         return list(self._rooms.values())[index].num_loaded if self.guard else None
 
     @property
-    def num_dots(self) -> int | None:
-        """How often tl.dot ran; None if nobody counted."""
-        return self.guard.num_dots if self.guard else None
+    def dots(self) -> dict[str, int] | None:
+        """By line, how many products tl.dot made of two numbers; None if not counted.
+
+        Tiles of [M, K] and [K, N] make M * K * N of them.
+        """
+        return self.guard.dots if self.guard else None
+
+    @property
+    def is_unmasked(self) -> bool:
+        """True if no load and no store had a mask, and somebody looked on."""
+        guard = self.guard
+        return guard is not None and guard.num_touched == guard.num_unmasked
 
     def says_nan(self) -> str:
         """Where NaN was loaded, if it was seen: a line for each tensor."""
@@ -109,6 +128,65 @@ def launch(
     return Launched(rooms, guard)
 
 
+def ask(attempt: Attempt, *arguments: Any) -> Callable[[], str] | None:
+    """Ask Triton's compiler about a kernel that the interpreter has run.
+
+    arguments: of one launch. The interpreter runs some kernels that do not compile.
+    Returns what to say of it, or None where nobody was asked: on a GPU, where it was
+    compiled, and where the compiler does not run. Raises Rejected if it refuses.
+    """
+    from minipaged.attention.kernels.setup import INTERPRETED
+    from minipaged.lab.tour.compiler import Refused, ask_compiler
+
+    if not INTERPRETED:
+        return None
+    function = attempt.function.fn
+    code, known = function.__code__, function.__globals__
+    alone = FunctionType(code, known, function.__name__, function.__defaults__)
+    alone.__module__ = "__main__"  # its text is all that the compiler gets
+    given = {}
+    names = inspect.signature(function).parameters
+    for name, argument in zip(names, arguments, strict=False):
+        is_size = "constexpr" in str(function.__annotations__.get(name))
+        given[name] = argument if is_size else _type_of(argument)
+    try:
+        ask_compiler(SimpleNamespace(fn=alone), **given)
+    except Refused as error:
+        unknown = re.search(r"NameError\('(\w+) is not defined'\)", str(error))
+        if unknown and unknown[1] in known:  # it stands in another cell
+            return None
+        said = compilers_words(str(error), function)
+        raise Rejected(
+            f"right in the interpreter, but Triton's compiler refuses it: {said}"
+        ) from error
+    except (RuntimeError, OSError):  # another version of Triton, say
+        return None
+    return lambda: "Triton's compiler takes it, too"
+
+
+def _type_of(argument: Any) -> str:
+    """The type of what a kernel takes, in Triton's words."""
+    if isinstance(argument, torch.Tensor):
+        return TYPES[argument.dtype]
+    return "fp32" if isinstance(argument, float) else "i32"
+
+
+def compilers_words(text: str, function: Any) -> str:
+    """What Triton's compiler says of a kernel, in short, with the kernel's line."""
+    said = re.split(r"(?m)^ *\^$", text)[-1].strip()  # behind the sign below the line
+    raised = re.fullmatch(r"""(?s)\w+\((["'])(.*)\1\)""", said)
+    said = raised[2] if raised else said
+    hints = [hint for words, hint in HINTS.items() if words in said.lower()]
+    said = "; ".join([said.rstrip("."), *hints[:1]]) if said else "it does not say why"
+    place = re.match(r"at (\d+):", text)
+    if not place:
+        return said
+    lines, first = inspect.getsourcelines(function)  # decorators stand above the def
+    first += next(at for at, line in enumerate(lines) if line.lstrip()[:4] == "def ")
+    at = first + int(place[1]) - 1
+    return f"{said}\n    in {line_of(function.__code__.co_filename, at)}"
+
+
 def _in_words(error: BaseException, function: Any) -> str:
     """What went wrong, with the kernel's line, and what helps if that is known."""
     file, line = function.__code__.co_filename, ""
@@ -122,6 +200,8 @@ def _in_words(error: BaseException, function: Any) -> str:
         inmost = error.__cause__
     if isinstance(error, Rejected):
         return f"{error}{line}"
+    if type(error).__name__ == "CompilationError":
+        return f"Triton's compiler refuses it: {compilers_words(str(error), function)}"
     said = f"{type(error).__name__}: {error}"
     hints = [hint for words, hint in HINTS.items() if words in said.lower()]
     return f"{said}{f'; {hints[0]}' if hints else ''}{line}"

@@ -1,9 +1,11 @@
 """Lab: checks of lesson 6's exercises: the least time, slots, heads that share."""
 
+from collections.abc import Callable
+
 import torch
 
 from minipaged.lab.check.guard import GUARD
-from minipaged.lab.check.kernel import launch, many
+from minipaged.lab.check.kernel import ask, launch, many
 from minipaged.lab.check.packing import Batch, compare_packed, draw_batch
 from minipaged.lab.check.verdict import Attempt, Rejected, exercise, expect
 
@@ -28,28 +30,33 @@ def least_time(attempt: Attempt) -> None:
             ) from None
         one = sum(contexts) * kv_heads * dim * bytes_each / (rate * 1e3)
         if not abs(found - 2 * one) <= 1e-6 * one + 1e-12:  # nor is NaN
-            said = _mistake(found, one)
+            said = _mistake(found, one, contexts)
             raise Rejected(
                 f"{attempt.call(*arguments)}: got {found:.6g}, expected {2 * one:.6g}"
                 f"{said}"
             )
 
 
-def _mistake(found: float, one: float) -> str:
+def _mistake(found: float, one: float, contexts: list[int]) -> str:
     """What was forgotten, if it is a thing that often is."""
+    longest = max(contexts, default=0)
+    of_longest = 2 * one * longest / max(1, sum(contexts))
     mistakes = {
         one: "half of it; who else must be read beside K?",
         2 * one / 1.024**3: "a GB is 10**9 bytes, not 2**30",
         2 * one / 1e3: "these are milliseconds",
         2 * one / 1e6: "these are seconds",
         2e3 * one: "these are nanoseconds",
+        16 * one: "these are bits; `bytes_each` and `gb_per_s` count bytes",
+        len(contexts) * of_longest: "as if all were as long as the longest",
+        of_longest: "only the longest is read; each sequence has its K and V",
     }
     near = [m for x, m in mistakes.items() if abs(found - x) < 1e-6 * abs(x)]
     return f"; {near[0]}" if near else ""
 
 
 @exercise
-def slots(attempt: Attempt) -> None:
+def slots(attempt: Attempt) -> Callable[[], str] | None:
     """A kernel (slots, table, positions, num_tokens, BLOCK_SIZE, TILE)."""
     generator = torch.Generator().manual_seed(0)
     for num_tokens, block_size, tile, largest in (
@@ -69,17 +76,10 @@ def slots(attempt: Attempt) -> None:
             f"{many(num_tokens, 'position')}, blocks of {block_size}, {tile} in a "
             f"program, block ids up to {table.max():,}"
         )
-        found = launch(
-            attempt,
-            story,
-            (-(-num_tokens // tile),),
-            torch.full((num_tokens,), GUARD),
-            table.int(),
-            positions,
-            num_tokens,
-            block_size,
-            tile,
-        )[0]
+        out = torch.full((num_tokens,), GUARD)
+        arguments = out, table.int(), positions, num_tokens, block_size, tile
+        launched = launch(attempt, story, (-(-num_tokens // tile),), *arguments)
+        found = launched[0]
         for position, mine, slot in zip(
             positions.tolist(), found.tolist(), right.tolist(), strict=True
         ):
@@ -90,11 +90,15 @@ def slots(attempt: Attempt) -> None:
                 what += " (it wrapped: 64 bits, before anything is multiplied)"
             elif mine == GUARD:
                 raise Rejected(f"{what}: nothing was stored, expected {slot}")
+            if position < 0 and mine != slot and launched.is_unmasked:
+                said = "nothing is masked, no load and no store"
+                raise Rejected(f"{what}: got {mine}, expected {slot}; {said}")
             expect(what, mine, slot)
+    return ask(attempt, *arguments)
 
 
 @exercise
-def packed(attempt: Attempt) -> None:
+def packed(attempt: Attempt) -> Callable[[], str] | None:
     """A kernel (out, q, keys, values, block_tables, context_lengths, table_width, ...).
 
     Behind them: scale, NUM_KV_HEADS, GROUP, ROWS, DIM, BLOCK_SIZE; a program for each
@@ -110,13 +114,15 @@ def packed(attempt: Attempt) -> None:
         ([40, 9], 2, 4, 32, 32, -60.0),
     ):
         sizes = kv_heads, group, dim, block_size
-        _packed(attempt, draw_batch(generator, contexts, *sizes, spread))
+        batch = draw_batch(generator, contexts, *sizes, spread)
+        _packed(attempt, batch)
     # Only where addresses can be moved: of this pool, just the last blocks exist.
     from minipaged.attention.kernels.setup import INTERPRETED
 
     if INTERPRETED:
         batch = draw_batch(generator, [20, 40], 2, 4, 32, 16, 1.0)
         _packed(attempt, batch, first_block=2**31 // (16 * 2 * 32) + 1)
+    return ask(attempt, *_arguments(batch))
 
 
 def _packed(attempt: Attempt, batch: Batch, first_block: int = 0) -> None:
@@ -129,14 +135,16 @@ def _packed(attempt: Attempt, batch: Batch, first_block: int = 0) -> None:
         attempt,
         story,
         (batch.keys.shape[2], len(batch.contexts)),
-        torch.full_like(batch.q, GUARD),
-        batch.q,
-        batch.keys,
-        batch.values,
-        (batch.tables + first_block).int(),
-        torch.tensor(batch.contexts, dtype=torch.int32),
-        batch.tables.shape[1],
-        *batch.sizes,
+        *_arguments(batch, first_block),
         shifts={2: moved, 3: moved} if moved else None,
     )
     compare_packed(story, launched, batch)
+
+
+def _arguments(batch: Batch, first_block: int = 0) -> tuple:
+    """What `packed` is launched with."""
+    contexts = torch.tensor(batch.contexts, dtype=torch.int32)
+    tables = (batch.tables + first_block).int()
+    pools = batch.q, batch.keys, batch.values
+    out = torch.full_like(batch.q, GUARD)
+    return out, *pools, tables, contexts, tables.shape[1], *batch.sizes

@@ -1,11 +1,12 @@
 """Lab: the check of lesson 6's merge kernel: splits that become one result."""
 
 import math
+from collections.abc import Callable
 
 import torch
 
 from minipaged.lab.check.guard import GUARD
-from minipaged.lab.check.kernel import launch, many
+from minipaged.lab.check.kernel import ask, launch, many
 from minipaged.lab.check.streaming import RULES, walk
 from minipaged.lab.check.verdict import Attempt, Rejected, exercise
 
@@ -13,7 +14,7 @@ TOLERANCE = 1e-4  # of float32, with values about 1
 
 
 @exercise
-def merge_splits(attempt: Attempt) -> None:
+def merge_splits(attempt: Attempt) -> Callable[[], str] | None:
     """A kernel (out, means, logs, num_splits, DIM, SPLITS), a program for each head."""
     generator = torch.Generator().manual_seed(0)
     for heads, num_splits, dim, middle, spread, empty in (
@@ -38,9 +39,11 @@ def merge_splits(attempt: Attempt) -> None:
         story += f", logs about {middle}" if middle else ""
         story += ", logs hundreds apart" if spread > 100 else ""
         story += f", {len(empty)} of them without positions" if empty else ""
-        arguments = torch.full((heads, dim), float(GUARD)), means, logs
-        launched = launch(attempt, story, (heads,), *arguments, num_splits, dim, width)
+        out = torch.full((heads, dim), float(GUARD))
+        arguments = out, means, logs, num_splits, dim, width
+        launched = launch(attempt, story, (heads,), *arguments)
         _merged(story, launched[0].double(), means.double(), logs.double(), width)
+    return ask(attempt, *arguments)
 
 
 def _merged(

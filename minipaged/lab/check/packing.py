@@ -113,8 +113,15 @@ def compare_packed(story: str, launched: Launched, batch: Batch) -> None:
                 f"{story}: right, but {name} was loaded {times:.3g} times over; load a "
                 "tile once, and use it for all GROUP heads"
             )
-    if launched.num_dots == 0:
-        raise Rejected(f"{story}: right, but no tl.dot ran: let it do both products")
+    if launched.dots is not None:
+        both = 2 * needed * batch.sizes[3]
+        if not launched.dots:
+            said = "no tl.dot ran: let it do both products"
+            raise Rejected(f"{story}: right, but {said}")
+        if sum(launched.dots.values()) < both:
+            said = "one of the two products is no tl.dot; what ran is only"
+            lines = "".join(f"\n    {line}" for line in launched.dots)
+            raise Rejected(f"{story}: right, but {said}{lines}")
 
 
 def _too_little(launched: Launched, batch: Batch) -> str:
