@@ -195,9 +195,11 @@ class Engine(Observer):
     def run(self) -> "list[Output]":
         """Step until all are answered; the Outputs, in the order of `add`.
 
-        Of the requests that were not finished when it was called, and of those that
-        other threads add meanwhile. Between arrivals it sleeps.
+        Of the requests that were not finished when it was called. What other threads
+        add meanwhile is served, too. Between arrivals it sleeps.
+        Raises ValueError if the model's weights have changed since it was wrapped.
         """
+        self.paged.refuse_changes()
         streams = list(self.streams.values())
         self._runner = get_ident()
         try:
