@@ -66,7 +66,7 @@ class Request:
             start = sequence.num_computed
             if start < sequence.num_prefill_tokens:
                 return []
-            # The last token is never computed, even if unread yet.
+            # The last one allowed is never computed, read or not.
             if start < sequence.num_tokens and start < self.max_computed:
                 works.append(Work(self, sequence, start, start + 1, 1))
         return works if len(works) <= limit else []

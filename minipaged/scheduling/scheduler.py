@@ -24,7 +24,7 @@ class Scheduler:
     """First come first served, and certain: who has started will never lack a block.
 
     `schedule` makes the plan of a step, `commit` is called after the step. One plan
-    more may be made before that: what a plan in flight computes keeps its blocks.
+    more may be made before that: requests of a plan in flight keep their blocks.
 
     Source: PagedAttention paper, sections 4.3 (steps), 4.5 (first come first served).
     """

@@ -7,8 +7,7 @@ class Sequence:
     """Prompt and generated tokens, with the table of the blocks of their K and V.
 
     `num_computed` of its tokens have room in the table: at first those found cached;
-    after prefill, the prompt; before each decode, all but the last. A fork is made
-    while all have room.
+    once prefilled, between steps, all but the last. A fork is made while all have room.
 
     Source: PagedAttention paper, section 5.2.
     """
