@@ -58,6 +58,7 @@ class _Neighbour:
         return LEFT + place * self.cell
 
     def owner(self, place: int) -> str:
+        """Whose place this is."""
         return self.names[place >= self.size]
 
     def draw(self) -> Figure:
