@@ -24,6 +24,7 @@ from .plots.charts import canvas as canvas
 from .plots.charts import plot_histogram as plot_histogram
 from .plots.charts import plot_lines as plot_lines
 from .plots.charts import plot_waste as plot_waste
+from .plots.coalescing import plot_coalescing as plot_coalescing
 from .plots.contiguous import plot_memory_over_time as plot_memory_over_time
 from .plots.copying import freeze as freeze
 from .plots.copying import plot_copying as plot_copying
@@ -39,6 +40,7 @@ from .plots.memory_map import plot_memory_map as plot_memory_map
 from .plots.merges import plot_merges as plot_merges
 from .plots.miscounted import plot_miscounted as plot_miscounted
 from .plots.multiprocessors import plot_multiprocessors as plot_multiprocessors
+from .plots.neighbour import plot_neighbour as plot_neighbour
 from .plots.overrun import plot_overrun as plot_overrun
 from .plots.overwritten import plot_overwritten as plot_overwritten
 from .plots.palette import sequence_colour as sequence_colour

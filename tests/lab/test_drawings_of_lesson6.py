@@ -12,10 +12,12 @@ import minipaged as mp
 from helpers.readable import check_that_no_words_overlap, check_that_words_stand_out
 from minipaged.lab import (
     pipeline,
+    plot_coalescing,
     plot_dots,
     plot_ladder,
     plot_launch,
     plot_multiprocessors,
+    plot_neighbour,
     plot_paging_cost,
     plot_pipeline,
     plot_pointer_tile,
@@ -137,6 +139,16 @@ def under_way():
     return plot_under_way(points, 4584, "title", 0.6)
 
 
+def neighbour(size=10, tile=4, behind=6, is_hit=True):
+    before = [float(n) for n in range(size)] + [50.0 + n for n in range(behind)]
+    reached = -(-size // tile) * tile if is_hit else size
+    after = [2 * n for n in before[:reached]] + before[reached:]
+    return plot_neighbour(before, after, size, tile, "title")
+
+
+READS = {"side by side": 4, "16 bytes apart": 16, "64 bytes apart": 64}
+
+
 RUNS = {
     "no tile ahead": pipeline(6, 8, 2),
     "three tiles ahead": pipeline(6, 8, 2, tiles_ahead=3),
@@ -202,6 +214,11 @@ DRAWINGS = {
     "sweep of one batch": lambda: sweep(1),
     "sweep of many": lambda: sweep(8),
     "sweep, four in a row": lambda: sweep(4, in_row=4),
+    "neighbour": neighbour,
+    "neighbour, many": lambda: neighbour(30, 8, 10),
+    "coalescing": lambda: plot_coalescing(READS, "title"),
+    "coalescing, side by side": lambda: plot_coalescing({"a": 4}, "title"),
+    "coalescing, far apart": lambda: plot_coalescing({"a": 128}, "title"),
     "paging": lambda: paging(doubt={f"batch {at}": 1.02 for at in range(4)}),
     "paging, one batch": lambda: paging(1),
     "paging beside others": lambda: paging(
@@ -250,6 +267,8 @@ def test_no_words_overlap_and_none_is_cut_off(name):
         "walk",
         "pipelines",
         "multiprocessors",
+        "neighbour",
+        "coalescing",
         "split and merge",
         "dots, some outside",
         "ladder",
@@ -288,9 +307,44 @@ def test_programs_are_counted_and_each_read_has_an_arrow():
     figure = plot_programs(USED, 32, 8, "title")
     said = texts(figure)
     assert {"96 programs", "24 programs"} <= set(said)
+    assert said.count("program_id(1)") == 2 and "in the boxes: program_id(0)" in said
     assert {"K and V are asked for 4 times", "K and V are asked for once"} <= set(said)
     arrows = [p for p in figure.axes[0].patches if isinstance(p, FancyArrowPatch)]
     assert len(arrows) == 32 + 8
+
+
+def test_what_a_store_without_a_mask_destroys_is_counted():
+    figure = neighbour()
+    assert "2 of B's 6 numbers are lost" in texts(figure)
+    assert {"A: 10 numbers", "B: 6"} <= set(texts(figure))
+    # A's ten, two of B's, the legend's.
+    assert len(boxes(figure, palette.sequence_colour("A"))) == 10 + 2 + 1
+    assert "0 of B's 6 numbers are lost" in texts(neighbour(is_hit=False))
+
+
+def test_a_memory_does_not_change_its_size():
+    with pytest.raises(ValueError, match="4 places before, but 3 after"):
+        plot_neighbour([1.0] * 4, [1.0] * 3, 2, 2, "title")
+
+
+def test_pieces_are_counted_that_threads_read():
+    said = texts(plot_coalescing(READS, "title"))
+    for words in (
+        "2 pieces: 128 of 128 bytes are used",
+        "8 pieces: 128 of 512 bytes are used",
+        "32 pieces: 128 of 2,048 bytes are used",
+    ):
+        assert words in said
+    assert "32 threads, pieces of 64 bytes" in said
+
+
+def test_every_read_of_a_thread_ends_in_its_piece():
+    figure = plot_coalescing({"apart": 64}, "title")
+    ends = [line.get_xdata()[1] for line in figure.axes[0].lines]
+    pieces = boxes(figure, palette.soft_colour(0))[:32]  # without the legend's
+    assert len(ends) == len(pieces) == 32
+    for x, piece in zip(ends, pieces, strict=True):
+        assert piece.get_x() - 1 < x < piece.get_x() + piece.get_width()
 
 
 # --- pointers and shapes --------------------------------------------------------------
@@ -401,6 +455,17 @@ def test_under_way_counts_what_was_asked_for_and_is_not_there():
     assert under_way_of(turns) == [
         (0, 8, 2), (8, 10, 1), (10, 12, 2), (12, 16, 2), (16, 18, 1), (18, 20, 0)
     ]  # fmt: skip
+
+
+def test_a_legend_names_only_what_is_drawn():
+    alone = plot_pipeline({"a": pipeline(6, 8, 4, tiles_ahead=1)}, "title")
+    assert "here, and waits its turn" not in texts(alone)
+    assert "here, and waits its turn" in texts(plot_pipeline(RUNS, "title"))
+    figure = dots({"": {"row": {"a": 0.9, "b": None, "c": 1.1}}})
+    assert {"a", "c"} <= set(texts(figure)) and "b" not in texts(figure)
+    assert markers(figure, MARKERS[2])  # c keeps its sign
+    assert "not A's" in texts(pointers(range(14, 21)))
+    assert "not A's" not in texts(pointers(range(2, 10)))
 
 
 def test_littles_law_holds_for_the_picture():

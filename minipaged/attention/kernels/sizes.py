@@ -77,7 +77,7 @@ def decode_sizes(
     - Few pieces, less than 1.5 on each multiprocessor: small programs, and each piece
       is split into as many as leave at most four on each.
     - More: no splits. Three large programs on each run at a time, or four medium ones,
-      round by round: those are chosen whose last round leaves less room empty.
+      wave by wave: those are chosen whose last wave leaves less room empty.
     - Uneven pieces, the longest above 1.25 times the shortest: large programs, and each
       piece is split until there are sixteen on each, so that the ends even out, but not
       into less than two tiles.
@@ -108,7 +108,7 @@ def decode_sizes(
 
 
 def _fullness(programs: float, at_a_time: int) -> float:
-    """How much of its room is used if programs run in rounds of so many."""
+    """How much of its room is used if programs run in waves of so many."""
     return programs / (at_a_time * math.ceil(programs / at_a_time))
 
 

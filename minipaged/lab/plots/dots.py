@@ -1,6 +1,6 @@
 """Lab: measurements as dots in rows, which a reader compares along one axis."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 from matplotlib.figure import Figure
 
@@ -47,7 +47,8 @@ def plot_dots(
     after = max(_width(_outside(row, high, below=False)) for row in rows)
     whole = SPAN - left - before - after
     scale = scale_of(values, left + before, whole, logarithmic, limits)
-    y = draw_series(sheet, series)
+    measured = {n for row in rows for n, value in row.items() if _numbers(value)}
+    y = draw_series(sheet, series, measured)
     has_words = bool(said or any(sides))
     top = y + 20.0 * has_words
     bottom = top + _height(groups)
@@ -123,10 +124,17 @@ def marker_of(series: int) -> dict[str, str | float]:
     return {"marker": MARKERS[series % len(MARKERS)], **style}
 
 
-def draw_series(sheet: Sheet, series: Sequence[str]) -> float:
-    """What the markers mean, in as many lines as it takes; where they end."""
+def draw_series(
+    sheet: Sheet, series: Sequence[str], shown: Container[str] | None = None
+) -> float:
+    """What the markers mean, in as many lines as it takes; where they end.
+
+    shown: only these are named; markers stay those of the place in `series`.
+    """
     x, y = 0.0, 8.0
     for index, name in enumerate(series):
+        if shown is not None and name not in shown:
+            continue
         if x and x + 18 + width_of(name) > SPAN:
             x, y = 0.0, y + 18
         sheet.axes.plot([x + 5], [y], **marker_of(index))

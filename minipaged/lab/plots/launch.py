@@ -92,7 +92,7 @@ class _Launch:
             if place < size:
                 sheet.cells(*area[:2], [self.cell], HEIGHT, [soft(program)], words)
             else:
-                sheet.empty(*area, *words)
+                self._draw_masked(*area, words)
         frame = {"rim": sheet.look.ink, "linewidth": 2.0}
         sheet.box(left + 1.5, PROGRAMS - 3, whole - 3, HEIGHT + 6, **frame)
         y, mark = PROGRAMS + HEIGHT + 14, {"ha": "center", "color": sheet.look.quiet}
@@ -102,6 +102,16 @@ class _Launch:
         if hidden:
             middle = self.x(stop) - hidden * self.cell / 2
             sheet.write(middle, y, "masked", **mark)
+
+    def _draw_masked(
+        self, x: float, y: float, width: float, height: float, words: list[str]
+    ) -> None:
+        """Hatched as far as its number leaves room."""
+        sheet, word = self.sheet, words[0] if words else ""
+        side = (width - width_of(word) - 4) / 2 if word else width / 2
+        for left in (x, x + width - side):
+            sheet.empty(left, y, side, height)
+        sheet.write(x + width / 2, y + height / 2, word, ha="center")
 
     def _label(self) -> None:
         """What the rows are, and what the tones mean."""
@@ -120,7 +130,9 @@ class _Launch:
         ):
             sheet.write(0, y, step, **quiet)
         sheet.write(0, 12, "A launch", PART)
-        said = f"{_counted(self.num_programs, 'program')} × TILE = {self.tile} places"
+        said = (
+            f"{_counted(self.num_programs, 'program')}, TILE = {self.tile} places each"
+        )
         sheet.write(width_of("A launch", PART) + 12, 12, said, **quiet)
         bottom = RESULT + HEIGHT + 44
         sheet.legend(0, bottom, [(strong(0), "stored by program 0")])

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from minipaged.lab.plots.palette import BAD, GOOD
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
-from minipaged.lab.plots.tones import free, soft, strong
+from minipaged.lab.plots.tones import behind_words, free, soft, strong
 
 ROWS, HEAD, BETWEEN, GAP = 4, 26.0, 22.0, 12.0  # of squares; pixels around them
 MOST_WAVES = 3  # that are drawn
@@ -42,7 +42,7 @@ def plot_multiprocessors(
         y += BETWEEN - GAP
     signs = [(strong(0), "has so many programs"), (free(), "has nothing to do")]
     if has_waves:
-        signs.insert(1, (soft(0), "has to wait for them"))
+        signs.insert(1, (behind_words(soft(0)), "has to wait for them"))
     sheet.legend(0, y, signs)
     sheet.finish(y + 8)
     return sheet.figure

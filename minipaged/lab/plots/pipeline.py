@@ -110,7 +110,9 @@ def plot_pipeline(runs: Mapping[str, Sequence[Turn]], title: str) -> Figure:
     has_ids = any(t.ask > t.look_up for run in runs.values() for t in run)
     signs = [(others(), "block ids under way")] * has_ids
     signs += [(soft(0), "K and V under way"), (strong(0), "computed")]
-    sheet.legend(0, y + 24, [*signs, (free(), "here, and waits its turn")])
+    if any(t.start > t.arrive for run in runs.values() for t in run):
+        signs.append((free(), "here, and waits its turn"))
+    sheet.legend(0, y + 24, signs)
     sheet.finish(y + 32)
     return sheet.figure
 
@@ -152,6 +154,8 @@ def _draw_lanes(sheet: Sheet, y: float, turns: Sequence[Turn], unit: float) -> f
         if program != before:
             y += 5.0 * (before is not None)
             sheet.write(0, y + HEIGHT / 2, f"program {program}", **quiet)
+        else:
+            sheet.write(0, y + HEIGHT / 2, "the same", **quiet)
         for turn in lane:
             _draw_turn(sheet, y, turn, unit)
         before, y = program, y + LANE

@@ -117,7 +117,7 @@ class _Pointers:
         sheet.write(middle, (COLUMN + HEIGHT + self.first - 24) / 2, "+", **plus)
         between = (SLOTS + SLOTS_WIDTH + MATRIX) / 2
         sheet.write(between, COLUMN + HEIGHT / 2, "+", **plus)
-        right, said = SLOTS + SLOTS_WIDTH, "slots[:, None] * STRIDE"
+        right, said = SLOTS + SLOTS_WIDTH, "slot[:, None] * STRIDE"
         sheet.write(right, self.first - 14, said, ha="right", **MONO)
         top, wide = min(self.heights.values()), self.dim * MEMORY_WIDTH / self.stride
         for head in range(self.num_kv_heads):
@@ -171,5 +171,9 @@ class _Pointers:
         said = f"head_start + slot * STRIDE + column = {rule} = {self.places(slot)[-1]}"
         sheet.write(0, y + 20, said, PART, weight="bold", **MONO)
         signs = [(strong(self.name), f"K of KV head {self.kv_head}, read by this tile")]
-        signs += [(soft(self.name), f"more of {self.name}")]
-        sheet.legend(0, y + 44, [*signs, (free(), f"not {self.name}'s")])
+        drawn = [self._tone(slot, 0) for slot in self.heights]
+        if self.num_kv_heads > 1 or soft(self.name) in drawn:
+            signs += [(soft(self.name), f"more of {self.name}")]
+        if free() in drawn:
+            signs += [(free(), f"not {self.name}'s")]
+        sheet.legend(0, y + 44, signs)

@@ -6,10 +6,10 @@ from matplotlib.figure import Figure
 
 from minipaged.lab.plots.palette import BAD, GOOD, line_colour
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, fit, width_of
-from minipaged.lab.plots.tones import soft, strong
+from minipaged.lab.plots.tones import behind_words, others, soft, strong
 from minipaged.memory.block_table import BlockTable
 
-LEFT, GAP = 104.0, 8.0  # pixels beside the programs; between KV heads
+LEFT, GAP = 124.0, 8.0  # pixels beside the programs; between KV heads
 MEMORY, FIRST = 26.0, 82.0  # from a panel's top to its K and V, and to its programs
 ROW, HEIGHT = 30.0, 22.0  # from sequence to sequence, and of a box
 BETWEEN = 34.0  # from panel to panel
@@ -24,8 +24,8 @@ def plot_programs(
     """A program for each query head, and below a program for each KV head.
 
     Above the programs lie K and V of the first sequence, a box for each KV head; the
-    arrows are the reads. The numbers are those of the programs, along the first axis of
-    the grid.
+    arrows are the reads. The numbers in the boxes are those of the programs along the
+    first axis of the grid, those at the left along the second.
 
     contexts: the tokens of each sequence, by name, or its table.
     """
@@ -36,8 +36,11 @@ def plot_programs(
     sheet, first = Sheet(title), next(iter(tokens))
     y = _draw_panel(sheet, 0, tokens, num_kv_heads, num_heads // num_kv_heads)
     y = _draw_panel(sheet, y + BETWEEN, tokens, num_kv_heads, 1)
-    said, numbers = f"reads K and V of {first}'s KV head 0", "numbers: program_id(0)"
-    signs = [(strong(first), said), (soft(first), "another program")]
+    said, numbers = (
+        f"reads K and V of {first}'s KV head 0",
+        "in the boxes: program_id(0)",
+    )
+    signs = [(strong(first), said), (behind_words(others()), "another program")]
     sheet.legend(0, y + 24, signs)
     sheet.write(SPAN, y + 24, numbers, ha="right", color=sheet.look.quiet)
     sheet.finish(y + 32)
@@ -69,10 +72,12 @@ def _draw_panel(
         name, _ = fit(f"KV head {head}", wide - 8)
         name = name if "…" not in name else str(head)
         sheet.cells(x, y + MEMORY, [wide], HEIGHT, [tone], [name])
+    sheet.write(0, y + FIRST - 10, "program_id(1)", **quiet)
     for row, (name, number) in enumerate(tokens.items()):
         at = y + FIRST + row * ROW
-        sheet.write(0, at + HEIGHT / 2, name, PART, weight="bold")
-        said, size = fit(f"{number:,} tokens", LEFT - 34)
+        sheet.write(0, at + HEIGHT / 2, str(row), **quiet)
+        sheet.write(22, at + HEIGHT / 2, name, PART, weight="bold")
+        said, size = fit(f"{number:,} tokens", LEFT - 54)
         sheet.write(LEFT - 12, at + HEIGHT / 2, said, size, ha="right", **quiet)
         for head in range(num_kv_heads):
             ids = range(head * group, (head + 1) * group)

@@ -71,7 +71,9 @@ def _draw_context(
     sheet: Sheet, context: int, shares: Sequence[range], name: str
 ) -> None:
     """All positions, cut where the splits end."""
-    sheet.write(0, 8, f"{name}'s {context:,} positions, in {len(shares)} splits", PART)
+    sheet.write(
+        0, 8, f"A context of {context:,} positions, in {len(shares)} splits", PART
+    )
     unit = SPAN / context
     for number, positions in enumerate(shares):
         if positions:
@@ -86,7 +88,7 @@ def _draw_headings(sheet: Sheet) -> None:
     quiet = {"color": sheet.look.quiet}
     for x, what, remark, style in (
         (0, "it has read", "", {}),
-        (LOG, "log", "log2 of its weights", {"ha": "right"}),
+        (LOG, "log", "log2 of the sum of weights", {"ha": "right"}),
         (SHARE, "counts", "its share of all weights", {}),
         (MEAN - BAR, "mean", "what it leaves", {}),
         (PART_OF - BAR, "share × mean", "what it adds", {}),

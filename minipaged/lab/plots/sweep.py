@@ -133,7 +133,7 @@ class _Sweep:
         x, y = 0.0, y + 24
         strong = Tone(self.colour(self.most))
         for words, kind in (
-            ("the best", "frame"),
+            ("the best" if len(self.shares) == 1 else "the best of its map", "frame"),
             ("what the rule chooses", "line"),
             ("no room for it", "empty"),
         ):

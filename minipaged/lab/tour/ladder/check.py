@@ -11,7 +11,7 @@ from minipaged.attention.kernels.check import (
 from minipaged.memory.kv_cache import LayerCache
 
 
-def check(q: torch.Tensor, cache: LayerCache, batch: AttentionBatch) -> None:
+def check_rung(q: torch.Tensor, cache: LayerCache, batch: AttentionBatch) -> None:
     """Refuse what the rungs leave out."""
     keys, values = cache.keys, cache.values
     check_fit(

@@ -12,7 +12,7 @@ from minipaged.attention.kernels.tile import (
     online_step,
     slots_of,
 )
-from minipaged.lab.tour.ladder.check import check
+from minipaged.lab.tour.ladder.check import check_rung
 from minipaged.memory.kv_cache import LayerCache
 
 
@@ -93,7 +93,7 @@ def per_kv_head(
     matrix_units: they compute the products, and want 16 rows. The rows that only pad
     cost them nothing; sums are spared such rows.
     """
-    check(q, cache, batch)
+    check_rung(q, cache, batch)
     out = torch.empty_like(q)
     num_seqs, num_heads, dim = q.shape
     _, block_size, num_kv_heads, _ = cache.keys.shape

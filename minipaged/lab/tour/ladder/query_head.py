@@ -5,7 +5,7 @@ import torch
 from minipaged.attention.backend import AttentionBatch, Masking
 from minipaged.attention.kernels.setup import tl, triton
 from minipaged.attention.kernels.sizes import LOG2_E
-from minipaged.lab.tour.ladder.check import check
+from minipaged.lab.tour.ladder.check import check_rung
 from minipaged.memory.kv_cache import LayerCache
 
 
@@ -61,7 +61,7 @@ def per_query_head(
     tile: positions read at a time. num_warps: over how many times 32 threads a program
     is spread. num_stages: above 1, the next tiles are read while one is computed.
     """
-    check(q, cache, batch)
+    check_rung(q, cache, batch)
     out = torch.empty_like(q)
     num_seqs, num_heads, dim = q.shape
     _, block_size, num_kv_heads, _ = cache.keys.shape

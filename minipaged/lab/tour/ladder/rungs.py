@@ -8,7 +8,7 @@ import torch
 from minipaged.attention.backend import AttentionBatch, Masking
 from minipaged.attention.kernels.decode import paged_decode
 from minipaged.attention.kernels.sizes import decode_sizes, device_of
-from minipaged.lab.tour.ladder.check import check
+from minipaged.lab.tour.ladder.check import check_rung
 from minipaged.lab.tour.ladder.kv_head import per_kv_head
 from minipaged.lab.tour.ladder.query_head import per_query_head
 from minipaged.lab.tour.ladder.split import split
@@ -29,7 +29,7 @@ def sized(
     q: torch.Tensor, cache: LayerCache, batch: AttentionBatch, masking: Masking
 ) -> torch.Tensor:
     """Tile, warps, stages and splits as the package's rule has them for the batch."""
-    check(q, cache, batch)
+    check_rung(q, cache, batch)
     lengths = batch.min_context_length, batch.max_context_length
     sizes, num_splits = decode_sizes(q, cache.values, len(q), *lengths)
     return split(
@@ -50,7 +50,7 @@ def shipped(
     num_splits: int | None = None,
 ) -> torch.Tensor:
     """The package's kernel: its merge is launched while the splits still run."""
-    check(q, cache, batch)
+    check_rung(q, cache, batch)
     out = torch.empty_like(q)
     where = (batch.block_tables, batch.context_lengths, batch.query_starts)
     lengths = (batch.min_context_length, batch.max_context_length)

@@ -14,7 +14,7 @@ from minipaged.attention.kernels.tile import (
     online_step,
     slots_of,
 )
-from minipaged.lab.tour.ladder.check import check
+from minipaged.lab.tour.ladder.check import check_rung
 from minipaged.lab.tour.ladder.kv_head import per_kv_head
 from minipaged.memory.kv_cache import LayerCache
 
@@ -82,7 +82,7 @@ def split(
     if num_splits == 1:
         sizes = {"tile": tile, "num_warps": num_warps, "num_stages": num_stages}
         return per_kv_head(q, cache, batch, masking, matrix_units=True, **sizes)
-    check(q, cache, batch)
+    check_rung(q, cache, batch)
     out = torch.empty_like(q)
     num_seqs, num_heads, dim = q.shape
     _, block_size, num_kv_heads, _ = cache.keys.shape
