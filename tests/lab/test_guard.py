@@ -5,7 +5,7 @@ import torch
 
 from minipaged.attention.kernels.setup import INTERPRETED, tl, triton
 from minipaged.lab.check.guard import MARGIN, Guard, Room
-from minipaged.lab.check.kernel import ask, compilers_words, launch
+from minipaged.lab.check.kernel import ask_about, compilers_words, launch
 from minipaged.lab.check.verdict import Attempt, Rejected
 
 pytestmark = pytest.mark.skipif(not INTERPRETED, reason="a GPU lets nobody look on")
@@ -220,7 +220,7 @@ def test_the_compiler_is_asked_and_its_answer_has_the_line():
     out, x = tensors(2)
     launched(grows, out, x, 2, 4)
     with pytest.raises(Rejected) as found:
-        ask(Attempt(grows), out, x, 2, 4)
+        ask_about(Attempt(grows), out, x, 2, 4)
     said, line = str(found.value).splitlines()
     assert said.startswith("right in the interpreter, but Triton's compiler refuses it")
     assert "Loop-carried variable total" in said and "AssertionError" not in said
@@ -229,18 +229,18 @@ def test_the_compiler_is_asked_and_its_answer_has_the_line():
 
 
 def test_what_compiles_is_praised():
-    reward = ask(Attempt(moves), *tensors(), 20, 0, 16)
+    reward = ask_about(Attempt(moves), *tensors(), 20, 0, 16)
     assert reward() == "Triton's compiler takes it, too"
 
 
 def test_no_compiler_and_no_answer(monkeypatch):
     """Another version of Triton may have moved its parts."""
     monkeypatch.setattr("minipaged.lab.tour.compiler.COMPILE", "import nothing_at_all")
-    assert ask(Attempt(grows), *tensors(), 20, 4) is None
+    assert ask_about(Attempt(grows), *tensors(), 20, 4) is None
 
 
 def test_of_a_function_in_another_cell_the_compiler_cannot_know():
-    assert ask(Attempt(asks_a_helper), *tensors(), 4) is None
+    assert ask_about(Attempt(asks_a_helper), *tensors(), 4) is None
 
 
 def test_an_answer_of_the_compiler_may_be_without_words():

@@ -128,7 +128,7 @@ def launch(
     return Launched(rooms, guard)
 
 
-def ask(attempt: Attempt, *arguments: Any) -> Callable[[], str] | None:
+def ask_about(attempt: Attempt, *arguments: Any) -> Callable[[], str] | None:
     """Ask Triton's compiler about a kernel that the interpreter has run.
 
     arguments: of one launch. The interpreter runs some kernels that do not compile.

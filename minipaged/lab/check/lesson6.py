@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 
 from minipaged.lab.check.guard import GUARD
-from minipaged.lab.check.kernel import ask, launch, many
+from minipaged.lab.check.kernel import ask_about, launch, many
 from minipaged.lab.check.packing import Batch, compare_packed, draw_batch
 from minipaged.lab.check.verdict import Attempt, Rejected, exercise, expect
 
@@ -94,7 +94,7 @@ def slots(attempt: Attempt) -> Callable[[], str] | None:
                 said = "nothing is masked, no load and no store"
                 raise Rejected(f"{what}: got {mine}, expected {slot}; {said}")
             expect(what, mine, slot)
-    return ask(attempt, *arguments)
+    return ask_about(attempt, *arguments)
 
 
 @exercise
@@ -122,7 +122,7 @@ def packed(attempt: Attempt) -> Callable[[], str] | None:
     if INTERPRETED:
         batch = draw_batch(generator, [20, 40], 2, 4, 32, 16, 1.0)
         _packed(attempt, batch, first_block=2**31 // (16 * 2 * 32) + 1)
-    return ask(attempt, *_arguments(batch))
+    return ask_about(attempt, *_arguments(batch))
 
 
 def _packed(attempt: Attempt, batch: Batch, first_block: int = 0) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 
 from minipaged.lab.check.guard import GUARD
-from minipaged.lab.check.kernel import ask, launch, many
+from minipaged.lab.check.kernel import ask_about, launch, many
 from minipaged.lab.check.streaming import RULES, walk
 from minipaged.lab.check.verdict import Attempt, Rejected, exercise
 
@@ -43,7 +43,7 @@ def merge_splits(attempt: Attempt) -> Callable[[], str] | None:
         arguments = out, means, logs, num_splits, dim, width
         launched = launch(attempt, story, (heads,), *arguments)
         _merged(story, launched[0].double(), means.double(), logs.double(), width)
-    return ask(attempt, *arguments)
+    return ask_about(attempt, *arguments)
 
 
 def _merged(
