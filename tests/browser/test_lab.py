@@ -336,6 +336,7 @@ def test_by_keyboard_alone(lab, page):
     assert page.evaluate(name) == "Next ›"  # one cannot go back yet
     page.keyboard.press("Enter")
     expect_holders(page, 4, 4, 4, 4)
+    page.get_by_label("Your guess:").wait_for()  # blocks are drawn before the question
     page.keyboard.press("Tab")
     page.keyboard.type("0")
     page.keyboard.press("Enter")
