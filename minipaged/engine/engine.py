@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import count
 from threading import Condition, Lock, get_ident
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
@@ -99,7 +99,7 @@ class Engine(Observer):
         self.stats = Stats(self.scheduler)
         watching += [paged.observers, self.stats, *observers, self]
         self._inputs = PersistentInputs(paged.device)
-        self.streams: dict[Any, Stream] = {}  # by request
+        self.streams: dict[Request, Stream] = {}
         self._numbers, self._places = count(), count()  # in `add`, and in line
         self._arriving: list[tuple[float, int, Stream]] = []  # a heap
         self._leaving: deque[Stream] = deque()  # aborted, or never to be run

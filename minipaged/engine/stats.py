@@ -132,9 +132,9 @@ def recomputed_by(work: Work) -> int:
 
     At most: a prompt that was preempted in its middle counts wholly.
     """
-    if not work.request.num_preemptions or work.num_tokens == 1:
+    if not work.request.num_preemptions:
         return 0
-    return work.num_tokens
+    return max(0, min(work.stop, work.sequence.num_prefill_tokens) - work.start)
 
 
 class Thrash:

@@ -102,14 +102,15 @@ class PreemptingScheduler(Scheduler):
         """
         tables = [one.table for one in request.sequences if one.table is not None]
         swapped = self._swap_out(request, tables)
+        if swapped is None:
+            lose_blocks(request)
+        else:  # nothing is to be computed again
+            request.num_preemptions += 1
+            request.swapped = swapped
+            for sequence in request.sequences:
+                sequence.table = None
         for table in tables:
             table.free()
-        num_prefill_tokens = [one.num_prefill_tokens for one in request.sequences]
-        lose_blocks(request)
-        if swapped is not None:
-            for one, number in zip(request.sequences, num_prefill_tokens, strict=True):
-                one.num_prefill_tokens = number
-            request.swapped = swapped
         self.running = [one for one in self.running if one is not request]
         self.waiting.appendleft(request)
         self.observers.preempted(request)

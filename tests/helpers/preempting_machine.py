@@ -4,9 +4,10 @@ python -m helpers.preempting_machine 100000
 """
 
 import sys
-from collections import Counter
+from functools import partial
 from random import Random
 
+from helpers import scheduling_machine
 from helpers.scheduling_machine import HASHES, KINDS, SALTS, Machine, operate
 from minipaged.memory.block_pool import BlockPool
 from minipaged.scheduling.observer import Observer
@@ -157,16 +158,9 @@ def operate_tightly(machine: PreemptingMachine, random: Random) -> None:
         operate(machine, random)
 
 
-def run_operations(seed: int, count: int, each: int = 80) -> Counter:
-    """So many operations, with a new machine after `each`; returns what was seen."""
-    random, seen = Random(seed), Counter()
-    for done in range(0, count, each):
-        machine = random_machine(random)
-        for _ in range(min(each, count - done)):
-            operate_tightly(machine, random)
-        machine.drain()
-        seen += machine.seen
-    return seen
+run_operations = partial(
+    scheduling_machine.run_operations, make=random_machine, operate=operate_tightly
+)
 
 
 if __name__ == "__main__":

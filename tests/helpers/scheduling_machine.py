@@ -605,11 +605,13 @@ def operate(machine: Machine, random: Random) -> None:
     random.choices(list(operations), list(operations.values()))[0]()
 
 
-def run_operations(seed: int, count: int, each: int = 80) -> Counter:
+def run_operations(
+    seed: int, count: int, each: int = 80, make=random_machine, operate=operate
+) -> Counter:
     """So many operations, with a new machine after `each`; returns what was seen."""
     random, seen = Random(seed), Counter()
     for done in range(0, count, each):
-        machine = random_machine(random)
+        machine = make(random)
         for _ in range(min(each, count - done)):
             operate(machine, random)
         machine.drain()

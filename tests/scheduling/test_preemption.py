@@ -354,7 +354,7 @@ WRONG = {
     "preempts the last": (600, "_make_room", preempts_the_last_as_well),
     "preempts in flight": (700, "_make_room", preempts_in_flight),
     "frees a part": (100, "preempt", frees_a_part),
-    "forgets a token": (100, "lose_blocks", forgets_the_last_token),
+    "forgets a token": (300, "lose_blocks", forgets_the_last_token),
     "stores twice": (1_000, "_swap_out", stores_shared_blocks_twice),
     "counts all rows": (700, "_swap_out", counts_all_rows),
     "counts no holder": (1_000, "_resume", counts_no_second_holder),
