@@ -45,6 +45,17 @@ from minipaged.lab import PoolWidget
 
 PoolWidget(scene="copy")"""
 
+SOFTMAX = """
+import torch
+
+from minipaged.lab import SoftmaxWidget
+
+logits = torch.tensor([0.3, 1.2, 0.1, 0.8, 0.9, 2.4, 1.6, 0.3, 1.3, 0.5, 2.0])
+values = torch.linspace(-1, 2, 11)
+words = ["<|user|> What", " is the capital of", " Portugal"]
+sizes = [4, 4, 3]
+SoftmaxWidget(logits.split(sizes), values.split(sizes), "C", [2, 5, 17], words)"""
+
 # 256 blocks, nine sequences, blocks that can be found again, and a table that is too
 # long to be shown in full.
 CROWDED = """
@@ -77,6 +88,7 @@ def lab(tmp_path_factory):
     write_notebook(folder / "copy.ipynb", COPY)
     write_notebook(folder / "crowded.ipynb", CROWDED)
     write_notebook(folder / "replay.ipynb", REPLAY)
+    write_notebook(folder / "softmax.ipynb", SOFTMAX)
     with lab_server(folder) as address:
         yield address
 
@@ -109,13 +121,18 @@ def expect_text(page, text):
 
 
 def flaws_for_all(page, name):
-    """What is wrong with a widget for any reader, and where it was seen."""
+    """What is wrong with a pool's widget for any reader, and where it was seen."""
+    pool = shown_pool(page.locator(WIDGET).first)
+    assert pool["blocks"]
+    return [*contradictions(pool), *colour_flaws(pool), *flaws_of_any(page, name)]
+
+
+def flaws_of_any(page, name):
+    """The same for any widget: names, contrast and boxes, not what a pool shows."""
     page.mouse.move(0, 0)
     root = page.locator(WIDGET).first
     root.scroll_into_view_if_needed()
-    pool = shown_pool(root)
-    assert pool["blocks"]
-    flaws = [*name_flaws(root), *contradictions(pool), *colour_flaws(pool)]
+    flaws = name_flaws(root)
     for dark, width in (False, WIDE), (True, NARROW):
         set_theme(page, dark)
         set_width(page, width)
@@ -470,3 +487,20 @@ def test_the_replay_of_a_beam_search(lab, page):
     expect_text(page, "is forked into A and B: 1 more holder for")
     # The slider of ipywidgets has no name; "Back" and "Next" do the same, and have one.
     assert set(flaws_for_all(page, "replay")) <= {"no name: slider"}
+
+
+def test_softmax_block_by_block(lab, page):
+    run_all(page, lab, "softmax.ipynb")
+    expect_text(page, "Nothing is read yet.")
+    for block in (2, 5, 17):
+        press(page, "Next block ›")
+        expect_text(page, f"Block {block} is read.")
+    expect_text(page, ": right.")
+    assert page.get_by_role("button", name="Next block ›").is_disabled()
+    page.get_by_label("leave out the factor").check()
+    expect_text(page, ": wrong,")
+    press(page, "Another order")
+    expect_text(page, "Block 5 is read.")  # the last one now
+    press(page, "‹ Back")
+    expect_text(page, "Block 17 is read.")
+    assert flaws_of_any(page, "softmax") == []
