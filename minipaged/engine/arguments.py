@@ -31,11 +31,13 @@ def make_requests(
     seed: int | Sequence[int] | None,
     cache_salt: bytes | Sequence[bytes],
     stop_strings: StopStrings | None = None,
+    remedy: str = "tokenizer(texts).input_ids, a list of lists even for one text",
 ) -> list[Request]:
     """A request for each prompt, with all of its options decided.
 
     A prompt that is too long for the model gets a request with an `error`. Raises
-    ValueError, TypeError or UnsupportedOption for anything malformed.
+    ValueError, TypeError or UnsupportedOption for anything malformed. `remedy`: what
+    the caller's user should pass in place of what is no list of token ids.
     """
     if isinstance(prompts, str | torch.Tensor) or not isinstance(prompts, Sequence):
         raise TypeError(
@@ -45,7 +47,7 @@ def make_requests(
         )
     vocabulary = paged.model.get_input_embeddings().num_embeddings
     for index, prompt in enumerate(prompts):
-        _check_prompt(index, prompt, vocabulary)
+        _check_prompt(index, prompt, vocabulary, remedy)
     count = len(prompts)
     configs = _one_each(generation_config, GenerationConfig, "generation_config", count)
     seeds = _one_each(seed, int, "seed", count)
@@ -148,11 +150,11 @@ def why_it_never_fits(
     )
 
 
-def _check_prompt(index: int, prompt: list[int], vocabulary: int) -> None:
+def _check_prompt(index: int, prompt: list[int], vocabulary: int, remedy: str) -> None:
     if not isinstance(prompt, list) or not set(map(type, prompt)) <= {int}:
         raise TypeError(
             f"prompt {index} must be a list of token ids (int), got {prompt!r:.60}; "
-            "pass tokenizer(texts).input_ids, a list of lists even for one text"
+            f"pass {remedy}"
         )
     if not prompt:
         raise ValueError(f"prompt {index} is empty; give at least one token")

@@ -139,6 +139,7 @@ class Engine(Observer):
             seed,
             cache_salt,
             self._stop_strings,
+            remedy="tokenizer(text).input_ids",
         )
         if request.num_parallel > self.scheduler.max_tokens:
             raise ValueError(
@@ -268,7 +269,7 @@ class Engine(Observer):
 
     def _tell(self, stream: Stream, now: float) -> None:
         stream.catch_up(now)
-        if stream.finished:
+        if stream.finished and stream.request in self.streams:
             self.stats.finished(stream)
             with self._door:
                 self.streams.pop(stream.request, None)

@@ -290,6 +290,17 @@ def test_aborted_waiting_running_and_preempted():
         check_idle(engine)
 
 
+def test_aborted_too_late():
+    """It has its answer, which counts once."""
+    engine = make()
+    stream = engine.add(PROMPTS[0], KINDS[0])
+    right = stream.result()
+    engine.abort(stream)
+    assert stream.output is right
+    assert engine.stats.request_success == {"length": 1}
+    check_idle(engine)
+
+
 def test_aborted_by_an_observer_in_the_middle_of_a_step():
     engine = make()
     opened = add_all(engine)
@@ -413,6 +424,8 @@ def test_malformed_is_refused_and_nothing_is_added():
     for bad in ([], "text", [0.5], [10**9], [[1, 2]]):
         with pytest.raises((TypeError, ValueError)):
             engine.add(bad)
+    with pytest.raises(TypeError, match=r"pass tokenizer\(text\)\.input_ids$"):
+        engine.add("text")
     with pytest.raises(ValueError, match="max_tokens"):
         engine.add([3], config(3, num_beams=33))
     for options in (
