@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from matplotlib.figure import Figure
 
 from minipaged.lab.plots.palette import BAD, GOOD, line_colour
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
+from minipaged.lab.plots.signs import SPAN, Sheet, width_of
 from minipaged.lab.plots.tones import behind_words, free, soft, strong
 
 NUMBER = 4  # bytes that a thread reads
@@ -79,8 +79,6 @@ def _draw_head(
     sheet: Sheet, y: float, name: str, used: int, num_pieces: int, piece_bytes: int
 ) -> None:
     """How the numbers lie, and how much of what comes is used."""
-    sheet.write(0, y + 8, name, PART)
     moved = num_pieces * piece_bytes
     said = f"{num_pieces} pieces: {used:,} of {moved:,} bytes are used"
-    colour = GOOD if used == moved else BAD
-    sheet.write(SPAN, y + 8, said, PART, ha="right", color=colour)
+    sheet.headline(y + 8, name, "", said, GOOD if used == moved else BAD)

@@ -10,7 +10,7 @@ from matplotlib.path import Path
 
 from minipaged.lab.plots.palette import BAD, line_colour
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
-from minipaged.lab.plots.tones import Tone, free, shared, soft, strong
+from minipaged.lab.plots.tones import NOTHING, Tone, free, shared, soft, strong
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 
@@ -19,7 +19,6 @@ HEAD, TABLE, DROP, BLOCK, ROW = 24.0, 24.0, 62.0, 28.0, 174.0  # pixels, downwar
 CURVE = 36.0  # more pixels of a row in which a block is copied
 NAME, ENTRY = 26.0, 34.0  # pixels of a table's name, and of an entry
 WIDTH = (SPAN - GUTTER) / COLUMNS
-LEGEND = 44.0  # pixels of an entry of the legend, but for its words
 ROOM = {"linestyle": "--", "linewidth": 1.4}  # the rim of a slot that awaits a word
 
 
@@ -95,12 +94,10 @@ def plot_copying(
             row = range(number - number % COLUMNS, number + 1)
             copied = any(any(_copies(states[at], earlier[at])) for at in row)
             y += ROW + CURVE * copied
-    meanings = list(_meanings(states, blocks))
-    sheet.legend(0, y, meanings)
+    x = sheet.legend(0, y, list(_meanings(states, blocks)))
     if any(_has_room(frame, block_id) for frame, block_id in product(states, blocks)):
-        x = sum(LEGEND + width_of(meaning) for _, meaning in meanings)
-        sheet.box(x, y - 6, 18, 12, rim=sheet.look.ink, **ROOM)
-        sheet.write(x + 24, y, "room for the next word", color=sheet.look.quiet)
+        signs = [(NOTHING, "room for the next word")]
+        sheet.legend(x, y, signs, rim=sheet.look.ink, **ROOM)
     if any(
         _lost(*pair, id_)
         for pair in zip(states, earlier, strict=False)

@@ -2,8 +2,8 @@
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
-from minipaged.lab.plots.tones import Tone, free, others, tint
+from minipaged.lab.plots.signs import SPAN, Sheet, width_of
+from minipaged.lab.plots.tones import KEPT, Tone, free, others, tint
 from minipaged.memory.block_table import BlockTable
 
 LEFT, ROOM = 152.0, SPAN - 152.0  # pixels: of what is said beside a row; of the row
@@ -27,9 +27,7 @@ def plot_gather(table: BlockTable, title: str, name: str = "A") -> Figure:
             ("3. Cut", f"{table.num_tokens} slots hold tokens"),
         )
     ):
-        y = FIRST + row * STEP
-        sheet.write(0, y + 5, part, PART)
-        sheet.write(0, y + 22, remark, color=sheet.look.quiet)
+        sheet.label(FIRST + row * STEP, HEIGHT, part, remark)
     _draw_pool(sheet, table, tint(name))
     gap = _gap(table.pool.num_blocks)
     block = (ROOM + gap) / table.pool.num_blocks
@@ -106,10 +104,5 @@ def _draw_pool(sheet: Sheet, table: BlockTable, mine: Tone) -> None:
 def _legend(sheet: Sheet, y: float, name: str, rest: int) -> None:
     """What the tones mean; the hatched slots are drawn as in the rows."""
     signs = [(tint(name), f"{name}'s token"), (others(), "others'"), (free(), "free")]
+    signs += [(KEPT, f"{name}'s, never written")] * (rest > 0)
     sheet.legend(0, y, signs)
-    if rest:
-        x = sum(24 + width_of(meaning) + 20 for _, meaning in signs)
-        sheet.empty(x, y - 6, 18, 12)
-        sheet.box(x, y - 6, 18, 12, rim=sheet.look.rim)
-        said = f"{name}'s, never written"
-        sheet.write(x + 24, y, said, color=sheet.look.quiet)

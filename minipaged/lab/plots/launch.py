@@ -3,8 +3,8 @@
 import torch
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
-from minipaged.lab.plots.tones import NOTHING, free, soft, strong
+from minipaged.lab.plots.signs import PART, SPAN, Sheet, counted, width_of
+from minipaged.lab.plots.tones import KEPT, NOTHING, free, soft, strong
 
 LEFT = 104.0  # pixels beside the places
 WIDEST, HEIGHT = 44.0, 26.0  # of a place
@@ -118,36 +118,25 @@ class _Launch:
         sheet = self.sheet
         quiet = {"color": sheet.look.quiet}
         for y, name, remark in (
-            (NUMBERS, "x", _counted(len(self.numbers), "number")),
+            (NUMBERS, "x", counted(len(self.numbers), "number")),
             (PROGRAMS, "place", f"grid ({self.num_programs},)"),
-            (RESULT, "out", _counted(len(self.results), "number")),
+            (RESULT, "out", counted(len(self.results), "number")),
         ):
-            sheet.write(0, y + HEIGHT / 2 - 8, name, PART, weight="bold")
-            sheet.write(0, y + HEIGHT / 2 + 9, remark, **quiet)
+            sheet.label(y, HEIGHT, name, remark, weight="bold")
         for y, step in (
             ((NUMBERS + HEIGHT + PROGRAMS - 10) / 2, "load"),
             ((PROGRAMS + HEIGHT + 12 + RESULT) / 2, "store"),
         ):
             sheet.write(0, y, step, **quiet)
         sheet.write(0, 12, "A launch", PART)
-        said = (
-            f"{_counted(self.num_programs, 'program')}, TILE = {self.tile} places each"
-        )
+        programs = counted(self.num_programs, "program")
+        said = f"{programs}, TILE = {self.tile} places each"
         sheet.write(width_of("A launch", PART) + 12, 12, said, **quiet)
         bottom = RESULT + HEIGHT + 44
-        sheet.legend(0, bottom, [(strong(0), "stored by program 0")])
-        x = 24 + width_of("stored by program 0") + 20
-        sheet.empty(x, bottom - 6, 18, 12)
-        sheet.box(x, bottom - 6, 18, 12, rim=sheet.look.rim)
-        said = "masked: not loaded, not stored"
-        sheet.write(x + 24, bottom, said, **quiet)
-        x += 24 + width_of(said) + 20
-        sheet.legend(x, bottom, [(free(), "as it was")])
+        signs = [(strong(0), "stored by program 0")]
+        signs += [(KEPT, "masked: not loaded, not stored"), (free(), "as it was")]
+        sheet.legend(0, bottom, signs)
 
 
 def _written(number: float) -> str:
     return f"{number:g}"
-
-
-def _counted(number: int, thing: str) -> str:
-    return f"{number} {thing}" + "s" * (number != 1)

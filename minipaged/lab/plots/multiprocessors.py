@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from matplotlib.figure import Figure
 
 from minipaged.lab.plots.palette import BAD, GOOD
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
+from minipaged.lab.plots.signs import SPAN, Sheet, counted, width_of
 from minipaged.lab.plots.tones import behind_words, free, soft, strong
 
 ROWS, HEAD, BETWEEN, GAP = 4, 26.0, 22.0, 12.0  # of squares; pixels around them
@@ -58,17 +58,14 @@ def _draw_head(
     sheet: Sheet, y: float, name: str, waves: list[int], num_multiprocessors: int
 ) -> None:
     """The launch, and what of the GPU is busy."""
-    quiet, count = {"color": sheet.look.quiet}, sum(waves)
-    sheet.write(0, y + 8, name, PART)
-    said = f"{count:,} program" + "s" * (count != 1)
-    sheet.write(width_of(name, PART) + 12, y + 8, said, **quiet)
+    count = sum(waves)
     busy = min(waves[0], num_multiprocessors)
     said, colour = f"{busy} of {num_multiprocessors} busy", GOOD
     if len(waves) > 1:
         said, colour = f"{waves[0]:,} run, {count - waves[0]:,} wait", BAD
     elif busy < num_multiprocessors:
         colour = BAD
-    sheet.write(SPAN, y + 8, said, PART, ha="right", color=colour)
+    sheet.headline(y + 8, name, counted(count, "program"), said, colour)
 
 
 def _draw_wave(

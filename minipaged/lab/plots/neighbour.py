@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from minipaged.lab.plots.palette import BAD, line_colour
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
-from minipaged.lab.plots.tones import Tone, soft, strong
+from minipaged.lab.plots.tones import NOTHING, Tone, soft, strong
 
 LEFT, HEIGHT, WIDEST = 104.0, 26.0, 44.0  # beside the places; of a place
 BEFORE, PROGRAMS, AFTER = 42.0, 122.0, 208.0  # the upper edges of the rows
@@ -63,7 +63,7 @@ class _Neighbour:
 
     def draw(self) -> Figure:
         """Arrows first, so that the boxes lie over their ends."""
-        sheet, quiet = self.sheet, {"color": self.sheet.look.quiet}
+        sheet = self.sheet
         for program in range(self.num_programs):
             self._draw_program(program)
         self._draw_memory(BEFORE, self.before, is_after=False)
@@ -73,8 +73,7 @@ class _Neighbour:
             (PROGRAMS, "place", "no mask"),
             (AFTER, "after", "the memory"),
         ):
-            sheet.write(0, y + HEIGHT / 2 - 8, name, PART, weight="bold")
-            sheet.write(0, y + HEIGHT / 2 + 9, remark, **quiet)
+            sheet.label(y, HEIGHT, name, remark, weight="bold")
         first, second = self.names
         self._bracket(0, self.size, f"{first}: {self.size} numbers", first)
         end = len(self.before)
@@ -83,10 +82,9 @@ class _Neighbour:
         said = f"{count} of {second}'s {end - self.size} numbers are lost"
         sheet.write(0, y, said, PART, color=BAD, weight="bold")
         x = width_of(said, PART, bold=True) + 28
-        sheet.legend(x, y, [(strong(first), f"stored for {first}")])
-        x += 24 + width_of(f"stored for {first}") + 20
-        sheet.box(x, y - 6, 18, 12, rim=BAD, linewidth=2.0)
-        sheet.write(x + 24, y, f"stored over {second}'s", **quiet)
+        x = sheet.legend(x, y, [(strong(first), f"stored for {first}")])
+        signs = [(NOTHING, f"stored over {second}'s")]
+        sheet.legend(x, y, signs, rim=BAD, linewidth=2.0)
         sheet.finish(y + 10)
         return sheet.figure
 

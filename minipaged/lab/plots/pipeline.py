@@ -7,7 +7,7 @@ from typing import NamedTuple
 from matplotlib.figure import Figure
 
 from minipaged.lab.plots.palette import BAD, GOOD
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
+from minipaged.lab.plots.signs import SPAN, Sheet, width_of
 from minipaged.lab.plots.tones import free, others, soft, strong
 
 LEFT = 104.0  # pixels beside the lanes
@@ -99,11 +99,10 @@ def plot_pipeline(runs: Mapping[str, Sequence[Turn]], title: str) -> Figure:
         colour = sheet.look.ink
         if slowest < fastest and speeds[name] in (slowest, fastest):
             colour = BAD if speeds[name] == slowest else GOOD
-        sheet.write(0, y + 8, name, PART)
         end = max(turn.end for turn in turns)
         mean = sum(turn.arrive - turn.ask for turn in turns) / end
         said = f"{len(turns)} tiles in {end:g} units: {mean:.1f} under way on average"
-        sheet.write(SPAN, y + 8, said, PART, ha="right", color=colour)
+        sheet.headline(y + 8, name, "", said, colour)
         y = _draw_lanes(sheet, y + HEAD, turns, unit)
         y = _draw_under_way(sheet, y, turns, unit, most) + BETWEEN
     y = _draw_clock(sheet, y - BETWEEN + 6, longest, unit)

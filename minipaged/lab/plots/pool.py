@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
+from minipaged.lab.plots.signs import PART, SPAN, Sheet, counted, width_of
 from minipaged.lab.plots.tones import (
     DASHED,
     FOUND,
@@ -168,7 +168,7 @@ def _draw_tables(
         )
     y += 12
     for name, table in tables.items():
-        tokens = f"{table.num_tokens} token" + "s" * (table.num_tokens != 1)
+        tokens = counted(table.num_tokens, "token")
         sheet.write(0, y + 12, name, PART, weight="bold")
         sheet.write(ENTRIES - 10, y + 12, tokens, ha="right")
         shown = table.block_ids[:MOST_ENTRIES]

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from matplotlib.figure import Figure
 
 from minipaged.lab.plots.palette import BAD, GOOD, line_colour
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, fit, width_of
+from minipaged.lab.plots.signs import PART, SPAN, Sheet, counted, fit
 from minipaged.lab.plots.tones import behind_words, others, soft, strong
 from minipaged.memory.block_table import BlockTable
 
@@ -53,12 +53,10 @@ def _draw_panel(
     """All programs, those of a KV head side by side; where the panel ends."""
     quiet, first = {"color": sheet.look.quiet}, next(iter(tokens))
     what = f"A program for each {'query' if group > 1 else 'KV'} head"
-    sheet.write(0, y + 8, what, PART)
-    count = len(tokens) * num_kv_heads * group
-    sheet.write(width_of(what, PART) + 12, y + 8, f"{count:,} programs", **quiet)
+    programs = counted(len(tokens) * num_kv_heads * group, "program")
     said = f"K and V are asked for {f'{group} times' if group > 1 else 'once'}"
     colour = BAD if group > 1 else GOOD
-    sheet.write(SPAN, y + 8, said, PART, ha="right", color=colour)
+    sheet.headline(y + 8, what, programs, said, colour)
     sheet.write(0, y + MEMORY + HEIGHT / 2, f"K and V of {first}", PART)
     step = (SPAN - LEFT + GAP) / num_kv_heads
     wide, each = step - GAP, (step - GAP) / group

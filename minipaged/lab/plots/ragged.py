@@ -6,7 +6,16 @@ from itertools import pairwise
 from matplotlib.figure import Figure
 
 from minipaged.lab.plots.palette import BAD, GOOD, line_colour
-from minipaged.lab.plots.signs import PART, SMALL, SPAN, Sheet, fit, visible, width_of
+from minipaged.lab.plots.signs import (
+    PART,
+    SMALL,
+    SPAN,
+    Sheet,
+    counted,
+    fit,
+    visible,
+    width_of,
+)
 from minipaged.lab.plots.tones import Tone, free, others, soft, strong
 from minipaged.memory.block_table import BlockTable
 from minipaged.model.inputs import RaggedBatch
@@ -88,21 +97,15 @@ def _draw_rectangle(
     """One row per sequence, all as long as the longest; where the rectangle ends."""
     longest, total = max(counts.values()), sum(counts.values())
     size = len(counts) * longest
-    _head(
-        sheet,
-        8,
-        "Padded",
-        f"{_plural(len(counts), 'row')} of {longest}",
-        f"{size - total} of {size} are padding",
-        BAD,
-    )
+    rows, lost = f"{counted(len(counts), 'row')} of {longest}", size - total
+    sheet.headline(8, "Padded", rows, f"{lost} of {size} are padding", BAD)
     for row, (name, count) in enumerate(counts.items()):
         y = 24 + row * ROW
         sheet.write(LEFT - 12, y + CELL / 2, name, PART, ha="right", weight="bold")
         tones = [strong(name)] * count + [others()] * (longest - count)
         sheet.cells(LEFT, y, [cell] * longest, CELL, tones)
         kind = "prefill" if count > 1 or positions[starts[row]] == 0 else "decode"
-        said, x = f"{kind}, {_plural(count, 'token')}", LEFT + longest * cell + 14
+        said, x = f"{kind}, {counted(count, 'token')}", LEFT + longest * cell + 14
         if x + width_of(said) < SPAN:
             sheet.write(x, y + CELL / 2, said, color=sheet.look.quiet)
     return 24 + len(counts) * ROW
@@ -118,7 +121,8 @@ def _draw_row(
 ) -> None:
     """All tokens side by side, below them their positions and slots."""
     total = len(owners)
-    _head(sheet, y, "Ragged", f"1 row of {total}", f"0 of {total} are padding", GOOD)
+    said = f"0 of {total} are padding"
+    sheet.headline(y, "Ragged", f"1 row of {total}", said, GOOD)
     is_fine = words and all(width_of(visible(word)) < cell for word in words)
     texts = words if is_fine else owners if cell > 10 else ()
     sheet.cells(
@@ -177,15 +181,3 @@ def _tone(name: str, is_used: bool, is_written: bool) -> Tone:
     if is_written:
         return strong(name)
     return soft(name) if is_used else free()
-
-
-def _head(
-    sheet: Sheet, y: float, what: str, remark: str, count: str, colour: str
-) -> None:
-    sheet.write(0, y, what, PART)
-    sheet.write(width_of(what, PART) + 12, y, remark, color=sheet.look.quiet)
-    sheet.write(SPAN, y, count, PART, ha="right", color=colour)
-
-
-def _plural(number: int, thing: str) -> str:
-    return f"{number} {thing}" + "s" * (number != 1)

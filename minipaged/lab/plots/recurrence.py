@@ -64,9 +64,8 @@ def plot_recurrence(
     _draw_result(sheet, bottom, steps[-1], is_right)
     signs = [(strong(name), "new: this block's part")]
     signs += [(soft(name), "what was there" + ", rescaled" * is_right)]
-    sheet.legend(0, bottom + 26, signs)
+    x = sheet.legend(0, bottom + 26, signs)
     if not is_right or any(step.is_resized for step in steps):
-        x = sum(24 + width_of(meaning) + 20 for _, meaning in signs)
         _draw_frame(sheet, x + 2, bottom + 22, 14, 8, is_right)
         said = "its size before" if is_right else "the right size"
         sheet.write(x + 24, bottom + 26, said, color=sheet.look.quiet)

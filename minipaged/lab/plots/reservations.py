@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from matplotlib.figure import Figure
 
 from minipaged.lab.plots.palette import BAD, GOOD, line_colour
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
+from minipaged.lab.plots.signs import PART, SPAN, Sheet, counted, width_of
 from minipaged.lab.plots.tones import free, others, shared, strong
 from minipaged.lab.pool.snapshot import read_contents
 from minipaged.memory.block_pool import BlockPool
@@ -40,14 +40,9 @@ def plot_reservations_and_pool(
 def _draw_pieces(sheet: Sheet, used: Mapping[str, int], reserved: int) -> float:
     """One reservation below the other; where the last one ends."""
     empty, slots = reserved * len(used) - sum(used.values()), reserved * len(used)
-    _head(
-        sheet,
-        8,
-        f"One piece each, {reserved} slots reserved",
-        f"{empty} of {slots} slots empty",
-        BAD,
-    )
-    remarks = {name: _count(tokens, "token") for name, tokens in used.items()}
+    said = f"{empty:,} of {slots:,} slots empty"
+    sheet.headline(8, f"One piece each, {reserved:,} slots reserved", "", said, BAD)
+    remarks = {name: counted(tokens, "token") for name, tokens in used.items()}
     indent = 12 + max(width_of(name, PART, bold=True) for name in used)
     left = indent + 16 + max(map(width_of, remarks.values()))
     slot = (SPAN - left) / reserved
@@ -76,8 +71,8 @@ def _draw_pool(
     num_free = sum(pool.refcount(block_id) == 0 for block_id in range(pool.num_blocks))
     empty = len(contents.filled) * size - sum(contents.filled.values())
     slots = len(contents.filled) * size
-    gain = f"{empty} of {slots} slots empty, {_count(num_free, 'block')} free"
-    _head(sheet, y, f"The same tokens in blocks of {size}", gain, GOOD)
+    gain = f"{empty:,} of {slots:,} slots empty, {counted(num_free, 'block')} free"
+    sheet.headline(y, f"The same tokens in blocks of {size}", "", gain, GOOD)
     columns = _columns(pool.num_blocks)
     width = (SPAN - 14 * (columns - 1)) / columns
     for block_id in range(pool.num_blocks):
@@ -106,12 +101,3 @@ def _columns(num_blocks: int) -> int:
     """Nine blocks in a row at most, and if it can be, all rows full."""
     full = [columns for columns in (9, 8, 7, 6) if num_blocks % columns == 0]
     return min(num_blocks, full[0] if full else 9)
-
-
-def _head(sheet: Sheet, y: float, what: str, count: str, colour: str) -> None:
-    sheet.write(0, y, what, PART)
-    sheet.write(SPAN, y, count, PART, ha="right", color=colour)
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}" + "s" * (number != 1)

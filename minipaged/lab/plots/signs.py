@@ -13,7 +13,15 @@ from matplotlib.textpath import text_to_path
 from minipaged.lab.plots.charts import WIDTH, canvas
 from minipaged.lab.plots.display import DPI
 from minipaged.lab.plots.palette import ink_on, theme
-from minipaged.lab.plots.tones import DASHED, FOUND, NOTHING, Tone, behind_words, free
+from minipaged.lab.plots.tones import (
+    DASHED,
+    FOUND,
+    KEPT,
+    NOTHING,
+    Tone,
+    behind_words,
+    free,
+)
 
 SMALL, PART, COUNT = 9.0, 10.0, 15.0  # points: remarks, names of parts, what is counted
 LEAST = 6.5  # points: no word is written smaller
@@ -34,6 +42,11 @@ def width_of(words: str, size: float = SMALL, bold: bool = False) -> float:
 def visible(word: str) -> str:
     """A token's text without spaces around it, or a sign if nothing else is there."""
     return word.strip() or word.replace("\n", "⏎").replace(" ", "·") or "∅"
+
+
+def counted(number: int, thing: str) -> str:
+    """So many things, in words."""
+    return f"{number:,} {thing}" + "s" * (number != 1)
 
 
 def fit(word: str, width: float, size: float = SMALL) -> tuple[str, float]:
@@ -72,6 +85,21 @@ class Sheet:
         """Words whose middle is at height y, in ink; "ha" says what of them is at x."""
         style = {"color": self.look.ink, "va": "center", **style}
         return self.axes.text(x, y, words, fontsize=size, parse_math=False, **style)
+
+    def headline(
+        self, y: float, what: str, remark: str, verdict: str, colour: str
+    ) -> None:
+        """What a part of the sheet shows; at the right edge, how good or bad it is."""
+        self.write(0, y, what, PART)
+        self.write(width_of(what, PART) + 12, y, remark, color=self.look.quiet)
+        self.write(SPAN, y, verdict, PART, ha="right", color=colour)
+
+    def label(
+        self, y: float, height: float, what: str, remark: str, **style: str | float
+    ) -> None:
+        """What a row is, at its left; a remark below."""
+        self.write(0, y + height / 2 - 8, what, PART, **style)
+        self.write(0, y + height / 2 + 9, remark, color=self.look.quiet)
 
     def box(
         self,
@@ -207,13 +235,26 @@ class Sheet:
         for (x0, y0), (x1, y1) in pairwise(points):
             self.axes.plot((x0, x1), (y0, y1), **style)
 
-    def legend(self, x: float, y: float, signs: Sequence[tuple[Tone, str]]) -> None:
-        """What the tones mean, side by side; free and found ones have a rim."""
+    def legend(
+        self,
+        x: float,
+        y: float,
+        signs: Sequence[tuple[Tone, str]],
+        **rim: str | float,
+    ) -> float:
+        """What the tones mean, side by side; where the next sign would stand.
+
+        Free, found and kept ones have a rim; all have this one, if it is given.
+        """
         for tone, meaning in signs:
             is_empty = tone.face == free().face
-            rim = {"rim": self.look.rim if is_empty else tone.line or "none"}
+            style = rim or {"rim": self.look.rim if is_empty else tone.line or "none"}
             if tone == FOUND:
-                tone, rim = free(), DASHED
-            self.box(x, y - 6, 18, 12, tone, **rim)
+                tone, style = free(), DASHED
+            if tone == KEPT:
+                self.empty(x, y - 6, 18, 12)
+                tone, style = NOTHING, {"rim": self.look.rim}
+            self.box(x, y - 6, 18, 12, tone, **style)
             self.write(x + 24, y, meaning, color=self.look.quiet)
             x += 24 + width_of(meaning) + 20
+        return x

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.signs import Sheet, width_of
-from minipaged.lab.plots.tones import soft, strong
+from minipaged.lab.plots.signs import Sheet
+from minipaged.lab.plots.tones import KEPT, NOTHING, soft, strong
 
 # How long an axis is drawn, in pixels: the same wherever it occurs.
 ROWS, TILE, DIM = 112.0, 120.0, 168.0
@@ -115,14 +115,8 @@ def _explain(sheet: Sheet, k: Shape, k_trans: Shape, row: float) -> None:
 
 
 def _draw_legend(sheet: Sheet, y: float, unused: int, which: str, name: str) -> None:
-    quiet = {"color": sheet.look.quiet}
-    said = f"query head {which}"
-    sheet.legend(0, y, [(strong(name), said)])
-    x = 24 + width_of(said) + 20
-    sheet.box(x, y - 6, 18, 12, rim=sheet.look.ink, linewidth=1.8)
-    sheet.write(x + 24, y, "a position", **quiet)
-    x += 24 + width_of("a position") + 20
+    x = sheet.legend(0, y, [(strong(name), f"query head {which}")])
+    framed = {"rim": sheet.look.ink, "linewidth": 1.8}
+    x = sheet.legend(x, y, [(NOTHING, "a position")], **framed)
     if unused:
-        sheet.empty(x, y - 6, 18, 12)
-        sheet.box(x, y - 6, 18, 12, rim=sheet.look.rim)
-        sheet.write(x + 24, y, f"{unused} rows that no head needs", **quiet)
+        sheet.legend(x, y, [(KEPT, f"{unused} rows that no head needs")])

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from minipaged.attention.gathered import Rectangle
 from minipaged.attention.streamed import Tile
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, fit, width_of
-from minipaged.lab.plots.tones import Tone, free, strong
+from minipaged.lab.plots.tones import KEPT, Tone, free, strong
 from minipaged.memory.block_table import BlockTable
 
 LEFT, TOP = 104.0, 84.0  # pixels beside the rows, and above them
@@ -80,15 +80,9 @@ class _Tiles:
             said = str(position)
             sheet.write(middle, bottom + 18, said, ha="center", color=sheet.look.quiet)
         sheet.write(0, bottom + 18, "position", color=sheet.look.quiet)
-        said = f"{self.done}, and seen"
-        sheet.legend(0, bottom + 46, [(strong(self.names[0]), said)])
-        x = 24 + width_of(said) + 20
-        sheet.empty(x, bottom + 40, 18, 12)
-        sheet.box(x, bottom + 40, 18, 12, rim=sheet.look.rim)
-        said = f"{self.done}, but hidden by the mask"
-        sheet.write(x + 24, bottom + 46, said, color=sheet.look.quiet)
-        x += 24 + width_of(said) + 20
-        sheet.legend(x, bottom + 46, [(free(), f"not {self.done}")])
+        signs = [(strong(self.names[0]), f"{self.done}, and seen")]
+        signs += [(KEPT, f"{self.done}, but hidden by the mask")]
+        sheet.legend(0, bottom + 46, [*signs, (free(), f"not {self.done}")])
         sheet.finish(bottom + 56)
         return sheet.figure
 

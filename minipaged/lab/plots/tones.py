@@ -31,6 +31,7 @@ class Tone(NamedTuple):
 
 NOTHING = Tone("none")
 FOUND = Tone("found")  # in a legend: free, and its content can still be found
+KEPT = Tone("kept")  # in a legend: holds nothing, hatched as by Sheet.empty
 DASHED = {"rim": CACHED_RIM, "linewidth": 1.8, "linestyle": "--"}
 
 

@@ -189,12 +189,11 @@ class _Walk:
 
     def _label(self) -> None:
         """What the rows are."""
-        sheet, quiet = self.sheet, {"color": self.sheet.look.quiet}
+        sheet = self.sheet
         for y, what, remark in (
             (self.tiles, f"tiles of {self.tile}", "for the hardware"),
             (self.blocks, f"blocks of {self.size}", "for the allocator"),
             (self.pool, "the pool", "in memory"),
         ):
-            sheet.write(0, y + HEIGHT / 2 - 8, what, PART)
-            sheet.write(0, y + HEIGHT / 2 + 9, remark, **quiet)
+            sheet.label(y, HEIGHT, what, remark)
         sheet.write(0, 8, f"{self.name}'s {self.context} positions", PART)
