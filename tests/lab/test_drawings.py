@@ -1,11 +1,11 @@
 """The drawings: they show the live objects, and every word can be read."""
 
 import pytest
-from matplotlib.colors import to_hex
-from matplotlib.patches import FancyArrowPatch, Rectangle
+from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
 import minipaged as mp
+from helpers.drawn import arrows, boxes, crosses, texts
 from helpers.readable import (
     check_that_no_words_overlap,
     check_that_words_stand_out,
@@ -49,26 +49,6 @@ def tables_of(used, num_blocks=27, block_size=4):
 def batch_of(tables, new):
     chunks = [Chunk(list(range(n)), tables[name], 1) for name, n in new.items()]
     return RaggedBatch.build(chunks)
-
-
-def texts(figure):
-    return [text.get_text() for text in figure.axes[0].texts if text.get_text()]
-
-
-def arrows(figure):
-    return [p for p in figure.axes[0].patches if isinstance(p, FancyArrowPatch)]
-
-
-def face_of(box):
-    """Its colour, with the alpha if it lets the page shine through."""
-    face = to_hex(box.get_facecolor(), keep_alpha=True).upper()
-    return face.removesuffix("FF")
-
-
-def boxes(figure, colour):
-    """The boxes of this face."""
-    found = [p for p in figure.axes[0].patches if isinstance(p, Rectangle)]
-    return [box for box in found if box.get_fill() and face_of(box) == colour]
 
 
 def growth(words, stored, num_prompt):
@@ -407,11 +387,6 @@ def test_a_long_batch_has_an_arrow_for_each_block():
     _, tables = tables_of(USED, num_blocks=16)
     figure = plot_ragged_batch(batch_of(tables, USED), tables, "title")
     assert len(arrows(figure)) == 6 + 2 + 4
-
-
-def crosses(figure):
-    heavy = [line for line in figure.axes[0].lines if line.get_linewidth() > 2]
-    return len(heavy) // 2
 
 
 def test_false_hits_bear_a_cross():

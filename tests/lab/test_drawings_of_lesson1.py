@@ -1,10 +1,9 @@
 """Lesson 1's pictures of a memory that nobody guards: true, and readable."""
 
 import pytest
-from matplotlib.colors import to_hex
-from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
+from helpers.drawn import boxes, texts
 from helpers.readable import check_that_no_words_overlap, check_that_words_stand_out
 from minipaged.lab import plot_histogram, plot_overrun
 from minipaged.lab.plots.palette import BAD
@@ -31,23 +30,6 @@ DRAWINGS = {
 }
 
 
-def texts(figure):
-    return [text for text in figure.axes[0].texts if text.get_text().strip()]
-
-
-def said(figure):
-    return [text.get_text() for text in texts(figure)]
-
-
-def boxes(figure, colour):
-    """The boxes of this opaque face."""
-    patches = [p for p in figure.axes[0].patches if isinstance(p, Rectangle)]
-    faces = [
-        to_hex(p.get_facecolor(), keep_alpha=True) for p in patches if p.get_fill()
-    ]
-    return [face for face in faces if face == colour.lower() + "ff"]
-
-
 @pytest.mark.parametrize("name", DRAWINGS)
 def test_no_words_overlap_and_none_is_cut_off(name):
     check_that_no_words_overlap(DRAWINGS[name]())
@@ -61,7 +43,7 @@ def test_a_word_stands_out_from_the_box_behind_it(name):
 def test_every_overwritten_slot_says_what_was_there_and_what_is():
     figure = overrun()
     assert len(boxes(figure, BAD)) == 13 + 1  # the slots, and the legend
-    shown = said(figure)
+    shown = texts(figure)
     for n in range(13):
         assert {f"C{n}", f"A{36 + n}", str(36 + n)} <= set(shown)
     assert "C13" not in shown and "A35" not in shown and "A49" not in shown
@@ -71,12 +53,12 @@ def test_every_overwritten_slot_says_what_was_there_and_what_is():
 
 
 def test_more_slots_than_can_be_written_out_are_counted():
-    assert "and 8 more" in said(overrun(4, 60, 30))
+    assert "and 8 more" in texts(overrun(4, 60, 30))
 
 
 def test_a_story_that_fits_harms_nobody():
     figure = overrun(story=36)
-    assert not boxes(figure, BAD) and "overwritten" not in said(figure)
+    assert not boxes(figure, BAD) and "overwritten" not in texts(figure)
 
 
 def test_a_memory_keeps_its_size():

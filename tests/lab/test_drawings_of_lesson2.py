@@ -1,10 +1,9 @@
 """Lesson 2's pictures of a run: they show what happened, and can be read."""
 
 import pytest
-from matplotlib.colors import to_hex
-from matplotlib.patches import FancyArrowPatch, Rectangle
 
 import minipaged as mp
+from helpers.drawn import arrows, boxes, texts
 from helpers.readable import check_that_no_words_overlap, check_that_words_stand_out
 from minipaged.lab import plot_gather, plot_lanes, plot_miscounted, plot_overwritten
 from minipaged.lab.measure.watch import Moment
@@ -99,10 +98,6 @@ DRAWINGS = {
 }
 
 
-def texts(figure):
-    return [text for text in figure.axes[0].texts if text.get_text().strip()]
-
-
 @pytest.mark.parametrize("name", DRAWINGS)
 def test_no_words_overlap_and_none_is_cut_off(name):
     check_that_no_words_overlap(DRAWINGS[name]())
@@ -111,20 +106,6 @@ def test_no_words_overlap_and_none_is_cut_off(name):
 @pytest.mark.parametrize("name", DRAWINGS)
 def test_a_word_stands_out_from_the_box_behind_it(name):
     check_that_words_stand_out(DRAWINGS[name]())
-
-
-def said(figure):
-    return [text.get_text() for text in texts(figure)]
-
-
-def boxes(figure, colour):
-    patches = [p for p in figure.axes[0].patches if isinstance(p, Rectangle)]
-    full = colour.lower() + "ff"
-    return [
-        p
-        for p in patches
-        if p.get_fill() and to_hex(p.get_facecolor(), keep_alpha=True) == full
-    ]
 
 
 def test_what_is_gathered_stands_in_the_tables_order_and_ends_with_the_last_token():
@@ -138,40 +119,38 @@ def test_what_is_gathered_stands_in_the_tables_order_and_ends_with_the_last_toke
         assert there == [str(position) for position in range(18)]
     ids = [words for _, words in shown if words.startswith("block ")]
     assert ids == 2 * [f"block {block_id}" for block_id in table.block_ids]
-    assert {"blocks 3, 4, 5, 6, 0", "in this order: 20 slots"} <= set(said(figure))
-    assert "18 slots hold tokens" in said(figure)
-    arrows = [p for p in figure.axes[0].patches if isinstance(p, FancyArrowPatch)]
-    assert len(arrows) == 5
+    assert {"blocks 3, 4, 5, 6, 0", "in this order: 20 slots"} <= set(texts(figure))
+    assert "18 slots hold tokens" in texts(figure)
+    assert len(arrows(figure)) == 5
 
 
 def test_nothing_is_cut_from_blocks_that_are_full():
     for num_tokens, is_cut in ((16, False), (17, True)):
         figure = gathered(num_tokens)
         dashed = [x for x in figure.axes[0].lines if x.get_linestyle() == "--"]
-        assert bool(dashed) == is_cut == ("C's, never written" in said(figure))
+        assert bool(dashed) == is_cut == ("C's, never written" in texts(figure))
 
 
 def test_the_lost_slot_is_crossed_out():
     figure = overwritten()
-    assert "K and V of A's position 0 are gone" in said(figure)
-    assert "2 filled up with zeros" in said(figure)
+    assert "K and V of A's position 0 are gone" in texts(figure)
+    assert "2 filled up with zeros" in texts(figure)
     assert len(boxes(figure, BAD)) == 1 + 1  # the slot, and the legend
-    ends = [p for p in figure.axes[0].patches if isinstance(p, FancyArrowPatch)]
-    assert len(ends) == 2
+    assert len(arrows(figure)) == 2
 
 
 def test_a_table_in_time_harms_nobody():
     figure = overwritten(is_late=False)
-    assert not any("gone" in words for words in said(figure))
+    assert not any("gone" in words for words in texts(figure))
     assert not boxes(figure, BAD)
 
 
 def test_a_lane_says_when_its_prompt_ends():
     figure = lanes([21, 7, 13], 9)
-    ends = [words for words in said(figure) if "ends" in words]
+    ends = [words for words in texts(figure) if "ends" in words]
     assert ends == [f"ends, step {step}" for step in (10, 20, 30)]
-    assert said(figure).count("waits") == 2 + 1  # and the legend
-    assert "most: 2" in said(figure) and "pool: 12" in said(figure)
+    assert texts(figure).count("waits") == 2 + 1  # and the legend
+    assert "most: 2" in texts(figure) and "pool: 12" in texts(figure)
     for name, others in zip("ABC", (1, 0, 0), strict=True):  # A's is in the legend
         assert len(boxes(figure, strong(name).face)) == 1 + others
 
@@ -188,22 +167,23 @@ def test_a_lane_says_what_is_promised_to_its_prompt():
 
 
 def placed(figure):
-    return [(text.get_position(), text.get_text()) for text in texts(figure)]
+    shown = [text for text in figure.axes[0].texts if text.get_text()]
+    return [(text.get_position(), text.get_text()) for text in shown]
 
 
 def test_the_wrong_count_is_said_beside_the_right_one():
     figure = miscounted()
-    assert "tables that name it: 2" in said(figure)
-    assert "the pool counts: 1" in said(figure)
-    assert "reads: My PIN is 4711" in said(figure)
+    assert "tables that name it: 2" in texts(figure)
+    assert "the pool counts: 1" in texts(figure)
+    assert "reads: My PIN is 4711" in texts(figure)
     for word in "My PIN is 4711".split():
-        assert said(figure).count(word) == 1
+        assert texts(figure).count(word) == 1
 
 
 def test_the_owner_is_named_as_in_the_code():
     figure = overwritten(names=("owner", "late"))
-    assert "K and V of owner's position 0 are gone" in said(figure)
-    assert {"owner", "late"} <= set(said(figure))
+    assert "K and V of owner's position 0 are gone" in texts(figure)
+    assert {"owner", "late"} <= set(texts(figure))
 
 
 def test_the_line_of_what_is_promised_has_the_height_of_the_worst_case():

@@ -1,10 +1,10 @@
 """Lesson 3's drawings: reused blocks, a fork of two texts, named bars."""
 
 import pytest
-from matplotlib.patches import FancyArrowPatch, Rectangle
-from matplotlib.text import Text
+from matplotlib.patches import Rectangle
 
 import minipaged as mp
+from helpers.drawn import arrows, crosses, texts
 from helpers.readable import check_that_no_words_overlap, check_that_words_stand_out
 from minipaged.lab import (
     plot_bars,
@@ -71,16 +71,6 @@ DRAWINGS = {
 }
 
 
-def words(figure):
-    return [text.get_text() for text in figure.axes[0].texts]
-
-
-def drawn_boxes(figure):
-    figure.draw_without_rendering()
-    shown = [*figure.texts, *figure.axes[0].texts]
-    return [(t.get_text(), Text.get_window_extent(t)) for t in shown if t.get_text()]
-
-
 @pytest.mark.parametrize("name", DRAWINGS)
 def test_no_words_overlap_and_none_is_cut_off(name):
     check_that_no_words_overlap(DRAWINGS[name]())
@@ -91,37 +81,29 @@ def test_a_word_stands_out_from_the_box_behind_it(name):
     check_that_words_stand_out(DRAWINGS[name]())
 
 
-def crosses(figure):
-    return sum(line.get_linewidth() > 2 for line in figure.axes[0].lines) // 2
-
-
-def arrows(figure):
-    return sum(isinstance(p, FancyArrowPatch) for p in figure.axes[0].patches)
-
-
 def test_a_step_from_a_reused_block_to_an_older_one_bears_a_cross():
     figure = reuse([0, 1, 2, 3, 4])
-    assert crosses(figure) == 1 and arrows(figure) == 4
-    assert "2. Blocks 1 and 2 are handed to F, who asks" in words(figure)
-    assert "3. F asks again. The search: 0 → 1 → 2 → 3 → 4" in words(figure)
+    assert crosses(figure) == 1 and len(arrows(figure)) == 4
+    assert "2. Blocks 1 and 2 are handed to F, who asks" in texts(figure)
+    assert "3. F asks again. The search: 0 → 1 → 2 → 3 → 4" in texts(figure)
     right = reuse([0, 1, 2])
-    assert crosses(right) == 0 and arrows(right) == 2
+    assert crosses(right) == 0 and len(arrows(right)) == 2
 
 
 def test_the_rest_of_the_second_users_blocks_say_what_their_keys_are():
-    before = words(reuse([0, 1, 2]))
+    before = texts(reuse([0, 1, 2]))
     later = {**AFTER, (3, (9,)): 6}
-    more = words(plot_reuse(BEFORE, later, [0], decode, "title", rest={6: (9,)}))
+    more = texts(plot_reuse(BEFORE, later, [0], decode, "title", rest={6: (9,)}))
     assert "block 6" not in before and more.count("block 6") == 1
     assert more.count("key: after block 3") == 4
-    said = words(reuse([0, 1, 2], rest=REST))
+    said = texts(reuse([0, 1, 2], rest=REST))
     assert said.count("not in the index") == 2
 
 
 def test_the_mended_search_stands_below_the_false_one():
     figure = searches()
-    said = words(figure)
-    assert crosses(figure) == 1 and arrows(figure) == 4 + 3
+    said = texts(figure)
+    assert crosses(figure) == 1 and len(arrows(figure)) == 4 + 3
     assert said.index("By block ids: 0 → 1 → 2 → 3 → 4") < said.index(
         "By serial numbers: 0 → 1 → 2 → 5"
     )
@@ -134,13 +116,13 @@ def test_the_mended_search_stands_below_the_false_one():
 def test_few_free_blocks_take_the_whole_width_and_the_key_says_what_is_hatched():
     for holders, is_hatched in (("G", False), ("GH", True)):
         figure = free_list(6, holders)
-        assert ("several held it" in words(figure)) == is_hatched
+        assert ("several held it" in texts(figure)) == is_hatched
         boxes = [p for p in figure.axes[0].patches if isinstance(p, Rectangle)]
         assert max(box.get_x() + box.get_width() for box in boxes) > 740
 
 
 def test_a_fork_counts_what_blocks_find():
-    said = words(plot_fork(D, E, (1, 4, 8, 16), "title"))
+    said = texts(plot_fork(D, E, (1, 4, 8, 16), "title"))
     counts = [words for words in said if words[0].isdigit()]
     assert counts == [f"{n} found" for n in (12, 12, 8, 0, 12)]
     assert "of both, 12 tokens" in said
@@ -154,6 +136,6 @@ def test_bars_are_as_long_as_their_values():
     assert [w / widths[2] for w in widths] == pytest.approx(
         [402.1 / 1367, 21.72 / 1367, 1]
     )
-    assert {"402", "21.7", "1,367"} <= set(words(figure))
+    assert {"402", "21.7", "1,367"} <= set(texts(figure))
     bold = [t.get_text() for t in figure.axes[0].texts if t.get_weight() == "bold"]
     assert bold == ["Thursday", "21.7"]

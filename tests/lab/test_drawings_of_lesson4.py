@@ -4,10 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 from matplotlib.colors import to_rgba
-from matplotlib.patches import FancyArrowPatch
 from transformers import GenerationConfig
 
 import minipaged as mp
+from helpers.drawn import arrows, texts
 from helpers.readable import check_that_no_words_overlap, check_that_words_stand_out
 from helpers.tiny_models import VOCABULARY, tiny_model
 from minipaged.decoding import beam
@@ -26,10 +26,6 @@ from minipaged.lab.plots.copying import freeze, plot_copying
 
 WORDS = "Four score and seven years ago our".split()
 ENDS = ["fathers", "mothers", "brothers", "sisters"]
-
-
-def texts(figure):
-    return [text.get_text() for text in figure.axes[0].texts if text.get_text()]
 
 
 def copying(num_tables=2, size=4):
@@ -133,8 +129,7 @@ def test_a_word_stands_out_from_the_box_behind_it(monkeypatch, name, theme):
 
 def thick(figure):
     """Arrows of copies: as thick as what is to be followed."""
-    found = [p for p in figure.axes[0].patches if isinstance(p, FancyArrowPatch)]
-    return [arrow for arrow in found if arrow.get_linewidth() > 1.5]
+    return [arrow for arrow in arrows(figure) if arrow.get_linewidth() > 1.5]
 
 
 @pytest.mark.parametrize("num_tables", [2, 3, 4])

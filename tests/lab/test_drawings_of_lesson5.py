@@ -5,10 +5,10 @@ import re
 
 import pytest
 import torch
-from matplotlib.colors import to_hex
-from matplotlib.patches import FancyArrowPatch, Rectangle
+from matplotlib.patches import Rectangle
 
 import minipaged as mp
+from helpers.drawn import arrows, boxes, texts
 from helpers.readable import check_that_no_words_overlap, check_that_words_stand_out
 from minipaged.attention import streamed
 from minipaged.attention.gathered import pad_to_rectangles
@@ -103,20 +103,6 @@ DRAWINGS = {
     "two ways, all of a small pool": lambda: two_ways("B", 0, num_blocks=12),
     "two ways, a large pool": lambda: two_ways("A", 5, num_blocks=64),
 }
-
-
-def texts(figure):
-    return [text.get_text() for text in figure.axes[0].texts if text.get_text()]
-
-
-def boxes(figure, colour):
-    """The boxes of this face; soft ones have the same hue, and an alpha."""
-    found = [p for p in figure.axes[0].patches if isinstance(p, Rectangle)]
-    return [
-        box
-        for box in found
-        if box.get_fill() and to_hex(box.get_facecolor(), True).upper() == f"{colour}FF"
-    ]
 
 
 @pytest.mark.parametrize("name", DRAWINGS)
@@ -245,9 +231,9 @@ def test_frames_of_unequal_windows_are_apart():
 
 def test_all_blocks_are_copied_on_the_left_and_one_is_read_on_the_right():
     figure = two_ways("C", 1)
-    arrows = [p for p in figure.axes[0].patches if isinstance(p, FancyArrowPatch)]
-    assert len(arrows) == 4 + 1 + 1  # copied, read as one; read in place
-    assert sum(arrow.get_linewidth() > 1.5 for arrow in arrows) == 1
+    widths = [arrow.get_linewidth() for arrow in arrows(figure)]
+    assert len(widths) == 4 + 1 + 1  # copied, read as one; read in place
+    assert sum(width > 1.5 for width in widths) == 1
     ids = tables_of(USED)["C"].block_ids
     said = texts(figure)
     assert f"read before: {ids[0]}; kept: a summary" in said

@@ -6,9 +6,10 @@ from itertools import pairwise
 import pytest
 import torch
 from matplotlib.colors import to_hex
-from matplotlib.patches import FancyArrowPatch, Rectangle
+from matplotlib.patches import Rectangle
 
 import minipaged as mp
+from helpers.drawn import arrows, boxes, texts
 from helpers.readable import check_that_no_words_overlap, check_that_words_stand_out
 from minipaged.lab import (
     pipeline,
@@ -229,22 +230,6 @@ DRAWINGS = {
 }
 
 
-def texts(figure):
-    return [text.get_text() for text in figure.axes[0].texts if text.get_text()]
-
-
-def boxes(figure, colour):
-    """The boxes of exactly this face."""
-    colour = colour if len(colour) == 9 else f"{colour}FF"
-    return [
-        box
-        for box in figure.axes[0].patches
-        if isinstance(box, Rectangle)
-        and box.get_fill()
-        and to_hex(box.get_facecolor(), True).upper() == colour
-    ]
-
-
 def markers(figure, marker):
     """The places of all markers of this shape."""
     lines = [line for line in figure.axes[0].lines if line.get_marker() == marker]
@@ -309,8 +294,7 @@ def test_programs_are_counted_and_each_read_has_an_arrow():
     assert {"96 programs", "24 programs"} <= set(said)
     assert said.count("program_id(1)") == 2 and "in the boxes: program_id(0)" in said
     assert {"K and V are asked for 4 times", "K and V are asked for once"} <= set(said)
-    arrows = [p for p in figure.axes[0].patches if isinstance(p, FancyArrowPatch)]
-    assert len(arrows) == 32 + 8
+    assert len(arrows(figure)) == 32 + 8
 
 
 def test_what_a_store_without_a_mask_destroys_is_counted():
@@ -366,8 +350,7 @@ def test_pointers_are_the_places_of_the_numbers():
 
 def test_pointers_lead_to_the_rows_of_their_slots():
     figure = pointers()
-    arrows = [p for p in figure.axes[0].patches if isinstance(p, FancyArrowPatch)]
-    ends = [arrow.get_path().vertices[-1][1] for arrow in arrows]
+    ends = [arrow.get_path().vertices[-1][1] for arrow in arrows(figure)]
     assert len(ends) == 8 and ends == sorted(ends)  # A's blocks lie in order
 
 
@@ -490,8 +473,7 @@ def test_all_panels_have_the_same_clock():
 
 def test_a_tile_is_drawn_with_the_blocks_that_it_reads():
     table, figure = tables_of()["A"], walk(8, now=1)
-    arrows = [p for p in figure.axes[0].patches if isinstance(p, FancyArrowPatch)]
-    assert len(arrows) == 2
+    assert len(arrows(figure)) == 2
     said = texts(figure)
     assert {f"block {block}" for block in table.block_ids} <= set(said)
     assert {"tile 0", "tile 1", "tile 2", "masked"} <= set(said)
