@@ -8,10 +8,7 @@ import tokenize
 from textwrap import dedent
 from typing import Any
 
-from IPython.display import Markdown, display
-
-# Pages made by nbconvert show code in an output in the font of prose, if not told so.
-CODE = '<div style="font-family: monospace">\n\n```diff\n{}\n```\n\n</div>'
+from minipaged.lab.tour.show import show_code
 
 
 def show_change(before: Any, after: Any, *, fold: bool = False) -> None:
@@ -30,12 +27,7 @@ def show_change(before: Any, after: Any, *, fold: bool = False) -> None:
         elif found:  # what is skipped between two places
             found.append("     ...")
     names = " → ".join(getattr(thing, "__name__", "?") for thing in (before, after))
-    code = CODE.format("\n".join(found))
-    if fold:
-        head = f"<details><summary><em>{names}</em> (click)</summary>"
-        display(Markdown(f"{head}\n\n{code}\n\n</details>"))
-    else:
-        display(Markdown(f"*{names}*\n\n{code}"))
+    show_code("\n".join(found), "diff", names, fold=fold)
 
 
 def _lines(thing: Any) -> list[str]:

@@ -13,7 +13,7 @@ from minipaged.attention.backend import Backend
 
 ROOT = Path(minipaged.__file__).parent.parent
 # Pages made by nbconvert show code in an output in the font of prose, if not told so.
-CODE = '<div style="font-family: monospace">\n\n```python\n{}\n```\n\n</div>'
+CODE = '<div style="font-family: monospace">\n\n```{}\n{}\n```\n\n</div>'
 
 
 def show(*things: Any, fold: bool = False) -> None:
@@ -29,14 +29,20 @@ def show(*things: Any, fold: bool = False) -> None:
         source = "\n\n".join(
             dedent(inspect.getsource(thing)).strip() for thing in group
         )
-        if fold:
-            names = ", ".join(
-                getattr(thing, "__qualname__", thing.__name__) for thing in group
-            )
-            head = f"<details><summary><em>{file}</em>: {names} (click)</summary>\n"
-            display(Markdown(f"{head}\n{CODE.format(source)}\n\n</details>"))
-        else:
-            display(Markdown(f"*{file}*\n\n{CODE.format(source)}"))
+        names = (getattr(thing, "__qualname__", thing.__name__) for thing in group)
+        show_code(source, "python", file, f": {', '.join(names)}", fold=fold)
+
+
+def show_code(
+    source: str, language: str, title: str, more: str = "", *, fold: bool = False
+) -> None:
+    """Display code under its title; with `fold`, title and `more` until a click."""
+    code = CODE.format(language, source)
+    if fold:
+        head = f"<details><summary><em>{title}</em>{more} (click)</summary>"
+        display(Markdown(f"{head}\n\n{code}\n\n</details>"))
+    else:
+        display(Markdown(f"*{title}*\n\n{code}"))
 
 
 def _definition(thing: Any) -> Any:
