@@ -483,10 +483,8 @@ def _flawed(kernel, **flags):
 ALSO_RIGHT = [
     ("merge_splits", merges_in_a_loop),
     ("merge_splits", merges_with_help),
-    (
-        "packed",
-        _flawed(packed, MASKS_KEYS=False),
-    ),  # its logits become -inf all the same
+    # The logits that come of it become -inf all the same.
+    ("packed", _flawed(packed, MASKS_KEYS=False)),
 ]
 
 

@@ -764,24 +764,24 @@ def test_what_is_wrong_with_contiguous_memory_is_said(capsys):
 
 @pytest.mark.parametrize(
     ("name", "attempt", "words"),
-    [(name, *case) for name in lesson4.NAMED for case in lesson4.NAMED[name]],
+    [
+        (name, *case)
+        for lesson in (lesson3, lesson4, lesson5, lesson6)
+        for name, cases in lesson.NAMED.items()
+        for case in cases
+    ],
 )
-def test_lesson_4_names_the_mistake(capsys, name, attempt, words):
-    assert words in verdict(capsys, name, attempt)
+def test_a_check_names_the_mistake(capsys, name, attempt, words):
+    if not INTERPRETED and name in KERNELS:
+        pytest.skip("nobody looks on where a kernel is compiled")
+    said = verdict(capsys, name, attempt)
+    assert "rejected" in said and words in said
 
 
 def test_what_is_as_right_is_accepted(capsys):
     """A list of four lists, and an heir that takes over its parent's table."""
     for attempt in (lambda *a: [*lesson4.next_beams(*a)], lesson4.the_heir_takes_over):
         assert "accepted" in verdict(capsys, "next_beams", attempt)
-
-
-@pytest.mark.parametrize(
-    ("name", "attempt", "words"),
-    [(name, *case) for name in lesson5.NAMED for case in lesson5.NAMED[name]],
-)
-def test_lesson_5_names_the_mistake(capsys, name, attempt, words):
-    assert words in verdict(capsys, name, attempt)
 
 
 def test_what_is_wrong_with_a_window_is_said(capsys):
@@ -814,17 +814,6 @@ def test_nan_is_explained_by_what_is_possible(capsys):
     assert "1 token in" in said and "was kept" not in said and "inf" not in said
 
 
-@pytest.mark.parametrize(
-    ("name", "attempt", "words"),
-    [(name, *case) for name in lesson6.NAMED for case in lesson6.NAMED[name]],
-)
-def test_lesson_6_names_the_mistake(capsys, name, attempt, words):
-    if not INTERPRETED and name in KERNELS:
-        pytest.skip("nobody looks on where a kernel is compiled")
-    said = verdict(capsys, name, attempt)
-    assert "rejected" in said and words in said
-
-
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_kernel_without_a_mistake_is_accepted(capsys, name):
     """Else it would be the flag's machinery that is rejected above."""
@@ -852,11 +841,3 @@ def test_an_attempt_cannot_spoil_the_case(capsys):
         return answer
 
     assert "accepted" in verdict(capsys, "shared_blocks", sloppy)
-
-
-@pytest.mark.parametrize(
-    ("name", "attempt", "words"),
-    [(name, *case) for name in lesson3.NAMED for case in lesson3.NAMED[name]],
-)
-def test_lesson_3_names_the_mistake(capsys, name, attempt, words):
-    assert words in verdict(capsys, name, attempt)

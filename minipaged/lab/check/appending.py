@@ -4,7 +4,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from minipaged.errors import OutOfBlocks
-from minipaged.lab.check.verdict import Attempt, Rejected, exercise, expect, short
+from minipaged.lab.check.verdict import Attempt, Rejected, exercise, expect, many, short
 from minipaged.memory.block_pool import BlockPool
 
 
@@ -238,8 +238,3 @@ class _Asked:
             return ""
         said = f"the error says {said} wanted; {needed}"
         return f"{self.story}: rightly refused, but {said}"
-
-
-def many(number: int, what: str) -> str:
-    """The number, and what is counted."""
-    return f"{number} {what}{'s' * (number != 1)}"

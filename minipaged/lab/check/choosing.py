@@ -5,8 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from minipaged.lab.check.kernel import many
-from minipaged.lab.check.verdict import Attempt, Rejected, exercise
+from minipaged.lab.check.verdict import Attempt, Rejected, exercise, many
 from minipaged.lab.measure.measured import measured_tuning
 
 DEVICES = "nvidia-h100-80gb-hbm3", "nvidia-h200"

@@ -37,11 +37,6 @@ TYPES = {
 }
 
 
-def many(number: int, what: str) -> str:
-    """A number of things, as text."""
-    return f"{number:,} {what}{'s' * (number != 1)}"
-
-
 class Launched:
     """What a launch left behind: its tensors by the kernel's names, on the CPU."""
 

@@ -20,7 +20,7 @@ from minipaged.lab.check.streaming import (
     ramp,
     read_once,
 )
-from minipaged.lab.check.verdict import Attempt, Rejected, exercise, expect
+from minipaged.lab.check.verdict import Attempt, Rejected, exercise, expect, many
 
 
 @exercise
@@ -111,10 +111,6 @@ def _compare(
         raise Rejected(said + rule)
 
 
-def _tokens(number: int) -> str:
-    return f"{number} token" + "s" * (number != 1)
-
-
 def _rounded(part: torch.Tensor) -> str:
     numbers = [f"{number:.4g}" for number in part.flatten().tolist()]
     return f"[{', '.join(numbers)}]" if part.dim() else numbers[0]
@@ -150,7 +146,7 @@ def _streamed(
 ) -> None:
     """One case of `stream`."""
     num_tokens, read = len(k), Blocks(k[:, 0], v[:, 0], size)
-    story = f"{_tokens(num_tokens)} in blocks of {size}{also}"
+    story = f"{many(num_tokens, 'token')} in blocks of {size}{also}"
     seen, wanted = range(num_tokens), range(-(-num_tokens // size))
     found = answer_of(
         story,
@@ -195,7 +191,7 @@ def _windowed(
 ) -> None:
     """One case of `window`."""
     num_tokens, read = len(k), Blocks(k, v, size)
-    story = f"{_tokens(num_tokens)} in blocks of {size}, a window of {width}, "
+    story = f"{many(num_tokens, 'token')} in blocks of {size}, a window of {width}, "
     story += f"{len(q)} heads, {k.shape[1]} KV heads{also}"
     first = max(0, num_tokens - width)
     wanted = range(first // size, -(-num_tokens // size))

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import torch
 
 from minipaged.lab.check.guard import GUARD
-from minipaged.lab.check.kernel import ask_about, launch, many
+from minipaged.lab.check.kernel import ask_about, launch
 from minipaged.lab.check.packing import Batch, compare_packed, draw_batch
-from minipaged.lab.check.verdict import Attempt, Rejected, exercise, expect
+from minipaged.lab.check.verdict import Attempt, Rejected, exercise, expect, many
 
 
 @exercise

@@ -6,9 +6,9 @@ from collections.abc import Callable
 import torch
 
 from minipaged.lab.check.guard import GUARD
-from minipaged.lab.check.kernel import ask_about, launch, many
+from minipaged.lab.check.kernel import ask_about, launch
 from minipaged.lab.check.streaming import RULES, walk
-from minipaged.lab.check.verdict import Attempt, Rejected, exercise
+from minipaged.lab.check.verdict import Attempt, Rejected, exercise, many
 
 TOLERANCE = 1e-4  # of float32, with values about 1
 

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import torch
 
 from minipaged.lab.check.guard import GUARD
-from minipaged.lab.check.kernel import Launched, many
+from minipaged.lab.check.kernel import Launched
 from minipaged.lab.check.streaming import RAMPS, RULES, walk
-from minipaged.lab.check.verdict import Rejected
+from minipaged.lab.check.verdict import Rejected, many
 
 TOLERANCE = 6e-3  # weights and results are rounded to float16; values are about 1
 LOG2_E = math.log2(math.e)

@@ -99,6 +99,11 @@ def exercise(
     return checked
 
 
+def many(number: int, what: str) -> str:
+    """A number of things, as text."""
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
 def short(value: Any) -> str:
     """A value as text that fits into a line; of a tensor, its shape."""
     if hasattr(value, "shape"):
