@@ -68,7 +68,7 @@ def test_a_compiler_that_cannot_run_is_no_refusal(monkeypatch):
 
 def test_only_what_changed_is_shown(capsys, monkeypatch):
     shown = []
-    monkeypatch.setattr("minipaged.lab.tour.change.display", shown.append)
+    monkeypatch.setattr("minipaged.lab.tour.show.display", shown.append)
     show_change(copies, asks_a_tile)
     (markdown,) = shown
     assert "-    tl.store(out + at, tl.load(x + at))" in markdown.data
@@ -79,6 +79,6 @@ def test_only_what_changed_is_shown(capsys, monkeypatch):
 
 def test_a_change_can_be_folded(monkeypatch):
     shown = []
-    monkeypatch.setattr("minipaged.lab.tour.change.display", shown.append)
+    monkeypatch.setattr("minipaged.lab.tour.show.display", shown.append)
     show_change(copies, asks_a_tile, fold=True)
     assert shown[0].data.startswith("<details>")
