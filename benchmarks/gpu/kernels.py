@@ -10,7 +10,6 @@ minipaged/lab/measure/data, where lesson 6 and the figures find it.
 
 import argparse
 import json
-import re
 from pathlib import Path
 
 import torch
@@ -28,6 +27,7 @@ from benchmarks.gpu.measure import (
     paged,
 )
 from benchmarks.gpu.peers import versions
+from benchmarks.gpu.report import path_of, rounded
 from minipaged.lab.measure.machine import describe_machine
 from minipaged.lab.measure.measured import DATA
 
@@ -121,18 +121,10 @@ def main() -> None:
     report["copy_blocks"] = {n: measure_copy(n, LLAMA) for n in (1, 18, 36, 64, 512)}
     again = ceilings()  # the GPU may have been busier, or hotter, at one end
     report["ceilings"] = {n: max(x, again[n]) for n, x in report["ceilings"].items()}
-    device = re.sub(r"[^a-z0-9]+", "-", report["machine"]["device"].lower())
-    arguments.folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(_rounded(report), indent=1)
-    (arguments.folder / f"kernels-{device}.json").write_text(text + "\n")
+    path = path_of(arguments.folder, "kernels", report["machine"]["device"])
+    text = json.dumps(rounded(report), indent=1)
+    path.write_text(text + "\n")
     print(text)
-
-
-def _rounded(value):
-    """Times to a tenth of a percent: what is behind that is noise."""
-    if isinstance(value, dict):
-        return {key: _rounded(inner) for key, inner in value.items()}
-    return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
 if __name__ == "__main__":

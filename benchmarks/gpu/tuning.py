@@ -22,6 +22,7 @@ import torch
 
 from benchmarks.gpu.inputs import DEVICE
 from benchmarks.gpu.launches import Calls, gpu_facts
+from benchmarks.gpu.report import path_of, rounded
 from benchmarks.gpu.tuning_parts import Tuning
 from benchmarks.gpu.tuning_plan import PLAN, SMALL
 from minipaged.lab.measure.gpu_timing import microseconds
@@ -60,9 +61,7 @@ def main() -> None:
         "gpu": gpu_facts(),
         "batches": tuning.batches(),
     }
-    device = re.sub(r"[^a-z0-9]+", "-", report["machine"]["device"].lower()).strip("-")
-    arguments.folder.mkdir(parents=True, exist_ok=True)
-    path = arguments.folder / f"tuning-{device}.json"
+    path = path_of(arguments.folder, "tuning", report["machine"]["device"])
     seconds = report["seconds"] = {}
     for part in PARTS:
         start = time.monotonic()
@@ -105,14 +104,6 @@ def _as_lists(rows_of: dict[str, list[dict]]) -> dict[str, list[list]]:
 
 def as_text(value: Any) -> str:
     """JSON with a line for each row, and numbers to a tenth of a percent."""
-
-    def rounded(inner: Any) -> Any:
-        if isinstance(inner, dict):
-            return {key: rounded(each) for key, each in inner.items()}
-        if isinstance(inner, list):
-            return [rounded(each) for each in inner]
-        return float(f"{inner:.4g}") if isinstance(inner, float) else inner
-
     text = json.dumps(rounded(value), indent=1)
     flat = re.compile(r"\{[^{}\[\]]*\}|\[[^{}\[\]]*\]")
     return flat.sub(lambda found: " ".join(found[0].split()), text) + "\n"
