@@ -9,7 +9,7 @@ from matplotlib.patches import FancyArrowPatch
 from matplotlib.path import Path
 
 from minipaged.lab.plots.palette import BAD, line_colour
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
+from minipaged.lab.plots.signs import PART, SPAN, Sheet, counted, width_of
 from minipaged.lab.plots.tones import NOTHING, Tone, free, shared, soft, strong
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
@@ -174,7 +174,7 @@ def _draw_block(
     writer, lost = frame.writer(block_id, before), _lost(frame, before, block_id)
     slot = width / frame.block_size
     sheet.write(x, y - 11, f"block {block_id}", color=sheet.look.quiet)
-    count = f"{holders} holder{'s' * (holders > 1)}" if holders else "free"
+    count = counted(holders, "holder") if holders else "free"
     sheet.write(x + width, y + BLOCK + 11, count, ha="right")
     for offset in range(frame.block_size):
         word, left = frame.word(block_id, offset), x + offset * slot
