@@ -1,7 +1,9 @@
 """Can every word of a picture be read? Asked of matplotlib, on any fonts."""
 
+from collections.abc import Callable, Mapping
 from itertools import combinations
 
+import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -73,3 +75,20 @@ def contrast(one: str, other: str) -> float:
     """How much two colours ("#RRGGBB") differ in brightness (WCAG 2.2)."""
     light, dark = sorted(map(palette.relative_luminance, (one, other)), reverse=True)
     return (light + 0.05) / (dark + 0.05)
+
+
+def readable_in_all_themes(
+    drawings: Mapping[str, Callable[[], Figure]],
+) -> Callable[..., None]:
+    """A test of each drawing, for a module that names it `test_...`."""
+
+    @pytest.mark.parametrize("theme", palette.THEMES)
+    @pytest.mark.parametrize("name", drawings)
+    def test(monkeypatch: pytest.MonkeyPatch, name: str, theme: str) -> None:
+        monkeypatch.setenv("MINIPAGED_THEME", theme)
+        figure = drawings[name]()
+        check_that_words_stand_out(figure)
+        if theme == "both":  # a theme moves no word
+            check_that_no_words_overlap(figure)
+
+    return test

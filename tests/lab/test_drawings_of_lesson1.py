@@ -4,7 +4,7 @@ import pytest
 from matplotlib.text import Text
 
 from helpers.drawn import boxes, texts
-from helpers.readable import check_that_no_words_overlap, check_that_words_stand_out
+from helpers.readable import readable_in_all_themes
 from minipaged.lab import plot_histogram, plot_overrun
 from minipaged.lab.plots.palette import BAD
 from minipaged.lab.plots.tones import strong
@@ -30,14 +30,7 @@ DRAWINGS = {
 }
 
 
-@pytest.mark.parametrize("name", DRAWINGS)
-def test_no_words_overlap_and_none_is_cut_off(name):
-    check_that_no_words_overlap(DRAWINGS[name]())
-
-
-@pytest.mark.parametrize("name", DRAWINGS)
-def test_a_word_stands_out_from_the_box_behind_it(name):
-    check_that_words_stand_out(DRAWINGS[name]())
+test_it_can_be_read = readable_in_all_themes(DRAWINGS)
 
 
 def test_every_overwritten_slot_says_what_was_there_and_what_is():

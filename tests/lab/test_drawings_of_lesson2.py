@@ -1,10 +1,8 @@
 """Lesson 2's pictures of a run: they show what happened, and can be read."""
 
-import pytest
-
 import minipaged as mp
 from helpers.drawn import arrows, boxes, texts
-from helpers.readable import check_that_no_words_overlap, check_that_words_stand_out
+from helpers.readable import readable_in_all_themes
 from minipaged.lab import plot_gather, plot_lanes, plot_miscounted, plot_overwritten
 from minipaged.lab.measure.watch import Moment
 from minipaged.lab.plots.palette import BAD
@@ -98,14 +96,7 @@ DRAWINGS = {
 }
 
 
-@pytest.mark.parametrize("name", DRAWINGS)
-def test_no_words_overlap_and_none_is_cut_off(name):
-    check_that_no_words_overlap(DRAWINGS[name]())
-
-
-@pytest.mark.parametrize("name", DRAWINGS)
-def test_a_word_stands_out_from_the_box_behind_it(name):
-    check_that_words_stand_out(DRAWINGS[name]())
+test_it_can_be_read = readable_in_all_themes(DRAWINGS)
 
 
 def test_what_is_gathered_stands_in_the_tables_order_and_ends_with_the_last_token():

@@ -5,7 +5,7 @@ from matplotlib.patches import Rectangle
 
 import minipaged as mp
 from helpers.drawn import arrows, crosses, texts
-from helpers.readable import check_that_no_words_overlap, check_that_words_stand_out
+from helpers.readable import readable_in_all_themes
 from minipaged.lab import (
     plot_bars,
     plot_fork,
@@ -71,14 +71,7 @@ DRAWINGS = {
 }
 
 
-@pytest.mark.parametrize("name", DRAWINGS)
-def test_no_words_overlap_and_none_is_cut_off(name):
-    check_that_no_words_overlap(DRAWINGS[name]())
-
-
-@pytest.mark.parametrize("name", DRAWINGS)
-def test_a_word_stands_out_from_the_box_behind_it(name):
-    check_that_words_stand_out(DRAWINGS[name]())
+test_it_can_be_read = readable_in_all_themes(DRAWINGS)
 
 
 def test_a_step_from_a_reused_block_to_an_older_one_bears_a_cross():

@@ -8,7 +8,7 @@ from transformers import GenerationConfig
 
 import minipaged as mp
 from helpers.drawn import arrows, texts
-from helpers.readable import check_that_no_words_overlap, check_that_words_stand_out
+from helpers.readable import readable_in_all_themes
 from helpers.tiny_models import VOCABULARY, tiny_model
 from minipaged.decoding import beam
 from minipaged.lab.plots import palette
@@ -112,16 +112,7 @@ DRAWINGS = {
 # --- every picture can be read --------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", DRAWINGS)
-def test_no_words_overlap_and_none_is_cut_off(name):
-    check_that_no_words_overlap(DRAWINGS[name]())
-
-
-@pytest.mark.parametrize("theme", palette.THEMES)
-@pytest.mark.parametrize("name", ["copying", "overwriting", "candidates", "tree"])
-def test_a_word_stands_out_from_the_box_behind_it(monkeypatch, name, theme):
-    monkeypatch.setenv("MINIPAGED_THEME", theme)
-    check_that_words_stand_out(DRAWINGS[name]())
+test_it_can_be_read = readable_in_all_themes(DRAWINGS)
 
 
 # --- they show what happened ----------------------------------------------------------

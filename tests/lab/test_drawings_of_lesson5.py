@@ -9,7 +9,7 @@ from matplotlib.patches import Rectangle
 
 import minipaged as mp
 from helpers.drawn import arrows, boxes, texts
-from helpers.readable import check_that_no_words_overlap, check_that_words_stand_out
+from helpers.readable import readable_in_all_themes
 from minipaged.attention import streamed
 from minipaged.attention.gathered import pad_to_rectangles
 from minipaged.lab import (
@@ -105,18 +105,7 @@ DRAWINGS = {
 }
 
 
-@pytest.mark.parametrize("name", DRAWINGS)
-def test_no_words_overlap_and_none_is_cut_off(name):
-    check_that_no_words_overlap(DRAWINGS[name]())
-
-
-@pytest.mark.parametrize("theme", palette.THEMES)
-@pytest.mark.parametrize(
-    "name", ["forgotten", "decode", "prefill", "shares", "two ways"]
-)
-def test_a_word_stands_out_from_the_box_behind_it(monkeypatch, name, theme):
-    monkeypatch.setenv("MINIPAGED_THEME", theme)
-    check_that_words_stand_out(DRAWINGS[name]())
+test_it_can_be_read = readable_in_all_themes(DRAWINGS)
 
 
 def test_each_row_says_its_maximum_and_its_factor():

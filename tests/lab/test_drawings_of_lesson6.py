@@ -10,7 +10,7 @@ from matplotlib.patches import Rectangle
 
 import minipaged as mp
 from helpers.drawn import arrows, boxes, texts
-from helpers.readable import check_that_no_words_overlap, check_that_words_stand_out
+from helpers.readable import readable_in_all_themes
 from minipaged.lab import (
     pipeline,
     plot_coalescing,
@@ -236,34 +236,7 @@ def markers(figure, marker):
     return [place for line in lines for place in zip(*line.get_data(), strict=True)]
 
 
-@pytest.mark.parametrize("name", DRAWINGS)
-def test_no_words_overlap_and_none_is_cut_off(name):
-    check_that_no_words_overlap(DRAWINGS[name]())
-
-
-@pytest.mark.parametrize("theme", palette.THEMES)
-@pytest.mark.parametrize(
-    "name",
-    [
-        "launch",
-        "programs",
-        "pointers",
-        "shapes",
-        "walk",
-        "pipelines",
-        "multiprocessors",
-        "neighbour",
-        "coalescing",
-        "split and merge",
-        "dots, some outside",
-        "ladder",
-        "sweep",
-        "paging",
-    ],
-)
-def test_a_word_stands_out_from_the_box_behind_it(monkeypatch, name, theme):
-    monkeypatch.setenv("MINIPAGED_THEME", theme)
-    check_that_words_stand_out(DRAWINGS[name]())
+test_it_can_be_read = readable_in_all_themes(DRAWINGS)
 
 
 # --- programs and their places --------------------------------------------------------
