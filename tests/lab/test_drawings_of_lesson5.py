@@ -57,6 +57,14 @@ def recurrence(logits, sizes, rescales=True, lift=0.0, words=()):
     return plot_recurrence(logits, states, "title", "C", words)
 
 
+def by_hand():
+    """As in the lesson: one number in a value, and numbers above ten."""
+    logits = torch.tensor([0.0, 0.0, math.log(2), math.log(2)]).split(2)
+    values = torch.tensor([10.0, 30.0, 60.0, 40.0])[:, None]
+    states = list(states_of(logits, values))
+    return plot_recurrence(logits, states, "title", "D", blocks=[1, 2], dims=[0])
+
+
 RISING = [0.3, 1.2, 0.1, 0.8, 0.9, 2.4, 1.6, 0.3, 1.3, 0.5, 2.0, 1.0]
 
 
@@ -85,6 +93,7 @@ DRAWINGS = {
     "recurrence": lambda: recurrence(RISING, [4, 4, 4], words=WORDS),
     "forgotten": lambda: recurrence(RISING, [4, 4, 4], rescales=False, words=WORDS),
     "negative": lambda: recurrence([-3.0, -900.0, 2.0, 1.0], [2, 2], lift=0.5),
+    "by hand": by_hand,
     "one block": lambda: recurrence([1.0], [1]),
     "equal logits": lambda: recurrence([1.0] * 5, [4, 1]),
     "many": lambda: recurrence([float(x) for x in range(30)], [10] * 3, words="a" * 30),
@@ -111,9 +120,15 @@ test_it_can_be_read = readable_in_all_themes(DRAWINGS)
 def test_each_row_says_its_maximum_and_its_factor():
     said = texts(recurrence(RISING, [4, 4, 4]))
     assert {"1.2", "2.4"} <= set(said) and said.count("2.4") == 3  # twice m, one logit
-    factors = [words for words in said if words.startswith("×")]
-    assert factors == ["× 0", f"× {math.exp(1.2 - 2.4):.2f}", "× 1.00"]
+    factors = [words for words in said if words.startswith("×")]  # block 1 has no past
+    assert factors == [f"× {math.exp(1.2 - 2.4):.2f}", "× 1.00"]
     assert "its size before" in said and not any("should be" in words for words in said)
+
+
+def test_the_sum_by_hand_shows_round_numbers():
+    said = texts(by_hand())
+    assert {"× 0.50", "2.00", "3.00", "40", "120", "weighted values"} <= set(said)
+    assert said.count("40") == 2  # o after block 1, and the result
 
 
 def test_a_forgotten_rescale_is_marked():
@@ -175,6 +190,41 @@ def test_bars_are_as_long_as_the_numbers():
         math.exp(x - m) for part, m in zip(parts, maxima, strict=True) for x in part
     )
     assert new[0].get_width() == pytest.approx(72 * whole / unscaled, rel=1e-3)
+
+
+def bars(figure, row):
+    """Of the weights of a row: the height of each token's bar, and of its frame."""
+    found = [p for p in figure.axes[0].patches if isinstance(p, Rectangle)]
+    ground = 58 + 122 * row + 68
+    found = [p for p in found if p.get_x() < 104 + 252]
+    found = [p for p in found if p.get_y() + p.get_height() == pytest.approx(ground)]
+    dashes = [p.get_linestyle() == "--" for p in found]
+    heights = [p.get_height() / 68 for p in found]
+    return (
+        [
+            height
+            for height, is_dashed in zip(heights, dashes, strict=True)
+            if is_dashed
+        ],
+        [h for h, is_dashed in zip(heights, dashes, strict=True) if not is_dashed],
+    )
+
+
+def test_bars_are_as_high_as_the_weights():
+    """The past shrinks when the maximum rises; a frame shows how high it was."""
+    figure = recurrence(RISING, [4, 4, 4])
+    was, now = bars(figure, 1)
+    assert was == pytest.approx([math.exp(x - 1.2) for x in RISING[:4]])
+    assert now == pytest.approx([math.exp(x - 2.4) for x in RISING[:8]], rel=1e-3)
+    was, now = bars(figure, 2)
+    assert not was and max(now) == pytest.approx(1)
+    assert now == pytest.approx([math.exp(x - 2.4) for x in RISING], rel=1e-3)
+
+
+def test_weights_that_nobody_rescales_are_too_high():
+    right, now = bars(recurrence(RISING, [4, 4, 4], rescales=False), 2)
+    assert now[:4] == pytest.approx([math.exp(x - 1.2) for x in RISING[:4]])
+    assert right == pytest.approx([math.exp(x - 2.4) for x in RISING[:4]])
 
 
 def frames(figure):

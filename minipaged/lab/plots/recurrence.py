@@ -8,15 +8,21 @@ import torch
 from matplotlib.figure import Figure
 
 from minipaged.lab.plots.palette import BAD, GOOD, sequence_colour
-from minipaged.lab.plots.recurrence_steps import Step, Triple, steps_of
+from minipaged.lab.plots.recurrence_steps import (
+    Step,
+    Triple,
+    Weight,
+    steps_of,
+    weights_of,
+)
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, fit, visible, width_of
 from minipaged.lab.plots.tones import Tone, soft, strong
 
-LABEL, LOGITS = 104.0, 236.0  # pixels from left to right: of the words, of the logits
-MAXIMUM, FACTOR = 376.0, 446.0  # where the middles of these columns are
+LABEL, WEIGHTS = 104.0, 252.0  # pixels from left to right: of the words, of the bars
+MAXIMUM, FACTOR = 382.0, 450.0  # where the middles of these columns are
 SUM, SUM_WIDTH = 506.0, 72.0
 OUTPUT, OUTPUT_WIDTH = 628.0, 72.0  # numbers stand to the right of the bars
-TOP, ROW, BARS = 66.0, 118.0, 62.0  # above the rows; of a row; of its logits
+TOP, ROW, BARS = 58.0, 122.0, 68.0  # above the rows; of a row; of a weight of 1
 MOST_NUMBERS = 12  # logits that have their numbers above them
 
 
@@ -29,8 +35,9 @@ def plot_recurrence(
     blocks: Sequence[int] = (),
     dims: Sequence[int] = (0, 1, 2),
 ) -> Figure:
-    """One row per block: its logits, the maximum, the factor, the sum, the output.
+    """One row per block: the weights, the maximum, the factor, the sum, the output.
 
+    A token's bar is as high as its weight; below it stands its logit when it is new.
     Shown is what the states say, right or wrong: a factor that is not e^(old maximum -
     new maximum) is marked, and dashed frames show what is right. Bars have the same
     scale with and without the rescale: the sums that nobody rescales fill their column.
@@ -40,12 +47,10 @@ def plot_recurrence(
     the weighted values are drawn.
     """
     sheet, steps = Sheet(title), steps_of(logits, states, list(dims))
-    lowest = min(float(part.min()) for part in logits)
-    highest = max(float(part.max()) for part in logits)
-    floor = math.floor(lowest - 0.15 * (highest - lowest))
-    _draw_headings(sheet, floor, f"{len(dims)} of {len(states[0][2])} numbers")
-    unit = BARS / max(highest - floor, 1e-9), LOGITS / sum(map(len, logits))
+    of_output = f"{len(dims)} of {len(states[0][2])} numbers"
+    _draw_headings(sheet, of_output if len(states[0][2]) > 1 else "weighted values")
     is_right = all(step.factor == step.expected for step in steps)
+    rows = weights_of(logits, steps)
     for row, step in enumerate(steps):
         y = TOP + row * ROW
         if row:
@@ -54,9 +59,11 @@ def plot_recurrence(
         own_words = words[start : start + len(logits[row])]
         label = f"block {blocks[row]}" if blocks else f"block {row}"
         _draw_label(sheet, y, label, own_words)
-        _draw_logits(sheet, y, logits[: row + 1], step.maximum, floor, unit, name)
-        if row or is_right:
-            _draw_factor(sheet, y, step, steps[row - 1].maximum if row else -math.inf)
+        width = WEIGHTS / sum(map(len, logits))
+        _draw_weights(sheet, y, rows[row], logits[row], width, name, is_right)
+        _draw_maximum(sheet, y, step.maximum)
+        if row:
+            _draw_factor(sheet, y, step, steps[row - 1].maximum)
     _draw_sums(sheet, steps, name, is_right)
     _draw_outputs(sheet, steps, name, is_right)
     bottom = TOP + len(steps) * ROW
@@ -73,12 +80,12 @@ def plot_recurrence(
     return sheet.figure
 
 
-def _draw_headings(sheet: Sheet, floor: int, remark_of_output: str) -> None:
+def _draw_headings(sheet: Sheet, remark_of_output: str) -> None:
     for x, part, remark, style in (
-        (LABEL, "logits x", f"of all tokens so far, from {floor} up", {}),
-        (MAXIMUM, "m", "largest", {"ha": "center"}),
+        (LABEL, "weights e^(x − m)", "below them: the new logits x", {}),
+        (MAXIMUM, "m", "largest x", {"ha": "center"}),
         (FACTOR, "factor", "of s and o", {"ha": "center"}),
-        (SUM, "s", "sum of weights", {}),
+        (SUM, "s", "their sum", {}),
         (OUTPUT, "o", remark_of_output, {}),
     ):
         sheet.write(x, 8, part, PART, **style)
@@ -100,39 +107,48 @@ def _draw_label(sheet: Sheet, y: float, label: str, words: Sequence[str]) -> Non
         sheet.write(0, middle + 18 * (line + 1), text, size, color=sheet.look.quiet)
 
 
-def _draw_logits(
+def _draw_weights(
     sheet: Sheet,
     y: float,
-    parts: Sequence[torch.Tensor],
-    maximum: float,
-    floor: int,
-    unit: tuple[float, float],
+    weights: Sequence[Weight],
+    new: torch.Tensor,
+    width: float,
     name: str,
+    is_right: bool,
 ) -> None:
-    """Bars from the floor up; those of the last part are new. A line at the maximum."""
-    high, wide = unit
-    ground, x, num_bars = y + BARS, LABEL, LOGITS / wide
-    for part in parts:
-        is_new = part is parts[-1]
-        for logit in part.tolist():
-            height = (logit - floor) * high
-            tone = strong(name) if is_new else soft(name)
-            _draw_bar(sheet, x + 1, ground - height, wide - 2, height, tone)
-            if is_new and num_bars <= MOST_NUMBERS:
-                said = f"{logit:.1f}"
-                sheet.write(x + wide / 2, ground + 9, said, 7.5, ha="center")
-            x += wide
-    sheet.line((LABEL, ground), (LABEL + LOGITS, ground))
-    level = ground - (maximum - floor) * high
+    """A bar for each token so far; a dashed one where it was, or where it should be.
+
+    new: the logits of the last block. width: pixels of a bar.
+    """
+    ground, num_old, num_bars = y + BARS, len(weights) - len(new), WEIGHTS / width
+    for at, (before, now, right) in enumerate(weights):
+        x, tone = LABEL + at * width, soft(name) if at < num_old else strong(name)
+        height = now * BARS
+        _draw_bar(sheet, x + 1, ground - height, width - 2, height, tone)
+        if at >= num_old and num_bars <= MOST_NUMBERS:
+            said = f"{float(new[at - num_old]):.1f}".replace("-", "−")
+            sheet.write(x + width / 2, ground + 9, said, 8, ha="center")
+        framed = before if is_right else right
+        if at < num_old and not math.isclose(framed, now, rel_tol=1e-3, abs_tol=0.02):
+            height = framed * BARS
+            style = {"rim": sheet.look.ink, "linestyle": "--"}
+            style["linewidth"] = 0.8 if is_right else 1.2
+            sheet.box(x + 1, ground - height, width - 2, height, **style)
+    sheet.line((LABEL, ground), (LABEL + WEIGHTS, ground))
+
+
+def _draw_maximum(sheet: Sheet, y: float, maximum: float) -> None:
+    """A dotted line at the weight 1, which is that of the largest logit."""
     dots = {"linestyle": ":", "color": sheet.look.ink, "linewidth": 1.2}
-    sheet.line((LABEL, level), (MAXIMUM - 22, level), **dots)
-    sheet.write(MAXIMUM, level, f"{maximum:.1f}", PART, ha="center", weight="bold")
+    sheet.line((LABEL, y), (MAXIMUM - 22, y), **dots)
+    sheet.write(LABEL - 4, y, "1", ha="right", color=sheet.look.quiet)
+    said = _signed(maximum, 1)
+    sheet.write(MAXIMUM, y, said, PART, ha="center", weight="bold")
 
 
 def _draw_factor(sheet: Sheet, y: float, step: Step, old: float) -> None:
     """What the past was multiplied by; in red, and with the right one, if wrong."""
-    is_right = step.factor == step.expected or not step.before[0]
-    factor = step.factor if step.before[0] else 0.0
+    is_right, factor = step.factor == step.expected, step.factor
     bold = {"weight": "bold", "ha": "center"}
     colour = {} if is_right and factor in (0.0, 1.0) else {"color": BAD}
     y, said = y + BARS / 2 - 9, "× 0" if not factor else f"× {factor:.2f}"
@@ -141,8 +157,8 @@ def _draw_factor(sheet: Sheet, y: float, step: Step, old: float) -> None:
         y += 17
         wanted, size = fit(f"should be × {step.expected:.2f}", 92)
         sheet.write(FACTOR, y, wanted, size, ha="center", color=BAD)
-    was = "−∞" if old == -math.inf else f"{old:.2f}"
-    why, size = fit(f"{'= ' * (not is_right)}e^({was} − {step.maximum:.2f})", 92)
+    why = f"{'= ' * (not is_right)}e^({_signed(old, 2)} − {_signed(step.maximum, 2)})"
+    why, size = fit(why, 92)
     sheet.write(FACTOR, y + 18, why, size, ha="center", color=sheet.look.quiet)
 
 
@@ -254,4 +270,6 @@ def _draw_frame(
 
 
 def _signed(number: float, digits: int) -> str:
-    return f"{number:.{digits}f}".replace("-", "−")
+    """With so many digits behind the point; fewer if there are two before it."""
+    said = f"{number:.{digits}f}" if abs(number) < 9.995 else f"{number:.4g}"
+    return said.replace("-", "−")

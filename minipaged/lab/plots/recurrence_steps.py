@@ -57,6 +57,30 @@ def steps_of(
     return steps
 
 
+class Weight(NamedTuple):
+    """What a token counts: before the block was read, after it, and if all is right."""
+
+    before: float
+    now: float
+    right: float
+
+
+def weights_of(
+    logits: Sequence[torch.Tensor], steps: Sequence[Step]
+) -> list[list[Weight]]:
+    """After each block, the weights of all tokens so far."""
+    rows: list[list[Weight]] = []
+    for part, step in zip(logits, steps, strict=True):
+        past = rows[-1] if rows else []
+        row = [
+            Weight(now, now * step.factor, right * step.expected)
+            for _, now, right in past
+        ]
+        new = (part - step.maximum).exp().tolist()
+        rows.append([*row, *(Weight(0.0, weight, weight) for weight in new)])
+    return rows
+
+
 def _added(
     past: tuple[float, list[float]], factor: float, new: tuple[float, list[float]]
 ) -> tuple[float, list[float]]:
