@@ -11,7 +11,7 @@ from minipaged.lab.plots.tones import behind_words, soft, strong
 # An order: the number of a part, or two orders that are merged.
 Order = int | tuple["Order", "Order"]
 BOX, HEIGHT, LEVEL = 58.0, 24.0, 78.0  # pixels of a box; from one level to the next
-TOP, GAP = 40.0, 24.0  # above the leaves; between two trees
+TOP, GAP = 26.0, 24.0  # above the leaves; between two trees
 
 
 def plot_merges(
