@@ -265,10 +265,11 @@ def test_frames_of_unequal_windows_are_apart():
 def test_all_blocks_are_copied_on_the_left_and_one_is_read_on_the_right():
     figure = two_ways("C", 1)
     widths = [arrow.get_linewidth() for arrow in arrows(figure)]
-    assert len(widths) == 4 + 1 + 1  # copied, read as one; read in place
+    assert len(widths) == 4 + 1 + 1 + 1  # copied, read as one; in place, and a summary
     assert sum(width > 1.5 for width in widths) == 1
     ids = tables_of(USED)["C"].block_ids
     said = texts(figure)
+    assert "summary" in said and "summary" not in texts(two_ways("B", 0))
     assert f"read before: {ids[0]}; kept: a summary" in said
     assert f"to come: {ids[2]}, {ids[3]}" in said and "a copy of 4 blocks" in said
 

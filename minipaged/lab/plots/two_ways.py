@@ -4,7 +4,7 @@ from matplotlib.figure import Figure
 
 from minipaged.lab.plots.palette import BAD, GOOD
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, fit
-from minipaged.lab.plots.tones import NOTHING, free, others, soft, strong
+from minipaged.lab.plots.tones import NOTHING, behind_words, free, others, soft, strong
 from minipaged.memory.block_table import BlockTable
 
 BLOCK, HEIGHT = 66.0, 26.0  # pixels of a block
@@ -12,6 +12,7 @@ POOL = 64.0  # the upper edge of the pool's blocks
 ASIDE = 40.0  # pixels to the left of the copy
 ROW = 78.0  # from one row of blocks to the next
 BOX = POOL + 2 * ROW - 24  # the upper edge of the box that says "attention"
+WIDE, SUMMARY = 150.0, 74.0  # pixels of this box, and of the summary beside it
 MOST = 16  # blocks in a row; of a larger pool, only the sequence's own are drawn
 
 
@@ -115,6 +116,10 @@ def _draw_streamed(
     if done := ", ".join(map(str, table.block_ids[:at])):
         said, size = fit(f"read before: {done}; kept: a summary", 1.4 * half)
         sheet.write(x, low, said, size, **quiet)
+        tone, middle = behind_words(soft(name)), BOX + HEIGHT / 2 + 2
+        sheet.box(x, BOX, SUMMARY, HEIGHT + 4, tone)
+        sheet.word(x, BOX, SUMMARY, HEIGHT + 4, "summary", tone)
+        sheet.arrow((x + SUMMARY + 2, middle), (x + half - WIDE / 2 - 2, middle))
     if rest := ", ".join(map(str, table.block_ids[at + 1 :])):
         said, size = fit(f"to come: {rest}", 0.55 * half)
         sheet.write(x + width, low, said, size, ha="right", **quiet)
@@ -130,5 +135,5 @@ def _draw_attention(
     middle = x + width / 2
     end, style = (middle, BOX - 2), {"is_upright": True, "is_followed": is_followed}
     sheet.arrow((start[0], start[1] + 2), end, **style)
-    sheet.box(middle - 90, BOX, 180, HEIGHT + 4, NOTHING, sheet.look.rim)
+    sheet.box(middle - WIDE / 2, BOX, WIDE, HEIGHT + 4, NOTHING, sheet.look.rim)
     sheet.write(middle, BOX + HEIGHT / 2 + 2, "attention", PART, ha="center")
