@@ -62,6 +62,7 @@ from .plots.reuse import plot_searches as plot_searches
 from .plots.rungs import plot_ladder as plot_ladder
 from .plots.shares import plot_shares as plot_shares
 from .plots.split_merge import plot_split_and_merge as plot_split_and_merge
+from .plots.stations import plot_stations as plot_stations
 from .plots.step_shapes import plot_step_shapes as plot_step_shapes
 from .plots.sweep import plot_sweep as plot_sweep
 from .plots.tables import plot_shared_tables as plot_shared_tables

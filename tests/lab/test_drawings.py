@@ -160,6 +160,9 @@ DRAWINGS = {
     ),
     "ragged, one token": lambda: ragged({"A": 1}, {"A": 1}, [LONG], num_blocks=1),
     "ragged, mixed": lambda: ragged(USED, {"A": 21, "B": 1, "C": 1}, num_blocks=16),
+    "ragged, upright words": lambda: ragged(
+        USED, {"A": 21, "B": 1, "C": 1}, [LONG, "a", "·"] * 7 + ["a b"] * 2
+    ),
     "ragged, prefill": lambda: ragged(USED, USED, [LONG] * 41, num_blocks=16),
     "ragged, decode": lambda: ragged(USED, dict.fromkeys(USED, 1), [LONG] * 3),
     "ragged, long": lambda: ragged(
@@ -348,6 +351,21 @@ def test_a_ragged_batch_writes_where_the_batch_says():
     assert [x for _, x in by_slot] == sorted(tips) and len(set(tips)) == 7
     # The rectangle's row, the ragged row, the block's slots, and the legend.
     assert len(boxes(figure, palette.sequence_colour("A"))) == 5 + 5 + 5 + 1
+
+
+def test_words_of_narrow_cells_stand_upright_above_them():
+    words = [f"word{n}" for n in range(23)]
+    figure = ragged(USED, {"A": 21, "B": 1, "C": 1}, words, num_blocks=16)
+    shown = [text for text in figure.axes[0].texts if text.get_text() in words]
+    assert [text.get_text() for text in shown] == words
+    assert {text.get_rotation() for text in shown} == {90.0}
+    wide = ragged({"A": 3}, {"A": 3}, ["a", "b", "c"])
+    assert not any(text.get_rotation() for text in wide.axes[0].texts)
+
+
+def test_the_remainder_stands_in_the_slot_on_both_sides():
+    _, tables = tables_of({"A": 10, "B": 6})
+    assert texts(plot_address(tables["A"], 7, "title")).count("3") == 2
 
 
 def tip(arrow):

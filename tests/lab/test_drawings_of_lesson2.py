@@ -3,7 +3,13 @@
 import minipaged as mp
 from helpers.drawn import arrows, boxes, texts
 from helpers.readable import readable_in_all_themes
-from minipaged.lab import plot_gather, plot_lanes, plot_miscounted, plot_overwritten
+from minipaged.lab import (
+    plot_gather,
+    plot_lanes,
+    plot_miscounted,
+    plot_overwritten,
+    plot_stations,
+)
 from minipaged.lab.measure.watch import Moment
 from minipaged.lab.plots.palette import BAD
 from minipaged.lab.plots.tones import strong
@@ -77,7 +83,18 @@ def gathered(*sizes):
     return plot_gather(grown(*sizes), "title", name="C")
 
 
+def stations(count=6, text="who computes what;\ntables grow", **more):
+    """Each of them is done by the same function."""
+    named = {f"Station {n}": (mp.Scheduler.schedule, text) for n in range(count)}
+    return plot_stations(named, "title", "again, until nobody waits", **more)
+
+
 DRAWINGS = {
+    "stations": stations,
+    "two stations": lambda: stations(2),
+    "stations with long words": lambda: stations(
+        8, "whatever there is to be said " * 3
+    ),
     "gather": gathered,
     "gather one token": lambda: gathered(1),
     "gather full blocks": lambda: gathered(16),
@@ -197,3 +214,21 @@ def test_the_line_of_what_is_promised_has_the_height_of_the_worst_case():
 def is_level(line):
     (left, right), (y, other) = line.get_xdata(), line.get_ydata()
     return y == other and left != right
+
+
+def test_each_station_says_what_it_does_and_which_function_does_it():
+    figure = stations()
+    said = texts(figure)
+    assert said.count("schedule()") == said.count("tables grow") == 6
+    assert [f"{n} · Station {n - 1}" in said for n in range(1, 7)] == [True] * 6
+    assert len(arrows(figure)) == 5 + 1 and "again, until nobody waits" in said
+
+
+def test_the_way_back_leads_to_the_first_station_of_a_step():
+    ends = {}
+    for before in (0, 1, 3):
+        *_, back = arrows(stations(before=before))
+        (x, low), (_, high) = back.get_path().vertices[[0, -1]]
+        ends[before] = x
+        assert high > low  # upwards
+    assert ends[0] < ends[1] < ends[3]

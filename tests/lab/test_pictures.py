@@ -158,10 +158,11 @@ def test_a_chat_that_is_seen_whole_says_what_its_wedge_means():
     figure = plot_memory_over_time(report, 150, range(0, 40), "title")
     found, (stay, *_) = labels(figure), report.stays
     assert stay.piece.start == stay.admitted == 0
-    assert list(found) == ["starts: its prompt", "one token a step", "ends"]
+    assert list(found) == ["starts, as wide as its prompt", "one token a step", "ends"]
     assert found["one token a step"] == (10 + 15, 1 + 15)
+    corners = {"starts, as wide as its prompt": (10, 1), "ends": (40, 31)}
     for words, (x, y) in found.items():
-        near = {"starts: its prompt": (10, 1), "ends": (40, 31)}.get(words, (x, y))
+        near = corners.get(words, (x, y))
         assert (x, y) == pytest.approx(near, abs=1), words
     part = plot_memory_over_time(report, 150, range(5, 25), "title")
     assert not labels(part)  # nobody begins and ends in it

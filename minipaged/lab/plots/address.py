@@ -130,6 +130,9 @@ class _Address:
         if index == self.index:
             frame = {"rim": sheet.look.ink, "linewidth": 2.0}
             sheet.box(x + self.offset * slot, y, slot, 26, **frame)
+            if not words:  # the remainder, before the table and behind it
+                place = x + self.offset * slot, y, slot, 26
+                sheet.word(*place, str(self.offset), tones[self.offset])
 
     def _draw_entry(self, index: int, y: float) -> None:
         """A logical block, its entry in the table, and the arrows from both."""

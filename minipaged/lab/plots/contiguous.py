@@ -62,7 +62,10 @@ def _label_a_wedge(
     beside = left + prompt + output + 0.02 * num_slots
     plate = {"boxstyle": "round,pad=0.25", "facecolor": PLATE, "edgecolor": "none"}
     arrow = {"arrowstyle": "-|>", "color": ink_on(PLATE), "shrinkA": 0, "shrinkB": 0}
-    signs = ("starts: its prompt", 0.02, 0.06), ("one token a step", 0.5, 0.5)
+    signs = (
+        ("starts, as wide as its prompt", 0.02, 0.06),
+        ("one token a step", 0.5, 0.5),
+    )
     for words, share, height in (*signs, ("ends", 0.99, 0.94)):
         axes.annotate(
             words,

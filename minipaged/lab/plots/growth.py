@@ -43,7 +43,7 @@ def plot_kv_growth(
     longest = max(width_of(word) for word in words)
     is_roomy = len(stored) <= 5 and column >= 40 and not without
     row = ROOMY if is_roomy else PAIRED if without else DENSE
-    signs = [(strong(name), "computed in this step"), (soft(name), "there before")]
+    signs = [(strong(name), "computed in this step"), (soft(name), "kept in the cache")]
     sheet.legend(LEFT, 8, signs)
     sheet.write(SPAN - 84, 8, "computed", ha="center", color=sheet.look.quiet)
     sheet.write(SPAN - 18, 8, "read", ha="center", color=sheet.look.quiet)
@@ -63,6 +63,8 @@ def plot_kv_growth(
         if is_roomy:
             _write_above(sheet, words, before, after, column, y)
         if after < len(words):
+            if step == 0 and not is_roomy:
+                _explain_choice(sheet, words[after], LEFT + after * column, y)
             _draw_choice(
                 sheet, words[after], after, column, y, step < len(stored) - 1, is_roomy
             )
@@ -152,6 +154,13 @@ def _write_upright(sheet: Sheet, words: Sequence[str], column: float, y: float) 
         shown, size = fit(word, 90, min(SMALL, column * 0.6))
         style = {"rotation": 90, "va": "bottom", "ha": "center"}
         sheet.write(LEFT + (index + 0.5) * column, y, shown, size, **style)
+
+
+def _explain_choice(sheet: Sheet, word: str, x: float, y: float) -> None:
+    """Behind the first chosen word: what it is, if there is room."""
+    said, x = "← chosen; the next step computes it", x + width_of(word) + 14
+    if x + width_of(said) < SPAN - COUNTS + 16:
+        sheet.write(x, y + 10, said, color=sheet.look.quiet)
 
 
 def _draw_choice(

@@ -22,6 +22,7 @@ from minipaged.model.inputs import RaggedBatch
 
 LEFT, RIGHT = 92.0, 12.0  # pixels beside the rows
 ROW, CELL = 28.0, 24.0  # pixels of a row of the rectangle, and of a cell, downwards
+UPRIGHT, HIGHEST = 14.0, 90.0  # cells so wide take words upright, cut at this height
 FEW = 12  # tokens that have an arrow each
 MANY_BLOCKS = 16  # of a larger pool, only those of the tables are drawn
 
@@ -34,8 +35,8 @@ def plot_ragged_batch(
 ) -> Figure:
     """The padded rectangle above, the ragged row below, with arrows to its slots.
 
-    tables: in the batch's order. words: a text for each token of the batch, shown if
-    all of them fit.
+    tables: in the batch's order. words: a text for each token of the batch; upright if
+    the cells are narrow, left out if they are too narrow for that.
     """
     sheet, starts = Sheet(title), batch.query_starts.tolist()
     counts = {
@@ -48,7 +49,13 @@ def plot_ragged_batch(
     y = _draw_rectangle(sheet, counts, batch.positions.tolist(), starts, cell) + 16
     sheet.line((0, y), (SPAN, y), alpha=0.5)
     y += 24
-    _draw_row(sheet, batch, owners, words or (), cell, y)
+    said = f"0 of {len(owners)} are padding"
+    sheet.headline(y, "Ragged", f"1 row of {len(owners)}", said, GOOD)
+    shown = [visible(word) for word in words or ()]
+    is_narrow = any(width_of(word) >= cell for word in shown)
+    if is_narrow and cell > UPRIGHT:
+        y += _draw_upright(sheet, shown, cell, y + 8)
+    _draw_row(sheet, batch, owners, () if is_narrow else shown, cell, y)
     bottom = y + 176
     slots, size = batch.slots.tolist(), next(iter(tables.values())).pool.block_size
     places = _draw_blocks(sheet, tables, set(slots), bottom)
@@ -111,6 +118,16 @@ def _draw_rectangle(
     return 24 + len(counts) * ROW
 
 
+def _draw_upright(sheet: Sheet, words: Sequence[str], cell: float, y: float) -> float:
+    """The words over their cells, from below upwards; how high they are."""
+    fitted = [fit(word, HIGHEST) for word in words]
+    height = max(width_of(word, size) for word, size in fitted) + 8
+    style = {"rotation": 90, "va": "bottom", "ha": "center"}
+    for at, (word, size) in enumerate(fitted):
+        sheet.write(LEFT + (at + 0.5) * cell, y + height, word, size, **style)
+    return height
+
+
 def _draw_row(
     sheet: Sheet,
     batch: RaggedBatch,
@@ -121,10 +138,7 @@ def _draw_row(
 ) -> None:
     """All tokens side by side, below them their positions and slots."""
     total = len(owners)
-    said = f"0 of {total} are padding"
-    sheet.headline(y, "Ragged", f"1 row of {total}", said, GOOD)
-    is_fine = words and all(width_of(visible(word)) < cell for word in words)
-    texts = words if is_fine else owners if cell > 10 else ()
+    texts = words or (owners if cell > 10 else ())
     sheet.cells(
         LEFT, y + 12, [cell] * total, 28, [strong(name) for name in owners], texts
     )
