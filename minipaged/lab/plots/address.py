@@ -12,7 +12,7 @@ from minipaged.memory.block_table import BlockTable
 LOGICAL, TABLE, PHYSICAL = 0.0, 304.0, 516.0  # where the three parts begin, in pixels
 BLOCK, ENTRY = 208.0, 48.0  # how wide a block is, and half a table entry
 TOP, GAP = 62.0, 24.0  # below the headings; between rows that are left out
-MANY_ENTRIES, MANY_BLOCKS = 8, 16  # more are not drawn
+MANY_ENTRIES, MANY_BLOCKS = 8, 12  # more are not drawn
 
 
 def plot_address(
