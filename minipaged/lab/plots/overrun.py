@@ -63,7 +63,8 @@ class _Overrun:
             self._draw_words(self.lost[:MOST_WORDS])
             y = ZOOM + 2 * HEIGHT + 38
         first, *_ = self.starts
-        signs = [(soft(first), "there before"), (strong(first), "written since")]
+        signs = [(soft(name), f"{name}'s, there before") for name in self.starts]
+        signs.append((strong(first), "written since"))
         if self.lost:
             signs.append((Tone(BAD), "overwritten"))
         self.sheet.legend(LEFT, y, signs)
