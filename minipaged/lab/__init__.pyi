@@ -25,6 +25,7 @@ from .plots.charts import plot_histogram as plot_histogram
 from .plots.charts import plot_lines as plot_lines
 from .plots.charts import plot_waste as plot_waste
 from .plots.coalescing import plot_coalescing as plot_coalescing
+from .plots.collisions import plot_collisions as plot_collisions
 from .plots.contiguous import plot_memory_over_time as plot_memory_over_time
 from .plots.copying import freeze as freeze
 from .plots.copying import plot_copying as plot_copying

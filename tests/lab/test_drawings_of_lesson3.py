@@ -1,4 +1,4 @@
-"""Lesson 3's drawings: reused blocks, a fork of two texts, named bars."""
+"""Lesson 3's drawings: reused blocks, false keys, a fork of two texts, named bars."""
 
 import pytest
 from matplotlib.patches import Rectangle
@@ -8,6 +8,7 @@ from helpers.drawn import arrows, crosses, texts
 from helpers.readable import readable_in_all_themes
 from minipaged.lab import (
     plot_bars,
+    plot_collisions,
     plot_fork,
     plot_free_list,
     plot_reuse,
@@ -22,6 +23,7 @@ AFTER = {(None, (0,)): 0, (0, (7,)): 1, (1, (8,)): 2, (2, (3,)): 3, (3, (4,)): 4
 REST = {5: (3,), 6: (9,)}
 SERIALS = {(0, (0,)): 0, (1, (7,)): 1, (5, (8,)): 2, (3, (3,)): 3, (4, (4,)): 4}
 SERIALS |= {(6, (3,)): 5, (7, (9,)): 6}
+SERIAL_OF = {b"": 0, (0, (0,)): 1, (1, (7,)): 5, (5, (8,)): 6, (3, (3,)): 4}
 
 
 def decode(tokens):
@@ -36,17 +38,23 @@ def reuse(found, decode=decode, **rest):
     return plot_reuse(BEFORE, AFTER, found, decode, "title", **rest)
 
 
-def searches(decode=decode):
+def searches(decode=decode, **serials):
     """By ids from 2 to 3, by serial numbers to 5."""
     found = [0, 1, 2, 3, 4], [0, 1, 2, 5]
     owners = dict(enumerate("DFFDDFF"))
-    return plot_searches(AFTER, SERIALS, found, decode, "title", owners)
+    return plot_searches(AFTER, SERIALS, found, decode, "title", owners, **serials)
 
 
-def free_list(num_blocks, holders="G"):
+def free_list(num_blocks, holders="G", parent=None):
     pool = mp.BlockPool(num_blocks, 4)
     owners = dict.fromkeys(range(num_blocks), holders)
-    return plot_free_list(pool, "title", dict.fromkeys(owners, "a pengu"), owners)
+    words, parents = dict.fromkeys(owners, "a pengu"), dict.fromkeys(owners, parent)
+    return plot_free_list(pool, "title", words, owners, parents if parent else None)
+
+
+def collisions(leads=(0, 1, 0, 1), word=""):
+    asked = [f"{name} {word}" for name in ("one", "two", "three", "four")]
+    return plot_collisions(asked, asked[: max(leads) + 1], leads, "title")
 
 
 def bars(*marked):
@@ -61,8 +69,13 @@ DRAWINGS = {
     "reuse, long words": lambda: reuse([0, 1], long_words),
     "searches": searches,
     "searches, long words": lambda: searches(long_words),
+    "searches, with numbers": lambda: searches(serial_of=SERIAL_OF),
+    "collisions": collisions,
+    "collisions, one key": lambda: collisions((0, 0, 0, 0)),
+    "collisions, long words": lambda: collisions(word=LONG * 3),
     "few free blocks": lambda: free_list(6, "GH"),
     "one free block": lambda: free_list(1, "GH"),
+    "free blocks with parents": lambda: free_list(12, "GH", "after 10"),
     "fork": lambda: plot_fork(D, E, (4, 8, 16), "title"),
     "fork at once": lambda: plot_fork(D[12:], E[12:], (1, 2), "title"),
     "fork of long words": lambda: plot_fork([LONG] * 9, [LONG] * 3 + D, (2,), "t"),
@@ -104,6 +117,30 @@ def test_the_mended_search_stands_below_the_false_one():
     assert bold == ["key: after block 2", "key: after serial 6"]
     assert said.count("key: after serial 3") == 1 and said.count("block 5") == 1
     assert "not in the index" not in said
+
+
+def test_a_search_by_serial_numbers_can_be_followed_from_block_to_block():
+    without, said = texts(searches()), texts(searches(serial_of=SERIAL_OF))
+    assert not any(words.startswith("serial ") for words in without)
+    numbers = [words for words in said if words.startswith("serial ")]
+    assert sorted(numbers) == [f"serial {number}" for number in (1, 4, 5, 6)]
+    assert "key: after serial 0" in without and "key: after serial 0" not in said
+    assert said.count("key: the first") == without.count("key: the first") + 1
+
+
+def test_a_key_that_leads_to_another_content_bears_a_cross():
+    figure = collisions()
+    assert crosses(figure) == 2 and len(arrows(figure)) == 4
+    said = texts(figure)
+    assert said.count("B's block 3") == said.count("A's block 1") == 1
+    assert "A's block 2" not in said
+    assert crosses(collisions((0, 1, 2, 3))) == 0
+
+
+def test_what_a_free_block_follows_stands_below_it():
+    assert texts(free_list(12, "G", "after 10")).count("after 10") == 12
+    heights = [free_list(12, "G", words).get_size_inches()[1] for words in (None, "x")]
+    assert heights[1] > heights[0]
 
 
 def test_few_free_blocks_take_the_whole_width_and_the_key_says_what_is_hatched():

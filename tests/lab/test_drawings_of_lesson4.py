@@ -159,6 +159,13 @@ def test_the_legend_names_a_slot_that_awaits_a_word():
     assert told not in texts(plot_copying(*overwriting()))
 
 
+def test_the_legend_shows_old_words_as_they_are_drawn():
+    """Lines without a face: no ink stands out from a pale one on every page."""
+    patches = plot_copying(copying(), "title").axes[0].patches
+    pale = to_rgba(palette.soft_colour("A"))
+    assert pale not in [patch.get_facecolor() for patch in patches]
+
+
 def test_a_word_has_the_colour_of_its_writer():
     figure = plot_copying(*overwriting())
     faces = [patch.get_facecolor() for patch in figure.axes[0].patches]

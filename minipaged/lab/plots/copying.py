@@ -10,7 +10,15 @@ from matplotlib.path import Path
 
 from minipaged.lab.plots.palette import BAD, line_colour
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, counted, width_of
-from minipaged.lab.plots.tones import NOTHING, Tone, free, shared, soft, strong
+from minipaged.lab.plots.tones import (
+    NOTHING,
+    Tone,
+    behind_words,
+    free,
+    shared,
+    soft,
+    strong,
+)
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 
@@ -230,9 +238,10 @@ def _meanings(
 ) -> Iterator[tuple[Tone, str]]:
     """The tones that occur, and what they mean."""
     name = next(iter(frames[0].tables))
-    yield from ((soft(name), "there before"), (strong(name), "new"))
+    old = behind_words(soft(name))  # as it is drawn: words stand in it
+    yield from ((old, "there before"), (strong(name), "new"))
     if any(frame.holders[block_id] > 1 for frame in frames for block_id in blocks):
-        yield shared(soft(name), name), "several holders"
+        yield shared(old, name), "several holders"
     slots = product(frames, blocks, range(frames[0].block_size))
     if any(not frame.word(block_id, offset) for frame, block_id, offset in slots):
         yield free(), "empty"

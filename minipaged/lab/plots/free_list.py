@@ -10,6 +10,7 @@ from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.cached_blocks import CachedBlocks
 
 COLUMNS, GAP, HEIGHT, ROW = 10, 10.0, 42.0, 74.0
+LINE = 20.0  # more pixels of a row, if parents stand below the blocks
 WIDEST = 160.0  # pixels of a block, at most
 TOP = 66.0
 
@@ -19,13 +20,16 @@ def plot_free_list(
     title: str,
     words: Mapping[int, str] | None = None,
     owners: Mapping[int, str] | None = None,
+    parents: Mapping[int, str] | None = None,
 ) -> Figure:
     """The free blocks from left to right: the first is handed out next.
 
     Blocks with nothing to find go first; of the others, the one freed longest ago.
     words: what lies in a block. owners: the letters of those who held it.
+    parents: what a block's text follows, written below it.
     """
     sheet, words, owners = Sheet(title), words or {}, owners or {}
+    parents, row = parents or {}, ROW + LINE * bool(parents)
     plain, findable = pool._free, ()
     if isinstance(plain, CachedBlocks):
         plain, findable = plain.plain, plain.findable
@@ -41,10 +45,11 @@ def plot_free_list(
         )
     for at, block_id in enumerate(blocks):
         x = at % columns * (width + GAP)
-        y = TOP + at // columns * ROW
+        y = TOP + at // columns * row
         sheet.write(x, y - 10, str(block_id), color=sheet.look.quiet)
         holders = owners.get(block_id, "")
         sheet.write(x + width, y - 10, holders, ha="right", weight="bold")
+        sheet.write(x, y + HEIGHT + 12, parents.get(block_id, ""))
         lines = _two_lines(words.get(block_id, ""), width - 6)
         tone = _tone(holders, bears_words=bool(lines))
         sheet.box(x, y, width, HEIGHT, tone)
@@ -55,7 +60,7 @@ def plot_free_list(
         if block_id in findable:
             rim = DASHED
         sheet.box(x, y, width, HEIGHT, **rim)
-    bottom = TOP + -(-max(1, len(blocks)) // columns) * ROW
+    bottom = TOP + -(-max(1, len(blocks)) // columns) * row
     signs = [(free(), "nothing to find"), (FOUND, "can still be found")]
     several = [holders for block, holders in owners.items() if len(holders) > 1]
     if several:

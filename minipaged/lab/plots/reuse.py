@@ -1,6 +1,6 @@
 """Lab: blocks that are reused while an index names pasts by their ids."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from types import MappingProxyType
 
 from matplotlib.figure import Figure
@@ -12,6 +12,7 @@ from minipaged.lab.plots.tones import Tone, behind_words, soft, strong
 GAP, LINE, LINES = 30.0, 16.0, 3  # pixels between blocks and of a line; lines of text
 HEIGHT = LINE * LINES + 8
 ROW, TOP = HEIGHT + 80.0, 48.0  # from moment to moment; above the first one
+LOWER = HEIGHT + 54.0  # from a row to what stands below it
 Index = Mapping[tuple[int | None, tuple[int, ...]], int]
 
 
@@ -50,7 +51,7 @@ def plot_reuse(
     drawing.draw(1, new, tones)
     if rest:
         drawing.draw_rest(new, rest, strong(two))
-        drawing.lower = HEIGHT + 44
+        drawing.lower = LOWER
     steps = " → ".join(map(str, path))
     drawing.heading(2, f"3. {two} asks again. The search: {steps}")
     tones = dict.fromkeys(kept, soft(one)) | dict.fromkeys(handed, soft(two))
@@ -76,13 +77,15 @@ def plot_searches(
     decode: Callable[[Sequence[int]], str],
     title: str,
     owners: Mapping[int, str],
+    serial_of: Mapping[Hashable, int] = MappingProxyType({}),
 ) -> Figure:
     """The same search in two indexes: by ids of parents, and by serial numbers.
 
     found: the blocks that each of the searches takes. owners: whose each block is, the
     second user's last ones behind all others; these stand below, where only the second
     search comes. A step from one user's block to another's older one is false, but for
-    the first block, which they share.
+    the first block, which they share. serial_of: the number of each key that is a
+    parent, written over its block; the number of b"" is no block's.
     """
     sheet = Sheet(title)
     false_path, path = found
@@ -98,11 +101,19 @@ def plot_searches(
     drawing.heading(0, f"By block ids: {next(steps)}")
     drawing.draw(0, keys, tones, false_path, handed)
     drawing.heading(1, f"By serial numbers: {next(steps)}")
+    nothing = serial_of.get(b"")  # stands before every first block
+    serials = {
+        block: (None if parent == nothing else parent, tokens)
+        for block, (parent, tokens) in serials.items()
+    }
     above = {block: keys[block] for block in upper} | serials
+    drawing.numbers = {
+        block: serial_of[key] for key, block in by_serial.items() if key in serial_of
+    }
     drawing.draw(1, above, tones, path, handed, parents="serial")
     rest = {block: serials[block][1] for block in lower}
     drawing.draw_rest(serials, rest, tones[lower[0]], path, parents="serial")
-    bottom = TOP + ROW + 2 * HEIGHT + 84
+    bottom = TOP + ROW + LOWER + HEIGHT + 40
     names = dict.fromkeys(owners.values())
     sheet.legend(0, bottom, [(behind_words(soft(name)), f"{name}'s") for name in names])
     sheet.finish(bottom + 8)
@@ -124,6 +135,7 @@ class _Moments:
         self.sheet, self.blocks, self.decode = sheet, blocks, decode
         self.width = min(170.0, (SPAN + GAP) / len(blocks) - GAP)
         self.lower = 0.0  # pixels, of what follows a row that has a second line
+        self.numbers: Mapping[int, int] = {}  # of blocks, if they are to be shown
 
     def heading(self, row: int, words: str) -> None:
         """What happens at this moment, above its row."""
@@ -166,7 +178,7 @@ class _Moments:
         parents: str = "block",
     ) -> None:
         """More blocks of the second row, below its last ones; what the path takes."""
-        y = self._y(1) + HEIGHT + 44
+        y = self._y(1) + LOWER
         for block, above in zip(rest, self.blocks[-len(rest) :], strict=True):
             x = self._x(above)
             self._block(x, y, block, rest[block], tone)
@@ -186,6 +198,8 @@ class _Moments:
         """A block with its id and the text of its tokens."""
         sheet, width = self.sheet, self.width
         sheet.write(x, y - 12, f"block {block}", color=sheet.look.quiet)
+        if block in self.numbers:
+            sheet.write(x + width, y - 12, f"serial {self.numbers[block]}", ha="right")
         tone = behind_words(tone)
         sheet.box(x, y, width, HEIGHT, tone)
         lines = _lines(self.decode(tokens), width - 8)
