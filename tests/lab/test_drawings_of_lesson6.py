@@ -15,6 +15,7 @@ from minipaged.lab import (
     pipeline,
     plot_coalescing,
     plot_dots,
+    plot_gpu,
     plot_ladder,
     plot_launch,
     plot_multiprocessors,
@@ -227,7 +228,16 @@ DRAWINGS = {
     ),
     "paging in two lines": lambda: paging(4, in_row=2),
     "under way": under_way,
+    "gpu": lambda: gpu(),
+    "gpu, an older one": lambda: gpu(40, 5, 1),
+    "gpu of one multiprocessor": lambda: gpu(1, 1, 8),
 }
+
+
+def gpu(multiprocessors=132, num_programs=3, num_warps=4):
+    facts = {"multiprocessors": multiprocessors, "registers": 2**16}
+    facts["shared_bytes"] = 228 * 1024
+    return plot_gpu(facts, 4591, "title", num_programs, num_warps)
 
 
 def markers(figure, marker):
@@ -259,6 +269,19 @@ def test_what_no_program_reaches_stays_as_it_was():
         and "masked" not in said
         and "2 programs" in " ".join(said)
     )
+
+
+def test_a_gpu_is_drawn_from_its_facts():
+    figure = gpu()
+    said = texts(figure)
+    assert {"132 multiprocessors", "registers: 65,536 numbers"} <= set(said)
+    assert {"shared memory: 228 KiB", "at most 4,591 GB/s, to all of them"} <= set(said)
+    assert said.count("warp") == 3 * 4 and "program 2" in said
+    # The multiprocessor that is drawn large, four warps that compute, the legend's.
+    assert len(boxes(figure, palette.sequence_colour(0))) == 1 + 4 + 1
+    (arrow,) = arrows(figure)
+    (_, start), *_, (_, end) = arrow.get_path().vertices[:4]
+    assert start > end  # upwards, from the memory
 
 
 def test_programs_are_counted_and_each_read_has_an_arrow():
@@ -649,13 +672,13 @@ def test_the_law_meets_the_ceiling_where_it_should():
     level, law = [line for line in figure.axes[0].lines if line.get_linewidth() == 1.6]
     assert law.get_linestyle() != "-"
     assert law.get_ydata()[1] == pytest.approx(level.get_ydata()[0])
-    assert "what 0.6 µs allow" in texts(figure)
+    assert "latency 0.6 µs" in texts(figure)
 
 
 def test_without_a_latency_the_law_touches_the_quickest():
     points = {"a": [(1.0, 800.0), (1.0, 500.0), (4.0, 2000.0)]}
     figure = plot_under_way(points, 4584, "title")
-    assert "what 1.2 µs allow" in texts(figure)
+    assert "latency 1.2 µs" in texts(figure)
     assert len(markers(figure, "o")) == 1 + 3 + 2  # the legend's, all, the fastest
 
 

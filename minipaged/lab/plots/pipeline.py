@@ -175,7 +175,7 @@ def _draw_under_way(
         corners += [(x, top), (right, top)]
     sheet.line(*corners, (corners[-1][0], ground), color=sheet.look.ink)
     sheet.line((LEFT, ground), (SPAN, ground))
-    said = f"under way: ≤ {own}"
+    said = f"under way: 0–{own}"
     sheet.write(0, ground - 8, said, color=sheet.look.quiet)
     return ground
 

@@ -34,7 +34,7 @@ def plot_under_way(
     sheet = Sheet(title)
     y = draw_series(sheet, list(points))
     sheet.write(0, y + 12, ylabel)
-    remark = "small: slower, with as much under way"
+    remark = "small dots: slower launches"
     sheet.write(SPAN, y + 12, remark, ha="right", color=sheet.look.quiet)
     top = y + 34
     both = [point for series in points.values() for point in series]
@@ -93,6 +93,6 @@ def _draw_law(
     if start < end:
         ends = [(across.x(x), up.x(1000 * x / latency)) for x in (start, end)]
         sheet.line(*ends, linestyle=(0, (5, 2)), **style)
-        said = f"what {latency:.2g} µs allow"
+        said = f"latency {latency:.2g} µs"
         x, y = (ends[0][0] + 2 * ends[1][0]) / 3, (ends[0][1] + 2 * ends[1][1]) / 3
         sheet.write(x - 10, y - 8, said, ha="right")
