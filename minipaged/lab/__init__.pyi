@@ -9,6 +9,7 @@ from .measure.occupancy import bytes_under_way as bytes_under_way
 from .measure.occupancy import programs_that_fit as programs_that_fit
 from .measure.operations import operations_of as operations_of
 from .measure.peak import peak_extra_bytes as peak_extra_bytes
+from .measure.step_clock import StepClock as StepClock
 from .measure.traces import alpaca_like as alpaca_like
 from .measure.traces import sharegpt_like as sharegpt_like
 from .measure.watch import saving as saving
