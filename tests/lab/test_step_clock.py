@@ -1,9 +1,9 @@
 """The clock that appendices and tests give to an engine."""
 
 import pytest
-from helpers.serving import config, make
 
 import minipaged as mp
+from helpers.serving import config, make
 from minipaged.lab import StepClock
 
 
