@@ -21,7 +21,7 @@ class Lesson(NamedTuple):
     """The head of a notebook."""
 
     name: str  # of the file
-    number: str
+    number: str  # or an appendix's letter
     title: str
     question: str
     badge: str  # in markdown: a picture that opens the notebook in Colab
@@ -29,7 +29,7 @@ class Lesson(NamedTuple):
 
 
 def lessons() -> list[Lesson]:
-    """All numbered notebooks, in order."""
+    """All notebooks, in order: lessons first, then appendices."""
     found = []
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
         cells = json.loads(path.read_text("utf-8"))["cells"]
@@ -43,11 +43,12 @@ def lessons() -> list[Lesson]:
 
 
 def added(number: str) -> str:
-    """The modules of a lesson, by folder."""
+    """The modules of a lesson or appendix, by folder."""
     folders: dict[str, list[str]] = {}
+    start = f'"""{"Lesson" if number.isdigit() else "Appendix"} {number}'
     for path in sorted((ROOT / "minipaged").rglob("*.py")):
         first_line = path.read_text("utf-8").partition("\n")[0]
-        if path.name != "__init__.py" and first_line.startswith(f'"""Lesson {number}'):
+        if path.name != "__init__.py" and first_line.startswith(start):
             folder = path.parent.relative_to(ROOT / "minipaged").as_posix()
             folders.setdefault(folder, []).append(path.stem)
     folders.pop(".", None)  # errors and the like, which all use

@@ -7,7 +7,7 @@ import pytest
 from helpers import notebook_files as files
 
 README = (files.ROOT / "notebooks" / "README.md").read_text("utf-8")
-ROW = re.compile(r"^\| ([^|]+) \| `(plot_\w+)` \| ([\d, ]+) \|$", re.MULTILINE)
+ROW = re.compile(r"^\| ([^|]+) \| `(plot_\w+)` \| ([\dA-C, ]+) \|$", re.MULTILINE)
 LISTED = {
     (name, lesson)
     for _, name, lessons in ROW.findall(README.split("<!-- pictures -->")[1])
@@ -31,7 +31,7 @@ def pictures(notebook: dict) -> dict[str, list[dict]]:
 
 
 DRAWN = {
-    path.name[:2].lstrip("0"): pictures(files.load(path)) for path in files.NOTEBOOKS
+    path.name[:2].strip("0_"): pictures(files.load(path)) for path in files.NOTEBOOKS
 }
 
 
