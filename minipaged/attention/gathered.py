@@ -55,33 +55,38 @@ gathered_attention = Backend(attend_gathered)
 
 
 class Rectangle(NamedTuple):
-    """S sequences with similarly many new tokens, padded to Q, the most of them."""
+    """S sequences with similarly many new tokens, padded to Q, the most."""
 
     sequences: Tensor  # [S]: numbers in the batch, longest context first (lesson 5)
     tokens: Tensor  # [S, Q]: which token of the batch; padding repeats the last one
     positions: Tensor  # [S, Q]: where it stands in its sequence
 
 
-def pad_to_rectangles(batch: AttentionBatch) -> tuple[list[Rectangle], Tensor]:
+def pad_to_rectangles(
+    batch: AttentionBatch, by_context: bool = False
+) -> tuple[list[Rectangle], Tensor]:
     """Put every sequence into a rectangle, and say where each token's result will be.
 
-    A prompt of 500 tokens beside 31 single tokens would be mostly padding. So sequences
-    are put together by their number of new tokens, rounded up to a power of two: at
-    most half of a rectangle is padding.
+    500 tokens beside 31 single ones would be mostly padding. So in one rectangle new
+    tokens round up to one power of two; `by_context`, contexts from 64 on, too.
 
     Returns the rectangles, and for each token [T] its row among those of all of them.
     """
     stops, num_new = batch.query_starts[1:], batch.query_starts.diff()
-    # The least for which num_new <= 2**exponent.
-    exponents = torch.frexp((num_new - 1).double()).exponent
-    by_context = batch.context_lengths.argsort(descending=True)
+    # number <= 2**exponent
+    new, context = (
+        torch.frexp((number - 1).double()).exponent
+        for number in (num_new, batch.context_lengths.clamp(min=64))
+    )
+    kinds = 64 * new + context * by_context
+    order = batch.context_lengths.argsort(descending=True)
     rectangles = []
-    for exponent in exponents.unique():
-        sequences = by_context[exponents[by_context] == exponent]
+    for kind in kinds.unique():
+        sequences = order[kinds[order] == kind]
         count, stop = num_new[sequences, None], stops[sequences, None]
         column = torch.arange(int(count.max()), device=count.device)
         tokens = stop - count + column.minimum(count - 1)
-        # A sequence's tokens are its last ones: they end where its context ends.
+        # A sequence's new tokens end where its context ends.
         positions = tokens - stop + batch.context_lengths[sequences, None]
         rectangles.append(Rectangle(sequences, tokens, positions))
     # The rectangles hold all tokens in another order, and padding behind the token
@@ -105,7 +110,7 @@ def _prepare(
 ) -> tuple[list[Reading], Tensor]:
     """What to read for each rectangle; and for each token the row of its result."""
     _, block_size, num_kv_heads, _ = cache.keys.shape
-    readings, (rectangles, row_of_token) = [], pad_to_rectangles(batch)
+    readings, (rectangles, row_of_token) = [], pad_to_rectangles(batch, by_context=True)
     for sequences, tokens, query_positions in rectangles:
         contexts = batch.context_lengths[sequences, None]
         position = torch.arange(int(contexts.max()), device=q.device)
@@ -119,8 +124,10 @@ def _prepare(
             visible &= position > query_positions[:, :, None] - sliding_window
         mask = torch.where(visible, 0.0, float("-inf")).to(q.dtype)
         mask = mask.repeat_interleave(q.shape[1] // num_kv_heads, dim=1)[:, None]
-        both = cache.keys, cache.values
-        outs = [each.new_empty(slots.numel(), *each.shape[2:]) for each in both]
+        outs = (
+            each.new_empty(slots.numel(), *each.shape[2:])
+            for each in (cache.keys, cache.values)
+        )
         readings.append(Reading(tokens, slots, mask, *outs))
     return readings, row_of_token
 

@@ -78,11 +78,12 @@ def test_a_long_prompt_beside_single_tokens_is_not_padded_to_a_rectangle():
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(st.tuples(st.integers(0, 30), st.integers(1, 40)), min_size=1, max_size=9)
+    st.lists(st.tuples(st.integers(0, 99), st.integers(1, 40)), min_size=1, max_size=9),
+    st.booleans(),
 )
-def test_rectangles_hold_every_token_and_little_else(lengths):
+def test_rectangles_hold_every_token_and_little_else(lengths, by_context):
     batch = make_case(lengths, num_heads=1, num_kv_heads=1, key_dim=1).batch
-    rectangles, row_of_token = pad_to_rectangles(batch)
+    rectangles, row_of_token = pad_to_rectangles(batch, by_context)
     tokens = torch.cat([each.tokens.flatten() for each in rectangles])
     assert torch.equal(tokens[row_of_token], torch.arange(len(batch.tokens)))
     assert len(tokens) <= 2 * len(batch.tokens)
@@ -92,12 +93,20 @@ def test_rectangles_hold_every_token_and_little_else(lengths):
         assert torch.equal(positions, batch.positions[tokens])
         contexts = batch.context_lengths[sequences]
         assert torch.equal(contexts, contexts.sort(descending=True).values)
+        assert not by_context or contexts[0] <= max(64, 2 * contexts[-1])
         assert torch.equal(positions[:, -1], contexts - 1)
         lengths_here = batch.query_starts.diff()[sequences].tolist()
         for row, length in zip(tokens.tolist(), lengths_here, strict=True):
             assert row[:length] == list(range(row[0], row[0] + length))
             assert row[length:] == [row[length - 1]] * (len(row) - length)
             assert 2 * length >= len(row)
+
+
+def test_a_long_context_beside_short_ones_does_not_make_them_long():
+    case = make_case([(1000, 1), *[(40, 1)] * 31])
+    check(case)
+    rectangles, _ = pad_to_rectangles(case.batch, by_context=True)
+    assert [len(each.sequences) for each in rectangles] == [31, 1]
 
 
 def test_layers_of_unequal_shape_share_a_batch():
