@@ -133,6 +133,8 @@ class Stream:
             self.first_token_at = now
         if request.num_parallel == 1:
             self.tokens += first.tokens[first.num_prompt_tokens + len(self.tokens) :]
+        if first.finish_reason is None:  # most often
+            return
         if not request.live and not request.holds_blocks and self.output is None:
             self.finished_at = now
             self.output = self._output()

@@ -174,6 +174,13 @@ def blocks_soon(request: Request, block_size: int) -> int:
 
     At most: beams may share more than this counts on.
     """
+    if request.num_parallel == 1:  # most are; and all are asked in every step
+        (sequence,) = request.sequences
+        if sequence.finish_reason is not None:
+            return 0
+        end, table = next_end(sequence, request.max_computed), sequence.table
+        held = 0 if table is None else len(table.block_ids)
+        return max(0, -(-end // block_size) - held)
     live, last = request.live, request.max_computed
     ends = [next_end(one, last) for one in live]
     if len(request.sequences) < request.num_parallel:
@@ -188,6 +195,5 @@ def blocks_soon(request: Request, block_size: int) -> int:
 def next_end(sequence: Sequence, max_computed: int) -> int:
     """How many tokens it will have computed when it has decoded one more."""
     end = sequence.num_tokens
-    if sequence.num_computed < sequence.num_prefill_tokens:
-        end += 1  # the prompt first, then a token
-    return min(end, max_computed)
+    is_prefilling = sequence.num_computed < sequence.num_prefill_tokens
+    return min(end + is_prefilling, max_computed)  # the prompt first, then a token
