@@ -68,7 +68,7 @@ def pad_to_rectangles(
     """Put every sequence into a rectangle, and say where each token's result will be.
 
     500 tokens beside 31 single ones would be mostly padding. So in one rectangle new
-    tokens round up to one power of two; `by_context`, contexts from 64 on, too.
+    tokens round up to one power of two; `by_context`, contexts from 256 on, too.
 
     Returns the rectangles, and for each token [T] its row among those of all of them.
     """
@@ -76,7 +76,7 @@ def pad_to_rectangles(
     # number <= 2**exponent
     new, context = (
         torch.frexp((number - 1).double()).exponent
-        for number in (num_new, batch.context_lengths.clamp(min=64))
+        for number in (num_new, batch.context_lengths.clamp(min=256))
     )
     kinds = 64 * new + context * by_context
     order = batch.context_lengths.argsort(descending=True)
