@@ -331,6 +331,8 @@ ANSWERS = {
     "prefix": [3],
     "eviction": [3, 3],
     "full": [4, 7],
+    "recompute": ["C", 3],
+    "swap": [3, 1],
 }
 
 

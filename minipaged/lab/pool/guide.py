@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from minipaged.errors import OutOfBlocks
+from minipaged.lab.pool.lane_words import VERBS
+from minipaged.lab.pool.lanes import Room
 from minipaged.lab.pool.sandbox import Sandbox
 from minipaged.lab.pool.scene import Scene, Step
 from minipaged.lab.pool.scenes import SCENES
@@ -55,6 +57,11 @@ class Guide:
         return steps[len(self.frames)] if len(self.frames) < len(steps) else None
 
     @property
+    def is_served(self) -> bool:
+        """Whether a scheduler moves what is in the pool, and no hand can."""
+        return self.scene is not None and self.scene.serving is not None
+
+    @property
     def is_by_hand(self) -> bool:
         """Whether something was done that is no part of the scene."""
         return len(self.sandbox.turns) > len(self.frames)
@@ -67,7 +74,8 @@ class Guide:
         if name not in SCENES:
             raise ValueError(f"no scene named {name!r}; choose from {sorted(SCENES)}")
         scene = SCENES[name]
-        self.sandbox.reset(scene.num_blocks, scene.block_size, scene.reservations)
+        size = scene.num_blocks, scene.block_size
+        self.sandbox.reset(*size, scene.reservations, scene.serving)
         self.name, self.frames = name, []
         self.go_on()
 
@@ -76,7 +84,7 @@ class Guide:
         self.sandbox.reset(num_blocks, block_size)
         self.name, self.frames = None, []
 
-    def go_on(self, guess: int | None = None) -> None:
+    def go_on(self, guess: int | str | None = None) -> None:
         """Take the next step, and say what became of the guess, if there is one.
 
         Raises ValueError if the pool was moved by hand in between: what the scene says
@@ -119,7 +127,7 @@ class Guide:
             raise ValueError("there is nothing to undo")
         self.sandbox.undo()
 
-    def _judge(self, step: Step, guess: int | None) -> Verdict | None:
+    def _judge(self, step: Step, guess: int | str | None) -> Verdict | None:
         if step.ask is None:
             return None
         board, unit = self.sandbox.board, f"{step.ask.unit} ".lstrip()
@@ -133,7 +141,7 @@ class Guide:
 
 def mark_name(words: str) -> str:
     """The sentence with the sequence that it speaks of marked: "{A} ends"."""
-    return re.sub(r"^([A-Z]\d*)(?= (begins|gets|ends|is forked)\b)", r"{\1}", words)
+    return re.sub(rf"^([A-Z]\d*)(?= ({VERBS})\b)", r"{\1}", words)
 
 
 @cache
@@ -144,3 +152,15 @@ def rehearse(name: str) -> tuple[Frame, ...]:
     while guide.next_step is not None:
         guide.go_on(guess=-1)
     return tuple(guide.frames)
+
+
+@cache
+def room_of(name: str) -> Room:
+    """How much place the lanes of a scene need, over all its steps."""
+    guide = Guide(Sandbox())
+    guide.begin(name)
+    moments = [guide.sandbox.board.snapshot().lanes]
+    while guide.next_step is not None:
+        guide.go_on()
+        moments.append(guide.sandbox.board.snapshot().lanes)
+    return Room.of(moments)

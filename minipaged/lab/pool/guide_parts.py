@@ -8,12 +8,13 @@ import ipywidgets as widgets
 from minipaged.lab.pool.controls import ROW, button, choice, guess, row, show
 from minipaged.lab.pool.guide import Frame, Guide, mark_name, rehearse
 from minipaged.lab.pool.html import story
-from minipaged.lab.pool.scene import Scene, Step
+from minipaged.lab.pool.scene import Scene, Step, letter
 
 Do = Callable[[Callable[[], Any]], None]  # does it, then shows the pool anew
 FREE = ("Free play", "")  # of no scene
 FEW = 3  # sentences of a turn, above the pool; below it stand all
 OVER = "The scene is over. Play on below, or choose another scene above."
+OVER_SERVED = "The scene is over. Go back, or choose another scene above."
 
 
 class Head(widgets.HBox):
@@ -83,12 +84,14 @@ class Band(widgets.Box):
         self.add_class("mp-ask")
 
     def _try(self) -> None:
+        read = self.guide.next_step.ask.read
         try:
-            number = int(self.guess.value)
+            said = read(self.guess.value)
         except ValueError:
-            self.guess.value, self.guess.placeholder = "", "number"
+            wanted = "letter" if read is letter else "number"
+            self.guess.value, self.guess.placeholder = "", wanted
             return
-        self.guide.go_on(number)
+        self.guide.go_on(said)
         self.head.keep_focus()
 
     def draw(self) -> None:
@@ -99,10 +102,15 @@ class Band(widgets.Box):
             return
         frame, step = guide.frames[-1], guide.next_step
         is_asked = bool(step and step.ask) and not guide.is_by_hand
-        shown = story.quiet(OVER) if guide.is_by_hand else _band(frame, step)
-        others = map(_band, rehearse(guide.name), (*scene.steps[1:], None))
+        over = story.quiet(OVER_SERVED if guide.is_served else OVER)
+        shown = over if guide.is_by_hand else _band(frame, step, over)
+        steps = *scene.steps[1:], None
+        others = [
+            _band(one, next_step, over)
+            for one, next_step in zip(rehearse(guide.name), steps, strict=True)
+        ]
         questions = [one.ask.question for one in scene.steps if one.ask]
-        self.text.value = story.band(shown, [*others, story.quiet(OVER)], questions)
+        self.text.value = story.band(shown, [*others, over], questions)
         self.question.value = story.question(step.ask.question) if is_asked else ""
         show(self.asking, is_asked)
         is_told = frame.verdict is not None and not guide.is_by_hand
@@ -112,11 +120,11 @@ class Band(widgets.Box):
             self.guess.value, self.guess.placeholder = "", "?"
 
 
-def _band(frame: Frame, step: Step | None) -> str:
+def _band(frame: Frame, step: Step | None, over: str) -> str:
     if frame.verdict is not None:
         return story.verdict(frame.verdict)
     if step is None:
-        return story.quiet(OVER)
+        return over
     return "" if step.ask else story.coming(step.coming)
 
 

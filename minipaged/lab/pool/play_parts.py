@@ -73,7 +73,7 @@ class FreePlay(widgets.VBox):
 
     def draw(self, now: Snapshot, wrong: str) -> None:
         """Show a row for each sequence, and what was refused."""
-        is_open = self.guide.next_step is None
+        is_open = self.guide.next_step is None and not self.guide.is_served
         show(self, is_open)
         if not is_open:
             return

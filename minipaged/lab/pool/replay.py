@@ -1,4 +1,4 @@
-"""Lab: record a run of `generate`, to step through it block by block afterwards."""
+"""Lab: record a run, to step through it block by block afterwards."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -8,6 +8,9 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 from minipaged.decoding.beam import Beams
+from minipaged.engine.engine import Engine
+from minipaged.lab.pool.lane_words import joined, tell_line
+from minipaged.lab.pool.lanes import Lanes, Reached
 from minipaged.lab.pool.names import Names
 from minipaged.lab.pool.snapshot import Snapshot
 from minipaged.lab.pool.words import tell
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
     from minipaged.memory.prefix_cache import PrefixCache
 
 FEW, WIDTH = 6, 76  # lines, and letters in a line, of a run in words
+MOST = 16  # forwards of an engine that are told
+GROWS = r"^[A-Z]\d* gets "
+QUIET = rf"{GROWS}|can be found from now on$"  # of an engine: what is no event
 
 
 @dataclass(frozen=True)
@@ -41,11 +47,17 @@ class Frame:
 class Recorder(Observer):
     """Looks at the pool whenever something happens, and remembers what it has seen.
 
+    Of an engine it also sees who waits. Its requests are named in the order of `add`.
+
     Attributes: frames; running, the requests of the present step.
     """
 
     def __init__(self, pool: BlockPool):
         """Nothing has been seen yet, and no sequence has a name."""
+        self._engine: Engine | None = None  # None: a run of `generate`
+        self._plan: Plan | None = None
+        self._reached = Reached()
+        self._arrived: set[Request] = set()  # that were seen in line, or running
         self.frames: list[Frame] = []
         self.running: list[Request] = []
         self._pool = pool
@@ -67,26 +79,61 @@ class Recorder(Observer):
 
     def admitted(self, request: Request) -> None:
         """Name it, and see what it found in the cache."""
-        self.running.append(request)
+        self._meet(request, is_new=True)
+        self._arrived.add(request)
+        if request not in self.running:
+            self.running.append(request)
+        self.look(self.running)
+
+    def preempted(self, request: Request) -> None:
+        """See which blocks it has given back."""
+        self._meet(request)
+        self._arrived.add(request)
+        self.running = [one for one in self.running if one is not request]
+        for sequence in request.sequences:  # whoever comes back is no new fork
+            self._forked.pop(sequence, None)
         self.look(self.running)
 
     def planned(self, plan: Plan) -> None:
         """See which blocks were taken, and keep it as a frame."""
+        if plan.works:
+            self._meet(plan.works[0].request)
+        if self._engine is not None:
+            self._arrived.update(self._engine.scheduler.waiting)
+        self._plan = plan
         self.look(self.running)
         self.take(plan.num_tokens)
 
     def committed(self, plan: Plan) -> None:
         """See who was forked, and who has ended."""
+        self._reached.committed(plan)
+        self._plan = None
         self.look(self.running)
         self.running = [request for request in self.running if request.live]
 
     def forked(self, parent: Sequence, child: Sequence) -> None:
         """Remember whose child it is."""
         self._forked[child] = parent
+        self._reached.forked(parent, child)
+
+    def meet(self, engine: Engine, newcomer: Request | None = None) -> None:
+        """Know this engine, and what runs there already: that is no news."""
+        self._engine, scheduler = engine, engine.scheduler
+        if scheduler.prefix_cache is not None:
+            self._prefix_cache = scheduler.prefix_cache
+        self.running = [one for one in scheduler.running if one is not newcomer]
+        self._arrived.update(self.running)
+        if newcomer is None:
+            self._arrived.update(scheduler.waiting)
+        said, self._words = self._words, []
+        self.look(self.running)
+        self._words = said
 
     def look(self, requests: Iterable[Request]) -> None:
         """Name new sequences, and note what has happened since the last look."""
         requests = list(requests)
+        for request in list(self._engine.streams if self._engine else ()):
+            self._name(request.sequences[0])
         for request in requests:
             for sequence in request.sequences:
                 self._name(sequence)
@@ -103,10 +150,22 @@ class Recorder(Observer):
 
     def take(self, num_computed: int) -> None:
         """Keep what the last look has seen as a frame."""
-        growing = {self._names[one]: one.new_tokens for one in self._living}
-        words, self._words = tuple(self._words), []
+        waiting = self._engine.scheduler.waiting if self._engine else ()
+        texts = [one for request in waiting for one in request.live if one.num_new]
+        growing = {self._names[one]: one.new_tokens for one in [*self._living, *texts]}
+        words = self._words if self._engine is None else joined(self._words)
+        words, self._words = tuple(words), []
         frame = Frame(num_computed, self._before, words, growing, dict(self._ended))
         self.frames.append(frame)
+
+    def _meet(self, request: Request, is_new: bool = False) -> None:
+        """Know whose request it is; an engine that is not known has only this one."""
+        watching = request.observers
+        engine = next((one for one in watching if isinstance(one, Engine)), None)
+        if engine is None:
+            self._engine = None
+        elif engine is not self._engine:
+            self.meet(engine, request if is_new else None)
 
     def _name(self, sequence: Sequence) -> None:
         if sequence not in self._names:
@@ -119,7 +178,18 @@ class Recorder(Observer):
             for one in self._living
             if one in self._forked
         }
-        return Snapshot.take(self._pool, tables, self._prefix_cache, parents)
+        lanes = None
+        if self._engine is not None:
+            lanes = Lanes.take(
+                self._engine.scheduler,
+                self._names,
+                self._reached,
+                self._plan,
+                self._arrived.__contains__,
+            )
+        return Snapshot.take(
+            self._pool, tables, self._prefix_cache, parents, lanes=lanes
+        )
 
     def _note_answers(self, request: Request) -> None:
         if not isinstance(request.strategy, Beams):
@@ -135,13 +205,18 @@ class Recorder(Observer):
 
 
 @contextmanager
-def record(paged: PagedModel) -> Iterator[list[Frame]]:
-    """Take a frame for every forward of `generate` inside the `with` block.
+def record(run: PagedModel | Engine) -> Iterator[list[Frame]]:
+    """Take a frame for every forward inside the `with` block.
 
-    The run itself is not changed, and outside the block nothing is watched. If it
-    fails, the last frame says so.
+    Of `generate` and of engines on this PagedModel; or give an engine on it. With an
+    engine the frames also have lanes: who waits, who runs, who was swapped out. The
+    run itself is not changed, and outside the block nothing is watched. If it fails,
+    the last frame says so.
     """
+    paged = run.paged if isinstance(run, Engine) else run
     recorder = Recorder(paged.pool)
+    if isinstance(run, Engine):
+        recorder.meet(run)
     paged.observers.append(recorder)
     try:
         yield recorder.frames
@@ -163,19 +238,44 @@ def tell_frame(frames: list[Frame], number: int) -> str:
 
 
 def tell_run(frames: list[Frame]) -> str:
-    """A run in a few lines: how many blocks it held, and what came before growth."""
+    """A run in a few lines: how many blocks it held, and what came before growth.
+
+    Of an engine's run the whole story, as far as it is not too long.
+    """
     snapshots = [frame.snapshot for frame in frames]
     most = max(now.num_held for now in snapshots)
+    head = (
+        f"{len(frames) - 1} forwards, at most {most} of {snapshots[0].num_blocks} "
+        "blocks held (run the cell to step through them)"
+    )
+    if any(now.lanes is not None for now in snapshots):
+        return "\n".join(_story(frames, head))
     told = [
         f"{tell_frame(frames, number).split(' computes')[0]}: {line}"
         for number, frame in enumerate(frames)
         for line in frame.words
-        if not re.search(r"^[A-Z]\d* gets ", line)
+        if not re.search(GROWS, line)
     ]
-    lines = [
-        f"{len(frames) - 1} forwards, at most {most} of {snapshots[0].num_blocks} "
-        "blocks held (run the cell to step through them)",
-        *told[:FEW],
-    ]
+    lines = [head, *told[:FEW]]
     lines += [f"and {len(told) - FEW} more"] * (len(told) > FEW)
     return "\n".join(fill(line, WIDTH, subsequent_indent="   ") for line in lines)
+
+
+def _story(frames: list[Frame], head: str) -> Iterator[str]:
+    """Each forward in which more happens than growth: who runs, and what happened."""
+    yield fill(head, WIDTH, subsequent_indent="   ")
+    told = 0
+    for number, frame in enumerate(frames):
+        lines = [line for line in frame.words if not re.search(QUIET, line)]
+        if not lines:
+            continue
+        told += 1
+        if told > MOST:
+            continue
+        when, lanes = tell_frame(frames, number), frame.snapshot.lanes
+        when += f" ({tell_line(lanes)})" * bool(lanes is not None and lanes.names)
+        yield fill(when, WIDTH, subsequent_indent="   ")
+        for line in lines:
+            yield fill(line, WIDTH, initial_indent="   ", subsequent_indent="      ")
+    if told > MOST:
+        yield f"and {told - MOST} forwards more in which something happens"

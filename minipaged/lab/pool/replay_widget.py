@@ -1,4 +1,4 @@
-"""Lab: step through a recorded run of `generate` on a timeline."""
+"""Lab: step through a recorded run on a timeline."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,8 +9,11 @@ from transformers import PreTrainedTokenizerBase
 from minipaged.lab.pool.controls import button, row
 from minipaged.lab.pool.guide import Frame as Said
 from minipaged.lab.pool.html import story
+from minipaged.lab.pool.html.lanes import with_lanes
+from minipaged.lab.pool.html.parts import count
 from minipaged.lab.pool.html.stage import is_large, stage
 from minipaged.lab.pool.html.style import STYLE
+from minipaged.lab.pool.lanes import Room
 from minipaged.lab.pool.replay import Frame, tell_frame, tell_run
 
 
@@ -24,12 +27,14 @@ class ReplayWidget(widgets.VBox):
         """`frames` are what `record` gave; ValueError if there are none."""
         if not frames:
             raise ValueError(
-                "nothing was recorded; call generate inside the with block"
+                "nothing was recorded; call generate, or run an engine, inside the "
+                "with block"
             )
         self.frames, self.tokenizer = frames, tokenizer
         snapshots = [frame.snapshot for frame in frames]
         pairs = zip(snapshots, [None, *snapshots], strict=False)
         self._is_compact = not all(is_large(now, before) for now, before in pairs)
+        self._has_lanes = any(now.lanes is not None for now in snapshots)
         self._said = [self._tell(number) for number in range(len(frames))]
         last = len(frames) - 1
         self.slider = widgets.IntSlider(
@@ -40,12 +45,16 @@ class ReplayWidget(widgets.VBox):
         widgets.jslink((self.player, "value"), (self.slider, "value"))
         self.back = button("‹ Back", lambda: self._move(-1), "one forward back")
         self.next = button("Next ›", lambda: self._move(1), "one forward on")
+        self._room = Room.of(now.lanes for now in snapshots)
         self.said, self.stage, self.story = (widgets.HTML() for _ in range(3))
         self.figures, self.answers = widgets.HTML(), widgets.HTML()
         self.slider.observe(lambda _: self.draw(), "value")
         times = row(self.player, self.slider, self.back, self.next, kind="mp-head")
         bottom = widgets.HBox((self.story, self.figures), _dom_classes=("mp-bottom",))
-        seen = (self.said, self.answers, self.stage, bottom)
+        seen = [self.said, self.answers, self.stage, bottom]
+        if self._has_lanes:  # texts come and go: below, they move nothing
+            seen = [self.said, self.stage, self.answers, bottom]
+            self.answers.add_class("mp-below")
         super().__init__((widgets.HTML(STYLE), times, *seen))
         self.add_class("mp")
         self.draw()
@@ -59,7 +68,10 @@ class ReplayWidget(widgets.VBox):
         self.said.value = story.say(self._said[number], self._said)
         texts = self._decode(frame.growing) | self._decode(frame.ended)
         self.answers.value = story.written(texts, now)
-        self.stage.value = stage(now, before, compact=self._is_compact)
+        shown = stage(now, before, compact=self._is_compact)
+        if now.lanes is not None:
+            shown = with_lanes(now, self._room, shown)
+        self.stage.value = shown
         told = [one.words for one in self.frames[: number + 1]]
         self.story.value = story.log(told, what="forward", first=0)
         has_cached = any(one.snapshot.cached for one in self.frames)
@@ -72,6 +84,11 @@ class ReplayWidget(widgets.VBox):
         now = self.frames[number].snapshot
         head = tell_frame(self.frames, number)
         held = f"{now.num_held} of {now.num_blocks} blocks are held."
+        if now.lanes is not None:
+            running, waiting = len(now.lanes.running), len(now.lanes.waiting)
+            held += f" {count(running, 'request')} running, {waiting} waiting"
+            swapped = f", {len(now.lanes.swapped)} in the CPU's memory"
+            held += swapped * (now.lanes.num_places is not None) + "."
         return Said(f"{head[:1].upper()}{head[1:]}", held)
 
     def _move(self, by: int) -> None:

@@ -1,9 +1,11 @@
 """Lab: a real pool to play in: every turn can be undone, and none stops half-way."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from minipaged.lab.pool.board import Board
+from minipaged.lab.pool.served_board import ServedBoard, Serving
 from minipaged.lab.pool.snapshot import Snapshot
 from minipaged.lab.pool.twin import Reservations
 from minipaged.lab.pool.words import tell
@@ -36,10 +38,17 @@ class Sandbox:
         num_blocks: int,
         block_size: int,
         reservations: Reservations | None = None,
+        serving: Serving | None = None,
     ) -> None:
-        """Begin anew with an empty pool of this size; no turn is kept."""
-        self.board = Board(num_blocks, block_size, reservations)
-        self._empty = num_blocks, block_size, reservations
+        """Begin anew with an empty pool of this size; no turn is kept.
+
+        With `serving` a scheduler moves what is in it.
+        """
+        if serving is None:
+            self._empty = partial(Board, num_blocks, block_size, reservations)
+        else:
+            self._empty = partial(ServedBoard, num_blocks, block_size, serving)
+        self.board = self._empty()
         self.turns: list[Turn] = []
         self.undone: list[Turn] = []
 
@@ -94,7 +103,7 @@ class Sandbox:
         self.undone.clear()
 
     def _replay(self) -> None:
-        self.board = Board(*self._empty)
+        self.board = self._empty()
         for turn in self.turns:
             for move in turn.moves:
                 self._make(move)

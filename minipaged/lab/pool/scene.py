@@ -1,11 +1,13 @@
 """Lab: what a guided scene is made of: steps, what they show, and what they ask."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from minipaged.lab.pool.board import Board
 from minipaged.lab.pool.sandbox import Move
+from minipaged.lab.pool.served_board import Serving
 from minipaged.lab.pool.twin import Reservations
 
 
@@ -13,9 +15,10 @@ class Ask(NamedTuple):
     """A question before a step; the live board answers it after the step."""
 
     question: str
-    answer: Callable[[Board], int]
-    why: Callable[[Board, int | None], str]  # of the board, and of what was guessed
+    answer: Callable[[Board], int | str]
+    why: Callable[[Board, int | str | None], str]  # of the board, and of the guess
     unit: str = ""  # what the answer is the number of: "block", "slot"
+    read: Callable[[str], int | str] = int  # what was written; ValueError if it cannot
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,15 @@ class Scene:
     block_size: int
     steps: tuple[Step, ...]
     reservations: Reservations | None = None  # for contiguous memory beside the pool
+    serving: Serving | None = None  # for a scheduler that moves what is in the pool
+
+
+def letter(text: str) -> str:
+    """A sequence's letter, as somebody writes it: "c" is "C"."""
+    found = text.strip().upper()
+    if not re.fullmatch("[A-Z]", found):
+        raise ValueError(f"{text!r} is no letter")
+    return found
 
 
 def num_held(board: Board) -> int:

@@ -6,6 +6,7 @@ from textwrap import fill
 
 from minipaged.lab.pool.guide import Guide
 from minipaged.lab.pool.html.blocks import read_block
+from minipaged.lab.pool.lane_words import tell_line
 from minipaged.lab.pool.sandbox import Sandbox
 from minipaged.lab.pool.scene import Step
 from minipaged.lab.pool.words import name_slots, tell_twin
@@ -30,21 +31,23 @@ def tell_scene(name: str) -> str:
     guide = Guide(Sandbox())
     guide.begin(name)
     steps, answers, asked = [], [], False
-    moments = [_see(guide)]
+    moments, lanes = [_see(guide)], [_lanes(guide)]
     while True:
         number, step = len(guide.frames), guide.scene.steps[len(guide.frames) - 1]
         asked = asked or step.ask is not None
         steps.append(_lines(f"{number}. {_say(guide, step)}"))
         if not asked:
-            steps.append(moments[-1])
+            steps += [moments[-1], *lanes[-1]]
         if twin := _twin_fails(guide):
             steps.append(_lines(f"{INDENT}In contiguous memory: {twin}"))
         if step.ask:
-            answers += [_lines(f"{number}. {_answer(guide, step)}"), moments[-1]]
+            answers.append(_lines(f"{number}. {_answer(guide, step)}"))
+            answers += [moments[-1], *lanes[-1]]
         if guide.next_step is None:
             break
         guide.go_on()
         moments.append(_see(guide))
+        lanes.append(_lanes(guide))
     width = _width(guide, moments)
     head = _head(guide, [one for one in steps + answers if isinstance(one, list)])
     parts = [head, "", *_drawn(steps, width), "", "Answers", *_drawn(answers, width)]
@@ -92,6 +95,12 @@ def _twin_fails(guide: Guide) -> str:
     if now is None or now.num_lost <= before.twin.num_lost:
         return ""
     return tell_twin(now, before.twin)
+
+
+def _lanes(guide: Guide) -> list[str]:
+    """Who runs and who waits, where a scheduler decides it."""
+    lanes = guide.sandbox.board.snapshot().lanes
+    return [_lines(f"{INDENT}{tell_line(lanes)}")] if lanes is not None else []
 
 
 def _see(guide: Guide) -> list[str]:

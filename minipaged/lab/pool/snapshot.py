@@ -4,11 +4,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from minipaged.lab.pool.twin import TwinState
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 from minipaged.memory.prefix_cache import PrefixCache
+
+if TYPE_CHECKING:
+    from minipaged.lab.pool.lanes import Lanes
 
 
 @dataclass
@@ -62,6 +66,7 @@ class Snapshot:
     cached: Mapping[int, int]  # blocks whose content can be found: its hash
     parents: Mapping[str, str]  # whom a sequence was forked from, if it was
     twin: TwinState | None = None  # the same sequences in contiguous memory
+    lanes: "Lanes | None" = None  # of an engine: who waits, and who runs
 
     @classmethod
     def take(
@@ -71,6 +76,7 @@ class Snapshot:
         prefix_cache: PrefixCache | None = None,
         parents: Mapping[str, str] = MappingProxyType({}),
         twin: TwinState | None = None,
+        lanes: "Lanes | None" = None,
     ) -> "Snapshot":
         """Look at the live objects; nothing of them is kept."""
         refcounts = tuple(map(pool.refcount, range(pool.num_blocks)))
@@ -82,7 +88,8 @@ class Snapshot:
         if prefix_cache is not None:
             contents = map(prefix_cache.content, range(pool.num_blocks))
             cached = {id_: one.chain_hash for id_, one in enumerate(contents) if one}
-        return cls(pool.block_size, refcounts, frozen, cached, dict(parents), twin)
+        parents = dict(parents)
+        return cls(pool.block_size, refcounts, frozen, cached, parents, twin, lanes)
 
     @property
     def num_blocks(self) -> int:

@@ -7,9 +7,10 @@ import ipywidgets as widgets
 
 from minipaged.errors import OutOfBlocks
 from minipaged.lab.pool.controls import show
-from minipaged.lab.pool.guide import REFUSED, Guide
+from minipaged.lab.pool.guide import REFUSED, Guide, room_of
 from minipaged.lab.pool.guide_parts import Band, Head, narrate, scenes_of
 from minipaged.lab.pool.html import story
+from minipaged.lab.pool.html.lanes import with_lanes
 from minipaged.lab.pool.html.stage import Here, is_large, stage
 from minipaged.lab.pool.html.style import STYLE
 from minipaged.lab.pool.html.twin import twin
@@ -89,7 +90,10 @@ class PoolWidget(widgets.VBox):
         self.band.draw()
         here = self._look_up(now)
         is_still = is_still or bool(wrong)
-        self.stage.value = stage(now, before, here, is_still=is_still)
+        shown = stage(now, before, here, is_still=is_still)
+        if now.lanes is not None:
+            shown = with_lanes(now, room_of(guide.name), shown)
+        self.stage.value = shown
         twins = now.twin, before.twin if before else None
         self.twin.value = twin(*twins) if now.twin else ""
         told = [turn.words for turn in turns]
@@ -97,8 +101,9 @@ class PoolWidget(widgets.VBox):
         has_shared = self.lesson not in (2, 3)
         has_cached = self.lesson in (None, CACHE)
         is_compact = not is_large(now, before)
+        has_shared = has_shared and now.lanes is None
         self.figures.value = story.figures(now, has_shared) + story.key(
-            now, has_shared, has_cached, is_compact, here is not None
+            now, has_shared, has_cached and now.lanes is None, is_compact, bool(here)
         )
         self.play.draw(now, wrong)
         self.head.draw()  # at last: who sees the step's number sees all of the step

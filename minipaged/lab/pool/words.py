@@ -1,7 +1,8 @@
 """Lab: what happened to a pool between two moments, in words."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
+from minipaged.lab.pool.lane_words import NO_BLOCK, heads, tell_lanes, tokens
 from minipaged.lab.pool.snapshot import Snapshot
 from minipaged.lab.pool.twin import Resident, TwinState
 
@@ -10,14 +11,17 @@ def tell(before: Snapshot, after: Snapshot) -> list[str]:
     """One sentence for each sequence that began, grew, forked or ended, and for blocks.
 
     They are true one after another, if what happened did so in this order: forks, ends,
-    new sequences, growth.
+    new sequences, growth. With lanes, they also tell who arrives, waits, is preempted
+    and comes back.
     """
+    said = heads(before, after)
     return [
         *_forked(before, after),
-        *_ended(before, after),
+        *_ended(before, after, said),
         *_forgotten(before, after),
-        *_begun(before, after),
-        *_grown(before, after),
+        *_begun(before, after, said),
+        *_grown(before, after, said),
+        *tell_lanes(before, after),
         *_findable(before, after),
     ]
 
@@ -51,7 +55,7 @@ def tell_twin(now: TwinState, before: TwinState | None = None) -> str:
         return words + f"{sum(sizes)} are free."
     for name, one in now.residents.items():
         if one.num_tokens > one.wanted:
-            lost = _tokens(one.num_tokens - one.wanted)
+            lost = tokens(one.num_tokens - one.wanted)
             return f"{name} has filled its {one.wanted} slots: no place for {lost}."
     gone = [
         name
@@ -104,7 +108,7 @@ def _forked(before: Snapshot, after: Snapshot) -> Iterator[str]:
         )
 
 
-def _ended(before: Snapshot, after: Snapshot) -> Iterator[str]:
+def _ended(before: Snapshot, after: Snapshot, said: Mapping[str, str]) -> Iterator[str]:
     holders = list(before.refcounts)
     for name in _only_in(after, before):
         if name in after.parents:  # the forks came first
@@ -124,7 +128,8 @@ def _ended(before: Snapshot, after: Snapshot) -> Iterator[str]:
             words.append(f"{are} free, and can still be found")
         if kept:
             words.append(f"{name_blocks(kept)} {_keep(kept)} other holders")
-        yield f"{name} ends: {'; '.join(words) or 'it held nothing'}"
+        head = said.get(name, f"{name} ends")
+        yield f"{head}: {'; '.join(words) or 'it held nothing'}"
 
 
 def _forgotten(before: Snapshot, after: Snapshot) -> Iterator[str]:
@@ -137,22 +142,28 @@ def _forgotten(before: Snapshot, after: Snapshot) -> Iterator[str]:
         )
 
 
-def _begun(before: Snapshot, after: Snapshot) -> Iterator[str]:
+def _begun(before: Snapshot, after: Snapshot, said: Mapping[str, str]) -> Iterator[str]:
+    told = _kept(before, after)  # blocks that another one has, or has begun with
     for name in _only_in(after, before):
         table = after.tables[name]
         if name in after.parents:
             continue
+        head = said.get(name, f"{name} begins")
         if not table.num_tokens:
-            yield f"{name} begins, with no block yet"
+            yield f"{head}{NO_BLOCK}"
             continue
         found = [id_ for id_ in table.block_ids if _was_found(id_, before, after)]
-        taken = [id_ for id_ in table.block_ids if id_ not in found]
-        words = f"{name} begins with {_tokens(table.num_tokens)}: "
+        others = [id_ for id_ in table.block_ids if id_ not in found]
+        shared = [id_ for id_ in others if id_ in told]
+        taken = [id_ for id_ in others if id_ not in shared]
+        told.update(others)
+        words = f"{head} with {tokens(table.num_tokens)}: "
         words += f"{name_blocks(found)} found in the cache; " if found else ""
+        words += f"shares {name_blocks(shared)}; " if shared else ""
         yield words + (f"takes {name_blocks(taken)}" if taken else "takes none yet")
 
 
-def _grown(before: Snapshot, after: Snapshot) -> Iterator[str]:
+def _grown(before: Snapshot, after: Snapshot, said: Mapping[str, str]) -> Iterator[str]:
     holders = list(before.refcounts)
     for name, table in after.tables.items():
         old = before.tables.get(name)
@@ -160,7 +171,8 @@ def _grown(before: Snapshot, after: Snapshot) -> Iterator[str]:
             continue
         *_, last = old.block_ids or (None,)
         is_shared = old.num_tokens % before.block_size and holders[last] > 1
-        words = f"{name} gets {_tokens(table.num_tokens - old.num_tokens)}: "
+        more = tokens(table.num_tokens - old.num_tokens)
+        words = f"{said.get(name, f'{name} gets {more}')}: "
         taken = list(table.block_ids[len(old.block_ids) :])
         if is_shared:
             copy = table.block_ids[len(old.block_ids) - 1]
@@ -181,6 +193,12 @@ def _findable(before: Snapshot, after: Snapshot) -> Iterator[str]:
     full = [id_ for id_, new in after.cached.items() if before.cached.get(id_) != new]
     if full:
         yield f"{name_blocks(full)} {_are(full)} full and can be found from now on"
+
+
+def _kept(before: Snapshot, after: Snapshot) -> set[int]:
+    """Blocks of the tables that were there before."""
+    both = (table for name, table in after.tables.items() if name in before.tables)
+    return {block_id for table in both for block_id in table.block_ids}
 
 
 def _was_found(block_id: int, before: Snapshot, after: Snapshot) -> bool:
@@ -204,7 +222,3 @@ def _are(block_ids: list[int]) -> str:
 
 def _keep(block_ids: list[int]) -> str:
     return "keep" if len(block_ids) > 1 else "keeps"
-
-
-def _tokens(count: int) -> str:
-    return "1 token" if count == 1 else f"{count} tokens"

@@ -6,6 +6,7 @@ from html import escape
 
 from minipaged.lab.pool.guide import Frame, Verdict
 from minipaged.lab.pool.html.parts import chip, colour, count, span, with_chips
+from minipaged.lab.pool.lane_words import VERBS
 from minipaged.lab.pool.snapshot import Snapshot
 
 # As large as the field and the button for a guess, which ipywidgets makes.
@@ -97,7 +98,7 @@ def _with_letter(line: str) -> str:
 
     And before one of a copy stands the letter of who writes.
     """
-    found = re.match(r"([A-Z]\d*) (?=begins|gets|ends|is forked)", line)
+    found = re.match(rf"([A-Z]\d*) (?={VERBS})", line)
     if found:
         return f"{chip(found[1])} <span>{escape(line[found.end() :])}</span>"
     if found := re.search(r": copied to \d+ before ([A-Z]\d*) writes", line):
@@ -170,6 +171,10 @@ def key(
             ("mp-key-changed", "changed in this step"),
             ("mp-key-freed", "freed in this step"),
         ]
+    if snapshot.lanes is not None:
+        signs.append(("mp-key-load mp-c0", "computed before, and in this step"))
+        if any(card.num_lost for card in snapshot.lanes.waiting):
+            signs.append(("mp-key-lost mp-c0", "computed before, and lost"))
     if has_here:
         signs.append(("mp-key-here", "the position that is looked up"))
     if snapshot.twin is not None and snapshot.twin.waiting:
@@ -190,8 +195,9 @@ def refusal(wrong: str) -> str:
 def written(texts: Mapping[str, str], snapshot: Snapshot) -> str:
     """What each sequence has written so far; those in the snapshot in their colour."""
     rows = []
+    there = {*snapshot.tables, *(snapshot.lanes.names if snapshot.lanes else ())}
     for name, text in sorted(texts.items()):
-        letter = chip(name) if name in snapshot.tables else f"<b>{escape(name)}</b>"
+        letter = chip(name) if name in there else f"<b>{escape(name)}</b>"
         rows.append(f"<p>{letter} {escape(text)}</p>")
     return f'<div class="mp-answers">{"".join(rows)}</div>'
 

@@ -57,6 +57,7 @@ def _links() -> str:
     inside = ".mp-stage:is(:hover,:focus-within)"
     blocks = (f"{inside}:has(.mp-k{id_}{at}) .mp-k{id_}" for id_ in range(LINKED))
     linked = ",".join(blocks) + "{outline-color:var(--ink)!important;--o:1}"
+    inside = ":is(.mp-stage,.mp-run):is(:hover,:focus-within)"
     linked += f"{inside}:has(.mp-handle{at}) .mp-h:not(.mp-line){{opacity:.3}}"
     names = (f"{inside}:has(.mp-s{name}{at}) .mp-h{name}" for name in ascii_uppercase)
     return linked + ",".join(f"{one}.mp-h" for one in names) + "{opacity:1}"
@@ -71,5 +72,5 @@ def _read(name: str) -> str:
     return resources.files("minipaged.lab.pool").joinpath(name).read_text("utf-8")
 
 
-_CSS = _fill_in(_read("page.css") + _read("pool.css"))
+_CSS = _fill_in(_read("page.css") + _read("pool.css") + _read("lanes.css"))
 STYLE = f"<style>{_CSS}{_colours()}{_links()}</style>"

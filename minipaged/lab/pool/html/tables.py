@@ -41,7 +41,7 @@ def large_tables(
         height = table_height(len(table.block_ids))
         rows.append(
             f'<div class="mp-seq {colour(name)}{" mp-gone" * is_gone}" '
-            f'style="height:{height}px">{_name(name, table, is_gone)}'
+            f'style="height:{height}px">{_name(now, name, table)}'
             f'<div class="mp-entries" {_list(name, is_gone)}>{labels}'
             f"{''.join(entries)}</div></div>"
         )
@@ -64,16 +64,20 @@ def small_tables(
             last = entry
         rows.append(
             f'<div class="mp-seq {colour(name)}{" mp-gone" * is_gone}">'
-            f'{_name(name, table, is_gone)}<div class="mp-entries" '
+            f'{_name(now, name, table)}<div class="mp-entries" '
             f"{_list(name, is_gone)}>{''.join(entries)}</div></div>"
         )
     return heading("Block tables", "in the order of the text") + "".join(rows)
 
 
-def _name(name: str, table: FrozenTable, is_gone: bool) -> str:
+def _name(now: Snapshot, name: str, table: FrozenTable) -> str:
+    is_gone = name not in now.tables
     tokens, blocks = table.num_tokens, len(table.block_ids)
     words = f"{count(tokens, 'token')} in {count(blocks, 'block')}"
-    words = "has ended; its table is gone" if is_gone else words
+    if is_gone:
+        is_there = now.lanes is not None and name in now.lanes.names
+        what = "is preempted" if is_there else "has ended"
+        words = f"{what}; its table is gone"
     letter = chip(name) if is_gone else handle(name)
     return (
         f'<div class="mp-name">{letter} '
