@@ -34,6 +34,10 @@ from .plots.curves import plot_paging_cost as plot_paging_cost
 from .plots.dots import plot_dots as plot_dots
 from .plots.fork import plot_fork as plot_fork
 from .plots.free_list import plot_free_list as plot_free_list
+from .plots.gantt import Asked as Asked
+from .plots.gantt import plot_gantt as plot_gantt
+from .plots.gantt import plot_places as plot_places
+from .plots.gantt import plot_token_times as plot_token_times
 from .plots.gather import plot_gather as plot_gather
 from .plots.growth import plot_kv_growth as plot_kv_growth
 from .plots.lanes import plot_lanes as plot_lanes

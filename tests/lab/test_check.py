@@ -8,6 +8,7 @@ from typing import ClassVar
 import pytest
 import torch
 
+from helpers import attempts_of_appendix_a as appendix_a
 from helpers import attempts_of_lesson3 as lesson3
 from helpers import attempts_of_lesson4 as lesson4
 from helpers import attempts_of_lesson5 as lesson5
@@ -141,6 +142,9 @@ RIGHT = {
     "merge_splits": lesson6.merge_splits,
     "sizes": lesson6.sizes,
     "packed": lesson6.packed,
+    "static_steps": appendix_a.static_steps,
+    "step_plan": appendix_a.step_plan,
+    "batching": appendix_a.Promising,
 }
 
 # --- what is wrong --------------------------------------------------------------------
@@ -459,6 +463,7 @@ WRONG = {
     **lesson4.WRONG,
     **lesson5.WRONG,
     **lesson6.WRONG,
+    **appendix_a.WRONG,
     "max_chats": [
         lambda gpu, weights, per_token, length: (gpu - weights) // per_token // length,
         lambda gpu, weights, per_token, length: gpu // per_token // length,
@@ -766,7 +771,7 @@ def test_what_is_wrong_with_contiguous_memory_is_said(capsys):
     ("name", "attempt", "words"),
     [
         (name, *case)
-        for lesson in (lesson3, lesson4, lesson5, lesson6)
+        for lesson in (lesson3, lesson4, lesson5, lesson6, appendix_a)
         for name, cases in lesson.NAMED.items()
         for case in cases
     ],

@@ -6,6 +6,7 @@ to its end whatever stands in its exercises.
 """
 
 from minipaged.lab.check.appending import append
+from minipaged.lab.check.appendix_a import batching, static_steps, step_plan
 from minipaged.lab.check.beams import next_beams
 from minipaged.lab.check.caching import reserved_cache
 from minipaged.lab.check.choosing import sizes
@@ -20,6 +21,7 @@ from minipaged.lab.check.merging import merge_splits
 __all__ = [
     "append",
     "attend",
+    "batching",
     "beam_blocks",
     "block_keys",
     "first_fit",
@@ -36,6 +38,8 @@ __all__ = [
     "shared_blocks",
     "sizes",
     "slots",
+    "static_steps",
+    "step_plan",
     "stream",
     "window",
 ]

@@ -1,0 +1,269 @@
+"""Lab: who computes how much in which step, as bars in time."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from matplotlib.figure import Figure
+
+from minipaged.lab.plots.palette import BAD, GOOD, line_colour
+from minipaged.lab.plots.scales import scale_of
+from minipaged.lab.plots.signs import LEAST, SPAN, Sheet, counted, fit, width_of
+from minipaged.lab.plots.tones import KEPT, Tone, free, others, soft, strong
+
+Steps = Sequence[Mapping[str, int]]  # of each step: how many tokens a user computes
+
+LEFT, RIGHT = 92.0, 74.0  # pixels beside the bars
+BAR, LANE = 22.0, 27.0  # pixels of a bar, and from one to the next
+HEAD, AXIS, APART = 26.0, 30.0, 22.0  # of a panel: above its bars, below, to the next
+HIGH = 52.0  # pixels: the most tokens of a step
+
+
+class Asked(NamedTuple):
+    """What a user asks for, in numbers of tokens, and when."""
+
+    prompt: int
+    new: int  # tokens of the answer
+    arrival: float = 0.0
+
+    @property
+    def to_compute(self) -> int:
+        """Tokens until the answer is there: its last one is chosen, not computed."""
+        return self.prompt + self.new - 1
+
+
+def plot_places(
+    runs: Mapping[str, Steps], asked: Mapping[str, Asked], title: str, places: int
+) -> Figure:
+    """A panel for each run: who has which place of the batch, and when it is idle.
+
+    A user takes the first place that is free, and keeps it as long as the steps name
+    her. What she computes after her last token is idle, and hatched; so is a place that
+    nobody has. All panels have the same scale.
+    """
+    sheet, y = Sheet(title), 0.0
+    step = _step_width(runs)
+    least = min(map(len, runs.values()))
+    for name, steps in runs.items():
+        idle, whole = _idle(steps, asked, places), len(steps) * places
+        verdict = f"{counted(len(steps), 'step')}, {idle} of {whole} places idle"
+        sheet.headline(y + 6, name, "", verdict, GOOD if len(steps) == least else BAD)
+        y += HEAD
+        for place in range(places):
+            top = y + place * LANE
+            quiet = {"ha": "right", "color": sheet.look.quiet}
+            sheet.write(LEFT - 12, top + BAR / 2, f"place {place + 1}", **quiet)
+            sheet.empty(LEFT, top, len(steps) * step, BAR)
+        for user, (place, first, last) in _spans(steps, asked, places).items():
+            area = LEFT + first * step, y + place * LANE, (last - first) * step, BAR
+            sheet.box(*area, strong(user))
+            sheet.box(*area, rim=sheet.look.rim)
+            if area[2] > width_of(user, bold=True) + 2:
+                sheet.word(*area, user, strong(user))
+        y += places * LANE
+        _draw_axis(sheet, y, len(steps), step)
+        y += AXIS + APART
+    y -= APART - 12
+    sheet.legend(0, y, [(KEPT, "idle: nobody is there, or who is there has ended")])
+    sheet.finish(y + 10)
+    return sheet.figure
+
+
+def _idle(steps: Steps, asked: Mapping[str, Asked], places: int) -> int:
+    """Places, over all steps, that compute nothing that anybody wants."""
+    spans = _spans(steps, asked, places).values()
+    return len(steps) * places - sum(last - first for _, first, last in spans)
+
+
+def _spans(
+    steps: Steps, asked: Mapping[str, Asked], places: int
+) -> dict[str, tuple[int, int, int]]:
+    """Of each user: her place, her first step, and the step after her last token."""
+    free_places, place_of, left = list(range(places)), {}, {}
+    spans: dict[str, tuple[int, int, int]] = {}
+    for at, step in enumerate(steps):
+        for user in [one for one in place_of if one not in step]:
+            free_places = sorted([*free_places, place_of.pop(user)])
+        for user, count in step.items():
+            if user not in place_of:
+                place_of[user] = free_places.pop(0)
+                left.setdefault(user, asked[user].to_compute)
+                spans.setdefault(user, (place_of[user], at, at))
+            if left[user] > 0:
+                spans[user] = (*spans[user][:2], at + 1)
+            left[user] -= count
+    return spans
+
+
+def plot_gantt(
+    runs: Mapping[str, Steps],
+    asked: Mapping[str, Asked],
+    title: str,
+    budget: int | None = None,
+) -> Figure:
+    """A panel for each run, a lane for each user: waits, prefills, decodes, pauses.
+
+    Arrivals are counted in steps. Below the lanes, how many tokens each step computes;
+    with a `budget`, a line at it, and steps above it are marked.
+    """
+    sheet, y = Sheet(title), 0.0
+    step = _step_width(runs)
+    most = max(sum(one.values()) for steps in runs.values() for one in steps)
+    for name, steps in runs.items():
+        if name:
+            largest = max(sum(one.values()) for one in steps)
+            remark = f"{counted(len(steps), 'step')}, at most {largest} tokens in one"
+            sheet.headline(y + 6, name, remark, "", sheet.look.ink)
+            y += HEAD
+        for user, wants in asked.items():
+            _draw_lane(sheet, user, wants, steps, y, step)
+            y += LANE
+        y = _draw_tokens(sheet, steps, y, step, most, budget) + APART
+    y -= APART - 14
+    user = next(iter(asked))
+    signs = [(free(), "waits"), (strong(user), "prefill"), (soft(user), "decode")]
+    sheet.legend(0, y, [*signs, (KEPT, "pauses"), (others(), "tokens of a step")])
+    sheet.finish(y + 10)
+    return sheet.figure
+
+
+def _draw_lane(
+    sheet: Sheet, user: str, wants: Asked, steps: Steps, y: float, step: float
+) -> None:
+    """From the arrival to the last token; a prefill with its number of tokens."""
+    sheet.write(0, y + BAR / 2, user, weight="bold")
+    quiet = {"ha": "right", "color": sheet.look.quiet}
+    sheet.write(LEFT - 12, y + BAR / 2, f"{wants.prompt} + {wants.new}", **quiet)
+    at_work = [at for at, one in enumerate(steps) if one.get(user)]
+    start = min(int(-(-wants.arrival // 1)), at_work[0])
+    if start < at_work[0]:
+        x, wide = LEFT + start * step, (at_work[0] - start) * step
+        sheet.box(x, y, wide, BAR, free(), sheet.look.rim)
+        if wide > width_of("waits") + 8:
+            words = x + wide / 2, y + BAR / 2, "waits"
+            sheet.write(*words, ha="center", color=sheet.look.quiet)
+    done = 0
+    for at in range(at_work[0], at_work[-1] + 1):
+        x, count = LEFT + at * step, steps[at].get(user, 0)
+        gap = 1.0 if step > 6 else 0.0
+        if not count:
+            sheet.empty(x, y, step, BAR)
+            continue
+        tone = _tone(user, done, wants)
+        sheet.box(x, y, step - gap, BAR, tone)
+        if done < wants.prompt and width_of(str(count), LEAST) < step - 4:
+            sheet.word(x, y, step, BAR, str(count), tone)
+        done += count
+    end = LEFT + (at_work[-1] + 1) * step
+    sheet.write(end + 5, y + BAR / 2, f"step {at_work[-1] + 1}")
+
+
+def _tone(user: str, done: int, wants: Asked) -> Tone:
+    if done >= wants.to_compute:
+        return others()
+    return strong(user) if done < wants.prompt else soft(user)
+
+
+def _draw_tokens(
+    sheet: Sheet, steps: Steps, y: float, step: float, most: int, budget: int | None
+) -> float:
+    """How many tokens each step computes, upwards; where the axis below ends."""
+    ground = y + HIGH + 16
+    counts = [sum(one.values()) for one in steps]
+    quiet = {"ha": "right", "color": sheet.look.quiet}
+    sheet.write(LEFT - 12, ground - 24, "tokens", **quiet)
+    sheet.write(LEFT - 12, ground - 9, "of a step", **quiet)
+    top = max(most, budget or 0)
+    line = ground - HIGH * (budget or 2 * top) / top  # far above without a budget
+    for at, count in enumerate(counts):
+        high, x = HIGH * count / top, LEFT + at * step
+        is_over = budget is not None and count > budget
+        tone = Tone(BAD) if is_over else others()
+        sheet.box(x, ground - high, step - (1.0 if step > 6 else 0.0), high, tone)
+        if width_of(str(count), LEAST) < step - 2:
+            words, size = fit(str(count), step - 2)
+            above = ground - high - 7
+            if abs(above - line) < 9:  # not on the line at the budget
+                above = line - 8
+            sheet.write(x + step / 2, above, words, size, ha="center")
+    if budget is not None:
+        style = {"color": sheet.look.ink, "linewidth": 1.4, "linestyle": "--"}
+        end = LEFT + len(steps) * step
+        sheet.line((LEFT, line), (end, line), **style)
+        sheet.write(end + 6, line, f"budget {budget}")
+    _draw_axis(sheet, ground, len(steps), step)
+    return ground + AXIS
+
+
+def _step_width(runs: Mapping[str, Steps]) -> float:
+    return min(34.0, (SPAN - LEFT - RIGHT) / max(map(len, runs.values())))
+
+
+def _draw_axis(sheet: Sheet, y: float, count: int, step: float) -> None:
+    """A line with the numbers of the steps, from 1."""
+    sheet.line((LEFT, y), (LEFT + count * step, y))
+    every = next(n for n in (1, 5, 10, 20, 50, 100, 1000) if n * step >= 24)
+    for number in sorted({1, *range(every, count + 1, every)}):
+        if number == 1 or (number - 1) * step > 24:
+            x = LEFT + (number - 0.5) * step
+            style = {"ha": "center", "color": sheet.look.quiet}
+            sheet.write(x, y + 12, str(number), **style)
+    x = LEFT + count * step + 8
+    sheet.write(x, y + 12, "step", color=sheet.look.quiet)
+
+
+def plot_token_times(
+    runs: Mapping[str, Mapping[str, Sequence[float]]],
+    title: str,
+    unit: str = "seconds",
+    factor: float = 1.0,
+) -> Figure:
+    """A panel for each run, a lane for each user: when she gets her tokens.
+
+    runs: the moments of each user's tokens, by run. The longest pause between two
+    tokens of one user is marked. factor: moments times it are in `unit`.
+    """
+    sheet, y = Sheet(title), 0.0
+    ends = [own[-1] for users in runs.values() for own in users.values()]
+    scale = scale_of([0.0, *ends], LEFT, SPAN - LEFT - RIGHT, False, (0.0, max(ends)))
+    for name, users in runs.items():
+        pauses = {user: _longest_pause(own) for user, own in users.items()}
+        worst = max(pauses, key=lambda user: pauses[user][0])
+        length, start = pauses[worst]
+        number = length * factor
+        said = f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
+        verdict = f"longest pause: {said} {unit}"
+        sheet.headline(y + 6, name, "", verdict, sheet.look.ink)
+        y += HEAD
+        for user, own in users.items():
+            sheet.write(LEFT - 12, y + BAR / 2, user, ha="right", weight="bold")
+            sheet.line((LEFT, y + BAR), (SPAN - RIGHT, y + BAR), alpha=0.5)
+            thin = Tone(line_colour(user))
+            for moment in own:
+                sheet.box(scale.x(moment) - 1, y + 3, 2, BAR - 3, thin)
+            if user == worst:
+                left, right = scale.x(start), scale.x(start + length)
+                if right - left > 14:
+                    sheet.box(left + 3, y + 3, right - left - 6, BAR - 3, Tone(BAD))
+            y += LANE
+        y += APART
+    y -= 6
+    for tick in scale.ticks:
+        words = f"{tick * factor:g}"
+        sheet.write(scale.x(tick), y, words, ha="center", color=sheet.look.quiet)
+    sheet.write(SPAN, y, unit, ha="right", color=sheet.look.quiet)
+    y += 24
+    user = next(iter(next(iter(runs.values()))))
+    signs = [
+        (Tone(line_colour(user)), "a token"),
+        (Tone(BAD), "the longest pause of a user"),
+    ]
+    sheet.legend(0, y, signs)
+    sheet.finish(y + 10)
+    return sheet.figure
+
+
+def _longest_pause(moments: Sequence[float]) -> tuple[float, float]:
+    """Between two tokens: how long, and when it begins."""
+    pairs = pairwise(moments)
+    return max(((after - before, before) for before, after in pairs), default=(0, 0))

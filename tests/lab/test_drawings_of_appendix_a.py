@@ -1,0 +1,130 @@
+"""Appendix A's drawings: who has which place, who computes when."""
+
+import pytest
+
+from helpers.drawn import boxes, texts
+from helpers.readable import readable_in_all_themes
+from minipaged.lab.plots import palette
+from minipaged.lab.plots.gantt import (
+    Asked,
+    plot_gantt,
+    plot_places,
+    plot_token_times,
+)
+
+# The design board's: A to E need 5, 10, 3, 6 and 4 steps, three at a time.
+FIVE = {
+    name: Asked(1, new) for name, new in zip("ABCDE", (5, 10, 3, 6, 4), strict=True)
+}
+STATIC = [dict.fromkeys("ABC", 1)] * 10 + [dict.fromkeys("DE", 1)] * 6
+CONTINUOUS = (
+    [dict.fromkeys("ABC", 1)] * 3
+    + [dict.fromkeys("ABD", 1)] * 2
+    + [dict.fromkeys("BDE", 1)] * 4
+    + [{"B": 1}]
+)
+RUNS = {"Static": STATIC, "Continuous": CONTINUOUS}
+
+BUSY = {"A": Asked(6, 4), "G": Asked(40, 3, arrival=1), "H": Asked(24, 3, arrival=2)}
+CHUNKS = [
+    {"A": 6},
+    {"A": 1, "G": 15},
+    {"A": 1, "G": 15},
+    {"G": 10, "H": 6},
+    {"A": 1, "G": 1, "H": 14},
+    {"G": 1, "H": 4},
+    {"H": 1},
+    {"H": 1},
+]
+LONG = [{"A": 300}, *[{"A": 1, "B": 1}] * 150]
+TIMES = {"whole": {"A": [1.0, 2.0, 9.0, 10.0], "B": [9.0]}, "cut": {"A": [1.0, 3.0]}}
+
+DRAWINGS = {
+    "places": lambda: plot_places(RUNS, FIVE, "title", places=3),
+    "a place for each": lambda: plot_places({"one": STATIC}, FIVE, "title", places=9),
+    "gantt": lambda: plot_gantt({"": CHUNKS}, BUSY, "title", budget=16),
+    "gantt of two runs": lambda: plot_gantt(
+        {"wide": CHUNKS, "again": CHUNKS}, BUSY, "title", budget=9
+    ),
+    "gantt without a budget": lambda: plot_gantt({"run": CHUNKS}, BUSY, "title"),
+    "gantt of many steps": lambda: plot_gantt(
+        {"": LONG}, {"A": Asked(300, 151), "B": Asked(1, 150)}, "title", budget=300
+    ),
+    "token times": lambda: plot_token_times(TIMES, "title"),
+    "token times, in ms": lambda: plot_token_times(TIMES, "title", "ms", factor=1000),
+}
+
+
+# --- every picture can be read --------------------------------------------------------
+
+
+test_it_can_be_read = readable_in_all_themes(DRAWINGS)
+
+
+# --- they show what happened ----------------------------------------------------------
+
+
+def of(figure, user):
+    """The widths of a user's strong boxes, in pixels."""
+    return [box.get_width() for box in boxes(figure, palette.sequence_colour(user))]
+
+
+def test_idle_places_are_counted_as_on_the_board():
+    said = texts(plot_places(RUNS, FIVE, "title", places=3))
+    assert "16 steps, 20 of 48 places idle" in said
+    assert "10 steps, 2 of 30 places idle" in said
+
+
+def test_who_has_ended_and_stays_is_idle():
+    """In the static batch all are in ten steps; A has ended after five of them."""
+    figure = plot_places({"Static": STATIC}, FIVE, "title", places=3)
+    (a,), (b,), (c,) = (of(figure, user) for user in "ABC")
+    assert (a / b, c / b) == pytest.approx((0.5, 0.3))
+
+
+def test_the_first_free_place_is_taken():
+    figure = plot_places({"run": CONTINUOUS}, FIVE, "title", places=3)
+    places = {
+        user: boxes(figure, palette.sequence_colour(user))[0].get_y() for user in "ACDE"
+    }
+    assert places["D"] == places["C"] and places["E"] == places["A"]
+
+
+def test_the_run_with_the_fewest_steps_is_the_good_one():
+    figure = plot_places(RUNS, FIVE, "title", places=3)
+    colours = {t.get_text(): t.get_color() for t in figure.axes[0].texts}
+    assert colours["16 steps, 20 of 48 places idle"] == palette.BAD
+    assert colours["10 steps, 2 of 30 places idle"] == palette.GOOD
+
+
+def test_chunks_waits_and_pauses():
+    figure = plot_gantt({"run": CHUNKS}, BUSY, "title", budget=16)
+    said = texts(figure)
+    assert said.count("15") == 2 and "14" in said  # chunks of G and H
+    assert {"step 5", "step 6", "step 8", "budget 16", "40 + 3"} <= {*said}
+    assert "8 steps, at most 16 tokens in one" in said
+    assert len(of(figure, "G")) == 3 and len(of(figure, "H")) == 3
+    hatched = [p for p in figure.axes[0].patches if p.get_hatch()]
+    pauses = [p for p in hatched if p.get_width() > 14 and p.get_height() > 20]
+    assert len(pauses) == 2  # A in step 4, in two halves
+
+
+def test_a_step_over_the_budget_is_marked():
+    assert not boxes(plot_gantt({"": CHUNKS}, BUSY, "title", 16), palette.BAD)
+    over = boxes(plot_gantt({"": CHUNKS}, BUSY, "title", 15), palette.BAD)
+    assert len(over) == 4
+    assert not boxes(plot_gantt({"": CHUNKS}, BUSY, "title"), palette.BAD)
+
+
+def test_the_longest_pause_is_found():
+    figure = plot_token_times(TIMES, "title")
+    said = texts(figure)
+    assert "longest pause: 7 seconds" in said and "longest pause: 2 seconds" in said
+    first, second = [b for b in boxes(figure, palette.BAD) if b.get_width() > 20]
+    assert first.get_width() > 3 * second.get_width()
+    assert "longest pause: 7,000 ms" in texts(DRAWINGS["token times, in ms"]())
+
+
+def test_what_is_asked_says_what_is_computed():
+    """The last token of an answer is chosen, and not computed."""
+    assert Asked(21, 32).to_compute == 52 and Asked(3, 1).to_compute == 3
