@@ -90,8 +90,9 @@ def computes(card: Card, span: Span) -> str:
     what = "tokens" if card.num_preemptions else "prompt tokens"
     if num == span.num_prefill:
         return f"{words}its {num} {what}" if num > 1 else f"{words}its prompt"
-    last = "the last " * (span.stop == span.num_prefill)
-    return f"{words}{last}{num} of its {span.num_prefill} {what}"
+    if span.stop == span.num_prefill:
+        num = f"the last {num}" if num > 1 else "the last"
+    return f"{words}{num} of its {span.num_prefill} {what}"
 
 
 def tokens(count: int) -> str:
@@ -100,7 +101,7 @@ def tokens(count: int) -> str:
 
 
 def _letters(cards: tuple[Card, ...]) -> str:
-    few = [" with ".join(card.names) for card in cards[:MOST_CARDS]]
+    few = ["+".join(card.names) for card in cards[:MOST_CARDS]]
     more = len(cards) - len(few)
     return ", ".join(few) + f" and {more} more" * (more > 0)
 

@@ -27,7 +27,7 @@ class Span(NamedTuple):
 class Card:
     """A request as its lane shows it."""
 
-    names: tuple[str, ...]  # of its living sequences
+    names: tuple[str, ...]  # of its living sequences, in the order of their forks
     num_prompt: int
     num_tokens: int  # of all its sequences
     num_computed: int  # of them lie in blocks of the pool, those of this step included
@@ -146,7 +146,7 @@ def _card(
             for sequence, places, num_tokens in zip(*request.swapped, strict=True)
         }
     return Card(
-        names=tuple(names[one] for one in live),
+        names=tuple(sorted((names[one] for one in live), key=lambda n: (len(n), n))),
         num_prompt=len(request.prompt),
         num_tokens=sum(one.num_tokens for one in live),
         num_computed=sum(one.num_computed for one in live),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from minipaged.decoding.beam import Beams
 from minipaged.engine.engine import Engine
+from minipaged.lab.pool.html.parts import count
 from minipaged.lab.pool.lane_words import joined, tell_line
 from minipaged.lab.pool.lanes import Lanes, Reached
 from minipaged.lab.pool.names import Names
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
     from minipaged.memory.prefix_cache import PrefixCache
 
 FEW, WIDTH = 6, 76  # lines, and letters in a line, of a run in words
-MOST = 16  # forwards of an engine that are told
+MOST = 60  # lines of an engine's run; then no forward more is told
 GROWS = r"^[A-Z]\d* gets "
+ARRIVES = r"([A-Z]\d*) arrives with .*, and waits$"
 QUIET = rf"{GROWS}|can be found from now on$"  # of an engine: what is no event
 
 
@@ -263,19 +265,30 @@ def tell_run(frames: list[Frame]) -> str:
 
 def _story(frames: list[Frame], head: str) -> Iterator[str]:
     """Each forward in which more happens than growth: who runs, and what happened."""
-    yield fill(head, WIDTH, subsequent_indent="   ")
-    told = 0
+    made, left = [fill(head, WIDTH, subsequent_indent="   ")], 0
     for number, frame in enumerate(frames):
         lines = [line for line in frame.words if not re.search(QUIET, line)]
         if not lines:
             continue
-        told += 1
-        if told > MOST:
+        if sum(one.count("\n") + 1 for one in made) >= MOST:
+            left += 1
             continue
         when, lanes = tell_frame(frames, number), frame.snapshot.lanes
         when += f" ({tell_line(lanes)})" * bool(lanes is not None and lanes.names)
-        yield fill(when, WIDTH, subsequent_indent="   ")
-        for line in lines:
-            yield fill(line, WIDTH, initial_indent="   ", subsequent_indent="      ")
-    if told > MOST:
-        yield f"and {told - MOST} forwards more in which something happens"
+        made.append(fill(when, WIDTH, subsequent_indent="   "))
+        for line in _together(lines):
+            made.append(
+                fill(line, WIDTH, initial_indent="   ", subsequent_indent="      ")
+            )
+    yield from made
+    if left:
+        yield f"and {count(left, 'forward')} more in which something happens"
+
+
+def _together(lines: list[str]) -> list[str]:
+    """Those that arrive at one time, and wait, in one sentence."""
+    names = [found[1] for line in lines if (found := re.match(ARRIVES, line))]
+    if len(names) < 2:
+        return lines
+    rest = [line for line in lines if not re.match(ARRIVES, line)]
+    return [*rest, f"{', '.join(names[:-1])} and {names[-1]} arrive, and wait"]

@@ -119,10 +119,9 @@ def _running(card: Card) -> str:
     elif card.spans:
         start -= sum(one.stop - one.start for one in card.spans)
         words = f"{tokens(card.num_computed - start)}, {len(card.spans)} sequences"
-    title = f"{_who(card)}: {words}"
     again = sum(one.num_again for one in card.spans)
-    if again:
-        title += f"; {tokens(again)} of them again"
+    words += f", {again} again" * bool(again)
+    title = f"{_who(card)}: {words}"
     every = max(card.num_tokens, 1)
     load = f"--f:{100 * start / every:.4g}%;--g:{100 * card.num_computed / every:.4g}%"
     return _card(card.names, _head(card, words, True), title, f' style="{load}"')
