@@ -9,7 +9,9 @@ from .measure.occupancy import bytes_under_way as bytes_under_way
 from .measure.occupancy import programs_that_fit as programs_that_fit
 from .measure.operations import operations_of as operations_of
 from .measure.peak import peak_extra_bytes as peak_extra_bytes
+from .measure.serving import serve_lengths as serve_lengths
 from .measure.step_clock import StepClock as StepClock
+from .measure.step_log import StepLog as StepLog
 from .measure.traces import alpaca_like as alpaca_like
 from .measure.traces import sharegpt_like as sharegpt_like
 from .measure.watch import saving as saving
@@ -32,6 +34,7 @@ from .plots.copying import freeze as freeze
 from .plots.copying import plot_copying as plot_copying
 from .plots.curves import plot_paging_cost as plot_paging_cost
 from .plots.dots import plot_dots as plot_dots
+from .plots.evictions import plot_evictions as plot_evictions
 from .plots.fork import plot_fork as plot_fork
 from .plots.free_list import plot_free_list as plot_free_list
 from .plots.gantt import Asked as Asked
@@ -57,6 +60,7 @@ from .plots.pipeline import plot_pipeline as plot_pipeline
 from .plots.pointers import plot_pointer_tile as plot_pointer_tile
 from .plots.pool import plot_pool as plot_pool
 from .plots.pool import print_pool as print_pool
+from .plots.preempted import plot_preemptions as plot_preemptions
 from .plots.programs import plot_programs as plot_programs
 from .plots.ragged import plot_ragged_batch as plot_ragged_batch
 from .plots.recurrence import plot_recurrence as plot_recurrence
@@ -71,6 +75,7 @@ from .plots.shares import plot_shares as plot_shares
 from .plots.split_merge import plot_split_and_merge as plot_split_and_merge
 from .plots.stations import plot_stations as plot_stations
 from .plots.step_shapes import plot_step_shapes as plot_step_shapes
+from .plots.swapped import plot_swap as plot_swap
 from .plots.sweep import plot_sweep as plot_sweep
 from .plots.tables import plot_shared_tables as plot_shared_tables
 from .plots.tiles import plot_tiles as plot_tiles

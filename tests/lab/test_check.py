@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from helpers import attempts_of_appendix_a as appendix_a
+from helpers import attempts_of_appendix_b as appendix_b
 from helpers import attempts_of_lesson3 as lesson3
 from helpers import attempts_of_lesson4 as lesson4
 from helpers import attempts_of_lesson5 as lesson5
@@ -145,6 +146,9 @@ RIGHT = {
     "static_steps": appendix_a.static_steps,
     "step_plan": appendix_a.step_plan,
     "batching": appendix_a.Promising,
+    "num_preempted": appendix_b.num_preempted,
+    "swap_out": appendix_b.swap_out,
+    "schedule": appendix_b.schedule,
 }
 
 # --- what is wrong --------------------------------------------------------------------
@@ -464,6 +468,7 @@ WRONG = {
     **lesson5.WRONG,
     **lesson6.WRONG,
     **appendix_a.WRONG,
+    **appendix_b.WRONG,
     "max_chats": [
         lambda gpu, weights, per_token, length: (gpu - weights) // per_token // length,
         lambda gpu, weights, per_token, length: gpu // per_token // length,
@@ -771,7 +776,7 @@ def test_what_is_wrong_with_contiguous_memory_is_said(capsys):
     ("name", "attempt", "words"),
     [
         (name, *case)
-        for lesson in (lesson3, lesson4, lesson5, lesson6, appendix_a)
+        for lesson in (lesson3, lesson4, lesson5, lesson6, appendix_a, appendix_b)
         for name, cases in lesson.NAMED.items()
         for case in cases
     ],

@@ -7,6 +7,7 @@ to its end whatever stands in its exercises.
 
 from minipaged.lab.check.appending import append
 from minipaged.lab.check.appendix_a import batching, static_steps, step_plan
+from minipaged.lab.check.appendix_b import num_preempted, schedule, swap_out
 from minipaged.lab.check.beams import next_beams
 from minipaged.lab.check.caching import reserved_cache
 from minipaged.lab.check.choosing import sizes
@@ -31,15 +32,18 @@ __all__ = [
     "merge",
     "merge_splits",
     "next_beams",
+    "num_preempted",
     "packed",
     "position_of",
     "prefix_index",
     "reserved_cache",
+    "schedule",
     "shared_blocks",
     "sizes",
     "slots",
     "static_steps",
     "step_plan",
     "stream",
+    "swap_out",
     "window",
 ]

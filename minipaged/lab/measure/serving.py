@@ -1,0 +1,81 @@
+"""Lab: what preemption costs a server, by the scheduler alone, without a model."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from minipaged.engine.stats import recomputed_by
+from minipaged.lab.measure.step_clock import StepClock
+from minipaged.memory.block_pool import BlockPool
+from minipaged.memory.contiguous import RequestLengths
+from minipaged.memory.kv_cache import KVCache
+from minipaged.memory.prefix_cache import PrefixCache
+from minipaged.memory.swap_space import SwapSpace
+from minipaged.scheduling.observer import Observer, Observers
+from minipaged.scheduling.plan import Plan
+from minipaged.scheduling.preemption import PreemptingScheduler
+from minipaged.scheduling.request import Request
+
+
+class Served(NamedTuple):
+    """What it took until all were answered."""
+
+    seconds: float  # on the clock; transfers of blocks take none
+    preemptions: int
+    recomputed_tokens: int
+    moved_blocks: int  # to the swap space; as many come back
+
+
+class _Count(Observer):
+    """Adds up what preemptions cost."""
+
+    def __init__(self) -> None:
+        self.preemptions = self.tokens = self.blocks = 0
+
+    def preempted(self, request: Request) -> None:
+        """Shared blocks move once."""
+        self.preemptions += 1
+        places = request.swapped.places if request.swapped else ()
+        self.blocks += len({row for own in places for row in own})
+
+    def planned(self, plan: Plan) -> None:
+        """Some of it was computed before."""
+        self.tokens += sum(map(recomputed_by, plan.works))
+
+
+def serve_lengths(
+    chats: Sequence[RequestLengths],
+    num_blocks: int,
+    clock: StepClock,
+    *,
+    cached: bool = False,
+    swaps: bool = False,
+    block_size: int = 16,
+) -> Served:
+    """Serve chats of these lengths, all there at once; no token is really computed.
+
+    cached: with a prefix cache; no two prompts are alike, so it only serves those that
+    come back. swaps: with a swap space as large as the pool.
+    """
+    pool, count, space = BlockPool(num_blocks, block_size), _Count(), None
+    if swaps:  # blocks of one number for each token: nobody reads them
+        cache = KVCache([(1, 1, 1)], num_blocks, block_size)
+        space = SwapSpace(cache, num_blocks)
+    scheduler = PreemptingScheduler(
+        pool,
+        PrefixCache(pool) if cached else None,
+        max_tokens=2048,
+        swap_space=space,
+        observers=Observers([clock, count]),
+    )
+    for number, chat in enumerate(chats):
+        prompt = [number] + [0] * (chat.prompt - 1)
+        scheduler.add(Request(prompt, max_new_tokens=chat.output))
+    while scheduler.waiting or scheduler.running:
+        plan = scheduler.schedule()
+        for work in plan.works:
+            if work.num_logits:
+                work.sequence.append(0)
+                if work.sequence.num_new == work.request.max_new_tokens:
+                    work.sequence.end("length")
+        scheduler.commit(plan)
+    return Served(clock.moment, count.preemptions, count.tokens, count.blocks)

@@ -1,0 +1,122 @@
+"""Appendix B's drawings: preempted, swapped, and what is missing in each step."""
+
+import pytest
+from transformers import GenerationConfig
+
+import minipaged as mp
+from helpers.drawn import arrows, boxes, texts
+from helpers.readable import readable_in_all_themes
+from helpers.tiny_models import VOCABULARY, tiny_model
+from minipaged.lab.measure.serving import serve_lengths
+from minipaged.lab.measure.step_clock import StepClock
+from minipaged.lab.measure.step_log import StepLog
+from minipaged.lab.plots import palette
+from minipaged.lab.plots.evictions import plot_evictions
+from minipaged.lab.plots.preempted import plot_preemptions
+from minipaged.lab.plots.swapped import plot_swap
+from minipaged.memory.contiguous import RequestLengths
+
+
+def run(preemption="recompute", num_blocks=12, **options):
+    """The log of four requests that share too few blocks."""
+    log, paged = StepLog(), mp.PagedModel(tiny_model("qwen3"), num_blocks, 4)
+    engine = mp.Engine(paged, preemption=preemption, observers=[log])
+    never = VOCABULARY - 1
+    config = GenerationConfig(
+        max_new_tokens=12, eos_token_id=never, pad_token_id=0, **options
+    )
+    for name, length in zip("ABCD", (9, 5, 14, 7), strict=True):
+        request = engine.add(list(range(3, 3 + length)), config).request
+        log.names[request] = name
+    engine.run()
+    return log.steps, engine.stats
+
+
+RECOMPUTED = [{"A": (5, 2), "B": (3, 1)}, {"A": (1, 2), "B": (1, 1)}]
+RECOMPUTED += [{"A": (1, 3)}] * 8 + [{"B": (5, 2)}] + [{"B": (1, 2)}] * 6
+SWAPPED = [{**step, "B": (1, 2)} if "B" in step else step for step in RECOMPUTED[2:]]
+SWAPPED = RECOMPUTED[:2] + SWAPPED
+GONE = [True] * 5, [False] * 5, [None] * 5
+
+DRAWINGS = {
+    "a run": lambda: plot_preemptions(run()[0], "title", 12),
+    "a run with swap": lambda: plot_preemptions(run("swap")[0], "title", 12),
+    "recomputed": lambda: plot_preemptions(RECOMPUTED, "title", 3),
+    "swapped": lambda: plot_preemptions(SWAPPED, "title", 3),
+    "cut off": lambda: plot_preemptions(RECOMPUTED[:9], "title", 3, unfinished="AB"),
+    "chunks": lambda: plot_preemptions(
+        [{"A": (6, 2)}, {"B": (6, 2)}] * 20, "title", 3, unfinished="AB"
+    ),
+    "a long run": lambda: plot_preemptions(RECOMPUTED * 9, "title", 3),
+    "evictions": lambda: plot_evictions(
+        {"one": GONE, "other": GONE[1:]}, "AAABB", "title", 4
+    ),
+    "many blocks": lambda: plot_evictions(
+        {"one": [[True] * 60]}, "A" * 30 + "B" * 20 + "C" * 10, "title", 50
+    ),
+    "swap": lambda: plot_swap(
+        16, {"A": [0, 1], "D": [4, 6]}, [0, 1], {"A": [0, 4], "D": [9, 2]}, "D", "title"
+    ),
+    "swap, other rows": lambda: plot_swap(6, {"D": [4]}, [2], {"D": [1]}, "D", "title"),
+}
+
+test_it_can_be_read = readable_in_all_themes(DRAWINGS)
+
+
+# --- they show what happened ----------------------------------------------------------
+
+
+def test_the_log_says_who_computes_how_much_on_how_many_blocks():
+    steps, stats = run()
+    assert stats.num_preemptions
+    computed = sum(number for step in steps for number, _ in step.values())
+    assert computed == stats.num_scheduled_tokens
+    assert max(sum(held for _, held in step.values()) for step in steps) <= 12
+
+
+def test_a_group_holds_each_block_once():
+    steps, stats = run(num_blocks=40, num_beams=3, num_return_sequences=3)
+    assert not stats.num_preemptions and steps[0]["A"] == (9, 3)
+    assert 3 < steps[1]["A"].num_blocks < 9
+
+
+def test_recompute_is_told_from_swap():
+    said = texts(plot_preemptions(RECOMPUTED, "title", 3))
+    assert "gave its blocks back" in said and "in CPU memory" not in said
+    assert "ends, step 10" in said and "ends, step 17" in said
+    assert said.count("5") >= 1  # tokens computed again
+    said = texts(plot_preemptions(SWAPPED, "title", 3))
+    assert "in CPU memory" in said and "gave its blocks back" not in said
+
+
+def test_who_is_cut_off_has_not_ended():
+    said = texts(plot_preemptions(RECOMPUTED[:9], "title", 3, unfinished="AB"))
+    assert not [words for words in said if words.startswith("ends")]
+
+
+def test_what_is_missing_is_counted_and_strong():
+    figure = plot_evictions({"one": GONE}, "AAABB", "title", 4)
+    assert "5 blocks brought back" in texts(figure)
+    strong_ones = boxes(figure, palette.sequence_colour("B"))
+    assert len(strong_ones) == 2
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_each_block_has_two_arrows(count):
+    rows, out, back = range(count), range(4, 4 + count), range(9, 9 - count, -1)
+    figure = plot_swap(12, {"D": [*out]}, [*rows], {"D": [*back]}, "D", "title")
+    assert len(arrows(figure)) == 2 * count
+
+
+def test_a_server_without_a_model():
+    chats = [RequestLengths(9, 20) for _ in range(6)]
+    clock = StepClock(2.0, 0.5)
+    roomy = serve_lengths(chats, 100, clock, block_size=4)
+    assert roomy == (2.0 * 20 + 0.5 * 6 * 28, 0, 0, 0)
+    plain = serve_lengths(chats, 16, StepClock(2.0, 0.5), block_size=4)
+    cached = serve_lengths(chats, 16, StepClock(2.0, 0.5), block_size=4, cached=True)
+    swap = serve_lengths(chats, 16, StepClock(2.0, 0.5), block_size=4, swaps=True)
+    assert plain.preemptions and swap.moved_blocks and not plain.moved_blocks
+    assert swap.recomputed_tokens == 0 < cached.recomputed_tokens
+    assert cached.recomputed_tokens < plain.recomputed_tokens
+    assert roomy.seconds < swap.seconds < plain.seconds
