@@ -152,8 +152,7 @@ def test_the_replay_of_a_preemption_by_recompute(lab, page):
     expect_text(page, "is preempted; its table is gone")
     first = page.locator(".mp-card.mp-h").first
     assert first.get_attribute("title") == (
-        "C: 10 tokens, needs 3 blocks to go on; first in line; 9 tokens to be computed "
-        "again"
+        "C: needs 3 blocks, 10 tokens; first in line; 9 tokens to be computed again"
     )
     assert flaws(page, "engine recompute") == []
     page.get_by_role("slider").focus()
@@ -179,7 +178,7 @@ def test_the_replay_of_a_preemption_by_swapping(lab, page):
     assert titles == [
         "place 0: positions 0 to 3 of C",
         "place 1: positions 4 to 7 of C",
-        "place 2: positions 8 of C",
+        "place 2: position 8 of C",
     ]
     assert flaws(page, "engine swap") == []
     for _ in range(5):
@@ -210,8 +209,7 @@ def test_a_letter_of_a_lane_shows_its_blocks_by_pointer_and_keyboard(lab, page):
     everything = [list("01234567"), list("DCAB")]
     assert bright() == everything
     page.locator(".mp-lane .mp-handle.mp-sA").hover()
-    assert bright() == [["0", "1", "2", "7"], ["A"]] or bright()[1] == ["A"]
-    assert set(bright()[0]) < set("01234567")
+    assert bright() == [["0", "1", "2"], ["A"]]
     page.mouse.move(0, 0)
     assert bright() == everything
     page.get_by_role("slider").focus()
@@ -222,7 +220,7 @@ def test_a_letter_of_a_lane_shows_its_blocks_by_pointer_and_keyboard(lab, page):
     assert bright() == [[], ["C"]]
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.title") == "A: show its blocks"
-    assert bright()[1] == ["A"]
+    assert bright() == [["0", "1", "2"], ["A"]]
 
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])
@@ -315,6 +313,7 @@ FLAWS = {
 def test_a_planted_flaw_is_noticed(lab, page, flaw):
     find, css, words = FLAWS[flaw]
     run_all(page, lab, "engine-swap.ipynb")
+    set_theme(page, dark=False)
     for _ in range(3):
         press(page, "Next ›")
     expect_cards(page, Waiting="D", Swapped="C", Running="AB")

@@ -437,7 +437,7 @@ def test_the_widget_draws_the_lanes_and_keeps_their_place(served):
         held = [t.block_ids for card in lanes.swapped for t in card.tables.values()]
         assert [int(one.text) for one in places] == [p for own in held for p in own]
         for place in places:
-            assert place.title.startswith(f"place {place.text}: positions ")
+            assert place.title.startswith(f"place {place.text}: position")
             assert "mp-c2" in place.kinds  # C's colour
         texts = widget.answers.value
         for name in frame.growing:

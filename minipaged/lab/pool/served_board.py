@@ -39,6 +39,7 @@ class ServedBoard(Board):
         self.scheduler.observers.append(self.reached)
         self.requests: dict[str, Request] = {}
         self.plan: Plan | None = None  # the step that is computed now
+        self._arrived: set[Request] = set()  # before the present step was planned
         self._letters: dict[Sequence, str] = {}
         self._new_names = Names()
 
@@ -59,6 +60,7 @@ class ServedBoard(Board):
                         work.sequence.end("length")
             self.scheduler.commit(self.plan)
         scheduler = self.scheduler
+        self._arrived.update(scheduler.waiting)
         is_more = scheduler.waiting or scheduler.running
         self.plan = scheduler.schedule() if is_more else None
         self.sequences = {
@@ -69,7 +71,13 @@ class ServedBoard(Board):
 
     def snapshot(self) -> Snapshot:
         """What there is to see now."""
-        lanes = Lanes.take(self.scheduler, self._letters, self.reached, self.plan)
+        lanes = Lanes.take(
+            self.scheduler,
+            self._letters,
+            self.reached,
+            self.plan,
+            self._arrived.__contains__,
+        )
         tables = {name: one.table for name, one in self.sequences.items()}
         return Snapshot.take(self.pool, tables, lanes=lanes)
 

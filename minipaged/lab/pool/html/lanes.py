@@ -100,8 +100,8 @@ def _place(card: Card) -> str:
 
 def _waiting(card: Card) -> str:
     needs = f"needs {count(card.num_wanted, 'block')}"
-    words = f"{tokens(card.num_tokens)}, {needs}"
-    title = f"{_who(card)}: {words} to go on; {_place(card)}"
+    words = f"{needs}, {tokens(card.num_tokens)}"
+    title = f"{_who(card)}: {words}; {_place(card)}"
     if card.num_lost:
         title += f"; {tokens(card.num_lost)} to be computed again"
     load = f' style="--l:{100 * card.num_lost / card.num_tokens:.4g}%"'
@@ -143,7 +143,8 @@ def _swapped(card: Card, size: int, num_boxes: int) -> str:
 def _box(place: int, holders: list[tuple[str, int, int]], size: int) -> str:
     name, first, held = holders[0]
     who = ", ".join(one for one, *_ in holders)
-    title = f"place {place}: positions {span(first, first + held - 1)} of {who}"
+    where = f"position{'s' * (held > 1)} {span(first, first + held - 1)}"
+    title = f"place {place}: {where} of {who}"
     title = title.replace("–", " to ")
     shared = " mp-shared" * (len(holders) > 1)
     return (
