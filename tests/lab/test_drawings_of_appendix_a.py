@@ -107,12 +107,15 @@ def test_chunks_waits_and_pauses():
     hatched = [p for p in figure.axes[0].patches if p.get_hatch()]
     pauses = [p for p in hatched if p.get_width() > 14 and p.get_height() > 20]
     assert len(pauses) == 2  # A in step 4, in two halves
+    assert "pauses" in said and "more than the budget" not in said
+    assert "pauses" not in texts(plot_gantt({"": LONG[:9]}, {"A": BUSY["A"]}, "title"))
 
 
 def test_a_step_over_the_budget_is_marked():
     assert not boxes(plot_gantt({"": CHUNKS}, BUSY, "title", 16), palette.BAD)
-    over = boxes(plot_gantt({"": CHUNKS}, BUSY, "title", 15), palette.BAD)
-    assert len(over) == 4
+    figure = plot_gantt({"": CHUNKS}, BUSY, "title", 15)
+    assert len(boxes(figure, palette.BAD)) == 4 + 1  # and one in the legend
+    assert "more than the budget" in texts(figure)
     assert not boxes(plot_gantt({"": CHUNKS}, BUSY, "title"), palette.BAD)
 
 

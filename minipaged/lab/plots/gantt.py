@@ -47,7 +47,8 @@ def plot_places(
     for name, steps in runs.items():
         idle, whole = _idle(steps, asked, places), len(steps) * places
         verdict = f"{counted(len(steps), 'step')}, {idle} of {whole} places idle"
-        sheet.headline(y + 6, name, "", verdict, GOOD if len(steps) == least else BAD)
+        is_best = len(steps) == least and len(runs) > 1
+        sheet.headline(y + 6, name, "", verdict, GOOD if is_best else BAD)
         y += HEAD
         for place in range(places):
             top = y + place * LANE
@@ -122,9 +123,20 @@ def plot_gantt(
     y -= APART - 14
     user = next(iter(asked))
     signs = [(free(), "waits"), (strong(user), "prefill"), (soft(user), "decode")]
-    sheet.legend(0, y, [*signs, (KEPT, "pauses"), (others(), "tokens of a step")])
+    if any(_pauses(steps, one) for steps in runs.values() for one in asked):
+        signs.append((KEPT, "pauses"))
+    signs.append((others(), "tokens of a step"))
+    if budget is not None and most > budget:
+        signs.append((Tone(BAD), "more than the budget"))
+    sheet.legend(0, y, signs)
     sheet.finish(y + 10)
     return sheet.figure
+
+
+def _pauses(steps: Steps, user: str) -> bool:
+    """Does she compute nothing in a step between her first and her last one?"""
+    at_work = [at for at, one in enumerate(steps) if one.get(user)]
+    return len(at_work) < at_work[-1] - at_work[0] + 1
 
 
 def _draw_lane(
