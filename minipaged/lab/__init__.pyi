@@ -49,6 +49,7 @@ from .plots.machine import plot_gpu as plot_gpu
 from .plots.memory_map import plot_memory_map as plot_memory_map
 from .plots.merges import plot_merges as plot_merges
 from .plots.miscounted import plot_miscounted as plot_miscounted
+from .plots.moved import plot_copies as plot_copies
 from .plots.multiprocessors import plot_multiprocessors as plot_multiprocessors
 from .plots.neighbour import plot_neighbour as plot_neighbour
 from .plots.overrun import plot_overrun as plot_overrun

@@ -10,6 +10,7 @@ import torch
 
 from helpers import attempts_of_appendix_a as appendix_a
 from helpers import attempts_of_appendix_b as appendix_b
+from helpers import attempts_of_lesson1 as lesson1
 from helpers import attempts_of_lesson3 as lesson3
 from helpers import attempts_of_lesson4 as lesson4
 from helpers import attempts_of_lesson5 as lesson5
@@ -259,11 +260,6 @@ class GrowsByConcatenation:
         return self.keys, self.values
 
 
-class ReturnsACopy(ReservedCache):
-    def write(self, keys, values):
-        return [tensor.clone() for tensor in super().write(keys, values)]
-
-
 class ReturnsEverySlot(ReservedCache):
     def write(self, keys, values):
         super().write(keys, values)
@@ -482,7 +478,7 @@ WRONG = {
     ],
     "reserved_cache": [
         GrowsByConcatenation,
-        ReturnsACopy,
+        *lesson1.MOVED,
         ReturnsEverySlot,
         ReturnsTheNewOnes,
         ReturnsKeysAlone,
@@ -723,7 +719,8 @@ def test_a_right_attempt_is_put_to_use(capsys):
     ("attempt", "words"),
     [
         (GrowsByConcatenation, "the keys lie elsewhere than after the first write"),
-        (ReturnsACopy, "they were copied"),
+        (lesson1.MovesAndReturnsACopy, "they were copied"),
+        (lesson1.KeepsPieces, "the keys lie elsewhere than after the first write"),
         (ReturnsEverySlot, "tensor[2, 12, 4]: all slots, but only 7 hold"),
         (ReturnsTheNewOnes, "tensor[2, 1, 4]: the 7 earlier tokens are missing"),
         (ReturnsKeysAlone, "not two tensors, all stored keys and all stored values"),
@@ -829,6 +826,12 @@ def test_a_kernel_without_a_mistake_is_accepted(capsys, name):
     """Else it would be the flag's machinery that is rejected above."""
     kernel = lesson6.flawed("not_at_all", getattr(lesson6, name))
     assert "accepted" in verdict(capsys, name, kernel)
+
+
+@pytest.mark.parametrize("attempt", lesson1.RETURN_COPIES)
+def test_a_cache_may_return_copies_of_slots_that_never_move(capsys, attempt):
+    said = verdict(capsys, "reserved_cache", attempt)
+    assert "accepted" in said and "a view of the slots would cost nothing" in said
 
 
 @pytest.mark.parametrize("attempt", lesson6.ALSO_RIGHT, ids=lambda a: a[0])

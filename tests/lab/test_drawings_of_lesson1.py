@@ -5,7 +5,8 @@ from matplotlib.text import Text
 
 from helpers.drawn import boxes, texts
 from helpers.readable import readable_in_all_themes
-from minipaged.lab import plot_histogram, plot_overrun
+from minipaged.lab import plot_copies, plot_histogram, plot_kv_growth, plot_overrun
+from minipaged.lab.plots.moved import MOVED
 from minipaged.lab.plots.palette import BAD
 from minipaged.lab.plots.tones import strong
 
@@ -27,6 +28,9 @@ DRAWINGS = {
     "by many": lambda: overrun(4, 60, 30),
     "in a long memory": lambda: overrun(100, 300, 150, 200),
     "not at all": lambda: overrun(story=36),
+    "copies": lambda: plot_copies(range(21, 65), "title"),
+    "one copy": lambda: plot_copies([7], "title"),
+    "many copies": lambda: plot_copies(range(500, 620), "title", name="B"),
 }
 
 
@@ -69,3 +73,19 @@ def test_the_mean_stands_above_all_bars():
     assert room.y0 > max(bar.y1 for bar in bars)
     (title,) = figure.texts
     assert room.y1 < title.get_window_extent().y0
+
+
+def test_the_copies_are_counted_to_the_last_one():
+    for copies in (range(21, 65), range(5, 9), [7]):
+        said = texts(plot_copies(copies, "title"))
+        assert said.count(f"{sum(copies):,}") >= 1
+        assert f"decode {len(copies)}" in said
+        rows = boxes(plot_copies(copies, "title"), MOVED.face)
+        assert len(rows) == len(copies) + 1  # and the legend
+
+
+def test_the_prompts_words_stand_over_both_halves():
+    words = [f"w{n}" for n in range(9)]
+    figure = plot_kv_growth(words, [5, 6, 7], "title", 5, without=[5, 6, 7])
+    said = texts(figure)
+    assert [said.count(word) for word in words[:5]] == [2] * 5

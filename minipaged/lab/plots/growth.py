@@ -54,8 +54,10 @@ def plot_kv_growth(
     if not is_roomy:
         _write_upright(sheet, words[: max([*stored, *without])], column, top - 6)
     if without:
-        top = _draw_without(sheet, without, column, top, name) + 38
-        _head(sheet, top - 18, "With a cache", stored[-1])
+        top = _draw_without(sheet, without, column, top, name) + 20
+        _head(sheet, top, "With a cache", stored[-1])
+        top += min(90, max(map(width_of, words[:num_prompt]))) + 24
+        _write_upright(sheet, words[:num_prompt], column, top - 6)
     before = 0
     for step, after in enumerate(stored):
         y = top + step * row
