@@ -64,6 +64,29 @@ def test_interrupted_at_any_line(mode, seed):
     check_idle(engine)
 
 
+def test_interrupted_while_streams_are_told():
+    """What a step has computed is told in the end, also if nothing is left to do."""
+    engine, draw = make(24), random.Random(0)
+    streams, tell = add_all(engine), engine._tell
+
+    def tell_or_stop(*arguments):
+        if draw.random() < 0.2:
+            raise KeyboardInterrupt
+        tell(*arguments)
+
+    engine._tell = tell_or_stop
+    for _ in range(2000):
+        try:
+            if not engine.step():
+                break
+        except KeyboardInterrupt:
+            pass
+    else:
+        raise AssertionError("it never ends")
+    check([stream.output for stream in streams])
+    check_idle(engine)
+
+
 @pytest.mark.parametrize("what, stride", [("add", 13), ("abort", 2)])
 def test_interrupted_while_adding_or_aborting(what, stride):
     """At one line after the other: it was done, or it was not."""
@@ -216,6 +239,8 @@ def test_wrong_engines_are_noticed(monkeypatch, name):
     with pytest.raises((*noticed, mp.OutOfBlocks, mp.TableFreed)):
         if "abort" in name:
             test_interrupted_while_adding_or_aborting("abort", 1)
+        if "told" in name:
+            test_interrupted_while_streams_are_told()
         for seed in (0, 1, 10, *range(20)):  # those that notice it with CPython 3.11
             test_interrupted_at_any_line("swap", seed)
 
