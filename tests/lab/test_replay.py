@@ -13,9 +13,13 @@ from minipaged.lab.measure.step_clock import StepClock
 from minipaged.lab.measure.watch import watch
 from minipaged.lab.pool import lanes
 from minipaged.lab.pool import words as pool_words
+from minipaged.lab.pool.guide import Guide
 from minipaged.lab.pool.lanes import Reached
 from minipaged.lab.pool.replay import Recorder, record, tell_run
 from minipaged.lab.pool.replay_widget import ReplayWidget
+from minipaged.lab.pool.sandbox import Sandbox
+from minipaged.lab.pool.scenes_of_appendix_b import COME, STEP
+from minipaged.lab.pool.served_board import ServedBoard, Serving
 
 PROMPTS = [[5, 6, 7, 8, 9, 10], [5, 6, 7, 8, 11], [12], [5, 6, 7, 8, 9, 10, 13]]
 CONFIGS = [
@@ -565,3 +569,48 @@ def test_the_lanes_of_many_requests_stay_small():
     text = tell_run(frames)
     assert len(text.splitlines()) <= 66 and "arrive, and wait" in text
     assert "C, D, E, F, G, H, I, J and 20 more" in " ".join(text.split())
+
+
+def moments(scene):
+    """The frames of a scene, each with the pool, and what was told in its step."""
+    guide = Guide(Sandbox())
+    guide.begin(scene)
+    while True:
+        turn = guide.sandbox.turns[-1]
+        yield guide.frames[-1], guide.sandbox.board.snapshot(), "\n".join(turn.words)
+        if guide.next_step is None:
+            return
+        guide.go_on()
+
+
+def test_what_the_scenes_say_is_what_the_scheduler_does():
+    _, full, ended, waited, back = moments("recompute")
+    assert full[1].num_held == 8 and "C gets 1 token: takes block 7" in full[2]
+    assert (
+        "C is preempted, and K and V of 9 tokens are dropped: blocks 5 to 7 are"
+        in (ended[2])
+    )
+    assert ended[1].num_held == 6 and waited[1].num_held == 8
+    assert waited[2].count("A gets 1 token") == waited[2].count("B gets 1 token") == 4
+    assert "C computes 10 tokens, 9 of them again" in back[2]
+    assert "A ends: blocks 0 to 2 and 6 are free" in back[2]
+    _, moved, _, back = moments("swap")
+    assert moved[1].lanes.swapped[0].num_places == 3
+    assert "C comes back from the CPU with 10 tokens: takes blocks 0 to 2" in back[2]
+    assert [len(card.spans) for card in back[1].lanes.running] == [1, 1]
+
+
+def test_free_blocks_while_c_waits_are_as_the_scene_says():
+    board = ServedBoard(8, 4, Serving())
+    free = []
+    for move in (*COME, *[STEP] * 7):
+        getattr(board, move[0])(*move[1:])
+        free.append(board.pool.num_free)
+    assert free[-5:] == [2, 1, 1, 1, 0]  # two at first, then one, then none
+
+
+def test_nobody_moves_by_hand_what_a_scheduler_moves():
+    board = ServedBoard(8, 4, Serving())
+    for move in (("start", 3), ("append", "A", 1), ("fork", "A", 1), ("free", "A")):
+        with pytest.raises(ValueError, match="by the scheduler alone"):
+            getattr(board, move[0])(*move[1:])

@@ -85,8 +85,9 @@ def _letters(card: Card, are_handles: bool) -> str:
     return letters + f"<small>+{more}</small>" * (more > 0)
 
 
-def _head(card: Card, words: str, are_handles: bool) -> str:
-    small = f'<small class="mp-cut" title="{words}">{words}</small>'
+def _head(card: Card, words: str, are_handles: bool, more: str = "") -> str:
+    title = "" if more else f' title="{words}"'  # else the card's says it all
+    small = f'<small class="mp-cut"{title}>{words}{more}</small>'
     return _letters(card, are_handles) + small
 
 
@@ -100,12 +101,13 @@ def _place(card: Card) -> str:
 
 def _waiting(card: Card) -> str:
     needs = f"needs {count(card.num_wanted, 'block')}"
-    words = f"{needs}, {tokens(card.num_tokens)}"
-    title = f"{_who(card)}: {words}; {_place(card)}"
+    more = f", {tokens(card.num_tokens)}"
+    title = f"{_who(card)}: {needs}{more}; {_place(card)}"
     if card.num_lost:
         title += f"; {tokens(card.num_lost)} to be computed again"
     load = f' style="--l:{100 * card.num_lost / card.num_tokens:.4g}%"'
-    return _card(card.names, _head(card, words, False), title, load)
+    head = _head(card, needs, False, f'<span class="mp-wide">{more}</span>')
+    return _card(card.names, head, title, load)
 
 
 def _running(card: Card) -> str:
@@ -118,7 +120,7 @@ def _running(card: Card) -> str:
             words += f" of {one.num_prefill}"
     elif card.spans:
         start -= sum(one.stop - one.start for one in card.spans)
-        words = f"{tokens(card.num_computed - start)}, {len(card.spans)} sequences"
+        words = tokens(card.num_computed - start)
     again = sum(one.num_again for one in card.spans)
     words += f", {again} again" * bool(again)
     title = f"{_who(card)}: {words}"
@@ -128,8 +130,8 @@ def _running(card: Card) -> str:
 
 
 def _swapped(card: Card, size: int, num_boxes: int) -> str:
-    words = f"{count(card.num_places, 'block')}, needs {card.num_wanted} to come back"
-    title = f"{_who(card)}: {words}; {_place(card)}"
+    words = f"{count(card.num_places, 'block')}, needs {card.num_wanted}"
+    title = f"{_who(card)}: {words} to come back; {_place(card)}"
     holders: dict[int, list[tuple[str, int, int]]] = {}
     for name, table in card.tables.items():
         for entry, place in enumerate(table.block_ids):

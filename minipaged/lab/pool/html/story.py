@@ -173,7 +173,8 @@ def key(
         ]
     if snapshot.lanes is not None:
         signs.append(("mp-key-load mp-c0", "computed before, and in this step"))
-        if any(card.num_lost for card in snapshot.lanes.waiting):
+        lanes = snapshot.lanes
+        if lanes.num_places is None or any(card.num_lost for card in lanes.waiting):
             signs.append(("mp-key-lost mp-c0", "computed before, and lost"))
     if has_here:
         signs.append(("mp-key-here", "the position that is looked up"))
