@@ -1,17 +1,13 @@
-"""Lab: checks of appendix B's exercises: who goes, a group swapped, a scheduler."""
+"""Lab: checks of appendix B's exercises: who must go, and a group swapped out."""
 
-from collections import deque
 from collections.abc import Sequence
 from itertools import product
-from random import Random
 from typing import Any
 
 from minipaged.errors import OutOfBlocks
 from minipaged.lab.check.verdict import Attempt, Rejected, exercise, expect, many, short
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
-from minipaged.scheduling.preemption import PreemptingScheduler
-from minipaged.scheduling.request import Request
 
 # --- 1: who must go -------------------------------------------------------------------
 
@@ -155,6 +151,7 @@ class _Leaving:
             )
 
     def reject(self, said: str) -> None:
+        """What was found, after the case in words."""
         raise Rejected(f"{self.story}: {said}")
 
     def goes(self) -> None:
@@ -178,6 +175,7 @@ class _Leaving:
             self.reject(f"{many(now, 'block')} free afterwards, expected {right}")
 
     def stored_once(self) -> None:
+        """Each block of the group, and none twice."""
         blocks = [block for block, _ in self.stored]
         twice = next((block for block in blocks if blocks.count(block) > 1), None)
         if twice is not None:
@@ -187,6 +185,7 @@ class _Leaving:
             self.reject(f"block {min(missing)} is never stored")
 
     def places_are_right(self, places: Any) -> None:
+        """The rows of each table, in the order of its blocks."""
         if places is None:
             self.reject("got None, expected a list of rows for each table")
         row_of = dict(self.stored)
@@ -219,140 +218,3 @@ class _Leaving:
         if said != wanted:
             said = f"rightly refused, but the error says {said} wanted, not {wanted}"
             self.reject(said)
-
-
-# --- 3: a scheduler -------------------------------------------------------------------
-
-Lengths = Sequence[tuple[int, int]]
-_SCHEDULES = (
-    ([(21, 24), (7, 2), (13, 14), (13, 24)], 16, 4),  # the appendix's four
-    ([(5, 3)], 4, 4),
-    ([(4, 1), (4, 1)], 2, 4),
-    ([(4, 5), (4, 5)], 3, 4),
-    ([(6, 6), (6, 6), (2, 2)], 5, 4),
-    ([(1, 9), (1, 9), (1, 9)], 3, 3),
-)
-
-
-@exercise
-def schedule(attempt: Attempt) -> None:
-    """(requests, num_blocks, block_size) -> who computes, in each step.
-
-    Compared with the package's scheduler.
-    """
-    for case in (*_SCHEDULES, *map(_random_case, range(40))):
-        right, found = _by_package(*case), attempt(*case)
-        if found == right:
-            continue
-        call = attempt.call(*case)
-        if found is None:
-            raise Rejected(f"{call}: got None; is a return missing?")
-        why = _why_scheduled_so(found, case)
-        if not isinstance(found, list):
-            raise Rejected(f"{call}: expected a list of lists, got {short(found)}")
-        pairs = enumerate(zip(found, right, strict=False), start=1)
-        step = next((at for at, (own, one) in pairs if own != one), None)
-        if step is None:
-            said = f"{many(len(found), 'step')}, expected {len(right)}"
-            raise Rejected(f"{call}: {said}{why}")
-        said = f"in step {step}, {short(found[step - 1])} compute, expected "
-        raise Rejected(f"{call}: {said}{short(right[step - 1])}{why}")
-
-
-def _random_case(seed: int) -> tuple[list[tuple[int, int]], int, int]:
-    draw = Random(seed)
-    size = draw.randint(1, 5)
-    requests = [(draw.randint(1, 12), draw.randint(1, 9)) for _ in range(4)]
-    most = max(-(-(prompt + new - 1) // size) for prompt, new in requests)
-    return requests, most + draw.randint(0, most), size
-
-
-def _by_package(requests: Lengths, num_blocks: int, size: int) -> list[list[int]]:
-    scheduler = PreemptingScheduler(BlockPool(num_blocks, size))
-    made = [Request([0] * prompt, new) for prompt, new in requests]
-    for request in made:
-        scheduler.add(request)
-    steps = []
-    while scheduler.waiting or scheduler.running:
-        plan = scheduler.schedule()
-        steps.append([made.index(work.request) for work in plan.works])
-        for work in plan.works:
-            work.sequence.append(0)
-            if work.sequence.num_new == work.request.max_new_tokens:
-                work.sequence.end("length")
-        scheduler.commit(plan)
-    return steps
-
-
-_MISTAKES = {
-    "the latest goes, not the earliest": {"victim": 0},
-    "who was preempted is first in line": {"to_front": False},
-    "a request starts only if a token more fits, too": {"more": 0},
-    "the last token is never computed: it needs no slot": {"last": 0},
-    "who comes back has its prompt and its answer to compute": {"keeps": False},
-    "who starts is counted before the next one is let in": {"counts": False},
-    "those who run come first: their wishes are counted before others start": {
-        "runs_first": False
-    },
-    "it is certain, not hopeful: do not count what a request may become": {
-        "promises": True
-    },
-}
-
-
-def _why_scheduled_so(found: Any, case: tuple[Lengths, int, int]) -> str:
-    for why, mistake in _MISTAKES.items():
-        try:
-            if _by_rules(*case, **mistake) == found:
-                return f"; {why}"
-        except IndexError:  # this mistake runs out of blocks here
-            continue
-    return ""
-
-
-def _by_rules(
-    requests: Lengths,
-    num_blocks: int,
-    size: int,
-    *,
-    victim: int = -1,
-    to_front: bool = True,
-    more: int = 1,
-    last: int = 1,
-    keeps: bool = True,
-    counts: bool = True,
-    runs_first: bool = True,
-    promises: bool = False,
-) -> list[list[int]]:
-    """The rules of the exercise, or with a mistake; IndexError if it never ends."""
-    waiting, running, steps = deque(range(len(requests))), [], []
-    said, held = [0] * len(requests), [0] * len(requests)
-
-    def wanted(one: int, extra: int = 0) -> int:
-        prompt, new = requests[one]
-        tokens = prompt + new if promises else prompt + said[one] + extra
-        return max(0, -(-min(tokens, prompt + new - last) // size) - held[one])
-
-    while waiting or running:
-        free = num_blocks - sum(held)
-        while sum(map(wanted, running)) > free and len(running) > 1:
-            one = running.pop(victim)
-            free, held[one] = free + held[one], 0
-            said[one] *= keeps
-            (waiting.appendleft if to_front else waiting.append)(one)
-        soon = sum(map(wanted, running)) * runs_first
-        while waiting:
-            soon = soon * counts + wanted(waiting[0], more)
-            if soon > free:
-                break
-            running.append(waiting.popleft())
-        steps.append(list(running))
-        if len(steps) > 1000 or not running:
-            raise IndexError
-        for one in running:
-            held[one] += wanted(one)
-            said[one] += 1
-        for one in [one for one in running if said[one] == requests[one][1]]:
-            running.remove(one)
-            held[one] = 0
-    return steps

@@ -27,7 +27,7 @@ def plot_preemptions(
 
     steps: for each step and each name, how many tokens it computes, and how many blocks
     it holds; see StepLog. A name that was served, and then is not, was preempted: its
-    lane is dashed until it is back. Strong is a prompt that is computed, or all that
+    lane is dashed until it is back. Strong is a prompt that is computed, or what
     was lost, with the number of tokens; soft is one token a step. unfinished: names
     that had not ended when the log was cut off.
     """
@@ -50,8 +50,8 @@ def plot_preemptions(
 def _draw_legend(sheet: Sheet, first: str, kinds: set[str], y: float) -> None:
     """What occurs in the lanes."""
     signs = [(free(), "waits")] * ("waits" in kinds)
-    prompt = strong(first), "a prompt, or all that was lost, in one go"
-    signs += [prompt, (soft(first), "a token a step")]
+    signs += [(strong(first), "computes a prompt, or what was lost")]
+    signs += [(soft(first), "a token a step")] * ("decodes" in kinds)
     x = sheet.legend(0, y, signs)
     if AWAY_FROM & kinds:
         sheet.box(x, y - 6, 18, 12, rim=sheet.look.ink, **AWAY)
@@ -86,6 +86,7 @@ def _draw_lane(
             kinds.add(words)
             _draw_gap(sheet, name, words, x, y, wide)
         elif kind == 1:
+            kinds.add("decodes")
             sheet.box(x, y, wide, HEIGHT, soft(name))
         for number in steps if kind == 2 else ():
             sheet.box(x, y, width - 0.8 * (width > 4), HEIGHT, strong(name))
