@@ -39,7 +39,7 @@ def _lanes(now: Snapshot, room: Room) -> str:
     num = sum(one.stop - one.start for card in lanes.running for one in card.spans)
     running = _lane(
         "Running",
-        f"{count(num, 'token')} in this step",
+        f"{count(num, 'token')} now",
         [_running(card) for card in lanes.running],
         room.running,
     )
@@ -116,7 +116,7 @@ def _running(card: Card) -> str:
         (one,) = card.spans
         start, last = one.start, one.stop - 1
         words = f"position{'s' * (last > start)} {span(start, last)}"
-        if last < one.num_prefill - 1 or start < one.num_prefill:
+        if last < one.num_prefill - 1:  # a chunk
             words += f" of {one.num_prefill}"
     elif card.spans:
         start -= sum(one.stop - one.start for one in card.spans)
