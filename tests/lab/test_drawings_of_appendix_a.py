@@ -19,7 +19,7 @@ FIVE = {
 STATIC = [dict.fromkeys("ABC", 1)] * 10 + [dict.fromkeys("DE", 1)] * 6
 CONTINUOUS = (
     [dict.fromkeys("ABC", 1)] * 3
-    + [dict.fromkeys("ABD", 1)] * 2
+    + [dict.fromkeys(["A", "B", "D"], 1)] * 2
     + [dict.fromkeys("BDE", 1)] * 4
     + [{"B": 1}]
 )

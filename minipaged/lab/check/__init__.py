@@ -6,7 +6,7 @@ to its end whatever stands in its exercises.
 """
 
 from minipaged.lab.check.appending import append
-from minipaged.lab.check.appendix_a import batching, static_steps, step_plan
+from minipaged.lab.check.appendix_a import static_steps, step_plan
 from minipaged.lab.check.appendix_b import num_preempted, swap_out
 from minipaged.lab.check.beams import next_beams
 from minipaged.lab.check.caching import reserved_cache
@@ -18,6 +18,7 @@ from minipaged.lab.check.lesson4 import beam_blocks
 from minipaged.lab.check.lesson5 import merge, stream, window
 from minipaged.lab.check.lesson6 import least_time, packed, slots
 from minipaged.lab.check.merging import merge_splits
+from minipaged.lab.check.promising import batching
 from minipaged.lab.check.preempting import schedule
 
 __all__ = [

@@ -1,0 +1,177 @@
+"""Lab: the check of appendix A's last exercise: a scheduler that keeps its promise."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from minipaged.lab.check.appendix_a import plan_of
+from minipaged.lab.check.verdict import Attempt, Rejected, attempted, exercise, many
+from minipaged.memory.block_pool import BlockPool
+from minipaged.scheduling.request import Request
+from minipaged.scheduling.scheduler import Scheduler
+
+Plan = dict[str, int]  # how many tokens of whom
+
+
+@dataclass
+class Case:
+    """Requests (name, prompt, new) that come before a step, and the server's size."""
+
+    num_blocks: int
+    block_size: int
+    budget: int
+    coming: list[list[tuple[str, int, int]]]
+
+
+@exercise
+def batching(attempt: Attempt) -> Callable[[], str]:
+    """A class (num_blocks, block_size, budget) with add(name, prompt, new) and step().
+
+    Compared with the package's scheduler, plan by plan.
+    """
+    cases = [_random_case(Random(seed), seed) for seed in range(40)]
+    for case in cases:
+        right = _package_plans(case)
+        found = _plans_of(attempt, case, len(right))
+        attempt.num_cases += 1
+        if found == right:
+            continue
+        pairs = enumerate(zip(found, right, strict=True))
+        step = next(number for number, (one, other) in pairs if one != other)
+        raise Rejected(_said(case, step, found, right) + _why_planned(found, case))
+    total = sum(len(_package_plans(case)) for case in cases)
+    return lambda: f"{many(total, 'plan')} are those of the package's scheduler"
+
+
+def _said(case: Case, step: int, found: list[Plan], right: list[Plan]) -> str:
+    size = f"{case.num_blocks} blocks of {case.block_size}, budget {case.budget}"
+    who = {n: (p, k) for own in case.coming[: step + 1] for n, p, k in own}
+    return (
+        f"{size}; so far (prompt, new): {who}; step {step + 1}: "
+        f"got {found[step]}, expected {right[step]}"
+    )
+
+
+def _random_case(draw: Random, seed: int) -> Case:
+    size, names = draw.choice([1, 4, 16]), iter("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+    coming: list[list[tuple[str, int, int]]] = []
+    for _ in range(draw.randint(1, 12)):
+        count = draw.choice([0, 1, 1, 2])
+        coming.append(
+            [
+                (next(names), draw.randint(1, 40), draw.randint(1, 12))
+                for _ in range(count)
+            ]
+        )
+    longest = max((p + n for own in coming for _, p, n in own), default=1)
+    blocks = -(-longest // size) + draw.randint(0, 3 * longest // size + 2)
+    return Case(blocks, size, draw.choice([8, 16, 64]) + 16, coming)
+
+
+def _package_plans(case: Case) -> list[Plan]:
+    """What the package's scheduler plans, without a model."""
+    pool = BlockPool(case.num_blocks, case.block_size)
+    real, names, plans = Scheduler(pool, max_tokens=case.budget), {}, []
+    for own in [*case.coming, *[[]] * 400]:
+        for name, prompt, new in own:
+            request = Request([0] * prompt, new)
+            names[request] = name
+            real.add(request)
+        plan = real.schedule()
+        for work in plan.works:
+            if work.num_logits:
+                work.sequence.append(0)
+                if work.sequence.num_new == work.request.max_new_tokens:
+                    work.sequence.end("length")
+        real.commit(plan)
+        plans.append({names[work.request]: work.num_tokens for work in plan.works})
+        if len(plans) > len(case.coming) and not (real.waiting or real.running):
+            return plans
+    raise AssertionError("it never ends")
+
+
+def _plans_of(attempt: Attempt, case: Case, count: int) -> list[Plan]:
+    """What the attempt plans in so many steps; a token that is 0 is left out."""
+    size = case.num_blocks, case.block_size, case.budget
+    call = f"{attempt.name}{size}"
+    made, plans = attempted(call, attempt.function, *size), []
+    for number in range(count):
+        for asked in case.coming[number] if number < len(case.coming) else ():
+            attempted(f"add{asked}", made.add, *asked)
+        plan = attempted(f"step(), number {number + 1},", made.step)
+        if not isinstance(plan, dict):
+            raise Rejected(f"step() must return a dict, name to tokens; got {plan!r}")
+        plans.append({name: n for name, n in plan.items() if n})
+    return plans
+
+
+class Model:
+    """A right scheduler in few lines; the flags plant the usual mistakes."""
+
+    def __init__(self, num_blocks: int, block_size: int, budget: int, flaw: str = ""):
+        self.free, self.size, self.budget = num_blocks, block_size, budget
+        self.flaw = flaw
+        self.waiting: list[list] = []
+        self.running: list[list] = []  # name, prompt, new, computed, blocks
+
+    def add(self, name: str, prompt: int, new: int) -> None:
+        """It waits."""
+        last = prompt + new - (self.flaw != "last")
+        promised = prompt if self.flaw == "eager" else last
+        if self.flaw == "down":
+            blocks = promised // self.size
+        else:
+            blocks = -(-promised // self.size)
+        self.waiting.append([name, prompt, new, 0, blocks])
+
+    def step(self) -> Plan:
+        """Plan and count."""
+        for one in list(self.waiting):
+            if one[4] > self.free:
+                if self.flaw == "overtakes":
+                    continue
+                break
+            if self.flaw == "static" and any(other[3] for other in self.running):
+                break
+            self.waiting.remove(one)
+            self.running.append(one)
+            self.free -= one[4]
+        flags = {self.flaw: True} if self.flaw in FLAGS else {}
+        counts = plan_of([(o[3], o[1]) for o in self.running], self.budget, **flags)
+        plan = {o[0]: n for o, n in zip(self.running, counts, strict=True) if n}
+        for one, count in zip(self.running, counts, strict=True):
+            one[3] += count
+        for one in list(self.running):
+            if one[3] >= one[1] + one[2] - (self.flaw != "late"):
+                self.running.remove(one)
+                self.free += 0 if self.flaw == "keeps" else one[4]
+        return plan
+
+
+FLAGS = ("prompts_first", "per_prompt", "whole")
+SCHEDULER_FLAWS = {
+    "prompts_first": "prompts come last: whoever decodes must not wait for them",
+    "per_prompt": "the budget is for a whole step: what one takes, the others lack",
+    "whole": "a prompt that does not fit into the budget is computed in part",
+    "overtakes": "first come, first served: nobody overtakes the first who waits",
+    "static": "who waits starts as soon as there is room, not when all have ended",
+    "eager": "promise the worst case, not only the prompt's blocks",
+    "down": "a part-filled block counts, too: round up",
+    "last": "the last token of an answer is never computed: it needs no slot",
+    "late": "who has the last token has ended: out at once, in the same step",
+    "keeps": "who ends gives the promised blocks back",
+}
+
+
+def _why_planned(found: list[Plan], case: Case) -> str:
+    """The mistake that gives the same plans in this case."""
+    for flaw, said in SCHEDULER_FLAWS.items():
+        model = Model(case.num_blocks, case.block_size, case.budget, flaw)
+        plans = []
+        for number in range(len(found)):
+            for asked in case.coming[number] if number < len(case.coming) else ():
+                model.add(*asked)
+            plans.append(model.step())
+        if plans == found:
+            return f"; {said}"
+    return ""
