@@ -4,7 +4,7 @@ import pytest
 from matplotlib.patches import Rectangle
 
 import minipaged as mp
-from helpers.drawn import arrows, crosses, texts
+from helpers.drawn import arrows, boxes, crosses, texts
 from helpers.readable import readable_in_all_themes
 from minipaged.lab import (
     plot_bars,
@@ -14,6 +14,7 @@ from minipaged.lab import (
     plot_reuse,
     plot_searches,
 )
+from minipaged.lab.plots.tones import soft, tint
 
 LONG = "abcdefghijkl"
 COMMON = "Answer in one short line of words . and so on now".split()  # 12 words
@@ -52,9 +53,10 @@ def free_list(num_blocks, holders="G", parent=None):
     return plot_free_list(pool, "title", words, owners, parents if parent else None)
 
 
-def collisions(leads=(0, 1, 0, 1), word=""):
+def collisions(leads=(0, 1, 0, 1), word="", keys=()):
     asked = [f"{name} {word}" for name in ("one", "two", "three", "four")]
-    return plot_collisions(asked, asked[: max(leads) + 1], leads, "title")
+    held = asked[: max(leads) + 1]
+    return plot_collisions(asked, held, leads, "title", keys=keys[: len(held)])
 
 
 def bars(*marked):
@@ -71,10 +73,12 @@ DRAWINGS = {
     "searches, long words": lambda: searches(long_words),
     "searches, with numbers": lambda: searches(serial_of=SERIAL_OF),
     "collisions": collisions,
+    "collisions, with keys": lambda: collisions(keys=(1, 0)),
     "collisions, one key": lambda: collisions((0, 0, 0, 0)),
     "collisions, long words": lambda: collisions(word=LONG * 3),
     "few free blocks": lambda: free_list(6, "GH"),
     "one free block": lambda: free_list(1, "GH"),
+    "free blocks in three rows": lambda: free_list(24, "GH"),
     "free blocks with parents": lambda: free_list(12, "GH", "after 10"),
     "fork": lambda: plot_fork(D, E, (4, 8, 16), "title"),
     "fork at once": lambda: plot_fork(D[12:], E[12:], (1, 2), "title"),
@@ -135,6 +139,26 @@ def test_a_key_that_leads_to_another_content_bears_a_cross():
     assert said.count("B's block 3") == said.count("A's block 1") == 1
     assert "A's block 2" not in said
     assert crosses(collisions((0, 1, 2, 3))) == 0
+
+
+def test_an_arrow_leads_from_a_key_to_the_same_key():
+    assert not any(words.startswith("key ") for words in texts(collisions()))
+    said = texts(collisions(keys=(7, 5)))
+    keys = [words for words in said if words.startswith("key ")]
+    assert keys == ["key 7", "key 5", "key 7", "key 5", "key 7", "key 5"]
+
+
+def test_one_row_of_free_blocks_leads_to_the_next():
+    for num_blocks, num_rows in ((6, 1), (20, 2), (24, 3)):
+        assert len(arrows(free_list(num_blocks))) == num_rows
+
+
+def test_the_legend_shows_what_several_held_as_it_is_drawn():
+    pool = mp.BlockPool(4, 4)
+    owners, words = {0: "GH", 1: "G"}, {0: "one", 1: "two"}
+    for said, tone in ((words, tint("G")), (None, soft("G"))):
+        figure = plot_free_list(pool, "title", said, owners)
+        assert len(boxes(figure, tone.face)) >= 2 + 1  # two blocks, and the legend
 
 
 def test_what_a_free_block_follows_stands_below_it():

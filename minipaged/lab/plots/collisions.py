@@ -18,11 +18,13 @@ def plot_collisions(
     leads: Sequence[int],
     title: str,
     names: tuple[str, str] = ("B", "A"),
+    keys: Sequence[int] = (),
 ) -> Figure:
     """Above, what is asked for, below, what is held; an arrow where a key leads.
 
     asked, held: what stands in each block. leads: for each that is asked for, which of
     those held has its key. If their contents differ, the arrow bears a cross.
+    keys: of those held; written beside each block.
     """
     sheet = Sheet(title)
     most = max(len(asked), len(held))
@@ -36,7 +38,12 @@ def plot_collisions(
     for name, blocks, lefts, y in rows:
         over = y - 11 if y == TOP else y + HEIGHT + 12
         for number, (said, x) in enumerate(zip(blocks, lefts, strict=True)):
-            sheet.write(x, over, f"{name}'s block {number}", color=sheet.look.quiet)
+            whose = f"{name}'s block {number}"
+            sheet.write(x, over, whose, color=sheet.look.quiet)
+            if keys:
+                key = f"key {keys[leads[number] if y == TOP else number]}"
+                style = {"ha": "right", "weight": "bold"}
+                sheet.write(x + width, over, key, **style)
             sheet.box(x, y, width, HEIGHT, tint(name))
             sheet.word(x, y, width, HEIGHT, said, tint(name))
     for number, (said, target) in enumerate(zip(asked, leads, strict=True)):

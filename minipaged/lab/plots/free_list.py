@@ -43,6 +43,8 @@ def plot_free_list(
         sheet.arrow(
             (width / 2, 16), (width / 2, TOP - 20), is_followed=True, is_upright=True
         )
+    for after in range(1, -(-len(blocks) // columns)):
+        _lead_on(sheet, TOP + after * row, row, width)
     for at, block_id in enumerate(blocks):
         x = at % columns * (width + GAP)
         y = TOP + at // columns * row
@@ -64,10 +66,20 @@ def plot_free_list(
     signs = [(free(), "nothing to find"), (FOUND, "can still be found")]
     several = [holders for block, holders in owners.items() if len(holders) > 1]
     if several:
-        signs.append((shared(soft(several[0][0]), several[0][0]), "several held it"))
+        bears_words = any(words.values())
+        signs.append((_tone(several[0], bears_words), "several held it"))
     sheet.legend(0, bottom, signs)
     sheet.finish(bottom + 8)
     return sheet.figure
+
+
+def _lead_on(sheet: Sheet, y: float, row: float, width: float) -> None:
+    """From the end of a row to the beginning of the next one, which lies at y."""
+    right, middle, between = SPAN - 5, width / 2, y - 24
+    start = (right, y - row + HEIGHT + 3)
+    style = {"color": sheet.look.ink, "linewidth": 1.1}
+    sheet.line(start, (right, between), (middle, between), (middle, y - 10), **style)
+    sheet.arrow((middle, y - 14), (middle, y - 2), sheet.look.ink, is_upright=True)
 
 
 def _tone(holders: str, bears_words: bool) -> Tone:
