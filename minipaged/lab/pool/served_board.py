@@ -92,10 +92,12 @@ class _Places:
     """A SwapSpace that counts places and keeps no K and V: here there are none."""
 
     def __init__(self, serving: Serving, block_size: int):
+        """All places are free."""
         self.pool = BlockPool(serving.num_places, block_size)
 
     def store(self, block_ids: list[int]) -> list[int]:
+        """Take a place for each; the scheduler has asked whether there are so many."""
         return [self.pool.allocate() for _ in block_ids]
 
     def load(self, places: list[int], block_ids: list[int]) -> None:
-        pass
+        """Bring nothing back; the places stay taken, as those of a SwapSpace do."""
