@@ -142,7 +142,7 @@ def test_nothing_is_cut_from_blocks_that_are_full():
 def test_the_lost_slot_is_crossed_out():
     figure = overwritten()
     assert "K and V of A's position 0 are gone" in texts(figure)
-    assert "2 filled up with zeros" in texts(figure)
+    assert "no blocks: the row is filled up with zeros" in texts(figure)
     assert len(boxes(figure, BAD)) == 1 + 1  # the slot, and the legend
     assert len(arrows(figure)) == 2
 
@@ -192,6 +192,8 @@ def test_the_owner_is_named_as_in_the_code():
     figure = overwritten(names=("owner", "late"))
     assert "K and V of owner's position 0 are gone" in texts(figure)
     assert {"owner", "late"} <= set(texts(figure))
+    whose = [f"block {block_id}, owner's" for block_id in range(3)]
+    assert {*whose, "block 3, late's"} <= set(texts(figure))
 
 
 def test_the_line_of_what_is_promised_has_the_height_of_the_worst_case():

@@ -3,7 +3,7 @@
 from matplotlib.figure import Figure
 
 from minipaged.lab.plots.signs import SPAN, Sheet, width_of
-from minipaged.lab.plots.tones import KEPT, Tone, free, others, tint
+from minipaged.lab.plots.tones import KEPT, Tone, free, others, soft
 from minipaged.memory.block_table import BlockTable
 
 LEFT, ROOM = 152.0, SPAN - 152.0  # pixels: of what is said beside a row; of the row
@@ -28,7 +28,7 @@ def plot_gather(table: BlockTable, title: str, name: str = "A") -> Figure:
         )
     ):
         sheet.label(FIRST + row * STEP, HEIGHT, part, remark)
-    _draw_pool(sheet, table, tint(name))
+    _draw_pool(sheet, table, soft(name))
     gap = _gap(table.pool.num_blocks)
     block = (ROOM + gap) / table.pool.num_blocks
     for entry, block_id in enumerate(ids):
@@ -36,7 +36,7 @@ def plot_gather(table: BlockTable, title: str, name: str = "A") -> Figure:
         end = LEFT + (entry + 0.5) * slot * table.pool.block_size, FIRST + STEP - 3
         sheet.arrow(start, end, is_upright=True)
     for row, count in ((1, num_slots), (2, table.num_tokens)):
-        _draw_row(sheet, table, tint(name), FIRST + row * STEP, slot, count)
+        _draw_row(sheet, table, soft(name), FIRST + row * STEP, slot, count)
     rest, cut = num_slots - table.num_tokens, LEFT + table.num_tokens * slot
     if rest:
         style = {"color": sheet.look.ink, "linestyle": "--", "linewidth": 1.6}
@@ -65,7 +65,8 @@ def _draw_row(
     for entry, block_id in enumerate(table.block_ids):
         width = min(size, count - entry * size) * slot
         x = LEFT + entry * size * slot
-        sheet.box(x, y, width, HEIGHT, rim=sheet.look.rim)
+        style = {"rim": sheet.look.ink, "linewidth": 1.8}
+        sheet.box(x, y, width, HEIGHT, **style)
         said = f"block {block_id}"
         said = said if width_of(said) < size * slot - 4 else str(block_id)
         if width_of(said) < size * slot - 4:
@@ -103,6 +104,6 @@ def _draw_pool(sheet: Sheet, table: BlockTable, mine: Tone) -> None:
 
 def _legend(sheet: Sheet, y: float, name: str, rest: int) -> None:
     """What the tones mean; the hatched slots are drawn as in the rows."""
-    signs = [(tint(name), f"{name}'s token"), (others(), "others'"), (free(), "free")]
+    signs = [(soft(name), f"{name}'s token"), (others(), "others'"), (free(), "free")]
     signs += [(KEPT, f"{name}'s, never written")] * (rest > 0)
     sheet.legend(0, y, signs)

@@ -97,7 +97,9 @@ class _Overwritten:
                 sheet.box(x + 2, y, width - 4, HEIGHT, **frame)
         x = LEFT + len(ids) * width + 12
         if len(ids) > known:
-            said = f"{len(ids) - known} filled up with zeros"
+            said = "filled up with zeros"
+            whole = f"no blocks: the row is {said}"
+            said = whole if x + width_of(whole) < SPAN else said
             sheet.write(x, y + HEIGHT / 2, said, color=BAD)
         below = row == 0
         start = LEFT + (used + 0.5) * width, y + HEIGHT + 3 if below else y - 3
@@ -126,7 +128,8 @@ class _Overwritten:
                 tones[written % self.size] = Tone(BAD)
         sheet.cells(x, BLOCKS, [slot] * self.size, HEIGHT, tones)
         sheet.box(x, BLOCKS, self.width, HEIGHT, rim=sheet.look.rim)
-        # The arrow from above may end at either side: the words stand at the other.
+        # The arrow from above may end at either side: the words stand at the other, or,
+        # if they are too long for that, below the block.
         is_left = first // self.size == block_id and first % self.size < self.size / 2
         label = f"block {block_id}" if self.width > 70 else str(block_id)
         whose = f"{label}, {owner}'s"
@@ -134,22 +137,39 @@ class _Overwritten:
         if first // self.size == block_id:  # an arrow arrives here
             reach = (first % self.size + 0.5) * slot
             room = (self.width - reach if is_left else reach) - 12
-        if owner and self.width > 100 and width_of(whose) < room:
-            label = whose
+        y, is_named = BLOCKS - 12, bool(owner) and self.width > 100
         place, side = (x + self.width, "right") if is_left else (x, "left")
-        sheet.write(place, BLOCKS - 12, label, ha=side, color=sheet.look.quiet)
+        if is_named and width_of(whose) < room:
+            label = whose
+        elif is_named and self._is_free_below(block_id, x + self.width, whose):
+            label, place, side, y = whose, x + self.width, "right", BLOCKS + HEIGHT + 14
+        sheet.write(place, y, label, ha=side, color=sheet.look.quiet)
         for row, written in enumerate((first, second)):
             if written // self.size == block_id and self._is_lost(row):
                 self._cross_out(written)
 
+    def _is_free_below(self, block_id: int, right: float, said: str) -> bool:
+        """May these words end at `right`, below a block that no arrow reaches there?"""
+        if self.slots[1] // self.size == block_id or width_of(said) > self.width:
+            return False
+        lost = [slot for row, slot in enumerate(self.slots) if self._is_lost(row)]
+        ends = [
+            place + width_of(gone) * 1.1 + 12 for gone, place in map(self._gone, lost)
+        ]
+        return all(end < right - width_of(said) for end in ends)
+
+    def _gone(self, slot: int) -> tuple[str, float]:
+        """What is said of a lost token, and from where on."""
+        name, position = self.owners[slot]
+        said = f"K and V of {name}'s position {position} are gone"
+        return said, min(max(0.0, self._middle(slot) + 14), SPAN - width_of(said))
+
     def _cross_out(self, slot: int) -> None:
         """Say which token was in this slot."""
-        sheet, (name, position) = self.sheet, self.owners[slot]
+        sheet, (said, place) = self.sheet, self._gone(slot)
         x, reach = self._middle(slot), min(7.0, self.width / self.size / 2)
         corners = ((-reach, 6.0), (reach, HEIGHT - 6.0))
         for (left, top), (right, bottom) in (corners, [(-x, y) for x, y in corners]):
             ends = (x + left, BLOCKS + top), (x + right, BLOCKS + bottom)
             sheet.line(*ends, color="#FFFFFF", linewidth=2.2)
-        said = f"K and V of {name}'s position {position} are gone"
-        place = min(max(0.0, x + 14), SPAN - width_of(said))
         sheet.write(place, BLOCKS + HEIGHT + 14, said, color=BAD, weight="bold")
