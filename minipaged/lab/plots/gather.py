@@ -65,8 +65,9 @@ def _draw_row(
     for entry, block_id in enumerate(table.block_ids):
         width = min(size, count - entry * size) * slot
         x = LEFT + entry * size * slot
-        style = {"rim": sheet.look.ink, "linewidth": 1.8}
-        sheet.box(x, y, width, HEIGHT, **style)
+        if entry:  # here one block ends and the next one begins
+            style = {"color": sheet.look.ink, "linewidth": 1.8}
+            sheet.line((x, y - 4), (x, y + HEIGHT + 4), **style)
         said = f"block {block_id}"
         said = said if width_of(said) < size * slot - 4 else str(block_id)
         if width_of(said) < size * slot - 4:
