@@ -11,7 +11,7 @@ from minipaged.lab.plots.tones import KEPT, Tone, free, strong
 from minipaged.memory.block_table import BlockTable
 
 LEFT, TOP = 104.0, 84.0  # pixels beside the rows, and above them
-WIDEST = 30.0  # a position, from left to right
+WIDEST = 50.0  # a position, from left to right
 
 
 def plot_tiles(

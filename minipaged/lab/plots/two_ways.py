@@ -3,7 +3,7 @@
 from matplotlib.figure import Figure
 
 from minipaged.lab.plots.palette import BAD, GOOD
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, fit
+from minipaged.lab.plots.signs import PART, SPAN, Sheet, fit, width_of
 from minipaged.lab.plots.tones import NOTHING, behind_words, free, others, soft, strong
 from minipaged.memory.block_table import BlockTable
 
@@ -96,23 +96,33 @@ def _draw_gathered(
     count = len(table.block_ids)
     words = [str(block_id) for block_id in table.block_ids]
     sheet.cells(left, y, [cell] * count, HEIGHT, [tone] * count, words)
-    sheet.write(x, y - 12, "read", color=sheet.look.quiet)
-    sheet.write(x, y + HEIGHT / 2, "write", color=sheet.look.quiet)
-    sheet.write(x, y + HEIGHT + 24, "read again", color=sheet.look.quiet)
-    _draw_attention(sheet, (left + cell * count / 2, y + HEIGHT), x, width)
+    quiet = {"color": sheet.look.quiet}  # words beside the first arrow's ends
+    start, end = middles[table.block_ids[0]], left + cell / 2
+    for place, height, word in (
+        (start, POOL + HEIGHT + 12, "read"),
+        (min(start, end), y - 12, "write"),
+    ):
+        has_room = place - x > width_of(word) + 8
+        side = {"ha": "right" if has_room else "left"}
+        sheet.write(place - 8 if has_room else place + 8, height, word, **side, **quiet)
+    middle = x + width / 2
+    sheet.write(middle + 10, y + HEIGHT + 11, "read again", **quiet)
+    _draw_attention(sheet, (middle, y + HEIGHT), x, width)
 
 
 def _draw_streamed(
     sheet: Sheet, table: BlockTable, at: int, x: float, width: float, name: str
 ) -> None:
     """Attention reads one block in place, and keeps a summary of those before."""
-    block_id, y = table.block_ids[at], POOL + ROW
+    block_id = table.block_ids[at]
     middles = _draw_pool(sheet, table, x, width, name, block_id)
     start = middles[block_id], POOL + HEIGHT
     _draw_attention(sheet, start, x, width, is_followed=True)
     quiet = {"color": sheet.look.quiet}
-    sheet.write(x, y - 12, "read", **quiet)
     half, low = width / 2, BOX + HEIGHT + 20
+    side = 10 if start[0] < x + half else -10  # of the arrow, where it does not bend
+    place = x + half + side, BOX - 18
+    sheet.write(*place, "read", ha="left" if side > 0 else "right", **quiet)
     if done := ", ".join(map(str, table.block_ids[:at])):
         said, size = fit(f"read before: {done}; kept: a summary", 1.4 * half)
         sheet.write(x, low, said, size, **quiet)

@@ -1,0 +1,51 @@
+"""Lab: weights in a number format, up to the logit where one of them is infinite."""
+
+from collections.abc import Mapping
+
+import torch
+from matplotlib.figure import Figure
+
+from minipaged.lab.plots.charts import canvas
+from minipaged.lab.plots.palette import BAD, line_colour, theme
+
+DASHES = ("-", "--", ":", "-.")
+
+
+def plot_overflow(
+    x: torch.Tensor, weights: Mapping[str, torch.Tensor], largest: float, title: str
+) -> Figure:
+    """A line for each way to compute the weights; × where the next weight is ∞.
+
+    x: the logits. weights: of each logit; drawn as powers of 2, and 0 not at all.
+    largest: the logit whose exponential is the format's largest number.
+    """
+    figure, axes = canvas(title, height=3.8)
+    look = theme()
+    for index, (name, values) in enumerate(weights.items()):
+        colour, power = line_colour(index), values.log2()
+        drawn = power.isfinite()
+        xs, ys = x[drawn].tolist(), power[drawn].tolist()
+        axes.plot(xs, ys, color=colour, linestyle=DASHES[index % len(DASHES)])
+        place = {"ha": "right", "textcoords": "offset points", "fontsize": 10}
+        is_lost = bool(values.isinf().any())
+        end, offset = (xs[-1], ys[-1]), (-10 if is_lost else 0, 4)
+        axes.annotate(name, end, offset, va="bottom", color=look.ink, **place)
+        if is_lost:
+            cross = {"marker": "x", "markersize": 10, "markeredgewidth": 2.4}
+            axes.plot(xs[-1], ys[-1], color=BAD, **cross)
+    top = torch.finfo(x.dtype).max
+    power = torch.tensor(top).log2().item()
+    axes.axhline(power, color=look.rim, linewidth=0.8)
+    words = f"{top:,.0f}, the largest number"
+    axes.text(0, power + 0.6, words, color=look.quiet, fontsize=9, va="bottom")
+    axes.axvline(largest, color=BAD, linestyle=":", linewidth=1.4)
+    style = {"color": BAD, "fontsize": 10, "va": "bottom"}
+    axes.text(1.015 * largest, power + 0.6, "∞ from here", **style)
+    axes.set(xlabel="logit x", ylabel="weight, as a power of 2")
+    most, height = float(x.max()), power + 30
+    axes.set_xticks([tick for tick in axes.get_xticks() if 0 <= tick <= most])
+    axes.set_yticks([tick for tick in axes.get_yticks() if -30 < tick < power + 4])
+    margin = 0.02 * most
+    axes.set(xlim=(-margin, most + margin), ylim=(-30, power + 0.1 * height))
+    axes.grid(axis="y", color=look.rim, alpha=0.35)
+    return figure
