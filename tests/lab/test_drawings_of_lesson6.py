@@ -2,6 +2,7 @@
 
 import random
 from itertools import pairwise
+from math import log
 
 import pytest
 import torch
@@ -216,6 +217,13 @@ DRAWINGS = {
     "sweep of one batch": lambda: sweep(1),
     "sweep of many": lambda: sweep(8),
     "sweep, four in a row": lambda: sweep(4, in_row=4),
+    "sweep with signs": lambda: sweep(
+        2,
+        signs={f"sign {n}": {f"batch {at}": [(16, 1)] for at in (0, 1)} for n in "ab"},
+    ),
+    "dots beside doubt": lambda: dots(
+        {"": ratios(3)}, doubt=dict.fromkeys(ratios(3), 1.05), **LINE
+    ),
     "neighbour": neighbour,
     "neighbour, many": lambda: neighbour(30, 8, 10),
     "coalescing": lambda: plot_coalescing(READS, "title"),
@@ -316,6 +324,18 @@ def test_pieces_are_counted_that_threads_read():
     ):
         assert words in said
     assert "32 threads, pieces of 64 bytes" in said
+
+
+def test_what_is_small_is_drawn_again_larger():
+    """Two pieces of 32: each of their numbers has room, and their place is shown."""
+    figure = plot_coalescing({"side by side": 4, "apart": 64}, "title")
+    threads = [line for line in figure.axes[0].lines if line.get_linestyle() == "-"]
+    assert len(threads) == 2 * 32
+    for line in threads[:32]:  # straight down
+        begin, end = line.get_xdata()
+        assert abs(begin - end) < 1
+    dashed = [line for line in figure.axes[0].lines if line.get_linestyle() == "--"]
+    assert len(dashed) == 2
 
 
 def test_every_read_of_a_thread_ends_in_its_piece():
@@ -614,6 +634,26 @@ def test_a_ladder_says_what_each_rung_gains():
 def test_a_ladder_keeps_its_size_while_it_grows():
     first, last = plot_ladder(first_rungs(1), "t", whole=5), plot_ladder(SHARES, "t")
     assert first.get_size_inches() == pytest.approx(last.get_size_inches())
+
+
+def test_signs_stand_in_the_cells_that_have_them():
+    cells = {(16, stages): 10.0 * stages for stages in (1, 2, 3)}
+    signs = {"empty": {"a": [(16, 1), (16, 3)]}, "spills": {"a": [(16, 3)]}}
+    figure = plot_sweep({"a": cells}, "title", "tile", "num_stages", signs=signs)
+    # One more of each in the legend.
+    assert len(markers(figure, "v")) == 2 + 1 and len(markers(figure, "o")) == 1 + 1
+    assert {"empty", "spills", "num_stages →"} <= set(texts(figure))
+
+
+def test_doubt_reaches_as_far_to_both_sides_as_two_measurements_differ():
+    row = {"x": {"name": 0.8}, "y": {"name": 1.1}}
+    figure = dots({"": row}, doubt={"x": 1.1, "y": 1 / 1.2}, **LINE)
+    said = "so far apart are ours, and ours when measured again"
+    assert said in texts(figure)
+    _, small, large = boxes(figure, palette.theme().others)  # behind the legend's
+    assert large.get_width() / small.get_width() == pytest.approx(
+        log(1.2) / log(1.1), rel=0.01
+    )
 
 
 def test_a_sweep_marks_the_best_and_the_chosen_and_hatches_what_does_not_fit():

@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 from minipaged.lab.plots.palette import line_colour
 from minipaged.lab.plots.scales import Scale, scale_of
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
+from minipaged.lab.plots.tones import others
 
 ROW, GROUP = 26.0, 34.0  # pixels from row to row; for the heading of a group
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h")
@@ -26,6 +27,7 @@ def plot_dots(
     sides: tuple[str, str] = ("", ""),
     logarithmic: bool = True,
     limits: tuple[float, float] | None = None,
+    doubt: Mapping[str, float] | None = None,
 ) -> Figure:
     """A row for each thing that was measured, in it a dot for each series.
 
@@ -33,7 +35,8 @@ def plot_dots(
     too), or None for what was not measured. The heading "" is not written. reference: a
     number that gets a line, `said` above it, `sides` to its left and right.
     logarithmic: equal ratios are equally far apart. limits: the ends of the axis; what
-    lies outside stands beside it, with an arrow and its number.
+    lies outside stands beside it, with an arrow and its number. doubt: by row, what was
+    found when the reference was measured again, divided by what was found before.
     """
     rows = [row for group in groups.values() for row in group.values()]
     series = list(dict.fromkeys(name for row in rows for name in row))
@@ -50,6 +53,8 @@ def plot_dots(
     measured = {n for row in rows for n, value in row.items() if _numbers(value)}
     y = draw_series(sheet, series, measured)
     has_words = bool(said or any(sides))
+    if doubt:
+        y = _draw_key_of_doubt(sheet, y)
     top = y + 20.0 * has_words
     bottom = top + _height(groups)
     draw_axis(sheet, scale, list(_spans(groups, top)), xlabel)
@@ -63,12 +68,31 @@ def plot_dots(
         for label, row in group.items():
             sheet.write(indent, y + ROW / 2, label)
             line = (scale.left, y + ROW / 2), (scale.left + whole, y + ROW / 2)
+            if doubt and label in doubt and reference is not None:
+                _draw_doubt(sheet, scale, y, reference, doubt[label])
             sheet.line(*line, linestyle=(0, (1, 3)), zorder=1)
             _draw_outside(sheet, scale, y + ROW / 2, row, series)
             _draw_row(sheet, scale, y + ROW / 2, row, series)
             y += ROW
     sheet.finish(bottom + 44)
     return sheet.figure
+
+
+def _draw_doubt(
+    sheet: Sheet, scale: Scale, y: float, reference: float, again: float
+) -> None:
+    """As far as two measurements of the same differ, to both sides."""
+    apart = max(again, 1 / again)
+    left, right = scale.x(reference / apart), scale.x(reference * apart)
+    sheet.box(left, y + 3, right - left, ROW - 6, others())
+
+
+def _draw_key_of_doubt(sheet: Sheet, y: float) -> float:
+    """What the boxes mean, in a line of its own; where it ends."""
+    sheet.box(0, y - 6, 12, 12, others())
+    said = "so far apart are ours, and ours when measured again"
+    sheet.write(18, y, said, color=sheet.look.quiet)
+    return y + 18
 
 
 def _numbers(value: Value) -> list[float]:

@@ -24,7 +24,7 @@ MOST = 5  # batches whose factors have columns
 def plot_ladder(
     shares: Mapping[str, Mapping[str, float]],
     title: str,
-    xlabel: str = "GB/s of K and V, in % of reading alone",
+    xlabel: str = "GB/s of K and V, in % of the read ceiling",
     whole: int | None = None,
 ) -> Figure:
     """A path for each batch, down the rungs and to the right, to the ceiling.
@@ -44,7 +44,7 @@ def plot_ladder(
     scale = scale_of([*values, 1.0, 100.0], left, SPAN - left - columns, True)
     bottom = TOP + ROW * max(len(rungs), whole or 0)
     draw_axis(sheet, scale, [(TOP, bottom)], xlabel)
-    draw_reference(sheet, scale, 100.0, (TOP, bottom), "reading alone")
+    draw_reference(sheet, scale, 100.0, (TOP, bottom), "the read ceiling")
     draw_series(sheet, list(shares))
     for row, label in enumerate(labels):
         sheet.write(0, TOP + (row + 0.5) * ROW, label)

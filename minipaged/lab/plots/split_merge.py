@@ -7,7 +7,7 @@ import torch
 from matplotlib.figure import Figure
 
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
-from minipaged.lab.plots.tones import Tone, soft, strong
+from minipaged.lab.plots.tones import Tone, behind_words, soft, strong
 from minipaged.lab.plots.walk import split_shares
 
 CONTEXT, HEIGHT = 26.0, 26.0  # where the context is drawn, and how high
@@ -56,12 +56,12 @@ def plot_split_and_merge(
         _draw_share(sheet, y, before, counts[number], name)
         if positions:
             row = chosen[number].tolist()
-            _draw_numbers(sheet, y, MEAN, row, most, soft(name))
+            _draw_numbers(sheet, y, MEAN, row, most, behind_words(soft(name)))
             _draw_numbers(sheet, y, PART_OF, added[number], most, strong(name))
         before, y = before + counts[number], y + ROW
     sheet.line((0, y - 4), (SPAN, y - 4), alpha=0.5)
     sheet.write(0, y + ROW / 2 - 8, "merged", PART, weight="bold")
-    sheet.write(SHARE, y + ROW / 2 - 8, "all weights: 1")
+    sheet.write(SHARE, y + ROW / 2 - 8, "shares: 1")
     _draw_numbers(sheet, y + 4, PART_OF, result, most, strong(name))
     sheet.finish(y + ROW)
     return sheet.figure

@@ -1,7 +1,7 @@
 """Lab: all sizes of a kernel that were tried, as maps of how fast they are."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from matplotlib.figure import Figure
 
@@ -13,6 +13,9 @@ HEIGHT, LEAST, WIDEST = 28.0, 32.0, 60.0  # of a cell: its height, and its width
 BESIDE, HEAD, BETWEEN, GAP = 40.0, 48.0, 20.0, 20.0  # pixels around a map's cells
 PALE = "#D3D9DF"  # of the slowest; the fastest have the first sequence's colour
 Cells = Mapping[tuple[int, int], float | None]
+Marked = Mapping[str, Collection[tuple[int, int]]]  # by batch
+CORNER = 8.5  # pixels from the corners of a cell to its signs
+MARKERS = ((-1, "v"), (1, "o"))  # left and right; what a sign looks like
 
 
 def plot_sweep(
@@ -21,8 +24,9 @@ def plot_sweep(
     rows: str,
     columns: str,
     chosen: Mapping[str, tuple[int, int]] | None = None,
-    unit: str = "GB/s of K and V, in % of reading alone",
+    unit: str = "GB/s of K and V, in % of the read ceiling",
     in_row: int | None = None,
+    signs: Mapping[str, Marked] | None = None,
 ) -> Figure:
     """A map for each batch: a cell for each pair of sizes, and how fast it is.
 
@@ -31,9 +35,10 @@ def plot_sweep(
     maps share one scale of colours.
 
     shares: by batch, by (row, column). rows, columns: what the sizes are, as "tile".
-    chosen: (row, column) by batch. in_row: how many maps stand side by side.
+    chosen: (row, column) by batch. in_row: how many maps stand side by side. signs: by
+    what they mean, at most two; the cells that have them in a corner.
     """
-    drawing = _Sweep(shares, rows, columns, in_row, Sheet(title))
+    drawing = _Sweep(shares, rows, columns, in_row, signs or {}, Sheet(title))
     for at, name in enumerate(shares):
         drawing.draw(at, name, (chosen or {}).get(name))
     drawing.finish(unit, bool(chosen))
@@ -49,9 +54,13 @@ class _Sweep:
         rows: str,
         columns: str,
         in_row: int | None,
+        signs: Mapping[str, Marked],
         sheet: Sheet,
     ):
         self.shares, self.names, self.sheet = shares, (rows, columns), sheet
+        self.signs = dict(
+            zip(signs, zip(MARKERS, signs.values(), strict=False), strict=False)
+        )
         keys = [key for cells in shares.values() for key in cells]
         self.rows = sorted({row for row, _ in keys})
         self.columns = {
@@ -81,6 +90,9 @@ class _Sweep:
         left, top = x + BESIDE, y + HEAD
         sheet.write(left, y + 8, name, PART, weight="bold")
         sheet.write(left - 8, y + 36, self.names[0], ha="right", **quiet)
+        end = left + self.cell * len(self.columns[name])
+        if width_of(name, PART, True) + width_of(self.names[1]) + 16 < end - left:
+            sheet.write(end, y + 8, f"{self.names[1]} →", ha="right", **quiet)
         columns = self.columns[name]
         for index, size in enumerate(columns):
             middle = left + (index + 0.5) * self.cell
@@ -97,6 +109,17 @@ class _Sweep:
             )
             is_best = share is not None and share == fastest
             self._draw_cell(*place, share, is_best, (row, column) == chosen)
+            for side, marker in self._signs_of(name, (row, column)):
+                middle = place[0] + self.cell / 2
+                x = middle + side * (self.cell / 2 - CORNER)
+                self._draw_sign(x, place[1] + CORNER, marker, self.colour(share or 0))
+
+    def _signs_of(self, name: str, cell: tuple[int, int]) -> list[tuple[int, str]]:
+        return [sign for sign, cells in self.signs.values() if cell in cells[name]]
+
+    def _draw_sign(self, x: float, y: float, marker: str, behind: str) -> None:
+        style = {"color": ink_on(behind), "markersize": 3.6, "markeredgewidth": 0}
+        self.sheet.axes.plot([x], [y], marker, zorder=4, **style)
 
     def _draw_cell(
         self, x: float, y: float, share: float | None, is_best: bool, is_chosen: bool
@@ -151,6 +174,11 @@ class _Sweep:
                 sheet.box(*inner, rim=ink_on(strong.face), linewidth=1.6)
             if kind == "line":
                 self._underline(x + 12, y + 3, ink_on(strong.face))
+            sheet.write(x + 30, y, words, **quiet)
+            x += 30 + width_of(words) + 22
+        for words, ((_, marker), _) in self.signs.items():
+            sheet.box(x, y - 8, 24, 16, strong)
+            self._draw_sign(x + 12, y, marker, strong.face)
             sheet.write(x + 30, y, words, **quiet)
             x += 30 + width_of(words) + 22
         sheet.finish(y + 12)

@@ -28,7 +28,7 @@ def plot_under_way(
     The level one is the ceiling. Both axes are logarithmic. Of the kernels of a series
     that have nearly as much under way, the fastest is marked.
 
-    points: (MB, GB/s) by series. ceiling: GB/s of reading alone. latency: microseconds
+    points: (MB, GB/s) by series. ceiling: GB/s at most. latency: microseconds
     from asking for a byte until it is there; without it, as long as the dots allow.
     """
     sheet = Sheet(title)
@@ -85,7 +85,7 @@ def _draw_law(
     style = {"color": sheet.look.ink, "linewidth": 1.6, "zorder": 1}
     level = up.x(ceiling)
     sheet.line((LEFT, level), (SPAN, level), **style)
-    said = f"reading alone: {ceiling:,.0f} GB/s"
+    said = f"the read ceiling: {ceiling:,.0f} GB/s"
     sheet.write(LEFT + 6, level - 10, said)
     # 1 MB in a microsecond is 1,000 GB/s.
     start = max(across.lowest, up.lowest * latency / 1000)
