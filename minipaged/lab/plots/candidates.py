@@ -11,7 +11,7 @@ from minipaged.lab.plots.tones import Tone, others, soft, strong
 
 HEIGHT, ROW, TOP = 26.0, 36.0, 46.0  # pixels of a box, of a row, above the first one
 # Pixels from the left.
-NAME, BEAM, RANK, TOKEN, SUM, VERDICT = 56.0, 228.0, 328.0, 334.0, 486.0, 504.0
+NAME, BEAM, RANK, TOKEN, SUM, VERDICT = 56.0, 260.0, 344.0, 350.0, 494.0, 508.0
 TOKEN_WIDTH = 90.0
 GOES_ON, ENDED, TOO_LATE, LEFT_OUT = range(4)
 
