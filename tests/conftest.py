@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-LONG = {"notebooks", "browser", "kernels"}
+LONG = {"browser", "kernels"}
 
 
 @pytest.fixture(scope="session")

@@ -1,24 +1,28 @@
-"""Run a notebook alone, as Colab does: an empty folder, and no minipaged around."""
+"""Run a notebook alone, as Colab does: an empty folder, and no minipaged around.
 
-import copy
+nbval runs it, and compares what each cell shows with what is stored.
+"""
+
 import json
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from unittest import mock
 
 import nbformat
-from nbclient import NotebookClient
 
 from helpers import notebook_files as files
 
 KEPT = ("torch", "numpy", "transformers")  # what an install must leave as it is
 SHADOWS = "shadows.pth"
 SITES = ("site-packages", "dist-packages")
+OURS = ("MINIPAGED_", "PYTHON", "PYTEST_", "MPLBACKEND", "VIRTUAL_ENV", "PIP_")
+NBVAL = "pytest -p nbval --nbval --nbval-kernel-name=alone --nbval-cell-timeout=600"
+KEEPING = Path(__file__).with_name("keeping_outputs.py")
 
 # Afterwards: the bootstrap again, where an install would fail; then what is there.
 BREAK_SOURCE = 'import os\n\nos.environ["MINIPAGED_SOURCE"] = "/nowhere/minipaged.whl"'
@@ -33,9 +37,10 @@ print(json.dumps([minipaged.__file__, {{name: version(name) for name in {KEPT}}}
 
 @dataclass
 class Ran:
-    """A notebook after its run, and what its run left behind."""
+    """A notebook after its run, what nbval says if it failed, what was left behind."""
 
     notebook: dict
+    report: str
     site: Path
     folder: Path
 
@@ -79,51 +84,76 @@ def bare_environment(folder: Path) -> tuple[Path, Path]:
     return python, site
 
 
-def run_alone(notebook: dict, wheel: Path, place: Path) -> Ran:
-    """Run a copy, with each stub replaced by its folded solution, below `place`."""
+def run_alone(
+    notebook: dict, wheel: Path, place: Path, name: str = "sample.ipynb"
+) -> Ran:
+    """Run a copy, in which each stub is solved after its check, below `place`.
+
+    The notebook lies beside its folder, so the folder is empty. pytest takes `place`
+    for its root: there it finds an empty configuration, and no conftest.py but ours.
+    """
     python, site = bare_environment(place / "venv")
     folder = place / "content"
     folder.mkdir()
-    ran = nbformat.reads(json.dumps(with_probes(solved(notebook))), as_version=4)
-    with mock.patch.dict(os.environ, environment(place, python, wheel), clear=True):
-        NotebookClient(
-            ran,
-            timeout=600,
-            allow_errors=True,
-            kernel_name="alone",
-            extra_arguments=["--log-level=ERROR"],
-            resources={"metadata": {"path": str(folder)}},
-        ).execute()
-    return Ran(ran, site, folder)
+    install_kernel(python, folder, place / "jupyter")
+    (place / name).write_text(json.dumps(with_probes(solved(notebook))), "utf-8")
+    (place / "pytest.ini").touch()
+    shutil.copy(KEEPING, place / "conftest.py")
+    done = subprocess.run(
+        [sys.executable, "-m", *NBVAL.split(), "-q", "--color=no", name],
+        cwd=place,
+        env=environment(place / "jupyter", wheel),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    texts = done.stdout + done.stderr
+    assert done.returncode in (0, 1), f"pytest itself failed: {texts}"
+    report = texts if done.returncode else ""
+    return Ran(files.load(place / "ran.json"), report, site, folder)
 
 
-def environment(place: Path, python: Path, wheel: Path) -> dict[str, str]:
-    """The kernel's environment variables; Jupyter finds the kernel through them too."""
-    kernel = place / "jupyter" / "kernels" / "alone" / "kernel.json"
-    kernel.parent.mkdir(parents=True)
-    command = [str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+def install_kernel(python: Path, folder: Path, jupyter: Path) -> None:
+    """The kernel `alone`, in `folder`: nbval starts kernels beside their notebook."""
+    launch = [str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    command = ["sh", "-c", 'cd "$0" && exec "$@"', str(folder), *launch]
     spec = {"argv": command, "display_name": "alone", "language": "python"}
+    kernel = jupyter / "kernels" / "alone" / "kernel.json"
+    kernel.parent.mkdir(parents=True)
     kernel.write_text(json.dumps(spec))
-    ours = ("MINIPAGED_", "PYTHON", "MPLBACKEND", "VIRTUAL_ENV", "PIP_")
+
+
+def environment(jupyter: Path, wheel: Path) -> dict[str, str]:
+    """The environment variables of pytest and of the kernel, which it finds there."""
     kept = {
-        name: text for name, text in os.environ.items() if not name.startswith(ours)
+        name: text for name, text in os.environ.items() if not name.startswith(OURS)
     }
     return kept | {
-        "JUPYTER_PATH": str(place / "jupyter"),
+        "JUPYTER_PATH": str(jupyter),
         "MINIPAGED_SOURCE": str(wheel),
         "PIP_NO_INDEX": "1",
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         "HF_HUB_OFFLINE": "1",
         "TQDM_DISABLE": "1",
     }
 
 
 def solved(notebook: dict) -> dict:
-    """A copy in which the reader has taken over every folded solution."""
-    notebook = copy.deepcopy(notebook)
+    """A copy in which the reader goes on: takes the folded solution, checks again.
+
+    The stub and its first check stay, so their stored outputs are compared as well.
+    The new cells have none, so nbval compares nothing there. They stand at the end, so
+    the other cells keep their numbers, but they run after their check.
+    """
+    ids = [cell["id"] for cell in files.code_cells(notebook)]
+    cells = [*notebook["cells"]]
     for exercise in files.exercises(notebook):
-        exercise.stub["source"] = exercise.solution
-    return notebook
+        if exercise.check:
+            metadata = {"after": ids.index(exercise.check["id"])}
+            for text in (exercise.solution, files.source(exercise.check)):
+                cells.append(nbformat.v4.new_code_cell(text, metadata=metadata))
+    return notebook | {"cells": cells}
 
 
 def with_probes(notebook: dict) -> dict:
@@ -133,19 +163,12 @@ def with_probes(notebook: dict) -> dict:
 
 
 def faults(ran: Ran) -> list[str]:
-    """All that went wrong: errors, or verdicts and what was left behind."""
-    found = errors(ran)
-    return found or [*unaccepted(ran.notebook), *changes(ran)]
-
-
-def errors(ran: Ran) -> list[str]:
-    outputs = [output for cell in ran.cells for output in cell["outputs"]]
-    failed = [output for output in outputs if output["output_type"] == "error"]
-    return [f"{output['ename']}: {output['evalue']}" for output in failed]
+    """All that went wrong: nbval's report, or verdicts and what was left behind."""
+    return [ran.report] if ran.report else [*unaccepted(ran.notebook), *changes(ran)]
 
 
 def unaccepted(notebook: dict) -> list[str]:
-    """The checks that did not accept the folded solution."""
+    """The checks that did not accept the folded solution, when they ran last."""
     checks = [cell for cell in files.code_cells(notebook) if is_check(cell)]
     texts = {files.source(cell): files.output_text(cell) for cell in checks}
     return [

@@ -63,6 +63,11 @@ def faults_of_exercise(exercise: files.Exercise) -> list[str]:
         in files.output_text(exercise.check),
         "the solution does not define it": exercise.names
         <= files.defined(ast.parse(exercise.solution)),
+        # The tests run the solution after the stub; a reader replaces the stub by it.
+        "the solution may need a name that its stub binds": files.bound(
+            files.source(exercise.stub)
+        )
+        <= files.bound(exercise.solution),
     }
     return [fault for fault, held in holds.items() if not held]
 

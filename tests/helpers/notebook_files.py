@@ -6,6 +6,7 @@ A notebook here is the dict that its JSON gives.
 import ast
 import json
 import re
+import symtable
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,6 +60,16 @@ def defined(tree: ast.Module) -> set[str]:
     """The functions and classes that a cell or module defines, methods left out."""
     kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
     return {node.name for node in tree.body if isinstance(node, kinds)}
+
+
+def bound(text: str) -> set[str]:
+    """Every name that some code binds outside of functions and classes."""
+    symbols = symtable.symtable(text, "cell", "exec").get_symbols()
+    return {
+        symbol.get_name()
+        for symbol in symbols
+        if symbol.is_assigned() or symbol.is_imported()
+    }
 
 
 def definition(notebook: dict, name: str, namespace: dict[str, Any]) -> Any:

@@ -61,7 +61,7 @@ def sample_notebook(answer: str = "number + number") -> dict:
         code(STAND_INS),
         code(CHECK),
         prose("## *A heading* with `code`\n\n" + "Many words are here. " * 30),
-        code("prove(1), refute(2)", "1\n2\n"),
+        code("prove(1)\nrefute(2)", "1\n2\n"),
         code("with_effect = show(1), show(2)", "1\n2\n"),
     ]
     cells = [*top, *claims(), *guesses()]

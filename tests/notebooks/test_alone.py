@@ -1,10 +1,14 @@
-"""Each notebook runs alone, as on Colab, with its exercises solved."""
+"""Each notebook runs alone, as on Colab: it shows what is stored, and can be solved.
+
+`pytest notebooks` compares the stored outputs as well, with the package as it lies
+here. These tests do it with the wheel, so `make test` runs each notebook once.
+"""
 
 import pytest
 
 from helpers import notebook_files as files
-from helpers.alone import Ran, faults, run_alone, shadow, unaccepted
-from helpers.sample_notebook import code, prose, sample_notebook
+from helpers.alone import faults, run_alone, shadow, unaccepted
+from helpers.sample_notebook import code, sample_notebook
 
 # A file left in the folder, a package of another version, and the wrong minipaged.
 MESS = """\
@@ -22,13 +26,14 @@ minipaged.__file__ = "/elsewhere/__init__.py\""""
 def test_a_notebook_runs_alone_and_its_solutions_are_accepted(
     path, built_wheel, tmp_path
 ):
-    found = faults(run_alone(files.load(path), built_wheel, tmp_path))
+    found = faults(run_alone(files.load(path), built_wheel, tmp_path, path.name))
     assert not found, "\n".join(found)
 
 
 def test_a_wrong_solution_is_the_only_fault_of_the_sample(built_wheel, tmp_path):
-    """Two right solutions are accepted, and the machinery finds nothing else."""
+    """Two right solutions are accepted, and used; the machinery finds nothing else."""
     notebook = sample_notebook(answer="number ** 2")
+    notebook["cells"].append(code("assert my_next(3) == 6") | {"id": "uses-it"})
     (fault,) = faults(run_alone(notebook, built_wheel, tmp_path))
     assert fault.startswith("check.doubles(my_last): rejected: 3 was not doubled")
 
@@ -48,12 +53,31 @@ def test_what_a_notebook_leaves_behind_is_found(built_wheel, tmp_path):
     assert found[4:] == ["the second bootstrap installs again"]
 
 
-def test_an_error_and_an_unattempted_exercise_are_faults(tmp_path):
-    failed = code("1 / 0")
-    output = {"output_type": "error", "ename": "ZeroDivisionError", "evalue": "by 0"}
-    failed["outputs"] = [output]
-    notebook = {"cells": [prose("# Fails"), failed]}
-    assert faults(Ran(notebook, tmp_path, tmp_path)) == ["ZeroDivisionError: by 0"]
+def test_wrong_outputs_and_errors_are_found(built_wheel, tmp_path):
+    """By cell, with what is stored and what came; no tag excuses an error."""
+    notebook = sample_notebook()
+    cells = files.code_cells(notebook)
+    cells[4]["outputs"][0]["text"] = "1\n5\n"  # of show(1), show(2)
+    cells[-1]["outputs"][0]["text"] = "accepted\n"  # a stub's verdict
+    for tag in ("nbval-ignore-output", "nbval-skip", "raises-exception"):
+        failing = code(f"raise OSError('in spite of {tag}')")
+        failing |= {"id": tag, "metadata": {"tags": [tag]}}
+        notebook["cells"].append(failing)
+    (report,) = faults(run_alone(notebook, built_wheel, tmp_path))
+    for text in [
+        "_ sample.ipynb::Cell 4 _",
+        "'1\\n5\\n' == '1\\n2\\n'",
+        "_ sample.ipynb::Cell 24 _",
+        "'accepted\\n' == 'not attempted\\n'",
+        "in spite of nbval-ignore-output",
+        "in spite of nbval-skip",
+        "in spite of raises-exception",
+        "5 failed",
+    ]:
+        assert text in report, report
+
+
+def test_an_unattempted_exercise_is_a_fault():
     assert len(unaccepted(sample_notebook())) == 3
 
 

@@ -140,6 +140,12 @@ PLANTED = [
         lesson_rules.three_to_five_exercises,
         replace("```python\ndef my_", "```python\ndef our_"),
     ),
+    (
+        lesson_rules.three_to_five_exercises,
+        replace(
+            "def my_last(number):\n    raise", "import re\n\ndef my_last():\n    raise"
+        ),
+    ),
     (lesson_rules.three_to_five_exercises, three_more_exercises),
     (lesson_rules.three_to_five_exercises, out_of_order),
     (lesson_rules.three_to_five_exercises, says("accepted")),
