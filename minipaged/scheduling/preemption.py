@@ -55,13 +55,16 @@ class PreemptingScheduler(Scheduler):
         """Is there room for what it takes soon? It may be `num_blocks` in the end."""
         free_now = sum(self.pool.refcount(block_id) == 0 for block_id in cached)
         soon = blocks_soon(request, self.pool.block_size) - len(cached) + free_now
-        return request.swapped is None and self._is_room(request, soon)
+        return request.swapped is None and self._is_room(request, soon, free_now)
 
-    def _is_room(self, request: Request, num_blocks: int) -> bool:
-        """For the request, beside those running? Then it is counted among them."""
-        if self._is_crowded(request) or self._soon + num_blocks > self.pool.num_free:
+    def _is_room(self, request: Request, soon: int, at_once: int) -> bool:
+        """For the request, beside those running? Then it is counted among them.
+
+        `at_once` of the blocks that it takes `soon` are not free any more by then.
+        """
+        if self._is_crowded(request) or self._soon + soon > self.pool.num_free:
             return False
-        self._soon += num_blocks
+        self._soon += soon - at_once
         return True
 
     def _is_crowded(self, request: Request) -> bool:
@@ -132,7 +135,8 @@ class PreemptingScheduler(Scheduler):
     def _resume(self, request: Request) -> bool:
         """Bring its blocks back, if there is room for them and for the next step."""
         stored = list(dict.fromkeys(chain.from_iterable(request.swapped.places)))
-        if not self._is_room(request, blocks_soon(request, self.pool.block_size)):
+        soon = blocks_soon(request, self.pool.block_size)
+        if not self._is_room(request, soon, len(stored)):
             return False
         block_ids = [self.pool.allocate() for _ in stored]
         self.swap_space.load(stored, block_ids)

@@ -409,7 +409,7 @@ def test_thrashing_is_named():
         engine.add([3 + number] * 8, config(40))
     scheduler = engine.scheduler
     scheduler.__class__ = type(
-        "Rash", (PreemptingScheduler,), {"_is_room": lambda self, request, n: True}
+        "Rash", (PreemptingScheduler,), {"_is_room": lambda self, *arguments: True}
     )
     with pytest.warns(RuntimeWarning, match="thrashing.*raise num_blocks"):
         while engine.streams:
