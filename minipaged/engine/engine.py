@@ -234,6 +234,11 @@ class Engine(Observer):
         """As an observer of its own steps: these requests may have new tokens."""
         self._committed.append(plan)
 
+    def preempted(self, request: Request) -> None:
+        """As such an observer: the stream counts it."""
+        if request in self.streams:
+            self.streams[request].num_preemptions += 1
+
     def _let_in_and_out(self) -> None:
         """Who has arrived waits now; who does not want to wait any more leaves."""
         self._tell_streams()  # what an interrupted call has left untold

@@ -35,11 +35,11 @@ class Stats(Observer):
 
     Attributes:
         num_steps; num_scheduled_tokens (all that was computed); prompt_tokens and
-        generation_tokens, each counted once; recomputed_tokens (after preemptions);
-        num_preemptions, and num_swapped_out of them; prefix_cache_queries and
-        prefix_cache_hits, in prompt tokens, when a request first starts;
-        request_success (how many ended, by finish_reason); history (the last
-        `num_kept` Snapshots).
+        generation_tokens, each counted once; recomputed_tokens (after
+        preemptions and interrupted steps); num_preemptions, and num_swapped_out of
+        them; prefix_cache_queries and prefix_cache_hits, in prompt tokens, when a
+        request first starts; request_success (how many ended, by finish_reason);
+        history (the last `num_kept` Snapshots).
     """
 
     def __init__(self, scheduler: "PreemptingScheduler", num_kept: int = 1000):
@@ -67,7 +67,7 @@ class Stats(Observer):
 
     def admitted(self, request: Request) -> None:
         """A request starts, or starts again."""
-        if not request.num_preemptions:
+        if not request.num_restarts:
             self.prompt_tokens += len(request.prompt)
             if self._scheduler.prefix_cache is not None:
                 self.prefix_cache_queries += len(request.prompt)
@@ -128,11 +128,12 @@ def generated_by(work: Work) -> int:
 
 
 def recomputed_by(work: Work) -> int:
-    """How many of its tokens were computed before, and lost by a preemption.
+    """How many of its tokens were computed before, and lost.
 
-    At most: a prompt that was preempted in its middle counts wholly.
+    By a preemption, or an interrupted step. At most: a prompt that was lost in its
+    middle counts wholly.
     """
-    if not work.request.num_preemptions:
+    if not work.request.num_restarts:
         return 0
     return max(0, min(work.stop, work.sequence.num_prefill_tokens) - work.start)
 

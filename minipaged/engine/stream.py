@@ -32,16 +32,12 @@ class Stream:
         self.finished_at: float | None = None
         self.tokens: list[int] = []  # of its only sequence, so far
         self.output: Output | None = None  # once it has finished
+        self.num_preemptions = 0  # how often all its blocks were taken for others
 
     @property
     def finished(self) -> bool:
         """Has it been answered, or aborted, or can it never be?"""
         return self.output is not None
-
-    @property
-    def num_preemptions(self) -> int:
-        """How often all its blocks were taken, and it had to start again."""
-        return self.request.num_preemptions
 
     @property
     def num_cached_tokens(self) -> int:

@@ -96,7 +96,7 @@ def lose_blocks(request: Request) -> None:
 
     Of several sequences all but the last tokens: these are computed together.
     """
-    request.num_preemptions += request.holds_blocks
+    request.num_restarts += request.holds_blocks
     request.swapped = None
     live = request.live
     for sequence in request.sequences:

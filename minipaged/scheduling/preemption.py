@@ -108,7 +108,7 @@ class PreemptingScheduler(Scheduler):
         if swapped is None:
             lose_blocks(request)
         else:  # nothing is to be computed again
-            request.num_preemptions += 1
+            request.num_restarts += 1
             request.swapped = swapped
             for sequence in request.sequences:
                 sequence.table = None

@@ -22,7 +22,7 @@ class Request:
     salt: bytes = b""  # cached blocks: for equal salts
     sequences: list[Sequence] = field(init=False)  # as they are returned; at first one
     num_cached_tokens: int = 0  # of the prompt, at first
-    num_preemptions: int = 0  # appendix B
+    num_restarts: int = 0  # appendix B
     swapped: Any = None  # where K and V lie (appendix B)
     error: str | None = None  # why it was never run
     observers: Observer = field(default_factory=Observers)
@@ -44,7 +44,7 @@ class Request:
     def start(self, table: BlockTable) -> None:
         """It goes on from the cached blocks of this table, if any."""
         self.live[0].table = table
-        if not self.num_preemptions:
+        if not self.num_restarts:
             self.num_cached_tokens = min(table.num_tokens, len(self.prompt))
 
     @property

@@ -87,6 +87,18 @@ def test_interrupted_while_streams_are_told():
     check_idle(engine)
 
 
+def test_an_interrupted_step_is_no_preemption():
+    engine = make(96)
+    streams = add_all(engine)
+    engine.step()
+    with Lines([200]) as lines, pytest.raises(KeyboardInterrupt):
+        engine.step()
+    assert lines.places and not engine.scheduler.running
+    check(engine.run())
+    assert engine.stats.num_preemptions == 0 < engine.stats.recomputed_tokens
+    assert not any(stream.num_preemptions for stream in streams)
+
+
 @pytest.mark.parametrize("what, stride", [("add", 13), ("abort", 2)])
 def test_interrupted_while_adding_or_aborting(what, stride):
     """At one line after the other: it was done, or it was not."""

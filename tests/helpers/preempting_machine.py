@@ -65,7 +65,7 @@ class Watch(Observer):
 
     def admitted(self, request):
         assert not self.somebody_lost, "it came where somebody had to leave"
-        self.machine.seen["came back"] += request.num_preemptions > 0
+        self.machine.seen["came back"] += request.num_restarts > 0
 
     def planned(self, plan):
         self.somebody_lost = False

@@ -496,7 +496,7 @@ def test_a_group_is_preempted_and_comes_back_together():
             card.names
             for frame in frames
             for card in (*frame.snapshot.lanes.waiting, *frame.snapshot.lanes.swapped)
-            if card.num_preemptions and len(card.names) > 1
+            if card.num_restarts and len(card.names) > 1
         ]
         assert groups and all(group == tuple(sorted(group)) for group in groups)
         widget = ReplayWidget(frames, Words())

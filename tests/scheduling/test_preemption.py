@@ -78,7 +78,7 @@ def test_who_is_preempted_keeps_the_token_and_computes_prompt_and_answer_again()
     assert step(scheduler) == [1, 1]
     assert step(scheduler) == [1]  # a block more for each: there is none
     assert list(scheduler.waiting) == [later] and not later.holds_blocks
-    assert later.num_preemptions == 1 and first.num_preemptions == 0
+    assert later.num_restarts == 1 and first.num_restarts == 0
     (sequence,) = later.sequences
     assert sequence.num_new == 2 and sequence.num_prefill_tokens == 81
     while first.live:
@@ -331,7 +331,7 @@ def is_overtaken(scheduler):
     """Wrong: while there is no room for who was preempted, the next may start."""
     waiting = scheduler.waiting
     ADMIT(scheduler)
-    if len(waiting) > 1 and waiting[0].num_preemptions and not waiting[1].swapped:
+    if len(waiting) > 1 and waiting[0].num_restarts and not waiting[1].swapped:
         first = waiting.popleft()
         super(PreemptingScheduler, scheduler)._admit()
         waiting.appendleft(first)

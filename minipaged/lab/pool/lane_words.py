@@ -87,7 +87,7 @@ def computes(card: Card, span: Span) -> str:
         is_all = span.num_again == num
         more = " again" if is_all else f", {span.num_again} of them again"
         return f"{words}{tokens(num)}{more}"
-    what = "tokens" if card.num_preemptions else "prompt tokens"
+    what = "tokens" if card.num_restarts else "prompt tokens"
     if num == span.num_prefill:
         return f"{words}its {num} {what}" if num > 1 else f"{words}its prompt"
     if span.stop == span.num_prefill:
@@ -118,6 +118,6 @@ def _begins(before: Snapshot, card: Card, name: str) -> str:
     was = before.lanes
     if any(name in old.names for old in was.swapped):
         return f"{name} comes back from the CPU"
-    if card.num_preemptions:
+    if card.num_restarts:
         return f"{name} starts again"
     return f"{name} begins" if name in was.names else f"{name} arrives and begins"

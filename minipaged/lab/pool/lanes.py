@@ -32,7 +32,7 @@ class Card:
     num_tokens: int  # of all its sequences
     num_computed: int  # of them lie in blocks of the pool, those of this step included
     num_lost: int  # of them did, and lie nowhere now
-    num_preemptions: int
+    num_restarts: int
     place: int = 0  # in line; 0 is the first
     num_wanted: int = 0  # blocks that it needs to go on
     spans: tuple[Span, ...] = ()  # what this step computes
@@ -151,7 +151,7 @@ def _card(
         num_tokens=sum(one.num_tokens for one in live),
         num_computed=sum(one.num_computed for one in live),
         num_lost=sum(map(reached.of, lost)),
-        num_preemptions=request.num_preemptions,
+        num_restarts=request.num_restarts,
         tables=tables,
         **more,
     )
