@@ -45,6 +45,8 @@ from .plots.gather import plot_gather as plot_gather
 from .plots.growth import plot_kv_growth as plot_kv_growth
 from .plots.lanes import plot_lanes as plot_lanes
 from .plots.launch import plot_launch as plot_launch
+from .plots.load import plot_load as plot_load
+from .plots.load import plot_present as plot_present
 from .plots.machine import plot_gpu as plot_gpu
 from .plots.memory_map import plot_memory_map as plot_memory_map
 from .plots.merges import plot_merges as plot_merges

@@ -213,6 +213,17 @@ def continuous(answers, places):
     return max(ends), max(ends) * places - sum(answers)
 
 
+def one_token_late(running, budget):
+    """`>` in place of `>=`."""
+    plan = [1 if computed > prompt else 0 for computed, prompt in running]
+    left = budget - sum(plan)
+    for at, (computed, prompt) in enumerate(running):
+        if not computed > prompt:
+            plan[at] = min(left, prompt - computed)
+            left -= plan[at]
+    return plan
+
+
 def in_the_lists_order(running, budget):
     plan = []
     for computed, prompt in running:
@@ -276,6 +287,7 @@ NAMED = {
         (whole_prompts, "computed in part, not left out"),
         (decodes_are_free, "costs a token of the budget, too"),
         (from_the_start, "is not computed again"),
+        (one_token_late, "has computed exactly the prompt decodes already"),
         (lambda running, budget: [], "a number of tokens for each of 4, got []"),
     ],
     "batching": [

@@ -11,6 +11,7 @@ from minipaged.lab.plots.gantt import (
     plot_places,
     plot_token_times,
 )
+from minipaged.lab.plots.load import plot_load, plot_present
 
 # The design board's: A to E need 5, 10, 3, 6 and 4 steps, three at a time.
 FIVE = {
@@ -39,9 +40,17 @@ CHUNKS = [
 LONG = [{"A": 300}, *[{"A": 1, "B": 1}] * 150]
 TIMES = {"whole": {"A": [1.0, 2.0, 9.0, 10.0], "B": [9.0]}, "cut": {"A": [1.0, 3.0]}}
 
+RATES, LIMITS = [1, 2, 4], {"one bears 1.5": 1.5, "the other bears 3.5": 3.5}
+
 DRAWINGS = {
     "places": lambda: plot_places(RUNS, FIVE, "title", places=3),
     "a place for each": lambda: plot_places({"one": STATIC}, FIVE, "title", places=9),
+    "places that change hands often": lambda: plot_places(
+        {"run": [{user: 1} for user in "ABCDEFGH" * 12]},
+        {user: Asked(1, 1) for user in "ABCDEFGH"},
+        "title",
+        places=1,
+    ),
     "gantt": lambda: plot_gantt({"": CHUNKS}, BUSY, "title", budget=16),
     "gantt of two runs": lambda: plot_gantt(
         {"wide": CHUNKS, "again": CHUNKS}, BUSY, "title", budget=9
@@ -50,6 +59,10 @@ DRAWINGS = {
     "gantt of many steps": lambda: plot_gantt(
         {"": LONG}, {"A": Asked(300, 151), "B": Asked(1, 150)}, "title", budget=300
     ),
+    "load": lambda: plot_load(
+        RATES, {"one": [1, 2, 9], "other": [1, 1, 2]}, "title", "x", "y", LIMITS, 5
+    ),
+    "present": lambda: plot_present(range(3), {"one": [1, 9, 47]}, "title", places=32),
     "token times": lambda: plot_token_times(TIMES, "title"),
     "token times, in ms": lambda: plot_token_times(TIMES, "title", "ms", factor=1000),
 }
@@ -88,6 +101,42 @@ def test_the_first_free_place_is_taken():
         user: boxes(figure, palette.sequence_colour(user))[0].get_y() for user in "ACDE"
     }
     assert places["D"] == places["C"] and places["E"] == places["A"]
+
+
+def signs(figure):
+    """The triangles from left to right, without the lowest: it explains the others."""
+    lines = [line for line in figure.axes[0].lines if line.get_marker() == "v"]
+    points = [(line.get_xdata()[0], line.get_ydata()[0]) for line in lines]
+    return sorted(sorted(points, key=lambda point: point[1])[:-1])
+
+
+def test_a_sign_where_one_retires_and_another_is_admitted():
+    figure = plot_places({"run": CONTINUOUS}, FIVE, "title", places=3)
+    said, points = texts(figure), signs(figure)
+    assert "C out, D in" in said and "A out, E in" in said
+    for (x, y), user in zip(points, "DE", strict=True):
+        (box,) = boxes(figure, palette.sequence_colour(user))
+        assert x == pytest.approx(box.get_x()) and 0 < box.get_y() - y < 20
+
+
+def test_a_static_batch_changes_hands_as_a_whole():
+    figure = plot_places({"run": STATIC}, FIVE, "title", places=3)
+    assert "A, B out; D, E in" in texts(figure) and len(signs(figure)) == 1
+
+
+def test_no_sign_where_nobody_follows():
+    figure = plot_places({"run": STATIC}, FIVE, "title", places=9)
+    alone = plot_places({"run": STATIC[:10]}, FIVE, "title", places=9)
+    assert any("changes hands" in words for words in texts(figure))
+    assert not any("changes hands" in words for words in texts(alone))
+
+
+def test_limits_stand_where_they_are_and_are_named():
+    figure = DRAWINGS["load"]()
+    dotted = [one for one in figure.axes[0].lines if one.get_linestyle() == ":"]
+    assert [line.get_xdata()[0] for line in dotted] == [*LIMITS.values()]
+    assert {*LIMITS} <= {*texts(figure)} and figure.axes[0].get_ylim() == (0, 5)
+    assert "32 places" in texts(DRAWINGS["present"]())
 
 
 def test_the_run_with_the_fewest_steps_is_the_good_one():

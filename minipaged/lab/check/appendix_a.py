@@ -114,6 +114,17 @@ def plan_of(
     return plan
 
 
+def _without_the_next_token(running: list[tuple[int, int]], budget: int) -> list[int]:
+    """Who has just computed the prompt is taken for somebody who still prefills."""
+    plan = [int(computed > prompt) for computed, prompt in running]
+    left = budget - sum(plan)
+    for at, (computed, prompt) in enumerate(running):
+        if computed <= prompt:
+            plan[at] = min(left, prompt - computed)
+            left -= plan[at]
+    return plan
+
+
 def _flawed(**flags: bool) -> Callable[..., list[int]]:
     return lambda running, budget: plan_of(running, budget, **flags)
 
@@ -133,6 +144,9 @@ PLAN_FLAWS: dict[str, Callable[..., list[int]]] = {
     ),
     "a token that is decoded costs a token of the budget, too": (
         _flawed(skips_decodes=True)
+    ),
+    "whoever has computed exactly the prompt decodes already": (
+        _without_the_next_token
     ),
     "what is computed of a prompt already is not computed again": (
         lambda running, budget: plan_of(

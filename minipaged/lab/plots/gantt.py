@@ -17,6 +17,8 @@ LEFT, RIGHT = 92.0, 74.0  # pixels beside the bars
 BAR, LANE = 22.0, 27.0  # pixels of a bar, and from one to the next
 HEAD, AXIS, APART = 26.0, 30.0, 22.0  # of a panel: above its bars, below, to the next
 HIGH = 52.0  # pixels: the most tokens of a step
+SIGNS = 19.0  # pixels above a place where somebody leaves it to another
+CHANGE = "v"  # matplotlib's triangle
 
 
 class Asked(NamedTuple):
@@ -39,7 +41,8 @@ def plot_places(
 
     A user takes the first place that is free, and keeps it as long as the steps name
     her. What she computes after her last token is idle, and hatched; so is a place that
-    nobody has. All panels have the same scale.
+    nobody has. A sign marks each step before which places change hands. All panels have
+    the same scale.
     """
     sheet, y = Sheet(title), 0.0
     step = _step_width(runs)
@@ -50,24 +53,72 @@ def plot_places(
         is_best = len(steps) == least and len(runs) > 1
         sheet.headline(y + 6, name, "", verdict, GOOD if is_best else BAD)
         y += HEAD
+        spans = _spans(steps, asked, places)
+        changes = _changes(spans)
+        signed = {hands[0][0] for hands in changes.values()}
+        tops = []
         for place in range(places):
-            top = y + place * LANE
+            tops.append(y + SIGNS * (place in signed))
             quiet = {"ha": "right", "color": sheet.look.quiet}
-            sheet.write(LEFT - 12, top + BAR / 2, f"place {place + 1}", **quiet)
-            sheet.empty(LEFT, top, len(steps) * step, BAR)
-        for user, (place, first, last) in _spans(steps, asked, places).items():
-            area = LEFT + first * step, y + place * LANE, (last - first) * step, BAR
+            sheet.write(LEFT - 12, tops[-1] + BAR / 2, f"place {place + 1}", **quiet)
+            sheet.empty(LEFT, tops[-1], len(steps) * step, BAR)
+            y = tops[-1] + LANE
+        for user, (place, first, last) in spans.items():
+            area = LEFT + first * step, tops[place], (last - first) * step, BAR
             sheet.box(*area, strong(user))
             sheet.box(*area, rim=sheet.look.rim)
             if area[2] > width_of(user, bold=True) + 2:
                 sheet.word(*area, user, strong(user))
-        y += places * LANE
+        _draw_changes(sheet, changes, tops, step)
         _draw_axis(sheet, y, len(steps), step)
         y += AXIS + APART
     y -= APART - 12
-    sheet.legend(0, y, [(KEPT, "idle: nobody is there, or who is there has ended")])
+    signs = [(KEPT, "idle: nobody is there, or who is there has ended")]
+    x = sheet.legend(0, y, signs)
+    if any(_changes(_spans(steps, asked, places)) for steps in runs.values()):
+        _draw_sign(sheet, x + 6, y)
+        words = "a place changes hands: one retires, another is admitted"
+        sheet.write(x + 18, y, words, color=sheet.look.quiet)
     sheet.finish(y + 10)
     return sheet.figure
+
+
+def _changes(
+    spans: Mapping[str, tuple[int, int, int]],
+) -> dict[int, list[tuple[int, str, str]]]:
+    """Of each step before which places change hands: place, who goes, who comes."""
+    holder, changes = {}, {}
+    for user, (place, first, _) in sorted(spans.items(), key=lambda one: one[1][1]):
+        if place in holder:
+            changes.setdefault(first, []).append((place, holder[place], user))
+        holder[place] = user
+    return {first: sorted(hands) for first, hands in changes.items()}
+
+
+def _draw_changes(
+    sheet: Sheet,
+    changes: Mapping[int, list[tuple[int, str, str]]],
+    tops: Sequence[float],
+    step: float,
+) -> None:
+    """A sign above the topmost place, with words if they fit before the next sign."""
+    for first, hands in changes.items():
+        x, place = LEFT + first * step, hands[0][0]
+        y = tops[place] - SIGNS / 2 + 1
+        _draw_sign(sheet, x, y)
+        gone, come = (", ".join(hand[at] for hand in hands) for at in (1, 2))
+        words = f"{gone} out{',' if len(hands) == 1 else ';'} {come} in"
+        nexts = [at for at, others in changes.items() if others[0][0] == place]
+        after = min((at for at in nexts if at > first), default=None)
+        end = SPAN if after is None else LEFT + after * step - 8
+        if x + 10 + width_of(words) < end:
+            sheet.write(x + 10, y, words)
+
+
+def _draw_sign(sheet: Sheet, x: float, y: float) -> None:
+    """A triangle that points down."""
+    style = {"color": sheet.look.ink, "markersize": 6, "markeredgewidth": 0}
+    sheet.axes.plot([x], [y], CHANGE, **style)
 
 
 def _idle(steps: Steps, asked: Mapping[str, Asked], places: int) -> int:
@@ -105,7 +156,8 @@ def plot_gantt(
     """A panel for each run, a lane for each user: waits, prefills, decodes, pauses.
 
     Arrivals are counted in steps. Below the lanes, how many tokens each step computes;
-    with a `budget`, a line at it, and steps above it are marked.
+    with a `budget`, a line at it, and steps above it are marked. All panels have the
+    same scale.
     """
     sheet, y = Sheet(title), 0.0
     step = _step_width(runs)
@@ -129,7 +181,10 @@ def plot_gantt(
     if budget is not None and most > budget:
         signs.append((Tone(BAD), "more than the budget"))
     sheet.legend(0, y, signs)
-    sheet.finish(y + 10)
+    words = "beside a name: tokens of the prompt + of the answer; "
+    words += "in a box: how many of the prompt this step computes"
+    sheet.write(0, y + 21, words, color=sheet.look.quiet)
+    sheet.finish(y + 31)
     return sheet.figure
 
 
@@ -180,12 +235,12 @@ def _draw_tokens(
     sheet: Sheet, steps: Steps, y: float, step: float, most: int, budget: int | None
 ) -> float:
     """How many tokens each step computes, upwards; where the axis below ends."""
-    ground = y + HIGH + 16
     counts = [sum(one.values()) for one in steps]
+    top = max(most, budget or 0)
+    ground = y + max(36.0, HIGH * max(*counts, budget or 0) / top) + 16
     quiet = {"ha": "right", "color": sheet.look.quiet}
     sheet.write(LEFT - 12, ground - 24, "tokens", **quiet)
     sheet.write(LEFT - 12, ground - 9, "of a step", **quiet)
-    top = max(most, budget or 0)
     line = ground - HIGH * (budget or 2 * top) / top  # far above without a budget
     for at, count in enumerate(counts):
         high, x = HIGH * count / top, LEFT + at * step
