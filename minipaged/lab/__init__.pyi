@@ -40,7 +40,6 @@ from .plots.free_list import plot_free_list as plot_free_list
 from .plots.gantt import Asked as Asked
 from .plots.gantt import plot_gantt as plot_gantt
 from .plots.gantt import plot_places as plot_places
-from .plots.gantt import plot_token_times as plot_token_times
 from .plots.gather import plot_gather as plot_gather
 from .plots.growth import plot_kv_growth as plot_kv_growth
 from .plots.lanes import plot_lanes as plot_lanes
@@ -83,6 +82,7 @@ from .plots.swapped import plot_swap as plot_swap
 from .plots.sweep import plot_sweep as plot_sweep
 from .plots.tables import plot_shared_tables as plot_shared_tables
 from .plots.tiles import plot_tiles as plot_tiles
+from .plots.token_times import plot_token_times as plot_token_times
 from .plots.two_ways import plot_two_ways as plot_two_ways
 from .plots.under_way import plot_under_way as plot_under_way
 from .plots.walk import plot_tile_and_blocks as plot_tile_and_blocks

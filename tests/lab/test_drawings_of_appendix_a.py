@@ -5,13 +5,9 @@ import pytest
 from helpers.drawn import boxes, texts
 from helpers.readable import readable_in_all_themes
 from minipaged.lab.plots import palette
-from minipaged.lab.plots.gantt import (
-    Asked,
-    plot_gantt,
-    plot_places,
-    plot_token_times,
-)
+from minipaged.lab.plots.gantt import Asked, plot_gantt, plot_places
 from minipaged.lab.plots.load import plot_load, plot_present
+from minipaged.lab.plots.token_times import plot_token_times
 
 # The design board's: A to E need 5, 10, 3, 6 and 4 steps, three at a time.
 FIVE = {

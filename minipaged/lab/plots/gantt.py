@@ -1,13 +1,11 @@
 """Lab: who computes how much in which step, as bars in time."""
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.palette import BAD, GOOD, line_colour
-from minipaged.lab.plots.scales import scale_of
+from minipaged.lab.plots.palette import BAD, GOOD
 from minipaged.lab.plots.signs import LEAST, SPAN, Sheet, counted, fit, width_of
 from minipaged.lab.plots.tones import KEPT, Tone, free, others, soft, strong
 
@@ -277,60 +275,3 @@ def _draw_axis(sheet: Sheet, y: float, count: int, step: float) -> None:
             sheet.write(x, y + 12, str(number), **style)
     x = LEFT + count * step + 8
     sheet.write(x, y + 12, "step", color=sheet.look.quiet)
-
-
-def plot_token_times(
-    runs: Mapping[str, Mapping[str, Sequence[float]]],
-    title: str,
-    unit: str = "seconds",
-    factor: float = 1.0,
-) -> Figure:
-    """A panel for each run, a lane for each user: when she gets her tokens.
-
-    runs: the moments of each user's tokens, by run. The longest pause between two
-    tokens of one user is marked. factor: moments times it are in `unit`.
-    """
-    sheet, y = Sheet(title), 0.0
-    ends = [own[-1] for users in runs.values() for own in users.values()]
-    scale = scale_of([0.0, *ends], LEFT, SPAN - LEFT - RIGHT, False, (0.0, max(ends)))
-    for name, users in runs.items():
-        pauses = {user: _longest_pause(own) for user, own in users.items()}
-        worst = max(pauses, key=lambda user: pauses[user][0])
-        length, start = pauses[worst]
-        number = length * factor
-        said = f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
-        verdict = f"longest pause: {said} {unit}"
-        sheet.headline(y + 6, name, "", verdict, sheet.look.ink)
-        y += HEAD
-        for user, own in users.items():
-            sheet.write(LEFT - 12, y + BAR / 2, user, ha="right", weight="bold")
-            sheet.line((LEFT, y + BAR), (SPAN - RIGHT, y + BAR), alpha=0.5)
-            thin = Tone(line_colour(user))
-            for moment in own:
-                sheet.box(scale.x(moment) - 1, y + 3, 2, BAR - 3, thin)
-            if user == worst:
-                left, right = scale.x(start), scale.x(start + length)
-                if right - left > 14:
-                    sheet.box(left + 3, y + 3, right - left - 6, BAR - 3, Tone(BAD))
-            y += LANE
-        y += APART
-    y -= 6
-    for tick in scale.ticks:
-        words = f"{tick * factor:g}"
-        sheet.write(scale.x(tick), y, words, ha="center", color=sheet.look.quiet)
-    sheet.write(SPAN, y, unit, ha="right", color=sheet.look.quiet)
-    y += 24
-    user = next(iter(next(iter(runs.values()))))
-    signs = [
-        (Tone(line_colour(user)), "a token"),
-        (Tone(BAD), "the longest pause of a user"),
-    ]
-    sheet.legend(0, y, signs)
-    sheet.finish(y + 10)
-    return sheet.figure
-
-
-def _longest_pause(moments: Sequence[float]) -> tuple[float, float]:
-    """Between two tokens: how long, and when it begins."""
-    pairs = pairwise(moments)
-    return max(((after - before, before) for before, after in pairs), default=(0, 0))
