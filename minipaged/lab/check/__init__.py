@@ -18,8 +18,8 @@ from minipaged.lab.check.lesson4 import beam_blocks
 from minipaged.lab.check.lesson5 import merge, stream, window
 from minipaged.lab.check.lesson6 import least_time, packed, slots
 from minipaged.lab.check.merging import merge_splits
-from minipaged.lab.check.promising import batching
 from minipaged.lab.check.preempting import schedule
+from minipaged.lab.check.promising import batching
 
 __all__ = [
     "append",
