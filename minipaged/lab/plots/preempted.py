@@ -50,7 +50,7 @@ def plot_preemptions(
 def _draw_legend(sheet: Sheet, first: str, kinds: set[str], y: float) -> None:
     """What occurs in the lanes."""
     signs = [(free(), "waits")] * ("waits" in kinds)
-    signs += [(strong(first), "computes a prompt, or what was lost")]
+    signs += [(strong(first), "computes so many tokens: a prompt, or what was lost")]
     signs += [(soft(first), "a token a step")] * ("decodes" in kinds)
     x = sheet.legend(0, y, signs)
     if AWAY_FROM & kinds:
