@@ -63,7 +63,6 @@ def _draw_row(
     if rest := count - num_tokens:
         sheet.empty(LEFT + num_tokens * slot, y, rest * slot, HEIGHT)
     for entry, block_id in enumerate(table.block_ids):
-        width = min(size, count - entry * size) * slot
         x = LEFT + entry * size * slot
         if entry:  # here one block ends and the next one begins
             style = {"color": sheet.look.ink, "linewidth": 1.8}
