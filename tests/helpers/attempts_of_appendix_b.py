@@ -29,7 +29,16 @@ def swap_out(tables, rows, store):
     return places
 
 
-def schedule(requests, num_blocks, block_size, victim=-1, more=1, last=1, to_end=False):
+def schedule(
+    requests,
+    num_blocks,
+    block_size,
+    victim=-1,
+    more=1,
+    last=1,
+    to_end=False,
+    copied=True,
+):
     """With lists for both lines, unlike the solution in the notebook."""
     waiting, running, steps = deque(range(len(requests))), [], []
     said, held = [0 for _ in requests], [0 for _ in requests]
@@ -51,7 +60,7 @@ def schedule(requests, num_blocks, block_size, victim=-1, more=1, last=1, to_end
         if not running or len(steps) > 500:
             return steps
         steps.append(running.copy())
-        for one in steps[-1]:
+        for one in steps[-1] if copied else running:
             held[one] += wanted(one)
             said[one] += 1
             if said[one] == requests[one][1]:
@@ -215,6 +224,16 @@ def all_at_once(requests, num_blocks, block_size):
     ]
 
 
+def the_same_list(requests, num_blocks, block_size):
+    """Every step is the list of those who run, which changes later."""
+    return [[]] * len(schedule(requests, num_blocks, block_size))
+
+
+def skips_the_next(requests, num_blocks, block_size):
+    """Removes from the list that it goes through."""
+    return schedule(requests, num_blocks, block_size, copied=False)
+
+
 def returns_no_schedule(requests, num_blocks, block_size):
     schedule(requests, num_blocks, block_size)
 
@@ -257,6 +276,8 @@ NAMED = {
         (last_one_too, "the last token is never computed: it needs no slot"),
         (one_after_another, "compute, expected"),
         (all_at_once, "compute, expected"),
+        (the_same_list, "each step needs a list of its own"),
+        (skips_the_next, "removing from a list skips the next one"),
         (returns_no_schedule, "is a return missing?"),
     ],
 }

@@ -35,9 +35,9 @@ def schedule(attempt: Attempt) -> Callable[[], str]:
         call = attempt.call(*case)
         if found is None:
             raise Rejected(f"{call}: got None; is a return missing?")
-        why = _why_scheduled_so(found, case)
         if not isinstance(found, list):
             raise Rejected(f"{call}: expected a list of lists, got {short(found)}")
+        why = _why_scheduled_so(found, case)
         pairs = enumerate(zip(found, right, strict=False), start=1)
         step = next((at for at, (own, one) in pairs if own != one), None)
         if step is None:
@@ -96,10 +96,14 @@ _MISTAKES = {
     "it is certain, not hopeful: do not count what a request may become": {
         "promises": True
     },
+    "removing from a list skips the next one; go through a copy": {"skips": True},
 }
 
 
-def _why_scheduled_so(found: Any, case: tuple[Lengths, int, int]) -> str:
+def _why_scheduled_so(found: list[Any], case: tuple[Lengths, int, int]) -> str:
+    lists = [id(own) for own in found if isinstance(own, list)]
+    if len(set(lists)) < len(lists):
+        return "; each step needs a list of its own, which does not change later"
     for why, mistake in _MISTAKES.items():
         try:
             if _by_rules(*case, **mistake) == found:
@@ -122,6 +126,7 @@ def _by_rules(
     counts: bool = True,
     runs_first: bool = True,
     promises: bool = False,
+    skips: bool = False,
 ) -> list[list[int]]:
     """The rules of the exercise, or with a mistake; IndexError if it never ends."""
     waiting, running, steps = deque(range(len(requests))), [], []
@@ -148,10 +153,10 @@ def _by_rules(
         steps.append(list(running))
         if len(steps) > 1000 or not running:
             raise IndexError
-        for one in running:
+        for one in running if skips else list(running):
             held[one] += wanted(one)
             said[one] += 1
-        for one in [one for one in running if said[one] == requests[one][1]]:
-            running.remove(one)
-            held[one] = 0
+            if said[one] == requests[one][1]:
+                running.remove(one)
+                held[one] = 0
     return steps
