@@ -1,6 +1,7 @@
 """The house itself: imports, layers, the order of lessons, one set of dependencies."""
 
 import ast
+import gc
 import os
 import re
 import subprocess
@@ -295,12 +296,14 @@ def test_the_pools_work_does_not_grow_with_its_size():
 
     def calls(num_blocks):
         pool, events = mp.BlockPool(num_blocks, block_size=16), []
+        gc.disable()  # it calls back whoever asked for it, at any time
         sys.setprofile(lambda frame, event, argument: events.append(event))
         try:
             for _ in range(50):
                 pool.release(pool.allocate())
         finally:
             sys.setprofile(None)
+            gc.enable()
         return len(events)
 
     assert calls(100) == calls(100_000) < 2000
