@@ -1,7 +1,6 @@
 """The house itself: imports, layers, the order of lessons, one set of dependencies."""
 
 import ast
-import gc
 import os
 import re
 import subprocess
@@ -14,6 +13,7 @@ import pytest
 from packaging.requirements import Requirement
 
 import minipaged as mp
+from helpers.counting import count_calls
 from minipaged import lab
 
 ROOT = Path(__file__).parent.parent
@@ -292,18 +292,13 @@ def test_help_lists_every_target():
 
 
 def test_the_pools_work_does_not_grow_with_its_size():
-    """Counted in calls, which are the same every time; seconds are for benchmarks."""
-
     def calls(num_blocks):
-        pool, events = mp.BlockPool(num_blocks, block_size=16), []
-        gc.disable()  # it calls back whoever asked for it, at any time
-        sys.setprofile(lambda frame, event, argument: events.append(event))
-        try:
+        pool = mp.BlockPool(num_blocks, block_size=16)
+
+        def hand_out_and_take_back():
             for _ in range(50):
                 pool.release(pool.allocate())
-        finally:
-            sys.setprofile(None)
-            gc.enable()
-        return len(events)
+
+        return count_calls(hand_out_and_take_back)
 
     assert calls(100) == calls(100_000) < 2000

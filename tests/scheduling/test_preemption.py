@@ -1,7 +1,5 @@
 """Preempted at any moment, beside interruptions: always the right answers."""
 
-import gc
-import sys
 from collections import deque
 from itertools import chain
 
@@ -10,6 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
+from helpers.counting import count_calls
 from helpers.preempting_machine import PreemptingMachine, run_operations
 from helpers.scheduling_machine import HASHES, KINDS, Samples, all_or_nothing
 from helpers.scheduling_rules import BITS, BUDGETS, Scheduling
@@ -169,22 +168,17 @@ def test_nobody_starves():
 
 
 def test_a_step_costs_no_more_while_ten_thousand_wait():
-    """Counted in calls, which are the same every time; seconds are for benchmarks."""
-
     def calls(num_waiting):
-        scheduler, events = make(4, max_tokens=64), []
+        scheduler = make(4, max_tokens=64)
         for _ in range(num_waiting):
             added(scheduler, 30)
         step(scheduler)
-        gc.disable()  # it calls back whoever asked for it, at any time
-        sys.setprofile(lambda frame, event, argument: events.append(event))
-        try:
+
+        def step_or_nothing():
             with all_or_nothing(scheduler):
                 step(scheduler)
-        finally:
-            sys.setprofile(None)
-            gc.enable()
-        return len(events)
+
+        return count_calls(step_or_nothing)
 
     assert calls(10_000) == calls(10)
 

@@ -6,6 +6,7 @@ from random import Random
 
 from minipaged.lab.check.appendix_a import plan_of
 from minipaged.lab.check.verdict import Attempt, Rejected, attempted, exercise, many
+from minipaged.lab.measure.without_model import answer_all
 from minipaged.memory.block_pool import BlockPool
 from minipaged.scheduling.request import Request
 from minipaged.scheduling.scheduler import Scheduler
@@ -78,11 +79,7 @@ def _package_plans(case: Case) -> list[Plan]:
             names[request] = name
             real.add(request)
         plan = real.schedule()
-        for work in plan.works:
-            if work.num_logits:
-                work.sequence.append(0)
-                if work.sequence.num_new == work.request.max_new_tokens:
-                    work.sequence.end("length")
+        answer_all(plan)
         real.commit(plan)
         plans.append({names[work.request]: work.num_tokens for work in plan.works})
         if len(plans) > len(case.coming) and not (real.waiting or real.running):

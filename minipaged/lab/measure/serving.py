@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from minipaged.engine.stats import recomputed_by
 from minipaged.lab.measure.step_clock import StepClock
+from minipaged.lab.measure.without_model import answer_all
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.contiguous import RequestLengths
 from minipaged.memory.kv_cache import KVCache
@@ -72,10 +73,6 @@ def serve_lengths(
         scheduler.add(Request(prompt, max_new_tokens=chat.output))
     while scheduler.waiting or scheduler.running:
         plan = scheduler.schedule()
-        for work in plan.works:
-            if work.num_logits:
-                work.sequence.append(0)
-                if work.sequence.num_new == work.request.max_new_tokens:
-                    work.sequence.end("length")
+        answer_all(plan)
         scheduler.commit(plan)
     return Served(clock.moment, count.preemptions, count.tokens, count.blocks)
