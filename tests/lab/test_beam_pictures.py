@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from matplotlib.colors import to_hex
 from transformers import GenerationConfig
 
 import minipaged as mp
@@ -114,10 +115,13 @@ def test_neighbours_share_one_box():
     figure = plot_shared_tables({"A": a, "B": b, "C": c}, "title")
     blocks = [text for text in texts(figure) if text.startswith("block ")]
     assert sorted(blocks) == ["block 0", "block 1", "block 2"]
-    boxes = [box for box in figure.axes[0].patches if box.get_width() > 0.5]
-    heights = [round(box.get_height()) for box in boxes]
-    assert heights == [3, 1, 1]
+    patches = [box for box in figure.axes[0].patches if box.get_width() > 0.5]
+    boxes = [box for box in patches if not box.get_fill()]
+    assert [round(box.get_height()) for box in boxes] == [3, 1, 1]
     assert [box.get_hatch() for box in boxes] == [palette.SHARED_HATCH, None, None]
+    # The first box has a part of each holder's colour; the others have one colour.
+    faces = [to_hex(box.get_facecolor()).upper() for box in patches if box.get_fill()]
+    assert faces == [palette.sequence_colour(name) for name in "ABCAB"]
 
 
 def test_holders_that_are_no_neighbours_have_a_box_each():
@@ -127,6 +131,9 @@ def test_holders_that_are_no_neighbours_have_a_box_each():
     b.append(4)
     figure = plot_shared_tables({"A": a, "B": b, "C": a.fork()}, "title")
     assert texts(figure).count("block 0") == 2
+    boxes = [box for box in figure.axes[0].patches if not box.get_fill()]
+    hatched = [bool(box.get_hatch()) for box in boxes]
+    assert hatched == [True, False, True]
 
 
 # --- counting -------------------------------------------------------------------------

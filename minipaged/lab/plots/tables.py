@@ -22,7 +22,7 @@ from minipaged.memory.block_table import BlockTable
 def plot_shared_tables(tables: Mapping[str, BlockTable], title: str) -> Figure:
     """Each table a row, each entry a box with its block; neighbours share one box.
 
-    A box has the colour of the block's first holder, and is hatched if there are more.
+    A box has its holders' colours, each in its row, and is hatched if they are several.
     """
     columns = max(len(table.block_ids) for table in tables.values())
     figure, axes = canvas(title, height=1.2 + 0.4 * len(tables))
@@ -40,14 +40,16 @@ def plot_shared_tables(tables: Mapping[str, BlockTable], title: str) -> Figure:
         rows = groupby(range(len(names)), key=lambda row: entries[row])
         for block_ids, group in rows:
             if block_ids:
-                first = next(n for n in names if block_ids[0] in tables[n].block_ids)
-                is_shared = tables[first].pool.refcount(block_ids[0]) > 1
-                corner = left + column, list(group)
-                _draw_block(axes, block_ids[0], corner, first, is_shared, span)
+                held = {row: sequence_colour(names[row]) for row in group}
+                pool = tables[names[min(held)]].pool
+                is_shared = pool.refcount(block_ids[0]) > 1
+                _draw_block(axes, block_ids[0], left + column, held, is_shared, span)
         label = f"entry {column}" if span <= 10 else str(column)
         style = {"ha": "center", "color": look.quiet, "fontsize": 9}
         axes.text(left + column + 0.475, -0.15, label, **style)
-    legend = "a box is a block; hatched: several holders, in the first one's colour"
+    legend = (
+        "a box is a block; of several holders, it is hatched and has all their colours"
+    )
     axes.text(0, len(names) + 0.45, legend, fontsize=9, color=look.quiet)
     axes.set(xlim=(-0.02, left + span), ylim=(len(names) + 0.5, -0.6))
     return figure
@@ -56,18 +58,25 @@ def plot_shared_tables(tables: Mapping[str, BlockTable], title: str) -> Figure:
 def _draw_block(
     axes: Axes,
     block_id: int,
-    corner: tuple[float, list[int]],
-    holder: str,
+    x: float,
+    held: Mapping[int, str],
     is_shared: bool,
     span: int,
 ) -> None:
-    """One block, over the rows of all neighbours that hold it."""
-    colour, (x, rows) = sequence_colour(holder), corner
-    hatch = SHARED_HATCH if is_shared else None
-    style = {"facecolor": colour, "edgecolor": HATCHING, "linewidth": 0, "hatch": hatch}
-    axes.add_patch(Rectangle((x, rows[0] + 0.06), 0.95, len(rows) - 0.12, **style))
-    box = {"boxstyle": "round,pad=0.3", "facecolor": colour, "linewidth": 0}
+    """One block, over the rows of all neighbours that hold it, in their colours."""
+    first, last = min(held), max(held)
+    for row, colour in held.items():
+        top, bottom = row + 0.06 * (row == first), row + 1 - 0.06 * (row == last)
+        face = {"facecolor": colour, "linewidth": 0, "antialiased": False}
+        axes.add_patch(Rectangle((x, top), 0.95, bottom - top, **face))
+    lines = {"edgecolor": HATCHING, "linewidth": 0, "fill": False}
+    lines["hatch"] = SHARED_HATCH if is_shared else None
+    height = last - first + 1 - 0.12
+    axes.add_patch(Rectangle((x, first + 0.06), 0.95, height, **lines))
+    # No ink suits the colours of several holders: there, the word has a white plate.
+    plate = "#FFFFFF" if len(held) > 1 else held[first]
+    box = {"boxstyle": "round,pad=0.3", "facecolor": plate, "linewidth": 0}
     text = {"ha": "center", "va": "center", "fontsize": 9 if span <= 12 else 7}
     words = f"block {block_id}" if span <= 9 else str(block_id)
-    middle = x + 0.475, rows[0] + len(rows) / 2
-    axes.text(*middle, words, color=ink_on(colour), bbox=box, **text)
+    middle = x + 0.475, (first + last + 1) / 2
+    axes.text(*middle, words, color=ink_on(plate), bbox=box, **text)
