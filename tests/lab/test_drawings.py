@@ -418,7 +418,7 @@ def test_the_legend_of_a_chain_has_all_tones():
     """The first's own, shared ones, the second's that were found, computed ones."""
     first, second = list("aabbccddee"), list("aaxxccddff")
     figure = plot_hash_chain(first, second, 2, 3, "title")
-    legend = {"A's alone", "A's block, taken for B too", "B's, found"}
+    legend = {"A's block", "A's block, taken for B too", "B's block, found"}
     assert {*legend, "computed for B now"} <= set(texts(figure))
     same = texts(plot_hash_chain(first, first, 2, 5, "title"))
     assert legend & set(same) == {"A's block, taken for B too"}

@@ -70,12 +70,12 @@ def plot_beam_tree(
             x, y = places[node]
             sheet.write(x + _width(labels[node]) / 2 + 5, y, said, weight=weight)
     _draw_token(sheet, "prompt", places[()], NOTHING, rim=sheet.look.ink)
-    x, remark = 0.0, f"beam of step {len(steps)}, or ancestor"
-    for tone, meaning in ((strong("A"), remark), (soft("A"), "neither")):
+    x, remark = 0.0, f"leads to a beam of step {len(steps)}"
+    for tone, meaning in ((strong("A"), remark), (soft("A"), "leads to none")):
         sheet.box(x, bottom + 62, 18, 12, behind_words(tone))
         sheet.write(x + 24, bottom + 68, meaning, color=sheet.look.quiet)
         x += width_of(meaning) + 44
-    legend = "A to Z: beams, by name; ×: fell behind or ended"
+    legend = "letters: the beams; ×: runs no more"
     sheet.write(x, bottom + 68, legend, color=sheet.look.quiet)
     sheet.finish(bottom + 76)
     return sheet.figure

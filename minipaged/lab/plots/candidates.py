@@ -44,7 +44,7 @@ def plot_candidates(
         TOP + (at + 0.5) * (bottom - TOP) / width - ROW / 2 for at in range(width)
     ]
     sheet.write(0, 8, f"{width} beams, best first", PART, weight="bold")
-    sheet.write(TOKEN, 8, f"{len(candidates)} candidates", PART, weight="bold")
+    sheet.write(TOKEN, 8, f"the best {len(candidates)} candidates", PART, weight="bold")
     sheet.write(TOKEN, 28, "token", color=sheet.look.quiet)
     sheet.write(SUM, 28, "sum", color=sheet.look.quiet, ha="right")
     for beam, (words, y) in enumerate(zip(beams, heights, strict=True)):

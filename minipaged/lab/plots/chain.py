@@ -187,12 +187,12 @@ def _draw_legend(
     own, both, of_second, computed = tones
     signs, taken = [], sum(kind in (HIT, FALSE_HIT) for kind in kinds)
     if taken < num_first:
-        signs.append((own, f"{names[0]}'s alone"))
+        signs.append((own, f"{names[0]}'s block"))
     if taken:
         said = f"{names[0]}'s block, taken for {names[1]} too"
         signs.append((both, said))
     if any(kind == DIFFERENT for kind in kinds[:found]):
-        signs.append((of_second, f"{names[1]}'s, found"))
+        signs.append((of_second, f"{names[1]}'s block, found"))
     if len(kinds) > found:
         signs.append((computed, f"computed for {names[1]} now"))
     sheet.legend(0, y, signs)
