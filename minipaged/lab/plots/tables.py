@@ -47,9 +47,7 @@ def plot_shared_tables(tables: Mapping[str, BlockTable], title: str) -> Figure:
         label = f"entry {column}" if span <= 10 else str(column)
         style = {"ha": "center", "color": look.quiet, "fontsize": 9}
         axes.text(left + column + 0.475, -0.15, label, **style)
-    legend = (
-        "a box is a block; of several holders, it is hatched and has all their colours"
-    )
+    legend = "a box is a block; if several hold it, it is hatched, in all their colours"
     axes.text(0, len(names) + 0.45, legend, fontsize=9, color=look.quiet)
     axes.set(xlim=(-0.02, left + span), ylim=(len(names) + 0.5, -0.6))
     return figure
