@@ -34,6 +34,8 @@ from .plots.copying import freeze as freeze
 from .plots.copying import plot_copying as plot_copying
 from .plots.curves import plot_paging_cost as plot_paging_cost
 from .plots.dots import plot_dots as plot_dots
+from .plots.early_merge import plot_early_merge as plot_early_merge
+from .plots.early_merge import splits_and_merge as splits_and_merge
 from .plots.evictions import plot_evictions as plot_evictions
 from .plots.fork import plot_fork as plot_fork
 from .plots.free_list import plot_free_list as plot_free_list
@@ -41,6 +43,7 @@ from .plots.gantt import Asked as Asked
 from .plots.gantt import plot_gantt as plot_gantt
 from .plots.gantt import plot_places as plot_places
 from .plots.gather import plot_gather as plot_gather
+from .plots.ghost import plot_ghost as plot_ghost
 from .plots.growth import plot_kv_growth as plot_kv_growth
 from .plots.lanes import plot_lanes as plot_lanes
 from .plots.launch import plot_launch as plot_launch
@@ -75,6 +78,7 @@ from .plots.reuse import plot_reuse as plot_reuse
 from .plots.reuse import plot_searches as plot_searches
 from .plots.rungs import plot_ladder as plot_ladder
 from .plots.shares import plot_shares as plot_shares
+from .plots.size_rule import plot_size_rule as plot_size_rule
 from .plots.split_merge import plot_split_and_merge as plot_split_and_merge
 from .plots.stations import plot_stations as plot_stations
 from .plots.step_shapes import plot_step_shapes as plot_step_shapes

@@ -12,10 +12,12 @@ from matplotlib.patches import Rectangle
 import minipaged as mp
 from helpers.drawn import arrows, boxes, texts
 from helpers.readable import readable_in_all_themes
+from minipaged.attention.kernels import sizes
 from minipaged.lab import (
     pipeline,
     plot_coalescing,
     plot_dots,
+    plot_early_merge,
     plot_gpu,
     plot_ladder,
     plot_launch,
@@ -25,16 +27,19 @@ from minipaged.lab import (
     plot_pipeline,
     plot_pointer_tile,
     plot_programs,
+    plot_size_rule,
     plot_split_and_merge,
     plot_step_shapes,
     plot_sweep,
     plot_tile_and_blocks,
     plot_under_way,
+    splits_and_merge,
 )
 from minipaged.lab.plots import palette
 from minipaged.lab.plots.dots import MARKERS
 from minipaged.lab.plots.pipeline import under_way as under_way_of
 from minipaged.lab.plots.scales import LEAST_ABOVE, LEAST_APART, scale_of
+from minipaged.lab.plots.size_rule import chosen
 from minipaged.lab.plots.walk import split_shares
 
 USED = {"A": 21, "B": 7, "C": 13}
@@ -149,6 +154,15 @@ def neighbour(size=10, tile=4, behind=6, is_hit=True):
     return plot_neighbour(before, after, size, tile, "title")
 
 
+KINDS = {"large": 3, "medium": 4}
+LATE, EARLY = (splits_and_merge(3, 14, 2, is_early=each) for each in (False, True))
+
+
+def size_rule(batches=None, few=(1.5, "small"), **options):
+    remarks = {name: f"what a {name} one is" for name in ("small", *KINDS)}
+    return plot_size_rule(KINDS, "title", few, remarks, batches, **options)
+
+
 READS = {"side by side": 4, "16 bytes apart": 16, "64 bytes apart": 64}
 
 
@@ -236,6 +250,14 @@ DRAWINGS = {
     ),
     "paging in two lines": lambda: paging(4, in_row=2),
     "under way": under_way,
+    "early merge": lambda: plot_early_merge({"late": LATE, "early": EARLY}, "title"),
+    "a late merge": lambda: plot_early_merge({"late": LATE}, "title"),
+    "a merge after a short split": lambda: plot_early_merge(
+        {f"{each}": splits_and_merge(3, 1, 2, each) for each in (False, True)}, "title"
+    ),
+    "size rule": lambda: size_rule({"1x8k": 0.06, "8x4k": 0.48, "64x4k": 3.9}),
+    "size rule without batches": size_rule,
+    "size rule, a long axis": lambda: size_rule({"a": 15.5}, most=18),
     "gpu": lambda: gpu(),
     "gpu, an older one": lambda: gpu(40, 5, 1),
     "gpu of one multiprocessor": lambda: gpu(1, 1, 8),
@@ -482,6 +504,89 @@ def test_all_panels_have_the_same_clock():
     computed = boxes(figure, palette.sequence_colour(0))[:-1]  # without the legend's
     widths = [box.get_width() for box in computed]
     assert len(widths) == 6 + 6 + 3 + 3 and max(widths) == pytest.approx(min(widths))
+
+
+def test_a_tile_lies_in_the_lane_that_names_it():
+    said = texts(plot_pipeline({"a": pipeline(4, 8, 4, tiles_ahead=1)}, "title"))
+    assert {"tiles 0, 2", "tiles 1, 3"} <= set(said)
+    said = texts(plot_pipeline({"a": pipeline(4, 8, 4)}, "title"))
+    assert "tiles 0 to 3" in said
+    said = texts(plot_pipeline({"a": RUNS["four programs"]}, "title"))
+    assert {f"program {n}" for n in range(4)} <= set(said)
+
+
+# --- launches -------------------------------------------------------------------------
+
+
+def test_a_late_merge_waits_for_its_launch_and_an_early_one_for_the_splits():
+    assert [tuple(kernel) for kernel in LATE] == [
+        ("splits", 0, 3, 3, 17),
+        ("merge", 17, 20, 20, 22),
+    ]
+    assert tuple(EARLY[1]) == ("merge", 3, 6, 17, 19)
+
+
+@pytest.mark.parametrize("launch", [1, 3, 20])
+@pytest.mark.parametrize("reading", [1, 14])
+def test_an_early_merge_saves_a_launch_at_most(launch, reading):
+    late, early = (splits_and_merge(launch, reading, 2, each) for each in (False, True))
+    assert late[0] == early[0]
+    assert early[1].start >= max(early[0].end, early[1].there)
+    assert late[1].end - early[1].end == min(launch, reading)
+
+
+def test_lanes_of_kernels_have_one_clock():
+    figure = plot_early_merge({"late": LATE, "early": EARLY}, "title")
+    runs = boxes(figure, palette.sequence_colour(0))[:-1]  # without the legend's
+    unit = runs[0].get_width() / 14
+    assert [box.get_width() / unit for box in runs] == pytest.approx(
+        [14, 2, 14, 2], rel=0.05
+    )
+    assert texts(figure).count("saved") == 1 and "waits" in texts(figure)
+    alone = texts(plot_early_merge({"late": LATE}, "title"))
+    assert "saved" not in alone and "waits" not in alone
+
+
+# --- sizes ----------------------------------------------------------------------------
+
+
+def test_the_drawn_rule_is_the_package_s(monkeypatch):
+    device = sizes.Device(132, 2**20, (torch.float16,), can_overlap=True)
+    monkeypatch.setattr(sizes, "device_of", lambda _: device)
+    q, values = torch.zeros(1, 32, 128), torch.zeros(1, 16, 8, 128)
+    tiles = {32: None, 64: "medium", 128: "large"}
+    for num_seqs in range(1, 250):
+        found, _ = sizes.decode_sizes(q.half(), values.half(), num_seqs, 4096, 4096)
+        assert chosen(num_seqs * 8 / 132, KINDS, 1.5) == tiles[found.tile], num_seqs
+
+
+def test_the_strip_says_what_is_taken_from_where_to_where():
+    figure = size_rule()
+    strip = [box for box in figure.axes[0].patches if box.get_height() == 26]
+    unit = sum(box.get_width() + 1 for box in strip) / 12
+    ends = [0.0]
+    for box in strip:
+        ends.append(ends[-1] + (box.get_width() + 1) / unit)
+    assert ends == pytest.approx([0, 1.5, 3, 4, 6, 8, 12], abs=0.02)
+    said = texts(figure)
+    assert [said.count(name) for name in ("small", "large", "medium")] == [2, 4, 3]
+
+
+def test_a_wave_is_full_where_its_line_ends():
+    lines = [
+        line.get_xydata().tolist()
+        for line in size_rule().axes[0].lines
+        if line.get_linewidth() == 2.2
+    ]
+    assert len(lines) == 4 + 3  # waves of three and of four
+    assert len({round(end[1], 6) for _, end in lines}) == 1  # at 100 %
+    assert all(start[1] > end[1] for start, end in lines)
+
+
+def test_batches_have_signs_where_they_lie():
+    figure = size_rule({"a batch": 3.0, "another": 3.1, "third": 9.0})
+    (a, b, c) = sorted(markers(figure, "v"))
+    assert (b[0] - a[0]) * 60 == pytest.approx(c[0] - a[0]) and a[1] == b[1] == c[1]
 
 
 # --- tiles, blocks, splits ------------------------------------------------------------

@@ -147,18 +147,26 @@ def _lanes(turns: Sequence[Turn]) -> list[list[Turn]]:
 def _draw_lanes(sheet: Sheet, y: float, turns: Sequence[Turn], unit: float) -> float:
     """The turns of each program; where they end."""
     quiet = {"color": sheet.look.quiet}
-    before = None
-    for lane in _lanes(turns):
+    lanes, before = _lanes(turns), None
+    is_alone = len({turn.program for turn in turns}) == 1
+    for lane in lanes:
         program = lane[0].program
-        if program != before:
-            y += 5.0 * (before is not None)
-            sheet.write(0, y + HEIGHT / 2, f"program {program}", **quiet)
-        else:
-            sheet.write(0, y + HEIGHT / 2, "the same", **quiet)
+        said = f"program {program}" if program != before else "the same"
+        y += 5.0 * (before not in (None, program))
+        sheet.write(0, y + HEIGHT / 2, _tiles(lane) if is_alone else said, **quiet)
         for turn in lane:
             _draw_turn(sheet, y, turn, unit)
         before, y = program, y + LANE
     return y
+
+
+def _tiles(lane: Sequence[Turn]) -> str:
+    """Which ones a lane of the only program has."""
+    numbers = [turn.tile for turn in lane]
+    if len(numbers) > 2 and numbers == list(range(numbers[0], numbers[-1] + 1)):
+        return f"tiles {numbers[0]} to {numbers[-1]}"
+    shown = [*map(str, numbers[:3]), *["…"] * (len(numbers) > 3)]
+    return f"tile{'s' * (len(numbers) > 1)} {', '.join(shown)}"
 
 
 def _draw_under_way(
@@ -171,7 +179,7 @@ def _draw_under_way(
     for start, end, count in counts:
         x, right, top = LEFT + start * unit, LEFT + end * unit, ground
         top -= HIGH * count / most
-        sheet.box(x, top, right - x, ground - top, others())
+        sheet.box(x, top, right - x, ground - top, soft(0))
         corners += [(x, top), (right, top)]
     sheet.line(*corners, (corners[-1][0], ground), color=sheet.look.ink)
     sheet.line((LEFT, ground), (SPAN, ground))
