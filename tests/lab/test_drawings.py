@@ -258,9 +258,9 @@ def test_each_step_has_its_columns():
 
 def test_without_a_cache_every_step_computes_all():
     figure = grown_twice(WORDS, [7, 8, 10], 7)
-    # A row each without a cache; with one, K and V; and one box in the legend.
+    # A cell for each token that is computed, in both halves; one box in the legend.
     new = palette.sequence_colour("C")
-    assert len(boxes(figure, new)) == (7 + 8 + 10) + 2 * (7 + 1 + 2) + 1
+    assert len(boxes(figure, new)) == (7 + 8 + 10) + (7 + 1 + 2) + 1
     said = " ".join(texts(figure))
     assert "Without a cache: 25 tokens" in said and "With a cache: 10 tokens" in said
 

@@ -70,7 +70,10 @@ def _draw_row(
         said = f"block {block_id}"
         said = said if width_of(said) < size * slot - 4 else str(block_id)
         if width_of(said) < size * slot - 4:
-            sheet.write(x, y + HEIGHT + 12, said, color=sheet.look.quiet)
+            width = min(size, count - entry * size) * slot  # of it, in this row
+            middle = x + max(width, width_of(said) + 6) / 2
+            style = {"ha": "center", "color": sheet.look.quiet}
+            sheet.write(middle, y + HEIGHT + 12, said, **style)
 
 
 def _gap(num_blocks: int) -> float:

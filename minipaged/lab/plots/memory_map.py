@@ -19,7 +19,7 @@ def plot_memory_map(
     names: Sequence[str] = ("A", "B", "C"),
     width: int = 72,
 ) -> Figure:
-    """One strip for each piece of memory, one cell for each slot, and how many.
+    """One strip for each piece of memory, and of each kind how many slots.
 
     spans: what `memory_map` returns. names: of the owners, by their index. width: slots
     of the longest strip that is expected; all are drawn to one scale.
@@ -60,14 +60,13 @@ def _draw_span(
     """Its slots in the kind's colour, and how many they are, if there is room."""
     tone, width = kind_of_slot(kind), slot * count
     plain, is_empty = tone._replace(hatching=None), tone.face == free().face
-    sheet.cells(x, y, [slot] * count, HEIGHT, [plain] * count)
-    sheet.box(x, y, width, HEIGHT, tone._replace(face="none"))
+    sheet.box(x, y, width, HEIGHT, tone)
     if is_empty:
         sheet.box(x + 0.5, y, width - 1, HEIGHT, rim=sheet.look.rim)
     number = str(count)
     if width_of(number) + 6 < width:
         plate, middle = width_of(number) + 10, x + width / 2
-        if not is_empty:
+        if tone.hatching:
             sheet.box(middle - plate / 2, y, plate, HEIGHT, plain)
         sheet.write(
             middle, y + HEIGHT / 2, number, ha="center", color=ink_on(tone.face)
