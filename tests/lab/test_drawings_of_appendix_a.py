@@ -2,10 +2,12 @@
 
 import pytest
 
-from helpers.drawn import boxes, texts
+import minipaged as mp
+from helpers.drawn import arrows, boxes, texts
 from helpers.readable import readable_in_all_themes
 from minipaged.lab.plots import palette
 from minipaged.lab.plots.gantt import Asked, plot_gantt, plot_places
+from minipaged.lab.plots.ghost import plot_ghost
 from minipaged.lab.plots.load import plot_load, plot_present
 from minipaged.lab.plots.token_times import plot_token_times
 
@@ -36,6 +38,21 @@ CHUNKS = [
 LONG = [{"A": 300}, *[{"A": 1, "B": 1}] * 150]
 TIMES = {"whole": {"A": [1.0, 2.0, 9.0, 10.0], "B": [9.0]}, "cut": {"A": [1.0, 3.0]}}
 
+
+def ghost(size=16, lengths=(8, 13)):
+    """B has ended; D has its blocks, and both have a row."""
+    first, second = lengths
+    pool = mp.BlockPool(4, block_size=size)
+    b, d = mp.BlockTable(pool), mp.BlockTable(pool)
+    b.append(first)
+    old = mp.BlockTable(pool, list(b.block_ids), b.num_tokens)
+    b.free()
+    d.append(second)
+    batch = mp.RaggedBatch.build([mp.Chunk([5], old), mp.Chunk([6], d)])
+    words = {"B": ["4"] * first, "D": [f"w{n}" for n in range(second)]}
+    return plot_ghost(batch, {"B": old, "D": d}, words, "title")
+
+
 RATES, LIMITS = [1, 2, 4], {"one bears 1.5": 1.5, "the other bears 3.5": 3.5}
 
 DRAWINGS = {
@@ -55,6 +72,9 @@ DRAWINGS = {
     "gantt of many steps": lambda: plot_gantt(
         {"": LONG}, {"A": Asked(300, 151), "B": Asked(1, 150)}, "title", budget=300
     ),
+    "a ghost": ghost,
+    "a ghost at the right": lambda: ghost(16, (15, 16)),
+    "a ghost in small blocks": lambda: ghost(4, (3, 5)),
     "load": lambda: plot_load(
         RATES, {"one": [1, 2, 9], "other": [1, 1, 2]}, "title", "x", "y", LIMITS, 5
     ),
@@ -171,6 +191,30 @@ def test_the_longest_pause_is_found():
     first, second = [b for b in boxes(figure, palette.BAD) if b.get_width() > 20]
     assert first.get_width() > 3 * second.get_width()
     assert "longest pause: 7,000 ms" in texts(DRAWINGS["token times, in ms"]())
+    short = plot_token_times({"run": {"A": [0.0, 0.03812]}}, "title")
+    assert "longest pause: 0.038 seconds" in texts(short)
+
+
+def test_a_ghost_hits_what_the_new_owner_has_there():
+    figure = ghost()
+    said = texts(figure)
+    assert "K and V of D's “w7” are gone" in said and "position 7" in said
+    (lost,) = [b for b in boxes(figure, palette.BAD) if b.get_height() > 20]
+    (token,) = [
+        b for b in boxes(figure, palette.sequence_colour("B")) if b.get_height() > 20
+    ]
+    assert lost.get_x() == pytest.approx(token.get_x())
+    assert lost.get_y() > token.get_y() and len(arrows(figure)) == 1
+    (new,) = [
+        b for b in boxes(figure, palette.sequence_colour("D")) if b.get_height() > 20
+    ]
+    assert new.get_x() - lost.get_x() == pytest.approx(5 * (new.get_width() + 1))
+
+
+def test_tokens_of_a_step_are_drawn_beside_a_budget():
+    said = texts(plot_gantt({"run": CHUNKS}, BUSY, "title"))
+    assert "8 steps" in said and not {"tokens", "tokens of a step"} & {*said}
+    assert {"tokens", "tokens of a step"} <= {*texts(DRAWINGS["gantt"]())}
 
 
 def test_what_is_asked_says_what_is_computed():

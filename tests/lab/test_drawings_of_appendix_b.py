@@ -1,6 +1,8 @@
 """Appendix B's drawings: preempted, swapped, and what is missing in each step."""
 
 import pytest
+from matplotlib.colors import to_hex
+from matplotlib.patches import Rectangle
 from transformers import GenerationConfig
 
 import minipaged as mp
@@ -12,6 +14,7 @@ from minipaged.lab.measure.step_clock import StepClock
 from minipaged.lab.measure.step_log import StepLog
 from minipaged.lab.plots import palette
 from minipaged.lab.plots.evictions import plot_evictions
+from minipaged.lab.plots.pool import plot_pool
 from minipaged.lab.plots.preempted import plot_preemptions
 from minipaged.lab.plots.swapped import plot_swap
 from minipaged.memory.contiguous import RequestLengths
@@ -38,6 +41,24 @@ SWAPPED = [{**step, "B": (1, 2)} if "B" in step else step for step in RECOMPUTED
 SWAPPED = RECOMPUTED[:2] + SWAPPED
 GONE = [True] * 5, [False] * 5, [None] * 5
 
+
+def old_places():
+    """D's K and V come back to where they lay, and one block is A's now."""
+    before, after = {"A": [0, 1], "D": [4, 6]}, {"A": [0, 4], "D": [9, 2]}
+    return plot_swap(16, before, [0, 1], after, "D", "title", arrive=[4, 6])
+
+
+def taken():
+    """D's first block was taken, and is A's."""
+    pool = mp.BlockPool(6, 4)
+    a, d = mp.BlockTable(pool), mp.BlockTable(pool)
+    d.append(8)
+    pool.release(d.block_ids[0])
+    a.append(4)
+    tables = {"A": a, "D": d}
+    return plot_pool(pool, tables, "title", columns=3, taken={"D": [0]})
+
+
 DRAWINGS = {
     "a run": lambda: plot_preemptions(run()[0], "title", 12),
     "a run with swap": lambda: plot_preemptions(run("swap")[0], "title", 12),
@@ -57,6 +78,8 @@ DRAWINGS = {
     "swap": lambda: plot_swap(
         16, {"A": [0, 1], "D": [4, 6]}, [0, 1], {"A": [0, 4], "D": [9, 2]}, "D", "title"
     ),
+    "swap, back to the old places": lambda: old_places(),
+    "a block that was taken": lambda: taken(),
     "swap, other rows": lambda: plot_swap(6, {"D": [4]}, [2], {"D": [1]}, "D", "title"),
 }
 
@@ -106,6 +129,30 @@ def test_each_block_has_two_arrows(count):
     rows, out, back = range(count), range(4, 4 + count), range(9, 9 - count, -1)
     figure = plot_swap(12, {"D": [*out]}, [*rows], {"D": [*back]}, "D", "title")
     assert len(arrows(figure)) == 2 * count
+
+
+def rims(figure):
+    """Boxes with an orange rim, but for the legend's."""
+    found = [p for p in figure.axes[0].patches if isinstance(p, Rectangle)]
+    edges = [to_hex(p.get_edgecolor()).upper() for p in found]
+    pairs = zip(found, edges, strict=True)
+    return [p for p, e in pairs if e == palette.BAD and p.get_height() > 20]
+
+
+def test_old_places_are_marked_where_k_and_v_arrive():
+    figure = old_places()
+    assert "D's K and V arrive here" in texts(figure) and len(rims(figure)) == 2
+    wrong = [
+        a for a in arrows(figure) if to_hex(a.get_edgecolor()).upper() == palette.BAD
+    ]
+    assert len(wrong) == 2 and len(arrows(figure)) == 4
+    assert not rims(DRAWINGS["swap"]())
+
+
+def test_an_entry_whose_block_was_taken_is_marked():
+    figure = taken()
+    assert "leads to a block that was taken" in texts(figure)
+    assert len(rims(figure)) == 1
 
 
 def test_a_server_without_a_model():

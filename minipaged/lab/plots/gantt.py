@@ -153,29 +153,35 @@ def plot_gantt(
 ) -> Figure:
     """A panel for each run, a lane for each user: waits, prefills, decodes, pauses.
 
-    Arrivals are counted in steps. Below the lanes, how many tokens each step computes;
-    with a `budget`, a line at it, and steps above it are marked. All panels have the
-    same scale.
+    Arrivals are counted in steps. With a `budget`: below the lanes, how many tokens
+    each step computes, and a line at the budget; steps above it are marked. All panels
+    have the same scale.
     """
     sheet, y = Sheet(title), 0.0
     step = _step_width(runs)
     most = max(sum(one.values()) for steps in runs.values() for one in steps)
     for name, steps in runs.items():
         if name:
-            largest = max(sum(one.values()) for one in steps)
-            remark = f"{counted(len(steps), 'step')}, at most {largest} tokens in one"
+            remark = counted(len(steps), "step")
+            if budget is not None:
+                largest = max(sum(one.values()) for one in steps)
+                remark += f", at most {largest} tokens in one"
             sheet.headline(y + 6, name, remark, "", sheet.look.ink)
             y += HEAD
         for user, wants in asked.items():
             _draw_lane(sheet, user, wants, steps, y, step)
             y += LANE
-        y = _draw_tokens(sheet, steps, y, step, most, budget) + APART
+        if budget is not None:
+            y = _draw_tokens(sheet, steps, y, step, most, budget)
+        _draw_axis(sheet, y, len(steps), step)
+        y += AXIS + APART
     y -= APART - 14
     user = next(iter(asked))
     signs = [(free(), "waits"), (strong(user), "prefill"), (soft(user), "decode")]
     if any(_pauses(steps, one) for steps in runs.values() for one in asked):
         signs.append((KEPT, "pauses"))
-    signs.append((others(), "tokens of a step"))
+    if budget is not None:
+        signs.append((others(), "tokens of a step"))
     if budget is not None and most > budget:
         signs.append((Tone(BAD), "more than the budget"))
     sheet.legend(0, y, signs)
@@ -230,20 +236,19 @@ def _tone(user: str, done: int, wants: Asked) -> Tone:
 
 
 def _draw_tokens(
-    sheet: Sheet, steps: Steps, y: float, step: float, most: int, budget: int | None
+    sheet: Sheet, steps: Steps, y: float, step: float, most: int, budget: int
 ) -> float:
-    """How many tokens each step computes, upwards; where the axis below ends."""
+    """How many tokens each step computes, upwards; where the axis is."""
     counts = [sum(one.values()) for one in steps]
-    top = max(most, budget or 0)
-    ground = y + max(36.0, HIGH * max(*counts, budget or 0) / top) + 16
+    top = max(most, budget)
+    ground = y + max(36.0, HIGH * max(*counts, budget) / top) + 16
     quiet = {"ha": "right", "color": sheet.look.quiet}
     sheet.write(LEFT - 12, ground - 24, "tokens", **quiet)
     sheet.write(LEFT - 12, ground - 9, "of a step", **quiet)
-    line = ground - HIGH * (budget or 2 * top) / top  # far above without a budget
+    line = ground - HIGH * budget / top
     for at, count in enumerate(counts):
         high, x = HIGH * count / top, LEFT + at * step
-        is_over = budget is not None and count > budget
-        tone = Tone(BAD) if is_over else others()
+        tone = Tone(BAD) if count > budget else others()
         sheet.box(x, ground - high, step - (1.0 if step > 6 else 0.0), high, tone)
         if width_of(str(count), LEAST) < step - 2:
             words, size = fit(str(count), step - 2)
@@ -251,13 +256,11 @@ def _draw_tokens(
             if abs(above - line) < 9:  # not on the line at the budget
                 above = line - 8
             sheet.write(x + step / 2, above, words, size, ha="center")
-    if budget is not None:
-        style = {"color": sheet.look.ink, "linewidth": 1.4, "linestyle": "--"}
-        end = LEFT + len(steps) * step
-        sheet.line((LEFT, line), (end, line), **style)
-        sheet.write(end + 6, line, f"budget {budget}")
-    _draw_axis(sheet, ground, len(steps), step)
-    return ground + AXIS
+    style = {"color": sheet.look.ink, "linewidth": 1.4, "linestyle": "--"}
+    end = LEFT + len(steps) * step
+    sheet.line((LEFT, line), (end, line), **style)
+    sheet.write(end + 6, line, f"budget {budget}")
+    return ground
 
 
 def _step_width(runs: Mapping[str, Steps]) -> float:

@@ -5,10 +5,12 @@ from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
+from minipaged.lab.plots.palette import BAD
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, counted, width_of
 from minipaged.lab.plots.tones import (
     DASHED,
     FOUND,
+    NOTHING,
     Tone,
     free,
     others,
@@ -23,6 +25,7 @@ from minipaged.memory.block_table import BlockTable
 HEIGHT, ROW, ENTRY_ROW = 28.0, 56.0, 34.0  # pixels of a block, and of rows
 ENTRIES = 132.0  # where the entries of a table begin
 MOST_ENTRIES = 16  # of a table; more are counted
+LOST = {"rim": BAD, "linewidth": 2.4}  # of an entry whose block was taken
 
 
 class Look(NamedTuple):
@@ -40,6 +43,7 @@ def plot_pool(
     columns: int = 3,
     cached: Collection[int] = (),
     before: Mapping[str, int] | None = None,
+    taken: Mapping[str, Collection[int]] | None = None,
 ) -> Figure:
     """Draw every physical block, and each sequence's table, from the live objects.
 
@@ -48,6 +52,7 @@ def plot_pool(
     sequence's words), the slots show what they hold. `cached`: blocks whose content can
     still be found; while free, they have a dashed rim. `before`: tokens that each
     sequence had before; they are soft; what came since is strong, in the tables too.
+    `taken`: entries of a table whose blocks it has lost; they have an orange rim.
     """
     sheet, contents = Sheet(title), read_contents(pool, tables, {}, cached)
     looks: dict[int, Look] = {}
@@ -68,8 +73,10 @@ def plot_pool(
             sheet.write(x, y - 11, label, color=sheet.look.quiet)
         _draw_block(sheet, pool, block_id, x, y, width, contents, looks)
     y = 22 + -(-pool.num_blocks // columns) * row_height
-    y = _draw_tables(sheet, tables, y, before)
-    sheet.legend(0, y, list(_meanings(pool, contents, before)))
+    y = _draw_tables(sheet, tables, y, before, taken or {})
+    x = sheet.legend(0, y, list(_meanings(pool, contents, before)))
+    if taken:
+        sheet.legend(x, y, [(NOTHING, "leads to a block that was taken")], **LOST)
     sheet.finish(y + 8)
     return sheet.figure
 
@@ -154,6 +161,7 @@ def _draw_tables(
     tables: Mapping[str, BlockTable],
     y: float,
     before: Mapping[str, int] | None,
+    taken: Mapping[str, Collection[int]],
 ) -> float:
     """A row for each table: its entries, and in them the blocks; where they end."""
     longest = max((len(table.block_ids) for table in tables.values()), default=0)
@@ -177,6 +185,8 @@ def _draw_tables(
             old = min(old, -(-before.get(name, 0) // table.pool.block_size))
         tones = [soft(name)] * old + [strong(name)] * (len(shown) - old)
         sheet.cells(ENTRIES, y, [entry] * len(shown), 24, tones, list(map(str, shown)))
+        for index in taken.get(name, ()):
+            sheet.box(ENTRIES + index * entry + 1, y, entry - 2, 24, **LOST)
         if more := len(table.block_ids) - len(shown):
             sheet.write(ENTRIES + len(shown) * entry + 6, y + 12, f"and {more} more")
         y += ENTRY_ROW

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
 
+from minipaged.lab.plots.palette import BAD
 from minipaged.lab.plots.signs import SPAN, Sheet
-from minipaged.lab.plots.tones import Tone, free, soft, strong
+from minipaged.lab.plots.tones import NOTHING, Tone, free, soft, strong
 
 HEIGHT, ROW, LEFT = 30.0, 92.0, 118.0  # pixels of a block, from row to row, beside
 Held = Mapping[str, Sequence[int]]  # block ids by name
@@ -18,12 +19,14 @@ def plot_swap(
     after: Held,
     name: str,
     title: str,
+    arrive: Sequence[int] = (),
 ) -> Figure:
     """The pool when `name` is preempted, the swap space, the pool when it is back.
 
     before, after: the block ids of each table. rows: where the blocks of `name` lie in
     the swap space, in the order of its table. Its blocks are strong, numbered as in its
-    table, and followed by arrows; those of the others are soft.
+    table, and followed by arrows; those of the others are soft. arrive: the blocks to
+    which K and V are copied, if not to those of its table; they have an orange rim.
     """
     sheet = Sheet(title)
     width = (SPAN - LEFT) / num_blocks
@@ -38,17 +41,25 @@ def plot_swap(
         words = [] if index is None else [f"{name}{index}"]
         sheet.cells(LEFT + row * width, tops[1], [width], HEIGHT, [tone], words)
     _draw_pool(sheet, after, num_blocks, tops[2], width, name)
+    for block in arrive:
+        x = LEFT + block * width
+        sheet.box(x + 1.5, tops[2], width - 3, HEIGHT, rim=BAD, linewidth=2.6)
+    colour, ends = (BAD, arrive) if arrive else (None, after[name])
     for index, row in enumerate(rows):
         middle = LEFT + (row + 0.5) * width
         start = LEFT + (before[name][index] + 0.5) * width, tops[0] + HEIGHT + 2
         sheet.arrow(start, (middle, tops[1] - 2), is_followed=True, is_upright=True)
-        end = LEFT + (after[name][index] + 0.5) * width, tops[2] - 14
+        end = LEFT + (ends[index] + 0.5) * width, tops[2] - 14
         start = middle, tops[1] + HEIGHT + 2
-        sheet.arrow(start, end, is_followed=True, is_upright=True)
+        sheet.arrow(start, end, colour, is_followed=True, is_upright=True)
     y = tops[2] + HEIGHT + 26
     other = next((one for one in before if one != name), name)
     signs = [(strong(name), f"{name}'s blocks, {name}0 the first of its table")]
-    sheet.legend(0, y, [*signs, (soft(other), "of others"), (free(), "free")])
+    signs += [(soft(other), "of others"), (free(), "free")]
+    x = sheet.legend(0, y, signs)
+    if arrive:
+        said = [(NOTHING, f"{name}'s K and V arrive here")]
+        sheet.legend(x, y, said, rim=BAD, linewidth=2.6)
     sheet.finish(y + 10)
     return sheet.figure
 

@@ -31,7 +31,7 @@ def plot_token_times(
         worst = max(pauses, key=lambda user: pauses[user][0])
         length, start = pauses[worst]
         number = length * factor
-        said = f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
+        said = f"{number:,.0f}" if number >= 100 else f"{round(number, 3):.3g}"
         verdict = f"longest pause: {said} {unit}"
         sheet.headline(y + 6, name, "", verdict, sheet.look.ink)
         y += HEAD
