@@ -1,10 +1,24 @@
-"""A browser, and pages in it. Where none is installed, these tests are skipped."""
+"""A browser, and pages in it. Where none is installed, these tests are skipped.
+
+Opening a page of JupyterLab and starting its kernel take longer than most tests. So the
+tests of a module share a page with a single cell: each writes its own text into it.
+"""
 
 import os
 
 import pytest
 
-from helpers.real_lab import find_browser, fresh_page, open_browser
+from helpers.real_lab import (
+    WIDE,
+    find_browser,
+    fresh_page,
+    lab_server,
+    open_browser,
+    open_notebook,
+    set_theme,
+    set_width,
+    write_notebook,
+)
 
 
 @pytest.fixture(scope="module")
@@ -18,9 +32,35 @@ def browser():
         yield opened
 
 
-@pytest.fixture
-def page(browser):
-    """A page whose console must stay without errors."""
+@pytest.fixture(scope="module")
+def lab_folder(tmp_path_factory):
+    """The folder that JupyterLab shows."""
+    return tmp_path_factory.mktemp("lab")
+
+
+@pytest.fixture(scope="module")
+def lab(browser, lab_folder):
+    """The address of a JupyterLab; without a browser none is started."""
+    with lab_server(lab_folder) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def notebook(browser, lab, lab_folder):
+    """The page of a notebook with a single cell, and the errors of its console."""
+    write_notebook(lab_folder / "cell.ipynb", "")
     with fresh_page(browser) as (page, errors):
-        yield page
-        assert not errors
+        open_notebook(page, lab, "cell.ipynb")
+        yield page, errors
+
+
+@pytest.fixture
+def page(notebook):
+    """The same page for each test: light, wide, its console without errors."""
+    page, errors = notebook
+    set_theme(page, dark=False)
+    set_width(page, WIDE)
+    page.mouse.move(0, 0)
+    yield page
+    said, errors[:] = [*errors], []  # the next test does not answer for these
+    assert not said

@@ -8,24 +8,37 @@ people to look at.
 import nbformat
 import pytest
 
-from helpers.page_facts import TEXTS, layout_flaws, name_flaws, pale_parts
-from helpers.pool_facts import colour_flaws, contradictions, pale_blocks, shown_pool
+from helpers.page_facts import (
+    TEXTS,
+    layout_flaws,
+    layout_flaws_in_each_text,
+    name_flaws,
+    pale_parts,
+)
+from helpers.pool_facts import (
+    colour_flaws,
+    contradictions,
+    pale_blocks,
+    shown_pool,
+    tops_of_stage,
+)
 from helpers.real_lab import (
+    NARROW,
     ROOT,
+    WIDE,
     fresh_page,
-    lab_server,
     run_all,
+    run_cell,
     set_theme,
     set_width,
     settle,
     styled,
-    write_notebook,
+    wait_for_kernel,
 )
 from minipaged.lab.pool.scenes import SCENES
 
 SEEN = ROOT / "build" / "screenshots"
 WIDGET = ".mp.widget-box"
-WIDE, NARROW = 1000, 540
 
 REPLAY = """
 from transformers import GenerationConfig
@@ -40,10 +53,14 @@ with record(paged) as frames:
     mp.generate(paged, [prompt], GenerationConfig(num_beams=2, max_new_tokens=6))
 ReplayWidget(frames, tokenizer)"""
 
-COPY = """
+POOL = """
 from minipaged.lab import PoolWidget
 
-PoolWidget(scene="copy")"""
+PoolWidget({})"""
+FREE_PLAY = POOL.format("")
+BEAMS, COPY, HOLES = (
+    POOL.format(f"scene={name!r}") for name in ("beams", "copy", "holes")
+)
 
 SOFTMAX = """
 import torch
@@ -69,28 +86,6 @@ play(*(("append", name, 2) for name in "DEFGH"))
 crowded.draw()
 crowded.lookup.name.value, crowded.lookup.position.value = "B", 150
 crowded"""
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    """A JupyterLab over copies of the lessons, as if they had never been run."""
-    folder = tmp_path_factory.mktemp("lab")
-    for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
-        notebook = nbformat.read(path, as_version=4)
-        for cell in notebook.cells:
-            if cell.cell_type == "code":
-                cell.outputs, cell.execution_count = [], None
-        nbformat.write(notebook, folder / path.name)
-    one = "from minipaged.lab import PoolWidget\n\nPoolWidget({})"
-    write_notebook(folder / "widget.ipynb", one.format("scene='beams'"))
-    write_notebook(folder / "empty.ipynb", one.format(""))
-    write_notebook(folder / "holes.ipynb", one.format("scene='holes'"))
-    write_notebook(folder / "copy.ipynb", COPY)
-    write_notebook(folder / "crowded.ipynb", CROWDED)
-    write_notebook(folder / "replay.ipynb", REPLAY)
-    write_notebook(folder / "softmax.ipynb", SOFTMAX)
-    with lab_server(folder) as address:
-        yield address
 
 
 def press(page, name):
@@ -138,26 +133,31 @@ def flaws_of_any(page, name):
         set_width(page, width)
         where = "dark and narrow" if dark else "light and wide"
         root.screenshot(path=SEEN / f"{name} {where}.png".replace(" ", "-"))
-        found = pale_parts(root) + pale_blocks(root)
+        found = pale_parts(root) + pale_blocks(root) + layout_flaws_in_each_text(root)
         flaws += [f"{where}: {flaw}" for flaw in found]
-        for text, css in TEXTS.items():
-            with styled(page, css):
-                flaws += [f"{where}, {text}: {one}" for one in layout_flaws(root)]
     return flaws
 
 
-def test_lesson_2_runs_and_its_widget_plays_the_holes(lab, page):
-    run_all(page, lab, "02_block_pool.ipynb", seconds=480)
-    outputs = page.evaluate(
-        """() => jupyterapp.shell.currentWidget.content.model.sharedModel.cells
-          .flatMap(cell => cell.outputs ?? []).map(output => output.output_type)"""
-    )
-    assert len(outputs) > 30 and "error" not in outputs
-    page.locator(WIDGET).first.scroll_into_view_if_needed()
-    page.get_by_label("Guided scene:").select_option(SCENES["full"].title)
-    expect_holders(page, 1, 1, 1, 1)
-    page.get_by_label("Guided scene:").select_option(SCENES["holes"].title)
-    play_the_holes(page)
+def test_lesson_2_runs_and_its_widget_plays_the_holes(browser, lab, lab_folder):
+    """As if the lesson had never been run."""
+    lesson = nbformat.read(ROOT / "notebooks" / "02_block_pool.ipynb", as_version=4)
+    for cell in lesson.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    nbformat.write(lesson, lab_folder / "lesson.ipynb")
+    with fresh_page(browser) as (page, errors):
+        run_all(page, lab, "lesson.ipynb", seconds=480)
+        outputs = page.evaluate(
+            """() => jupyterapp.shell.currentWidget.content.model.sharedModel.cells
+              .flatMap(cell => cell.outputs ?? []).map(output => output.output_type)"""
+        )
+        assert len(outputs) > 30 and "error" not in outputs
+        page.locator(WIDGET).first.scroll_into_view_if_needed()
+        page.get_by_label("Guided scene:").select_option(SCENES["full"].title)
+        expect_holders(page, 1, 1, 1, 1)
+        page.get_by_label("Guided scene:").select_option(SCENES["holes"].title)
+        play_the_holes(page)
+        assert not errors
 
 
 def play_the_holes(page):
@@ -175,8 +175,8 @@ def play_the_holes(page):
     expect_text(page, "✓ Right: block 4.")
 
 
-def test_the_holes_are_filled_and_contiguous_memory_fails(lab, page):
-    run_all(page, lab, "holes.ipynb")
+def test_the_holes_are_filled_and_contiguous_memory_fails(page):
+    run_cell(page, HOLES)
     play_the_holes(page)
     alert = page.get_by_role("alert")
     assert "C does not fit. C reserves 24 slots in a row (13 now" in (
@@ -227,8 +227,8 @@ def looks(page, selector, *names):
     )
 
 
-def test_an_entry_its_block_and_its_line_are_linked_by_pointer_and_keyboard(lab, page):
-    run_all(page, lab, "holes.ipynb")
+def test_an_entry_its_block_and_its_line_are_linked_by_pointer_and_keyboard(page):
+    run_cell(page, HOLES)
     for _ in range(2):
         press(page, "Next ›")
     expect_holders(page, *[1] * 6)
@@ -273,38 +273,29 @@ def test_an_entry_its_block_and_its_line_are_linked_by_pointer_and_keyboard(lab,
 
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])
-def test_nothing_moves_when_a_question_or_a_verdict_appears(lab, browser, width):
+def test_nothing_moves_when_a_question_or_a_verdict_appears(page, width):
     """Whatever the writing: of each scene, the stage stands at one height."""
-    with fresh_page(browser, width) as (page, errors):
-        run_all(page, lab, "empty.ipynb")
-        for scene in SCENES.values():
-            page.get_by_label("Guided scene:").select_option(scene.title)
-            tops = {css: [] for css in TEXTS.values()}
-            for number in range(1, len(scene.steps) + 1):
-                page.get_by_role(
-                    "img", name=f"step {number} of {len(scene.steps)}"
-                ).wait_for()
-                for css, own in tops.items():
-                    with styled(page, css):
-                        own.append(height_of_stage(page))
-                if number < len(scene.steps):
-                    step = scene.steps[number]
-                    press(page, "Skip ›" if step.ask else "Next ›")
-            for css, own in tops.items():
-                assert max(own) - min(own) < 1, (scene.title, css, own)
-        assert not errors
+    set_width(page, width)
+    run_cell(page, FREE_PLAY)
+    for scene in SCENES.values():
+        page.get_by_label("Guided scene:").select_option(scene.title)
+        tops = []
+        for number in range(1, len(scene.steps) + 1):
+            page.get_by_role(
+                "img", name=f"step {number} of {len(scene.steps)}"
+            ).wait_for()
+            wait_for_kernel(page)
+            tops.append(tops_of_stage(page.locator(WIDGET).first))
+            if number < len(scene.steps):
+                step = scene.steps[number]
+                press(page, "Skip ›" if step.ask else "Next ›")
+        for text in TEXTS:
+            own = [top[text] for top in tops]
+            assert max(own) - min(own) < 1, (scene.title, text, own)
 
 
-def height_of_stage(page):
-    """From the widget's top to the stage's."""
-    return page.locator(WIDGET).first.evaluate(
-        """root => root.querySelector(".mp-stage").getBoundingClientRect().top
-          - root.getBoundingClientRect().top"""
-    )
-
-
-def test_fork_write_free_undo_and_running_out(lab, page):
-    run_all(page, lab, "empty.ipynb")
+def test_fork_write_free_undo_and_running_out(page):
+    run_cell(page, FREE_PLAY)
     expect_holders(page)
     scene = page.get_by_label("Guided scene:")
     chosen = scene.evaluate("one => one.selectedOptions[0].text")
@@ -345,8 +336,8 @@ def test_fork_write_free_undo_and_running_out(lab, page):
     expect_holders(page)
 
 
-def test_by_keyboard_alone(lab, page):
-    run_all(page, lab, "widget.ipynb")
+def test_by_keyboard_alone(page):
+    run_cell(page, BEAMS)
     name = "(document.activeElement.textContent || document.activeElement.title)"
     page.get_by_label("Guided scene:").focus()
     page.keyboard.press("Tab")
@@ -377,27 +368,26 @@ def test_by_keyboard_alone(lab, page):
     expect_holders(page, 4, 4, 4, 4, 1, 1, 1, 1)
 
 
-@pytest.fixture(scope="module")
-def copied(lab, browser):
+@pytest.fixture
+def copied(page):
     """A narrow, dark page with a scene played to its end."""
-    with fresh_page(browser, NARROW) as (page, errors):
-        run_all(page, lab, "copy.ipynb")
-        set_theme(page, dark=True)
-        for name, held in (("Next ›", [4, 4]), ("Skip ›", [4, 1, 1, 1, 1])):
-            press(page, name)
-            expect_holders(page, *held)
-        yield page
-        assert not errors
+    set_width(page, NARROW)
+    run_cell(page, COPY)
+    set_theme(page, dark=True)
+    for name, held in (("Next ›", [4, 4]), ("Skip ›", [4, 1, 1, 1, 1])):
+        press(page, name)
+        expect_holders(page, *held)
+    return page
 
 
-@pytest.fixture(scope="module")
-def crowded(lab, browser):
-    """A pool of 256 blocks, drawn compact."""
-    with fresh_page(browser) as (page, errors):
-        run_all(page, lab, "crowded.ipynb")
-        page.get_by_role("list", name="blocks are held").wait_for()
-        yield page
-        assert not errors
+@pytest.fixture
+def crowded(page):
+    """A pool of 256 blocks, drawn compact. It is kept while tests only look at it."""
+    pool = page.get_by_role("list", name="of 256 blocks are held")
+    if not pool.count():
+        run_cell(page, CROWDED)
+        pool.wait_for()
+    return page
 
 
 @pytest.mark.parametrize("name", ["copied", "crowded"])
@@ -406,7 +396,6 @@ def test_every_reader_finds_the_page_sound(request, name):
 
 
 def test_256_blocks_are_seen_at_once_and_read(crowded):
-    set_width(crowded, WIDE)
     pool = crowded.get_by_role("list", name="87 of 256 blocks are held", exact=True)
     blocks = pool.get_by_role("listitem")
     assert blocks.count() == 256
@@ -474,8 +463,8 @@ def test_a_planted_flaw_is_noticed(crowded, flaw):
     assert find(root) == []
 
 
-def test_the_replay_of_a_beam_search(lab, page):
-    run_all(page, lab, "replay.ipynb")
+def test_the_replay_of_a_beam_search(page):
+    run_cell(page, REPLAY)
     for number in range(1, 4):
         press(page, "Next ›")
         expect_text(page, f"Forward {number} computes 2 tokens")
@@ -489,8 +478,8 @@ def test_the_replay_of_a_beam_search(lab, page):
     assert set(flaws_for_all(page, "replay")) <= {"no name: slider"}
 
 
-def test_softmax_block_by_block(lab, page):
-    run_all(page, lab, "softmax.ipynb")
+def test_softmax_block_by_block(page):
+    run_cell(page, SOFTMAX)
     expect_text(page, "Nothing is read yet.")
     for block in (2, 5, 17):
         press(page, "Next block ›")

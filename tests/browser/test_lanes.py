@@ -5,23 +5,34 @@ As test_lab.py does it: pages are asked for their flaws, whatever fonts there ar
 
 import pytest
 
-from helpers.page_facts import TEXTS, layout_flaws, name_flaws, pale_parts
-from helpers.pool_facts import colour_flaws, contradictions, pale_blocks, shown_pool
+from helpers.page_facts import (
+    TEXTS,
+    layout_flaws,
+    layout_flaws_in_each_text,
+    name_flaws,
+    pale_parts,
+)
+from helpers.pool_facts import (
+    colour_flaws,
+    contradictions,
+    pale_blocks,
+    shown_pool,
+    tops_of_stage,
+)
 from helpers.real_lab import (
+    NARROW,
     ROOT,
-    fresh_page,
-    lab_server,
-    run_all,
+    WIDE,
+    run_cell,
     set_theme,
     set_width,
     settle,
     styled,
-    write_notebook,
+    wait_for_kernel,
 )
 
 SEEN = ROOT / "build" / "screenshots"
 WIDGET = ".mp.widget-box"
-WIDE, NARROW = 1000, 540
 
 # C, who comes last, has to give way; D comes two steps later, and waits.
 ENGINE = """
@@ -45,18 +56,6 @@ SCENE = """
 from minipaged.lab import PoolWidget
 
 PoolWidget(scene={name!r})"""
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    """A JupyterLab over small notebooks."""
-    folder = tmp_path_factory.mktemp("lab")
-    for mode in ("recompute", "swap"):
-        text = ENGINE.format(mode=mode)
-        write_notebook(folder / f"engine-{mode}.ipynb", text)
-        write_notebook(folder / f"scene-{mode}.ipynb", SCENE.format(name=mode))
-    with lab_server(folder) as address:
-        yield address
 
 
 def press(page, name):
@@ -105,20 +104,17 @@ def flaws(page, name):
     found = [*contradictions(pool), *colour_flaws(pool), *name_flaws(root)]
     for dark, width in (
         (False, WIDE),
-        (True, WIDE),
         (False, NARROW),
         (True, NARROW),
+        (True, WIDE),
     ):
         set_theme(page, dark)
         set_width(page, width)
         where = f"{'dark' if dark else 'light'} {width}"
         root.screenshot(path=SEEN / f"{name} {where}.png".replace(" ", "-"))
         pale = pale_parts(root) + pale_blocks(root) + pale_marks(root)
-        found += [f"{where}: {flaw}" for flaw in pale]
-        for text, css in TEXTS.items():
-            with styled(page, css):
-                found += [f"{where}, {text}: {one}" for one in layout_flaws(root)]
-    set_width(page, WIDE)
+        own = pale + layout_flaws_in_each_text(root)
+        found += [f"{where}: {flaw}" for flaw in own]
     return [one for one in found if one != "no name: slider"]  # ipywidgets' own
 
 
@@ -137,8 +133,8 @@ def pale_marks(root):
     )
 
 
-def test_the_replay_of_a_preemption_by_recompute(lab, page):
-    run_all(page, lab, "engine-recompute.ipynb")
+def test_the_replay_of_a_preemption_by_recompute(page):
+    run_cell(page, ENGINE.format(mode="recompute"))
     expect_cards(page, Waiting="", Running="ABC")
     for _ in range(2):
         press(page, "Next ›")
@@ -164,8 +160,8 @@ def test_the_replay_of_a_preemption_by_recompute(lab, page):
     expect_cards(page, Waiting="CD", Running="AB")
 
 
-def test_the_replay_of_a_preemption_by_swapping(lab, page):
-    run_all(page, lab, "engine-swap.ipynb")
+def test_the_replay_of_a_preemption_by_swapping(page):
+    run_cell(page, ENGINE.format(mode="swap"))
     for _ in range(3):
         press(page, "Next ›")
     expect_cards(page, Waiting="D", Swapped="C", Running="AB")
@@ -187,8 +183,8 @@ def test_the_replay_of_a_preemption_by_swapping(lab, page):
     expect_text(page, "comes back from the CPU with 9 tokens: takes blocks 0 to 2")
 
 
-def test_a_letter_of_a_lane_shows_its_blocks_by_pointer_and_keyboard(lab, page):
-    run_all(page, lab, "engine-swap.ipynb")
+def test_a_letter_of_a_lane_shows_its_blocks_by_pointer_and_keyboard(page):
+    run_cell(page, ENGINE.format(mode="swap"))
     for _ in range(3):
         press(page, "Next ›")
     expect_cards(page, Waiting="D", Swapped="C", Running="AB")
@@ -224,27 +220,19 @@ def test_a_letter_of_a_lane_shows_its_blocks_by_pointer_and_keyboard(lab, page):
 
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])
-def test_the_pool_stands_still_while_the_slider_moves(lab, browser, width):
+def test_the_pool_stands_still_while_the_slider_moves(page, width):
     """Whatever the writing: lanes keep their height from frame to frame."""
-    with fresh_page(browser, width) as (page, errors):
-        run_all(page, lab, "engine-swap.ipynb")
-        tops = {css: [] for css in TEXTS.values()}
-        for _ in range(8):
-            for css, own in tops.items():
-                with styled(page, css):
-                    own.append(round(top_of_stage(page)))
-            press(page, "Next ›")
-        for css, own in tops.items():
-            assert len(set(own)) == 1, (css, own)
-        assert not errors
-
-
-def top_of_stage(page):
-    """From the widget's top."""
-    return page.locator(WIDGET).first.evaluate(
-        """root => root.querySelector(".mp-stage").getBoundingClientRect().top
-          - root.getBoundingClientRect().top"""
-    )
+    set_width(page, width)
+    run_cell(page, ENGINE.format(mode="swap"))
+    tops = []
+    for number in range(8):
+        page.locator(f"[role=slider][aria-valuenow='{number}.0']").wait_for()
+        wait_for_kernel(page)
+        tops.append(tops_of_stage(page.locator(WIDGET).first))
+        press(page, "Next ›")
+    for text in TEXTS:
+        own = [round(top[text]) for top in tops]
+        assert len(set(own)) == 1, (text, own)
 
 
 def guess(page, said):
@@ -252,8 +240,8 @@ def guess(page, said):
     press(page, "Guess")
 
 
-def test_the_scene_of_who_gives_way_is_guessed_through(lab, page):
-    run_all(page, lab, "scene-recompute.ipynb")
+def test_the_scene_of_who_gives_way_is_guessed_through(page):
+    run_cell(page, SCENE.format(name="recompute"))
     expect_cards(page, Waiting="", Running="ABC")
     press(page, "Next ›")
     expect_text(page, "Who gives blocks back: A, B or C?")
@@ -275,8 +263,8 @@ def test_the_scene_of_who_gives_way_is_guessed_through(lab, page):
     expect_cards(page, Waiting="C", Running="AB")
 
 
-def test_the_scene_of_the_cpus_memory_is_guessed_through(lab, page):
-    run_all(page, lab, "scene-swap.ipynb")
+def test_the_scene_of_the_cpus_memory_is_guessed_through(page):
+    run_cell(page, SCENE.format(name="swap"))
     expect_cards(page, Waiting="", Swapped="", Running="ABC")
     guess(page, 1)
     expect_text(page, "You said 1. It is 3.")
@@ -308,9 +296,9 @@ FLAWS = {
 
 
 @pytest.mark.parametrize("flaw", FLAWS)
-def test_a_planted_flaw_is_noticed(lab, page, flaw):
+def test_a_planted_flaw_is_noticed(page, flaw):
     find, css, words = FLAWS[flaw]
-    run_all(page, lab, "engine-swap.ipynb")
+    run_cell(page, ENGINE.format(mode="swap"))
     set_theme(page, dark=False)
     for _ in range(3):
         press(page, "Next ›")

@@ -36,9 +36,21 @@ def ask(root: Locator, function: str, script: str = "") -> Any:
     return root.evaluate(f"root => {{{_SCRIPT}\n{script}\nreturn {function}(root)}}")
 
 
+def ask_in_each_text(root: Locator, function: str, script: str = "") -> dict[str, Any]:
+    """The same while the page is written in each way of TEXTS; by the ways' names."""
+    said = f"return inEachText(root, texts, {function})"
+    return root.evaluate(f"(root, texts) => {{{_SCRIPT}\n{script}\n{said}}}", TEXTS)
+
+
 def layout_flaws(root: Locator) -> list[str]:
     """Controls, items and texts that overlap, leave their place, or are cut off."""
     return ask(root, "layoutFlaws")
+
+
+def layout_flaws_in_each_text(root: Locator) -> list[str]:
+    """The same, each with the way in which the page was written."""
+    found = ask_in_each_text(root, "layoutFlaws")
+    return [f"{text}: {flaw}" for text, flaws in found.items() for flaw in flaws]
 
 
 def pale_parts(root: Locator) -> list[str]:

@@ -39,6 +39,12 @@ function paleBlocks(root) {
   });
 }
 
+// How far the pool is below the widget's own top.
+function topOfStage(root) {
+  const stage = root.querySelector(".mp-stage");
+  return stage.getBoundingClientRect().top - root.getBoundingClientRect().top;
+}
+
 // The colour that a letter, or the filled part of a block, says a sequence with.
 function colourOf(element) {
   const [part] = element.dataset.block ? filledParts(element) : [{ box: element }];

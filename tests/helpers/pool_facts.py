@@ -10,7 +10,7 @@ from typing import Any
 
 from playwright.sync_api import Locator
 
-from helpers.page_facts import ask
+from helpers.page_facts import ask, ask_in_each_text
 
 _SCRIPT = Path(__file__).with_name("pool_facts.js").read_text("utf-8")
 
@@ -26,6 +26,11 @@ def pale_blocks(root: Locator) -> list[str]:
     WCAG 2.2, 1.4.11. A hatch need not be seen: the holders' letters say the same.
     """
     return ask(root, "paleBlocks", _SCRIPT)
+
+
+def tops_of_stage(root: Locator) -> dict[str, float]:
+    """How far the pool is below the widget's top, for each way of writing the page."""
+    return ask_in_each_text(root, "topOfStage", _SCRIPT)
 
 
 def contradictions(pool: dict[str, Any]) -> list[str]:

@@ -28,6 +28,8 @@ FLAGS = (
     "--disable-sync",
 )
 
+WIDE, NARROW = 1000, 540
+
 IS_READY = """() => {
   const panel = jupyterapp.shell.currentWidget, session = panel?.sessionContext;
   return panel?.context?.isReady && session?.session?.kernel?.status === "idle";
@@ -39,6 +41,13 @@ ALL_HAVE_RUN = """() => {
   const failed = cells.some(cell => cell.outputs.some(o => o.output_type === "error"));
   return failed || cells.every(cell => cell.execution_count !== null);
 }"""
+# The first cell as if it had never been run, with this text.
+WRITE_ANEW = """text => {
+  const notebook = jupyterapp.shell.currentWidget.content.model.sharedModel;
+  notebook.cells[0].setSource(text);
+  jupyterapp.commands.execute("notebook:clear-all-cell-outputs");
+}"""
+NOTHING_IS_SHOWN = "() => !document.querySelector('.jp-OutputArea-output')"
 ERRORS = """() => jupyterapp.shell.currentWidget.content.model.sharedModel.cells
   .flatMap(cell => cell.outputs ?? []).filter(o => o.output_type === "error")
   .map(error => `${error.ename}: ${error.evalue}`)"""
@@ -118,7 +127,7 @@ def open_browser() -> Iterator[Browser]:
 
 @contextmanager
 def fresh_page(
-    browser: Browser, width: int = 1000, height: int = 1400, sharp: int = 1
+    browser: Browser, width: int = WIDE, height: int = 1400, sharp: int = 1
 ) -> Iterator[tuple[Page, list]]:
     """An empty page, and a list of the errors that the browser's console will show.
 
@@ -166,15 +175,35 @@ def write_notebook(path: Path, *cells: str) -> None:
     path.write_text(json.dumps(notebook | {"nbformat": 4, "nbformat_minor": 5}))
 
 
+def open_notebook(page: Page, address: str, name: str) -> None:
+    """Open a notebook, and wait until its kernel is there."""
+    page.goto(f"{address}/doc/tree/{name}")
+    page.wait_for_selector(".jp-Notebook .jp-Cell")
+    page.wait_for_function(IS_READY)
+    page.locator(".jp-Notebook .jp-Cell").first.click()
+
+
 def run_all(page: Page, address: str, name: str, seconds: int = 120) -> None:
     """Open a notebook, run all its cells, and wait until the last one has run.
 
     AssertionError if one of them fails.
     """
-    page.goto(f"{address}/doc/tree/{name}")
-    page.wait_for_selector(".jp-Notebook .jp-Cell")
-    page.wait_for_function(IS_READY)
-    page.locator(".jp-Notebook .jp-Cell").first.click()
+    open_notebook(page, address, name)
+    _run_cells(page, seconds)
+
+
+def run_cell(page: Page, text: str, seconds: int = 120) -> None:
+    """Run this in the cell of a notebook that is open and has a single cell.
+
+    What the cell has shown before is gone first. The kernel stays: a name of an earlier
+    text is still there. AssertionError if the text fails.
+    """
+    page.evaluate(WRITE_ANEW, text)
+    page.wait_for_function(NOTHING_IS_SHOWN)
+    _run_cells(page, seconds)
+
+
+def _run_cells(page: Page, seconds: int) -> None:
     page.evaluate("() => {jupyterapp.commands.execute('notebook:run-all-cells')}")
     page.wait_for_function(ALL_HAVE_RUN, timeout=seconds * 1000)
     errors = page.evaluate(ERRORS)
@@ -219,6 +248,12 @@ def styled(page: Page, css: str) -> Iterator[None]:
     finally:
         sheet.evaluate("sheet => sheet.remove()")
         settle(page)
+
+
+def wait_for_kernel(page: Page) -> None:
+    """Wait until the kernel has said all that it is saying, and all of it is drawn."""
+    page.wait_for_function(IS_READY)
+    settle(page)
 
 
 def settle(page: Page) -> None:
