@@ -232,6 +232,46 @@ def in_the_lists_order(running, budget):
     return plan
 
 
+def decodes_as_they_come(running, budget):
+    plan = []
+    for computed, prompt in running:
+        number = 1 if computed >= prompt else min(budget, prompt - computed)
+        budget -= number
+        plan.append(number)
+    return plan
+
+
+def empties_the_list(answers, places):
+    steps = 0
+    while answers:
+        count = min(places, len(answers))
+        steps += max([answers.pop(0) for _ in range(count)])
+    return steps, steps * places - sum(answers)
+
+
+def the_first_costs_nothing(answers, places):
+    """As if the last token took no step."""
+    return static_steps([answer - 1 for answer in answers], places)
+
+
+class SkipsTheNext(Promising):
+    """Removes from the list that it goes through."""
+
+    def let_out(self):
+        for one in self.inside:
+            if self.has_ended(one):
+                self.inside.remove(one)
+                self.free += self.worst(one)
+
+    def let_in(self):
+        for one in self.line:
+            if self.worst(one) > self.free:
+                break
+            self.line.remove(one)
+            self.free -= self.worst(one)
+            self.inside.append(one)
+
+
 def prompts_first(running, budget):
     plan = [0] * len(running)
     for at in sorted(
@@ -279,9 +319,12 @@ NAMED = {
             "only so many places",
         ),
         (lambda a, p: 7, "return two numbers, got 7"),
+        (empties_the_list, "its sum is 0"),
+        (the_first_costs_nothing, "n tokens take n steps"),
     ],
     "step_plan": [
         (in_the_lists_order, "come first, wherever they stand"),
+        (decodes_as_they_come, "before it is shared out"),
         (prompts_first, "prompts come last"),
         (WRONG["step_plan"][0], "for all of them together"),
         (whole_prompts, "computed in part, not left out"),
@@ -296,6 +339,7 @@ NAMED = {
         (PromisesTheLast, "it needs no slot"),
         (RoundsDown, "round up"),
         (StaysAStep, "out at once"),
+        (SkipsTheNext, "removing from a list skips the next one"),
         (KeepsBlocks, "gives the promised blocks back"),
         (PromptsFirst, "prompts come last"),
         (ForgetsTheBudget, "the budget is for a whole step"),

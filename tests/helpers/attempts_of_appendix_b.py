@@ -238,6 +238,16 @@ def returns_no_schedule(requests, num_blocks, block_size):
     schedule(requests, num_blocks, block_size)
 
 
+def the_last_none_is_all(held, wanted, free):
+    number, count = 0, len(held)
+    while number < count - 1:
+        needed, room = sum(wanted[: count - number]), free + sum(held[-number:])
+        if needed <= room:
+            return number
+        number += 1
+    return number
+
+
 # What the check must say of each mistake.
 NAMED = {
     "num_preempted": [
@@ -247,6 +257,7 @@ NAMED = {
         (the_earliest_go, "the latest go, which stand last"),
         (at_most_one, "one may not be enough"),
         (all_but_one, "only as many go as must"),
+        (the_last_none_is_all, "held[-n:] is the whole list if n is 0"),
         (which_go, "return how many go, not which"),
         (lambda held, wanted, free: None, "is a return missing?"),
         (

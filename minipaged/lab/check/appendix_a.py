@@ -62,6 +62,15 @@ STATIC_FLAWS = {
             max(answers) * places - sum(answers),
         )
     ),
+    "if the list is emptied on the way, its sum is 0: add up first": (
+        lambda answers, places: (
+            _static(answers, places)[0],
+            _static(answers, places)[0] * places,
+        )
+    ),
+    "the step with the prompt brings the first token: n tokens take n steps": (
+        lambda answers, places: _static([new - 1 for new in answers], places)
+    ),
 }
 
 
@@ -125,6 +134,15 @@ def _without_the_next_token(running: list[tuple[int, int]], budget: int) -> list
     return plan
 
 
+def _decodes_as_they_come(running: list[tuple[int, int]], budget: int) -> list[int]:
+    """In the list's order, but whoever decodes gets a token in any case."""
+    plan = []
+    for computed, prompt in running:
+        plan.append(1 if computed >= prompt else min(budget, prompt - computed))
+        budget -= plan[-1]
+    return plan
+
+
 def _flawed(**flags: bool) -> Callable[..., list[int]]:
     return lambda running, budget: plan_of(running, budget, **flags)
 
@@ -132,6 +150,9 @@ def _flawed(**flags: bool) -> Callable[..., list[int]]:
 PLAN_FLAWS: dict[str, Callable[..., list[int]]] = {
     "those that decode come first, wherever they stand in the list": (
         _flawed(in_order=True)
+    ),
+    "those that decode come off the budget before it is shared out to prompts": (
+        _decodes_as_they_come
     ),
     "prompts come last: whoever decodes must not wait for them": (
         _flawed(prompts_first=True)

@@ -66,6 +66,16 @@ def _goes(
     return count
 
 
+def _with_all_of_them(held: Sequence[int], wanted: Sequence[int], free: int) -> int:
+    """Takes the last 0 for all: `held[-0:]`."""
+    count = 0
+    while count < len(held) - 1:
+        if sum(wanted[: len(wanted) - count]) <= free + sum(held[-count:]):
+            break
+        count += 1
+    return count
+
+
 _RULES = {
     "right": _goes,
     "the blocks of those who go are free for the others": lambda h, w, f: _goes(
@@ -81,6 +91,7 @@ _RULES = {
     "it fits if as many are wanted as are free": lambda h, w, f: _goes(h, w, f - 1),
     "only as many go as must": lambda h, w, f: (len(h) - 1) * (sum(w) > f),
     "one may not be enough": lambda h, w, f: min(1, _goes(h, w, f)),
+    "held[-n:] is the whole list if n is 0": _with_all_of_them,
     "that is the number of blocks that are missing": lambda h, w, f: max(0, sum(w) - f),
 }
 

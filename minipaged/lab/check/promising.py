@@ -123,7 +123,8 @@ class Model:
 
     def step(self) -> Plan:
         """Plan and count."""
-        for one in list(self.waiting):
+        skips = self.flaw == "skips"
+        for one in self.waiting if skips else list(self.waiting):
             if one[4] > self.free:
                 if self.flaw == "overtakes":
                     continue
@@ -138,7 +139,7 @@ class Model:
         plan = {o[0]: n for o, n in zip(self.running, counts, strict=True) if n}
         for one, count in zip(self.running, counts, strict=True):
             one[3] += count
-        for one in list(self.running):
+        for one in self.running if skips else list(self.running):
             if one[3] >= one[1] + one[2] - (self.flaw != "late"):
                 self.running.remove(one)
                 self.free += 0 if self.flaw == "keeps" else one[4]
@@ -157,6 +158,7 @@ SCHEDULER_FLAWS = {
     "last": "the last token of an answer is never computed: it needs no slot",
     "late": "who has the last token has ended: out at once, in the same step",
     "keeps": "who ends gives the promised blocks back",
+    "skips": "removing from a list skips the next one; go through a copy",
 }
 
 
