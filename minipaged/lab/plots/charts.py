@@ -109,7 +109,9 @@ def _shares(report: WasteReport) -> dict[str, float]:
     return {kind: share for kind, share in shares.items() if share > 1e-9}
 
 
-def plot_histogram(values: Sequence[int], title: str, xlabel: str) -> Figure:
+def plot_histogram(
+    values: Sequence[int], title: str, xlabel: str, ylabel: str = "count"
+) -> Figure:
     """How often each range of values occurs, the mean marked."""
     figure, axes = canvas(title, height=2.6)
     look = theme()
@@ -126,7 +128,7 @@ def plot_histogram(values: Sequence[int], title: str, xlabel: str) -> Figure:
         va="bottom",
         fontsize=10,
     )
-    axes.set(xlabel=xlabel, ylabel="count", xlim=(0, None))
+    axes.set(xlabel=xlabel, ylabel=ylabel, xlim=(0, None))
     return figure
 
 
