@@ -7,12 +7,13 @@ import torch
 from transformers import GenerationConfig
 
 import minipaged as mp
+from helpers.answers import huggingface_outputs
 from helpers.notebook_files import NOTEBOOKS, definition, load
 from helpers.tiny_models import ARCHITECTURES, VOCABULARY, tiny_model
 from helpers.watching import Watcher
 from minipaged.decoding import beam
+from minipaged.lab.tour import reference
 from minipaged.lab.tour.proof import same_answer
-from minipaged.lab.tour.reference import huggingface_outputs
 
 NEVER, SOME, MANY = [VOCABULARY - 1], list(range(5, 13)), list(range(3, 60))
 
@@ -159,7 +160,7 @@ def test_as_many_forwards_as_huggingface(early_stopping, eos):
     ours = Watcher(paged)
     asked = config(3, eos, early_stopping=early_stopping, max_new_tokens=30)
     for prompt in draw_prompts():
-        huggingface_outputs(paged.model, [prompt], asked)
+        reference.huggingface_outputs(paged.model, [prompt], asked)
         mp.generate(paged, [prompt], asked)
     hook.remove()
     assert len(ours.batches) == len(theirs) > 0

@@ -9,6 +9,7 @@ import pytest
 from transformers import GenerationConfig
 
 import minipaged as mp
+from helpers.answers import huggingface_outputs
 from helpers.serving import (
     CONFIGS,
     KINDS,
@@ -23,7 +24,6 @@ from helpers.serving import (
 )
 from helpers.tiny_models import tiny_model
 from minipaged.engine import stream as streams
-from minipaged.lab.tour.reference import huggingface_outputs
 from minipaged.memory.swap_space import SwapSpace
 from minipaged.scheduling import preemption
 from minipaged.scheduling.preemption import PreemptingScheduler

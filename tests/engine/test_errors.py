@@ -5,13 +5,13 @@ import torch
 from transformers import GenerationConfig
 
 import minipaged as mp
+from helpers.answers import huggingface_generate
 from helpers.tiny_models import tiny_model
 from minipaged.decoding.options import resolve_options
 from minipaged.engine.arguments import make_request
 from minipaged.engine.generate import generate
 from minipaged.engine.loop import step
 from minipaged.errors import OutOfBlocks, UnsupportedOption
-from minipaged.lab.tour.reference import huggingface_generate
 from minipaged.memory.block_table import BlockTable
 from minipaged.model.paged_model import PagedModel
 from minipaged.scheduling.scheduler import Scheduler

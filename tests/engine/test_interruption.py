@@ -8,6 +8,7 @@ import pytest
 from transformers import GenerationConfig
 
 import minipaged as mp
+from helpers.answers import huggingface_generate
 from helpers.interrupting import (
     CONFIGS,
     PROMPTS,
@@ -21,7 +22,6 @@ from helpers.interrupting import (
 from minipaged.attention.gathered import gathered_attention
 from minipaged.engine.arguments import make_requests
 from minipaged.engine.loop import step
-from minipaged.lab.tour.reference import huggingface_generate
 from minipaged.memory.recovery import holders_of
 from minipaged.scheduling import interruption
 from minipaged.scheduling.interruption import StepUndo

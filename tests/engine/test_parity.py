@@ -4,10 +4,10 @@ import pytest
 import torch
 from transformers import GenerationConfig
 
+from helpers.answers import huggingface_generate
 from helpers.tiny_models import ARCHITECTURES, VOCABULARY, tiny_model
 from helpers.watching import Watcher
 from minipaged.engine.generate import generate
-from minipaged.lab.tour.reference import huggingface_generate
 from minipaged.model.paged_model import PagedModel
 
 NEVER = VOCABULARY - 1  # an eos that is hardly ever drawn, so that sequences get long

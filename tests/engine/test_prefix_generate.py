@@ -6,9 +6,9 @@ from transformers import GenerationConfig
 from xxhash import xxh64_intdigest
 
 import minipaged as mp
+from helpers.answers import huggingface_generate
 from helpers.tiny_models import ARCHITECTURES, VOCABULARY, tiny_model
 from helpers.watching import Watcher
-from minipaged.lab.tour.reference import huggingface_generate
 
 NEVER = VOCABULARY - 1
 GREEDY = GenerationConfig(max_new_tokens=12, eos_token_id=NEVER)

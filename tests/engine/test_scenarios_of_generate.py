@@ -5,10 +5,10 @@ import torch
 from transformers import GenerationConfig
 
 import minipaged as mp
+from helpers.answers import huggingface_generate
 from helpers.free_blocks import free_blocks
 from helpers.tiny_models import VOCABULARY, tiny_model
 from helpers.watching import Watcher
-from minipaged.lab.tour.reference import huggingface_generate
 
 
 def greedy(max_new_tokens):

@@ -4,6 +4,7 @@ import pytest
 import torch
 from transformers import GenerationConfig
 
+from helpers.answers import huggingface_generate
 from helpers.tiny_models import tiny_model
 from helpers.watching import Watcher
 from minipaged.attention.gathered import gathered_attention
@@ -12,7 +13,6 @@ from minipaged.engine.arguments import make_request
 from minipaged.engine.generate import generate
 from minipaged.engine.loop import step
 from minipaged.errors import OutOfBlocks
-from minipaged.lab.tour.reference import huggingface_generate
 from minipaged.memory.block_table import BlockTable
 from minipaged.model.paged_model import PagedModel
 from minipaged.scheduling.observer import Observer

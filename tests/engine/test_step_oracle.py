@@ -12,10 +12,10 @@ import torch
 from transformers import DynamicCache, GenerationConfig
 
 import minipaged as mp
+from helpers.answers import huggingface_outputs
 from helpers.tiny_models import VOCABULARY, tiny_model
 from minipaged.attention.backend import Backend
 from minipaged.lab.tour.proof import same_answer
-from minipaged.lab.tour.reference import huggingface_outputs
 from minipaged.memory.kv_cache import KVCache
 from minipaged.model.inputs import RaggedBatch
 from minipaged.scheduling.observer import Observer

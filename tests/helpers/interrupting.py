@@ -18,11 +18,11 @@ import torch
 from transformers import GenerationConfig
 
 import minipaged as mp
+from helpers.answers import huggingface_generate
 from helpers.free_blocks import free_blocks
 from helpers.tiny_models import tiny_model
 from minipaged.engine.arguments import make_requests
 from minipaged.engine.loop import step
-from minipaged.lab.tour.reference import huggingface_generate
 from minipaged.memory.recovery import holders_of
 from minipaged.model.inputs import Chunk, RaggedBatch
 from minipaged.scheduling.interruption import all_or_nothing

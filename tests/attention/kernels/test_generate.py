@@ -12,6 +12,7 @@ import torch
 from transformers import GenerationConfig
 
 import minipaged as mp
+from helpers.answers import huggingface_generate
 from helpers.attention_cases import make_case, moved, oracle
 from helpers.notebook_files import NOTEBOOKS, definition, load
 from helpers.tiny_models import VOCABULARY, tiny_model
@@ -30,7 +31,6 @@ from minipaged.attention.kernels.sizes import (
     prefill_sizes,
 )
 from minipaged.attention.kernels.write import copy_blocks, write_kv
-from minipaged.lab.tour.reference import huggingface_generate
 from minipaged.memory.kv_cache import LayerCache
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in.*:RuntimeWarning")
