@@ -24,6 +24,7 @@ AFTER = {(None, (0,)): 0, (0, (7,)): 1, (1, (8,)): 2, (2, (3,)): 3, (3, (4,)): 4
 REST = {5: (3,), 6: (9,)}
 SERIALS = {(0, (0,)): 0, (1, (7,)): 1, (5, (8,)): 2, (3, (3,)): 3, (4, (4,)): 4}
 SERIALS |= {(6, (3,)): 5, (7, (9,)): 6}
+PARENTS = {1: [0], 2: [0], 3: [1, 2]}
 SERIAL_OF = {b"": 0, (0, (0,)): 1, (1, (7,)): 5, (5, (8,)): 6, (3, (3,)): 4}
 
 
@@ -46,11 +47,11 @@ def searches(decode=decode, **serials):
     return plot_searches(AFTER, SERIALS, found, decode, "title", owners, **serials)
 
 
-def free_list(num_blocks, holders="G", parent=None):
+def free_list(num_blocks, holders="G", parents=None):
     pool = mp.BlockPool(num_blocks, 4)
     owners = dict.fromkeys(range(num_blocks), holders)
-    words, parents = dict.fromkeys(owners, "a pengu"), dict.fromkeys(owners, parent)
-    return plot_free_list(pool, "title", words, owners, parents if parent else None)
+    words = dict.fromkeys(owners, "a pengu")
+    return plot_free_list(pool, "title", words, owners, parents)
 
 
 def collisions(leads=(0, 1, 0, 1), word="", keys=()):
@@ -79,7 +80,8 @@ DRAWINGS = {
     "few free blocks": lambda: free_list(6, "GH"),
     "one free block": lambda: free_list(1, "GH"),
     "free blocks in three rows": lambda: free_list(24, "GH"),
-    "free blocks with parents": lambda: free_list(12, "GH", "after 10"),
+    "free blocks with parents": lambda: free_list(6, "GH", PARENTS),
+    "two rows with parents": lambda: free_list(12, "GH", {9: [0], 11: [10]}),
     "fork": lambda: plot_fork(D, E, (4, 8, 16), "title"),
     "fork at once": lambda: plot_fork(D[12:], E[12:], (1, 2), "title"),
     "fork of long words": lambda: plot_fork([LONG] * 9, [LONG] * 3 + D, (2,), "t"),
@@ -130,6 +132,9 @@ def test_a_search_by_serial_numbers_can_be_followed_from_block_to_block():
     assert sorted(numbers) == [f"serial {number}" for number in (1, 4, 5, 6)]
     assert "key: after serial 0" in without and "key: after serial 0" not in said
     assert said.count("key: the first") == without.count("key: the first") + 1
+    gone = [words for words in said if "gone" in words]
+    assert gone == ["key: after serial 3, gone"]  # of D's block 2, which is F's now
+    assert not any("gone" in words for words in without)
 
 
 def test_a_key_that_leads_to_another_content_bears_a_cross():
@@ -161,10 +166,19 @@ def test_the_legend_shows_what_several_held_as_it_is_drawn():
         assert len(boxes(figure, tone.face)) >= 2 + 1  # two blocks, and the legend
 
 
-def test_what_a_free_block_follows_stands_below_it():
-    assert texts(free_list(12, "G", "after 10")).count("after 10") == 12
-    heights = [free_list(12, "G", words).get_size_inches()[1] for words in (None, "x")]
-    assert heights[1] > heights[0]
+def test_an_arrow_leads_from_a_free_block_to_each_that_it_follows():
+    without, figure = free_list(6), free_list(6, parents=PARENTS)
+    assert len(arrows(figure)) == len(arrows(without)) + 4
+    told = "an arrow leads to the block before it in the text"
+    assert told in texts(figure) and told not in texts(without)
+    assert figure.get_size_inches()[1] > without.get_size_inches()[1]
+
+
+def test_the_arrow_to_a_parent_ends_below_its_box():
+    figure = free_list(6, parents={4: [1]})  # in the order 0, 1, ..., 5
+    lefts = sorted(box.get_x() for box in boxes(figure, tint("G").face))
+    reach = [x for x, _ in arrows(figure)[-1].get_path().vertices if x > 0]
+    assert lefts[1] < min(reach) < lefts[2] and lefts[4] < max(reach) < lefts[5]
 
 
 def test_few_free_blocks_take_the_whole_width_and_the_key_says_what_is_hatched():

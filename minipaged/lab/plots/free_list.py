@@ -1,8 +1,10 @@
 """Lab: the free blocks of a pool in the order in which they are handed out."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch
+from matplotlib.path import Path
 
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
 from minipaged.lab.plots.tones import DASHED, FOUND, Tone, free, shared, soft, tint
@@ -10,9 +12,10 @@ from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.cached_blocks import CachedBlocks
 
 COLUMNS, GAP, HEIGHT, ROW = 10, 10.0, 42.0, 74.0
-LINE = 20.0  # more pixels of a row, if parents stand below the blocks
+ARC, DEEPER = 16.0, 8.0  # pixels that an arc hangs down, and for each block it skips
 WIDEST = 160.0  # pixels of a block, at most
 TOP = 66.0
+CURVE = [Path.MOVETO, *[Path.CURVE4] * 3]
 
 
 def plot_free_list(
@@ -20,21 +23,28 @@ def plot_free_list(
     title: str,
     words: Mapping[int, str] | None = None,
     owners: Mapping[int, str] | None = None,
-    parents: Mapping[int, str] | None = None,
+    parents: Mapping[int, Sequence[int]] | None = None,
 ) -> Figure:
     """The free blocks from left to right: the first is handed out next.
 
     Blocks with nothing to find go first; of the others, the one freed longest ago.
     words: what lies in a block. owners: the letters of those who held it.
-    parents: what a block's text follows, written below it.
+    parents: the blocks that a block's text may follow; arcs lead to those in its row.
     """
     sheet, words, owners = Sheet(title), words or {}, owners or {}
-    parents, row = parents or {}, ROW + LINE * bool(parents)
     plain, findable = pool._free, ()
     if isinstance(plain, CachedBlocks):
         plain, findable = plain.plain, plain.findable
     blocks = [*reversed(plain), *findable]
     columns = min(COLUMNS, max(1, len(blocks)))
+    arcs = [
+        (blocks.index(child), blocks.index(parent))
+        for child, before in (parents or {}).items()
+        for parent in before
+        if blocks.index(child) // columns == blocks.index(parent) // columns
+    ]
+    longest = max((abs(child - parent) for child, parent in arcs), default=0)
+    row = ROW + (ARC + DEEPER * longest) * bool(arcs)
     width = min(WIDEST, (SPAN + GAP) / columns - GAP)
     if not blocks:
         sheet.write(0, TOP, "no block is free", PART)
@@ -51,7 +61,6 @@ def plot_free_list(
         sheet.write(x, y - 10, str(block_id), color=sheet.look.quiet)
         holders = owners.get(block_id, "")
         sheet.write(x + width, y - 10, holders, ha="right", weight="bold")
-        sheet.write(x, y + HEIGHT + 12, parents.get(block_id, ""))
         lines = _two_lines(words.get(block_id, ""), width - 6)
         tone = _tone(holders, bears_words=bool(lines))
         sheet.box(x, y, width, HEIGHT, tone)
@@ -68,9 +77,27 @@ def plot_free_list(
     if several:
         bears_words = any(words.values())
         signs.append((_tone(several[0], bears_words), "several held it"))
-    sheet.legend(0, bottom, signs)
+    x = sheet.legend(0, bottom, signs)
+    for child, parent in arcs:
+        y = TOP + child // columns * row + HEIGHT
+        middles = [at % columns * (width + GAP) + width / 2 for at in (child, parent)]
+        _lead_back(sheet, y, *middles, abs(child - parent))
+    if arcs:
+        told = "an arrow leads to the block before it in the text"
+        sheet.write(x, bottom, told, color=sheet.look.quiet)
     sheet.finish(bottom + 8)
     return sheet.figure
+
+
+def _lead_back(sheet: Sheet, y: float, child: float, parent: float, steps: int) -> None:
+    """An arc below the blocks; longer ones enclose shorter ones."""
+    aside = max(4.0, 34.0 - 10 * steps) * (1 if parent > child else -1)
+    start, end = child + aside, parent - aside
+    # A curve reaches three quarters of the way to its handles.
+    low = y + (ARC + DEEPER * steps) * 4 / 3
+    path = Path([(start, y + 3), (start, low), (end, low), (end, y + 3)], CURVE)
+    style = {"arrowstyle": "-|>", "mutation_scale": 11, "linewidth": 1.6}
+    sheet.axes.add_artist(FancyArrowPatch(path=path, color=sheet.look.ink, **style))
 
 
 def _lead_on(sheet: Sheet, y: float, row: float, width: float) -> None:

@@ -85,7 +85,8 @@ def plot_searches(
     second user's last ones behind all others; these stand below, where only the second
     search comes. A step from one user's block to another's older one is false, but for
     the first block, which they share. serial_of: the number of each key that is a
-    parent, written over its block; the number of b"" is no block's.
+    parent, written over its block; the number of b"" is no block's. A number whose
+    block holds something else by now is gone.
     """
     sheet = Sheet(title)
     false_path, path = found
@@ -160,7 +161,8 @@ class _Moments:
             is_step = block in path and path.index(block) > 0
             was_handed = is_step and path[path.index(block) - 1] in handed
             is_false = is_step and block not in handed and was_handed
-            remark = f"key: after {parents} {parent}"
+            is_gone = self.numbers and parent not in self.numbers.values()
+            remark = f"key: after {parents} {parent}" + ", gone" * bool(is_gone)
             if parent is None:
                 remark = "key: the first"
             style = {"color": BAD, "weight": "bold"} if is_false else {}
