@@ -9,7 +9,7 @@ from minipaged.lab.plots.palette import BAD, GOOD
 from minipaged.lab.plots.signs import SPAN, Sheet, counted, width_of
 from minipaged.lab.plots.tones import behind_words, free, soft, strong
 
-ROWS, HEAD, BETWEEN, GAP = 4, 26.0, 22.0, 12.0  # of squares; pixels around them
+ROWS, HEAD, BETWEEN, GAP = 3, 26.0, 22.0, 10.0  # of squares; pixels around them
 MOST_WAVES = 3  # that are drawn
 
 
