@@ -44,9 +44,9 @@ def joined(lines: list[str]) -> list[str]:
         begun = [one for one in told if one.endswith(NO_BLOCK)]
         start = next((one for one in begun if one.startswith(f"{name} ")), None)
         if start is not None and rest.startswith("computes "):
-            told.remove(start)
-            line = f"{start.removesuffix(NO_BLOCK)}, and {rest}"
-        told.append(line)
+            told[told.index(start)] = f"{start.removesuffix(NO_BLOCK)}, and {rest}"
+        else:
+            told.append(line)
     return told
 
 
