@@ -89,3 +89,13 @@ def test_the_prompts_words_stand_over_both_halves():
     figure = plot_kv_growth(words, [5, 6, 7], "title", 5, without=[5, 6, 7])
     said = texts(figure)
     assert [said.count(word) for word in words[:5]] == [2] * 5
+
+
+def test_with_and_without_a_cache_a_token_is_a_cell_of_one_size():
+    words = [f"w{n}" for n in range(9)]
+    figure = plot_kv_growth(words, [5, 6, 7], "title", 5, without=[5, 6, 7])
+    cells = boxes(figure, strong("A").face)
+    sizes = [
+        (round(cell.get_width(), 2), round(cell.get_height(), 2)) for cell in cells
+    ]
+    assert sizes.count(max(sizes)) == (5 + 6 + 7) + (5 + 1 + 1)

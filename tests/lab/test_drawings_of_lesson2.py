@@ -1,5 +1,7 @@
 """Lesson 2's pictures of a run: they show what happened, and can be read."""
 
+import pytest
+
 import minipaged as mp
 from helpers.drawn import arrows, boxes, texts
 from helpers.readable import readable_in_all_themes
@@ -130,6 +132,16 @@ def test_what_is_gathered_stands_in_the_tables_order_and_ends_with_the_last_toke
     assert {"blocks 3, 4, 5, 6, 0", "in this order: 20 slots"} <= set(texts(figure))
     assert "18 slots hold tokens" in texts(figure)
     assert len(arrows(figure)) == 5
+
+
+def test_the_name_of_a_gathered_block_stands_below_its_middle():
+    shown = placed(gathered())
+    row = min(y for (_, y), words in shown if words == "17")
+    at = {words: x for (x, y), words in shown if y == row}
+    names = {words: x for (x, _), words in shown if words.startswith("block ")}
+    for entry, block_id in enumerate((3, 4, 5, 6)):
+        middle = (at[str(4 * entry)] + at[str(4 * entry + 3)]) / 2
+        assert names[f"block {block_id}"] == pytest.approx(middle)
 
 
 def test_nothing_is_cut_from_blocks_that_are_full():
