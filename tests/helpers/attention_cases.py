@@ -1,6 +1,7 @@
 """Random ragged batches over a shuffled, poisoned pool, and a float64 oracle."""
 
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any
 
 import torch
@@ -69,13 +70,14 @@ def make_case(
     return Case(q.to(dtype), keys.to(dtype), values.to(dtype), batch, contexts)
 
 
+@cache
 def sinks_of(
     num_heads: int,
     dtype: torch.dtype = torch.float32,
     spread: float = 2.0,
     seed: int = 1,
 ) -> torch.Tensor:
-    """A sink for each head."""
+    """A sink for each head; always the same tensor, for what is found by it."""
     generator = torch.Generator().manual_seed(seed)
     return (spread * torch.randn(num_heads, generator=generator)).to(dtype)
 

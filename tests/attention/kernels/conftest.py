@@ -1,0 +1,1 @@
+from helpers.interpreter import language_is_exchanged_once  # noqa: F401
