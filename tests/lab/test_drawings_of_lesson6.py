@@ -39,7 +39,7 @@ from minipaged.lab.plots import palette
 from minipaged.lab.plots.dots import MARKERS
 from minipaged.lab.plots.pipeline import under_way as under_way_of
 from minipaged.lab.plots.scales import LEAST_ABOVE, LEAST_APART, scale_of
-from minipaged.lab.plots.size_rule import chosen
+from minipaged.lab.plots.size_rule import KINDS, chosen
 from minipaged.lab.plots.walk import split_shares
 
 USED = {"A": 21, "B": 7, "C": 13}
@@ -154,13 +154,11 @@ def neighbour(size=10, tile=4, behind=6, is_hit=True):
     return plot_neighbour(before, after, size, tile, "title")
 
 
-KINDS = {"large": 3, "medium": 4}
 LATE, EARLY = (splits_and_merge(3, 14, 2, is_early=each) for each in (False, True))
 
 
-def size_rule(batches=None, few=(1.5, "small"), **options):
-    remarks = {name: f"what a {name} one is" for name in ("small", *KINDS)}
-    return plot_size_rule(KINDS, "title", few, remarks, batches, **options)
+def size_rule(batches=None, **options):
+    return plot_size_rule(batches or {}, "title", **options)
 
 
 READS = {"side by side": 4, "16 bytes apart": 16, "64 bytes apart": 64}
@@ -554,10 +552,15 @@ def test_the_drawn_rule_is_the_package_s(monkeypatch):
     device = sizes.Device(132, 2**20, (torch.float16,), can_overlap=True)
     monkeypatch.setattr(sizes, "device_of", lambda _: device)
     q, values = torch.zeros(1, 32, 128), torch.zeros(1, 16, 8, 128)
-    tiles = {32: None, 64: "medium", 128: "large"}
     for num_seqs in range(1, 250):
-        found, _ = sizes.decode_sizes(q.half(), values.half(), num_seqs, 4096, 4096)
-        assert chosen(num_seqs * 8 / 132, KINDS, 1.5) == tiles[found.tile], num_seqs
+        found, num_splits = sizes.decode_sizes(
+            q.half(), values.half(), num_seqs, 4096, 4096
+        )
+        pieces = num_seqs * 8 / 132
+        name = chosen(pieces)
+        assert found[1:] == KINDS[name][:3], num_seqs  # tile, warps, stages
+        room = KINDS["small"].room
+        assert num_splits == (max(1, int(room / pieces)) if name == "small" else 1)
 
 
 def test_the_strip_says_what_is_taken_from_where_to_where():

@@ -1,8 +1,9 @@
-"""Lab: which sizes a rule takes, by how much work a multiprocessor has."""
+"""Lab: which sizes `decode_sizes` takes, by how much work a multiprocessor has."""
 
 import math
 from collections.abc import Mapping
 from itertools import groupby
+from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
@@ -14,11 +15,31 @@ LOW = 0.3  # the field's lower edge, as a share
 ROW = 17.0  # pixels from one row of names to the next
 STEPS = 100  # within one piece
 DASHES = ("-", (0, (5, 2)))
+LEAST = 1.5  # pieces: with fewer, small programs are taken
 
 
-def _tone(kind: int) -> Tone:
-    """Of a kind, by its number; of what is taken for few pieces, -1."""
-    return strong(kind if kind >= 0 else 2)
+class Kind(NamedTuple):
+    """Programs of one size."""
+
+    tile: int
+    num_warps: int
+    num_stages: int
+    tiles_ahead: int
+    room: int  # so many at a time on a multiprocessor
+
+    def __str__(self) -> str:
+        warps = f"{self.num_warps} warp" + "s" * (self.num_warps > 1)
+        ahead = f"{self.tiles_ahead} tile" + "s" * (self.tiles_ahead > 1)
+        return f"tile {self.tile}, {warps}, {self.num_stages} stages ({ahead} ahead)"
+
+
+KINDS = {
+    "small": Kind(32, 1, 5, tiles_ahead=2, room=4),
+    "large": Kind(128, 4, 2, tiles_ahead=1, room=3),
+    "medium": Kind(64, 2, 4, tiles_ahead=1, room=4),
+}
+IN_WAVES = ("large", "medium")
+COLOURS = {"small": 2, "large": 0, "medium": 1}
 
 
 def full(pieces: float, at_a_time: int) -> float:
@@ -26,60 +47,67 @@ def full(pieces: float, at_a_time: int) -> float:
     return pieces / (at_a_time * math.ceil(pieces / at_a_time))
 
 
-def chosen(pieces: float, kinds: Mapping[str, int], least: float) -> str | None:
-    """The kind whose waves are fuller, the first of equals; None below `least`."""
-    if pieces < least:
-        return None
-    return max(kinds, key=lambda kind: full(pieces, kinds[kind]))
+def chosen(pieces: float) -> str:
+    """The kind for so many pieces on each multiprocessor: its waves are fuller."""
+    if pieces < LEAST:
+        return "small"
+    return max(IN_WAVES, key=lambda name: full(pieces, KINDS[name].room))
 
 
-def plot_size_rule(
-    kinds: Mapping[str, int],
-    title: str,
-    few: tuple[float, str],
-    remarks: Mapping[str, str],
-    batches: Mapping[str, float] | None = None,
-    most: int = 12,
-) -> Figure:
+def plot_size_rule(batches: Mapping[str, float], title: str, most: int = 12) -> Figure:
     """How full the waves are, by the pieces on each multiprocessor; and what is taken.
 
-    kinds: how many programs of a kind a multiprocessor has room for. few: below so many
-    pieces, this is taken, and no wave is asked. remarks: what the kinds are, for the
-    legend. batches: so many pieces on each; marked above. most: where the axis ends.
+    For even contexts on an H100 or H200, with 16 query heads for each KV head at most,
+    of 128 numbers.
+
+    batches: so many pieces on each; marked above. most: where the axis ends.
     """
-    sheet, (least, small) = Sheet(title), few
-    unit = (SPAN - LEFT) / most
-    quiet = {"color": sheet.look.quiet}
+    sheet = Sheet(title)
+    unit, quiet = (SPAN - LEFT) / most, {"color": sheet.look.quiet}
     sheet.write(0, 12, "waves filled", **quiet)
-    top = _draw_batches(sheet, batches or {}, unit) + 12
-
-    def height(share: float) -> float:
-        return top + HIGH * (1 - share) / (1 - LOW)
-
-    for share in (0.5, 0.75, 1.0):
-        sheet.line((LEFT, height(share)), (SPAN, height(share)), alpha=0.35, zorder=0)
-        sheet.write(LEFT - 8, height(share), f"{share:.0%}", ha="right", **quiet)
-    for at, room in enumerate(kinds.values()):
-        style = {"color": _tone(at).face, "linestyle": DASHES[at % 2]}
-        for last in range(room, most + room, room):  # of a whole number of waves
-            ends = max(least, last - room), min(most, last)
-            if ends[0] < ends[1]:
-                line = [(LEFT + x * unit, height(x / last)) for x in ends]
-                sheet.line(*line, linewidth=2.2, zorder=3 - at, **style)
+    top = _draw_batches(sheet, batches, unit) + 12
+    _draw_waves(sheet, top, unit, most)
     y = top + HIGH + 6
-    _draw_choices(sheet, y, (kinds, least, small), unit, most)
+    _draw_choices(sheet, y, unit, most)
     y += STRIP + 12
     for pieces in range(most + 1):
         x = min(LEFT + pieces * unit, SPAN - width_of(str(pieces)) / 2)
         sheet.write(x, y, str(pieces), ha="center", **quiet)
     sheet.write(LEFT, y + 22, "pieces (sequences × KV heads) on each multiprocessor")
     y += 46
-    for at, name in enumerate([small, *kinds]):
-        sheet.legend(0, y, [(_tone(at - 1), name)])
-        sheet.write(24 + 66, y, remarks[name], **quiet)
+    for name, kind in KINDS.items():
+        sheet.legend(0, y, [(_tone(name), name)])
+        ending = f"no splits; {kind.room} at a time"
+        if name not in IN_WAVES:
+            ending = f"splits until {kind.room} are there"
+        sheet.write(90, y, f"{kind}; {ending}", **quiet)
         y += 20
     sheet.finish(y - 10)
     return sheet.figure
+
+
+def _tone(name: str) -> Tone:
+    return strong(COLOURS[name])
+
+
+def _draw_waves(sheet: Sheet, top: float, unit: float, most: int) -> None:
+    """A line for each number of waves of each kind; it ends where they are full."""
+
+    def height(share: float) -> float:
+        return top + HIGH * (1 - share) / (1 - LOW)
+
+    for share in (0.5, 0.75, 1.0):
+        y = height(share)
+        sheet.line((LEFT, y), (SPAN, y), alpha=0.35, zorder=0)
+        words = f"{share:.0%}"
+        sheet.write(LEFT - 8, y, words, ha="right", color=sheet.look.quiet)
+    for at, name in enumerate(IN_WAVES):
+        style = {"color": _tone(name).face, "linestyle": DASHES[at]}
+        room = KINDS[name].room
+        for last in range(room, most + room, room):
+            ends = max(LEAST, last - room), min(most, last)
+            line = [(LEFT + x * unit, height(x / last)) for x in ends]
+            sheet.line(*line, linewidth=2.2, zorder=3 - at, **style)
 
 
 def _draw_batches(sheet: Sheet, batches: Mapping[str, float], unit: float) -> float:
@@ -98,21 +126,13 @@ def _draw_batches(sheet: Sheet, batches: Mapping[str, float], unit: float) -> fl
     return y + 12 if rows else 20.0
 
 
-def _draw_choices(
-    sheet: Sheet,
-    y: float,
-    rule: tuple[Mapping[str, int], float, str],
-    unit: float,
-    most: int,
-) -> None:
+def _draw_choices(sheet: Sheet, y: float, unit: float, most: int) -> None:
     """A strip below the field: what is taken from where to where."""
-    kinds, least, small = rule
     middles = [(n + 0.5) / STEPS for n in range(most * STEPS)]
     x = LEFT
     sheet.write(LEFT - 8, y + STRIP / 2, "taken", ha="right", color=sheet.look.quiet)
-    for kind, run in groupby(middles, lambda at: chosen(at, kinds, least)):
+    for name, run in groupby(middles, chosen):
         width = len(list(run)) / STEPS * unit
-        word, tone = kind or small, _tone(list(kinds).index(kind) if kind else -1)
-        shown = word if width > width_of(word) + 4 else ""
-        sheet.cells(x, y, [width], STRIP, [tone], [shown])
+        word = name if width > width_of(name) + 4 else ""
+        sheet.cells(x, y, [width], STRIP, [_tone(name)], [word])
         x += width
