@@ -40,6 +40,12 @@ def reuse(found, decode=decode, **rest):
     return plot_reuse(BEFORE, AFTER, found, decode, "title", **rest)
 
 
+def texts_at(figure, words):
+    """Where these words stand."""
+    found = [t for t in figure.axes[0].texts if t.get_text() == words]
+    return [text.get_position() for text in found]
+
+
 def searches(decode=decode, **serials):
     """By ids from 2 to 3, by serial numbers to 5."""
     found = [0, 1, 2, 3, 4], [0, 1, 2, 5]
@@ -108,6 +114,9 @@ def test_the_rest_of_the_second_users_blocks_say_what_their_keys_are():
     more = texts(plot_reuse(BEFORE, later, [0], decode, "title", rest={6: (9,)}))
     assert "block 6" not in before and more.count("block 6") == 1
     assert more.count("key: after block 3") == 4
+    (lower,) = (t for t in texts_at(reuse([0, 1, 2], rest={5: (3,)}), "block 5"))
+    upper = texts_at(reuse([0, 1, 2]), "block 3")
+    assert {x for x, _ in upper} == {lower[0]}  # where the old one stands
     said = texts(reuse([0, 1, 2], rest=REST))
     assert said.count("not in the index") == 2
 

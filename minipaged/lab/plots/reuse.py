@@ -32,7 +32,7 @@ def plot_reuse(
     search of the second user takes. The blocks of `before` are drawn, with what their
     keys say. A step of the search onto a block that is older than the block before it
     is false, because the older one stood after another content. rest: the tokens of
-    the second user's last blocks, which are new; they stand below the old ones.
+    the second user's next blocks, which are new; they stand below the old ones.
     """
     sheet = Sheet(title)
     one, two = names
@@ -50,7 +50,7 @@ def plot_reuse(
     tones = dict.fromkeys(kept, soft(one)) | dict.fromkeys(handed, strong(two))
     drawing.draw(1, new, tones)
     if rest:
-        drawing.draw_rest(new, rest, strong(two))
+        drawing.draw_rest(new, rest, strong(two), handed)
         drawing.lower = LOWER
     steps = " → ".join(map(str, path))
     drawing.heading(2, f"3. {two} asks again. The search: {steps}")
@@ -113,7 +113,8 @@ def plot_searches(
     }
     drawing.draw(1, above, tones, path, handed, parents="serial")
     rest = {block: serials[block][1] for block in lower}
-    drawing.draw_rest(serials, rest, tones[lower[0]], path, parents="serial")
+    tone = tones[lower[0]]
+    drawing.draw_rest(serials, rest, tone, handed, path, parents="serial")
     bottom = TOP + ROW + LOWER + HEIGHT + 40
     names = dict.fromkeys(owners.values())
     sheet.legend(0, bottom, [(behind_words(soft(name)), f"{name}'s") for name in names])
@@ -176,12 +177,14 @@ class _Moments:
         content: Mapping[int, tuple[int | None, tuple[int, ...]]],
         rest: Mapping[int, Sequence[int]],
         tone: Tone,
+        handed: Sequence[int],
         path: Sequence[int] = (),
         parents: str = "block",
     ) -> None:
-        """More blocks of the second row, below its last ones; what the path takes."""
+        """More blocks of the second row, below those behind the ones handed on."""
         y = self._y(1) + LOWER
-        for block, above in zip(rest, self.blocks[-len(rest) :], strict=True):
+        behind = self.blocks[self.blocks.index(handed[-1]) + 1 :]
+        for block, above in zip(rest, behind, strict=False):
             x = self._x(above)
             self._block(x, y, block, rest[block], tone)
             said, style = "not in the index", {}
