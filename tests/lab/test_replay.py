@@ -14,6 +14,7 @@ from minipaged.lab.measure.watch import watch
 from minipaged.lab.pool import lanes
 from minipaged.lab.pool import words as pool_words
 from minipaged.lab.pool.guide import Guide
+from minipaged.lab.pool.lane_words import joined
 from minipaged.lab.pool.lanes import Reached
 from minipaged.lab.pool.replay import Recorder, record, tell_run
 from minipaged.lab.pool.replay_widget import ReplayWidget
@@ -373,6 +374,16 @@ def test_recording_an_engine_changes_nothing(served):
     assert engine.run() == recorded and not engine.paged.observers
 
 
+def test_who_begins_and_computes_at_once_keeps_the_place_of_the_arrival():
+    lines = [f"{name} arrives and begins, with no block yet" for name in "ABC"]
+    lines.append("A computes its 9 prompt tokens")
+    told = joined(lines)
+    assert told == [
+        "A arrives and begins, and computes its 9 prompt tokens",
+        *lines[1:3],
+    ]
+
+
 def test_each_event_is_told_once_and_in_order(served):
     mode, frames, _, _ = served
     text = told(frames)
@@ -448,7 +459,7 @@ def test_the_widget_draws_the_lanes_and_keeps_their_place(served):
             assert f'data-sequence="{name}"' in texts
         if lanes.waiting and lanes.waiting[0].num_lost:
             assert "K and V" in told(frames[: number + 1])
-            assert "computed before, and lost" in widget.figures.value
+            assert "computed before, and lost" in widget.story.value
     assert len(sizes) == 1
     assert ("Swapped" in widget.stage.value) == (mode == "swap")
 
