@@ -52,7 +52,7 @@ def check_shown(widget):
             assert block.filled == "0%"
     num_held = pool.num_blocks - pool.num_free
     assert f"<b>{num_held} <small>of {pool.num_blocks}</small></b>" in (
-        widget.figures.value
+        widget.story.value
     )
     ids = {name: table.block_ids for name, table in tables.items()}
     for name, entries in shown_tables(widget.stage.value).items():
@@ -277,9 +277,9 @@ def test_the_beam_scene_by_clicks():
     assert widget.band.asking.layout.display == "none"
     holders = [block.holders for block in shown_blocks(widget.stage.value).values()]
     assert holders[:9] == [4, 4, 4, 4, 1, 1, 1, 1, 0]
-    assert "<b>8 <small>of 64</small></b>" in widget.figures.value
-    assert "<b>20</b> <span>if nothing were shared" in widget.figures.value
-    assert "<b>24 <small>19 %</small></b>" in widget.figures.value
+    assert "<b>8 <small>of 64</small></b>" in widget.story.value
+    assert "<b>20</b> <span>if nothing were shared" in widget.story.value
+    assert "<b>24 <small>19 %</small></b>" in widget.story.value
     widget.head.back.click()
     assert "How many blocks are held then" in widget.band.question.value
 
@@ -362,8 +362,8 @@ def test_only_the_lessons_own_controls(scene):
     same = [name for name, one in SCENES.items() if one.lesson == lesson]
     assert offered == [*same, ""]
     has_shared = lesson >= 4 and SCENES[scene].serving is None
-    assert ("shared" in widget.figures.value) == has_shared
-    assert ("can still be found" in widget.figures.value) == (lesson == 3)
+    assert ("shared" in widget.story.value) == has_shared
+    assert ("can still be found" in widget.story.value) == (lesson == 3)
 
 
 def test_without_a_scene_there_is_everything_unless_a_lesson_is_named():
@@ -473,9 +473,10 @@ def test_a_stage_that_would_be_too_high_is_drawn_compact():
 def test_the_latest_turn_is_told_first_and_each_in_its_order():
     widget = PoolWidget(scene="copy")
     press(widget, 2)
-    lines = re.findall(r"<li.*?</b> <span>(.*?)</span>", widget.story.value)
+    log, _, _ = widget.story.value.partition('<div class="mp-figures">')
+    lines = re.findall(r"<li.*?</b> <span>(.*?)</span>", log)
     assert [line[-8:] for line in lines[:3]] == ["A writes", "B writes", "C writes"]
-    last = re.findall(r"<li[^>]*>(.*?)</li>", widget.story.value)[-1]
+    last = re.findall(r"<li[^>]*>(.*?)</li>", log)[-1]
     assert (
         re.sub("<[^>]*>", "", last)
         == "A begins with 6 tokens: takes blocks 0 and 1 step 1"

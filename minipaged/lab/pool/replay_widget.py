@@ -47,13 +47,12 @@ class ReplayWidget(widgets.VBox):
         self.next = button("Next ›", lambda: self._move(1), "one forward on")
         self._room = Room.of(now.lanes for now in snapshots)
         self.said, self.stage, self.story = (widgets.HTML() for _ in range(3))
-        self.figures, self.answers = widgets.HTML(), widgets.HTML()
+        self.answers = widgets.HTML()
         self.slider.observe(lambda _: self.draw(), "value")
         times = row(self.player, self.slider, self.back, self.next, kind="mp-head")
-        bottom = widgets.HBox((self.story, self.figures), _dom_classes=("mp-bottom",))
-        seen = [self.said, self.answers, self.stage, bottom]
+        seen = [self.said, self.answers, self.stage, self.story]
         if self._has_lanes:  # texts come and go: below, they move nothing
-            seen = [self.said, self.stage, self.answers, bottom]
+            seen = [self.said, self.stage, self.answers, self.story]
             self.answers.add_class("mp-below")
         super().__init__((widgets.HTML(STYLE), times, *seen))
         self.add_class("mp")
@@ -73,11 +72,10 @@ class ReplayWidget(widgets.VBox):
             shown = with_lanes(now, self._room, shown)
         self.stage.value = shown
         told = [one.words for one in self.frames[: number + 1]]
-        self.story.value = story.log(told, what="forward", first=0)
+        told = story.log(told, what="forward", first=0)
         has_cached = any(one.snapshot.cached for one in self.frames)
-        self.figures.value = story.figures(now) + story.key(
-            now, True, has_cached, self._is_compact
-        )
+        key = story.key(now, True, has_cached, self._is_compact)
+        self.story.value = story.side_by_side(told, story.figures(now) + key)
 
     def _tell(self, number: int) -> Said:
         """Which forward it is, and how many blocks there are."""

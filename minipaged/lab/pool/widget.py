@@ -61,9 +61,8 @@ class PoolWidget(widgets.VBox):
         self.play = FreePlay(guide, self.do, has_fork, has_cache)
         self.play.cached.value = prefix_cache and has_cache
         self.said, self.stage, self.twin = (widgets.HTML() for _ in range(3))
-        self.story, self.figures = widgets.HTML(), widgets.HTML()
-        bottom = widgets.HBox((self.story, self.figures), _dom_classes=("mp-bottom",))
-        seen = (self.said, self.band, self.stage, self.lookup, self.twin, bottom)
+        self.story = widgets.HTML()
+        seen = (self.said, self.band, self.stage, self.lookup, self.twin, self.story)
         super().__init__((widgets.HTML(STYLE), self.head, *seen, self.play))
         self.add_class("mp")
         self._looked: tuple[str | None, int] | None = None  # the place of the last look
@@ -97,14 +96,14 @@ class PoolWidget(widgets.VBox):
         twins = now.twin, before.twin if before else None
         self.twin.value = twin(*twins) if now.twin else ""
         told = [turn.words for turn in turns]
-        self.story.value = story.log(told)
         has_shared = self.lesson not in (2, 3)
         has_cached = self.lesson in (None, CACHE)
         is_compact = not is_large(now, before)
         has_shared = has_shared and now.lanes is None
-        self.figures.value = story.figures(now, has_shared) + story.key(
+        counts = story.figures(now, has_shared) + story.key(
             now, has_shared, has_cached and now.lanes is None, is_compact, bool(here)
         )
+        self.story.value = story.side_by_side(story.log(told), counts)
         self.play.draw(now, wrong)
         self.head.draw()  # at last: who sees the step's number sees all of the step
 

@@ -133,6 +133,11 @@ def actions(names: Iterable[str]) -> str:
     return f'<div class="mp-acts-head" aria-hidden="true">{"".join(words)}</div>'
 
 
+def side_by_side(left: str, right: str) -> str:
+    """What happened, and counts: one part of the page, so one message to it."""
+    return f'<div class="mp-bottom"><div>{left}</div><div>{right}</div></div>'
+
+
 def figures(snapshot: Snapshot, has_shared: bool = True) -> str:
     """Blocks held, and without sharing, and how many of their slots are empty."""
     held, size = snapshot.num_held, snapshot.block_size
