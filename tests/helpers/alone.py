@@ -9,11 +9,13 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
 import nbformat
+import pytest
 
 from helpers import notebook_files as files
 
@@ -160,6 +162,17 @@ def with_probes(notebook: dict) -> dict:
     texts = (BREAK_SOURCE, files.bootstrap(notebook), PROBE)
     probes = [nbformat.v4.new_code_cell(text) for text in texts]
     return notebook | {"cells": notebook["cells"] + probes}
+
+
+def each_runs_alone(notebooks: list[Path]) -> Callable[..., None]:
+    """A test of these notebooks: they run alone, and their solutions are accepted."""
+
+    @pytest.mark.parametrize("path", notebooks, ids=lambda path: path.stem)
+    def test(path: Path, built_wheel: Path, tmp_path: Path) -> None:
+        found = faults(run_alone(files.load(path), built_wheel, tmp_path, path.name))
+        assert not found, "\n".join(found)
+
+    return test
 
 
 def faults(ran: Ran) -> list[str]:

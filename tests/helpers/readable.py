@@ -14,8 +14,7 @@ from minipaged.lab.plots import palette
 
 
 def visible_texts(figure: Figure) -> list[tuple[str, Bbox]]:
-    """Each text that is drawn, with the room that it takes (pixels)."""
-    figure.draw_without_rendering()
+    """Each text of a figure that was drawn, with the room that it takes (pixels)."""
     found = [text for text in figure.findobj(Text) if text.get_text().strip()]
     axes = [a for a in figure.axes if not a.axison]
     hidden = {
@@ -50,7 +49,6 @@ def check_that_words_stand_out(figure: Figure) -> None:
 
     Without a ground of its own the picture must be right on light and dark pages.
     """
-    figure.draw_without_rendering()
     grounds = [palette.theme().ground]
     if grounds == ["none"]:
         grounds = ["#FFFFFF", "#0D1117"]
@@ -87,6 +85,7 @@ def readable_in_all_themes(
     def test(monkeypatch: pytest.MonkeyPatch, name: str, theme: str) -> None:
         monkeypatch.setenv("MINIPAGED_THEME", theme)
         figure = drawings[name]()
+        figure.draw_without_rendering()  # so that everything has its place
         check_that_words_stand_out(figure)
         if theme == "both":  # a theme moves no word
             check_that_no_words_overlap(figure)

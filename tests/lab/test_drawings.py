@@ -204,6 +204,7 @@ def test_words_that_overlap_or_stand_out_would_be_noticed():
     figure = plot_reservations(USED, 36, "title")
     figure.axes[0].text(0, 8, "over the heading")
     figure.axes[0].text(740, 60, "over the edge of the picture")
+    figure.draw_without_rendering()
     found = dict(visible_texts(figure))
     heading = found["One piece each, 36 slots reserved"]
     assert inner(found["over the heading"]).overlaps(inner(heading))

@@ -1,13 +1,12 @@
 """Each notebook runs alone, as on Colab: it shows what is stored, and can be solved.
 
 `pytest notebooks` compares the stored outputs as well, with the package as it lies
-here. These tests do it with the wheel, so `make test` runs each notebook once.
+here. These tests do it with the wheel, so `make test` runs each notebook once: half of
+them here, the others in test_alone_too.py, so that two processes share them.
 """
 
-import pytest
-
 from helpers import notebook_files as files
-from helpers.alone import faults, run_alone, shadow, unaccepted
+from helpers.alone import each_runs_alone, faults, run_alone, shadow, unaccepted
 from helpers.sample_notebook import code, sample_notebook
 
 # A file left in the folder, a package of another version, and the wrong minipaged.
@@ -22,12 +21,7 @@ torch.mkdir()
 minipaged.__file__ = "/elsewhere/__init__.py\""""
 
 
-@pytest.mark.parametrize("path", files.NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_runs_alone_and_its_solutions_are_accepted(
-    path, built_wheel, tmp_path
-):
-    found = faults(run_alone(files.load(path), built_wheel, tmp_path, path.name))
-    assert not found, "\n".join(found)
+test_a_notebook_runs_alone = each_runs_alone(files.NOTEBOOKS[::2])
 
 
 def test_a_wrong_solution_is_the_only_fault_of_the_sample(built_wheel, tmp_path):
