@@ -170,7 +170,7 @@ def test_a_lane_says_when_its_prompt_ends():
     ends = [words for words in texts(figure) if "ends" in words]
     assert ends == [f"ends, step {step}" for step in (10, 20, 30)]
     assert texts(figure).count("waits") == 2 + 1  # and the legend
-    assert "most: 2" in texts(figure) and "pool: 12" in texts(figure)
+    assert "2 at most" in texts(figure) and "pool: 12" in texts(figure)
     for name, others in zip("ABC", (1, 0, 0), strict=True):  # A's is in the legend
         assert len(boxes(figure, strong(name).face)) == 1 + others
 
@@ -184,6 +184,16 @@ def test_a_lane_says_what_is_promised_to_its_prompt():
     (*_, last) = sorted(y for (x, y), _ in promised.items() if x < 160)
     below = [text for (x, y), text in promised.items() if x > 160 and y > last]
     assert below == ["2", "1", "2"]  # on the line of all promises, one after another
+
+
+def test_the_outline_of_all_promises_has_a_name_where_it_starts():
+    """29 tokens may be computed at first: 2 blocks of 16, of 3."""
+    figure = lanes([21, 7, 13], 9, num_blocks=3)
+    (named,) = [place for place, text in placed(figure) if text == "promised:"]
+    dashed = [line for line in figure.axes[0].lines if line.get_linestyle() == "--"]
+    first = next(line for line in dashed if is_level(line))
+    assert named[1] == first.get_ydata()[0] and named[0] < first.get_xdata()[0]
+    assert "promised:" not in texts(lanes([1], 1))  # no room: it lies on the ground
 
 
 def placed(figure):

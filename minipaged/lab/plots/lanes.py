@@ -120,8 +120,11 @@ def _draw_blocks(
     promised = [_promised(moment, pool.block_size) for moment in moments]
     ground, top = y + HIGH + 14, max(pool.num_blocks, *promised)
     quiet = {"ha": "right", "color": sheet.look.quiet}
-    sheet.write(LEFT - 12, ground - 26, f"most: {max(held)}", ha="right")
-    sheet.write(LEFT - 12, ground - 8, "blocks held", **quiet)
+    sheet.write(LEFT - 12, ground - 26, "blocks held:", **quiet)
+    sheet.write(LEFT - 12, ground - 8, f"{max(held)} at most", ha="right")
+    first = ground - HIGH * promised[0] / top
+    if first < ground - 44:  # high enough above the words below
+        sheet.write(LEFT - 12, first, "promised:", **quiet)
     sheet.line((LEFT, ground), (SPAN - RIGHT, ground))
     line = ground - HIGH * pool.num_blocks / top
     sheet.line((LEFT, line), (SPAN - RIGHT, line))

@@ -41,7 +41,9 @@ def plot_stations(
             y = TOP + HEIGHT + 16 + row * LINE
             shown, size = fit(line, width + GAP - 12)
             sheet.write(middle, y, shown, size, ha="center")
-        shown, size = fit(f"{function.__name__}()", 0.8 * (width + GAP))
+        is_inside = 0 < at < len(stations) - 1  # its name may be wider than its box
+        room = (0.94 if is_inside else 0.8) * (width + GAP)
+        shown, size = fit(f"{function.__name__}()", room)
         style = {"ha": "center", "family": "monospace", "color": sheet.look.quiet}
         sheet.write(middle, low - LINE, shown, size, **style)
         if at:
