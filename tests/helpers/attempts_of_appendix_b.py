@@ -234,6 +234,18 @@ def skips_the_next(requests, num_blocks, block_size):
     return schedule(requests, num_blocks, block_size, copied=False)
 
 
+def blocks_never_come_back(requests, num_blocks, block_size):
+    """Somebody always waits, and nobody can start: it never ends."""
+    held, steps = 0, []
+    for number, (prompt, new) in enumerate(requests):
+        wanted = -(-(prompt + new - 1) // block_size)
+        while held + wanted > num_blocks:
+            steps.append([])
+        held += wanted
+        steps += [[number]] * new
+    return steps
+
+
 def returns_no_schedule(requests, num_blocks, block_size):
     schedule(requests, num_blocks, block_size)
 
@@ -251,6 +263,7 @@ def the_last_none_is_all(held, wanted, free):
 # What the check must say of each mistake.
 NAMED = {
     "num_preempted": [
+        (lambda held, wanted, free: 0, "more is wanted than is free"),
         (blocks_stay_taken, "the blocks of those who go are free for the others"),
         (wishes_stay, "who goes wants nothing any more"),
         (all_may_go, "the earliest always stays"),
@@ -289,6 +302,7 @@ NAMED = {
         (all_at_once, "compute, expected"),
         (the_same_list, "each step needs a list of its own"),
         (skips_the_next, "removing from a list skips the next one"),
+        (blocks_never_come_back, "does not end"),
         (returns_no_schedule, "is a return missing?"),
     ],
 }

@@ -24,16 +24,28 @@ def num_preempted(attempt: Attempt) -> None:
     ]
     answers = {name: [rule(*case) for case in cases] for name, rule in _RULES.items()}
     found = []
-    for case, right in zip(cases, answers["right"], strict=True):
+    for number, (case, right) in enumerate(zip(cases, answers["right"], strict=True)):
         found.append(attempt(*case))
         if found[-1] != right:
-            count = len(found)
+            found += _further(attempt, cases[number + 1 :])
+            count = len(found)  # all cases, unless a later one raises an error
             same = (n for n, own in answers.items() if own[:count] == found)
-            said = _what_is_told(found[-1], next(same, ""))
+            said = _what_is_told(found[number], next(same, ""))
             try:
-                expect(attempt.call(*case), found[-1], right)
+                expect(attempt.call(*case), found[number], right)
             except Rejected as error:
                 raise Rejected(f"{error}{said}") from None
+
+
+def _further(attempt: Attempt, cases: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """What a wrong attempt answers in the other cases: they tell what is wrong."""
+    found = []
+    for case in cases:
+        try:
+            found.append(attempt(*case))
+        except Rejected:
+            break
+    return found
 
 
 def _what_is_told(found: Any, name: str) -> str:
@@ -91,7 +103,8 @@ _RULES = {
     "it fits if as many are wanted as are free": lambda h, w, f: _goes(h, w, f - 1),
     "only as many go as must": lambda h, w, f: (len(h) - 1) * (sum(w) > f),
     "one may not be enough": lambda h, w, f: min(1, _goes(h, w, f)),
-    "held[-n:] is the whole list if n is 0": _with_all_of_them,
+    "more is wanted than is free: somebody must go (or do you slice? held[-n:] is the "
+    "whole list if n is 0)": _with_all_of_them,
     "that is the number of blocks that are missing": lambda h, w, f: max(0, sum(w) - f),
 }
 

@@ -1,9 +1,12 @@
 """Lab: the check of appendix B's third exercise: a scheduler that preempts."""
 
+import sys
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from random import Random
+from types import FrameType
 from typing import Any
 
 from minipaged.lab.check.verdict import Attempt, Rejected, exercise, many, short
@@ -12,6 +15,7 @@ from minipaged.scheduling.preemption import PreemptingScheduler
 from minipaged.scheduling.request import Request
 
 Lengths = Sequence[tuple[int, int]]
+MOST_LINES = 200_000  # that an attempt runs in a case; a right one needs a few thousand
 _SCHEDULES = (
     ([(21, 24), (7, 2), (13, 14), (13, 24)], 16, 4),  # the appendix's four
     ([(5, 3)], 4, 4),
@@ -29,7 +33,9 @@ def schedule(attempt: Attempt) -> Callable[[], str]:
     Compared with the package's scheduler.
     """
     for case in (*_SCHEDULES, *map(_random_case, range(40))):
-        right, found = _by_package(*case), attempt(*case)
+        right = _by_package(*case)
+        with _an_end(attempt.call(*case)):
+            found = attempt(*case)
         if found == right:
             continue
         call = attempt.call(*case)
@@ -56,6 +62,26 @@ def schedule(attempt: Attempt) -> Callable[[], str]:
         )
 
     return reward
+
+
+@contextmanager
+def _an_end(call: str) -> Iterator[None]:
+    """Raise Rejected inside the `with` block once it has run too many lines."""
+    left, before = MOST_LINES, sys.gettrace()
+
+    def look(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal left
+        left -= event == "line"
+        if left < 0:
+            why = "who has ended gives its blocks back, and runs no more"
+            raise Rejected(f"{call} does not end; {why}")
+        return look
+
+    sys.settrace(look)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
 
 
 def _random_case(seed: int) -> tuple[list[tuple[int, int]], int, int]:
