@@ -80,6 +80,9 @@ DRAWINGS = {
     ),
     "present": lambda: plot_present(range(3), {"one": [1, 9, 47]}, "title", places=32),
     "token times": lambda: plot_token_times(TIMES, "title"),
+    "token times, and a wait": lambda: plot_token_times(
+        TIMES, "title", arrivals={"A": 0.0}
+    ),
     "token times, in ms": lambda: plot_token_times(TIMES, "title", "ms", factor=1000),
 }
 
@@ -193,6 +196,30 @@ def test_the_longest_pause_is_found():
     assert "longest pause: 7,000 ms" in texts(DRAWINGS["token times, in ms"]())
     short = plot_token_times({"run": {"A": [0.0, 0.03812]}}, "title")
     assert "longest pause: 0.038 seconds" in texts(short)
+
+
+def test_a_wait_lasts_from_the_arrival_to_the_first_token():
+    runs = {"soon": {"G": [4.0, 5.0]}, "late": {"G": [8.0, 9.0]}}
+    figure = plot_token_times(runs, "title", arrivals={"G": 2.0})
+    waits = boxes(figure, palette.theme().free)
+    soon, late = [box.get_width() for box in waits if box.get_width() > 20]
+    assert (late + 3) / (soon + 3) == pytest.approx((8 - 2) / (4 - 2))
+    said = texts(figure)
+    assert said.count("waits") == 2 and "waits for the first token" in said
+    assert "waits" not in texts(plot_token_times(runs, "title"))
+
+
+def test_the_limit_is_no_curve():
+    """Curves are dashed or dotted, if they are not the first."""
+    *curves, limit = DRAWINGS["present"]().axes[0].lines
+    assert set(limit.get_ydata()) == {32} and limit.get_linestyle() == "-"
+    assert limit.get_color() not in {curve.get_color() for curve in curves}
+
+
+def test_what_was_there_before_looks_as_in_the_legend():
+    """Words stand in it, so it is a rim without a face: in both places."""
+    figure, soft = ghost(), palette.soft_colour("D")
+    assert "there before" in texts(figure) and not boxes(figure, soft)
 
 
 def test_a_ghost_hits_what_the_new_owner_has_there():

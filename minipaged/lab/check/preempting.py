@@ -73,7 +73,7 @@ def _an_end(call: str) -> Iterator[None]:
         nonlocal left
         left -= event == "line"
         if left < 0:
-            why = "who has ended gives its blocks back, and runs no more"
+            why = "does who has ended give its blocks back?"
             raise Rejected(f"{call} does not end; {why}")
         return look
 

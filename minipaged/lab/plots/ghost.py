@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from minipaged.lab.plots.palette import BAD
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, visible, width_of
-from minipaged.lab.plots.tones import Tone, free, soft, strong
+from minipaged.lab.plots.tones import Tone, behind_words, free, soft, strong
 from minipaged.memory.block_table import BlockTable
 from minipaged.model.inputs import RaggedBatch
 
@@ -58,7 +58,8 @@ def plot_ghost(
     y = BLOCK + HEIGHT + 16
     place, side = (x, "left") if is_left else (x + cell, "right")
     sheet.write(place, y, said, ha=side, color=BAD, weight="bold")
-    signs = [(soft(owner), "there before"), (strong(owner), "written in this step")]
+    signs = [(behind_words(soft(owner)), "there before")]
+    signs += [(strong(owner), "written in this step")]
     sheet.legend(0, y + 30, [*signs, (Tone(BAD), f"written over by {ghost}'s row")])
     sheet.finish(y + 40)
     return sheet.figure

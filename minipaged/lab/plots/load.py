@@ -41,13 +41,13 @@ def plot_present(
 ) -> Figure:
     """How many requests are in a server at each moment (seconds), by load.
 
-    Those above the dotted line wait: there are only so many places.
+    Those above the thick line wait: there are only so many places.
     """
     words = "seconds", "requests in the server"
     figure = plot_lines(moments, present, title, *words, logarithmic=False)
     (axes,) = figure.axes
     look = theme()
-    axes.axhline(places, color=look.ink, linestyle=":")
+    axes.axhline(places, color=look.ink, linewidth=1.6)
     beside = {"transform": axes.get_yaxis_transform(), "va": "center"}
     axes.text(1.01, places, f"{places} places", color=look.ink, fontsize=9, **beside)
     return figure

@@ -6,7 +6,14 @@ from matplotlib.figure import Figure
 
 from minipaged.lab.plots.palette import BAD
 from minipaged.lab.plots.signs import SPAN, Sheet
-from minipaged.lab.plots.tones import NOTHING, Tone, free, soft, strong
+from minipaged.lab.plots.tones import (
+    NOTHING,
+    Tone,
+    behind_words,
+    free,
+    soft,
+    strong,
+)
 
 HEIGHT, ROW, LEFT = 30.0, 92.0, 118.0  # pixels of a block, from row to row, beside
 Held = Mapping[str, Sequence[int]]  # block ids by name
@@ -55,7 +62,7 @@ def plot_swap(
     y = tops[2] + HEIGHT + 26
     other = next((one for one in before if one != name), name)
     signs = [(strong(name), f"{name}'s blocks, {name}0 the first of its table")]
-    signs += [(soft(other), "of others"), (free(), "free")]
+    signs += [(behind_words(soft(other)), "of others"), (free(), "free")]
     x = sheet.legend(0, y, signs)
     if arrive:
         said = [(NOTHING, f"{name}'s K and V arrive here")]

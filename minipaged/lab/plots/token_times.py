@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 from minipaged.lab.plots.gantt import APART, BAR, HEAD, LANE, LEFT, RIGHT
 from minipaged.lab.plots.palette import BAD, line_colour
 from minipaged.lab.plots.scales import scale_of
-from minipaged.lab.plots.signs import SPAN, Sheet
-from minipaged.lab.plots.tones import Tone
+from minipaged.lab.plots.signs import SPAN, Sheet, width_of
+from minipaged.lab.plots.tones import Tone, free
 
 
 def plot_token_times(
@@ -17,13 +17,15 @@ def plot_token_times(
     title: str,
     unit: str = "seconds",
     factor: float = 1.0,
+    arrivals: Mapping[str, float] | None = None,
 ) -> Figure:
     """A panel for each run, a lane for each user: when she gets her tokens.
 
     runs: the moments of each user's tokens, by run. The longest pause between two
-    tokens of one user is marked. factor: moments times it are in `unit`.
+    tokens of one user is marked. factor: moments times it are in `unit`. arrivals: when
+    users come who then wait for their first token.
     """
-    sheet, y = Sheet(title), 0.0
+    sheet, y, arrivals = Sheet(title), 0.0, arrivals or {}
     ends = [own[-1] for users in runs.values() for own in users.values()]
     scale = scale_of([0.0, *ends], LEFT, SPAN - LEFT - RIGHT, False, (0.0, max(ends)))
     for name, users in runs.items():
@@ -38,6 +40,8 @@ def plot_token_times(
         for user, own in users.items():
             sheet.write(LEFT - 12, y + BAR / 2, user, ha="right", weight="bold")
             sheet.line((LEFT, y + BAR), (SPAN - RIGHT, y + BAR), alpha=0.5)
+            if user in arrivals:
+                _draw_wait(sheet, scale.x(arrivals[user]), scale.x(own[0]), y + 3)
             thin = Tone(line_colour(user))
             for moment in own:
                 sheet.box(scale.x(moment) - 1, y + 3, 2, BAR - 3, thin)
@@ -58,9 +62,19 @@ def plot_token_times(
         (Tone(line_colour(user)), "a token"),
         (Tone(BAD), "the longest pause of a user"),
     ]
+    signs += [(free(), "waits for the first token")] * bool(arrivals)
     sheet.legend(0, y, signs)
     sheet.finish(y + 10)
     return sheet.figure
+
+
+def _draw_wait(sheet: Sheet, left: float, right: float, y: float) -> None:
+    """From somebody's arrival to her first token."""
+    width, high = right - left - 3, BAR - 3
+    sheet.box(left, y, width, high, free(), sheet.look.rim)
+    if width > width_of("waits") + 8:
+        words = left + width / 2, y + high / 2, "waits"
+        sheet.write(*words, ha="center", color=sheet.look.quiet)
 
 
 def _longest_pause(moments: Sequence[float]) -> tuple[float, float]:
