@@ -1,8 +1,8 @@
 """Can every word of a picture be read? Asked of matplotlib, on any fonts."""
 
-from collections.abc import Callable, Mapping
-from itertools import combinations
+from collections.abc import Callable, Iterable, Mapping
 
+import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
@@ -27,21 +27,25 @@ def visible_texts(figure: Figure) -> list[tuple[str, Bbox]]:
     return [(text.get_text(), Text.get_window_extent(text)) for text in drawn]
 
 
-def inner(box: Bbox) -> Bbox:
-    """A box without the air that a line of text has above and below."""
-    return box.padded(-1.5)
+def corners(boxes: Iterable[Bbox]) -> np.ndarray:
+    """[N, 4]: left, bottom, right and top of each box (pixels)."""
+    return np.array([box.extents for box in boxes]).reshape(-1, 4)
 
 
 def check_that_no_words_overlap(figure: Figure) -> None:
     """And that none is cut off."""
     found = visible_texts(figure)
     assert len(found) > 1
-    for (one, box), (other, second) in combinations(found, 2):
-        assert not inner(box).overlaps(inner(second)), (one, other)
-    width, height = figure.bbox.size
-    for words, box in found:
-        assert box.x0 > 0 and box.y0 > 0, words
-        assert box.x1 < width and box.y1 < height, words
+    boxes = corners(box for _, box in found)
+    for (words, _), (left, bottom, right, top) in zip(found, boxes, strict=True):
+        assert left > 0 and bottom > 0, words
+        assert right < figure.bbox.width and top < figure.bbox.height, words
+    low = boxes[:, :2] + 1.5  # without the air that a line has above and below
+    high = boxes[:, 2:] - 1.5
+    low, high = np.minimum(low, high), np.maximum(low, high)
+    meets = (low[:, None] <= high) & (low <= high[:, None])  # in x, in y
+    pairs = np.argwhere(np.triu(meets.all(axis=2), k=1))
+    assert not len(pairs), [(found[one][0], found[other][0]) for one, other in pairs]
 
 
 def check_that_words_stand_out(figure: Figure) -> None:
@@ -52,18 +56,19 @@ def check_that_words_stand_out(figure: Figure) -> None:
     grounds = [palette.theme().ground]
     if grounds == ["none"]:
         grounds = ["#FFFFFF", "#0D1117"]
-    areas = [
-        (patch, patch.get_window_extent())
+    patches = [
+        patch
         for patch in figure.axes[0].patches
         if isinstance(patch, Rectangle) and patch.get_fill()
     ]
+    areas = corners(patch.get_window_extent() for patch in patches)
     for text in filter(Text.get_text, figure.axes[0].texts):
-        box = text.get_window_extent()
-        middle = (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2
-        behind = [patch for patch, area in areas if area.contains(*middle)]
+        left, bottom, right, top = text.get_window_extent().extents
+        middle = (left + right) / 2, (bottom + top) / 2
+        is_behind = (areas[:, :2] <= middle) & (middle <= areas[:, 2:])
         for colour in grounds:
-            for patch in behind:
-                *face, alpha = patch.get_facecolor()
+            for at in np.flatnonzero(is_behind.all(axis=1)):
+                *face, alpha = patches[at].get_facecolor()
                 colour = palette.mix(to_hex(face), colour, alpha)
             ratio = contrast(to_hex(text.get_color()), colour)
             assert ratio >= 4, (text.get_text(), colour)

@@ -1,5 +1,7 @@
 """The drawings: they show the live objects, and every word can be read."""
 
+from contextlib import nullcontext
+
 import pytest
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
@@ -7,10 +9,10 @@ from matplotlib.text import Text
 import minipaged as mp
 from helpers.drawn import arrows, boxes, crosses, texts
 from helpers.readable import (
+    check_that_no_words_overlap,
+    check_that_words_stand_out,
     contrast,
-    inner,
     readable_in_all_themes,
-    visible_texts,
 )
 from minipaged.lab import (
     plot_address,
@@ -199,16 +201,26 @@ DRAWINGS = {
 test_it_can_be_read = readable_in_all_themes(DRAWINGS)
 
 
-def test_words_that_overlap_or_stand_out_would_be_noticed():
+@pytest.mark.parametrize(
+    ("x", "y", "words", "colour"),
+    [
+        (0, 8, "over the heading", "#767676"),
+        (740, 60, "over the edge of the picture", "#767676"),
+        (0, 60, "pale", "#DDDDDD"),
+        (0, 60, "dark", "#222222"),
+        (0, 60, "neither", None),
+    ],
+)
+def test_words_that_cannot_be_read_are_noticed(x, y, words, colour):
     """The test above is not just silent."""
     figure = plot_reservations(USED, 36, "title")
-    figure.axes[0].text(0, 8, "over the heading")
-    figure.axes[0].text(740, 60, "over the edge of the picture")
+    if colour:
+        figure.axes[0].text(x, y, words, color=colour)
     figure.draw_without_rendering()
-    found = dict(visible_texts(figure))
-    heading = found["One piece each, 36 slots reserved"]
-    assert inner(found["over the heading"]).overlaps(inner(heading))
-    assert found["over the edge of the picture"].x1 > figure.bbox.width
+    noticed = pytest.raises(AssertionError, match=words) if colour else nullcontext()
+    with noticed:
+        check_that_words_stand_out(figure)
+        check_that_no_words_overlap(figure)
 
 
 @pytest.mark.parametrize("name", ["pool", "false hits", "chain", "free list"])
