@@ -87,6 +87,7 @@ from .plots.sweep import plot_sweep as plot_sweep
 from .plots.tables import plot_shared_tables as plot_shared_tables
 from .plots.tiles import plot_tiles as plot_tiles
 from .plots.token_times import plot_token_times as plot_token_times
+from .plots.two_tables import plot_two_tables as plot_two_tables
 from .plots.two_ways import plot_two_ways as plot_two_ways
 from .plots.under_way import plot_under_way as plot_under_way
 from .plots.walk import plot_tile_and_blocks as plot_tile_and_blocks

@@ -211,6 +211,7 @@ NAMED = {
         (lambda one, two, size: shared_blocks(one[:-1], two[:-1], size), "first one"),
         (lambda one, two, size: shared_blocks(one, two, 2), "one token each"),
         (lambda one, two, size: print(shared_blocks(one, two, size)), "return missing"),
+        (lambda one, two, size: float(shared_blocks(one, two, size)), "divide by //"),
     ],
     "block_keys": [
         (
@@ -240,6 +241,12 @@ NAMED = {
         (
             lambda t, size, salt: [hash(k) % 2**16 for k in block_keys(t, size, salt)],
             "64 bits",
+        ),
+        (
+            lambda t, size, salt: [
+                (salt, bytes(key[1])) for key in block_keys(t, size, b"")
+            ],
+            "range(0, 256)",
         ),
         (lambda t, size, salt: print(t), "return missing"),
         (

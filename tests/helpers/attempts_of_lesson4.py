@@ -389,6 +389,13 @@ def three_lists(tables, scores, log_probs, eos):
 NAMED = {
     "beam_blocks": [
         (lambda prompt, new, beams, size: 12, "got 12, expected 8"),  # a known mistake
+        (lambda *case: float(beam_blocks(*case)), "a count is an int"),
+        (
+            lambda prompt, new, beams, size: (
+                prompt // size + beams * ((prompt + new) // size + 1 - prompt // size)
+            ),
+            "if the last block is just full, none follows",
+        ),
         (
             lambda prompt, new, beams, size: beams * -(-(prompt + new) // size),
             "nothing is shared: all beams hold the prompt's full blocks",

@@ -140,7 +140,8 @@ def test_a_search_by_serial_numbers_can_be_followed_from_block_to_block():
     numbers = [words for words in said if words.startswith("serial ")]
     assert sorted(numbers) == [f"serial {number}" for number in (1, 4, 5, 6)]
     assert "key: after serial 0" in without and "key: after serial 0" not in said
-    assert said.count("key: the first") == without.count("key: the first") + 1
+    first = "key: after nothing"
+    assert said.count(first) == without.count(first) + 1
     gone = [words for words in said if "gone" in words]
     assert gone == ["key: after serial 3, gone"]  # of D's block 2, which is F's now
     assert not any("gone" in words for words in without)
@@ -204,6 +205,16 @@ def test_a_fork_counts_what_blocks_find():
     assert counts == [f"{n} found" for n in (12, 12, 8, 0, 12)]
     assert "of both, 12 tokens" in said
     assert said.count("Max") == said.count("Ben") == 1 and said.count("Answer") == 1
+
+
+def test_a_branch_that_goes_on_has_dots():
+    def num_dots(first, second):
+        return texts(plot_fork(first, second, (4,), "title")).count("…")
+
+    more = ["word"] * 40
+    assert num_dots(D, E) == 0
+    assert num_dots(D + more, E) == 1  # E ends there
+    assert num_dots(D + more, E + more) == 2
 
 
 def test_bars_are_as_long_as_their_values():

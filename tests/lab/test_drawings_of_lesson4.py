@@ -7,7 +7,7 @@ from matplotlib.colors import to_rgba
 from transformers import GenerationConfig
 
 import minipaged as mp
-from helpers.drawn import arrows, texts
+from helpers.drawn import arrows, boxes, texts
 from helpers.readable import readable_in_all_themes
 from helpers.tiny_models import VOCABULARY, tiny_model
 from minipaged.decoding import beam
@@ -23,6 +23,8 @@ from minipaged.lab.plots.candidates import (
     plot_candidates,
 )
 from minipaged.lab.plots.copying import freeze, plot_copying
+from minipaged.lab.plots.tones import free, others
+from minipaged.lab.plots.two_tables import plot_two_tables
 
 WORDS = "Four score and seven years ago our".split()
 ENDS = ["fathers", "mothers", "brothers", "sisters"]
@@ -43,6 +45,20 @@ def copying(num_tables=2, size=4):
         words[name].append(word)
         frames[f"{name} has written"] = freeze(pool, tables, words)
     return frames
+
+
+def two_tables(num_blocks=9, size=4, is_forked=True):
+    """A's blocks are 2 and 1, or those before, as many as seven words fill."""
+    pool = mp.BlockPool(num_blocks, size)
+    for _ in range(3):
+        pool.allocate()  # somebody's
+    for block_id in (1, 2):
+        pool.release(block_id)
+    a = mp.BlockTable(pool)
+    a.append(7)
+    b = a.fork() if is_forked else mp.BlockTable(pool)
+    words = {"A": WORDS, "B": WORDS if is_forked else []}
+    return plot_two_tables(pool, {"A": a, "B": b}, "title", words)
 
 
 class Overwriting(mp.BlockTable):
@@ -93,6 +109,9 @@ def tree():
 
 
 DRAWINGS = {
+    "two tables": two_tables,
+    "two tables, many blocks": lambda: two_tables(16, 2),
+    "two tables, one of them empty": lambda: two_tables(is_forked=False),
     "copying": lambda: plot_copying(copying(), "title"),
     "copying, three tables": lambda: plot_copying(copying(3), "title"),
     "copying, four tables": lambda: plot_copying(copying(4), "title"),
@@ -121,6 +140,35 @@ test_it_can_be_read = readable_in_all_themes(DRAWINGS)
 def thick(figure):
     """Arrows of copies: as thick as what is to be followed."""
     return [arrow for arrow in arrows(figure) if arrow.get_linewidth() > 1.5]
+
+
+def test_an_arrow_leads_from_each_entry_to_its_block():
+    figure = two_tables()
+    places = {text.get_text(): text.get_position() for text in figure.axes[0].texts}
+    paths = [arrow._path_original.vertices[[0, -1]] for arrow in arrows(figure)]
+    assert len(paths) == 4
+    colours = [to_rgba(palette.line_colour(name)) for name in "AABB"]
+    assert [arrow.get_edgecolor() for arrow in arrows(figure)] == colours
+    heights = [places[f"block {block_id}"][1] for block_id in (2, 1, 2, 1)]
+    assert [y for _, (_, y) in paths] == heights
+    assert [x0 < x1 for (x0, _), (x1, _) in paths] == [True, True, False, False]
+
+
+def test_a_block_in_two_tables_is_drawn_once_and_hatched():
+    said = texts(two_tables())
+    assert all(said.count(word) == 1 for word in WORDS)
+    assert "several holders" in said and said.count("2") == said.count("1") == 2
+    alone = texts(two_tables(is_forked=False))
+    assert "several holders" not in alone and alone.count("2") == 1
+    assert len(arrows(two_tables(is_forked=False))) == 2
+
+
+def test_blocks_of_somebody_else_are_grey_and_slots_without_a_word_are_empty():
+    greys, pales = (
+        len(boxes(two_tables(), colour)) for colour in (others().face, free().face)
+    )
+    assert greys == 1 + 1  # block 0, and in the legend
+    assert pales == 8 + 1  # under the words, too
 
 
 @pytest.mark.parametrize("num_tables", [2, 3, 4])

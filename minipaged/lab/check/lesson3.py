@@ -5,7 +5,14 @@ from contextlib import contextmanager
 from random import Random
 from typing import Any
 
-from minipaged.lab.check.verdict import Attempt, Rejected, attempted, exercise, expect
+from minipaged.lab.check.verdict import (
+    Attempt,
+    Rejected,
+    attempted,
+    exercise,
+    expect,
+    refuse_a_float,
+)
 
 
 @contextmanager
@@ -48,6 +55,7 @@ def shared_blocks(attempt: Attempt) -> None:
     for expected, first, second, size, reason in SHARED:
         with _because(reason):
             attempt.expect(expected, first, second, size)
+    refuse_a_float(attempt, SHARED[1][1:4])
 
 
 @exercise
@@ -79,8 +87,8 @@ def block_keys(attempt: Attempt) -> None:
         for _ in range(60):
             one, other = ([rng.randint(0, 1) for _ in range(8)] for _ in "ab")
             _compare_keys(attempt, one, other, size, b"", b"")
+    keys = {_keys(attempt, [n], 1, b"")[0] for n in rng.sample(range(10**6), 3000)}
     with _because("a key that is so short has two equal ones soon: use 64 bits"):
-        keys = {_keys(attempt, [n], 1, b"")[0] for n in rng.sample(range(10**6), 3000)}
         expect("different keys of 3000 different blocks", len(keys), 3000)
 
 

@@ -3,7 +3,13 @@
 from itertools import product
 from typing import Any
 
-from minipaged.lab.check.verdict import Attempt, Rejected, exercise, expect
+from minipaged.lab.check.verdict import (
+    Attempt,
+    Rejected,
+    exercise,
+    expect,
+    refuse_a_float,
+)
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 
@@ -28,6 +34,7 @@ def beam_blocks(attempt: Attempt) -> None:
             expect(attempt.call(*case), found, right)
         except Rejected as error:
             raise Rejected(f"{error}{_why_miscounted(attempt, found)}") from None
+    refuse_a_float(attempt, COUNTED[0][1:])
 
 
 def _held_by_tables(prompt: int, new: int, beams: int, block_size: int) -> int:
@@ -64,6 +71,8 @@ def _usual_counts(prompt: int, new: int, beams: int, size: int) -> dict[str, int
         "nothing is shared: all beams hold the prompt's full blocks": beams * total,
         "K and V of all tokens are stored, the last one too": whole
         + beams * (-(-(prompt + new - 1) // size) - whole),
+        "if the last block is just full, none follows: round up": whole
+        + beams * ((prompt + new) // size + 1 - whole),
         "a part-filled last block counts, too: round up": whole
         + beams * ((prompt + new) // size - whole),
         f"{stays} is not shared any more: each beam writes into it": held

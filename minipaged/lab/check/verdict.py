@@ -1,6 +1,6 @@
 """Lab: what checks of exercises have in common: trying, and saying what was found."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from functools import wraps
 from inspect import signature
@@ -64,6 +64,14 @@ def expect(what: str, found: Any, expected: Any) -> None:
         equal = False
     if not equal:
         raise Rejected(f"{what}: got {short(found)}, expected {short(expected)}")
+
+
+def refuse_a_float(attempt: Attempt, arguments: Sequence[Any]) -> None:
+    """Raise Rejected if a count that is right is a float: no list takes it as index."""
+    found = attempt.function(*arguments)
+    if isinstance(found, float):
+        call = attempt.call(*arguments)
+        raise Rejected(f"{call}: got {found}, a float; a count is an int: divide by //")
 
 
 def exercise(

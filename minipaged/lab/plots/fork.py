@@ -62,6 +62,8 @@ def plot_fork(
         tones = [tint(name)] * count
         place = edges[common] + FORK, y, widths[common:num_drawn]
         sheet.cells(*place, CELL, tones, words[common:num_drawn])
+        if len(words) > num_drawn:
+            sheet.write(edges[num_drawn] + 5, y + CELL / 2, "…")
     bottom = trunk + BRANCH + CELL + 22
     signs = [(tone, f"of both, {common} tokens")]
     signs += [(tint(name), f"of {name} alone") for name in names]

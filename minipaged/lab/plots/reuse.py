@@ -165,7 +165,7 @@ class _Moments:
             is_gone = self.numbers and parent not in self.numbers.values()
             remark = f"key: after {parents} {parent}" + ", gone" * bool(is_gone)
             if parent is None:
-                remark = "key: the first"
+                remark = "key: after nothing"
             style = {"color": BAD, "weight": "bold"} if is_false else {}
             sheet.write(x, y + HEIGHT + 12, remark, **style)
             if is_step:
