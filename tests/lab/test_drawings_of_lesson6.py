@@ -343,19 +343,22 @@ def test_pieces_are_counted_that_threads_read():
         "32 pieces: 128 of 2,048 bytes are used",
     ):
         assert words in said
-    assert "32 threads, pieces of 64 bytes" in said
+    assert said.count("32 threads") == said.count("64-byte pieces") == 3
 
 
-def test_what_is_small_is_drawn_again_larger():
-    """Two pieces of 32: each of their numbers has room, and their place is shown."""
+def test_reads_side_by_side_end_in_the_first_pieces():
+    """Panels are at one scale: 2 pieces of 32, each with half of the threads."""
     figure = plot_coalescing({"side by side": 4, "apart": 64}, "title")
-    threads = [line for line in figure.axes[0].lines if line.get_linestyle() == "-"]
-    assert len(threads) == 2 * 32
-    for line in threads[:32]:  # straight down
-        begin, end = line.get_xdata()
-        assert abs(begin - end) < 1
-    dashed = [line for line in figure.axes[0].lines if line.get_linestyle() == "--"]
-    assert len(dashed) == 2
+    lines = figure.axes[0].lines
+    assert len(lines) == 2 * 32
+    first, second = boxes(figure, palette.soft_colour(0))[:2]
+    assert second.get_width() == first.get_width()
+    for thread, line in enumerate(lines[:32]):
+        x, piece = line.get_xdata()[1], (first, second)[thread // 16]
+        assert piece.get_x() - 1 < x < piece.get_x() + piece.get_width() + 1
+    ends = [line.get_xdata()[1] for line in lines[:32]]
+    apart = {round(later - earlier, 6) for earlier, later in pairwise(ends)}
+    assert len(apart) == 1 and min(apart) > 1
 
 
 def test_every_read_of_a_thread_ends_in_its_piece():

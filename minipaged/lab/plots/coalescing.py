@@ -9,11 +9,11 @@ from minipaged.lab.plots.signs import SPAN, Sheet, width_of
 from minipaged.lab.plots.tones import behind_words, free, soft, strong
 
 NUMBER = 4  # bytes that a thread reads
-THREADS, HEIGHT = 22.0, 20.0  # from a panel's top to its threads, and their height
-MEMORY, PIECE = 92.0, 22.0  # to its memory, and its height
-LENS, SMALL_PART = 58.0, 0.3  # to the memory below a lens; what is looked at with it
-BETWEEN = 32.0  # from panel to panel
-LEAST = 2.0  # pixels of a number, however small
+LEFT = 104.0  # pixels beside the rows
+THREADS, HEIGHT = 30.0, 22.0  # from a panel's top to its threads, and their height
+MEMORY, PIECE = 116.0, 26.0  # to its memory, and its height
+BETWEEN = 36.0  # from panel to panel
+LEAST = 3.0  # pixels of a number that lies alone
 
 
 def plot_coalescing(
@@ -25,8 +25,7 @@ def plot_coalescing(
     """A panel for each way to read: threads above, below them pieces of memory.
 
     A piece comes as a whole. What a thread has asked for is strong, the rest of the
-    piece comes in vain. All panels show as much memory. Where only a small part of it
-    is read, this part is drawn a second time above, larger.
+    piece comes in vain. All panels show as much memory, at one scale.
 
     apart: by name, how many bytes lie from one thread's number to the next one's.
     """
@@ -38,12 +37,10 @@ def plot_coalescing(
             sheet, y, name, distance, (num_threads, num_pieces, piece_bytes)
         )
         y += BETWEEN
-    y -= BETWEEN - 24
+    y -= BETWEEN - 26
     signs = [(strong(0), "what a thread has asked for")]
     signs += [(soft(0), "comes with it, in vain"), (free(), "a piece that stays")]
     sheet.legend(0, y, signs)
-    said = f"{num_threads} threads, pieces of {piece_bytes} bytes"
-    sheet.write(SPAN, y, said, ha="right", color=sheet.look.quiet)
     sheet.finish(y + 8)
     return sheet.figure
 
@@ -53,53 +50,31 @@ def _draw_panel(
 ) -> float:
     """The threads, their reads, the pieces; where the panel ends."""
     num_threads, num_pieces, piece_bytes = sizes
-    unit, each = SPAN / (num_pieces * piece_bytes), SPAN / num_threads
+    wide, each = (SPAN - LEFT) / num_pieces, (SPAN - LEFT) / num_threads
     starts = [thread * apart for thread in range(num_threads)]
     touched = {byte // piece_bytes for start in starts for byte in (start, start + 3)}
     _draw_head(sheet, y, name, NUMBER * num_threads, len(touched), piece_bytes)
+    sheet.label(y + THREADS, HEIGHT, "a warp", f"{num_threads} threads")
     words = list(map(str, range(num_threads)))
     words = words if width_of(words[-1]) < each - 4 else []
     tones = [behind_words(soft(0))] * num_threads
-    sheet.cells(0, y + THREADS, [each] * num_threads, HEIGHT, tones, words)
+    sheet.cells(LEFT, y + THREADS, [each] * num_threads, HEIGHT, tones, words)
     top = y + MEMORY
-    if len(touched) < SMALL_PART * num_pieces:
-        read = len(touched) * piece_bytes * unit
-        _draw_pieces(sheet, top, starts, touched, (len(touched), piece_bytes))
-        for ends in ((0, 0), (SPAN, read)):
-            heights = top + PIECE + 1, top + LENS - 1
-            line = list(zip(ends, heights, strict=True))
-            sheet.line(*line, linestyle=(0, (4, 2)), color=sheet.look.quiet)
-        _draw_pieces(sheet, top + LENS, starts, touched, (num_pieces, piece_bytes))
-        unit, end_of_all = SPAN / (len(touched) * piece_bytes), top + LENS + PIECE
-    else:
-        _draw_pieces(sheet, top, starts, touched, (num_pieces, piece_bytes))
-        end_of_all = top + PIECE
-    for start, thread in zip(starts, range(num_threads), strict=True):
-        begin = (thread + 0.5) * each, y + THREADS + HEIGHT + 2
-        end = (start + NUMBER / 2) * unit, top - 2
+    sheet.label(top, PIECE, "memory", f"{piece_bytes}-byte pieces")
+    places = [(LEFT + n * wide + 0.5, top, wide - 1, PIECE) for n in range(num_pieces)]
+    for piece, place in enumerate(places):
+        sheet.box(*place, soft(0) if piece in touched else free())
+    unit = wide / piece_bytes
+    width = max(NUMBER * unit, min(LEAST, apart * unit))
+    for thread, start in enumerate(starts):
+        x = LEFT + start * unit
+        sheet.box(x, top, width, PIECE, strong(0))
+        begin = LEFT + (thread + 0.5) * each, y + THREADS + HEIGHT + 2
+        end = x + width / 2, top - 2
         sheet.line(begin, end, color=line_colour(0), alpha=0.8)
-    return end_of_all
-
-
-def _draw_pieces(
-    sheet: Sheet,
-    top: float,
-    starts: list[int],
-    touched: set[int],
-    size: tuple[int, int],
-) -> None:
-    """So many pieces over the whole width, with the numbers that are read."""
-    num_pieces, piece_bytes = size
-    unit = SPAN / (num_pieces * piece_bytes)
-    wide = piece_bytes * unit
-    for piece in range(num_pieces):
-        area = piece * wide + 0.5, top, wide - 1, PIECE
-        sheet.box(*area, soft(0) if piece in touched else free())
-    for start in starts:
-        width = max(LEAST, NUMBER * unit - (NUMBER * unit > 8))
-        sheet.box(start * unit + 0.5, top, width, PIECE, strong(0))
-    for piece in range(num_pieces):
-        sheet.box(piece * wide + 0.5, top, wide - 1, PIECE, rim=sheet.look.rim)
+    for place in places:
+        sheet.box(*place, rim=sheet.look.rim)
+    return top + PIECE
 
 
 def _draw_head(
