@@ -27,6 +27,7 @@ from helpers.real_lab import (
     ROOT,
     WIDE,
     fresh_page,
+    in_each_look,
     run_all,
     run_cell,
     set_theme,
@@ -128,9 +129,7 @@ def flaws_of_any(page, name):
     root = page.locator(WIDGET).first
     root.scroll_into_view_if_needed()
     flaws = name_flaws(root)
-    for dark, width in (False, WIDE), (True, NARROW):
-        set_theme(page, dark)
-        set_width(page, width)
+    for dark, _ in in_each_look(page, [(False, WIDE), (True, NARROW)]):
         where = "dark and narrow" if dark else "light and wide"
         root.screenshot(path=SEEN / f"{name} {where}.png".replace(" ", "-"))
         found = pale_parts(root) + pale_blocks(root) + layout_flaws_in_each_text(root)

@@ -23,6 +23,7 @@ from helpers.real_lab import (
     NARROW,
     ROOT,
     WIDE,
+    in_each_look,
     run_cell,
     set_theme,
     set_width,
@@ -33,6 +34,7 @@ from helpers.real_lab import (
 
 SEEN = ROOT / "build" / "screenshots"
 WIDGET = ".mp.widget-box"
+LOOKS = (False, WIDE), (False, NARROW), (True, NARROW), (True, WIDE)  # dark, width
 
 # C, who comes last, has to give way; D comes two steps later, and waits.
 ENGINE = """
@@ -102,14 +104,7 @@ def flaws(page, name):
     page.mouse.move(0, 0)
     root.scroll_into_view_if_needed()
     found = [*contradictions(pool), *colour_flaws(pool), *name_flaws(root)]
-    for dark, width in (
-        (False, WIDE),
-        (False, NARROW),
-        (True, NARROW),
-        (True, WIDE),
-    ):
-        set_theme(page, dark)
-        set_width(page, width)
+    for dark, width in in_each_look(page, LOOKS):
         where = f"{'dark' if dark else 'light'} {width}"
         root.screenshot(path=SEEN / f"{name} {where}.png".replace(" ", "-"))
         pale = pale_parts(root) + pale_blocks(root) + pale_marks(root)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -212,6 +212,8 @@ def _run_cells(page: Page, seconds: int) -> None:
 
 def set_theme(page: Page, dark: bool) -> None:
     """Choose one of JupyterLab's themes, as from its menu."""
+    if is_dark(page) == dark:
+        return  # choosing it anew would take as long
     name = f"JupyterLab {'Dark' if dark else 'Light'}"
     page.evaluate(
         """theme => {
@@ -223,6 +225,24 @@ def set_theme(page: Page, dark: bool) -> None:
         "name => document.body.dataset.jpThemeName === name", arg=name
     )
     settle(page)
+
+
+def is_dark(page: Page) -> bool:
+    """Is it JupyterLab's dark theme that is seen?"""
+    return page.evaluate("() => document.body.dataset.jpThemeName") == "JupyterLab Dark"
+
+
+def in_each_look(
+    page: Page, looks: Sequence[tuple[bool, int]]
+) -> Iterator[tuple[bool, int]]:
+    """Each theme and width in turn, and the page in it; at first in today's theme.
+
+    looks: (is it dark, width). Themes take long to change, so they should be sorted.
+    """
+    for dark, width in looks[::-1] if is_dark(page) else looks:
+        set_theme(page, dark)
+        set_width(page, width)
+        yield dark, width
 
 
 def set_width(page: Page, width: int) -> None:
