@@ -38,6 +38,20 @@ def short_cells(notebook: dict) -> list[str]:
     return faults + ([f"median of {median} lines"] if median > 6 else [])
 
 
+def no_more_cells_than_can_be_read(notebook: dict) -> list[str]:
+    """At most 110 in a lesson, 130 in lesson 6, 100 in an appendix, named by a letter.
+
+    Which of these it is stands in the title: `# 6 · A Triton kernel`.
+    """
+    title = files.source(notebook["cells"][0])
+    match = re.match(r"# ([1-9]|[A-Z]) · ", title)
+    if match is None:
+        return [f"neither lesson nor appendix: {title.splitlines()[0]}"]
+    most = 100 if match[1].isalpha() else 130 if match[1] == "6" else 110
+    number = len(notebook["cells"])
+    return [] if number <= most else [f"{number} cells, at most {most}"]
+
+
 def nothing_of_the_machine(notebook: dict) -> list[str]:
     text = json.dumps(notebook)
     faults = [match[0] for match in MACHINE.finditer(text)]
@@ -108,6 +122,7 @@ RULES = (
     run_in_order,
     no_errors,
     short_cells,
+    no_more_cells_than_can_be_read,
     nothing_of_the_machine,
     bootstraps_itself,
     links_lead_somewhere,

@@ -63,6 +63,17 @@ def stretch(notebook):
         cell["source"] += "\npass" * 6
 
 
+def grows_to(number, name="1"):
+    """A fault: lesson or appendix `name` has so many cells."""
+
+    def plant(notebook):
+        cells = notebook["cells"]
+        cells[0]["source"] = cells[0]["source"].replace("# 1 ", f"# {name} ")
+        cells += [prose("More.")] * (number - len(cells))
+
+    return plant
+
+
 def run_again(notebook):
     files.code_cells(notebook)[2]["execution_count"] = 40
 
@@ -90,6 +101,11 @@ PLANTED = [
     (file_rules.no_errors, shows("", kind="error")),
     (file_rules.short_cells, set_code(1, "one\n" * 26)),
     (file_rules.short_cells, stretch),
+    (file_rules.no_more_cells_than_can_be_read, grows_to(111)),
+    (file_rules.no_more_cells_than_can_be_read, grows_to(111, "5")),
+    (file_rules.no_more_cells_than_can_be_read, grows_to(131, "6")),
+    (file_rules.no_more_cells_than_can_be_read, grows_to(101, "A")),
+    (file_rules.no_more_cells_than_can_be_read, replace("# 1 · A", "# A")),
     (file_rules.nothing_of_the_machine, says("/home/me/x.py")),
     (file_rules.nothing_of_the_machine, says("File '/root/x.py'")),
     (file_rules.nothing_of_the_machine, says("C:\\x.py")),
@@ -167,6 +183,14 @@ def test_a_planted_fault_is_found(rule, plant):
     notebook = sample_notebook()
     plant(notebook)
     assert rule(notebook)
+
+
+@pytest.mark.parametrize(("number", "name"), [(110, "5"), (130, "6"), (100, "B")])
+def test_the_greatest_number_of_cells_is_no_fault(number, name):
+    notebook = sample_notebook()
+    grows_to(number, name)(notebook)
+    assert len(notebook["cells"]) == number
+    assert file_rules.no_more_cells_than_can_be_read(notebook) == []
 
 
 def test_a_wrong_badge_is_found():
