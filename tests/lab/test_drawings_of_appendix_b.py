@@ -112,6 +112,22 @@ def test_recompute_is_told_from_swap():
     assert "in CPU memory" in said and "gave its blocks back" not in said
 
 
+def test_a_gap_is_named_as_in_the_legend():
+    """As long as there is room for the word."""
+    steps = [{"A": (1, 1), "B": (1, 1)}, *[{"A": (1, 1)}] * 2, {"B": (5, 1)}]
+    for others, count in ((8, 2), (100, 1)):
+        log = [*steps, *[{"B": (1, 1)}] * others]
+        said = texts(plot_preemptions(log, "title", 3))
+        assert said.count("preempted") == count
+
+
+def test_blocks_of_others_look_as_in_the_legend():
+    """Words stand in them, so they are rims without a face: in both places."""
+    figure = plot_swap(4, {"D": [0], "A": [1]}, [0], {"D": [2]}, "D", "title")
+    assert "of others" in texts(figure)
+    assert not boxes(figure, palette.soft_colour("A"))
+
+
 def test_who_is_cut_off_has_not_ended():
     said = texts(plot_preemptions(RECOMPUTED[:9], "title", 3, unfinished="AB"))
     assert not [words for words in said if words.startswith("ends")]

@@ -110,7 +110,7 @@ def _draw_gap(
         sheet.box(x, y, wide, HEIGHT, free(), sheet.look.rim)
     else:
         sheet.box(x + 1, y + 1, wide - 2, HEIGHT - 2, rim=line_colour(name), **AWAY)
-    for fitting in (words, "away"):
+    for fitting in (words, "preempted", "away"):
         if wide > width_of(fitting) + 10:
             place = x + wide / 2, y + HEIGHT / 2
             sheet.write(*place, fitting, ha="center", color=sheet.look.quiet)
