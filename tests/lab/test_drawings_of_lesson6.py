@@ -575,7 +575,22 @@ def test_the_strip_says_what_is_taken_from_where_to_where():
         ends.append(ends[-1] + (box.get_width() + 1) / unit)
     assert ends == pytest.approx([0, 1.5, 3, 4, 6, 8, 12], abs=0.02)
     said = texts(figure)
-    assert [said.count(name) for name in ("small", "large", "medium")] == [2, 4, 3]
+    assert [said.count(name) for name in ("small", "large", "medium")] == [2, 5, 4]
+
+
+@pytest.mark.parametrize("name, style", [("large", "-"), ("medium", "--")])
+def test_the_first_line_of_each_kind_bears_its_name(name, style):
+    """To the left of where it begins, a little above."""
+    axes = size_rule().axes[0]
+    lines = [line for line in axes.lines if line.get_linewidth() > 2]
+    begins = [
+        (line.get_xdata()[0], line.get_ydata()[0])
+        for line in lines
+        if line.get_linestyle() == style
+    ]
+    x, y = min(begins)
+    words = [text.get_position() for text in axes.texts if text.get_text() == name]
+    assert any(0 < x - right < 10 and 0 < y - middle < 15 for right, middle in words)
 
 
 def test_a_wave_is_full_where_its_line_ends():

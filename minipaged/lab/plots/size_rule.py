@@ -64,7 +64,7 @@ def plot_size_rule(batches: Mapping[str, float], title: str, most: int = 12) -> 
     """
     sheet = Sheet(title)
     unit, quiet = (SPAN - LEFT) / most, {"color": sheet.look.quiet}
-    sheet.write(0, 12, "waves filled", **quiet)
+    sheet.write(0, 12, "how full the waves are", **quiet)
     top = _draw_batches(sheet, batches, unit) + 12
     _draw_waves(sheet, top, unit, most)
     y = top + HIGH + 6
@@ -91,7 +91,10 @@ def _tone(name: str) -> Tone:
 
 
 def _draw_waves(sheet: Sheet, top: float, unit: float, most: int) -> None:
-    """A line for each number of waves of each kind; it ends where they are full."""
+    """A line for each number of waves of each kind; it ends where they are full.
+
+    The first of each kind bears its name.
+    """
 
     def height(share: float) -> float:
         return top + HIGH * (1 - share) / (1 - LOW)
@@ -108,6 +111,9 @@ def _draw_waves(sheet: Sheet, top: float, unit: float, most: int) -> None:
             ends = max(LEAST, last - room), min(most, last)
             line = [(LEFT + x * unit, height(x / last)) for x in ends]
             sheet.line(*line, linewidth=2.2, zorder=3 - at, **style)
+            if last == room:
+                x, y = line[0]
+                sheet.write(x - 5, y - 9, name, ha="right", color=sheet.look.quiet)
 
 
 def _draw_batches(sheet: Sheet, batches: Mapping[str, float], unit: float) -> float:
