@@ -55,7 +55,8 @@ def _draw_legend(sheet: Sheet, first: str, kinds: set[str], y: float) -> None:
     x = sheet.legend(0, y, signs)
     if AWAY_FROM & kinds:
         sheet.box(x, y - 6, 18, 12, rim=sheet.look.ink, **AWAY)
-        sheet.write(x + 24, y, "preempted", color=sheet.look.quiet)
+        words = "preempted: away until it is back"
+        sheet.write(x + 24, y, words, color=sheet.look.quiet)
 
 
 def _draw_axis(sheet: Sheet, num_steps: int, width: float) -> None:
@@ -110,7 +111,7 @@ def _draw_gap(
         sheet.box(x, y, wide, HEIGHT, free(), sheet.look.rim)
     else:
         sheet.box(x + 1, y + 1, wide - 2, HEIGHT - 2, rim=line_colour(name), **AWAY)
-    for fitting in (words, "preempted", "away"):
+    for fitting in (words, "away"):
         if wide > width_of(fitting) + 10:
             place = x + wide / 2, y + HEIGHT / 2
             sheet.write(*place, fitting, ha="center", color=sheet.look.quiet)
