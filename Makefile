@@ -27,7 +27,7 @@ lessons: $(VENV)/.ready  ## run every notebook without a browser; ends in a tabl
 	$(BIN)/python tools/run_lessons.py $(NOTEBOOKS)
 
 # In the order in which tests are collected: see tests/conftest.py.
-PYTEST := python -m pytest -n logical --maxprocesses 4 \
+PYTEST := python -m pytest -n auto \
   --dist loadfile --no-loadscope-reorder $(TESTS)
 
 test: $(VENV)/.ready lint  ## everything that must hold: style, import rules, tests, notebooks
