@@ -49,9 +49,9 @@ def device_of(index: int) -> Device:
     )
 
 
-def padded(n: int) -> int:
+def padded(n: int, least: int = 16) -> int:
     """The next power of two from 16 on: what a matrix unit takes."""
-    return max(16, 1 << (n - 1).bit_length())
+    return max(least, 1 << (n - 1).bit_length())
 
 
 def log2_scales(scale: float, softcap: float | None) -> tuple[float, float | None]:
@@ -110,6 +110,22 @@ def decode_sizes(
 def _fullness(programs: float, at_a_time: int) -> float:
     """How much of its room is used if programs run in waves of so many."""
     return programs / (at_a_time * math.ceil(programs / at_a_time))
+
+
+def step_sizes(
+    q: torch.Tensor, values: torch.Tensor, num_seqs: int
+) -> tuple[Sizes, int, int]:
+    """Sizes for `one_launch`; into how many pieces all is cut, of how many tiles at least.
+
+    Nothing is known of the lengths.
+    """
+    device = device_of(q.device.index or 0)
+    num_kv_heads = values.shape[2]
+    rows = padded(q.shape[1] // num_kv_heads)
+    sizes = Sizes(rows, tile=128, num_warps=4, num_stages=2)
+    sizes = _fitted(sizes, q, values, device)
+    at_a_time = 4 * device.multiprocessors // num_kv_heads
+    return sizes, max(at_a_time, 1), 1
 
 
 def prefill_sizes(q: torch.Tensor, values: torch.Tensor) -> Sizes:

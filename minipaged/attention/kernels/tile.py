@@ -53,6 +53,16 @@ def nothing_seen(ROWS: tl.constexpr, DIM: tl.constexpr):
 
 
 @triton.jit
+def sink_seen(sinks, head, exists):
+    """(maximum, total) after a logit of these heads' own, whose value is zero.
+
+    sinks: [H], one for each query head; head and exists: [rows].
+    """
+    sink = tl.load(sinks + head, mask=exists, other=float("-inf")).to(tl.float32)
+    return sink * 1.4426950408889634, tl.where(exists, 1.0, 0.0)  # log2(e)
+
+
+@triton.jit
 def online_step(
     q,
     k,
