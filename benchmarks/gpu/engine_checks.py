@@ -64,7 +64,8 @@ def greedy_that_stop(run: str) -> None:
         check(engine.run(), theirs * 4)
         check_idle(engine)
         engine.close()
-    assert {one.finish_reason for one in theirs} >= {"stop"}
+    lengths = [len(one.sequences[0]) for one in theirs]
+    assert min(lengths) < max(lengths) == 40
 
 
 def arrivals_and_aborts(run: str) -> None:
@@ -141,7 +142,7 @@ def sampled_as_often(run: str) -> None:
     assert score < 1.6, f"chi-square per degree: {score:.2f}"
 
 
-def leaks(run: str, count: int = 20_000) -> None:
+def leaks(run: str, count: int = 4_000) -> None:
     """So many requests of 8 + 8 tokens through one engine: no block, no memory."""
     paged = mp.PagedModel(tiny_model("qwen3"), 2048, 4, "triton")
     engine = mp.Engine(paged, max_tokens=4096, run=run)

@@ -32,12 +32,7 @@ def rows_of_samples(turn: Turn) -> Rows[int]:
 def next_tokens(group: list[Turn], rows: list[Rows[int]], logits: Tensor) -> Tensor:
     """[samples of all these requests]: the likeliest tokens, or random ones."""
     index = list(chain.from_iterable(rows))
-    scores = logits
-    if index != list(range(len(logits))):
-        at = torch.tensor(index)
-        if logits.is_cuda:  # from pinned memory, nobody waits for the copy
-            at = at.pin_memory().to(logits.device, non_blocking=True)
-        scores = logits[at]
+    scores = logits if index == list(range(len(logits))) else logits[index]
     strategies = [turn.request.strategy for turn in group]
     options = strategies[0].options
     if options.processors:
@@ -66,22 +61,10 @@ def _draw(
     unseeded = [p for g, p in zip(generators, probabilities, strict=True) if g is None]
     drawn = iter(())
     if unseeded:
-        together = draw_rows(torch.cat(unseeded))
+        together = torch.multinomial(torch.cat(unseeded), 1)
         drawn = iter(together.split([len(own) for own in unseeded]))
     draws = [
         next(drawn) if g is None else torch.multinomial(p, 1, generator=g)
         for g, p in zip(generators, probabilities, strict=True)
     ]
     return torch.cat(draws)[:, 0]
-
-
-def draw_rows(probabilities: Tensor) -> Tensor:
-    """[rows, 1]: a random token of each row, without a seed of its own.
-
-    On a GPU it is drawn as torch does, but without its check, which waits for the GPU:
-    the first to come of events with these rates.
-    """
-    if not probabilities.is_cuda:
-        return torch.multinomial(probabilities, 1)
-    waited = torch.empty_like(probabilities).exponential_()
-    return (probabilities / waited).argmax(dim=-1, keepdim=True)

@@ -1,16 +1,19 @@
 """Appendix A: one step ahead: the GPU computes the next while the last one is read."""
 
 from collections import deque
-from itertools import accumulate
+from itertools import chain
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from minipaged.decoding.options import Options
 from minipaged.decoding.sampling import Chosen, Sampling
+from minipaged.decoding.sampling import _Tokens as AllChosen
 from minipaged.decoding.strategy import Turn
 from minipaged.engine.loop import choose_and_apply, step, turns_of
-from minipaged.model.persistent_inputs import Unread
+from minipaged.model.persistent_inputs import Unread, to_device
 from minipaged.model.runner import Runner
 from minipaged.scheduling.interruption import StepUndo, all_or_nothing
 from minipaged.scheduling.plan import Plan
@@ -128,22 +131,33 @@ def may_run_ahead(request: Request) -> bool:
 class LateTokens:
     """A step's tokens: chosen on the device, and on their way to the CPU.
 
-    Attributes: choices, one for each turn; unread, the tokens for the next step.
+    Attributes: unread, the tokens for the next step; choices, once they are read.
     """
 
     def __init__(self, turns: list[Turn], logits: Tensor):
-        """Choose, and start to copy; nobody waits."""
-        self.choices: list[Chosen] = Sampling.choose(turns, logits)
-        self._groups = list(dict.fromkeys(choice.together for choice in self.choices))
-        sizes = [len(group.tensor) for group in self._groups]
-        starts = dict(zip(self._groups, accumulate(sizes, initial=0), strict=False))
+        """Choose, and start to copy; nobody waits.
+
+        turns: of requests that may run ahead, so each has one row. logits: [R,
+        vocabulary] float32.
+        """
+        rows_of: dict[str | None, list[int]] = {}
+        for row, turn in enumerate(turns):
+            key = turn.request.strategy.options.batch_key
+            rows_of.setdefault(key, []).append(row)
+        drawn = [
+            _draw(turns[rows[0]].request.strategy.options, _select(logits, rows))
+            for rows in rows_of.values()
+        ]
+        tokens = torch.cat(drawn) if len(drawn) > 1 else drawn[0] if drawn else None
+        if tokens is None:  # only parts of prompts were computed
+            tokens = torch.empty(0, dtype=torch.int64, device=logits.device)
+        self._rows = list(chain.from_iterable(rows_of.values()))
         places = {
-            turn.request.sequences[0]: starts[choice.together] + choice.start
-            for turn, choice in zip(turns, self.choices, strict=True)
+            turns[row].request.sequences[0]: place
+            for place, row in enumerate(self._rows)
         }
-        none = logits.new_empty(0, dtype=torch.int64)
-        tokens = torch.cat([none, *(group.tensor for group in self._groups)])
         self.unread = Unread(tokens, places)
+        self.choices: list[Chosen] = []
         self._copy, self._has_come = tokens, None
         if tokens.is_cuda:
             self._copy = torch.empty_like(tokens, device="cpu", pin_memory=True)
@@ -152,12 +166,33 @@ class LateTokens:
             self._has_come = stream.record_event()
 
     def read(self) -> None:
-        """Wait for this step, but not for what came after it; then choices hold."""
+        """Wait for this step, but not for the next one; then there are choices."""
         if self._has_come is not None:
             self._has_come.synchronize()
-        numbers = iter(self._copy.tolist())
-        for group in self._groups:
-            group.as_numbers = [next(numbers) for _ in range(len(group.tensor))]
+        together = AllChosen(self._copy)
+        place_of = sorted(range(len(self._rows)), key=self._rows.__getitem__)
+        self.choices = [Chosen(together, place, place + 1) for place in place_of]
+
+
+def _select(logits: Tensor, rows: list[int]) -> Tensor:
+    """These rows of the logits, without waiting for a GPU."""
+    if len(rows) == len(logits):
+        return logits
+    (at,) = to_device([np.array(rows)], logits.device)
+    return logits[at]
+
+
+def _draw(options: Options, logits: Tensor) -> Tensor:
+    """The next tokens of rows with these options."""
+    if logits.is_cuda:
+        from minipaged.decoding.fast_draw import draw_unseeded  # which needs Triton
+
+        return draw_unseeded(options, logits)
+    if options.processors:
+        logits = options.processors(torch.empty(0, dtype=torch.int64), logits)
+    if not options.do_sample:
+        return logits.argmax(dim=-1)
+    return torch.multinomial(torch.softmax(logits, dim=-1), 1)[:, 0]
 
 
 class _Flight(NamedTuple):
