@@ -33,7 +33,7 @@ from helpers.serving import (
 from helpers.tiny_models import tiny_model
 from minipaged.lab.tour.reference import huggingface_outputs
 
-RUNS = ("eager", "graphs")
+RUNS = ("eager", "graphs", "compiled")
 STOPS = GenerationConfig(max_new_tokens=40, pad_token_id=0, eos_token_id=[5, 9, 11, 30])
 
 

@@ -51,6 +51,8 @@ class GraphRunner(Runner):
         """
         super().__init__(paged)
         self._attention = paged.attention
+        # Graphs know addresses: what lies there stays, though the model's data may go.
+        self._weights = [weight.detach() for weight in paged.twin.parameters()]
         self._max_rows = -(-max_sequences // ROWS) * ROWS
         config, pool = paged.model.config.get_text_config(), paged.pool
         positions = getattr(config, "max_position_embeddings", None) or 2**16
@@ -166,18 +168,22 @@ class GraphRunner(Runner):
             max_context_length=self._width * paged.pool.block_size,
         )
         with torch.inference_mode(), attending(partial(paged._attend, batch)):
-            out = paged.twin(
-                input_ids=batch.tokens[None],
-                position_ids=batch.positions[None],
-                use_cache=False,
-            )
-            self._logits[:rows].copy_(out.logits[0])
+            self._logits[:rows].copy_(self._logits_of(batch, batch.logits_at)[0])
         return batch
+
+    def _logits_of(self, batch: RaggedBatch, rows: Tensor) -> Tensor:
+        """[1, R, vocabulary], in the model's dtype; all rows are wanted."""
+        out = self.paged.twin(
+            input_ids=batch.tokens[None],
+            position_ids=batch.positions[None],
+            use_cache=False,
+        )
+        return out.logits
 
     def close(self) -> None:
         """Free the graphs, and the memory that they share."""
         self._graphs.clear()
-        for name in ("_packet", "_tables", "_unread", "_count", "_logits"):
+        for name in ("_weights", "_packet", "_tables", "_unread", "_count", "_logits"):
             vars(self).pop(name, None)
         self._max_rows = 0  # whatever is still to be computed runs eagerly
 

@@ -11,7 +11,7 @@ from minipaged.model.paged_model import PagedModel
 from minipaged.model.persistent_inputs import PersistentInputs, Unread
 from minipaged.scheduling.plan import Plan
 
-Run = Literal["eager", "graphs"]
+Run = Literal["eager", "graphs", "compiled"]
 
 
 class Runner:
@@ -37,7 +37,11 @@ class Runner:
         call. Raises ValueError if weights of the model were replaced.
         """
         batch = self.inputs.build(plan, unread)
-        return batch, self.paged.forward(batch)
+        return batch, self.forward(batch)
+
+    def forward(self, batch: RaggedBatch) -> Tensor:
+        """The logits of this batch."""
+        return self.paged.forward(batch)
 
     def close(self) -> None:
         """Give back what memory it has; a second call changes nothing."""
@@ -49,8 +53,10 @@ def make_runner(paged: PagedModel, run: Run | None, max_sequences: int) -> Runne
     Raises ValueError for an unknown name, and where it cannot run; UnsupportedModel if
     the model waits for the GPU in its forward; MemoryError if there is no room.
     """
-    if run not in (None, "eager", "graphs"):
-        raise ValueError(f'run must be "eager" or "graphs", got {run!r:.60}')
+    if run not in (None, "eager", "graphs", "compiled"):
+        raise ValueError(
+            f'run must be "eager", "graphs" or "compiled", got {run!r:.60}'
+        )
     why_not = why_no_graphs(paged)
     if run == "eager" or (run is None and why_not):
         return Runner(paged)
@@ -58,6 +64,10 @@ def make_runner(paged: PagedModel, run: Run | None, max_sequences: int) -> Runne
         raise ValueError(f'run="{run}" {why_not}; or leave it at run="eager"')
     from minipaged.model.graphs import GraphRunner
 
+    if run == "compiled":
+        from minipaged.model.compiled import CompiledRunner
+
+        return CompiledRunner(paged, max_sequences)
     try:
         return GraphRunner(paged, max_sequences)
     except UnsupportedModel as error:

@@ -239,7 +239,7 @@ def test_failing_forwards(mode, error):
     draw, failed, is_fragile = random.Random(f"{mode}{error}"), 0, [False]
 
     def attend(*arguments):
-        if is_fragile[0] and draw.random() < 0.02:
+        if is_fragile[0] and draw.random() < 0.06:
             raise error
         return gathered_attention(*arguments)
 
