@@ -56,7 +56,7 @@ def step_by_kernels(
     batch: AttentionBatch,
     masking: Masking,
 ) -> torch.Tensor:
-    """Write the new tokens' K and V, and attend: if all sequences decode, in one launch.
+    """Write the new tokens' K and V, and attend: one launch if all sequences decode.
 
     Arguments and result are those of `attend_by_kernels`; k and v are the new tokens'
     [T, num_kv_heads, dim], and batch has their slots.

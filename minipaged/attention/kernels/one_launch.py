@@ -3,39 +3,50 @@
 Lesson 6 takes three launches a layer: K and V are written, splits are read, splits are
 merged. Here one kernel does it all, where every sequence has one new token.
 
-- Every program works out, from the lengths on the GPU, which *piece* of which sequence
-  is its own. The pieces of a batch are about equally long, however long it is; so a
-  CUDA graph that was captured once cuts every later step well.
+- Every program reads the piece that the step's plan gives to it.
 - The new token takes part from the program's registers: nobody reads a slot that
   another program writes in this launch.
 - The last program of a sequence and KV head to arrive merges their pieces. It knows by
   a ticket that it is the last, and puts it back to zero for the next layer.
 """
 
-from minipaged.attention.kernels.pieces import (
-    find_piece,
-    merge,
-    num_pieces_of,
-    to_read,
-)
+from minipaged.attention.kernels.pieces import merge
 from minipaged.attention.kernels.setup import tl, triton
 from minipaged.attention.kernels.tile import (
+    capped,
     divide,
-    load_tile,
     log_of,
     nothing_seen,
-    online_step,
     over_tiles,
     sink_seen,
 )
 
 
-@triton.jit(do_not_specialize=["num_seqs", "target", "table_stride"])
-def _step_kernel(
+@triton.jit
+def _one_more(q, k, v, exists, maximum, total, weighted, scale, softcap):
+    """Lesson 5's step over one position only: k [key dim], v [value dim].
+
+    Plain sums are enough. A tile of sixteen, as a matrix unit wants, takes registers
+    that fewer programs would have to share.
+    """
+    logits = tl.sum(q.to(tl.float32) * k.to(tl.float32)[None, :], 1) * scale
+    logits = tl.where(exists, capped(logits, softcap), float("-inf"))
+    new_maximum = tl.maximum(maximum, logits)
+    reference = tl.where(new_maximum == float("-inf"), 0.0, new_maximum)
+    weights, rescale = tl.exp2(logits - reference), tl.exp2(maximum - reference)
+    total = total * rescale + weights
+    weighted = weighted * rescale[:, None]
+    weighted += weights[:, None] * v.to(tl.float32)[None, :]
+    return new_maximum, total, weighted
+
+
+@triton.jit(do_not_specialize=["table_stride"])
+def step_kernel(
     out,  # [T, H, value dim]
-    means,  # [pieces, KV heads, GROUP, value dim] float32: of what is cut
-    logs,  # [pieces, KV heads, GROUP]: log2 of the sum of all weights
+    means,  # [rows of the plan, KV heads, GROUP, value dim] float32: of what is cut
+    logs,  # [rows of the plan, KV heads, GROUP]: log2 of the sum of all weights
     tickets,  # [S, KV heads] int32, zeros: how many pieces have arrived
+    plan,  # [rows, COLUMNS] int32
     q,  # [T, H, key dim], of any strides but the last, as are K and V
     new_keys,  # [T, KV heads, key dim]; None: they are in the cache already
     new_values,
@@ -43,11 +54,7 @@ def _step_kernel(
     values,
     slots,  # [T]; -1: nothing is stored
     block_tables,  # [S, table width]
-    context_lengths,  # [S]
-    query_starts,  # [S + 1]; None, with new_keys: one token for each
     sinks,  # [H]; None: there are none
-    num_seqs,
-    target,
     table_stride,
     q_token_stride,
     q_head_stride,
@@ -57,7 +64,7 @@ def _step_kernel(
     v_head_stride,
     scale,
     softcap,  # None: there is none
-    WINDOW: tl.constexpr,
+    COLUMNS: tl.constexpr,
     BLOCK_SIZE: tl.constexpr,
     NUM_KV_HEADS: tl.constexpr,
     GROUP: tl.constexpr,
@@ -68,71 +75,36 @@ def _step_kernel(
     PADDED_KEY_DIM: tl.constexpr,
     PADDED_VALUE_DIM: tl.constexpr,
     TILE: tl.constexpr,  # positions read at a time
-    LEAST: tl.constexpr,  # tiles of a piece
-    COUNTED_AT_ONCE: tl.constexpr,  # sequences
     MERGED_AT_ONCE: tl.constexpr,  # pieces
 ):
     number, kv_head = tl.program_id(0) // NUM_KV_HEADS, tl.program_id(0) % NUM_KV_HEADS
-    seq, first_piece, share = find_piece(
-        number, context_lengths, query_starts, num_seqs, target,
-        WINDOW, TILE, LEAST, COUNTED_AT_ONCE,
-    )  # fmt: skip
-    if seq >= num_seqs:
-        return  # a number that is left over
-    begin, end = to_read(context_lengths, query_starts, seq, True, WINDOW)
-    num_pieces = num_pieces_of(begin, end, share, TILE)
-    piece = number - first_piece
-    is_last = piece == num_pieces - 1  # it has the new token, and the sink
-    length = tl.cdiv(tl.cdiv(end - begin, num_pieces), TILE) * TILE
-    start = begin + piece * length
-    stop = tl.minimum(start + length, end)
-    if query_starts is None:
-        token = seq.to(tl.int64)
-    else:
-        token = tl.load(query_starts + seq).to(tl.int64)
+    own = plan + number * COLUMNS
+    seq, token = tl.load(own), tl.load(own + 1).to(tl.int64)
+    start, stop = tl.load(own + 2), tl.load(own + 3)
+    first_row, num_pieces, kind = tl.load(own + 4), tl.load(own + 5), tl.load(own + 6)
+    if seq < 0:
+        return  # a row that is left over
 
     row = tl.arange(0, ROWS)
     is_head = row < GROUP  # the other rows only pad
     head = kv_head * GROUP + row
-    column = tl.arange(0, PADDED_KEY_DIM)
+    column, v_column = tl.arange(0, PADDED_KEY_DIM), tl.arange(0, PADDED_VALUE_DIM)
     places = token * q_token_stride + head.to(tl.int64) * q_head_stride
     q_mask = is_head[:, None] & (column < KEY_DIM)[None, :]
     q_rows = tl.load(q + places[:, None] + column[None, :], mask=q_mask, other=0.0)
+    if new_keys is not None:  # asked for before the loop, needed after it
+        has_new = kind == 2
+        place = token * k_token_stride + kv_head.to(tl.int64) * k_head_stride + column
+        k_mask = (column < KEY_DIM) & has_new
+        new_k = tl.load(new_keys + place, mask=k_mask, other=0.0)
+        place = token * v_token_stride + kv_head.to(tl.int64) * v_head_stride + v_column
+        v_mask = (v_column < VALUE_DIM) & has_new
+        new_v = tl.load(new_values + place, mask=v_mask, other=0.0)
+        slot = tl.load(slots + token).to(tl.int64)
 
     maximum, total, weighted = nothing_seen(ROWS, PADDED_VALUE_DIM)
     if sinks is not None:
-        maximum, total = sink_seen(sinks, head, is_head & is_last)
-    if new_keys is not None:
-        has_new = is_last & (tl.load(context_lengths + seq) > 0)
-        new = tl.arange(0, 16)  # a tile of one token: a matrix unit takes no less
-        is_new = (new == 0) & has_new
-        k_place = (
-            new_keys + token * k_token_stride + kv_head.to(tl.int64) * k_head_stride
-        )
-        v_place = (
-            new_values + token * v_token_stride + kv_head.to(tl.int64) * v_head_stride
-        )
-        k = load_tile(k_place, new, is_new, 0, KEY_DIM, PADDED_KEY_DIM, MASKED=True)
-        v = load_tile(v_place, new, is_new, 0, VALUE_DIM, PADDED_VALUE_DIM, MASKED=True)
-        slot = tl.load(slots + token).to(tl.int64)
-        is_stored = is_new & (slot >= 0)
-        to_head = slot * NUM_KV_HEADS + kv_head
-        k_mask = is_stored[:, None] & (column < KEY_DIM)[None, :]
-        tl.store(
-            keys + to_head * KEY_DIM + column[None, :] + 0 * new[:, None], k, k_mask
-        )
-        v_column = tl.arange(0, PADDED_VALUE_DIM)
-        v_mask = is_stored[:, None] & (v_column < VALUE_DIM)[None, :]
-        tl.store(
-            values + to_head * VALUE_DIM + v_column[None, :] + 0 * new[:, None],
-            v,
-            v_mask,
-        )
-        maximum, total, weighted = online_step(
-            q_rows, k, v, is_new[None, :], maximum, total, weighted, scale, softcap,
-            MASKED=True,
-        )  # fmt: skip
-
+        maximum, total = sink_seen(sinks, head, is_head & (kind > 0))
     table = block_tables + seq.to(tl.int64) * table_stride
     last_seen = stop - 1 + tl.zeros([ROWS], tl.int32)  # by each row
     maximum, total, weighted = over_tiles(
@@ -141,10 +113,18 @@ def _step_kernel(
         None, BLOCK_SIZE, NUM_KV_HEADS, KEY_DIM, VALUE_DIM,
         PADDED_KEY_DIM, PADDED_VALUE_DIM, TILE, MASKED=True,
     )  # fmt: skip
+    if new_keys is not None:
+        if slot >= 0:  # not a row that only pads the batch
+            to_head = slot * NUM_KV_HEADS + kv_head
+            tl.store(keys + to_head * KEY_DIM + column, new_k, mask=k_mask)
+            tl.store(values + to_head * VALUE_DIM + v_column, new_v, mask=v_mask)
+        maximum, total, weighted = _one_more(
+            q_rows, new_k, new_v, has_new, maximum, total, weighted, scale, softcap
+        )
+
     result = divide(weighted, total)
-    column = tl.arange(0, PADDED_VALUE_DIM)
-    out_mask = is_head[:, None] & (column < VALUE_DIM)[None, :]
-    places = row[:, None] * VALUE_DIM + column[None, :]
+    out_mask = is_head[:, None] & (v_column < VALUE_DIM)[None, :]
+    places = row[:, None] * VALUE_DIM + v_column[None, :]
     out_rows = out + (token * NUM_KV_HEADS + kv_head) * (GROUP * VALUE_DIM)
     if num_pieces == 1:
         tl.store(out_rows + places, result.to(out.dtype.element_ty), mask=out_mask)
@@ -157,6 +137,6 @@ def _step_kernel(
         if tl.atomic_add(ticket, 1, sem="acq_rel") == num_pieces - 1:
             tl.store(ticket, 0)
             merge(
-                out_rows, means, logs, first_piece, num_pieces, kv_head, NUM_KV_HEADS,
+                out_rows, means, logs, first_row, num_pieces, kv_head, NUM_KV_HEADS,
                 GROUP, VALUE_DIM, HEADS, PADDED_VALUE_DIM, MERGED_AT_ONCE,
             )  # fmt: skip

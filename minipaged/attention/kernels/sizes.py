@@ -115,17 +115,17 @@ def _fullness(programs: float, at_a_time: int) -> float:
 def step_sizes(
     q: torch.Tensor, values: torch.Tensor, num_seqs: int
 ) -> tuple[Sizes, int, int]:
-    """Sizes for `one_launch`; into how many pieces all is cut, of how many tiles at least.
+    """Sizes for `one_launch`; how many pieces a step is cut into; their least tiles.
 
-    Nothing is known of the lengths.
+    Nothing is known of the lengths: a CUDA graph serves any.
     """
     device = device_of(q.device.index or 0)
     num_kv_heads = values.shape[2]
     rows = padded(q.shape[1] // num_kv_heads)
-    sizes = Sizes(rows, tile=128, num_warps=4, num_stages=2)
-    sizes = _fitted(sizes, q, values, device)
+    sizes = Sizes(rows, tile=64, num_warps=2, num_stages=4)
     at_a_time = 4 * device.multiprocessors // num_kv_heads
-    return sizes, max(at_a_time, 1), 1
+    target = at_a_time - num_seqs if num_seqs < at_a_time else at_a_time
+    return _fitted(sizes, q, values, device), max(target, 1), 1
 
 
 def prefill_sizes(q: torch.Tensor, values: torch.Tensor) -> Sizes:

@@ -1,10 +1,12 @@
 """Appendix A: the kernel of `one_launch`, from Python: checked once, launched often.
 
 A layer's call costs the host microseconds, and a model has many layers. So whatever
-follows from shapes alone is worked out, and refused, in the first of them.
+follows from shapes alone is worked out, and refused, in a step's first layer; and from
+the second launch on, Triton is not asked again which compiled kernel is meant.
 """
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -17,12 +19,12 @@ from minipaged.attention.kernels.check import (
     check_range,
     without_gaps,
 )
-from minipaged.attention.kernels.one_launch import _step_kernel
+from minipaged.attention.kernels.one_launch import step_kernel
+from minipaged.attention.kernels.pieces import COLUMNS, write_plan
 from minipaged.attention.kernels.setup import INTERPRETED
 from minipaged.attention.kernels.sizes import log2_scales, padded, step_sizes
 from minipaged.memory.kv_cache import LayerCache
 
-_COUNTED_AT_ONCE = 512  # sequences
 _MERGED_AT_ONCE = 1024  # numbers, by each warp
 
 
@@ -36,15 +38,18 @@ def decode_step(
 ) -> torch.Tensor:
     """Write K and V of one new token for each sequence, and attend: one launch.
 
-    A CUDA graph may hold it, for any lengths: those at capture do not matter, not even
-    for speed. A row that only pads the batch has slot -1, nothing is written, and
-    context 0, it gets zeros.
+    Before the first layer's, a second kernel plans the step (see `pieces`). The layer
+    that planned is known again: when it comes back, a new step has begun. So the batch
+    may be used again with other lengths, tables and slots in the same tensors.
+
+    A CUDA graph may hold all layers of a step, and is right for any lengths: those at
+    its capture do not matter, not even for speed. A row that only pads the batch has
+    slot -1, so nothing is written, and context 0, so its result is zeros.
 
     What the programs of a launch tell each other lies in `batch.scratch`, and the next
     layer uses it again. That is safe because the layers of a batch run one after
-    another; other batches, so other engines and streams, have tensors of their own. A
-    graph needs those that were made in its capture, or before, for as long as it lives:
-    keep the batch.
+    another; other batches, so other engines and streams, have tensors of their own.
+    Those of a graph are made in its capture.
 
     Args:
         q: [S, num_heads, key_dim]; k: [S, num_kv_heads, key_dim]; v: the same with
@@ -57,9 +62,8 @@ def decode_step(
     cannot take; it says what can.
     """
     q, k, v = without_gaps(q), without_gaps(k), without_gaps(v)
-    out = q.new_empty((*q.shape[:2], v.shape[2]))
-    launch = _prepared(out, q, k, v, cache, batch, masking)
-    launch(out, q, k, v, cache, batch.slots, batch, None, masking.sinks)
+    out = q.new_empty((q.shape[0], q.shape[1], v.shape[2]))
+    _launch(out, q, k, v, cache, batch, masking, batch.slots)
     return out
 
 
@@ -72,56 +76,106 @@ def decode_written(
 ) -> None:
     """Attention of every sequence that has one new token; the rest of `out` stays.
 
-    As lesson 6's `paged_decode`, with sinks, and in one launch. K and V are in the
-    cache already, also those of the new tokens.
+    As lesson 6's `paged_decode`, but it knows sinks. K and V are in the cache already,
+    also those of the new tokens.
     """
-    q = without_gaps(q)
-    launch = _prepared(out, q, None, None, cache, batch, masking)
-    starts = batch.query_starts.contiguous()
-    launch(out, q, None, None, cache, None, batch, starts, masking.sinks)
+    _launch(out, without_gaps(q), None, None, cache, batch, masking)
 
 
-class _Launch(NamedTuple):
-    """What the layers of a batch that have the same shapes share."""
-
-    grid: tuple[int]
-    scratch: tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # means, logs, tickets
-    numbers: tuple[int, int]  # sequences, target of pieces
-    scales: tuple[float, float | None]
-    constants: dict[str, Any]
-
-    def __call__(self, out, q, k, v, cache, slots, batch, query_starts, sinks) -> None:
-        """One launch. Tensors may have changed since the first, but not their shapes."""
-        tables = without_gaps(batch.block_tables)
-        strides = (q.stride(0), q.stride(1), 0, 0, 0, 0)
-        if k is not None:
-            strides = (*strides[:2], k.stride(0), k.stride(1), v.stride(0), v.stride(1))
-            slots = slots.contiguous()
-        with torch.cuda.device_of(q):  # of several GPUs, the right one
-            _step_kernel[self.grid](
-                out, *self.scratch, q, k, v, cache.keys, cache.values, slots, tables,
-                batch.context_lengths.contiguous(), query_starts, sinks, *self.numbers,
-                tables.stride(0), *strides, *self.scales, **self.constants,
-            )  # fmt: skip
-
-
-def _prepared(out, q, k, v, cache, batch, masking) -> _Launch:
-    """The launch for these shapes; the first time in a batch, all is checked."""
-    tensors = (q, k, v, cache.keys, cache.values, masking.sinks)
-    signature = tuple(
-        t if t is None else (t.shape, t.stride(), t.dtype, t.device) for t in tensors
-    )
-    # What was put to zero outside of a graph is not put to zero when it is replayed.
+def _launch(out, q, k, v, cache, batch, masking, slots=None) -> None:
+    """Find the launch that was prepared for these shapes, or prepare it."""
+    sinks, tables = masking.sinks, batch.block_tables
+    tensors = q, k, v, cache.keys, cache.values, sinks
+    signature = tuple([
+        None if t is None else (t.shape, t.stride(), t.dtype, t.device) for t in tensors
+    ])  # fmt: skip
+    kinds = tables.dtype, None if slots is None else slots.dtype
+    # Memory that a graph uses belongs to the graph.
     capturing = not INTERPRETED and torch.cuda.is_current_stream_capturing()
-    key = "one launch", signature, masking[:3], capturing
+    key = "one launch", signature, kinds, masking[:3], capturing
     launch = batch.scratch.get(key)
     if launch is None:
-        _check(out, q, k, v, cache, batch, masking)
-        launch = batch.scratch[key] = _prepare(q, cache, batch, masking)
-    return launch
+        _check(out, q, k, v, slots, cache, batch, masking)
+        launch = batch.scratch[key] = _Launch(q, k, v, cache, batch, masking)
+    if len(q):
+        with torch.cuda.device_of(q):  # of several GPUs, the right one
+            launch.plan_once(cache.keys.data_ptr(), k is not None, batch)
+            launch(out, q, k, v, cache.keys, cache.values, slots, tables, sinks)
 
 
-def _check(out, q, k, v, cache, batch, masking) -> None:
+class _Launch:
+    """What the layers of a batch that have the same shapes share."""
+
+    def __init__(self, q, k, v, cache, batch, masking):
+        """Sizes, and room for the plan and for what programs tell each other."""
+        num_heads, key_dim = q.shape[1:]
+        _, block_size, num_kv_heads, value_dim = cache.values.shape
+        num_seqs, group = len(batch.context_lengths), num_heads // num_kv_heads
+        sizes, target, least = step_sizes(q, cache.values, num_seqs)
+        rows = target + num_seqs
+        parts, of_32_bits = (rows, num_kv_heads, group), {"dtype": torch.int32}
+        self._means = q.new_empty((*parts, value_dim), dtype=torch.float32)
+        self._logs = q.new_empty(parts, dtype=torch.float32)
+        self._tickets = q.new_empty((num_seqs, num_kv_heads), **of_32_bits)
+        self._plan = q.new_empty((rows, COLUMNS), **of_32_bits)
+        self._how_to_cut = target, least, sizes.tile, masking.sliding_window
+        self._planned_by: int | None = None  # address of the first layer's K
+        new = (0,) * 4 if k is None else (*k.stride()[:2], *v.stride()[:2])
+        scales = log2_scales(masking.scale, masking.softcap)
+        self._numbers = (*q.stride()[:2], *new, *scales)
+        heads, padded_dim = padded(group, least=1), padded(value_dim)
+        at_once = _MERGED_AT_ONCE * sizes.num_warps // (heads * padded_dim)
+        self._constants = {
+            "COLUMNS": COLUMNS,
+            "BLOCK_SIZE": block_size,
+            "NUM_KV_HEADS": num_kv_heads,
+            "GROUP": group,
+            "KEY_DIM": key_dim,
+            "VALUE_DIM": value_dim,
+            "ROWS": sizes.rows,
+            "HEADS": heads,
+            "PADDED_KEY_DIM": padded(key_dim),
+            "PADDED_VALUE_DIM": padded_dim,
+            "TILE": sizes.tile,
+            "MERGED_AT_ONCE": max(1, at_once),
+        }
+        self._options = {"num_warps": sizes.num_warps, "num_stages": sizes.num_stages}
+        self._grid = rows * num_kv_heads, 1, 1
+        self._compiled: Callable[..., Any] | None = None
+
+    def plan_once(self, layer: int, all_decode: bool, batch: AttentionBatch) -> None:
+        """Plan, in the first layer of a step. Layers are known by their addresses."""
+        if self._planned_by is None:
+            self._planned_by = layer
+        if self._planned_by == layer:
+            starts = None if all_decode else batch.query_starts.contiguous()
+            contexts = batch.context_lengths.contiguous()
+            write_plan(self._plan, self._tickets, contexts, starts, *self._how_to_cut)
+
+    def __call__(self, out, q, k, v, keys, values, slots, tables, sinks) -> None:
+        """One launch."""
+        tables = without_gaps(tables)
+        if slots is not None:
+            slots = slots.contiguous()
+        given = q, k, v, keys, values, slots, tables, sinks
+        own = out, self._means, self._logs, self._tickets, self._plan
+        arguments = *own, *given, tables.stride(0), *self._numbers
+        # Triton compiles anew for addresses that are no multiples of 16.
+        places = out.data_ptr()
+        for tensor in given:
+            if tensor is not None:
+                places |= tensor.data_ptr()
+        if places % 16 == 0 and self._compiled is not None:
+            self._compiled(*arguments, *self._constants.values())
+            return
+        compiled = step_kernel[self._grid](
+            *arguments, **self._constants, **self._options
+        )
+        if places % 16 == 0 and compiled is not None:  # None: interpreted
+            self._compiled = compiled[self._grid]
+
+
+def _check(out, q, k, v, slots, cache, batch, masking) -> None:
     """Refuse what the kernel would get wrong."""
     keys, values, sinks = cache.keys, cache.values, masking.sinks
     where = batch.block_tables, batch.context_lengths, batch.query_starts
@@ -141,48 +195,10 @@ def _check(out, q, k, v, cache, batch, masking) -> None:
         q=(q, "num_sequences num_heads key_dim"),
         k=(k, "num_sequences num_kv_heads key_dim"),
         v=(v, "num_sequences num_kv_heads value_dim"),
-        slots=(batch.slots, "num_sequences"),
+        slots=(slots, "num_sequences"),
         context_lengths=(batch.context_lengths, "num_sequences"),
         keys=(keys, "num_blocks block_size num_kv_heads key_dim"),
         values=(values, "num_blocks block_size num_kv_heads value_dim"),
     )
-    check_integers(slots=batch.slots)
-    check_range("slots", batch.slots, -1, keys.shape[0] * keys.shape[1] - 1)
-
-
-def _prepare(q, cache, batch, masking) -> _Launch:
-    """Sizes, and room for what programs tell each other."""
-    num_heads, key_dim = q.shape[1:]
-    _, block_size, num_kv_heads, value_dim = cache.values.shape
-    num_seqs, group = len(batch.context_lengths), num_heads // num_kv_heads
-    sizes, target, least = step_sizes(q, cache.values, num_seqs)
-    num_pieces = target + num_seqs  # at most
-    heads, padded_value_dim = padded(group, least=1), padded(value_dim)
-    parts = (num_pieces, num_kv_heads, group)
-    at_once = _MERGED_AT_ONCE * sizes.num_warps
-    scratch = (
-        q.new_empty((*parts, value_dim), dtype=torch.float32),
-        q.new_empty(parts, dtype=torch.float32),
-        q.new_zeros((num_seqs, num_kv_heads), dtype=torch.int32),
-    )
-    constants = {
-        "WINDOW": masking.sliding_window,
-        "BLOCK_SIZE": block_size,
-        "NUM_KV_HEADS": num_kv_heads,
-        "GROUP": group,
-        "KEY_DIM": key_dim,
-        "VALUE_DIM": value_dim,
-        "ROWS": sizes.rows,
-        "HEADS": heads,
-        "PADDED_KEY_DIM": padded(key_dim),
-        "PADDED_VALUE_DIM": padded_value_dim,
-        "TILE": sizes.tile,
-        "LEAST": least,
-        "COUNTED_AT_ONCE": _COUNTED_AT_ONCE,
-        "MERGED_AT_ONCE": max(1, at_once // (heads * padded_value_dim)),
-        "num_warps": sizes.num_warps,
-        "num_stages": sizes.num_stages,
-    }
-    scales = log2_scales(masking.scale, masking.softcap)
-    grid = (num_pieces * num_kv_heads,)
-    return _Launch(grid, scratch, (num_seqs, target), scales, constants)
+    check_integers(slots=slots)
+    check_range("slots", slots, -1, keys.shape[0] * keys.shape[1] - 1)
