@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from transformers import PreTrainedModel
 
 from minipaged.errors import UnsupportedModel
 from minipaged.model.bridge import attending
@@ -42,6 +43,7 @@ class GraphRunner(Runner):
     """
 
     name: Run = "graphs"
+    _twin: PreTrainedModel | None = None  # what runs, if not that of the PagedModel
 
     def __init__(self, paged: PagedModel, max_sequences: int):
         """Capture the graphs for up to so many sequences; a progress bar says so.
@@ -50,6 +52,7 @@ class GraphRunner(Runner):
         model does in its forward what no graph can hold.
         """
         super().__init__(paged)
+        self._twin = self._twin or paged.twin
         self._attention = paged.attention
         # Graphs know addresses: what lies there stays, though the model's data may go.
         self._weights = [weight.detach() for weight in paged.twin.parameters()]
@@ -168,17 +171,13 @@ class GraphRunner(Runner):
             max_context_length=self._width * paged.pool.block_size,
         )
         with torch.inference_mode(), attending(partial(paged._attend, batch)):
-            self._logits[:rows].copy_(self._logits_of(batch, batch.logits_at)[0])
+            out = self._twin(
+                input_ids=batch.tokens[None],
+                position_ids=batch.positions[None],
+                use_cache=False,
+            )
+            self._logits[:rows].copy_(out.logits[0])
         return batch
-
-    def _logits_of(self, batch: RaggedBatch, rows: Tensor) -> Tensor:
-        """[1, R, vocabulary], in the model's dtype; all rows are wanted."""
-        out = self.paged.twin(
-            input_ids=batch.tokens[None],
-            position_ids=batch.positions[None],
-            use_cache=False,
-        )
-        return out.logits
 
     def close(self) -> None:
         """Free the graphs, and the memory that they share."""

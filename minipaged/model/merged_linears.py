@@ -3,17 +3,13 @@
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
+from transformers import PreTrainedModel
 
 from minipaged.model.bridge import attending
-from minipaged.model.twin import Original
-
-if TYPE_CHECKING:
-    from minipaged.model.paged_model import PagedModel
 
 
 class Together(nn.Module):
@@ -54,32 +50,30 @@ class Part(nn.Module):
         return mine
 
 
-def merge_linears(paged: "PagedModel") -> int:
-    """Let the twin compute linear layers with a common input as one: Q, K and V, say.
+def merge_linears(twin: PreTrainedModel) -> int:
+    """Let a twin compute linear layers with a common input as one: Q, K and V, say.
 
     Which those are is seen in a forward of one token. A large multiplication is quicker
     than several small ones. Returns how many layers were put together. Done twice, it
     changes nothing. Memory: at its peak, once more the largest set of such layers.
 
-    Other PagedModels of the same model have to be made anew: its weights have moved.
+    The weights move to other addresses, those of the user's model too.
     """
-    groups = list(_with_common_inputs(paged))
+    groups = list(_with_common_inputs(twin))
     for layers in groups:
         together = Together([module for _, module in layers])
         for index, (name, _) in enumerate(layers):
-            paged.twin.set_submodule(name, Part(together, index))
-    if groups:
-        paged._original = Original(paged.model)
+            twin.set_submodule(name, Part(together, index))
     return sum(map(len, groups))
 
 
 def _with_common_inputs(
-    paged: "PagedModel",
+    twin: PreTrainedModel,
 ) -> Iterator[list[tuple[str, nn.Linear]]]:
     """Layers, by name, that a token's forward calls once and with the same tensor."""
     layers = {
         name: module
-        for name, module in paged.twin.named_modules()
+        for name, module in twin.named_modules()
         if type(module) is nn.Linear and type(module.weight.data) is Tensor
     }
     calls: list[tuple[str, Tensor]] = []  # holds the inputs, so that none comes twice
@@ -90,9 +84,9 @@ def _with_common_inputs(
                 calls.append((name, inputs[0]))
 
             stack.callback(module.register_forward_pre_hook(note).remove)
-        token = torch.zeros(1, 1, dtype=torch.int64, device=paged.device)
+        token = torch.zeros(1, 1, dtype=torch.int64, device=twin.device)
         with torch.inference_mode(), attending(attends_to_nothing):
-            paged.twin(input_ids=token, position_ids=token, use_cache=False)
+            twin(input_ids=token, position_ids=token, use_cache=False)
     times = Counter(name for name, _ in calls)
     groups: dict[tuple, list[tuple[str, nn.Linear]]] = {}
     for name, given in calls:

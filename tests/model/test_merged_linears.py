@@ -12,6 +12,7 @@ from helpers.tiny_models import ARCHITECTURES, tiny_model
 from minipaged.engine.generate import generate
 from minipaged.lab.tour.reference import huggingface_generate
 from minipaged.model.merged_linears import Part, Together, merge_linears
+from minipaged.model.twin import Original
 
 PROMPTS = [list(range(3, 3 + n)) for n in (1, 4, 9, 17)]
 CONFIG = GenerationConfig(max_new_tokens=6, min_new_tokens=6, pad_token_id=0)
@@ -22,14 +23,20 @@ def wrapped(name, **options):
     return mp.PagedModel(copy.deepcopy(tiny_model(name)), 96, 4, **options)
 
 
+def merge(paged):
+    count = merge_linears(paged.twin)
+    paged._original = Original(paged.model)
+    return count
+
+
 @pytest.mark.parametrize("name", [one for one in ARCHITECTURES if one != "gpt_oss"])
 def test_the_same_text(name):
     paged = wrapped(name)
     before = {key: value.clone() for key, value in paged.model.state_dict().items()}
-    merged = merge_linears(paged)
+    merged = merge(paged)
     assert merged == COUNTS.get(name, merged)
     parts = [one for one in paged.twin.modules() if isinstance(one, Part)]
-    assert len(parts) == merged and merge_linears(paged) == 0
+    assert len(parts) == merged and merge(paged) == 0
     theirs = huggingface_generate(tiny_model(name), PROMPTS, CONFIG)
     ours = generate(paged, PROMPTS, CONFIG)
     assert [out.sequences for out in ours] == theirs
@@ -42,7 +49,7 @@ def test_the_same_text(name):
 def test_the_weights_lie_in_one_piece_and_only_once():
     paged = wrapped("qwen2")  # with biases
     layer, own = paged.model.model.layers[0].self_attn, paged.twin.model.layers[0]
-    merge_linears(paged)
+    merge(paged)
     for kind in ("weight", "bias"):
         parts = [getattr(getattr(layer, f"{x}_proj"), kind) for x in "qkv"]
         whole = getattr(own.self_attn.q_proj.together, kind)
@@ -54,7 +61,7 @@ def test_the_weights_lie_in_one_piece_and_only_once():
 
 def test_the_model_is_saved_and_loaded_as_before(tmp_path):
     paged = wrapped("qwen3")
-    merge_linears(paged)
+    merge(paged)
     paged.model.save_pretrained(tmp_path)
     again = AutoModelForCausalLM.from_pretrained(tmp_path)
     ours, theirs = again.state_dict(), tiny_model("qwen3").state_dict()
@@ -66,7 +73,7 @@ def test_the_model_is_saved_and_loaded_as_before(tmp_path):
 
 def test_the_model_can_be_moved_and_trained_afterwards():
     paged = wrapped("qwen3")
-    merge_linears(paged)
+    merge(paged)
     model = paged.model.to(torch.float64)
     with pytest.raises(ValueError, match="wrap it again"):
         generate(paged, PROMPTS, CONFIG)
@@ -78,7 +85,7 @@ def test_the_model_can_be_moved_and_trained_afterwards():
 
 def test_changed_weights_are_noticed_as_before():
     paged = wrapped("qwen3")
-    merge_linears(paged)
+    merge(paged)
     with torch.no_grad():
         paged.model.model.layers[1].mlp.up_proj.weight[3, 3] += 1
     with pytest.raises(ValueError, match="wrap it again"):
@@ -88,7 +95,7 @@ def test_changed_weights_are_noticed_as_before():
 def test_another_wrapper_of_the_model_is_told_to_be_made_anew():
     first = wrapped("qwen3")
     second = mp.PagedModel(first.model, 96, 4)
-    merge_linears(second)
+    merge(second)
     with pytest.raises(ValueError, match="wrap it again"):
         generate(first, PROMPTS, CONFIG)
 
@@ -98,7 +105,7 @@ def test_a_compiler_takes_it_whole():
     counters.clear()
     paged = wrapped("qwen3")
     before = generate(paged, PROMPTS, CONFIG)
-    merge_linears(paged)
+    merge(paged)
     paged.twin.compile(backend="eager", fullgraph=True, dynamic=True)
     assert generate(paged, PROMPTS, CONFIG) == before
     assert not counters["graph_break"]
@@ -108,7 +115,7 @@ def test_a_compiler_takes_it_whole():
 def test_nothing_is_kept_of_a_forward():
     """Else the next one could take what this one has computed."""
     paged = wrapped("qwen3")
-    merge_linears(paged)
+    merge(paged)
     generate(paged, PROMPTS, CONFIG)
     wholes = [one for one in paged.twin.modules() if isinstance(one, Together)]
     assert wholes and all(w.input is None and not w.outputs for w in wholes)
