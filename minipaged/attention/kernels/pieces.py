@@ -66,7 +66,6 @@ def _plan_kernel(
     num_rows,
     WINDOW: tl.constexpr,
     TILE: tl.constexpr,
-    LEAST: tl.constexpr,
     NUM_KV_HEADS: tl.constexpr,
     COLUMNS: tl.constexpr,
     N: tl.constexpr,
@@ -78,7 +77,7 @@ def _plan_kernel(
             context_lengths, query_starts, other, num_seqs, WINDOW, TILE
         )
         all_tiles += tl.sum(tiles, 0)
-    share = tl.maximum(tl.cdiv(all_tiles, target), LEAST)
+    share = tl.maximum(tl.cdiv(all_tiles, target), 1)
 
     seq = tl.program_id(0) * N + tl.arange(0, N)
     context, token, begin, end, tiles = _to_read(
@@ -126,7 +125,6 @@ def write_plan(
     context_lengths: torch.Tensor,
     query_starts: torch.Tensor | None,
     target: int,
-    least: int,
     tile: int,
     sliding_window: int | None,
 ) -> None:
@@ -135,15 +133,13 @@ def write_plan(
     plan: [target + S, COLUMNS] int32: sequence, token, first position, end, first row
     of the sequence, its number of rows, and whether this is its last (1; 2 if it has a
     new token). Rows that are left over belong to sequence -1. tickets: [S, KV heads].
-    The batch is cut into about `target` pieces, of `least` tiles or more, but each
-    sequence has one at least.
+    The batch is cut into about `target` pieces, but each sequence has one at least.
     """
     num_seqs = len(context_lengths)
     _plan_kernel[-(-num_seqs // _SEQUENCES),](
         plan, tickets, context_lengths, query_starts, num_seqs, target, len(plan),
         WINDOW=sliding_window,
         TILE=tile,
-        LEAST=least,
         NUM_KV_HEADS=tickets.shape[1],
         COLUMNS=COLUMNS,
         N=_SEQUENCES,

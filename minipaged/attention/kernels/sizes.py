@@ -113,19 +113,27 @@ def _fullness(programs: float, at_a_time: int) -> float:
 
 
 def step_sizes(
-    q: torch.Tensor, values: torch.Tensor, num_seqs: int
-) -> tuple[Sizes, int, int]:
-    """Sizes for `one_launch`; how many pieces a step is cut into; their least tiles.
+    q: torch.Tensor, values: torch.Tensor, num_seqs: int, shortest: int, longest: int
+) -> tuple[Sizes, int]:
+    """Sizes for one launch a layer; and into how many pieces a whole step is cut.
 
-    Nothing is known of the lengths: a CUDA graph serves any.
+    Pieces are cut on the GPU, by the real lengths, and begin with the longest: so the
+    programs need not be small to even out, and two pieces for each multiprocessor are
+    enough. `shortest` and `longest` only say whether lengths are even; then the rule is
+    that of `decode_sizes`: medium programs, if their last wave leaves less room empty.
     """
     device = device_of(q.device.index or 0)
     num_kv_heads = values.shape[2]
     rows = padded(q.shape[1] // num_kv_heads)
-    sizes = Sizes(rows, tile=64, num_warps=2, num_stages=4)
-    at_a_time = 4 * device.multiprocessors // num_kv_heads
-    target = at_a_time - num_seqs if num_seqs < at_a_time else at_a_time
-    return _fitted(sizes, q, values, device), max(target, 1), 1
+    on_each = num_seqs * num_kv_heads / device.multiprocessors
+    sizes = Sizes(rows, tile=128, num_warps=4, num_stages=2)
+    is_even = longest <= 1.25 * shortest and on_each >= 1.5
+    if rows > 16:  # more to compute
+        sizes = sizes._replace(num_stages=3)
+    elif is_even and _fullness(on_each, 4) > _fullness(on_each, 3):
+        sizes = Sizes(rows, tile=64, num_warps=2, num_stages=4)
+    target = 2 * device.multiprocessors // num_kv_heads
+    return _fitted(sizes, q, values, device), max(1, target)
 
 
 def prefill_sizes(q: torch.Tensor, values: torch.Tensor) -> Sizes:

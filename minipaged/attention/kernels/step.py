@@ -111,14 +111,16 @@ class _Launch:
         num_heads, key_dim = q.shape[1:]
         _, block_size, num_kv_heads, value_dim = cache.values.shape
         num_seqs, group = len(batch.context_lengths), num_heads // num_kv_heads
-        sizes, target, least = step_sizes(q, cache.values, num_seqs)
+        window = masking.sliding_window or batch.max_context_length
+        lengths = min(batch.min_context_length, window), window
+        sizes, target = step_sizes(q, cache.values, num_seqs, *lengths)
         rows = target + num_seqs
         parts, of_32_bits = (rows, num_kv_heads, group), {"dtype": torch.int32}
         self._means = q.new_empty((*parts, value_dim), dtype=torch.float32)
         self._logs = q.new_empty(parts, dtype=torch.float32)
         self._tickets = q.new_empty((num_seqs, num_kv_heads), **of_32_bits)
         self._plan = q.new_empty((rows, COLUMNS), **of_32_bits)
-        self._how_to_cut = target, least, sizes.tile, masking.sliding_window
+        self._how_to_cut = target, sizes.tile, masking.sliding_window
         self._planned_by: int | None = None  # address of the first layer's K
         new = (0,) * 4 if k is None else (*k.stride()[:2], *v.stride()[:2])
         scales = log2_scales(masking.scale, masking.softcap)

@@ -75,10 +75,10 @@ def check(case, **masking):
 def cut(monkeypatch):
     """cut(target): small tiles, and pieces of one or more."""
 
-    def cut(target, tile=16, least=1):
-        def sizes(q, values, num_seqs):
+    def cut(target, tile=16):
+        def sizes(q, values, *_):
             rows = max(16, 1 << (q.shape[1] // values.shape[2] - 1).bit_length())
-            return Sizes(rows, tile, num_warps=4, num_stages=2), target, least
+            return Sizes(rows, tile, num_warps=4, num_stages=2), target
 
         monkeypatch.setattr(triton_step, "step_sizes", sizes)
 
@@ -129,9 +129,8 @@ def test_equal_and_huge_logits(spread, cut):
 
 
 @pytest.mark.parametrize("target", [1, 2, 7, 20, 64])
-@pytest.mark.parametrize("least", [1, 3])
-def test_pieces_do_not_matter(target, least, cut):
-    cut(target, least=least)
+def test_pieces_do_not_matter(target, cut):
+    cut(target)
     case = moved(make_case(FAR_APART), DEVICE)
     assert error_of(case) < 1e-6
 
@@ -219,7 +218,7 @@ def layers(case, num_layers=3):
 def test_layers_share_a_batch(cut):
     cut(20)
     case = moved(make_case(FAR_APART), DEVICE)
-    assert max(layers(case)) < 3e-5
+    assert all(e < 3e-5 for e in layers(case))
     (launch,) = case.batch.scratch.values()
     assert not launch._tickets.any()
 
@@ -228,14 +227,14 @@ def test_a_batch_may_be_used_again_with_other_lengths(cut):
     """In the same tensors, as in a CUDA graph: the first layer plans anew."""
     cut(20)
     case = moved(make_case(FAR_APART), DEVICE)
-    assert max(layers(case, 2)) < 3e-5
+    assert all(e < 3e-5 for e in layers(case, 2))
     for seed in (1, 2):
         later = moved(make_case(FAR_APART[seed:] + FAR_APART[:seed], seed=seed), DEVICE)
         for name in ("block_tables", "context_lengths", "slots"):
             getattr(case.batch, name).copy_(getattr(later.batch, name))
         case.keys.copy_(later.keys), case.values.copy_(later.values)
         case.contexts = later.contexts
-        assert max(layers(case, 2)) < 3e-5
+        assert all(e < 3e-5 for e in layers(case, 2))
 
 
 def rows_of_plan(lengths, target, tile=16, window=None, starts=None, by=pieces):
@@ -244,11 +243,11 @@ def rows_of_plan(lengths, target, tile=16, window=None, starts=None, by=pieces):
     plan, tickets = plan.to(DEVICE), torch.ones(len(lengths), 2, dtype=torch.int32)
     tickets = tickets.to(DEVICE)
     contexts = torch.tensor(lengths, device=DEVICE)
-    by.write_plan(plan, tickets, contexts, starts, target, 1, tile, window)
+    by.write_plan(plan, tickets, contexts, starts, target, tile, window)
     assert not tickets.any()
     rows = plan.tolist()
     used = [row for row in rows if row[0] >= 0]
-    assert rows[: len(used)] == used
+    assert rows[: len(used)] == used and all(row[0] < len(lengths) for row in used)
     return used
 
 
@@ -416,7 +415,7 @@ def test_any_shape(
     sinks = sinks_of(group * num_kv_heads) if has_sinks else None
     sizes = Sizes(16, tile=16, num_warps=4, num_stages=2)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(triton_step, "step_sizes", lambda *_: (sizes, target, 1))
+        patch.setattr(triton_step, "step_sizes", lambda *_: (sizes, target))
         check(case, sliding_window=sliding_window, softcap=softcap, sinks=sinks)
 
 
@@ -463,7 +462,9 @@ def test_what_cannot_be_taken_is_refused():
     refused("slots must be", slots=batch.slots[:5])
     refused(
         "keys must be|keys to be contiguous",
-        cache=LayerCache(case.keys.mT.clone().mT, case.values),
+        cache=LayerCache(
+            case.keys.transpose(1, 2).contiguous().transpose(1, 2), case.values
+        ),
     )
     refused("sinks must be", masking=Masking(0.25, sinks=sinks_of(5).to(DEVICE)))
     refused("softcap must not be 0", masking=Masking(0.25, softcap=0.0))
@@ -513,7 +514,7 @@ def plant(monkeypatch, tmp_path):
 
 
 def case_of_layers(seed):
-    shape = {"num_heads": 2, "num_kv_heads": 1, "seed": seed}
+    shape = {"num_heads": 4, "num_kv_heads": 2, "spread": 2.0, "seed": seed}
     return moved(make_case([(0, 1), (90, 1), (40, 1)], **shape), DEVICE)
 
 
@@ -521,7 +522,7 @@ KERNEL_MISTAKES = {
     "the new token is forgotten": ("has_new = kind == 2", "has_new = kind == 3"),
     "all pieces have the new token": ("has_new = kind == 2", "has_new = kind < 3"),
     "tickets are not put back": ("tl.store(ticket, 0)", "tl.store(ticket, num_pieces)"),
-    "the first to arrive merges": ("== num_pieces - 1:", "== 0:"),
+    "the second to arrive merges": ("== num_pieces - 1:", "== 1:"),
     "positions are left out": ("tl.load(own + 3)", "tl.load(own + 3) - 1"),
     "pieces of another head": (
         "to(tl.int64) * NUM_KV_HEADS + kv_head) * GROUP",
@@ -556,11 +557,11 @@ PIECES_MISTAKES = {
 def test_the_check_rejects(mistake, plant, cut, monkeypatch):
     monkeypatch.setattr(triton_step, "_MERGED_AT_ONCE", 16)  # two pieces or less
     cut(6)
-    assert max(layers(case_of_layers(seed=1))) < 3e-5
+    assert all(e < 3e-5 for e in layers(case_of_layers(seed=1)))
     right, wrong = (KERNEL_MISTAKES | PIECES_MISTAKES)[mistake]
     plant(pieces if mistake in PIECES_MISTAKES else one_launch, right, wrong)
     try:  # seen in the results, or in the cache afterwards
-        found = not max(layers(case_of_layers(seed=2), 2)) < 1e-2
+        found = not all(e < 1e-2 for e in layers(case_of_layers(seed=2), 2))
     except AssertionError:
         found = True
     assert found
@@ -569,8 +570,7 @@ def test_the_check_rejects(mistake, plant, cut, monkeypatch):
 def test_the_check_rejects_a_plan_in_which_sequences_share_rows(plant):
     rows_of_plan([40, 40, 40], 5)
     before = "other[None, :] < seq[:, None]"
-    planted = plant(pieces, before, before + " - 1")
-    assert planted
+    plant(pieces, before, before + " - 1")
     wrong = sys.modules["wrong_pieces"]
     with pytest.raises(AssertionError):
         rows_of_plan([40, 40, 40], 5, by=wrong)
