@@ -38,7 +38,7 @@ class Steps:
 
 def make_steps(runner: Runner, scheduler: Scheduler) -> Steps:
     """One ahead, where what is computed is there later than the call returns."""
-    is_late = runner.paged.device.type != "cpu"
+    is_late = runner.paged.device.type == "cuda"
     return (StepsAhead if is_late else Steps)(runner, scheduler)
 
 

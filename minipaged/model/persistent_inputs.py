@@ -146,7 +146,7 @@ def to_device(arrays: list[np.ndarray], device: torch.device) -> list[torch.Tens
     sizes = [array.size for array in arrays]
     packet = host_memory(sum(sizes), device)
     np.concatenate([array.ravel() for array in arrays], out=packet.numpy())
-    parts = packet.to(device, non_blocking=True).split(sizes)
+    parts = packet.to(device, non_blocking=device.type == "cuda").split(sizes)
     return [part.view(a.shape) for part, a in zip(parts, arrays, strict=True)]
 
 

@@ -53,8 +53,9 @@ class Log(mp.Observer):
         self.events, self.plans = [], []
 
     def planned(self, plan):
-        self.plans.append(plan)
-        self.events.append(("planned", len(self.plans) - 1))
+        if plan.works:  # else all wait for what is in flight
+            self.plans.append(plan)
+            self.events.append(("planned", len(self.plans) - 1))
 
     def chosen(self, plan):
         self.events.append(("chosen", self.plans.index(plan)))
