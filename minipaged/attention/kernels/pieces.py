@@ -159,34 +159,40 @@ def merge(
     VALUE_DIM: tl.constexpr,
     HEADS: tl.constexpr,  # GROUP, padded
     PADDED_VALUE_DIM: tl.constexpr,
-    AT_ONCE: tl.constexpr,  # pieces
+    AT_ONCE: tl.constexpr,  # pieces that are read
 ):
-    """Each piece counts by the sum of its weights; an empty one, by nothing."""
+    """Each piece counts by the sum of its weights; an empty one, by nothing.
+
+    One after another, so that threads need not wait for each other; the loop is
+    unrolled, so that the reads of several pieces are under way.
+    """
     head, column = tl.arange(0, HEADS), tl.arange(0, PADDED_VALUE_DIM)
     maximum, total, weighted = nothing_seen(HEADS, PADDED_VALUE_DIM)
+    is_number = (head < GROUP)[:, None] & (column < VALUE_DIM)[None, :]
+    row = (first_row.to(tl.int64) * NUM_KV_HEADS + kv_head) * GROUP + head
     for first in range(0, num_pieces, AT_ONCE):
-        piece = first + tl.arange(0, AT_ONCE)
-        exists = (piece < num_pieces)[:, None] & (head < GROUP)[None, :]
-        rows = (first_row + piece).to(tl.int64) * NUM_KV_HEADS + kv_head
-        rows = rows[:, None] * GROUP + head[None, :]
-        # Other programs wrote them: not to be taken from this multiprocessor's cache.
-        log = tl.load(
-            logs + rows, mask=exists, other=float("-inf"), cache_modifier=".cg"
-        )
-        mean = tl.load(
-            means + rows[:, :, None] * VALUE_DIM + column[None, None, :],
-            mask=exists[:, :, None] & (column < VALUE_DIM)[None, None, :],
-            other=0.0,
-            cache_modifier=".cg",
-        )
-        new_maximum = tl.maximum(maximum, tl.max(log, 0))
-        reference = tl.where(new_maximum == float("-inf"), 0.0, new_maximum)
-        weights = tl.exp2(log - reference[None, :])
-        rescale = tl.exp2(maximum - reference)
-        total = total * rescale + tl.sum(weights, 0)
-        weighted = weighted * rescale[:, None] + tl.sum(weights[:, :, None] * mean, 0)
-        maximum = new_maximum
+        for at in tl.static_range(AT_ONCE):
+            exists = first + at < num_pieces
+            own = row + (first + at) * (NUM_KV_HEADS * GROUP)
+            # Others wrote them: not to be taken from this multiprocessor's cache.
+            log = tl.load(
+                logs + own,
+                mask=(head < GROUP) & exists,
+                other=float("-inf"),
+                cache_modifier=".cg",
+            )
+            mean = tl.load(
+                means + own[:, None] * VALUE_DIM + column[None, :],
+                mask=is_number & exists,
+                other=0.0,
+                cache_modifier=".cg",
+            )
+            new_maximum = tl.maximum(maximum, log)
+            reference = tl.where(new_maximum == float("-inf"), 0.0, new_maximum)
+            weight, rescale = tl.exp2(log - reference), tl.exp2(maximum - reference)
+            total = total * rescale + weight
+            weighted = weighted * rescale[:, None] + weight[:, None] * mean
+            maximum = new_maximum
     places = out_rows + head[:, None] * VALUE_DIM + column[None, :]
-    mask = (head < GROUP)[:, None] & (column < VALUE_DIM)[None, :]
     result = divide(weighted, total).to(out_rows.dtype.element_ty)
-    tl.store(places, result, mask=mask)
+    tl.store(places, result, mask=is_number)

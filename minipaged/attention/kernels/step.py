@@ -139,7 +139,7 @@ class _Launch:
             "PADDED_KEY_DIM": padded(key_dim),
             "PADDED_VALUE_DIM": padded_dim,
             "TILE": sizes.tile,
-            "MERGED_AT_ONCE": max(1, at_once),
+            "MERGED_AT_ONCE": max(1, min(at_once, 16)),
         }
         self._options = {"num_warps": sizes.num_warps, "num_stages": sizes.num_stages}
         self._grid = rows * num_kv_heads, 1, 1

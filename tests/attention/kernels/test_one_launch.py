@@ -522,7 +522,7 @@ KERNEL_MISTAKES = {
     "the new token is forgotten": ("has_new = kind == 2", "has_new = kind == 3"),
     "all pieces have the new token": ("has_new = kind == 2", "has_new = kind < 3"),
     "tickets are not put back": ("tl.store(ticket, 0)", "tl.store(ticket, num_pieces)"),
-    "the second to arrive merges": ("== num_pieces - 1:", "== 1:"),
+    "nobody merges": ("== num_pieces - 1:", "== num_pieces:"),
     "positions are left out": ("tl.load(own + 3)", "tl.load(own + 3) - 1"),
     "pieces of another head": (
         "to(tl.int64) * NUM_KV_HEADS + kv_head) * GROUP",
@@ -539,12 +539,12 @@ PIECES_MISTAKES = {
         "end = context",
     ),
     "no rescale in the merge": (
-        "rescale = tl.exp2(maximum - reference)",
-        "rescale = total * 0 + 1",
+        "tl.exp2(maximum - reference)",
+        "total * 0 + 1",
     ),
     "all pieces count the same": (
-        "weights = tl.exp2(log - reference[None, :])",
-        "weights = exists.to(tl.float32)",
+        "weight, rescale = tl.exp2(log - reference),",
+        "weight, rescale = tl.exp2(log * 0),",
     ),
     "pieces are not merged": (
         "range(0, num_pieces, AT_ONCE)",
