@@ -117,22 +117,31 @@ def step_sizes(
 ) -> tuple[Sizes, int]:
     """Sizes for one launch a layer; and into how many pieces a whole step is cut.
 
-    Pieces are cut on the GPU, by the real lengths, and begin with the longest: so the
-    programs need not be small to even out, and two pieces for each multiprocessor are
-    enough. `shortest` and `longest` only say whether lengths are even; then the rule is
-    that of `decode_sizes`: medium programs, if their last wave leaves less room empty.
+    Pieces are cut on the GPU, by the real lengths, and begin with the longest. So ends
+    even out by themselves, and two pieces for each multiprocessor are enough; four, if
+    heads are short. Programs are large; but where uneven lengths make several waves,
+    four smaller ones on each multiprocessor hide better how each of them begins.
+
+    `shortest` and `longest` only say whether lengths are even. Then there is one wave
+    if possible, and programs are medium by the rule of `decode_sizes`.
     """
     device = device_of(q.device.index or 0)
-    num_kv_heads = values.shape[2]
-    rows = padded(q.shape[1] // num_kv_heads)
+    num_kv_heads, dim = values.shape[2], max(q.shape[2], values.shape[3])
+    rows, is_short = padded(q.shape[1] // num_kv_heads), dim <= 64
     on_each = num_seqs * num_kv_heads / device.multiprocessors
-    sizes = Sizes(rows, tile=128, num_warps=4, num_stages=2)
-    is_even = longest <= 1.25 * shortest and on_each >= 1.5
+    is_even = longest <= 1.25 * shortest
+    sizes, at_a_time = Sizes(rows, tile=128, num_warps=4, num_stages=2), 3
     if rows > 16:  # more to compute
         sizes = sizes._replace(num_stages=3)
-    elif is_even and _fullness(on_each, 4) > _fullness(on_each, 3):
-        sizes = Sizes(rows, tile=64, num_warps=2, num_stages=4)
-    target = 2 * device.multiprocessors // num_kv_heads
+    elif is_even and on_each >= 1.5:
+        if _fullness(on_each, 4) > _fullness(on_each, 3):
+            sizes, at_a_time = Sizes(rows, 128 if is_short else 64, 2, 4), 4
+    elif on_each >= 7 and not is_short:
+        sizes = Sizes(rows, tile=64, num_warps=4, num_stages=4)
+    target = (4 if is_short else 2) * device.multiprocessors // num_kv_heads
+    if is_even:  # there are at most as many programs as target and sequences together
+        room = at_a_time * device.multiprocessors // num_kv_heads - num_seqs
+        target = target if is_short else min(target, room)
     return _fitted(sizes, q, values, device), max(1, target)
 
 

@@ -21,10 +21,11 @@ from helpers.attention_cases import (
 )
 from minipaged.attention.backend import Masking
 from minipaged.attention.kernels import one_launch, pieces
+from minipaged.attention.kernels import sizes as triton_sizes
 from minipaged.attention.kernels import step as triton_step
 from minipaged.attention.kernels.attention import triton_attention
 from minipaged.attention.kernels.setup import INTERPRETED
-from minipaged.attention.kernels.sizes import Sizes
+from minipaged.attention.kernels.sizes import Device, Sizes
 from minipaged.memory.kv_cache import LayerCache
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in.*:RuntimeWarning")
@@ -435,6 +436,30 @@ def test_tensors_of_any_strides():
                 blocks.flatten(0, 1)[batch.slots] = float("nan")
             out = triton_attention.step(q, k, v, cache, batch, Masking(0.25))
             assert (out.cpu() - expected).abs().max() < 3e-5
+
+
+H200 = Device(132, 227 * 1024, (torch.bfloat16,), can_overlap=True)
+
+
+@pytest.mark.parametrize(
+    ("num_seqs", "shortest", "longest", "tile", "num_warps", "target"),
+    [
+        (1, 8192, 8192, 128, 4, 33),  # 8 KV heads: two pieces on each multiprocessor
+        (32, 2048, 2048, 128, 4, 17),  # even: three programs on each, and no more
+        (32, 100, 2048, 128, 4, 33),
+        (64, 4096, 4096, 64, 2, 2),  # four medium programs on each
+        (64, 1, 4096, 128, 4, 33),
+        (256, 1, 2048, 64, 4, 33),  # waves of uneven ones
+    ],
+)
+def test_sizes_follow_from_what_the_host_knows(
+    monkeypatch, num_seqs, shortest, longest, tile, num_warps, target
+):
+    monkeypatch.setattr(triton_sizes, "device_of", lambda index: H200)
+    q = torch.empty(num_seqs, 16, 128, dtype=torch.bfloat16)
+    values = torch.empty(1, 16, 8, 128, dtype=torch.bfloat16)
+    sizes, found = triton_sizes.step_sizes(q, values, num_seqs, shortest, longest)
+    assert (sizes.tile, sizes.num_warps, found) == (tile, num_warps, target)
 
 
 def test_tables_of_32_bits():
