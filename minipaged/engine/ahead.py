@@ -37,9 +37,8 @@ class Steps:
 
 
 def make_steps(runner: Runner, scheduler: Scheduler) -> Steps:
-    """One ahead, where what is computed is there later than the call returns."""
-    is_late = runner.paged.device.type == "cuda"
-    return (StepsAhead if is_late else Steps)(runner, scheduler)
+    """One step ahead, but for the eager runner: its steps are lesson 2's."""
+    return (Steps if runner.name == "eager" else StepsAhead)(runner, scheduler)
 
 
 class StepsAhead(Steps):

@@ -34,6 +34,9 @@ class StepArrays(NamedTuple):
     unread_from: np.ndarray  # [U]: and their places in `Unread.tokens`
 
 
+_NONE = np.empty(0, dtype=np.int64)
+
+
 class PersistentInputs:
     """Builds the same batches as `RaggedBatch.of_plan`, at less cost a step.
 
@@ -55,15 +58,17 @@ class PersistentInputs:
         Tokens that are chosen and `unread` go from there to there on the device.
         """
         arrays = self.arrays(plan, unread)
-        *tensors, unread_at, unread_from = to_device(arrays, self._device)
+        contexts = arrays.context_lengths
+        tensors = to_device(arrays if unread else arrays[:7], self._device)
         batch = RaggedBatch(
-            *tensors,
-            max_query_length=int(np.diff(arrays.query_starts).max()),
-            min_context_length=int(arrays.context_lengths.min()),
-            max_context_length=int(arrays.context_lengths.max()),
+            *tensors[:7],
+            max_query_length=max(work.stop - work.start for work in plan.works),
+            min_context_length=int(contexts.min()),
+            max_context_length=int(contexts.max()),
             copies=plan.copies,
         )
-        if len(unread_at):
+        if unread:
+            unread_at, unread_from = tensors[7:]
             batch.tokens[unread_at] = unread.tokens[unread_from]
         return batch
 
@@ -77,20 +82,21 @@ class PersistentInputs:
         ends = lengths.cumsum()
         block_size = works[0].sequence.table.pool.block_size
         block_tables = self._tables[rows, : -(-int(stops.max()) // block_size)]
-        late = []
+        unread_at = unread_from = _NONE
         if unread is not None:
             late = [
                 (end - 1, unread.places[work.sequence])
                 for work, end in zip(works, ends.tolist(), strict=True)
                 if work.stop > len(work.sequence.tokens)
             ]
-        unread_at, unread_from = np.array(late, dtype=np.int64).reshape(-1, 2).T
-        # A sequence has one token unread at most, and it is the only one of its work.
-        parts = (work.sequence.tokens[work.start : work.stop] or (0,) for work in works)
-        tokens = np.fromiter(chain.from_iterable(parts), np.int64, int(ends[-1]))
-        if len(works) == ends[-1]:  # one token each
+            unread_at, unread_from = np.array(late, dtype=np.int64).reshape(-1, 2).T
+        if len(works) == ends[-1] and not len(unread_at):  # one token each
+            tokens = np.array([work.sequence.tokens[work.start] for work in works])
             row, positions = np.arange(len(works)), starts
         else:
+            # Of a sequence's tokens one is unread at most, and then it is a work alone.
+            parts = (w.sequence.tokens[w.start : w.stop] or (0,) for w in works)
+            tokens = np.fromiter(chain.from_iterable(parts), np.int64, int(ends[-1]))
             row = np.arange(len(works)).repeat(lengths)
             positions = np.arange(ends[-1]) + (stops - ends).repeat(lengths)
         blocks = block_tables[row, positions // block_size]

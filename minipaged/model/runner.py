@@ -1,6 +1,7 @@
 """Appendix A: who computes an engine's steps: eagerly, or from CUDA graphs."""
 
 import warnings
+from importlib.util import find_spec
 from typing import Literal
 
 from torch import Tensor
@@ -84,9 +85,9 @@ def why_no_graphs(paged: PagedModel) -> str | None:
             f"needs a GPU, and the model is on the {paged.device.type}: move it with "
             "model.to('cuda') before you wrap it"
         )
-    from minipaged.attention.kernels.attention import triton_attention  # lesson 6
-
-    if paged.attention != triton_attention:
+    if find_spec("triton") is not None:
+        from minipaged.attention.kernels.attention import triton_attention  # lesson 6
+    if find_spec("triton") is None or paged.attention != triton_attention:
         return (
             "needs attention that never waits for the GPU: wrap the model with "
             "mp.PagedModel(model, attention='triton')"

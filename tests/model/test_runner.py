@@ -17,10 +17,11 @@ NO_GPU = not torch.cuda.is_available()
 
 
 @pytest.mark.skipif(not NO_GPU, reason="wants no GPU")
-def test_graphs_without_a_gpu_are_refused_in_words():
+@pytest.mark.parametrize("run", ["graphs", "compiled"])
+def test_graphs_without_a_gpu_are_refused_in_words(run):
     paged = mp.PagedModel(tiny_model("qwen3"), 32)
-    with pytest.raises(ValueError, match=r"needs a GPU, .*on the cpu.*eager"):
-        mp.Engine(paged, run="graphs")
+    with pytest.raises(ValueError, match=rf"{run}.* needs a GPU, .*on the cpu.*eager"):
+        mp.Engine(paged, run=run)
     with pytest.raises(ValueError, match="run must be"):
         mp.Engine(paged, run="fast")
     assert 'run="eager"' in repr(mp.Engine(paged))
