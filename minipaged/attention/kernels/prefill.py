@@ -8,7 +8,11 @@ only those on the diagonal do.
 
 import torch
 
-from minipaged.attention.kernels.check import check_attention, without_gaps
+from minipaged.attention.kernels.check import (
+    check_attention,
+    check_sinks,
+    without_gaps,
+)
 from minipaged.attention.kernels.setup import tl, triton
 from minipaged.attention.kernels.sizes import log2_scales, padded, prefill_sizes
 from minipaged.attention.kernels.tile import divide, nothing_seen, over_tiles, sink_seen
@@ -145,6 +149,7 @@ def paged_prefill(
     """
     where = block_tables, context_lengths, query_starts
     check_attention(out, q, keys, values, *where, sliding_window, softcap)
+    check_sinks(q, sinks)
     if len(q) == 0:
         return
     q = without_gaps(q)

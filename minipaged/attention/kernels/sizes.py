@@ -142,7 +142,9 @@ def step_sizes(
     if is_even:  # there are at most as many programs as target and sequences together
         room = at_a_time * device.multiprocessors // num_kv_heads - num_seqs
         target = target if is_short else min(target, room)
-    return _fitted(sizes, q, values, device), max(1, target)
+    # One program merges all pieces of a sequence and KV head: not too many.
+    target = max(1, min(target, 64 * num_seqs))
+    return _fitted(sizes, q, values, device), target
 
 
 def prefill_sizes(q: torch.Tensor, values: torch.Tensor) -> Sizes:

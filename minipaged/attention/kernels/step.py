@@ -13,10 +13,10 @@ import torch
 from minipaged.attention.backend import AttentionBatch, Masking
 from minipaged.attention.kernels.check import (
     check_attention,
-    check_contiguous,
     check_fit,
     check_integers,
     check_range,
+    check_sinks,
     without_gaps,
 )
 from minipaged.attention.kernels.one_launch import step_kernel
@@ -183,9 +183,7 @@ def _check(out, q, k, v, slots, cache, batch, masking) -> None:
     where = batch.block_tables, batch.context_lengths, batch.query_starts
     window, softcap = masking.sliding_window, masking.softcap
     check_attention(out, q, keys, values, *where, window, softcap)
-    if sinks is not None:
-        check_fit(q=(q, "num_tokens num_heads key_dim"), sinks=(sinks, "num_heads"))
-        check_contiguous(sinks=sinks)
+    check_sinks(q, sinks)
     if k is None:
         return
     if not k.dtype == v.dtype == keys.dtype:
