@@ -55,8 +55,9 @@ class CompiledRunner(GraphRunner):
 
     def _capture_all(self) -> None:
         # A number that comes a second time with another value may take any from then
-        # on: that of a layer's module, and how many tokens there are.
-        with compiler.patch(allow_unspec_int_on_nn_module=True):
+        # on: that of a layer's module, and how many tokens there are. torch counts what
+        # it compiles for the layers of all models together, and would soon give up.
+        with compiler.patch(allow_unspec_int_on_nn_module=True, recompile_limit=64):
             sizes = (3 * ROWS, 5 * ROWS)
             for size in progress_bar(sizes, desc="compile a layer", unit=" times"):
                 positions = torch.arange(size, device=self.paged.device)

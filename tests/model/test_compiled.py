@@ -61,6 +61,17 @@ def test_one_compilation_for_all(traced, name, traces):
     assert repr(engine).endswith('run="compiled")')
 
 
+def test_what_was_compiled_serves_the_next_engines(traced):
+    """And other models do not use up what torch allows one class of layers."""
+    engine_of("qwen3").close()
+    seen = counters["stats"]["unique_graphs"]
+    engine_of("qwen3").close()
+    assert counters["stats"]["unique_graphs"] == seen
+    for name in ("gemma3_text", "llama", "qwen2", "olmo2", "granite"):
+        engine_of(name).close()  # it raises once the limit is hit
+    assert counters["stats"]["unique_graphs"] > 8
+
+
 def test_the_twin_that_is_compiled_is_nobody_elses(traced):
     engine = engine_of("qwen3")
     paged = engine.paged
