@@ -77,6 +77,7 @@ def step_kernel(
     TILE: tl.constexpr,  # positions read at a time
     MERGED_AT_ONCE: tl.constexpr,  # pieces
 ):
+    """One piece of one sequence and KV head: `write_plan` says which."""
     number, kv_head = tl.program_id(0) // NUM_KV_HEADS, tl.program_id(0) % NUM_KV_HEADS
     own = plan + number * COLUMNS
     seq, token = tl.load(own), tl.load(own + 1).to(tl.int64)
