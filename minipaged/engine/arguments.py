@@ -1,7 +1,7 @@
 """Lesson 2: what is said to `generate`, checked and made into requests (the border)."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from transformers import GenerationConfig
@@ -16,6 +16,7 @@ from minipaged.scheduling.request import Request
 
 if TYPE_CHECKING:
     from minipaged.memory.prefix_cache import PrefixCache
+    from minipaged.scheduling.preemption import PreemptingScheduler
 
 _WANTED = {
     GenerationConfig: "GenerationConfig(...)",
@@ -127,6 +128,41 @@ def check_limits(
         require_counts(swap_blocks=swap_blocks)
         if preemption != "swap":
             raise ValueError('swap_blocks is for preemption="swap"')
+
+
+def make_scheduler(
+    paged: PagedModel,
+    prefix_cache: "PrefixCache | None",
+    preemption: str,
+    swap_blocks: int | None,
+    **limits: Any,
+) -> "PreemptingScheduler":
+    """An engine's scheduler, with a swap space of so many blocks if it swaps."""
+    from minipaged.scheduling.preemption import PreemptingScheduler  # appendix B
+
+    swap_space = None
+    if preemption == "swap":
+        from minipaged.memory.swap_space import SwapSpace
+
+        swap_space = SwapSpace(paged.cache, swap_blocks or paged.pool.num_blocks)
+    return PreemptingScheduler(
+        paged.pool, prefix_cache, swap_space=swap_space, **limits
+    )
+
+
+def note_what_never_fits(request: Request, scheduler: "PreemptingScheduler") -> None:
+    """Give the request an `error` if the pool can never hold it, not even alone.
+
+    Raises ValueError if it has more sequences than a step may compute.
+    """
+    if request.num_parallel > scheduler.max_tokens:
+        raise ValueError(
+            f"{request.num_parallel} samples or beams compute together, but max_tokens "
+            f"is {scheduler.max_tokens}; raise it"
+        )
+    pool = scheduler.pool  # all of it counts: the others will have ended
+    error = request.error or why_it_never_fits(request, pool, pool.num_blocks)
+    request.error = error
 
 
 def why_it_never_fits(

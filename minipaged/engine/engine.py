@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING, Literal
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 from minipaged.decoding.stop_strings import StopStrings
+from minipaged.engine.ahead import make_steps
 from minipaged.engine.arguments import (
     check_engine,
     check_limits,
     make_requests,
-    why_it_never_fits,
+    make_scheduler,
+    note_what_never_fits,
 )
 from minipaged.engine.clock import Clock
-from minipaged.engine.loop import step
 from minipaged.engine.stats import Stats
 from minipaged.engine.stream import Stream
 from minipaged.model.paged_model import PagedModel
-from minipaged.model.persistent_inputs import PersistentInputs
+from minipaged.model.runner import Run, make_runner
 from minipaged.progress import progress_bar
 from minipaged.scheduling.interruption import all_or_nothing
 from minipaged.scheduling.observer import Observer, Observers
@@ -60,6 +61,7 @@ class Engine(Observer):
         observers: Iterable[Observer] = (),
         clock: Clock | None = None,
         tokenizer: PreTrainedTokenizerBase | None = None,
+        run: Run | None = None,
     ):
         """An engine without requests.
 
@@ -74,39 +76,35 @@ class Engine(Observer):
             observers: are told what happens, besides `paged.observers`.
             clock: of arrivals and latencies; the wall clock unless given.
             tokenizer: the model's; needed for stop strings.
+            run: "eager", kernel after kernel; "graphs" replays decode steps from CUDA
+                graphs, captured now and kept until `close`; "compiled" compiles layers,
+                too. By default graphs if attention="triton" on a GPU, else eager.
+
+        Raises MemoryError if there is no room for the graphs.
         """
         check_engine(paged, None, prefix_cache)
         check_limits(max_tokens, max_sequences, preemption, swap_blocks)
         self.paged = paged
         self.clock = clock or Clock()
         self._stop_strings = StopStrings(tokenizer)
-        from minipaged.scheduling.preemption import PreemptingScheduler  # appendix B
-
-        swap_space = None
-        if preemption == "swap":
-            from minipaged.memory.swap_space import SwapSpace
-
-            swap_space = SwapSpace(paged.cache, swap_blocks or paged.pool.num_blocks)
         watching = Observers()
-        self.scheduler = PreemptingScheduler(
-            paged.pool,
-            prefix_cache,
-            max_tokens=max_tokens,
-            swap_space=swap_space,
-            max_sequences=max_sequences,
-            observers=watching,
-        )
+        self.scheduler = make_scheduler(
+            paged, prefix_cache, preemption, swap_blocks,
+            max_tokens=max_tokens, max_sequences=max_sequences, observers=watching,
+        )  # fmt: skip
         self.stats = Stats(self.scheduler)
         watching += [paged.observers, self.stats, *observers, self]
-        self._inputs = PersistentInputs(paged.device)
+        self._runner = make_runner(paged, run, max_sequences)
+        self._steps = make_steps(self._runner, self.scheduler)
         self.streams: dict[Request, Stream] = {}
         self._numbers, self._places = count(), count()  # in `add`, and in line
         self._arriving: list[tuple[float, int, Stream]] = []  # a heap
         self._leaving: deque[Stream] = deque()  # aborted, or never to be run
         self._committed: deque[Plan] = deque()  # plans whose tokens nobody was told
         self._door = Lock()  # of these four
-        self._runner: int | None = None  # the thread that is in `run`
+        self._thread: int | None = None  # the one that is in `run`
         self._stepped = Condition()
+        self._is_closed = False
         watching.started(prefix_cache)
 
     def add(
@@ -132,6 +130,8 @@ class Engine(Observer):
         gets a Stream whose Output has finish_reason "error", and the reason.
         Raises ValueError, TypeError or UnsupportedOption for anything malformed.
         """
+        if self._is_closed:
+            raise ValueError("this engine is closed; make another one")
         (request,) = make_requests(
             self.paged,
             [prompt],
@@ -141,14 +141,7 @@ class Engine(Observer):
             self._stop_strings,
             remedy="tokenizer(text).input_ids",
         )
-        if request.num_parallel > self.scheduler.max_tokens:
-            raise ValueError(
-                f"{request.num_parallel} samples or beams compute together, but "
-                f"max_tokens is {self.scheduler.max_tokens}; raise it"
-            )
-        pool = self.paged.pool  # all of it counts: the others will have ended
-        why = request.error or why_it_never_fits(request, pool, pool.num_blocks)
-        request.error = why
+        note_what_never_fits(request, self.scheduler)
         stream = Stream(self, request, max(arrival, self.clock.now()))
         with self._door:
             try:
@@ -172,7 +165,7 @@ class Engine(Observer):
         """
         with self._door:
             self._leaving.append(stream)
-        if self._runner in (None, get_ident()) and not self.paged.alone.is_mine:
+        if self._thread in (None, get_ident()) and not self.paged.alone.is_mine:
             with self.paged.alone():
                 self._let_in_and_out()
 
@@ -187,7 +180,7 @@ class Engine(Observer):
         with self.paged.alone():
             self._let_in_and_out()
             if self.scheduler.waiting or self.scheduler.running:
-                step(self.paged, self.scheduler, self._inputs.build)
+                self._steps.step()
                 self._tell_streams()
         with self._stepped:
             self._stepped.notify_all()
@@ -202,7 +195,7 @@ class Engine(Observer):
         """
         self.paged.refuse_changes()
         streams = list(self.streams.values())
-        self._runner = get_ident()
+        self._thread = get_ident()
         try:
             with progress_bar(
                 desc="serve", total=len(streams), unit=" requests"
@@ -213,22 +206,34 @@ class Engine(Observer):
                     self._sleep_until_arrival()
                 bar.update(max(0, len(streams) - bar.n))
         finally:
-            self._runner = None
+            self._thread = None
             with self._stepped:
                 self._stepped.notify_all()
         return [stream.output for stream in streams]
 
     def go_on(self, is_enough: Callable[[], bool]) -> None:
         """Make a step, or wait while the thread in `run` does; may return early."""
-        if self._runner not in (None, get_ident()):
+        if self._thread not in (None, get_ident()):
             with self._stepped:  # in case that thread dies, not for ever
                 self._stepped.wait_for(
-                    lambda: is_enough() or self._runner is None, timeout=0.5
+                    lambda: is_enough() or self._thread is None, timeout=0.5
                 )
         else:
             self.step()
             if not is_enough():
                 self._sleep_until_arrival()
+
+    def close(self) -> None:
+        """Abort whoever is unfinished, and free the graphs and their memory.
+
+        The PagedModel stays as it is. Nothing can be added afterwards.
+        """
+        self._is_closed = True
+        for stream in list(self.streams.values()):
+            self.abort(stream)
+        with self.paged.alone():
+            self._let_in_and_out()
+            self._runner.close()
 
     def committed(self, plan: Plan) -> None:
         """As an observer of its own steps: these requests may have new tokens."""
@@ -252,6 +257,9 @@ class Engine(Observer):
                     stream.request.number = next(self._places)
                     self.scheduler.add(stream.request)
                 heapq.heappop(self._arriving)
+        if self._leaving:
+            self._steps.land()
+            self._tell_streams()
         while self._leaving:
             stream = self._leaving[0]
             if not stream.finished:
@@ -286,4 +294,7 @@ class Engine(Observer):
 
     def __repr__(self) -> str:
         running, waiting = len(self.scheduler.running), len(self.scheduler.waiting)
-        return f"Engine({running} running, {waiting} waiting, {self.paged.pool})"
+        return (
+            f"Engine({running} running, {waiting} waiting, {self.paged.pool}, "
+            f'run="{self._runner.name}")'
+        )

@@ -120,9 +120,14 @@ class Stats(Observer):
 
 
 def generated_by(work: Work) -> int:
-    """How many tokens were chosen after it; after a prompt one for each sample."""
+    """How many tokens were chosen after it; after a prompt one for each sample.
+
+    None of whoever had ended, or was aborted, before they were read.
+    """
     if not work.num_logits:
         return 0
+    if work.request.num_parallel == 1:
+        return int(len(work.sequence.tokens) > work.stop)
     is_first = work.stop == len(work.request.prompt)
     return work.request.num_parallel if is_first else 1
 

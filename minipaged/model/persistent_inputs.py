@@ -1,7 +1,9 @@
 """Appendix A: the inputs of a step, from arrays that are kept between steps."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -9,6 +11,30 @@ import torch
 from minipaged.model.inputs import RaggedBatch
 from minipaged.scheduling.plan import Plan
 from minipaged.scheduling.sequence import Sequence
+
+
+class Unread(NamedTuple):
+    """Tokens that the step before has chosen, on the device: nobody has read them."""
+
+    tokens: torch.Tensor  # [N] int64
+    places: Mapping[Sequence, int]  # whose each one is
+
+
+class StepArrays(NamedTuple):
+    """A batch as numpy arrays: the first seven are those of a RaggedBatch."""
+
+    tokens: np.ndarray  # 0 where a token is unread
+    positions: np.ndarray
+    slots: np.ndarray
+    block_tables: np.ndarray
+    context_lengths: np.ndarray
+    query_starts: np.ndarray
+    logits_at: np.ndarray
+    unread_at: np.ndarray  # [U]: which tokens of the batch are unread
+    unread_from: np.ndarray  # [U]: and their places in `Unread.tokens`
+
+
+_NONE = np.empty(0, dtype=np.int64)
 
 
 class PersistentInputs:
@@ -21,13 +47,33 @@ class PersistentInputs:
 
     def __init__(self, device: torch.device | str = "cpu"):
         """No sequence has been seen yet."""
-        self._device = device
+        self._device = torch.device(device)
         self._tables = np.zeros((1, 1), dtype=np.int64)
         self._rows: dict[Sequence, _Row] = {}
         self._free = [0]  # numbers of rows
 
-    def build(self, plan: Plan) -> RaggedBatch:
-        """The batch of this plan, which must compute something."""
+    def build(self, plan: Plan, unread: Unread | None = None) -> RaggedBatch:
+        """The batch of this plan, which must compute something.
+
+        Tokens that are chosen and `unread` go from there to there on the device.
+        """
+        arrays = self.arrays(plan, unread)
+        contexts = arrays.context_lengths
+        tensors = to_device(arrays if unread else arrays[:7], self._device)
+        batch = RaggedBatch(
+            *tensors[:7],
+            max_query_length=max(work.stop - work.start for work in plan.works),
+            min_context_length=int(contexts.min()),
+            max_context_length=int(contexts.max()),
+            copies=plan.copies,
+        )
+        if unread:
+            unread_at, unread_from = tensors[7:]
+            batch.tokens[unread_at] = unread.tokens[unread_from]
+        return batch
+
+    def arrays(self, plan: Plan, unread: Unread | None = None) -> StepArrays:
+        """The same, before it is brought to the device."""
         works = plan.works
         rows = np.array([self._update(work.sequence) for work in works])
         starts = np.array([work.start for work in works])
@@ -36,29 +82,35 @@ class PersistentInputs:
         ends = lengths.cumsum()
         block_size = works[0].sequence.table.pool.block_size
         block_tables = self._tables[rows, : -(-int(stops.max()) // block_size)]
-        if len(works) == ends[-1]:  # one token each
+        unread_at = unread_from = _NONE
+        if unread is not None:
+            late = [
+                (end - 1, unread.places[work.sequence])
+                for work, end in zip(works, ends.tolist(), strict=True)
+                if work.stop > len(work.sequence.tokens)
+            ]
+            unread_at, unread_from = np.array(late, dtype=np.int64).reshape(-1, 2).T
+        if len(works) == ends[-1] and not len(unread_at):  # one token each
             tokens = np.array([work.sequence.tokens[work.start] for work in works])
             row, positions = np.arange(len(works)), starts
         else:
-            parts = (work.sequence.tokens[work.start : work.stop] for work in works)
+            # Of a sequence's tokens one is unread at most, and then it is a work alone.
+            parts = (w.sequence.tokens[w.start : w.stop] or (0,) for w in works)
             tokens = np.fromiter(chain.from_iterable(parts), np.int64, int(ends[-1]))
             row = np.arange(len(works)).repeat(lengths)
             positions = np.arange(ends[-1]) + (stops - ends).repeat(lengths)
         blocks = block_tables[row, positions // block_size]
         wanted = np.array([work.num_logits for work in works])
-        logits_at = np.arange(wanted.sum()) + (ends - wanted.cumsum()).repeat(wanted)
-        return RaggedBatch(
-            tokens=self._tensor(tokens),
-            positions=self._tensor(positions),
-            slots=self._tensor(blocks * block_size + positions % block_size),
-            block_tables=self._tensor(block_tables),
-            context_lengths=self._tensor(stops),
-            query_starts=self._tensor(np.concatenate([[0], ends])),
-            logits_at=self._tensor(logits_at),
-            max_query_length=int(lengths.max()),
-            min_context_length=int(stops.min()),
-            max_context_length=int(stops.max()),
-            copies=plan.copies,
+        return StepArrays(
+            tokens=tokens,
+            positions=positions,
+            slots=blocks * block_size + positions % block_size,
+            block_tables=block_tables,
+            context_lengths=stops,
+            query_starts=np.concatenate([[0], ends]),
+            logits_at=np.arange(wanted.sum()) + (ends - wanted.cumsum()).repeat(wanted),
+            unread_at=unread_at,
+            unread_from=unread_from,
         )
 
     def _update(self, sequence: Sequence) -> int:
@@ -89,8 +141,27 @@ class PersistentInputs:
         self._rows[sequence] = row = _Row(self._free.pop())
         return row
 
-    def _tensor(self, values: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(values).to(self._device)
+
+def to_device(arrays: list[np.ndarray], device: torch.device) -> list[torch.Tensor]:
+    """Tensors of the same shapes; int64. To a GPU they go in one copy, side by side.
+
+    Nobody waits for that: not for the copy, nor for what the GPU does before it.
+    """
+    if device.type == "cpu":
+        return [torch.from_numpy(array) for array in arrays]
+    sizes = [array.size for array in arrays]
+    packet = host_memory(sum(sizes), device)
+    np.concatenate([array.ravel() for array in arrays], out=packet.numpy())
+    parts = packet.to(device, non_blocking=device.type == "cuda").split(sizes)
+    return [part.view(a.shape) for part, a in zip(parts, arrays, strict=True)]
+
+
+def host_memory(size: int, device: torch.device) -> torch.Tensor:
+    """Room for so many int64, from which copies to the device need no waiting.
+
+    torch gives pinned memory to others only after copies from it have ended.
+    """
+    return torch.empty(size, dtype=torch.int64, pin_memory=device.type == "cuda")
 
 
 @dataclass

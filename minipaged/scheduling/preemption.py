@@ -89,6 +89,8 @@ class PreemptingScheduler(Scheduler):
     def _pick_works(self) -> list[Work]:
         """As always; but who finds no room while a plan is in flight skips a step."""
         works = super()._pick_works()
+        if self._soon <= self.pool.num_free:  # there is room for all, and more
+            return works
         while self.in_flight and not self._fits(works):
             latest = works[-1].request
             works = [work for work in works if work.request is not latest]

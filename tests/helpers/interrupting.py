@@ -201,8 +201,9 @@ class Lines:
 def _ends_reservation(frame) -> bool:
     code = frame.f_code
     line = linecache.getline(code.co_filename, frame.f_lineno)
-    # A signal is looked at where a call returns, not as a `with` ends.
-    return line.lstrip().startswith("with ") or (
+    # A signal is looked at where a call returns, not as a `with` ends, nor at a `try:`,
+    # where nothing is done.
+    return line.lstrip().startswith(("with ", "try:")) or (
         code is all_or_nothing.__code__ and "reserved_for" in line
     )
 

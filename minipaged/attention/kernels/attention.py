@@ -6,7 +6,7 @@ from minipaged.attention.backend import AttentionBatch, Backend, Masking
 from minipaged.attention.kernels.cache import TritonKVCache
 from minipaged.attention.kernels.decode import paged_decode
 from minipaged.attention.kernels.prefill import paged_prefill
-from minipaged.errors import UnsupportedModel
+from minipaged.attention.kernels.write import write_kv
 from minipaged.memory.kv_cache import LayerCache
 
 
@@ -23,18 +23,12 @@ def attend_by_kernels(
         q: [T, num_heads, key_dim], the new tokens of all sequences one after another.
         cache: one layer's K and V, contiguous; float32, float16 or bfloat16, as q.
         batch: which blocks, and how many tokens, belong to which sequence.
-        masking: scale, window and soft cap of this layer; sinks are refused.
+        masking: scale, window, soft cap and sinks of this layer.
 
     Returns: [T, num_heads, value_dim]; zeros for a token that sees nothing.
-    Raises ValueError for tensors that the kernels cannot take, it says what can; and
-    UnsupportedModel for attention sinks.
+    Raises ValueError for tensors that the kernels cannot take; it says what can.
     """
     scale, sliding_window, softcap, sinks = masking
-    if sinks is not None:
-        raise UnsupportedModel(
-            "the kernels know no attention sinks yet: use attention='gathered' or "
-            "'streamed' for this model"
-        )
     keys, values = cache.keys, cache.values
     out = q.new_empty(*q.shape[:2], values.shape[-1])
     where = (batch.block_tables, batch.context_lengths, batch.query_starts)
@@ -43,11 +37,36 @@ def attend_by_kernels(
     only_prompt = len(batch.context_lengths) == 1 and batch.max_query_length > 1
     # Which of several sequences have one new token, only the GPU knows. They have a
     # kernel of their own, for most rows of a prefill program would stay empty.
-    if not only_prompt:
+    if sinks is not None and not only_prompt:
+        from minipaged.attention.kernels.step import decode_written  # appendix A
+
+        decode_written(out, q, cache, batch, masking)
+    elif not only_prompt:
         paged_decode(out, q, keys, values, *where, *lengths, *options)
     if batch.max_query_length > 1:
-        paged_prefill(out, q, keys, values, *where, *options, skip_single=True)
+        paged_prefill(out, q, keys, values, *where, *options, sinks, skip_single=True)
     return out
 
 
-triton_attention = Backend(attend_by_kernels, TritonKVCache)
+def step_by_kernels(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    cache: LayerCache,
+    batch: AttentionBatch,
+    masking: Masking,
+) -> torch.Tensor:
+    """Write the new tokens' K and V, and attend: one launch if all sequences decode.
+
+    Arguments and result are those of `attend_by_kernels`; k and v are the new tokens'
+    [T, num_kv_heads, dim], and batch has their slots.
+    """
+    if batch.max_query_length == 1 and len(q) == len(batch.context_lengths):
+        from minipaged.attention.kernels.step import decode_step  # appendix A
+
+        return decode_step(q, k, v, cache, batch, masking)
+    write_kv(cache.keys, cache.values, batch.slots, k, v)
+    return attend_by_kernels(q, cache, batch, masking)
+
+
+triton_attention = Backend(attend_by_kernels, TritonKVCache, step_by_kernels)

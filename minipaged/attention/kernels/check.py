@@ -81,6 +81,13 @@ def check_attention(
         check_range("block_tables", block_tables[used], 0, len(keys) - 1)
 
 
+def check_sinks(q: torch.Tensor, sinks: torch.Tensor | None) -> None:
+    """Refuse sinks that are not one for each query head."""
+    if sinks is not None:
+        check_fit(q=(q, "num_tokens num_heads key_dim"), sinks=(sinks, "num_heads"))
+        check_contiguous(sinks=sinks)
+
+
 def check_fit(**tensors: tuple[torch.Tensor, str]) -> None:
     """Refuse tensors whose shapes do not fit together, or on different devices.
 

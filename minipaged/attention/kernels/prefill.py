@@ -8,10 +8,14 @@ only those on the diagonal do.
 
 import torch
 
-from minipaged.attention.kernels.check import check_attention, without_gaps
+from minipaged.attention.kernels.check import (
+    check_attention,
+    check_sinks,
+    without_gaps,
+)
 from minipaged.attention.kernels.setup import tl, triton
 from minipaged.attention.kernels.sizes import log2_scales, padded, prefill_sizes
-from minipaged.attention.kernels.tile import divide, nothing_seen, over_tiles
+from minipaged.attention.kernels.tile import divide, nothing_seen, over_tiles, sink_seen
 
 _SEARCHED_AT_ONCE = 128  # sequences
 
@@ -42,6 +46,7 @@ def _prefill_kernel(
     block_tables,  # [S, table width]
     context_lengths,  # [S]
     query_starts,  # [S + 1]
+    sinks,  # [H]; None: there are none
     num_seqs,
     table_width,
     token_stride,
@@ -98,6 +103,8 @@ def _prefill_kernel(
     table = block_tables + seq.to(tl.int64) * table_width
     key_head, value_head = keys + kv_head * KEY_DIM, values + kv_head * VALUE_DIM
     maximum, total, weighted = nothing_seen(ROWS, PADDED_VALUE_DIM)
+    if sinks is not None:
+        maximum, total = sink_seen(sinks, head, exists)
     if WINDOW is None:
         maximum, total, weighted = over_tiles(
             maximum, total, weighted,
@@ -132,6 +139,7 @@ def paged_prefill(
     scale: float,
     sliding_window: int | None = None,
     softcap: float | None = None,
+    sinks: torch.Tensor | None = None,
     skip_single: bool = False,
 ) -> None:
     """Attention of any number of new tokens for each sequence, causal, in one launch.
@@ -141,6 +149,7 @@ def paged_prefill(
     """
     where = block_tables, context_lengths, query_starts
     check_attention(out, q, keys, values, *where, sliding_window, softcap)
+    check_sinks(q, sinks)
     if len(q) == 0:
         return
     q = without_gaps(q)
@@ -154,7 +163,7 @@ def paged_prefill(
     scale, cap = log2_scales(scale, softcap)
     with torch.cuda.device_of(q):  # of several GPUs, the right one
         _prefill_kernel[num_runs * num_kv_heads,](
-            out, q, keys, values, block_tables, context_lengths, query_starts,
+            out, q, keys, values, block_tables, context_lengths, query_starts, sinks,
             num_seqs, table_width, q.stride(0), q.stride(1), scale, cap,
             WINDOW=sliding_window,
             BLOCK_SIZE=block_size,

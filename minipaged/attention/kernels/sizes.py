@@ -49,9 +49,9 @@ def device_of(index: int) -> Device:
     )
 
 
-def padded(n: int) -> int:
+def padded(n: int, least: int = 16) -> int:
     """The next power of two from 16 on: what a matrix unit takes."""
-    return max(16, 1 << (n - 1).bit_length())
+    return max(least, 1 << (n - 1).bit_length())
 
 
 def log2_scales(scale: float, softcap: float | None) -> tuple[float, float | None]:
@@ -110,6 +110,41 @@ def decode_sizes(
 def _fullness(programs: float, at_a_time: int) -> float:
     """How much of its room is used if programs run in waves of so many."""
     return programs / (at_a_time * math.ceil(programs / at_a_time))
+
+
+def step_sizes(
+    q: torch.Tensor, values: torch.Tensor, num_seqs: int, shortest: int, longest: int
+) -> tuple[Sizes, int]:
+    """Sizes for one launch a layer; and into how many pieces a whole step is cut.
+
+    Pieces are cut on the GPU, by the real lengths, and begin with the longest. So ends
+    even out by themselves, and two pieces for each multiprocessor are enough; four, if
+    heads are short. Programs are large; but where uneven lengths make several waves,
+    four smaller ones on each multiprocessor hide better how each of them begins.
+
+    `shortest` and `longest` only say whether lengths are even. Then there is one wave
+    if possible, and programs are medium by the rule of `decode_sizes`.
+    """
+    device = device_of(q.device.index or 0)
+    num_kv_heads, dim = values.shape[2], max(q.shape[2], values.shape[3])
+    rows, is_short = padded(q.shape[1] // num_kv_heads), dim <= 64
+    on_each = num_seqs * num_kv_heads / device.multiprocessors
+    is_even = longest <= 1.25 * shortest
+    sizes, at_a_time = Sizes(rows, tile=128, num_warps=4, num_stages=2), 3
+    if rows > 16:  # more to compute
+        sizes = sizes._replace(num_stages=3)
+    elif is_even and on_each >= 1.5:
+        if _fullness(on_each, 4) > _fullness(on_each, 3):
+            sizes, at_a_time = Sizes(rows, 128 if is_short else 64, 2, 4), 4
+    elif on_each >= 7 and not is_short:
+        sizes = Sizes(rows, tile=64, num_warps=4, num_stages=4)
+    target = (4 if is_short else 2) * device.multiprocessors // num_kv_heads
+    if is_even:  # there are at most as many programs as target and sequences together
+        room = at_a_time * device.multiprocessors // num_kv_heads - num_seqs
+        target = target if is_short else min(target, room)
+    # One program merges all pieces of a sequence and KV head: not too many.
+    target = max(1, min(target, 64 * num_seqs))
+    return _fitted(sizes, q, values, device), target
 
 
 def prefill_sizes(q: torch.Tensor, values: torch.Tensor) -> Sizes:

@@ -53,6 +53,25 @@ def nothing_seen(ROWS: tl.constexpr, DIM: tl.constexpr):
 
 
 @triton.jit
+def capped(logits, softcap):
+    """softcap * tanh(logits), or the logits as they are if softcap is None."""
+    if softcap is not None:
+        # tanh, written so that no exponent overflows into inf / inf
+        logits = softcap * (1.0 - 2.0 / (1.0 + tl.exp2(logits * 2.885390081777927)))
+    return logits
+
+
+@triton.jit
+def sink_seen(sinks, head, exists):
+    """(maximum, total) after a logit of these heads' own, whose value is zero.
+
+    sinks: [H], one for each query head; head and exists: [rows].
+    """
+    sink = tl.load(sinks + head, mask=exists, other=float("-inf")).to(tl.float32)
+    return sink * 1.4426950408889634, tl.where(exists, 1.0, 0.0)  # log2(e)
+
+
+@triton.jit
 def online_step(
     q,
     k,
@@ -76,9 +95,7 @@ def online_step(
     """
     # "ieee" keeps float32 as exact as it is; numbers of 16 bits do not mind.
     logits = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
-    if softcap is not None:
-        # tanh, written so that no exponent overflows into inf / inf
-        logits = softcap * (1.0 - 2.0 / (1.0 + tl.exp2(logits * 2.885390081777927)))
+    logits = capped(logits, softcap)
     if MASKED:
         logits = tl.where(visible, logits, float("-inf"))
     new_maximum = tl.maximum(maximum, tl.max(logits, 1))

@@ -48,10 +48,13 @@ def prompts_of(*lengths):
     ]
 
 
-def poisoned(name, num_blocks=64, block_size=4):
+SEVERAL_LAUNCHES = triton_attention._replace(step=None)  # write, decode, merge
+
+
+def poisoned(name, num_blocks=64, block_size=4, attention="triton"):
     """A model whose pool hands out blocks in random order, all slots holding NaN."""
     paged = mp.PagedModel(
-        tiny_model(name).to(DEVICE), num_blocks, block_size, attention="triton"
+        tiny_model(name).to(DEVICE), num_blocks, block_size, attention=attention
     )
     assert isinstance(paged.cache, TritonKVCache)
     order = torch.randperm(num_blocks, generator=torch.Generator().manual_seed(0))
@@ -70,14 +73,20 @@ def prove(paged, prompts, config, seed=None, **options):
 
 
 # Seven heads to a KV head; head_dim 80; a window; soft cap and windows; layers of
-# unequal shape; K wider than V; a scale of its own.
-NAMES = "qwen2 phi3 mistral gemma2 gemma4_text deepseek_v3 granite".split()
+# unequal shape; K wider than V; a scale of its own; sinks.
+NAMES = "qwen2 phi3 mistral gemma2 gemma4_text deepseek_v3 granite gpt_oss".split()
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_greedy(name):
     config = GenerationConfig(max_new_tokens=6, eos_token_id=NEVER)
     prove(poisoned(name), prompts_of(1, 4, 5, 17), config)
+
+
+@pytest.mark.parametrize("name", ["qwen2", "gemma2", "gpt_oss"])
+def test_greedy_in_several_launches(name):
+    config = GenerationConfig(max_new_tokens=4, eos_token_id=NEVER)
+    prove(poisoned(name, attention=SEVERAL_LAUNCHES), prompts_of(1, 5, 17), config)
 
 
 def test_sampling_in_chunks():

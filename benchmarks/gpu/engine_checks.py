@@ -1,0 +1,242 @@
+"""Before an engine is timed: on this GPU, in every way to run, its tokens are right.
+
+    PYTHONPATH=tests python -m benchmarks.gpu.engine_checks
+
+In float32, without TF32: so tokens must equal those of HuggingFace, number for number.
+In bfloat16 nothing equals anything: there, logits are as far from float32 as are those
+of HuggingFace's own attention backends from each other.
+"""
+
+import argparse
+import gc
+import random
+import time
+from collections.abc import Callable
+
+import torch
+from transformers import GenerationConfig, Qwen3Config, Qwen3ForCausalLM
+
+import minipaged as mp
+from helpers.serving import (
+    CONFIGS,
+    KINDS,
+    NEVER,
+    PROMPTS,
+    Simulated,
+    add_all,
+    check,
+    check_idle,
+    config,
+    expected,
+    make,
+)
+from helpers.tiny_models import tiny_model
+from minipaged.lab.tour.reference import huggingface_outputs
+
+RUNS = ("eager", "graphs", "compiled")
+STOPS = GenerationConfig(max_new_tokens=40, pad_token_id=0, eos_token_id=[5, 9, 11, 30])
+
+
+def engine_of(run: str, **options) -> mp.Engine:
+    """Over the tiny model, whose blocks hold NaN until they are written."""
+    return make(attention="triton", run=run, **options)
+
+
+def all_kinds(run: str) -> None:
+    """Greedy, sampled, n samples, beams, penalties: together, where blocks run out."""
+    for preemption, cache in (("recompute", False), ("swap", True)):
+        engine = engine_of(run, num_blocks=24, cache=cache, preemption=preemption)
+        add_all(engine)
+        check(engine.run())
+        assert engine.stats.num_preemptions
+        check_idle(engine)
+        engine.close()
+
+
+def greedy_that_stop(run: str) -> None:
+    """Some end by an eos, some by their length; all run one step ahead."""
+    theirs = huggingface_outputs(tiny_model("qwen3"), PROMPTS, STOPS)
+    for num_blocks in (400, 40):
+        engine = engine_of(run, num_blocks=num_blocks, max_tokens=64)
+        for _ in range(4):
+            for prompt in PROMPTS:
+                engine.add(prompt, STOPS)
+        check(engine.run(), theirs * 4)
+        check_idle(engine)
+        engine.close()
+    lengths = [len(one.sequences[0]) for one in theirs]
+    assert min(lengths) < max(lengths) == 40
+
+
+def arrivals_and_aborts(run: str) -> None:
+    """They come and go in the middle; whoever is aborted has said the right thing."""
+    draw, theirs = (
+        random.Random(3),
+        huggingface_outputs(tiny_model("qwen3"), PROMPTS, KINDS[0]),
+    )
+    engine = engine_of(run, num_blocks=60, cache=True, clock=Simulated())
+    streams = []
+    for number in range(60):
+        own = number % len(PROMPTS)
+        arrival = draw.random() * 200
+        streams.append((engine.add(PROMPTS[own], KINDS[0], arrival=arrival), own))
+    while engine.step():
+        if draw.random() < 0.1 and engine.streams:
+            engine.abort(draw.choice(list(engine.streams.values())))
+    for stream, own in streams:
+        right = theirs[own].sequences[0]
+        if stream.output.finish_reason == "aborted":
+            assert stream.tokens == right[: len(stream.tokens)]
+        else:
+            assert stream.output.sequences == [right]
+    check_idle(engine)
+    engine.close()
+
+
+def interrupted(run: str) -> None:
+    """Ctrl-C at random steps: all start again, nobody's text changes."""
+
+    class Breaks(mp.Observer):
+        draw = random.Random(5)
+        count = 0
+
+        def tell(self, *_):
+            if self.count < 25 and self.draw.random() < 0.1:
+                self.count += 1
+                raise self.draw.choice([KeyboardInterrupt, RuntimeError])
+
+        planned = computed = chosen = published = freed = tell
+
+    breaks = Breaks()
+    engine = engine_of(run, num_blocks=40, cache=True, observers=[breaks])
+    add_all(engine)
+    outputs = list(engine.streams.values())
+    while engine.streams:
+        try:
+            engine.step()
+        except (KeyboardInterrupt, RuntimeError):
+            assert not engine.scheduler.running
+    check([stream.output for stream in outputs])
+    assert breaks.count == 25
+    check_idle(engine)
+    engine.close()
+
+
+def sampled_as_often(run: str) -> None:
+    """Without a seed the GPU draws by itself: as often as the probabilities say."""
+    model = tiny_model("qwen3")
+    engine = engine_of(run, num_blocks=4000, max_sequences=256, max_tokens=4096)
+    sampled = config(1, do_sample=True, temperature=1.0, top_k=0)
+    counts = torch.zeros(model.config.vocab_size)
+    for _ in range(16):
+        for _ in range(256):
+            engine.add([7, 8, 9], sampled)
+        for out in engine.run():
+            counts[out.sequences[0][0]] += 1
+    engine.close()
+    logits = model(torch.tensor([[7, 8, 9]], device=model.device)).logits[0, -1]
+    p = torch.softmax(logits.float(), 0).cpu()
+    n = counts.sum()
+    often = p * n > 5
+    score = ((counts - n * p)[often] ** 2 / (n * p)[often]).sum() / often.sum()
+    assert score < 1.6, f"chi-square per degree: {score:.2f}"
+
+
+def leaks(run: str, count: int = 4_000) -> None:
+    """So many requests of 8 + 8 tokens through one engine: no block, no memory."""
+    paged = mp.PagedModel(tiny_model("qwen3"), 2048, 4, "triton")
+    engine = mp.Engine(paged, max_tokens=4096, run=run)
+    eight = config(8)
+    sizes = []
+    for _ in range(4):
+        for number in range(count // 4):
+            engine.add([3 + number % 90, *range(9, 16)], eight)
+        engine.run()
+        gc.collect()
+        torch.cuda.synchronize()
+        sizes.append(torch.cuda.memory_allocated())
+    check_idle(engine)
+    assert len(set(sizes[1:])) == 1, sizes
+    before = torch.cuda.memory_reserved()
+    engine.close()
+    torch.cuda.empty_cache()
+    assert run == "eager" or torch.cuda.memory_reserved() < before
+
+
+def bfloat16(run: str) -> None:
+    """A decode step's logits: as near to float32 as HuggingFace's own backends."""
+    shape = Qwen3Config(
+        vocab_size=4096, hidden_size=512, intermediate_size=1024, num_hidden_layers=4,
+        num_attention_heads=16, num_key_value_heads=8, head_dim=64,
+        max_position_embeddings=4096,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    exact = Qwen3ForCausalLM(shape).cuda().eval()
+    half = Qwen3ForCausalLM(shape).cuda().eval()
+    half.load_state_dict(exact.state_dict())
+    half.bfloat16()
+    seen = []
+
+    class Sees(mp.Observer):
+        def computed(self, batch, logits):
+            if len(batch.tokens) == len(logits) == 3:
+                seen.append(logits.clone())
+
+    engine = mp.Engine(
+        mp.PagedModel(half, 512, 16, "triton"), run=run, observers=[Sees()]
+    )
+    prompts = [[(7 * i + n) % 4096 for i in range(n)] for n in (30, 333, 1500)]
+    streams = [engine.add(prompt, config(2)) for prompt in prompts]
+    engine.run()
+    texts = [p + s.tokens[:1] for p, s in zip(prompts, streams, strict=True)]
+    engine.close()
+
+    def error(of: Callable) -> float:
+        gaps = [
+            ((of(row, text).float() - exact(text).logits[0, -1]).norm())
+            / exact(text).logits[0, -1].norm()
+            for row, text in enumerate(
+                torch.tensor([own], device="cuda") for own in texts
+            )
+        ]
+        return max(gap.item() for gap in gaps)
+
+    with torch.inference_mode():
+        ours, theirs = error(lambda row, _: seen[0][row]), {}
+        for name in ("eager", "sdpa"):
+            half.set_attn_implementation(name)
+            theirs[name] = error(lambda _, text: half(text).logits[0, -1])
+    print(f"  bfloat16, relative error of logits: ours {ours:.4f}, HuggingFace's "
+          + ", ".join(f"{name} {own:.4f}" for name, own in theirs.items()))  # fmt: skip
+    assert ours <= 1.2 * max(theirs.values())
+
+
+CHECKS = (
+    all_kinds,
+    greedy_that_stop,
+    arrivals_and_aborts,
+    interrupted,
+    sampled_as_often,
+    leaks,
+    bfloat16,
+)
+
+
+def main() -> None:
+    """Run all; the first that fails ends it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", nargs="+", default=RUNS)
+    arguments = parser.parse_args()
+    torch.backends.cuda.matmul.allow_tf32 = False
+    tiny_model("qwen3").to("cuda")  # the same object for all
+    assert NEVER and len(CONFIGS) == len(expected())
+    for run in arguments.runs:
+        for each in CHECKS:
+            start = time.perf_counter()
+            each(run)
+            seconds = time.perf_counter() - start
+            print(f"{run}: {each.__name__} {seconds:.1f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()

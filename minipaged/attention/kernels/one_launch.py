@@ -1,0 +1,143 @@
+"""Appendix A: a decode step's attention in one launch: write, read and merge.
+
+Lesson 6 takes three launches a layer: K and V are written, splits are read, splits are
+merged. Here one kernel does it all, where every sequence has one new token.
+
+- Every program reads the piece that the step's plan gives to it.
+- The new token takes part from the program's registers: nobody reads a slot that
+  another program writes in this launch.
+- The last program of a sequence and KV head to arrive merges their pieces. It knows by
+  a ticket that it is the last, and puts it back to zero for the next layer.
+"""
+
+from minipaged.attention.kernels.pieces import merge
+from minipaged.attention.kernels.setup import tl, triton
+from minipaged.attention.kernels.tile import (
+    capped,
+    divide,
+    log_of,
+    nothing_seen,
+    over_tiles,
+    sink_seen,
+)
+
+
+@triton.jit
+def _one_more(q, k, v, exists, maximum, total, weighted, scale, softcap):
+    """Lesson 5's step over one position only: k [key dim], v [value dim].
+
+    Plain sums are enough. A tile of sixteen, as a matrix unit wants, takes registers
+    that fewer programs would have to share.
+    """
+    logits = tl.sum(q.to(tl.float32) * k.to(tl.float32)[None, :], 1) * scale
+    logits = tl.where(exists, capped(logits, softcap), float("-inf"))
+    new_maximum = tl.maximum(maximum, logits)
+    reference = tl.where(new_maximum == float("-inf"), 0.0, new_maximum)
+    weights, rescale = tl.exp2(logits - reference), tl.exp2(maximum - reference)
+    total = total * rescale + weights
+    weighted = weighted * rescale[:, None]
+    weighted += weights[:, None] * v.to(tl.float32)[None, :]
+    return new_maximum, total, weighted
+
+
+@triton.jit(do_not_specialize=["table_stride"])
+def step_kernel(
+    out,  # [T, H, value dim]
+    means,  # [rows of the plan, KV heads, GROUP, value dim] float32: of what is cut
+    logs,  # [rows of the plan, KV heads, GROUP]: log2 of the sum of all weights
+    tickets,  # [S, KV heads] int32, zeros: how many pieces have arrived
+    plan,  # [rows, COLUMNS] int32
+    q,  # [T, H, key dim], of any strides but the last, as are K and V
+    new_keys,  # [T, KV heads, key dim]; None: they are in the cache already
+    new_values,
+    keys,  # [blocks, block size, KV heads, key dim]
+    values,
+    slots,  # [T]; -1: nothing is stored
+    block_tables,  # [S, table width]
+    sinks,  # [H]; None: there are none
+    table_stride,
+    q_token_stride,
+    q_head_stride,
+    k_token_stride,
+    k_head_stride,
+    v_token_stride,
+    v_head_stride,
+    scale,
+    softcap,  # None: there is none
+    COLUMNS: tl.constexpr,
+    BLOCK_SIZE: tl.constexpr,
+    NUM_KV_HEADS: tl.constexpr,
+    GROUP: tl.constexpr,
+    KEY_DIM: tl.constexpr,
+    VALUE_DIM: tl.constexpr,
+    ROWS: tl.constexpr,  # GROUP, padded to what a matrix unit takes
+    HEADS: tl.constexpr,  # GROUP, padded to a power of two
+    PADDED_KEY_DIM: tl.constexpr,
+    PADDED_VALUE_DIM: tl.constexpr,
+    TILE: tl.constexpr,  # positions read at a time
+    MERGED_AT_ONCE: tl.constexpr,  # pieces
+):
+    """One piece of one sequence and KV head: `write_plan` says which."""
+    number, kv_head = tl.program_id(0) // NUM_KV_HEADS, tl.program_id(0) % NUM_KV_HEADS
+    own = plan + number * COLUMNS
+    seq, token = tl.load(own), tl.load(own + 1).to(tl.int64)
+    start, stop = tl.load(own + 2), tl.load(own + 3)
+    first_row, num_pieces, kind = tl.load(own + 4), tl.load(own + 5), tl.load(own + 6)
+    if seq < 0:
+        return  # a row that is left over
+
+    row = tl.arange(0, ROWS)
+    is_head = row < GROUP  # the other rows only pad
+    head = kv_head * GROUP + row
+    column, v_column = tl.arange(0, PADDED_KEY_DIM), tl.arange(0, PADDED_VALUE_DIM)
+    places = token * q_token_stride + head.to(tl.int64) * q_head_stride
+    q_mask = is_head[:, None] & (column < KEY_DIM)[None, :]
+    q_rows = tl.load(q + places[:, None] + column[None, :], mask=q_mask, other=0.0)
+    if new_keys is not None:  # asked for before the loop, needed after it
+        has_new = kind == 2
+        place = token * k_token_stride + kv_head.to(tl.int64) * k_head_stride + column
+        k_mask = (column < KEY_DIM) & has_new
+        new_k = tl.load(new_keys + place, mask=k_mask, other=0.0)
+        place = token * v_token_stride + kv_head.to(tl.int64) * v_head_stride + v_column
+        v_mask = (v_column < VALUE_DIM) & has_new
+        new_v = tl.load(new_values + place, mask=v_mask, other=0.0)
+        slot = tl.load(slots + token).to(tl.int64)
+
+    maximum, total, weighted = nothing_seen(ROWS, PADDED_VALUE_DIM)
+    if sinks is not None:
+        maximum, total = sink_seen(sinks, head, is_head & (kind > 0))
+    table = block_tables + seq.to(tl.int64) * table_stride
+    last_seen = stop - 1 + tl.zeros([ROWS], tl.int32)  # by each row
+    maximum, total, weighted = over_tiles(
+        maximum, total, weighted, start, stop, last_seen, q_rows,
+        keys + kv_head * KEY_DIM, values + kv_head * VALUE_DIM, table, scale, softcap,
+        None, BLOCK_SIZE, NUM_KV_HEADS, KEY_DIM, VALUE_DIM,
+        PADDED_KEY_DIM, PADDED_VALUE_DIM, TILE, MASKED=True,
+    )  # fmt: skip
+    if new_keys is not None:
+        if slot >= 0:  # not a row that only pads the batch
+            to_head = slot * NUM_KV_HEADS + kv_head
+            tl.store(keys + to_head * KEY_DIM + column, new_k, mask=k_mask)
+            tl.store(values + to_head * VALUE_DIM + v_column, new_v, mask=v_mask)
+        maximum, total, weighted = _one_more(
+            q_rows, new_k, new_v, has_new, maximum, total, weighted, scale, softcap
+        )
+
+    result = divide(weighted, total)
+    out_mask = is_head[:, None] & (v_column < VALUE_DIM)[None, :]
+    places = row[:, None] * VALUE_DIM + v_column[None, :]
+    out_rows = out + (token * NUM_KV_HEADS + kv_head) * (GROUP * VALUE_DIM)
+    if num_pieces == 1:
+        tl.store(out_rows + places, result.to(out.dtype.element_ty), mask=out_mask)
+    else:
+        own_row = (number.to(tl.int64) * NUM_KV_HEADS + kv_head) * GROUP
+        tl.store(logs + own_row + row, log_of(maximum, total), mask=is_head)
+        tl.store(means + own_row * VALUE_DIM + places, result, mask=out_mask)
+        ticket = tickets + seq * NUM_KV_HEADS + kv_head
+        tl.debug_barrier()  # all threads have stored before one of them says so
+        if tl.atomic_add(ticket, 1, sem="acq_rel") == num_pieces - 1:
+            tl.store(ticket, 0)
+            merge(
+                out_rows, means, logs, first_row, num_pieces, kv_head, NUM_KV_HEADS,
+                GROUP, VALUE_DIM, HEADS, PADDED_VALUE_DIM, MERGED_AT_ONCE,
+            )  # fmt: skip

@@ -1,0 +1,198 @@
+"""Appendix A: how a decode step is cut into pieces, and how pieces are merged.
+
+The grid of a launch is fixed before anybody knows the lengths, at the latest when a
+CUDA graph is captured. So a small kernel, once a step, looks at the lengths on the GPU
+and writes a *plan*: a row for each program of the layers' launches, which says what to
+read. All pieces are about equally long, and the longest come first: what is left at
+the end is short, and no multiprocessor waits long for another.
+"""
+
+import torch
+
+from minipaged.attention.kernels.setup import tl, triton
+from minipaged.attention.kernels.tile import divide, nothing_seen
+
+COLUMNS = 8  # of a plan's row, of which seven are used
+_SEQUENCES = 64  # by one program
+
+
+@triton.jit
+def _to_read(
+    context_lengths,
+    query_starts,
+    seq,
+    num_seqs,
+    WINDOW: tl.constexpr,
+    TILE: tl.constexpr,
+):
+    """What sequences have to read: context, new token, first position, end, tiles.
+
+    The end is that of what lies in the cache. Without query_starts, all sequences have
+    one new token, which is not there yet. With them, it is; and those of more or less
+    new tokens are not ours: their token is -1.
+    """
+    exists = seq < num_seqs
+    context = tl.load(context_lengths + seq, mask=exists, other=0).to(tl.int32)
+    begin = context * 0
+    if WINDOW is not None:
+        begin = tl.maximum(context - WINDOW, 0)
+    if query_starts is None:
+        token = tl.where(exists, seq, -1)
+        end = tl.maximum(context - 1, 0)
+    else:
+        start = tl.load(query_starts + seq, mask=exists, other=0).to(tl.int32)
+        stop = tl.load(query_starts + seq + 1, mask=exists, other=0).to(tl.int32)
+        token = tl.where(stop - start == 1, start, -1)
+        end = tl.where(token < 0, begin, context)
+    return context, token, begin, end, tl.cdiv(end - begin, TILE)
+
+
+@triton.jit
+def _cut(tiles, token, share):
+    """(tiles of a piece, number of pieces): equal ones, of `share` tiles at most."""
+    length = tl.cdiv(tiles, tl.maximum(tl.cdiv(tiles, share), 1))
+    length = tl.maximum(length, 1)
+    return length, tl.where(token < 0, 0, tl.maximum(tl.cdiv(tiles, length), 1))
+
+
+@triton.jit(do_not_specialize=["num_seqs", "target", "num_rows"])
+def _plan_kernel(
+    plan,  # [rows, COLUMNS] int32
+    tickets,  # [S, KV heads] int32
+    context_lengths,  # [S]
+    query_starts,  # [S + 1]; None: one token for each
+    num_seqs,
+    target,
+    num_rows,
+    WINDOW: tl.constexpr,
+    TILE: tl.constexpr,
+    NUM_KV_HEADS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    N: tl.constexpr,
+):
+    all_tiles = 0
+    for first in range(0, num_seqs, N):
+        other = first + tl.arange(0, N)
+        _, _, _, _, tiles = _to_read(
+            context_lengths, query_starts, other, num_seqs, WINDOW, TILE
+        )
+        all_tiles += tl.sum(tiles, 0)
+    share = tl.maximum(tl.cdiv(all_tiles, target), 1)
+
+    seq = tl.program_id(0) * N + tl.arange(0, N)
+    context, token, begin, end, tiles = _to_read(
+        context_lengths, query_starts, seq, num_seqs, WINDOW, TILE
+    )
+    length, pieces = _cut(tiles, token, share)
+    # Longer pieces come before, and equal ones of earlier sequences.
+    first_row, num_used = tl.zeros([N], tl.int32), 0
+    for first in range(0, num_seqs, N):
+        other = first + tl.arange(0, N)
+        _, its_token, _, _, its_tiles = _to_read(
+            context_lengths, query_starts, other, num_seqs, WINDOW, TILE
+        )
+        its_length, its_pieces = _cut(its_tiles, its_token, share)
+        is_equal = its_length[None, :] == length[:, None]
+        is_before = is_equal & (other[None, :] < seq[:, None])
+        is_before = is_before | (its_length[None, :] > length[:, None])
+        first_row += tl.sum(tl.where(is_before, its_pieces[None, :], 0), 1)
+        num_used += tl.sum(its_pieces, 0)
+
+    for piece in range(0, tl.max(pieces, 0)):
+        row = plan + (first_row + piece) * COLUMNS
+        exists = piece < pieces
+        start = begin + piece * length * TILE
+        tl.store(row, seq, mask=exists)
+        tl.store(row + 1, token, mask=exists)
+        tl.store(row + 2, start, mask=exists)
+        tl.store(row + 3, tl.minimum(start + length * TILE, end), mask=exists)
+        tl.store(row + 4, first_row, mask=exists)
+        tl.store(row + 5, pieces, mask=exists)
+        # The last piece has the new token, unless the row only pads the batch.
+        kind = tl.where(piece < pieces - 1, 0, tl.where(context > 0, 2, 1))
+        tl.store(row + 6, kind, mask=exists)
+    for kv_head in range(0, NUM_KV_HEADS):
+        tl.store(tickets + seq * NUM_KV_HEADS + kv_head, 0, mask=seq < num_seqs)
+    step = N * tl.num_programs(0)
+    for first in range(num_used + tl.program_id(0) * N, num_rows, step):
+        left_over = first + tl.arange(0, N)
+        tl.store(plan + left_over * COLUMNS, -1, mask=left_over < num_rows)
+
+
+def write_plan(
+    plan: torch.Tensor,
+    tickets: torch.Tensor,
+    context_lengths: torch.Tensor,
+    query_starts: torch.Tensor | None,
+    target: int,
+    tile: int,
+    sliding_window: int | None,
+) -> None:
+    """Say which piece each program reads, and put the tickets to zero.
+
+    plan: [target + S, COLUMNS] int32: sequence, token, first position, end, first row
+    of the sequence, its number of rows, and whether this is its last (1; 2 if it has a
+    new token). Rows that are left over belong to sequence -1. tickets: [S, KV heads].
+    The batch is cut into about `target` pieces, but each sequence has one at least.
+    """
+    num_seqs = len(context_lengths)
+    _plan_kernel[-(-num_seqs // _SEQUENCES),](
+        plan, tickets, context_lengths, query_starts, num_seqs, target, len(plan),
+        WINDOW=sliding_window,
+        TILE=tile,
+        NUM_KV_HEADS=tickets.shape[1],
+        COLUMNS=COLUMNS,
+        N=_SEQUENCES,
+    )  # fmt: skip
+
+
+@triton.jit
+def merge(
+    out_rows,  # pointer to the first query head's row of the result
+    means,  # [rows of the plan, KV heads, GROUP, value dim] float32
+    logs,  # [rows of the plan, KV heads, GROUP]
+    first_row,
+    num_pieces,
+    kv_head,
+    NUM_KV_HEADS: tl.constexpr,
+    GROUP: tl.constexpr,
+    VALUE_DIM: tl.constexpr,
+    HEADS: tl.constexpr,  # GROUP, padded
+    PADDED_VALUE_DIM: tl.constexpr,
+    AT_ONCE: tl.constexpr,  # pieces that are read
+):
+    """Each piece counts by the sum of its weights; an empty one, by nothing.
+
+    One after another, so that threads need not wait for each other; the loop is
+    unrolled, so that the reads of several pieces are under way.
+    """
+    head, column = tl.arange(0, HEADS), tl.arange(0, PADDED_VALUE_DIM)
+    maximum, total, weighted = nothing_seen(HEADS, PADDED_VALUE_DIM)
+    is_number = (head < GROUP)[:, None] & (column < VALUE_DIM)[None, :]
+    row = (first_row.to(tl.int64) * NUM_KV_HEADS + kv_head) * GROUP + head
+    for first in range(0, num_pieces, AT_ONCE):
+        for at in tl.static_range(AT_ONCE):
+            exists = first + at < num_pieces
+            own = row + (first + at) * (NUM_KV_HEADS * GROUP)
+            # Others wrote them: not to be taken from this multiprocessor's cache.
+            log = tl.load(
+                logs + own,
+                mask=(head < GROUP) & exists,
+                other=float("-inf"),
+                cache_modifier=".cg",
+            )
+            mean = tl.load(
+                means + own[:, None] * VALUE_DIM + column[None, :],
+                mask=is_number & exists,
+                other=0.0,
+                cache_modifier=".cg",
+            )
+            new_maximum = tl.maximum(maximum, log)
+            reference = tl.where(new_maximum == float("-inf"), 0.0, new_maximum)
+            weight, rescale = tl.exp2(log - reference), tl.exp2(maximum - reference)
+            total = total * rescale + weight
+            weighted = weighted * rescale[:, None] + weight[:, None] * mean
+            maximum = new_maximum
+    places = out_rows + head[:, None] * VALUE_DIM + column[None, :]
+    result = divide(weighted, total).to(out_rows.dtype.element_ty)
+    tl.store(places, result, mask=is_number)

@@ -1,0 +1,204 @@
+"""Appendix A: the kernel of `one_launch`, from Python: checked once, launched often.
+
+A layer's call costs the host microseconds, and a model has many layers. So whatever
+follows from shapes alone is worked out, and refused, in a step's first layer; and from
+the second launch on, Triton is not asked again which compiled kernel is meant.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from minipaged.attention.backend import AttentionBatch, Masking
+from minipaged.attention.kernels.check import (
+    check_attention,
+    check_fit,
+    check_integers,
+    check_range,
+    check_sinks,
+    without_gaps,
+)
+from minipaged.attention.kernels.one_launch import step_kernel
+from minipaged.attention.kernels.pieces import COLUMNS, write_plan
+from minipaged.attention.kernels.setup import INTERPRETED
+from minipaged.attention.kernels.sizes import log2_scales, padded, step_sizes
+from minipaged.memory.kv_cache import LayerCache
+
+_MERGED_AT_ONCE = 1024  # numbers, by each warp
+
+
+def decode_step(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    cache: LayerCache,
+    batch: AttentionBatch,
+    masking: Masking,
+) -> torch.Tensor:
+    """Write K and V of one new token for each sequence, and attend: one launch.
+
+    Before the first layer's, a second kernel plans the step (see `pieces`). The layer
+    that planned is known again: when it comes back, a new step has begun. So the batch
+    may be used again with other lengths, tables and slots in the same tensors.
+
+    A CUDA graph may hold all layers of a step, and is right for any lengths: those at
+    its capture do not matter, not even for speed. A row that only pads the batch has
+    slot -1, so nothing is written, and context 0, so its result is zeros.
+
+    What the programs of a launch tell each other lies in `batch.scratch`, and the next
+    layer uses it again. That is safe because the layers of a batch run one after
+    another; other batches, so other engines and streams, have tensors of their own.
+    Those of a graph are made in its capture.
+
+    Args:
+        q: [S, num_heads, key_dim]; k: [S, num_kv_heads, key_dim]; v: the same with
+            value_dim; of any strides.
+        cache: one layer's K and V, contiguous; float32, float16 or bfloat16, as q.
+        batch: as RaggedBatch, with slots, and with one new token for each sequence.
+        masking: scale, window, soft cap and sinks of this layer.
+
+    Returns: [S, num_heads, value_dim]. Raises ValueError for tensors that the kernel
+    cannot take; it says what can.
+    """
+    q, k, v = without_gaps(q), without_gaps(k), without_gaps(v)
+    out = q.new_empty((q.shape[0], q.shape[1], v.shape[2]))
+    _launch(out, q, k, v, cache, batch, masking, batch.slots)
+    return out
+
+
+def decode_written(
+    out: torch.Tensor,
+    q: torch.Tensor,
+    cache: LayerCache,
+    batch: AttentionBatch,
+    masking: Masking,
+) -> None:
+    """Attention of every sequence that has one new token; the rest of `out` stays.
+
+    As lesson 6's `paged_decode`, but it knows sinks. K and V are in the cache already,
+    also those of the new tokens.
+    """
+    _launch(out, without_gaps(q), None, None, cache, batch, masking)
+
+
+def _launch(out, q, k, v, cache, batch, masking, slots=None) -> None:
+    """Find the launch that was prepared for these shapes, or prepare it."""
+    sinks, tables = masking.sinks, batch.block_tables
+    tensors = q, k, v, cache.keys, cache.values, sinks
+    signature = tuple([
+        None if t is None else (t.shape, t.stride(), t.dtype, t.device) for t in tensors
+    ])  # fmt: skip
+    kinds = tables.dtype, None if slots is None else slots.dtype
+    # Memory that a graph uses belongs to the graph.
+    capturing = not INTERPRETED and torch.cuda.is_current_stream_capturing()
+    key = "one launch", signature, kinds, masking[:3], capturing
+    launch = batch.scratch.get(key)
+    if launch is None:
+        _check(out, q, k, v, slots, cache, batch, masking)
+        launch = batch.scratch[key] = _Launch(q, k, v, cache, batch, masking)
+    if len(q):
+        with torch.cuda.device_of(q):  # of several GPUs, the right one
+            launch.plan_once(cache.keys.data_ptr(), k is not None, batch)
+            launch(out, q, k, v, cache.keys, cache.values, slots, tables, sinks)
+
+
+class _Launch:
+    """What the layers of a batch that have the same shapes share."""
+
+    def __init__(self, q, k, v, cache, batch, masking):
+        """Sizes, and room for the plan and for what programs tell each other."""
+        num_heads, key_dim = q.shape[1:]
+        _, block_size, num_kv_heads, value_dim = cache.values.shape
+        num_seqs, group = len(batch.context_lengths), num_heads // num_kv_heads
+        window = masking.sliding_window or batch.max_context_length
+        lengths = min(batch.min_context_length, window), window
+        sizes, target = step_sizes(q, cache.values, num_seqs, *lengths)
+        rows = target + num_seqs
+        parts, of_32_bits = (rows, num_kv_heads, group), {"dtype": torch.int32}
+        self._means = q.new_empty((*parts, value_dim), dtype=torch.float32)
+        self._logs = q.new_empty(parts, dtype=torch.float32)
+        self._tickets = q.new_empty((num_seqs, num_kv_heads), **of_32_bits)
+        self._plan = q.new_empty((rows, COLUMNS), **of_32_bits)
+        self._how_to_cut = target, sizes.tile, masking.sliding_window
+        self._planned_by: int | None = None  # address of the first layer's K
+        new = (0,) * 4 if k is None else (*k.stride()[:2], *v.stride()[:2])
+        scales = log2_scales(masking.scale, masking.softcap)
+        self._numbers = (*q.stride()[:2], *new, *scales)
+        heads, padded_dim = padded(group, least=1), padded(value_dim)
+        at_once = _MERGED_AT_ONCE * sizes.num_warps // (heads * padded_dim)
+        self._constants = {
+            "COLUMNS": COLUMNS,
+            "BLOCK_SIZE": block_size,
+            "NUM_KV_HEADS": num_kv_heads,
+            "GROUP": group,
+            "KEY_DIM": key_dim,
+            "VALUE_DIM": value_dim,
+            "ROWS": sizes.rows,
+            "HEADS": heads,
+            "PADDED_KEY_DIM": padded(key_dim),
+            "PADDED_VALUE_DIM": padded_dim,
+            "TILE": sizes.tile,
+            "MERGED_AT_ONCE": max(1, min(at_once, 16)),
+        }
+        self._options = {"num_warps": sizes.num_warps, "num_stages": sizes.num_stages}
+        self._grid = rows * num_kv_heads, 1, 1
+        self._compiled: Callable[..., Any] | None = None
+
+    def plan_once(self, layer: int, all_decode: bool, batch: AttentionBatch) -> None:
+        """Plan, in the first layer of a step. Layers are known by their addresses."""
+        if self._planned_by is None:
+            self._planned_by = layer
+        if self._planned_by == layer:
+            starts = None if all_decode else batch.query_starts.contiguous()
+            contexts = batch.context_lengths.contiguous()
+            write_plan(self._plan, self._tickets, contexts, starts, *self._how_to_cut)
+
+    def __call__(self, out, q, k, v, keys, values, slots, tables, sinks) -> None:
+        """One launch."""
+        tables = without_gaps(tables)
+        if slots is not None:
+            slots = slots.contiguous()
+        given = q, k, v, keys, values, slots, tables, sinks
+        own = out, self._means, self._logs, self._tickets, self._plan
+        arguments = *own, *given, tables.stride(0), *self._numbers
+        # Triton compiles anew for addresses that are no multiples of 16.
+        places = out.data_ptr()
+        for tensor in given:
+            if tensor is not None:
+                places |= tensor.data_ptr()
+        if places % 16 == 0 and self._compiled is not None:
+            self._compiled(*arguments, *self._constants.values())
+            return
+        compiled = step_kernel[self._grid](
+            *arguments, **self._constants, **self._options
+        )
+        if places % 16 == 0 and compiled is not None:  # None: interpreted
+            self._compiled = compiled[self._grid]
+
+
+def _check(out, q, k, v, slots, cache, batch, masking) -> None:
+    """Refuse what the kernel would get wrong."""
+    keys, values, sinks = cache.keys, cache.values, masking.sinks
+    where = batch.block_tables, batch.context_lengths, batch.query_starts
+    window, softcap = masking.sliding_window, masking.softcap
+    check_attention(out, q, keys, values, *where, window, softcap)
+    check_sinks(q, sinks)
+    if k is None:
+        return
+    if not k.dtype == v.dtype == keys.dtype:
+        raise ValueError(
+            f"new K and V are {k.dtype} and {v.dtype}, the cache is {keys.dtype}; "
+            "convert them first"
+        )
+    check_fit(
+        q=(q, "num_sequences num_heads key_dim"),
+        k=(k, "num_sequences num_kv_heads key_dim"),
+        v=(v, "num_sequences num_kv_heads value_dim"),
+        slots=(slots, "num_sequences"),
+        context_lengths=(batch.context_lengths, "num_sequences"),
+        keys=(keys, "num_blocks block_size num_kv_heads key_dim"),
+        values=(values, "num_blocks block_size num_kv_heads value_dim"),
+    )
+    check_integers(slots=slots)
+    check_range("slots", slots, -1, keys.shape[0] * keys.shape[1] - 1)

@@ -1,0 +1,203 @@
+"""Appendix A: one step ahead: the GPU computes the next while the last one is read."""
+
+from collections import deque
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from minipaged.decoding.options import Options
+from minipaged.decoding.sampling import Chosen, Sampling
+from minipaged.decoding.sampling import _Tokens as AllChosen
+from minipaged.decoding.strategy import Turn
+from minipaged.engine.loop import choose_and_apply, step, turns_of
+from minipaged.model.persistent_inputs import Unread, to_device
+from minipaged.model.runner import Runner
+from minipaged.scheduling.interruption import StepUndo, all_or_nothing
+from minipaged.scheduling.plan import Plan
+from minipaged.scheduling.request import Request
+from minipaged.scheduling.scheduler import Scheduler
+
+
+class Steps:
+    """An engine's steps, each made as a whole: see `loop.step`."""
+
+    def __init__(self, runner: Runner, scheduler: Scheduler):
+        """No step is made yet."""
+        self._runner, self._scheduler = runner, scheduler
+
+    def step(self) -> None:
+        """Make one; if anything is raised, Ctrl-C included, it is undone."""
+        step(self._runner.paged, self._scheduler, self._runner.inputs.build)
+
+    def land(self) -> None:
+        """End what is in flight: nothing."""
+
+
+def make_steps(runner: Runner, scheduler: Scheduler) -> Steps:
+    """One step ahead, but for the eager runner: its steps are lesson 2's."""
+    return (Steps if runner.name == "eager" else StepsAhead)(runner, scheduler)
+
+
+class StepsAhead(Steps):
+    """Makes the same steps as `loop.step`, but computes one before it reads another.
+
+    A GPU is never idle if the CPU hands it a step before it has ended the last one. So
+    a step's tokens stay on the GPU as the inputs of the next one, and are read while
+    that is computed. Whoever has reached an eos or a stop string is known a step later:
+    a token more was computed for it, which is dropped.
+
+    A plan can only be made before the last one is read if nothing else depends on what
+    was chosen: for requests of one sequence, greedy or sampled without a seed, whose
+    processors do not look at earlier tokens. If a plan computes others, it is read
+    before the next one is made.
+
+    Between two calls a step may be in flight: `land` ends it.
+    """
+
+    def __init__(self, runner: Runner, scheduler: Scheduler):
+        """Nothing is in flight."""
+        super().__init__(runner, scheduler)
+        self._flights: deque[_Flight] = deque()  # two at most
+
+    def step(self) -> None:
+        """Hand out the next step; then read, apply and commit the one before it.
+
+        If anything is raised, Ctrl-C included, both are undone: see StepUndo.
+        """
+        all_or_nothing(self._scheduler, self._step)
+
+    def land(self) -> None:
+        """Read, apply and commit all that is in flight."""
+        while self._scheduler.in_flight:
+            all_or_nothing(self._scheduler, self._land)
+
+    def _step(self, undo: StepUndo) -> None:
+        if not self._scheduler.in_flight:
+            self._start()
+        if self._flights[-1].late is not None:
+            self._start()
+        self._land(undo)
+
+    def _start(self) -> None:
+        """Plan a step and hand it to the device, if there is anything to compute."""
+        scheduler = self._scheduler
+        if not scheduler.in_flight:
+            self._flights.clear()  # of steps that were undone
+        before = self._flights[-1].late if self._flights else None
+        plan = scheduler.schedule()
+        if before is not None and not plan.works:
+            scheduler.in_flight.pop()  # all wait for what is in flight
+            return
+        batch, logits = self._runner.compute(plan, before and before.unread)
+        scheduler.observers.computed(batch, logits)
+        turns, late = turns_of(plan), None
+        if all(may_run_ahead(work.request) for work in plan.works):
+            late = LateTokens(turns, logits)
+            for sequence in late.unread.places:
+                sequence.num_pending += 1
+        self._flights.append(_Flight(plan, turns, logits, late))
+
+    def _land(self, undo: StepUndo) -> None:
+        plan, turns, logits, late = self._flights[0]
+        living = [turn for turn in turns if turn.request.live]  # others were aborted
+        undo.save_texts(turn.request for turn in living)
+        if late is None:
+            choose_and_apply(living, logits)
+        else:
+            late.read()
+            for turn, choice in zip(turns, late.choices, strict=True):
+                if turn.request.live:
+                    turn.request.strategy.apply(turn, choice)
+        self._scheduler.observers.chosen(plan)
+        self._scheduler.commit(plan)
+        self._flights.popleft()
+
+
+def may_run_ahead(request: Request) -> bool:
+    """Can its next token be computed before the last one is read?"""
+    strategy = request.strategy
+    return (
+        type(strategy) is Sampling
+        and request.num_parallel == 1
+        and strategy.generator is None
+        and strategy.options.batch_key is not None
+    )
+
+
+class LateTokens:
+    """A step's tokens: chosen on the device, and on their way to the CPU.
+
+    Attributes: unread, the tokens for the next step; choices, once they are read.
+    """
+
+    def __init__(self, turns: list[Turn], logits: Tensor):
+        """Choose, and start to copy; nobody waits.
+
+        turns: of requests that may run ahead, so each has one row. logits: [R,
+        vocabulary] float32.
+        """
+        rows_of: dict[str | None, list[int]] = {}
+        for row, turn in enumerate(turns):
+            key = turn.request.strategy.options.batch_key
+            rows_of.setdefault(key, []).append(row)
+        drawn = [
+            _draw(turns[rows[0]].request.strategy.options, _select(logits, rows))
+            for rows in rows_of.values()
+        ]
+        tokens = torch.cat(drawn) if len(drawn) > 1 else drawn[0] if drawn else None
+        if tokens is None:  # only parts of prompts were computed
+            tokens = torch.empty(0, dtype=torch.int64, device=logits.device)
+        self._rows = list(chain.from_iterable(rows_of.values()))
+        places = {
+            turns[row].request.sequences[0]: place
+            for place, row in enumerate(self._rows)
+        }
+        self.unread = Unread(tokens, places)
+        self.choices: list[Chosen] = []
+        self._copy, self._has_come = tokens, None
+        if tokens.is_cuda:
+            self._copy = torch.empty_like(tokens, device="cpu", pin_memory=True)
+            self._copy.copy_(tokens, non_blocking=True)
+            stream = torch.cuda.current_stream(tokens.device)
+            self._has_come = stream.record_event()
+
+    def read(self) -> None:
+        """Wait for this step, but not for the next one; then there are choices."""
+        if self._has_come is not None:
+            self._has_come.synchronize()
+        together = AllChosen(self._copy)
+        place_of = sorted(range(len(self._rows)), key=self._rows.__getitem__)
+        self.choices = [Chosen(together, place, place + 1) for place in place_of]
+
+
+def _select(logits: Tensor, rows: list[int]) -> Tensor:
+    """These rows of the logits, without waiting for a GPU."""
+    if len(rows) == len(logits):
+        return logits
+    (at,) = to_device([np.array(rows)], logits.device)
+    return logits[at]
+
+
+def _draw(options: Options, logits: Tensor) -> Tensor:
+    """The next tokens of rows with these options."""
+    if logits.is_cuda:
+        from minipaged.decoding.fast_draw import draw_unseeded  # which needs Triton
+
+        return draw_unseeded(options, logits)
+    if options.processors:
+        logits = options.processors(torch.empty(0, dtype=torch.int64), logits)
+    if not options.do_sample:
+        return logits.argmax(dim=-1)
+    return torch.multinomial(torch.softmax(logits, dim=-1), 1)[:, 0]
+
+
+class _Flight(NamedTuple):
+    """A step that is computed, or is about to be, and not committed."""
+
+    plan: Plan
+    turns: list[Turn]
+    logits: Tensor
+    late: LateTokens | None  # None: nothing is chosen yet

@@ -1,0 +1,85 @@
+"""Appendix A: the model's own layers, compiled, in steps replayed from CUDA graphs."""
+
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+from torch._dynamo import config as compiler
+
+from minipaged.model.bridge import attending, connect
+from minipaged.model.graphs import ROWS, GraphRunner
+from minipaged.model.inputs import RaggedBatch
+from minipaged.model.merged_linears import attends_to_nothing, merge_linears
+from minipaged.model.paged_model import PagedModel, last_logits
+from minipaged.model.runner import Run
+from minipaged.model.twin import Original, make_twin
+from minipaged.progress import progress_bar
+
+
+class CompiledRunner(GraphRunner):
+    """As GraphRunner, but a layer's kernels are made by torch.compile, prompts' too.
+
+    HuggingFace's code adds, norms and rotates in many kernels, each of which reads and
+    writes memory. The compiler makes one of those that follow each other; attention is
+    an operator that it leaves as it is. All layers have the same code, so it is
+    compiled once for them all, and for any number of tokens. torch keeps the result on
+    the disk for the next time. Linear layers with a common input are computed as one:
+    see `merge_linears` for the memory that this takes.
+
+    It runs a twin of its own; other runners of the PagedModel stay as they are. Other
+    PagedModels of the same model have to be made anew.
+    """
+
+    name: Run = "compiled"
+
+    def __init__(self, paged: PagedModel, max_sequences: int):
+        """Compile, then capture; progress bars say so. Raises as GraphRunner does."""
+        paged.refuse_changes()
+        self._twin = make_twin(paged.model)
+        connect(self._twin)
+        merge_linears(self._twin)
+        paged._original = Original(paged.model)  # the weights have moved
+        for layer in layers_of(self._twin):
+            layer.compile()
+        super().__init__(paged, max_sequences)
+
+    def forward(self, batch: RaggedBatch) -> Tensor:
+        """As `PagedModel.forward`, compiled."""
+        paged = self.paged
+        if len(batch.tokens) == 1:  # a compiler makes a program of its own for one
+            return paged.forward(batch)
+        paged._original.refuse_if_changed()
+        with torch.inference_mode(), attending(partial(paged._attend, batch)):
+            paged.cache.copy(batch.copies)
+            return last_logits(self._twin, batch)
+
+    def _capture_all(self) -> None:
+        # A number that comes a second time with another value may take any from then
+        # on: that of a layer's module, and how many tokens there are. torch counts what
+        # it compiles for the layers of all models together, and would soon give up.
+        with compiler.patch(allow_unspec_int_on_nn_module=True, recompile_limit=64):
+            sizes = (3 * ROWS, 5 * ROWS)
+            for size in progress_bar(sizes, desc="compile a layer", unit=" times"):
+                positions = torch.arange(size, device=self.paged.device)
+                tokens = torch.zeros_like(positions)
+                with torch.inference_mode(), attending(attends_to_nothing):
+                    self._twin(
+                        input_ids=tokens[None],
+                        position_ids=positions[None],
+                        use_cache=False,
+                        logits_to_keep=1,
+                    )
+            super()._capture_all()
+
+    def close(self) -> None:
+        """Free the graphs and the memory that they share, and forget the code."""
+        super().close()
+        for layer in layers_of(self._twin):
+            layer._compiled_call_impl = None
+
+
+def layers_of(twin: nn.Module) -> list[nn.Module]:
+    """The modules that a model repeats, by what HuggingFace calls them; else itself."""
+    names = set(getattr(twin, "_no_split_modules", None) or [])
+    layers = [one for one in twin.modules() if type(one).__name__ in names]
+    return layers or [twin]

@@ -1,0 +1,95 @@
+"""Appendix A: who computes an engine's steps: eagerly, or from CUDA graphs."""
+
+import warnings
+from importlib.util import find_spec
+from typing import Literal
+
+from torch import Tensor
+
+from minipaged.errors import UnsupportedModel
+from minipaged.model.inputs import RaggedBatch
+from minipaged.model.paged_model import PagedModel
+from minipaged.model.persistent_inputs import PersistentInputs, Unread
+from minipaged.scheduling.plan import Plan
+
+Run = Literal["eager", "graphs", "compiled"]
+
+
+class Runner:
+    """Computes plans eagerly: `PagedModel.forward`, from inputs that are kept.
+
+    Attributes: paged; inputs; name, which is what `Engine(run=...)` calls it.
+    """
+
+    name: Run = "eager"
+
+    def __init__(self, paged: PagedModel):
+        """Nothing is computed yet."""
+        self.paged = paged
+        self.inputs = PersistentInputs(paged.device)
+
+    def compute(
+        self, plan: Plan, unread: Unread | None = None
+    ) -> tuple[RaggedBatch, Tensor]:
+        """The plan's batch, and the logits that it asks for, both on the device.
+
+        unread: tokens of the step before, if nobody has read them yet. Nothing waits
+        for the device. The logits, [R, vocabulary] in float32, hold until the next
+        call. Raises ValueError if weights of the model were replaced.
+        """
+        batch = self.inputs.build(plan, unread)
+        return batch, self.forward(batch)
+
+    def forward(self, batch: RaggedBatch) -> Tensor:
+        """The logits of this batch."""
+        return self.paged.forward(batch)
+
+    def close(self) -> None:
+        """Give back what memory it has; a second call changes nothing."""
+
+
+def make_runner(paged: PagedModel, run: Run | None, max_sequences: int) -> Runner:
+    """The runner of this name; or, without one, the fastest that works here.
+
+    Raises ValueError for an unknown name, and where it cannot run; UnsupportedModel if
+    the model waits for the GPU in its forward; MemoryError if there is no room.
+    """
+    if run not in (None, "eager", "graphs", "compiled"):
+        raise ValueError(
+            f'run must be "eager", "graphs" or "compiled", got {run!r:.60}'
+        )
+    why_not = why_no_graphs(paged)
+    if run == "eager" or (run is None and why_not):
+        return Runner(paged)
+    if why_not:
+        raise ValueError(f'run="{run}" {why_not}; or leave it at run="eager"')
+    from minipaged.model.graphs import GraphRunner
+
+    if run == "compiled":
+        from minipaged.model.compiled import CompiledRunner
+
+        return CompiledRunner(paged, max_sequences)
+    try:
+        return GraphRunner(paged, max_sequences)
+    except UnsupportedModel as error:
+        if run is not None:
+            raise
+        warnings.warn(str(error), RuntimeWarning, stacklevel=3)
+        return Runner(paged)
+
+
+def why_no_graphs(paged: PagedModel) -> str | None:
+    """What is missing for CUDA graphs, and what to do; None if nothing is."""
+    if paged.device.type != "cuda":
+        return (
+            f"needs a GPU, and the model is on the {paged.device.type}: move it with "
+            "model.to('cuda') before you wrap it"
+        )
+    if find_spec("triton") is not None:
+        from minipaged.attention.kernels.attention import triton_attention  # lesson 6
+    if find_spec("triton") is None or paged.attention != triton_attention:
+        return (
+            "needs attention that never waits for the GPU: wrap the model with "
+            "mp.PagedModel(model, attention='triton')"
+        )
+    return None

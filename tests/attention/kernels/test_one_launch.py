@@ -1,0 +1,619 @@
+"""A decode step in one launch: against float64, and against planted mistakes."""
+
+import importlib.util
+import sys
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from helpers.attention_cases import (
+    WRONG_SINKS,
+    make_case,
+    moved,
+    oracle,
+    sinks_of,
+    with_sinks,
+)
+from minipaged.attention.backend import Masking
+from minipaged.attention.kernels import one_launch, pieces
+from minipaged.attention.kernels import sizes as triton_sizes
+from minipaged.attention.kernels import step as triton_step
+from minipaged.attention.kernels.attention import triton_attention
+from minipaged.attention.kernels.setup import INTERPRETED
+from minipaged.attention.kernels.sizes import Device, Sizes
+from minipaged.memory.kv_cache import LayerCache
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in.*:RuntimeWarning")
+
+DEVICE = "cpu" if INTERPRETED else "cuda"
+DECODES = [(3, 1), (9, 1), (0, 1), (14, 1), (15, 1), (16, 1)]
+FAR_APART = [(0, 1), (230, 1), (3, 1), (97, 1), (31, 1), (32, 1)]
+MIXED = [(0, 1), (3, 1), (0, 4), (7, 1), (5, 9), (0, 17), (12, 5)]
+TOLERANCE = {torch.float32: 3e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
+DTYPES = [torch.float32, torch.float16, *([] if INTERPRETED else [torch.bfloat16])]
+
+
+def step(case, **masking):
+    """The new tokens' K and V are taken out of the cache, and must be there again."""
+    slots = case.batch.slots
+    cache = LayerCache(case.keys, case.values)
+    rows = [blocks.flatten(0, 1) for blocks in (cache.keys, cache.values)]
+    new = [blocks[slots].clone() for blocks in rows]
+    for blocks in rows:
+        blocks[slots] = float("nan")
+    before = [blocks.clone() for blocks in rows]
+    options = Masking(**{"scale": 0.25, **masking})
+    out = triton_attention.step(case.q, *new, cache, case.batch, options)
+    for blocks, old, own in zip(rows, before, new, strict=True):
+        old[slots] = own
+        assert torch.equal(blocks.nan_to_num(99.0), old.nan_to_num(99.0))
+    return out
+
+
+def error_of(case, **masking):
+    ours, theirs = step(case, **masking), oracle(case, **masking)
+    assert ours.shape == theirs.shape and ours.dtype == case.q.dtype
+    return (ours.cpu().double() - theirs).abs().max().item()
+
+
+def check(case, **masking):
+    case = moved(case, DEVICE)
+    if masking.get("sinks") is not None:
+        on_device = {**masking, "sinks": masking["sinks"].to(DEVICE)}
+        ours, theirs = step(case, **on_device), oracle(case, **masking)
+        error = (ours.cpu().double() - theirs).abs().max().item()
+    else:
+        error = error_of(case, **masking)
+    assert error < TOLERANCE[case.q.dtype], f"error {error:.1e}"
+
+
+@pytest.fixture
+def cut(monkeypatch):
+    """cut(target): small tiles, and pieces of one or more."""
+
+    def cut(target, tile=16):
+        def sizes(q, values, *_):
+            rows = max(16, 1 << (q.shape[1] // values.shape[2] - 1).bit_length())
+            return Sizes(rows, tile, num_warps=4, num_stages=2), target
+
+        monkeypatch.setattr(triton_step, "step_sizes", sizes)
+
+    return cut
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(
+    ("group", "dim"),
+    [(1, 64), (3, 80), (5, 96), (7, 64), (8, 128), (2, 192), (1, 256), (20, 16)],
+)
+def test_heads_and_dims(group, dim, dtype):
+    shape = {"num_heads": 2 * group, "num_kv_heads": 2, "key_dim": dim}
+    case = make_case(DECODES, **shape, dtype=dtype)
+    check(case, scale=dim**-0.5)
+
+
+@pytest.mark.parametrize("block_size", [1, 3, 16, 128])
+def test_block_sizes(block_size):
+    check(make_case(FAR_APART, block_size=block_size))
+
+
+@pytest.mark.parametrize("length", [1, 15, 16, 17, 32, 33])
+def test_one_sequence_around_a_boundary(length, cut):
+    cut(5)
+    check(make_case([(length - 1, 1)], block_size=16))
+
+
+@pytest.mark.parametrize("sliding_window", [1, 2, 17, 100, 1000])
+def test_sliding_windows(sliding_window, cut):
+    for target in (1, 30):
+        cut(target)
+        check(make_case(FAR_APART), sliding_window=sliding_window)
+
+
+def test_soft_cap_scale_and_k_wider_than_v(cut):
+    cut(9)
+    check(make_case(FAR_APART, spread=4.0), softcap=5.0, scale=0.7)
+    check(make_case(FAR_APART), scale=0.0)
+    wide = make_case(FAR_APART, key_dim=24, value_dim=12)
+    check(wide, softcap=9.0, sliding_window=6)
+
+
+@pytest.mark.parametrize("spread", [0.0, 200.0])
+def test_equal_and_huge_logits(spread, cut):
+    cut(9)
+    check(make_case(FAR_APART, spread=spread))
+
+
+@pytest.mark.parametrize("target", [1, 2, 7, 20, 64])
+def test_pieces_do_not_matter(target, cut):
+    cut(target)
+    case = moved(make_case(FAR_APART), DEVICE)
+    assert error_of(case) < 1e-6
+
+
+def test_no_more_pieces_than_there_are_programs(cut):
+    """All sequences a tile longer than their share: each has one piece too many."""
+    for target in range(1, 12):
+        cut(target)
+        check(make_case([(16 * n, 1) for n in range(5)]))
+
+
+def test_more_sequences_than_one_program_plans(monkeypatch, cut):
+    monkeypatch.setattr(pieces, "_SEQUENCES", 4)
+    cut(11)
+    check(make_case(FAR_APART + DECODES))
+
+
+def test_more_pieces_than_are_merged_at_once(monkeypatch, cut):
+    monkeypatch.setattr(triton_step, "_MERGED_AT_ONCE", 16)
+    cut(40)
+    check(make_case(FAR_APART, num_heads=6))
+
+
+def test_a_context_of_one_token_returns_its_value_exactly():
+    case = moved(make_case([(0, 1)]), DEVICE)
+    value = case.contexts[0][1].repeat_interleave(2, dim=1)
+    assert torch.equal(step(case).cpu(), value)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_the_error_is_no_larger_than_that_of_lesson_6(dtype, cut):
+    cut(9)
+    case = moved(make_case([(300, 1), (200, 1)], key_dim=64, dtype=dtype), DEVICE)
+    theirs = case.attend(triton_attention).cpu().double() - oracle(case)
+    ours = step(case).cpu().double() - oracle(case)
+    assert ours.norm() <= 1.2 * theirs.norm()
+
+
+def padded_case():
+    """Rows 1 and 3 only pad the batch; before the cache lies memory of others."""
+    case = moved(make_case([(40, 1), (7, 1), (20, 1), (3, 1)]), DEVICE)
+    case.expected = oracle(case)
+    case.guarded = torch.randn(2, len(case.keys) + 1, *case.keys.shape[1:])
+    case.guarded = case.guarded.to(DEVICE)
+    case.guarded[0, 1:], case.guarded[1, 1:] = case.keys, case.values
+    case.keys, case.values = case.guarded[:, 1:]
+    case.batch.context_lengths[1::2] = 0
+    return case
+
+
+def pad_and_step(case):
+    slots = case.batch.slots
+    cache = LayerCache(case.keys, case.values)
+    new = [b.flatten(0, 1)[slots].clone() for b in (cache.keys, cache.values)]
+    slots[1::2] = -1
+    before = case.guarded.clone()
+    case.q[1::2] = float("nan")
+    out = triton_attention.step(case.q, *new, cache, case.batch, Masking(0.25))
+    assert (out[1::2] == 0).all()
+    assert (out.cpu() - case.expected)[::2].abs().max() < 3e-5
+    written = [*slots[::2].tolist()]
+    for now, then, own in zip(case.guarded, before, new, strict=True):
+        then[1:].flatten(0, 1)[written] = own[::2]
+        assert torch.equal(now.nan_to_num(99.0), then.nan_to_num(99.0))
+
+
+@pytest.mark.parametrize("target", [1, 6])
+def test_rows_that_only_pad_write_nothing_and_get_zeros(target, cut):
+    cut(target)
+    pad_and_step(padded_case())
+
+
+def layers(case, num_layers=3):
+    """Errors of layers that share the batch, so its plan and its tickets too."""
+    errors, caches = [], [(case.keys, case.values)]
+    for _ in range(num_layers):
+        case.q = torch.randn_like(case.q)
+        errors.append(error_of(case))
+        case.keys, case.values = case.keys.clone(), case.values.clone()
+        caches.append((case.keys, case.values))  # each at an address of its own
+    case.keys, case.values = caches[0]
+    return errors
+
+
+def test_layers_share_a_batch(cut):
+    cut(20)
+    case = moved(make_case(FAR_APART), DEVICE)
+    assert all(e < 3e-5 for e in layers(case))
+    (launch,) = case.batch.scratch.values()
+    assert not launch._tickets.any()
+
+
+def test_a_batch_may_be_used_again_with_other_lengths(cut):
+    """In the same tensors, as in a CUDA graph: the first layer plans anew."""
+    cut(20)
+    case = moved(make_case(FAR_APART), DEVICE)
+    assert all(e < 3e-5 for e in layers(case, 2))
+    for seed in (1, 2):
+        later = moved(make_case(FAR_APART[seed:] + FAR_APART[:seed], seed=seed), DEVICE)
+        for name in ("block_tables", "context_lengths", "slots"):
+            getattr(case.batch, name).copy_(getattr(later.batch, name))
+        case.keys.copy_(later.keys), case.values.copy_(later.values)
+        case.contexts = later.contexts
+        assert all(e < 3e-5 for e in layers(case, 2))
+
+
+def rows_of_plan(lengths, target, tile=16, window=None, starts=None, by=pieces):
+    """Rows that the plan has, without those that are left over."""
+    plan = torch.full((target + len(lengths), pieces.COLUMNS), 99, dtype=torch.int32)
+    plan, tickets = plan.to(DEVICE), torch.ones(len(lengths), 2, dtype=torch.int32)
+    tickets = tickets.to(DEVICE)
+    contexts = torch.tensor(lengths, device=DEVICE)
+    by.write_plan(plan, tickets, contexts, starts, target, tile, window)
+    assert not tickets.any()
+    rows = plan.tolist()
+    used = [row for row in rows if row[0] >= 0]
+    assert rows[: len(used)] == used and all(row[0] < len(lengths) for row in used)
+    return used
+
+
+@pytest.mark.parametrize("target", [1, 3, 10, 57])
+@pytest.mark.parametrize("window", [None, 40])
+def test_a_plan_covers_everything_once_and_begins_with_the_longest(target, window):
+    generator = torch.Generator().manual_seed(target)
+    lengths = torch.randint(0, 400, (90,), generator=generator).tolist()
+    rows = rows_of_plan(lengths, target, window=window)
+    sizes = [-(-(stop - start) // 16) for _, _, start, stop, *_ in rows]
+    by_sequence = {}
+    for at, (seq, token, start, stop, first, num, kind, _) in enumerate(rows):
+        assert token == seq
+        by_sequence.setdefault(seq, []).append((start, stop))
+        assert at - first == len(by_sequence[seq]) - 1
+        is_last = len(by_sequence[seq]) == num
+        assert kind == (0 if not is_last else 2 if lengths[seq] else 1)
+    for seq, length in enumerate(lengths):
+        spans = by_sequence[seq]
+        begin = 0 if window is None else max(0, length - window)
+        assert spans[0][0] == begin and spans[-1][1] == max(length - 1, 0)
+        assert all(a[1] == b[0] for a, b in pairwise(spans))
+    share = -(-sum(sizes) // target)
+    firsts = [size for size, row in zip(sizes, rows, strict=True) if row[6] == 0]
+    assert max(sizes) <= share and firsts == sorted(firsts, reverse=True)
+
+
+def test_a_plan_leaves_out_sequences_of_more_or_less_new_tokens():
+    starts = torch.tensor([0, 1, 1, 4, 5], device=DEVICE)
+    rows = rows_of_plan([30, 50, 60, 17], 5, starts=starts)
+    assert {(row[0], row[1]) for row in rows} == {(0, 0), (3, 4)}
+    assert max(row[3] for row in rows) == 30
+
+
+@pytest.mark.skipif(INTERPRETED, reason="wants a GPU")
+def test_a_graph_serves_any_lengths():
+    """Captured at one length, replayed at others, and the same each time."""
+    shape = {"num_heads": 16, "num_kv_heads": 8, "key_dim": 128, "block_size": 16}
+    lengths = [[(n, 1)] * 24 for n in (1, 500, 3000)]
+    lengths += [[(100 * n, 1) for n in range(24)]]
+    cases = [moved(make_case(own, **shape), DEVICE) for own in lengths]
+    size = max(len(case.keys) for case in cases), *cases[0].keys.shape[1:]
+    width = max(case.batch.block_tables.shape[1] for case in cases)
+    static = SimpleNamespace(
+        q=torch.zeros_like(cases[0].q),
+        k=torch.zeros(24, 8, 128, device=DEVICE),
+        v=torch.zeros(24, 8, 128, device=DEVICE),
+        cache=LayerCache(*torch.zeros(2, *size, device=DEVICE)),
+        batch=cases[0].batch,
+    )
+    static.batch.block_tables = torch.zeros(24, width, dtype=torch.int64, device=DEVICE)
+
+    def fill(case):
+        batch, own = static.batch, case.batch
+        slots = own.slots
+        static.q.copy_(case.q)
+        for new, blocks, cache in (
+            (static.k, case.keys, static.cache.keys),
+            (static.v, case.values, static.cache.values),
+        ):
+            new.copy_(blocks.flatten(0, 1)[slots])
+            cache[: len(blocks)] = blocks
+            cache.flatten(0, 1)[slots] = float("nan")
+        batch.block_tables.fill_(10**9)
+        batch.block_tables[:, : own.block_tables.shape[1]] = own.block_tables
+        batch.context_lengths.copy_(own.context_lengths)
+        batch.slots.copy_(slots)
+
+    def run():
+        args = static.q, static.k, static.v, static.cache, static.batch
+        return triton_attention.step(*args, Masking(0.25))
+
+    case_0 = moved(make_case(lengths[0], **shape), DEVICE)
+    fill(case_0)
+    run()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        outs = [run(), run()]
+    for case in [*cases[1:], case_0, *cases[1:]]:
+        fill(case)
+        expected, seen = oracle(case), []
+        for _ in range(20):
+            graph.replay()
+            seen += [out.clone() for out in outs]
+        assert (seen[0].cpu().double() - expected).abs().max() < 3e-5
+        assert all(torch.equal(seen[0], other) for other in seen)
+
+
+@pytest.mark.parametrize("sinks", [None, sinks_of(4)], ids=["", "sinks"])
+def test_a_step_with_prompts_writes_and_attends(sinks):
+    check(make_case(MIXED), sinks=sinks)
+    check(make_case([(0, 5)]), sinks=sinks, sliding_window=3)
+
+
+# Attention sinks, in all three kernels.
+
+
+@pytest.mark.parametrize("dtype", DTYPES[:2], ids=str)
+@pytest.mark.parametrize("options", [{}, {"sliding_window": 5}, {"softcap": 3.0}])
+@pytest.mark.parametrize("target", [1, 20])
+def test_sinks(options, target, dtype, cut):
+    cut(target)
+    shape = {"num_heads": 6, "num_kv_heads": 2, "dtype": dtype}
+    sinks = sinks_of(6, dtype)
+    check(make_case(FAR_APART, **shape), sinks=sinks, **options)
+    check(make_case(MIXED, **shape), sinks=sinks, **options)
+
+
+def attend_error(case, attention, sinks):
+    ours = case.attend(attention, sinks=sinks.to(DEVICE))
+    return (ours.cpu() - oracle(case, sinks=sinks)).abs().max()
+
+
+@pytest.mark.parametrize("lengths", [MIXED, DECODES, [(0, 30)]], ids=str)
+def test_sinks_where_all_is_written_already(lengths):
+    case, sinks = moved(make_case(lengths), DEVICE), sinks_of(4)
+    assert attend_error(case, triton_attention, sinks) < 3e-5
+    for name, change in WRONG_SINKS.items():
+        wrong = with_sinks(triton_attention, lambda s, c=change: move(c(s.cpu())))
+        assert attend_error(case, wrong, sinks) > 1e-2, name
+
+
+def move(tensor):
+    return tensor if tensor is None else tensor.to(DEVICE).contiguous()
+
+
+def test_a_row_of_padding_has_no_sink_to_show():
+    case = moved(make_case([(5, 1), (9, 1)]), DEVICE)
+    case.batch.context_lengths[0] = 0
+    case.batch.slots[0] = -1
+    k = torch.zeros(2, 2, 16, device=DEVICE)
+    cache = LayerCache(case.keys, case.values)
+    masking = Masking(0.25, sinks=sinks_of(4).to(DEVICE))
+    out = triton_attention.step(case.q, k, k, cache, case.batch, masking)
+    assert (out[0] == 0).all() and out[1].isfinite().all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    contexts=st.lists(st.integers(0, 90), min_size=1, max_size=5),
+    group=st.integers(1, 9),
+    num_kv_heads=st.integers(1, 2),
+    dims=st.tuples(st.integers(1, 40), st.integers(1, 40)),
+    block_size=st.integers(1, 9),
+    sliding_window=st.none() | st.integers(1, 50),
+    softcap=st.none() | st.just(3.0),
+    has_sinks=st.booleans(),
+    target=st.integers(1, 12),
+    seed=st.integers(0, 2**31),
+)
+def test_any_shape(
+    contexts, group, num_kv_heads, dims, block_size, sliding_window, softcap,
+    has_sinks, target, seed,
+):  # fmt: skip
+    case = make_case(
+        [(context, 1) for context in contexts],
+        num_heads=group * num_kv_heads,
+        num_kv_heads=num_kv_heads,
+        key_dim=dims[0],
+        value_dim=dims[1],
+        block_size=block_size,
+        seed=seed,
+    )
+    sinks = sinks_of(group * num_kv_heads) if has_sinks else None
+    sizes = Sizes(16, tile=16, num_warps=4, num_stages=2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(triton_step, "step_sizes", lambda *_: (sizes, target))
+        check(case, sliding_window=sliding_window, softcap=softcap, sinks=sinks)
+
+
+def test_tensors_of_any_strides():
+    case = moved(make_case(DECODES), DEVICE)
+    batch, expected = case.batch, oracle(case)
+    longest = torch.nn.functional.pad(batch.block_tables, (0, 9), value=10**12)
+    new = [b.flatten(0, 1)[batch.slots].clone() for b in (case.keys, case.values)]
+    fused = torch.cat([case.q, *new], dim=1)  # as one linear makes them
+    heads_first = fused.transpose(0, 1).contiguous().transpose(0, 1)
+    dims_first = fused.transpose(0, 2).contiguous().transpose(0, 2)
+    cache, tables = LayerCache(case.keys, case.values), batch.block_tables
+    for whole in (fused, heads_first, dims_first):
+        q, k, v = whole.split([4, 2, 2], dim=1)
+        for batch.block_tables in (tables, longest[:, :-9], tables.T.contiguous().T):
+            for blocks in (case.keys, case.values):
+                blocks.flatten(0, 1)[batch.slots] = float("nan")
+            out = triton_attention.step(q, k, v, cache, batch, Masking(0.25))
+            assert (out.cpu() - expected).abs().max() < 3e-5
+
+
+H200 = Device(132, 227 * 1024, (torch.bfloat16,), can_overlap=True)
+
+
+@pytest.mark.parametrize(
+    ("num_seqs", "shortest", "longest", "tile", "num_warps", "target"),
+    [
+        (1, 8192, 8192, 128, 4, 33),  # 8 KV heads: two pieces on each multiprocessor
+        (32, 2048, 2048, 128, 4, 17),  # even: three programs on each, and no more
+        (32, 100, 2048, 128, 4, 33),
+        (64, 4096, 4096, 64, 2, 2),  # four medium programs on each
+        (64, 1, 4096, 128, 4, 33),
+        (256, 1, 2048, 64, 4, 33),  # waves of uneven ones
+    ],
+)
+def test_sizes_follow_from_what_the_host_knows(
+    monkeypatch, num_seqs, shortest, longest, tile, num_warps, target
+):
+    monkeypatch.setattr(triton_sizes, "device_of", lambda index: H200)
+    q = torch.empty(num_seqs, 16, 128, dtype=torch.bfloat16)
+    values = torch.empty(1, 16, 8, 128, dtype=torch.bfloat16)
+    sizes, found = triton_sizes.step_sizes(q, values, num_seqs, shortest, longest)
+    assert (sizes.tile, sizes.num_warps, found) == (tile, num_warps, target)
+
+
+def test_tables_of_32_bits():
+    case = make_case(DECODES)
+    for name in ("block_tables", "context_lengths", "query_starts", "slots"):
+        setattr(case.batch, name, getattr(case.batch, name).int())
+    check(case)
+
+
+def test_what_cannot_be_taken_is_refused():
+    case = moved(make_case(DECODES), DEVICE)
+    k = torch.zeros(6, 2, 16, device=DEVICE)
+    cache, batch = LayerCache(case.keys, case.values), case.batch
+
+    def refused(words, k=k, v=k, cache=cache, masking=None, **changed):
+        masking = masking or Masking(0.25)
+        given = SimpleNamespace(**{**vars(batch), "scratch": {}, **changed})
+        with pytest.raises(ValueError, match=words):
+            triton_attention.step(case.q, k, v, cache, given, masking)
+
+    refused("new K and V are torch.float16", k=k.half())
+    refused(r"k must be \[num_sequences=6", k=k[:5])
+    refused("v must be .*num_kv_heads=3", k=k.repeat(1, 2, 1)[:, :3])
+    refused("slots must be int64 or int32", slots=batch.slots.float())
+    refused("slots must be", slots=batch.slots[:5])
+    refused(
+        "keys must be|keys to be contiguous",
+        cache=LayerCache(
+            case.keys.transpose(1, 2).contiguous().transpose(1, 2), case.values
+        ),
+    )
+    refused("sinks must be", masking=Masking(0.25, sinks=sinks_of(5).to(DEVICE)))
+    refused("softcap must not be 0", masking=Masking(0.25, softcap=0.0))
+    if INTERPRETED:
+        refused("slots must lie in -1", slots=batch.slots + 10**6)
+        refused("context_lengths must", context_lengths=batch.context_lengths + 99)
+
+
+def test_no_sequence_at_all():
+    case = moved(make_case([(3, 1)]), DEVICE)
+    batch, cache = case.batch, LayerCache(case.keys, case.values)
+    for name in ("slots", "block_tables", "context_lengths"):
+        setattr(batch, name, getattr(batch, name)[:0])
+    batch.query_starts = batch.query_starts[:1]
+    k = torch.zeros(0, 2, 16, device=DEVICE)
+    out = triton_attention.step(case.q[:0], k, k, cache, batch, Masking(0.25))
+    assert out.shape == (0, 4, 16)
+
+
+# Wrong variants: a line of the kernel is exchanged, and a check must notice.
+
+
+@pytest.fixture
+def plant(monkeypatch, tmp_path):
+    """plant(module, right, wrong): from now on the kernel is the wrong one."""
+
+    def plant(module, right, wrong):
+        name = f"wrong_{module.__name__.rpartition('.')[2]}"
+        text = Path(module.__file__).read_text()
+        assert text.count(right) == 1
+        path = tmp_path / f"{name}.py"
+        path.write_text(text.replace(right, wrong))
+        spec = importlib.util.spec_from_file_location(name, path)
+        planted = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, name, planted)
+        spec.loader.exec_module(planted)
+        if module is pieces:
+            source = f"from {pieces.__name__} import"
+            planted = plant(one_launch, source, f"from {name} import")
+        monkeypatch.setattr(triton_step, "step_kernel", planted.step_kernel)
+        if module is pieces:
+            wrong = sys.modules[name].write_plan
+            monkeypatch.setattr(triton_step, "write_plan", wrong)
+        return planted
+
+    return plant
+
+
+def case_of_layers(seed):
+    shape = {"num_heads": 4, "num_kv_heads": 2, "spread": 2.0, "seed": seed}
+    return moved(make_case([(0, 1), (90, 1), (40, 1)], **shape), DEVICE)
+
+
+KERNEL_MISTAKES = {
+    "the new token is forgotten": ("has_new = kind == 2", "has_new = kind == 3"),
+    "all pieces have the new token": ("has_new = kind == 2", "has_new = kind < 3"),
+    "tickets are not put back": ("tl.store(ticket, 0)", "tl.store(ticket, num_pieces)"),
+    "nobody merges": ("== num_pieces - 1:", "== num_pieces:"),
+    "positions are left out": ("tl.load(own + 3)", "tl.load(own + 3) - 1"),
+    "pieces of another head": (
+        "to(tl.int64) * NUM_KV_HEADS + kv_head) * GROUP",
+        "to(tl.int64) * NUM_KV_HEADS) * GROUP",
+    ),
+    "the new token does not raise the maximum": (
+        "return new_maximum, total",
+        "return maximum, total",
+    ),
+}
+PIECES_MISTAKES = {
+    "what lies in the new slot is read": (
+        "end = tl.maximum(context - 1, 0)",
+        "end = context",
+    ),
+    "no rescale in the merge": (
+        "tl.exp2(maximum - reference)",
+        "total * 0 + 1",
+    ),
+    "all pieces count the same": (
+        "weight, rescale = tl.exp2(log - reference),",
+        "weight, rescale = tl.exp2(log * 0),",
+    ),
+    "pieces are not merged": (
+        "range(0, num_pieces, AT_ONCE)",
+        "range(AT_ONCE, num_pieces, AT_ONCE)",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", KERNEL_MISTAKES | PIECES_MISTAKES)
+def test_the_check_rejects(mistake, plant, cut, monkeypatch):
+    monkeypatch.setattr(triton_step, "_MERGED_AT_ONCE", 16)  # two pieces or less
+    cut(6)
+    assert all(e < 3e-5 for e in layers(case_of_layers(seed=1)))
+    right, wrong = (KERNEL_MISTAKES | PIECES_MISTAKES)[mistake]
+    plant(pieces if mistake in PIECES_MISTAKES else one_launch, right, wrong)
+    try:  # seen in the results, or in the cache afterwards
+        found = not all(e < 1e-2 for e in layers(case_of_layers(seed=2), 2))
+    except AssertionError:
+        found = True
+    assert found
+
+
+def test_the_check_rejects_a_plan_in_which_sequences_share_rows(plant):
+    rows_of_plan([40, 40, 40], 5)
+    before = "other[None, :] < seq[:, None]"
+    plant(pieces, before, before + " - 1")
+    wrong = sys.modules["wrong_pieces"]
+    with pytest.raises(AssertionError):
+        rows_of_plan([40, 40, 40], 5, by=wrong)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("if slot >= 0:", "if slot >= -1:"),
+        ("has_new = kind == 2", "has_new = kind > 0"),
+    ],
+    ids=["slot -1 is written", "padding attends to itself"],
+)
+def test_the_check_rejects_padding_that(right, wrong, plant):
+    pad_and_step(padded_case())
+    plant(one_launch, right, wrong)
+    with pytest.raises(AssertionError):
+        case = padded_case()
+        if "slot" in right:  # a row that has a context, but only pads
+            case.batch.context_lengths[1::2] = 1
+        pad_and_step(case)

@@ -1,0 +1,312 @@
+"""One step ahead: the same tokens, whatever stops, comes, goes or breaks meanwhile."""
+
+import random
+
+import pytest
+import torch
+from transformers import GenerationConfig
+
+import minipaged as mp
+from helpers.interrupting import Lines
+from helpers.replaying import replayable, replaying, steps_ahead
+from helpers.serving import (
+    CONFIGS,
+    KINDS,
+    NEVER,
+    PROMPTS,
+    Simulated,
+    add_all,
+    check,
+    check_idle,
+    config,
+    expected,
+    make,
+)
+from helpers.tiny_models import tiny_model
+from minipaged.attention.gathered import gathered_attention
+from minipaged.engine import ahead
+from minipaged.engine.ahead import LateTokens, StepsAhead
+from minipaged.lab.tour.reference import huggingface_outputs
+from minipaged.model.persistent_inputs import Unread
+
+pytestmark = pytest.mark.filterwarnings("ignore:thrashing")
+MODES = pytest.mark.parametrize("mode", ["recompute", "swap"])
+WAYS = pytest.mark.parametrize("way", [steps_ahead, replaying])
+STOPS = GenerationConfig(
+    max_new_tokens=40, pad_token_id=0, eos_token_id=[*range(9, 17)]
+)
+GREEDY = config(14)
+
+
+def engine_of(way, **options):
+    return way(make(attention=replayable, **options))
+
+
+def answers(generation_config, prompts=PROMPTS):
+    return huggingface_outputs(tiny_model("qwen3"), prompts, generation_config)
+
+
+class Log(mp.Observer):
+    """What happened to which plan, in order."""
+
+    def __init__(self):
+        self.events, self.plans = [], []
+
+    def planned(self, plan):
+        if plan.works:  # else all wait for what is in flight
+            self.plans.append(plan)
+            self.events.append(("planned", len(self.plans) - 1))
+
+    def chosen(self, plan):
+        self.events.append(("chosen", self.plans.index(plan)))
+
+
+# --- the same tokens ------------------------------------------------------------------
+
+
+@WAYS
+@MODES
+@pytest.mark.parametrize("cache", [False, True])
+@pytest.mark.parametrize(
+    "num_blocks, block_size, max_tokens",
+    [(200, 4, 2048), (24, 4, 16), (90, 1, 24), (7, 16, 32)],
+)
+def test_all_kinds_in_one_batch(way, num_blocks, block_size, max_tokens, cache, mode):
+    options = {"max_tokens": max_tokens, "cache": cache, "preemption": mode}
+    engine = engine_of(way, num_blocks=num_blocks, block_size=block_size, **options)
+    add_all(engine)
+    check(engine.run())
+    check_idle(engine)
+    assert engine.stats.request_success == {"length": len(PROMPTS)}
+    assert engine.stats.num_preemptions or num_blocks == 200
+
+
+@WAYS
+@MODES
+@pytest.mark.parametrize("num_blocks", [400, 40])
+def test_who_stops_is_known_a_step_later(way, mode, num_blocks):
+    """The token that was computed meanwhile is nobody's, and is not counted."""
+    right = answers(STOPS)
+    lengths = [len(out.sequences[0]) for out in right]
+    assert min(lengths) < max(lengths) == 40
+    engine = engine_of(way, num_blocks=num_blocks, preemption=mode, max_tokens=64)
+    for prompt in PROMPTS * 3:
+        engine.add(prompt, STOPS)
+    check(engine.run(), right * 3)
+    check_idle(engine)
+    assert engine.stats.generation_tokens == 3 * sum(lengths)
+    assert set(engine.stats.request_success) == {"stop", "length"}
+
+
+def test_stop_strings():
+    model, tokenizer = mp.load("pocket")
+    own = GenerationConfig(max_new_tokens=30, stop_strings=["the"])
+    prompts = tokenizer(["Once upon a time", "One day", "There was"]).input_ids
+    paged = mp.PagedModel(model, 128)
+    right = mp.generate(paged, prompts, own, tokenizer=tokenizer)
+    engine = steps_ahead(mp.Engine(paged, tokenizer=tokenizer))
+    streams = [engine.add(prompt, own) for prompt in prompts]
+    assert [out.sequences for out in engine.run()] == [out.sequences for out in right]
+    assert {stream.output.finish_reason for stream in streams} >= {"stop"}
+    check_idle(engine)
+
+
+@WAYS
+def test_a_step_is_planned_before_the_last_one_is_read(way):
+    log = Log()
+    engine = engine_of(way, observers=[log])
+    for prompt in PROMPTS[:3]:
+        engine.add(prompt, GREEDY)
+    check(engine.run(), answers(GREEDY)[:3])
+    assert log.events[:3] == [("planned", 0), ("planned", 1), ("chosen", 0)]
+    order = [number for what, number in log.events if what == "chosen"]
+    assert order == sorted(order)
+    for number in order[:-2]:
+        later = log.events.index(("planned", number + 1))
+        assert later < log.events.index(("chosen", number))
+    if way is replaying:
+        assert engine._runner.num_replays == 13  # all but the prompts
+
+
+@pytest.mark.parametrize("own", [KINDS[2], KINDS[3], KINDS[4]], ids=str)
+def test_who_must_be_read_first_is_read_first(own):
+    """Samples, beams, and processors that look at earlier tokens."""
+    log = Log()
+    engine = engine_of(steps_ahead, observers=[log])
+    engine.add(PROMPTS[0], GREEDY)
+    engine.add(PROMPTS[1], own, seed=1)
+    check(engine.run(), [answers(GREEDY)[0], *_alone(own)])
+    first = [log.events.index(("chosen", n)) for n in range(5)]
+    assert all(log.events.index(("planned", n + 1)) > first[n] for n in range(4))
+
+
+def _alone(own):
+    return huggingface_outputs(tiny_model("qwen3"), [PROMPTS[1]], own, seed=[1])
+
+
+@WAYS
+def test_sampled_without_a_seed_each_token_is_drawn_once(way):
+    """What is drawn on the device is what is told, token for token."""
+    drawn = []
+
+    class Draws(LateTokens):
+        def read(self):
+            super().read()
+            drawn.append(self.unread.tokens.tolist())
+
+    sampled = config(8, do_sample=True, temperature=1.5, top_k=0)
+    engine = engine_of(way)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ahead, "LateTokens", Draws)
+        (out,) = [engine.add(PROMPTS[0], sampled).result()]
+    assert out.sequences == [[token for (token,) in drawn]]
+
+
+# --- who comes and goes ---------------------------------------------------------------
+
+
+@WAYS
+@MODES
+@pytest.mark.parametrize("seed", range(2))
+def test_arrivals_and_aborts(way, mode, seed):
+    draw, right = random.Random(seed), answers(GREEDY)
+    engine = engine_of(
+        way, num_blocks=30, cache=True, clock=Simulated(), preemption=mode
+    )
+    streams = []
+    for number in range(40):
+        own = number % len(PROMPTS)
+        arrival = draw.random() * 150
+        streams.append((engine.add(PROMPTS[own], GREEDY, arrival=arrival), own))
+    while engine.step():
+        if draw.random() < 0.15 and engine.streams:
+            stream = draw.choice(list(engine.streams.values()))
+            engine.abort(stream)
+            assert stream.finished and not stream.request.holds_blocks
+    reasons = set()
+    for stream, own in streams:
+        theirs = right[own].sequences[0]
+        assert stream.tokens == theirs[: len(stream.tokens)]
+        reasons.add(stream.output.finish_reason)
+        if stream.output.finish_reason != "aborted":
+            assert stream.tokens == theirs
+    assert reasons >= {"aborted", "length"}
+    check_idle(engine)
+
+
+def test_closed():
+    engine = engine_of(replaying)
+    stream = engine.add(PROMPTS[0], GREEDY)
+    engine.step()
+    engine.close()
+    assert stream.output.finish_reason == "aborted"
+    check_idle(engine)
+    assert not engine._runner._graphs
+    with pytest.raises(ValueError, match="closed"):
+        engine.add(PROMPTS[0], GREEDY)
+    engine.close()
+    check([mp.generate(engine.paged, [PROMPTS[0]], GREEDY)[0]], answers(GREEDY)[:1])
+
+
+# --- interrupted ----------------------------------------------------------------------
+
+
+@WAYS
+@MODES
+@pytest.mark.parametrize("seed", range(2))
+def test_interrupted_at_any_line(way, mode, seed):
+    draw, right = random.Random(seed), answers(STOPS)
+    engine = engine_of(way, num_blocks=30, cache=seed == 0, preemption=mode)
+    streams = add_all(engine)
+    late = [engine.add(prompt, STOPS) for prompt in PROMPTS]
+    lines = Lines([draw.randrange(1, 60_000) for _ in range(25)])
+    interrupted = 0
+    with lines:
+        while engine.streams:
+            try:
+                engine.run()
+            except KeyboardInterrupt:
+                interrupted += 1
+                lines.resume()
+    assert interrupted > 10
+    check([stream.output for stream in streams])
+    check([stream.output for stream in late], right)
+    check_idle(engine)
+
+
+@MODES
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_failing_forwards(mode, error):
+    draw, failed, is_fragile = random.Random(f"{mode}{error}"), 0, [False]
+
+    def attend(*arguments):
+        if is_fragile[0] and draw.random() < 0.06:
+            raise error
+        return gathered_attention(*arguments)
+
+    engine = steps_ahead(make(24, cache=True, attention=attend, preemption=mode))
+    streams, is_fragile[0] = add_all(engine), True
+    while engine.streams:
+        try:
+            engine.step()
+        except error:
+            failed += 1
+            assert engine.paged.pool.num_free == 24
+    assert failed > 3
+    check([stream.output for stream in streams])
+    check_idle(engine)
+
+
+# --- wrong versions, which these tests must reject ------------------------------------
+
+
+class NotPending(StepsAhead):
+    """Wrong: does not count what is chosen and unread."""
+
+    def _start(self):
+        super()._start()
+        for flight in self._flights:
+            for work in flight.plan.works:
+                work.sequence.num_pending = 0
+
+
+class OfRows(LateTokens):
+    """Wrong: the next step takes the tokens by its own rows, not by whose they are."""
+
+    def __init__(self, turns, logits):
+        super().__init__(turns, logits)
+        first = [self.unread.tokens[0]] * len(self.unread.tokens)
+        if first:
+            self.unread = Unread(torch.stack(first), self.unread.places)
+
+
+class OfTheDead(StepsAhead):
+    """Wrong: whoever has ended gets the token, too, that was computed meanwhile."""
+
+    def _land(self, undo):
+        for turn in self._flights[0].turns:
+            for sequence in turn.request.sequences:
+                if sequence.finish_reason == "stop":
+                    sequence.tokens.append(sequence.tokens[-1])
+        super()._land(undo)
+
+
+WRONG = {
+    "not pending": ("StepsAhead", NotPending),
+    "of rows": ("LateTokens", OfRows),
+    "of the dead": ("StepsAhead", OfTheDead),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_steps_are_noticed(monkeypatch, name):
+    where, wrong = WRONG[name]
+    monkeypatch.setattr(ahead, where, wrong)
+    monkeypatch.setattr("helpers.replaying.StepsAhead", ahead.StepsAhead)
+    with pytest.raises((AssertionError, KeyError, LookupError)):
+        test_who_stops_is_known_a_step_later(steps_ahead, "recompute", 400)
+        test_a_step_is_planned_before_the_last_one_is_read(steps_ahead)
+
+
+def test_the_eos_of_these_tests_is_hardly_ever_drawn():
+    assert all(own.eos_token_id == NEVER for own in CONFIGS) and expected()

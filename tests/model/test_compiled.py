@@ -1,0 +1,103 @@
+"""One compilation serves all layers and any number of tokens; nothing breaks it."""
+
+import copy
+
+import pytest
+import torch
+from torch._dynamo.utils import counters
+from transformers import GenerationConfig
+
+import minipaged as mp
+from helpers.replaying import Replayed, replayable, steps_ahead
+from helpers.tiny_models import tiny_model
+from minipaged.lab.tour.reference import huggingface_generate
+from minipaged.model import compiled
+from minipaged.model.compiled import CompiledRunner, layers_of
+from minipaged.model.graphs import ROWS, Graph, GraphRunner
+
+PROMPTS = [list(range(3, 3 + n)) for n in (1, 4, 9, 17, 3, 6, 8, 2, 5, 7)]
+CONFIG = GenerationConfig(max_new_tokens=6, min_new_tokens=6, pad_token_id=0)
+
+
+def capture_without_a_gpu(runner):
+    for rows in range(runner._max_rows, 0, -ROWS):
+        runner._send(rows)
+        runner._graphs[rows] = Graph(Replayed(runner, rows), runner._forward(rows))
+
+
+@pytest.fixture
+def traced(monkeypatch):
+    """The compiler traces, and what it found is run as it is: no code is made."""
+    make = torch.nn.Module.compile
+    traces_only = {"backend": "eager", "fullgraph": True}
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda m: make(m, **traces_only))
+    monkeypatch.setattr(GraphRunner, "_capture_all", capture_without_a_gpu)
+    torch.compiler.reset()
+    counters.clear()
+
+
+def engine_of(name, num_sequences=16):
+    paged = mp.PagedModel(copy.deepcopy(tiny_model(name)), 96, 4, replayable)
+    engine = mp.Engine(paged, max_sequences=num_sequences)
+    engine._runner = CompiledRunner(paged, num_sequences)
+    return steps_ahead(engine)
+
+
+# Traced are: the first layer as it is; a layer of any number; and any number of tokens.
+# Layers with and without a window, each by itself; a mixture of experts in one piece.
+@pytest.mark.parametrize(
+    "name, traces", [("qwen3", 3), ("llama", 3), ("gpt2", 3), ("gemma3_text", 5)]
+)
+def test_one_compilation_for_all(traced, name, traces):
+    theirs = huggingface_generate(tiny_model(name), PROMPTS, CONFIG)
+    engine = engine_of(name)
+    assert counters["stats"]["unique_graphs"] <= traces
+    for count in (1, 3, 10):
+        for prompt in PROMPTS[:count]:
+            engine.add(prompt, CONFIG)
+        assert [out.sequences for out in engine.run()] == theirs[:count]
+    assert counters["stats"]["unique_graphs"] <= traces
+    assert not counters["graph_break"]
+    assert repr(engine).endswith('run="compiled")')
+
+
+def test_what_was_compiled_serves_the_next_engines(traced):
+    """And other models do not use up what torch allows one class of layers."""
+    engine_of("qwen3").close()
+    seen = counters["stats"]["unique_graphs"]
+    engine_of("qwen3").close()
+    assert counters["stats"]["unique_graphs"] == seen
+    for name in ("gemma3_text", "llama", "qwen2", "olmo2", "granite"):
+        engine_of(name).close()  # it raises once the limit is hit
+    assert counters["stats"]["unique_graphs"] > 8
+
+
+def test_the_twin_that_is_compiled_is_nobody_elses(traced):
+    engine = engine_of("qwen3")
+    paged = engine.paged
+    assert all(layer._compiled_call_impl is None for layer in layers_of(paged.twin))
+    theirs = huggingface_generate(tiny_model("qwen3"), PROMPTS, CONFIG)
+    seen = counters["stats"]["unique_graphs"]
+    ours = mp.generate(paged, PROMPTS, CONFIG)
+    assert [out.sequences for out in ours] == theirs
+    assert huggingface_generate(paged.model, PROMPTS, CONFIG) == theirs
+    assert counters["stats"]["unique_graphs"] == seen
+    engine.close()
+    layers = layers_of(engine._runner._twin)
+    assert len(layers) == 3 and all(x._compiled_call_impl is None for x in layers)
+
+
+def test_weights_that_were_replaced_before_or_after_are_noticed(traced):
+    engine = engine_of("qwen3")
+    with torch.no_grad():
+        engine.paged.model.lm_head.weight[3, 3] += 1
+    engine.add(PROMPTS[2], CONFIG)
+    with pytest.raises(ValueError, match="wrap it again"):
+        engine.step()
+    with pytest.raises(ValueError, match="wrap it again"):
+        CompiledRunner(engine.paged, 8)
+
+
+def test_a_model_without_named_layers_is_compiled_whole():
+    plain = torch.nn.Sequential(torch.nn.Linear(2, 2))
+    assert compiled.layers_of(plain) == [plain]

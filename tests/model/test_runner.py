@@ -1,0 +1,111 @@
+"""Who computes an engine's steps; graphs without a GPU are in helpers.replaying."""
+
+import pytest
+import torch
+from transformers import GenerationConfig
+
+import minipaged as mp
+from helpers.replaying import ReplayingRunner, replayable, replaying
+from helpers.serving import PROMPTS, check, config, make
+from helpers.tiny_models import tiny_model
+from minipaged.attention.gathered import attend_gathered
+from minipaged.lab.tour.reference import huggingface_outputs
+from minipaged.model.graphs import ROWS
+from minipaged.model.persistent_inputs import to_device
+
+NO_GPU = not torch.cuda.is_available()
+
+
+@pytest.mark.skipif(not NO_GPU, reason="wants no GPU")
+@pytest.mark.parametrize("run", ["graphs", "compiled"])
+def test_graphs_without_a_gpu_are_refused_in_words(run):
+    paged = mp.PagedModel(tiny_model("qwen3"), 32)
+    with pytest.raises(ValueError, match=rf"{run}.* needs a GPU, .*on the cpu.*eager"):
+        mp.Engine(paged, run=run)
+    with pytest.raises(ValueError, match="run must be"):
+        mp.Engine(paged, run="fast")
+    assert 'run="eager"' in repr(mp.Engine(paged))
+
+
+@pytest.mark.parametrize("name", ["qwen3", "gemma2", "gpt2", "gpt_oss"])
+@pytest.mark.parametrize("num_requests", [1, ROWS - 1, ROWS, ROWS + 1])
+def test_rows_that_are_left_over_change_nothing(name, num_requests):
+    """Whatever lies in them: their slots are -1 and their contexts 0."""
+    paged = mp.PagedModel(tiny_model(name), 96, 4, replayable)
+    for tensor in (*paged.cache.keys, *paged.cache.values):
+        tensor.fill_(torch.nan)
+    engine = replaying(mp.Engine(paged, max_sequences=16))
+    prompts, own = PROMPTS[:num_requests], config(6)
+    for prompt in prompts:
+        engine.add(prompt, own)
+    check(engine.run(), huggingface_outputs(paged.model, prompts, own))
+    assert engine._runner.num_replays == 5
+
+
+def test_what_no_graph_holds_runs_eagerly():
+    """More sequences than the largest graph, longer tables, another attention."""
+    engine = replaying(make(attention=replayable, max_sequences=8))
+    samples = config(5, do_sample=True, num_return_sequences=9)
+    engine.add(PROMPTS[0], samples, seed=3)
+    right = huggingface_outputs(engine.paged.model, PROMPTS[:1], samples, seed=[3])
+    check(engine.run(), right)
+    assert engine._runner.num_replays == 0
+    engine._runner._width = 5  # 20 tokens
+    engine.add(PROMPTS[1], config(12))
+    right = huggingface_outputs(engine.paged.model, PROMPTS[1:2], config(12))
+    check(engine.run(), right)
+    assert engine._runner.num_replays == 3  # 17 + 3
+    engine.paged.attention = lambda *arguments: attend_gathered(*arguments)
+    engine.add(PROMPTS[2], config(12))
+    engine.run()
+    assert engine._runner.num_replays == 3
+
+
+def test_weights_that_were_replaced_are_refused_in_a_replay():
+    model = tiny_model("llama")
+    paged = mp.PagedModel(model, 32, 4, replayable)
+    engine = replaying(mp.Engine(paged))
+    engine.add([5, 6, 7], GenerationConfig(max_new_tokens=9, min_new_tokens=9))
+    engine.step()
+    weight = model.lm_head.weight
+    try:
+        model.lm_head.weight = torch.nn.Parameter(weight.clone())
+        with pytest.raises(ValueError, match="wrap it again"):
+            engine.step()
+    finally:
+        model.lm_head.weight = weight
+
+
+def test_observers_see_the_batch_without_what_is_left_over():
+    seen = []
+
+    class Sees(mp.Observer):
+        def computed(self, batch, logits):
+            lengths = [len(batch.tokens), len(batch.slots), len(batch.block_tables)]
+            assert {*lengths, len(batch.query_starts) - 1} == {len(logits)} or not seen
+            seen.append((batch.context_lengths.tolist(), batch.tokens.tolist()))
+
+    engine = replaying(make(attention=replayable, observers=[Sees()]))
+    streams = [engine.add(prompt, config(4)) for prompt in PROMPTS[:3]]
+    engine.run()
+    lengths = [len(prompt) for prompt in PROMPTS[:3]]
+    assert [own for own, _ in seen[1:]] == [[n + k for n in lengths] for k in (1, 2, 3)]
+    chosen = list(zip(*(stream.tokens for stream in streams), strict=True))
+    assert [tuple(own) for _, own in seen[1:]] == chosen[:3]
+
+
+def test_inputs_are_brought_in_one_piece(monkeypatch):
+    """To a device that is not the CPU; here it is torch's "meta"."""
+    arrays = [torch.arange(6).view(2, 3).numpy(), torch.arange(0).numpy()]
+    sent = to_device(arrays, torch.device("meta"))
+    assert [list(part.shape) for part in sent] == [[2, 3], [0]]
+    assert [part.is_meta for part in sent] == [True, True]
+
+
+@pytest.mark.parametrize("num_sequences, graphs", [(1, 1), (8, 1), (9, 2), (24, 3)])
+def test_there_is_a_graph_for_every_eight_rows(num_sequences, graphs):
+    paged = mp.PagedModel(tiny_model("qwen3"), 32, 4, replayable)
+    runner = ReplayingRunner(paged, num_sequences)
+    assert list(runner._graphs) == [ROWS * n for n in range(graphs, 0, -1)]
+    runner.close()
+    runner.close()
