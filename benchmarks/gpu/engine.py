@@ -18,9 +18,10 @@ from typing import Any
 
 import torch
 from torch.profiler import ProfilerActivity, profile
-from transformers import AutoModelForCausalLM, GenerationConfig, Qwen3Config
+from transformers import AutoModelForCausalLM, GenerationConfig
 
 import minipaged as mp
+from benchmarks.gpu.shapes import qwen3_06b
 from minipaged.engine.ahead import LateTokens
 from minipaged.lab.measure.machine import describe_machine
 
@@ -31,18 +32,7 @@ Trace = list[tuple[list[int], int]]  # a prompt, and how many tokens its answer 
 
 def random_model() -> torch.nn.Module:
     """Qwen3-0.6B's shape, random weights, bfloat16, on the GPU."""
-    config = Qwen3Config(
-        vocab_size=151_936,
-        hidden_size=1024,
-        intermediate_size=3072,
-        num_hidden_layers=28,
-        num_attention_heads=16,
-        num_key_value_heads=8,
-        head_dim=128,
-        max_position_embeddings=40_960,
-        tie_word_embeddings=True,
-        eos_token_id=None,
-    )
+    config = qwen3_06b(eos_token_id=None)
     torch.manual_seed(0)
     with torch.device("cuda"):
         model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)

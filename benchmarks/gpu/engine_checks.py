@@ -17,6 +17,7 @@ import torch
 from transformers import GenerationConfig, Qwen3Config, Qwen3ForCausalLM
 
 import minipaged as mp
+from helpers.answers import huggingface_outputs
 from helpers.serving import (
     CONFIGS,
     KINDS,
@@ -31,7 +32,6 @@ from helpers.serving import (
     make,
 )
 from helpers.tiny_models import tiny_model
-from minipaged.lab.tour.reference import huggingface_outputs
 
 RUNS = ("eager", "graphs", "compiled")
 STOPS = GenerationConfig(max_new_tokens=40, pad_token_id=0, eos_token_id=[5, 9, 11, 30])

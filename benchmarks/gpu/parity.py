@@ -15,9 +15,10 @@ from pathlib import Path
 
 import torch
 from tqdm import tqdm
-from transformers import AutoTokenizer, GenerationConfig, Qwen3Config, Qwen3ForCausalLM
+from transformers import AutoTokenizer, GenerationConfig, Qwen3ForCausalLM
 
 import minipaged as mp
+from benchmarks.gpu.shapes import qwen3_06b
 from benchmarks.random_prompts import random_prompts
 from minipaged.lab.measure.machine import describe_machine
 from minipaged.lab.tour.reference import huggingface_generate
@@ -31,16 +32,7 @@ SAMPLES = {"max_new_tokens": 48, "do_sample": True, "num_return_sequences": 3}
 
 def save_random_qwen3(folder: Path) -> None:
     """A model of Qwen3-0.6B's shape, whose text depends on attention; a tokenizer."""
-    config = Qwen3Config(
-        vocab_size=151_936,
-        hidden_size=1024,
-        intermediate_size=3072,
-        num_hidden_layers=28,
-        num_attention_heads=16,
-        num_key_value_heads=8,
-        head_dim=128,
-        max_position_embeddings=40_960,
-        tie_word_embeddings=True,
+    config = qwen3_06b(
         rope_theta=1_000_000.0,
         eos_token_id=151_645,
         pad_token_id=151_643,

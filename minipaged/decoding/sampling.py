@@ -39,7 +39,7 @@ class Sampling(Strategy):
         chosen = {}
         for group in groups.values():
             rows = [rows_of_samples(turn) for turn in group]
-            tokens = _Tokens(next_tokens(group, rows, logits))
+            tokens = TokensTogether(next_tokens(group, rows, logits))
             ends = accumulate(map(len, rows), initial=0)
             for turn, (start, stop) in zip(group, pairwise(ends), strict=True):
                 chosen[turn.request] = Chosen(tokens, start, stop)
@@ -81,12 +81,12 @@ class Sampling(Strategy):
 class Chosen(NamedTuple):
     """One request's tokens among those of all that were chosen together."""
 
-    together: "_Tokens"
+    together: "TokensTogether"
     start: int
     stop: int
 
 
-class _Tokens:
+class TokensTogether:
     def __init__(self, tensor: Tensor):
         self.tensor = tensor
 

@@ -8,9 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from minipaged.decoding.options import Options
-from minipaged.decoding.sampling import Chosen, Sampling
-from minipaged.decoding.sampling import _Tokens as AllChosen
+from minipaged.decoding.draw import next_tokens
+from minipaged.decoding.sampling import Chosen, Sampling, TokensTogether
 from minipaged.decoding.strategy import Turn
 from minipaged.engine.loop import choose_and_apply, step, turns_of
 from minipaged.model.persistent_inputs import Unread, to_device
@@ -139,23 +138,20 @@ class LateTokens:
         turns: of requests that may run ahead, so each has one row. logits: [R,
         vocabulary] float32.
         """
-        rows_of: dict[str | None, list[int]] = {}
-        for row, turn in enumerate(turns):
+        groups: dict[str | None, list[Turn]] = {}
+        for turn in turns:
             key = turn.request.strategy.options.batch_key
-            rows_of.setdefault(key, []).append(row)
-        drawn = [
-            _draw(turns[rows[0]].request.strategy.options, _select(logits, rows))
-            for rows in rows_of.values()
-        ]
-        tokens = torch.cat(drawn) if len(drawn) > 1 else drawn[0] if drawn else None
-        if tokens is None:  # only parts of prompts were computed
-            tokens = torch.empty(0, dtype=torch.int64, device=logits.device)
-        self._rows = list(chain.from_iterable(rows_of.values()))
+            groups.setdefault(key, []).append(turn)
+        drawn = [_draw(group, logits) for group in groups.values()]
+        # If only parts of prompts were computed, there are no tokens.
+        none = torch.empty(0, dtype=torch.int64, device=logits.device)
+        tokens = drawn[0] if len(drawn) == 1 else torch.cat([none, *drawn])
+        in_order = chain.from_iterable(groups.values())
         places = {
-            turns[row].request.sequences[0]: place
-            for place, row in enumerate(self._rows)
+            turn.request.sequences[0]: place for place, turn in enumerate(in_order)
         }
         self.unread = Unread(tokens, places)
+        self._places = [places[turn.request.sequences[0]] for turn in turns]
         self.choices: list[Chosen] = []
         self._copy, self._has_come = tokens, None
         if tokens.is_cuda:
@@ -168,30 +164,21 @@ class LateTokens:
         """Wait for this step, but not for the next one; then there are choices."""
         if self._has_come is not None:
             self._has_come.synchronize()
-        together = AllChosen(self._copy)
-        place_of = sorted(range(len(self._rows)), key=self._rows.__getitem__)
-        self.choices = [Chosen(together, place, place + 1) for place in place_of]
+        together = TokensTogether(self._copy)
+        self.choices = [Chosen(together, place, place + 1) for place in self._places]
 
 
-def _select(logits: Tensor, rows: list[int]) -> Tensor:
-    """These rows of the logits, without waiting for a GPU."""
-    if len(rows) == len(logits):
-        return logits
-    (at,) = to_device([np.array(rows)], logits.device)
-    return logits[at]
+def _draw(group: list[Turn], logits: Tensor) -> Tensor:
+    """The next tokens of requests with equal options; on a GPU, nobody waits."""
+    rows = [turn.rows for turn in group]
+    if not logits.is_cuda:
+        return next_tokens(group, rows, logits)
+    from minipaged.decoding.fast_draw import draw_unseeded  # which needs Triton
 
-
-def _draw(options: Options, logits: Tensor) -> Tensor:
-    """The next tokens of rows with these options."""
-    if logits.is_cuda:
-        from minipaged.decoding.fast_draw import draw_unseeded  # which needs Triton
-
-        return draw_unseeded(options, logits)
-    if options.processors:
-        logits = options.processors(torch.empty(0, dtype=torch.int64), logits)
-    if not options.do_sample:
-        return logits.argmax(dim=-1)
-    return torch.multinomial(torch.softmax(logits, dim=-1), 1)[:, 0]
+    if len(group) < len(logits):
+        (at,) = to_device([np.array(list(chain.from_iterable(rows)))], logits.device)
+        logits = logits[at]
+    return draw_unseeded(group[0].request.strategy.options, logits)
 
 
 class _Flight(NamedTuple):

@@ -180,7 +180,7 @@ class Engine(Observer):
         with self.paged.alone():
             self._let_in_and_out()
             if self.scheduler.waiting or self.scheduler.running:
-                self._steps.step()
+                self._steps.step()  # loop.step; or one ahead, on a GPU
                 self._tell_streams()
         with self._stepped:
             self._stepped.notify_all()

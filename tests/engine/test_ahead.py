@@ -7,6 +7,7 @@ import torch
 from transformers import GenerationConfig
 
 import minipaged as mp
+from helpers.answers import huggingface_outputs
 from helpers.interrupting import Lines
 from helpers.replaying import replayable, replaying, steps_ahead
 from helpers.serving import (
@@ -26,7 +27,6 @@ from helpers.tiny_models import tiny_model
 from minipaged.attention.gathered import gathered_attention
 from minipaged.engine import ahead
 from minipaged.engine.ahead import LateTokens, StepsAhead
-from minipaged.lab.tour.reference import huggingface_outputs
 from minipaged.model.persistent_inputs import Unread
 
 pytestmark = pytest.mark.filterwarnings("ignore:thrashing")

@@ -50,7 +50,7 @@ def device_of(index: int) -> Device:
 
 
 def padded(n: int, least: int = 16) -> int:
-    """The next power of two from 16 on: what a matrix unit takes."""
+    """The next power of two; from 16 on, which is what a matrix unit takes."""
     return max(least, 1 << (n - 1).bit_length())
 
 
