@@ -1,0 +1,21 @@
+"""Shapes of models that the GPU benchmarks make with random weights."""
+
+from typing import Any
+
+from transformers import Qwen3Config
+
+
+def qwen3_06b(**options: Any) -> Qwen3Config:
+    """That of Qwen3-0.6B; options are the config's own."""
+    return Qwen3Config(
+        vocab_size=151_936,
+        hidden_size=1024,
+        intermediate_size=3072,
+        num_hidden_layers=28,
+        num_attention_heads=16,
+        num_key_value_heads=8,
+        head_dim=128,
+        max_position_embeddings=40_960,
+        tie_word_embeddings=True,
+        **options,
+    )
