@@ -17,6 +17,7 @@ from helpers.real_lab import (
     open_notebook,
     set_theme,
     set_width,
+    wait_for_kernel,
     write_notebook,
 )
 
@@ -62,5 +63,6 @@ def page(notebook):
     set_width(page, WIDE)
     page.mouse.move(0, 0)
     yield page
+    wait_for_kernel(page)  # until all that the test set off has come to its end
     said, errors[:] = [*errors], []  # the next test does not answer for these
     assert not said

@@ -10,6 +10,8 @@ import pytest
 
 from helpers.page_facts import (
     TEXTS,
+    ask,
+    ask_in_each_text,
     layout_flaws,
     layout_flaws_in_each_text,
     name_flaws,
@@ -394,6 +396,21 @@ def test_every_reader_finds_the_page_sound(request, name):
     assert flaws_for_all(request.getfixturevalue(name), name) == []
 
 
+HOW_IT_IS_WRITTEN = """function howItIsWritten(root) {
+  const { fontFamily, letterSpacing } = getComputedStyle(root.querySelector("button"));
+  const size = getComputedStyle(root).getPropertyValue("--jp-widgets-font-size");
+  return [fontFamily, letterSpacing, size].join();
+}"""
+
+
+def test_a_page_is_written_in_each_way_and_then_as_before(crowded):
+    root = crowded.locator(WIDGET).first
+    asked = "howItIsWritten", HOW_IT_IS_WRITTEN
+    ways = ask_in_each_text(root, *asked)
+    assert len(set(ways.values())) == len(TEXTS)
+    assert ask(root, *asked) == ways["as it is"]
+
+
 def test_256_blocks_are_seen_at_once_and_read(crowded):
     pool = crowded.get_by_role("list", name="87 of 256 blocks are held", exact=True)
     blocks = pool.get_by_role("listitem")
@@ -414,7 +431,7 @@ FLAWS = {
         "leaves its container",
     ),
     "text cut off": (
-        layout_flaws,
+        layout_flaws_in_each_text,
         ".mp .mp-figures { height: 9px; overflow: hidden }",
         "cut off",
     ),

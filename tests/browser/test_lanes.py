@@ -25,7 +25,6 @@ from helpers.real_lab import (
     WIDE,
     in_each_look,
     run_cell,
-    set_theme,
     set_width,
     settle,
     styled,
@@ -294,7 +293,6 @@ FLAWS = {
 def test_a_planted_flaw_is_noticed(page, flaw):
     find, css, words = FLAWS[flaw]
     run_cell(page, ENGINE.format(mode="swap"))
-    set_theme(page, dark=False)
     for _ in range(3):
         press(page, "Next ›")
     expect_cards(page, Waiting="D", Swapped="C", Running="AB")

@@ -10,6 +10,12 @@ def texts(figure: Figure) -> list[str]:
     return [text.get_text() for text in figure.axes[0].texts if text.get_text()]
 
 
+def places_of(figure: Figure, words: str) -> list[tuple[float, float]]:
+    """Where just these words stand."""
+    found = [text for text in figure.axes[0].texts if text.get_text() == words]
+    return [text.get_position() for text in found]
+
+
 def boxes(figure: Figure, colour: str) -> list[Rectangle]:
     """The boxes of this face; soft ones have the same hue, and an alpha."""
     face = f"{colour}FF" if len(colour) == 7 else colour

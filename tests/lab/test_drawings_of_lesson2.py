@@ -3,7 +3,7 @@
 import pytest
 
 import minipaged as mp
-from helpers.drawn import arrows, boxes, texts
+from helpers.drawn import arrows, boxes, places_of, texts
 from helpers.readable import readable_in_all_themes
 from minipaged.lab import (
     plot_gather,
@@ -189,7 +189,7 @@ def test_a_lane_says_what_is_promised_to_its_prompt():
 def test_the_outline_of_all_promises_has_a_name_where_it_starts():
     """29 tokens may be computed at first: 2 blocks of 16, of 3."""
     figure = lanes([21, 7, 13], 9, num_blocks=3)
-    (named,) = [place for place, text in placed(figure) if text == "promised:"]
+    (named,) = places_of(figure, "promised:")
     dashed = [line for line in figure.axes[0].lines if line.get_linestyle() == "--"]
     first = next(line for line in dashed if is_level(line))
     assert named[1] == first.get_ydata()[0] and named[0] < first.get_xdata()[0]

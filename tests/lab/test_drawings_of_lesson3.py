@@ -4,7 +4,7 @@ import pytest
 from matplotlib.patches import Rectangle
 
 import minipaged as mp
-from helpers.drawn import arrows, boxes, crosses, texts
+from helpers.drawn import arrows, boxes, crosses, places_of, texts
 from helpers.readable import readable_in_all_themes
 from minipaged.lab import (
     plot_bars,
@@ -38,12 +38,6 @@ def long_words(tokens):
 
 def reuse(found, decode=decode, **rest):
     return plot_reuse(BEFORE, AFTER, found, decode, "title", **rest)
-
-
-def texts_at(figure, words):
-    """Where these words stand."""
-    found = [t for t in figure.axes[0].texts if t.get_text() == words]
-    return [text.get_position() for text in found]
 
 
 def searches(decode=decode, **serials):
@@ -114,8 +108,8 @@ def test_the_rest_of_the_second_users_blocks_say_what_their_keys_are():
     more = texts(plot_reuse(BEFORE, later, [0], decode, "title", rest={6: (9,)}))
     assert "block 6" not in before and more.count("block 6") == 1
     assert more.count("key: after block 3") == 4
-    (lower,) = (t for t in texts_at(reuse([0, 1, 2], rest={5: (3,)}), "block 5"))
-    upper = texts_at(reuse([0, 1, 2]), "block 3")
+    (lower,) = places_of(reuse([0, 1, 2], rest={5: (3,)}), "block 5")
+    upper = places_of(reuse([0, 1, 2]), "block 3")
     assert {x for x, _ in upper} == {lower[0]}  # where the old one stands
     said = texts(reuse([0, 1, 2], rest=REST))
     assert said.count("not in the index") == 2
@@ -189,6 +183,14 @@ def test_the_arrow_to_a_parent_ends_below_its_box():
     lefts = sorted(box.get_x() for box in boxes(figure, tint("G").face))
     reach = [x for x, _ in arrows(figure)[-1].get_path().vertices if x > 0]
     assert lefts[1] < min(reach) < lefts[2] and lefts[4] < max(reach) < lefts[5]
+
+
+def test_no_arrow_leads_to_a_block_that_is_held():
+    pool = mp.BlockPool(6, 4)
+    held = pool.allocate()
+    plain = plot_free_list(pool, "title")
+    figure = plot_free_list(pool, "title", parents={3: [held], held: [4]})
+    assert len(arrows(figure)) == len(arrows(plain))
 
 
 def test_few_free_blocks_take_the_whole_width_and_the_key_says_what_is_hatched():

@@ -7,7 +7,7 @@ from matplotlib.colors import to_rgba
 from transformers import GenerationConfig
 
 import minipaged as mp
-from helpers.drawn import arrows, boxes, texts
+from helpers.drawn import arrows, boxes, places_of, texts
 from helpers.readable import readable_in_all_themes
 from helpers.tiny_models import VOCABULARY, tiny_model
 from minipaged.decoding import beam
@@ -144,13 +144,12 @@ def thick(figure):
 
 def test_an_arrow_leads_from_each_entry_to_its_block():
     figure = two_tables()
-    places = {text.get_text(): text.get_position() for text in figure.axes[0].texts}
     paths = [arrow._path_original.vertices[[0, -1]] for arrow in arrows(figure)]
     assert len(paths) == 4
     colours = [to_rgba(palette.line_colour(name)) for name in "AABB"]
     assert [arrow.get_edgecolor() for arrow in arrows(figure)] == colours
-    heights = [places[f"block {block_id}"][1] for block_id in (2, 1, 2, 1)]
-    assert [y for _, (_, y) in paths] == heights
+    named = [places_of(figure, f"block {block_id}") for block_id in (2, 1, 2, 1)]
+    assert [y for _, (_, y) in paths] == [y for ((_, y),) in named]
     assert [x0 < x1 for (x0, _), (x1, _) in paths] == [True, True, False, False]
 
 

@@ -10,7 +10,7 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
 import minipaged as mp
-from helpers.drawn import arrows, boxes, texts
+from helpers.drawn import arrows, boxes, places_of, texts
 from helpers.readable import readable_in_all_themes
 from minipaged.attention.kernels import sizes
 from minipaged.lab import (
@@ -581,15 +581,15 @@ def test_the_strip_says_what_is_taken_from_where_to_where():
 @pytest.mark.parametrize("name, style", [("large", "-"), ("medium", "--")])
 def test_the_first_line_of_each_kind_bears_its_name(name, style):
     """To the left of where it begins, a little above."""
-    axes = size_rule().axes[0]
-    lines = [line for line in axes.lines if line.get_linewidth() > 2]
+    figure = size_rule()
+    lines = [line for line in figure.axes[0].lines if line.get_linewidth() > 2]
     begins = [
         (line.get_xdata()[0], line.get_ydata()[0])
         for line in lines
         if line.get_linestyle() == style
     ]
     x, y = min(begins)
-    words = [text.get_position() for text in axes.texts if text.get_text() == name]
+    words = places_of(figure, name)
     assert any(0 < x - right < 10 and 0 < y - middle < 15 for right, middle in words)
 
 

@@ -10,6 +10,7 @@ from types import FrameType
 from typing import Any
 
 from minipaged.lab.check.verdict import Attempt, Rejected, exercise, many, short
+from minipaged.lab.measure.without_model import answer_all
 from minipaged.memory.block_pool import BlockPool
 from minipaged.scheduling.preemption import PreemptingScheduler
 from minipaged.scheduling.request import Request
@@ -101,10 +102,7 @@ def _by_package(requests: Lengths, num_blocks: int, size: int) -> list[list[int]
     while scheduler.waiting or scheduler.running:
         plan = scheduler.schedule()
         steps.append([made.index(work.request) for work in plan.works])
-        for work in plan.works:
-            work.sequence.append(0)
-            if work.sequence.num_new == work.request.max_new_tokens:
-                work.sequence.end("length")
+        answer_all(plan)
         scheduler.commit(plan)
     return steps
 

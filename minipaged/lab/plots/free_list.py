@@ -29,7 +29,8 @@ def plot_free_list(
 
     Blocks with nothing to find go first; of the others, the one freed longest ago.
     words: what lies in a block. owners: the letters of those who held it.
-    parents: the blocks that a block's text may follow; arcs lead to those in its row.
+    parents: the blocks that a block's text may follow; arcs lead to those that are
+    free, too, and in its row.
     """
     sheet, words, owners = Sheet(title), words or {}, owners or {}
     plain, findable = pool._free, ()
@@ -37,12 +38,14 @@ def plot_free_list(
         plain, findable = plain.plain, plain.findable
     blocks = [*reversed(plain), *findable]
     columns = min(COLUMNS, max(1, len(blocks)))
-    arcs = [
-        (blocks.index(child), blocks.index(parent))
+    places = {block: at for at, block in enumerate(blocks)}
+    pairs = [
+        (places[child], places[parent])
         for child, before in (parents or {}).items()
         for parent in before
-        if blocks.index(child) // columns == blocks.index(parent) // columns
+        if child in places and parent in places
     ]
+    arcs = [(one, other) for one, other in pairs if one // columns == other // columns]
     longest = max((abs(child - parent) for child, parent in arcs), default=0)
     row = ROW + (ARC + DEEPER * longest) * bool(arcs)
     width = min(WIDEST, (SPAN + GAP) / columns - GAP)

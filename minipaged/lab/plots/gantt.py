@@ -208,11 +208,7 @@ def _draw_lane(
     at_work = [at for at, one in enumerate(steps) if one.get(user)]
     start = min(int(-(-wants.arrival // 1)), at_work[0])
     if start < at_work[0]:
-        x, wide = LEFT + start * step, (at_work[0] - start) * step
-        sheet.box(x, y, wide, BAR, free(), sheet.look.rim)
-        if wide > width_of("waits") + 8:
-            words = x + wide / 2, y + BAR / 2, "waits"
-            sheet.write(*words, ha="center", color=sheet.look.quiet)
+        sheet.wait(LEFT + start * step, y, (at_work[0] - start) * step, BAR)
     done = 0
     for at in range(at_work[0], at_work[-1] + 1):
         x, count = LEFT + at * step, steps[at].get(user, 0)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.figure import Figure
 
 from minipaged.lab.plots.palette import BAD
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, visible, width_of
+from minipaged.lab.plots.signs import SPAN, Sheet, visible, width_of
 from minipaged.lab.plots.tones import Tone, behind_words, free, soft, strong
 from minipaged.memory.block_table import BlockTable
 from minipaged.model.inputs import RaggedBatch
@@ -31,7 +31,8 @@ def plot_ghost(
     first = table.block_ids.index(block_id) * size
     cell = (SPAN - LEFT) / size
     x = LEFT + lost * cell
-    _name(sheet, 0, f"{ghost}'s row", f"position {positions[0]}")
+    bold = {"weight": "bold"}
+    sheet.label(0, HEIGHT, f"{ghost}'s row", f"position {positions[0]}", **bold)
     sheet.cells(x, 0, [cell], HEIGHT, [strong(ghost)], [words[ghost][positions[0]]])
     said = f"{ghost} has ended, and her token is computed again"
     is_left = x + cell + 12 + width_of(said) < SPAN
@@ -40,7 +41,7 @@ def plot_ghost(
     middle = x + cell / 2
     way = (middle, HEIGHT + 3), (middle, BLOCK - 3)
     sheet.arrow(*way, BAD, is_followed=True, is_upright=True)
-    _name(sheet, BLOCK, f"block {block_id}", f"{owner}'s now")
+    sheet.label(BLOCK, HEIGHT, f"block {block_id}", f"{owner}'s now", **bold)
     for offset in range(size):
         position = first + offset
         is_new = block_id * size + offset == slots[1]
@@ -63,8 +64,3 @@ def plot_ghost(
     sheet.legend(0, y + 30, [*signs, (Tone(BAD), f"written over by {ghost}'s row")])
     sheet.finish(y + 40)
     return sheet.figure
-
-
-def _name(sheet: Sheet, y: float, what: str, remark: str) -> None:
-    sheet.write(0, y + HEIGHT / 2 - 8, what, PART, weight="bold")
-    sheet.write(0, y + HEIGHT / 2 + 9, remark, color=sheet.look.quiet)

@@ -83,10 +83,7 @@ def _draw_lane(
     sheet.write(TOKENS, y + HEIGHT / 2, prompt, ha="right", color=sheet.look.quiet)
     x = LEFT + first * step
     if first:
-        sheet.box(LEFT, y, x - LEFT, HEIGHT, free(), sheet.look.rim)
-        if x - LEFT > width_of("waits") + 8:
-            middle = (LEFT + x) / 2, y + HEIGHT / 2
-            sheet.write(*middle, "waits", ha="center", color=sheet.look.quiet)
+        sheet.wait(LEFT, y, x - LEFT, HEIGHT)
     for is_prefill, run in groupby(lane, key=lambda step: _is_prefill(step[1])):
         steps = [at for at, _ in run]
         tone = strong(name) if is_prefill else soft(name)

@@ -183,8 +183,9 @@ class _Moments:
     ) -> None:
         """More blocks of the second row, below those behind the ones handed on."""
         y = self._y(1) + LOWER
-        behind = self.blocks[self.blocks.index(handed[-1]) + 1 :]
-        for block, above in zip(rest, behind, strict=False):
+        first = self.blocks.index(handed[-1]) + 1
+        behind = self.blocks[first : first + len(rest)]
+        for block, above in zip(rest, behind, strict=True):
             x = self._x(above)
             self._block(x, y, block, rest[block], tone)
             said, style = "not in the index", {}

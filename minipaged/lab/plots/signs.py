@@ -209,6 +209,13 @@ class Sheet:
             self.axes.add_artist(area)
         self.write(x + width / 2, y + height / 2, remark, ha="center")
 
+    def wait(self, x: float, y: float, width: float, height: float) -> None:
+        """Time in which somebody who has arrived computes nothing yet."""
+        self.box(x, y, width, height, free(), self.look.rim)
+        if width > width_of("waits") + 8:
+            middle = x + width / 2, y + height / 2
+            self.write(*middle, "waits", ha="center", color=self.look.quiet)
+
     def arrow(
         self,
         start: Point,

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from minipaged.lab.plots.gantt import APART, BAR, HEAD, LANE, LEFT, RIGHT
 from minipaged.lab.plots.palette import BAD, line_colour
 from minipaged.lab.plots.scales import scale_of
-from minipaged.lab.plots.signs import SPAN, Sheet, width_of
+from minipaged.lab.plots.signs import SPAN, Sheet
 from minipaged.lab.plots.tones import Tone, free
 
 
@@ -41,7 +41,8 @@ def plot_token_times(
             sheet.write(LEFT - 12, y + BAR / 2, user, ha="right", weight="bold")
             sheet.line((LEFT, y + BAR), (SPAN - RIGHT, y + BAR), alpha=0.5)
             if user in arrivals:
-                _draw_wait(sheet, scale.x(arrivals[user]), scale.x(own[0]), y + 3)
+                left, right = scale.x(arrivals[user]), scale.x(own[0])
+                sheet.wait(left, y + 3, right - left - 3, BAR - 3)
             thin = Tone(line_colour(user))
             for moment in own:
                 sheet.box(scale.x(moment) - 1, y + 3, 2, BAR - 3, thin)
@@ -66,15 +67,6 @@ def plot_token_times(
     sheet.legend(0, y, signs)
     sheet.finish(y + 10)
     return sheet.figure
-
-
-def _draw_wait(sheet: Sheet, left: float, right: float, y: float) -> None:
-    """From somebody's arrival to her first token."""
-    width, high = right - left - 3, BAR - 3
-    sheet.box(left, y, width, high, free(), sheet.look.rim)
-    if width > width_of("waits") + 8:
-        words = left + width / 2, y + high / 2, "waits"
-        sheet.write(*words, ha="center", color=sheet.look.quiet)
 
 
 def _longest_pause(moments: Sequence[float]) -> tuple[float, float]:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from minipaged.lab.measure.without_model import answer_all
 from minipaged.lab.pool.board import Board
 from minipaged.lab.pool.lanes import Lanes, Reached
 from minipaged.lab.pool.names import Names
@@ -53,11 +54,7 @@ class ServedBoard(Board):
     def step(self) -> None:
         """End the step that is computed, and plan the next: tables grow for it."""
         if self.plan is not None:
-            for work in self.plan.works:
-                if work.num_logits:
-                    work.sequence.append(0)
-                    if work.sequence.num_new == work.request.max_new_tokens:
-                        work.sequence.end("length")
+            answer_all(self.plan)
             self.scheduler.commit(self.plan)
         scheduler = self.scheduler
         self._arrived.update(scheduler.waiting)
