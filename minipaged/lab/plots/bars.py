@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 
 from matplotlib.figure import Figure
 
+from minipaged.lab.plots.palette import BAD
 from minipaged.lab.plots.signs import SPAN, Sheet, width_of
 from minipaged.lab.plots.tones import Tone, others, strong
 
@@ -15,10 +16,13 @@ def plot_bars(
     title: str,
     unit: str,
     marked: Collection[str] = (),
+    ends: Mapping[str, float] | None = None,
+    ends_are: str = "",
 ) -> Figure:
     """A bar for each value, from zero on; the marked ones are in colour, and bold.
 
-    unit: what the values count, as "ms to the first token".
+    unit: what the values count, as "ms to the first token". ends: how much of a value
+    is of another kind, which is `ends_are`; this end of its bar is told apart.
     """
     sheet = Sheet(title)
     said = {name: _written(value) for name, value in values.items()}
@@ -33,10 +37,15 @@ def plot_bars(
         length = max(1.0, whole * value / most)
         sheet.write(left - 10, y + HEIGHT / 2, name, ha="right", **weight)
         sheet.box(left, y, length, HEIGHT, tone)
+        end = whole * (ends or {}).get(name, 0.0) / most
+        sheet.box(left + length - end, y, end, HEIGHT, Tone(BAD))
         sheet.write(left + length + 8, y + HEIGHT / 2, said[name], **weight)
     bottom = ROW * len(values) + 8
     sheet.line((left, -4), (left, bottom - 10))
     sheet.write(left, bottom, unit, color=sheet.look.quiet)
+    if ends:
+        bottom += 24
+        sheet.legend(left, bottom, [(Tone(BAD), ends_are)])
     sheet.finish(bottom + 8)
     return sheet.figure
 

@@ -35,6 +35,13 @@ def canvas(title: str, height: float) -> tuple[Figure, Axes]:
     else:
         figure.set_facecolor(look.ground)
     figure.suptitle(title, x=0.008, ha="left", fontsize=12, color=look.ink)
+    style_axes(axes)
+    return figure, axes
+
+
+def style_axes(axes: Axes) -> None:
+    """No ground, lines at the left and below only, words in the theme's ink."""
+    look = theme()
     axes.set_facecolor("none")
     axes.tick_params(colors=look.ink, labelsize=10)
     for side, spine in axes.spines.items():
@@ -42,7 +49,6 @@ def canvas(title: str, height: float) -> tuple[Figure, Axes]:
         spine.set_color(look.rim)
     axes.xaxis.label.set_color(look.ink)
     axes.yaxis.label.set_color(look.ink)
-    return figure, axes
 
 
 def legend_of_kinds(

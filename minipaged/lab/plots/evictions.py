@@ -14,22 +14,31 @@ Missed = Sequence[Sequence[bool | None]]  # for each step and block; None: not r
 
 
 def plot_evictions(
-    policies: Mapping[str, Missed], owners: Sequence[str], title: str, num_blocks: int
+    policies: Mapping[str, Missed],
+    owners: Sequence[str],
+    title: str,
+    num_blocks: int,
+    first_step: int = 1,
+    later: Mapping[str, str] | None = None,
 ) -> Figure:
     """For each policy, step by step: the blocks that were gone when they were read.
 
     policies: by name, for each step and each block that somebody needs: True if it had
     to be brought back first, False if it was there, None if it was not read in this
     step. owners: whose each block is. num_blocks: how many there is room for.
+    first_step: its number. later: by policy, what is still to be done after these
+    steps, in words.
     """
     sheet, y = Sheet(title), 8.0
     width = (SPAN - LEFT) / len(owners)
     for policy, steps in policies.items():
         moved = sum(missed is True for step in steps for missed in step)
         verdict = f"{counted(moved, 'block')} brought back"
+        if later and policy in later:
+            verdict += f"; {later[policy]}"
         sheet.headline(y, policy, "", verdict, GOOD if not moved else BAD)
         y += 16
-        for number, step in enumerate(steps, start=1):
+        for number, step in enumerate(steps, start=first_step):
             style = {"color": sheet.look.quiet, "ha": "right"}
             sheet.write(LEFT - 10, y + HEIGHT / 2, f"step {number}", **style)
             for index, (owner, missed) in enumerate(zip(owners, step, strict=True)):

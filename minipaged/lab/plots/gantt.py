@@ -218,6 +218,8 @@ def _draw_lane(
             continue
         tone = _tone(user, done, wants)
         sheet.box(x, y, step - gap, BAR, tone)
+        if tone.line and gap:  # on dark pages a soft face alone is hardly seen
+            sheet.box(x, y, step - gap, BAR, rim=tone.line)
         if done < wants.prompt and width_of(str(count), LEAST) < step - 4:
             sheet.word(x, y, step, BAR, str(count), tone)
         done += count

@@ -1,6 +1,6 @@
 """Lab: a run in which requests are preempted: a lane for each, and their blocks."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 from itertools import groupby
 
 from matplotlib.figure import Figure
@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from minipaged.lab.measure.step_log import Steps
 from minipaged.lab.plots.palette import line_colour
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
+from minipaged.lab.plots.tones import KEPT as KEPT_ROOM
 from minipaged.lab.plots.tones import free, soft, strong
 
 LEFT, RIGHT, TOP = 84.0, 100.0, 40.0  # pixels beside the lanes, and above
@@ -16,12 +17,16 @@ HIGH = 96.0  # pixels: a full pool
 CHIP = 18.0  # pixels of a sign that says whose blocks these are
 AWAY = {"linestyle": "--", "linewidth": 1.4}  # the rim of a lane without blocks
 KEPT = "in CPU memory"  # where its blocks are: nothing is computed again
-LOST = "gave its blocks back"
+LOST = "away"  # with no blocks at all
 AWAY_FROM = {KEPT, LOST}
 
 
 def plot_preemptions(
-    steps: Steps, title: str, num_blocks: int, unfinished: Collection[str] = ()
+    steps: Steps,
+    title: str,
+    num_blocks: int,
+    unfinished: Collection[str] = (),
+    kept: Mapping[str, int] | None = None,
 ) -> Figure:
     """A lane for each name, from step to step; below, who holds the pool's blocks.
 
@@ -29,7 +34,8 @@ def plot_preemptions(
     it holds; see StepLog. A name that was served, and then is not, was preempted: its
     lane is dashed until it is back. Strong is a prompt that is computed, or what
     was lost, with the number of tokens; soft is one token a step. unfinished: names
-    that had not ended when the log was cut off.
+    that had not ended when the log was cut off. kept: for each name, how many blocks
+    are kept for it from its start on; those that it does not hold yet are hatched.
     """
     sheet = Sheet(title)
     lanes = list(dict.fromkeys(name for step in steps for name in step))
@@ -42,8 +48,13 @@ def plot_preemptions(
         kinds |= _draw_lane(sheet, name, numbers, TOP + row * LANE, width, is_cut)
     y = TOP + len(lanes) * LANE + 10
     _draw_blocks(sheet, steps, lanes, num_blocks, y, width)
+    if kept:
+        _draw_kept(sheet, steps, kept, num_blocks, y + HIGH, width)
     _draw_legend(sheet, lanes[0], kinds, y + HIGH + 34)
-    sheet.finish(y + HIGH + 44)
+    if kept:
+        words = [(KEPT_ROOM, "no block yet, but kept for its prompt and a token more")]
+        sheet.legend(0, y + HIGH + 56, words)
+    sheet.finish(y + HIGH + 44 + 22 * bool(kept))
     return sheet.figure
 
 
@@ -110,12 +121,29 @@ def _draw_gap(
     if words == "waits":
         sheet.box(x, y, wide, HEIGHT, free(), sheet.look.rim)
     else:
-        sheet.box(x + 1, y + 1, wide - 2, HEIGHT - 2, rim=line_colour(name), **AWAY)
+        rim = {"rim": line_colour(name), **AWAY}
+        sheet.box(x + 3, y + 1, wide - 6, HEIGHT - 2, **rim)
     for fitting in (words, "away"):
         if wide > width_of(fitting) + 10:
             place = x + wide / 2, y + HEIGHT / 2
             sheet.write(*place, fitting, ha="center", color=sheet.look.quiet)
             return
+
+
+def _draw_kept(
+    sheet: Sheet,
+    steps: Steps,
+    kept: Mapping[str, int],
+    num_blocks: int,
+    ground: float,
+    width: float,
+) -> None:
+    """Above what is held: the blocks that nobody else may take."""
+    for at, step in enumerate(steps):
+        held = sum(number for _, number in step.values())
+        more = sum(max(0, kept.get(n, 0) - own) for n, (_, own) in step.items())
+        top = ground - HIGH * (held + more) / num_blocks
+        sheet.empty(LEFT + at * width, top, width, HIGH * more / num_blocks)
 
 
 def _draw_blocks(
@@ -130,18 +158,19 @@ def _draw_blocks(
     ground = y + HIGH
     sheet.write(0, y + HIGH / 2, "blocks", color=sheet.look.quiet)
     rows = [[step.get(name, (0, 0))[1] for name in lanes] for step in steps]
+    signed = {place for at in range(len(lanes)) for place in _widest(rows, at)}
     at = 0
     for held, run in groupby(rows):
         count = len(list(run))
         top, x = ground, LEFT + at * width
-        for name, number in zip(lanes, held, strict=True):
+        for lane, (name, number) in enumerate(zip(lanes, held, strict=True)):
             high = HIGH * number / num_blocks
             if number:
                 sheet.box(x, top - high, count * width, high, soft(name))
                 edge = (x, top - high), (x + count * width, top - high)
                 sheet.line(*edge, color=line_colour(name), linewidth=1.2)
                 is_clear = count * width > CHIP + 4 and high > 16
-                if is_clear and at == _first_widest(rows, lanes.index(name)):
+                if is_clear and (lane, at) in signed:
                     corner = x + (count * width - CHIP) / 2, top - high / 2 - 7
                     sheet.cells(*corner, [CHIP], 14, [strong(name)], [name])
             top -= high
@@ -152,12 +181,14 @@ def _draw_blocks(
     sheet.write(SPAN - RIGHT + 6, y, f"pool: {num_blocks}")
 
 
-def _first_widest(rows: list[list[int]], lane: int) -> int:
-    """The step from which on this lane's blocks stay longest as they are."""
+def _widest(rows: list[list[int]], lane: int) -> Iterator[tuple[int, int]]:
+    """Each time that it holds blocks: the step where they stay longest as they are."""
     best, found, at = 0, 0, 0
-    for held, run in groupby(rows):
+    for held, run in groupby([*rows, [0] * len(rows[0])]):
         count = len(list(run))
         if held[lane] and count > best:
             best, found = count, at
+        if best and not held[lane]:
+            yield lane, found
+            best = 0
         at += count
-    return found

@@ -22,19 +22,21 @@ def plot_token_times(
     """A panel for each run, a lane for each user: when she gets her tokens.
 
     runs: the moments of each user's tokens, by run. The longest pause between two
-    tokens of one user is marked. factor: moments times it are in `unit`. arrivals: when
-    users come who then wait for their first token.
+    tokens of one user is marked, and each of her pauses that is as long. factor:
+    moments times it are in `unit`. arrivals: when users come who then wait for their
+    first token.
     """
     sheet, y, arrivals = Sheet(title), 0.0, arrivals or {}
     ends = [own[-1] for users in runs.values() for own in users.values()]
     scale = scale_of([0.0, *ends], LEFT, SPAN - LEFT - RIGHT, False, (0.0, max(ends)))
     for name, users in runs.items():
-        pauses = {user: _longest_pause(own) for user, own in users.items()}
+        pauses = {user: _longest_pauses(own) for user, own in users.items()}
         worst = max(pauses, key=lambda user: pauses[user][0])
-        length, start = pauses[worst]
+        length, starts = pauses[worst]
         number = length * factor
         said = f"{number:,.0f}" if number >= 100 else f"{round(number, 3):.3g}"
-        verdict = f"longest pause: {said} {unit}"
+        times = f", {len(starts)} times" if len(starts) > 1 else ""
+        verdict = f"longest pause: {said} {unit}{times}"
         sheet.headline(y + 6, name, "", verdict, sheet.look.ink)
         y += HEAD
         for user, own in users.items():
@@ -46,7 +48,7 @@ def plot_token_times(
             thin = Tone(line_colour(user))
             for moment in own:
                 sheet.box(scale.x(moment) - 1, y + 3, 2, BAR - 3, thin)
-            if user == worst:
+            for start in starts if user == worst else ():
                 left, right = scale.x(start), scale.x(start + length)
                 if right - left > 14:
                     sheet.box(left + 3, y + 3, right - left - 6, BAR - 3, Tone(BAD))
@@ -69,7 +71,8 @@ def plot_token_times(
     return sheet.figure
 
 
-def _longest_pause(moments: Sequence[float]) -> tuple[float, float]:
-    """Between two tokens: how long, and when it begins."""
-    pairs = pairwise(moments)
-    return max(((after - before, before) for before, after in pairs), default=(0, 0))
+def _longest_pauses(moments: Sequence[float]) -> tuple[float, list[float]]:
+    """Between two tokens: how long, and when each one that is as long begins."""
+    pauses = [(after - before, before) for before, after in pairwise(moments)]
+    longest = max((length for length, _ in pauses), default=0.0)
+    return longest, [at for length, at in pauses if length > 0.999 * longest > 0]
