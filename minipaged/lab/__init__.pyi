@@ -59,6 +59,7 @@ from .plots.neighbour import plot_neighbour as plot_neighbour
 from .plots.overflow import plot_overflow as plot_overflow
 from .plots.overrun import plot_overrun as plot_overrun
 from .plots.overwritten import plot_overwritten as plot_overwritten
+from .plots.padding import plot_padding as plot_padding
 from .plots.palette import sequence_colour as sequence_colour
 from .plots.palette import theme as theme
 from .plots.pipeline import pipeline as pipeline

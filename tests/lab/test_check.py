@@ -3,6 +3,7 @@
 The solutions that the notebooks fold away are run in tests/notebooks/test_alone.py.
 """
 
+from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
@@ -16,11 +17,13 @@ from helpers import attempts_of_lesson4 as lesson4
 from helpers import attempts_of_lesson5 as lesson5
 from helpers import attempts_of_lesson6 as lesson6
 from minipaged.attention.kernels.setup import INTERPRETED
+from minipaged.decoding.beam import Beams
 from minipaged.errors import OutOfBlocks
 from minipaged.lab import check
+from minipaged.lab.check import lesson4 as stopping
 from minipaged.memory.contiguous import NoPiece, Piece
 
-GIB = 2**30
+LESSONS = (lesson1, lesson3, lesson4, lesson5, lesson6, appendix_a, appendix_b)
 KERNELS = ["slots", "merge_splits", "packed"]
 
 
@@ -30,10 +33,6 @@ def verdict(capsys, name, attempt):
 
 
 # --- what is right --------------------------------------------------------------------
-
-
-def max_chats(gpu, weights, per_token, length):
-    return max(0, gpu - weights) // (per_token * length)
 
 
 class ReservedCache:
@@ -125,15 +124,15 @@ def attend(q, keys, values, block_ids, num_tokens):
 
 RIGHT = {
     "shared_blocks": lesson3.shared_blocks,
-    "block_keys": lesson3.block_keys,
+    "free_order": lesson3.free_order,
     "prefix_index": lesson3.PrefixIndex,
-    "max_chats": max_chats,
+    "four_kinds": lesson1.four_kinds,
     "reserved_cache": ReservedCache,
     "first_fit": FirstFit,
     "position_of": position_of,
     "make_room": make_room,
     "attend": attend,
-    "beam_blocks": lesson4.beam_blocks,
+    "is_done": lesson4.is_done,
     "append": lesson4.append,
     "next_beams": lesson4.next_beams,
     "merge": lesson5.merge,
@@ -145,7 +144,7 @@ RIGHT = {
     "sizes": lesson6.sizes,
     "packed": lesson6.packed,
     "static_steps": appendix_a.static_steps,
-    "step_plan": appendix_a.step_plan,
+    "turns": appendix_a.turns,
     "batching": appendix_a.Promising,
     "num_preempted": appendix_b.num_preempted,
     "swap_out": appendix_b.swap_out,
@@ -459,23 +458,13 @@ def masked_too_late(q, keys, values, block_ids, num_tokens):
 
 
 WRONG = {
+    **lesson1.WRONG,
     **lesson3.WRONG,
     **lesson4.WRONG,
     **lesson5.WRONG,
     **lesson6.WRONG,
     **appendix_a.WRONG,
     **appendix_b.WRONG,
-    "max_chats": [
-        lambda gpu, weights, per_token, length: (gpu - weights) // per_token // length,
-        lambda gpu, weights, per_token, length: gpu // per_token // length,
-        lambda gpu, weights, per_token, length: max(0, gpu - weights) // per_token,
-        lambda *arguments: round(max(0.0, max_chats(*arguments) + 0.6)),
-        lambda g, w, b, n: max(0, -(-(g - w) // b) // n),  # slots rounded up
-        lambda g, w, b, n: max_chats(g, w, b, n) - (g - w == n * b),  # not exactly one
-        lambda g, w, b, n: max_chats(g, w, b, n) + (g == w),  # full of weights
-        lambda g, w, b, n: max_chats(g, w, 2 * b, n),  # K and V counted twice
-        lambda gpu, weights, per_token, length: float("nan"),
-    ],
     "reserved_cache": [
         GrowsByConcatenation,
         *lesson1.MOVED,
@@ -749,18 +738,6 @@ def test_what_is_wrong_with_a_cache_is_said(capsys, attempt, words):
 
 
 def test_what_is_wrong_with_contiguous_memory_is_said(capsys):
-    said = verdict(capsys, "max_chats", lambda g, w, b, n: g // b // n)
-    assert "expected 7; the weights take room, too" in said
-    said = verdict(capsys, "max_chats", lambda g, w, b, n: (g - w) // b)
-    assert "expected 7; that is slots, not chats" in said
-    said = verdict(capsys, "max_chats", lambda g, w, b, n: (g - w) // b // n)
-    assert "expected 0; no room is 0 chats, not fewer" in said
-    said = verdict(capsys, "max_chats", lambda g, w, b, n: max(0, g - w) / b / n)
-    assert "expected 7; whole chats: round down" in said
-    said = verdict(capsys, "max_chats", lambda g, w, b, n: max_chats(g, w, 2 * b, n))
-    assert "got 3, expected 7; bytes_per_token counts K and V already" in said
-    said = verdict(capsys, "max_chats", WRONG["max_chats"][5])  # not exactly one
-    assert "whole chats: round down" in said
     said = verdict(capsys, "first_fit", RaisesAnotherError)
     assert "allocate(1) raised MemoryError: ; no slot is free: raise NoPiece" in said
     said = verdict(capsys, "first_fit", ReturnsNothing)
@@ -773,7 +750,7 @@ def test_what_is_wrong_with_contiguous_memory_is_said(capsys):
     ("name", "attempt", "words"),
     [
         (name, *case)
-        for lesson in (lesson3, lesson4, lesson5, lesson6, appendix_a, appendix_b)
+        for lesson in LESSONS
         for name, cases in lesson.NAMED.items()
         for case in cases
     ],
@@ -789,6 +766,27 @@ def test_what_is_as_right_is_accepted(capsys):
     """A list of four lists, and an heir that takes over its parent's table."""
     for attempt in (lambda *a: [*lesson4.next_beams(*a)], lesson4.the_heir_takes_over):
         assert "accepted" in verdict(capsys, "next_beams", attempt)
+
+
+def search_stops(kept, k, best_sum, n, longest, alpha, early_stopping):
+    """What the package's beam search does with these answers and this best beam."""
+    options = SimpleNamespace(
+        num_beams=k,
+        length_penalty=alpha,
+        early_stopping=early_stopping,
+        max_new_tokens=longest,
+    )
+    search = Beams(options)
+    search.num_new, search.running_scores[0] = n, best_sum
+    search.best_scores[: len(kept)] = torch.tensor(kept)
+    search.ended[: len(kept)] = True
+    full = early_stopping is True and bool(search.ended.all())
+    return full or not search._can_improve()
+
+
+def test_the_rule_of_stopping_is_that_of_the_search():
+    for case in stopping._cases():
+        assert stopping.must_stop(*case) == search_stops(*case), case
 
 
 def test_what_is_wrong_with_a_window_is_said(capsys):

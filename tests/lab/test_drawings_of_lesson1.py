@@ -5,10 +5,16 @@ from matplotlib.text import Text
 
 from helpers.drawn import boxes, texts
 from helpers.readable import readable_in_all_themes
-from minipaged.lab import plot_copies, plot_histogram, plot_kv_growth, plot_overrun
+from minipaged.lab import (
+    plot_copies,
+    plot_histogram,
+    plot_kv_growth,
+    plot_overrun,
+    plot_padding,
+)
 from minipaged.lab.plots.moved import MOVED
 from minipaged.lab.plots.palette import BAD
-from minipaged.lab.plots.tones import strong
+from minipaged.lab.plots.tones import others, strong
 
 
 def overrun(prompt=21, story=65, other=13, size=36, word=None):
@@ -31,6 +37,11 @@ DRAWINGS = {
     "copies": lambda: plot_copies(range(21, 65), "title"),
     "one copy": lambda: plot_copies([7], "title"),
     "many copies": lambda: plot_copies(range(500, 620), "title", name="B"),
+    "padding": lambda: plot_padding({"A": 21, "B": 7, "C": 13}, "title"),
+    "no padding": lambda: plot_padding({"A": 4, "B": 4}, "title"),
+    "padding of many": lambda: plot_padding(
+        dict(zip("ABCDEFGH", range(1, 90, 11), strict=False)), "title"
+    ),
 }
 
 
@@ -47,6 +58,17 @@ def test_every_overwritten_slot_says_what_was_there_and_what_is():
     # New are those that were free, the words below, and the legend.
     new = strong("A").face
     assert len(boxes(figure, new)) == (65 - 21 - 13) + 13 + 1
+
+
+def test_empty_slots_have_lines_between_them():
+    """On a dark page only these are seen: 15 and 23 empty slots before, 7 after."""
+    figure = overrun()
+    upright = [
+        line
+        for line in figure.axes[0].lines
+        if line.get_alpha() and len(set(line.get_xdata())) == 1
+    ]
+    assert len(upright) == 14 + 22 + 6
 
 
 def test_more_slots_than_can_be_written_out_are_counted():
@@ -99,3 +121,25 @@ def test_with_and_without_a_cache_a_token_is_a_cell_of_one_size():
         (round(cell.get_width(), 2), round(cell.get_height(), 2)) for cell in cells
     ]
     assert sizes.count(max(sizes)) == (5 + 6 + 7) + (5 + 1 + 1)
+
+
+def test_padding_is_counted_in_tokens_and_in_pairs():
+    """Of 3 x 4 cells, 7 hold tokens; of 3 x 10 pairs, 10 + 1 + 3 are of tokens."""
+    figure = plot_padding({"A": 4, "B": 1, "C": 2}, "title")
+    assert "5 of 12 tokens are padding" in texts(figure)
+    assert "16 of 30 pairs are padding" in texts(figure)
+    for name, count in (("A", 4), ("B", 1), ("C", 2)):
+        drawn = boxes(figure, strong(name).face)
+        assert len(drawn) == 2 * count  # a cell, and a line of the triangle
+        widest = max(box.get_width() for box in drawn[count:])
+        assert widest == pytest.approx(count * drawn[count].get_width())
+    assert len(boxes(figure, others().face)) == 2 * 5 + 1  # and the legend
+
+
+def test_prompts_of_one_length_have_no_padding():
+    figure = plot_padding({"A": 4, "B": 4}, "title")
+    assert "0 of 8 tokens are padding" in texts(figure)
+    (title,) = [
+        text for text in figure.axes[0].texts if "tokens are" in text.get_text()
+    ]
+    assert title.get_color() != BAD

@@ -134,6 +134,24 @@ def test_what_is_gathered_stands_in_the_tables_order_and_ends_with_the_last_toke
     assert len(arrows(figure)) == 5
 
 
+def test_an_arrow_leads_to_the_middle_of_its_blocks_tokens():
+    """The last block has two: positions 16 and 17."""
+    figure = gathered()
+    shown = placed(figure)
+    row = min(y for (_, y), words in shown if words == "17")
+    at = {words: x for (x, y), words in shown if y == row}
+    ends = [arrow._path_original.vertices[-1][0] for arrow in arrows(figure)]
+    for end, first, last in zip(
+        ends, (0, 4, 8, 12, 16), (3, 7, 11, 15, 17), strict=True
+    ):
+        assert end == pytest.approx((at[str(first)] + at[str(last)]) / 2)
+
+
+def test_a_gathered_token_has_one_colour_in_all_rows():
+    """Five blocks, twice 18 tokens, and the legend."""
+    assert len(boxes(gathered(), strong("C").face)) == 5 + 2 * 18 + 1
+
+
 def test_the_name_of_a_gathered_block_stands_below_its_middle():
     shown = placed(gathered())
     row = min(y for (_, y), words in shown if words == "17")

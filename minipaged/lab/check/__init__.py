@@ -6,15 +6,16 @@ to its end whatever stands in its exercises.
 """
 
 from minipaged.lab.check.appending import append
-from minipaged.lab.check.appendix_a import static_steps, step_plan
+from minipaged.lab.check.appendix_a import static_steps, turns
 from minipaged.lab.check.appendix_b import num_preempted, swap_out
 from minipaged.lab.check.beams import next_beams
 from minipaged.lab.check.caching import reserved_cache
 from minipaged.lab.check.choosing import sizes
-from minipaged.lab.check.lesson1 import first_fit, max_chats
+from minipaged.lab.check.evicting import free_order
+from minipaged.lab.check.lesson1 import first_fit, four_kinds
 from minipaged.lab.check.lesson2 import attend, make_room, position_of
-from minipaged.lab.check.lesson3 import block_keys, prefix_index, shared_blocks
-from minipaged.lab.check.lesson4 import beam_blocks
+from minipaged.lab.check.lesson3 import prefix_index, shared_blocks
+from minipaged.lab.check.lesson4 import is_done
 from minipaged.lab.check.lesson5 import merge, stream, window
 from minipaged.lab.check.lesson6 import least_time, packed, slots
 from minipaged.lab.check.merging import merge_splits
@@ -25,12 +26,12 @@ __all__ = [
     "append",
     "attend",
     "batching",
-    "beam_blocks",
-    "block_keys",
     "first_fit",
+    "four_kinds",
+    "free_order",
+    "is_done",
     "least_time",
     "make_room",
-    "max_chats",
     "merge",
     "merge_splits",
     "next_beams",
@@ -44,8 +45,8 @@ __all__ = [
     "sizes",
     "slots",
     "static_steps",
-    "step_plan",
     "stream",
     "swap_out",
+    "turns",
     "window",
 ]

@@ -20,37 +20,63 @@ REFUSED = "NoPiece raised"  # what an allocate() that finds no room must do
 
 
 @exercise
-def max_chats(attempt: Attempt) -> None:
-    """(gpu_bytes, weight_bytes, bytes_per_token, max_length) -> chats that fit."""
-    _expect_chats(attempt, 7, 38_000, 26_000, 8, 200)
-    _expect_chats(attempt, 0, 26_000, 26_000, 8, 200)  # the weights fill it
-    _expect_chats(attempt, 0, 24_000, 26_000, 8, 200)  # they do not even fit
-    _expect_chats(attempt, 1, 2048 + 7, 7, 1, 2048)  # exactly one
-    _expect_chats(attempt, 0, 2047 + 7, 7, 1, 2048)  # a slot too few
-    _expect_chats(attempt, 3, 100, 10, 7, 4)  # 12 slots, and 6 bytes over
-    _expect_chats(attempt, 0, 100, 10, 7, 13)  # those 6 bytes make no 13th
-    _expect_chats(attempt, 7, 38 * 2**30, 26 * 2**30, 800 * 1024, 2048)  # OPT-13B
+def four_kinds(attempt: Attempt) -> None:
+    """(prompt, answer, steps, reservation, piece) -> slots of each kind."""
+    _expect_kinds(attempt, 21, 45, 5, 72, 128)  # the lesson's A, four steps later
+    _expect_kinds(attempt, 7, 2, 1, 72, 128)  # B, whose answer is complete
+    _expect_kinds(attempt, 13, 14, 0, 72, 128)  # C, just after its prefill
+    _expect_kinds(attempt, 13, 1, 0, 16, 16)  # an answer of one token takes no slot
+    _expect_kinds(attempt, 21, 45, 44, 65, 65)  # nothing is lost: the end of Oracle
+    _expect_kinds(attempt, 1, 48, 20, 2048, 2048)
+    rng = Random(0)
+    for _ in range(50):
+        prompt, answer = rng.randint(1, 99), rng.randint(1, 99)
+        reservation = prompt + answer - 1 + rng.choice([0, 1, rng.randint(0, 99)])
+        piece = reservation + rng.choice([0, 1, rng.randint(0, 99)])
+        steps = rng.randrange(answer)
+        _expect_kinds(attempt, prompt, answer, steps, reservation, piece)
 
 
-def _expect_chats(attempt: Attempt, expected: int, *case: int) -> None:
-    """Raise Rejected unless that many chats fit, with the likeliest cause."""
-    gpu_bytes, weight_bytes, bytes_per_token, max_length = case
-    found, free = attempt(*case), max(0, gpu_bytes - weight_bytes)
-    try:
-        expect(attempt.call(*case), found, expected)
-    except Rejected as error:
-        if isinstance(found, int | float) and found < 0:
-            raise Rejected(f"{error}; no room is 0 chats, not fewer") from error
-        if found == gpu_bytes // bytes_per_token // max_length:
-            raise Rejected(f"{error}; the weights take room, too") from error
-        if found and found == free // (2 * bytes_per_token) // max_length:
-            message = f"{error}; bytes_per_token counts K and V already"
-            raise Rejected(message) from error
-        if found == free // bytes_per_token:
-            raise Rejected(f"{error}; that is slots, not chats") from error
-        if isinstance(found, int | float) and abs(found - expected) <= 1:
-            raise Rejected(f"{error}; whole chats: round down") from error
-        raise
+def _expect_kinds(attempt: Attempt, *case: int) -> None:
+    """Raise Rejected unless those are the four numbers, with the likeliest cause."""
+    prompt, answer, steps, reservation, piece = case
+    held, at_end, call = prompt + steps, prompt + answer - 1, attempt.call(*case)
+    expected = [held, at_end - held, reservation - at_end, piece - reservation]
+    found = attempt(*case)
+    if isinstance(found, tuple):
+        found = list(found)
+    if found == expected and any(type(number) is not int for number in found):
+        raise Rejected(f"{call}: got {found}; slots are counted in ints")
+    if not isinstance(found, list) or len(found) != 4:
+        expect(call, found, expected)
+    names = ("token states", "reserved", "internal", "external")
+    hints = (
+        {
+            prompt: "each decode step stores a token",
+            held + 1: "the last token has been chosen, but not computed yet",
+            prompt + answer: "those will be held at the end; how many are now?",
+        },
+        {
+            at_end - held + 1: "the last token of an answer needs no slot",
+            reservation - held: "some of these are for after the answer's end",
+            piece - held: "some of these are for after the answer's end",
+            at_end - prompt: "slots that are filled wait no longer",
+            answer: "slots that are filled wait no longer",
+        },
+        {
+            reservation - at_end - 1: "the last token of an answer needs no slot",
+            piece - at_end: "what the allocator adds is in no reservation: external",
+            reservation - held: "some of these wait for tokens of this answer",
+        },
+        {
+            0: "what the allocator adds to the reservation is external",
+            piece - at_end: "what is reserved and never used is internal",
+        },
+    )
+    for name, number, right, known in zip(names, found, expected, hints, strict=True):
+        if number != right:
+            hint = known.get(number, f"the four must add up to {piece}")
+            raise Rejected(f"{call}: {name}: got {number}, expected {right}; {hint}")
 
 
 @exercise

@@ -3,7 +3,7 @@
 from matplotlib.figure import Figure
 
 from minipaged.lab.plots.signs import SPAN, Sheet, width_of
-from minipaged.lab.plots.tones import KEPT, Tone, free, others, soft
+from minipaged.lab.plots.tones import KEPT, Tone, free, others, strong
 from minipaged.memory.block_table import BlockTable
 
 LEFT, ROOM = 152.0, SPAN - 152.0  # pixels: of what is said beside a row; of the row
@@ -28,15 +28,17 @@ def plot_gather(table: BlockTable, title: str, name: str = "A") -> Figure:
         )
     ):
         sheet.label(FIRST + row * STEP, HEIGHT, part, remark)
-    _draw_pool(sheet, table, soft(name))
+    _draw_pool(sheet, table, strong(name))
     gap = _gap(table.pool.num_blocks)
     block = (ROOM + gap) / table.pool.num_blocks
     for entry, block_id in enumerate(ids):
         start = LEFT + block_id * block + (block - gap) / 2, FIRST + HEIGHT + 3
-        end = LEFT + (entry + 0.5) * slot * table.pool.block_size, FIRST + STEP - 3
+        first = entry * table.pool.block_size
+        held = min(table.pool.block_size, table.num_tokens - first)
+        end = LEFT + (first + held / 2) * slot, FIRST + STEP - 3  # to its tokens
         sheet.arrow(start, end, is_upright=True)
     for row, count in ((1, num_slots), (2, table.num_tokens)):
-        _draw_row(sheet, table, soft(name), FIRST + row * STEP, slot, count)
+        _draw_row(sheet, table, strong(name), FIRST + row * STEP, slot, count)
     rest, cut = num_slots - table.num_tokens, LEFT + table.num_tokens * slot
     if rest:
         style = {"color": sheet.look.ink, "linestyle": "--", "linewidth": 1.6}
@@ -107,6 +109,6 @@ def _draw_pool(sheet: Sheet, table: BlockTable, mine: Tone) -> None:
 
 def _legend(sheet: Sheet, y: float, name: str, rest: int) -> None:
     """What the tones mean; the hatched slots are drawn as in the rows."""
-    signs = [(soft(name), f"{name}'s token"), (others(), "others'"), (free(), "free")]
+    signs = [(strong(name), f"{name}'s token"), (others(), "others'"), (free(), "free")]
     signs += [(KEPT, f"{name}'s, never written")] * (rest > 0)
     sheet.legend(0, y, signs)

@@ -91,6 +91,10 @@ class _Overrun:
             tone = Tone(BAD) if is_after and slot in self.lost else tone
             tones.append(free() if owner == FREE else tone)
         sheet.cells(LEFT, y, [self.width] * len(owners), HEIGHT, tones)
+        for slot, pair in enumerate(pairwise(owners), start=1):
+            if pair == (FREE, FREE):  # else an empty slot is lost in a dark page
+                x = LEFT + slot * self.width
+                sheet.line((x, y), (x, y + HEIGHT), alpha=0.6)
         edges = [*sorted(self.starts.values()), len(owners)]
         for start, stop in pairwise(edges):
             x, width = LEFT + start * self.width, (stop - start) * self.width
