@@ -136,6 +136,19 @@ def test_holders_that_are_no_neighbours_have_a_box_each():
     assert hatched == [True, False, True]
 
 
+def test_free_blocks_stand_beside_the_tables():
+    pool = mp.BlockPool(9, 4)
+    a = mp.BlockTable(pool)
+    a.append(4)
+    b = a.fork()
+    b.append(8)
+    figure = plot_shared_tables({"A": a, "B": b}, "title", pool)
+    said = texts(figure)
+    assert "6 free blocks" in said
+    assert [words for words in said if words.isdigit()] == [*"345678"]
+    assert "free" not in " ".join(texts(plot_shared_tables({"A": a, "B": b}, "title")))
+
+
 # --- counting -------------------------------------------------------------------------
 
 

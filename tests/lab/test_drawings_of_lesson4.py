@@ -17,12 +17,14 @@ from minipaged.lab.plots.candidates import (
     ENDED,
     GOES_ON,
     LEFT_OUT,
+    RANK,
     TOO_LATE,
     Candidate,
     judge,
     plot_candidates,
 )
 from minipaged.lab.plots.copying import freeze, plot_copying
+from minipaged.lab.plots.tables import plot_shared_tables
 from minipaged.lab.plots.tones import free, others
 from minipaged.lab.plots.two_tables import plot_two_tables
 
@@ -108,7 +110,16 @@ def tree():
     return plot_beam_tree(frames, words, "title")
 
 
+def beside_free_blocks():
+    """Two tables over one block, and ten that nobody holds."""
+    pool = mp.BlockPool(11, 4)
+    a = mp.BlockTable(pool)
+    a.append(4)
+    return plot_shared_tables({"A": a, "B": a.fork()}, "title", pool)
+
+
 DRAWINGS = {
+    "tables beside free blocks": beside_free_blocks,
     "two tables": two_tables,
     "two tables, many blocks": lambda: two_tables(16, 2),
     "two tables, one of them empty": lambda: two_tables(is_forked=False),
@@ -120,6 +131,9 @@ DRAWINGS = {
     "overwriting, four tables": lambda: plot_copying(*overwriting(4)),
     "overwriting, small blocks": lambda: plot_copying(*overwriting(2, 2)),
     "candidates": lambda: plot_candidates(*candidates(), 3, "title"),
+    "candidates of families": lambda: plot_candidates(
+        *candidates(), 3, "title", kin=[0, 2, 1]
+    ),
     "candidates of one": lambda: plot_candidates(*candidates(1, 2, ()), 1, "title"),
     "candidates of eight": lambda: plot_candidates(
         *candidates(8, 24, range(0, 24, 3)), 1234, "title", length_penalty=1.5
@@ -262,6 +276,17 @@ def test_the_first_may_end_and_the_best_others_go_on():
     assert [words for words in said if words.startswith("has ended")] == [
         "has ended, score 0.00 / 2 = 0.00"
     ]
+
+
+def test_a_family_keeps_its_colour():
+    """Beam 1 has the colour of number 2, and so has its child that goes on."""
+    figure = plot_candidates(*candidates(3, 6, ()), 2, "title", kin=[0, 2, 1])
+    found = sorted(
+        (box.get_x() > RANK, box.get_y(), number)
+        for number in range(3)
+        for box in boxes(figure, palette.sequence_colour(number))
+    )
+    assert [number for _, _, number in found] == [0, 2, 1] * 2
 
 
 def test_where_nothing_ends_nothing_is_said_of_ends():

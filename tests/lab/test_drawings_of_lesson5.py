@@ -302,6 +302,7 @@ def test_each_part_ends_with_the_same_factor_in_any_order():
 def test_shares_are_as_wide_as_their_weight():
     """The heaviest block of the right rule is strong in every row."""
     found = boxes(shares(), palette.sequence_colour("C"))
+    assert len(boxes(shares(), palette.soft_colour("C"))) == 6
     widths = [box.get_width() + 1.5 for box in found]
     assert len(widths) == 3
     assert widths[0] / widths[1] == pytest.approx(0.5 / (1 / 3))
@@ -337,3 +338,13 @@ def test_weights_that_are_zero_are_not_drawn():
 def test_without_an_overflow_there_is_no_cross():
     (axes,) = overflow(5).axes
     assert all(line.get_marker() != "x" for line in axes.lines)
+
+
+@pytest.mark.parametrize(
+    ("highest", "dtype", "said"),
+    [(20, torch.float16, 1), (12, torch.float16, 0), (100, torch.float32, 0)],
+)
+def test_coarse_steps_are_explained_where_they_are_drawn(highest, dtype, said):
+    """e^-12 has more than two digits; the coarse ones of float32 lie far below."""
+    words = texts(overflow(highest, dtype))
+    assert words.count("few binary digits are left here") == said

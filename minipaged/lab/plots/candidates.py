@@ -31,13 +31,16 @@ def plot_candidates(
     length: int,
     title: str,
     length_penalty: float = 1.0,
+    kin: Sequence[int] = (),
 ) -> Figure:
     """Beams on the left, their candidates, best first, and what becomes of each.
 
     beams: their texts, best first; as many go on. Only the first len(beams) candidates
     may end. length: new tokens of a candidate, on which its final score depends.
+    kin: of each beam, the number whose colour it has; its own, if not given.
     """
     sheet, width = Sheet(title), len(beams)
+    kin = kin or range(width)
     verdicts = judge(width, [candidate.is_end for candidate in candidates])
     bottom = TOP + ROW * len(candidates)
     heights = [
@@ -48,14 +51,14 @@ def plot_candidates(
     sheet.write(TOKEN, 28, "token", color=sheet.look.quiet)
     sheet.write(SUM, 28, "sum", color=sheet.look.quiet, ha="right")
     for beam, (words, y) in enumerate(zip(beams, heights, strict=True)):
-        sheet.cells(0, y, [NAME], HEIGHT, [strong(beam)], [f"beam {beam}"])
-        sheet.cells(NAME, y, [BEAM - NAME], HEIGHT, [soft(beam)], [words])
+        tones = strong(kin[beam]), soft(kin[beam])
+        sheet.cells(0, y, [NAME, BEAM - NAME], HEIGHT, tones, [f"beam {beam}", words])
     for row, (one, verdict) in enumerate(zip(candidates, verdicts, strict=True)):
         y = TOP + row * ROW
         start = BEAM + 2, heights[one.beam] + HEIGHT / 2
-        colour = line_colour(one.beam) if verdict in (GOES_ON, ENDED) else None
+        colour = line_colour(kin[one.beam]) if verdict in (GOES_ON, ENDED) else None
         sheet.arrow(start, (RANK - 28, y + HEIGHT / 2), colour)
-        _draw_row(sheet, one, verdict, row + 1, y)
+        _draw_row(sheet, one, verdict, row + 1, y, _tone(verdict, kin[one.beam]))
         if verdict == ENDED:
             score = one.total / length**length_penalty
             power = "" if length_penalty == 1 else f"^{length_penalty:g}"
@@ -85,8 +88,10 @@ def judge(width: int, ends: Sequence[bool]) -> list[int]:
     return verdicts
 
 
-def _draw_row(sheet: Sheet, one: Candidate, verdict: int, rank: int, y: float) -> None:
-    middle, tone = y + HEIGHT / 2, _tone(verdict, one.beam)
+def _draw_row(
+    sheet: Sheet, one: Candidate, verdict: int, rank: int, y: float, tone: Tone
+) -> None:
+    middle = y + HEIGHT / 2
     sheet.write(RANK - 10, middle, str(rank), color=sheet.look.quiet, ha="center")
     sheet.cells(TOKEN, y, [TOKEN_WIDTH], HEIGHT, [tone], [one.token])
     if verdict == ENDED:
@@ -103,8 +108,8 @@ def _say(sheet: Sheet, y: float, words: str) -> None:
     sheet.write(VERDICT, y + HEIGHT / 2, words, size)
 
 
-def _tone(verdict: int, beam: int) -> Tone:
-    return {GOES_ON: strong(beam), ENDED: soft(beam)}.get(verdict, others())
+def _tone(verdict: int, colour: int) -> Tone:
+    return {GOES_ON: strong(colour), ENDED: soft(colour)}.get(verdict, others())
 
 
 def _number(value: float) -> str:

@@ -9,6 +9,8 @@ from minipaged.lab.plots.charts import canvas
 from minipaged.lab.plots.palette import BAD, line_colour, theme
 
 DASHES = ("-", "--", ":", "-.")
+LOWEST = -30  # the least power of 2 that is drawn
+FEW_DIGITS = 2.0**-8  # of the least number with all ten digits: two are left
 
 
 def plot_overflow(
@@ -33,6 +35,12 @@ def plot_overflow(
         if is_lost:
             cross = {"marker": "x", "markersize": 10, "markeredgewidth": 2.4}
             axes.plot(xs[-1], ys[-1], color=BAD, **cross)
+        few = (power > LOWEST) & (values < FEW_DIGITS * torch.finfo(x.dtype).tiny)
+        if few.any():  # the line has steps, as the format has
+            at = int(few.nonzero()[-1])
+            style = {"color": look.quiet, "fontsize": 9, "va": "top"}
+            words = "few binary digits are left here"
+            axes.text(x[at].item() + 0.2, power[at].item() - 0.4, words, **style)
     top = torch.finfo(x.dtype).max
     power = torch.tensor(top).log2().item()
     axes.axhline(power, color=look.rim, linewidth=0.8)
@@ -42,10 +50,10 @@ def plot_overflow(
     style = {"color": BAD, "fontsize": 10, "va": "bottom"}
     axes.text(1.015 * largest, power + 0.6, "∞ from here", **style)
     axes.set(xlabel="logit x", ylabel="weight, as a power of 2")
-    most, height = float(x.max()), power + 30
+    most, height = float(x.max()), power - LOWEST
     axes.set_xticks([tick for tick in axes.get_xticks() if 0 <= tick <= most])
-    axes.set_yticks([tick for tick in axes.get_yticks() if -30 < tick < power + 4])
+    axes.set_yticks([tick for tick in axes.get_yticks() if LOWEST < tick < power + 4])
     margin = 0.02 * most
-    axes.set(xlim=(-margin, most + margin), ylim=(-30, power + 0.1 * height))
+    axes.set(xlim=(-margin, most + margin), ylim=(LOWEST, power + 0.1 * height))
     axes.grid(axis="y", color=look.rim, alpha=0.35)
     return figure

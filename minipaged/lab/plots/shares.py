@@ -5,11 +5,10 @@ from itertools import pairwise
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.palette import mix, sequence_colour
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, fit, visible, width_of
-from minipaged.lab.plots.tones import Tone, strong, tint
+from minipaged.lab.plots.tones import soft, strong
 
-HEIGHT, ROW, TOP = 34.0, 58.0, 44.0  # pixels of a bar, from one to the next, above
+HEIGHT, ROW, TOP = 32.0, 66.0, 44.0  # pixels of a bar, from one to the next, above
 
 
 def plot_shares(
@@ -44,29 +43,23 @@ def plot_shares(
         bold = {"weight": "normal" if row else "bold"}
         sheet.write(left - 12, y + HEIGHT / 2, rule, PART, ha="right", **bold)
         for block, share in enumerate(shares):
-            tone = _tone(name, block, heaviest)
-            wide = whole * share
-            sheet.box(x + 0.75, y, max(wide - 1.5, 0.1), HEIGHT, tone)
+            is_heaviest, wide = block == heaviest, whole * share
+            tone = strong(name) if is_heaviest else soft(name)
+            rim = tone.line or "none"
+            sheet.box(x + 0.75, y, max(wide - 1.5, 0.1), HEIGHT, tone, rim)
             said = f"{100 * share:.0f} %"
-            if width_of(said, bold=True) < wide - 4:
-                sheet.word(x, y, wide, HEIGHT, said, tone)
+            if width_of(said, PART, bold=is_heaviest) < wide - 4:
+                style = {"ha": "center", "weight": "bold" if is_heaviest else "normal"}
+                sheet.write(x + wide / 2, y + HEIGHT + 12, said, PART, **style)
             x += wide
     dots = {"linestyle": ":", "color": sheet.look.ink, "linewidth": 1.2}
     for cut in cuts[1:-1]:
         for row in range(1, len(parts)):
             top = TOP + ROW * (row - 1) + HEIGHT
             sheet.line((cut, top), (cut, top + ROW - HEIGHT), **dots)
-    sheet.finish(bottom + 6)
+    sheet.finish(bottom + 24)
     return sheet.figure
 
 
 def _shares(parts: Sequence[float]) -> list[float]:
     return [float(part) / float(sum(parts)) for part in parts]
-
-
-def _tone(name: str, block: int, heaviest: int) -> Tone:
-    """The heaviest is strong; of the others, neighbours are told apart."""
-    if block == heaviest:
-        return strong(name)
-    face = tint(name).face
-    return Tone(face if block % 2 == 0 else mix(sequence_colour(name), face, 0.2))

@@ -11,18 +11,23 @@ from minipaged.lab.plots.charts import canvas
 from minipaged.lab.plots.palette import (
     HATCHING,
     SHARED_HATCH,
+    Theme,
     ink_on,
     sequence_colour,
     theme,
 )
 from minipaged.lab.plots.signs import SPAN, width_of
+from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 
 
-def plot_shared_tables(tables: Mapping[str, BlockTable], title: str) -> Figure:
+def plot_shared_tables(
+    tables: Mapping[str, BlockTable], title: str, pool: BlockPool | None = None
+) -> Figure:
     """Each table a row, each entry a box with its block; neighbours share one box.
 
     A box has its holders' colours, each in its row, and is hatched if they are several.
+    pool: if given, its free blocks stand on the right.
     """
     columns = max(len(table.block_ids) for table in tables.values())
     figure, axes = canvas(title, height=1.2 + 0.4 * len(tables))
@@ -41,16 +46,35 @@ def plot_shared_tables(tables: Mapping[str, BlockTable], title: str) -> Figure:
         for block_ids, group in rows:
             if block_ids:
                 held = {row: sequence_colour(names[row]) for row in group}
-                pool = tables[names[min(held)]].pool
-                is_shared = pool.refcount(block_ids[0]) > 1
+                is_shared = tables[names[min(held)]].pool.refcount(block_ids[0]) > 1
                 _draw_block(axes, block_ids[0], left + column, held, is_shared, span)
         label = f"entry {column}" if span <= 10 else str(column)
         style = {"ha": "center", "color": look.quiet, "fontsize": 9}
         axes.text(left + column + 0.475, -0.15, label, **style)
+    if pool is not None:
+        span = max(span, columns + 2)
+        _draw_free(axes, pool, left + columns + 0.5, len(names), look)
     legend = "a box is a block; if several hold it, it is hatched, in all their colours"
     axes.text(0, len(names) + 0.45, legend, fontsize=9, color=look.quiet)
     axes.set(xlim=(-0.02, left + span), ylim=(len(names) + 0.5, -0.6))
     return figure
+
+
+def _draw_free(
+    axes: Axes, pool: BlockPool, x: float, num_rows: int, look: Theme
+) -> None:
+    """The pool's free blocks, by id: one below the other, as many as there are rows."""
+    free = [block for block in range(pool.num_blocks) if not pool.refcount(block)]
+    wide = min(0.6, 1.4 / max(1, -(-len(free) // num_rows)))
+    style = {"ha": "center", "va": "center", "color": look.quiet, "fontsize": 9}
+    for at, block in enumerate(free):
+        column, row = divmod(at, num_rows)
+        corner = x + column * wide, row + 0.06
+        line = {"facecolor": "none", "edgecolor": look.rim}
+        axes.add_patch(Rectangle(corner, wide - 0.06, 0.88, **line))
+        axes.text(corner[0] + wide / 2 - 0.03, row + 0.5, str(block), **style)
+    style |= {"ha": "left", "va": "baseline"}
+    axes.text(x, -0.15, f"{len(free)} free blocks", **style)
 
 
 def _draw_block(
