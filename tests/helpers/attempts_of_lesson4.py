@@ -3,9 +3,11 @@
 from minipaged.errors import OutOfBlocks
 
 
-def beam_blocks(prompt, new, beams, block_size):
-    whole = prompt // block_size
-    return whole + beams * ((prompt + new + block_size - 1) // block_size - whole)
+def is_done(kept, k, best_sum, n, longest, alpha, early_stopping):
+    if len(kept) < k or early_stopping is True:
+        return len(kept) == k
+    length = longest if early_stopping == "never" and alpha > 0 else n
+    return best_sum / length**alpha <= kept[-1]
 
 
 def append(pool, block_ids, num_tokens, n):
@@ -385,74 +387,66 @@ def three_lists(tables, scores, log_probs, eos):
     return next_beams(tables, scores, log_probs, eos)[:3]
 
 
+def takes_the_longest(kept, k, best_sum, n, longest, alpha, way):
+    """Wrong: with "never", also where a longer text has a lower score."""
+    if len(kept) < k or way is True:
+        return len(kept) == k
+    return best_sum / (longest if way == "never" else n) ** alpha <= kept[-1]
+
+
+def must_be_worse(kept, k, best_sum, n, longest, alpha, way):
+    """Wrong: goes on with a beam that is only as good."""
+    done = is_done(kept, k, best_sum, n, longest, alpha, way)
+    length = longest if way == "never" and alpha > 0 else n
+    return done and (way is True or best_sum / length**alpha != kept[-1])
+
+
 # What the check must say of each mistake.
 NAMED = {
-    "beam_blocks": [
-        (lambda prompt, new, beams, size: 12, "got 12, expected 8"),  # a known mistake
-        (lambda *case: float(beam_blocks(*case)), "a count is an int"),
+    "is_done": [
+        (lambda *case: not is_done(*case), "that says whether the search goes on"),
+        (lambda *case: None, "is a return missing?"),
         (
-            lambda prompt, new, beams, size: (
-                prompt // size + beams * ((prompt + new) // size + 1 - prompt // size)
+            lambda kept, k, *rest: bool(kept) and is_done(kept, len(kept), *rest),
+            "got True, expected False",
+        ),
+        (
+            lambda kept, k, *rest: (
+                rest[-1] is True or (bool(kept) and is_done(kept, len(kept), *rest))
             ),
-            "if the last block is just full, none follows",
+            "with fewer than k answers it goes on",
         ),
         (
-            lambda prompt, new, beams, size: beams * -(-(prompt + new) // size),
-            "nothing is shared: all beams hold the prompt's full blocks",
-        ),
-        (
-            lambda prompt, new, beams, size: (
-                -(-prompt // size) + beams * -(-new // size)
+            lambda kept, k, *rest: (
+                len(kept) == k and (bool(rest[-1]) or is_done(kept, k, *rest))
             ),
-            "the prompt's part-filled block is not shared any more",
+            'the text "never" counts as true',
         ),
         (
-            lambda prompt, new, beams, size: (
-                -(-prompt // size)
-                + beams * (-(-(prompt + new) // size) - -(-prompt // size))
+            lambda *case: is_done(*case[:-1], case[-1] is True),
+            '"never" is not False: it takes the best possible length',
+        ),
+        (
+            lambda *case: is_done(*case[:-1], case[-1] or "never"),
+            "False takes the present length, n",
+        ),
+        (takes_the_longest, "the best length for alpha > 0 only"),
+        (
+            lambda kept, *rest: is_done(kept[:1] * len(kept), *rest),
+            "the worst answer kept, not the best",
+        ),
+        (
+            lambda kept, k, best, n, longest, alpha, way: is_done(
+                kept, k, best, n, longest, 0.0, way
             ),
-            "the prompt's part-filled block is written by all",
+            "the sum must be divided by length ** alpha",
         ),
+        (must_be_worse, "with equal scores it stops"),
         (
-            lambda prompt, new, beams, size: prompt // size + beams * -(-new // size),
-            "each beam has the end of the prompt in its first block",
-        ),
-        (
-            lambda prompt, new, beams, size: (
-                beam_blocks(prompt, new, beams, size) + (prompt % size > 0)
+            lambda kept, k, best, n, longest, alpha, way: is_done(
+                kept, k, best, n, longest, 1.0, way
             ),
-            "counts once too often: the last holder writes in place",
-        ),
-        (
-            lambda prompt, new, beams, size: (
-                prompt // size
-                + beams * (-(-(prompt + new - 1) // size) - prompt // size)
-            ),
-            "K and V of all tokens are stored, the last one too",
-        ),
-        (
-            lambda prompt, new, beams, size: (
-                prompt // size + beams * ((prompt + new) // size - prompt // size)
-            ),
-            "a part-filled last block counts, too: round up",
-        ),
-        (
-            lambda prompt, new, beams, size: (
-                prompt // size + beams * ((prompt + new) / size - prompt // size)
-            ),
-            "blocks are whole: a part-filled one counts, so round up",
-        ),
-        (
-            lambda prompt, new, beams, size: beam_blocks(prompt, new, beams, 16),
-            "blocks are not always of 16 tokens",
-        ),
-        (
-            lambda prompt, new, beams, size: -(-(prompt + beams * new) // size),
-            "no beam may write into another's block",
-        ),
-        (
-            lambda prompt, new, beams, size: (prompt + beams * new) // size,
-            "no beam may write into another's block; and round up",
+            "alpha=2, ",
         ),
     ],
     "append": [

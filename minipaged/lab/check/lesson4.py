@@ -1,92 +1,115 @@
-"""Lab: the check of lesson 4's first exercise: how many blocks beams hold."""
+"""Lab: the check of lesson 4's first exercise: when a beam search stops."""
 
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
-from typing import Any
 
-from minipaged.lab.check.verdict import (
-    Attempt,
-    Rejected,
-    exercise,
-    expect,
-    refuse_a_float,
-)
-from minipaged.memory.block_pool import BlockPool
-from minipaged.memory.block_table import BlockTable
+from minipaged.lab.check.verdict import Attempt, Rejected, exercise, expect
 
-COUNTED = ((8, 64, 10, 4, 16),)  # the lesson's; what is held, and the arguments
-COUNTED += tuple(
-    (None, *case)
-    for case in product((1, 3, 4, 5, 8, 9), (1, 2, 4, 5, 9), (1, 2, 5), (1, 4))
-)
+Rule = Callable[[Sequence[float], int, float, int, int, float, bool | str], bool]
+Case = tuple[list[float], int, float, int, int, float, bool | str]
+BEST_SUM, NUM_NEW, LONGEST = -4.0, 4, 16  # all scores below are exact in binary
 
 
 @exercise
-def beam_blocks(attempt: Attempt) -> None:
-    """(prompt, new, beams, block_size) -> blocks held, each beam's new tokens its own.
+def is_done(attempt: Attempt) -> None:
+    """(kept, k, best_sum, n, longest, alpha, early_stopping) -> has the search ended?
 
-    Compared with real tables that are forked and appended to.
+    With every value of early_stopping, with scores of the worst answer on both sides
+    of the running beam's, and equal to it.
     """
-    for expected, *case in COUNTED:
-        right = _held_by_tables(*case)
-        assert expected in (None, right)
+    for case in _cases():
         found = attempt(*case)
         try:
-            expect(attempt.call(*case), found, right)
+            expect(attempt.call(*case), found, must_stop(*case))
         except Rejected as error:
-            raise Rejected(f"{error}{_why_miscounted(attempt, found)}") from None
-    refuse_a_float(attempt, COUNTED[0][1:])
+            raise Rejected(f"{error}{_why_wrong(attempt)}") from None
 
 
-def _held_by_tables(prompt: int, new: int, beams: int, block_size: int) -> int:
-    pool = BlockPool(beams * (prompt + new), block_size)
-    first = BlockTable(pool)
-    first.append(prompt)
-    for table in [first, *(first.fork() for _ in range(beams - 1))]:
-        table.append(new)
-    return pool.num_blocks - pool.num_free
+def must_stop(
+    kept: Sequence[float],
+    k: int,
+    best_sum: float,
+    n: int,
+    longest: int,
+    alpha: float,
+    early_stopping: bool | str,
+) -> bool:
+    """The rule. kept: scores of the answers kept, best first; n: tokens now."""
+    if len(kept) < k:
+        return False
+    if early_stopping is True:
+        return True
+    lifted = early_stopping == "never" and alpha > 0
+    return best_sum / (longest if lifted else n) ** alpha <= kept[-1]
 
 
-def _why_miscounted(attempt: Attempt, found: Any) -> str:
+def _cases() -> Iterator[Case]:
+    for alpha, way in product((1.0, 2.0, 0.5, 0.0, -1.0), (False, True, "never")):
+        now, later = (BEST_SUM / length**alpha for length in (NUM_NEW, LONGEST))
+        low, high = sorted((now, later))
+        for worst in (low, high, (low + high) / 2, 2 * low, high / 2):
+            for kept, k in (
+                ([worst], 1),
+                ([high / 4, worst], 2),
+                ([high / 4], 2),
+                ([], 1),
+            ):
+                yield kept, k, BEST_SUM, NUM_NEW, LONGEST, alpha, way
+
+
+def _why_wrong(attempt: Attempt) -> str:
     """The mistake that gives all these answers, if it is a usual one."""
-    if isinstance(found, float) and not found.is_integer():
-        return "; blocks are whole: a part-filled one counts, so round up"
-    cases = [case for _, *case in COUNTED]
+    cases = list(_cases())
     try:
-        answers = [attempt.function(*case) for case in cases]
+        answers = [bool(attempt.function(*case)) for case in cases]
     except Exception:
         return ""
-    wrong = zip(*(_usual_counts(*case).items() for case in cases), strict=True)
-    for counts in wrong:
-        if answers == [count for _, count in counts]:
-            return f"; {counts[0][0]}"
+    for said, rule in USUAL.items():
+        if answers == [rule(*case) for case in cases]:
+            return f"; {said}"
     return ""
 
 
-def _usual_counts(prompt: int, new: int, beams: int, size: int) -> dict[str, int]:
-    """What usual mistakes give, and what to say of them."""
-    whole, held = prompt // size, -(-prompt // size)
-    total = -(-(prompt + new) // size)
-    stays = "the prompt's part-filled block"
-    return {
-        "nothing is shared: all beams hold the prompt's full blocks": beams * total,
-        "K and V of all tokens are stored, the last one too": whole
-        + beams * (-(-(prompt + new - 1) // size) - whole),
-        "if the last block is just full, none follows: round up": whole
-        + beams * ((prompt + new) // size + 1 - whole),
-        "a part-filled last block counts, too: round up": whole
-        + beams * ((prompt + new) // size - whole),
-        f"{stays} is not shared any more: each beam writes into it": held
-        + beams * -(-new // size),
-        f"{stays} is written by all: each beam has one of its own": held
-        + beams * (total - held),
-        f"each beam has the end of the prompt in its first block: {stays}": whole
-        + beams * -(-new // size),
-        f"{stays} counts once too often: the last holder writes in place": whole
-        + beams * (total - whole)
-        + (whole < held),
-        "no beam may write into another's block": -(-(prompt + beams * new) // size),
-        "no beam may write into another's block; and round up": (prompt + beams * new)
-        // size,
-        "blocks are not always of 16 tokens; see block_size": prompt // 16
-        + beams * (-(-(prompt + new) // 16) - prompt // 16),
-    }
+def _with_answers(stops: Rule) -> Rule:
+    """The mistake where as many answers as wanted are kept; else the search goes on."""
+    return lambda kept, k, *rest: len(kept) == k and stops(kept, k, *rest)
+
+
+USUAL: dict[str, Rule] = {  # what to say of a mistake, and what it answers
+    "that says whether the search goes on": lambda *case: not must_stop(*case),
+    "with fewer than k answers it goes on, whatever else is asked for": (
+        lambda kept, k, *rest: (
+            rest[-1] is True or (bool(kept) and must_stop(kept, len(kept), *rest))
+        )
+    ),
+    'the text "never" counts as true: ask whether it `is True`': _with_answers(
+        lambda *case: bool(case[-1]) or must_stop(*case)
+    ),
+    '"never" is not False: it takes the best possible length': _with_answers(
+        lambda *case: must_stop(*case[:-1], case[-1] is True)
+    ),
+    "False takes the present length, n": _with_answers(
+        lambda *case: must_stop(*case[:-1], case[-1] or "never")
+    ),
+    'the longest is the best length for alpha > 0 only, also with "never"': (
+        _with_answers(
+            lambda kept, k, best, n, longest, alpha, way: (
+                way is True
+                or best / (longest if way == "never" else n) ** alpha <= kept[-1]
+            )
+        )
+    ),
+    "the beam must beat the worst answer kept, not the best": _with_answers(
+        lambda kept, *rest: must_stop(kept[:1] * len(kept), *rest)
+    ),
+    "compare scores: the sum must be divided by length ** alpha": _with_answers(
+        lambda kept, k, best, n, longest, alpha, way: way is True or best <= kept[-1]
+    ),
+    "with equal scores it stops: the beam is no better": _with_answers(
+        lambda kept, k, best, n, longest, alpha, way: (
+            way is True
+            or best / (longest if way == "never" and alpha > 0 else n) ** alpha
+            < kept[-1]
+        )
+    ),
+}

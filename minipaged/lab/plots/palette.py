@@ -99,12 +99,6 @@ def soft_colour(sequence: int | str) -> str:
     return f"{sequence_colour(sequence)}{round(SOFT * 255):02X}"
 
 
-def tint_colour(sequence: int | str) -> str:
-    """Its opaque tone behind words, where none of them is newer than the others."""
-    paper = theme().paper
-    return mix(sequence_colour(sequence), paper, 0.28 if paper == "#FFFFFF" else 0.4)
-
-
 def line_colour(sequence: int | str) -> str:
     """Its tone for thin lines, dark enough to be seen on white too."""
     colour = sequence_colour(sequence)

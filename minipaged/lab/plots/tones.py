@@ -12,7 +12,6 @@ from minipaged.lab.plots.palette import (
     sequence_colour,
     soft_colour,
     theme,
-    tint_colour,
 )
 
 
@@ -43,11 +42,6 @@ def strong(name: str | int) -> Tone:
 def soft(name: str | int) -> Tone:
     """Of a sequence, there before; behind words it is a line without a face."""
     return Tone(soft_colour(name), line=line_colour(name))
-
-
-def tint(name: str | int) -> Tone:
-    """Of a sequence, where nothing is newer than the rest: opaque, and bears words."""
-    return Tone(tint_colour(name))
 
 
 def shared(tone: Tone, name: str | int) -> Tone:
