@@ -2,8 +2,6 @@ import matplotlib
 import matplotlib.pyplot as plt
 import pytest
 
-from helpers.interpreter import language_is_exchanged_once  # noqa: F401
-
 matplotlib.use("agg")
 
 

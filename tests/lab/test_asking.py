@@ -10,6 +10,7 @@ from minipaged.attention.kernels import write  # noqa: E402
 from minipaged.attention.kernels.setup import tl  # noqa: E402
 from minipaged.attention.kernels.setup import triton as ours  # noqa: E402
 from minipaged.lab import Refused, ask_compiler, show_change  # noqa: E402
+from minipaged.lab.tour import compiler  # noqa: E402
 
 
 @ours.jit
@@ -31,6 +32,10 @@ def in_a_notebook(kernel, monkeypatch):
     source = inspect.getsource(kernel.fn).replace("@ours", "@triton")
     monkeypatch.setattr("inspect.getsource", lambda function: source)
     return kernel
+
+
+def interrupt():
+    raise KeyboardInterrupt
 
 
 def test_a_kernel_of_a_notebook_is_compiled(monkeypatch):
@@ -61,9 +66,41 @@ def test_what_the_compiler_refuses_is_said(monkeypatch):
 
 
 def test_a_compiler_that_cannot_run_is_no_refusal(monkeypatch):
-    monkeypatch.setattr("minipaged.lab.tour.compiler.COMPILE", "import nothing_at_all")
-    with pytest.raises(RuntimeError, match="nothing_at_all"):
-        ask_compiler(copies, TILE=16)
+    monkeypatch.setattr(compiler, "_waiting", [])
+    with monkeypatch.context() as patched:
+        patched.setattr(compiler, "COMPILE", "import nothing_at_all")
+        with pytest.raises(RuntimeError, match="nothing_at_all"):
+            ask_compiler(copies, TILE=16)
+    assert "ld.global" in ask_compiler(copies, TILE=16)
+
+
+def test_one_process_answers_all_questions(monkeypatch):
+    """A kernel that was written anew is compiled anew; a mistake ends the process."""
+    kernel = in_a_notebook(copies, monkeypatch)
+    first = ask_compiler(kernel, TILE=16)
+    (process,) = compiler._waiting
+    source = inspect.getsource(kernel.fn)
+    doubled = source.replace("tl.load(x + at)", "2 * tl.load(x + at)")
+    monkeypatch.setattr("inspect.getsource", lambda function: doubled)
+    second = ask_compiler(kernel, TILE=16)
+    assert compiler._waiting == [process]
+    assert "mul.f32" in second or "add.f32" in second
+    assert "mul.f32" not in first and "add.f32" not in first
+    with pytest.raises(RuntimeError, match="no_such_type"):
+        ask_compiler(kernel, TILE=16, x="no_such_type")
+    assert not compiler._waiting
+    assert ask_compiler(kernel, TILE=16) == second
+
+
+def test_an_answer_that_nobody_waited_for_is_not_given_to_the_next(monkeypatch):
+    kernel = in_a_notebook(copies, monkeypatch)
+    ask_compiler(kernel, TILE=16)
+    output = compiler._waiting[0].process.stdout
+    with monkeypatch.context() as patched:
+        patched.setattr(output, "readline", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            ask_compiler(kernel, TILE=32)
+    assert not compiler._waiting
 
 
 def test_only_what_changed_is_shown(capsys, monkeypatch):

@@ -8,7 +8,11 @@ so this is the only module of the package that imports it.
 import os
 import sys
 import warnings
+from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
+from types import SimpleNamespace
+from typing import Any
 
 import torch
 
@@ -31,9 +35,28 @@ import triton.language as tl
 # Triton's own answer: it knows more words for yes and no than "1" and "0".
 INTERPRETED = not isinstance(tl.max, triton.JITFunction)
 if INTERPRETED:
+    from triton.runtime import interpreter
+
     # It computes with elements that a mask will hide, too, and numpy warns of what
     # happens to be in them. What is not hidden, the tests look at.
-    where = "triton.runtime.interpreter"
-    warnings.filterwarnings("ignore", category=RuntimeWarning, module=where)
+    warnings.filterwarnings(
+        "ignore", category=RuntimeWarning, module="triton.runtime.interpreter"
+    )
+
+    def _exchange_once(
+        function: Callable[..., Any], exchange: Callable[..., Any]
+    ) -> Any:
+        """Put the interpreter's functions into triton.language, unless they are there.
+
+        They go back when a kernel has ended. Triton puts them there anew whenever a
+        kernel calls another function: that changes nothing, and is a third of the time.
+        """
+        known = function.__globals__.values()
+        languages = [value for value in known if value is tl or value is tl.core]
+        if languages and not any(tl.core.is_builtin(each.load) for each in languages):
+            return SimpleNamespace(restore=lambda: None)
+        return exchange(function)
+
+    interpreter._patch_lang = partial(_exchange_once, exchange=interpreter._patch_lang)
 
 __all__ = ["INTERPRETED", "tl", "triton"]

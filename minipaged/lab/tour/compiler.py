@@ -1,9 +1,11 @@
 """Lab: ask Triton's compiler about a kernel, also where there is no GPU.
 
 Where kernels are interpreted, Triton cannot compile in the same process. So a process
-of its own compiles, for a GPU of Hopper's generation, and hands back what it made.
+of its own compiles, for a GPU of Hopper's generation, and hands back what it made. It
+starts with the first question, and answers all others, too.
 """
 
+import atexit
 import inspect
 import json
 import os
@@ -23,25 +25,33 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-module, name, given, options = json.loads(sys.stdin.read())
-kernel = getattr(importlib.import_module(module), name)
-types, sizes, attributes = {}, {}, {}
-for at, parameter in enumerate(kernel.params):
-    value = given.get(parameter.name, parameter.default)
-    if parameter.is_constexpr:
-        types[parameter.name] = "constexpr"
-        sizes[parameter.name] = value
-    else:
-        types[parameter.name] = given.get(parameter.name, "*fp32")
-        if types[parameter.name][0] == "*":  # tensors begin at a multiple of 16 bytes
-            attributes[at,] = [["tt.divisibility", 16]]
-source = ASTSource(kernel, types, sizes, attributes)
-try:
-    compiled = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
-except triton.TritonError as error:
-    print(json.dumps({"refused": str(error)}))
-else:
-    print(json.dumps({"ptx": compiled.asm["ptx"]}))
+
+def compiled(folder, module, name, given, options):
+    sys.path.insert(0, folder)
+    kernel = getattr(importlib.import_module(module), name)
+    sys.path.remove(folder)
+    types, sizes, attributes = {}, {}, {}
+    for at, parameter in enumerate(kernel.params):
+        value = given.get(parameter.name, parameter.default)
+        if parameter.is_constexpr:
+            types[parameter.name] = "constexpr"
+            sizes[parameter.name] = value
+        else:
+            types[parameter.name] = given.get(parameter.name, "*fp32")
+            if types[parameter.name][0] == "*":  # tensors begin at a multiple of 16
+                attributes[at,] = [["tt.divisibility", 16]]
+    source, target = ASTSource(kernel, types, sizes, attributes), ("cuda", 90, 32)
+    return triton.compile(source, target=GPUTarget(*target), options=options)
+
+
+answers, sys.stdout = sys.stdout, sys.stderr  # what Triton prints is no answer
+for question in sys.stdin:
+    sys.modules.pop("kernel_of_a_notebook", None)
+    try:
+        answer = {"ptx": compiled(*json.loads(question)).asm["ptx"]}
+    except triton.TritonError as error:
+        answer = {"refused": str(error)}
+    print(json.dumps(answer), file=answers, flush=True)
 """
 
 
@@ -59,34 +69,56 @@ def ask_compiler(
     Raises Refused if the kernel does not compile.
     """
     function = kernel.fn
-    module = function.__module__
+    module, options = function.__module__, {"num_warps": num_warps}
+    options["num_stages"] = num_stages
     with tempfile.TemporaryDirectory() as folder:
         if module == "__main__":  # written in a notebook
             module = "kernel_of_a_notebook"
             source = HEAD + inspect.getsource(function)
             Path(folder, f"{module}.py").write_text(source, "utf-8")
-        answer = subprocess.run(
+        answer = _answer([folder, module, function.__name__, arguments, options])
+    if "refused" in answer:
+        raise Refused(answer["refused"])
+    return answer["ptx"]
+
+
+class _Compiler:
+    """The process that compiles; it ends with this one."""
+
+    def __init__(self) -> None:
+        self.said = tempfile.TemporaryFile("w+")  # noqa: SIM115 - a pipe might fill up
+        self.process = subprocess.Popen(
             [sys.executable, "-c", COMPILE],
-            input=json.dumps(
-                [
-                    module,
-                    function.__name__,
-                    arguments,
-                    {"num_warps": num_warps, "num_stages": num_stages},
-                ]
-            ),
-            env=os.environ
-            | {
-                "TRITON_INTERPRET": "0",
-                "PYTHONPATH": os.pathsep.join([folder, str(ROOT)]),
-            },
-            capture_output=True,
+            env=os.environ | {"TRITON_INTERPRET": "0", "PYTHONPATH": str(ROOT)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.said,
             text=True,
-            check=False,
         )
-    if answer.returncode:
-        raise RuntimeError(f"the compiler did not run:\n{answer.stderr[-2000:]}")
-    found = json.loads(answer.stdout.splitlines()[-1])
-    if "refused" in found:
-        raise Refused(found["refused"])
-    return found["ptx"]
+        atexit.register(self.end)
+
+    def end(self) -> str:
+        """Let it end; what it has said of its errors."""
+        atexit.unregister(self.end)
+        self.process.communicate()  # closes its input
+        self.said.seek(0)
+        with self.said:
+            return self.said.read()
+
+
+_waiting: list[_Compiler] = []  # for the next question
+
+
+def _answer(question: list[Any]) -> dict[str, str]:
+    """What the compiler's process says; starts it if none waits."""
+    compiler = _waiting.pop() if _waiting else _Compiler()
+    try:
+        compiler.process.stdin.write(json.dumps(question) + "\n")
+        compiler.process.stdin.flush()
+        line = compiler.process.stdout.readline()
+    except BrokenPipeError:  # it ended before it read
+        line = ""
+    if not line:
+        raise RuntimeError(f"the compiler did not run:\n{compiler.end()[-2000:]}")
+    _waiting.append(compiler)  # not if this was interrupted: its answer is yet to come
+    return json.loads(line)

@@ -23,7 +23,7 @@ from minipaged.attention.kernels.attention import triton_attention
 from minipaged.attention.kernels.cache import TritonKVCache
 from minipaged.attention.kernels.decode import paged_decode
 from minipaged.attention.kernels.prefill import paged_prefill
-from minipaged.attention.kernels.setup import INTERPRETED
+from minipaged.attention.kernels.setup import INTERPRETED, tl, triton
 from minipaged.attention.kernels.sizes import (
     Device,
     decode_sizes,
@@ -203,6 +203,34 @@ def test_the_interpreter_does_not_warn_of_what_a_mask_hides(tmp_path):
     assert run(f"import runpy; runpy.run_path({str(tmp_path / 'loud.py')!r})") == (
         "1.0\n"
     )
+
+
+@triton.jit
+def twice(x):
+    return 2 * x
+
+
+@triton.jit
+def four_times(out, x):
+    tl.store(out, twice(twice(tl.load(x))))
+
+
+@pytest.mark.skipif(not INTERPRETED, reason="looks at the interpreter")
+def test_the_language_is_exchanged_once_for_a_launch(monkeypatch):
+    """And not again for each function that the kernel calls, which takes long."""
+    module, launches = triton.runtime.interpreter, []
+    exchange = module._patch_lang_core
+
+    def counted(*arguments):
+        launches.append(len(launches))
+        return exchange(*arguments)
+
+    monkeypatch.setattr(module, "_patch_lang_core", counted)
+    out = torch.zeros(1)
+    for num_launches in (1, 2):
+        four_times[(1,)](out, torch.ones(1))
+        assert out.item() == 4 and len(launches) == num_launches
+        assert tl.core.is_builtin(tl.load)  # the language is as it was
 
 
 def test_without_triton_the_error_names_the_alternative():

@@ -1,1 +1,0 @@
-from helpers.interpreter import language_is_exchanged_once  # noqa: F401
