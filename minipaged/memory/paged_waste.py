@@ -25,7 +25,6 @@ class Chat:
     num_tokens: int  # in memory; while it waits, those to be computed when it starts
     num_left: int  # tokens still to be produced
     table: BlockTable | None = None  # None: it waits
-    was_preempted: bool = False
 
     @property
     def is_full(self) -> bool:
@@ -44,7 +43,6 @@ def simulate_paged(
     block_size: int,
     *,
     keep_free: int = 0,
-    finish_preempted_first: bool = False,
 ) -> PagedReport:
     """Serve `requests` in order from a real BlockPool, one token each per iteration.
 
@@ -58,12 +56,10 @@ def simulate_paged(
 
     Args:
         keep_free: a chat starts only if so many blocks stay free, for others to grow.
-        finish_preempted_first: once a chat was preempted, new ones wait until all
-            preempted ones have ended. Otherwise a chat starts as soon as it fits.
 
     Raises ValueError, before any runs, for a request that never fits.
-    Source: PagedAttention paper, section 4.5 (preemption, recomputation, and that the
-    server "stops accepting new requests until all preempted sequences are completed").
+    Source: PagedAttention paper, section 4.5 (preemption, recomputation). The paper's
+    server also lets nobody new start until all that were preempted have ended.
     """
     pool = BlockPool(num_slots // block_size, block_size)
     if keep_free < 0:
@@ -81,7 +77,7 @@ def simulate_paged(
     under_load, idle = [], []  # per iteration: the four kinds, and how many ran
     while waiting or running:
         lost += _grow(running, waiting, pool)
-        _admit(running, waiting, pool, keep_free, finish_preempted_first)
+        _admit(running, waiting, pool, keep_free)
         # Only while somebody waits is a free slot a loss.
         (under_load if waiting else idle).append((*_kinds(running, pool), len(running)))
         for chat in [chat for chat in running if chat.num_left == 0]:
@@ -116,7 +112,7 @@ def _grow(running: list[Chat], waiting: deque[Chat], pool: BlockPool) -> list[in
         newest = running.pop()
         lost.append(newest.num_tokens)
         newest.table.free()
-        newest.table, newest.was_preempted = None, True
+        newest.table = None
         waiting.appendleft(newest)
         full = [chat for chat in full if chat is not newest]
     for chat in full:
@@ -127,18 +123,11 @@ def _grow(running: list[Chat], waiting: deque[Chat], pool: BlockPool) -> list[in
 
 
 def _admit(
-    running: list[Chat],
-    waiting: deque[Chat],
-    pool: BlockPool,
-    keep_free: int,
-    finish_preempted_first: bool,
+    running: list[Chat], waiting: deque[Chat], pool: BlockPool, keep_free: int
 ) -> None:
     """Let the head of the queue in while what it has and one more token fit."""
     while waiting:
         chat = waiting[0]
-        must_wait = finish_preempted_first and not chat.was_preempted
-        if must_wait and any(other.was_preempted for other in running):
-            return
         # Alone, it may take all: else a long prompt would wait for ever.
         spare = pool.num_free - (keep_free if running else 0)
         wanted = -(-(chat.num_tokens + 1) // pool.block_size)

@@ -12,18 +12,18 @@ import torch
 from helpers import attempts_of_appendix_a as appendix_a
 from helpers import attempts_of_appendix_b as appendix_b
 from helpers import attempts_of_lesson1 as lesson1
+from helpers import attempts_of_lesson2 as lesson2
 from helpers import attempts_of_lesson3 as lesson3
 from helpers import attempts_of_lesson4 as lesson4
 from helpers import attempts_of_lesson5 as lesson5
 from helpers import attempts_of_lesson6 as lesson6
 from minipaged.attention.kernels.setup import INTERPRETED
 from minipaged.decoding.beam import Beams
-from minipaged.errors import OutOfBlocks
 from minipaged.lab import check
 from minipaged.lab.check import lesson4 as stopping
 from minipaged.memory.contiguous import NoPiece, Piece
 
-LESSONS = (lesson1, lesson3, lesson4, lesson5, lesson6, appendix_a, appendix_b)
+LESSONS = (lesson1, lesson2, lesson3, lesson4, lesson5, lesson6, appendix_a, appendix_b)
 KERNELS = ["slots", "merge_splits", "packed"]
 
 
@@ -105,14 +105,6 @@ def position_of_any(block_ids, size, num_tokens, slot):
     return position_of(block_ids, size, len(block_ids) * size, slot)
 
 
-def make_room(pool, block_ids, num_tokens, n):
-    room = len(block_ids) * pool.block_size - num_tokens
-    wanted = max(0, -((room - n) // pool.block_size))
-    if pool.num_free < wanted:
-        raise OutOfBlocks(wanted, pool.num_free, pool.num_blocks)
-    block_ids.extend(pool.allocate() for _ in range(wanted))
-
-
 def attend(q, keys, values, block_ids, num_tokens):
     size, kv_heads = keys.shape[1:3]
     slots = [slot_of(block_ids, size, p) for p in range(num_tokens)]
@@ -130,7 +122,7 @@ RIGHT = {
     "reserved_cache": ReservedCache,
     "first_fit": FirstFit,
     "position_of": position_of,
-    "make_room": make_room,
+    "ragged_row": lesson2.ragged_row,
     "attend": attend,
     "is_done": lesson4.is_done,
     "append": lesson4.append,
@@ -152,98 +144,6 @@ RIGHT = {
 }
 
 # --- what is wrong --------------------------------------------------------------------
-
-
-def late(pool, block_ids, num_tokens, n):
-    """Off by one at the boundary."""
-    make_room(pool, block_ids, num_tokens, max(0, n - 1))
-
-
-def early(pool, block_ids, num_tokens, n):
-    """Keeps a block in reserve."""
-    while len(block_ids) * pool.block_size <= num_tokens + n:
-        block_ids.append(pool.allocate())
-
-
-def half_done(pool, block_ids, num_tokens, n):
-    """Takes what there is before it finds that it is not enough."""
-    while len(block_ids) * pool.block_size < num_tokens + n:
-        block_ids.append(pool.allocate())
-
-
-def a_list_of_its_own(pool, block_ids, num_tokens, n):
-    """Returns a longer list, and leaves the table as it was."""
-    longer = list(block_ids)
-    make_room(pool, longer, num_tokens, n)
-    return longer
-
-
-def asks_for_too_much(pool, block_ids, num_tokens, n):
-    """Wants the blocks free that the table holds already."""
-    wanted = -(-(num_tokens + n) // pool.block_size)
-    if wanted > pool.num_free:
-        raise OutOfBlocks(wanted, pool.num_free, pool.num_blocks)
-    make_room(pool, block_ids, num_tokens, n)
-
-
-def never_takes_the_last(pool, block_ids, num_tokens, n):
-    """>= where > is right."""
-    wanted = -(-(num_tokens + n) // pool.block_size) - len(block_ids)
-    if wanted and wanted >= pool.num_free:
-        raise OutOfBlocks(wanted, pool.num_free, pool.num_blocks)
-    make_room(pool, block_ids, num_tokens, n)
-
-
-def says_tokens(pool, block_ids, num_tokens, n):
-    """The error's `wanted` in tokens, not in blocks."""
-    try:
-        make_room(pool, block_ids, num_tokens, n)
-    except OutOfBlocks as error:
-        raise OutOfBlocks(n, error.free, error.total) from None
-
-
-def only_blocks_of_four(pool, block_ids, num_tokens, n):
-    """The size of the lesson's picture, not the pool's."""
-    while -(-(num_tokens + n) // 4) > len(block_ids):
-        block_ids.append(pool.allocate())
-
-
-def shuffles_when_refused(pool, block_ids, num_tokens, n):
-    """Leaves the list as long as it was, and in another order."""
-    try:
-        make_room(pool, block_ids, num_tokens, n)
-    except OutOfBlocks:
-        block_ids.reverse()
-        raise
-
-
-def says_nothing_of_the_pool(pool, block_ids, num_tokens, n):
-    """An error without its facts."""
-    try:
-        make_room(pool, block_ids, num_tokens, n)
-    except OutOfBlocks as error:
-        raise OutOfBlocks(error.wanted, -1, None) from None
-
-
-def loses_what_it_had(pool, block_ids, num_tokens, n):
-    """Exchanges the first block for another."""
-    make_room(pool, block_ids, num_tokens, n)
-    if n and block_ids and pool.num_free:
-        block_ids[0] = 7
-
-
-def hands_out_one_twice(pool, block_ids, num_tokens, n):
-    """As many as needed, but the same ones."""
-    before = len(block_ids)
-    make_room(pool, block_ids, num_tokens, n)
-    if len(block_ids) > before + 1:
-        block_ids[-1] = block_ids[-2]
-
-
-def silent(pool, block_ids, num_tokens, n):
-    """Takes what there is, and does not say that it is not enough."""
-    while pool.num_free and len(block_ids) * pool.block_size < num_tokens + n:
-        block_ids.append(pool.allocate())
 
 
 class GrowsByConcatenation:
@@ -459,6 +359,7 @@ def masked_too_late(q, keys, values, block_ids, num_tokens):
 
 WRONG = {
     **lesson1.WRONG,
+    **lesson2.WRONG,
     **lesson3.WRONG,
     **lesson4.WRONG,
     **lesson5.WRONG,
@@ -519,21 +420,6 @@ WRONG = {
             block_ids, size, min(slot, num_tokens - 1)
         ),
         lambda *arguments: (position_of(*arguments), 0),
-    ],
-    "make_room": [
-        late,
-        early,
-        half_done,
-        a_list_of_its_own,
-        silent,
-        asks_for_too_much,
-        never_takes_the_last,
-        says_tokens,
-        only_blocks_of_four,
-        shuffles_when_refused,
-        says_nothing_of_the_pool,
-        loses_what_it_had,
-        hands_out_one_twice,
     ],
     "attend": [
         unmasked,
@@ -626,18 +512,6 @@ def test_half_an_attempt_is_an_attempt(capsys):
 
 
 def test_the_answer_says_the_state(capsys):
-    said = verdict(capsys, "make_room", half_done)
-    assert "free blocks afterwards: got 0, expected" in said
-    said = verdict(capsys, "make_room", early)
-    assert "a block that is just full needs no next one yet" in said
-    said = verdict(capsys, "make_room", late)
-    assert "the last tokens have no slot" in said
-    said = verdict(capsys, "make_room", a_list_of_its_own)
-    assert "append to the list itself" in said
-    said = verdict(capsys, "make_room", asks_for_too_much)
-    assert "enough are free: of 6 blocks, 3 are there already" in said
-    said = verdict(capsys, "make_room", never_takes_the_last)
-    assert "1 wanted, 1 free: it fits" in said
     said = verdict(capsys, "position_of", lambda *a: None)
     assert "got None, expected 11; a token of this table lies there, or is" in said
 

@@ -44,20 +44,6 @@ def test_the_newest_is_preempted_and_both_are_served():
     assert report.peak_running == 1  # of the steps in which somebody waits
 
 
-def test_new_chats_wait_until_all_preempted_ones_have_ended():
-    """In step 2 A needs both blocks, so B is preempted, and from step 3 on B runs."""
-    a, b, c = RequestLengths(3, 2), RequestLengths(1, 5), RequestLengths(3, 1)
-
-    def steps_in_which_somebody_waits(**rule):
-        report = simulate_paged([a, b, c], num_slots=8, block_size=4, **rule)
-        assert report.preemptions == 1
-        return sum(report.slot_iterations) // 8
-
-    assert steps_in_which_somebody_waits() == 2  # in step 3, C starts beside B
-    rule = {"finish_preempted_first": True}
-    assert steps_in_which_somebody_waits(**rule) == 6  # C waits for B's last token
-
-
 def test_without_load_it_counts_the_tokens_that_lesson_1_counts():
     requests = [RequestLengths(5, 9), RequestLengths(2, 30), RequestLengths(16, 1)]
     paged = simulate_paged(requests, num_slots=512, block_size=1)
@@ -94,36 +80,33 @@ def test_a_negative_number_of_blocks_cannot_be_kept():
         simulate_paged([RequestLengths(1, 1)], 16, 4, keep_free=-1)
 
 
-def reference(requests, num_slots, size, keep_free, finish_preempted_first):
+def reference(requests, num_slots, size, keep_free):
     """The same server written down plainly: lists of lengths, no pool and no table."""
     total = num_slots // size
-    waiting = [[*request, False] for request in requests]
-    # Of running: [tokens in memory, tokens to come, was it preempted?]
+    waiting = [[*request] for request in requests]
+    # Of running: [tokens in memory, tokens to come]
     running, rows, lost = [], [], []
 
     def blocks(tokens):
         return -(-tokens // size)
 
     def free():
-        return total - sum(blocks(tokens) for tokens, *_ in running)
+        return total - sum(blocks(tokens) for tokens, _ in running)
 
     while waiting or running:
-        while sum(tokens % size == 0 for tokens, *_ in running) > free():
-            tokens, left, _ = running.pop(-1)
+        while sum(tokens % size == 0 for tokens, _ in running) > free():
+            tokens, left = running.pop(-1)
             lost.append(tokens)
-            waiting.insert(0, [tokens, left, True])
-        running = [[tokens + 1, left - 1, was] for tokens, left, was in running]
+            waiting.insert(0, [tokens, left])
+        running = [[tokens + 1, left - 1] for tokens, left in running]
         while waiting:
-            prompt, output, was_preempted = waiting[0]
-            some_were = any(one[2] for one in running)
-            if finish_preempted_first and some_were and not was_preempted:
-                break
+            prompt, output = waiting[0]
             if blocks(prompt + 1) + (keep_free if running else 0) > free():
                 break
-            running.append([prompt + 1, output - 1, was_preempted])
+            running.append([prompt + 1, output - 1])
             waiting.pop(0)
         kinds = [0, 0, 0, free() * size + num_slots - total * size]
-        for tokens, left, _ in running:
+        for tokens, left in running:
             tail = blocks(tokens) * size - tokens
             kinds[0] += tokens
             kinds[1] += min(tail, left)
@@ -142,15 +125,11 @@ def reference(requests, num_slots, size, keep_free, finish_preempted_first):
     size=st.integers(1, 9),
     spare=st.integers(0, 30),
     keep_free=st.integers(0, 4),
-    finish_preempted_first=st.booleans(),
 )
-def test_it_equals_the_plain_reference(
-    requests, size, spare, keep_free, finish_preempted_first
-):
+def test_it_equals_the_plain_reference(requests, size, spare, keep_free):
     num_slots = -(-max(map(sum, requests)) // size) * size + spare
-    rules = {"keep_free": keep_free, "finish_preempted_first": finish_preempted_first}
-    report = simulate_paged(requests, num_slots, size, **rules)
-    assert reference(requests, num_slots, size, **rules) == (
+    report = simulate_paged(requests, num_slots, size, keep_free=keep_free)
+    assert reference(requests, num_slots, size, keep_free) == (
         report.slot_iterations,
         report.mean_running,
         report.peak_running,

@@ -13,7 +13,7 @@ from minipaged.lab.check.caching import reserved_cache
 from minipaged.lab.check.choosing import sizes
 from minipaged.lab.check.evicting import free_order
 from minipaged.lab.check.lesson1 import first_fit, four_kinds
-from minipaged.lab.check.lesson2 import attend, make_room, position_of
+from minipaged.lab.check.lesson2 import attend, position_of, ragged_row
 from minipaged.lab.check.lesson3 import prefix_index, shared_blocks
 from minipaged.lab.check.lesson4 import is_done
 from minipaged.lab.check.lesson5 import merge, stream, window
@@ -31,7 +31,6 @@ __all__ = [
     "free_order",
     "is_done",
     "least_time",
-    "make_room",
     "merge",
     "merge_splits",
     "next_beams",
@@ -39,6 +38,7 @@ __all__ = [
     "packed",
     "position_of",
     "prefix_index",
+    "ragged_row",
     "reserved_cache",
     "schedule",
     "shared_blocks",

@@ -1,10 +1,11 @@
 """Lab: checks of lesson 2's exercises: block tables."""
 
+from itertools import accumulate
+from random import Random
+
 import torch
 
-from minipaged.errors import OutOfBlocks
 from minipaged.lab.check.verdict import Attempt, Rejected, exercise, expect
-from minipaged.memory.block_pool import BlockPool
 
 TOLERANCE = 1e-5  # of float32 attention against float64; the values are about 1
 
@@ -66,77 +67,90 @@ def _is_number(value: object) -> bool:
 
 
 @exercise
-def make_room(attempt: Attempt) -> None:
-    """(pool, block_ids, num_tokens, n): grow block_ids for n more tokens, or raise."""
-    for num_tokens in range(10):
-        for n in range(10):
-            _grows(attempt, num_tokens, n, size=4)
-            _grows(attempt, num_tokens, n, size=3)
-    # The last free block is enough; what the table holds already need not be free too.
-    _grows(attempt, num_tokens=12, n=1, size=4, num_blocks=4)
-    for num_tokens, n, num_free in ((0, 1, 0), (4, 9, 2), (3, 2, 0), (5, 40, 1)):
-        _fails_whole(attempt, num_tokens, n, num_free)
+def ragged_row(attempt: Attempt) -> None:
+    """(block_size, works) -> slots, query_starts, context_lengths; see Works."""
+    b, c, a = [0, 1], [2, 3, 4, 5], [6, 7, 8, 9, 10, 11]
+    _expect_row(attempt, 4, [(b, 7, 8), (c, 13, 14), (a, 0, 21)])  # the lesson's step
+    _expect_row(attempt, 4, [(c, 13, 14)])
+    _expect_row(attempt, 4, [([8, 9, 10, 11, 7], 0, 18)])  # back to an earlier block
+    _expect_row(attempt, 4, [([5, 0, 3], 6, 11), ([9], 0, 4)])  # in mid-prompt; full
+    _expect_row(attempt, 1, [([3, 1, 2], 1, 3), ([0], 0, 1)])  # blocks of one token
+    _expect_row(attempt, 16, [([7, 2, 9], 20, 21), ([7, 4], 16, 19)])  # block 7 shared
+    _expect_row(attempt, 4, [([2, 6, 1], 3, 4), ([0], 1, 2)])  # more blocks than needed
+    _expect_row(attempt, 4, [])
+    rng = Random(0)
+    for _ in range(30):
+        size, free = rng.randint(1, 6), rng.sample(range(60), 60)
+        works = []
+        for _ in range(rng.randint(1, 4)):
+            stop = rng.randint(1, 5 * size)
+            ids = [free.pop() for _ in range(-(-stop // size))]
+            works.append((ids, rng.randrange(stop), stop))
+        _expect_row(attempt, size, works)
 
 
-def _grows(
-    attempt: Attempt, num_tokens: int, n: int, size: int, num_blocks: int = 8
-) -> None:
-    pool = BlockPool(num_blocks, size)
-    block_ids = [pool.allocate() for _ in range(-(-num_tokens // size))]
-    before, kept = len(block_ids), list(block_ids)
-    wanted = -(-(num_tokens + n) // size)
-    free = num_blocks - before
-    story = f"{num_tokens} tokens in {before} blocks of {size}, {free} free, {n} more"
+Works = list[tuple[list[int], int, int]]  # block ids, and the positions start to stop-1
+
+
+def _slots(size: int, works: Works) -> list[int]:
+    return [
+        ids[position // size] * size + position % size
+        for ids, start, stop in works
+        for position in range(start, stop)
+    ]
+
+
+def _expect_row(attempt: Attempt, size: int, works: Works) -> None:
+    """Raise Rejected unless the three lists are right, with the likeliest cause."""
+    lengths = [stop - start for _, start, stop in works]
+    ends = list(accumulate(lengths, initial=0))
+    expected = _slots(size, works), ends, [stop for *_, stop in works]
     try:
-        attempt.shared(pool, block_ids, num_tokens, n)
+        found = attempt(size, works)
     except Rejected as error:
-        if not isinstance(error.__cause__, OutOfBlocks):
-            raise
-        missing = wanted - before
-        hint = f"enough are free: of {wanted} blocks, {before} are there already"
-        if missing == free or not before:
-            hint = f"{missing} wanted, {free} free: it fits"
-        raise Rejected(f"{story}: {error}; {hint}") from error
-    held = num_blocks - pool.num_free
-    if len(block_ids) != wanted:
-        mistakes = {
-            wanted + 1: "a block that is just full needs no next one yet",
-            wanted - 1: "the last tokens have no slot",
-            wanted + before: "some of them are there already",
-        }
-        hint = mistakes.get(len(block_ids), "")
-        if len(block_ids) == before < held:
-            hint = "append to the list itself"
-        found = f"got {len(block_ids)}, expected {wanted}"
-        raise Rejected(
-            f"{story}; blocks in the table: {found}" + f"; {hint}" * bool(hint)
-        )
-    expect(f"{story}; blocks held in the pool", held, wanted)
-    expect(f"{story}; the blocks it had", block_ids[:before], kept)
-    expect(f"{story}; different blocks", len(set(block_ids)), wanted)
-
-
-def _fails_whole(attempt: Attempt, num_tokens: int, n: int, num_free: int) -> None:
-    held = -(-num_tokens // 4)
-    pool = BlockPool(num_blocks=held + num_free + 1, block_size=4)
-    pool.allocate()  # somebody else's
-    block_ids = [pool.allocate() for _ in range(held)]
-    kept = list(block_ids)
-    story = f"{num_free} blocks free, {num_tokens} tokens held, room for {n} more"
-    try:
-        attempt.shared(pool, block_ids, num_tokens, n)
-    except Rejected as error:
-        refusal = error.__cause__
-        if not isinstance(refusal, OutOfBlocks):
-            raise Rejected(f"{error}; expected OutOfBlocks") from error
-    else:
-        raise Rejected(f"{story}: raised no OutOfBlocks")
-    expect(f"{story}, refused; free blocks afterwards", pool.num_free, num_free)
-    expect(f"{story}, refused; the table", block_ids, kept)
-    missing = -(-(num_tokens + n) // 4) - held
-    said = (refusal.wanted, refusal.free, refusal.total)
-    facts = (missing, num_free, pool.num_blocks)
-    expect(f"{story}, refused; (new blocks wanted, free, total)", said, facts)
+        if isinstance(error.__cause__, IndexError):
+            hint = "position // block_size is the entry in the table"
+            raise Rejected(f"{error}; {hint}") from error
+        raise
+    story = f"block_size {size}, works {works}"
+    if not isinstance(found, tuple | list) or len(found) != 3:
+        expect(f"{story}; three lists", found, expected)
+    positions = [position for _, *span in works for position in range(*span)]
+    from_zero = [(ids, 0, stop - start) for ids, start, stop in works]
+    mistakes = {
+        "slots": (
+            (positions, "those are positions; the table says where they lie"),
+            ([slot // size for slot in expected[0]], "those are blocks, not slots"),
+            (_slots(size, from_zero), "the new tokens begin at position `start`"),
+            (
+                _slots(size, [(sorted(ids), *span) for ids, *span in works]),
+                "the table has an order",
+            ),
+        ),
+        "query_starts": (
+            (ends[:-1], "the last number is the end of the row"),
+            (ends[1:], "the first sequence begins at 0"),
+            (lengths, "those are lengths; where in the row does each begin?"),
+            ([start for _, start, _ in works], "those are positions, not places"),
+        ),
+        "context_lengths": (
+            (lengths, "a token looks at the earlier ones, too: they are in the cache"),
+            ([start for _, start, _ in works], "a token looks at itself, too"),
+            ([stop - 1 for *_, stop in works], "a token looks at itself, too"),
+            ([len(ids) * size for ids, *_ in works], "empty slots do not count"),
+        ),
+    }
+    for (name, wrong), got, right in zip(
+        mistakes.items(), found, expected, strict=True
+    ):
+        try:
+            expect(f"{story}; {name}", list(got), right)
+        except Rejected as error:
+            hints = [said for numbers, said in wrong if list(got) == numbers]
+            hints += ["one list for all sequences"] * any(
+                isinstance(one, list | tuple) for one in got
+            )
+            raise Rejected("; ".join([str(error), *hints[:1]])) from error
 
 
 @exercise
