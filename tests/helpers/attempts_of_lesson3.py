@@ -6,7 +6,22 @@ def shared_blocks(first, second, size):
     return sum(first[:end] == second[:end] for end in ends)
 
 
+def free_order(unused, tables, size):
+    """By the last moment of each block, unlike the solution in the notebook."""
+    moment_of = {block: (-at, False) for at, block in enumerate(unused)}
+    moment = 0
+    for ids, count in tables:
+        for index in reversed(range(len(ids))):
+            moment += 1
+            moment_of[ids[index]] = (moment, index < count // size)
+    plain = [block for block, (_, is_full) in moment_of.items() if not is_full]
+    found = [block for block, (_, is_full) in moment_of.items() if is_full]
+    plain.sort(key=lambda block: moment_of[block], reverse=True)
+    return plain + sorted(found, key=lambda block: moment_of[block])
+
+
 def block_keys(tokens, size, salt):
+    """All tokens up to the end of each full block."""
     ends = range(size, len(tokens) + 1, size)
     return [(salt, tuple(tokens[:end])) for end in ends]
 
@@ -180,18 +195,36 @@ class FindIsLeft(PrefixIndex):
         raise NotImplementedError
 
 
-def own_keys(tokens, size, salt):
-    return [(salt, *key[1][-size:]) for key in block_keys(tokens, size, salt)]
+def orders(
+    backwards=True,
+    plain_first=True,
+    counts_up=False,
+    unused_on_top=False,
+    plain_is_queue=False,
+    found_is_stack=False,
+    last_is_plain=False,
+    full_once=False,
+    later=lambda tables, at: tables[at + 1 :],
+):
+    """Right, if nothing is said; else with this mistake."""
 
+    def order(unused, tables, size):
+        plain, found, ever_full = [], [], set()
+        for at, (ids, count) in enumerate(tables):
+            num_full = -(-count // size) if counts_up else count // size
+            num_full = min(num_full, len(ids) - 1) if last_is_plain else num_full
+            full = set(ids[:num_full])
+            ever_full |= full if full_once else set()
+            still_held = {id_ for others, _ in later(tables, at) for id_ in others}
+            for id_ in reversed(ids) if backwards else ids:
+                if id_ not in still_held:
+                    (found if id_ in full | ever_full else plain).append(id_)
+        plain = plain if plain_is_queue else plain[::-1]
+        plain = [*unused, *plain] if unused_on_top else [*plain, *unused]
+        found = found[::-1] if found_is_stack else found
+        return plain + found if plain_first else found + plain
 
-def parent_and_own(tokens, size, salt):
-    """One block back only: the past before it is lost."""
-    own = own_keys(tokens, size, salt)
-    return list(zip([salt, *own], own, strict=False))
-
-
-def text_keys(tokens, size, salt):
-    return [(salt, "".join(map(str, key[1]))) for key in block_keys(tokens, size, salt)]
+    return order
 
 
 # A wrong attempt, and words that its verdict must contain: they name the mistake.
@@ -213,46 +246,42 @@ NAMED = {
         (lambda one, two, size: print(shared_blocks(one, two, size)), "return missing"),
         (lambda one, two, size: float(shared_blocks(one, two, size)), "divide by //"),
     ],
-    "block_keys": [
+    "free_order": [
+        (orders(backwards=False), "its last block first"),
+        (orders(plain_first=False), "unused ones go before them"),
+        (orders(counts_up=True), "block 2 is not full"),
+        (orders(unused_on_top=True), "never freed"),
+        (orders(plain_is_queue=True), "3 was freed last"),
+        (orders(found_is_stack=True), "freed first goes first"),
+        (orders(last_is_plain=True), "blocks 0 and 1 are full"),
+        (orders(later=lambda tables, at: []), "it is free once"),
+        (orders(later=lambda tables, at: tables[:at]), "last holder"),
+        (orders(later=lambda tables, at: tables[at + 1 :][:1]), "third table"),
+        (orders(full_once=True), "handed out again"),
         (
-            lambda t, size, salt: [key[1:] for key in block_keys(t, size, salt)],
-            "another salt",
-        ),
-        (own_keys, "all tokens before"),
-        (parent_and_own, "all tokens before"),
-        (lambda t, size, salt: block_keys([*t, 0, 0], size, salt), "part-filled"),
-        (lambda t, size, salt: block_keys(t, size, salt)[:-1], "the last one too"),
-        (lambda t, size, salt: block_keys(t[:-1], size, salt), "the last one too"),
-        (
-            lambda t, size, salt: [
-                (salt, sum(k[1])) for k in block_keys(t, size, salt)
-            ],
-            "order",
-        ),
-        (text_keys, "separator"),
-        (
-            lambda t, size, salt: [
-                salt.decode() + "".join(f"{token}," for token in key[1])
-                for key in block_keys(t, size, salt)
-            ],
-            "separator",
-        ),
-        (lambda t, size, salt: [object() for _ in block_keys(t, size, salt)], "alone"),
-        (
-            lambda t, size, salt: [hash(k) % 2**16 for k in block_keys(t, size, salt)],
-            "64 bits",
+            lambda unused, tables, size: free_order(unused, tables, 2),
+            "one slot each",
         ),
         (
-            lambda t, size, salt: [
-                (salt, bytes(key[1])) for key in block_keys(t, size, b"")
-            ],
-            "range(0, 256)",
+            lambda unused, tables, size: free_order(unused, tables, min(size, 2)),
+            "three slots",
         ),
-        (lambda t, size, salt: print(t), "return missing"),
+        (lambda unused, tables, size: free_order([], tables, size), "unused ones"),
         (
-            lambda t, size, salt: [[*key] for key in block_keys(t, size, salt)],
-            "tuples of lists",
+            lambda unused, tables, size: free_order(unused[::-1], tables, size),
+            "unused ones",
         ),
+        (
+            lambda unused, tables, size: free_order(sorted(unused), tables, size),
+            "in which they are given",
+        ),
+        (
+            lambda unused, tables, size: list(
+                dict.fromkeys(orders(later=lambda *_: [])(unused, tables, size))
+            ),
+            "last holder",
+        ),
+        (lambda *case: print(free_order(*case)), "return missing"),
     ],
     "prefix_index": [
         (KeepsTheFirst, "twin"),

@@ -1,6 +1,7 @@
 """Lesson 3's drawings: reused blocks, false keys, a fork of two texts, named bars."""
 
 import pytest
+from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
 import minipaged as mp
@@ -11,10 +12,11 @@ from minipaged.lab import (
     plot_collisions,
     plot_fork,
     plot_free_list,
+    plot_hash_chain,
     plot_reuse,
     plot_searches,
 )
-from minipaged.lab.plots.tones import soft, tint
+from minipaged.lab.plots.palette import BAD, soft_colour
 
 LONG = "abcdefghijkl"
 COMMON = "Answer in one short line of words . and so on now".split()  # 12 words
@@ -133,6 +135,8 @@ def test_a_search_by_serial_numbers_can_be_followed_from_block_to_block():
     assert not any(words.startswith("serial ") for words in without)
     numbers = [words for words in said if words.startswith("serial ")]
     assert sorted(numbers) == [f"serial {number}" for number in (1, 4, 5, 6)]
+    assert said.count("no serial") == 3  # 4, 5 and 6 are nobody's parents
+    assert "no serial" not in without
     assert "key: after serial 0" in without and "key: after serial 0" not in said
     first = "key: after nothing"
     assert said.count(first) == without.count(first) + 1
@@ -162,12 +166,34 @@ def test_one_row_of_free_blocks_leads_to_the_next():
         assert len(arrows(free_list(num_blocks))) == num_rows
 
 
-def test_the_legend_shows_what_several_held_as_it_is_drawn():
+def test_a_free_block_has_a_band_for_each_of_its_holders_and_so_has_the_legend():
     pool = mp.BlockPool(4, 4)
-    owners, words = {0: "GH", 1: "G"}, {0: "one", 1: "two"}
-    for said, tone in ((words, tint("G")), (None, soft("G"))):
+    owners, words = {0: "GHA", 1: "G"}, {0: "one", 1: "two"}
+    for said in (words, None):
         figure = plot_free_list(pool, "title", said, owners)
-        assert len(boxes(figure, tone.face)) >= 2 + 1  # two blocks, and the legend
+        bands = {name: boxes(figure, soft_colour(name)) for name in "GHA"}
+        counts = {name: len(found) for name, found in bands.items()}
+        assert counts == {"G": 2 + 1, "H": 1 + 1, "A": 1 + 1}  # blocks and the legend
+        tops = [sorted(box.get_y() for box in found)[0] for found in bands.values()]
+        assert tops == sorted(set(tops)), "one above the other"
+        assert hatches(figure) == 2  # the block of several, and the legend
+
+
+def hatches(figure, colour=None):
+    """How many boxes have lines over them, or lines of this colour."""
+    lines = [p for p in figure.axes[0].patches if p.get_hatch()]
+    seen = [to_hex(p.get_edgecolor()).upper() for p in lines]
+    return len(seen) if colour is None else seen.count(colour)
+
+
+def test_lines_through_a_block_that_was_taken_wrongly_are_orange():
+    """Blocks 0, 2 and 3 are equal, and 2 and 3 stand after another past."""
+    words = list("aabbccdd"), list("aaxxccdd")
+    for taken, num_right, num_wrong in ((0, 0, 0), (1, 1, 0), (3, 1, 1), (4, 1, 2)):
+        figure = plot_hash_chain(*words, 2, taken, "title")
+        wrong = hatches(figure, BAD)
+        assert wrong == 2 * num_wrong + bool(num_wrong)  # both rows, and the legend
+        assert hatches(figure) - wrong == 2 * num_right + bool(num_right)
 
 
 def test_an_arrow_leads_from_a_free_block_to_each_that_it_follows():
@@ -180,7 +206,7 @@ def test_an_arrow_leads_from_a_free_block_to_each_that_it_follows():
 
 def test_the_arrow_to_a_parent_ends_below_its_box():
     figure = free_list(6, parents={4: [1]})  # in the order 0, 1, ..., 5
-    lefts = sorted(box.get_x() for box in boxes(figure, tint("G").face))
+    lefts = sorted(box.get_x() for box in boxes(figure, soft_colour("G")))
     reach = [x for x, _ in arrows(figure)[-1].get_path().vertices if x > 0]
     assert lefts[1] < min(reach) < lefts[2] and lefts[4] < max(reach) < lefts[5]
 

@@ -10,13 +10,12 @@ from minipaged.lab.check.verdict import (
     Rejected,
     attempted,
     exercise,
-    expect,
     refuse_a_float,
 )
 
 
 @contextmanager
-def _because(reason: str) -> Iterator[None]:
+def because(reason: str) -> Iterator[None]:
     """Whatever is rejected inside, a second line says why it must be otherwise."""
     try:
         yield
@@ -53,69 +52,9 @@ SHARED = (  # blocks, first, second, block size; and what is forgotten if it is 
 def shared_blocks(attempt: Attempt) -> None:
     """(first, second, block_size) -> whole blocks that the second may take over."""
     for expected, first, second, size, reason in SHARED:
-        with _because(reason):
+        with because(reason):
             attempt.expect(expected, first, second, size)
     refuse_a_float(attempt, SHARED[1][1:4])
-
-
-@exercise
-def block_keys(attempt: Attempt) -> None:
-    """(tokens, block_size, salt) -> a key for each full block and all before it."""
-    keys = _keys(attempt, [1, 2, 3, 4, 5, 6, 7], 3, b"")
-    reason = "a key for each full block, the last one too; none for a part-filled block"
-    with _because(reason):
-        expect("number of keys of 7 tokens in blocks of 3", len(keys), 2)
-        expect("number of keys of 2 tokens", len(_keys(attempt, [1, 2], 3, b"")), 0)
-        expect("number of keys of 3 tokens", len(_keys(attempt, [1, 2, 3], 3, b"")), 1)
-    with _because("equal tokens and an equal past must give an equal key"):
-        _compare_keys(attempt, [1, 2, 3, 4], [1, 2, 3, 5], 2, b"", b"")
-    with _because("the key must depend on all tokens before the block"):
-        _compare_keys(attempt, [1, 2, 3, 4], [9, 2, 3, 4], 2, b"", b"")
-        _compare_keys(attempt, [1, 2, 3, 4, 5, 6], [9, 2, 3, 4, 5, 6], 2, b"", b"")
-    with _because("the order of the tokens, and of the blocks, matters"):
-        _compare_keys(attempt, [1, 2, 3, 4], [2, 1, 3, 4], 2, b"", b"")
-        _compare_keys(attempt, [1, 2, 3, 4], [3, 4, 1, 2], 2, b"", b"")
-    with _because("other users have another salt: all keys must differ"):
-        _compare_keys(attempt, [1, 2, 3, 4], [1, 2, 3, 4], 2, b"one", b"two")
-    with _because("written without a separator, these tokens look alike"):
-        _compare_keys(attempt, [12, 3], [1, 23], 1, b"", b"")
-        _compare_keys(attempt, [12, 3], [1, 23], 2, b"", b"")
-        _compare_keys(attempt, [1, 12], [11, 2], 2, b"", b"")
-        _compare_keys(attempt, [2], [12], 1, b"1", b"")
-    rng = Random(0)
-    for size in (1, 2, 3):
-        for _ in range(60):
-            one, other = ([rng.randint(0, 1) for _ in range(8)] for _ in "ab")
-            _compare_keys(attempt, one, other, size, b"", b"")
-    keys = {_keys(attempt, [n], 1, b"")[0] for n in rng.sample(range(10**6), 3000)}
-    with _because("a key that is so short has two equal ones soon: use 64 bits"):
-        expect("different keys of 3000 different blocks", len(keys), 3000)
-
-
-def _keys(attempt: Attempt, tokens: list[int], size: int, salt: bytes) -> list[Any]:
-    keys = attempt(tokens, size, salt)
-    if keys is None:
-        expect(attempt.call(tokens, size, salt), keys, "a list of keys")
-    keys = list(keys)
-    with _because("a dict must take it: make tuples of lists"):
-        for key in keys:
-            attempted(f"hash({key!r:.40})", hash, key)
-    return keys
-
-
-def _compare_keys(
-    attempt: Attempt, one: list[int], other: list[int], size: int, a: bytes, b: bytes
-) -> None:
-    first, second = _keys(attempt, one, size, a), _keys(attempt, other, size, b)
-    expect(f"number of keys of {one} in blocks of {size}", len(first), len(one) // size)
-    with _because("a key is made of its arguments alone, each time the same"):
-        expect(f"keys of {one}, asked again", _keys(attempt, one, size, a), first)
-    salts = f", salts {a} and {b}" if a != b else ""
-    for index, (key, their) in enumerate(zip(first, second, strict=True)):
-        end = (index + 1) * size
-        same = one[:end] == other[:end] and a == b
-        story = f"block {index} of {one} and of {other}, blocks of {size}{salts}"
-        expect(f"{story}: are the keys equal", key == their, same)
 
 
 # What is done, and what `find` must give then: for each block, the ids that are right.
@@ -206,7 +145,7 @@ def prefix_index(attempt: Attempt) -> None:
         if right is None:
             _do(index, name, arguments, call, events)
         else:
-            with _because(reason):
+            with because(reason):
                 _ask(index, right, arguments[0], events)
     for seed in range(30):
         _random_walk(attempt, Random(seed))

@@ -1,19 +1,19 @@
 """Lab: two prompts as chains of hashed blocks, and which of them are one block."""
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from matplotlib.figure import Figure
 
+from minipaged.lab.plots.holders import STRIP, Holders, draw_holders, list_holders
 from minipaged.lab.plots.palette import BAD, GOOD
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, fit, visible, width_of
-from minipaged.lab.plots.tones import Tone, shared, soft, strong, tint
+from minipaged.lab.plots.tones import NOTHING
 
 GAP, LINE = 22.0, 22.0  # pixels between blocks; of a line of words in a block
 TOP, BETWEEN = 46.0, 88.0  # pixels above the first row, and between the rows
 MOST = 8  # blocks in a row; more are not drawn
 Words = Sequence[str]
-Tones = tuple[Tone, Tone]
 HIT, FALSE_HIT, NOT_TAKEN, DIFFERENT = range(4)
 
 
@@ -32,15 +32,16 @@ def plot_hash_chain(
     block_ids: of both tables, if they are to be shown.
     found: how many leading blocks of the second were taken from the index, whichever it
     was. Equal words after an equal past are a true hit. After another past they may not
-    be taken: if they were, the hit is false, and a cross says so.
+    be taken: if they were, the hit is false, and a cross says so. Bands above the words
+    say who holds a block; orange ones, that the second one should not.
     """
     sheet = Sheet(title)
     rows = [_blocks(words, block_size) for words in (first, second)]
     width = min(170.0, (SPAN + GAP) / max(1, *map(len, rows)) - GAP)
     lines = [[_lines(block, width) for block in row] for row in rows]
-    height = 6 + LINE * max((len(block) for row in lines for block in row), default=1)
+    deepest = max((len(block) for row in lines for block in row), default=1)
+    height = STRIP + 6 + LINE * deepest
     kinds = [_kind(*rows, index, found) for index in range(len(rows[1]))]
-    tones = _all_tones(names, len(kinds) > found)
     middle = TOP + height
     for row, (name, y) in enumerate(zip(names, (TOP, middle + BETWEEN), strict=True)):
         over, under = (8, y - 11) if row == 0 else (y + height + 34, y + height + 12)
@@ -49,8 +50,8 @@ def plot_hash_chain(
         for index, block in enumerate(lines[row]):
             x = index * (width + GAP)
             kind = kinds[index] if index < len(kinds) else DIFFERENT
-            tone = _tones(tones, kind, index < found)[row]
-            _draw_block(sheet, x, y, width, height, block, tone)
+            holders = _holders(names, kind, row, index < found)
+            _draw_block(sheet, x, y, width, height, block, holders)
             sheet.write(x, under, f"entry {index}", color=sheet.look.quiet)
             if index < len(block_ids[row]):
                 said = f"block {block_ids[row][index]}"
@@ -60,7 +61,7 @@ def plot_hash_chain(
     for index, kind in enumerate(kinds):
         _draw_link(sheet, index * (width + GAP), width, middle, kind)
     bottom = middle + BETWEEN + height + 64
-    _draw_legend(sheet, names, tones, len(rows[0]), kinds, found, bottom)
+    _draw_legend(sheet, names, len(rows[0]), kinds, found, bottom)
     sheet.finish(bottom + 8)
     return sheet.figure
 
@@ -84,22 +85,11 @@ def _kind(
     return HIT if next(before) == next(before) else FALSE_HIT
 
 
-def _all_tones(names: tuple[str, str], is_any_new: bool) -> list[Tone]:
-    """The first's own, those of both, the second's that are found, those computed now.
-
-    Opaque faces behind words are brighter than strong ones on a dark page: they serve
-    only if there is nothing new that should stand out.
-    """
-    own, found = map(soft if is_any_new else tint, names)
-    return [own, shared(own, names[0]), found, strong(names[1])]
-
-
-def _tones(tones: Sequence[Tone], kind: int, is_found: bool) -> Tones:
-    """Of the block in both rows."""
-    own, both, found, computed = tones
+def _holders(names: tuple[str, str], kind: int, row: int, is_found: bool) -> Holders:
+    """Whose the block is that stands in this row."""
     if kind in (HIT, FALSE_HIT):
-        return both, both
-    return own, found if is_found else computed
+        return Holders("".join(names), hatching=BAD if kind == FALSE_HIT else None)
+    return Holders(names[row], is_new=row == 1 and not is_found)
 
 
 def _lines(words: Words, width: float) -> list[list[tuple[str, float]]]:
@@ -136,15 +126,18 @@ def _draw_block(
     width: float,
     height: float,
     lines: list[list[tuple[str, float]]],
-    tone: Tone,
+    holders: Holders,
 ) -> None:
-    """The words of one block, in as many lines as they need."""
-    line_height = (height - 2) / len(lines)
+    """Who holds one block, and its words, in as many lines as they need."""
+    draw_holders(sheet, x, y, width, STRIP, holders)
+    line_height = (height - STRIP) / len(lines)
     for number, line in enumerate(lines):
         words, widths = zip(*line, strict=True)
-        tones, top = [tone] * len(line), y + 1 + number * line_height
-        sheet.cells(x, top, widths, line_height - 1, tones, words)
-    sheet.box(x, y, width, height, rim=sheet.look.rim)
+        top = y + STRIP + number * line_height
+        sheet.cells(x, top, widths, line_height, [NOTHING] * len(line), words)
+        for edge in accumulate(widths[1:-1], initial=x + widths[0]):
+            sheet.line((edge, top + 4), (edge, top + line_height - 4))
+    sheet.box(x, y, width, height, rim=holders.hatching or sheet.look.rim)
 
 
 def _draw_link(sheet: Sheet, x: float, width: float, y: float, kind: int) -> None:
@@ -177,22 +170,23 @@ def _draw_link(sheet: Sheet, x: float, width: float, y: float, kind: int) -> Non
 def _draw_legend(
     sheet: Sheet,
     names: tuple[str, str],
-    tones: Sequence[Tone],
     num_first: int,
     kinds: Sequence[int],
     found: int,
     y: float,
 ) -> None:
-    """The tones that occur, and what they mean."""
-    own, both, of_second, computed = tones
-    signs, taken = [], sum(kind in (HIT, FALSE_HIT) for kind in kinds)
+    """The bands that occur, and what they mean."""
+    one, two = names
+    signs, taken = [], kinds.count(HIT) + kinds.count(FALSE_HIT)
     if taken < num_first:
-        signs.append((own, f"{names[0]}'s block"))
-    if taken:
-        said = f"{names[0]}'s block, taken for {names[1]} too"
-        signs.append((both, said))
+        signs.append((Holders(one), f"{one}'s block"))
+    if HIT in kinds:
+        signs.append((Holders(one + two), f"{one}'s block, rightly taken for {two}"))
+    if FALSE_HIT in kinds:
+        false = Holders(one + two, hatching=BAD)
+        signs.append((false, f"{one}'s block, wrongly taken for {two}"))
     if any(kind == DIFFERENT for kind in kinds[:found]):
-        signs.append((of_second, f"{names[1]}'s block, found"))
+        signs.append((Holders(two), f"{two}'s block, found"))
     if len(kinds) > found:
-        signs.append((computed, f"computed for {names[1]} now"))
-    sheet.legend(0, y, signs)
+        signs.append((Holders(two, is_new=True), f"computed for {two} now"))
+    list_holders(sheet, 0, y, signs)

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from minipaged.lab.plots.palette import BAD, GOOD
 from minipaged.lab.plots.signs import SPAN, Sheet, width_of
-from minipaged.lab.plots.tones import tint
+from minipaged.lab.plots.tones import behind_words, soft
 
 TOP, HEIGHT, BETWEEN, GAP = 22.0, 30.0, 78.0, 16.0  # pixels
 WIDEST = 200.0  # pixels of a block, at most
@@ -44,8 +44,9 @@ def plot_collisions(
                 key = f"key {keys[leads[number] if y == TOP else number]}"
                 style = {"ha": "right", "weight": "bold"}
                 sheet.write(x + width, over, key, **style)
-            sheet.box(x, y, width, HEIGHT, tint(name))
-            sheet.word(x, y, width, HEIGHT, said, tint(name))
+            tone = behind_words(soft(name))
+            sheet.box(x, y, width, HEIGHT, tone)
+            sheet.word(x, y, width, HEIGHT, said, tone)
     for number, (said, target) in enumerate(zip(asked, leads, strict=True)):
         arriving = [at for at, other in enumerate(leads) if other == target]
         aside = 40 * (arriving.index(number) - (len(arriving) - 1) / 2)

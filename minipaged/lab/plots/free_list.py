@@ -6,12 +6,13 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
 from matplotlib.path import Path
 
+from minipaged.lab.plots.holders import STRIP, Holders, draw_holders, list_holders
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
-from minipaged.lab.plots.tones import DASHED, FOUND, Tone, free, shared, soft, tint
+from minipaged.lab.plots.tones import DASHED, FOUND, free
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.cached_blocks import CachedBlocks
 
-COLUMNS, GAP, HEIGHT, ROW = 10, 10.0, 42.0, 74.0
+COLUMNS, GAP, HEIGHT, BETWEEN = 10, 10.0, 42.0, 32.0
 ARC, DEEPER = 16.0, 8.0  # pixels that an arc hangs down, and for each block it skips
 WIDEST = 160.0  # pixels of a block, at most
 TOP = 66.0
@@ -28,7 +29,8 @@ def plot_free_list(
     """The free blocks from left to right: the first is handed out next.
 
     Blocks with nothing to find go first; of the others, the one freed longest ago.
-    words: what lies in a block. owners: the letters of those who held it.
+    words: what lies in a block. owners: the letters of those who held it; the block
+    has a band in the colour of each of them.
     parents: the blocks that a block's text may follow; arcs lead to those that are
     free, too, and in its row.
     """
@@ -47,7 +49,8 @@ def plot_free_list(
     ]
     arcs = [(one, other) for one, other in pairs if one // columns == other // columns]
     longest = max((abs(child - parent) for child, parent in arcs), default=0)
-    row = ROW + (ARC + DEEPER * longest) * bool(arcs)
+    height = HEIGHT + STRIP * any(words.values())
+    row = height + BETWEEN + (ARC + DEEPER * longest) * bool(arcs)
     width = min(WIDEST, (SPAN + GAP) / columns - GAP)
     if not blocks:
         sheet.write(0, TOP, "no block is free", PART)
@@ -57,7 +60,7 @@ def plot_free_list(
             (width / 2, 16), (width / 2, TOP - 20), is_followed=True, is_upright=True
         )
     for after in range(1, -(-len(blocks) // columns)):
-        _lead_on(sheet, TOP + after * row, row, width)
+        _lead_on(sheet, TOP + after * row, row - height, width)
     for at, block_id in enumerate(blocks):
         x = at % columns * (width + GAP)
         y = TOP + at // columns * row
@@ -65,24 +68,25 @@ def plot_free_list(
         holders = owners.get(block_id, "")
         sheet.write(x + width, y - 10, holders, ha="right", weight="bold")
         lines = _two_lines(words.get(block_id, ""), width - 6)
-        tone = _tone(holders, bears_words=bool(lines))
-        sheet.box(x, y, width, HEIGHT, tone)
+        band = STRIP if lines else height
+        draw_holders(sheet, x, y, width, band, Holders(holders))
+        if not holders:
+            sheet.box(x, y, width, height, free())
         for line, said in enumerate(lines):
-            low = y + 3 + 18 * line + 9 * (len(lines) == 1)
-            sheet.word(x, low, width, 18, said, tone)
+            low = y + band + 3 + 18 * line + 9 * (len(lines) == 1)
+            sheet.word(x, low, width, 18, said, free())
         rim = {"rim": sheet.look.rim}
         if block_id in findable:
             rim = DASHED
-        sheet.box(x, y, width, HEIGHT, **rim)
+        sheet.box(x, y, width, height, **rim)
     bottom = TOP + -(-max(1, len(blocks)) // columns) * row
     signs = [(free(), "nothing to find"), (FOUND, "can still be found")]
-    several = [holders for block, holders in owners.items() if len(holders) > 1]
-    if several:
-        bears_words = any(words.values())
-        signs.append((_tone(several[0], bears_words), "several held it"))
     x = sheet.legend(0, bottom, signs)
+    several = [holders for holders in owners.values() if len(holders) > 1]
+    if several:
+        x = list_holders(sheet, x, bottom, [(Holders(several[0]), "several held it")])
     for child, parent in arcs:
-        y = TOP + child // columns * row + HEIGHT
+        y = TOP + child // columns * row + height
         middles = [at % columns * (width + GAP) + width / 2 for at in (child, parent)]
         _lead_back(sheet, y, *middles, abs(child - parent))
     if arcs:
@@ -103,21 +107,13 @@ def _lead_back(sheet: Sheet, y: float, child: float, parent: float, steps: int) 
     sheet.axes.add_artist(FancyArrowPatch(path=path, color=sheet.look.ink, **style))
 
 
-def _lead_on(sheet: Sheet, y: float, row: float, width: float) -> None:
-    """From the end of a row to the beginning of the next one, which lies at y."""
-    right, middle, between = SPAN - 5, width / 2, y - 24
-    start = (right, y - row + HEIGHT + 3)
+def _lead_on(sheet: Sheet, y: float, between: float, width: float) -> None:
+    """From the end of a row to the next one, which begins so far below it, at y."""
+    right, middle, level = SPAN - 5, width / 2, y - 24
+    start = (right, y - between + 3)
     style = {"color": sheet.look.ink, "linewidth": 1.1}
-    sheet.line(start, (right, between), (middle, between), (middle, y - 10), **style)
+    sheet.line(start, (right, level), (middle, level), (middle, y - 10), **style)
     sheet.arrow((middle, y - 14), (middle, y - 2), sheet.look.ink, is_upright=True)
-
-
-def _tone(holders: str, bears_words: bool) -> Tone:
-    """Of what lies in a free block: whose it was, hatched if it was of several."""
-    if not holders:
-        return free()
-    tone = tint(holders[0]) if bears_words else soft(holders[0])
-    return shared(tone, holders[0]) if len(holders) > 1 else tone
 
 
 def _two_lines(text: str, width: float) -> list[str]:

@@ -85,8 +85,8 @@ def plot_searches(
     second user's last ones behind all others; these stand below, where only the second
     search comes. A step from one user's block to another's older one is false, but for
     the first block, which they share. serial_of: the number of each key that is a
-    parent, written over its block; the number of b"" is no block's. A number whose
-    block holds something else by now is gone.
+    parent, written over its block; the number of b"" is no block's, and a block that
+    is nobody's parent has none. A number whose block holds something else is gone.
     """
     sheet = Sheet(title)
     false_path, path = found
@@ -206,6 +206,9 @@ class _Moments:
         sheet.write(x, y - 12, f"block {block}", color=sheet.look.quiet)
         if block in self.numbers:
             sheet.write(x + width, y - 12, f"serial {self.numbers[block]}", ha="right")
+        elif self.numbers:
+            style = {"ha": "right", "color": sheet.look.quiet}
+            sheet.write(x + width, y - 12, "no serial", **style)
         tone = behind_words(tone)
         sheet.box(x, y, width, HEIGHT, tone)
         lines = _lines(self.decode(tokens), width - 8)
