@@ -37,8 +37,9 @@ def plot_bars(
         length = max(1.0, whole * value / most)
         sheet.write(left - 10, y + HEIGHT / 2, name, ha="right", **weight)
         sheet.box(left, y, length, HEIGHT, tone)
-        end = whole * (ends or {}).get(name, 0.0) / most
-        sheet.box(left + length - end, y, end, HEIGHT, Tone(BAD))
+        if ends and ends.get(name):
+            end = whole * ends[name] / most
+            sheet.box(left + length - end, y, end, HEIGHT, Tone(BAD))
         sheet.write(left + length + 8, y + HEIGHT / 2, said[name], **weight)
     bottom = ROW * len(values) + 8
     sheet.line((left, -4), (left, bottom - 10))
