@@ -12,15 +12,17 @@ def static_steps(answers, places):
     return [steps, idle]
 
 
-def step_plan(running, budget):
-    """By places in the list, unlike the solution in the notebook."""
-    plan, left = [0] * len(running), budget
-    for is_prompt in (False, True):
-        for at, (computed, prompt) in enumerate(running):
-            if (computed < prompt) == is_prompt:
-                plan[at] = min(left, max(1, prompt - computed))
-                left -= plan[at]
-    return plan
+def turns(waiting, running, places):
+    """With a line for each user, unlike the solution in the notebook."""
+    lines, come = {}, []
+    for at, user in enumerate(waiting):
+        lines.setdefault(user, []).append(at)
+    load = {user: running.count(user) for user in lines}
+    for _ in range(min(len(waiting), places - len(running))):
+        user = min((u for u in lines if lines[u]), key=lambda u: (load[u], lines[u][0]))
+        come.append(lines[user].pop(0))
+        load[user] += 1
+    return come
 
 
 class Promising:
@@ -50,9 +52,14 @@ class Promising:
             self.inside.append(self.line.pop(0))
 
     def plan(self):
-        states = [(one["done"], one["prompt"]) for one in self.inside]
-        counts = step_plan(states, self.budget)
-        return {o["name"]: n for o, n in zip(self.inside, counts, strict=True)}
+        plan, left = {}, self.budget
+        for is_prompt in (False, True):
+            for one in self.inside:
+                if (one["done"] < one["prompt"]) == is_prompt:
+                    count = min(left, max(1, one["prompt"] - one["done"]))
+                    plan[one["name"]] = count
+                    left -= count
+        return plan
 
     def let_out(self):
         for one in [one for one in self.inside if self.has_ended(one)]:
@@ -168,13 +175,14 @@ WRONG = {
         lambda answers, places: (sum(answers), 0),
         lambda answers, places: (-(-sum(answers) // places), 0),
     ],
-    "step_plan": [
-        lambda running, budget: [min(budget, max(1, p - c)) for c, p in running],
-        lambda running, budget: [1] * len(running),
-        lambda running, budget: sum(step_plan(running, budget)),
-        lambda running, budget: step_plan(running, budget)[:-1],
-        lambda running, budget: step_plan(running, budget - 1),
-        lambda running, budget: step_plan([(c - 1, p) for c, p in running], budget),
+    "turns": [
+        lambda waiting, running, places: [],
+        lambda waiting, running, places: turns(waiting, running, places)[::-1],
+        lambda waiting, running, places: turns(waiting, running, places - 1),
+        lambda waiting, running, places: turns(waiting, running, places + 1),
+        lambda waiting, running, places: turns(waiting, running, places)[:1],
+        lambda waiting, running, places: turns(waiting, [], places),
+        lambda waiting, running, places: dict.fromkeys(waiting),
     ],
     "batching": [
         Overtakes,
@@ -213,34 +221,6 @@ def continuous(answers, places):
     return max(ends), max(ends) * places - sum(answers)
 
 
-def one_token_late(running, budget):
-    """`>` in place of `>=`."""
-    plan = [1 if computed > prompt else 0 for computed, prompt in running]
-    left = budget - sum(plan)
-    for at, (computed, prompt) in enumerate(running):
-        if not computed > prompt:
-            plan[at] = min(left, prompt - computed)
-            left -= plan[at]
-    return plan
-
-
-def in_the_lists_order(running, budget):
-    plan = []
-    for computed, prompt in running:
-        plan.append(min(budget, max(1, prompt - computed)))
-        budget -= plan[-1]
-    return plan
-
-
-def decodes_as_they_come(running, budget):
-    plan = []
-    for computed, prompt in running:
-        number = 1 if computed >= prompt else min(budget, prompt - computed)
-        budget -= number
-        plan.append(number)
-    return plan
-
-
 def empties_the_list(answers, places):
     steps = 0
     while answers:
@@ -272,40 +252,75 @@ class SkipsTheNext(Promising):
             self.inside.append(one)
 
 
-def prompts_first(running, budget):
-    plan = [0] * len(running)
-    for at in sorted(
-        range(len(running)), key=lambda at: running[at][0] >= running[at][1]
-    ):
-        computed, prompt = running[at]
-        plan[at] = min(budget, max(1, prompt - computed))
-        budget -= plan[at]
-    return plan
+def as_they_came(waiting, running, places):
+    return [at for at, _ in enumerate(waiting) if at < places - len(running)]
 
 
-def whole_prompts(running, budget):
-    plan = [int(computed >= prompt) for computed, prompt in running]
-    left = budget - sum(plan)
-    for at, (computed, prompt) in enumerate(running):
-        if 0 < prompt - computed <= left:
-            plan[at] = prompt - computed
-            left -= plan[at]
-    return plan
+def counts_once(waiting, running, places):
+    """Sorted at the start, though each who comes in changes who has the fewest."""
+    order = sorted(range(len(waiting)), key=lambda at: running.count(waiting[at]))
+    return order[: places - len(running)]
 
 
-def decodes_are_free(running, budget):
-    plan = [int(computed >= prompt) for computed, prompt in running]
-    for at, (computed, prompt) in enumerate(running):
-        if computed < prompt:
-            plan[at] = min(budget, prompt - computed)
-            budget -= plan[at]
-    return plan
+def a_new_round(waiting, running, places):
+    """In turn, whoever runs already."""
+    rounds = [(waiting[:at].count(user), at) for at, user in enumerate(waiting)]
+    return [at for _, at in sorted(rounds)][: places - len(running)]
 
 
-def from_the_start(running, budget):
-    """Whole prompts, whatever is computed of them."""
-    begun = [(c if c >= p else 0, p) for c, p in running]
-    return step_plan(begun, budget)
+def fewest_wait(waiting, running, places):
+    order = sorted(range(len(waiting)), key=lambda at: waiting.count(waiting[at]))
+    return order[: places - len(running)]
+
+
+def the_last_of_equals(waiting, running, places):
+    """<= where < is right."""
+    come, load = [], {user: running.count(user) for user in waiting}
+    while len(come) < min(len(waiting), places - len(running)):
+        best = None
+        for at, user in enumerate(waiting):
+            is_here = at in come
+            if not is_here and (best is None or load[user] <= load[waiting[best]]):
+                best = at
+        come.append(best)
+        load[waiting[best]] += 1
+    return come
+
+
+def by_the_alphabet(waiting, running, places):
+    come, load = [], {user: running.count(user) for user in waiting}
+    left = list(enumerate(waiting))
+    while left and len(come) < places - len(running):
+        at, user = min(left, key=lambda one: (load[one[1]], one[1], one[0]))
+        left.remove((at, user))
+        come.append(at)
+        load[user] += 1
+    return come
+
+
+def one_for_each(waiting, running, places):
+    firsts = {waiting.index(user): user for user in waiting}
+    order = sorted(firsts, key=lambda at: (running.count(firsts[at]), at))
+    return order[: places - len(running)]
+
+
+def all_places(waiting, running, places):
+    """Lets in as many as there are places, free or not."""
+    return turns(waiting, running, places + len(running))
+
+
+def pops(waiting, running, places):
+    """Indices in a list that gets shorter."""
+    come, running = [], list(running)
+    while waiting and len(running) < places:
+        at = min(range(len(waiting)), key=lambda n: running.count(waiting[n]))
+        come.append(at)
+        running.append(waiting.pop(at))
+    return come
+
+
+def users(waiting, running, places):
+    return [waiting[at] for at in turns(waiting, running, places)]
 
 
 NAMED = {
@@ -322,16 +337,20 @@ NAMED = {
         (empties_the_list, "its sum is 0"),
         (the_first_costs_nothing, "n tokens take n steps"),
     ],
-    "step_plan": [
-        (in_the_lists_order, "come first, wherever they stand"),
-        (decodes_as_they_come, "before it is shared out"),
-        (prompts_first, "prompts come last"),
-        (WRONG["step_plan"][0], "for all of them together"),
-        (whole_prompts, "computed in part, not left out"),
-        (decodes_are_free, "costs a token of the budget, too"),
-        (from_the_start, "is not computed again"),
-        (one_token_late, "has computed exactly the prompt decodes already"),
-        (lambda running, budget: [], "a number of tokens for each of 4, got []"),
+    "turns": [
+        (as_they_came, "that is first come, first served"),
+        (counts_once, "who was just let in runs, too"),
+        (a_new_round, "those who run already count, too"),
+        (fewest_wait, "not of whom the fewest wait"),
+        (the_last_of_equals, "whoever came first: the smallest index"),
+        (by_the_alphabet, "not the first in the alphabet"),
+        (one_for_each, "also a second time"),
+        (all_places, "those who run have places"),
+        (pops, "it must not get shorter on the way"),
+        (lambda *case: sorted(turns(*case)), "in which they come in"),
+        (users, "return indices of `waiting`, not users"),
+        (lambda *case: None, "return a list of indices, got None"),
+        (lambda *case: len(turns(*case)), "return a list of indices, got 2"),
     ],
     "batching": [
         (Overtakes, "nobody overtakes"),

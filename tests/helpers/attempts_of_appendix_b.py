@@ -38,10 +38,12 @@ def schedule(
     last=1,
     to_end=False,
     copied=True,
+    patient=True,
 ):
     """With lists for both lines, unlike the solution in the notebook."""
     waiting, running, steps = deque(range(len(requests))), [], []
     said, held = [0 for _ in requests], [0 for _ in requests]
+    came_back = [False for _ in requests]
 
     def wanted(one, extra=0):
         prompt, new = requests[one]
@@ -52,9 +54,13 @@ def schedule(
         while len(running) > 1 and sum(map(wanted, running)) + sum(held) > num_blocks:
             gone = running.pop(victim)
             held[gone] = 0
+            came_back[gone] = True
             (waiting.append if to_end else waiting.appendleft)(gone)
         spare = num_blocks - sum(held) - sum(map(wanted, running))
         while waiting and wanted(waiting[0], more) <= spare:
+            is_new = not came_back[waiting[0]]
+            if patient and is_new and any(came_back[one] for one in running):
+                break
             spare -= wanted(waiting[0], more)
             running.append(waiting.popleft())
         if not running or len(steps) > 500:
@@ -212,6 +218,11 @@ def last_one_too(requests, num_blocks, block_size):
     return schedule(requests, num_blocks, block_size, last=0)
 
 
+def lets_new_ones_in(requests, num_blocks, block_size):
+    """As soon as they fit, though somebody runs who was preempted."""
+    return schedule(requests, num_blocks, block_size, patient=False)
+
+
 def one_after_another(requests, num_blocks, block_size):
     return [[n] for n, (_, new) in enumerate(requests) for _ in range(new)]
 
@@ -298,6 +309,7 @@ NAMED = {
         (to_the_end, "who was preempted is first in line"),
         (nothing_more, "a request starts only if a token more fits, too"),
         (last_one_too, "the last token is never computed: it needs no slot"),
+        (lets_new_ones_in, "until all who were preempted have ended"),
         (one_after_another, "compute, expected"),
         (all_at_once, "compute, expected"),
         (the_same_list, "each step needs a list of its own"),

@@ -1,10 +1,11 @@
-"""Lab: checks of appendix A's first exercises: static batches, plans in a budget."""
+"""Lab: checks of appendix A's first exercises: static batches, and turns of users."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
-from minipaged.lab.check.verdict import Attempt, Rejected, exercise
+from minipaged.lab.check.verdict import Attempt, Rejected, exercise, short
 
 
 @exercise
@@ -75,106 +76,151 @@ STATIC_FLAWS = {
 
 
 @exercise
-def step_plan(attempt: Attempt) -> None:
-    """(running, budget) -> tokens of each: those that decode first, then prompts."""
-    draw, cases = Random(1), [([(21, 21), (0, 40), (9, 7), (4, 13)], 16)]
-    cases += [([(0, 40)], 16), ([(7, 7), (8, 7)], 2), ([(0, 3), (0, 3), (5, 5)], 4)]
+def turns(attempt: Attempt) -> Callable[[], str]:
+    """(waiting, running, places) -> who comes in: those of whom the fewest run."""
+    draw, cases = Random(1), [("AAAAB", "A", 3), ("AB", "A", 2), ("BA", "", 4)]
+    cases += [("ABAB", "", 2), ("", "AB", 3), ("AAB", "AAA", 3), ("AABBC", "B", 4)]
     for _ in range(80):
-        count, running = draw.randint(1, 6), []
-        for _ in range(count):
-            prompt = draw.randint(1, 30)
-            running.append((draw.choice([0, draw.randint(0, 40)]), prompt))
-        cases.append((running, draw.randint(count, 40)))
+        users = "ABCDE"[: draw.randint(1, 5)]
+        waiting = "".join(draw.choices(users, k=draw.randint(0, 7)))
+        running = "".join(draw.choices(users, k=draw.randint(0, 5)))
+        cases.append((waiting, running, len(running) + draw.randint(0, 6)))
+    cases = [([*waiting], [*running], places) for waiting, running, places in cases]
     found = [attempt(*case) for case in cases]
     for case, own in zip(cases, found, strict=True):
-        right = plan_of(*case)
-        is_list = isinstance(own, Sequence) and len(own) == len(right)
-        if not is_list:
-            said = f"return a number of tokens for each of {len(right)}, got {own!r}"
+        right = _turns(*case)
+        if not isinstance(own, Sequence) or isinstance(own, str):
+            said = f"return a list of indices, got {short(own)}"
             raise Rejected(f"{attempt.call(*case)}: {said}")
         if list(own) != right:
-            why = _why(PLAN_FLAWS, lambda flaw: [flaw(*c) for c in cases], found)
+            why = _why(TURN_FLAWS, lambda flaw: [flaw(*c) for c in cases], found)
             said = f"{attempt.call(*case)}: got {list(own)}, expected {right}"
             raise Rejected(said + why)
+    return lambda: _what_turns_bring(attempt.function)
+
+
+def _turns(
+    waiting: list[str],
+    running: list[str],
+    places: int,
+    counts_running: bool = True,
+    counts_new: bool = True,
+    fewest_wait: bool = False,
+    is_first: bool = True,
+    by_name: bool = False,
+    once: bool = False,
+) -> list[int]:
+    """The indices of those who come in, in order; the flags plant mistakes."""
+    left, come = list(range(len(waiting))), []
+    num = Counter(running if counts_running else ())
+    wish = Counter(waiting)
+    while left and len(running) + len(come) < places:
+        if once:
+            left = [at for at in left if waiting[at] not in {waiting[n] for n in come}]
+            if not left:
+                break
+
+        def rank(at: int) -> tuple:
+            user = waiting[at]
+            number = wish[user] if fewest_wait else num[user]
+            return number, user if by_name else at if is_first else -at
+
+        come.append(min(left, key=rank))
+        left.remove(come[-1])
+        num[waiting[come[-1]]] += counts_new
+    return come
+
+
+def _as_they_came(waiting: list[str], running: list[str], places: int) -> list[int]:
+    return list(range(len(waiting)))[: max(0, places - len(running))]
+
+
+def _without_those_who_run(
+    waiting: list[str], running: list[str], places: int
+) -> list[int]:
+    """As if nobody had a place yet; but those who run count."""
+    return _turns(waiting, running, places + len(running))
+
+
+def _shifted(waiting: list[str], running: list[str], places: int) -> list[int]:
+    """Indices in a list that gets shorter."""
+    come = _turns(waiting, running, places)
+    return [at - sum(one < at for one in come[:n]) for n, at in enumerate(come)]
+
+
+TURN_FLAWS: dict[str, Callable[..., list]] = {
+    "that is first come, first served: a hundred requests have a hundred turns": (
+        _as_they_came
+    ),
+    "who was just let in runs, too: count it": (
+        lambda *case: _turns(*case, counts_new=False)
+    ),
+    "those who run already count, too": (
+        lambda *case: _turns(*case, counts_running=False)
+    ),
+    "the user of whom the fewest run comes first, not of whom the fewest wait": (
+        lambda *case: _turns(*case, fewest_wait=True, counts_new=False)
+    ),
+    "among equals, whoever came first: the smallest index": (
+        lambda *case: _turns(*case, is_first=False)
+    ),
+    "among equals, whoever came first, not the first in the alphabet": (
+        lambda *case: _turns(*case, by_name=True)
+    ),
+    "while there is a place somebody comes in, also a second time": (
+        lambda *case: _turns(*case, once=True)
+    ),
+    "those who run have places, so fewer are free": _without_those_who_run,
+    "indices of the list as it was given: it must not get shorter on the way": (
+        _shifted
+    ),
+    "the order in which they come in, not that of the list": (
+        lambda *case: sorted(_turns(*case))
+    ),
+    "return indices of `waiting`, not users": (
+        lambda waiting, running, places: [
+            waiting[at] for at in _turns(waiting, running, places)
+        ]
+    ),
+}
+
+
+def _what_turns_bring(rule: Callable[..., Sequence[int]]) -> str:
+    """A sends twenty requests, then B sends a single one, to a server of two places."""
+    waiting, running, step = [*"A" * 20, "B"], [], 0
+    while "B" in waiting:
+        step += 1
+        come = rule(list(waiting), [user for user, _ in running], 2)
+        running += [(waiting[at], step + 10) for at in come]
+        waiting = [user for at, user in enumerate(waiting) if at not in come]
+        running = [one for one in running if one[1] > step + 1]
+    return (
+        "A asks twenty times, then B once; two places, ten steps each: "
+        f"B begins in step {step}, first come first served in step 101"
+    )
 
 
 def plan_of(
     running: list[tuple[int, int]],
     budget: int,
     prompts_first: bool = False,
-    in_order: bool = False,
     per_prompt: bool = False,
     whole: bool = False,
-    skips_decodes: bool = False,
 ) -> list[int]:
-    """How many tokens each computes; the flags plant mistakes."""
+    """How many tokens each (computed, prompt) computes; the flags plant mistakes."""
     plan, left = [0] * len(running), budget
-    order = list(range(len(running)))
-    if not in_order:
-        order.sort(key=lambda at: (running[at][0] < running[at][1]) != prompts_first)
+    order = sorted(
+        range(len(running)),
+        key=lambda at: (running[at][0] < running[at][1]) != prompts_first,
+    )
     for at in order:
         computed, prompt = running[at]
         wanted = max(1, prompt - computed)
         if whole and wanted > left:
             continue
-        decodes = computed >= prompt
         plan[at] = min(wanted, budget if per_prompt else left)
-        left -= 0 if per_prompt or (skips_decodes and decodes) else plan[at]
+        left -= 0 if per_prompt else plan[at]
     return plan
-
-
-def _without_the_next_token(running: list[tuple[int, int]], budget: int) -> list[int]:
-    """Who has just computed the prompt is taken for somebody who still prefills."""
-    plan = [int(computed > prompt) for computed, prompt in running]
-    left = budget - sum(plan)
-    for at, (computed, prompt) in enumerate(running):
-        if computed <= prompt:
-            plan[at] = min(left, prompt - computed)
-            left -= plan[at]
-    return plan
-
-
-def _decodes_as_they_come(running: list[tuple[int, int]], budget: int) -> list[int]:
-    """In the list's order, but whoever decodes gets a token in any case."""
-    plan = []
-    for computed, prompt in running:
-        plan.append(1 if computed >= prompt else min(budget, prompt - computed))
-        budget -= plan[-1]
-    return plan
-
-
-def _flawed(**flags: bool) -> Callable[..., list[int]]:
-    return lambda running, budget: plan_of(running, budget, **flags)
-
-
-PLAN_FLAWS: dict[str, Callable[..., list[int]]] = {
-    "those that decode come first, wherever they stand in the list": (
-        _flawed(in_order=True)
-    ),
-    "those that decode come off the budget before it is shared out to prompts": (
-        _decodes_as_they_come
-    ),
-    "prompts come last: whoever decodes must not wait for them": (
-        _flawed(prompts_first=True)
-    ),
-    "the budget is for all of them together: what one takes, the others lack": (
-        _flawed(per_prompt=True)
-    ),
-    "a prompt that does not fit is computed in part, not left out": (
-        _flawed(whole=True)
-    ),
-    "a token that is decoded costs a token of the budget, too": (
-        _flawed(skips_decodes=True)
-    ),
-    "whoever has computed exactly the prompt decodes already": (
-        _without_the_next_token
-    ),
-    "what is computed of a prompt already is not computed again": (
-        lambda running, budget: plan_of(
-            [(c if c >= p else 0, p) for c, p in running], budget
-        )
-    ),
-}
 
 
 def _why(

@@ -24,6 +24,7 @@ _SCHEDULES = (
     ([(4, 5), (4, 5)], 3, 4),
     ([(6, 6), (6, 6), (2, 2)], 5, 4),
     ([(1, 9), (1, 9), (1, 9)], 3, 3),
+    ([(2, 3), (1, 4), (1, 4)], 3, 2),  # the last waits for one who was preempted
 )
 
 
@@ -31,7 +32,7 @@ _SCHEDULES = (
 def schedule(attempt: Attempt) -> Callable[[], str]:
     """(requests, num_blocks, block_size) -> who computes, in each step.
 
-    Compared with the package's scheduler.
+    Compared with the package's scheduler, to which the paper's rule is added.
     """
     for case in (*_SCHEDULES, *map(_random_case, range(40))):
         right = _by_package(*case)
@@ -59,7 +60,7 @@ def schedule(attempt: Attempt) -> Callable[[], str]:
         return (
             f"yours serves the appendix's four users in {len(steps)} steps, and brings "
             f"D back {'twice' if len(starts) == 2 else f'{len(starts)} times'}, as the "
-            "package does"
+            "package does: nobody new comes there, whom the paper's rule could stop"
         )
 
     return reward
@@ -93,8 +94,17 @@ def _random_case(seed: int) -> tuple[list[tuple[int, int]], int, int]:
     return requests, most + draw.randint(0, most), size
 
 
+class _Patient(PreemptingScheduler):
+    """Who is new waits until all who were preempted have ended: the paper's rule."""
+
+    def _may_start(self, request: Request, cached: list[int], num_blocks: int) -> bool:
+        if not request.num_restarts and any(one.num_restarts for one in self.running):
+            return False
+        return super()._may_start(request, cached, num_blocks)
+
+
 def _by_package(requests: Lengths, num_blocks: int, size: int) -> list[list[int]]:
-    scheduler = PreemptingScheduler(BlockPool(num_blocks, size))
+    scheduler = _Patient(BlockPool(num_blocks, size))
     made = [Request([0] * prompt, new) for prompt, new in requests]
     for request in made:
         scheduler.add(request)
@@ -111,6 +121,8 @@ _MISTAKES = {
     "the latest goes, not the earliest": {"victim": 0},
     "who was preempted is first in line": {"to_front": False},
     "a request starts only if a token more fits, too": {"more": 0},
+    "who is new waits until all who were preempted have ended, not only until they "
+    "run again": {"patient": False},
     "the last token is never computed: it needs no slot": {"last": 0},
     "who comes back has its prompt and its answer to compute": {"keeps": False},
     "who starts is counted before the next one is let in": {"counts": False},
@@ -151,10 +163,12 @@ def _by_rules(
     runs_first: bool = True,
     promises: bool = False,
     skips: bool = False,
+    patient: bool = True,
 ) -> list[list[int]]:
     """The rules of the exercise, or with a mistake; IndexError if it never ends."""
     waiting, running, steps = deque(range(len(requests))), [], []
     said, held = [0] * len(requests), [0] * len(requests)
+    preempted: set[int] = set()
 
     def wanted(one: int, extra: int = 0) -> int:
         prompt, new = requests[one]
@@ -167,9 +181,13 @@ def _by_rules(
             one = running.pop(victim)
             free, held[one] = free + held[one], 0
             said[one] *= keeps
+            preempted.add(one)
             (waiting.appendleft if to_front else waiting.append)(one)
         soon = sum(map(wanted, running)) * runs_first
         while waiting:
+            is_new = waiting[0] not in preempted
+            if patient and is_new and preempted.intersection(running):
+                break
             soon = soon * counts + wanted(waiting[0], more)
             if soon > free:
                 break
