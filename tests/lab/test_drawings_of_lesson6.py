@@ -404,6 +404,7 @@ def test_an_axis_is_equally_long_wherever_it_occurs():
     ):
         assert words in said
     assert "12 rows that no head needs" in said
+    assert {"= rescale * weighted", "+ tl.dot(weights, v)"} <= set(said)
     soft = boxes(figure, palette.soft_colour("A"))
     sides = {
         (box.get_width(), box.get_height()) for box in soft if box.get_height() > 9
@@ -684,10 +685,26 @@ def test_busy_multiprocessors_are_counted():
 
 def test_programs_that_find_no_room_wait():
     said = texts(plot_multiprocessors({"many": (512, 3)}, "title"))
-    assert "396 run, 116 wait" in said and "has to wait for them" in said
+    assert "396 run, 116 wait: 29% of a wave" in said
+    assert "has to wait for them" in said
     assert said.count("3") == 132 and said.count("1") == 116
     said = texts(plot_multiprocessors({"many": (512, 4)}, "title"))
     assert "132 of 132 busy" in said and "has to wait for them" not in said
+
+
+@pytest.mark.parametrize(
+    ("launch", "words", "colour"),
+    [
+        ((512, 3), "396 run, 116 wait: 29% of a wave", palette.BAD),
+        ((512, 2), "264 run, 248 wait: 94% of a wave", palette.GOOD),
+        ((512, 1), "4 waves of 132, the last 88% full", palette.GOOD),
+        ((400, 1), "4 waves of 132, the last 3% full", palette.BAD),
+    ],
+)
+def test_a_mostly_empty_wave_is_bad_and_a_nearly_full_one_good(launch, words, colour):
+    figure = plot_multiprocessors({"many": launch}, "title")
+    (headline,) = [text for text in figure.axes[0].texts if text.get_text() == words]
+    assert headline.get_color() == colour
 
 
 # --- measurements ---------------------------------------------------------------------

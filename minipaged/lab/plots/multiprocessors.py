@@ -57,12 +57,16 @@ def _waves(count: int, room: int) -> list[int]:
 def _draw_head(
     sheet: Sheet, y: float, name: str, waves: list[int], num_multiprocessors: int
 ) -> None:
-    """The launch, and what of the GPU is busy."""
+    """The launch, and what of the GPU is busy; how full the last wave is."""
     count = sum(waves)
     busy = min(waves[0], num_multiprocessors)
     said, colour = f"{busy} of {num_multiprocessors} busy", GOOD
     if len(waves) > 1:
-        said, colour = f"{waves[0]:,} run, {count - waves[0]:,} wait", BAD
+        full = waves[-1] / waves[0]
+        said = f"{waves[0]:,} run, {count - waves[0]:,} wait: {full:.0%} of a wave"
+        if len(waves) > 2:
+            said = f"{len(waves)} waves of {waves[0]:,}, the last {full:.0%} full"
+        colour = GOOD if full > 0.5 else BAD
     elif busy < num_multiprocessors:
         colour = BAD
     sheet.headline(y + 8, name, counted(count, "program"), said, colour)

@@ -42,6 +42,8 @@ def plot_step_shapes(
     axis is equally long wherever it occurs. Filled is a query head, which is a row
     everywhere; framed is a position.
 
+    What was weighted before is rescaled first: its maximum may have been lower.
+
     group: query heads of a KV head. rows: those of the matrices, as many as the matrix
     units want. tile: positions. dim: numbers in a head.
     """
@@ -62,8 +64,8 @@ def plot_step_shapes(
         _draw_rows(sheet, part, group, marked, name)
         _write_name(sheet, part, STEP + ROWS + 14)
     _explain(sheet, k, k_trans, STEP + (marked + 0.5) * ROWS / rows)
-    _draw_legend(sheet, STEP + ROWS + 66, rows - group, f"{marked} of {group}", name)
-    sheet.finish(STEP + ROWS + 76)
+    _draw_legend(sheet, STEP + ROWS + 76, rows - group, f"{marked} of {group}", name)
+    sheet.finish(STEP + ROWS + 86)
     return sheet.figure
 
 
@@ -103,9 +105,11 @@ def _explain(sheet: Sheet, k: Shape, k_trans: Shape, row: float) -> None:
     below = STEP + ROWS + 34
     for right, said in (
         (LOGITS + TILE - 10, "= tl.dot(q, tl.trans(k))"),
-        (WEIGHTED + DIM, "+= tl.dot(weights, v)"),
+        (WEIGHTED + DIM, "= rescale * weighted"),
     ):
         sheet.write(right, below, said, ha="right", **quiet, **MONO)
+    said = "+ tl.dot(weights, v)"
+    sheet.write(WEIGHTED + DIM, below + 16, said, ha="right", **quiet, **MONO)
     left, middle = LOGITS + TILE + 14, (LOGITS + TILE + WEIGHTED) / 2
     sheet.write(left, below, "= tl.max(logits, 1)", **quiet, **MONO)
     for line, said in enumerate(("axis 1 runs along a row,", "over all positions")):

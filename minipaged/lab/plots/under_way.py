@@ -34,7 +34,7 @@ def plot_under_way(
     sheet = Sheet(title)
     y = draw_series(sheet, list(points))
     sheet.write(0, y + 12, ylabel)
-    remark = "small dots: slower launches"
+    remark = "large: the quickest with about as much under way; small: the others"
     sheet.write(SPAN, y + 12, remark, ha="right", color=sheet.look.quiet)
     top = y + 34
     both = [point for series in points.values() for point in series]
