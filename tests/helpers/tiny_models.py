@@ -94,15 +94,18 @@ REFUSED: dict[str, dict] = {
 
 
 @functools.cache
-def tiny_model(name: str) -> PreTrainedModel:
-    """A model of this architecture with seeded random weights, in eval mode."""
+def tiny_model(name: str, **smaller: int) -> PreTrainedModel:
+    """A model of this architecture with seeded random weights, in eval mode.
+
+    smaller: fields of its config, for who pays for every layer and head.
+    """
     torch.manual_seed(0)
     own = (ARCHITECTURES | REFUSED)[name]
     common = dict(_COMMON)
     if name in ("gpt2", "gptj", "gpt_neo"):  # these name their sizes differently
         common.pop("num_hidden_layers"), common.pop("num_attention_heads")
     model = AutoModelForCausalLM.from_config(
-        AutoConfig.for_model(name, **{**common, **own}),
+        AutoConfig.for_model(name, **{**common, **own, **smaller}),
         # Older releases skip gemma2's soft cap in their faster implementation.
         attn_implementation="eager" if name == "gemma2" else None,
     )

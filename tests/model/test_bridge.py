@@ -83,15 +83,20 @@ COMPILED = ["llama", "gemma2", "deepseek_v3", "gpt2", "opt", "qwen3_moe", "gpt_o
 
 @pytest.mark.parametrize("name", COMPILED)
 def test_a_compiler_takes_the_twin_whole(name):
-    """No break, and at most two recompilations over many batch sizes, 1 included."""
+    """No break, and at most two recompilations over many batch sizes, 1 included.
+
+    Two layers: whatever is asked of a layer's number has two answers by then.
+    """
     assert name in ARCHITECTURES
     torch.compiler.reset()
     counters.clear()
-    paged = PagedModel(copy.deepcopy(tiny_model(name)), num_blocks=96, block_size=4)
-    prompts = [list(range(3, 3 + n)) for n in (1, 4, 9, 17, 3, 6, 8, 2)]
+    layers = {"n_layer" if name == "gpt2" else "num_hidden_layers": 2}
+    model = copy.deepcopy(tiny_model(name, **layers))
+    paged = PagedModel(model, num_blocks=96, block_size=4)
+    prompts = [list(range(3, 3 + n)) for n in (1, 4, 9, 17, 3)]
     configs = [
         GenerationConfig(max_new_tokens=n, min_new_tokens=n, pad_token_id=0)
-        for n in (3, 4, 9, 5, 11, 12, 13, 7)
+        for n in (3, 4, 6, 5, 7)
     ]
     before = generate(paged, prompts, configs)
     paged.twin.compile(backend="eager", fullgraph=True, dynamic=True)

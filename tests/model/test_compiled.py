@@ -67,9 +67,9 @@ def test_what_was_compiled_serves_the_next_engines(traced):
     seen = counters["stats"]["unique_graphs"]
     engine_of("qwen3").close()
     assert counters["stats"]["unique_graphs"] == seen
-    for name in ("gemma3_text", "llama", "qwen2", "olmo2", "granite"):
+    for name in ("gemma3_text", "llama", "gpt2"):
         engine_of(name).close()  # it raises once the limit is hit
-    assert counters["stats"]["unique_graphs"] > 8
+    assert counters["stats"]["unique_graphs"] > 8  # that of torch
 
 
 def test_the_twin_that_is_compiled_is_nobody_elses(traced):
