@@ -71,7 +71,7 @@ def _draw_panel(
         sheet.box(x, top, width, PIECE, strong(0))
         begin = LEFT + (thread + 0.5) * each, y + THREADS + HEIGHT + 2
         end = x + width / 2, top - 2
-        sheet.line(begin, end, color=line_colour(0), linewidth=0.7, alpha=0.6)
+        sheet.line(begin, end, color=line_colour(0), linewidth=0.7, alpha=0.9)
     for place in places:
         sheet.box(*place, rim=sheet.look.rim)
     return top + PIECE
