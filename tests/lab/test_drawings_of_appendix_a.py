@@ -1,6 +1,7 @@
 """Appendix A's drawings: who has which place, who computes when."""
 
 import pytest
+from matplotlib.colors import to_hex
 
 import minipaged as mp
 from helpers.drawn import arrows, boxes, texts
@@ -53,6 +54,7 @@ def ghost(size=16, lengths=(8, 13)):
     return plot_ghost(batch, {"B": old, "D": d}, words, "title")
 
 
+ARRIVALS = {"one": [0.0, 0.5, 1.9], "two": [0.1, 1.1]}
 RATES, LIMITS = [1, 2, 4], {"one bears 1.5": 1.5, "the other bears 3.5": 3.5}
 
 DRAWINGS = {
@@ -79,6 +81,9 @@ DRAWINGS = {
         RATES, {"one": [1, 2, 9], "other": [1, 1, 2]}, "title", "x", "y", LIMITS, 5
     ),
     "present": lambda: plot_present(range(3), {"one": [1, 9, 47]}, "title", places=32),
+    "present, and who comes": lambda: plot_present(
+        range(3), {"one": [1, 9, 47], "two": [2, 2, 2]}, "title", 32, ARRIVALS
+    ),
     "token times": lambda: plot_token_times(TIMES, "title"),
     "token times, and a wait": lambda: plot_token_times(
         TIMES, "title", arrivals={"A": 0.0}
@@ -196,6 +201,35 @@ def test_the_longest_pause_is_found():
     assert "longest pause: 7,000 ms" in texts(DRAWINGS["token times, in ms"]())
     short = plot_token_times({"run": {"A": [0.0, 0.03812]}}, "title")
     assert "longest pause: 0.038 seconds" in texts(short)
+
+
+def test_each_pause_that_is_as_long_is_marked():
+    moments = [0.0, 1.0, 1.5, 2.5, 3.5, 4.4]
+    figure = plot_token_times({"run": {"A": moments, "B": [0.0, 0.9]}}, "title")
+    assert "longest pause: 1 seconds, 3 times" in texts(figure)
+    assert len([b for b in boxes(figure, palette.BAD) if b.get_width() > 20]) == 3
+
+
+def test_arrivals_are_counted_between_two_moments():
+    figure = DRAWINGS["present, and who comes"]()
+    above, below = figure.axes
+    counts = [list(patch.get_data().values) for patch in below.patches]
+    assert counts == [[2, 1], [1, 1]]
+    colours = [to_hex(patch.get_edgecolor()) for patch in below.patches]
+    assert colours == [to_hex(line.get_color()) for line in above.lines[:2]]
+    assert below.get_ylabel() == "come in\n1 seconds"
+    assert len(DRAWINGS["present"]().axes) == 1
+
+
+def test_what_is_decoded_has_the_rim_of_its_sign():
+    """On dark pages its soft face alone is hardly seen."""
+    figure = plot_gantt({"": CHUNKS[:5]}, {"A": BUSY["A"]}, "title")
+    rims = [
+        p
+        for p in figure.axes[0].patches
+        if not p.get_fill() and to_hex(p.get_edgecolor()).upper() == "#0072B2"
+    ]
+    assert len(rims) == 3 + 1  # three tokens, and the legend's sign
 
 
 def test_a_wait_lasts_from_the_arrival_to_the_first_token():

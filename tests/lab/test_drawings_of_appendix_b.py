@@ -13,6 +13,7 @@ from minipaged.lab.measure.serving import serve_lengths
 from minipaged.lab.measure.step_clock import StepClock
 from minipaged.lab.measure.step_log import StepLog
 from minipaged.lab.plots import palette
+from minipaged.lab.plots.bars import plot_bars
 from minipaged.lab.plots.evictions import plot_evictions
 from minipaged.lab.plots.pool import plot_pool
 from minipaged.lab.plots.preempted import plot_preemptions
@@ -59,6 +60,12 @@ def taken():
     return plot_pool(pool, tables, "title", columns=3, taken={"D": [0]})
 
 
+def bars():
+    """Half of one, nothing of the other."""
+    ends = {"a": 5.0, "b": 0.0}
+    return plot_bars({"a": 10.0, "b": 4.0}, "title", "ms", ["b"], ends, "again")
+
+
 DRAWINGS = {
     "a run": lambda: plot_preemptions(run()[0], "title", 12),
     "a run with swap": lambda: plot_preemptions(run("swap")[0], "title", 12),
@@ -68,6 +75,12 @@ DRAWINGS = {
     "chunks": lambda: plot_preemptions(
         [{"A": (6, 2)}, {"B": (6, 2)}] * 20, "title", 3, unfinished="AB"
     ),
+    "chunks, with room that is kept": lambda: plot_preemptions(
+        [{"A": (6, 1)}, {"B": (6, 2)}] * 20, "title", 4, "AB", {"A": 3, "B": 2}
+    ),
+    "evictions, and what is still to come": lambda: plot_evictions(
+        {"one": GONE}, "AAABB", "title", 4, 5, {"one": "later B's 2, once"}
+    ),
     "a long run": lambda: plot_preemptions(RECOMPUTED * 9, "title", 3),
     "evictions": lambda: plot_evictions(
         {"one": GONE, "other": GONE[1:]}, "AAABB", "title", 4
@@ -75,6 +88,7 @@ DRAWINGS = {
     "many blocks": lambda: plot_evictions(
         {"one": [[True] * 60]}, "A" * 30 + "B" * 20 + "C" * 10, "title", 50
     ),
+    "bars with ends": lambda: bars(),
     "swap": lambda: plot_swap(
         16, {"A": [0, 1], "D": [4, 6]}, [0, 1], {"A": [0, 4], "D": [9, 2]}, "D", "title"
     ),
@@ -105,11 +119,11 @@ def test_a_group_holds_each_block_once():
 
 def test_recompute_is_told_from_swap():
     said = texts(plot_preemptions(RECOMPUTED, "title", 3))
-    assert "gave its blocks back" in said and "in CPU memory" not in said
+    assert "away" in said and "in CPU memory" not in said
     assert "ends, step 10" in said and "ends, step 17" in said
     assert said.count("5") >= 1  # tokens computed again
     said = texts(plot_preemptions(SWAPPED, "title", 3))
-    assert "in CPU memory" in said and "gave its blocks back" not in said
+    assert "in CPU memory" in said and "away" not in said
 
 
 def test_a_gap_is_named_as_in_the_legend():
@@ -137,6 +151,44 @@ def test_what_is_missing_is_counted_and_strong():
     assert "5 blocks brought back" in texts(figure)
     strong_ones = boxes(figure, palette.sequence_colour("B"))
     assert len(strong_ones) == 2
+
+
+def test_the_end_of_a_bar_is_as_long_as_its_share():
+    figure = bars()
+    end, _ = sorted(boxes(figure, palette.BAD), key=lambda box: box.get_y())
+    (whole,) = [b for b in boxes(figure, palette.theme().others) if b.get_y() == 0]
+    assert end.get_width() / whole.get_width() == pytest.approx(0.5)
+    right_ends = [one.get_x() + one.get_width() for one in (end, whole)]
+    assert right_ends[0] == pytest.approx(right_ends[1])
+    assert "again" in texts(figure)
+
+
+def test_steps_have_their_numbers_and_what_is_to_come_is_said():
+    said = texts(DRAWINGS["evictions, and what is still to come"]())
+    assert "5 blocks brought back; later B's 2, once" in said
+    assert "step 5" in said and "step 1" not in said
+
+
+def test_room_that_is_kept_is_hatched_above_what_is_held():
+    """A holds 1 of 3 blocks; B holds as many as are kept for it."""
+    figure = DRAWINGS["chunks, with room that is kept"]()
+    assert "no block yet, but kept for its prompt and a token more" in texts(figure)
+    (held,) = {round(b.get_height(), 3) for b in boxes(figure, blue())}
+    hatched = [p for p in figure.axes[0].patches if p.get_hatch() and p.get_height()]
+    kept = [p for p in hatched if p.get_height() > 20]
+    assert len(kept) == 2 * 20  # each in two halves
+    assert {round(p.get_height() / held, 3) for p in kept} == {2.0}
+    assert {p.get_hatch() for p in hatched} == {kept[0].get_hatch()}
+
+
+def blue():
+    return palette.soft_colour("A")
+
+
+def test_whose_blocks_they_are_is_said_each_time_that_it_has_some():
+    steps = [{"A": (1, 2)}] * 8 + [{"B": (1, 2)}] * 8 + [{"A": (2, 2)}] * 8
+    said = texts(plot_preemptions(steps, "title", 3))
+    assert said.count("A") == 1 + 2 and said.count("B") == 1 + 1
 
 
 @pytest.mark.parametrize("count", [1, 3])
