@@ -258,6 +258,8 @@ NAMED = {
         (orders(later=lambda tables, at: tables[:at]), "last holder"),
         (orders(later=lambda tables, at: tables[at + 1 :][:1]), "third table"),
         (orders(full_once=True), "handed out again"),
+        # Right with three tables; only a pool that lived longer shows it.
+        (orders(later=lambda tables, at: tables[at + 1 :][-2:]), "ends with"),
         (
             lambda unused, tables, size: free_order(unused, tables, 2),
             "one slot each",
