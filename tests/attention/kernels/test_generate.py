@@ -51,10 +51,19 @@ def prompts_of(*lengths):
 SEVERAL_LAUNCHES = triton_attention._replace(step=None)  # write, decode, merge
 
 
+def small_model(name):
+    """Two layers, for the second reads what the first has hidden, and few KV heads."""
+    layers = 3 if name == "gemma4_text" else 2  # of two shapes, and one comes again
+    smaller = {"num_hidden_layers": layers}
+    if name in ("llama", "deepseek_v3"):  # one query head for each KV head
+        smaller |= {"num_attention_heads": 2, "num_key_value_heads": 2}
+    return tiny_model(name, **smaller)
+
+
 def poisoned(name, num_blocks=64, block_size=4, attention="triton"):
     """A model whose pool hands out blocks in random order, all slots holding NaN."""
     paged = mp.PagedModel(
-        tiny_model(name).to(DEVICE), num_blocks, block_size, attention=attention
+        small_model(name).to(DEVICE), num_blocks, block_size, attention=attention
     )
     assert isinstance(paged.cache, TritonKVCache)
     order = torch.randperm(num_blocks, generator=torch.Generator().manual_seed(0))
@@ -79,25 +88,26 @@ NAMES = "qwen2 phi3 mistral gemma2 gemma4_text deepseek_v3 granite gpt_oss".spli
 
 @pytest.mark.parametrize("name", NAMES)
 def test_greedy(name):
-    config = GenerationConfig(max_new_tokens=6, eos_token_id=NEVER)
+    """A prompt's last token, one after it, and one after K and V that this has left."""
+    config = GenerationConfig(max_new_tokens=3, eos_token_id=NEVER)
     prove(poisoned(name), prompts_of(1, 4, 5, 17), config)
 
 
 @pytest.mark.parametrize("name", ["qwen2", "gemma2", "gpt_oss"])
 def test_greedy_in_several_launches(name):
-    config = GenerationConfig(max_new_tokens=4, eos_token_id=NEVER)
+    config = GenerationConfig(max_new_tokens=3, eos_token_id=NEVER)
     prove(poisoned(name, attention=SEVERAL_LAUNCHES), prompts_of(1, 5, 17), config)
 
 
 def test_sampling_in_chunks():
-    config = GenerationConfig(max_new_tokens=6, do_sample=True, eos_token_id=NEVER)
+    config = GenerationConfig(max_new_tokens=3, do_sample=True, eos_token_id=NEVER)
     paged = poisoned("qwen3")
-    prove(paged, prompts_of(3, 16, 13), config, seed=[1, 2, 3], max_prompt_tokens=7)
+    prove(paged, prompts_of(3, 16, 4), config, seed=[1, 2, 3], max_prompt_tokens=7)
 
 
 def test_beams():
     config = GenerationConfig(
-        max_new_tokens=6, num_beams=3, num_return_sequences=2, eos_token_id=NEVER
+        max_new_tokens=4, num_beams=3, num_return_sequences=2, eos_token_id=NEVER
     )
     prove(poisoned("qwen3"), prompts_of(5, 8), config)
 
@@ -105,7 +115,7 @@ def test_beams():
 def test_a_prefix_that_others_have_computed():
     paged = poisoned("llama")
     prefix = mp.PrefixCache(paged.pool)
-    config = GenerationConfig(max_new_tokens=4, eos_token_id=NEVER)
+    config = GenerationConfig(max_new_tokens=3, eos_token_id=NEVER)
     system, *questions = prompts_of(13, 3, 6)
     prove(paged, [system], config, prefix_cache=prefix)
     outs = prove(paged, [system + q for q in questions], config, prefix_cache=prefix)
@@ -113,7 +123,7 @@ def test_a_prefix_that_others_have_computed():
 
 
 def test_half_precision_model():
-    model = copy.deepcopy(tiny_model("llama")).to(DEVICE, torch.float16)
+    model = copy.deepcopy(small_model("llama")).to(DEVICE, torch.float16)
     paged = mp.PagedModel(model, num_blocks=8, attention="triton")
     out = mp.generate(paged, [[5, 6, 7]], GenerationConfig(max_new_tokens=2))
     assert len(out[0].sequences[0]) == 2
