@@ -1,4 +1,4 @@
-"""The wheel that two of the tests install."""
+"""The wheel that some tests install; and which process runs which files."""
 
 import shutil
 import subprocess
@@ -6,9 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 ROOT = Path(__file__).parent.parent
 LONG = {"browser", "kernels"}
+BROWSER = "tests/browser/"
 
 
 @pytest.fixture(scope="session")
@@ -33,3 +35,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long files first: else one process is still busy with one of them at the end."""
     items.sort(key=lambda item: item.path.parent.name not in LONG)
     items.sort(key=lambda item: not item.path.name.startswith("test_alone"))
+
+
+class OneBrowser(LoadFileScheduling):
+    """Each file to one process, but those that share a browser to one and the same."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return BROWSER if file.startswith(BROWSER) else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log) -> OneBrowser | None:
+    """None for another --dist than `make test` asks for: xdist then makes its own."""
+    return OneBrowser(config, log) if config.getvalue("dist") == "loadfile" else None

@@ -1,7 +1,8 @@
 """A browser, and pages in it. Where none is installed, these tests are skipped.
 
-Opening a page of JupyterLab and starting its kernel take longer than most tests. So the
-tests of a module share a page with a single cell: each writes its own text into it.
+Starting JupyterLab, opening a page of it and starting its kernel take longer than most
+tests. So all tests of this folder share a page with a single cell: each writes its own
+text into it. One process runs the whole folder: see tests/conftest.py.
 """
 
 import os
@@ -22,9 +23,9 @@ from helpers.real_lab import (
 )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser():
-    """One browser for a module's tests."""
+    """One browser for all tests."""
     if find_browser() is None:
         what = "no Chromium is installed: `make browser` does it"
         # A test that CI skips in silence is no test.
@@ -33,20 +34,20 @@ def browser():
         yield opened
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def lab_folder(tmp_path_factory):
     """The folder that JupyterLab shows."""
     return tmp_path_factory.mktemp("lab")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def lab(browser, lab_folder):
     """The address of a JupyterLab; without a browser none is started."""
     with lab_server(lab_folder) as address:
         yield address
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def notebook(browser, lab, lab_folder):
     """The page of a notebook with a single cell, and the errors of its console."""
     write_notebook(lab_folder / "cell.ipynb", "")

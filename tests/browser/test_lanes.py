@@ -6,7 +6,6 @@ As test_lab.py does it: pages are asked for their flaws, whatever fonts there ar
 import pytest
 
 from helpers.page_facts import (
-    TEXTS,
     layout_flaws,
     layout_flaws_in_each_text,
     name_flaws,
@@ -17,7 +16,7 @@ from helpers.pool_facts import (
     contradictions,
     pale_blocks,
     shown_pool,
-    tops_of_stage,
+    tops_in_each_width,
 )
 from helpers.real_lab import (
     NARROW,
@@ -25,7 +24,6 @@ from helpers.real_lab import (
     WIDE,
     in_each_look,
     run_cell,
-    set_width,
     settle,
     styled,
     wait_for_kernel,
@@ -213,20 +211,19 @@ def test_a_letter_of_a_lane_shows_its_blocks_by_pointer_and_keyboard(page):
     assert bright() == [["0", "1", "2"], ["A"]]
 
 
-@pytest.mark.parametrize("width", [WIDE, NARROW])
-def test_the_pool_stands_still_while_the_slider_moves(page, width):
+def test_the_pool_stands_still_while_the_slider_moves(page):
     """Whatever the writing: lanes keep their height from frame to frame."""
-    set_width(page, width)
     run_cell(page, ENGINE.format(mode="swap"))
-    tops = []
+    tops, widths = [], [WIDE, NARROW]
     for number in range(8):
         page.locator(f"[role=slider][aria-valuenow='{number}.0']").wait_for()
         wait_for_kernel(page)
-        tops.append(tops_of_stage(page.locator(WIDGET).first))
+        tops.append(tops_in_each_width(page, widths))
+        widths.reverse()  # begin where the last frame has ended
         press(page, "Next ›")
-    for text in TEXTS:
-        own = [round(top[text]) for top in tops]
-        assert len(set(own)) == 1, (text, own)
+    for look in tops[0]:
+        own = [round(top[look]) for top in tops]
+        assert len(set(own)) == 1, (look, own)
 
 
 def guess(page, said):

@@ -5,12 +5,14 @@ titles with texts, figures with counts, colours with colours.
 """
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Locator
+from playwright.sync_api import Locator, Page
 
 from helpers.page_facts import ask, ask_in_each_text
+from helpers.real_lab import set_width
 
 _SCRIPT = Path(__file__).with_name("pool_facts.js").read_text("utf-8")
 
@@ -31,6 +33,18 @@ def pale_blocks(root: Locator) -> list[str]:
 def tops_of_stage(root: Locator) -> dict[str, float]:
     """How far the pool is below the widget's top, for each way of writing the page."""
     return ask_in_each_text(root, "topOfStage", _SCRIPT)
+
+
+def tops_in_each_width(
+    page: Page, widths: Sequence[int]
+) -> dict[tuple[int, str], float]:
+    """The same of the page's first widget, for each width and each way of writing."""
+    root, tops = page.locator(".mp.widget-box").first, {}
+    for width in widths:
+        set_width(page, width)
+        for text, top in tops_of_stage(root).items():
+            tops[width, text] = top
+    return tops
 
 
 def contradictions(pool: dict[str, Any]) -> list[str]:

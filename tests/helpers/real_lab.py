@@ -6,7 +6,6 @@ import re
 import shutil
 import socket
 import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -14,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
+
+from helpers.quick_start import python_m
 
 ROOT = Path(__file__).parents[2]
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -86,7 +87,7 @@ def lab_server(folder: Path, dark: bool = False) -> Iterator[str]:
         "--IdentityProvider.token": "",
         "--LabApp.expose_app_in_browser": True,  # for commands, as from a menu
     }
-    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"]
+    command = [*python_m("jupyterlab"), "--no-browser", "--allow-root"]
     command += [f"{name}={value}" for name, value in options.items()]
     environment = os.environ | {name: str(place) for name, place in places.items()}
     with (folder / "server.log").open("w") as log:
