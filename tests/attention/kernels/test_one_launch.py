@@ -32,8 +32,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in.*:RuntimeWarnin
 
 DEVICE = "cpu" if INTERPRETED else "cuda"
 DECODES = [(3, 1), (9, 1), (0, 1), (14, 1), (15, 1), (16, 1)]
-FAR_APART = [(0, 1), (230, 1), (3, 1), (97, 1), (31, 1), (32, 1)]
+FAR_APART = [(0, 1), (110, 1), (3, 1), (47, 1), (31, 1), (32, 1)]
 MIXED = [(0, 1), (3, 1), (0, 4), (7, 1), (5, 9), (0, 17), (12, 5)]
+ONE_KV_HEAD = {"num_heads": 2, "num_kv_heads": 1}
 TOLERANCE = {torch.float32: 3e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 DTYPES = [torch.float32, torch.float16, *([] if INTERPRETED else [torch.bfloat16])]
 
@@ -92,13 +93,13 @@ def cut(monkeypatch):
 )
 def test_heads_and_dims(group, dim, dtype):
     shape = {"num_heads": 2 * group, "num_kv_heads": 2, "key_dim": dim}
-    case = make_case(DECODES, **shape, dtype=dtype)
+    case = make_case([(0, 1), (9, 1), (16, 1)], **shape, dtype=dtype)
     check(case, scale=dim**-0.5)
 
 
 @pytest.mark.parametrize("block_size", [1, 3, 16, 128])
 def test_block_sizes(block_size):
-    check(make_case(FAR_APART, block_size=block_size))
+    check(make_case([*FAR_APART, (150, 1)], block_size=block_size, **ONE_KV_HEAD))
 
 
 @pytest.mark.parametrize("length", [1, 15, 16, 17, 32, 33])
@@ -111,7 +112,8 @@ def test_one_sequence_around_a_boundary(length, cut):
 def test_sliding_windows(sliding_window, cut):
     for target in (1, 30):
         cut(target)
-        check(make_case(FAR_APART), sliding_window=sliding_window)
+        case = make_case(FAR_APART, **ONE_KV_HEAD)
+        check(case, sliding_window=sliding_window)
 
 
 def test_soft_cap_scale_and_k_wider_than_v(cut):
@@ -139,7 +141,7 @@ def test_no_more_pieces_than_there_are_programs(cut):
     """All sequences a tile longer than their share: each has one piece too many."""
     for target in range(1, 12):
         cut(target)
-        check(make_case([(16 * n, 1) for n in range(5)]))
+        check(make_case([(16 * n, 1) for n in range(5)], **ONE_KV_HEAD))
 
 
 def test_more_sequences_than_one_program_plans(monkeypatch, cut):
@@ -208,15 +210,17 @@ def test_rows_that_only_pad_write_nothing_and_get_zeros(target, cut):
 
 
 def layers(case, num_layers=3):
-    """Errors of layers that share the batch, so its plan and its tickets too."""
-    errors, caches = [], [(case.keys, case.values)]
+    """Errors of layers that share the batch, so its plan and its tickets too.
+
+    One after another: who has found a mistake asks for no more.
+    """
+    caches = [(case.keys, case.values)]
     for _ in range(num_layers):
         case.q = torch.randn_like(case.q)
-        errors.append(error_of(case))
+        yield error_of(case)
         case.keys, case.values = case.keys.clone(), case.values.clone()
         caches.append((case.keys, case.values))  # each at an address of its own
     case.keys, case.values = caches[0]
-    return errors
 
 
 def test_layers_share_a_batch(cut):
@@ -229,7 +233,7 @@ def test_layers_share_a_batch(cut):
 
 def test_a_batch_may_be_used_again_with_other_lengths(cut):
     """In the same tensors, as in a CUDA graph: the first layer plans anew."""
-    cut(20)
+    cut(12)
     case = moved(make_case(FAR_APART), DEVICE)
     assert all(e < 3e-5 for e in layers(case, 2))
     for seed in (1, 2):
@@ -366,7 +370,9 @@ def attend_error(case, attention, sinks):
     return (ours.cpu() - oracle(case, sinks=sinks)).abs().max()
 
 
-@pytest.mark.parametrize("lengths", [MIXED, DECODES, [(0, 30)]], ids=str)
+@pytest.mark.parametrize(
+    "lengths", [[(0, 1), (5, 9), (0, 4)], [(3, 1), (0, 1), (16, 1)], [(0, 9)]], ids=str
+)
 def test_sinks_where_all_is_written_already(lengths):
     case, sinks = moved(make_case(lengths), DEVICE), sinks_of(4)
     assert attend_error(case, triton_attention, sinks) < 3e-5
@@ -386,9 +392,9 @@ def test_a_row_of_padding_has_no_sink_to_show():
     assert (out[0] == 0).all() and out[1].isfinite().all()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
-    contexts=st.lists(st.integers(0, 90), min_size=1, max_size=5),
+    contexts=st.lists(st.integers(0, 70), min_size=1, max_size=4),
     group=st.integers(1, 9),
     num_kv_heads=st.integers(1, 2),
     dims=st.tuples(st.integers(1, 40), st.integers(1, 40)),
@@ -420,7 +426,7 @@ def test_any_shape(
 
 
 def test_tensors_of_any_strides():
-    case = moved(make_case(DECODES), DEVICE)
+    case = moved(make_case([(3, 1), (0, 1), (16, 1)]), DEVICE)
     batch, expected = case.batch, oracle(case)
     longest = torch.nn.functional.pad(batch.block_tables, (0, 9), value=10**12)
     new = [b.flatten(0, 1)[batch.slots].clone() for b in (case.keys, case.values)]
@@ -537,8 +543,9 @@ def plant(monkeypatch, tmp_path):
     return plant
 
 
-def case_of_layers(seed):
-    shape = {"num_heads": 4, "num_kv_heads": 2, "spread": 2.0, "seed": seed}
+def case_of_layers():
+    """In pieces, which are merged two at a time, or fewer."""
+    shape = {"num_heads": 4, "num_kv_heads": 2, "spread": 2.0, "seed": 2}
     return moved(make_case([(0, 1), (90, 1), (40, 1)], **shape), DEVICE)
 
 
@@ -577,15 +584,20 @@ PIECES_MISTAKES = {
 }
 
 
+def test_the_check_accepts_the_kernel_as_it_is(cut, monkeypatch):
+    monkeypatch.setattr(triton_step, "_MERGED_AT_ONCE", 16)
+    cut(6)
+    assert all(e < 3e-5 for e in layers(case_of_layers()))
+
+
 @pytest.mark.parametrize("mistake", KERNEL_MISTAKES | PIECES_MISTAKES)
 def test_the_check_rejects(mistake, plant, cut, monkeypatch):
-    monkeypatch.setattr(triton_step, "_MERGED_AT_ONCE", 16)  # two pieces or less
+    monkeypatch.setattr(triton_step, "_MERGED_AT_ONCE", 16)
     cut(6)
-    assert all(e < 3e-5 for e in layers(case_of_layers(seed=1)))
     right, wrong = (KERNEL_MISTAKES | PIECES_MISTAKES)[mistake]
     plant(pieces if mistake in PIECES_MISTAKES else one_launch, right, wrong)
     try:  # seen in the results, or in the cache afterwards
-        found = not all(e < 1e-2 for e in layers(case_of_layers(seed=2), 2))
+        found = not all(e < 1e-2 for e in layers(case_of_layers(), 2))
     except AssertionError:
         found = True
     assert found
