@@ -1,7 +1,8 @@
 """What a reader sees of a pool drawn as HTML, read back from the page."""
 
 from dataclasses import dataclass, field
-from html.parser import HTMLParser
+from functools import lru_cache
+from xml.parsers.expat import ParserCreate
 
 
 @dataclass
@@ -29,28 +30,32 @@ class Shown:
         return self.attributes["style"].removeprefix("--f:")
 
 
-class Page(HTMLParser):
-    """Every element of a piece of HTML, each with the text inside it."""
+class Page:
+    """Every element of a piece of HTML, each with the text inside it.
+
+    It is read as XML, for which every element must be closed.
+    """
 
     def __init__(self, html: str):
         """Read all of it."""
-        super().__init__()
         self.all: list[Shown] = []
         self._open: list[Shown] = []
-        self.feed(html)
+        parser = ParserCreate()
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = lambda _tag: self._open.pop()
+        parser.CharacterDataHandler = self._read
+        html = html.replace(" data-gone>", ' data-gone="">')  # the same in HTML
+        parser.Parse(f"<div>{html}</div>", True)
+        del self.all[0]  # that div
 
-    def handle_starttag(self, tag, attributes):
-        found = {name: value or "" for name, value in attributes}
-        made = Shown(found, set(found.get("class", "").split()))
+    def _start(self, _tag, attributes):
+        made = Shown(attributes, set(attributes.get("class", "").split()))
         for outer in self._open:
             outer.inside.append(made)
         self.all.append(made)
         self._open.append(made)
 
-    def handle_endtag(self, tag):
-        self._open.pop()
-
-    def handle_data(self, data):
+    def _read(self, data):
         for outer in self._open:
             outer.text += data
 
@@ -59,16 +64,22 @@ class Page(HTMLParser):
         return [one for one in self.all if name in one.attributes]
 
 
+@lru_cache(maxsize=8)
+def page_of(html: str) -> Page:
+    """The page as it was read before, if nothing has changed. Nobody may change it."""
+    return Page(html)
+
+
 def shown_blocks(html: str) -> dict[int, Shown]:
     """Block id: what is drawn of it."""
-    blocks = Page(html).with_attribute("data-block")
+    blocks = page_of(html).with_attribute("data-block")
     return {int(block.attributes["data-block"]): block for block in blocks}
 
 
 def shown_tables(html: str) -> dict[str, list[int | None]]:
     """Name: the block ids in its table, None for those left out; not of who ended."""
     tables = {}
-    for table in Page(html).with_attribute("data-table"):
+    for table in page_of(html).with_attribute("data-table"):
         if "data-gone" not in table.attributes:
             tables[table.attributes["data-table"]] = [
                 int(one.attributes["data-b"]) if "data-b" in one.attributes else None
@@ -85,5 +96,5 @@ def shown_pieces(html: str) -> list[tuple[str, int, int]]:
             one.attributes["data-piece"],
             *(int(one.attributes[f"data-{name}"]) for name in ("start", "size")),
         )
-        for one in Page(html).with_attribute("data-piece")
+        for one in page_of(html).with_attribute("data-piece")
     ]

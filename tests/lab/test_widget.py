@@ -55,10 +55,11 @@ def check_shown(widget):
         widget.story.value
     )
     ids = {name: table.block_ids for name, table in tables.items()}
-    for name, entries in shown_tables(widget.stage.value).items():
+    shown = shown_tables(widget.stage.value)
+    for name, entries in shown.items():
         if None not in entries:
             assert entries == ids[name]
-    assert set(shown_tables(widget.stage.value)) == set(tables)
+    assert set(shown) == set(tables)
     check_rows(widget, tables)
     check_twin(widget)
 
@@ -131,14 +132,14 @@ def random_click(rng, widget):
     rng.choice(enabled).click()
 
 
-def test_a_random_walk_of_1000_clicks_and_all_of_it_undone():
+def test_a_random_walk_of_500_clicks_and_all_of_it_undone():
     widget, rng = PoolWidget(), random.Random(0)
     num_refused = 0
-    for _ in range(1000):
+    for _ in range(500):
         random_click(rng, widget)
         check_shown(widget)
         num_refused += bool(widget.play.wrong.value)
-    assert 10 < num_refused < 500
+    assert 10 < num_refused < 250
     widget.head.scene.value = "beams"
     widget.head.scene.value = ""
     fresh = PoolWidget()
@@ -150,7 +151,7 @@ def test_a_random_walk_of_1000_clicks_and_all_of_it_undone():
 def test_a_random_walk_through_a_lessons_scenes_and_beyond(scene, lesson):
     widget, rng = PoolWidget(scene=scene), random.Random(lesson)
     has_waited = set()
-    for _ in range(400):
+    for _ in range(200):
         random_click(rng, widget)
         check_shown(widget)
         if widget.sandbox.board.twin:
@@ -176,7 +177,7 @@ def test_the_walk_would_notice_a_twin_that_is_not_shown(monkeypatch):
 
 def test_all_that_was_done_by_hand_is_undone_and_done_again():
     widget, rng = PoolWidget(), random.Random(5)
-    for _ in range(60):
+    for _ in range(30):
         buttons = [widget.play.start]
         for row in rows_in(widget):
             buttons += row.buttons.values()
