@@ -18,12 +18,13 @@ import nbformat
 import pytest
 
 from helpers import notebook_files as files
+from helpers.quick_start import python_m
 
 KEPT = ("torch", "numpy", "transformers")  # what an install must leave as it is
 SHADOWS = "shadows.pth"
 SITES = ("site-packages", "dist-packages")
 OURS = ("MINIPAGED_", "PYTHON", "PYTEST_", "MPLBACKEND", "VIRTUAL_ENV", "PIP_")
-NBVAL = "pytest -p nbval --nbval --nbval-kernel-name=alone --nbval-cell-timeout=600"
+NBVAL = "-p nbval --nbval --nbval-kernel-name=alone --nbval-cell-timeout=600"
 KEEPING = Path(__file__).with_name("keeping_outputs.py")
 
 # Afterwards: the bootstrap again, where an install would fail; then what is there.
@@ -102,7 +103,7 @@ def run_alone(
     (place / "pytest.ini").touch()
     shutil.copy(KEEPING, place / "conftest.py")
     done = subprocess.run(
-        [sys.executable, "-m", *NBVAL.split(), "-q", "--color=no", name],
+        [*python_m("pytest"), *NBVAL.split(), "-q", "--color=no", name],
         cwd=place,
         env=environment(place / "jupyter", wheel),
         capture_output=True,
