@@ -43,9 +43,10 @@ def check(case, **options):
     [(1, 64), (3, 80), (5, 96), (7, 64), (8, 128), (2, 192), (1, 256), (20, 16)],
 )
 def test_heads_and_dims(group, dim, dtype):
+    """In both kernels: prompts, chunks and single tokens are in one batch."""
     shape = {"num_heads": 2 * group, "num_kv_heads": 2, "key_dim": dim}
-    check(make_case(MIXED, **shape, dtype=dtype))
-    check(make_case(DECODES, **shape, dtype=dtype))
+    lengths = [(0, 1), (16, 1), (5, 9), (0, 17)]
+    check(make_case(lengths, **shape, dtype=dtype))
 
 
 @pytest.mark.parametrize("block_size", [1, 3, 16, 128])
@@ -173,10 +174,10 @@ def decode(case, num_splits, **options):
 
 
 @pytest.mark.parametrize("sliding_window", [None, 30])
-@pytest.mark.parametrize("num_splits", [1, 2, 7, 64])
+@pytest.mark.parametrize("num_splits", [1, 2, 7, 32])
 def test_splits_do_not_matter(num_splits, sliding_window):
     """Also where there are more of them than tiles, so that most are empty."""
-    contexts = [(300, 1), (290, 1), (280, 1)]  # even ones have the shortest tiles
+    contexts = [(300, 1), (290, 1)]  # few and even ones have the shortest tiles
     case = moved(make_case(contexts), DEVICE)
     ours = decode(case, num_splits, sliding_window=sliding_window)
     expected = oracle(case, scale=0.25, sliding_window=sliding_window)
@@ -230,7 +231,7 @@ def test_the_error_is_hardly_larger_than_that_of_torch(dtype):
         assert ours.norm() <= 1.5 * theirs.norm()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     lengths=st.lists(
         st.tuples(st.integers(0, 30), st.sampled_from([1, 1, 2, 7, 20])),
