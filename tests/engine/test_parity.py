@@ -40,14 +40,16 @@ def prove(paged, prompts, config, seed=None, **options):
     return ours
 
 
+# One config for all that is greedy: HuggingFace's answers are computed once.
+GREEDY = GenerationConfig(max_new_tokens=12, eos_token_id=NEVER)
+
 each_attention = pytest.mark.parametrize("attention", ["gathered", "streamed"])
 
 
 @each_attention
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_greedy(name, attention):
-    config = GenerationConfig(max_new_tokens=20, eos_token_id=NEVER)
-    prove(shuffled_and_poisoned(name, attention=attention), ragged_prompts(), config)
+    prove(shuffled_and_poisoned(name, attention=attention), ragged_prompts(), GREEDY)
 
 
 @each_attention
@@ -64,31 +66,27 @@ def test_sampling_with_a_seed(name, attention):
 @each_attention
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_chunked_prefill(name, attention):
-    config = GenerationConfig(max_new_tokens=8, eos_token_id=NEVER)
     paged = shuffled_and_poisoned(name, attention=attention)
-    prove(paged, ragged_prompts(), config, max_prompt_tokens=7)
+    prove(paged, ragged_prompts(), GREEDY, max_prompt_tokens=7)
 
 
 @each_attention
 @pytest.mark.parametrize("block_size", [1, 2, 8, 16, 64])
 @pytest.mark.parametrize("name", ["qwen3", "mistral"])
 def test_block_sizes(name, block_size, attention):
-    config = GenerationConfig(max_new_tokens=20, eos_token_id=NEVER)
     paged = shuffled_and_poisoned(name, 6 * 64, block_size, attention=attention)
-    prove(paged, ragged_prompts(), config)
+    prove(paged, ragged_prompts(), GREEDY)
 
 
 @pytest.mark.parametrize("max_prompt_tokens", [1, 2, 16, 1000])
 def test_chunk_sizes(max_prompt_tokens):
-    config = GenerationConfig(max_new_tokens=8, eos_token_id=NEVER)
     paged = shuffled_and_poisoned("qwen3")
-    prove(paged, ragged_prompts(), config, max_prompt_tokens=max_prompt_tokens)
+    prove(paged, ragged_prompts(), GREEDY, max_prompt_tokens=max_prompt_tokens)
 
 
 def test_a_pool_that_holds_few_prompts_at_a_time_changes_nothing():
-    config = GenerationConfig(max_new_tokens=20, eos_token_id=NEVER)
     paged = shuffled_and_poisoned("qwen3", num_blocks=13)
-    prove(paged, ragged_prompts(), config)
+    prove(paged, ragged_prompts(), GREEDY)
 
 
 OPTIONS = {
