@@ -21,10 +21,15 @@ def built_wheel(tmp_path_factory) -> Path:
     shutil.copytree(ROOT / "minipaged", source / "minipaged")
     for file in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / file, source)
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q", "wheel"]
-    options = ["--no-deps", "--no-build-isolation", "-w", str(folder), str(source)]
+    build = (
+        f"from setuptools import build_meta; build_meta.build_wheel({str(folder)!r})"
+    )
     result = subprocess.run(
-        [*pip, *options], capture_output=True, text=True, check=False
+        [sys.executable, "-c", build],
+        cwd=source,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert result.returncode == 0, result.stderr
     (wheel,) = folder.glob("*.whl")
