@@ -1,7 +1,7 @@
 """Appendix A: one step ahead: the GPU computes the next while the last one is read."""
 
 from collections import deque
-from itertools import chain
+from itertools import chain, compress
 from typing import NamedTuple
 
 import numpy as np
@@ -101,15 +101,17 @@ class StepsAhead(Steps):
 
     def _land(self, undo: StepUndo) -> None:
         plan, turns, logits, late = self._flights[0]
-        living = [turn for turn in turns if turn.request.live]  # others were aborted
+        is_living = [bool(turn.request.live) for turn in turns]  # others were aborted
+        living = list(compress(turns, is_living))
         undo.save_texts(turn.request for turn in living)
         if late is None:
             choose_and_apply(living, logits)
         else:
             late.read()
-            for turn, choice in zip(turns, late.choices, strict=True):
-                if turn.request.live:
-                    turn.request.strategy.apply(turn, choice)
+            for turn, choice in zip(
+                living, compress(late.choices, is_living), strict=True
+            ):
+                turn.request.strategy.apply(turn, choice)
         self._scheduler.observers.chosen(plan)
         self._scheduler.commit(plan)
         self._flights.popleft()
