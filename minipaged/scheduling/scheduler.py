@@ -133,12 +133,10 @@ class Scheduler:
 
     def _let_go(self, sequences: Iterable[Sequence]) -> None:
         """Free what has ended, unless its request is in a plan in flight."""
-        ended = [one for one in sequences if one.finish_reason and one.table]
-        if not ended:
-            return
         busy = {sequence for plan in self.in_flight for sequence in plan.sequences}
+        ended = [s for s in sequences if s.finish_reason and s.table and s not in busy]
         for sequence in ended:
-            if sequence not in busy:
-                sequence.free()
-                self.observers.freed(sequence)
-        self.running = [one for one in self.running if one.holds_blocks]
+            sequence.free()
+            self.observers.freed(sequence)
+        if ended:
+            self.running = [one for one in self.running if one.holds_blocks]
