@@ -1,18 +1,23 @@
 """The engine on a GPU: output tokens a second, and what a step is made of.
 
-    python -m benchmarks.gpu.engine                      all ways to run, one workload
+    python -m benchmarks.gpu.engine                      all ways to run
     python -m benchmarks.gpu.engine --runs graphs --out engine.json
+    python -m benchmarks.gpu.engine --others --peers     other workloads; HuggingFace
 
 A model of Qwen3-0.6B's shape with random weights, in bfloat16. 256 requests are there
 at once; prompts and answers have 100 to 1,024 tokens, drawn from a seed; temperature
 0.6, no eos. Timed is a whole run, from the first step to the last token, warm.
+
+The other workloads (see workloads.py) run in the last of the ways. HuggingFace's
+`generate` gets the first 64 requests as one batch, padded on the left: it takes a
+minute for that alone.
 """
 
 import argparse
 import json
-import random
 import statistics
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +26,15 @@ from torch.profiler import ProfilerActivity, profile
 from transformers import AutoModelForCausalLM, GenerationConfig
 
 import minipaged as mp
+from benchmarks.gpu import workloads
 from benchmarks.gpu.shapes import qwen3_06b
+from benchmarks.gpu.workloads import Asked
 from minipaged.engine.ahead import LateTokens
+from minipaged.engine.stream import Stream
 from minipaged.lab.measure.machine import describe_machine
 
 RUNS = ("eager", "graphs", "compiled")
 NUM_BLOCKS = 20_000
-Trace = list[tuple[list[int], int]]  # a prompt, and how many tokens its answer has
 
 
 def random_model() -> torch.nn.Module:
@@ -39,29 +46,28 @@ def random_model() -> torch.nn.Module:
     return model.eval()
 
 
-def make_trace(count: int = 256) -> Trace:
-    """Prompts and answers of 100 to 1,024 tokens; always the same."""
-    draw = random.Random(0)
+def sampled(num_new: int) -> GenerationConfig:
+    """So many tokens, drawn at temperature 0.6 from the whole vocabulary."""
+    return GenerationConfig(
+        max_new_tokens=num_new, do_sample=True, temperature=0.6, top_k=0, pad_token_id=0
+    )
+
+
+def add_all(engine: mp.Engine, trace: Sequence[Asked]) -> list[Stream]:
+    """Hand in all requests; those with an arrival come so much after now."""
+    now = engine.clock.now()
     return [
-        (
-            [draw.randrange(10_000) for _ in range(draw.randint(100, 1024))],
-            draw.randint(100, 1024),
-        )
-        for _ in range(count)
+        engine.add(prompt, sampled(num_new), arrival=now + arrival)
+        for prompt, num_new, arrival in trace
     ]
 
 
-def add_all(engine: mp.Engine, trace: Trace) -> int:
-    """Hand in all requests; how many tokens they will be answered with."""
-    for prompt, num_new in trace:
-        config = GenerationConfig(
-            max_new_tokens=num_new, do_sample=True, temperature=0.6, top_k=0
-        )
-        engine.add(prompt, config)
-    return sum(num_new for _, num_new in trace)
+def num_answered(trace: Sequence[Asked]) -> int:
+    """How many tokens all answers have together."""
+    return sum(asked.num_new for asked in trace)
 
 
-def measure(engine: mp.Engine, trace: Trace, rounds: int) -> dict[str, Any]:
+def measure(engine: mp.Engine, trace: Sequence[Asked], rounds: int) -> dict[str, Any]:
     """Tokens a second, and for how much of the time the CPU waited for the GPU."""
     read, waited = LateTokens.read, 0.0
 
@@ -71,21 +77,20 @@ def measure(engine: mp.Engine, trace: Trace, rounds: int) -> dict[str, Any]:
         read(late)
         waited += time.perf_counter() - start
 
-    add_all(engine, [(prompt, 4) for prompt, _ in trace])
-    engine.run()  # warm
+    warm_up(engine, trace)
     found = []
     LateTokens.read = timed
     try:
         for _ in range(rounds):
-            num_tokens, waited = add_all(engine, trace), 0.0
-            steps = engine.stats.num_steps
+            add_all(engine, trace)
+            waited, steps = 0.0, engine.stats.num_steps
             torch.cuda.synchronize()
             start = time.perf_counter()
             engine.run()
             seconds = time.perf_counter() - start
             found.append(
                 {
-                    "tokens_per_s": round(num_tokens / seconds),
+                    "tokens_per_s": round(num_answered(trace) / seconds),
                     "seconds": round(seconds, 3),
                     "waited": round(waited, 3),
                     "steps": engine.stats.num_steps - steps,
@@ -99,11 +104,8 @@ def measure(engine: mp.Engine, trace: Trace, rounds: int) -> dict[str, Any]:
 
 def time_line(engine: mp.Engine, num_sequences: int, steps: int = 20) -> dict[str, Any]:
     """Milliseconds of a decode step by kernel, and those in which no kernel ran."""
-    for prompt, _ in make_trace(num_sequences):
-        config = GenerationConfig(
-            max_new_tokens=400, do_sample=True, temperature=0.6, top_k=0
-        )
-        engine.add((prompt * 8)[:700], config)
+    for asked in workloads.uniform(num_sequences):
+        engine.add((asked.prompt * 8)[:700], sampled(400))
     for _ in range(100):  # until all decode
         engine.step()
     torch.cuda.synchronize()
@@ -136,6 +138,84 @@ def time_line(engine: mp.Engine, num_sequences: int, steps: int = 20) -> dict[st
     }
 
 
+def warm_up(engine: mp.Engine, trace: Sequence[Asked]) -> None:
+    """Four tokens of each answer: all kernels that will be needed are loaded."""
+    add_all(engine, [Asked(asked.prompt, 4) for asked in trace])
+    engine.run()
+
+
+def serve(paged: mp.PagedModel, name: str, run: str, max_tokens: int) -> dict[str, Any]:
+    """Another workload, once: speed, and how long its users wait."""
+    trace = getattr(workloads, name)()
+    cache = mp.PrefixCache(paged.pool) if name == "shared" else None
+    engine = mp.Engine(paged, cache, max_tokens=max_tokens, run=run)
+    warm_up(engine, workloads.uniform(64))
+    streams = add_all(engine, trace)
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    engine.run()
+    seconds = time.perf_counter() - start
+    hits, queries = engine.stats.prefix_cache_hits, engine.stats.prefix_cache_queries
+    engine.close()
+    first = [stream.time_to_first_token for stream in streams]
+    each = [stream.time_per_token for stream in streams]
+    return {
+        "requests": len(trace),
+        "prompt_tokens": sum(len(asked.prompt) for asked in trace),
+        "output_tokens": num_answered(trace),
+        "seconds": round(seconds, 3),
+        "tokens_per_s": round(num_answered(trace) / seconds),
+        "first_token_ms": [round(x * 1e3, 1) for x in _middle_and_last(first)],
+        "next_token_ms": [round(x * 1e3, 2) for x in _middle_and_last(each)],
+        "share_cached": round(hits / queries, 3) if queries else None,
+        "preemptions": engine.stats.num_preemptions,
+    }
+
+
+def _middle_and_last(values: list[float]) -> list[float]:
+    """The median, and what 99 % are below."""
+    quantiles = statistics.quantiles(values, n=100)
+    return [quantiles[49], quantiles[98]]
+
+
+def lone(paged: mp.PagedModel, run: str, num_prompt: int = 1000) -> dict[str, float]:
+    """One user alone: milliseconds to her first token, and for each next one."""
+    engine = mp.Engine(paged, run=run)
+    prompt = (workloads.uniform(1)[0].prompt * 10)[:num_prompt]
+    found = []
+    for _ in range(6):
+        stream = engine.add(prompt, sampled(128))
+        engine.run()
+        found.append((stream.time_to_first_token, stream.time_per_token))
+    engine.close()
+    first, each = map(statistics.median, zip(*found[1:], strict=True))
+    return {
+        "prompt": num_prompt,
+        "first_token_ms": round(first * 1e3, 2),
+        "next_token_ms": round(each * 1e3, 3),
+    }
+
+
+def static(model: torch.nn.Module, trace: Sequence[Asked]) -> dict[str, Any]:
+    """HuggingFace's `generate` for one batch of these, padded on the left."""
+    longest = max(len(asked.prompt) for asked in trace)
+    pads = [longest - len(asked.prompt) for asked in trace]
+    rows = list(zip(pads, (asked.prompt for asked in trace), strict=True))
+    ids = torch.tensor([[0] * pad + prompt for pad, prompt in rows], device="cuda")
+    mask = torch.tensor([[0] * pad + [1] * len(prompt) for pad, prompt in rows]).cuda()
+    for num_new in (4, max(asked.num_new for asked in trace)):  # the first one warms
+        start = time.perf_counter()
+        config = sampled(num_new)
+        model.generate(ids, attention_mask=mask, generation_config=config)
+        torch.cuda.synchronize()
+        seconds = time.perf_counter() - start
+    return {
+        "requests": len(trace),
+        "seconds": round(seconds, 2),
+        "tokens_per_s": round(num_answered(trace) / seconds),
+    }
+
+
 def main() -> None:
     """Measure, and print or store it."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -143,12 +223,21 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--requests", type=int, default=256)
     parser.add_argument("--max-tokens", type=int, default=8192)
+    parser.add_argument("--others", action="store_true", help="other workloads, too")
+    parser.add_argument("--peers", action="store_true", help="HuggingFace's generate")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     model = random_model()
     paged = mp.PagedModel(model, NUM_BLOCKS, attention="triton")
-    trace = make_trace(arguments.requests)
+    trace = workloads.uniform(arguments.requests)
     found: dict[str, Any] = {"machine": describe_machine()}
+
+    def note(name: str, row: dict[str, Any]) -> None:
+        found[name] = row
+        print(name, json.dumps(row, indent=1), flush=True)
+        if arguments.out:
+            arguments.out.write_text(json.dumps(found, indent=1) + "\n")
+
     for name in arguments.runs:
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
@@ -161,10 +250,15 @@ def main() -> None:
         row["time_line"] = [time_line(engine, count) for count in (128, 256)]
         row["peak_gb"] = round(torch.cuda.max_memory_allocated() / 1e9, 3)
         engine.close()
-        found[name] = row
-        print(name, json.dumps(row, indent=1), flush=True)
-    if arguments.out:
-        arguments.out.write_text(json.dumps(found, indent=1) + "\n")
+        row["lone"] = lone(paged, name)
+        note(name, row)
+    if arguments.others:
+        for name in ("chats", "shared", "long"):
+            note(name, serve(paged, name, arguments.runs[-1], arguments.max_tokens))
+    if arguments.peers:
+        del paged, engine
+        torch.cuda.empty_cache()
+        note("generate", static(model, trace[:64]))
 
 
 if __name__ == "__main__":

@@ -14,9 +14,15 @@ import time
 from collections.abc import Callable
 
 import torch
-from transformers import GenerationConfig, Qwen3Config, Qwen3ForCausalLM
+from transformers import (
+    AutoModelForCausalLM,
+    GenerationConfig,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
 
 import minipaged as mp
+from benchmarks.gpu.shapes import qwen3_06b
 from helpers.answers import huggingface_outputs
 from helpers.serving import (
     CONFIGS,
@@ -163,6 +169,24 @@ def leaks(run: str, count: int = 4_000) -> None:
     assert run == "eager" or torch.cuda.memory_reserved() < before
 
 
+def auto_blocks(run: str) -> None:
+    """As many blocks as there is room for, and the largest steps run beside them."""
+    with torch.device("cuda"):
+        model = AutoModelForCausalLM.from_config(qwen3_06b(), dtype=torch.bfloat16)
+    paged = mp.PagedModel(model.eval(), "auto", attention="triton")
+    left, total = torch.cuda.mem_get_info()
+    assert 0.05 * total < left < 0.2 * total, f"{left / 1e9:.1f} GB are left"
+    engine = mp.Engine(paged, max_tokens=8192, run=run)
+    for _ in range(24):
+        engine.add([7] * 8192, config(2))
+    assert len(engine.run()) == 24
+    engine.close()
+    print(f"  {paged.pool.num_blocks:,} blocks", end=" ")
+    del engine, paged, model
+    gc.collect()
+    torch.cuda.empty_cache()
+
+
 def bfloat16(run: str) -> None:
     """A decode step's logits: as near to float32 as HuggingFace's own backends."""
     shape = Qwen3Config(
@@ -218,6 +242,7 @@ CHECKS = (
     interrupted,
     sampled_as_often,
     leaks,
+    auto_blocks,
     bfloat16,
 )
 
@@ -226,6 +251,7 @@ def main() -> None:
     """Run all; the first that fails ends it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", nargs="+", default=RUNS)
+    parser.add_argument("--leaks", type=int, help="requests in a run of their own")
     arguments = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = False
     tiny_model("qwen3").to("cuda")  # the same object for all
@@ -236,6 +262,11 @@ def main() -> None:
             each(run)
             seconds = time.perf_counter() - start
             print(f"{run}: {each.__name__} {seconds:.1f} s", flush=True)
+    if arguments.leaks:
+        start = time.perf_counter()
+        leaks(arguments.runs[0], arguments.leaks)
+        seconds = time.perf_counter() - start
+        print(f"{arguments.leaks:,} requests leak nothing: {seconds:.1f} s", flush=True)
 
 
 if __name__ == "__main__":

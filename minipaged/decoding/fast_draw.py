@@ -117,14 +117,15 @@ def draw_rows(logits: Tensor, temperature: float, uniform: Tensor | None) -> Ten
 def draw_unseeded(options: Options, logits: Tensor) -> Tensor:
     """The next token of rows with these options, whose processors need no history.
 
-    logits: [rows, vocabulary] float32. Returns [rows] int64, on the same GPU.
+    logits: [rows, vocabulary], in any type that the model makes them in; computed with
+    in float32. Returns [rows] int64, on the same GPU.
     """
     temperature, processors = 1.0, options.processors
     if len(processors) == 1 and type(processors[0]) is TemperatureLogitsWarper:
         temperature, processors = processors[0].temperature, None
     if processors:
         none = torch.empty(0, dtype=torch.int64, device=logits.device)
-        logits = processors(none, logits)
+        logits = processors(none, logits.float())
     uniform = None
     if options.do_sample:
         uniform = torch.rand(len(logits), 2, device=logits.device)

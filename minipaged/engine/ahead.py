@@ -1,7 +1,7 @@
 """Appendix A: one step ahead: the GPU computes the next while the last one is read."""
 
 from collections import deque
-from itertools import chain
+from itertools import chain, compress
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +28,20 @@ class Steps:
         self._runner, self._scheduler = runner, scheduler
 
     def step(self) -> None:
-        """Make one; if anything is raised, Ctrl-C included, it is undone."""
+        """Make one; if anything is raised, Ctrl-C included, it is undone.
+
+        Raises MemoryError if the device has no room for what a step computes.
+        """
+        try:
+            self._make()
+        except torch.OutOfMemoryError as error:
+            raise MemoryError(
+                f"a step of up to {self._scheduler.max_tokens:,} tokens has no room on "
+                f"{self._runner.paged.device}; lower max_tokens of the Engine, or "
+                "num_blocks of the PagedModel"
+            ) from error
+
+    def _make(self) -> None:
         step(self._runner.paged, self._scheduler, self._runner.inputs.build)
 
     def land(self) -> None:
@@ -61,7 +74,7 @@ class StepsAhead(Steps):
         super().__init__(runner, scheduler)
         self._flights: deque[_Flight] = deque()  # two at most
 
-    def step(self) -> None:
+    def _make(self) -> None:
         """Hand out the next step; then read, apply and commit the one before it.
 
         If anything is raised, Ctrl-C included, both are undone: see StepUndo.
@@ -101,15 +114,17 @@ class StepsAhead(Steps):
 
     def _land(self, undo: StepUndo) -> None:
         plan, turns, logits, late = self._flights[0]
-        living = [turn for turn in turns if turn.request.live]  # others were aborted
+        is_living = [bool(turn.request.live) for turn in turns]  # others were aborted
+        living = list(compress(turns, is_living))
         undo.save_texts(turn.request for turn in living)
         if late is None:
-            choose_and_apply(living, logits)
+            choose_and_apply(living, logits.float())
         else:
             late.read()
-            for turn, choice in zip(turns, late.choices, strict=True):
-                if turn.request.live:
-                    turn.request.strategy.apply(turn, choice)
+            for turn, choice in zip(
+                living, compress(late.choices, is_living), strict=True
+            ):
+                turn.request.strategy.apply(turn, choice)
         self._scheduler.observers.chosen(plan)
         self._scheduler.commit(plan)
         self._flights.popleft()
@@ -136,7 +151,7 @@ class LateTokens:
         """Choose, and start to copy; nobody waits.
 
         turns: of requests that may run ahead, so each has one row. logits: [R,
-        vocabulary] float32.
+        vocabulary], in float32 or the model's own type.
         """
         groups: dict[str | None, list[Turn]] = {}
         for turn in turns:

@@ -77,15 +77,15 @@ class GraphRunner(Runner):
 
     def _allocate(self) -> None:
         rows, width, device = self._max_rows, self._width, self.paged.device
-        vocabulary = self.paged.twin.get_output_embeddings().weight.shape[0]
         # A step's numbers, then its tables, which are no wider than they must be.
         whole = {"dtype": torch.int64, "device": device}
         self._packet = torch.zeros(rows * (_NUMBERS + width), **whole)
         self._tables = torch.zeros(rows, width, **whole)
         self._unread = torch.zeros(rows, **whole)
         self._count = torch.arange(rows + 1, device=device)
-        # All graphs write here: each would have to keep as much for itself.
-        self._logits = torch.zeros(rows, vocabulary, device=device)
+        # [rows, vocabulary], as the model makes them. All graphs write here: each would
+        # have to keep as much for itself.
+        self._logits: Tensor | None = None
 
     def compute(
         self, plan: Plan, unread: Unread | None = None
@@ -176,6 +176,8 @@ class GraphRunner(Runner):
                 position_ids=batch.positions[None],
                 use_cache=False,
             )
+            if self._logits is None:  # the largest step comes first
+                self._logits = torch.empty_like(out.logits[0])
             self._logits[:rows].copy_(out.logits[0])
         return batch
 

@@ -1,6 +1,7 @@
 """Lesson 2: a HuggingFace model over a pool of blocks (paper, section 4.3)."""
 
 from functools import partial
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -14,7 +15,7 @@ from minipaged.attention.backend import (
     exchange_attention,
     resolve_attention,
 )
-from minipaged.errors import memory_in_words, require_counts
+from minipaged.errors import memory_in_words
 from minipaged.memory.block_pool import BlockPool
 from minipaged.model.alone import Alone
 from minipaged.model.bridge import attending, connect
@@ -37,22 +38,21 @@ class PagedModel:
     def __init__(
         self,
         model: PreTrainedModel,
-        num_blocks: int = 512,
+        num_blocks: int | Literal["auto"] = 512,
         block_size: int = 16,
         attention: str | Backend | Attend = "gathered",
     ):
-        """Allocate the cache, and check that a batch's logits agree with the model's.
+        """Allocate the cache; check that a batch's logits agree with the model's.
 
         Args:
             model: a causal language model of `transformers`, in eval mode.
-            num_blocks, block_size: the pool; num_blocks * block_size tokens in all.
+            num_blocks, block_size: of the pool; "auto": as many as a GPU has room for.
             attention: "gathered", "streamed", "triton", a Backend, or a function with
                 the signature of `attend_gathered`.
 
-        Raises UnsupportedModel if the model would generate wrong text, and MemoryError
-        if there is no room for the pool.
+        Raises UnsupportedModel if the text would be wrong, MemoryError without room for
+        the pool.
         """
-        require_counts(num_blocks=num_blocks, block_size=block_size)
         refuse_unsupported(model)
         self.model = model
         self._attention = resolve_attention(attention)
@@ -68,20 +68,23 @@ class PagedModel:
         # A small pool for the probe, which takes 12 blocks at most.
         self._use_pool(num_blocks=12, block_size=block_size)
         check_logits(self)
+        if num_blocks == "auto":
+            from minipaged.model.room import blocks_with_room  # appendix A
+
+            num_blocks = blocks_with_room(self, block_size)
         del self.cache
         self._use_pool(num_blocks, block_size)
 
     def _use_pool(self, num_blocks: int, block_size: int) -> None:
         # The cache first: a pool too large for memory fails at once.
-        size = num_blocks, block_size
+        size, where = (num_blocks, block_size), (self.dtype, self.device)
         with memory_in_words(*size, self._shapes, self.dtype.itemsize, self.device):
-            cache_class, where = self.attention.cache_class, (self.dtype, self.device)
-            self.cache = cache_class(self._shapes, *size, *where)
-        self.pool = BlockPool(num_blocks, block_size)
+            self.cache = self.attention.cache_class(self._shapes, *size, *where)
+        self.pool = BlockPool(*size)
 
     @property
     def attention(self) -> Backend:
-        """How blocks are read. It may be exchanged by whatever `__init__` takes.
+        """How blocks are read. Set it to whatever `__init__` takes.
 
         Nothing is probed again. ValueError if it needs a cache of another class.
         """

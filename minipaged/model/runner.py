@@ -34,8 +34,9 @@ class Runner:
         """The plan's batch, and the logits that it asks for, both on the device.
 
         unread: tokens of the step before, if nobody has read them yet. Nothing waits
-        for the device. The logits, [R, vocabulary] in float32, hold until the next
-        call. Raises ValueError if weights of the model were replaced.
+        for the device. The logits, [R, vocabulary] in float32 or in the model's own
+        type, hold until the next call. Raises ValueError if weights of the model were
+        replaced.
         """
         batch = self.inputs.build(plan, unread)
         return batch, self.forward(batch)

@@ -4,6 +4,7 @@ import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
+from operator import attrgetter, methodcaller
 
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
@@ -111,12 +112,15 @@ class Original:
             )
 
     def _look(self) -> list[list[int]]:
-        """Which modules and weights there are, where, and how often written to."""
-        parts = chain.from_iterable(part.values() for part in self._parts)
-        buffers = (holder.get(name) for holder, name in self._buffers)
-        places = [weight.data_ptr() for weight in self._weights]
-        written = [weight._version for weight in self._counted]
-        return [list(map(id, chain(parts, buffers))), places, written]
+        """Which modules and weights there are, where, and how often written to.
+
+        Asked in every step, of some thousand objects: so without a line for each.
+        """
+        parts = chain.from_iterable(map(methodcaller("values"), self._parts))
+        buffers = [holder.get(name) for holder, name in self._buffers]
+        places = map(methodcaller("data_ptr"), self._weights)
+        written = map(attrgetter("_version"), self._counted)
+        return [list(map(id, chain(parts, buffers))), list(places), list(written)]
 
     def _sample(self) -> torch.Tensor:
         return torch.cat([sample.flatten().float() for sample in self._samples])

@@ -260,6 +260,25 @@ def test_failing_forwards(mode, error):
     check_idle(engine)
 
 
+@pytest.mark.parametrize("wrap", [steps_ahead, lambda engine: engine])
+def test_no_room_for_a_step_is_said_with_what_to_lower(wrap):
+    is_full = [False]
+
+    def attend(*arguments):
+        if is_full[0]:
+            raise torch.OutOfMemoryError("tried to allocate 2 GiB")
+        return gathered_attention(*arguments)
+
+    engine = wrap(make(24, attention=attend))
+    streams, is_full[0] = add_all(engine), True
+    with pytest.raises(MemoryError, match=r"up to 32 tokens .* lower max_tokens"):
+        engine.run()
+    is_full[0] = False
+    engine.run()
+    check([stream.output for stream in streams])
+    check_idle(engine)
+
+
 # --- wrong versions, which these tests must reject ------------------------------------
 
 

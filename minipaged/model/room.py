@@ -1,0 +1,65 @@
+"""Appendix A: how many blocks a GPU has room for: measured, not guessed."""
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from minipaged.memory.block_table import BlockTable
+from minipaged.model.inputs import Chunk, RaggedBatch
+
+if TYPE_CHECKING:
+    from minipaged.model.paged_model import PagedModel
+
+LARGEST_STEP = 8192  # tokens
+SHARE = 0.9  # of the GPU's memory, for weights, blocks and the largest step
+
+
+def blocks_with_room(paged: "PagedModel", block_size: int) -> int:
+    """How many blocks fit beside the weights and the largest step.
+
+    A prompt of 8,192 tokens, or of as many as the model takes, is computed, and the
+    memory that torch has then held at most stays free; so does a tenth of the GPU, for
+    CUDA graphs, merged weights and what else is on it. The pool of `paged` is replaced
+    by one that was measured with.
+
+    Raises ValueError without a GPU, and MemoryError if no block fits.
+    Source: vLLM's profile run and its gpu_memory_utilization.
+    """
+    device = paged.device
+    if device.type != "cuda":
+        raise ValueError(
+            f'num_blocks="auto" measures a GPU, and the model is on the {device.type}: '
+            "give a number, or move it with model.to('cuda') before you wrap it"
+        )
+    config = paged.model.config.get_text_config()
+    positions = getattr(config, "max_position_embeddings", None) or LARGEST_STEP
+    num_tokens = min(LARGEST_STEP, positions)
+    paged._use_pool(-(-num_tokens // block_size), block_size)
+    table = BlockTable(paged.pool)
+    table.append(num_tokens)
+    batch = RaggedBatch.build([Chunk([0] * num_tokens, table)], device=device)
+    torch.cuda.empty_cache()  # so that all that torch holds is in use
+    before = torch.cuda.memory_allocated(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    paged.forward(batch)
+    step = torch.cuda.max_memory_allocated(device) - before
+    bytes_per_block = paged.cache.bytes_per_block
+    paged.cache = None  # its memory is free again
+    torch.cuda.empty_cache()
+    return blocks_in(*torch.cuda.mem_get_info(device), step, bytes_per_block)
+
+
+def blocks_in(free: int, total: int, step: int, bytes_per_block: int) -> int:
+    """How many blocks fit into `free` bytes, if a step and a tenth of all stay free.
+
+    All in bytes. Raises MemoryError if that is none.
+    """
+    room = free - step - (1 - SHARE) * total
+    if room < bytes_per_block:
+        raise MemoryError(
+            f"of {total / 1e9:,.1f} GB on the GPU, {free / 1e9:,.1f} are free; the "
+            f"largest step takes {step / 1e9:,.1f}, and {1 - SHARE:.0%} of all are "
+            "left alone: there is no room for blocks; use a smaller model, end what "
+            "else is on this GPU, or try a number for num_blocks"
+        )
+    return int(room // bytes_per_block)
