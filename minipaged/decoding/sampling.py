@@ -87,10 +87,12 @@ class Chosen(NamedTuple):
 
 
 class TokensTogether:
+    """A tensor of tokens."""
+
     def __init__(self, tensor: Tensor):
         self.tensor = tensor
 
     @cached_property
     def as_numbers(self) -> list[int]:
-        """Waits for the device, once for all chosen together."""
+        """Waits for the device, once."""
         return self.tensor.tolist()
