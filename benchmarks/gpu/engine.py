@@ -123,10 +123,12 @@ def time_line(engine: mp.Engine, num_sequences: int, steps: int = 20) -> dict[st
         if event.device_type == torch.autograd.DeviceType.CUDA
     )
     kernels: dict[str, float] = {}
-    idle, end = 0.0, spans[0][0]
+    idle, between, end = 0.0, 0.0, spans[0][0]
     for start_us, end_us, name in spans:
         kernels[name[:70]] = kernels.get(name[:70], 0.0) + end_us - start_us
-        idle += max(0.0, start_us - end)
+        gap = max(0.0, start_us - end)
+        idle += gap
+        between += gap * ("HtoD" in name)  # a step begins with its packet
         end = max(end, end_us)
     longest = sorted(kernels.items(), key=lambda pair: -pair[1])[:20]
     return {
@@ -134,6 +136,7 @@ def time_line(engine: mp.Engine, num_sequences: int, steps: int = 20) -> dict[st
         "wall_ms": round(wall * 1e3 / steps, 3),
         "gpu_span_ms": round((end - spans[0][0]) / 1e3 / (steps + 1), 3),
         "idle_ms": round(idle / 1e3 / (steps + 1), 3),
+        "idle_between_steps_ms": round(between / 1e3 / (steps + 1), 3),
         "kernels_ms": {n: round(us / 1e3 / (steps + 1), 4) for n, us in longest},
     }
 
