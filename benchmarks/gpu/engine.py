@@ -3,6 +3,7 @@
     python -m benchmarks.gpu.engine                      all ways to run
     python -m benchmarks.gpu.engine --runs graphs --out engine.json
     python -m benchmarks.gpu.engine --others --peers     other workloads; HuggingFace
+    python -m benchmarks.gpu.engine --without            what two of its parts give
 
 A model of Qwen3-0.6B's shape with random weights, in bfloat16. 256 requests are there
 at once; prompts and answers have 100 to 1,024 tokens, drawn from a seed; temperature
@@ -17,9 +18,11 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 from torch.profiler import ProfilerActivity, profile
@@ -29,6 +32,7 @@ import minipaged as mp
 from benchmarks.gpu import workloads
 from benchmarks.gpu.shapes import qwen3_06b
 from benchmarks.gpu.workloads import Asked
+from minipaged.attention.kernels import attention
 from minipaged.engine.ahead import LateTokens
 from minipaged.engine.stream import Stream
 from minipaged.lab.measure.machine import describe_machine
@@ -219,6 +223,24 @@ def static(model: torch.nn.Module, trace: Sequence[Asked]) -> dict[str, Any]:
     }
 
 
+@contextmanager
+def without_merging(paged: mp.PagedModel) -> Iterator[None]:
+    """Compiled, but linear layers with a common input are computed one by one."""
+    with mock.patch("minipaged.model.compiled.merge_linears"):
+        yield
+
+
+@contextmanager
+def with_two_launches(paged: mp.PagedModel) -> Iterator[None]:
+    """Compiled, but K and V are written in one launch and attended to in another."""
+    whole = paged.attention
+    paged.attention = attention.triton_attention = whole._replace(step=None)
+    try:
+        yield
+    finally:
+        paged.attention = attention.triton_attention = whole
+
+
 def main() -> None:
     """Measure, and print or store it."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -228,6 +250,7 @@ def main() -> None:
     parser.add_argument("--max-tokens", type=int, default=8192)
     parser.add_argument("--others", action="store_true", help="other workloads, too")
     parser.add_argument("--peers", action="store_true", help="HuggingFace's generate")
+    parser.add_argument("--without", action="store_true", help="parts left out, too")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     model = random_model()
@@ -255,6 +278,12 @@ def main() -> None:
         engine.close()
         row["lone"] = lone(paged, name)
         note(name, row)
+    ways = (without_merging, with_two_launches) if arguments.without else ()
+    for way in ways:
+        with way(paged):
+            engine = mp.Engine(paged, max_tokens=arguments.max_tokens, run="compiled")
+            note(way.__name__, measure(engine, trace, arguments.rounds))
+            engine.close()
     if arguments.others:
         for name in ("chats", "shared", "long"):
             note(name, serve(paged, name, arguments.runs[-1], arguments.max_tokens))
