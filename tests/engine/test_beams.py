@@ -1,6 +1,7 @@
 """Beam search equals HuggingFace's: sequences and scores, whatever else is running."""
 
 from dataclasses import replace
+from itertools import product
 
 import pytest
 import torch
@@ -56,15 +57,17 @@ def test_every_architecture(name, attention):
     prove(poisoned(name, attention=attention), draw_prompts(), config(4))
 
 
-@pytest.mark.parametrize("early_stopping", [True, False, "never"])
-@pytest.mark.parametrize("length_penalty", [0.0, 1.0, -0.7])
 @pytest.mark.parametrize("num_beams", [2, 3, 4, 8])
 @pytest.mark.parametrize("eos", [NEVER, SOME, MANY], ids=["never", "some", "many"])
-def test_the_grid(num_beams, length_penalty, early_stopping, eos):
-    asked = config(
-        num_beams, eos, length_penalty=length_penalty, early_stopping=early_stopping
-    )
-    prove(poisoned("qwen3"), draw_prompts((1, 9)), asked)
+def test_the_grid(num_beams, eos):
+    """Nine ways to stop and to score, of two prompts each, in one batch."""
+    ways = product([0.0, 1.0, -0.7], [True, False, "never"])
+    configs = [
+        config(num_beams, eos, length_penalty=penalty, early_stopping=early)
+        for penalty, early in ways
+        for _ in range(2)
+    ]
+    prove(poisoned("qwen3", 1500), draw_prompts((1, 9)) * 9, configs)
 
 
 @pytest.mark.parametrize("block_size", [1, 8, 16])

@@ -60,12 +60,14 @@ def walk(sandbox, num_moves, seed=0):
             yield None
 
 
-@pytest.mark.parametrize("size", [(64, 16), (12, 4), (5, 1)])
-def test_a_random_walk_and_all_of_it_undone(size):
+@pytest.mark.parametrize(
+    "size, num_moves", [((64, 16), 500), ((12, 4), 1000), ((5, 1), 1000)]
+)
+def test_a_random_walk_and_all_of_it_undone(size, num_moves):
     sandbox = Sandbox(*size)
     seen, orders = [sandbox.board.snapshot()], [order_of_free_blocks(sandbox.board)]
     refused = 0
-    for error in walk(sandbox, 1000):
+    for error in walk(sandbox, num_moves):
         check_board(sandbox.board)
         now = sandbox.board.snapshot(), order_of_free_blocks(sandbox.board)
         if error is None:
