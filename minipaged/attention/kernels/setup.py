@@ -9,7 +9,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any
@@ -57,6 +57,14 @@ if INTERPRETED:
             return SimpleNamespace(restore=lambda: None)
         return exchange(function)
 
+    _type_of_numbers = cache(interpreter._get_np_dtype)
+
+    def _numpy_type(kind: Any) -> Any:
+        """As the interpreter finds it, but its table is not made at every call."""
+        numbers = kind.scalar
+        return _type_of_numbers(tl.uint64 if numbers.is_ptr() else numbers)
+
     interpreter._patch_lang = partial(_exchange_once, exchange=interpreter._patch_lang)
+    interpreter._get_np_dtype = _numpy_type
 
 __all__ = ["INTERPRETED", "tl", "triton"]
