@@ -226,11 +226,13 @@ def test_a_server_without_a_model():
     chats = [RequestLengths(9, 20) for _ in range(6)]
     clock = StepClock(2.0, 0.5)
     roomy = serve_lengths(chats, 100, clock, block_size=4)
-    assert roomy == (2.0 * 20 + 0.5 * 6 * 28, 0, 0, 0)
+    assert roomy == (2.0 * 20 + 0.5 * 6 * 28, 0, 0, 0, 6 * 28)
     plain = serve_lengths(chats, 16, StepClock(2.0, 0.5), block_size=4)
     cached = serve_lengths(chats, 16, StepClock(2.0, 0.5), block_size=4, cached=True)
     swap = serve_lengths(chats, 16, StepClock(2.0, 0.5), block_size=4, swaps=True)
     assert plain.preemptions and swap.moved_blocks and not plain.moved_blocks
     assert swap.recomputed_tokens == 0 < cached.recomputed_tokens
     assert cached.recomputed_tokens < plain.recomputed_tokens
+    computed = [one.computed_tokens for one in (roomy, swap, cached, plain)]
+    assert computed[0] == computed[1] < computed[2] < computed[3]
     assert roomy.seconds < swap.seconds < plain.seconds

@@ -43,6 +43,17 @@ def test_shares_are_compared_in_points(monkeypatch):
     assert "off by 29.7 points" in shown[0]
 
 
+def test_what_would_give_the_answer_away_stands_in_the_fold(monkeypatch):
+    shown = []
+    monkeypatch.setattr(
+        "minipaged.lab.tour.predict.display", lambda m: shown.append(m.data)
+    )
+    reveal(50, 20.3, "tokens", "found  17", "computed  3")
+    head, fold = shown[0].split("<details>")
+    assert "found" not in head and "3" not in head
+    assert "found  17\ncomputed  3\n" in fold and fold.endswith("</details>")
+
+
 def test_a_guess_that_is_no_number_says_what_to_write():
     with pytest.raises(TypeError, match="guess = 4"):
         reveal("four", 4, "slots")

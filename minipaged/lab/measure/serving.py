@@ -24,13 +24,14 @@ class Served(NamedTuple):
     preemptions: int
     recomputed_tokens: int
     moved_blocks: int  # to the swap space; as many come back
+    computed_tokens: int  # in all
 
 
 class _Count(Observer):
     """Adds up what preemptions cost."""
 
     def __init__(self) -> None:
-        self.preemptions = self.tokens = self.blocks = 0
+        self.preemptions = self.tokens = self.blocks = self.computed = 0
 
     def preempted(self, request: Request) -> None:
         """Shared blocks move once."""
@@ -41,6 +42,7 @@ class _Count(Observer):
     def planned(self, plan: Plan) -> None:
         """Some of it was computed before."""
         self.tokens += sum(map(recomputed_by, plan.works))
+        self.computed += plan.num_tokens
 
 
 def serve_lengths(
@@ -75,4 +77,5 @@ def serve_lengths(
         plan = scheduler.schedule()
         answer_all(plan)
         scheduler.commit(plan)
-    return Served(clock.moment, count.preemptions, count.tokens, count.blocks)
+    counts = count.preemptions, count.tokens, count.blocks, count.computed
+    return Served(clock.moment, *counts)

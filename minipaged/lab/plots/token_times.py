@@ -26,13 +26,14 @@ def plot_token_times(
     moments times it are in `unit`. arrivals: when users come who then wait for their
     first token.
     """
-    sheet, y, arrivals = Sheet(title), 0.0, arrivals or {}
+    sheet, y, arrivals, drawn = Sheet(title), 0.0, arrivals or {}, []
     ends = [own[-1] for users in runs.values() for own in users.values()]
     scale = scale_of([0.0, *ends], LEFT, SPAN - LEFT - RIGHT, False, (0.0, max(ends)))
     for name, users in runs.items():
         pauses = {user: _longest_pauses(own) for user, own in users.items()}
         worst = max(pauses, key=lambda user: pauses[user][0])
         length, starts = pauses[worst]
+        drawn.append(worst)
         number = length * factor
         said = f"{number:,.0f}" if number >= 100 else f"{round(number, 3):.3g}"
         times = f", {len(starts)} times" if len(starts) > 1 else ""
@@ -61,9 +62,10 @@ def plot_token_times(
     sheet.write(SPAN, y, unit, ha="right", color=sheet.look.quiet)
     y += 24
     user = next(iter(next(iter(runs.values()))))
+    names = " and ".join(dict.fromkeys(drawn))
     signs = [
         (Tone(line_colour(user)), "a token"),
-        (Tone(BAD), "the longest pause of a user"),
+        (Tone(BAD), f"the longest pause, drawn for {names}"),
     ]
     signs += [(free(), "waits for the first token")] * bool(arrivals)
     sheet.legend(0, y, signs)

@@ -3,10 +3,11 @@
 from IPython.display import Markdown, display
 
 
-def reveal(guess: float, answer: float, unit: str) -> None:
+def reveal(guess: float, answer: float, unit: str, *lines: str) -> None:
     """Show a computed answer, folded, so that it can be guessed before it is read.
 
-    `guess` is what the reader wrote in the cell before; `unit` names what is counted.
+    `guess` is what the reader wrote in the cell before; `unit` names what is counted;
+    `lines` stand in the fold, below the answer: they would give it away.
     Raises TypeError for a guess that is no number.
     """
     if not isinstance(guess, int | float):
@@ -22,11 +23,13 @@ def reveal(guess: float, answer: float, unit: str) -> None:
         verdict = f"your guess is off by a factor of {factor:.1f}"
     else:
         verdict = f"your guess is off by {_number(gap)}"
+    more = "".join(f"{line}\n" for line in lines)
+    more = f"```text\n{more}```\n\n" if lines else ""
     display(
         Markdown(
             f"Your guess: **{_number(guess)}** {unit}\n\n"
             "<details><summary>Computed (click)</summary>\n\n"
-            f"**{_number(answer)}** {unit}; {verdict}.\n\n</details>"
+            f"**{_number(answer)}** {unit}; {verdict}.\n\n{more}</details>"
         )
     )
 
