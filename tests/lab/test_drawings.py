@@ -452,7 +452,7 @@ def test_free_blocks_stand_in_the_order_in_which_they_are_handed_out():
 def test_a_memory_map_counts_its_slots():
     said = texts(plot_memory_map(SPANS, "title"))
     assert {"22", "44", "6", "7", "64", "112", "216–255"} - set(said) == {"216–255"}
-    assert "external: rounded up" in said and "external: in no reservation" in said
+    assert "external: rounded up" in said and "external: free" in said
 
 
 def test_what_is_new_in_a_pool_is_strong():

@@ -166,7 +166,7 @@ def test_nothing_is_cut_from_blocks_that_are_full():
     for num_tokens, is_cut in ((16, False), (17, True)):
         figure = gathered(num_tokens)
         dashed = [x for x in figure.axes[0].lines if x.get_linestyle() == "--"]
-        assert bool(dashed) == is_cut == ("C's, never written" in texts(figure))
+        assert bool(dashed) == is_cut == ("C's, empty" in texts(figure))
 
 
 def test_the_lost_slot_is_crossed_out():

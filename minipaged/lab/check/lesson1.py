@@ -87,13 +87,14 @@ def first_fit(attempt: Attempt) -> Callable[[], str]:
         _random_walk(attempt, Random(seed))
 
     def put_to_use() -> str:
-        chats = sharegpt_like(500)
+        chats = sharegpt_like(2000)
         before = simulate(chats, reserve_oracle, 15_728, 2048)
         report = simulate(chats, reserve_oracle, 15_728, 2048, attempt.function)
         return (
-            f"Orca (Oracle), 500 chats, with your allocator: {report.token_states:.0%} "
-            f"of the memory holds tokens, {report.external:.0%} is external (with the "
-            f"buddy allocator: {before.token_states:.0%} and {before.external:.0%})."
+            "Orca (Oracle), 2,000 chats, with your allocator: "
+            f"{report.token_states:.0%} of the memory holds tokens, "
+            f"{report.external:.0%} is external (with the buddy allocator: "
+            f"{before.token_states:.0%} and {before.external:.0%})."
         )
 
     return put_to_use

@@ -83,8 +83,8 @@ def _face(colour: str) -> dict[str, str | float]:
 def plot_waste(reports: Mapping[str, WasteReport], title: str) -> Figure:
     """One bar per report, split into the kinds of the paper's figure 2.
 
-    What the allocator rounded up is told apart from slots in no reservation; the paper
-    calls both external.
+    What the allocator rounded up is told apart from free slots; the paper calls both
+    external.
     """
     figure, axes = canvas(title, height=0.62 * len(reports) + 1.8)
     shares = [_shares(report) for report in reports.values()]

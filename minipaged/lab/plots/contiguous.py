@@ -60,7 +60,7 @@ def _label_a_wedge(
         return
     (prompt, output), left, top = stay.request, stay.piece.start, stay.admitted + 1
     beside = left + prompt + output + 0.02 * num_slots
-    plate = {"boxstyle": "round,pad=0.25", "facecolor": PLATE, "edgecolor": "none"}
+    plate = {"boxstyle": "round,pad=0.25", "fc": PLATE, "ec": ink_on(PLATE), "lw": 0.8}
     arrow = {"arrowstyle": "-|>", "color": ink_on(PLATE), "shrinkA": 0, "shrinkB": 0}
     signs = (
         ("starts, as wide as its prompt", 0.02, 0.06),

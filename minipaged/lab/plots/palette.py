@@ -37,7 +37,7 @@ KINDS_OF_SLOTS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
         "reserved": ("#D9C9A0", "\\\\", "reserved for a later token"),
         "internal": ("#D55E00", "..", "internal: reserved, never used"),
         "rounded_up": ("#969FA8", "", "external: rounded up"),
-        "external": ("#757B840C", "", "external: in no reservation"),
+        "external": ("#757B840C", "", "external: free"),
     }
 )
 
