@@ -62,7 +62,9 @@ def plot_candidates(
         if verdict == ENDED:
             score = one.total / length**length_penalty
             power = "" if length_penalty == 1 else f"^{length_penalty:g}"
-            said = f"{_number(one.total)} / {length}{power} = {_number(score)}"
+            rounded = round(one.total, 2) / length**length_penalty
+            sign = "=" if abs(rounded - round(score, 2)) < 1e-9 else "≈"
+            said = f"{_number(one.total)} / {length}{power} {sign} {_number(score)}"
             _say(sheet, y, f"has ended, score {said}")
     y = TOP + width * ROW - (ROW - HEIGHT) / 2
     style = {"linestyle": (0, (4, 3)), "color": sheet.look.ink, "linewidth": 1.2}

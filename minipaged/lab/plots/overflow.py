@@ -10,7 +10,6 @@ from minipaged.lab.plots.palette import BAD, line_colour, theme
 
 DASHES = ("-", "--", ":", "-.")
 LOWEST = -30  # the least power of 2 that is drawn
-FEW_DIGITS = 2.0**-8  # of the least number with all ten digits: two are left
 
 
 def plot_overflow(
@@ -35,12 +34,9 @@ def plot_overflow(
         if is_lost:
             cross = {"marker": "x", "markersize": 10, "markeredgewidth": 2.4}
             axes.plot(xs[-1], ys[-1], color=BAD, **cross)
-        few = (power > LOWEST) & (values < FEW_DIGITS * torch.finfo(x.dtype).tiny)
-        if few.any():  # the line has steps, as the format has
-            at = int(few.nonzero()[-1])
-            style = {"color": look.quiet, "fontsize": 9, "va": "top"}
-            words = "few binary digits are left here"
-            axes.text(x[at].item() + 0.2, power[at].item() - 0.4, words, **style)
+        if not drawn[0] and ys[0] > LOWEST:
+            words, style = f"0 below {xs[0]:.1f}", {"color": look.quiet, "fontsize": 9}
+            axes.text(xs[0], ys[0] - 0.8, words, va="top", **style)
     top = torch.finfo(x.dtype).max
     power = torch.tensor(top).log2().item()
     axes.axhline(power, color=look.rim, linewidth=0.8)

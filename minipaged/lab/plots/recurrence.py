@@ -266,7 +266,7 @@ def _draw_frame(
     """Dashed, around a bar: its size before, or the right size of a wrong one."""
     width_of_line = 0.8 if is_right else 1.5
     style = {"rim": sheet.look.ink, "linestyle": "--", "linewidth": width_of_line}
-    sheet.box(x - 2, y - 2, width + 4, height + 4, **style)
+    sheet.box(x, y - 2, width, height + 4, **style)
 
 
 def _signed(number: float, digits: int) -> str:
