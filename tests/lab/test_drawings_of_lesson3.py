@@ -149,8 +149,8 @@ def test_a_key_that_leads_to_another_content_bears_a_cross():
     figure = collisions()
     assert crosses(figure) == 2 and len(arrows(figure)) == 4
     said = texts(figure)
-    assert said.count("B's block 3") == said.count("A's block 1") == 1
-    assert "A's block 2" not in said
+    assert said.count("B's entry 3") == said.count("A's entry 1") == 1
+    assert "A's entry 2" not in said
     assert crosses(collisions((0, 1, 2, 3))) == 0
 
 

@@ -303,7 +303,7 @@ def test_a_gpu_is_drawn_from_its_facts():
     figure = gpu()
     said = texts(figure)
     assert {"132 multiprocessors", "registers: 65,536 numbers"} <= set(said)
-    assert {"shared memory: 228 KiB", "at most 4,591 GB/s, to all of them"} <= set(said)
+    assert {"shared memory: 228 KiB", "at most 4,591 GB/s, for all together"} <= set(said)
     assert said.count("warp") == 3 * 4 and "program 2" in said
     # The multiprocessor that is drawn large, four warps that compute, the legend's.
     assert len(boxes(figure, palette.sequence_colour(0))) == 1 + 4 + 1
@@ -686,7 +686,7 @@ def test_busy_multiprocessors_are_counted():
 def test_programs_that_find_no_room_wait():
     said = texts(plot_multiprocessors({"many": (512, 3)}, "title"))
     assert "396 run, 116 wait: 29% of a wave" in said
-    assert "has to wait for them" in said
+    assert "waits until they end" in said
     assert said.count("3") == 132 and said.count("1") == 116
     said = texts(plot_multiprocessors({"many": (512, 4)}, "title"))
     assert "132 of 132 busy" in said and "has to wait for them" not in said

@@ -38,7 +38,7 @@ def plot_collisions(
     for name, blocks, lefts, y in rows:
         over = y - 11 if y == TOP else y + HEIGHT + 12
         for number, (said, x) in enumerate(zip(blocks, lefts, strict=True)):
-            whose = f"{name}'s block {number}"
+            whose = f"{name}'s entry {number}"
             sheet.write(x, over, whose, color=sheet.look.quiet)
             if keys:
                 key = f"key {keys[leads[number] if y == TOP else number]}"

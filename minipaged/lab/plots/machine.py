@@ -48,7 +48,7 @@ def plot_gpu(
     middle = (LEFT + SPAN) / 2
     way = (middle, MEMORY - 3), (middle, bottom + 4)
     sheet.arrow(*way, is_followed=True, is_upright=True)
-    said = f"at most {read_gb_per_s:,.0f} GB/s, to all of them"
+    said = f"at most {read_gb_per_s:,.0f} GB/s, for all together"
     sheet.write(middle + 14, (MEMORY + bottom) / 2, said, PART)
     sheet.label(MEMORY, LARGE, "large memory", "far and slow")
     sheet.box(LEFT, MEMORY, SPAN - LEFT, LARGE, rim=sheet.look.ink)

@@ -42,7 +42,7 @@ def plot_multiprocessors(
         y += BETWEEN - GAP
     signs = [(strong(0), "has so many programs"), (free(), "has nothing to do")]
     if has_waves:
-        signs.insert(1, (behind_words(soft(0)), "has to wait for them"))
+        signs.insert(1, (behind_words(soft(0)), "waits until they end"))
     sheet.legend(0, y, signs)
     sheet.finish(y + 8)
     return sheet.figure

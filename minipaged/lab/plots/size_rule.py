@@ -110,7 +110,7 @@ def _draw_waves(sheet: Sheet, top: float, unit: float, most: int) -> None:
         for last in range(room, most + room, room):
             ends = max(LEAST, last - room), min(most, last)
             line = [(LEFT + x * unit, height(x / last)) for x in ends]
-            sheet.line(*line, linewidth=2.2, zorder=3 - at, **style)
+            sheet.line(*line, linewidth=2.2, zorder=2 + at, **style)
             if last == room:
                 x, y = line[0]
                 sheet.write(x - 5, y - 9, name, ha="right", color=sheet.look.quiet)
