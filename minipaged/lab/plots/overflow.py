@@ -36,7 +36,7 @@ def plot_overflow(
             axes.plot(xs[-1], ys[-1], color=BAD, **cross)
         if not drawn[0] and ys[0] > LOWEST:
             words, style = f"0 below {xs[0]:.1f}", {"color": look.quiet, "fontsize": 9}
-            axes.text(xs[0], ys[0] - 0.8, words, va="top", **style)
+            axes.text(xs[0], ys[0] - 1.4, words, va="top", **style)
     top = torch.finfo(x.dtype).max
     power = torch.tensor(top).log2().item()
     axes.axhline(power, color=look.rim, linewidth=0.8)
