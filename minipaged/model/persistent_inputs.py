@@ -90,11 +90,12 @@ class PersistentInputs:
                 if work.stop > len(work.sequence.tokens)
             ]
             unread_at, unread_from = np.array(late, dtype=np.int64).reshape(-1, 2).T
-        if len(works) == ends[-1] and not len(unread_at):  # one token each
-            tokens = np.array([work.sequence.tokens[work.start] for work in works])
-            row, positions = np.arange(len(works)), starts
+        # Of a sequence's tokens one is unread at most, and then it is a work alone.
+        if len(works) == ends[-1]:  # one token each
+            pairs = [(work.sequence.tokens, work.start) for work in works]
+            known = [own[at] if at < len(own) else 0 for own, at in pairs]
+            tokens, row, positions = np.array(known), np.arange(len(works)), starts
         else:
-            # Of a sequence's tokens one is unread at most, and then it is a work alone.
             parts = (w.sequence.tokens[w.start : w.stop] or (0,) for w in works)
             tokens = np.fromiter(chain.from_iterable(parts), np.int64, int(ends[-1]))
             row = np.arange(len(works)).repeat(lengths)
