@@ -9,7 +9,7 @@ from minipaged.model.room import blocks_in
 
 
 def test_a_tenth_of_the_gpu_and_the_largest_step_stay_free():
-    """Of 1,000 bytes 100 stay free, and 300 for the step: 600 are left, of 900 free."""
+    """Of 1,000 bytes 100, and 300 for the step: 600 are left, 500 if 900 are free."""
     assert blocks_in(1000, 1000, 300, 10) == 60
     assert blocks_in(900, 1000, 300, 10) == 50
     assert blocks_in(900, 1000, 300, 11) == 45

@@ -200,29 +200,6 @@ def _what_turns_bring(rule: Callable[..., Sequence[int]]) -> str:
     )
 
 
-def plan_of(
-    running: list[tuple[int, int]],
-    budget: int,
-    prompts_first: bool = False,
-    per_prompt: bool = False,
-    whole: bool = False,
-) -> list[int]:
-    """How many tokens each (computed, prompt) computes; the flags plant mistakes."""
-    plan, left = [0] * len(running), budget
-    order = sorted(
-        range(len(running)),
-        key=lambda at: (running[at][0] < running[at][1]) != prompts_first,
-    )
-    for at in order:
-        computed, prompt = running[at]
-        wanted = max(1, prompt - computed)
-        if whole and wanted > left:
-            continue
-        plan[at] = min(wanted, budget if per_prompt else left)
-        left -= 0 if per_prompt else plan[at]
-    return plan
-
-
 def _why(
     flaws: dict[str, Callable[..., Any]],
     answers: Callable[[Callable[..., Any]], list],

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from minipaged.lab.check.appendix_a import plan_of
 from minipaged.lab.check.verdict import Attempt, Rejected, attempted, exercise, many
 from minipaged.lab.measure.without_model import answer_all
 from minipaged.memory.block_pool import BlockPool
@@ -135,7 +134,7 @@ class Model:
             self.running.append(one)
             self.free -= one[4]
         flags = {self.flaw: True} if self.flaw in FLAGS else {}
-        counts = plan_of([(o[3], o[1]) for o in self.running], self.budget, **flags)
+        counts = _plan_of([(o[3], o[1]) for o in self.running], self.budget, **flags)
         plan = {o[0]: n for o, n in zip(self.running, counts, strict=True) if n}
         for one, count in zip(self.running, counts, strict=True):
             one[3] += count
@@ -174,3 +173,26 @@ def _why_planned(found: list[Plan], case: Case) -> str:
         if plans == found:
             return f"; {said}"
     return ""
+
+
+def _plan_of(
+    running: list[tuple[int, int]],
+    budget: int,
+    prompts_first: bool = False,
+    per_prompt: bool = False,
+    whole: bool = False,
+) -> list[int]:
+    """How many tokens each (computed, prompt) computes; the flags plant mistakes."""
+    plan, left = [0] * len(running), budget
+    order = sorted(
+        range(len(running)),
+        key=lambda at: (running[at][0] < running[at][1]) != prompts_first,
+    )
+    for at in order:
+        computed, prompt = running[at]
+        wanted = max(1, prompt - computed)
+        if whole and wanted > left:
+            continue
+        plan[at] = min(wanted, budget if per_prompt else left)
+        left -= 0 if per_prompt else plan[at]
+    return plan
