@@ -30,6 +30,8 @@ lessons: $(VENV)/.ready  ## run every notebook without a browser; ends in a tabl
 PYTEST := python -m pytest -n auto \
   --dist loadfile --no-loadscope-reorder $(TESTS)
 
+# Tests start many processes. Whatever the shell says, none compiles what another has.
+test test-oldest: export PYTHONDONTWRITEBYTECODE :=
 test: $(VENV)/.ready lint  ## everything that must hold: style, import rules, tests, notebooks
 	$(BIN)/$(PYTEST)
 
