@@ -16,13 +16,12 @@ def attend_gathered(
 ) -> Tensor:
     """Causal attention of new tokens over their sequences' blocks, gathered first.
 
-    Simple and exact, at the price of copying every K and V that is read. Lesson 5
-    streams over the blocks instead.
+    Simple and exact, but every K and V that is read is copied (not so in lesson 5).
 
     Args:
         q: [T, num_heads, key_dim], the new tokens of all sequences.
-        cache: one layer's K and V; those of the new tokens are already written.
-        batch: which blocks, and how many tokens, belong to which sequence.
+        cache: one layer's K and V; those of the new tokens are written.
+        batch: whose blocks and tokens are which.
         masking: scale, window, soft cap and sinks of this layer.
 
     Returns: [T, num_heads, value_dim]. Letters in the comments: S sequences of one
@@ -31,23 +30,13 @@ def attend_gathered(
     """
     kind = q.shape, cache.keys.shape, cache.values.shape, q.dtype, cache.keys.dtype
     key = ("gathered", *kind, masking.sliding_window)
-    if key not in batch.scratch:  # layers of one kind share this, and its memory
+    if key not in batch.scratch:  # once for all layers of a kind
         batch.scratch[key] = _prepare(q, cache, batch, masking.sliding_window)
     readings, row_of_token = batch.scratch[key]
     rows = []
     for tokens, slots, mask, k_out, v_out in readings:
         k, v = _gather(cache.keys, slots, k_out), _gather(cache.values, slots, v_out)
-        # Query heads that share a KV head are stacked like more queries: repeating K
-        # and V for each of them would cost G times more.
-        stacked = q[tokens].unflatten(2, (cache.keys.shape[2], -1))  # [S, Q, KV, G, D]
-        stacked = stacked.transpose(1, 2).flatten(2, 3)  # [S, KV, Q * G, D]
-        if masking.softcap is None and masking.sinks is None:
-            out = scaled_dot_product_attention(stacked, k, v, mask, scale=masking.scale)
-        else:  # some models
-            out = capped_attention(stacked, k, v, mask, masking)
-        out = out.unflatten(2, (tokens.shape[1], -1))  # [S, KV, Q, G, D]
-        out = out.transpose(1, 2).flatten(2, 3)  # [S, Q, num_heads, D]
-        rows.append(out.flatten(0, 1))
+        rows.append(_attend(q, tokens, k, v, mask, masking))
     return torch.cat(rows)[row_of_token]
 
 
@@ -101,7 +90,7 @@ class Reading(NamedTuple):
     tokens: Tensor  # [S, Q], its queries
     slots: Tensor  # [S, C], where K and V of its sequences' positions lie
     mask: Tensor  # [S, 1, Q * G, C], added: 0, and -inf for what is not seen
-    k_out: Tensor  # [S * C, KV heads, key_dim], for K to be gathered into
+    k_out: Tensor  # [S * C, KV heads, key_dim], for K
     v_out: Tensor  # [S * C, KV heads, value_dim]
 
 
@@ -133,5 +122,21 @@ def _prepare(
 
 
 def _gather(blocks: Tensor, slots: Tensor, out: Tensor) -> Tensor:
+    """What lies in these slots, end to end."""
     torch.index_select(blocks.flatten(0, 1), 0, slots.flatten(), out=out)
     return out.unflatten(0, slots.shape).transpose(1, 2)  # [S, KV heads, C, dim]
+
+
+def _attend(
+    q: Tensor, tokens: Tensor, k: Tensor, v: Tensor, mask: Tensor, masking: Masking
+) -> Tensor:
+    """Plain attention of a rectangle: a row for each of its tokens."""
+    # Query heads that share a KV head are stacked like more queries, [S, KV, Q * G, D]:
+    # repeating K and V would cost G times more.
+    stacked = q[tokens].unflatten(2, (k.shape[1], -1)).transpose(1, 2).flatten(2, 3)
+    if masking.softcap is None and masking.sinks is None:
+        out = scaled_dot_product_attention(stacked, k, v, mask, scale=masking.scale)
+    else:  # some models
+        out = capped_attention(stacked, k, v, mask, masking)
+    out = out.unflatten(2, (tokens.shape[1], -1)).transpose(1, 2)
+    return out.flatten(2, 3).flatten(0, 1)  # [S * Q, num_heads, D]

@@ -16,8 +16,8 @@ def attend_by_kernels(
     """Causal attention of new tokens over their sequences' blocks, read in place.
 
     Nothing waits for the GPU, so a CUDA graph may hold it: with the sizes that suit the
-    shortest and the longest context that the batch named at capture. torch.compile
-    passes it through as it is. For inference: no gradients.
+    shortest and the longest context that the batch named at capture. For inference: no
+    gradients.
 
     Args:
         q: [T, num_heads, key_dim], the new tokens of all sequences one after another.

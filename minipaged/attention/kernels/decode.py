@@ -167,7 +167,6 @@ def merge_splits(
     )  # fmt: skip
 
 
-@torch.library.custom_op("minipaged::paged_decode", mutates_args=("out",))
 def paged_decode(
     out: torch.Tensor,
     q: torch.Tensor,
@@ -259,8 +258,3 @@ def launch_decode(
         )  # fmt: skip
         if num_splits > 1:
             merge_splits(out, target, log_totals, query_starts, overlap)
-
-
-@paged_decode.register_fake
-def _(*_arguments, **_options) -> None:
-    """Nothing is returned, so there is no shape to tell."""

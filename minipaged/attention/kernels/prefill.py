@@ -127,7 +127,6 @@ def _prefill_kernel(
     tl.store(out_pointers, result, mask=out_mask)
 
 
-@torch.library.custom_op("minipaged::paged_prefill", mutates_args=("out",))
 def paged_prefill(
     out: torch.Tensor,
     q: torch.Tensor,
@@ -180,8 +179,3 @@ def paged_prefill(
             num_warps=sizes.num_warps,
             num_stages=sizes.num_stages,
         )  # fmt: skip
-
-
-@paged_prefill.register_fake
-def _(*_arguments, **_options) -> None:
-    """Nothing is returned, so there is no shape to tell."""

@@ -56,7 +56,6 @@ def _write_kernel(
         tl.store(values + slot * (HEADS * VALUE_DIM) + column, value, mask=is_value)
 
 
-@torch.library.custom_op("minipaged::write_kv", mutates_args=("keys", "values"))
 def write_kv(
     keys: torch.Tensor,
     values: torch.Tensor,
@@ -106,11 +105,6 @@ def write_kv(
         )  # fmt: skip
 
 
-@write_kv.register_fake
-def _(*_arguments) -> None:
-    """Nothing is returned, so there is no shape to tell."""
-
-
 @triton.jit
 def _copy_kernel(
     tensors,  # [tensors, 2]: where each begins, and words in one of its blocks
@@ -139,7 +133,6 @@ def _table_of_tensors(
     return torch.tensor(tensors, dtype=torch.int64, device=device)
 
 
-@torch.library.custom_op("minipaged::copy_blocks", mutates_args=("tensors",))
 def copy_blocks(tensors: list[torch.Tensor], copies: torch.Tensor) -> None:
     """Copy whole blocks in all of a cache's tensors, in one launch.
 
@@ -182,8 +175,3 @@ def copy_blocks(tensors: list[torch.Tensor], copies: torch.Tensor) -> None:
             WORDS=_WORDS,
             num_warps=2,
         )
-
-
-@copy_blocks.register_fake
-def _(*_arguments) -> None:
-    """Nothing is returned, so there is no shape to tell."""

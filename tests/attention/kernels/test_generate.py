@@ -16,13 +16,11 @@ from helpers.answers import huggingface_generate
 from helpers.attention_cases import make_case, moved, oracle
 from helpers.notebook_files import NOTEBOOKS, definition, load
 from helpers.tiny_models import VOCABULARY, tiny_model
-from minipaged.attention.backend import Masking
 from minipaged.attention.kernels import decode as triton_decode
 from minipaged.attention.kernels import sizes as triton_sizes
 from minipaged.attention.kernels.attention import triton_attention
 from minipaged.attention.kernels.cache import TritonKVCache
 from minipaged.attention.kernels.decode import paged_decode
-from minipaged.attention.kernels.prefill import paged_prefill
 from minipaged.attention.kernels.setup import INTERPRETED, tl, triton
 from minipaged.attention.kernels.sizes import (
     Device,
@@ -30,8 +28,6 @@ from minipaged.attention.kernels.sizes import (
     padded,
     prefill_sizes,
 )
-from minipaged.attention.kernels.write import copy_blocks, write_kv
-from minipaged.memory.kv_cache import LayerCache
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in.*:RuntimeWarning")
 
@@ -252,42 +248,13 @@ def test_without_triton_the_error_names_the_alternative():
     assert "use attention='gathered', which needs torch alone" in run(code)
 
 
-# torch.compile and its own checks of custom operators.
+# torch.compile.
 
 
-def test_torch_compile_passes_the_kernels_through():
-    case = moved(make_case([(3, 1), (7, 1), (0, 5)]), DEVICE)
-    slots = case.batch.slots
-    new = [blocks.flatten(0, 1)[slots] for blocks in (case.keys, case.values)]
-    for blocks in (case.keys, case.values):
-        blocks.flatten(0, 1)[slots] = float("nan")
-
-    @torch.compile(fullgraph=True, backend="aot_eager")
-    def attend(q, keys, values):
-        write_kv(keys, values, slots, *new)
-        cache, masking = LayerCache(keys, values), Masking(scale=0.125)
-        return triton_attention.attend(2 * q, cache, case.batch, masking) + 1
-
-    ours = attend(case.q, case.keys, case.values)
-    assert (ours.cpu() - 1 - oracle(case, scale=0.25)).abs().max() < 3e-5
-
-
-def test_torch_finds_the_operators_well_declared():
-    case = moved(make_case([(3, 1), (7, 1)]), DEVICE)
-    batch, out = case.batch, torch.empty_like(case.q)
-    where = (batch.block_tables, batch.context_lengths, batch.query_starts)
-    tensors = (out, case.q, case.keys, case.values, *where)
-    keys, values = torch.zeros_like(case.keys), torch.zeros_like(case.values)
-    slots = torch.tensor([3, 9], device=DEVICE)
-    copies = torch.tensor([[1, 2]], device=DEVICE)
-    k, v = case.q[:, :2].contiguous(), case.q[:, :2].contiguous()
-    for op, arguments in (
-        (paged_decode, (*tensors, 4, 8, 0.25)),
-        (paged_prefill, (*tensors, 0.25)),
-        (write_kv, (keys, values, slots, k, v)),
-        (copy_blocks, ([keys, values], copies)),
-    ):
-        torch.library.opcheck(op, arguments)
+def test_the_kernels_run_inside_a_compiled_twin():
+    paged, config = poisoned("qwen3"), GenerationConfig(max_new_tokens=3)
+    paged.twin.compile(backend="aot_eager", fullgraph=True, dynamic=True)
+    prove(paged, prompts_of(9, 1, 5), config)
 
 
 # The rules for sizes.
