@@ -1,6 +1,7 @@
-"""Draw the pictures of the README from live objects, for light and dark pages.
+"""Draw the pictures of READMEs from live objects, for light and dark pages.
 
-python tools/draw_figures.py    writes overview and kernels, -light.png and -dark.png
+python tools/draw_figures.py    writes overview, kernels and engine, each -light.png
+                                and -dark.png
 """
 
 import os
@@ -10,8 +11,10 @@ from random import Random
 from draw_kernels import draw_kernels
 from matplotlib.figure import Figure
 
+from minipaged.lab.measure.measured import measured_engine
 from minipaged.lab.plots.palette import theme
 from minipaged.lab.plots.reservations import plot_reservations_and_pool
+from minipaged.lab.plots.speeds import plot_engine_speeds
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 
@@ -48,13 +51,23 @@ def draw_overview() -> Figure:
     return plot_reservations_and_pool(TOKENS, RESERVED, pool, tables, title)
 
 
+def draw_engine() -> Figure:
+    """What each way to run the engine gives on a GPU, as the benchmark stored it."""
+    title = "Each rung brings tokens; only attention in one launch brings none here"
+    return plot_engine_speeds(measured_engine()["runs"], title)
+
+
 def main() -> None:
     for name in ("light", "dark"):
         os.environ["MINIPAGED_THEME"] = name
-        pictures = {"overview": draw_overview(), "kernels": draw_kernels(theme())}
+        pictures = {
+            "overview": draw_overview(),
+            "kernels": draw_kernels(theme()),
+            "engine": draw_engine(),
+        }
         for picture, figure in pictures.items():
             path = FIGURES / f"{picture}-{name}.png"
-            figure.savefig(path, dpi=200 if picture == "overview" else 160)
+            figure.savefig(path, dpi=160 if picture == "kernels" else 200)
             print(f"wrote {path.relative_to(FIGURES.parent)}")
 
 

@@ -3,6 +3,7 @@ from .measure.gpu_timing import read_gb_per_s as read_gb_per_s
 from .measure.ladder_timing import time_rungs as time_rungs
 from .measure.layer import random_layer as random_layer
 from .measure.machine import versions as versions
+from .measure.measured import measured_engine as measured_engine
 from .measure.measured import measured_kernels as measured_kernels
 from .measure.measured import measured_tuning as measured_tuning
 from .measure.occupancy import bytes_under_way as bytes_under_way
@@ -56,6 +57,7 @@ from .plots.miscounted import plot_miscounted as plot_miscounted
 from .plots.moved import plot_copies as plot_copies
 from .plots.multiprocessors import plot_multiprocessors as plot_multiprocessors
 from .plots.neighbour import plot_neighbour as plot_neighbour
+from .plots.on_each import plot_on_each as plot_on_each
 from .plots.overflow import plot_overflow as plot_overflow
 from .plots.overrun import plot_overrun as plot_overrun
 from .plots.overwritten import plot_overwritten as plot_overwritten
@@ -80,6 +82,7 @@ from .plots.reuse import plot_searches as plot_searches
 from .plots.rungs import plot_ladder as plot_ladder
 from .plots.shares import plot_shares as plot_shares
 from .plots.size_rule import plot_size_rule as plot_size_rule
+from .plots.speeds import plot_engine_speeds as plot_engine_speeds
 from .plots.split_merge import plot_split_and_merge as plot_split_and_merge
 from .plots.stations import plot_stations as plot_stations
 from .plots.step_shapes import plot_step_shapes as plot_step_shapes

@@ -1,15 +1,19 @@
 """Appendix A's drawings: who has which place, who computes when."""
 
+from statistics import median
+
 import pytest
 from matplotlib.colors import to_hex
 
 import minipaged as mp
 from helpers.drawn import arrows, boxes, texts
 from helpers.readable import readable_in_all_themes
-from minipaged.lab.plots import palette
+from minipaged.lab.measure.measured import measured_engine
+from minipaged.lab.plots import palette, speeds
 from minipaged.lab.plots.gantt import Asked, plot_gantt, plot_places
 from minipaged.lab.plots.ghost import plot_ghost
 from minipaged.lab.plots.load import plot_load, plot_present
+from minipaged.lab.plots.speeds import plot_engine_speeds
 from minipaged.lab.plots.token_times import plot_token_times
 
 # The design board's: A to E need 5, 10, 3, 6 and 4 steps, three at a time.
@@ -57,7 +61,31 @@ def ghost(size=16, lengths=(8, 13)):
 ARRIVALS = {"one": [0.0, 0.5, 1.9], "two": [0.1, 1.1]}
 RATES, LIMITS = [1, 2, 4], {"one bears 1.5": 1.5, "the other bears 3.5": 3.5}
 
+
+def host(**speeds_of_rounds):
+    """A run of the engine's benchmark: by rung, tokens a second of each round."""
+    machine = {"device": "NVIDIA H200", "torch": "2.11.0", "date": "2026-11-22"}
+    rows = {
+        rung: {
+            "tokens_per_s": median(rounds),
+            "rounds": [{"tokens_per_s": speed} for speed in rounds],
+            "requests": 64,
+        }
+        for rung, rounds in speeds_of_rounds.items()
+    }
+    return {"machine": machine, **rows}
+
+
+HOSTS = [
+    host(compiled=[300, 500, 400], without_merging=[100]),
+    host(compiled=[900, 950]),  # alone: nothing to be compared with
+    host(eager=[50], generate=[20]),
+]
 DRAWINGS = {
+    "speeds": lambda: plot_engine_speeds(HOSTS, "title"),
+    "speeds that were measured": lambda: plot_engine_speeds(
+        measured_engine()["runs"], "title"
+    ),
     "places": lambda: plot_places(RUNS, FIVE, "title", places=3),
     "a place for each": lambda: plot_places({"one": STATIC}, FIVE, "title", places=9),
     "places that change hands often": lambda: plot_places(
@@ -281,3 +309,54 @@ def test_tokens_of_a_step_are_drawn_beside_a_budget():
 def test_what_is_asked_says_what_is_computed():
     """The last token of an answer is chosen, and not computed."""
     assert Asked(21, 32).to_compute == 52 and Asked(3, 1).to_compute == 3
+
+
+# --- tokens a second, host by host ----------------------------------------------------
+
+
+def bars(figure):
+    """The widths of the bars, in pixels, from above."""
+    blue, grey = palette.sequence_colour(0), palette.theme().others
+    tones = blue, palette.soft_colour(0), grey
+    found = [box for colour in tones for box in boxes(figure, colour)]
+    found = [box for box in found if box.get_height() == speeds.HEIGHT]
+    return [box.get_width() for box in sorted(found, key=lambda box: box.get_y())]
+
+
+def check_speeds(figure):
+    """Of HOSTS: factors within a host, bars that end at medians, on one scale."""
+    said = texts(figure)
+    assert [word for word in said if word.startswith("×")] == ["× 2.50", "× 0.25"]
+    assert [word for word in said if "Host" in word] == ["Host 1", "Host 2"]
+    longest = max(bars(figure))
+    assert [width / longest for width in bars(figure)] == pytest.approx(
+        [20 / 400, 50 / 400, 1, 100 / 400]  # one scale for all; medians
+    )
+
+
+def test_speeds_are_compared_on_the_same_host_only():
+    check_speeds(DRAWINGS["speeds"]())
+
+
+def test_a_factor_between_hosts_is_noticed(monkeypatch):
+    right, first = speeds._draw_row, HOSTS[2]["generate"]
+    monkeypatch.setattr(speeds, "_draw_row", lambda *given: right(*given[:-1], first))
+    with pytest.raises(AssertionError, match="×"):
+        check_speeds(DRAWINGS["speeds"]())
+
+
+def test_a_bar_that_ends_elsewhere_is_noticed():
+    best = [HOSTS[0] | {"compiled": HOSTS[0]["compiled"] | {"tokens_per_s": 500}}]
+    with pytest.raises(AssertionError):
+        check_speeds(plot_engine_speeds(best + HOSTS[1:], "title"))
+
+
+def test_each_round_has_a_sign_where_it_lies():
+    lines = DRAWINGS["speeds"]().axes[0].lines
+    signs = [line for line in lines if line.get_marker() == "^"]
+    _key, *signs = sorted(signs, key=lambda line: line.get_ydata()[0])
+    places = sorted(line.get_xdata()[0] for line in signs)
+    assert len(places) == 3  # of what ran once, the bar says it
+    longest = max(bars(DRAWINGS["speeds"]()))  # the median, 400
+    assert places[2] - places[1] == pytest.approx(longest / 4)
+    assert places[1] - places[0] == pytest.approx(longest / 4)

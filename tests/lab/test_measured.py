@@ -1,10 +1,18 @@
 """What was measured on GPUs and is shipped."""
 
+from statistics import median
+
 import pytest
 
-from minipaged.lab import measured_kernels, measured_tuning, programs_that_fit
+from minipaged.lab import (
+    measured_engine,
+    measured_kernels,
+    measured_tuning,
+    programs_that_fit,
+)
 from minipaged.lab.tour.ladder import RUNGS
 
+PARTS = "compiled", "without_merging", "with_two_launches"
 DEVICES = {"nvidia-h200": "NVIDIA H200"}
 DEVICES["nvidia-h100-80gb-hbm3"] = "NVIDIA H100 80GB HBM3"
 
@@ -52,6 +60,8 @@ def test_the_lesson_computes_occupancy_as_the_driver_does(report):
 
 def test_a_device_that_nobody_measured():
     with pytest.raises(FileNotFoundError, match=r"'abacus'.*nvidia-h200"):
+        measured_engine("abacus")
+    with pytest.raises(FileNotFoundError, match=r"'abacus'.*nvidia-h200"):
         measured_kernels("abacus")
     with pytest.raises(FileNotFoundError, match=r"'abacus'.*hbm3.*nvidia-h200"):
         measured_tuning("abacus")
@@ -62,3 +72,25 @@ def test_the_kernels_beside_others():
     assert report["machine"]["device"] == "NVIDIA H200"
     for cells in report["decode"].values():
         assert set(report["decode_any_length"]) == set(cells)
+
+
+def test_what_is_said_of_the_engine_was_measured_on_one_host_each():
+    runs = measured_engine()["runs"]
+    for rungs in (("generate", "eager"), ("graphs", "compiled"), PARTS):
+        assert any(set(rungs) <= set(run) for run in runs), rungs
+    for run in runs:
+        assert run["machine"]["device"] == "NVIDIA H200"
+        for row in run.values():
+            if "rounds" in row:
+                speeds = [each["tokens_per_s"] for each in row["rounds"]]
+                assert row["tokens_per_s"] == median(speeds)
+
+
+def test_what_the_gpu_waits_and_works_is_a_step():
+    """The kernels that are listed are the longest, so they take a bit less."""
+    for run in measured_engine()["runs"]:
+        for rung in {"eager", "graphs", "compiled"} & set(run):
+            for step in run[rung]["time_line"]:
+                works = step["gpu_span_ms"] - step["idle_ms"]
+                listed = sum(step["kernels_ms"].values())
+                assert 0.9 * works < listed < 1.01 * works

@@ -18,6 +18,25 @@ def measured_kernels(device: str = "nvidia-h200") -> dict[str, Any]:
     return _report("kernels", device)
 
 
+def measured_engine(device: str = "nvidia-h200") -> dict[str, Any]:
+    """What benchmarks/gpu/engine.py printed on this device, a run after the other.
+
+    runs: each was on one host, maybe another one than the others; so compare only what
+    stands in the same run. It names the `machine`, and has some of these rows:
+
+    - eager, graphs, compiled: the ways to run the engine. `tokens_per_s`, the median of
+      `rounds`. `time_line`, steps of `num_sequences` that all decode, as a profiler saw
+      them: of `gpu_span_ms` a step no kernel ran for `idle_ms`. `lone`: a user who is
+      there alone waits `next_token_ms` for each next token
+    - without_merging, with_two_launches: compiled, and a part is left out
+    - generate: HuggingFace's, the first 64 requests in one static batch
+    - chats, shared, long: other workloads, compiled
+
+    Raises FileNotFoundError for a device that nobody has measured.
+    """
+    return _report("engine", device)
+
+
 def measured_tuning(device: str = "nvidia-h200") -> dict[str, Any]:
     """The report that benchmarks/gpu/tuning.py wrote on this device.
 
