@@ -16,13 +16,13 @@ def attend_gathered(
 ) -> Tensor:
     """Causal attention of new tokens over their sequences' blocks, gathered first.
 
-    Simple and exact, but every K and V that is read is copied (not so in lesson 5).
+    Simple and exact, but whatever is read is copied first (not so in lesson 5).
 
     Args:
         q: [T, num_heads, key_dim], the new tokens of all sequences.
-        cache: one layer's K and V; those of the new tokens are written.
-        batch: whose blocks and tokens are which.
-        masking: scale, window, soft cap and sinks of this layer.
+        cache: one layer's K and V, the new tokens' included.
+        batch: which blocks belong to which sequence.
+        masking: the layer's scale, window, soft cap and sinks.
 
     Returns: [T, num_heads, value_dim]. Letters in the comments: S sequences of one
     rectangle, Q new tokens of each, C positions of each, KV heads, G query heads that

@@ -1,5 +1,7 @@
 """Lesson 2's pictures of a run: they show what happened, and can be read."""
 
+from dataclasses import replace
+
 import pytest
 
 import minipaged as mp
@@ -166,7 +168,7 @@ def test_nothing_is_cut_from_blocks_that_are_full():
     for num_tokens, is_cut in ((16, False), (17, True)):
         figure = gathered(num_tokens)
         dashed = [x for x in figure.axes[0].lines if x.get_linestyle() == "--"]
-        assert bool(dashed) == is_cut == ("C's, empty" in texts(figure))
+        assert bool(dashed) == is_cut == ("not written by C" in texts(figure))
 
 
 def test_the_lost_slot_is_crossed_out():
@@ -196,12 +198,39 @@ def test_a_lane_says_when_its_prompt_ends():
 def test_a_lane_says_what_is_promised_to_its_prompt():
     """At most 29, 15 and 21 tokens are computed: 2, 1 and 2 blocks of 16."""
     figure = lanes([21, 7, 13], 9)
-    promised = {line: text for line, text in placed(figure) if text in "12"}
-    beside = [text for (x, _), text in promised.items() if x < 160]
+    shown = placed(figure)
+    beside = [text for (x, _), text in shown if x < 160 and text in "12"]
     assert beside == ["2", "1", "2"]
-    (*_, last) = sorted(y for (x, y), _ in promised.items() if x < 160)
-    below = [text for (x, y), text in promised.items() if x > 160 and y > last]
-    assert below == ["2", "1", "2"]  # on the line of all promises, one after another
+    below = [text for _, text in shown if text[1:2] == ":"]
+    assert below == ["A: 2", "B: 1", "C: 2"]  # on the line of all promises
+
+
+def test_a_promise_to_somebody_else_is_told_apart_though_it_is_as_large():
+    """A sign on the outline parts them, and both are named; but not where C goes on."""
+    named, ticks = {}, {}
+    for numbers in ([21, 21], [21, 7]):
+        figure = lanes(numbers, 9)
+        upright = [
+            line
+            for line in figure.axes[0].lines
+            if len(set(line.get_xdata())) == 1 and line.get_linestyle() == "-"
+        ]
+        named[*numbers] = [text for text in texts(figure) if text[1:2] == ":"]
+        ticks[*numbers] = [line.get_xdata()[0] for line in upright]
+    assert named == {(21, 21): ["A: 2", "B: 2"], (21, 7): ["A: 2", "B: 1"]}
+    (one,), none = ticks.values()
+    starts = [x for (x, _), text in placed(lanes([21, 21], 9)) if text[1:2] == ":"]
+    assert starts[0] < one < starts[1] and none == []
+
+
+def test_a_promise_to_two_names_both():
+    first, second = moments([21], 3), moments([7], 3)
+    both = [
+        replace(one, works=one.works + two.works)
+        for one, two in zip(first, second, strict=True)
+    ]
+    figure = plot_lanes(both, "title", mp.BlockPool(12, block_size=16))
+    assert "A+B: 3" in texts(figure)
 
 
 def test_the_outline_of_all_promises_has_a_name_where_it_starts():

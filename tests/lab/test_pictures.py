@@ -17,6 +17,7 @@ from minipaged.lab.plots.display import encode
 from minipaged.lab.plots.memory_map import plot_memory_map
 from minipaged.lab.plots.pool import plot_pool, print_pool
 from minipaged.memory.contiguous import RequestLengths, reserve_max
+from minipaged.memory.paged_waste import simulate_paged
 from minipaged.memory.waste import KINDS, memory_map, simulate
 
 
@@ -206,6 +207,21 @@ def test_bars_tell_the_same_apart_and_name_only_what_is_there():
     assert exact.internal == exact.rounded_up == 0
     named = legend(plot_waste({"max": exact}, "title"))
     assert not {labels["rounded_up"], labels["internal"]} & named
+
+
+def test_a_share_too_small_for_its_bar_is_said_beside_it():
+    chats = [RequestLengths(prompt, 50) for prompt in range(100, 400)]
+    report = simulate_paged(chats, num_slots=8192, block_size=16)
+    shares = {kind: 100 * getattr(report, kind) for kind in KINDS}
+    assert shares["token_states"] > 90 and 0.05 < shares["reserved"] < 5
+    (axes,) = plot_waste({"blocks": report}, "title").axes
+    said = {text.get_text(): text.get_position() for text in axes.texts}
+    assert f"{shares['token_states']:.1f}" in said
+    (beside,) = (words for words, (x, _) in said.items() if x > 100 and words)
+    rows = beside.split("\n")
+    assert f"{shares['reserved']:.1f} reserved" in rows
+    small = [kind for kind, share in shares.items() if 0.05 <= share < 5]
+    assert len(rows) == len(small)
 
 
 @pytest.mark.parametrize("name", palette.THEMES)

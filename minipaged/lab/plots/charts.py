@@ -19,6 +19,13 @@ from minipaged.lab.plots.palette import (
 from minipaged.memory.waste import WasteReport
 
 WIDTH = 7.6  # inches; as many hundreds of pixels in a notebook
+SHORT = {  # names of kinds of slots beside a bar
+    "token_states": "tokens",
+    "reserved": "reserved",
+    "internal": "internal",
+    "rounded_up": "rounded up",
+    "external": "free",
+}
 TITLE_LETTERS = 74  # of a line; longer titles go on below
 
 
@@ -83,13 +90,14 @@ def _face(colour: str) -> dict[str, str | float]:
 def plot_waste(reports: Mapping[str, WasteReport], title: str) -> Figure:
     """One bar per report, split into the kinds of the paper's figure 2.
 
+    A share too small for its number in the bar is said beside it.
     What the allocator rounded up is told apart from free slots; the paper calls both
     external.
     """
     figure, axes = canvas(title, height=0.62 * len(reports) + 1.8)
     shares = [_shares(report) for report in reports.values()]
     for row, parts in enumerate(shares):
-        left = 0.0
+        left, small = 0.0, []
         for kind, share in parts.items():
             colour, hatch, _ = KINDS_OF_SLOTS[kind]
             axes.barh(row, share, left=left, hatch=hatch, **_face(colour))
@@ -100,7 +108,11 @@ def plot_waste(reports: Mapping[str, WasteReport], title: str) -> Figure:
                 ink = ink_on(colour)
                 number = left + share / 2, row, f"{share:.1f}"
                 axes.text(*number, bbox=plate, color=ink, **place)
+            elif share >= 0.05:
+                small.append(f"{share:.1f} {SHORT[kind]}")
             left += share
+        style = {"va": "center", "fontsize": 10, "color": theme().ink}
+        axes.text(101, row, "\n".join(small), **style)
     axes.set_yticks(range(len(reports)), list(reports))
     axes.invert_yaxis()
     axes.set(xlim=(0, 100), xlabel="share of the KV memory (%)")

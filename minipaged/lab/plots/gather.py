@@ -110,5 +110,5 @@ def _draw_pool(sheet: Sheet, table: BlockTable, mine: Tone) -> None:
 def _legend(sheet: Sheet, y: float, name: str, rest: int) -> None:
     """What the tones mean; the hatched slots are drawn as in the rows."""
     signs = [(strong(name), f"{name}'s token"), (others(), "others'"), (free(), "free")]
-    signs += [(KEPT, f"{name}'s, empty")] * (rest > 0)
+    signs += [(KEPT, f"not written by {name}")] * (rest > 0)
     sheet.legend(0, y, signs)

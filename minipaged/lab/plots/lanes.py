@@ -1,6 +1,6 @@
 """Lab: who waits, joins and ends: a lane for each prompt of a run."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from string import ascii_uppercase
 
@@ -31,7 +31,7 @@ def plot_lanes(
     moments: of a run of `generate`, from `watch`, over the blocks of `pool`. names: of
     the prompts, in the order in which they start. Beside a lane, the most blocks that
     its prompt may come to hold. Below, how many blocks the sequences hold, and how many
-    are promised to them, under a line at the pool's size.
+    are promised, and to whom, under a line at the pool's size.
     """
     sheet = Sheet(title)
     step = (SPAN - LEFT - RIGHT) / len(moments)
@@ -47,7 +47,8 @@ def plot_lanes(
         sheet.write(*place, str(at_most), ha="right", color=sheet.look.quiet)
     y = TOP + len(lanes) * LANE + 22
     low = y + HIGH + 34
-    _draw_blocks(sheet, moments, pool, y, step)
+    named = dict(zip(lanes, names, strict=False))
+    _draw_blocks(sheet, moments, pool, y, step, named)
     signs = [(free(), "waits"), (strong("A"), "prefill"), (soft("A"), "decode")]
     sheet.legend(0, low, [*signs, (others(), "blocks held")])
     x = SPAN - RIGHT - width_of("promised")
@@ -98,8 +99,12 @@ def _is_prefill(work: Work) -> bool:
 
 def _promised(moment: Moment, block_size: int) -> int:
     """The most blocks that those who run may come to hold, all together."""
-    requests = {id(work.request): work.request for work in moment.works}
-    return sum(_at_most(request, block_size) for request in requests.values())
+    return sum(_at_most(request, block_size) for request in _running(moment))
+
+
+def _running(moment: Moment) -> list[Request]:
+    """Each request of this step, once."""
+    return list({id(work.request): work.request for work in moment.works}.values())
 
 
 def _at_most(request: Request, block_size: int) -> int:
@@ -110,7 +115,12 @@ def _at_most(request: Request, block_size: int) -> int:
 
 
 def _draw_blocks(
-    sheet: Sheet, moments: Sequence[Moment], pool: BlockPool, y: float, step: float
+    sheet: Sheet,
+    moments: Sequence[Moment],
+    pool: BlockPool,
+    y: float,
+    step: float,
+    named: Mapping[object, str],
 ) -> None:
     """How many blocks are held and promised in each step, and how many there are."""
     held = [moment.num_blocks for moment in moments]
@@ -126,16 +136,25 @@ def _draw_blocks(
     line = ground - HIGH * pool.num_blocks / top
     sheet.line((LEFT, line), (SPAN - RIGHT, line))
     sheet.write(SPAN - RIGHT + 6, line, f"pool: {pool.num_blocks}")
-    for counts, is_held in ((held, True), (promised, False)):
-        x, corners = LEFT, [(LEFT, ground)]
-        for count, run in groupby(counts):
-            width, high = len(list(run)) * step, HIGH * count / top
-            if is_held:
-                sheet.box(x, ground - high, width, high, others())
-            corners += [(x, ground - high), (x + width, ground - high)]
-            if not is_held and width > width_of(str(count)) + 8:
-                place = x + width / 2, ground - high - 11
-                sheet.write(*place, str(count), ha="center", weight="bold")
-            x += width
-        if not is_held:
-            sheet.line(*corners, (x, ground), color=sheet.look.ink, **DASHES)
+    x = LEFT
+    for count, run in groupby(held):
+        width, high = len(list(run)) * step, HIGH * count / top
+        sheet.box(x, ground - high, width, high, others())
+        x += width
+    x, corners = LEFT, [(LEFT, ground)]
+    whose = [
+        "+".join(sorted(named[each] for each in _running(one) if each in named))
+        for one in moments
+    ]
+    for (count, names), run in groupby(zip(promised, whose, strict=True)):
+        width, level = len(list(run)) * step, ground - HIGH * count / top
+        if corners[-1] == (x, level):  # as many, to somebody else
+            sheet.line((x, level - 5), (x, level + 5), color=sheet.look.ink)
+        corners += [(x, level), (x + width, level)]
+        for said in (f"{names}: {count}", str(count)):
+            if width > width_of(said, bold=True) + 8:
+                place = x + width / 2, level - 11
+                sheet.write(*place, said, ha="center", weight="bold")
+                break
+        x += width
+    sheet.line(*corners, (x, ground), color=sheet.look.ink, **DASHES)

@@ -167,7 +167,7 @@ class _Overwritten:
     def _cross_out(self, slot: int) -> None:
         """Say which token was in this slot."""
         sheet, (said, place) = self.sheet, self._gone(slot)
-        x, reach = self._middle(slot), min(7.0, self.width / self.size / 2)
+        x, reach = self._middle(slot), min(7.0, self.width / self.size / 2 - 2)
         corners = ((-reach, 6.0), (reach, HEIGHT - 6.0))
         for (left, top), (right, bottom) in (corners, [(-x, y) for x, y in corners]):
             ends = (x + left, BLOCKS + top), (x + right, BLOCKS + bottom)

@@ -68,11 +68,13 @@ def _draw_pool(
             places.setdefault(block_id, []).append(f"{name}{index}")
     contents = read_contents(pool, tables, {})
     size = pool.block_size
+    longer = [name for name, table in tables.items() if len(table.block_ids) > 1]
+    second = "".join(f"{name}1: {name}'s second block" for name in longer[:1])
     num_free = sum(pool.refcount(block_id) == 0 for block_id in range(pool.num_blocks))
     empty = len(contents.filled) * size - sum(contents.filled.values())
     slots = len(contents.filled) * size
     gain = f"{empty:,} of {slots:,} slots empty, {counted(num_free, 'block')} free"
-    sheet.headline(y, f"The same tokens in blocks of {size}", "", gain, GOOD)
+    sheet.headline(y, f"The same tokens in blocks of {size}", second, gain, GOOD)
     columns = _columns(pool.num_blocks)
     width = (SPAN - 14 * (columns - 1)) / columns
     for block_id in range(pool.num_blocks):
