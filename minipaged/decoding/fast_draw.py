@@ -96,9 +96,8 @@ def draw_rows(logits: Tensor, temperature: float, uniform: Tensor | None) -> Ten
     """
     rows, vocabulary = logits.shape
     num_chunks = -(-vocabulary // _CHUNK)
-    maxima, totals = torch.empty(
-        2, rows, num_chunks, device=logits.device, dtype=torch.float32
-    )
+    parts = {"size": (rows, num_chunks), "dtype": torch.float32}
+    maxima, totals = (torch.empty(**parts, device=logits.device) for _ in range(2))
     tokens = torch.empty(rows, dtype=torch.int64, device=logits.device)
     sharpness = 1.0 if uniform is None else 1.0 / temperature
     sizes = logits.stride(0), vocabulary, num_chunks, sharpness

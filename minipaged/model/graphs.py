@@ -151,6 +151,10 @@ class GraphRunner(Runner):
                     graph.capture_end()
                 self._graphs[rows] = Graph(graph, batch)
         now.wait_stream(aside)
+        longest = min(1024, self._width * self.paged.pool.block_size)
+        prompts = ((1, min(8, longest)), (8, longest))  # few and many tokens
+        for size in progress_bar(prompts, desc="load prompts' kernels", unit=" times"):
+            self.forward(prompts_of_nobody(*size, device))
 
     def _forward(self, rows: int) -> RaggedBatch:
         """As `PagedModel.forward`, from the inputs' places into that of the logits."""
@@ -187,6 +191,31 @@ class GraphRunner(Runner):
         for name in ("_weights", "_packet", "_tables", "_unread", "_count", "_logits"):
             vars(self).pop(name, None)
         self._max_rows = 0  # whatever is still to be computed runs eagerly
+
+
+def prompts_of_nobody(count: int, length: int, device: torch.device) -> RaggedBatch:
+    """So many prompts, and one token of a sequence: K and V are written nowhere.
+
+    Such steps run kernel after kernel. One is made before any user comes, because a
+    kernel is compiled and loaded when it is first called.
+    """
+    whole = {"dtype": torch.int64, "device": device}
+    lengths = torch.tensor([1] + [length] * count, **whole)
+    starts = torch.cat([torch.zeros(1, **whole), lengths.cumsum(0)])
+    tokens = torch.zeros(1 + count * length, **whole)
+    positions = torch.arange(length, device=device).repeat(count)
+    return RaggedBatch(
+        tokens=tokens,
+        positions=torch.cat([tokens[:1], positions]),
+        slots=tokens - 1,
+        block_tables=torch.zeros(count + 1, length, **whole),  # as if blocks held one
+        context_lengths=lengths,
+        query_starts=starts,
+        logits_at=starts[1:] - 1,
+        max_query_length=length,
+        min_context_length=1,
+        max_context_length=length,
+    )
 
 
 def _first_rows(batch: RaggedBatch, arrays: StepArrays) -> RaggedBatch:

@@ -1,5 +1,6 @@
 """Who computes an engine's steps; graphs without a GPU are in helpers.replaying."""
 
+import numpy as np
 import pytest
 import torch
 from transformers import GenerationConfig
@@ -10,7 +11,8 @@ from helpers.serving import PROMPTS, check, config, make
 from helpers.tiny_models import tiny_model
 from minipaged.attention.gathered import attend_gathered
 from minipaged.lab.tour.reference import huggingface_outputs
-from minipaged.model.graphs import ROWS
+from minipaged.model import persistent_inputs
+from minipaged.model.graphs import ROWS, prompts_of_nobody
 from minipaged.model.persistent_inputs import to_device
 
 NO_GPU = not torch.cuda.is_available()
@@ -100,6 +102,31 @@ def test_inputs_are_brought_in_one_piece(monkeypatch):
     sent = to_device(arrays, torch.device("meta"))
     assert [list(part.shape) for part in sent] == [[2, 3], [0]]
     assert [part.is_meta for part in sent] == [True, True]
+
+
+def test_parts_of_the_piece_begin_where_kernels_want_them(monkeypatch):
+    """At multiples of 16 bytes: Triton compiles a kernel anew for other places."""
+    pieces = []
+
+    def host_memory(size, device):
+        pieces.append(torch.full((size,), -1))
+        return pieces[-1]
+
+    monkeypatch.setattr(persistent_inputs, "host_memory", host_memory)
+    arrays = [np.arange(1, 4), np.arange(4, 5), np.arange(5, 9).reshape(2, 2)]
+    to_device(arrays, torch.device("meta"))
+    assert pieces[0].tolist() == [1, 2, 3, -1, 4, -1, 5, 6, 7, 8]
+
+
+@pytest.mark.parametrize("count, length", [(1, 8), (3, 5)])
+def test_prompts_of_nobody_write_nothing(count, length):
+    paged = mp.PagedModel(tiny_model("qwen3"), 32, 4, replayable)
+    for tensor in (*paged.cache.keys, *paged.cache.values):
+        tensor.fill_(7.0)
+    logits = paged.forward(prompts_of_nobody(count, length, paged.device))
+    assert len(logits) == count + 1 and logits.isfinite().all()
+    for tensor in (*paged.cache.keys, *paged.cache.values):
+        assert (tensor == 7.0).all()
 
 
 @pytest.mark.parametrize("num_sequences, graphs", [(1, 1), (8, 1), (9, 2), (24, 3)])
