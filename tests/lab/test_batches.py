@@ -1,0 +1,107 @@
+"""The benchmark over drawn batches, as far as it goes without a GPU."""
+
+import pytest
+import torch
+
+from benchmarks.gpu import batches, one_launch
+from benchmarks.gpu.batches import KINDS, SHAPES, draw_batches, measure, summary
+from benchmarks.gpu.measure import kv_bytes
+from minipaged.attention.backend import Masking
+from minipaged.attention.kernels.attention import triton_attention
+from minipaged.attention.kernels.setup import INTERPRETED
+from minipaged.memory.kv_cache import LayerCache
+
+
+def test_a_seed_draws_the_same_batches_again():
+    drawn = draw_batches(36, seed=1)
+    assert len(drawn) == 36
+    assert drawn == draw_batches(36, seed=1)
+    assert set(drawn) != set(draw_batches(36, seed=2))
+    # Fewer of them: the first ones.
+    assert list(drawn)[:7] == list(draw_batches(7, seed=1))
+
+
+def test_batches_are_of_all_shapes_and_kinds():
+    drawn = draw_batches(60, seed=0)
+    seen = {(shape, name.split(", ")[1]) for name, (shape, _) in drawn.items()}
+    assert seen == {(shape, kind) for shape in SHAPES for kind in KINDS}
+    for name, (shape, lengths) in drawn.items():
+        contexts = sorted(before + new for before, new in lengths)
+        assert {new for _, new in lengths} == {1}
+        assert 3 <= len(lengths) <= 100
+        assert kv_bytes(shape, lengths) <= batches.MOST_BYTES
+        if "even" in name:
+            assert contexts[0] == contexts[-1]
+        if "long tail" in name:
+            num_short = len(contexts) - -(-len(contexts) // 16)
+            assert contexts[num_short - 1] <= 1024 < contexts[num_short]
+
+
+def a_row(ratio):
+    return {"reading_over_best_peer": ratio, "step_over_best_peer": 2 * ratio}
+
+
+def test_the_summary_counts_what_is_not_above_the_limits():
+    ratios = [0.5, 1.0, 1.01, 1.03, 1.04, 1.08, 1.1, 2.0]
+    rows = {f"batch {at}": a_row(ratio) for at, ratio in enumerate(ratios)}
+    found = summary(rows)["reading"]
+    shares = [found[f"at_most_{most}"] for most in ("1.00", "1.03", "1.08")]
+    assert shares == [2 / 8, 4 / 8, 6 / 8]
+    assert found["largest"] == 2.0
+    assert list(found["worst"]) == [f"batch {at}" for at in (7, 6, 5, 4, 3)]
+    assert found["worst"]["batch 3"] == 1.03
+    assert summary(rows)["step"]["largest"] == 4.0
+    assert summary({"four": a_row(4.0), "nine": a_row(9.0)})["reading"][
+        "geometric_mean"
+    ] == pytest.approx(6.0)
+
+
+def another(wrong):
+    """A peer: our own kernel once more, and off by so much."""
+
+    def prepare(q, pools, batch):
+        masking = Masking(q.shape[-1] ** -0.5)
+        return [
+            lambda pool=pool: (
+                triton_attention(q, LayerCache(*pool), batch, masking) + wrong
+            )
+            for pool in pools
+        ]
+
+    return lambda _: {"another": prepare}
+
+
+@pytest.fixture
+def few_layers(monkeypatch):
+    """As without a GPU; the kernels of a run take, in turn, these microseconds."""
+    torch.manual_seed(0)
+    monkeypatch.setattr(one_launch, "LAYERS", 3)
+    monkeypatch.setattr(one_launch, "num_rotations", lambda _: 2)
+    times = iter([4.0, 5.0, 6.0, 9.0, 2.0, 3.0, 7.0, 4.0, 8.0])
+
+    def clock(calls, **_):
+        assert len([call() for call in calls]) == 3
+        return next(times)
+
+    monkeypatch.setattr(batches, "microseconds", clock)
+
+
+BATCH = (4, 2, 16), [(16, 1), (0, 1), (40, 1)]
+interpreted = pytest.mark.skipif(not INTERPRETED, reason="the script itself does it")
+
+
+@interpreted
+def test_kernels_take_turns_and_medians_are_compared(few_layers, monkeypatch):
+    monkeypatch.setattr(batches, "peers_for", another(wrong=0.0))
+    row = measure(*BATCH)
+    assert row["us"] == {"reading": 7.0, "another": 4.0, "step": 6.0}
+    assert row["best_peer"] == "another"
+    assert row["reading_over_best_peer"] == 7 / 4
+    assert row["step_over_best_peer"] == 6 / 4
+
+
+@interpreted
+def test_a_peer_that_says_something_else_is_not_timed(few_layers, monkeypatch):
+    monkeypatch.setattr(batches, "peers_for", another(wrong=0.1))
+    with pytest.raises(AssertionError, match="another: error"):
+        measure(*BATCH)
