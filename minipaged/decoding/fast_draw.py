@@ -129,3 +129,11 @@ def draw_unseeded(options: Options, logits: Tensor) -> Tensor:
     if options.do_sample:
         uniform = torch.rand(len(logits), 2, device=logits.device)
     return draw_rows(logits, temperature, uniform)
+
+
+def load_kernels(vocabulary: int, dtypes: set[torch.dtype], device: torch.device) -> None:
+    """Compile and load them, for logits of these types, before anybody waits."""
+    uniform = torch.zeros(1, 2, device=device)
+    for dtype in dtypes:
+        logits = torch.zeros(1, vocabulary, dtype=dtype, device=device)
+        draw_rows(logits, 1.0, None), draw_rows(logits, 1.0, uniform)

@@ -73,6 +73,12 @@ class StepsAhead(Steps):
         """Nothing is in flight."""
         super().__init__(runner, scheduler)
         self._flights: deque[_Flight] = deque()  # two at most
+        paged = runner.paged
+        if paged.device.type == "cuda":
+            from minipaged.decoding.fast_draw import load_kernels
+
+            vocabulary = paged.model.config.get_text_config().vocab_size
+            load_kernels(vocabulary, {torch.float32, paged.dtype}, paged.device)
 
     def _make(self) -> None:
         """Hand out the next step; then read, apply and commit the one before it.
