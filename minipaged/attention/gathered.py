@@ -36,7 +36,7 @@ def attend_gathered(
     rows = []
     for tokens, slots, mask, k_out, v_out in readings:
         k, v = _gather(cache.keys, slots, k_out), _gather(cache.values, slots, v_out)
-        rows.append(_attend(q, tokens, k, v, mask, masking))
+        rows.append(_plain_attention(q, tokens, k, v, mask, masking))
     return torch.cat(rows)[row_of_token]
 
 
@@ -127,10 +127,10 @@ def _gather(blocks: Tensor, slots: Tensor, out: Tensor) -> Tensor:
     return out.unflatten(0, slots.shape).transpose(1, 2)  # [S, KV heads, C, dim]
 
 
-def _attend(
+def _plain_attention(
     q: Tensor, tokens: Tensor, k: Tensor, v: Tensor, mask: Tensor, masking: Masking
 ) -> Tensor:
-    """Plain attention of a rectangle: a row for each of its tokens."""
+    """Attention of a rectangle, once gathered: a row for each token."""
     # Query heads that share a KV head are stacked like more queries, [S, KV, Q * G, D]:
     # repeating K and V would cost G times more.
     stacked = q[tokens].unflatten(2, (k.shape[1], -1)).transpose(1, 2).flatten(2, 3)
