@@ -18,7 +18,7 @@ from tqdm import tqdm
 from benchmarks.gpu.ceilings import ceilings
 from benchmarks.gpu.checks import check_attention, check_graph, check_writes
 from benchmarks.gpu.grid import GRID, OTHER_CELLS, SHAPES
-from benchmarks.gpu.inputs import BLOCK_SIZE, decodes
+from benchmarks.gpu.inputs import BLOCK_SIZE, Shape, decodes
 from benchmarks.gpu.measure import (
     measure_copy,
     measure_decode,
@@ -55,8 +55,8 @@ ODD_CASES = [  # shape and options, over MIXED
 MORE_THAN_INT32 = 2**31 // (BLOCK_SIZE * 8 * 128) + 2000  # blocks, for 8 heads of 128
 
 
-def check_everything() -> dict[str, dict]:
-    """Errors of all cases; AssertionError if one is wrong."""
+def check_everything(shapes: dict[str, Shape]) -> dict[str, dict]:
+    """Errors of all cases, the grid in these shapes; AssertionError if one is wrong."""
     check_writes(MORE_THAN_INT32, LLAMA)
     check_graph(LLAMA)
     errors = {}
@@ -66,7 +66,7 @@ def check_everything() -> dict[str, dict]:
     errors["more than 2**31 numbers"] = check_attention(LLAMA, MIXED, **large)
     window = check_attention((32, 32, 128), [(0, 4096)], sliding_window=5)
     errors["window shorter than a tile"] = window
-    for name, shape in SHAPES.items():
+    for name, shape in shapes.items():
         for cell, lengths in tqdm((GRID | OTHER_CELLS).items(), desc=name):
             errors[f"{name}, {cell}"] = check_attention(shape, lengths)
     for cell, lengths in tqdm(PREFILL.items(), desc="prefill"):
@@ -77,15 +77,17 @@ def check_everything() -> dict[str, dict]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--folder", type=Path, default=DATA)
+    parser.add_argument("--quick", action="store_true", help="the first shape alone")
     arguments = parser.parse_args()
     assert torch.cuda.is_available(), "this script wants a GPU"
+    shapes = dict([*SHAPES.items()][:1]) if arguments.quick else SHAPES
     torch.manual_seed(0)
     report = {
         "machine": describe_machine(),
         "peers": versions(),
         "how": "bfloat16, block size 16, microseconds; median of 11 CUDA-graph "
         "replays; inputs rotate over 256 MiB or more; tables shuffled",
-        "errors": check_everything(),
+        "errors": check_everything(shapes),
         "ceilings": ceilings(),
     }
     report["decode"] = {
@@ -93,14 +95,14 @@ def main() -> None:
             cell: measure_decode(shape, lengths)
             for cell, lengths in tqdm(GRID.items(), desc=name)
         }
-        for name, shape in SHAPES.items()
+        for name, shape in shapes.items()
     }
     report["decode_other_cells"] = {
         name: {
             cell: measure_decode(shape, lengths)
             for cell, lengths in tqdm(OTHER_CELLS.items(), desc=f"more of {name}")
         }
-        for name, shape in SHAPES.items()
+        for name, shape in shapes.items()
     }
     report["decode_any_length"] = {
         cell: paged(LLAMA, lengths, any_length=True) for cell, lengths in GRID.items()
