@@ -14,6 +14,7 @@ from benchmarks.gpu.inputs import (
     make_batch,
     random_pool,
 )
+from benchmarks.gpu.one_launch import Layers
 from benchmarks.gpu.peers import peers_for
 from minipaged.attention.backend import Masking
 from minipaged.attention.kernels.attention import triton_attention
@@ -54,6 +55,12 @@ def paged(
         return lambda: triton_attention(q, cache, batch, masking)
 
     return microseconds([call(batch) for batch in batches])
+
+
+def step(shape: Shape, lengths: Lengths) -> float:
+    """Microseconds of a layer, in a step of many layers: writes, reads and merges."""
+    layers = Layers(shape, lengths)
+    return layers.microseconds(layers.one_launch)
 
 
 def peers(shape: Shape, lengths: Lengths) -> dict[str, float]:
@@ -120,6 +127,7 @@ def measure_decode(shape: Shape, lengths: Lengths) -> dict:
         "cudnn_contiguous": contiguous(shape, lengths, SDPBackend.CUDNN_ATTENTION),
         "peers": peers(shape, lengths),
         "paged_again": paged(shape, lengths),  # how far to believe a difference
+        "step": step(shape, lengths),  # appendix A's launch, which writes, too
         "gb_per_s": round(nbytes / us / 1e3),
     }
 
