@@ -77,14 +77,13 @@ def host(**speeds_of_rounds):
 
 
 HOSTS = [
-    host(compiled=[300, 500, 400], without_merging=[100]),
-    host(compiled=[900, 950]),  # alone: nothing to be compared with
     host(eager=[50], generate=[20]),
+    host(compiled=[300, 500, 400], without_merging=[100]),
 ]
 DRAWINGS = {
     "speeds": lambda: plot_engine_speeds(HOSTS, "title"),
     "speeds that were measured": lambda: plot_engine_speeds(
-        measured_engine()["runs"], "title"
+        measured_engine()["hosts"], "title"
     ),
     "places": lambda: plot_places(RUNS, FIVE, "title", places=3),
     "a place for each": lambda: plot_places({"one": STATIC}, FIVE, "title", places=9),
@@ -339,16 +338,16 @@ def test_speeds_are_compared_on_the_same_host_only():
 
 
 def test_a_factor_between_hosts_is_noticed(monkeypatch):
-    right, first = speeds._draw_row, HOSTS[2]["generate"]
+    right, first = speeds._draw_row, HOSTS[0]["generate"]
     monkeypatch.setattr(speeds, "_draw_row", lambda *given: right(*given[:-1], first))
     with pytest.raises(AssertionError, match="×"):
         check_speeds(DRAWINGS["speeds"]())
 
 
 def test_a_bar_that_ends_elsewhere_is_noticed():
-    best = [HOSTS[0] | {"compiled": HOSTS[0]["compiled"] | {"tokens_per_s": 500}}]
+    best = HOSTS[1] | {"compiled": HOSTS[1]["compiled"] | {"tokens_per_s": 500}}
     with pytest.raises(AssertionError):
-        check_speeds(plot_engine_speeds(best + HOSTS[1:], "title"))
+        check_speeds(plot_engine_speeds([HOSTS[0], best], "title"))
 
 
 def test_each_round_has_a_sign_where_it_lies():

@@ -6,6 +6,8 @@ from typing import Any
 
 DATA = Path(__file__).parent / "data"  # where benchmarks/gpu writes
 SIZES = ("tile", "num_warps", "num_stages", "num_splits")
+LADDER = ("generate", "eager", "graphs", "compiled")  # of an engine, upwards
+PARTS = ("without_merging", "with_two_launches")  # left out of the last
 COMPILED = ("registers", "spilled_bytes", "shared_bytes", "programs")
 
 
@@ -32,9 +34,18 @@ def measured_engine(device: str = "nvidia-h200") -> dict[str, Any]:
     - generate: HuggingFace's, the first 64 requests in one static batch
     - chats, shared, long: other workloads, compiled
 
+    hosts: of these runs those in which rungs of the ladder, or parts that are left out,
+    can be compared, from the lowest rung upwards.
+
     Raises FileNotFoundError for a device that nobody has measured.
     """
-    return _report("engine", device)
+    report = _report("engine", device)
+    rungs = (*LADDER, *PARTS)
+    runs = [[rung for rung in rungs if rung in run] for run in report["runs"]]
+    pairs = [p for p in zip(runs, report["runs"], strict=True) if len(p[0]) > 1]
+    pairs.sort(key=lambda pair: rungs.index(pair[0][0]))
+    report["hosts"] = [run for _, run in pairs]
+    return report
 
 
 def measured_tuning(device: str = "nvidia-h200") -> dict[str, Any]:

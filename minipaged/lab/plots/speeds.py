@@ -5,12 +5,13 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from minipaged.lab.measure.measured import PARTS
 from minipaged.lab.plots.dots import draw_axis
 from minipaged.lab.plots.scales import Scale, scale_of
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
 from minipaged.lab.plots.tones import Tone, others, soft, strong
 
-RUNGS = {  # of a run: what it is called here
+RUNGS = {  # of the ladder, then the parts: what they are called here
     "generate": "HuggingFace generate, a batch of {requests}",
     "eager": "engine, eager",
     "graphs": "engine, CUDA graphs",
@@ -18,37 +19,34 @@ RUNGS = {  # of a run: what it is called here
     "without_merging": "without merged linear layers",
     "with_two_launches": "without attention in one launch",
 }
-LEFT_OUT = ("without_merging", "with_two_launches")
 TOP, ROW, HEIGHT, GROUP = 20.0, 30.0, 14.0, 36.0  # pixels; HEIGHT of a bar
 INDENT = 14.0  # of what is left out
 VALUE, FACTOR = 58.0, 82.0  # pixels for the numbers at the right
 
 
-def plot_engine_speeds(runs: Sequence[Mapping[str, Any]], title: str) -> Figure:
+def plot_engine_speeds(hosts: Sequence[Mapping[str, Any]], title: str) -> Figure:
     """A bar for each way to run, in a group for each host; a sign for each round.
 
     A bar ends at the median of the rounds. At the right stands how many times as many
     tokens these are as those of the group's first bar: hosts are not compared.
-    runs: as `measured_engine` has them; those with less than two bars are left out.
+    hosts: as `measured_engine` has them.
     """
-    sheet, order = Sheet(title), list(RUNGS)
-    groups = [(run, [rung for rung in RUNGS if rung in run]) for run in runs]
-    groups = [group for group in groups if len(group[1]) > 1]
-    groups.sort(key=lambda group: order.index(group[1][0]))
+    sheet = Sheet(title)
+    groups = [(host, [rung for rung in RUNGS if rung in host]) for host in hosts]
     left = INDENT + max(map(width_of, RUNGS.values())) + 16
-    most = max(max(_rounds(run[rung])) for run, rungs in groups for rung in rungs)
+    most = max(max(_rounds(host[rung])) for host, rungs in groups for rung in rungs)
     whole = SPAN - left - VALUE - FACTOR
     scale = scale_of([0.0, most], left, whole, False, (0.0, most))
     _draw_key(sheet)
     y, spans = TOP, []
-    for number, (run, rungs) in enumerate(groups, start=1):
+    for number, (host, rungs) in enumerate(groups, start=1):
         sheet.write(0, y + GROUP - 13, f"Host {number}", PART, weight="bold")
-        machine = "{device}, torch {torch}, {date}".format_map(run["machine"])
+        machine = "{device}, torch {torch}, {date}".format_map(host["machine"])
         sheet.write(64, y + GROUP - 13, machine, color=sheet.look.quiet)
         y += GROUP
         spans.append((y, y + ROW * len(rungs)))
         for rung in rungs:
-            _draw_row(sheet, scale, y, rung, run[rung], run[rungs[0]])
+            _draw_row(sheet, scale, y, rung, host[rung], host[rungs[0]])
             y += ROW
     draw_axis(sheet, scale, spans, "output tokens a second")
     sheet.finish(y + 44)
@@ -65,7 +63,7 @@ def _tone(rung: str) -> Tone:
     """Others' are grey, ours blue, and pale where a part is left out."""
     if rung == "generate":
         return others()
-    return soft(0) if rung in LEFT_OUT else strong(0)
+    return soft(0) if rung in PARTS else strong(0)
 
 
 def _draw_row(
@@ -78,7 +76,7 @@ def _draw_row(
 ) -> None:
     """Name, bar, rounds below it, median, and the factor to the group's first."""
     median, middle = row["tokens_per_s"], y + 4 + HEIGHT / 2
-    sheet.write(INDENT * (rung in LEFT_OUT), middle, RUNGS[rung].format_map(row))
+    sheet.write(INDENT * (rung in PARTS), middle, RUNGS[rung].format_map(row))
     length, tone = scale.x(median) - scale.left, _tone(rung)
     sheet.box(scale.left, y + 4, length, HEIGHT, tone, tone.line or "none")
     rounds = _rounds(row)
