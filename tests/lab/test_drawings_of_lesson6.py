@@ -23,6 +23,7 @@ from minipaged.lab import (
     plot_launch,
     plot_multiprocessors,
     plot_neighbour,
+    plot_on_each,
     plot_paging_cost,
     plot_pipeline,
     plot_pointer_tile,
@@ -138,13 +139,21 @@ def paging(num_batches=4, **options):
     return plot_paging_cost(dict.fromkeys(names, curves), "title", **options)
 
 
-def under_way():
+def under_way(**options):
     draw = random.Random(0)
     points = {
         name: [(x := draw.uniform(0.1, 20), min(4500, 1500 * x)) for _ in range(40)]
         for name in ("1 x 8k", "64 x 4k")
     }
-    return plot_under_way(points, 4584, "title", 0.6)
+    return plot_under_way(points, 4584, "title", 0.6, **options)
+
+
+def on_each(**options):
+    lines = {
+        batch: {programs / 4: 100 / programs + at for programs in range(1, 300)}
+        for at, batch in enumerate(BATCHES)
+    }
+    return plot_on_each(lines, "title", 6, "six run at a time", **options)
 
 
 def neighbour(size=10, tile=4, behind=6, is_hit=True):
@@ -248,6 +257,9 @@ DRAWINGS = {
     ),
     "paging in two lines": lambda: paging(4, in_row=2),
     "under way": under_way,
+    "under way, with remarks": lambda: under_way(remarks={"these spill": (20, 900)}),
+    "on each": on_each,
+    "on each, at the edge": lambda: on_each(limits=(1, 8)),
     "early merge": lambda: plot_early_merge({"late": LATE, "early": EARLY}, "title"),
     "a late merge": lambda: plot_early_merge({"late": LATE}, "title"),
     "a merge after a short split": lambda: plot_early_merge(
@@ -768,12 +780,54 @@ def test_a_group_has_a_heading_of_its_own():
 def test_a_ladder_says_what_each_rung_gains():
     figure = plot_ladder(SHARES, "title")
     said = texts(figure)
-    assert f"× {50 / 3.6:.2f}" in said and f"× {49 / 8:.2f}" in said
+    assert f"× {50 / 3.6:.1f}" in said and f"× {49 / 8:.1f}" in said
     bold = [t.get_text() for t in figure.axes[0].texts if t.get_weight() == "bold"]
     assert sorted(bold) == sorted(
-        [f"× {50 / 3.6:.2f}", f"× {74 / 27:.2f}", f"× {49 / 8:.2f}"]
+        [*BATCHES, f"× {50 / 3.6:.1f}", f"× {74 / 27:.1f}", f"× {49 / 8:.1f}"]
     )
-    assert {"at 50 %", "at 74 %", "at 94 %"} <= set(said)
+    assert {"0.6 %", "50 %", "74 %", "94 %"} <= set(said)
+
+
+def test_a_bar_of_the_ladder_is_as_long_as_its_share():
+    """Its soft part is as long as the rung before, the strong one is what is added."""
+    path = {"a": 20.0, "b": 60.0, "c": 45.0}
+    figure = plot_ladder({"batch": path}, "title")
+    rims = [
+        patch.get_width()
+        for patch in figure.axes[0].patches
+        if patch.get_height() == 10 and not patch.get_fill()
+    ]
+    assert len(rims) == 3 and len(set(rims)) == 1
+    soft, strong = (
+        [100 * b.get_width() / rims[0] for b in boxes(figure, colour)][:-1]
+        for colour in (palette.soft_colour(0), palette.sequence_colour(0))
+    )
+    assert soft == pytest.approx([0, 20, 45])
+    assert strong == pytest.approx([20, 40, 0])
+
+
+def test_what_is_slower_than_the_rung_before_is_orange():
+    figure = plot_ladder({"batch": {"a": 20.0, "b": 10.0, "c": 40.0}}, "title")
+    colours = {text.get_text(): text.get_color() for text in figure.axes[0].texts}
+    assert colours["× 0.5"] == palette.BAD != colours["× 4.0"]
+
+
+def test_programs_on_each_lie_where_they_are_and_what_is_outside_is_left_out():
+    line = {0.1: 5.0, 1.0: 20.0, 2.0: 40.0, 4.0: 80.0, 100.0: 50.0}
+    figure = plot_on_each({"a": line}, "title", 4, "four fit", limits=(0.5, 64))
+    _, *places = markers(figure, "o")  # the legend's comes first
+    assert len(places) == 3
+    (x1, y1), (x2, y2), (x4, y4) = places
+    assert x2 - x1 == pytest.approx(x4 - x2)  # a factor of 2 each
+    assert y1 - y2 == pytest.approx((y2 - y4) / 2)  # 20 points, then 40
+    (room,) = [
+        one
+        for one in figure.axes[0].lines
+        if one.get_linewidth() == 1.6 and one.get_xdata()[0] == one.get_xdata()[1]
+    ]
+    assert room.get_xdata()[0] == pytest.approx(x4)
+    said = texts(figure)
+    assert "four fit" in said and "64" in said and "0.25" not in said
 
 
 def test_a_ladder_keeps_its_size_while_it_grows():
@@ -842,6 +896,29 @@ def test_faster_cells_are_stronger(monkeypatch, name):
     assert light == sorted(light, reverse=True) and len(set(light)) == 9
 
 
+def test_cells_with_the_same_number_look_the_same_and_white_begins_at_one():
+    cells = {(tile, n): 20 + 0.37 * (tile + n) for tile in (0, 100) for n in range(99)}
+    figure = plot_sweep({"a": cells}, "title", "tile", "n")
+    inks = {}
+    for text in figure.axes[0].texts:
+        if text.get_color() in ("#FFFFFF", "#000000"):
+            inks.setdefault(int(text.get_text()), set()).add(text.get_color())
+    assert all(len(colours) == 1 for colours in inks.values()) and len(inks) > 60
+    order = [colours.pop() for _, colours in sorted(inks.items())]
+    assert order == sorted(order)  # black ones first
+
+
+def test_a_remark_stands_above_its_point():
+    figure = under_way(remarks={"these spill": (5.0, 900.0)})
+    ((x, y),) = [
+        text.get_position()
+        for text in figure.axes[0].texts
+        if text.get_text() == "these spill"
+    ]
+    level, law = [line for line in figure.axes[0].lines if line.get_linewidth() == 1.6]
+    assert law.get_xdata()[1] < x and level.get_ydata()[0] < y
+
+
 def test_paging_has_a_line_at_one_and_falls_towards_it():
     figure = paging(1)
     in_order, shuffled = markers(figure, "o")[1:], markers(figure, "s")[1:]
@@ -857,13 +934,13 @@ def test_the_law_meets_the_ceiling_where_it_should():
     level, law = [line for line in figure.axes[0].lines if line.get_linewidth() == 1.6]
     assert law.get_linestyle() != "-"
     assert law.get_ydata()[1] == pytest.approx(level.get_ydata()[0])
-    assert "latency 0.6 µs" in texts(figure)
+    assert "on this line a byte comes in 0.6 µs;" in texts(figure)
 
 
 def test_without_a_latency_the_law_touches_the_quickest():
     points = {"a": [(1.0, 800.0), (1.0, 500.0), (4.0, 2000.0)]}
     figure = plot_under_way(points, 4584, "title")
-    assert "latency 1.2 µs" in texts(figure)
+    assert "on this line a byte comes in 1.2 µs;" in texts(figure)
     assert len(markers(figure, "o")) == 1 + 3 + 2  # the legend's, all, the fastest
 
 

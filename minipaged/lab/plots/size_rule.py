@@ -35,10 +35,10 @@ class Kind(NamedTuple):
 
 KINDS = {
     "small": Kind(32, 1, 5, tiles_ahead=2, room=4),
-    "large": Kind(128, 4, 2, tiles_ahead=1, room=3),
     "medium": Kind(64, 2, 4, tiles_ahead=1, room=4),
+    "large": Kind(128, 4, 2, tiles_ahead=1, room=3),
 }
-IN_WAVES = ("large", "medium")
+IN_WAVES = ("large", "medium")  # of two whose waves are equally full, the first
 COLOURS = {"small": 2, "large": 0, "medium": 1}
 
 

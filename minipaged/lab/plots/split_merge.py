@@ -46,7 +46,7 @@ def plot_split_and_merge(
     result = [sum(column) for column in zip(*added, strict=True)]
     most = max(abs(n) for row in [*chosen.tolist(), result] for n in row if n == n)
     _draw_context(sheet, context, shares, name)
-    _draw_headings(sheet)
+    _draw_headings(sheet, f"it leaves; {len(dims)} of {means.shape[1]} numbers")
     y, before = TOP, 0.0
     for number, positions in enumerate(shares):
         _draw_label(sheet, y, number, positions)
@@ -84,13 +84,13 @@ def _draw_context(
             sheet.cells(x, CONTEXT, [width], HEIGHT, [soft(name)], [said])
 
 
-def _draw_headings(sheet: Sheet) -> None:
+def _draw_headings(sheet: Sheet, of_means: str) -> None:
     quiet = {"color": sheet.look.quiet}
     for x, what, remark, style in (
         (0, "it has read", "", {}),
         (LOG, "log", "log2 of the sum of weights", {"ha": "right"}),
         (SHARE, "counts", "its share of all weights", {}),
-        (MEAN - BAR, "mean", "what it leaves", {}),
+        (MEAN - BAR, "mean", of_means, {}),
         (PART_OF - BAR, "share × mean", "what it adds", {}),
     ):
         sheet.write(x, TOP - 48, what, PART, **style)

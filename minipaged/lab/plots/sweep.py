@@ -5,13 +5,14 @@ from collections.abc import Collection, Mapping
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.palette import ink_on, mix, sequence_colour
+from minipaged.lab.plots.palette import ink_on, mix
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
 from minipaged.lab.plots.tones import Tone
 
 HEIGHT, LEAST, WIDEST = 28.0, 32.0, 60.0  # of a cell: its height, and its width
 BESIDE, HEAD, BETWEEN, GAP = 40.0, 48.0, 20.0, 20.0  # pixels around a map's cells
-PALE = "#D3D9DF"  # of the slowest; the fastest have the first sequence's colour
+PALE, DEEP = "#DDE3E8", "#003F66"  # of the slowest and of the fastest
+BEND = 1.6  # sizes are mostly fast: so the upper end has most of the colours
 Cells = Mapping[tuple[int, int], float | None]
 Marked = Mapping[str, Collection[tuple[int, int]]]  # by batch
 CORNER = 8.5  # pixels from the corners of a cell to its signs
@@ -77,11 +78,13 @@ class _Sweep:
         self.step = BESIDE + self.cell * count + GAP
         self.high = HEAD + HEIGHT * len(self.rows) + BETWEEN
         found = [n for cells in shares.values() for n in cells.values()]
-        self.most = max(n for n in found if n is not None)
+        known = [_rounded(n) for n in found if n is not None]
+        self.least, self.most = min(known), max(known)
 
     def colour(self, share: float) -> str:
-        """From pale to strong."""
-        return mix(sequence_colour(0), PALE, max(0.0, share / self.most) ** 1.3)
+        """From pale to strong; cells with the same number have the same colour."""
+        span = self.most - self.least or 1.0
+        return mix(DEEP, PALE, ((_rounded(share) - self.least) / span) ** BEND)
 
     def draw(self, at: int, name: str, chosen: tuple[int, int] | None) -> None:
         """One map: its heading, what its rows and columns are, its cells."""
@@ -112,7 +115,8 @@ class _Sweep:
             for side, marker in self._signs_of(name, (row, column)):
                 middle = place[0] + self.cell / 2
                 x = middle + side * (self.cell / 2 - CORNER)
-                self._draw_sign(x, place[1] + CORNER, marker, self.colour(share or 0))
+                behind = self.colour(self.least if share is None else share)
+                self._draw_sign(x, place[1] + CORNER, marker, behind)
 
     def _signs_of(self, name: str, cell: tuple[int, int]) -> list[tuple[int, str]]:
         return [sign for sign, cells in self.signs.values() if cell in cells[name]]
@@ -182,6 +186,11 @@ class _Sweep:
             sheet.write(x + 30, y, words, **quiet)
             x += 30 + width_of(words) + 22
         sheet.finish(y + 12)
+
+
+def _rounded(share: float) -> float:
+    """As it is written."""
+    return float(_in_cell(share))
 
 
 def _in_cell(share: float) -> str:

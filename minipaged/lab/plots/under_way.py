@@ -19,6 +19,7 @@ def plot_under_way(
     ceiling: float,
     title: str,
     latency: float | None = None,
+    remarks: Mapping[str, Point] | None = None,
     xlabel: str = "MB of K and V under way at a time, on the whole GPU",
     ylabel: str = "GB/s of K and V",
 ) -> Figure:
@@ -30,6 +31,7 @@ def plot_under_way(
 
     points: (MB, GB/s) by series. ceiling: GB/s at most. latency: microseconds
     from asking for a byte until it is there; without it, as long as the dots allow.
+    remarks: words that stand above a point.
     """
     sheet = Sheet(title)
     y = draw_series(sheet, list(points))
@@ -58,6 +60,9 @@ def plot_under_way(
     for index, series in enumerate(points.values()):
         places = _places(_fastest(series), across, up)
         sheet.axes.plot(*places, zorder=3, **marker_of(index))
+    for words, (x, rate) in (remarks or {}).items():
+        middle = min(across.x(x), SPAN - width_of(words) / 2)
+        sheet.write(middle, up.x(rate) - 16, words, ha="center")
     sheet.write(LEFT, top + HIGH + 34, xlabel)
     sheet.finish(top + HIGH + 44)
     return sheet.figure
@@ -83,6 +88,7 @@ def _draw_law(
 ) -> None:
     """The line of the law as far as the ceiling, and the ceiling."""
     style = {"color": sheet.look.ink, "linewidth": 1.6, "zorder": 1}
+    quiet = {"color": sheet.look.quiet}
     level = up.x(ceiling)
     sheet.line((LEFT, level), (SPAN, level), **style)
     said = f"the read ceiling: {ceiling:,.0f} GB/s"
@@ -93,6 +99,10 @@ def _draw_law(
     if start < end:
         ends = [(across.x(x), up.x(1000 * x / latency)) for x in (start, end)]
         sheet.line(*ends, linestyle=(0, (5, 2)), **style)
-        said = f"latency {latency:.2g} µs"
-        x, y = (ends[0][0] + 2 * ends[1][0]) / 3, (ends[0][1] + 2 * ends[1][1]) / 3
-        sheet.write(x - 10, y - 8, said, ha="right")
+        said = (
+            f"on this line a byte comes in {latency:.2g} µs;",
+            "to its left it would come in less:",
+            "no launch is that quick",
+        )
+        for number, words in enumerate(said):
+            sheet.write(LEFT + 6, level + 16 + 17 * number, words, **quiet)
