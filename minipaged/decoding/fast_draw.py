@@ -131,7 +131,9 @@ def draw_unseeded(options: Options, logits: Tensor) -> Tensor:
     return draw_rows(logits, temperature, uniform)
 
 
-def load_kernels(vocabulary: int, dtypes: set[torch.dtype], device: torch.device) -> None:
+def load_kernels(
+    vocabulary: int, dtypes: set[torch.dtype], device: torch.device
+) -> None:
     """Compile and load them, for logits of these types, before anybody waits."""
     uniform = torch.zeros(1, 2, device=device)
     for dtype in dtypes:

@@ -70,14 +70,18 @@ def _plan_kernel(
     COLUMNS: tl.constexpr,
     N: tl.constexpr,
 ):
-    all_tiles = 0
+    all_tiles, longest = 0, 0
     for first in range(0, num_seqs, N):
         other = first + tl.arange(0, N)
         _, _, _, _, tiles = _to_read(
             context_lengths, query_starts, other, num_seqs, WINDOW, TILE
         )
         all_tiles += tl.sum(tiles, 0)
-    share = tl.maximum(tl.cdiv(all_tiles, target), 1)
+        longest = tl.maximum(longest, tl.max(tiles, 0))
+    # One program merges all pieces of a sequence, while it could read instead: of n
+    # tiles, the best number of pieces grows as the root of n.
+    least = tl.ceil(tl.sqrt(longest.to(tl.float32)) / 4).to(tl.int32)
+    share = tl.maximum(tl.maximum(tl.cdiv(all_tiles, target), least), 1)
 
     seq = tl.program_id(0) * N + tl.arange(0, N)
     context, token, begin, end, tiles = _to_read(
@@ -133,7 +137,8 @@ def write_plan(
     plan: [target + S, COLUMNS] int32: sequence, token, first position, end, first row
     of the sequence, its number of rows, and whether this is its last (1; 2 if it has a
     new token). Rows that are left over belong to sequence -1. tickets: [S, KV heads].
-    The batch is cut into about `target` pieces, but each sequence has one at least.
+    The batch is cut into about `target` pieces, but each sequence has one at least, and
+    none is cut into so many that merging them would take longer than reading.
     """
     num_seqs = len(context_lengths)
     _plan_kernel[-(-num_seqs // _SEQUENCES),](

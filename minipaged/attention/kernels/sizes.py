@@ -77,7 +77,7 @@ def decode_sizes(
     - Few pieces, less than 1.5 on each multiprocessor: small programs, and each piece
       is split into as many as leave at most four on each.
     - More: no splits. Three large programs on each run at a time, or four medium ones,
-      wave by wave: those are chosen whose last wave leaves less room empty.
+      wave by wave: those are chosen whose waves, taken together, are fuller.
     - Uneven pieces, the longest above 1.25 times the shortest: large programs, and each
       piece is split until there are sixteen on each, so that the ends even out, but not
       into less than two tiles.
@@ -118,33 +118,45 @@ def step_sizes(
     """Sizes for one launch a layer; and into how many pieces a whole step is cut.
 
     Pieces are cut on the GPU, by the real lengths, and begin with the longest. So ends
-    even out by themselves, and two pieces for each multiprocessor are enough; four, if
-    heads are short. Programs are large; but where uneven lengths make several waves,
-    four smaller ones on each multiprocessor hide better how each of them begins.
+    even out by themselves, and two or three pieces for each multiprocessor are enough;
+    four, if heads are short. Programs are large; but where uneven lengths make several
+    waves, four smaller ones on each multiprocessor hide better how each of them begins.
 
-    `shortest` and `longest` only say whether lengths are even. Then there is one wave
-    if possible, and programs are medium by the rule of `decode_sizes`.
+    `shortest` and `longest` only say whether lengths are even. Then all pieces end at
+    the same time, and it matters that their last wave is full: see `_even_pieces`.
     """
     device = device_of(q.device.index or 0)
     num_kv_heads, dim = values.shape[2], max(q.shape[2], values.shape[3])
     rows, is_short = padded(q.shape[1] // num_kv_heads), dim <= 64
     on_each = num_seqs * num_kv_heads / device.multiprocessors
-    is_even = longest <= 1.25 * shortest
-    sizes, at_a_time = Sizes(rows, tile=128, num_warps=4, num_stages=2), 3
+    sizes = Sizes(rows, tile=128, num_warps=4, num_stages=2)
+    pieces = 4 if is_short else 2 if on_each < 2 else 3
+    target = pieces * device.multiprocessors // num_kv_heads
     if rows > 16:  # more to compute
         sizes = sizes._replace(num_stages=3)
-    elif is_even and on_each >= 1.5:
-        if _fullness(on_each, 4) > _fullness(on_each, 3):
-            sizes, at_a_time = Sizes(rows, 128 if is_short else 64, 2, 4), 4
+    elif longest <= 1.25 * shortest and on_each >= 1.5:
+        pieces, at_a_time = _even_pieces(on_each, 0 if is_short else longest)
+        if at_a_time == 4:
+            sizes = Sizes(rows, 128 if is_short else 64, num_warps=2, num_stages=4)
+        if not is_short:
+            target = num_seqs * pieces if pieces > 1 else 1
     elif on_each >= 7 and not is_short:
         sizes = Sizes(rows, tile=64, num_warps=4, num_stages=4)
-    target = (4 if is_short else 2) * device.multiprocessors // num_kv_heads
-    if is_even:  # there are at most as many programs as target and sequences together
-        room = at_a_time * device.multiprocessors // num_kv_heads - num_seqs
-        target = target if is_short else min(target, room)
-    # One program merges all pieces of a sequence and KV head: not too many.
-    target = max(1, min(target, 64 * num_seqs))
-    return _fitted(sizes, q, values, device), target
+    return _fitted(sizes, q, values, device), max(1, target)
+
+
+def _even_pieces(on_each: float, length: int) -> tuple[int, int]:
+    """Into how many a sequence is cut, and how many programs run at a time.
+
+    Three large ones on each multiprocessor, or four medium: what fills its waves best.
+    One piece more has to gain something, and to have 1,500 positions.
+    """
+    best, most = (1, 3), 0.0
+    for pieces in range(1, max(1, min(4, length // 1500)) + 1):
+        for at_a_time in (3, 4):
+            if (full := _fullness(on_each * pieces, at_a_time)) > most + 0.03:
+                best, most = (pieces, at_a_time), full
+    return best
 
 
 def prefill_sizes(q: torch.Tensor, values: torch.Tensor) -> Sizes:

@@ -283,6 +283,12 @@ def test_a_plan_covers_everything_once_and_begins_with_the_longest(target, windo
     assert max(sizes) <= share and firsts == sorted(firsts, reverse=True)
 
 
+@pytest.mark.parametrize("tiles, pieces", [(16, 16), (17, 9), (200, 50)])
+def test_a_plan_cuts_nobody_into_more_pieces_than_are_soon_merged(tiles, pieces):
+    """Four times the root of its tiles, at most."""
+    assert len(rows_of_plan([16 * tiles + 1, 1], target=1000)) == pieces + 1
+
+
 def test_a_plan_leaves_out_sequences_of_more_or_less_new_tokens():
     starts = torch.tensor([0, 1, 1, 4, 5], device=DEVICE)
     rows = rows_of_plan([30, 50, 60, 17], 5, starts=starts)
@@ -450,11 +456,12 @@ H200 = Device(132, 227 * 1024, (torch.bfloat16,), can_overlap=True)
     ("num_seqs", "shortest", "longest", "tile", "num_warps", "target"),
     [
         (1, 8192, 8192, 128, 4, 33),  # 8 KV heads: two pieces on each multiprocessor
-        (32, 2048, 2048, 128, 4, 17),  # even: three programs on each, and no more
         (32, 100, 2048, 128, 4, 33),
-        (64, 4096, 4096, 64, 2, 2),  # four medium programs on each
-        (64, 1, 4096, 128, 4, 33),
-        (256, 1, 2048, 64, 4, 33),  # waves of uneven ones
+        (64, 1, 4096, 128, 4, 49),  # three
+        (256, 1, 2048, 64, 4, 49),  # waves of uneven ones
+        (32, 2048, 2048, 128, 4, 1),  # even: cut, they would be too short
+        (64, 4096, 4096, 64, 2, 1),  # 3.9 programs on each: four medium ones at a time
+        (73, 5900, 5900, 128, 4, 146),  # 4.4: cut in two, three waves of three large
     ],
 )
 def test_sizes_follow_from_what_the_host_knows(
