@@ -6,6 +6,7 @@ unset field means and which logits processors a config asks for, so ours cannot 
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from sys import intern
 from typing import Any
 
 import torch
@@ -233,4 +234,5 @@ def _batch_key(chain: LogitsProcessorList, do_sample: bool | None) -> str | None
         (type(processor).__name__, {k: plain(v) for k, v in vars(processor).items()})
         for processor in chain
     ]
-    return repr((bool(do_sample), settings))
+    # The same object for all: a step compares the keys of all requests.
+    return intern(repr((bool(do_sample), settings)))

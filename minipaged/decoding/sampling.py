@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence as Rows
 from functools import cached_property
-from itertools import accumulate, pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -39,10 +38,10 @@ class Sampling(Strategy):
         chosen = {}
         for group in groups.values():
             rows = [rows_of_samples(turn) for turn in group]
-            tokens = TokensTogether(next_tokens(group, rows, logits))
-            ends = accumulate(map(len, rows), initial=0)
-            for turn, (start, stop) in zip(group, pairwise(ends), strict=True):
-                chosen[turn.request] = Chosen(tokens, start, stop)
+            tokens, stop = TokensTogether(next_tokens(group, rows, logits)), 0
+            for turn, own in zip(group, rows, strict=True):
+                start, stop = stop, stop + len(own)
+                chosen[turn.request] = tokens, start, stop
         return [chosen[turn.request] for turn in turns]
 
     def apply(self, turn: Turn, choice: "Chosen") -> None:
@@ -50,7 +49,8 @@ class Sampling(Strategy):
         request, options = turn.request, self.options
         while len(request.sequences) < request.num_parallel:
             request.fork(request.sequences[0])
-        tokens = choice.together.as_numbers[choice.start : choice.stop]
+        together, start, stop = choice
+        tokens = together.as_numbers[start:stop]
         for sequence, token in zip(request.sequences, tokens, strict=True):
             if sequence.finish_reason is None:
                 sequence.append(token)
@@ -78,14 +78,6 @@ class Sampling(Strategy):
             self.generator.set_state(saved)
 
 
-class Chosen(NamedTuple):
-    """One request's tokens among those of all that were chosen together."""
-
-    together: "TokensTogether"
-    start: int
-    stop: int
-
-
 class TokensTogether:
     """A tensor of tokens."""
 
@@ -96,3 +88,6 @@ class TokensTogether:
     def as_numbers(self) -> list[int]:
         """Waits for the device, once."""
         return self.tensor.tolist()
+
+
+Chosen = tuple[TokensTogether, int, int]  # a request's: those from start to stop

@@ -112,7 +112,8 @@ class StepsAhead(Steps):
         batch, logits = self._runner.compute(plan, before and before.unread)
         scheduler.observers.computed(batch, logits)
         turns, late = turns_of(plan), None
-        if all(may_run_ahead(work.request) for work in plan.works):
+        may = () if before is None else before.unread.places  # they did already
+        if all(w.sequence in may or may_run_ahead(w.request) for w in plan.works):
             late = LateTokens(turns, logits)
             for sequence in late.unread.places:
                 sequence.num_pending += 1
@@ -120,7 +121,7 @@ class StepsAhead(Steps):
 
     def _land(self, undo: StepUndo) -> None:
         plan, turns, logits, late = self._flights[0]
-        is_living = [bool(turn.request.live) for turn in turns]  # others were aborted
+        is_living = [turn.request.live for turn in turns]  # others were aborted
         living = list(compress(turns, is_living))
         undo.save_texts(turn.request for turn in living)
         if late is None:
@@ -172,7 +173,9 @@ class LateTokens:
             turn.request.sequences[0]: place for place, turn in enumerate(in_order)
         }
         self.unread = Unread(tokens, places)
-        self._places = [places[turn.request.sequences[0]] for turn in turns]
+        self._places = range(len(turns))
+        if len(groups) > 1:
+            self._places = [places[turn.request.sequences[0]] for turn in turns]
         self.choices: list[Chosen] = []
         self._copy, self._has_come = tokens, None
         if tokens.is_cuda:
@@ -186,7 +189,7 @@ class LateTokens:
         if self._has_come is not None:
             self._has_come.synchronize()
         together = TokensTogether(self._copy)
-        self.choices = [Chosen(together, place, place + 1) for place in self._places]
+        self.choices = [(together, at, at + 1) for at in self._places]
 
 
 def _draw(group: list[Turn], logits: Tensor) -> Tensor:

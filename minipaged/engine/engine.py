@@ -275,14 +275,16 @@ class Engine(Observer):
         """Streams take over what was computed; done twice, it is the same."""
         while self._committed:
             now = self.clock.now()
-            for request in dict.fromkeys(w.request for w in self._committed[0].works):
-                if request in self.streams:
-                    self._tell(self.streams[request], now)
+            works = self._committed[0].works
+            for request in dict.fromkeys([work.request for work in works]):
+                stream = self.streams.get(request)
+                if stream is not None:
+                    self._tell(stream, now)
             self._committed.popleft()
 
     def _tell(self, stream: Stream, now: float) -> None:
         stream.catch_up(now)
-        if stream.finished and stream.request in self.streams:
+        if stream.output is not None and stream.request in self.streams:
             self.stats.finished(stream)
             with self._door:
                 self.streams.pop(stream.request, None)

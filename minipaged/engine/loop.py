@@ -63,14 +63,15 @@ def turns_of(plan: Plan) -> list[Turn]:
 
     Requests that were aborted meanwhile have no turn.
     """
-    rows: dict[Request, range] = {}
-    start = 0
-    for request, _, _, _, num_logits in plan.works:
-        if num_logits:
-            first = rows[request].start if request in rows else start
-            start += num_logits
-            rows[request] = range(first, start)
-    return [Turn(*pair) for pair in rows.items() if pair[0].live]
+    counts: dict[Request, int] = {}
+    for work in plan.works:
+        counts[work.request] = counts.get(work.request, 0) + work.num_logits
+    turns, stop = [], 0
+    for request, count in counts.items():
+        start, stop = stop, stop + count
+        if count and request.live:
+            turns.append(Turn(request, range(start, stop)))
+    return turns
 
 
 def choose_and_apply(turns: list[Turn], logits: Tensor) -> None:

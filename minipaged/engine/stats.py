@@ -81,16 +81,18 @@ class Stats(Observer):
     def committed(self, plan: Plan) -> None:
         """A step is over."""
         scheduler, pool = self._scheduler, self._scheduler.pool
+        num_tokens = plan.num_tokens
         generated = sum(map(generated_by, plan.works))
-        recomputed = sum(map(recomputed_by, plan.works))
+        again = [work for work in plan.works if work.request.num_restarts]
+        recomputed = sum(map(recomputed_by, again))
         self.num_steps += 1
-        self.num_scheduled_tokens += plan.num_tokens
+        self.num_scheduled_tokens += num_tokens
         self.generation_tokens += generated
         self.recomputed_tokens += recomputed
         space, prefix = scheduler.swap_space, scheduler.prefix_cache
         self.history.append(
             Snapshot(
-                num_scheduled_tokens=plan.num_tokens,
+                num_scheduled_tokens=num_tokens,
                 num_sequences=len(plan.works),
                 num_requests_running=len(scheduler.running),
                 num_requests_waiting=len(scheduler.waiting),

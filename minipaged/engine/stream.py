@@ -125,7 +125,7 @@ class Stream:
         """Take over what the last steps have brought; called by the engine."""
         request = self.request
         first = request.sequences[0]
-        if first.num_new and self.first_token_at is None:
+        if self.first_token_at is None and first.num_new:
             self.first_token_at = now
         if request.num_parallel == 1:
             self.tokens += first.tokens[first.num_prompt_tokens + len(self.tokens) :]

@@ -47,7 +47,9 @@ class BlockPool:
 
     def refcount(self, block_id: int) -> int:
         """How many holders the block has; 0 when it is free."""
-        self._check(block_id)
+        # Python would read -1 as the last block, and True as block 1.
+        if type(block_id) is not int or not 0 <= block_id < self.num_blocks:
+            raise ForeignBlock(block_id, self.num_blocks)
         return self._refcounts[block_id]
 
     def allocate(self) -> int:
@@ -77,8 +79,7 @@ class BlockPool:
         Raises BlockNotHeld for a free block and ForeignBlock for an id of no block.
         """
         self.check_thread()
-        self._check(block_id)
-        count = self._refcounts[block_id]
+        count = self.refcount(block_id)
         if count == 0:
             raise BlockNotHeld(block_id, "release")
         self._refcounts[block_id] = count - 1
@@ -107,11 +108,6 @@ class BlockPool:
         """Raise PoolBusy while a step in another thread has the pool to itself."""
         if self.reserved_for not in (None, get_ident()):
             raise PoolBusy
-
-    def _check(self, block_id: int) -> None:
-        # Python would read -1 as the last block, and True as block 1.
-        if type(block_id) is not int or not 0 <= block_id < self.num_blocks:
-            raise ForeignBlock(block_id, self.num_blocks)
 
     def __repr__(self) -> str:
         return (

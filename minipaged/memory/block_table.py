@@ -51,7 +51,7 @@ class BlockTable:
         """
         new_blocks, copies = self._new_blocks(n), []
         wanted = new_blocks + self._must_copy(n)
-        if wanted > self.pool.num_free:
+        if wanted and wanted > self.pool.num_free:
             raise OutOfBlocks(wanted, self.pool.num_free, self.pool.num_blocks)
         if wanted > new_blocks:
             copies.append(self._copy_last_block())

@@ -34,9 +34,6 @@ class StepArrays(NamedTuple):
     unread_from: np.ndarray  # [U]: and their places in `Unread.tokens`
 
 
-_NONE = np.empty(0, dtype=np.int64)
-
-
 class PersistentInputs:
     """Builds the same batches as `RaggedBatch.of_plan`, at less cost a step.
 
@@ -58,13 +55,13 @@ class PersistentInputs:
         Tokens that are chosen and `unread` go from there to there on the device.
         """
         arrays = self.arrays(plan, unread)
-        contexts = arrays.context_lengths
+        stops = [work.stop for work in plan.works]
         tensors = to_device(arrays if unread else arrays[:7], self._device)
         batch = RaggedBatch(
             *tensors[:7],
-            max_query_length=max(work.stop - work.start for work in plan.works),
-            min_context_length=int(contexts.min()),
-            max_context_length=int(contexts.max()),
+            max_query_length=max([work.stop - work.start for work in plan.works]),
+            min_context_length=min(stops),
+            max_context_length=max(stops),
             copies=plan.copies,
         )
         if unread:
@@ -74,50 +71,57 @@ class PersistentInputs:
 
     def arrays(self, plan: Plan, unread: Unread | None = None) -> StepArrays:
         """The same, before it is brought to the device."""
-        works = plan.works
-        rows = np.array([self._update(work.sequence) for work in works])
-        starts = np.array([work.start for work in works])
-        stops = np.array([work.stop for work in works])
-        lengths = stops - starts
-        ends = lengths.cumsum()
-        block_size = works[0].sequence.table.pool.block_size
-        block_tables = self._tables[rows, : -(-int(stops.max()) // block_size)]
-        unread_at = unread_from = _NONE
-        if unread is not None:
-            late = [
-                (end - 1, unread.places[work.sequence])
-                for work, end in zip(works, ends.tolist(), strict=True)
-                if work.stop > len(work.sequence.tokens)
-            ]
-            unread_at, unread_from = np.array(late, dtype=np.int64).reshape(-1, 2).T
+        size = plan.works[0].sequence.table.pool.block_size
+        _, sequences, starts, stops, wanted = zip(*plan.works, strict=True)
+        rows = [self._update(sequence) for sequence in sequences]
+        numbers = np.array([row.number for row in rows])
+        block_tables = self._tables[numbers, : -(-max(stops) // size)]
+        known = [sequence.tokens for sequence in sequences]
         # Of a sequence's tokens one is unread at most, and then it is a work alone.
-        if len(works) == ends[-1]:  # one token each
-            pairs = [(work.sequence.tokens, work.start) for work in works]
-            known = [own[at] if at < len(own) else 0 for own, at in pairs]
-            tokens, row, positions = np.array(known), np.arange(len(works)), starts
+        late = []
+        if unread is not None:
+            ends = enumerate(zip(stops, known, strict=True))
+            late = [at for at, (stop, own) in ends if stop > len(own)]
+        if sum(stops) - sum(starts) == len(rows):  # one token each, as in most steps
+            # From lists, because a call of numpy costs as much as making one of them.
+            last = zip(known, starts, strict=True)
+            tokens = [own[at] if at < len(own) else 0 for own, at in last]
+            places = zip(rows, starts, strict=True)
+            slots = [row.last * size + at % size for row, at in places]
+            tokens, positions, slots, contexts = np.array(
+                [*tokens, *starts, *slots, *stops], dtype=np.int64
+            ).reshape(4, -1)
+            query_starts = np.arange(len(rows) + 1)
+            asked_of = [at for at, count in enumerate(wanted) if count]
         else:
-            parts = (w.sequence.tokens[w.start : w.stop] or (0,) for w in works)
-            tokens = np.fromiter(chain.from_iterable(parts), np.int64, int(ends[-1]))
-            row = np.arange(len(works)).repeat(lengths)
-            positions = np.arange(ends[-1]) + (stops - ends).repeat(lengths)
-        blocks = block_tables[row, positions // block_size]
-        wanted = np.array([work.num_logits for work in works])
+            contexts, lengths = np.array(stops), np.subtract(stops, starts)
+            query_starts = np.concatenate([[0], lengths.cumsum()])
+            count, ends = int(query_starts[-1]), query_starts[1:]
+            parts = (w.sequence.tokens[w.start : w.stop] or (0,) for w in plan.works)
+            tokens = np.fromiter(chain.from_iterable(parts), np.int64, count)
+            row = np.arange(len(rows)).repeat(lengths)
+            positions = np.arange(count) + (contexts - ends).repeat(lengths)
+            slots = block_tables[row, positions // size] * size + positions % size
+            asked_of = chain.from_iterable(map(range, ends - wanted, ends))
         return StepArrays(
             tokens=tokens,
             positions=positions,
-            slots=blocks * block_size + positions % block_size,
+            slots=slots,
             block_tables=block_tables,
-            context_lengths=stops,
-            query_starts=np.concatenate([[0], ends]),
-            logits_at=np.arange(wanted.sum()) + (ends - wanted.cumsum()).repeat(wanted),
-            unread_at=unread_at,
-            unread_from=unread_from,
+            context_lengths=contexts,
+            query_starts=query_starts,
+            logits_at=np.array([*asked_of], dtype=np.int64),
+            unread_at=query_starts[1:][late] - 1,
+            unread_from=np.array(
+                [unread.places[sequences[at]] for at in late], dtype=np.int64
+            ),
         )
 
-    def _update(self, sequence: Sequence) -> int:
-        """The number of the sequence's row, which holds its table as it is now."""
+    def _update(self, sequence: Sequence) -> "_Row":
+        """The sequence's row, which holds its table as it is now."""
         row = self._rows.get(sequence) or self._new_row(sequence)
-        block_ids, length = sequence.table.block_ids, len(sequence.table.block_ids)
+        block_ids = sequence.table.block_ids
+        length = len(block_ids)
         if row.block_ids is not block_ids:  # a new table, or one that was truncated
             row.block_ids, row.length = block_ids, 0
         # A table grows at its end, and copy-on-write exchanges its last block.
@@ -129,7 +133,7 @@ class PersistentInputs:
             start = max(0, row.length - 1)
             self._tables[row.number, start:length] = block_ids[start:]
             row.length, row.last = length, block_ids[-1]
-        return row.number
+        return row
 
     def _new_row(self, sequence: Sequence) -> "_Row":
         if not self._free:
@@ -167,7 +171,7 @@ def host_memory(size: int, device: torch.device) -> torch.Tensor:
     return torch.empty(size, dtype=torch.int64, pin_memory=device.type == "cuda")
 
 
-@dataclass
+@dataclass(slots=True)
 class _Row:
     """What a row of the array says."""
 

@@ -31,7 +31,7 @@ class StepUndo:
         self.thread = get_ident()
         self._holders: list[int] | None = None  # None: there is nothing to undo
         self._running: list[Request] = []  # in order
-        self._held: list[int] = []  # blocks, as often as they are held
+        self._held: list[list[int]] = []  # blocks of each table
         self._texts: tuple[list, ...] = ([], [], [])
 
     def begin(self) -> None:
@@ -44,9 +44,12 @@ class StepUndo:
             pool.check_thread()
             pool.reserved_for = self.thread
         self._running = [*scheduler.running]
-        own = chain.from_iterable(one.sequences for one in scheduler.running)
-        tables = (one.table.block_ids for one in own if one.table is not None)
-        self._held = list(chain.from_iterable(tables))
+        self._held = [
+            sequence.table.block_ids.copy()
+            for request in scheduler.running
+            for sequence in request.sequences
+            if sequence.table is not None
+        ]
         self._holders = holders_of(pool)
 
     def save_texts(self, requests: Iterable[Request]) -> None:
@@ -66,7 +69,7 @@ class StepUndo:
         if self._holders is None:
             return
         scheduler, holders = self._scheduler, self._holders.copy()
-        for block_id in self._held:
+        for block_id in chain.from_iterable(self._held):
             holders[block_id] -= 1
         if scheduler.prefix_cache is not None:
             scheduler.prefix_cache.mend()

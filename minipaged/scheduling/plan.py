@@ -38,12 +38,11 @@ class Plan:
     @property
     def sequences(self) -> "Rows[Sequence]":
         """All that its requests have now, and whichever it computes but was dropped."""
-        requests = dict.fromkeys(work.request for work in self.works)
-        own = (work.sequence for work in self.works)
-        theirs = chain.from_iterable(request.sequences for request in requests)
-        return list(dict.fromkeys(chain(own, theirs)))
+        own = [work.sequence for work in self.works]
+        theirs = [work.request.sequences for work in self.works]
+        return list(dict.fromkeys(chain(own, *theirs)))
 
     @property
     def num_tokens(self) -> int:
         """How many tokens it computes, of all sequences together."""
-        return sum(work.num_tokens for work in self.works)
+        return sum([work.stop - work.start for work in self.works])

@@ -42,7 +42,7 @@ class PreemptingScheduler(Scheduler):
         """Make room for those running; only if there was enough, start others."""
         self._tidy_swap_space()
         size, free = self.pool.block_size, self.pool.num_free
-        self._soon = sum(blocks_soon(request, size) for request in self.running)
+        self._soon = sum([blocks_soon(request, size) for request in self.running])
         if self._soon > free and self._make_room():
             return  # whoever was preempted would come back at once
         while self.waiting and self.waiting[0].swapped is not None:
@@ -180,13 +180,18 @@ def blocks_soon(request: Request, block_size: int) -> int:
 
     At most: beams may share more than this counts on.
     """
-    if request.num_parallel == 1:  # most are; and all are asked in every step
+    if request.num_parallel == 1:  # most are: what is below, but without a call
         (sequence,) = request.sequences
         if sequence.finish_reason is not None:
             return 0
-        end, table = next_end(sequence, request.max_computed), sequence.table
-        held = 0 if table is None else len(table.block_ids)
-        return max(0, -(-end // block_size) - held)
+        end, last = len(sequence.tokens) + sequence.num_pending, request.max_computed
+        table, computed, held = sequence.table, 0, 0
+        if table is not None:
+            computed, held = table.num_tokens, len(table.block_ids)
+        if computed < sequence.num_prefill_tokens:
+            end += 1  # the prompt first, then a token
+        soon = -(-(end if end < last else last) // block_size) - held
+        return soon if soon > 0 else 0
     live, last = request.live, request.max_computed
     ends = [next_end(one, last) for one in live]
     if len(request.sequences) < request.num_parallel:

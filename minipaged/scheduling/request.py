@@ -30,6 +30,8 @@ class Request:
 
     def __post_init__(self) -> None:
         self.sequences = [Sequence(self.prompt)]
+        # The most tokens of a sequence that are computed: all but the last.
+        self.max_computed = len(self.prompt) + self.max_new_tokens - 1
 
     @property
     def live(self) -> list[Sequence]:
@@ -57,12 +59,14 @@ class Request:
 
         Nothing while prefilling, and if `limit` is less than their number.
         """
-        works, live = [], self.live
-        if len(live) > 1 and self.is_prefilling:
+        works = []
+        if len(self.sequences) > 1 and self.is_prefilling:
             from minipaged.scheduling.restart import share_prompt  # after a restart
 
             share_prompt(self)
-        for sequence in live:
+        for sequence in self.sequences:
+            if sequence.finish_reason is not None:
+                continue
             start = sequence.num_computed
             if start < sequence.num_prefill_tokens:
                 return []
@@ -83,11 +87,6 @@ class Request:
         start, end = sequence.num_computed, sequence.num_prefill_tokens
         stop = min(end, start + limit)
         return [Work(self, sequence, start, stop, num_logits=int(stop == end))]
-
-    @property
-    def max_computed(self) -> int:
-        """The most tokens of a sequence that are computed: all but the last."""
-        return len(self.prompt) + self.max_new_tokens - 1
 
     def blocks_at_most(self, block_size: int) -> int:
         """The most blocks that this request can come to hold at one time.

@@ -69,7 +69,7 @@ class Scheduler:
         if self.waiting and not (self.running or self.in_flight):  # nor ever will be
             needed = self.waiting[0].blocks_at_most(self.pool.block_size)
             raise OutOfBlocks(needed, self.pool.num_free, self.pool.num_blocks)
-        copies = [one.sequence.table.append(one.num_tokens) for one in works]
+        copies = [one.sequence.table.append(one.stop - one.start) for one in works]
         plan = Plan(works, list(chain.from_iterable(copies)))
         self.in_flight.append(plan)
         self.observers.planned(plan)
@@ -133,10 +133,12 @@ class Scheduler:
 
     def _let_go(self, sequences: Iterable[Sequence]) -> None:
         """Free what has ended, unless its request is in a plan in flight."""
+        ended = [one for one in sequences if one.finish_reason and one.table]
+        if not ended:
+            return
         busy = {sequence for plan in self.in_flight for sequence in plan.sequences}
-        ended = [s for s in sequences if s.finish_reason and s.table and s not in busy]
         for sequence in ended:
-            sequence.free()
-            self.observers.freed(sequence)
-        if ended:
-            self.running = [one for one in self.running if one.holds_blocks]
+            if sequence not in busy:
+                sequence.free()
+                self.observers.freed(sequence)
+        self.running = [one for one in self.running if one.holds_blocks]

@@ -49,7 +49,7 @@ class Sequence:
     def append(self, token: int) -> None:
         """Add a generated token. Its block is found by the next step, not here."""
         self.tokens.append(token)
-        self.num_pending = max(0, self.num_pending - 1)
+        self.num_pending -= self.num_pending > 0
 
     def fork(self) -> "Sequence":
         """A second sequence with the same past, whose blocks are shared, not copied."""

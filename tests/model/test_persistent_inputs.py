@@ -113,7 +113,7 @@ def forgets_copies(inputs, sequence):
     block_ids = sequence.table.block_ids
     if row.length != len(block_ids):
         UPDATE(inputs, sequence)
-    return row.number
+    return row
 
 
 UPDATE = PersistentInputs._update
