@@ -275,11 +275,9 @@ class Engine(Observer):
         """Streams take over what was computed; done twice, it is the same."""
         while self._committed:
             now = self.clock.now()
-            works = self._committed[0].works
-            for request in dict.fromkeys([work.request for work in works]):
-                stream = self.streams.get(request)
-                if stream is not None:
-                    self._tell(stream, now)
+            for request in dict.fromkeys([w.request for w in self._committed[0].works]):
+                if request in self.streams:
+                    self._tell(self.streams[request], now)
             self._committed.popleft()
 
     def _tell(self, stream: Stream, now: float) -> None:
