@@ -25,6 +25,7 @@ from benchmarks.gpu.measure import (
     measure_prefill,
     measure_write,
     paged,
+    step,
 )
 from benchmarks.gpu.peers import versions
 from benchmarks.gpu.report import path_of, rounded
@@ -101,6 +102,13 @@ def main() -> None:
         name: {
             cell: measure_decode(shape, lengths)
             for cell, lengths in tqdm(OTHER_CELLS.items(), desc=f"more of {name}")
+        }
+        for name, shape in shapes.items()
+    }
+    report["step"] = {  # appendix A's launch, which writes, too
+        name: {
+            cell: {"step": step(shape, own), "paged": paged(shape, own)}
+            for cell, own in tqdm((GRID | OTHER_CELLS).items(), desc=f"step, {name}")
         }
         for name, shape in shapes.items()
     }

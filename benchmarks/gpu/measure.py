@@ -127,7 +127,6 @@ def measure_decode(shape: Shape, lengths: Lengths) -> dict:
         "cudnn_contiguous": contiguous(shape, lengths, SDPBackend.CUDNN_ATTENTION),
         "peers": peers(shape, lengths),
         "paged_again": paged(shape, lengths),  # how far to believe a difference
-        "step": step(shape, lengths),  # appendix A's launch, which writes, too
         "gb_per_s": round(nbytes / us / 1e3),
     }
 
