@@ -32,7 +32,8 @@ def measured_engine(device: str = "nvidia-h200") -> dict[str, Any]:
       there alone waits `next_token_ms` for each next token
     - without_merging, with_two_launches: compiled, and a part is left out
     - generate: HuggingFace's, the first 64 requests in one static batch
-    - chats, shared, long: other workloads, compiled
+    - chats, shared, long: other workloads, compiled; `seconds` of long are those of a
+      first run, in which kernels were still being compiled
 
     hosts: of these runs those in which rungs of the ladder, or parts that are left out,
     can be compared, from the lowest rung upwards.
