@@ -1,5 +1,7 @@
 """What was measured on GPUs and is shipped."""
 
+import json
+from pathlib import Path
 from statistics import median
 
 import pytest
@@ -13,6 +15,7 @@ from minipaged.lab import (
 from minipaged.lab.measure.measured import LADDER, PARTS
 from minipaged.lab.tour.ladder import RUNGS
 
+ROOT = Path(__file__).parents[2]
 DEVICES = {"nvidia-h200": "NVIDIA H200"}
 DEVICES["nvidia-h100-80gb-hbm3"] = "NVIDIA H100 80GB HBM3"
 
@@ -94,3 +97,27 @@ def test_what_the_gpu_waits_and_works_is_a_step():
                 works = step["gpu_span_ms"] - step["idle_ms"]
                 listed = sum(step["kernels_ms"].values())
                 assert 0.9 * works < listed < 1.01 * works
+
+
+def numbers_that_the_table_says():
+    """Of the table in benchmarks/README.md, as the stored reports have them."""
+    for host in measured_engine()["hosts"]:
+        for rung in {*LADDER, *PARTS} & set(host):
+            yield f"{int(host[rung]['tokens_per_s'] + 0.5):,}"
+    report = measured_kernels()
+    cell = report["decode"]["32 query heads, 8 KV heads, 128"]["64x4k"]
+    yield f"{cell['paged']} µs, {cell['gb_per_s']:,} GB/s"
+    yield f"{report['ceilings']['read_gb_per_s']:,} GB/s"
+    yield f"{report['prefill']['1 x 8k']['paged_tflop_per_s']} TFLOP/s"
+    for device in DEVICES:
+        path = ROOT / "figures" / "data" / f"batches-{device}.json"
+        for found in json.loads(path.read_text("utf-8"))["summary"].values():
+            shares = (found[f"at_most_{most}"] for most in ("1.00", "1.03", "1.08"))
+            mean, largest = found["geometric_mean"], found["largest"]
+            yield f"{', '.join(f'{x:.0%}' for x in shares)}; {mean:.2f}; {largest:.2f}"
+
+
+def test_the_table_says_what_was_measured():
+    said = (ROOT / "benchmarks" / "README.md").read_text("utf-8").replace(" %", "%")
+    missing = [n for n in numbers_that_the_table_says() if n not in said]
+    assert not missing
