@@ -10,6 +10,8 @@ from .measure.occupancy import bytes_under_way as bytes_under_way
 from .measure.occupancy import programs_that_fit as programs_that_fit
 from .measure.operations import operations_of as operations_of
 from .measure.peak import peak_extra_bytes as peak_extra_bytes
+from .measure.rule_evidence import rule_evidence as rule_evidence
+from .measure.rule_evidence import times_by_splits as times_by_splits
 from .measure.serving import serve_lengths as serve_lengths
 from .measure.step_clock import StepClock as StepClock
 from .measure.step_log import StepLog as StepLog
@@ -99,6 +101,9 @@ from .pool.replay import record as record
 from .pool.replay_widget import ReplayWidget as ReplayWidget
 from .pool.softmax_widget import SoftmaxWidget as SoftmaxWidget
 from .pool.widget import PoolWidget as PoolWidget
+from .tour.assembly import assembly_of as assembly_of
+from .tour.assembly import count_copies as count_copies
+from .tour.assembly import instructions_in_loop as instructions_in_loop
 from .tour.change import show_change as show_change
 from .tour.chat import chat_prompts as chat_prompts
 from .tour.chat import three_users as three_users

@@ -38,13 +38,8 @@ def plot_gpu(
     for program in range(num_programs):
         left = LEFT + PAD + program * room / num_programs
         _draw_program(sheet, left, room / num_programs - GAP, program, num_warps)
-    sheet.label(FRAME + PARTS, HIGH, "its parts", "near and fast")
-    parts = f"registers: {gpu['registers']:,} numbers", "matrix units"
-    shared = f"shared memory: {gpu['shared_bytes'] / 1024:.0f} KiB"
-    for at, words in enumerate((parts[0], shared, parts[1])):
-        area = LEFT + PAD + at * room / 3, FRAME + PARTS, room / 3 - GAP, HIGH
-        sheet.box(*area, rim=sheet.look.rim)
-        sheet.write(area[0] + area[2] / 2, area[1] + HIGH / 2, words, ha="center")
+    sheet.label(FRAME + PARTS, HIGH, "all share its parts", "near and fast")
+    _draw_parts(sheet, gpu, LEFT + PAD, room - GAP)
     middle = (LEFT + SPAN) / 2
     way = (middle, MEMORY - 3), (middle, bottom + 4)
     sheet.arrow(*way, is_followed=True, is_upright=True)
@@ -61,6 +56,23 @@ def plot_gpu(
     sheet.write(SPAN, MEMORY + LARGE + 26, said, **quiet)
     sheet.finish(MEMORY + LARGE + 36)
     return sheet.figure
+
+
+def _draw_parts(
+    sheet: Sheet, gpu: Mapping[str, float], left: float, width: float
+) -> None:
+    """One box, as the parts are no program's alone; each as wide as its words want."""
+    sheet.box(left, FRAME + PARTS, width, HIGH, rim=sheet.look.rim)
+    shared = f"shared memory: {gpu['shared_bytes'] / 1024:.0f} KiB"
+    parts = f"registers: {gpu['registers']:,} numbers", shared, "matrix units"
+    more = (width - sum(map(width_of, parts))) / len(parts)
+    for words in parts:
+        each = width_of(words) + more
+        middle = left + each / 2, FRAME + PARTS + HIGH / 2
+        sheet.write(*middle, words, ha="center")
+        left += each
+        if words != parts[-1]:
+            sheet.line((left, FRAME + PARTS), (left, FRAME + PARTS + HIGH))
 
 
 def _draw_squares(sheet: Sheet, count: int) -> None:

@@ -66,7 +66,9 @@ def _draw_panel(
             middle = x + (program + 0.5) * each
             start, end = y + MEMORY + HEIGHT + 2, y + FIRST - 2
             style = {"colour": None if head else line_colour(first)}
-            sheet.arrow((middle, start), (middle, end), is_upright=True, **style)
+            # All begin at one place: each program reads the whole head.
+            way = (x + wide / 2, start), (middle, end)
+            sheet.arrow(*way, is_upright=True, **style)
         name, _ = fit(f"KV head {head}", wide - 8)
         name = name if "…" not in name else str(head)
         sheet.cells(x, y + MEMORY, [wide], HEIGHT, [tone], [name])

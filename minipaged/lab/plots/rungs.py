@@ -66,9 +66,12 @@ def _draw_bars(sheet: Sheet, x: float, wide: float, path: list[float]) -> None:
     for row, share in enumerate(path):
         y = TOP + row * ROW
         old, new = min(before, share) * wide / 100, share * wide / 100
-        sheet.box(x, y + 14, old, BAR, soft(0))
-        sheet.box(x + old, y + 14, new - old, BAR, strong(0))
         sheet.box(x, y + 14, wide, BAR, rim=sheet.look.rim)
+        sheet.box(x, y + 14, old, BAR, soft(0))
+        if old > 2:  # an edge, as a soft tone is nearly that of a dark page
+            inside = x + 0.6, y + 14.6, old - 1.2, BAR - 1.2
+            sheet.box(*inside, rim=soft(0).line, linewidth=1.2)
+        sheet.box(x + old, y + 14, new - old, BAR, strong(0))
         sheet.write(x, y + 3, reached[row])
         if row and has_room:
             factor = factors[row - 1]

@@ -1,0 +1,45 @@
+"""Lab: what stands in the assembly code of lesson 6's rungs, as counts."""
+
+from typing import Any, NamedTuple
+
+from minipaged.lab.tour.compiler import ask_compiler
+
+LOOP = "Loop Header"  # the compiler's remark at its first line
+TENSORS = {"out": "*bf16", "q": "*bf16", "keys": "*bf16", "values": "*bf16"}
+TABLES = {"block_tables": "*i64", "context_lengths": "*i64"}
+NUMBERS = {"table_width": "i32", "scale": "fp32"}
+LLAMA = {"BLOCK_SIZE": 16, "NUM_KV_HEADS": 8, "GROUP": 4, "DIM": 128}
+
+
+class Copies(NamedTuple):
+    """Asynchronous copies into shared memory: those before the loop, and all."""
+
+    before: int  # of K and V
+    all: int
+    ids_before: int  # of block ids
+    all_ids: int
+
+
+def assembly_of(kernel: Any, *, num_stages: int = 1, **sizes: int) -> str:
+    """A rung's assembly code for Llama-3-8B: bfloat16, blocks of 16, four warps.
+
+    sizes: what is a tl.constexpr and does not follow from the model, such as `TILE`.
+    """
+    given = TENSORS | TABLES | NUMBERS | LLAMA | sizes
+    return ask_compiler(kernel, num_stages=num_stages, **given)
+
+
+def instructions_in_loop(text: str) -> int:
+    """How many of assembly code stand in its loop, which takes a tile each time."""
+    return text.split(LOOP)[1].split("bra")[0].count(";\n")
+
+
+def count_copies(text: str) -> Copies:
+    """Of K and V a copy brings 16 bytes to each thread, of block ids 8 or fewer."""
+    found = []
+    for part in (text.split(LOOP)[0], text):
+        copies = [line for line in part.splitlines() if ".shared.global" in line]
+        num_ids = sum("], 0x10" not in line for line in copies)
+        found.append((len(copies) - num_ids, num_ids))
+    (before, ids_before), (in_all, all_ids) = found
+    return Copies(before, in_all, ids_before, all_ids)
