@@ -9,8 +9,15 @@ triton = pytest.importorskip("triton")
 from minipaged.attention.kernels import write  # noqa: E402
 from minipaged.attention.kernels.setup import tl  # noqa: E402
 from minipaged.attention.kernels.setup import triton as ours  # noqa: E402
-from minipaged.lab import Refused, ask_compiler, show_change  # noqa: E402
-from minipaged.lab.tour import compiler  # noqa: E402
+from minipaged.lab import (  # noqa: E402
+    Refused,
+    ask_compiler,
+    assembly_of,
+    count_copies,
+    instructions_in_loop,
+    show_change,
+)
+from minipaged.lab.tour import compiler, ladder  # noqa: E402
 
 
 @ours.jit
@@ -119,3 +126,18 @@ def test_a_change_can_be_folded(monkeypatch):
     monkeypatch.setattr("minipaged.lab.tour.show.display", shown.append)
     show_change(copies, asks_a_tile, fold=True)
     assert shown[0].data.startswith("<details>")
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3, 4, 5])
+def test_the_stages_of_a_rung_say_how_many_tiles_are_ahead(stages):
+    sizes = {"ROWS": 16, "TILE": 64, "MATRIX_UNITS": True, "num_stages": stages}
+    found = count_copies(assembly_of(ladder._kv_head_kernel, **sizes))
+    ahead = max(1, (stages - 1) // 2) if stages > 1 else 0
+    assert found.before == 16 * ahead  # 32 KiB, of 2 KiB each
+    assert found.all == found.before + 16 * (stages > 1)
+    assert found.ids_before == (2 * ahead if stages > 2 else 0)
+
+
+def test_only_what_stands_in_the_loop_is_counted():
+    text = "a;\n$L1: // =>This Inner Loop Header: Depth=1\nb;\nc;\n@%p bra $L1;\nd;\n"
+    assert instructions_in_loop(text) == 2

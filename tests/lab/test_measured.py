@@ -11,6 +11,8 @@ from minipaged.lab import (
     measured_kernels,
     measured_tuning,
     programs_that_fit,
+    rule_evidence,
+    times_by_splits,
 )
 from minipaged.lab.measure.measured import LADDER, PARTS
 from minipaged.lab.tour.ladder import RUNGS
@@ -121,3 +123,16 @@ def test_the_table_says_what_was_measured():
     said = (ROOT / "benchmarks" / "README.md").read_text("utf-8").replace(" %", "%")
     missing = [n for n in numbers_that_the_table_says() if n not in said]
     assert not missing
+
+
+def test_the_evidence_for_the_rule_is_what_was_measured():
+    tunings = dict(zip("ab", map(measured_tuning, DEVICES), strict=True))
+    lines = rule_evidence(tunings)
+    cells = tunings["a"]["cells"]["32 query heads, 8 KV heads, 128"]
+    small = [row["us"] for row in cells["24x4k"] if row["tile"] == 32]
+    line = next(line for line in lines if "24x4k" in line)
+    assert "1.45 pieces" in line and f"({min(small)}, " in line
+    assert sum("medium alone" in line for line in lines) == 2
+    large = times_by_splits(tunings["a"], "16x128..4096", 128)
+    assert any(str(dict(sorted(large.items()))) in line for line in lines)
+    assert large[15] == cells["16x128..4096"][0]["us"]  # what the rule takes
