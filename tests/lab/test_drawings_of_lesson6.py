@@ -318,7 +318,7 @@ def test_a_gpu_is_drawn_from_its_facts():
     assert {"shared memory: 228 KiB", "at most 4,591 GB/s, for all together"} <= set(
         said
     )
-    assert said.count("warp") == 3 * 4 and "program 2" in said
+    assert said.count("warp") == 3 * 4 and "program 264" in said
     # The multiprocessor that is drawn large, four warps that compute, the legend's.
     assert len(boxes(figure, palette.sequence_colour(0))) == 1 + 4 + 1
     (arrow,) = arrows(figure)

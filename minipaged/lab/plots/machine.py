@@ -37,7 +37,8 @@ def plot_gpu(
     room = SPAN - LEFT - 2 * PAD + GAP
     for program in range(num_programs):
         left = LEFT + PAD + program * room / num_programs
-        _draw_program(sheet, left, room / num_programs - GAP, program, num_warps)
+        number = program * int(gpu["multiprocessors"])  # neighbours lie on others
+        _draw_program(sheet, left, room / num_programs - GAP, number, num_warps)
     sheet.label(FRAME + PARTS, HIGH, "all share its parts", "near and fast")
     _draw_parts(sheet, gpu, LEFT + PAD, room - GAP)
     middle = (LEFT + SPAN) / 2

@@ -252,9 +252,9 @@ def test_without_triton_the_error_names_the_alternative():
 
 
 def test_the_kernels_run_inside_a_compiled_twin():
-    paged, config = poisoned("qwen3"), GenerationConfig(max_new_tokens=3)
-    paged.twin.compile(backend="aot_eager", fullgraph=True, dynamic=True)
-    prove(paged, prompts_of(9, 1, 5), config)
+    paged, config = poisoned("qwen3"), GenerationConfig(max_new_tokens=2)
+    paged.twin.compile(backend="eager", fullgraph=True, dynamic=True)
+    prove(paged, prompts_of(5, 3), config)
 
 
 # The rules for sizes.
