@@ -138,4 +138,5 @@ def load_kernels(
     uniform = torch.zeros(1, 2, device=device)
     for dtype in dtypes:
         logits = torch.zeros(1, vocabulary, dtype=dtype, device=device)
-        draw_rows(logits, 1.0, None), draw_rows(logits, 1.0, uniform)
+        for numbers in (None, uniform):
+            draw_rows(logits, 1.0, numbers)

@@ -133,7 +133,7 @@ class GraphRunner(Runner):
         self._tables[:rows, :width].copy_(came)
 
     def _capture_all(self) -> None:
-        """The largest first: the others find room in its memory."""
+        """The largest first: the others find room in its memory. Then what is eager."""
         device, memory = self.paged.device, torch.cuda.graph_pool_handle()
         now, aside = torch.cuda.current_stream(device), torch.cuda.Stream(device)
         aside.wait_stream(now)
@@ -151,10 +151,14 @@ class GraphRunner(Runner):
                     graph.capture_end()
                 self._graphs[rows] = Graph(graph, batch)
         now.wait_stream(aside)
+        self._load_kernels_of_prompts()
+
+    def _load_kernels_of_prompts(self) -> None:
+        """Make steps with few and with many new tokens, before any user waits."""
         longest = min(1024, self._width * self.paged.pool.block_size)
-        prompts = ((1, min(8, longest)), (8, longest))  # few and many tokens
-        for size in progress_bar(prompts, desc="load prompts' kernels", unit=" times"):
-            self.forward(prompts_of_nobody(*size, device))
+        sizes = ((1, min(8, longest)), (8, longest))
+        for size in progress_bar(sizes, desc="load prompts' kernels", unit=" times"):
+            self.forward(prompts_of_nobody(*size, self.paged.device))
 
     def _forward(self, rows: int) -> RaggedBatch:
         """As `PagedModel.forward`, from the inputs' places into that of the logits."""
@@ -196,8 +200,8 @@ class GraphRunner(Runner):
 def prompts_of_nobody(count: int, length: int, device: torch.device) -> RaggedBatch:
     """So many prompts, and one token of a sequence: K and V are written nowhere.
 
-    Such steps run kernel after kernel. One is made before any user comes, because a
-    kernel is compiled and loaded when it is first called.
+    Such a step runs kernel after kernel, and a kernel is compiled and loaded when it is
+    first called.
     """
     whole = {"dtype": torch.int64, "device": device}
     lengths = torch.tensor([1] + [length] * count, **whole)

@@ -30,6 +30,21 @@ def test_of_several_that_are_as_likely_the_first():
     assert draw_rows(logits, 1.0, None).tolist() == [4100, 0]
 
 
+def test_what_is_loaded_is_what_draws_call(monkeypatch):
+    """Each kernel for each type of logits, for the likeliest and for a draw."""
+    calls = []
+
+    def draw(logits, temperature, uniform):
+        calls.append((logits.dtype, tuple(logits.shape), uniform is None))
+        return rows(logits, temperature, uniform)
+
+    rows = fast_draw.draw_rows
+    monkeypatch.setattr(fast_draw, "draw_rows", draw)
+    fast_draw.load_kernels(50, {torch.float32, torch.float16}, torch.device(DEVICE))
+    kinds = {(t, (1, 50), g) for t in (torch.float32, torch.float16) for g in (0, 1)}
+    assert set(calls) == kinds and len(calls) == 4
+
+
 @pytest.mark.parametrize("chunk, temperature", [(16, 2.0), (64, 0.5)])
 def test_drawn_as_often_as_the_probabilities_say(monkeypatch, chunk, temperature):
     """At random numbers that lie evenly, each token has its share of them."""

@@ -33,8 +33,8 @@ def attend_by_kernels(
     out = q.new_empty(*q.shape[:2], values.shape[-1])
     where = (batch.block_tables, batch.context_lengths, batch.query_starts)
     # Beside prompts, lengths say nothing of those that decode: they may be uneven.
-    decodes = batch.max_query_length == 1
-    lengths = (decodes * batch.min_context_length, batch.max_context_length)
+    shortest = batch.min_context_length if batch.max_query_length == 1 else 0
+    lengths = (shortest, batch.max_context_length)
     options = (scale, sliding_window, softcap)
     only_prompt = len(batch.context_lengths) == 1 and batch.max_query_length > 1
     # Which of several sequences have one new token, only the GPU knows. They have a

@@ -15,7 +15,8 @@ def measured_kernels(device: str = "nvidia-h200") -> dict[str, Any]:
     """The report that benchmarks/gpu/kernels.py wrote on this device.
 
     It names the machine, says how it was measured, and holds microseconds by shape and
-    cell. Raises FileNotFoundError for a device that nobody has measured.
+    cell. `step` is appendix A's launch: it writes K and V, too. Raises
+    FileNotFoundError for a device that nobody has measured.
     """
     return _report("kernels", device)
 

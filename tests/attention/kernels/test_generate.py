@@ -16,6 +16,7 @@ from helpers.answers import huggingface_generate
 from helpers.attention_cases import make_case, moved, oracle
 from helpers.notebook_files import NOTEBOOKS, definition, load
 from helpers.tiny_models import VOCABULARY, tiny_model
+from minipaged.attention.backend import Masking
 from minipaged.attention.kernels import decode as triton_decode
 from minipaged.attention.kernels import sizes as triton_sizes
 from minipaged.attention.kernels.attention import triton_attention
@@ -28,6 +29,7 @@ from minipaged.attention.kernels.sizes import (
     padded,
     prefill_sizes,
 )
+from minipaged.memory.kv_cache import LayerCache
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in.*:RuntimeWarning")
 
@@ -246,6 +248,23 @@ def test_without_triton_the_error_names_the_alternative():
         "import minipaged as mp; mp.triton_attention"
     )
     assert "use attention='gathered', which needs torch alone" in run(code)
+
+
+def test_beside_prompts_those_that_decode_may_be_uneven(monkeypatch):
+    """The shortest context of such a step may be a prompt's: it says nothing."""
+    seen, choose = [], triton_decode.decode_sizes
+
+    def sizes(q, values, num_seqs, shortest, longest):
+        seen.append((shortest, longest))
+        return choose(q, values, num_seqs, shortest, longest)
+
+    monkeypatch.setattr(triton_decode, "decode_sizes", sizes)
+    for contexts in ([(9, 1), (7, 1)], [(9, 1), (0, 8)]):
+        case = moved(make_case(contexts), DEVICE)
+        triton_attention.attend(
+            case.q, LayerCache(case.keys, case.values), case.batch, Masking(0.25)
+        )
+    assert seen == [(8, 10), (0, 10)]
 
 
 # torch.compile.
