@@ -103,7 +103,7 @@ from .pool.softmax_widget import SoftmaxWidget as SoftmaxWidget
 from .pool.widget import PoolWidget as PoolWidget
 from .tour.assembly import assembly_of as assembly_of
 from .tour.assembly import count_copies as count_copies
-from .tour.assembly import instructions_in_loop as instructions_in_loop
+from .tour.assembly import count_in_loop as count_in_loop
 from .tour.change import show_change as show_change
 from .tour.chat import chat_prompts as chat_prompts
 from .tour.chat import three_users as three_users

@@ -20,7 +20,7 @@ class Copies(NamedTuple):
     all_ids: int
 
 
-def assembly_of(kernel: Any, *, num_stages: int = 1, **sizes: int) -> str:
+def assembly_of(kernel: Any, *, num_stages: int = 1, **sizes: Any) -> str:
     """A rung's assembly code for Llama-3-8B: bfloat16, blocks of 16, four warps.
 
     sizes: what is a tl.constexpr and does not follow from the model, such as `TILE`.
@@ -29,9 +29,18 @@ def assembly_of(kernel: Any, *, num_stages: int = 1, **sizes: int) -> str:
     return ask_compiler(kernel, num_stages=num_stages, **given)
 
 
-def instructions_in_loop(text: str) -> int:
-    """How many of assembly code stand in its loop, which takes a tile each time."""
-    return text.split(LOOP)[1].split("bra")[0].count(";\n")
+class InLoop(NamedTuple):
+    """What a thread does for a tile, where it reads with one stage."""
+
+    instructions: int
+    loads: int  # of these, from the large memory
+    barriers: int  # where the threads of a program wait for each other
+
+
+def count_in_loop(text: str) -> InLoop:
+    """Of assembly code: what stands in its loop, which takes a tile each time."""
+    loop = text.split(LOOP)[1].split("bra")[0]
+    return InLoop(loop.count(";\n"), loop.count("ld.global"), loop.count("bar.sync"))
 
 
 def count_copies(text: str) -> Copies:

@@ -34,6 +34,8 @@ def compiled(folder, module, name, given, options):
     for at, parameter in enumerate(kernel.params):
         value = given.get(parameter.name, parameter.default)
         if parameter.is_constexpr:
+            if isinstance(value, list):  # another kernel: its module and its name
+                value = getattr(importlib.import_module(value[0]), value[1])
             types[parameter.name] = "constexpr"
             sizes[parameter.name] = value
         else:
@@ -64,8 +66,9 @@ def ask_compiler(
 ) -> str:
     """What the compiler makes of a kernel: PTX, the assembly language of NVIDIA's GPUs.
 
-    arguments: for a tl.constexpr its value, for others their type: "*fp16" is a pointer
-    to float16, "i32" an integer. A tensor that is not named holds float32.
+    arguments: for a tl.constexpr its value (also a kernel of the package, that is to be
+    called), for others their type: "*fp16" is a pointer to float16, "i32" an integer. A
+    tensor that is not named holds float32.
     Raises Refused if the kernel does not compile.
     """
     function = kernel.fn
@@ -76,10 +79,17 @@ def ask_compiler(
             module = "kernel_of_a_notebook"
             source = HEAD + inspect.getsource(function)
             Path(folder, f"{module}.py").write_text(source, "utf-8")
+        arguments = {name: _spelt(given) for name, given in arguments.items()}
         answer = _answer([folder, module, function.__name__, arguments, options])
     if "refused" in answer:
         raise Refused(answer["refused"])
     return answer["ptx"]
+
+
+def _spelt(argument: Any) -> Any:
+    """A kernel's module and name; anything else as it is."""
+    function = getattr(argument, "fn", None)
+    return [function.__module__, function.__name__] if function else argument
 
 
 class _Compiler:

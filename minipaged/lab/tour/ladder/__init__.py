@@ -5,7 +5,12 @@ thing of the rung before it. They leave out what does not bear on speed: windows
 caps, and head sizes that are no power of two.
 """
 
-from minipaged.lab.tour.ladder.kv_head import _kv_head_kernel, per_kv_head, step_by_sums
+from minipaged.lab.tour.ladder.kv_head import (
+    _kv_head_kernel,
+    per_kv_head,
+    step_by_sums,
+    step_by_units,
+)
 from minipaged.lab.tour.ladder.query_head import _query_head_kernel, per_query_head
 from minipaged.lab.tour.ladder.rungs import RUNGS, shipped, sized, two_on_each
 from minipaged.lab.tour.ladder.split import _split_kernel, split
@@ -21,5 +26,6 @@ __all__ = [
     "sized",
     "split",
     "step_by_sums",
+    "step_by_units",
     "two_on_each",
 ]

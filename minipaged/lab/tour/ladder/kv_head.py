@@ -35,6 +35,14 @@ def step_by_sums(q, k, v, visible, maximum, total, weighted, scale):
     return new_maximum, total, weighted
 
 
+@triton.jit
+def step_by_units(q, k, v, visible, maximum, total, weighted, scale):
+    """The same step; the matrix units compute its products."""
+    return online_step(  # no soft cap, but masked
+        q, k, v, visible, maximum, total, weighted, scale, None, True
+    )
+
+
 @triton.jit(do_not_specialize=["table_width"])
 def _kv_head_kernel(
     out, q, keys, values, block_tables, context_lengths, table_width, scale,
@@ -44,7 +52,7 @@ def _kv_head_kernel(
     DIM: tl.constexpr,
     ROWS: tl.constexpr,  # GROUP, padded
     TILE: tl.constexpr,
-    MATRIX_UNITS: tl.constexpr,
+    STEP: tl.constexpr,  # a function: lesson 5's step over a tile
 ):  # fmt: skip
     """It reads K and V once, for all query heads of its KV head: the rows of q_rows."""
     kv_head, seq = tl.program_id(0), tl.program_id(1)
@@ -64,15 +72,9 @@ def _kv_head_kernel(
         # Behind `exists`: numbers from slot to slot, DIM, DIM as padded, and masked.
         k = load_tile(key_head, slots, exists, NUM_KV_HEADS * DIM, DIM, DIM, True)
         v = load_tile(value_head, slots, exists, NUM_KV_HEADS * DIM, DIM, DIM, True)
-        visible = exists[None, :]  # to every row
-        if MATRIX_UNITS:
-            maximum, total, weighted = online_step(  # no soft cap, but masked
-                q_rows, k, v, visible, maximum, total, weighted, scale, None, True
-            )
-        else:
-            maximum, total, weighted = step_by_sums(
-                q_rows, k, v, visible, maximum, total, weighted, scale
-            )
+        maximum, total, weighted = STEP(
+            q_rows, k, v, exists[None, :], maximum, total, weighted, scale
+        )
     result = divide(weighted, total).to(out.dtype.element_ty)
     tl.store(out + places, result, mask=is_head[:, None])
 
@@ -107,7 +109,7 @@ def per_kv_head(
         DIM=dim,
         ROWS=padded(group) if matrix_units else triton.next_power_of_2(group),
         TILE=tile,
-        MATRIX_UNITS=matrix_units,
+        STEP=step_by_units if matrix_units else step_by_sums,
         num_warps=num_warps,
         num_stages=num_stages,
     )  # fmt: skip
