@@ -1,7 +1,8 @@
 """Appendix A: a decode step's attention in one launch: write, read and merge.
 
 Lesson 6 takes three launches a layer: K and V are written, splits are read, splits are
-merged. Here one kernel does it all, where every sequence has one new token.
+merged. Here one kernel does it all, where every sequence has one new token. Only of few
+and long sequences, each cut into many pieces, a second launch merges (see `pieces`).
 
 - Every program reads the piece that the step's plan gives to it.
 - The new token takes part from the program's registers: nobody reads a slot that
@@ -23,17 +24,16 @@ from minipaged.attention.kernels.tile import (
 
 
 @triton.jit
-def _one_more(q, k, v, exists, maximum, total, weighted, scale, softcap):
+def _one_more(q, k, v, maximum, total, weighted, scale, softcap):
     """Lesson 5's step over one position only: k [key dim], v [value dim].
 
     Plain sums are enough. A tile of sixteen, as a matrix unit wants, takes registers
     that fewer programs would have to share.
     """
     logits = tl.sum(q.to(tl.float32) * k.to(tl.float32)[None, :], 1) * scale
-    logits = tl.where(exists, capped(logits, softcap), float("-inf"))
+    logits = capped(logits, softcap)
     new_maximum = tl.maximum(maximum, logits)
-    reference = tl.where(new_maximum == float("-inf"), 0.0, new_maximum)
-    weights, rescale = tl.exp2(logits - reference), tl.exp2(maximum - reference)
+    weights, rescale = tl.exp2(logits - new_maximum), tl.exp2(maximum - new_maximum)
     total = total * rescale + weights
     weighted = weighted * rescale[:, None]
     weighted += weights[:, None] * v.to(tl.float32)[None, :]
@@ -76,8 +76,12 @@ def step_kernel(
     PADDED_VALUE_DIM: tl.constexpr,
     TILE: tl.constexpr,  # positions read at a time
     MERGED_AT_ONCE: tl.constexpr,  # pieces
+    APART: tl.constexpr,  # a launch of its own merges
+    OVERLAP: tl.constexpr,  # and may begin before this one has ended
 ):
     """One piece of one sequence and KV head: `write_plan` says which."""
+    if APART and OVERLAP:
+        tl.extra.cuda.gdc_launch_dependents()
     number, kv_head = tl.program_id(0) // NUM_KV_HEADS, tl.program_id(0) % NUM_KV_HEADS
     own = plan + number * COLUMNS
     seq, token = tl.load(own), tl.load(own + 1).to(tl.int64)
@@ -119,9 +123,10 @@ def step_kernel(
             to_head = slot * NUM_KV_HEADS + kv_head
             tl.store(keys + to_head * KEY_DIM + column, new_k, mask=k_mask)
             tl.store(values + to_head * VALUE_DIM + v_column, new_v, mask=v_mask)
-        maximum, total, weighted = _one_more(
-            q_rows, new_k, new_v, has_new, maximum, total, weighted, scale, softcap
-        )
+        if has_new:
+            maximum, total, weighted = _one_more(
+                q_rows, new_k, new_v, maximum, total, weighted, scale, softcap
+            )
 
     result = divide(weighted, total)
     out_mask = is_head[:, None] & (v_column < VALUE_DIM)[None, :]
@@ -133,11 +138,13 @@ def step_kernel(
         own_row = (number.to(tl.int64) * NUM_KV_HEADS + kv_head) * GROUP
         tl.store(logs + own_row + row, log_of(maximum, total), mask=is_head)
         tl.store(means + own_row * VALUE_DIM + places, result, mask=out_mask)
-        ticket = tickets + seq * NUM_KV_HEADS + kv_head
-        tl.debug_barrier()  # all threads have stored before one of them says so
-        if tl.atomic_add(ticket, 1, sem="acq_rel") == num_pieces - 1:
-            tl.store(ticket, 0)
-            merge(
-                out_rows, means, logs, first_row, num_pieces, kv_head, NUM_KV_HEADS,
-                GROUP, VALUE_DIM, HEADS, PADDED_VALUE_DIM, MERGED_AT_ONCE,
-            )  # fmt: skip
+        if not APART:
+            ticket = tickets + seq * NUM_KV_HEADS + kv_head
+            tl.debug_barrier()  # all threads have stored before one of them says so
+            if tl.atomic_add(ticket, 1, sem="acq_rel") == num_pieces - 1:
+                tl.store(ticket, 0)
+                merge(
+                    out_rows, means, logs, first_row, num_pieces, kv_head, 0,
+                    NUM_KV_HEADS, GROUP, VALUE_DIM, HEADS, PADDED_VALUE_DIM,
+                    MERGED_AT_ONCE,
+                )  # fmt: skip

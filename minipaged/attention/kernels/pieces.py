@@ -5,6 +5,9 @@ CUDA graph is captured. So a small kernel, once a step, looks at the lengths on 
 and writes a *plan*: a row for each program of the layers' launches, which says what to
 read. All pieces are about equally long, and the longest come first: what is left at
 the end is short, and no multiprocessor waits long for another.
+
+The last program of a sequence and KV head merges its pieces; or, where there are many
+pieces of few sequences, a kernel of its own does, with a program for each query head.
 """
 
 import torch
@@ -12,8 +15,9 @@ import torch
 from minipaged.attention.kernels.setup import tl, triton
 from minipaged.attention.kernels.tile import divide, nothing_seen
 
-COLUMNS = 8  # of a plan's row, of which seven are used
+COLUMNS = 8  # of a plan's row
 _SEQUENCES = 64  # by one program
+_MOST_PIECES = 48  # of a sequence, where a kernel of its own merges
 
 
 @triton.jit
@@ -68,6 +72,7 @@ def _plan_kernel(
     TILE: tl.constexpr,
     NUM_KV_HEADS: tl.constexpr,
     COLUMNS: tl.constexpr,
+    MOST_PIECES: tl.constexpr,  # None: by the root
     N: tl.constexpr,
 ):
     all_tiles, longest = 0, 0
@@ -78,9 +83,12 @@ def _plan_kernel(
         )
         all_tiles += tl.sum(tiles, 0)
         longest = tl.maximum(longest, tl.max(tiles, 0))
-    # One program merges all pieces of a sequence, while it could read instead: of n
-    # tiles, the best number of pieces grows as the root of n.
-    least = tl.ceil(tl.sqrt(longest.to(tl.float32)) / 4).to(tl.int32)
+    if MOST_PIECES is None:
+        # One program merges all pieces of a sequence, while it could read instead: of n
+        # tiles, the best number of pieces grows as the root of n.
+        least = tl.ceil(tl.sqrt(longest.to(tl.float32)) / 4).to(tl.int32)
+    else:
+        least = tl.cdiv(longest, MOST_PIECES)
     share = tl.maximum(tl.maximum(tl.cdiv(all_tiles, target), least), 1)
 
     seq = tl.program_id(0) * N + tl.arange(0, N)
@@ -115,6 +123,9 @@ def _plan_kernel(
         # The last piece has the new token, unless the row only pads the batch.
         kind = tl.where(piece < pieces - 1, 0, tl.where(context > 0, 2, 1))
         tl.store(row + 6, kind, mask=exists)
+    # Where to find a sequence: in row n, for the n-th.
+    found_at = tl.where(pieces > 0, first_row, -1)
+    tl.store(plan + seq * COLUMNS + 7, found_at, mask=seq < num_seqs)
     for kv_head in range(0, NUM_KV_HEADS):
         tl.store(tickets + seq * NUM_KV_HEADS + kv_head, 0, mask=seq < num_seqs)
     step = N * tl.num_programs(0)
@@ -131,12 +142,15 @@ def write_plan(
     target: int,
     tile: int,
     sliding_window: int | None,
+    apart: bool,
 ) -> None:
     """Say which piece each program reads, and put the tickets to zero.
 
     plan: [target + S, COLUMNS] int32: sequence, token, first position, end, first row
     of the sequence, its number of rows, and whether this is its last (1; 2 if it has a
-    new token). Rows that are left over belong to sequence -1. tickets: [S, KV heads].
+    new token). Rows that are left over belong to sequence -1. The last column of row n
+    says where the n-th sequence begins: its first row, or -1 if it has none.
+    tickets: [S, KV heads]. apart: a launch of its own merges.
     The batch is cut into about `target` pieces, but each sequence has one at least, and
     none is cut into so many that merging them would take longer than reading.
     """
@@ -147,6 +161,7 @@ def write_plan(
         TILE=tile,
         NUM_KV_HEADS=tickets.shape[1],
         COLUMNS=COLUMNS,
+        MOST_PIECES=_MOST_PIECES if apart else None,
         N=_SEQUENCES,
     )  # fmt: skip
 
@@ -159,23 +174,26 @@ def merge(
     first_row,
     num_pieces,
     kv_head,
+    first_head,  # of the KV head's; HEADS are merged from here on
     NUM_KV_HEADS: tl.constexpr,
     GROUP: tl.constexpr,
     VALUE_DIM: tl.constexpr,
-    HEADS: tl.constexpr,  # GROUP, padded
+    HEADS: tl.constexpr,
     PADDED_VALUE_DIM: tl.constexpr,
     AT_ONCE: tl.constexpr,  # pieces that are read
 ):
     """Each piece counts by the sum of its weights; an empty one, by nothing.
 
-    One after another, so that threads need not wait for each other; the loop is
-    unrolled, so that the reads of several pieces are under way.
+    So many at a time, as lesson 5's step over a tile: what belongs to all of them waits
+    for their maximum only. A piece lies in the registers of the same threads as every
+    other, so threads need not wait for each other.
     """
-    head, column = tl.arange(0, HEADS), tl.arange(0, PADDED_VALUE_DIM)
+    head, column = first_head + tl.arange(0, HEADS), tl.arange(0, PADDED_VALUE_DIM)
     maximum, total, weighted = nothing_seen(HEADS, PADDED_VALUE_DIM)
     is_number = (head < GROUP)[:, None] & (column < VALUE_DIM)[None, :]
     row = (first_row.to(tl.int64) * NUM_KV_HEADS + kv_head) * GROUP + head
     for first in range(0, num_pieces, AT_ONCE):
+        part_logs, part_means, new_maximum = (), (), maximum
         for at in tl.static_range(AT_ONCE):
             exists = first + at < num_pieces
             own = row + (first + at) * (NUM_KV_HEADS * GROUP)
@@ -192,12 +210,49 @@ def merge(
                 other=0.0,
                 cache_modifier=".cg",
             )
-            new_maximum = tl.maximum(maximum, log)
-            reference = tl.where(new_maximum == float("-inf"), 0.0, new_maximum)
-            weight, rescale = tl.exp2(log - reference), tl.exp2(maximum - reference)
-            total = total * rescale + weight
-            weighted = weighted * rescale[:, None] + weight[:, None] * mean
-            maximum = new_maximum
+            part_logs += (log,)
+            part_means += (mean,)
+            new_maximum = tl.maximum(new_maximum, log)
+        reference = tl.where(new_maximum == float("-inf"), 0.0, new_maximum)
+        rescale = tl.exp2(maximum - reference)
+        total, weighted = total * rescale, weighted * rescale[:, None]
+        for at in tl.static_range(AT_ONCE):
+            weight = tl.exp2(part_logs[at] - reference)
+            total += weight
+            weighted += weight[:, None] * part_means[at]
+        maximum = new_maximum
     places = out_rows + head[:, None] * VALUE_DIM + column[None, :]
     result = divide(weighted, total).to(out_rows.dtype.element_ty)
     tl.store(places, result, mask=is_number)
+
+
+@triton.jit
+def merge_kernel(
+    out,  # [T, H, value dim]
+    means,
+    logs,
+    plan,  # [rows, COLUMNS]
+    COLUMNS: tl.constexpr,
+    NUM_KV_HEADS: tl.constexpr,
+    GROUP: tl.constexpr,
+    VALUE_DIM: tl.constexpr,
+    PADDED_VALUE_DIM: tl.constexpr,
+    AT_ONCE: tl.constexpr,
+    OVERLAP: tl.constexpr,
+):
+    """One query head of one sequence, where a launch of its own merges the pieces."""
+    seq, kv_head = tl.program_id(1), tl.program_id(0) // GROUP
+    first_row = tl.load(plan + seq * COLUMNS + 7)
+    if first_row < 0:
+        return  # a sequence that is not ours
+    own = plan + first_row * COLUMNS
+    token, num_pieces = tl.load(own + 1).to(tl.int64), tl.load(own + 5)
+    if num_pieces == 1:
+        return  # it is stored already
+    if OVERLAP:
+        tl.extra.cuda.gdc_wait()  # until all pieces are written
+    merge(
+        out + (token * NUM_KV_HEADS + kv_head) * (GROUP * VALUE_DIM),
+        means, logs, first_row, num_pieces, kv_head, tl.program_id(0) % GROUP,
+        NUM_KV_HEADS, GROUP, VALUE_DIM, 1, PADDED_VALUE_DIM, AT_ONCE,
+    )  # fmt: skip

@@ -114,8 +114,8 @@ def _fullness(programs: float, at_a_time: int) -> float:
 
 def step_sizes(
     q: torch.Tensor, values: torch.Tensor, num_seqs: int, shortest: int, longest: int
-) -> tuple[Sizes, int]:
-    """Sizes for one launch a layer; and into how many pieces a whole step is cut.
+) -> tuple[Sizes, int, bool]:
+    """Sizes for one launch a layer; into how many pieces a step is cut; merged apart?
 
     Pieces are cut on the GPU, by the real lengths, and begin with the longest. So ends
     even out by themselves, and two or three pieces for each multiprocessor are enough;
@@ -124,6 +124,9 @@ def step_sizes(
 
     `shortest` and `longest` only say whether lengths are even. Then all pieces end at
     the same time, and it matters that their last wave is full: see `_even_pieces`.
+
+    Few sequences are cut into many pieces, which one program of each KV head would be
+    long in merging. So a launch of its own merges (True), where it can begin early.
     """
     device = device_of(q.device.index or 0)
     num_kv_heads, dim = values.shape[2], max(q.shape[2], values.shape[3])
@@ -136,13 +139,14 @@ def step_sizes(
         sizes = sizes._replace(num_stages=3)
     elif longest <= 1.25 * shortest and on_each >= 1.5:
         pieces, at_a_time = _even_pieces(on_each, 0 if is_short else longest)
-        if at_a_time == 4:
-            sizes = Sizes(rows, 128 if is_short else 64, num_warps=2, num_stages=4)
+        if at_a_time == 4 or (is_short and on_each > 3):  # if short, six fit
+            sizes = Sizes(rows, tile=64, num_warps=2, num_stages=4)
         if not is_short:
             target = num_seqs * pieces if pieces > 1 else 1
     elif on_each >= 7 and not is_short:
         sizes = Sizes(rows, tile=64, num_warps=4, num_stages=4)
-    return _fitted(sizes, q, values, device), max(1, target)
+    apart = on_each < 1 / 3 and (device.can_overlap or INTERPRETED)
+    return _fitted(sizes, q, values, device), max(1, target), apart
 
 
 def _even_pieces(on_each: float, length: int) -> tuple[int, int]:

@@ -20,12 +20,13 @@ from minipaged.attention.kernels.check import (
     without_gaps,
 )
 from minipaged.attention.kernels.one_launch import step_kernel
-from minipaged.attention.kernels.pieces import COLUMNS, write_plan
+from minipaged.attention.kernels.pieces import COLUMNS, merge_kernel, write_plan
 from minipaged.attention.kernels.setup import INTERPRETED
-from minipaged.attention.kernels.sizes import log2_scales, padded, step_sizes
+from minipaged.attention.kernels.sizes import device_of, log2_scales, padded, step_sizes
 from minipaged.memory.kv_cache import LayerCache
 
-_MERGED_AT_ONCE = 1024  # numbers, by each warp
+_MERGED_NUMBERS = 8  # at once, by each warp, for each position of a tile
+_MERGED_PIECES = 8  # at once, by a kernel of its own
 
 
 def decode_step(
@@ -113,21 +114,23 @@ class _Launch:
         num_seqs, group = len(batch.context_lengths), num_heads // num_kv_heads
         window = masking.sliding_window or batch.max_context_length
         lengths = min(batch.min_context_length, window), window
-        sizes, target = step_sizes(q, cache.values, num_seqs, *lengths)
+        sizes, target, apart = step_sizes(q, cache.values, num_seqs, *lengths)
         rows = target + num_seqs
         parts, of_32_bits = (rows, num_kv_heads, group), {"dtype": torch.int32}
         self._means = q.new_empty((*parts, value_dim), dtype=torch.float32)
         self._logs = q.new_empty(parts, dtype=torch.float32)
         self._tickets = q.new_empty((num_seqs, num_kv_heads), **of_32_bits)
         self._plan = q.new_empty((rows, COLUMNS), **of_32_bits)
-        self._how_to_cut = target, sizes.tile, masking.sliding_window
+        self._how_to_cut = target, sizes.tile, masking.sliding_window, apart
         self._planned_by: int | None = None  # address of the first layer's K
         new = (0,) * 4 if k is None else (*k.stride()[:2], *v.stride()[:2])
         scales = log2_scales(masking.scale, masking.softcap)
         self._numbers = (*q.stride()[:2], *new, *scales)
         heads, padded_dim = padded(group, least=1), padded(value_dim)
-        at_once = _MERGED_AT_ONCE * sizes.num_warps // (heads * padded_dim)
-        self._constants = {
+        # Smaller tiles have more programs on a multiprocessor, so fewer registers.
+        numbers = _MERGED_NUMBERS * sizes.tile * sizes.num_warps
+        overlap = device_of(q.device.index or 0).can_overlap
+        constants = {
             "COLUMNS": COLUMNS,
             "BLOCK_SIZE": block_size,
             "NUM_KV_HEADS": num_kv_heads,
@@ -139,11 +142,22 @@ class _Launch:
             "PADDED_KEY_DIM": padded(key_dim),
             "PADDED_VALUE_DIM": padded_dim,
             "TILE": sizes.tile,
-            "MERGED_AT_ONCE": max(1, min(at_once, 16)),
+            "MERGED_AT_ONCE": max(1, min(numbers // (heads * padded_dim), 16)),
+            "APART": apart,
+            "OVERLAP": overlap,
         }
-        self._options = {"num_warps": sizes.num_warps, "num_stages": sizes.num_stages}
-        self._grid = rows * num_kv_heads, 1, 1
-        self._compiled: Callable[..., Any] | None = None
+        options = {"num_warps": sizes.num_warps, "num_stages": sizes.num_stages}
+        grid = rows * num_kv_heads, 1, 1
+        self._read = _Kernel(step_kernel, grid, constants, options)
+        self._merge: _Kernel | None = None
+        if apart:
+            names = "COLUMNS", "NUM_KV_HEADS", "GROUP", "VALUE_DIM", "PADDED_VALUE_DIM"
+            constants = {name: constants[name] for name in names}
+            constants |= {"AT_ONCE": _MERGED_PIECES, "OVERLAP": overlap}
+            options = {"num_warps": 1, "launch_pdl": overlap}
+            self._merge = _Kernel(
+                merge_kernel, (num_heads, num_seqs, 1), constants, options
+            )
 
     def plan_once(self, layer: int, all_decode: bool, batch: AttentionBatch) -> None:
         """Plan, in the first layer of a step. Layers are known by their addresses."""
@@ -162,18 +176,31 @@ class _Launch:
         given = q, k, v, keys, values, slots, tables, sinks
         own = out, self._means, self._logs, self._tickets, self._plan
         arguments = *own, *given, tables.stride(0), *self._numbers
-        # Triton compiles anew for addresses that are no multiples of 16.
         places = out.data_ptr()
         for tensor in given:
             if tensor is not None:
                 places |= tensor.data_ptr()
-        if places % 16 == 0 and self._compiled is not None:
+        aligned = places % 16 == 0
+        self._read(aligned, *arguments)
+        if self._merge is not None:
+            self._merge(aligned, out, self._means, self._logs, self._plan)
+
+
+class _Kernel:
+    """A kernel with its sizes. Which compiled one is meant, Triton is asked once."""
+
+    def __init__(self, kernel, grid, constants, options):
+        self._launch, self._grid, self._constants = kernel[grid], grid, constants
+        self._options = options
+        self._compiled: Callable[..., Any] | None = None
+
+    def __call__(self, aligned: bool, *arguments) -> None:
+        """aligned: all tensors lie at multiples of 16 bytes; others compile anew."""
+        if aligned and self._compiled is not None:
             self._compiled(*arguments, *self._constants.values())
             return
-        compiled = step_kernel[self._grid](
-            *arguments, **self._constants, **self._options
-        )
-        if places % 16 == 0 and compiled is not None:  # None: interpreted
+        compiled = self._launch(*arguments, **self._constants, **self._options)
+        if aligned and compiled is not None:  # None: interpreted
             self._compiled = compiled[self._grid]
 
 

@@ -36,6 +36,7 @@ FAR_APART = [(0, 1), (110, 1), (3, 1), (47, 1), (31, 1), (32, 1)]
 MIXED = [(0, 1), (3, 1), (0, 4), (7, 1), (5, 9), (0, 17), (12, 5)]
 ONE_KV_HEAD = {"num_heads": 2, "num_kv_heads": 1}
 TOLERANCE = {torch.float32: 3e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
+APART = pytest.mark.parametrize("apart", [False, True], ids=["", "apart"])
 DTYPES = [torch.float32, torch.float16, *([] if INTERPRETED else [torch.bfloat16])]
 
 
@@ -74,12 +75,12 @@ def check(case, **masking):
 
 @pytest.fixture
 def cut(monkeypatch):
-    """cut(target): small tiles, and pieces of one or more."""
+    """cut(target): small tiles, and pieces of one or more; apart: a second launch."""
 
-    def cut(target, tile=16):
+    def cut(target, apart=False, tile=16):
         def sizes(q, values, *_):
             rows = max(16, 1 << (q.shape[1] // values.shape[2] - 1).bit_length())
-            return Sizes(rows, tile, num_warps=4, num_stages=2), target
+            return Sizes(rows, tile, num_warps=4, num_stages=2), target, apart
 
         monkeypatch.setattr(triton_step, "step_sizes", sizes)
 
@@ -130,9 +131,10 @@ def test_equal_and_huge_logits(spread, cut):
     check(make_case(FAR_APART, spread=spread))
 
 
+@APART
 @pytest.mark.parametrize("target", [1, 2, 7, 20, 64])
-def test_pieces_do_not_matter(target, cut):
-    cut(target)
+def test_pieces_do_not_matter(target, apart, cut):
+    cut(target, apart)
     case = moved(make_case(FAR_APART), DEVICE)
     assert error_of(case) < 1e-6
 
@@ -150,9 +152,9 @@ def test_more_sequences_than_one_program_plans(monkeypatch, cut):
     check(make_case(FAR_APART + DECODES))
 
 
-def test_more_pieces_than_are_merged_at_once(monkeypatch, cut):
-    monkeypatch.setattr(triton_step, "_MERGED_AT_ONCE", 16)
-    cut(40)
+@APART
+def test_more_pieces_than_are_merged_at_once(apart, few_at_once, cut):
+    cut(40, apart)
     check(make_case(FAR_APART, num_heads=6))
 
 
@@ -162,9 +164,10 @@ def test_a_context_of_one_token_returns_its_value_exactly():
     assert torch.equal(step(case).cpu(), value)
 
 
+@APART
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_the_error_is_no_larger_than_that_of_lesson_6(dtype, cut):
-    cut(9)
+def test_the_error_is_no_larger_than_that_of_lesson_6(dtype, apart, cut):
+    cut(9, apart)
     case = moved(make_case([(300, 1), (200, 1)], key_dim=64, dtype=dtype), DEVICE)
     theirs = case.attend(triton_attention).cpu().double() - oracle(case)
     ours = step(case).cpu().double() - oracle(case)
@@ -203,9 +206,10 @@ def pad_and_step(case):
         assert torch.equal(now.nan_to_num(99.0), then.nan_to_num(99.0))
 
 
+@APART
 @pytest.mark.parametrize("target", [1, 6])
-def test_rows_that_only_pad_write_nothing_and_get_zeros(target, cut):
-    cut(target)
+def test_rows_that_only_pad_write_nothing_and_get_zeros(target, apart, cut):
+    cut(target, apart)
     pad_and_step(padded_case())
 
 
@@ -223,17 +227,19 @@ def layers(case, num_layers=3):
     case.keys, case.values = caches[0]
 
 
-def test_layers_share_a_batch(cut):
-    cut(20)
+@APART
+def test_layers_share_a_batch(apart, cut):
+    cut(20, apart)
     case = moved(make_case(FAR_APART), DEVICE)
     assert all(e < 3e-5 for e in layers(case))
     (launch,) = case.batch.scratch.values()
     assert not launch._tickets.any()
 
 
-def test_a_batch_may_be_used_again_with_other_lengths(cut):
+@APART
+def test_a_batch_may_be_used_again_with_other_lengths(apart, cut):
     """In the same tensors, as in a CUDA graph: the first layer plans anew."""
-    cut(12)
+    cut(12, apart)
     case = moved(make_case(FAR_APART), DEVICE)
     assert all(e < 3e-5 for e in layers(case, 2))
     for seed in (1, 2):
@@ -245,16 +251,22 @@ def test_a_batch_may_be_used_again_with_other_lengths(cut):
         assert all(e < 3e-5 for e in layers(case, 2))
 
 
-def rows_of_plan(lengths, target, tile=16, window=None, starts=None, by=pieces):
+def rows_of_plan(
+    lengths, target, tile=16, window=None, starts=None, by=pieces, apart=False
+):
     """Rows that the plan has, without those that are left over."""
     plan = torch.full((target + len(lengths), pieces.COLUMNS), 99, dtype=torch.int32)
     plan, tickets = plan.to(DEVICE), torch.ones(len(lengths), 2, dtype=torch.int32)
     tickets = tickets.to(DEVICE)
     contexts = torch.tensor(lengths, device=DEVICE)
-    by.write_plan(plan, tickets, contexts, starts, target, tile, window)
+    by.write_plan(plan, tickets, contexts, starts, target, tile, window, apart)
     assert not tickets.any()
     rows = plan.tolist()
     used = [row for row in rows if row[0] >= 0]
+    found = [rows[seq][-1] for seq in range(len(lengths))]  # where each begins
+    assert found == [
+        next((r[4] for r in used if r[0] == seq), -1) for seq in range(len(lengths))
+    ]
     assert rows[: len(used)] == used and all(row[0] < len(lengths) for row in used)
     return used
 
@@ -283,10 +295,14 @@ def test_a_plan_covers_everything_once_and_begins_with_the_longest(target, windo
     assert max(sizes) <= share and firsts == sorted(firsts, reverse=True)
 
 
-@pytest.mark.parametrize("tiles, pieces", [(16, 16), (17, 9), (200, 50)])
-def test_a_plan_cuts_nobody_into_more_pieces_than_are_soon_merged(tiles, pieces):
-    """Four times the root of its tiles, at most."""
-    assert len(rows_of_plan([16 * tiles + 1, 1], target=1000)) == pieces + 1
+@pytest.mark.parametrize(
+    "tiles, pieces, apart",
+    [(16, 16, False), (17, 9, False), (200, 50, False), (48, 48, True), (49, 25, True)],
+)
+def test_a_plan_cuts_nobody_into_more_pieces_than_are_soon_merged(tiles, pieces, apart):
+    """Four times the root of its tiles, at most; by a kernel of its own, 48."""
+    rows = rows_of_plan([16 * tiles + 1, 1], target=1000, apart=apart)
+    assert len(rows) == pieces + 1
 
 
 def test_a_plan_leaves_out_sequences_of_more_or_less_new_tokens():
@@ -408,12 +424,13 @@ def test_a_row_of_padding_has_no_sink_to_show():
     sliding_window=st.none() | st.integers(1, 50),
     softcap=st.none() | st.just(3.0),
     has_sinks=st.booleans(),
+    apart=st.booleans(),
     target=st.integers(1, 12),
     seed=st.integers(0, 2**31),
 )
 def test_any_shape(
     contexts, group, num_kv_heads, dims, block_size, sliding_window, softcap,
-    has_sinks, target, seed,
+    has_sinks, apart, target, seed,
 ):  # fmt: skip
     case = make_case(
         [(context, 1) for context in contexts],
@@ -427,7 +444,7 @@ def test_any_shape(
     sinks = sinks_of(group * num_kv_heads) if has_sinks else None
     sizes = Sizes(16, tile=16, num_warps=4, num_stages=2)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(triton_step, "step_sizes", lambda *_: (sizes, target))
+        patch.setattr(triton_step, "step_sizes", lambda *_: (sizes, target, apart))
         check(case, sliding_window=sliding_window, softcap=softcap, sinks=sinks)
 
 
@@ -453,25 +470,41 @@ H200 = Device(132, 227 * 1024, (torch.bfloat16,), can_overlap=True)
 
 
 @pytest.mark.parametrize(
-    ("num_seqs", "shortest", "longest", "tile", "num_warps", "target"),
+    ("num_seqs", "shortest", "longest", "tile", "num_warps", "target", "apart"),
     [
-        (1, 8192, 8192, 128, 4, 33),  # 8 KV heads: two pieces on each multiprocessor
-        (32, 100, 2048, 128, 4, 33),
-        (64, 1, 4096, 128, 4, 49),  # three
-        (256, 1, 2048, 64, 4, 49),  # waves of uneven ones
-        (32, 2048, 2048, 128, 4, 1),  # even: cut, they would be too short
-        (64, 4096, 4096, 64, 2, 1),  # 3.9 programs on each: four medium ones at a time
-        (73, 5900, 5900, 128, 4, 146),  # 4.4: cut in two, three waves of three large
+        (1, 8192, 8192, 128, 4, 33, True),  # 8 KV heads: two pieces on each of 132
+        (5, 1, 8192, 128, 4, 33, True),
+        (6, 1, 8192, 128, 4, 33, False),  # 48 sequences and heads: above 44
+        (32, 100, 2048, 128, 4, 33, False),
+        (64, 1, 4096, 128, 4, 49, False),  # three
+        (256, 1, 2048, 64, 4, 49, False),  # waves of uneven ones
+        (32, 2048, 2048, 128, 4, 1, False),  # even: cut, they would be too short
+        (64, 4096, 4096, 64, 2, 1, False),  # 3.9 on each: four medium ones at a time
+        (73, 5900, 5900, 128, 4, 146, False),  # 4.4: in two, three waves of three large
     ],
 )
 def test_sizes_follow_from_what_the_host_knows(
-    monkeypatch, num_seqs, shortest, longest, tile, num_warps, target
+    monkeypatch, num_seqs, shortest, longest, tile, num_warps, target, apart
 ):
     monkeypatch.setattr(triton_sizes, "device_of", lambda index: H200)
     q = torch.empty(num_seqs, 16, 128, dtype=torch.bfloat16)
     values = torch.empty(1, 16, 8, 128, dtype=torch.bfloat16)
-    sizes, found = triton_sizes.step_sizes(q, values, num_seqs, shortest, longest)
-    assert (sizes.tile, sizes.num_warps, found) == (tile, num_warps, target)
+    sizes, *found = triton_sizes.step_sizes(q, values, num_seqs, shortest, longest)
+    assert (sizes.tile, sizes.num_warps, *found) == (tile, num_warps, target, apart)
+    old = H200._replace(can_overlap=False)
+    monkeypatch.setattr(triton_sizes, "device_of", lambda index: old)
+    monkeypatch.setattr(triton_sizes, "INTERPRETED", False)
+    _, _, apart = triton_sizes.step_sizes(q, values, num_seqs, shortest, longest)
+    assert not apart  # two launches, one after the other, would take longer
+
+
+@pytest.mark.parametrize("num_seqs, sizes", [(36, (128, 4)), (72, (64, 2))])
+def test_short_heads_get_programs_of_which_more_fit(monkeypatch, num_seqs, sizes):
+    monkeypatch.setattr(triton_sizes, "device_of", lambda index: H200)
+    q = torch.empty(num_seqs, 32, 64, dtype=torch.bfloat16)
+    values = torch.empty(1, 16, 8, 64, dtype=torch.bfloat16)
+    found, _, _ = triton_sizes.step_sizes(q, values, num_seqs, 2944, 2944)
+    assert (found.tile, found.num_warps) == sizes
 
 
 def test_tables_of_32_bits():
@@ -543,8 +576,9 @@ def plant(monkeypatch, tmp_path):
             planted = plant(one_launch, source, f"from {name} import")
         monkeypatch.setattr(triton_step, "step_kernel", planted.step_kernel)
         if module is pieces:
-            wrong = sys.modules[name].write_plan
-            monkeypatch.setattr(triton_step, "write_plan", wrong)
+            for function in ("write_plan", "merge_kernel"):
+                wrong = getattr(sys.modules[name], function)
+                monkeypatch.setattr(triton_step, function, wrong)
         return planted
 
     return plant
@@ -581,9 +615,10 @@ PIECES_MISTAKES = {
         "total * 0 + 1",
     ),
     "all pieces count the same": (
-        "weight, rescale = tl.exp2(log - reference),",
-        "weight, rescale = tl.exp2(log * 0),",
+        "tl.exp2(part_logs[at] - reference)",
+        "tl.exp2(part_logs[at] * 0)",
     ),
+    "the first of those at once counts for all": ("part_means[at]", "part_means[0]"),
     "pieces are not merged": (
         "range(0, num_pieces, AT_ONCE)",
         "range(AT_ONCE, num_pieces, AT_ONCE)",
@@ -591,18 +626,51 @@ PIECES_MISTAKES = {
 }
 
 
-def test_the_check_accepts_the_kernel_as_it_is(cut, monkeypatch):
-    monkeypatch.setattr(triton_step, "_MERGED_AT_ONCE", 16)
-    cut(6)
+APART_MISTAKES = {
+    "heads of a KV head are merged from its first": (
+        "kv_head, tl.program_id(0) % GROUP,",
+        "kv_head, 0,",
+    ),
+    "what is stored already is merged again": ("num_pieces == 1:", "num_pieces == 0:"),
+    "one piece is merged, for one sequence has one": (
+        "num_pieces = tl.load(own + 1).to(tl.int64), tl.load(own + 5)",
+        "num_pieces = tl.load(own + 1).to(tl.int64), 1",
+    ),
+    "every sequence begins where the first does": (
+        "first_row = tl.load(plan + seq * COLUMNS + 7)",
+        "first_row = tl.load(plan + 7)",
+    ),
+}
+
+
+@pytest.fixture
+def few_at_once(monkeypatch):
+    """Two pieces, or fewer, are merged at once."""
+    monkeypatch.setattr(triton_step, "_MERGED_NUMBERS", 1)
+    monkeypatch.setattr(triton_step, "_MERGED_PIECES", 2)
+
+
+@APART
+def test_the_check_accepts_the_kernel_as_it_is(apart, cut, few_at_once):
+    cut(6, apart)
     assert all(e < 3e-5 for e in layers(case_of_layers()))
 
 
-@pytest.mark.parametrize("mistake", KERNEL_MISTAKES | PIECES_MISTAKES)
-def test_the_check_rejects(mistake, plant, cut, monkeypatch):
-    monkeypatch.setattr(triton_step, "_MERGED_AT_ONCE", 16)
-    cut(6)
-    right, wrong = (KERNEL_MISTAKES | PIECES_MISTAKES)[mistake]
-    plant(pieces if mistake in PIECES_MISTAKES else one_launch, right, wrong)
+MISTAKES = [(one_launch, False, KERNEL_MISTAKES), (pieces, False, PIECES_MISTAKES)]
+MISTAKES += [(pieces, True, PIECES_MISTAKES), (pieces, True, APART_MISTAKES)]
+
+
+@pytest.mark.parametrize(
+    ("module", "apart", "right", "wrong"),
+    [
+        pytest.param(module, apart, *change, id=name + ", apart" * apart)
+        for module, apart, mistakes in MISTAKES
+        for name, change in mistakes.items()
+    ],
+)
+def test_the_check_rejects(module, apart, right, wrong, plant, cut, few_at_once):
+    cut(6, apart)
+    plant(module, right, wrong)
     try:  # seen in the results, or in the cache afterwards
         found = not all(e < 1e-2 for e in layers(case_of_layers(), 2))
     except AssertionError:
