@@ -88,7 +88,8 @@ def _plan_kernel(
         # tiles, the best number of pieces grows as the root of n.
         least = tl.ceil(tl.sqrt(longest.to(tl.float32)) / 4).to(tl.int32)
     else:
-        least = tl.cdiv(longest, MOST_PIECES)
+        # Lengths are rounded up, by a piece a sequence at most. All are to run at once.
+        least, target = tl.cdiv(longest, MOST_PIECES), tl.maximum(target - num_seqs, 1)
     share = tl.maximum(tl.maximum(tl.cdiv(all_tiles, target), least), 1)
 
     seq = tl.program_id(0) * N + tl.arange(0, N)

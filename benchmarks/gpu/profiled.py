@@ -1,0 +1,89 @@
+"""What lesson 6's first three rungs keep busy: counters of the GPU, read by ncu.
+
+ncu (Nsight Compute) comes with CUDA; it runs this module once more, with --launch.
+Writes profile-<device>.json to minipaged/lab/measure/data, where lesson 6 finds it.
+
+    python -m benchmarks.gpu.profiled
+"""
+
+import argparse
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+
+from benchmarks.gpu.inputs import blocks_of, decodes, make_batch, random_pool
+from benchmarks.gpu.report import path_of, rounded
+from minipaged.attention.backend import Masking
+from minipaged.lab.measure.machine import describe_machine
+from minipaged.lab.measure.measured import DATA
+from minipaged.lab.tour.ladder import RUNGS
+from minipaged.memory.kv_cache import LayerCache
+
+METRICS = {
+    "us": "gpu__time_duration.sum",
+    "instructions": "smsp__inst_executed.sum",
+    "computing": "sm__throughput.avg.pct_of_peak_sustained_elapsed",
+    "shared_memory": "l1tex__throughput.avg.pct_of_peak_sustained_active",
+    "large_memory": "dram__throughput.avg.pct_of_peak_sustained_elapsed",
+}
+UNITS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "%": 1.0, "inst": 1.0}
+HOW = """64 sequences of 4,096 tokens, 32 query and 8 KV heads of 128, bfloat16, blocks of
+16, shuffled; one launch of each; computing, shared_memory (which is one unit with the L1
+cache) and large_memory: percent of the most that this part can do; instructions: of all
+warps"""
+COUNTED = list(RUNGS)[:3]
+
+
+def launch() -> None:
+    """Each rung once, to be profiled."""
+    lengths = decodes(64, 4096)
+    needed = blocks_of(lengths)
+    batch = make_batch(lengths, torch.randperm(needed))
+    q = torch.randn(64, 32, 128, device="cuda", dtype=torch.bfloat16)
+    cache = LayerCache(*random_pool(needed, (32, 8, 128)))
+    for rung in COUNTED:
+        RUNGS[rung](q, cache, batch, Masking(128**-0.5))
+    torch.cuda.synchronize()
+
+
+def read(text: str) -> list[dict[str, float]]:
+    """What ncu printed as CSV: a row for each launch, in METRICS' names and in µs."""
+    lines = [line for line in text.splitlines() if line.startswith('"')]
+    units, *rows = csv.DictReader(lines)
+    return [
+        {
+            name: float(row[metric].replace(",", "")) * UNITS[units[metric]]
+            for name, metric in METRICS.items()
+        }
+        for row in rows
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--launch", action="store_true", help="what ncu runs")
+    parser.add_argument("--folder", type=Path, default=DATA)
+    arguments = parser.parse_args()
+    if arguments.launch:
+        launch()
+        return
+    command = ["ncu", "--csv", "--page=raw", "--clock-control=none"]
+    command += [
+        "--kernel-name=regex:head_kernel",
+        f"--metrics={','.join(METRICS.values())}",
+    ]
+    command += [sys.executable, "-m", "benchmarks.gpu.profiled", "--launch"]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    machine, rows = describe_machine(), dict(zip(COUNTED, read(printed), strict=True))
+    report = {"machine": machine, "how": HOW.replace("\n", " "), "rungs": rounded(rows)}
+    path = path_of(arguments.folder, "profile", machine["device"])
+    path.write_text(json.dumps(report, indent=1) + "\n")
+    print(json.dumps(report, indent=1))
+
+
+if __name__ == "__main__":
+    main()
