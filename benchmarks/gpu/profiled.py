@@ -31,8 +31,8 @@ METRICS = {
     "large_memory": "dram__throughput.avg.pct_of_peak_sustained_elapsed",
 }
 UNITS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "%": 1.0, "inst": 1.0}
-HOW = """64 sequences of 4,096 tokens, 32 query and 8 KV heads of 128, bfloat16, blocks of
-16, shuffled; one launch of each; computing, shared_memory (which is one unit with the L1
+HOW = """64 sequences of 4,096 tokens, 32 query and 8 KV heads of 128, bfloat16, blocks
+of 16, shuffled; one launch of each; computing, shared_memory (one unit with the L1
 cache) and large_memory: percent of the most that this part can do; instructions: of all
 warps"""
 COUNTED = list(RUNGS)[:3]

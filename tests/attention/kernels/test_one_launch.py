@@ -652,7 +652,7 @@ def few_at_once(monkeypatch):
 
 @APART
 def test_the_check_accepts_the_kernel_as_it_is(apart, cut, few_at_once):
-    cut(6, apart)
+    cut(9, apart)
     assert all(e < 3e-5 for e in layers(case_of_layers()))
 
 
@@ -669,7 +669,7 @@ MISTAKES += [(pieces, True, PIECES_MISTAKES), (pieces, True, APART_MISTAKES)]
     ],
 )
 def test_the_check_rejects(module, apart, right, wrong, plant, cut, few_at_once):
-    cut(6, apart)
+    cut(9, apart)
     plant(module, right, wrong)
     try:  # seen in the results, or in the cache afterwards
         found = not all(e < 1e-2 for e in layers(case_of_layers(), 2))
