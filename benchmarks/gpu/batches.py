@@ -27,8 +27,8 @@ from benchmarks.gpu.report import path_of, rounded
 from minipaged.attention.kernels.attention import triton_attention
 from minipaged.lab.measure.gpu_timing import microseconds
 from minipaged.lab.measure.machine import describe_machine
+from minipaged.lab.measure.measured import DATA
 
-FOLDER = Path(__file__).parents[2] / "figures" / "data"
 WIDE_SHAPES = [(32, 8, 128), (64, 8, 128), (28, 4, 128), (32, 32, 128), (8, 1, 128)]
 SHAPES = [*WIDE_SHAPES, (32, 8, 64)]  # query heads, KV heads, head_dim
 KINDS = ["even", "ragged", "long tail"]
@@ -118,7 +118,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--folder", type=Path, default=FOLDER)
+    parser.add_argument("--folder", type=Path, default=DATA)
     arguments = parser.parse_args()
     assert torch.cuda.is_available(), "this script wants a GPU"
     assert versions(), "nothing to compare with: please install a package of peers.py"

@@ -3,8 +3,10 @@ from .measure.gpu_timing import read_gb_per_s as read_gb_per_s
 from .measure.ladder_timing import time_rungs as time_rungs
 from .measure.layer import random_layer as random_layer
 from .measure.machine import versions as versions
+from .measure.measured import measured_batches as measured_batches
 from .measure.measured import measured_engine as measured_engine
 from .measure.measured import measured_kernels as measured_kernels
+from .measure.measured import measured_profile as measured_profile
 from .measure.measured import measured_tuning as measured_tuning
 from .measure.occupancy import bytes_under_way as bytes_under_way
 from .measure.occupancy import programs_that_fit as programs_that_fit
@@ -103,7 +105,6 @@ from .pool.softmax_widget import SoftmaxWidget as SoftmaxWidget
 from .pool.widget import PoolWidget as PoolWidget
 from .tour.assembly import assembly_of as assembly_of
 from .tour.assembly import count_copies as count_copies
-from .tour.assembly import count_in_loop as count_in_loop
 from .tour.change import show_change as show_change
 from .tour.chat import chat_prompts as chat_prompts
 from .tour.chat import three_users as three_users

@@ -14,7 +14,6 @@ from minipaged.lab import (  # noqa: E402
     ask_compiler,
     assembly_of,
     count_copies,
-    count_in_loop,
     show_change,
 )
 from minipaged.lab.tour import compiler, ladder  # noqa: E402
@@ -130,14 +129,14 @@ def test_a_change_can_be_folded(monkeypatch):
 
 @pytest.mark.parametrize("stages", [1, 2, 3, 4, 5])
 def test_the_stages_of_a_rung_say_how_many_tiles_are_ahead(stages):
-    sizes = {"ROWS": 16, "TILE": 64, "STEP": ladder.step_by_units, "num_stages": stages}
+    sizes = {
+        "ROWS": 16,
+        "TILE": 64,
+        "UPDATE": ladder.update_by_units,
+        "num_stages": stages,
+    }
     found = count_copies(assembly_of(ladder._kv_head_kernel, **sizes))
     ahead = max(1, (stages - 1) // 2) if stages > 1 else 0
     assert found.before == 16 * ahead  # 32 KiB, of 2 KiB each
     assert found.all == found.before + 16 * (stages > 1)
     assert found.ids_before == (2 * ahead if stages > 2 else 0)
-
-
-def test_only_what_stands_in_the_loop_is_counted():
-    text = "a;\n$L1: // =>This Inner Loop Header: Depth=1\nb;\nc;\n@%p bra $L1;\nd;\n"
-    assert count_in_loop(text).instructions == 2

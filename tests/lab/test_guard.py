@@ -38,8 +38,14 @@ def test_what_is_right_runs_and_is_counted():
 @pytest.mark.parametrize(
     ("behind", "words"),
     [
-        (1, "program 1 loads number 20 of x, which has 20 (0 to 19): mask the load"),
-        (-1, "program 0 loads number -1 of x, which has 20 (0 to 19): mask the load"),
+        (
+            1,
+            "program 1 loads number 20 of x, which has 20 (0 to 19): mask the load, or mend its place",
+        ),
+        (
+            -1,
+            "program 0 loads number -1 of x, which has 20 (0 to 19): mask the load, or mend its place",
+        ),
         (-(MARGIN + 1), "program 0 loads at an address far from every tensor"),
         (2**40, "program 0 loads at an address far from every tensor"),
         (-(2**40), "program 0 loads at an address far from every tensor"),

@@ -98,7 +98,7 @@ def launches_of(rung, case, monkeypatch):
         patch.setattr(kind, "run", noting)
         case.attend(rung)
     kernel, grid, options = seen[0]
-    names = "ROWS TILE STEP num_warps num_stages OVERLAP".split()
+    names = "ROWS TILE UPDATE num_warps num_stages OVERLAP".split()
     facts = {"kernel": kernel, "programs": grid[0], "splits": (*grid, 1)[2]}
     return facts | {name: options[name] for name in names if name in options}
 
@@ -117,11 +117,11 @@ def test_each_rung_changes_one_thing(one_sequence, monkeypatch):
     ]
     first = {"programs": 6, "splits": 1, "TILE": 16, "num_warps": 4, "num_stages": 1}
     assert first.items() <= rows[0].items()
-    assert changes[0] == {"kernel", "programs", "ROWS", "STEP"}
-    assert changes[1] == {"STEP", "ROWS"}  # which matrix units want
+    assert changes[0] == {"kernel", "programs", "ROWS", "UPDATE"}
+    assert changes[1] == {"UPDATE", "ROWS"}  # which matrix units want
     assert [rows[place]["ROWS"] for place in (1, 2)] == [4, 16]
     assert changes[2:4] == [{"TILE"}, {"num_stages"}]
-    assert changes[4] == {"kernel", "STEP", "splits"}  # they stay, unsaid
+    assert changes[4] == {"kernel", "UPDATE", "splits"}  # they stay, unsaid
     assert changes[5] <= {"TILE", "num_warps", "num_stages", "splits"}
     assert changes[6] == {"kernel", "OVERLAP"}
 

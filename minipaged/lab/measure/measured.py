@@ -21,6 +21,29 @@ def measured_kernels(device: str = "nvidia-h200") -> dict[str, Any]:
     return _report("kernels", device)
 
 
+def measured_batches(device: str = "nvidia-h200") -> dict[str, Any]:
+    """The report that benchmarks/gpu/batches.py wrote on this device.
+
+    60 decode batches drawn from a seed. batches: by name, `us` by kernel, and the
+    `best_peer`. summary: of `step` (the default launch, which writes K and V, too) and
+    of `reading` (lesson 6's kernel), the time over the best peer's: shares of the
+    batches with `at_most_1.00` and so on, `geometric_mean`, `largest`. Raises
+    FileNotFoundError for a device that nobody has measured.
+    """
+    return _report("batches", device)
+
+
+def measured_profile(device: str = "nvidia-h200") -> dict[str, Any]:
+    """What the GPU's own counters say of lesson 6's first three rungs.
+
+    The report of benchmarks/gpu/profiled.py. rungs: by name, `us`, `instructions` (of
+    all warps), and how busy `computing`, `shared_memory` and `large_memory` are, in
+    percent of the most that they can do. Raises FileNotFoundError for a device that
+    nobody has profiled.
+    """
+    return _report("profile", device)
+
+
 def measured_engine(device: str = "nvidia-h200") -> dict[str, Any]:
     """What benchmarks/gpu/engine.py printed on this device, a run after the other.
 

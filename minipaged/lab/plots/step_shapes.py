@@ -64,8 +64,10 @@ def plot_step_shapes(
         _draw_rows(sheet, part, group, marked, name)
         _write_name(sheet, part, STEP + ROWS + 14)
     _explain(sheet, k, k_trans, STEP + (marked + 0.5) * ROWS / rows)
-    _draw_legend(sheet, STEP + ROWS + 76, rows - group, f"{marked} of {group}", name)
-    sheet.finish(STEP + ROWS + 86)
+    _draw_legend(
+        sheet, STEP + ROWS + 92, rows - group, f"one query head of {group}", name
+    )
+    sheet.finish(STEP + ROWS + 102)
     return sheet.figure
 
 
@@ -112,6 +114,8 @@ def _explain(sheet: Sheet, k: Shape, k_trans: Shape, row: float) -> None:
     sheet.write(WEIGHTED + DIM, below + 16, said, ha="right", **quiet, **MONO)
     left, middle = LOGITS + TILE + 14, (LOGITS + TILE + WEIGHTED) / 2
     sheet.write(left, below, "= tl.max(logits, 1)", **quiet, **MONO)
+    said = "= tl.exp2(logits - maximum)"
+    sheet.write(WEIGHTS + TILE / 2, below + 32, said, ha="center", **quiet, **MONO)
     for line, said in enumerate(("axis 1 runs along a row,", "over all positions")):
         sheet.write(middle, STEP - 46 + 16 * line, said, ha="center", **quiet)
     sheet.arrow((LOGITS + TILE + 4, row), (MAXIMUM - 3, row))
@@ -119,7 +123,7 @@ def _explain(sheet: Sheet, k: Shape, k_trans: Shape, row: float) -> None:
 
 
 def _draw_legend(sheet: Sheet, y: float, unused: int, which: str, name: str) -> None:
-    x = sheet.legend(0, y, [(strong(name), f"query head {which}")])
+    x = sheet.legend(0, y, [(strong(name), which)])
     framed = {"rim": sheet.look.ink, "linewidth": 1.8}
     x = sheet.legend(x, y, [(NOTHING, "a position")], **framed)
     if unused:

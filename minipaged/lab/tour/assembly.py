@@ -29,20 +29,6 @@ def assembly_of(kernel: Any, *, num_stages: int = 1, **sizes: Any) -> str:
     return ask_compiler(kernel, num_stages=num_stages, **given)
 
 
-class InLoop(NamedTuple):
-    """What a thread does for a tile, where it reads with one stage."""
-
-    instructions: int
-    loads: int  # of these, from the large memory
-    barriers: int  # where the threads of a program wait for each other
-
-
-def count_in_loop(text: str) -> InLoop:
-    """Of assembly code: what stands in its loop, which takes a tile each time."""
-    loop = text.split(LOOP)[1].split("bra")[0]
-    return InLoop(loop.count(";\n"), loop.count("ld.global"), loop.count("bar.sync"))
-
-
 def count_copies(text: str) -> Copies:
     """Of K and V a copy brings 16 bytes to each thread, of block ids 8 or fewer."""
     found = []

@@ -8,8 +8,8 @@ caps, and head sizes that are no power of two.
 from minipaged.lab.tour.ladder.kv_head import (
     _kv_head_kernel,
     per_kv_head,
-    step_by_sums,
-    step_by_units,
+    update_by_sums,
+    update_by_units,
 )
 from minipaged.lab.tour.ladder.query_head import _query_head_kernel, per_query_head
 from minipaged.lab.tour.ladder.rungs import RUNGS, shipped, sized, two_on_each
@@ -25,7 +25,7 @@ __all__ = [
     "shipped",
     "sized",
     "split",
-    "step_by_sums",
-    "step_by_units",
     "two_on_each",
+    "update_by_sums",
+    "update_by_units",
 ]

@@ -17,7 +17,7 @@ from minipaged.memory.kv_cache import LayerCache
 
 
 @triton.jit
-def step_by_sums(q, k, v, visible, maximum, total, weighted, scale):
+def update_by_sums(q, k, v, visible, maximum, total, weighted, scale):
     """Lesson 5's step for several query heads; each number of a product is a sum.
 
     `[:, None, :]` makes [rows, DIM] a [rows, 1, DIM], `[None, :, :]` makes [N, DIM] a
@@ -36,7 +36,7 @@ def step_by_sums(q, k, v, visible, maximum, total, weighted, scale):
 
 
 @triton.jit
-def step_by_units(q, k, v, visible, maximum, total, weighted, scale):
+def update_by_units(q, k, v, visible, maximum, total, weighted, scale):
     """The same step; the matrix units compute its products."""
     return online_step(  # no soft cap, but masked
         q, k, v, visible, maximum, total, weighted, scale, None, True
@@ -52,7 +52,7 @@ def _kv_head_kernel(
     DIM: tl.constexpr,
     ROWS: tl.constexpr,  # GROUP, padded
     TILE: tl.constexpr,
-    STEP: tl.constexpr,  # a function: lesson 5's step over a tile
+    UPDATE: tl.constexpr,  # a function: lesson 5's step over a tile
 ):  # fmt: skip
     """It reads K and V once, for all query heads of its KV head: the rows of q_rows."""
     kv_head, seq = tl.program_id(0), tl.program_id(1)
@@ -72,7 +72,7 @@ def _kv_head_kernel(
         # Behind `exists`: numbers from slot to slot, DIM, DIM as padded, and masked.
         k = load_tile(key_head, slots, exists, NUM_KV_HEADS * DIM, DIM, DIM, True)
         v = load_tile(value_head, slots, exists, NUM_KV_HEADS * DIM, DIM, DIM, True)
-        maximum, total, weighted = STEP(
+        maximum, total, weighted = UPDATE(
             q_rows, k, v, exists[None, :], maximum, total, weighted, scale
         )
     result = divide(weighted, total).to(out.dtype.element_ty)
@@ -109,7 +109,7 @@ def per_kv_head(
         DIM=dim,
         ROWS=padded(group) if matrix_units else triton.next_power_of_2(group),
         TILE=tile,
-        STEP=step_by_units if matrix_units else step_by_sums,
+        UPDATE=update_by_units if matrix_units else update_by_sums,
         num_warps=num_warps,
         num_stages=num_stages,
     )  # fmt: skip
