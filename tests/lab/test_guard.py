@@ -40,11 +40,11 @@ def test_what_is_right_runs_and_is_counted():
     [
         (
             1,
-            "program 1 loads number 20 of x, which has 20 (0 to 19): mask the load, or mend its place",
+            "program 1 loads number 20 of x, which has 20 (0 to 19): mask it,",
         ),
         (
             -1,
-            "program 0 loads number -1 of x, which has 20 (0 to 19): mask the load, or mend its place",
+            "program 0 loads number -1 of x, which has 20 (0 to 19): mask it,",
         ),
         (-(MARGIN + 1), "program 0 loads at an address far from every tensor"),
         (2**40, "program 0 loads at an address far from every tensor"),

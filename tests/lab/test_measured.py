@@ -1,12 +1,12 @@
 """What was measured on GPUs and is shipped."""
 
-import json
 from pathlib import Path
 from statistics import median
 
 import pytest
 
 from minipaged.lab import (
+    measured_batches,
     measured_engine,
     measured_kernels,
     measured_tuning,
@@ -112,8 +112,7 @@ def numbers_that_the_table_says():
     yield f"{report['ceilings']['read_gb_per_s']:,} GB/s"
     yield f"{report['prefill']['1 x 8k']['paged_tflop_per_s']} TFLOP/s"
     for device in DEVICES:
-        path = ROOT / "figures" / "data" / f"batches-{device}.json"
-        for found in json.loads(path.read_text("utf-8"))["summary"].values():
+        for found in measured_batches(device)["summary"].values():
             shares = (found[f"at_most_{most}"] for most in ("1.00", "1.03", "1.08"))
             mean, largest = found["geometric_mean"], found["largest"]
             yield f"{', '.join(f'{x:.0%}' for x in shares)}; {mean:.2f}; {largest:.2f}"

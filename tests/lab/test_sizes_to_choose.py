@@ -207,7 +207,7 @@ def near(tuning):
 def test_the_choices_of_decode_sizes_are_not_enough():
     said = rejected(right, near(made_up())).splitlines()
     assert len(said) == 9 and "(decode_sizes: 0.0% in the mean" in said[6]
-    assert "these are the choices of decode_sizes: take over 1% less" in said[8]
+    assert "these are the choices of decode_sizes: take over 3% less" in said[8]
 
 
 def test_a_rule_that_is_slower_everywhere_is_not_enough():
@@ -217,7 +217,7 @@ def test_a_rule_that_is_slower_everywhere_is_not_enough():
     wide = {24, 40, 48}
     said = rejected(lambda *a: (64, 2, 4, 1) if a[0] in wide else right(*a), tuning)
     assert "none quicker than the choice of decode_sizes" in said
-    tuning["cells"][SHAPE]["40x4k"][2]["us"] = 98.0
+    tuning["cells"][SHAPE]["40x4k"][2]["us"] = 95.0
     lines = judged(lambda *a: (64, 2, 4, 1) if a[0] in wide else right(*a), tuning)
     assert "40x4k: tile 64, warps 2, stages 4, splits 1: 0% above" in lines[4]
 

@@ -191,7 +191,7 @@ class Guard:
                 size = room.tensor.numel()
                 return (
                     f"{who} number {at} of {room.name}, which has {size} "
-                    f"(0 to {size - 1}): mask the {verb[:-1]}, or mend its place"
+                    f"(0 to {size - 1}): mask it, or is the place wrong?"
                 )
         wrapped = any(room.shift for room in self.rooms)
         said = "; did an offset wrap at 32 bits? Widen the block id to 64 first"

@@ -60,16 +60,17 @@ def measured_engine(device: str = "nvidia-h200") -> dict[str, Any]:
       first run, in which kernels were still being compiled
 
     hosts: of these runs those in which rungs of the ladder, or parts that are left out,
-    can be compared, from the lowest rung upwards.
+    can be compared, from the lowest rung upwards; of several with the same, the last.
 
     Raises FileNotFoundError for a device that nobody has measured.
     """
     report = _report("engine", device)
     rungs = (*LADDER, *PARTS)
     runs = [[rung for rung in rungs if rung in run] for run in report["runs"]]
-    pairs = [p for p in zip(runs, report["runs"], strict=True) if len(p[0]) > 1]
-    pairs.sort(key=lambda pair: rungs.index(pair[0][0]))
-    report["hosts"] = [run for _, run in pairs]
+    last = {tuple(found): run for found, run in zip(runs, report["runs"], strict=True)}
+    several = [found for found in last if len(found) > 1]
+    several.sort(key=lambda found: rungs.index(found[0]))
+    report["hosts"] = [last[found] for found in several]
     return report
 
 
