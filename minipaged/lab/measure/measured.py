@@ -60,17 +60,19 @@ def measured_engine(device: str = "nvidia-h200") -> dict[str, Any]:
       first run, in which kernels were still being compiled
 
     hosts: of these runs those in which rungs of the ladder, or parts that are left out,
-    can be compared, from the lowest rung upwards; of several with the same, the last.
+    can be compared, from the lowest rung upwards; of several with the same, the first.
 
     Raises FileNotFoundError for a device that nobody has measured.
     """
     report = _report("engine", device)
     rungs = (*LADDER, *PARTS)
     runs = [[rung for rung in rungs if rung in run] for run in report["runs"]]
-    last = {tuple(found): run for found, run in zip(runs, report["runs"], strict=True)}
-    several = [found for found in last if len(found) > 1]
+    first: dict[tuple[str, ...], dict[str, Any]] = {}
+    for found, run in zip(runs, report["runs"], strict=True):
+        first.setdefault(tuple(found), run)
+    several = [found for found in first if len(found) > 1]
     several.sort(key=lambda found: rungs.index(found[0]))
-    report["hosts"] = [last[found] for found in several]
+    report["hosts"] = [first[found] for found in several]
     return report
 
 
