@@ -1,4 +1,4 @@
-"""Appendix A: the kernel of `one_launch`, from Python: checked once, launched often.
+"""Appendix A: the kernels of `one_launch`, from Python: checked once, launched often.
 
 A layer's call costs the host microseconds, and a model has many layers. So whatever
 follows from shapes alone is worked out, and refused, in a step's first layer; and from
@@ -39,7 +39,8 @@ def decode_step(
 ) -> torch.Tensor:
     """Write K and V of one new token for each sequence, and attend: one launch.
 
-    Before the first layer's, a second kernel plans the step (see `pieces`). The layer
+    Two, if few sequences are cut into many pieces: see `step_sizes`. Before the first
+    layer's, a second kernel plans the step (see `pieces`). The layer
     that planned is known again: when it comes back, a new step has begun. So the batch
     may be used again with other lengths, tables and slots in the same tensors.
 
