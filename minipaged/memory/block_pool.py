@@ -106,7 +106,7 @@ class BlockPool:
 
     def check_thread(self) -> None:
         """Raise PoolBusy while a step in another thread has the pool to itself."""
-        if self.reserved_for not in (None, get_ident()):
+        if self.reserved_for is not None and self.reserved_for != get_ident():
             raise PoolBusy
 
     def __repr__(self) -> str:

@@ -563,7 +563,7 @@ NAMED = {
             lambda n, c, k, m: (64, 2, 4, 2 * m // (n * k)),
             "0 splits: at least 1, max(1",
         ),
-        (copied, "these are the choices of decode_sizes: take over 3% less time"),
+        (copied, "these are the choices of decode_sizes: write a rule of your own"),
         (nearly_copied, "none quicker than the choice of decode_sizes"),
         (nearly_copied, "furthest from the best in NVIDIA H200, 1x8k, 3.9%"),
         (as_swept, "none of your sizes were measured on 24x4k, 40x4k, 48x2k"),

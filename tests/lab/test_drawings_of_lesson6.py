@@ -276,7 +276,7 @@ DRAWINGS = {
 
 def gpu(multiprocessors=132, num_programs=3, num_warps=4):
     facts = {"multiprocessors": multiprocessors, "registers": 2**16}
-    facts["shared_bytes"] = 228 * 1024
+    facts |= {"shared_bytes": 228 * 1024, "l2_megabytes": 62.9}
     return plot_gpu(facts, 4591, "title", num_programs, num_warps)
 
 

@@ -207,19 +207,18 @@ def near(tuning):
 def test_the_choices_of_decode_sizes_are_not_enough():
     said = rejected(right, near(made_up())).splitlines()
     assert len(said) == 9 and "(decode_sizes: 0.0% in the mean" in said[6]
-    assert "these are the choices of decode_sizes: take over 3% less" in said[8]
+    assert "these are the choices of decode_sizes: write a rule of your own" in said[8]
 
 
-def test_a_rule_that_is_slower_everywhere_is_not_enough():
+def test_a_rule_of_the_readers_counts_if_it_is_near_the_best():
+    """Whether it is quicker by a few percent says nothing: repeats differ so."""
     tuning = near(made_up())
     for rows in tuning["cells"][SHAPE].values():
         rows[2]["us"] = 105.0  # 64, 2, 4, 1
-    wide = {24, 40, 48}
-    said = rejected(lambda *a: (64, 2, 4, 1) if a[0] in wide else right(*a), tuning)
-    assert "none quicker than the choice of decode_sizes" in said
-    tuning["cells"][SHAPE]["40x4k"][2]["us"] = 95.0
-    lines = judged(lambda *a: (64, 2, 4, 1) if a[0] in wide else right(*a), tuning)
-    assert "40x4k: tile 64, warps 2, stages 4, splits 1: 0% above" in lines[4]
+    lines = judged(
+        lambda *a: (64, 2, 4, 1) if a[0] in {24, 40, 48} else right(*a), tuning
+    )
+    assert "40x4k: tile 64, warps 2, stages 4, splits 1: 5% above" in lines[4]
 
 
 def test_some_sizes_must_have_been_measured_on_batches_of_no_sweep():

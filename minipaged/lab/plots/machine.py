@@ -1,4 +1,4 @@
-"""Lab: the parts of a GPU: its memory, its multiprocessors, and what is on each."""
+"""Lab: the parts of a GPU: its memory and cache, its multiprocessors, their parts."""
 
 from collections.abc import Mapping
 
@@ -9,9 +9,9 @@ from minipaged.lab.plots.tones import behind_words, free, soft, strong
 
 LEFT, PAD, GAP = 164.0, 14.0, 10.0  # pixels beside the parts, in and between boxes
 LINES, SIDE = 2, 12.0  # of small squares, and how high they are
-FRAME, MEMORY = 62.0, 262.0  # the upper edges of the multiprocessor and of the memory
+FRAME, CACHE, MEMORY = 62.0, 240.0, 308.0  # the upper edges of the boxes
 WARPS, PARTS, HIGH = 38.0, 88.0, 30.0  # below the frame's edge; the height of boxes
-LARGE = 44.0  # how high the memory is
+LARGE, L2 = 44.0, 26.0  # how high the memory is, and its cache
 
 
 def plot_gpu(
@@ -21,12 +21,12 @@ def plot_gpu(
     num_programs: int = 3,
     num_warps: int = 4,
 ) -> Figure:
-    """All multiprocessors small, one of them large, and the memory below.
+    """All multiprocessors small, one of them large, the cache and the memory below.
 
     Of the programs on the large one, the first computes, and the others wait for what
     the memory sends. Each has so many warps.
 
-    gpu: `multiprocessors`, `registers` and `shared_bytes` of each, as
+    gpu: `multiprocessors`, `registers` and `shared_bytes` of each, `l2_megabytes`, as
     `measured_tuning()` has them. read_gb_per_s: its read ceiling.
     """
     sheet = Sheet(title)
@@ -42,10 +42,15 @@ def plot_gpu(
     sheet.label(FRAME + PARTS, HIGH, "all share its parts", "near and fast")
     _draw_parts(sheet, gpu, LEFT + PAD, room - GAP)
     middle = (LEFT + SPAN) / 2
-    way = (middle, MEMORY - 3), (middle, bottom + 4)
-    sheet.arrow(*way, is_followed=True, is_upright=True)
+    for below, above in ((CACHE, bottom), (MEMORY, CACHE + L2)):
+        way = (middle, below - 3), (middle, above + 4)
+        sheet.arrow(*way, is_followed=True, is_upright=True)
+    sheet.label(CACHE, L2, "cache (L2)", "all share it")
+    sheet.box(LEFT, CACHE, SPAN - LEFT, L2, rim=sheet.look.rim)
+    words = f"what was read lately, {gpu['l2_megabytes']:.0f} MB at most"
+    sheet.write(middle, CACHE + L2 / 2, words, ha="center")
     said = f"at most {read_gb_per_s:,.0f} GB/s, for all together"
-    sheet.write(middle + 14, (MEMORY + bottom) / 2, said, PART)
+    sheet.write(middle + 14, (MEMORY + CACHE + L2) / 2, said, PART)
     sheet.label(MEMORY, LARGE, "large memory", "far and slow")
     sheet.box(LEFT, MEMORY, SPAN - LEFT, LARGE, rim=sheet.look.ink)
     words = "K and V of all blocks, in all layers"
