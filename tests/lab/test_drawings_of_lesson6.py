@@ -321,9 +321,12 @@ def test_a_gpu_is_drawn_from_its_facts():
     assert said.count("warp") == 3 * 4 and "program 264" in said
     # The multiprocessor that is drawn large, four warps that compute, the legend's.
     assert len(boxes(figure, palette.sequence_colour(0))) == 1 + 4 + 1
-    (arrow,) = arrows(figure)
-    (_, start), *_, (_, end) = arrow.get_path().vertices[:4]
-    assert start > end  # upwards, from the memory
+    assert "what was read lately, 63 MB at most" in said
+    (_, cache), (_, memory) = (a.get_path().vertices[0] for a in arrows(figure))
+    assert memory > cache  # from the memory to the cache, from there further
+    for arrow in arrows(figure):
+        (_, start), *_, (_, end) = arrow.get_path().vertices[:4]
+        assert start > end  # upwards
 
 
 def test_programs_are_counted_and_each_read_has_an_arrow():
