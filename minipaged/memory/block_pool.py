@@ -54,7 +54,8 @@ class BlockPool:
 
     def allocate(self) -> int:
         """Hand out a free block, held once, and return its id; or raise OutOfBlocks."""
-        self.check_thread()
+        if self.reserved_for:
+            self.check_thread()
         if not self._free:
             raise OutOfBlocks(wanted=1, free=0, total=self.num_blocks)
         block_id = self._free.pop()
@@ -78,7 +79,8 @@ class BlockPool:
 
         Raises BlockNotHeld for a free block and ForeignBlock for an id of no block.
         """
-        self.check_thread()
+        if self.reserved_for:
+            self.check_thread()
         count = self.refcount(block_id)
         if count == 0:
             raise BlockNotHeld(block_id, "release")
@@ -106,7 +108,7 @@ class BlockPool:
 
     def check_thread(self) -> None:
         """Raise PoolBusy while a step in another thread has the pool to itself."""
-        if self.reserved_for is not None and self.reserved_for != get_ident():
+        if self.reserved_for not in (None, get_ident()):
             raise PoolBusy
 
     def __repr__(self) -> str:

@@ -49,8 +49,7 @@ class KVCache:
     @property
     def bytes_per_block(self) -> int:
         """Bytes of K and V that one block holds, over all layers."""
-        tensors = [*self.keys, *self.values]
-        return sum(t[0].numel() * t.element_size() for t in tensors)
+        return sum(t[0].numel() * t.element_size() for t in (*self.keys, *self.values))
 
     def layer(self, index: int) -> LayerCache:
         """The keys and values of one layer."""
