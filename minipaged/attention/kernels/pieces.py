@@ -244,14 +244,16 @@ def merge_kernel(
     """One query head of one sequence, where a launch of its own merges the pieces."""
     seq, kv_head = tl.program_id(1), tl.program_id(0) // GROUP
     first_row = tl.load(plan + seq * COLUMNS + 7)
+    own = plan + tl.maximum(first_row, 0) * COLUMNS
+    token, num_pieces = tl.load(own + 1).to(tl.int64), tl.load(own + 5)
+    if OVERLAP:
+        # Until all pieces are written. Those who merge nothing wait, too: what comes
+        # after this launch may begin when it ends, and needs what the other has stored.
+        tl.extra.cuda.gdc_wait()
     if first_row < 0:
         return  # a sequence that is not ours
-    own = plan + first_row * COLUMNS
-    token, num_pieces = tl.load(own + 1).to(tl.int64), tl.load(own + 5)
     if num_pieces == 1:
         return  # it is stored already
-    if OVERLAP:
-        tl.extra.cuda.gdc_wait()  # until all pieces are written
     merge(
         out + (token * NUM_KV_HEADS + kv_head) * (GROUP * VALUE_DIM),
         means, logs, first_row, num_pieces, kv_head, tl.program_id(0) % GROUP,
