@@ -850,7 +850,7 @@ def test_signs_stand_in_the_cells_that_have_them():
 def test_doubt_reaches_as_far_to_both_sides_as_two_measurements_differ():
     row = {"x": {"name": 0.8}, "y": {"name": 1.1}}
     figure = dots({"": row}, doubt={"x": 1.1, "y": 1 / 1.2}, **LINE)
-    said = "so far apart are ours, and ours when measured again"
+    said = "two runs of ours differ by this"
     assert said in texts(figure)
     _, small, large = boxes(figure, palette.theme().others)  # behind the legend's
     assert large.get_width() / small.get_width() == pytest.approx(

@@ -90,7 +90,7 @@ def _draw_doubt(
 def _draw_key_of_doubt(sheet: Sheet, y: float) -> float:
     """What the boxes mean, in a line of its own; where it ends."""
     sheet.box(0, y - 6, 12, 12, others())
-    said = "so far apart are ours, and ours when measured again"
+    said = "two runs of ours differ by this"
     sheet.write(18, y, said, color=sheet.look.quiet)
     return y + 18
 
