@@ -17,7 +17,7 @@ from minipaged.attention.kernels.tile import divide, nothing_seen
 
 COLUMNS = 8  # of a plan's row
 _SEQUENCES = 64  # by one program
-_MOST_PIECES = 48  # of a sequence, where a kernel of its own merges
+_MANY_PIECES = 48  # of a sequence, where a kernel of its own merges
 
 
 @triton.jit
@@ -72,7 +72,7 @@ def _plan_kernel(
     TILE: tl.constexpr,
     NUM_KV_HEADS: tl.constexpr,
     COLUMNS: tl.constexpr,
-    MOST_PIECES: tl.constexpr,  # None: by the root
+    MANY_PIECES: tl.constexpr,
     N: tl.constexpr,
 ):
     all_tiles, longest = 0, 0
@@ -83,13 +83,13 @@ def _plan_kernel(
         )
         all_tiles += tl.sum(tiles, 0)
         longest = tl.maximum(longest, tl.max(tiles, 0))
-    if MOST_PIECES is None:
-        # One program merges all pieces of a sequence, while it could read instead: of n
-        # tiles, the best number of pieces grows as the root of n.
-        least = tl.ceil(tl.sqrt(longest.to(tl.float32)) / 4).to(tl.int32)
-    else:
+    # One program merges all pieces of a sequence, while it could read instead: of n
+    # tiles, the best number of pieces grows as the root of n.
+    least = tl.ceil(tl.sqrt(longest.to(tl.float32)) / 4).to(tl.int32)
+    if MANY_PIECES is not None:  # so many are soon merged by programs of their own
+        least = tl.minimum(least, tl.cdiv(longest, MANY_PIECES))
         # Lengths are rounded up, by a piece a sequence at most. All are to run at once.
-        least, target = tl.cdiv(longest, MOST_PIECES), tl.maximum(target - num_seqs, 1)
+        target = tl.maximum(target - num_seqs, 1)
     share = tl.maximum(tl.maximum(tl.cdiv(all_tiles, target), least), 1)
 
     seq = tl.program_id(0) * N + tl.arange(0, N)
@@ -162,7 +162,7 @@ def write_plan(
         TILE=tile,
         NUM_KV_HEADS=tickets.shape[1],
         COLUMNS=COLUMNS,
-        MOST_PIECES=_MOST_PIECES if apart else None,
+        MANY_PIECES=_MANY_PIECES if apart else None,
         N=_SEQUENCES,
     )  # fmt: skip
 

@@ -297,10 +297,17 @@ def test_a_plan_covers_everything_once_and_begins_with_the_longest(target, windo
 
 @pytest.mark.parametrize(
     "tiles, pieces, apart",
-    [(16, 16, False), (17, 9, False), (200, 50, False), (48, 48, True), (49, 25, True)],
+    [
+        (16, 16, False),
+        (17, 9, False),
+        (200, 50, False),
+        (48, 48, True),
+        (49, 25, True),
+        (512, 86, True),
+    ],
 )
 def test_a_plan_cuts_nobody_into_more_pieces_than_are_soon_merged(tiles, pieces, apart):
-    """Four times the root of its tiles, at most; by a kernel of its own, 48."""
+    """Four times the root of its tiles; or 48, if more and by a kernel of its own."""
     rows = rows_of_plan([16 * tiles + 1, 1], target=1000, apart=apart)
     assert len(rows) == pieces + 1
 
