@@ -2,7 +2,7 @@
 
 Lesson 6 takes three launches a layer: K and V are written, splits are read, splits are
 merged. Here one kernel does it all, where every sequence has one new token. Only of few
-and long sequences, each cut into many pieces, a second launch merges (see `pieces`).
+sequences, which may be cut into many pieces, a second launch merges (see `pieces`).
 
 - Every program reads the piece that the step's plan gives to it.
 - The new token takes part from the program's registers: nobody reads a slot that
@@ -33,7 +33,8 @@ def _one_more(q, k, v, maximum, total, weighted, scale, softcap):
     logits = tl.sum(q.to(tl.float32) * k.to(tl.float32)[None, :], 1) * scale
     logits = capped(logits, softcap)
     new_maximum = tl.maximum(maximum, logits)
-    weights, rescale = tl.exp2(logits - new_maximum), tl.exp2(maximum - new_maximum)
+    reference = tl.where(new_maximum == float("-inf"), 0.0, new_maximum)
+    weights, rescale = tl.exp2(logits - reference), tl.exp2(maximum - reference)
     total = total * rescale + weights
     weighted = weighted * rescale[:, None]
     weighted += weights[:, None] * v.to(tl.float32)[None, :]

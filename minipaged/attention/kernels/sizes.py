@@ -125,8 +125,8 @@ def step_sizes(
     `shortest` and `longest` only say whether lengths are even. Then all pieces end at
     the same time, and it matters that their last wave is full: see `_even_pieces`.
 
-    Few sequences are cut into many pieces, which one program of each KV head would be
-    long in merging. So a launch of its own merges (True), where it can begin early.
+    Few sequences may be cut into many pieces, which one program of each KV head would
+    be long in merging. So a launch of its own merges (True), where it can begin early.
     """
     device = device_of(q.device.index or 0)
     num_kv_heads, dim = values.shape[2], max(q.shape[2], values.shape[3])

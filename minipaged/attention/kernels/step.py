@@ -39,14 +39,14 @@ def decode_step(
 ) -> torch.Tensor:
     """Write K and V of one new token for each sequence, and attend: one launch.
 
-    Two, if few sequences are cut into many pieces: see `step_sizes`. Before the first
-    layer's, a second kernel plans the step (see `pieces`). The layer
-    that planned is known again: when it comes back, a new step has begun. So the batch
-    may be used again with other lengths, tables and slots in the same tensors.
+    Two, if few sequences may be cut into many pieces: see `step_sizes`. Before the
+    first layer's, a second kernel plans the step (see `pieces`). The layer that planned
+    is known again: when it comes back, a new step has begun. So the batch may be used
+    again with other lengths, tables and slots in the same tensors.
 
     A CUDA graph may hold all layers of a step, and is right for any lengths: those at
-    its capture do not matter, not even for speed. A row that only pads the batch has
-    slot -1, so nothing is written, and context 0, so its result is zeros.
+    its capture decide sizes only. A row that only pads the batch has slot -1, so
+    nothing is written, and context 0, so its result is zeros.
 
     What the programs of a launch tell each other lies in `batch.scratch`, and the next
     layer uses it again. That is safe because the layers of a batch run one after
@@ -94,7 +94,8 @@ def _launch(out, q, k, v, cache, batch, masking, slots=None) -> None:
     kinds = tables.dtype, None if slots is None else slots.dtype
     # Memory that a graph uses belongs to the graph.
     capturing = not INTERPRETED and torch.cuda.is_current_stream_capturing()
-    key = "one launch", signature, kinds, masking[:3], capturing
+    num_seqs = len(batch.context_lengths)
+    key = "one launch", num_seqs, signature, kinds, masking[:3], capturing
     launch = batch.scratch.get(key)
     if launch is None:
         _check(out, q, k, v, slots, cache, batch, masking)
