@@ -15,13 +15,12 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.gpu.inputs import blocks_of, decodes, make_batch, random_pool
+from benchmarks.gpu.inputs import decodes
+from benchmarks.gpu.one_launch import Layers
 from benchmarks.gpu.report import path_of, rounded
-from minipaged.attention.backend import Masking
 from minipaged.lab.measure.machine import describe_machine
 from minipaged.lab.measure.measured import DATA
 from minipaged.lab.tour.ladder import RUNGS
-from minipaged.memory.kv_cache import LayerCache
 
 METRICS = {
     "us": "gpu__time_duration.sum",
@@ -40,13 +39,9 @@ COUNTED = list(RUNGS)[:3]
 
 def launch() -> None:
     """Each rung once, to be profiled."""
-    lengths = decodes(64, 4096)
-    needed = blocks_of(lengths)
-    batch = make_batch(lengths, torch.randperm(needed))
-    q = torch.randn(64, 32, 128, device="cuda", dtype=torch.bfloat16)
-    cache = LayerCache(*random_pool(needed, (32, 8, 128)))
+    layers = Layers((32, 8, 128), decodes(64, 4096))
     for rung in COUNTED:
-        RUNGS[rung](q, cache, batch, Masking(128**-0.5))
+        RUNGS[rung](layers.q, layers.caches[0], layers.batch, layers.masking)
     torch.cuda.synchronize()
 
 

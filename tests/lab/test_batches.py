@@ -9,6 +9,7 @@ from benchmarks.gpu.measure import kv_bytes
 from minipaged.attention.backend import Masking
 from minipaged.attention.kernels.attention import triton_attention
 from minipaged.attention.kernels.setup import INTERPRETED
+from minipaged.lab import measured_batches
 from minipaged.memory.kv_cache import LayerCache
 
 
@@ -105,3 +106,18 @@ def test_a_peer_that_says_something_else_is_not_timed(few_layers, monkeypatch):
     monkeypatch.setattr(batches, "peers_for", another(wrong=0.1))
     with pytest.raises(AssertionError, match="another: error"):
         measure(*BATCH)
+
+
+@pytest.mark.parametrize("device", ["nvidia-h200", "nvidia-h100-80gb-hbm3"])
+def test_the_default_keeps_up_with_the_best_peer(device):
+    """What lesson 6 prints is what its 60 batches say."""
+    report = measured_batches(device)
+    assert list(report["batches"]) == list(draw_batches(60, report["seed"]))
+    for row in report["batches"].values():
+        times = row["us"]
+        best = min(us for name, us in times.items() if name not in batches.OURS)
+        assert row["step_over_best_peer"] == pytest.approx(times["step"] / best, 1e-3)
+    found, stored = summary(report["batches"])["step"], report["summary"]["step"]
+    for name in ("at_most_1.03", "largest", "geometric_mean"):
+        assert stored[name] == pytest.approx(found[name], 1e-3)
+    assert found["at_most_1.03"] >= 0.95 and found["largest"] <= 1.08

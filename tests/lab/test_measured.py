@@ -9,6 +9,7 @@ from minipaged.lab import (
     measured_batches,
     measured_engine,
     measured_kernels,
+    measured_profile,
     measured_tuning,
     programs_that_fit,
     rule_evidence,
@@ -70,6 +71,16 @@ def test_a_device_that_nobody_measured():
         measured_kernels("abacus")
     with pytest.raises(FileNotFoundError, match=r"'abacus'.*hbm3.*nvidia-h200"):
         measured_tuning("abacus")
+
+
+def test_the_counters_are_of_the_first_three_rungs():
+    report = measured_profile()
+    assert list(report["rungs"]) == list(RUNGS)[:3]
+    ladder = measured_tuning()["ladder"]["64x4k"]
+    for name, row in report["rungs"].items():
+        assert row["us"] == pytest.approx(ladder[name]["us"], rel=0.05)  # another run
+        parts = "computing", "shared_memory", "large_memory"
+        assert all(0 < row[part] < 100 for part in parts)
 
 
 def test_the_kernels_beside_others():

@@ -145,8 +145,10 @@ def step_sizes(
             target = num_seqs * pieces if pieces > 1 else 1
     elif on_each >= 7 and not is_short:
         sizes = Sizes(rows, tile=64, num_warps=4, num_stages=4)
-    apart = on_each < 1 / 3 and (device.can_overlap or INTERPRETED)
-    return _fitted(sizes, q, values, device), max(1, target), apart
+    sizes = _fitted(sizes, q, values, device)
+    apart = on_each < 1 / 3 and longest > sizes.tile  # else nobody is cut
+    apart = apart and (device.can_overlap or INTERPRETED)
+    return sizes, max(1, target), apart
 
 
 def _even_pieces(on_each: float, length: int) -> tuple[int, int]:

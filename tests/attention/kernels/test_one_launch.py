@@ -251,6 +251,18 @@ def test_a_batch_may_be_used_again_with_other_lengths(apart, cut):
         assert all(e < 3e-5 for e in layers(case, 2))
 
 
+def test_what_is_prepared_is_for_a_number_of_sequences():
+    """As many tokens, but of more sequences: their tickets need more room."""
+    case = make_case([(40, 1), (3, 3)])
+    scratch = moved(case, DEVICE).batch.scratch
+    for lengths in ([(40, 1), (3, 3)], [(40, 1), (9, 1), (20, 1), (3, 1)]):
+        case, sinks = moved(make_case(lengths), DEVICE), sinks_of(4)
+        case.batch.scratch = scratch
+        assert attend_error(case, triton_attention, sinks) < 3e-5
+    launches = [kept for kept in scratch.values() if hasattr(kept, "_tickets")]
+    assert sorted(len(launch._tickets) for launch in launches) == [2, 4]
+
+
 def rows_of_plan(
     lengths, target, tile=16, window=None, starts=None, by=pieces, apart=False
 ):
@@ -481,6 +493,7 @@ H200 = Device(132, 227 * 1024, (torch.bfloat16,), can_overlap=True)
     [
         (1, 8192, 8192, 128, 4, 33, True),  # 8 KV heads: two pieces on each of 132
         (5, 1, 8192, 128, 4, 33, True),
+        (5, 100, 128, 128, 4, 33, False),  # a tile holds all: there is nothing to merge
         (6, 1, 8192, 128, 4, 33, False),  # 48 sequences and heads: above 44
         (32, 100, 2048, 128, 4, 33, False),
         (64, 1, 4096, 128, 4, 49, False),  # three
