@@ -3,7 +3,11 @@
 import torch
 
 from minipaged.attention.kernels.setup import triton
-from minipaged.lab.measure.gpu_timing import microseconds, num_rotations
+from minipaged.lab.measure.gpu_timing import (
+    microseconds,
+    num_rotations,
+    read_gb_per_s,
+)
 from minipaged.lab.measure.layer import random_layer
 from minipaged.lab.tour.ladder import RUNGS
 
@@ -28,3 +32,10 @@ def time_rungs(num_seqs: int, context: int) -> dict[str, float]:
         except triton.OutOfResources:
             continue
     return times
+
+
+def rungs_here(num_seqs: int, context: int) -> dict[str, float]:
+    """What each rung reaches of what this GPU reads, measured now: in %."""
+    ceiling, nbytes = read_gb_per_s(2**28), 2 * num_seqs * context * 8 * 128 * 2
+    times = time_rungs(num_seqs, context)
+    return {name: 100 * nbytes / us / 1e3 / ceiling for name, us in times.items()}

@@ -113,7 +113,8 @@ def _explain(sheet: Sheet, k: Shape, k_trans: Shape, row: float) -> None:
     said = "+ tl.dot(weights, v)"
     sheet.write(WEIGHTED + DIM, below + 16, said, ha="right", **quiet, **MONO)
     left, middle = LOGITS + TILE + 14, (LOGITS + TILE + WEIGHTED) / 2
-    sheet.write(left, below, "= tl.max(logits, 1)", **quiet, **MONO)
+    for line, said in enumerate(("= tl.maximum(maximum,", "tl.max(logits, 1))")):
+        sheet.write(left + 14 * line, below + 16 * line, said, **quiet, **MONO)
     said = "= tl.exp2(logits - maximum)"
     sheet.write(WEIGHTS + TILE / 2, below + 32, said, ha="center", **quiet, **MONO)
     for line, said in enumerate(("axis 1 runs along a row,", "over all positions")):

@@ -1,5 +1,6 @@
 """Lab: what stands in the assembly code of lesson 6's rungs, as counts."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from minipaged.lab.tour.compiler import ask_compiler
@@ -8,6 +9,7 @@ LOOP = "Loop Header"  # the compiler's remark at its first line
 TENSORS = {"out": "*bf16", "q": "*bf16", "keys": "*bf16", "values": "*bf16"}
 TABLES = {"block_tables": "*i64", "context_lengths": "*i64"}
 NUMBERS = {"table_width": "i32", "scale": "fp32"}
+COPIED = 16 * 128  # bytes of K and V by one copy: 16 to each thread of four warps
 LLAMA = {"BLOCK_SIZE": 16, "NUM_KV_HEADS": 8, "GROUP": 4, "DIM": 128}
 
 
@@ -38,3 +40,26 @@ def count_copies(text: str) -> Copies:
         found.append((len(copies) - num_ids, num_ids))
     (before, ids_before), (in_all, all_ids) = found
     return Copies(before, in_all, ids_before, all_ids)
+
+
+def stage_lines(
+    kernel: Any, paging: Mapping[str, Any], **sizes: Any
+) -> tuple[list[str], dict[int, int]]:
+    """A pipeline's stages, and what the compiler makes of them: lines of a table.
+
+    kernel and sizes: as for `assembly_of`, four warps. paging: a batch's
+    report by `measured_tuning`: what a program takes of the shared memory.
+
+    Returns the tiles ahead, too, by the number of stages.
+    """
+    tile_bytes = 2 * sizes["TILE"] * LLAMA["DIM"] * 2  # of K and V, in bfloat16
+    lines, ahead = (
+        ["stages  copies before the loop  tiles ahead  KiB of shared memory"],
+        {},
+    )
+    for row in paging["by_num_stages"]:
+        stages, KiB = row["num_stages"], row["paged_shared_bytes"] / 1024
+        before = count_copies(assembly_of(kernel, num_stages=stages, **sizes)).before
+        ahead[stages] = before * COPIED // tile_bytes
+        lines.append(f"{stages:6}{before:24}{ahead[stages]:13}{KiB:22.1f}")
+    return lines, ahead

@@ -28,7 +28,7 @@ def reveal(guess: float, answer: float, unit: str, *lines: str) -> None:
     display(
         Markdown(
             f"Your guess: **{_number(guess)}** {unit}\n\n"
-            "<details><summary>Computed (click)</summary>\n\n"
+            "<details><summary>Answer (click)</summary>\n\n"
             f"**{_number(answer)}** {unit}; {verdict}.\n\n{more}</details>"
         )
     )

@@ -1,6 +1,7 @@
 """Lab: show the package's own source in a notebook, so that no cell holds a copy."""
 
 import inspect
+from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 from textwrap import dedent
@@ -43,6 +44,12 @@ def show_code(
         display(Markdown(f"{head}\n\n{code}\n\n</details>"))
     else:
         display(Markdown(f"*{title}*\n\n{code}"))
+
+
+def folded(summary: str, lines: Iterable[str]) -> None:
+    """Display lines of text that are seen after a click."""
+    head = f"<details><summary>{summary} (click)</summary>\n"
+    display(Markdown("\n".join([head, "```text", *lines, "```\n", "</details>"])))
 
 
 def _definition(thing: Any) -> Any:

@@ -1,0 +1,73 @@
+"""Lab: lesson 6's rungs as they were measured: shares of the ceiling, lines of text."""
+
+from collections.abc import Mapping
+from typing import Any
+
+Tuning = Mapping[str, Any]  # as `measured_tuning` describes
+PARTS = ("computing", "shared_memory", "large_memory")
+WARPS = 4  # of each of the first three rungs
+NUMBER = 2  # bytes, in bfloat16
+
+
+def share_of_ceiling(tuning: Tuning, batch: str, row: Mapping[str, Any]) -> float:
+    """K and V that must be read, over the row's time: % of the GPU's read ceiling."""
+    gb_per_s = tuning["batches"][batch]["kv_megabytes"] / row["us"] * 1e3
+    return 100 * gb_per_s / tuning["ceilings"]["read_gb_per_s"]
+
+
+def rung_lines(tuning: Tuning, *numbers: int) -> list[str]:
+    """These rungs (the lowest is 1) beside the ones before, in all batches."""
+    lines = []
+    for number in numbers:
+        lines.append(f"rung {number}")
+        for batch, rows in tuning["ladder"].items():
+            two = list(rows.values())[number - 2 : number]
+            before, after = (share_of_ceiling(tuning, batch, row) for row in two)
+            times = f"x {after / before:.2f}"
+            lines.append(f"{batch:13} {before:5.1f} % -> {after:5.1f} %, {times}")
+    return lines
+
+
+def busy_lines(profile: Mapping[str, Any], count: int) -> list[str]:
+    """Of the first so many rungs, what they kept busy; as `measured_profile` says."""
+    lines = ["       instructions  computing  shared memory  large memory"]
+    for number, row in enumerate([*profile["rungs"].values()][:count], 1):
+        instructions = f"{row['instructions'] / 1e6:8.0f} M"
+        busy = [row[part] for part in PARTS]
+        said = "{:11.0f} % {:12.0f} % {:11.0f} %".format(*busy)
+        lines.append(f"rung {number} {instructions}{said}")
+    return lines
+
+
+def fitting_lines(tuning: Tuning, batch: str, numbers: tuple[int, ...]) -> list[str]:
+    """Of these rungs, for how many programs a multiprocessor has registers."""
+    rows, gpu, lines = list(tuning["ladder"][batch].values()), tuning["gpu"], []
+    for number in numbers:
+        need = rows[number - 1]["registers"]
+        room = gpu["registers"] / (WARPS * 32 * need)
+        threads = f"{WARPS * 32} threads x {need} registers"
+        lines.append(f"rung {number}: {threads}, so {room:.1f} programs fit")
+    return lines
+
+
+def turn_lines(
+    tuning: Tuning, batches: tuple[str, ...], tiles: Mapping[int, int], dim: int = 128
+) -> list[str]:
+    """Little's law for rungs whose programs all run at a time.
+
+    tiles: by rung, the positions that a program gets in a turn.
+    """
+    lines = []
+    for batch in batches:
+        facts = tuning["batches"][batch]
+        programs = 8 * facts["num_seqs"]
+        for number, tile in tiles.items():
+            row = list(tuning["ladder"][batch].values())[number - 1]
+            us = row["us"] / -(-facts["longest"] // tile)
+            size = 2 * tile * dim * NUMBER
+            rate = programs * size / us / 1e3
+            lines.append(
+                f"rung {number}, {batch:6} {programs:3} programs x {size:6,} bytes / "
+                f"{us:.1f} us = {rate:5,.0f} GB/s"
+            )
+    return lines

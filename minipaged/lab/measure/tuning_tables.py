@@ -1,0 +1,171 @@
+"""Lab: lesson 6's sweeps as its pictures and tables want them."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from minipaged.lab.measure.occupancy import bytes_under_way
+from minipaged.lab.measure.rule_evidence import LLAMA, times_by_splits
+from minipaged.lab.measure.rung_tables import Tuning, share_of_ceiling
+
+POSITION = 2 * 128 * 2  # bytes of K and V of a KV head, in bfloat16
+Row = Mapping[str, Any]
+Map = dict[tuple[int, int], float]  # by tile and stages
+KINDS = {"small": 32, "medium": 64, "large": 128}  # programs, by their tile
+
+
+def rows_of(rows: Iterable[Row], **sizes: int) -> list[Row]:
+    """Those launched with these sizes, by their number of stages."""
+    same = sizes.items()
+    found = [row for row in rows if same <= row.items()]
+    return sorted(found, key=lambda row: row["num_stages"])
+
+
+def points_under_way(
+    tuning: Tuning, batches: Iterable[str]
+) -> dict[str, list[tuple[float, float]]]:
+    """Of each launch of the sweeps: megabytes under way, and GB/s."""
+    points: dict[str, list[tuple[float, float]]] = {batch: [] for batch in batches}
+    ceiling = tuning["ceilings"]["read_gb_per_s"]
+    for batch, found in points.items():
+        pieces = 8 * tuning["batches"][batch]["num_seqs"]
+        for row in tuning["sweep"][batch]:
+            programs = pieces * row["num_splits"]
+            nbytes = bytes_under_way(tuning["gpu"], programs, row, POSITION)
+            share = share_of_ceiling(tuning, batch, row)
+            found.append((nbytes / 1e6, share * ceiling / 100))
+    return points
+
+
+def sweep_maps(
+    tuning: Tuning, batch: str
+) -> tuple[dict[str, Map], dict[str, dict[str, list[tuple[int, int]]]]]:
+    """Launches without splits: shares of the ceiling, and what slows some down.
+
+    Both by num_warps, and then by tile and stages. What slows down is either a last
+    wave that is mostly empty, or registers that spill.
+    """
+    waves = "the last wave is mostly empty"
+    maps: dict[str, Map] = {}
+    signs: dict[str, dict[str, list[tuple[int, int]]]] = {waves: {}, "spills": {}}
+    programs = 8 * tuning["batches"][batch]["num_seqs"]
+    for num_warps in (1, 2, 4, 8):
+        rows = rows_of(tuning["sweep"][batch], num_warps=num_warps, num_splits=1)
+        at = {(row["tile"], row["num_stages"]): row for row in rows}
+        name = f"num_warps={num_warps}"
+        maps[name] = {n: share_of_ceiling(tuning, batch, row) for n, row in at.items()}
+        signs["spills"][name] = [n for n, row in at.items() if row["spilled_bytes"]]
+        on_all = tuning["gpu"]["multiprocessors"]
+        room = {n: row["programs"] * on_all for n, row in at.items()}
+        signs[waves][name] = [
+            n
+            for n, most in room.items()
+            if programs > most and 0 < programs % most < most / 2
+        ]
+    return maps, signs
+
+
+def fifth_stage_lines(tunings: Mapping[str, Tuning]) -> list[str]:
+    """What five stages in place of four cost medium programs: in two waves, in one."""
+    lines = []
+    for name, tuning in tunings.items():
+        for batch, waves in {"64x4k": "two waves", "40x4k": "one wave"}.items():
+            cells = tuning["cells"][LLAMA][batch]
+            rows = rows_of(cells, tile=64, num_warps=2, num_splits=1)
+            us = {row["num_stages"]: row["us"] for row in rows}
+            more = us[5] / us[4] - 1
+            lines.append(f"{name}, {batch}, two warps, {waves}: {more:+.0%} time")
+    return lines
+
+
+def splits_on_each(
+    tuning: Tuning,
+) -> tuple[dict[str, dict[float, float]], dict[str, dict[int, float]]]:
+    """Small programs in many splits.
+
+    Returns, by batch: the share of the ceiling, by programs on each multiprocessor; and
+    microseconds, by the number of splits.
+    """
+    lines, times = {}, {}
+    for batch, found in tuning["splits"].items():
+        rows = rows_of([*found, *tuning["cells"][LLAMA][batch]], tile=32)
+        times[batch] = us = {row["num_splits"]: row["us"] for row in rows}
+        pieces = 8 * tuning["batches"][batch]["num_seqs"]
+        pieces /= tuning["gpu"]["multiprocessors"]
+        lines[batch] = {
+            splits * pieces: share_of_ceiling(tuning, batch, {"us": us[splits]})
+            for splits in us
+        }
+    return lines, times
+
+
+def splits_lines(tuning: Tuning, times: Mapping[str, Mapping[int, float]]) -> list[str]:
+    """The best number of splits, half as many, and as many as six on each are."""
+    lines = []
+    for batch, us in times.items():
+        pieces = 8 * tuning["batches"][batch]["num_seqs"]
+        pieces /= tuning["gpu"]["multiprocessors"]
+        best, six = min(us, key=us.get), max(n for n in us if n * pieces < 6.1)
+        line = f"{batch:6} {best:2} splits; {best * pieces:.1f} on each: {us[best]} µs"
+        line += f"; half as many: {us.get(best // 2)}" * (best > 1)
+        line += f"; {six * pieces:.1f} on each: {us[six]}" * (six > best)
+        lines.append(line)
+    return lines
+
+
+def beside_best(
+    tunings: Mapping[str, Tuning], batches: Mapping[str, int]
+) -> tuple[list[str], list[float]]:
+    """What the rule chooses, and its time over that of the best sizes measured.
+
+    tunings: by the name of the GPU; the sizes are those of the first. batches: the
+    sequences of each.
+    """
+    lines = [
+        f"{'':13} pieces  tile warps stages splits   time by the rule / best of all"
+    ]
+    ratios = []
+    sizes = "{tile:6} {num_warps:5} {num_stages:6} {num_splits:6}   "
+    first = next(iter(tunings.values()))
+    for batch, num_seqs in batches.items():
+        pieces = 8 * num_seqs / first["gpu"]["multiprocessors"]
+        line = f"{batch:13} {pieces:6.1f} "
+        for name, tuning in tunings.items():
+            tried = tuning["sweep"].get(batch) or tuning["cells"][LLAMA][batch]
+            rows = [*tried, *tuning["splits"].get(batch, [])]  # the rule's comes first
+            ratios.append(tried[0]["us"] / min(row["us"] for row in rows if row["us"]))
+            line += sizes.format(**tried[0]) if tuning is first else ""
+            line += f"{name} {ratios[-1]:.2f}  "
+        lines.append(line.rstrip())
+    return lines, ratios
+
+
+def uneven_lines(tuning: Tuning, batches: Iterable[str]) -> list[str]:
+    """Uneven contexts: each kind of programs in its best splits, in microseconds."""
+    lines = [f"{'uneven, µs':13}" + "".join(f"{kind:>8}" for kind in KINDS)]
+    for batch in batches:
+        times = [
+            min(times_by_splits(tuning, batch, n).values()) for n in KINDS.values()
+        ]
+        lines.append(f"{batch:13}" + "".join(f"{us:8.1f}" for us in times))
+    return lines
+
+
+def paging_ratios(
+    tuning: Tuning,
+) -> tuple[dict[str, dict[str, dict[int, float]]], dict[str, float]]:
+    """The time with a block table over the time without.
+
+    By batch, then by the order of the blocks, then by their size; and, by batch, what a
+    second run without a table took over the first.
+    """
+    ratios, doubt = {}, {}
+    for batch, found in tuning["paging"].items():
+        alone = found["contiguous"]["us"]
+        ratios[batch] = {
+            order.replace("_", " "): {
+                row["block_size"]: row[order] / alone for row in found["by_block_size"]
+            }
+            for order in ("in_order", "shuffled")
+        }
+        doubt[batch] = found["contiguous_again"] / alone
+    return ratios, doubt

@@ -1,0 +1,166 @@
+"""Lesson 6's tables: from made-up reports, whose shares and ratios are known."""
+
+import pytest
+
+from minipaged.lab.measure import peer_tables, rung_tables, tuning_tables
+from minipaged.lab.measure.rule_evidence import LLAMA
+from minipaged.lab.tour.assembly import stage_lines
+from minipaged.lab.tour.ladder import _kv_head_kernel, update_by_units
+
+GPU = {"multiprocessors": 4, "registers": 65536, "shared_bytes": 2**18, "threads": 2048}
+
+
+def row(us, tile=64, warps=2, stages=4, splits=1, **more):
+    names = "tile", "num_warps", "num_stages", "num_splits", "us"
+    made = dict(zip(names, (tile, warps, stages, splits, us), strict=True))
+    facts = {"registers": 128, "spilled_bytes": 0, "shared_bytes": 2**16, "programs": 1}
+    return made | facts | more
+
+
+def tuning(**parts):
+    """100 MB to read at 1,000 GB/s: 100 µs are the whole ceiling."""
+    batch = {"num_seqs": 1, "longest": 640, "kv_megabytes": 100.0}
+    return {
+        "gpu": GPU,
+        "ceilings": {"read_gb_per_s": 1000},
+        "batches": {"a": batch},
+        "sweep": {"a": [row(200.0)]},
+        "splits": {"a": []},
+        "cells": {LLAMA: {"a": [row(200.0)]}},
+        **parts,
+    }
+
+
+def test_a_share_is_of_the_ceiling():
+    assert rung_tables.share_of_ceiling(tuning(), "a", {"us": 400.0}) == 25.0
+
+
+def test_a_rung_stands_beside_the_one_before():
+    ladder = {"a": {"x": row(400.0), "y": row(200.0), "z": row(100.0)}}
+    assert rung_tables.rung_lines(tuning(ladder=ladder), 3) == [
+        "rung 3",
+        "a              50.0 % -> 100.0 %, x 2.00",
+    ]
+
+
+def test_as_many_rungs_are_profiled_as_asked_for():
+    parts = {"computing": 1.0, "shared_memory": 2.0, "large_memory": 3.0}
+    profile = {"rungs": {name: {"instructions": 7e6, **parts} for name in "abc"}}
+    head, first, second = rung_tables.busy_lines(profile, 2)
+    assert first.split() == "rung 1 7 M 1 % 2 % 3 %".split()
+    assert second.startswith("rung 2") and head.endswith("large memory")
+
+
+def test_registers_decide_how_many_programs_fit():
+    ladder = {"a": {"x": row(400.0, registers=128)}}
+    (line,) = rung_tables.fitting_lines(tuning(ladder=ladder), "a", (1,))
+    assert line == "rung 1: 128 threads x 128 registers, so 4.0 programs fit"
+
+
+def test_little_s_law_of_a_turn():
+    ladder = {"a": {"x": row(400.0)}}  # ten turns of 64 positions: 40 µs each
+    (line,) = rung_tables.turn_lines(tuning(ladder=ladder), ("a",), {1: 64})
+    rate = 8 * 2 * 64 * 128 * 2 / 40e-6 / 1e9
+    assert line.endswith(f"32,768 bytes / 40.0 us = {rate:5,.0f} GB/s")
+
+
+def test_rows_are_found_by_their_sizes_and_come_by_their_stages():
+    rows = [row(1.0, stages=5), row(2.0, stages=3), row(3.0, tile=32)]
+    found = tuning_tables.rows_of(rows, tile=64, num_warps=2)
+    assert [each["us"] for each in found] == [2.0, 1.0]
+
+
+def test_a_map_tells_which_launches_wait_and_which_spill():
+    """8 programs on 4 multiprocessors: with 3 on each, none waits."""
+    rows = [row(100.0, warps=1, programs=3), row(200.0, stages=5, spilled_bytes=4)]
+    rows.append(row(400.0, stages=3, programs=1.75))  # 7, and then one
+    maps, signs = tuning_tables.sweep_maps(tuning(sweep={"a": rows}), "a")
+    assert maps["num_warps=1"] == {(64, 4): 100.0}
+    assert maps["num_warps=2"] == {(64, 3): 25.0, (64, 5): 50.0}
+    assert signs["spills"]["num_warps=2"] == [(64, 5)]
+    waits = signs["the last wave is mostly empty"]
+    assert waits["num_warps=1"] == [] and waits["num_warps=2"] == [(64, 3)]
+
+
+def test_what_five_stages_cost():
+    us = {"64x4k": (100.0, 121.0), "40x4k": (100.0, 98.0)}
+    cells = {n: [row(a), row(b, stages=5)] for n, (a, b) in us.items()}
+    lines = tuning_tables.fifth_stage_lines({"X": tuning(cells={LLAMA: cells})})
+    assert [line.split()[-2] for line in lines] == ["+21%", "-2%"]
+
+
+def test_splits_by_programs_on_each_and_the_best_of_them():
+    """One sequence, eight KV heads: two pieces on each of four multiprocessors."""
+    rows = [
+        row(us, tile=32, splits=n) for n, us in {1: 400.0, 2: 200.0, 3: 250.0}.items()
+    ]
+    made = tuning(splits={"a": rows}, cells={LLAMA: {"a": []}})
+    lines, times = tuning_tables.splits_on_each(made)
+    assert lines == {"a": {2.0: 25.0, 4.0: 50.0, 6.0: 40.0}}
+    assert times == {"a": {1: 400.0, 2: 200.0, 3: 250.0}}
+    (line,) = tuning_tables.splits_lines(made, times)
+    said = "a       2 splits; 4.0 on each: 200.0 µs; half as many: 400.0"
+    assert line == said + "; 6.0 on each: 250.0"
+
+
+def test_the_rule_is_compared_with_the_best_of_all_sizes():
+    sweep = {"a": [row(110.0), row(100.0, tile=32), row(None, tile=128)]}
+    made = {"one": tuning(sweep=sweep), "two": tuning()}
+    lines, ratios = tuning_tables.beside_best(made, {"a": 1})
+    assert ratios == [pytest.approx(1.1), 1.0]
+    assert lines[1].split() == "a 2.0 64 2 4 1 one 1.10 two 1.00".split()
+
+
+def test_uneven_contexts_by_kind_of_program():
+    kinds = [(32, 1, 5), (64, 2, 4), (128, 4, 2)]
+    cells = {"a": [row(100.0 * n, *kind) for n, kind in enumerate(kinds, 1)]}
+    lines = tuning_tables.uneven_lines(tuning(cells={LLAMA: cells}), ["a"])
+    assert lines[1].split() == ["a", "100.0", "200.0", "300.0"]
+
+
+def test_paging_is_a_ratio_to_the_run_without_a_table():
+    of = {"block_size": 16, "in_order": 101.0, "shuffled": 104.0}
+    found = {"contiguous": row(100.0), "contiguous_again": 99.0, "by_block_size": [of]}
+    ratios, doubt = tuning_tables.paging_ratios(tuning(paging={"a": found}))
+    assert ratios == {"a": {"in order": {16: 1.01}, "shuffled": {16: 1.04}}}
+    assert doubt == {"a": 0.99}
+
+
+def test_peers_are_compared_by_ratios_of_which_the_largest_is_told():
+    def batch(paged):
+        peers = {
+            "flashinfer": 100.0,
+            "vllm_flash_attention": None,
+            "vllm_triton": 200.0,
+        }
+        return {
+            "paged": paged,
+            "paged_again": 99.0,
+            "cudnn_contiguous": 50.0,
+            "peers": peers,
+        }
+
+    shape = {"decode": {"s": {"a": batch(100.0), "b": batch(120.0)}}}
+    shape["decode_other_cells"] = {"s": {"c": batch(90.0)}}
+    groups, doubt = peer_tables.beside_peers(shape, "s")
+    assert groups[""]["a"]["FlashInfer"] == 1.0 and doubt["a"] == 0.99
+    assert groups[""]["a"]["FlashAttention-3"] is None
+    first, second = peer_tables.most_of_peers(groups)
+    assert first.startswith("2 batches") and "FlashInfer 1.20" in first
+    assert "contiguous cuDNN 1.80" in second
+
+
+def test_the_default_and_prompts():
+    found = {"summary": {"step": {"largest": 1.024, "geometric_mean": 0.911}}}
+    (line,) = peer_tables.default_lines({"X": found})
+    assert line.startswith("X: ") and line.endswith("at most 1.02, in the mean 0.91")
+    prefill = {"4 over 2k": {"paged_tflop_per_s": 7.0, "flashinfer_tflop_per_s": 8.0}}
+    speeds = peer_tables.prompt_speeds({"prefill": prefill})
+    assert speeds["4 new tokens after 2,048 cached"]["ours"] == 7.0
+
+
+def test_tiles_ahead_are_counted_in_the_assembly_code():
+    sizes = {"TILE": 64, "ROWS": 16, "UPDATE": update_by_units}
+    rows = [{"num_stages": n, "paged_shared_bytes": 2048} for n in (1, 5)]
+    lines, ahead = stage_lines(_kv_head_kernel, {"by_num_stages": rows}, **sizes)
+    assert ahead == {1: 0, 5: 2} and lines[-1].split() == ["5", "32", "2", "2.0"]
