@@ -20,6 +20,7 @@ from minipaged.attention.kernels.sizes import (
 from minipaged.attention.kernels.tile import (
     divide,
     log_of,
+    merge_parts,
     nothing_seen,
     over_tiles,
 )
@@ -120,20 +121,11 @@ def _merge_kernel(
     column = tl.program_id(2) * COLUMNS + tl.arange(0, COLUMNS)
     split = tl.arange(0, PADDED_SPLITS)
     rows = (seq * NUM_HEADS + head).to(tl.int64) * num_splits + split
-    exists = split < num_splits
-    logs = tl.load(log_totals + rows, mask=exists, other=float("-inf"))
-    parts = tl.load(
-        partial + rows[:, None] * VALUE_DIM + column[None, :],
-        mask=exists[:, None] & (column < VALUE_DIM)[None, :],
-        other=0.0,
+    result = merge_parts(
+        log_totals, partial, rows, split < num_splits, column, VALUE_DIM
     )
     token = tl.load(query_starts + seq).to(tl.int64)
     is_single = tl.load(query_starts + seq + 1) - token == 1
-
-    maximum = tl.max(logs, 0)
-    weights = tl.exp2(logs - tl.where(maximum == float("-inf"), 0.0, maximum))
-    total = tl.sum(weights, 0)
-    result = tl.sum(weights[:, None] * parts, 0) / tl.where(total == 0.0, 1.0, total)
     out_row = out + (token * NUM_HEADS + head) * VALUE_DIM
     # Nobody wrote parts of a sequence with more tokens: what came out is not stored.
     mask = is_single & (column < VALUE_DIM)

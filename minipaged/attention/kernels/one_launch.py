@@ -145,7 +145,7 @@ def step_kernel(
             if tl.atomic_add(ticket, 1, sem="acq_rel") == num_pieces - 1:
                 tl.store(ticket, 0)
                 merge(
-                    out_rows, means, logs, first_row, num_pieces, kv_head, 0,
+                    out_rows, means, logs, first_row, num_pieces, kv_head,
                     NUM_KV_HEADS, GROUP, VALUE_DIM, HEADS, PADDED_VALUE_DIM,
                     MERGED_AT_ONCE,
                 )  # fmt: skip

@@ -13,11 +13,11 @@ pieces of few sequences, a kernel of its own does, with a program for each query
 import torch
 
 from minipaged.attention.kernels.setup import tl, triton
-from minipaged.attention.kernels.tile import divide, nothing_seen
+from minipaged.attention.kernels.tile import divide, merge_parts, nothing_seen
 
 COLUMNS = 8  # of a plan's row
 _SEQUENCES = 64  # by one program
-_MANY_PIECES = 48  # of a sequence, where a kernel of its own merges
+MANY_PIECES = 256  # of a sequence at most, where a kernel of its own merges
 
 
 @triton.jit
@@ -83,13 +83,14 @@ def _plan_kernel(
         )
         all_tiles += tl.sum(tiles, 0)
         longest = tl.maximum(longest, tl.max(tiles, 0))
-    # One program merges all pieces of a sequence, while it could read instead: of n
-    # tiles, the best number of pieces grows as the root of n.
-    least = tl.ceil(tl.sqrt(longest.to(tl.float32)) / 4).to(tl.int32)
-    if MANY_PIECES is not None:  # so many are soon merged by programs of their own
-        least = tl.minimum(least, tl.cdiv(longest, MANY_PIECES))
+    if MANY_PIECES is not None:  # no more fit into a tile of the kernel that merges
+        least = tl.cdiv(longest, MANY_PIECES)
         # Lengths are rounded up, by a piece a sequence at most. All are to run at once.
         target = tl.maximum(target - num_seqs, 1)
+    else:
+        # One program merges all pieces of a sequence, while it could read instead: of n
+        # tiles, the best number of pieces grows as the root of n.
+        least = tl.ceil(tl.sqrt(longest.to(tl.float32)) / 4).to(tl.int32)
     share = tl.maximum(tl.maximum(tl.cdiv(all_tiles, target), least), 1)
 
     seq = tl.program_id(0) * N + tl.arange(0, N)
@@ -162,7 +163,7 @@ def write_plan(
         TILE=tile,
         NUM_KV_HEADS=tickets.shape[1],
         COLUMNS=COLUMNS,
-        MANY_PIECES=_MANY_PIECES if apart else None,
+        MANY_PIECES=MANY_PIECES if apart else None,
         N=_SEQUENCES,
     )  # fmt: skip
 
@@ -175,11 +176,10 @@ def merge(
     first_row,
     num_pieces,
     kv_head,
-    first_head,  # of the KV head's; HEADS are merged from here on
     NUM_KV_HEADS: tl.constexpr,
     GROUP: tl.constexpr,
     VALUE_DIM: tl.constexpr,
-    HEADS: tl.constexpr,
+    HEADS: tl.constexpr,  # GROUP, padded
     PADDED_VALUE_DIM: tl.constexpr,
     AT_ONCE: tl.constexpr,  # pieces that are read
 ):
@@ -189,7 +189,7 @@ def merge(
     for their maximum only. A piece lies in the registers of the same threads as every
     other, so threads need not wait for each other.
     """
-    head, column = first_head + tl.arange(0, HEADS), tl.arange(0, PADDED_VALUE_DIM)
+    head, column = tl.arange(0, HEADS), tl.arange(0, PADDED_VALUE_DIM)
     maximum, total, weighted = nothing_seen(HEADS, PADDED_VALUE_DIM)
     is_number = (head < GROUP)[:, None] & (column < VALUE_DIM)[None, :]
     row = (first_row.to(tl.int64) * NUM_KV_HEADS + kv_head) * GROUP + head
@@ -237,12 +237,12 @@ def merge_kernel(
     NUM_KV_HEADS: tl.constexpr,
     GROUP: tl.constexpr,
     VALUE_DIM: tl.constexpr,
-    PADDED_VALUE_DIM: tl.constexpr,
-    AT_ONCE: tl.constexpr,
+    NUMBERS: tl.constexpr,  # of the result, by one program
+    PIECES: tl.constexpr,  # of a sequence at most, padded
     OVERLAP: tl.constexpr,
 ):
-    """One query head of one sequence, where a launch of its own merges the pieces."""
-    seq, kv_head = tl.program_id(1), tl.program_id(0) // GROUP
+    """Some numbers of a query head, where a launch of its own merges the pieces."""
+    seq, head = tl.program_id(1), tl.program_id(0)
     first_row = tl.load(plan + seq * COLUMNS + 7)
     own = plan + tl.maximum(first_row, 0) * COLUMNS
     token, num_pieces = tl.load(own + 1).to(tl.int64), tl.load(own + 5)
@@ -254,8 +254,9 @@ def merge_kernel(
         return  # a sequence that is not ours
     if num_pieces == 1:
         return  # it is stored already
-    merge(
-        out + (token * NUM_KV_HEADS + kv_head) * (GROUP * VALUE_DIM),
-        means, logs, first_row, num_pieces, kv_head, tl.program_id(0) % GROUP,
-        NUM_KV_HEADS, GROUP, VALUE_DIM, 1, PADDED_VALUE_DIM, AT_ONCE,
-    )  # fmt: skip
+    column = tl.program_id(2) * NUMBERS + tl.arange(0, NUMBERS)
+    piece = tl.arange(0, PIECES)
+    rows = (first_row + piece).to(tl.int64) * (NUM_KV_HEADS * GROUP) + head
+    result = merge_parts(logs, means, rows, piece < num_pieces, column, VALUE_DIM)
+    places = (token * (NUM_KV_HEADS * GROUP) + head) * VALUE_DIM + column
+    tl.store(out + places, result.to(out.dtype.element_ty), mask=column < VALUE_DIM)

@@ -123,7 +123,10 @@ def step_sizes(
     waves, four smaller ones on each multiprocessor hide better how each of them begins.
 
     `shortest` and `longest` only say whether lengths are even. Then all pieces end at
-    the same time, and it matters that their last wave is full: see `_even_pieces`.
+    the same time. Where there is little to read (short heads, a few sequences, or
+    contexts of up to 1,024), four small programs on each multiprocessor have most
+    under way. Where there is more, it matters that the last wave is full: see
+    `_even_pieces`.
 
     Few sequences may be cut into many pieces, which one program of each KV head would
     be long in merging. So a launch of its own merges (True), where it can begin early.
@@ -132,21 +135,25 @@ def step_sizes(
     num_kv_heads, dim = values.shape[2], max(q.shape[2], values.shape[3])
     rows, is_short = padded(q.shape[1] // num_kv_heads), dim <= 64
     on_each = num_seqs * num_kv_heads / device.multiprocessors
+    is_even = longest <= 1.25 * shortest
+    is_little = is_short or on_each < 1 / 4 or (on_each < 1.5 and longest <= 1024)
     sizes = Sizes(rows, tile=128, num_warps=4, num_stages=2)
     pieces = 4 if is_short else 2 if on_each < 2 else 3
-    target = pieces * device.multiprocessors // num_kv_heads
     if rows > 16:  # more to compute
         sizes = sizes._replace(num_stages=3)
-    elif longest <= 1.25 * shortest and on_each >= 1.5:
-        pieces, at_a_time = _even_pieces(on_each, 0 if is_short else longest)
-        if at_a_time == 4 or (is_short and on_each > 3):  # if short, six fit
-            sizes = Sizes(rows, tile=64, num_warps=2, num_stages=4)
-        if not is_short:
-            target = num_seqs * pieces if pieces > 1 else 1
-    elif on_each >= 7 and not is_short:
+    elif is_even and is_little:
+        sizes, pieces = Sizes(rows, tile=32, num_warps=1, num_stages=5), 4
+    elif not is_even and on_each >= 7 and not is_short:
         sizes = Sizes(rows, tile=64, num_warps=4, num_stages=4)
+    target = pieces * device.multiprocessors // num_kv_heads
+    if is_even and rows <= 16 and not is_little and on_each >= 1.5:
+        pieces, at_a_time = _even_pieces(on_each, longest)
+        if at_a_time == 4:
+            sizes = Sizes(rows, tile=64, num_warps=2, num_stages=4)
+        target = num_seqs * pieces if pieces > 1 else 1
     sizes = _fitted(sizes, q, values, device)
-    apart = on_each < 1 / 3 and longest > sizes.tile  # else nobody is cut
+    apart = on_each < (1 / 4 if is_even else 1 / 2)
+    apart = apart and longest > sizes.tile  # else nobody is cut
     apart = apart and (device.can_overlap or INTERPRETED)
     return sizes, max(1, target), apart
 

@@ -20,13 +20,18 @@ from minipaged.attention.kernels.check import (
     without_gaps,
 )
 from minipaged.attention.kernels.one_launch import step_kernel
-from minipaged.attention.kernels.pieces import COLUMNS, merge_kernel, write_plan
+from minipaged.attention.kernels.pieces import (
+    COLUMNS,
+    MANY_PIECES,
+    merge_kernel,
+    write_plan,
+)
 from minipaged.attention.kernels.setup import INTERPRETED
 from minipaged.attention.kernels.sizes import device_of, log2_scales, padded, step_sizes
 from minipaged.memory.kv_cache import LayerCache
 
 _MERGED_NUMBERS = 8  # at once, by each warp, for each position of a tile
-_MERGED_PIECES = 8  # at once, by a kernel of its own
+_MERGED_COLUMNS = 32  # of a result, by a program of a kernel of its own
 
 
 def decode_step(
@@ -153,13 +158,14 @@ class _Launch:
         self._read = _Kernel(step_kernel, grid, constants, options)
         self._merge: _Kernel | None = None
         if apart:
-            names = "COLUMNS", "NUM_KV_HEADS", "GROUP", "VALUE_DIM", "PADDED_VALUE_DIM"
-            constants = {name: constants[name] for name in names}
-            constants |= {"AT_ONCE": _MERGED_PIECES, "OVERLAP": overlap}
-            options = {"num_warps": 1, "launch_pdl": overlap}
-            self._merge = _Kernel(
-                merge_kernel, (num_heads, num_seqs, 1), constants, options
-            )
+            names = "COLUMNS", "NUM_KV_HEADS", "GROUP", "VALUE_DIM", "OVERLAP"
+            constants = {name: constants[name] for name in names} | {
+                "NUMBERS": _MERGED_COLUMNS,
+                "PIECES": padded(min(target, MANY_PIECES)),
+            }
+            grid = num_heads, num_seqs, -(-value_dim // _MERGED_COLUMNS)
+            options = {"num_warps": 2, "launch_pdl": overlap}
+            self._merge = _Kernel(merge_kernel, grid, constants, options)
 
     def plan_once(self, layer: int, all_decode: bool, batch: AttentionBatch) -> None:
         """Plan, in the first layer of a step. Layers are known by their addresses."""

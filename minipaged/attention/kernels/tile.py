@@ -159,3 +159,21 @@ def divide(weighted, total):
 def log_of(maximum, total):
     """log2 of the sum of all weights; -inf, for none, if nothing was seen."""
     return maximum + tl.log2(tl.where(total == 0.0, 1.0, total))
+
+
+@triton.jit
+def merge_parts(logs, means, rows, exists, column, DIM: tl.constexpr):
+    """The mean of what several programs have read; zeros, if that was nothing.
+
+    Each part counts by the sum of its weights, of which `logs` has the log2.
+
+    rows: [N], where the parts lie; exists: [N]. column: numbers of the mean. Returns
+    [columns].
+    """
+    log = tl.load(logs + rows, mask=exists, other=float("-inf"))
+    mask = exists[:, None] & (column < DIM)[None, :]
+    mean = tl.load(means + rows[:, None] * DIM + column[None, :], mask=mask, other=0.0)
+    maximum = tl.max(log, 0)
+    weights = tl.exp2(log - tl.where(maximum == float("-inf"), 0.0, maximum))
+    total = tl.sum(weights, 0)
+    return tl.sum(weights[:, None] * mean, 0) / tl.where(total == 0.0, 1.0, total)

@@ -20,7 +20,7 @@ from helpers.attention_cases import (
     with_sinks,
 )
 from minipaged.attention.backend import Masking
-from minipaged.attention.kernels import one_launch, pieces
+from minipaged.attention.kernels import one_launch, pieces, tile
 from minipaged.attention.kernels import sizes as triton_sizes
 from minipaged.attention.kernels import step as triton_step
 from minipaged.attention.kernels.attention import triton_attention
@@ -315,13 +315,13 @@ def test_a_plan_covers_everything_once_and_begins_with_the_longest(target, windo
         (16, 16, False),
         (17, 9, False),
         (200, 50, False),
-        (48, 48, True),
-        (49, 25, True),
-        (512, 86, True),
+        (200, 200, True),
+        (256, 256, True),
+        (257, 129, True),
     ],
 )
 def test_a_plan_cuts_nobody_into_more_pieces_than_are_soon_merged(tiles, pieces, apart):
-    """Four times the root of its tiles; or 48, if more and by a kernel of its own."""
+    """Four times the root of its tiles; or 256, by a kernel of its own."""
     rows = rows_of_plan([16 * tiles + 1, 1], target=1000, apart=apart)
     assert len(rows) == pieces + 1
 
@@ -493,10 +493,16 @@ H200 = Device(132, 227 * 1024, (torch.bfloat16,), can_overlap=True)
 @pytest.mark.parametrize(
     ("num_seqs", "shortest", "longest", "tile", "num_warps", "target", "apart"),
     [
-        (1, 8192, 8192, 128, 4, 33, True),  # 8 KV heads: two pieces on each of 132
+        (1, 8192, 8192, 32, 1, 66, True),  # 8 KV heads: four pieces on each of 132
+        (4, 8192, 8192, 32, 1, 66, True),
+        (5, 8192, 8192, 128, 4, 33, False),  # 40 sequences and heads: above 33
+        (5, 1024, 1024, 32, 1, 66, False),  # little to read
+        (24, 1024, 1024, 32, 1, 66, False),
+        (25, 1024, 1024, 128, 4, 1, False),
         (5, 1, 8192, 128, 4, 33, True),
         (5, 100, 128, 128, 4, 33, False),  # a tile holds all: there is nothing to merge
-        (6, 1, 8192, 128, 4, 33, False),  # 48 sequences and heads: above 44
+        (8, 1, 8192, 128, 4, 33, True),  # two on each; uneven: up to 66
+        (9, 1, 8192, 128, 4, 33, False),
         (32, 100, 2048, 128, 4, 33, False),
         (64, 1, 4096, 128, 4, 49, False),  # three
         (256, 1, 2048, 64, 4, 49, False),  # waves of uneven ones
@@ -520,13 +526,14 @@ def test_sizes_follow_from_what_the_host_knows(
     assert not apart  # two launches, one after the other, would take longer
 
 
-@pytest.mark.parametrize("num_seqs, sizes", [(36, (128, 4)), (72, (64, 2))])
-def test_short_heads_get_programs_of_which_more_fit(monkeypatch, num_seqs, sizes):
+@pytest.mark.parametrize("shortest, sizes", [(2944, (32, 1)), (1, (128, 4))])
+def test_short_heads_of_even_contexts_get_small_programs(monkeypatch, shortest, sizes):
     monkeypatch.setattr(triton_sizes, "device_of", lambda index: H200)
-    q = torch.empty(num_seqs, 32, 64, dtype=torch.bfloat16)
+    q = torch.empty(72, 32, 64, dtype=torch.bfloat16)
     values = torch.empty(1, 16, 8, 64, dtype=torch.bfloat16)
-    found, _, _ = triton_sizes.step_sizes(q, values, num_seqs, 2944, 2944)
+    found, target, apart = triton_sizes.step_sizes(q, values, 72, shortest, 2944)
     assert (found.tile, found.num_warps) == sizes
+    assert target == 66 and not apart
 
 
 def test_tables_of_32_bits():
@@ -593,6 +600,8 @@ def plant(monkeypatch, tmp_path):
         planted = importlib.util.module_from_spec(spec)
         monkeypatch.setitem(sys.modules, name, planted)
         spec.loader.exec_module(planted)
+        if module is tile:
+            return plant(pieces, f"from {tile.__name__} import", f"from {name} import")
         if module is pieces:
             source = f"from {pieces.__name__} import"
             planted = plant(one_launch, source, f"from {name} import")
@@ -650,8 +659,12 @@ PIECES_MISTAKES = {
 
 APART_MISTAKES = {
     "heads of a KV head are merged from its first": (
-        "kv_head, tl.program_id(0) % GROUP,",
-        "kv_head, 0,",
+        "* (NUM_KV_HEADS * GROUP) + head\n    result",
+        "* (NUM_KV_HEADS * GROUP) + head // GROUP * GROUP\n    result",
+    ),
+    "the second half of the numbers is the first": (
+        "column = tl.program_id(2) * NUMBERS",
+        "column = tl.program_id(2) * 0",
     ),
     "what is stored already is merged again": ("num_pieces == 1:", "num_pieces == 0:"),
     "one piece is merged, for one sequence has one": (
@@ -663,13 +676,27 @@ APART_MISTAKES = {
         "first_row = tl.load(plan + 7)",
     ),
 }
+PARTS_MISTAKES = {
+    "all parts count the same": (
+        "tl.exp2(log - tl.where(maximum",
+        "tl.exp2(tl.where(exists, 0.0, log) - tl.where(0.0 * maximum",
+    ),
+    "parts of nobody count": (
+        "log = tl.load(logs + rows, mask=exists",
+        "log = tl.load(logs + rows, mask=rows >= 0",
+    ),
+    "the sum is not divided": (
+        "/ tl.where(total == 0.0, 1.0, total)\n",
+        "/ 1.0\n",
+    ),
+}
 
 
 @pytest.fixture
 def few_at_once(monkeypatch):
-    """Two pieces, or fewer, are merged at once."""
+    """Two pieces, or fewer, are merged at once; or eight numbers of all pieces."""
     monkeypatch.setattr(triton_step, "_MERGED_NUMBERS", 1)
-    monkeypatch.setattr(triton_step, "_MERGED_PIECES", 2)
+    monkeypatch.setattr(triton_step, "_MERGED_COLUMNS", 8)
 
 
 @APART
@@ -679,7 +706,7 @@ def test_the_check_accepts_the_kernel_as_it_is(apart, cut, few_at_once):
 
 
 MISTAKES = [(one_launch, False, KERNEL_MISTAKES), (pieces, False, PIECES_MISTAKES)]
-MISTAKES += [(pieces, True, PIECES_MISTAKES), (pieces, True, APART_MISTAKES)]
+MISTAKES += [(pieces, True, APART_MISTAKES), (tile, True, PARTS_MISTAKES)]
 
 
 @pytest.mark.parametrize(
