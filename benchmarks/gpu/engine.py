@@ -11,10 +11,12 @@ at once; prompts and answers have 100 to 1,024 tokens, drawn from a seed; temper
 
 The other workloads (see workloads.py) run in the last of the ways. HuggingFace's
 `generate` gets the first 64 requests as one batch, padded on the left: it takes a
-minute for that alone.
+minute for that alone. Its continuous batching gets all of them where FlashAttention is
+installed, else the first 64, too.
 """
 
 import argparse
+import gc
 import json
 import statistics
 import time
@@ -27,6 +29,8 @@ from unittest import mock
 import torch
 from torch.profiler import ProfilerActivity, profile
 from transformers import AutoModelForCausalLM, GenerationConfig
+from transformers.generation import ContinuousBatchingConfig
+from transformers.generation.continuous_batching.utils import WorkloadHints
 
 import minipaged as mp
 from benchmarks.gpu import workloads
@@ -223,6 +227,61 @@ def static(model: torch.nn.Module, trace: Sequence[Asked]) -> dict[str, Any]:
     }
 
 
+def continuous(model: torch.nn.Module, trace: Sequence[Asked]) -> dict[str, Any]:
+    """HuggingFace's continuous batching, as `generate_batch` drives it, but with
+    lengths of their own: twice all requests, of which the second time counts.
+
+    Nothing is shared between them. It is slow without FlashAttention: then only the
+    first 64 are served, and once.
+    """
+    hints = WorkloadHints(
+        max_prompt_length=max(len(asked.prompt) for asked in trace),
+        max_generated_length=max(asked.num_new for asked in trace),
+        num_requests=len(trace),
+    )
+    alone = ContinuousBatchingConfig(allow_block_sharing=False)
+    manager = model.init_continuous_batching(sampled(4), alone, hints)
+    attention = model.config._attn_implementation
+    flash = "flash" in attention
+    trace = trace if flash else trace[:64]
+    seconds = []
+    try:
+        manager.warmup()  # captures CUDA graphs, where it uses them
+        manager.start()
+        _answers(manager, [Asked(asked.prompt, 4) for asked in trace])
+        for _ in range(2 if flash else 1):
+            start = time.perf_counter()
+            _answers(manager, trace)
+            seconds.append(time.perf_counter() - start)
+    finally:
+        manager.stop(block=True)
+        manager.destroy()
+    return {
+        "requests": len(trace),
+        "attention": attention,
+        "seconds": round(seconds[-1], 2),
+        "all_seconds": [round(each, 2) for each in seconds],
+        "tokens_per_s": round(num_answered(trace) / seconds[-1]),
+    }
+
+
+def _answers(manager: Any, trace: Sequence[Asked]) -> None:
+    """Hand all in, and wait until each has come, as long as it was asked for."""
+    wanted = {
+        manager.add_request(asked.prompt, max_new_tokens=asked.num_new): asked.num_new
+        for asked in trace
+    }
+    while wanted:
+        result = manager.get_result(timeout=1)
+        if result is None:
+            if not manager.is_running():
+                raise RuntimeError(f"{len(wanted)} requests have no answer")
+            continue
+        length, asked_for = len(result.generated_tokens), wanted.pop(result.request_id)
+        if result.error or length != asked_for:
+            raise RuntimeError(f"{length} tokens, not {asked_for}: {result.error}")
+
+
 @contextmanager
 def without_merging(paged: mp.PagedModel) -> Iterator[None]:
     """Compiled, but linear layers with a common input are computed one by one."""
@@ -289,8 +348,13 @@ def main() -> None:
             note(name, serve(paged, name, arguments.runs[-1], arguments.max_tokens))
     if arguments.peers:
         del paged, engine
-        torch.cuda.empty_cache()
-        note("generate", static(model, trace[:64]))
+        for name, peer in (
+            ("generate", lambda: static(model, trace[:64])),
+            ("generate_batch", lambda: continuous(model, trace)),
+        ):
+            gc.collect()  # the second takes most of the memory that is free
+            torch.cuda.empty_cache()
+            note(name, peer())
 
 
 if __name__ == "__main__":

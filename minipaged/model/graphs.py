@@ -134,6 +134,7 @@ class GraphRunner(Runner):
 
     def _capture_all(self) -> None:
         """The largest first: the others find room in its memory. Then what is eager."""
+        self._compile_kernels()
         device, memory = self.paged.device, torch.cuda.graph_pool_handle()
         now, aside = torch.cuda.current_stream(device), torch.cuda.Stream(device)
         aside.wait_stream(now)
@@ -141,7 +142,7 @@ class GraphRunner(Runner):
         with torch.cuda.stream(aside):
             for rows in progress_bar(sizes, desc="capture graphs", unit=" graphs"):
                 self._send(rows)
-                self._forward(rows)  # kernels are compiled and loaded before
+                self._forward(rows)  # kernels are loaded before
                 graph = torch.cuda.CUDAGraph()
                 # Other threads may go on with what is theirs.
                 graph.capture_begin(pool=memory, capture_error_mode="thread_local")
@@ -153,10 +154,26 @@ class GraphRunner(Runner):
         now.wait_stream(aside)
         self._load_kernels_of_prompts()
 
+    def _compile_kernels(self) -> None:
+        """Compile what steps will launch, several kernels at a time.
+
+        Which kernels of attention there are follows from sizes, in a few grades: those
+        of prompts, and of the most, of half as many and of the fewest rows. A kernel
+        that is missed is compiled when it is launched.
+        """
+        from minipaged.attention.kernels.side_by_side import compiled_side_by_side
+
+        with compiled_side_by_side():
+            self._load_kernels_of_prompts()  # first, as they take longest
+            for rows in (self._max_rows, -(-self._max_rows // (2 * ROWS)) * ROWS, ROWS):
+                self._send(rows)
+                self._forward(rows)
+        torch.cuda.empty_cache()  # what the prompts took is room for graphs
+
     def _load_kernels_of_prompts(self) -> None:
         """Make steps with few and with many new tokens, before any user waits."""
         longest = min(1024, self._width * self.paged.pool.block_size)
-        sizes = ((1, min(8, longest)), (8, longest))
+        sizes = ((8, longest), (1, min(8, longest)))
         for size in progress_bar(sizes, desc="load prompts' kernels", unit=" times"):
             self.forward(prompts_of_nobody(*size, self.paged.device))
 

@@ -12,7 +12,7 @@ from helpers.tiny_models import tiny_model
 from minipaged.attention.gathered import attend_gathered
 from minipaged.lab.tour.reference import huggingface_outputs
 from minipaged.model import persistent_inputs
-from minipaged.model.graphs import ROWS, prompts_of_nobody
+from minipaged.model.graphs import ROWS, GraphRunner, prompts_of_nobody
 from minipaged.model.persistent_inputs import to_device
 
 NO_GPU = not torch.cuda.is_available()
@@ -136,3 +136,39 @@ def test_there_is_a_graph_for_every_eight_rows(num_sequences, graphs):
     assert list(runner._graphs) == [ROWS * n for n in range(graphs, 0, -1)]
     runner.close()
     runner.close()
+
+
+def test_kernels_are_compiled_before_anything_is_captured(monkeypatch):
+    def noted(runner):
+        raise KeyError("compiled first")
+
+    monkeypatch.setattr(GraphRunner, "_compile_kernels", noted)
+    with pytest.raises(KeyError, match="compiled first"):
+        GraphRunner(mp.PagedModel(tiny_model("qwen3"), 32, 4, replayable), 8)
+
+
+@pytest.mark.parametrize(
+    "num_sequences, rows", [(24, (24, 16, 8)), (16, (16, 8, 8)), (3, (8, 8, 8))]
+)
+def test_steps_that_only_compile_change_nothing(monkeypatch, num_sequences, rows):
+    """Of all grades, the largest first; nothing is written, and answers are right."""
+    engine = make(attention=replayable, max_sequences=num_sequences)
+    replaying(engine)
+    runner, sizes = engine._runner, []
+
+    def forward(size):
+        sizes.append(size)
+        return ReplayingRunner._forward(runner, size)
+
+    for tensor in (*runner.paged.cache.keys, *runner.paged.cache.values):
+        tensor.fill_(7.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "_forward", forward)
+        runner._compile_kernels()
+    assert tuple(sizes) == rows
+    for tensor in (*runner.paged.cache.keys, *runner.paged.cache.values):
+        assert (tensor == 7.0).all()
+    for prompt in PROMPTS[:3]:
+        engine.add(prompt, config(6))
+    right = huggingface_outputs(engine.paged.model, PROMPTS[:3], config(6))
+    check(engine.run(), right)

@@ -1,0 +1,53 @@
+"""Appendix A: kernels that are compiled side by side, before anybody launches them.
+
+Triton compiles a kernel when it is first launched, and others wait. That takes up to
+seconds for each, nearly all of them in LLVM and in NVIDIA's assembler, which let other
+threads of Python go on. So a step can be made once for its kernels' names and types
+only; as many of them as there are processors are compiled at a time.
+"""
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from threading import Lock, get_ident
+from typing import Any
+
+from minipaged.attention.kernels.setup import INTERPRETED, triton
+from minipaged.progress import progress_bar
+
+_alone = Lock()  # who exchanges what Triton does at a launch
+
+
+@contextmanager
+def compiled_side_by_side() -> Iterator[None]:
+    """Within this block, kernels that this thread launches are compiled, and not run.
+
+    So what they would write is not there: whoever launches them must not look. At the
+    end of the block all are compiled, and the next launch finds them; one that cannot
+    be compiled raises there. What other threads launch is run. Where Triton interprets,
+    or is too old to compile in threads, the block launches its kernels as ever.
+    """
+    if INTERPRETED or not hasattr(triton, "AsyncCompileMode"):
+        yield
+        return
+    mine, threads = get_ident(), ThreadPoolExecutor(os.cpu_count())
+    mode = triton.AsyncCompileMode(threads, ignore_errors=True)
+    with _alone, threads, mode:
+        launch = triton.JITFunction.run
+
+        def compile_mine(kernel: Any, *given: Any, warmup: bool, **options: Any) -> Any:
+            if get_ident() != mine:
+                return launch(kernel, *given, warmup=warmup, **options)
+            launch(kernel, *given, warmup=True, **options)
+            return None  # as an interpreted kernel: there is nothing to keep yet
+
+        triton.JITFunction.run = compile_mine
+        try:
+            yield
+        finally:
+            triton.JITFunction.run = launch
+        number = {"total": len(mode.raw_futures), "unit": " kernels"}
+        ends = as_completed(mode.raw_futures)
+        for _ in progress_bar(ends, desc="compile kernels", **number):
+            pass
