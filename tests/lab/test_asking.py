@@ -32,6 +32,12 @@ def asks_a_tile(out, x, TILE: tl.constexpr):
         tl.store(out + at, 0.0)
 
 
+@ours.jit
+def up_to(out, x, last, TILE: tl.constexpr):
+    at = tl.arange(0, TILE)
+    tl.store(out + at, tl.load(x + at, mask=at < last))
+
+
 def in_a_notebook(kernel, monkeypatch):
     """The same kernel, as if a cell had defined it."""
     monkeypatch.setattr(kernel.fn, "__module__", "__main__")
@@ -64,6 +70,13 @@ def test_a_kernel_of_the_package_is_compiled():
     }
     sizes = {"HEADS": 2, "KEY_DIM": 16, "VALUE_DIM": 16, "COLUMNS": 32}
     assert "st.global" in ask_compiler(write._write_kernel, **types, **sizes)
+
+
+def test_a_number_without_a_type_is_hinted_at(monkeypatch):
+    kernel = in_a_notebook(up_to, monkeypatch)
+    with pytest.raises(Refused, match=r"named no type: last; a number .* size=\"i32\""):
+        ask_compiler(kernel, TILE=16, out="*fp32", x="*fp32")
+    assert "ld.global" in ask_compiler(kernel, TILE=16, last="i32")
 
 
 def test_what_the_compiler_refuses_is_said(monkeypatch):

@@ -352,19 +352,19 @@ def test_a_memory_does_not_change_its_size():
         plot_neighbour([1.0] * 4, [1.0] * 3, 2, 2, "title")
 
 
-def test_pieces_are_counted_that_threads_read():
+def test_stretches_are_counted_that_threads_read():
     said = texts(plot_coalescing(READS, "title"))
     for words in (
-        "2 pieces: 128 of 128 bytes are used",
-        "8 pieces: 128 of 512 bytes are used",
-        "32 pieces: 128 of 2,048 bytes are used",
+        "2 stretches: 128 of 128 bytes are used",
+        "8 stretches: 128 of 512 bytes are used",
+        "32 stretches: 128 of 2,048 bytes are used",
     ):
         assert words in said
-    assert said.count("32 threads") == said.count("64-byte pieces") == 3
+    assert said.count("32 threads") == said.count("stretches of 64 bytes") == 3
 
 
-def test_reads_side_by_side_end_in_the_first_pieces():
-    """Panels are at one scale: 2 pieces of 32, each with half of the threads."""
+def test_reads_side_by_side_end_in_the_first_stretches():
+    """Panels are at one scale: 2 stretches of 32, each with half of the threads."""
     figure = plot_coalescing({"side by side": 4, "apart": 64}, "title")
     lines = figure.axes[0].lines
     assert len(lines) == 2 * 32
@@ -378,7 +378,7 @@ def test_reads_side_by_side_end_in_the_first_pieces():
     assert len(apart) == 1 and min(apart) > 1
 
 
-def test_every_read_of_a_thread_ends_in_its_piece():
+def test_every_read_of_a_thread_ends_in_its_stretch():
     figure = plot_coalescing({"apart": 64}, "title")
     ends = [line.get_xdata()[1] for line in figure.axes[0].lines]
     pieces = boxes(figure, palette.soft_colour(0))[:32]  # without the legend's

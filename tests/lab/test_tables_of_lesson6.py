@@ -48,7 +48,7 @@ def test_as_many_rungs_are_profiled_as_asked_for():
     profile = {"rungs": {name: {"instructions": 7e6, **parts} for name in "abc"}}
     head, first, second = rung_tables.busy_lines(profile, 2)
     assert first.split() == "rung 1 7 M 1 % 2 % 3 %".split()
-    assert second.startswith("rung 2") and head.endswith("large memory")
+    assert second.startswith("rung 2") and head.endswith("large memory  (busy)")
 
 
 def test_registers_decide_how_many_programs_fit():
@@ -85,7 +85,7 @@ def test_a_map_tells_which_launches_wait_and_which_spill():
 def test_what_five_stages_cost():
     us = {"64x4k": (100.0, 121.0), "40x4k": (100.0, 98.0)}
     cells = {n: [row(a), row(b, stages=5)] for n, (a, b) in us.items()}
-    lines = tuning_tables.fifth_stage_lines({"X": tuning(cells={LLAMA: cells})})
+    _, *lines = tuning_tables.fifth_stage_lines({"X": tuning(cells={LLAMA: cells})})
     assert [line.split()[-2] for line in lines] == ["+21%", "-2%"]
 
 
@@ -99,7 +99,7 @@ def test_splits_by_programs_on_each_and_the_best_of_them():
     assert lines == {"a": {2.0: 25.0, 4.0: 50.0, 6.0: 40.0}}
     assert times == {"a": {1: 400.0, 2: 200.0, 3: 250.0}}
     (line,) = tuning_tables.splits_lines(made, times)
-    said = "a       2 splits; 4.0 on each: 200.0 µs; half as many: 400.0"
+    said = "a      splits:  2, 4.0 on each: 200.0 µs; half as many: 400.0"
     assert line == said + "; 6.0 on each: 250.0"
 
 

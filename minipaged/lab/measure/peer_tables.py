@@ -11,7 +11,7 @@ NAMES = {
 }
 GROUPS = {
     "decode": "",
-    "decode_other_cells": "batches that the rule's first version was not made from",
+    "decode_other_cells": "batches that were measured later",
 }
 Ratios = dict[str, dict[str, float | None]]  # by batch and kernel; None: not measured
 
@@ -53,7 +53,7 @@ def default_lines(batches: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """
     said = "at most {largest:.2f}, in the mean {geometric_mean:.2f}"
     return [
-        f"{name}: the default's time / the best peer's: "
+        f"{name}: step_kernel's time / the best peer's: "
         + said.format(**found["summary"]["step"])
         for name, found in batches.items()
     ]

@@ -30,7 +30,7 @@ def rung_lines(tuning: Tuning, *numbers: int) -> list[str]:
 
 def busy_lines(profile: Mapping[str, Any], count: int) -> list[str]:
     """Of the first so many rungs, what they kept busy; as `measured_profile` says."""
-    lines = ["       instructions  computing  shared memory  large memory"]
+    lines = ["       instructions  computing  shared memory  large memory  (busy)"]
     for number, row in enumerate([*profile["rungs"].values()][:count], 1):
         instructions = f"{row['instructions'] / 1e6:8.0f} M"
         busy = [row[part] for part in PARTS]

@@ -66,14 +66,14 @@ def sweep_maps(
 
 def fifth_stage_lines(tunings: Mapping[str, Tuning]) -> list[str]:
     """What five stages in place of four cost medium programs: in two waves, in one."""
-    lines = []
+    lines = ["five stages in place of four, two warps, measured again:"]
     for name, tuning in tunings.items():
         for batch, waves in {"64x4k": "two waves", "40x4k": "one wave"}.items():
             cells = tuning["cells"][LLAMA][batch]
             rows = rows_of(cells, tile=64, num_warps=2, num_splits=1)
             us = {row["num_stages"]: row["us"] for row in rows}
             more = us[5] / us[4] - 1
-            lines.append(f"{name}, {batch}, two warps, {waves}: {more:+.0%} time")
+            lines.append(f"{name}, {batch}, {waves}: {more:+.0%} time")
     return lines
 
 
@@ -105,7 +105,7 @@ def splits_lines(tuning: Tuning, times: Mapping[str, Mapping[int, float]]) -> li
         pieces = 8 * tuning["batches"][batch]["num_seqs"]
         pieces /= tuning["gpu"]["multiprocessors"]
         best, six = min(us, key=us.get), max(n for n in us if n * pieces < 6.1)
-        line = f"{batch:6} {best:2} splits; {best * pieces:.1f} on each: {us[best]} µs"
+        line = f"{batch:6} splits: {best:2}, {best * pieces:.1f} on each: {us[best]} µs"
         line += f"; half as many: {us.get(best // 2)}" * (best > 1)
         line += f"; {six * pieces:.1f} on each: {us[six]}" * (six > best)
         lines.append(line)

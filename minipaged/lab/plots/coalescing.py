@@ -1,4 +1,4 @@
-"""Lab: the numbers that a warp reads, and the pieces in which memory gives them."""
+"""Lab: the numbers that a warp reads, and the stretches in which memory gives them."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ from minipaged.lab.plots.tones import behind_words, free, soft, strong
 NUMBER = 4  # bytes that a thread reads
 LEFT = 104.0  # pixels beside the rows
 THREADS, HEIGHT = 30.0, 22.0  # from a panel's top to its threads, and their height
-MEMORY, PIECE = 116.0, 26.0  # to its memory, and its height
+MEMORY, STRETCH = 116.0, 26.0  # to its memory, and its height
 BETWEEN = 36.0  # from panel to panel
 LEAST = 3.0  # pixels of a number that lies alone
 
@@ -19,27 +19,27 @@ LEAST = 3.0  # pixels of a number that lies alone
 def plot_coalescing(
     apart: Mapping[str, int],
     title: str,
-    piece_bytes: int = 64,
+    stretch_bytes: int = 64,
     num_threads: int = 32,
 ) -> Figure:
-    """A panel for each way to read: threads above, below them pieces of memory.
+    """A panel for each way to read: threads above, below them stretches of memory.
 
-    A piece comes as a whole. What a thread has asked for is strong, the rest of the
-    piece comes in vain. All panels show as much memory, at one scale.
+    A stretch comes as a whole. What a thread has asked for is strong, the rest of the
+    stretch comes in vain. All panels show as much memory, at one scale.
 
     apart: by name, how many bytes lie from one thread's number to the next one's.
     """
     sheet, y = Sheet(title), 0.0
     most = max(apart.values())
-    num_pieces = -(-max(num_threads * most, piece_bytes) // piece_bytes)
+    num_stretches = -(-max(num_threads * most, stretch_bytes) // stretch_bytes)
     for name, distance in apart.items():
         y = _draw_panel(
-            sheet, y, name, distance, (num_threads, num_pieces, piece_bytes)
+            sheet, y, name, distance, (num_threads, num_stretches, stretch_bytes)
         )
         y += BETWEEN
     y -= BETWEEN - 26
     signs = [(strong(0), "what a thread has asked for")]
-    signs += [(soft(0), "comes with it, in vain"), (free(), "a piece that stays")]
+    signs += [(soft(0), "comes with it, in vain"), (free(), "a stretch that stays")]
     sheet.legend(0, y, signs)
     sheet.finish(y + 8)
     return sheet.figure
@@ -48,39 +48,41 @@ def plot_coalescing(
 def _draw_panel(
     sheet: Sheet, y: float, name: str, apart: int, sizes: tuple[int, int, int]
 ) -> float:
-    """The threads, their reads, the pieces; where the panel ends."""
-    num_threads, num_pieces, piece_bytes = sizes
-    wide, each = (SPAN - LEFT) / num_pieces, (SPAN - LEFT) / num_threads
+    """The threads, their reads, the stretches; where the panel ends."""
+    num_threads, num_stretches, stretch_bytes = sizes
+    wide, each = (SPAN - LEFT) / num_stretches, (SPAN - LEFT) / num_threads
     starts = [thread * apart for thread in range(num_threads)]
-    touched = {byte // piece_bytes for start in starts for byte in (start, start + 3)}
-    _draw_head(sheet, y, name, NUMBER * num_threads, len(touched), piece_bytes)
+    touched = {byte // stretch_bytes for start in starts for byte in (start, start + 3)}
+    _draw_head(sheet, y, name, NUMBER * num_threads, len(touched), stretch_bytes)
     sheet.label(y + THREADS, HEIGHT, "a warp", f"{num_threads} threads")
     words = list(map(str, range(num_threads)))
     words = words if width_of(words[-1]) < each - 4 else []
     tones = [behind_words(soft(0))] * num_threads
     sheet.cells(LEFT, y + THREADS, [each] * num_threads, HEIGHT, tones, words)
     top = y + MEMORY
-    sheet.label(top, PIECE, "memory", f"{piece_bytes}-byte pieces")
-    places = [(LEFT + n * wide + 0.5, top, wide - 1, PIECE) for n in range(num_pieces)]
-    for piece, place in enumerate(places):
-        sheet.box(*place, soft(0) if piece in touched else free())
-    unit = wide / piece_bytes
+    sheet.label(top, STRETCH, "memory", f"stretches of {stretch_bytes} bytes")
+    places = [
+        (LEFT + n * wide + 0.5, top, wide - 1, STRETCH) for n in range(num_stretches)
+    ]
+    for stretch, place in enumerate(places):
+        sheet.box(*place, soft(0) if stretch in touched else free())
+    unit = wide / stretch_bytes
     width = max(NUMBER * unit, min(LEAST, apart * unit))
     for thread, start in enumerate(starts):
         x = LEFT + start * unit
-        sheet.box(x, top, width, PIECE, strong(0))
+        sheet.box(x, top, width, STRETCH, strong(0))
         begin = LEFT + (thread + 0.5) * each, y + THREADS + HEIGHT + 2
         end = x + width / 2, top - 2
         sheet.line(begin, end, color=line_colour(0), linewidth=0.7, alpha=0.9)
     for place in places:
         sheet.box(*place, rim=sheet.look.rim)
-    return top + PIECE
+    return top + STRETCH
 
 
 def _draw_head(
-    sheet: Sheet, y: float, name: str, used: int, num_pieces: int, piece_bytes: int
+    sheet: Sheet, y: float, name: str, used: int, num_stretches: int, stretch_bytes: int
 ) -> None:
     """How the numbers lie, and how much of what comes is used."""
-    moved = num_pieces * piece_bytes
-    said = f"{num_pieces} pieces: {used:,} of {moved:,} bytes are used"
+    moved = num_stretches * stretch_bytes
+    said = f"{num_stretches} stretches: {used:,} of {moved:,} bytes are used"
     sheet.headline(y + 8, name, "", said, GOOD if used == moved else BAD)

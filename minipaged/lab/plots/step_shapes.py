@@ -104,19 +104,17 @@ def _explain(sheet: Sheet, k: Shape, k_trans: Shape, row: float) -> None:
     """The code that makes each part; arrows along the filled row."""
     y, quiet = k.y + k.height / 2, {"color": sheet.look.quiet}
     sheet.arrow((k.x + k.width + 2, y), (k_trans.x - 2, y))
-    below = STEP + ROWS + 34
-    for right, said in (
-        (LOGITS + TILE - 10, "= tl.dot(q, tl.trans(k))"),
-        (WEIGHTED + DIM, "= rescale * weighted"),
+    middle = MAXIMUM + VECTOR / 2 - 4
+    for x, side, lines in (
+        (LOGITS, "left", ("= tl.dot(q,", "  tl.trans(k))")),
+        (middle, "center", ("= tl.maximum(", "maximum,", "tl.max(logits, 1))")),
+        (WEIGHTS, "left", ("= tl.exp2(logits", "  - maximum)")),
+        (WEIGHTED, "left", ("= rescale * weighted", "+ tl.dot(weights, v)")),
     ):
-        sheet.write(right, below, said, ha="right", **quiet, **MONO)
-    said = "+ tl.dot(weights, v)"
-    sheet.write(WEIGHTED + DIM, below + 16, said, ha="right", **quiet, **MONO)
-    left, middle = LOGITS + TILE + 14, (LOGITS + TILE + WEIGHTED) / 2
-    for line, said in enumerate(("= tl.maximum(maximum,", "tl.max(logits, 1))")):
-        sheet.write(left + 14 * line, below + 16 * line, said, **quiet, **MONO)
-    said = "= tl.exp2(logits - maximum)"
-    sheet.write(WEIGHTS + TILE / 2, below + 32, said, ha="center", **quiet, **MONO)
+        for line, said in enumerate(lines):
+            height = STEP + ROWS + 34 + 16 * line
+            sheet.write(x, height, said, ha=side, **quiet, **MONO)
+    middle = (LOGITS + TILE + WEIGHTED) / 2
     for line, said in enumerate(("axis 1 runs along a row,", "over all positions")):
         sheet.write(middle, STEP - 46 + 16 * line, said, ha="center", **quiet)
     sheet.arrow((LOGITS + TILE + 4, row), (MAXIMUM - 3, row))

@@ -82,8 +82,21 @@ def ask_compiler(
         arguments = {name: _spelt(given) for name, given in arguments.items()}
         answer = _answer([folder, module, function.__name__, arguments, options])
     if "refused" in answer:
-        raise Refused(answer["refused"])
+        raise Refused(answer["refused"] + _hint(function, arguments, answer["refused"]))
     return answer["ptx"]
+
+
+def _hint(function: Any, given: dict[str, Any], refusal: str) -> str:
+    """What was taken for tensors, if the compiler does not like it in a sum."""
+    parameters = inspect.signature(function).parameters.values()
+    sizes = {p.name for p in parameters if "constexpr" in str(p.annotation)}
+    taken = [p.name for p in parameters if p.name not in sizes | given.keys()]
+    if "pointer<" not in refusal or not taken:
+        return ""
+    return (
+        f"\nTaken for tensors, as you named no type: {', '.join(taken)}; a number is "
+        'named as in: ask_compiler(kernel, size="i32")'
+    )
 
 
 def _spelt(argument: Any) -> Any:
