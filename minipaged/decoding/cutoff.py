@@ -50,8 +50,8 @@ def _cutoff_kernel(
         low, high = _key(cutoff, EMPTY_BITS), _key(highest, EMPTY_BITS) + 1
         if top_k > 0:  # at a sharpness of 0 each logit weighs 1
             low = _cut(
-                row, vocabulary, lanes, low, high, tl.minimum(top_k, vocabulary),
-                highest, 0.0, EMPTY_BITS, LANES, PIVOTS,
+                row, vocabulary, lanes, low, high, top_k, highest, 0.0,
+                EMPTY_BITS, LANES, PIVOTS,
             )  # fmt: skip
         if top_p < 1:
             from_low = _logit(tl.full([1, 1], low, tl.int64), EMPTY_BITS)
@@ -73,7 +73,10 @@ def _cut(
     row, vocabulary, lanes, low, high, target, highest, sharpness,
     EMPTY_BITS: tl.constexpr, LANES: tl.constexpr, PIVOTS: tl.constexpr,
 ):  # fmt: skip
-    """The highest key such that what lies there and above in the row is enough."""
+    """The highest key such that what lies there and above in the row is enough.
+
+    That of -inf, if all is not enough: a k beyond the vocabulary leaves all of it.
+    """
     low = _search(
         row, vocabulary, lanes, low, high, target, highest, sharpness,
         True, EMPTY_BITS, LANES, PIVOTS,

@@ -130,7 +130,7 @@ def to_numbers(options: Sequence[RowOptions], device: torch.device) -> Tensor:
 def launch_draw(
     logits: Tensor, numbers: Tensor, has_cutoffs: bool, uniform: Tensor | None
 ) -> Tensor:
-    """As `draw_rows`, from what is on the device: three launches, or two.
+    """As `draw_rows`, from what is on the device: three kernels, or two.
 
     numbers: of `to_numbers`. has_cutoffs: does any row leave out low logits?
     """
@@ -179,10 +179,8 @@ def load_kernels(
 ) -> None:
     """Compile and load them, for logits of these types, before anybody waits."""
     uniform = torch.zeros(1, 2, device=device)
+    with_and_without_cutoff = RowOptions(top_k=1), RowOptions()
     for dtype in dtypes:
         logits = torch.zeros(1, vocabulary, dtype=dtype, device=device)
-        for options in (
-            RowOptions(),
-            RowOptions(top_k=1),
-        ):  # without a cutoff, and with
+        for options in with_and_without_cutoff:
             draw_rows(logits, [options], uniform)

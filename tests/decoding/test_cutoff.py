@@ -150,6 +150,17 @@ def test_extremes(dtype):
     assert zeros.tolist() == [[True, True, True, False, False, True]]
 
 
+@pytest.mark.parametrize("scale", [0.01, 3.0, 1e30])
+def test_the_numbers_of_bfloat16(monkeypatch, scale):
+    """The interpreter knows them only as float32, but with as many empty bits."""
+    bits = cutoff._EMPTY_BITS
+    monkeypatch.setitem(bits, torch.float32, bits[torch.bfloat16])
+    logits = torch.randn(6, 300, generator=torch.Generator().manual_seed(6)) * scale
+    each = [{"top_k": 20}, {"top_p": 0.9}, {"top_k": 290}]
+    options = [RowOptions(1 / scale, **own) for own in each * 2]
+    check(logits.bfloat16().float(), options)
+
+
 def test_who_asks_for_nothing_keeps_all():
     logits = torch.randn(3, 50, generator=torch.Generator().manual_seed(2))
     options = [RowOptions(2.0), RowOptions(top_k=1), RowOptions(INF)]
