@@ -4,15 +4,18 @@
     python -m benchmarks.gpu.engine --runs graphs --out engine.json
     python -m benchmarks.gpu.engine --others --peers     other workloads; HuggingFace
     python -m benchmarks.gpu.engine --without            what two of its parts give
+    python -m benchmarks.gpu.engine --options            drawn with top-k and top-p
 
 A model of Qwen3-0.6B's shape with random weights, in bfloat16. 256 requests are there
 at once; prompts and answers have 100 to 1,024 tokens, drawn from a seed; temperature
 0.6, no eos. Timed is a whole run, from the first step to the last token, warm.
 
-The other workloads (see workloads.py) run in the last of the ways. HuggingFace's
-`generate` gets the first 64 requests as one batch, padded on the left: it takes a
-minute for that alone. Its continuous batching gets all of them where FlashAttention is
-installed, else the first 64, too.
+The other workloads (see workloads.py) run in the last of the ways, as do the same
+requests with other options: top_k 20 and top_p 0.95, too.
+
+HuggingFace's `generate` gets the first 64 requests as one batch, padded on the left: it
+takes a minute for that alone. Its continuous batching gets all of them where
+FlashAttention is installed, else the first 64, too.
 """
 
 import argparse
@@ -43,6 +46,7 @@ from minipaged.lab.measure.machine import describe_machine
 
 RUNS = ("eager", "graphs", "compiled")
 NUM_BLOCKS = 20_000
+OPTIONS = {"top_k": 20, "top_p": 0.95}  # what Qwen3's own config asks for
 
 
 def random_model() -> torch.nn.Module:
@@ -54,18 +58,25 @@ def random_model() -> torch.nn.Module:
     return model.eval()
 
 
-def sampled(num_new: int) -> GenerationConfig:
-    """So many tokens, drawn at temperature 0.6 from the whole vocabulary."""
+def sampled(num_new: int, **options: Any) -> GenerationConfig:
+    """So many tokens, drawn at temperature 0.6; from the whole vocabulary.
+
+    options: others of the GenerationConfig, such as a top_k that leaves less of it.
+    """
     return GenerationConfig(
-        max_new_tokens=num_new, do_sample=True, temperature=0.6, top_k=0, pad_token_id=0
+        max_new_tokens=num_new,
+        do_sample=True,
+        temperature=0.6,
+        pad_token_id=0,
+        **({"top_k": 0} | options),
     )
 
 
-def add_all(engine: mp.Engine, trace: Sequence[Asked]) -> list[Stream]:
+def add_all(engine: mp.Engine, trace: Sequence[Asked], **options: Any) -> list[Stream]:
     """Hand in all requests; those with an arrival come so much after now."""
     now = engine.clock.now()
     return [
-        engine.add(prompt, sampled(num_new), arrival=now + arrival)
+        engine.add(prompt, sampled(num_new, **options), arrival=now + arrival)
         for prompt, num_new, arrival in trace
     ]
 
@@ -75,7 +86,9 @@ def num_answered(trace: Sequence[Asked]) -> int:
     return sum(asked.num_new for asked in trace)
 
 
-def measure(engine: mp.Engine, trace: Sequence[Asked], rounds: int) -> dict[str, Any]:
+def measure(
+    engine: mp.Engine, trace: Sequence[Asked], rounds: int, **options: Any
+) -> dict[str, Any]:
     """Tokens a second, and for how much of the time the CPU waited for the GPU."""
     read, waited = LateTokens.read, 0.0
 
@@ -85,12 +98,12 @@ def measure(engine: mp.Engine, trace: Sequence[Asked], rounds: int) -> dict[str,
         read(late)
         waited += time.perf_counter() - start
 
-    warm_up(engine, trace)
+    warm_up(engine, trace, **options)
     found = []
     LateTokens.read = timed
     try:
         for _ in range(rounds):
-            add_all(engine, trace)
+            add_all(engine, trace, **options)
             waited, steps = 0.0, engine.stats.num_steps
             torch.cuda.synchronize()
             start = time.perf_counter()
@@ -149,9 +162,9 @@ def time_line(engine: mp.Engine, num_sequences: int, steps: int = 20) -> dict[st
     }
 
 
-def warm_up(engine: mp.Engine, trace: Sequence[Asked]) -> None:
+def warm_up(engine: mp.Engine, trace: Sequence[Asked], **options: Any) -> None:
     """Four tokens of each answer: all kernels that will be needed are loaded."""
-    add_all(engine, [Asked(asked.prompt, 4) for asked in trace])
+    add_all(engine, [Asked(asked.prompt, 4) for asked in trace], **options)
     engine.run()
 
 
@@ -310,6 +323,7 @@ def main() -> None:
     parser.add_argument("--others", action="store_true", help="other workloads, too")
     parser.add_argument("--peers", action="store_true", help="HuggingFace's generate")
     parser.add_argument("--without", action="store_true", help="parts left out, too")
+    parser.add_argument("--options", action="store_true", help="top-k and top-p, too")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     model = random_model()
@@ -343,6 +357,12 @@ def main() -> None:
             engine = mp.Engine(paged, max_tokens=arguments.max_tokens, run="compiled")
             note(way.__name__, measure(engine, trace, arguments.rounds))
             engine.close()
+    if arguments.options:
+        limits = {"max_tokens": arguments.max_tokens}
+        engine = mp.Engine(paged, run=arguments.runs[-1], **limits)
+        row = measure(engine, trace, arguments.rounds, **OPTIONS)
+        note("options", {"asked_for": OPTIONS} | row)
+        engine.close()
     if arguments.others:
         for name in ("chats", "shared", "long"):
             note(name, serve(paged, name, arguments.runs[-1], arguments.max_tokens))

@@ -148,6 +148,40 @@ def sampled_as_often(run: str) -> None:
     assert score < 1.6, f"chi-square per degree: {score:.2f}"
 
 
+def only_what_is_allowed(run: str) -> None:
+    """Options are mixed: each row is drawn by its own, whatever its neighbours ask."""
+    model = tiny_model("qwen3")
+    likeliest = [
+        {"top_k": 1, "temperature": 9.0},
+        {"top_k": 0, "top_p": 1e-6, "temperature": 3.0},
+        {"top_k": 0, "min_p": 1.0, "temperature": 5.0},
+        {"top_k": 1, "typical_p": 0.9},  # by its processors
+        {"top_k": 0, "epsilon_cutoff": 0.9},
+    ]
+    greedy = huggingface_outputs(model, PROMPTS, config(12))
+    engine = engine_of(run, num_blocks=4000, max_sequences=256, max_tokens=4096)
+    three = config(1, do_sample=True, temperature=50.0, top_k=3)
+    half = config(1, do_sample=True, temperature=50.0, top_k=0, top_p=0.5)
+    right, told, few, many = [], [], [], []
+    for number in range(160):
+        prompt = number % len(PROMPTS)
+        own = likeliest[number % len(likeliest)]
+        told.append(engine.add(PROMPTS[prompt], config(12, do_sample=True, **own)))
+        right.append(greedy[prompt].sequences[0])
+        few.append(engine.add([7, 8, 9], three))
+        many.append(engine.add([7, 8, 9], half))
+    engine.run()
+    assert [stream.tokens for stream in told] == right
+    logits = model(torch.tensor([[7, 8, 9]], device=model.device)).logits[0, -1]
+    highest = logits.argsort(descending=True).tolist()
+    assert {stream.tokens[0] for stream in few} == {*highest[:3]}
+    # At this temperature all are nearly as likely: a half of them is allowed.
+    drawn = {stream.tokens[0] for stream in many}
+    assert len(drawn) > 20 and drawn <= {*highest[: len(highest) * 3 // 5]}
+    check_idle(engine)
+    engine.close()
+
+
 def leaks(run: str, count: int = 4_000) -> None:
     """So many requests of 8 + 8 tokens through one engine: no block, no memory."""
     paged = mp.PagedModel(tiny_model("qwen3"), 2048, 4, "triton")
@@ -241,6 +275,7 @@ CHECKS = (
     arrivals_and_aborts,
     interrupted,
     sampled_as_often,
+    only_what_is_allowed,
     leaks,
     auto_blocks,
     bfloat16,

@@ -4,14 +4,23 @@ A vocabulary of 150,000 makes logits of 256 rows as large as the model's weights
 small. Dividing by a temperature, softmax and the draw each read and write all of it.
 Here it is read once: a row is cut into chunks, and each chunk gets one number, its
 share of the row's probability. Then a chunk is drawn, and inside it a token.
+
+Each row has its own temperature and its own cutoff (see cutoff.py), so rows that ask
+for different things are drawn together. Greedy is a draw, too: its temperature is the
+limit, 0, where only the highest logits weigh anything, and it takes the first of them.
 """
 
+from collections.abc import Sequence
+
+import numpy as np
 import torch
 from torch import Tensor
-from transformers import TemperatureLogitsWarper
 
 from minipaged.attention.kernels.setup import tl, triton
+from minipaged.decoding.cutoff import find_cutoffs
 from minipaged.decoding.options import Options
+from minipaged.decoding.row_options import GREEDY, RowOptions
+from minipaged.model.persistent_inputs import to_device
 
 _CHUNK = 4096  # logits
 
@@ -19,25 +28,19 @@ _CHUNK = 4096  # logits
 @triton.jit
 def _weigh_kernel(
     logits,  # [rows, vocabulary]
+    numbers,  # [rows, 4]: of RowOptions, in its order
+    cutoffs,  # [rows]
     maxima,  # [rows, chunks]
-    totals,  # [rows, chunks]: sum of exp(logit / temperature - maximum); or the place
+    totals,  # [rows, chunks]: the weight of each chunk beside that of its maximum
     row_stride,
     vocabulary,
     num_chunks,
-    sharpness,  # 1 / temperature
-    GREEDY: tl.constexpr,
     CHUNK: tl.constexpr,
 ):
     row, chunk = tl.program_id(0).to(tl.int64), tl.program_id(1)
-    column = chunk * CHUNK + tl.arange(0, CHUNK)
-    exists = column < vocabulary
-    x = tl.load(logits + row * row_stride + column, mask=exists, other=float("-inf"))
-    x = x.to(tl.float32) * sharpness
+    x = _load(logits + row * row_stride, cutoffs + row, chunk, vocabulary, CHUNK)
     maximum = tl.max(x, 0)
-    if GREEDY:
-        total = tl.min(tl.where(x == maximum, column, 2**24), 0).to(tl.float32)
-    else:
-        total = tl.sum(tl.exp(x - tl.where(maximum == float("-inf"), 0.0, maximum)), 0)
+    total = tl.sum(_weights(x, maximum, tl.load(numbers + 4 * row)), 0)
     tl.store(maxima + row * num_chunks + chunk, maximum)
     tl.store(totals + row * num_chunks + chunk, total)
 
@@ -46,37 +49,49 @@ def _weigh_kernel(
 def _draw_kernel(
     tokens,  # [rows]
     logits,
+    numbers,
+    cutoffs,
     maxima,
     totals,
-    uniform,  # [rows, 2]: random numbers from 0 to below 1
+    uniform,  # [rows, 2]: random numbers from 0 to below 1; not read for greedy rows
     row_stride,
     vocabulary,
     num_chunks,
-    sharpness,
-    GREEDY: tl.constexpr,
     CHUNK: tl.constexpr,
     CHUNKS: tl.constexpr,  # num_chunks, padded
 ):
     row = tl.program_id(0).to(tl.int64)
+    sharpness = tl.load(numbers + 4 * row)
+    is_random = sharpness < float("inf")  # else the number 0 draws the first
+    of_chunk = tl.load(uniform + 2 * row, mask=is_random, other=0.0)
+    of_token = tl.load(uniform + 2 * row + 1, mask=is_random, other=0.0)
     number = tl.arange(0, CHUNKS)
     is_chunk = number < num_chunks
     at = row * num_chunks + number
     maximum = tl.load(maxima + at, mask=is_chunk, other=float("-inf"))
     total = tl.load(totals + at, mask=is_chunk, other=0.0)
-    highest = tl.max(maximum, 0)
-    if GREEDY:
-        first = tl.min(tl.where(maximum == highest, total, 2.0**24), 0)
-        tl.store(tokens + row, first.to(tl.int64))
-    else:
-        weight = total * tl.exp(maximum - highest)
-        chunk = _drawn(weight, tl.load(uniform + 2 * row), number)
-        column = chunk * CHUNK + tl.arange(0, CHUNK)
-        exists = column < vocabulary
-        place = logits + row * row_stride + column
-        x = tl.load(place, mask=exists, other=float("-inf")).to(tl.float32) * sharpness
-        weight = tl.exp(x - tl.max(x, 0))
-        token = _drawn(weight, tl.load(uniform + 2 * row + 1), tl.arange(0, CHUNK))
-        tl.store(tokens + row, (chunk * CHUNK + token).to(tl.int64))
+    weight = total * _weights(maximum, tl.max(maximum, 0), sharpness)
+    chunk = _drawn(weight, of_chunk, number)
+    x = _load(logits + row * row_stride, cutoffs + row, chunk, vocabulary, CHUNK)
+    weight = _weights(x, tl.max(x, 0), sharpness)
+    token = _drawn(weight, of_token, tl.arange(0, CHUNK))
+    tl.store(tokens + row, (chunk * CHUNK + token).to(tl.int64))
+
+
+@triton.jit
+def _load(row, cutoff, chunk, vocabulary, CHUNK: tl.constexpr):
+    """The logits of a chunk as float32; -inf where they must not be drawn."""
+    column = chunk * CHUNK + tl.arange(0, CHUNK)
+    x = tl.load(row + column, mask=column < vocabulary, other=float("-inf"))
+    x = x.to(tl.float32)
+    return tl.where(x >= tl.load(cutoff), x, float("-inf"))
+
+
+@triton.jit
+def _weights(x, highest, sharpness):
+    """Probabilities beside that of the highest, which is 1 also if sharpness is inf."""
+    weight = tl.where(x == highest, 1.0, tl.exp((x - highest) * sharpness))
+    return tl.where(x == float("-inf"), 0.0, weight)
 
 
 @triton.jit
@@ -88,47 +103,75 @@ def _drawn(weight, uniform, number):
     return tl.minimum(tl.min(tl.where(passed, number, 2**30), 0), last)
 
 
-def draw_rows(logits: Tensor, temperature: float, uniform: Tensor | None) -> Tensor:
+def draw_rows(
+    logits: Tensor, options: Sequence[RowOptions], uniform: Tensor | None = None
+) -> Tensor:
     """A token of each row: the likeliest, or drawn by these random numbers.
 
-    logits: [rows, vocabulary]; at most 2**24 of them in a row. uniform: [rows, 2]
-    float32, from 0 to below 1; None for the likeliest. Returns [rows] int64.
+    logits: [rows, vocabulary] float32, float16 or bfloat16; computed with in float32;
+    at most 2**24 of them in a row. options: of each row. uniform: [rows, 2] float32,
+    from 0 to below 1; None if all rows are greedy. Returns [rows] int64.
+    """
+    if not options:
+        return torch.empty(0, dtype=torch.int64, device=logits.device)
+    numbers = to_numbers(options, logits.device)
+    has_cutoffs = any([one.has_cutoff for one in options])
+    return launch_draw(logits, numbers, has_cutoffs, uniform)
+
+
+def to_numbers(options: Sequence[RowOptions], device: torch.device) -> Tensor:
+    """The numbers of these rows, [rows, 4] float32, on the device; nobody waits."""
+    packed = bytearray().join([one.packed for one in options])
+    as_integers = np.frombuffer(packed, np.int64).reshape(-1, 2)  # to travel
+    (numbers,) = to_device([as_integers], device)
+    return numbers.view(torch.float32)
+
+
+def launch_draw(
+    logits: Tensor, numbers: Tensor, has_cutoffs: bool, uniform: Tensor | None
+) -> Tensor:
+    """As `draw_rows`, from what is on the device: three kernels, or two.
+
+    numbers: of `to_numbers`. has_cutoffs: does any row leave out low logits?
     """
     rows, vocabulary = logits.shape
     num_chunks = -(-vocabulary // _CHUNK)
-    parts = {"size": (rows, num_chunks), "dtype": torch.float32}
-    maxima, totals = (torch.empty(**parts, device=logits.device) for _ in range(2))
+    size = {"dtype": torch.float32, "device": logits.device}
+    maxima, totals = (torch.empty(rows, num_chunks, **size) for _ in range(2))
     tokens = torch.empty(rows, dtype=torch.int64, device=logits.device)
-    sharpness = 1.0 if uniform is None else 1.0 / temperature
-    sizes = logits.stride(0), vocabulary, num_chunks, sharpness
-    options = {"GREEDY": uniform is None, "CHUNK": _CHUNK, "num_warps": 8}
-    if rows:
-        with torch.cuda.device_of(logits):
-            _weigh_kernel[rows, num_chunks](logits, maxima, totals, *sizes, **options)
-            _draw_kernel[rows,](
-                tokens, logits, maxima, totals,
-                maxima if uniform is None else uniform, *sizes, **options,
-                CHUNKS=max(2, triton.next_power_of_2(num_chunks)),
-            )  # fmt: skip
+    sizes = logits.stride(0), vocabulary, num_chunks
+    with torch.cuda.device_of(logits):
+        if has_cutoffs:
+            cutoffs = find_cutoffs(logits, numbers)
+        else:
+            cutoffs = torch.full((rows,), -torch.inf, **size)
+        _weigh_kernel[rows, num_chunks](
+            logits, numbers, cutoffs, maxima, totals, *sizes, CHUNK=_CHUNK, num_warps=8
+        )
+        _draw_kernel[rows,](
+            tokens, logits, numbers, cutoffs, maxima, totals,
+            numbers if uniform is None else uniform, *sizes, CHUNK=_CHUNK,
+            CHUNKS=max(2, triton.next_power_of_2(num_chunks)), num_warps=8,
+        )  # fmt: skip
     return tokens
 
 
-def draw_unseeded(options: Options, logits: Tensor) -> Tensor:
-    """The next token of rows with these options, whose processors need no history.
+def draw_unseeded(options: Sequence[Options], logits: Tensor) -> Tensor:
+    """The next token of each row, by its options, whose processors need no history.
 
-    logits: [rows, vocabulary], in any type that the model makes them in; computed with
-    in float32. Returns [rows] int64, on the same GPU.
+    options: of each row, one at least; all have `of_rows`, or all have none and the
+    same processors. logits: [rows, vocabulary], in any type that the model makes them
+    in; computed with in float32. Returns [rows] int64, on the same GPU.
     """
-    temperature, processors = 1.0, options.processors
-    if len(processors) == 1 and type(processors[0]) is TemperatureLogitsWarper:
-        temperature, processors = processors[0].temperature, None
-    if processors:
+    of_rows = [one.of_rows for one in options]
+    if of_rows[0] is None:
         none = torch.empty(0, dtype=torch.int64, device=logits.device)
-        logits = processors(none, logits.float())
+        logits = options[0].processors(none, logits.float())
+        of_rows = [RowOptions() if options[0].do_sample else GREEDY] * len(options)
     uniform = None
-    if options.do_sample:
+    if not all([one.is_greedy for one in of_rows]):
         uniform = torch.rand(len(logits), 2, device=logits.device)
-    return draw_rows(logits, temperature, uniform)
+    return draw_rows(logits, of_rows, uniform)
 
 
 def load_kernels(
@@ -136,7 +179,8 @@ def load_kernels(
 ) -> None:
     """Compile and load them, for logits of these types, before anybody waits."""
     uniform = torch.zeros(1, 2, device=device)
+    with_and_without_cutoff = RowOptions(top_k=1), RowOptions()
     for dtype in dtypes:
         logits = torch.zeros(1, vocabulary, dtype=dtype, device=device)
-        for numbers in (None, uniform):
-            draw_rows(logits, 1.0, numbers)
+        for options in with_and_without_cutoff:
+            draw_rows(logits, [options], uniform)

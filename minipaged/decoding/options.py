@@ -6,8 +6,9 @@ unset field means and which logits processors a config asks for, so ours cannot 
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from sys import intern
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from transformers import (
@@ -20,6 +21,9 @@ from transformers.generation import logits_process as processors
 
 from minipaged.decoding.stop_strings import StopStrings, has_reached
 from minipaged.errors import PromptTooLong, UnsupportedOption, require_counts
+
+if TYPE_CHECKING:
+    from minipaged.decoding.row_options import RowOptions
 
 HONOURED = {
     "bad_words_ids", "begin_suppress_tokens", "bos_token_id", "do_sample",
@@ -83,6 +87,13 @@ class Options:
     def num_parallel(self) -> int:
         """How many sequences may grow at one time: samples or beams."""
         return max(self.num_sequences, self.num_beams)
+
+    @cached_property
+    def of_rows(self) -> "RowOptions | None":
+        """Appendix A: the processors as four numbers; None if they are no numbers."""
+        from minipaged.decoding.row_options import row_options
+
+        return row_options(self.processors, self.do_sample)
 
 
 def resolve_options(

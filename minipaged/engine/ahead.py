@@ -161,8 +161,12 @@ class LateTokens:
         vocabulary], in float32 or the model's own type.
         """
         groups: dict[str | None, list[Turn]] = {}
+        by_numbers = draws_by_numbers(logits)
         for turn in turns:
-            key = turn.request.strategy.options.batch_key
+            options = turn.request.strategy.options
+            # Whatever rows ask for as numbers, they are drawn together.
+            together = by_numbers and options.of_rows is not None
+            key = None if together else options.batch_key
             groups.setdefault(key, []).append(turn)
         drawn = [_draw(group, logits) for group in groups.values()]
         # If only parts of prompts were computed, there are no tokens.
@@ -192,17 +196,22 @@ class LateTokens:
         self.choices = [(together, at, at + 1) for at in self._places]
 
 
+def draws_by_numbers(logits: Tensor) -> bool:
+    """Are there kernels for what lies here, to which a row's options are numbers?"""
+    return logits.is_cuda
+
+
 def _draw(group: list[Turn], logits: Tensor) -> Tensor:
-    """The next tokens of requests with equal options; on a GPU, nobody waits."""
-    rows = [turn.rows for turn in group]
-    if not logits.is_cuda:
-        return next_tokens(group, rows, logits)
+    """The next tokens of requests of one group; on a GPU, nobody waits."""
+    if not draws_by_numbers(logits):
+        return next_tokens(group, [turn.rows for turn in group], logits)
     from minipaged.decoding.fast_draw import draw_unseeded  # which needs Triton
 
     if len(group) < len(logits):
-        (at,) = to_device([np.array(list(chain.from_iterable(rows)))], logits.device)
+        rows = chain.from_iterable([turn.rows for turn in group])
+        (at,) = to_device([np.array(list(rows))], logits.device)
         logits = logits[at]
-    return draw_unseeded(group[0].request.strategy.options, logits)
+    return draw_unseeded([turn.request.strategy.options for turn in group], logits)
 
 
 class _Flight(NamedTuple):

@@ -165,6 +165,68 @@ def test_sampled_without_a_seed_each_token_is_drawn_once(way):
     assert len(tokens) <= len(told) + (out.finish_reason == "stop")
 
 
+ALWAYS_THE_LIKELIEST = [
+    {},
+    {"top_k": 1, "temperature": 9.0},
+    {"top_k": 0, "top_p": 1e-6, "temperature": 3.0},
+    {"top_k": 0, "min_p": 1.0, "temperature": 5.0},
+    {"top_k": 0, "epsilon_cutoff": 0.9},  # by its processors
+    {"top_k": 1, "typical_p": 0.9},
+]
+
+
+def drawn_by_kernels(monkeypatch):
+    """What a GPU does; the group of each launch is noted, by how many rows it has."""
+    from minipaged.decoding import fast_draw
+
+    groups, draw = [], fast_draw.draw_unseeded
+
+    def noting(options, logits):
+        groups.append((options[0].of_rows is not None, len(options)))
+        return draw(options, logits)
+
+    monkeypatch.setattr(ahead, "draws_by_numbers", lambda logits: True)
+    monkeypatch.setattr(fast_draw, "draw_unseeded", noting)
+    return groups
+
+
+@WAYS
+def test_kernels_draw_for_all_kinds_at_once(monkeypatch, way):
+    """Who may only say the likeliest token says it; a neighbour draws from all."""
+    groups = drawn_by_kernels(monkeypatch)
+    greedy = answers(GREEDY)
+    engine, right, free = engine_of(way), [], []
+    for number, prompt in enumerate(PROMPTS):
+        own = ALWAYS_THE_LIKELIEST[number % len(ALWAYS_THE_LIKELIEST)]
+        engine.add(prompt, config(5, do_sample=bool(own), **own))
+        right.append(greedy[number].sequences[0][:5])
+        if number % 3 == 0:
+            hot = config(5, do_sample=True, temperature=50.0, top_k=0)
+            free.append(engine.add(prompt, hot))
+    outputs = {stream: stream.output for stream in engine.streams.values()}
+    engine.run()
+    told = [stream.output.sequences[0] for stream in outputs if stream not in free]
+    assert told == right
+    hot = [stream.output.sequences[0] for stream in free]
+    assert all(own not in right for own in hot) and len({*map(tuple, hot)}) == len(hot)
+    by_numbers = [count for is_by_numbers, count in groups if is_by_numbers]
+    by_processors = [count for is_by_numbers, count in groups if not is_by_numbers]
+    # All by numbers are one group in a step; of the others each kind is one.
+    assert max(by_numbers) > 6 and len(by_processors) > len(by_numbers) / 2
+    assert max(by_processors) <= 2
+    check_idle(engine)
+
+
+def test_nobody_is_drawn_for_where_only_prompts_are_computed(monkeypatch):
+    groups = drawn_by_kernels(monkeypatch)
+    engine = engine_of(steps_ahead, max_tokens=4, max_sequences=2)
+    sampled = config(2, do_sample=True, top_k=1)
+    engine.add(PROMPTS[1], sampled)
+    (out,) = engine.run()
+    assert out.sequences == [answers(GREEDY)[1].sequences[0][:2]]
+    assert groups == [(True, 1)] * 2
+
+
 # --- who comes and goes ---------------------------------------------------------------
 
 
