@@ -17,7 +17,6 @@ from minipaged.attention.kernels.tile import divide, merge_parts, nothing_seen
 
 COLUMNS = 8  # of a plan's row
 _SEQUENCES = 64  # by one program
-MANY_PIECES = 256  # of a sequence at most, where a kernel of its own merges
 
 
 @triton.jit
@@ -59,7 +58,7 @@ def _cut(tiles, token, share):
     return length, tl.where(token < 0, 0, tl.maximum(tl.cdiv(tiles, length), 1))
 
 
-@triton.jit(do_not_specialize=["num_seqs", "target", "num_rows"])
+@triton.jit(do_not_specialize=["num_seqs", "target", "num_rows", "most_pieces"])
 def _plan_kernel(
     plan,  # [rows, COLUMNS] int32
     tickets,  # [S, KV heads] int32
@@ -68,11 +67,11 @@ def _plan_kernel(
     num_seqs,
     target,
     num_rows,
+    most_pieces,  # of a sequence; None: programs that read merge them
     WINDOW: tl.constexpr,
     TILE: tl.constexpr,
     NUM_KV_HEADS: tl.constexpr,
     COLUMNS: tl.constexpr,
-    MANY_PIECES: tl.constexpr,
     N: tl.constexpr,
 ):
     all_tiles, longest = 0, 0
@@ -83,8 +82,8 @@ def _plan_kernel(
         )
         all_tiles += tl.sum(tiles, 0)
         longest = tl.maximum(longest, tl.max(tiles, 0))
-    if MANY_PIECES is not None:  # no more fit into a tile of the kernel that merges
-        least = tl.cdiv(longest, MANY_PIECES)
+    if most_pieces is not None:
+        least = tl.cdiv(longest, most_pieces)
         # Lengths are rounded up, by a piece a sequence at most. All are to run at once.
         target = tl.maximum(target - num_seqs, 1)
     else:
@@ -144,7 +143,7 @@ def write_plan(
     target: int,
     tile: int,
     sliding_window: int | None,
-    apart: bool,
+    most_pieces: int | None,
 ) -> None:
     """Say which piece each program reads, and put the tickets to zero.
 
@@ -152,18 +151,19 @@ def write_plan(
     of the sequence, its number of rows, and whether this is its last (1; 2 if it has a
     new token). Rows that are left over belong to sequence -1. The last column of row n
     says where the n-th sequence begins: its first row, or -1 if it has none.
-    tickets: [S, KV heads]. apart: a launch of its own merges.
+    tickets: [S, KV heads].
     The batch is cut into about `target` pieces, but each sequence has one at least, and
-    none is cut into so many that merging them would take longer than reading.
+    `most_pieces` at most, where a launch of its own merges so many. Without it, none is
+    cut into so many that merging them would take longer than reading.
     """
     num_seqs = len(context_lengths)
     _plan_kernel[-(-num_seqs // _SEQUENCES),](
         plan, tickets, context_lengths, query_starts, num_seqs, target, len(plan),
+        most_pieces,
         WINDOW=sliding_window,
         TILE=tile,
         NUM_KV_HEADS=tickets.shape[1],
         COLUMNS=COLUMNS,
-        MANY_PIECES=MANY_PIECES if apart else None,
         N=_SEQUENCES,
     )  # fmt: skip
 

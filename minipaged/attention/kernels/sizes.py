@@ -136,7 +136,7 @@ def step_sizes(
     rows, is_short = padded(q.shape[1] // num_kv_heads), dim <= 64
     on_each = num_seqs * num_kv_heads / device.multiprocessors
     is_even = longest <= 1.25 * shortest
-    is_little = is_short or on_each < 1 / 4 or (on_each < 1.5 and longest <= 1024)
+    is_little = is_short or on_each < 1 / 4 or (on_each < 1 and longest <= 1024)
     sizes = Sizes(rows, tile=128, num_warps=4, num_stages=2)
     pieces = 4 if is_short else 2 if on_each < 2 else 3
     if rows > 16:  # more to compute
@@ -152,7 +152,7 @@ def step_sizes(
             sizes = Sizes(rows, tile=64, num_warps=2, num_stages=4)
         target = num_seqs * pieces if pieces > 1 else 1
     sizes = _fitted(sizes, q, values, device)
-    apart = on_each < (1 / 4 if is_even else 1 / 2)
+    apart = on_each < (0.25 if is_even else 0.4)
     apart = apart and longest > sizes.tile  # else nobody is cut
     apart = apart and (device.can_overlap or INTERPRETED)
     return sizes, max(1, target), apart

@@ -20,18 +20,14 @@ from minipaged.attention.kernels.check import (
     without_gaps,
 )
 from minipaged.attention.kernels.one_launch import step_kernel
-from minipaged.attention.kernels.pieces import (
-    COLUMNS,
-    MANY_PIECES,
-    merge_kernel,
-    write_plan,
-)
+from minipaged.attention.kernels.pieces import COLUMNS, merge_kernel, write_plan
 from minipaged.attention.kernels.setup import INTERPRETED
 from minipaged.attention.kernels.sizes import device_of, log2_scales, padded, step_sizes
 from minipaged.memory.kv_cache import LayerCache
 
 _MERGED_NUMBERS = 8  # at once, by each warp, for each position of a tile
 _MERGED_COLUMNS = 32  # of a result, by a program of a kernel of its own
+_MOST_PIECES = 256  # that it merges
 
 
 def decode_step(
@@ -128,7 +124,10 @@ class _Launch:
         self._logs = q.new_empty(parts, dtype=torch.float32)
         self._tickets = q.new_empty((num_seqs, num_kv_heads), **of_32_bits)
         self._plan = q.new_empty((rows, COLUMNS), **of_32_bits)
-        self._how_to_cut = target, sizes.tile, masking.sliding_window, apart
+        # Should contexts be longer later, so are their pieces.
+        most_pieces = padded(min(target, _MOST_PIECES, -(-window // sizes.tile)))
+        most_pieces = most_pieces if apart else None
+        self._how_to_cut = target, sizes.tile, masking.sliding_window, most_pieces
         self._planned_by: int | None = None  # address of the first layer's K
         new = (0,) * 4 if k is None else (*k.stride()[:2], *v.stride()[:2])
         scales = log2_scales(masking.scale, masking.softcap)
@@ -159,10 +158,8 @@ class _Launch:
         self._merge: _Kernel | None = None
         if apart:
             names = "COLUMNS", "NUM_KV_HEADS", "GROUP", "VALUE_DIM", "OVERLAP"
-            constants = {name: constants[name] for name in names} | {
-                "NUMBERS": _MERGED_COLUMNS,
-                "PIECES": padded(min(target, MANY_PIECES)),
-            }
+            constants = {name: constants[name] for name in names}
+            constants |= {"NUMBERS": _MERGED_COLUMNS, "PIECES": most_pieces}
             grid = num_heads, num_seqs, -(-value_dim // _MERGED_COLUMNS)
             options = {"num_warps": 2, "launch_pdl": overlap}
             self._merge = _Kernel(merge_kernel, grid, constants, options)

@@ -251,6 +251,20 @@ def test_a_batch_may_be_used_again_with_other_lengths(apart, cut):
         assert all(e < 3e-5 for e in layers(case, 2))
 
 
+def test_contexts_may_be_longer_than_what_was_prepared_for(cut):
+    """A kernel that merges 16 pieces: the plan makes longer ones, but no more."""
+    cut(60, apart=True)
+    case = moved(make_case([(600, 1)]), DEVICE)
+    batch, expected = case.batch, oracle(case)
+    k, v = (b.flatten(0, 1)[batch.slots].clone() for b in (case.keys, case.values))
+    cache, longest = LayerCache(case.keys, case.values), batch.context_lengths.clone()
+    batch.max_context_length = 200
+    for lengths in (torch.full_like(longest, 200), longest):
+        batch.context_lengths.copy_(lengths)
+        out = triton_attention.step(case.q, k, v, cache, batch, Masking(0.25))
+    assert (out.cpu() - expected).abs().max() < 3e-5
+
+
 def test_what_is_prepared_is_for_a_number_of_sequences():
     """As many tokens and blocks, but of more sequences: tickets need more room."""
     cases = [make_case([(40, 1), (3, 3)]), make_case([(30, 1), (9, 1), (3, 1), (2, 1)])]
@@ -266,14 +280,14 @@ def test_what_is_prepared_is_for_a_number_of_sequences():
 
 
 def rows_of_plan(
-    lengths, target, tile=16, window=None, starts=None, by=pieces, apart=False
+    lengths, target, tile=16, window=None, starts=None, by=pieces, most_pieces=None
 ):
     """Rows that the plan has, without those that are left over."""
     plan = torch.full((target + len(lengths), pieces.COLUMNS), 99, dtype=torch.int32)
     plan, tickets = plan.to(DEVICE), torch.ones(len(lengths), 2, dtype=torch.int32)
     tickets = tickets.to(DEVICE)
     contexts = torch.tensor(lengths, device=DEVICE)
-    by.write_plan(plan, tickets, contexts, starts, target, tile, window, apart)
+    by.write_plan(plan, tickets, contexts, starts, target, tile, window, most_pieces)
     assert not tickets.any()
     rows = plan.tolist()
     used = [row for row in rows if row[0] >= 0]
@@ -310,19 +324,20 @@ def test_a_plan_covers_everything_once_and_begins_with_the_longest(target, windo
 
 
 @pytest.mark.parametrize(
-    "tiles, pieces, apart",
+    "tiles, pieces, most",
     [
-        (16, 16, False),
-        (17, 9, False),
-        (200, 50, False),
-        (200, 200, True),
-        (256, 256, True),
-        (257, 129, True),
+        (16, 16, None),
+        (17, 9, None),
+        (200, 50, None),
+        (200, 200, 256),
+        (256, 256, 256),
+        (257, 129, 256),
+        (200, 16, 16),
     ],
 )
-def test_a_plan_cuts_nobody_into_more_pieces_than_are_soon_merged(tiles, pieces, apart):
-    """Four times the root of its tiles; or 256, by a kernel of its own."""
-    rows = rows_of_plan([16 * tiles + 1, 1], target=1000, apart=apart)
+def test_a_plan_cuts_nobody_into_more_pieces_than_are_merged(tiles, pieces, most):
+    """Four times the root of its tiles; or so many, by a kernel of its own."""
+    rows = rows_of_plan([16 * tiles + 1, 1], target=1000, most_pieces=most)
     assert len(rows) == pieces + 1
 
 
@@ -497,12 +512,12 @@ H200 = Device(132, 227 * 1024, (torch.bfloat16,), can_overlap=True)
         (4, 8192, 8192, 32, 1, 66, True),
         (5, 8192, 8192, 128, 4, 33, False),  # 40 sequences and heads: above 33
         (5, 1024, 1024, 32, 1, 66, False),  # little to read
-        (24, 1024, 1024, 32, 1, 66, False),
-        (25, 1024, 1024, 128, 4, 1, False),
+        (16, 1024, 1024, 32, 1, 66, False),
+        (17, 1024, 1024, 128, 4, 33, False),
         (5, 1, 8192, 128, 4, 33, True),
         (5, 100, 128, 128, 4, 33, False),  # a tile holds all: there is nothing to merge
-        (8, 1, 8192, 128, 4, 33, True),  # two on each; uneven: up to 66
-        (9, 1, 8192, 128, 4, 33, False),
+        (6, 1, 8192, 128, 4, 33, True),  # two on each; uneven: up to 52
+        (7, 1, 8192, 128, 4, 33, False),
         (32, 100, 2048, 128, 4, 33, False),
         (64, 1, 4096, 128, 4, 49, False),  # three
         (256, 1, 2048, 64, 4, 49, False),  # waves of uneven ones
