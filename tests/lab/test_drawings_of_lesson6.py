@@ -360,7 +360,7 @@ def test_stretches_are_counted_that_threads_read():
         "32 stretches: 128 of 2,048 bytes are used",
     ):
         assert words in said
-    assert said.count("32 threads") == said.count("stretches of 64 bytes") == 3
+    assert said.count("32 threads") == said.count("64 bytes each") == 3
 
 
 def test_reads_side_by_side_end_in_the_first_stretches():
@@ -937,13 +937,13 @@ def test_the_law_meets_the_ceiling_where_it_should():
     level, law = [line for line in figure.axes[0].lines if line.get_linewidth() == 1.6]
     assert law.get_linestyle() != "-"
     assert law.get_ydata()[1] == pytest.approx(level.get_ydata()[0])
-    assert "on this line a byte comes in 0.6 µs;" in texts(figure)
+    assert "a byte comes in 0.6 µs," in texts(figure)
 
 
 def test_without_a_latency_the_law_touches_the_quickest():
     points = {"a": [(1.0, 800.0), (1.0, 500.0), (4.0, 2000.0)]}
     figure = plot_under_way(points, 4584, "title")
-    assert "on this line a byte comes in 1.2 µs;" in texts(figure)
+    assert "a byte comes in 1.2 µs," in texts(figure)
     assert len(markers(figure, "o")) == 1 + 3 + 2  # the legend's, all, the fastest
 
 

@@ -60,7 +60,7 @@ def _draw_panel(
     tones = [behind_words(soft(0))] * num_threads
     sheet.cells(LEFT, y + THREADS, [each] * num_threads, HEIGHT, tones, words)
     top = y + MEMORY
-    sheet.label(top, STRETCH, "memory", f"stretches of {stretch_bytes} bytes")
+    sheet.label(top, STRETCH, "memory", f"{stretch_bytes} bytes each")
     places = [
         (LEFT + n * wide + 0.5, top, wide - 1, STRETCH) for n in range(num_stretches)
     ]

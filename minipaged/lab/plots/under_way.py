@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.figure import Figure
 
 from minipaged.lab.plots.dots import draw_series, marker_of
+from minipaged.lab.plots.palette import line_colour
 from minipaged.lab.plots.scales import Scale, scale_of
 from minipaged.lab.plots.signs import SPAN, Sheet, width_of
 
@@ -55,9 +56,9 @@ def plot_under_way(
         sheet.write(LEFT - 8, height, f"{tick:,g}", ha="right", **quiet)
     sheet.line((LEFT, top + HIGH), (SPAN, top + HIGH), zorder=1)
     _draw_law(sheet, across, up, ceiling, latency)
-    faint = {"color": sheet.look.quiet, "alpha": 0.45, "markeredgewidth": 0}
-    sheet.axes.plot(*_places(both, across, up), "o", markersize=2.6, **faint)
     for index, series in enumerate(points.values()):
+        faint = {"color": line_colour(index), "alpha": 0.4, "markeredgewidth": 0}
+        sheet.axes.plot(*_places(series, across, up), "o", markersize=2.6, **faint)
         places = _places(_fastest(series), across, up)
         sheet.axes.plot(*places, zorder=3, **marker_of(index))
     for words, (x, rate) in (remarks or {}).items():
@@ -100,9 +101,9 @@ def _draw_law(
         ends = [(across.x(x), up.x(1000 * x / latency)) for x in (start, end)]
         sheet.line(*ends, linestyle=(0, (5, 2)), **style)
         said = (
-            f"on this line a byte comes in {latency:.2g} µs;",
-            "to its left it would come in less:",
-            "no launch is that quick",
+            "Little's law: on this line",
+            f"a byte comes in {latency:.2g} µs,",
+            "the least that was seen",
         )
         for number, words in enumerate(said):
             sheet.write(LEFT + 6, level + 16 + 17 * number, words, **quiet)
