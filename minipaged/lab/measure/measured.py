@@ -7,6 +7,7 @@ from typing import Any
 DATA = Path(__file__).parent / "data"  # where benchmarks/gpu writes
 SIZES = ("tile", "num_warps", "num_stages", "num_splits")
 LADDER = ("generate", "eager", "graphs", "compiled")  # of an engine, upwards
+OTHERS = ("generate_batch", "vllm")  # that serve as an engine does
 PARTS = ("without_merging", "with_two_launches")  # left out of the last
 COMPILED = ("registers", "spilled_bytes", "shared_bytes", "programs")
 
@@ -56,23 +57,25 @@ def measured_engine(device: str = "nvidia-h200") -> dict[str, Any]:
       there alone waits `next_token_ms` for each next token
     - without_merging, with_two_launches: compiled, and a part is left out
     - generate: HuggingFace's, the first 64 requests in one static batch
+    - generate_batch: HuggingFace's continuous batching, with this `attention`
+    - vllm: vLLM of this `version`, in a process of its own
+    - options: compiled, the same requests with `asked_for`
     - chats, shared, long: other workloads, compiled; `seconds` of long are those of a
       first run, in which kernels were still being compiled
 
-    hosts: of these runs those in which rungs of the ladder, or parts that are left out,
-    can be compared, from the lowest rung upwards; of several with the same, the first.
+    hosts: of these runs those in which rungs of the ladder, others, or parts that are
+    left out, can be compared, from the lowest rung upwards; of several with the same,
+    the last.
 
     Raises FileNotFoundError for a device that nobody has measured.
     """
     report = _report("engine", device)
-    rungs = (*LADDER, *PARTS)
+    rungs = (*LADDER[:-1], *OTHERS, LADDER[-1], *PARTS)
     runs = [[rung for rung in rungs if rung in run] for run in report["runs"]]
-    first: dict[tuple[str, ...], dict[str, Any]] = {}
-    for found, run in zip(runs, report["runs"], strict=True):
-        first.setdefault(tuple(found), run)
-    several = [found for found in first if len(found) > 1]
+    hosts = {tuple(found): run for found, run in zip(runs, report["runs"], strict=True)}
+    several = [found for found in hosts if len(found) > 1]
     several.sort(key=lambda found: rungs.index(found[0]))
-    report["hosts"] = [first[found] for found in several]
+    report["hosts"] = [hosts[found] for found in several]
     return report
 
 

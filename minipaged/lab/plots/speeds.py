@@ -5,7 +5,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.measure.measured import PARTS
+from minipaged.lab.measure.measured import OTHERS, PARTS
 from minipaged.lab.plots.dots import draw_axis
 from minipaged.lab.plots.scales import Scale, scale_of
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
@@ -15,6 +15,8 @@ RUNGS = {  # of the ladder, then the parts: what they are called here
     "generate": "HuggingFace generate, a batch of {requests}",
     "eager": "engine, eager",
     "graphs": "engine, CUDA graphs",
+    "generate_batch": "HuggingFace generate_batch",
+    "vllm": "vLLM {version}",
     "compiled": "engine, compiled",
     "without_merging": "without merged linear layers",
     "with_two_launches": "without attention in one launch",
@@ -61,7 +63,7 @@ def _rounds(row: Mapping[str, Any]) -> list[float]:
 
 def _tone(rung: str) -> Tone:
     """Others' are grey, ours blue, and pale where a part is left out."""
-    if rung == "generate":
+    if rung in ("generate", *OTHERS):
         return others()
     return soft(0) if rung in PARTS else strong(0)
 
