@@ -2,7 +2,7 @@
 
     python -m benchmarks.gpu.engine                      all ways to run
     python -m benchmarks.gpu.engine --runs graphs --out engine.json
-    python -m benchmarks.gpu.engine --others --peers     other workloads; HuggingFace
+    python -m benchmarks.gpu.engine --others --peers     other workloads; other engines
     python -m benchmarks.gpu.engine --without            what two of its parts give
     python -m benchmarks.gpu.engine --options            drawn with top-k and top-p
 
@@ -15,7 +15,8 @@ requests with other options: top_k 20 and top_p 0.95, too.
 
 HuggingFace's `generate` gets the first 64 requests as one batch, padded on the left: it
 takes a minute for that alone. Its continuous batching gets all of them where
-FlashAttention is installed, else the first 64, too.
+FlashAttention is installed, else the first 64, too. vLLM gets all of them where it is
+installed, in a process of its own: see vllm_engine.py.
 """
 
 import argparse
@@ -36,9 +37,9 @@ from transformers.generation import ContinuousBatchingConfig
 from transformers.generation.continuous_batching.utils import WorkloadHints
 
 import minipaged as mp
-from benchmarks.gpu import workloads
+from benchmarks.gpu import vllm_engine, workloads
 from benchmarks.gpu.shapes import qwen3_06b
-from benchmarks.gpu.workloads import Asked
+from benchmarks.gpu.workloads import OPTIONS, Asked
 from minipaged.attention.kernels import attention
 from minipaged.engine.ahead import LateTokens
 from minipaged.engine.stream import Stream
@@ -46,7 +47,6 @@ from minipaged.lab.measure.machine import describe_machine
 
 RUNS = ("eager", "graphs", "compiled")
 NUM_BLOCKS = 20_000
-OPTIONS = {"top_k": 20, "top_p": 0.95}  # what Qwen3's own config asks for
 
 
 def random_model() -> torch.nn.Module:
@@ -205,7 +205,7 @@ def _middle_and_last(values: list[float]) -> list[float]:
 def lone(paged: mp.PagedModel, run: str, num_prompt: int = 1000) -> dict[str, float]:
     """One user alone: milliseconds to her first token, and for each next one."""
     engine = mp.Engine(paged, run=run)
-    prompt = (workloads.uniform(1)[0].prompt * 10)[:num_prompt]
+    prompt = workloads.lone_prompt(num_prompt)
     found = []
     for _ in range(6):
         stream = engine.add(prompt, sampled(128))
@@ -321,7 +321,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=256)
     parser.add_argument("--max-tokens", type=int, default=8192)
     parser.add_argument("--others", action="store_true", help="other workloads, too")
-    parser.add_argument("--peers", action="store_true", help="HuggingFace's generate")
+    parser.add_argument("--peers", action="store_true", help="HuggingFace and vLLM")
     parser.add_argument("--without", action="store_true", help="parts left out, too")
     parser.add_argument("--options", action="store_true", help="top-k and top-p, too")
     parser.add_argument("--out", type=Path)
@@ -368,11 +368,15 @@ def main() -> None:
             note(name, serve(paged, name, arguments.runs[-1], arguments.max_tokens))
     if arguments.peers:
         del paged, engine
-        for name, peer in (
-            ("generate", lambda: static(model, trace[:64])),
-            ("generate_batch", lambda: continuous(model, trace)),
-        ):
-            gc.collect()  # the second takes most of the memory that is free
+        peers = {
+            "generate": lambda: static(model, trace[:64]),
+            "generate_batch": lambda: continuous(model, trace),
+        }
+        if vllm_engine.installed("vllm"):
+            limits = (arguments.requests, arguments.rounds)
+            peers = {"vllm": lambda: vllm_engine.run_apart(*limits)} | peers
+        for name, peer in peers.items():
+            gc.collect()  # all but `generate` take most of the memory that is free
             torch.cuda.empty_cache()
             note(name, peer())
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from minipaged.lab.measure.traces import sharegpt_like
 
 VOCABULARY = 10_000  # of the prompts' tokens
+OPTIONS = {"top_k": 20, "top_p": 0.95}  # what Qwen3's own config asks for
 
 
 class Asked(NamedTuple):
@@ -23,6 +24,11 @@ def uniform(count: int = 256) -> list[Asked]:
         Asked(_tokens(draw, draw.randint(100, 1024)), draw.randint(100, 1024))
         for _ in range(count)
     ]
+
+
+def lone_prompt(count: int = 1000) -> list[int]:
+    """So many tokens, for a user who is there alone; at most 1,000."""
+    return (uniform(1)[0].prompt * 10)[:count]
 
 
 def chats(count: int = 600, rate: float = 30.0) -> list[Asked]:
