@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import random
+from concurrent.futures import ThreadPoolExecutor
 from threading import Thread
 
 import pytest
@@ -185,6 +186,12 @@ def test_text_in_whole_letters():
     assert "".join(pieces) == text and len(pieces) > 5
 
 
+def run_in_a_thread(coroutine):
+    """As asyncio.run, also where this thread has a loop, as beside an open browser."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, coroutine).result()
+
+
 def test_asynchronous_streams():
     engine = make()
 
@@ -195,7 +202,7 @@ def test_asynchronous_streams():
         return await asyncio.gather(*map(read, PROMPTS[:4]))
 
     theirs = huggingface_outputs(engine.paged.model, PROMPTS[:4], KINDS[0])
-    assert [[own] for own in asyncio.run(read_all())] == [
+    assert [[own] for own in run_in_a_thread(read_all())] == [
         one.sequences for one in theirs
     ]
     check_idle(engine)
@@ -211,7 +218,7 @@ def test_more_asynchronous_streams_than_threads():
     async def read_all():
         return await asyncio.gather(*map(read, range(60)))
 
-    answers = asyncio.run(read_all())
+    answers = run_in_a_thread(read_all())
     theirs = huggingface_outputs(engine.paged.model, PROMPTS, config(3))
     right = [theirs[number % len(PROMPTS)].sequences[0] for number in range(60)]
     assert answers == right
