@@ -38,6 +38,7 @@ from transformers.generation.continuous_batching.utils import WorkloadHints
 
 import minipaged as mp
 from benchmarks.gpu import vllm_engine, workloads
+from benchmarks.gpu.peers import installed
 from benchmarks.gpu.shapes import qwen3_06b
 from benchmarks.gpu.workloads import OPTIONS, Asked
 from minipaged.attention.kernels import attention
@@ -241,11 +242,10 @@ def static(model: torch.nn.Module, trace: Sequence[Asked]) -> dict[str, Any]:
 
 
 def continuous(model: torch.nn.Module, trace: Sequence[Asked]) -> dict[str, Any]:
-    """HuggingFace's continuous batching, as `generate_batch` drives it, but with
-    lengths of their own: twice all requests, of which the second time counts.
+    """HuggingFace's continuous batching: all requests twice; the second time counts.
 
-    Nothing is shared between them. It is slow without FlashAttention: then only the
-    first 64 are served, and once.
+    As `generate_batch` drives it, but each answer has a length of its own; no blocks
+    are shared. It is slow without FlashAttention: then the first 64 are served, once.
     """
     hints = WorkloadHints(
         max_prompt_length=max(len(asked.prompt) for asked in trace),
@@ -372,7 +372,7 @@ def main() -> None:
             "generate": lambda: static(model, trace[:64]),
             "generate_batch": lambda: continuous(model, trace),
         }
-        if vllm_engine.installed("vllm"):
+        if installed("vllm"):
             limits = (arguments.requests, arguments.rounds)
             peers = {"vllm": lambda: vllm_engine.run_apart(*limits)} | peers
         for name, peer in peers.items():

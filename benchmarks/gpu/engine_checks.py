@@ -25,6 +25,7 @@ import minipaged as mp
 from benchmarks.gpu.shapes import qwen3_06b
 from helpers.answers import huggingface_outputs
 from helpers.serving import (
+    ALWAYS_THE_LIKELIEST,
     CONFIGS,
     KINDS,
     NEVER,
@@ -151,13 +152,6 @@ def sampled_as_often(run: str) -> None:
 def only_what_is_allowed(run: str) -> None:
     """Options are mixed: each row is drawn by its own, whatever its neighbours ask."""
     model = tiny_model("qwen3")
-    likeliest = [
-        {"top_k": 1, "temperature": 9.0},
-        {"top_k": 0, "top_p": 1e-6, "temperature": 3.0},
-        {"top_k": 0, "min_p": 1.0, "temperature": 5.0},
-        {"top_k": 1, "typical_p": 0.9},  # by its processors
-        {"top_k": 0, "epsilon_cutoff": 0.9},
-    ]
     greedy = huggingface_outputs(model, PROMPTS, config(12))
     engine = engine_of(run, num_blocks=4000, max_sequences=256, max_tokens=4096)
     three = config(1, do_sample=True, temperature=50.0, top_k=3)
@@ -165,7 +159,7 @@ def only_what_is_allowed(run: str) -> None:
     right, told, few, many = [], [], [], []
     for number in range(160):
         prompt = number % len(PROMPTS)
-        own = likeliest[number % len(likeliest)]
+        own = ALWAYS_THE_LIKELIEST[number % len(ALWAYS_THE_LIKELIEST)]
         told.append(engine.add(PROMPTS[prompt], config(12, do_sample=True, **own)))
         right.append(greedy[prompt].sequences[0])
         few.append(engine.add([7, 8, 9], three))

@@ -6,7 +6,7 @@ depends on lengths alone is planned here, before anything is timed.
 """
 
 from collections.abc import Callable
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 import torch
@@ -17,13 +17,18 @@ Calls = list[Callable[[], torch.Tensor]]
 PACKAGES = {"flashinfer": "flashinfer-python", "vllm": "vllm"}
 
 
+def installed(module: str) -> str | None:
+    """The version of such a peer; a mere folder of its name has none."""
+    try:
+        return version(PACKAGES[module]) if find_spec(module) else None
+    except PackageNotFoundError:
+        return None
+
+
 def versions() -> dict[str, str]:
     """The packages of peers that are installed here."""
-    return {
-        module: version(package)
-        for module, package in PACKAGES.items()
-        if find_spec(module)
-    }
+    found = {module: installed(module) for module in PACKAGES}
+    return {module: version for module, version in found.items() if version}
 
 
 def peers_for(batch) -> dict[str, Callable[[torch.Tensor, Pools, object], Calls]]:

@@ -23,14 +23,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.gpu import workloads
-from benchmarks.gpu.peers import PACKAGES
+from benchmarks.gpu.peers import installed
 from benchmarks.gpu.shapes import qwen3_06b
 from benchmarks.gpu.workloads import OPTIONS, Asked
 from minipaged.lab.measure.machine import describe_machine
@@ -49,14 +47,6 @@ ENVIRONMENT = {
     "VLLM_NO_USAGE_STATS": "1",
     "VLLM_HOST_IP": "127.0.0.1",  # else it looks for a network, and may find none
 }
-
-
-def installed(module: str) -> str | None:
-    """The version of such a peer; a mere folder of its name has none."""
-    try:
-        return version(PACKAGES[module]) if find_spec(module) else None
-    except PackageNotFoundError:
-        return None
 
 
 def set_environment() -> None:

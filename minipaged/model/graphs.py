@@ -164,18 +164,24 @@ class GraphRunner(Runner):
         from minipaged.attention.kernels.side_by_side import compiled_side_by_side
 
         with compiled_side_by_side():
-            self._load_kernels_of_prompts()  # first, as they take longest
+            for batch in self._prompts():  # first, as they take longest
+                self.forward(batch)
             for rows in (self._max_rows, -(-self._max_rows // (2 * ROWS)) * ROWS, ROWS):
                 self._send(rows)
                 self._forward(rows)
         torch.cuda.empty_cache()  # what the prompts took is room for graphs
 
     def _load_kernels_of_prompts(self) -> None:
-        """Make steps with few and with many new tokens, before any user waits."""
+        """Make steps that run kernel after kernel, before any user waits."""
+        prompts = self._prompts()
+        for batch in progress_bar(prompts, desc="load prompts' kernels", unit=" times"):
+            self.forward(batch)
+
+    def _prompts(self) -> list[RaggedBatch]:
+        """With many new tokens, and with few: their kernels differ."""
         longest = min(1024, self._width * self.paged.pool.block_size)
         sizes = ((8, longest), (1, min(8, longest)))
-        for size in progress_bar(sizes, desc="load prompts' kernels", unit=" times"):
-            self.forward(prompts_of_nobody(*size, self.paged.device))
+        return [prompts_of_nobody(*size, self.paged.device) for size in sizes]
 
     def _forward(self, rows: int) -> RaggedBatch:
         """As `PagedModel.forward`, from the inputs' places into that of the logits."""

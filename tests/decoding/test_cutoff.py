@@ -4,8 +4,8 @@ import pytest
 import torch
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
-from transformers.generation import logits_process as processors
 
+from helpers.warpers import warpers_of
 from minipaged.attention.kernels.setup import INTERPRETED
 from minipaged.decoding import cutoff
 from minipaged.decoding.cutoff import find_cutoffs
@@ -33,17 +33,8 @@ def kept(logits, options):
 
 
 def kept_by_huggingface(row, options):
-    """The same of one row, by processors in the order of `generate`."""
-    scores = row.float()[None]
-    chain = [processors.TemperatureLogitsWarper(1 / options.sharpness)]
-    if options.top_k:
-        chain.append(processors.TopKLogitsWarper(options.top_k))
-    if options.top_p < 1:
-        chain.append(processors.TopPLogitsWarper(options.top_p))
-    chain.append(processors.MinPLogitsWarper(options.min_p))
-    for each in chain:
-        scores = each(None, scores)
-    return scores[0] > -INF
+    """The same of one row."""
+    return warpers_of(options)(None, row.float()[None])[0] > -INF
 
 
 def surely_and_perhaps_kept(row, options):

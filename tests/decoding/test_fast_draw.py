@@ -5,9 +5,9 @@ from itertools import product
 import pytest
 import torch
 from transformers import GenerationConfig, LogitsProcessorList
-from transformers.generation import logits_process as processors
 
 from helpers.tiny_models import tiny_model
+from helpers.warpers import warpers_of
 from minipaged.attention.kernels.setup import INTERPRETED
 from minipaged.decoding import cutoff, fast_draw
 from minipaged.decoding.fast_draw import draw_rows, draw_unseeded
@@ -88,13 +88,7 @@ def test_what_is_loaded_is_what_draws_launch(monkeypatch):
 
 def by_huggingface(logits, options):
     """Logits at a temperature; -inf where they are not kept."""
-    chain = [processors.TemperatureLogitsWarper(1 / options.sharpness)]
-    if options.top_k:
-        chain.append(processors.TopKLogitsWarper(options.top_k))
-    if options.top_p < 1:
-        chain.append(processors.TopPLogitsWarper(options.top_p))
-    chain.append(processors.MinPLogitsWarper(options.min_p))
-    return LogitsProcessorList(chain)(None, logits)
+    return warpers_of(options)(None, logits)
 
 
 @pytest.mark.parametrize(

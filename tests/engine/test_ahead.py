@@ -11,6 +11,7 @@ from helpers.answers import huggingface_outputs
 from helpers.interrupting import Lines
 from helpers.replaying import replayable, replaying, steps_ahead
 from helpers.serving import (
+    ALWAYS_THE_LIKELIEST,
     CONFIGS,
     KINDS,
     NEVER,
@@ -165,16 +166,6 @@ def test_sampled_without_a_seed_each_token_is_drawn_once(way):
     assert len(tokens) <= len(told) + (out.finish_reason == "stop")
 
 
-ALWAYS_THE_LIKELIEST = [
-    {},
-    {"top_k": 1, "temperature": 9.0},
-    {"top_k": 0, "top_p": 1e-6, "temperature": 3.0},
-    {"top_k": 0, "min_p": 1.0, "temperature": 5.0},
-    {"top_k": 0, "epsilon_cutoff": 0.9},  # by its processors
-    {"top_k": 1, "typical_p": 0.9},
-]
-
-
 def drawn_by_kernels(monkeypatch):
     """What a GPU does; the group of each launch is noted, by how many rows it has."""
     from minipaged.decoding import fast_draw
@@ -194,10 +185,10 @@ def drawn_by_kernels(monkeypatch):
 def test_kernels_draw_for_all_kinds_at_once(monkeypatch, way):
     """Who may only say the likeliest token says it; a neighbour draws from all."""
     groups = drawn_by_kernels(monkeypatch)
-    greedy = answers(GREEDY)
+    greedy, likeliest = answers(GREEDY), [{}, *ALWAYS_THE_LIKELIEST]
     engine, right, free = engine_of(way), [], []
     for number, prompt in enumerate(PROMPTS):
-        own = ALWAYS_THE_LIKELIEST[number % len(ALWAYS_THE_LIKELIEST)]
+        own = likeliest[number % len(likeliest)]
         engine.add(prompt, config(5, do_sample=bool(own), **own))
         right.append(greedy[number].sequences[0][:5])
         if number % 3 == 0:

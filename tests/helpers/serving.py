@@ -28,6 +28,14 @@ KINDS = [
     config(7, num_beams=3, num_return_sequences=2),
     config(11, do_sample=True, repetition_penalty=1.3),
 ]
+# However a row is drawn, these take the likeliest: the last two by their processors.
+ALWAYS_THE_LIKELIEST = [
+    {"top_k": 1, "temperature": 9.0},
+    {"top_k": 0, "top_p": 1e-6, "temperature": 3.0},
+    {"top_k": 0, "min_p": 1.0, "temperature": 5.0},
+    {"top_k": 0, "epsilon_cutoff": 0.9},
+    {"top_k": 1, "typical_p": 0.9},
+]
 PROMPTS = [
     [random.Random(number).randrange(3, VOCABULARY) for _ in range(length)]
     for number, length in enumerate((5, 17, 4, 9, 1, 16, 8, 23, 3, 12))

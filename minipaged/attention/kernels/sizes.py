@@ -139,18 +139,20 @@ def step_sizes(
     is_little = is_short or on_each < 1 / 4 or (on_each < 1 and longest <= 1024)
     sizes = Sizes(rows, tile=128, num_warps=4, num_stages=2)
     pieces = 4 if is_short else 2 if on_each < 2 else 3
+    target = pieces * device.multiprocessors // num_kv_heads
     if rows > 16:  # more to compute
         sizes = sizes._replace(num_stages=3)
-    elif is_even and is_little:
-        sizes, pieces = Sizes(rows, tile=32, num_warps=1, num_stages=5), 4
-    elif not is_even and on_each >= 7 and not is_short:
-        sizes = Sizes(rows, tile=64, num_warps=4, num_stages=4)
-    target = pieces * device.multiprocessors // num_kv_heads
-    if is_even and rows <= 16 and not is_little and on_each >= 1.5:
+    elif not is_even:
+        if on_each >= 7 and not is_short:
+            sizes = Sizes(rows, tile=64, num_warps=4, num_stages=4)
+    elif is_little:
+        sizes = Sizes(rows, tile=32, num_warps=1, num_stages=5)
+        target = 4 * device.multiprocessors // num_kv_heads
+    elif on_each >= 1.5:
         pieces, at_a_time = _even_pieces(on_each, longest)
+        target = num_seqs * pieces if pieces > 1 else 1
         if at_a_time == 4:
             sizes = Sizes(rows, tile=64, num_warps=2, num_stages=4)
-        target = num_seqs * pieces if pieces > 1 else 1
     sizes = _fitted(sizes, q, values, device)
     apart = on_each < (0.25 if is_even else 0.4)
     apart = apart and longest > sizes.tile  # else nobody is cut

@@ -1,6 +1,7 @@
 """Lab: what was measured on GPUs and is shipped, for readers who have none."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ SIZES = ("tile", "num_warps", "num_stages", "num_splits")
 LADDER = ("generate", "eager", "graphs", "compiled")  # of an engine, upwards
 OTHERS = ("generate_batch", "vllm")  # that serve as an engine does
 PARTS = ("without_merging", "with_two_launches")  # left out of the last
+Tuning = Mapping[str, Any]  # as `measured_tuning` describes
 COMPILED = ("registers", "spilled_bytes", "shared_bytes", "programs")
 
 

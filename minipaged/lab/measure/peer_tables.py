@@ -11,7 +11,7 @@ NAMES = {
 }
 GROUPS = {
     "decode": "",
-    "decode_other_cells": "batches that were measured later",
+    "decode_other_cells": "batches that were measured after the rule was first made",
 }
 Ratios = dict[str, dict[str, float | None]]  # by batch and kernel; None: not measured
 

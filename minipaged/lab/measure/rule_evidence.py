@@ -1,13 +1,13 @@
 """Lab: times behind the numbers in the rule of `decode_sizes`, as lines of text."""
 
 from collections.abc import Mapping
-from typing import Any
+
+from minipaged.lab.measure.measured import Tuning
 
 LLAMA = "32 query heads, 8 KV heads, 128"
 STAGES = {32: 5, 64: 4, 128: 2}  # of small, medium and large programs, by tile
 UNEVEN = "16x128..4096"
 AROUND = {"24x4k": 24, "32x2k": 32, "40x4k": 40}  # batches: sequences
-Tuning = Mapping[str, Any]  # as `measured_tuning` describes
 
 
 def times_by_splits(tuning: Tuning, batch: str, tile: int) -> dict[int, float]:

@@ -3,16 +3,23 @@
 from collections.abc import Mapping
 from typing import Any
 
-Tuning = Mapping[str, Any]  # as `measured_tuning` describes
+from minipaged.lab.measure.measured import Tuning
+
 PARTS = ("computing", "shared_memory", "large_memory")
 WARPS = 4  # of each of the first three rungs
 NUMBER = 2  # bytes, in bfloat16
+KV_HEADS = 8  # of the layer that was measured
 
 
 def share_of_ceiling(tuning: Tuning, batch: str, row: Mapping[str, Any]) -> float:
     """K and V that must be read, over the row's time: % of the GPU's read ceiling."""
     gb_per_s = tuning["batches"][batch]["kv_megabytes"] / row["us"] * 1e3
     return 100 * gb_per_s / tuning["ceilings"]["read_gb_per_s"]
+
+
+def num_pieces(tuning: Tuning, batch: str) -> int:
+    """Sequences x KV heads: as many as there are programs without splits."""
+    return KV_HEADS * tuning["batches"][batch]["num_seqs"]
 
 
 def rung_lines(tuning: Tuning, *numbers: int) -> list[str]:
@@ -60,7 +67,7 @@ def turn_lines(
     lines = []
     for batch in batches:
         facts = tuning["batches"][batch]
-        programs = 8 * facts["num_seqs"]
+        programs = num_pieces(tuning, batch)
         for number, tile in tiles.items():
             row = list(tuning["ladder"][batch].values())[number - 1]
             us = row["us"] / -(-facts["longest"] // tile)

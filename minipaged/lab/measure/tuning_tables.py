@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from minipaged.lab.measure.measured import Tuning
 from minipaged.lab.measure.occupancy import bytes_under_way
 from minipaged.lab.measure.rule_evidence import LLAMA, times_by_splits
-from minipaged.lab.measure.rung_tables import Tuning, share_of_ceiling
+from minipaged.lab.measure.rung_tables import KV_HEADS, num_pieces, share_of_ceiling
 
 POSITION = 2 * 128 * 2  # bytes of K and V of a KV head, in bfloat16
 Row = Mapping[str, Any]
@@ -27,7 +28,7 @@ def points_under_way(
     points: dict[str, list[tuple[float, float]]] = {batch: [] for batch in batches}
     ceiling = tuning["ceilings"]["read_gb_per_s"]
     for batch, found in points.items():
-        pieces = 8 * tuning["batches"][batch]["num_seqs"]
+        pieces = num_pieces(tuning, batch)
         for row in tuning["sweep"][batch]:
             programs = pieces * row["num_splits"]
             nbytes = bytes_under_way(tuning["gpu"], programs, row, POSITION)
@@ -47,7 +48,7 @@ def sweep_maps(
     waves = "the last wave is mostly empty"
     maps: dict[str, Map] = {}
     signs: dict[str, dict[str, list[tuple[int, int]]]] = {waves: {}, "spills": {}}
-    programs = 8 * tuning["batches"][batch]["num_seqs"]
+    programs = num_pieces(tuning, batch)
     for num_warps in (1, 2, 4, 8):
         rows = rows_of(tuning["sweep"][batch], num_warps=num_warps, num_splits=1)
         at = {(row["tile"], row["num_stages"]): row for row in rows}
@@ -89,8 +90,7 @@ def splits_on_each(
     for batch, found in tuning["splits"].items():
         rows = rows_of([*found, *tuning["cells"][LLAMA][batch]], tile=32)
         times[batch] = us = {row["num_splits"]: row["us"] for row in rows}
-        pieces = 8 * tuning["batches"][batch]["num_seqs"]
-        pieces /= tuning["gpu"]["multiprocessors"]
+        pieces = num_pieces(tuning, batch) / tuning["gpu"]["multiprocessors"]
         lines[batch] = {
             splits * pieces: share_of_ceiling(tuning, batch, {"us": us[splits]})
             for splits in us
@@ -102,8 +102,7 @@ def splits_lines(tuning: Tuning, times: Mapping[str, Mapping[int, float]]) -> li
     """The best number of splits, half as many, and as many as six on each are."""
     lines = []
     for batch, us in times.items():
-        pieces = 8 * tuning["batches"][batch]["num_seqs"]
-        pieces /= tuning["gpu"]["multiprocessors"]
+        pieces = num_pieces(tuning, batch) / tuning["gpu"]["multiprocessors"]
         best, six = min(us, key=us.get), max(n for n in us if n * pieces < 6.1)
         line = f"{batch:6} splits: {best:2}, {best * pieces:.1f} on each: {us[best]} µs"
         line += f"; half as many: {us.get(best // 2)}" * (best > 1)
@@ -127,7 +126,7 @@ def beside_best(
     sizes = "{tile:6} {num_warps:5} {num_stages:6} {num_splits:6}   "
     first = next(iter(tunings.values()))
     for batch, num_seqs in batches.items():
-        pieces = 8 * num_seqs / first["gpu"]["multiprocessors"]
+        pieces = KV_HEADS * num_seqs / first["gpu"]["multiprocessors"]
         line = f"{batch:13} {pieces:6.1f} "
         for name, tuning in tunings.items():
             tried = tuning["sweep"].get(batch) or tuning["cells"][LLAMA][batch]
