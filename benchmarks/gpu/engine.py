@@ -13,10 +13,7 @@ at once; prompts and answers have 100 to 1,024 tokens, drawn from a seed; temper
 The other workloads (see workloads.py) run in the last of the ways, as do the same
 requests with other options: top_k 20 and top_p 0.95, too.
 
-HuggingFace's `generate` gets the first 64 requests as one batch, padded on the left: it
-takes a minute for that alone. Its continuous batching gets all of them where
-FlashAttention is installed, else the first 64, too. vLLM gets all of them where it is
-installed, in a process of its own: see vllm_engine.py.
+Other engines: see huggingface_engine.py and vllm_engine.py.
 """
 
 import argparse
@@ -32,15 +29,13 @@ from unittest import mock
 
 import torch
 from torch.profiler import ProfilerActivity, profile
-from transformers import AutoModelForCausalLM, GenerationConfig
-from transformers.generation import ContinuousBatchingConfig
-from transformers.generation.continuous_batching.utils import WorkloadHints
+from transformers import AutoModelForCausalLM
 
 import minipaged as mp
-from benchmarks.gpu import vllm_engine, workloads
+from benchmarks.gpu import huggingface_engine, vllm_engine, workloads
 from benchmarks.gpu.peers import installed
 from benchmarks.gpu.shapes import qwen3_06b
-from benchmarks.gpu.workloads import OPTIONS, Asked
+from benchmarks.gpu.workloads import OPTIONS, Asked, num_answered, sampled
 from minipaged.attention.kernels import attention
 from minipaged.engine.ahead import LateTokens
 from minipaged.engine.stream import Stream
@@ -59,20 +54,6 @@ def random_model() -> torch.nn.Module:
     return model.eval()
 
 
-def sampled(num_new: int, **options: Any) -> GenerationConfig:
-    """So many tokens, drawn at temperature 0.6; from the whole vocabulary.
-
-    options: others of the GenerationConfig, such as a top_k that leaves less of it.
-    """
-    return GenerationConfig(
-        max_new_tokens=num_new,
-        do_sample=True,
-        temperature=0.6,
-        pad_token_id=0,
-        **({"top_k": 0} | options),
-    )
-
-
 def add_all(engine: mp.Engine, trace: Sequence[Asked], **options: Any) -> list[Stream]:
     """Hand in all requests; those with an arrival come so much after now."""
     now = engine.clock.now()
@@ -80,11 +61,6 @@ def add_all(engine: mp.Engine, trace: Sequence[Asked], **options: Any) -> list[S
         engine.add(prompt, sampled(num_new, **options), arrival=now + arrival)
         for prompt, num_new, arrival in trace
     ]
-
-
-def num_answered(trace: Sequence[Asked]) -> int:
-    """How many tokens all answers have together."""
-    return sum(asked.num_new for asked in trace)
 
 
 def measure(
@@ -221,80 +197,6 @@ def lone(paged: mp.PagedModel, run: str, num_prompt: int = 1000) -> dict[str, fl
     }
 
 
-def static(model: torch.nn.Module, trace: Sequence[Asked]) -> dict[str, Any]:
-    """HuggingFace's `generate` for one batch of these, padded on the left."""
-    longest = max(len(asked.prompt) for asked in trace)
-    pads = [longest - len(asked.prompt) for asked in trace]
-    rows = list(zip(pads, (asked.prompt for asked in trace), strict=True))
-    ids = torch.tensor([[0] * pad + prompt for pad, prompt in rows], device="cuda")
-    mask = torch.tensor([[0] * pad + [1] * len(prompt) for pad, prompt in rows]).cuda()
-    for num_new in (4, max(asked.num_new for asked in trace)):  # the first one warms
-        start = time.perf_counter()
-        config = sampled(num_new)
-        model.generate(ids, attention_mask=mask, generation_config=config)
-        torch.cuda.synchronize()
-        seconds = time.perf_counter() - start
-    return {
-        "requests": len(trace),
-        "seconds": round(seconds, 2),
-        "tokens_per_s": round(num_answered(trace) / seconds),
-    }
-
-
-def continuous(model: torch.nn.Module, trace: Sequence[Asked]) -> dict[str, Any]:
-    """HuggingFace's continuous batching: all requests twice; the second time counts.
-
-    As `generate_batch` drives it, but each answer has a length of its own; no blocks
-    are shared. It is slow without FlashAttention: then the first 64 are served, once.
-    """
-    hints = WorkloadHints(
-        max_prompt_length=max(len(asked.prompt) for asked in trace),
-        max_generated_length=max(asked.num_new for asked in trace),
-        num_requests=len(trace),
-    )
-    alone = ContinuousBatchingConfig(allow_block_sharing=False)
-    manager = model.init_continuous_batching(sampled(4), alone, hints)
-    attention = model.config._attn_implementation
-    flash = "flash" in attention
-    trace = trace if flash else trace[:64]
-    seconds = []
-    try:
-        manager.warmup()  # captures CUDA graphs, where it uses them
-        manager.start()
-        _answers(manager, [Asked(asked.prompt, 4) for asked in trace])
-        for _ in range(2 if flash else 1):
-            start = time.perf_counter()
-            _answers(manager, trace)
-            seconds.append(time.perf_counter() - start)
-    finally:
-        manager.stop(block=True)
-        manager.destroy()
-    return {
-        "requests": len(trace),
-        "attention": attention,
-        "seconds": round(seconds[-1], 2),
-        "all_seconds": [round(each, 2) for each in seconds],
-        "tokens_per_s": round(num_answered(trace) / seconds[-1]),
-    }
-
-
-def _answers(manager: Any, trace: Sequence[Asked]) -> None:
-    """Hand all in, and wait until each has come, as long as it was asked for."""
-    wanted = {
-        manager.add_request(asked.prompt, max_new_tokens=asked.num_new): asked.num_new
-        for asked in trace
-    }
-    while wanted:
-        result = manager.get_result(timeout=1)
-        if result is None:
-            if not manager.is_running():
-                raise RuntimeError(f"{len(wanted)} requests have no answer")
-            continue
-        length, asked_for = len(result.generated_tokens), wanted.pop(result.request_id)
-        if result.error or length != asked_for:
-            raise RuntimeError(f"{length} tokens, not {asked_for}: {result.error}")
-
-
 @contextmanager
 def without_merging(paged: mp.PagedModel) -> Iterator[None]:
     """Compiled, but linear layers with a common input are computed one by one."""
@@ -369,8 +271,8 @@ def main() -> None:
     if arguments.peers:
         del paged, engine
         peers = {
-            "generate": lambda: static(model, trace[:64]),
-            "generate_batch": lambda: continuous(model, trace),
+            "generate": lambda: huggingface_engine.static(model, trace[:64]),
+            "generate_batch": lambda: huggingface_engine.continuous(model, trace),
         }
         if installed("vllm"):
             limits = (arguments.requests, arguments.rounds)

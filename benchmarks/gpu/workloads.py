@@ -1,7 +1,10 @@
 """What engines are asked on a GPU: four workloads, drawn from a seed."""
 
 import random
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from transformers import GenerationConfig
 
 from minipaged.lab.measure.traces import sharegpt_like
 
@@ -59,3 +62,22 @@ def long(count: int = 32) -> list[Asked]:
 
 def _tokens(draw: random.Random, count: int) -> list[int]:
     return [draw.randrange(VOCABULARY) for _ in range(count)]
+
+
+def sampled(num_new: int, **options: Any) -> GenerationConfig:
+    """So many tokens, drawn at temperature 0.6; from the whole vocabulary.
+
+    options: others of the GenerationConfig, such as a top_k that leaves less of it.
+    """
+    return GenerationConfig(
+        max_new_tokens=num_new,
+        do_sample=True,
+        temperature=0.6,
+        pad_token_id=0,
+        **({"top_k": 0} | options),
+    )
+
+
+def num_answered(trace: Sequence[Asked]) -> int:
+    """How many tokens all answers have together."""
+    return sum(asked.num_new for asked in trace)

@@ -29,6 +29,7 @@ from .measure.traces import alpaca_like as alpaca_like
 from .measure.traces import sharegpt_like as sharegpt_like
 from .measure.tuning_tables import beside_best as beside_best
 from .measure.tuning_tables import fifth_stage_lines as fifth_stage_lines
+from .measure.tuning_tables import fits_by_stages as fits_by_stages
 from .measure.tuning_tables import paging_ratios as paging_ratios
 from .measure.tuning_tables import points_under_way as points_under_way
 from .measure.tuning_tables import rows_of as rows_of
@@ -122,6 +123,7 @@ from .pool.softmax_widget import SoftmaxWidget as SoftmaxWidget
 from .pool.widget import PoolWidget as PoolWidget
 from .tour.assembly import assembly_of as assembly_of
 from .tour.assembly import count_copies as count_copies
+from .tour.assembly import count_shuffles as count_shuffles
 from .tour.assembly import stage_lines as stage_lines
 from .tour.change import show_change as show_change
 from .tour.chat import chat_prompts as chat_prompts

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from benchmarks.gpu.engine import _answers
+from benchmarks.gpu.huggingface_engine import _answers
 from benchmarks.gpu.workloads import Asked
 
 TRACE = [Asked([1, 2], 3), Asked([4], 1), Asked([5, 6, 7], 2)]

@@ -234,8 +234,8 @@ def rows(monkeypatch, tmp_path):
         monkeypatch.setattr(torch.cuda, name, lambda: 0)
     for name in ("measure", "time_line", "lone"):
         monkeypatch.setattr(engine, name, lambda *arguments: {})
-    monkeypatch.setattr(engine, "static", peer("generate"))
-    monkeypatch.setattr(engine, "continuous", peer("generate_batch"))
+    monkeypatch.setattr(engine.huggingface_engine, "static", peer("generate"))
+    monkeypatch.setattr(engine.huggingface_engine, "continuous", peer("generate_batch"))
     run_apart = vllm_engine.run_apart
 
     def watched(*arguments):

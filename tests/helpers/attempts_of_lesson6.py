@@ -15,6 +15,84 @@ def least_time(contexts, num_kv_heads, head_dim, bytes_each, gb_per_s):
 
 
 @triton.jit
+def sums(
+    out, x, y, num_columns,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    MASKS_Y: tl.constexpr = True,
+    MASKS_SUMS: tl.constexpr = True,
+    COLUMNS_APART: tl.constexpr = False,
+    ONE_COLUMN_MORE: tl.constexpr = False,
+    EXCHANGES: tl.constexpr = False,
+    TRANSPOSES: tl.constexpr = False,
+    FIRST_X: tl.constexpr = False,
+    ONLY_X: tl.constexpr = False,
+    MASKS_ROWS: tl.constexpr = False,
+    STORES: tl.constexpr = True,
+):  # fmt: skip
+    row, column = tl.arange(0, ROWS)[:, None], tl.arange(0, COLUMNS)[None, :]
+    if EXCHANGES:
+        number = tl.load(x + column) + tl.load(y + row)
+    elif FIRST_X:
+        number = tl.load(x) + tl.load(y + column, mask=column < num_columns)
+    elif MASKS_Y:
+        number = tl.load(x + row) + tl.load(y + column, mask=column < num_columns)
+    else:
+        number = tl.load(x + row) + tl.load(y + column)
+    if ONLY_X:
+        number = tl.load(x + row) + tl.zeros([ROWS, COLUMNS], tl.float32)
+    places = row * num_columns + column
+    if COLUMNS_APART:
+        places = row * COLUMNS + column
+    if TRANSPOSES:
+        places = column * num_columns + row
+    exists = (row >= 0) & (column < num_columns + ONE_COLUMN_MORE)
+    if MASKS_ROWS:
+        exists = exists & (row < num_columns)
+    if STORES:
+        if MASKS_SUMS:
+            tl.store(out + places, number, mask=exists)
+        else:
+            tl.store(out + places, number)
+
+
+@triton.jit
+def sums_row_by_row(out, x, y, num_columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    column = tl.arange(0, COLUMNS)
+    for row in range(ROWS):
+        number = tl.load(x + row) + tl.load(y + column, mask=column < num_columns)
+        place = out + row * num_columns + column
+        tl.store(place, number, mask=column < num_columns)
+
+
+@triton.jit
+def stores_one_row(out, x, y, num_columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    column = tl.arange(0, COLUMNS)
+    number = tl.load(x) + tl.load(y + column, mask=column < num_columns)
+    tl.store(out + column, number, mask=column < num_columns)
+
+
+@triton.jit
+def stores_a_diagonal(
+    out, x, y, num_columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+):
+    row, column = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
+    number = tl.load(x + row) + tl.load(y + column, mask=column < num_columns)
+    tl.store(out + row * num_columns + column, number, mask=column < num_columns)
+
+
+@triton.jit
+def stores_on_into_the_next_row(
+    out, x, y, num_columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+):
+    """Only what lies behind `out` is masked; and the first row is stored last."""
+    row, column = tl.arange(0, ROWS)[None, :], tl.arange(0, COLUMNS)[:, None]
+    number = tl.load(x + row) + tl.load(y + column, mask=column < num_columns, other=0)
+    places = row * num_columns + column
+    tl.store(out + places, number, mask=places < ROWS * num_columns)
+
+
+@triton.jit
 def slots(
     slots, table, positions, num_tokens,
     BLOCK_SIZE: tl.constexpr,
@@ -481,6 +559,8 @@ ALSO_RIGHT = [
     ("merge_splits", merges_with_help),
     # The logits that come of it become -inf all the same.
     ("packed", _flawed(packed, MASKS_KEYS=False)),
+    ("sizes", copied),
+    ("sums", sums_row_by_row),
 ]
 
 
@@ -500,6 +580,29 @@ NAMED = {
         ),
         (lambda *a: 8 * least_time(*a), "these are bits"),
         (lambda c, kv, dim, size, rate: least_time(c, kv, dim, 2, rate), "expected"),
+    ],
+    "sums": [
+        (_flawed(sums, MASKS_SUMS=False), "stored behind the last row; mask the store"),
+        (_flawed(sums, ONE_COLUMN_MORE=True), "behind the last row; mask the store"),
+        (stores_on_into_the_next_row, "row 0 was stored on into row 1: mask the store"),
+        (
+            _flawed(sums, MASKS_Y=False),
+            "loads number 6 of y, which has 6 (0 to 5): mask",
+        ),
+        (_flawed(sums, COLUMNS_APART=True), "8 numbers apart, which is COLUMNS; a row"),
+        (
+            _flawed(sums, MASKS_SUMS=False, COLUMNS_APART=True),
+            "8 numbers apart, which is COLUMNS",
+        ),
+        (_flawed(sums, EXCHANGES=True), "all of out is x[j] + y[i]"),
+        (_flawed(sums, TRANSPOSES=True), "all of out is x[j] + y[i]"),
+        (_flawed(sums, STORES=False), "nothing was stored in out"),
+        (stores_one_row, "only row 0 of 4 was stored"),
+        (stores_a_diagonal, "out[0, 1], only in out[i, i]: which tile is [:, None]"),
+        (_flawed(sums, FIRST_X=True), "got 101, expected 201; that is x[0] + y[0]"),
+        (_flawed(sums, ONLY_X=True), "got 100, expected 101; that is x[0]"),
+        (_flawed(sums, MASKS_ROWS=True), "nothing was stored in out[3, 0]"),
+        (lambda *a: None, "write @triton.jit above it"),
     ],
     "slots": [
         (_flawed(slots, MASKS_POSITIONS=False), "number 1 of positions, which has 1"),
@@ -559,8 +662,7 @@ NAMED = {
             lambda n, c, k, m: (64, 2, 4, 2 * m // (n * k)),
             "0 splits: at least 1, max(1",
         ),
-        (copied, "these are the choices of decode_sizes: write a rule of your own"),
-        (copied, "furthest from the best in NVIDIA H200, 1x8k, 3.9%"),
+        (two_on_each(64, 2, 4, programs=4), "NVIDIA H200, 40x4k: 174 us, the best"),
         (as_swept, "none of your sizes were measured on 24x4k, 40x4k, 48x2k"),
         (lambda n, *a: {1: (64, 2, 5, 33), 8: (64, 2, 5, 4)}[n], "KeyError"),
     ],
@@ -599,7 +701,7 @@ NAMED = {
 
 # Nobody looks on where a kernel is compiled, and nothing comes of these.
 UNSEEN = {"masks_positions", "masks_table", "masks_q", "dots", "reads", "widens"}
-UNSEEN |= {"dots_logits", "dots_values"}
+UNSEEN |= {"dots_logits", "dots_values", "masks_y", "stores_on_into_the_next_row"}
 WRONG = {
     name: [
         attempt for attempt, _ in named if INTERPRETED or attempt.__name__ not in UNSEEN

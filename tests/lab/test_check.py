@@ -24,7 +24,7 @@ from minipaged.lab.check import lesson4 as stopping
 from minipaged.memory.contiguous import NoPiece, Piece
 
 LESSONS = (lesson1, lesson2, lesson3, lesson4, lesson5, lesson6, appendix_a, appendix_b)
-KERNELS = ["slots", "merge_splits", "packed"]
+KERNELS = ["sums", "slots", "merge_splits", "packed"]
 
 
 def verdict(capsys, name, attempt):
@@ -131,6 +131,7 @@ RIGHT = {
     "stream": lesson5.stream,
     "window": lesson5.window,
     "least_time": lesson6.least_time,
+    "sums": lesson6.sums,
     "slots": lesson6.slots,
     "merge_splits": lesson6.merge_splits,
     "sizes": lesson6.sizes,
@@ -710,6 +711,12 @@ def test_a_cache_may_return_copies_of_slots_that_never_move(capsys, attempt):
 def test_another_way_is_accepted(capsys, attempt):
     name, kernel = attempt
     assert "accepted" in verdict(capsys, name, kernel)
+
+
+def test_the_choices_of_decode_sizes_are_named_as_such(capsys):
+    said = verdict(capsys, "sizes", lesson6.copied)
+    assert "furthest from the best in NVIDIA H200, 1x8k: 3.9%" in said.splitlines()[-1]
+    assert "furthest" not in verdict(capsys, "sizes", lesson6.sizes)
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -258,6 +258,7 @@ DRAWINGS = {
     "paging in two lines": lambda: paging(4, in_row=2),
     "under way": under_way,
     "under way, with remarks": lambda: under_way(remarks={"these spill": (20, 900)}),
+    "under way, with a zone": lambda: under_way(zone=("enough", 6.0, 18.0)),
     "on each": on_each,
     "on each, at the edge": lambda: on_each(limits=(1, 8)),
     "early merge": lambda: plot_early_merge({"late": LATE, "early": EARLY}, "title"),
@@ -944,7 +945,7 @@ def test_without_a_latency_the_law_touches_the_quickest():
     points = {"a": [(1.0, 800.0), (1.0, 500.0), (4.0, 2000.0)]}
     figure = plot_under_way(points, 4584, "title")
     assert "a byte comes in 1.2 µs," in texts(figure)
-    assert len(markers(figure, "o")) == 1 + 3 + 2  # the legend's, all, the fastest
+    assert len(markers(figure, "o")) == 1 + 2  # the legend's, the fastest
 
 
 # --- scales ---------------------------------------------------------------------------

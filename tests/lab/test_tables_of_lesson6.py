@@ -4,8 +4,13 @@ import pytest
 
 from minipaged.lab.measure import peer_tables, rung_tables, tuning_tables
 from minipaged.lab.measure.rule_evidence import LLAMA
-from minipaged.lab.tour.assembly import stage_lines
-from minipaged.lab.tour.ladder import _kv_head_kernel, update_by_units
+from minipaged.lab.tour.assembly import count_shuffles, stage_lines
+from minipaged.lab.tour.ladder import (
+    _kv_head_kernel,
+    _query_head_kernel,
+    update_by_sums,
+    update_by_units,
+)
 
 GPU = {"multiprocessors": 4, "registers": 65536, "shared_bytes": 2**18, "threads": 2048}
 
@@ -164,3 +169,21 @@ def test_tiles_ahead_are_counted_in_the_assembly_code():
     rows = [{"num_stages": n, "paged_shared_bytes": 2048} for n in (1, 5)]
     lines, ahead = stage_lines(_kv_head_kernel, {"by_num_stages": rows}, **sizes)
     assert ahead == {1: 0, 5: 2} and lines[-1].split() == ["5", "32", "2", "2.0"]
+
+
+def test_sums_of_four_heads_are_exchanged_more_than_those_of_one():
+    sizes = {"TILE": 16, "ROWS": 4, "UPDATE": update_by_sums}
+    one = count_shuffles(_query_head_kernel, TILE=16)
+    assert 0 < 4 * one < count_shuffles(_kv_head_kernel, **sizes)
+
+
+def test_what_fits_is_said_of_these_stages_only():
+    rows = [
+        row(1.0, warps=4, stages=n, shared_bytes=n * 10_000, programs=9 - n)
+        for n in (5, 4, 3)
+    ]
+    found = tuning(sweep={"a": [*rows, row(1.0, tile=32, warps=4)]})
+    lines, fits = tuning_tables.fits_by_stages(found, "a", 64, 4, (4, 5))
+    assert [line.partition(":")[0] for line in lines] == ["4 stages", "5 stages"]
+    assert "registers for 4.0 programs" in lines[0]
+    assert fits["4 stages, 128 registers, 40,000 bytes"][1] == 5

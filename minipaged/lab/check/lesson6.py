@@ -1,5 +1,6 @@
-"""Lab: checks of lesson 6's exercises: the least time, slots, heads that share."""
+"""Lab: checks of lesson 6's exercises: least time, sums, slots, heads that share."""
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -53,6 +54,70 @@ def _mistake(found: float, one: float, contexts: list[int]) -> str:
     }
     near = [m for x, m in mistakes.items() if abs(found - x) < 1e-6 * abs(x)]
     return f"; {near[0]}" if near else ""
+
+
+@exercise
+def sums(attempt: Attempt) -> Callable[[], str] | None:
+    """A kernel (out, x, y, num_columns, ROWS, COLUMNS), launched as one program."""
+    # In the first case there is nothing to mask: what is wrong there is no mask.
+    for rows, columns, padded in ((4, 4, 4), (4, 6, 8), (8, 3, 4), (2, 16, 16)):
+        x, y = torch.arange(1.0, rows + 1) * 100, torch.arange(1.0, columns + 1)
+        story = f"x has {many(rows, 'number')}, y has {columns}, COLUMNS={padded}"
+        # As many rows again lie behind those of `out`, to see what is stored there.
+        memory = torch.full((2 * rows, columns), float(GUARD))
+        arguments = memory, x, y, columns, rows, padded
+        launched = launch(attempt, story, (1,), *arguments)
+        _summed(story, launched[0], x, y, padded)
+    return ask_about(attempt, *arguments)
+
+
+def _summed(
+    story: str, memory: torch.Tensor, x: torch.Tensor, y: torch.Tensor, padded: int
+) -> None:
+    """Compare with x[i] + y[j]. memory: `out`, and what lies behind it."""
+    right, rows, columns = x[:, None] + y, len(x), len(y)
+    found, behind = memory[:rows], memory[rows:]
+    is_stored = found != GUARD
+    if (memory == GUARD).all():
+        raise Rejected(f"{story}: nothing was stored in out")
+    apart = memory.flatten()[: rows * padded].view(rows, padded)[:, :columns]
+    if padded > columns and torch.equal(apart, right):
+        said = f"rows are stored {padded} numbers apart, which is COLUMNS"
+        raise Rejected(f"{story}: {said}; a row of out has num_columns, {columns}")
+    if (behind != GUARD).any():
+        said = "it stored behind the last row; mask the store: column < num_columns"
+        raise Rejected(f"{story}: {said}")
+    if not is_stored.all():
+        i, j = (~is_stored).nonzero()[0].tolist()
+        said = f"nothing was stored in out[{i}, {j}]"
+        if is_stored[0].all() and not is_stored[1:].any():
+            said = f"only row 0 of {rows} was stored"
+        elif torch.equal(is_stored, torch.eye(rows, columns, dtype=torch.bool)):
+            said += ", only in out[i, i]: which tile is [:, None], which [None, :]?"
+        raise Rejected(f"{story}: {said}")
+    for place, number in enumerate(right.flatten().tolist()):
+        i, j = divmod(place, columns)
+        mine = found[i, j].item()
+        if mine != number:
+            said = _sum_said(found, right, i, j)
+            what = f"{story}; out[{i}, {j}]: got {mine:g}, expected {number:g}"
+            raise Rejected(f"{what}{said}")
+
+
+def _sum_said(found: torch.Tensor, right: torch.Tensor, i: int, j: int) -> str:
+    """What a wrong number is. x is 100, 200, ..., and y is 1, 2, ..."""
+    mine, (rows, columns) = found[i, j].item(), right.shape
+    if rows == columns and torch.equal(found, right.T):
+        return "; all of out is x[j] + y[i]"
+    if i and (math.isnan(mine) or mine == 100 * i):  # x[i - 1] + 0
+        said = f"row {i - 1} was stored on into row {i}"
+        return f"; {said}: mask the store, column < num_columns"
+    if not math.isfinite(mine):
+        return ""
+    of_x, of_y = divmod(int(mine), 100)
+    terms = [f"x[{of_x - 1}]"] * (0 < of_x <= rows)
+    terms += [f"y[{of_y - 1}]"] * (0 < of_y <= columns)
+    return f"; that is {' + '.join(terms)}" if terms else ""
 
 
 @exercise

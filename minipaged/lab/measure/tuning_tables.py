@@ -65,6 +65,30 @@ def sweep_maps(
     return maps, signs
 
 
+def fits_by_stages(
+    tuning: Tuning, batch: str, tile: int, num_warps: int, stages: Iterable[int]
+) -> tuple[list[str], dict[str, tuple[int, int]]]:
+    """What a program of these sizes takes, and for how many there is room.
+
+    Returns lines of text; and by launch (programs, how many fit on a multiprocessor).
+    """
+    gpu, lines, fits = tuning["gpu"], [], {}
+    sizes = {"tile": tile, "num_warps": num_warps, "num_splits": 1}
+    for row in rows_of(tuning["sweep"][batch], **sizes):
+        if row["num_stages"] not in stages:
+            continue
+        by_registers = gpu["registers"] / (32 * num_warps * row["registers"])
+        by_shared = gpu["shared_bytes"] / row["shared_bytes"]
+        number = f"{row['num_stages']} stages"
+        lines.append(
+            f"{number}: registers for {by_registers:.1f} programs, "
+            f"shared memory for {by_shared:.1f}"
+        )
+        taken = f"{row['registers']} registers, {row['shared_bytes']:,} bytes"
+        fits[f"{number}, {taken}"] = num_pieces(tuning, batch), row["programs"]
+    return lines, fits
+
+
 def fifth_stage_lines(tunings: Mapping[str, Tuning]) -> list[str]:
     """What five stages in place of four cost medium programs: in two waves, in one."""
     lines = ["five stages in place of four, two warps, measured again:"]

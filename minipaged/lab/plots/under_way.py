@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from matplotlib.figure import Figure
 
 from minipaged.lab.plots.dots import draw_series, marker_of
-from minipaged.lab.plots.palette import line_colour
 from minipaged.lab.plots.scales import Scale, scale_of
 from minipaged.lab.plots.signs import SPAN, Sheet, width_of
 
@@ -21,23 +20,25 @@ def plot_under_way(
     title: str,
     latency: float | None = None,
     remarks: Mapping[str, Point] | None = None,
+    zone: tuple[str, float, float] | None = None,
     xlabel: str = "MB of K and V under way at a time, on the whole GPU",
     ylabel: str = "GB/s of K and V",
 ) -> Figure:
-    """A dot for each kernel: how much it has under way, and how fast it reads.
+    """How much kernels have under way, and how fast they read.
 
     The rising line is Little's law: in a latency, no more can arrive than is under way.
     The level one is the ceiling. Both axes are logarithmic. Of the kernels of a series
-    that have nearly as much under way, the fastest is marked.
+    that have nearly as much under way, only the fastest is drawn.
 
     points: (MB, GB/s) by series. ceiling: GB/s at most. latency: microseconds
     from asking for a byte until it is there; without it, as long as the dots allow.
-    remarks: words that stand above a point.
+    remarks: words that stand above a point. zone: words, and from where to where (in
+    MB) there is enough under way.
     """
     sheet = Sheet(title)
     y = draw_series(sheet, list(points))
     sheet.write(0, y + 12, ylabel)
-    remark = "large: the quickest with about as much under way; small: the others"
+    remark = "each: the quickest of those with about as much under way"
     sheet.write(SPAN, y + 12, remark, ha="right", color=sheet.look.quiet)
     top = y + 34
     both = [point for series in points.values() for point in series]
@@ -55,10 +56,13 @@ def plot_under_way(
         sheet.line((LEFT, height), (SPAN, height), alpha=0.35, zorder=0)
         sheet.write(LEFT - 8, height, f"{tick:,g}", ha="right", **quiet)
     sheet.line((LEFT, top + HIGH), (SPAN, top + HIGH), zorder=1)
+    if zone is not None:
+        words, *ends = zone[0], across.x(zone[1]), across.x(zone[2])
+        for x in ends:
+            sheet.line((x, top), (x, top + HIGH), linestyle=(0, (1, 2)), linewidth=1.6)
+        sheet.write(sum(ends) / 2, top + HIGH - 16, words, ha="center")
     _draw_law(sheet, across, up, ceiling, latency)
     for index, series in enumerate(points.values()):
-        faint = {"color": line_colour(index), "alpha": 0.4, "markeredgewidth": 0}
-        sheet.axes.plot(*_places(series, across, up), "o", markersize=2.6, **faint)
         places = _places(_fastest(series), across, up)
         sheet.axes.plot(*places, zorder=3, **marker_of(index))
     for words, (x, rate) in (remarks or {}).items():

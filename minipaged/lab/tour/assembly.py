@@ -42,6 +42,11 @@ def count_copies(text: str) -> Copies:
     return Copies(before, in_all, ids_before, all_ids)
 
 
+def count_shuffles(kernel: Any, **sizes: Any) -> int:
+    """How often a rung's threads hand each other numbers, for one tile."""
+    return assembly_of(kernel, **sizes).count("shfl.sync")
+
+
 def stage_lines(
     kernel: Any, paging: Mapping[str, Any], **sizes: Any
 ) -> tuple[list[str], dict[int, int]]:

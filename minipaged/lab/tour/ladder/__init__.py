@@ -13,7 +13,7 @@ from minipaged.lab.tour.ladder.kv_head import (
 )
 from minipaged.lab.tour.ladder.query_head import _query_head_kernel, per_query_head
 from minipaged.lab.tour.ladder.rungs import RUNGS, shipped, sized, two_on_each
-from minipaged.lab.tour.ladder.split import _split_kernel, split
+from minipaged.lab.tour.ladder.split import _split_kernel, read_splits, split
 
 __all__ = [
     "RUNGS",
@@ -22,6 +22,7 @@ __all__ = [
     "_split_kernel",
     "per_kv_head",
     "per_query_head",
+    "read_splits",
     "shipped",
     "sized",
     "split",

@@ -79,19 +79,41 @@ def split(
 
     Other options as for `per_query_head`. A single split is `per_kv_head`.
     """
+    given = q, cache, batch, masking
+    sizes = {"tile": tile, "num_warps": num_warps, "num_stages": num_stages}
     if num_splits == 1:
-        sizes = {"tile": tile, "num_warps": num_warps, "num_stages": num_stages}
-        return per_kv_head(q, cache, batch, masking, matrix_units=True, **sizes)
-    check_rung(q, cache, batch)
+        return per_kv_head(*given, matrix_units=True, **sizes)
+    means, logs = read_splits(*given, num_splits=num_splits, **sizes)
     out = torch.empty_like(q)
+    merge_splits(out, means, logs, batch.query_starts, overlap=False)
+    return out
+
+
+def read_splits(
+    q: torch.Tensor,
+    cache: LayerCache,
+    batch: AttentionBatch,
+    masking: Masking,
+    *,
+    num_splits: int,
+    tile: int = 64,
+    num_warps: int = 4,
+    num_stages: int = 4,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """What so many splits leave for the merge, in float32.
+
+    Each split's mean [S, H, splits, DIM]; and [S, H, splits] log2 of the sum of its
+    weights. Options as for `split`.
+    """
+    check_rung(q, cache, batch)
     num_seqs, num_heads, dim = q.shape
     _, block_size, num_kv_heads, _ = cache.keys.shape
     group = num_heads // num_kv_heads
     shape = (num_seqs, num_heads, num_splits)
-    parts = q.new_empty((*shape, dim), dtype=torch.float32)
-    log_totals = q.new_empty(shape, dtype=torch.float32)
+    means = q.new_empty((*shape, dim), dtype=torch.float32)
+    logs = q.new_empty(shape, dtype=torch.float32)
     _split_kernel[num_kv_heads, num_seqs, num_splits](
-        parts, log_totals, q, cache.keys, cache.values, batch.block_tables,
+        means, logs, q, cache.keys, cache.values, batch.block_tables,
         batch.context_lengths, batch.block_tables.shape[1], masking.scale * LOG2_E,
         BLOCK_SIZE=block_size,
         NUM_KV_HEADS=num_kv_heads,
@@ -102,5 +124,4 @@ def split(
         num_warps=num_warps,
         num_stages=num_stages,
     )  # fmt: skip
-    merge_splits(out, parts, log_totals, batch.query_starts, overlap=False)
-    return out
+    return means, logs
