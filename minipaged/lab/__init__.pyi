@@ -27,6 +27,7 @@ from .measure.step_clock import StepClock as StepClock
 from .measure.step_log import StepLog as StepLog
 from .measure.traces import alpaca_like as alpaca_like
 from .measure.traces import sharegpt_like as sharegpt_like
+from .measure.tuning_tables import alone_lines as alone_lines
 from .measure.tuning_tables import beside_best as beside_best
 from .measure.tuning_tables import fifth_stage_lines as fifth_stage_lines
 from .measure.tuning_tables import fits_by_stages as fits_by_stages
@@ -111,6 +112,7 @@ from .plots.step_shapes import plot_step_shapes as plot_step_shapes
 from .plots.swapped import plot_swap as plot_swap
 from .plots.sweep import plot_sweep as plot_sweep
 from .plots.tables import plot_shared_tables as plot_shared_tables
+from .plots.thread_sums import plot_thread_sums as plot_thread_sums
 from .plots.tiles import plot_tiles as plot_tiles
 from .plots.token_times import plot_token_times as plot_token_times
 from .plots.two_tables import plot_two_tables as plot_two_tables

@@ -8,12 +8,6 @@ import math
 from minipaged.attention.kernels.setup import INTERPRETED, tl, triton
 
 
-def least_time(contexts, num_kv_heads, head_dim, bytes_each, gb_per_s):
-    """Token by token, unlike the solution in the notebook."""
-    row = 2 * num_kv_heads * head_dim * bytes_each
-    return sum(context * row for context in contexts) / gb_per_s / 1000
-
-
 @triton.jit
 def sums(
     out, x, y, num_columns,
@@ -566,21 +560,6 @@ ALSO_RIGHT = [
 
 # What the check must say of a mistake.
 NAMED = {
-    "least_time": [
-        (lambda *a: least_time(*a) / 2, "who else must be read beside K?"),
-        (lambda *a: least_time(*a) / 1.024**3, "10**9 bytes"),
-        (lambda *a: least_time(*a) / 1e3, "milliseconds"),
-        (lambda *a: least_time(*a) / 1e6, "these are seconds"),
-        (lambda *a: str(least_time(*a)), "expected a number"),
-        (lambda *a: float("nan"), "got nan"),
-        (lambda c, *rest: least_time([max(c, default=0)], *rest), "only the longest"),
-        (
-            lambda c, *rest: least_time([max(c, default=0)] * len(c), *rest),
-            "as if all were as long as the longest",
-        ),
-        (lambda *a: 8 * least_time(*a), "these are bits"),
-        (lambda c, kv, dim, size, rate: least_time(c, kv, dim, 2, rate), "expected"),
-    ],
     "sums": [
         (_flawed(sums, MASKS_SUMS=False), "stored behind the last row; mask the store"),
         (_flawed(sums, ONE_COLUMN_MORE=True), "behind the last row; mask the store"),

@@ -130,7 +130,6 @@ RIGHT = {
     "merge": lesson5.merge,
     "stream": lesson5.stream,
     "window": lesson5.window,
-    "least_time": lesson6.least_time,
     "sums": lesson6.sums,
     "slots": lesson6.slots,
     "merge_splits": lesson6.merge_splits,

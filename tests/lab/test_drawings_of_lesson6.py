@@ -32,6 +32,7 @@ from minipaged.lab import (
     plot_split_and_merge,
     plot_step_shapes,
     plot_sweep,
+    plot_thread_sums,
     plot_tile_and_blocks,
     plot_under_way,
     splits_and_merge,
@@ -256,6 +257,7 @@ DRAWINGS = {
         3, doubt={f"batch {at}": 0.99 for at in range(3)}, band=(1.2, 1.26, "others")
     ),
     "paging in two lines": lambda: paging(4, in_row=2),
+    "sums of threads": lambda: plot_thread_sums({"A": 16, "B": 128}, "title"),
     "under way": under_way,
     "under way, with remarks": lambda: under_way(remarks={"these spill": (20, 900)}),
     "under way, with a zone": lambda: under_way(zone=("enough", 6.0, 18.0)),
@@ -337,6 +339,14 @@ def test_programs_are_counted_and_each_read_has_an_arrow():
     assert said.count("program_id(1)") == 2 and "in the boxes: program_id(0)" in said
     assert {"K and V are asked for 4 times", "K and V are asked for once"} <= set(said)
     assert len(arrows(figure)) == 32 + 8
+
+
+def test_threads_that_have_less_exchange_more():
+    figure = plot_thread_sums({"A": 4, "B": 8}, "title", numbers=8)
+    said = set(texts(figure))
+    assert {"4 threads, each has 2 numbers", "8 threads, each has 1 number"} <= said
+    assert {"2 exchanges", "3 exchanges"} <= said
+    assert [*texts(figure)].count("added alone") == 1
 
 
 def test_what_a_store_without_a_mask_destroys_is_counted():
@@ -942,10 +952,10 @@ def test_the_law_meets_the_ceiling_where_it_should():
 
 
 def test_without_a_latency_the_law_touches_the_quickest():
-    points = {"a": [(1.0, 800.0), (1.0, 500.0), (4.0, 2000.0)]}
+    points = {"a": [(1.0, 800.0), *[(1.0, 500.0)] * 3, (4.0, 2000.0)]}
     figure = plot_under_way(points, 4584, "title")
     assert "a byte comes in 1.2 µs," in texts(figure)
-    assert len(markers(figure, "o")) == 1 + 2  # the legend's, the fastest
+    assert len(markers(figure, "o")) == 1 + 1  # the legend's; of four the fastest
 
 
 # --- scales ---------------------------------------------------------------------------

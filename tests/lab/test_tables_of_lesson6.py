@@ -50,10 +50,12 @@ def test_a_rung_stands_beside_the_one_before():
 
 def test_as_many_rungs_are_profiled_as_asked_for():
     parts = {"computing": 1.0, "shared_memory": 2.0, "large_memory": 3.0}
-    profile = {"rungs": {name: {"instructions": 7e6, **parts} for name in "abc"}}
+    profile = {
+        "rungs": {name: {"us": 8e3, "instructions": 7e6, **parts} for name in "abc"}
+    }
     head, first, second = rung_tables.busy_lines(profile, 2)
-    assert first.split() == "rung 1 7 M 1 % 2 % 3 %".split()
-    assert second.startswith("rung 2") and head.endswith("large memory  (busy)")
+    assert first.split() == "rung 1 8,000 7 M 1 % 2 % 3 %".split()
+    assert second.startswith("rung 2") and len(head) == len(first) == len(second)
 
 
 def test_registers_decide_how_many_programs_fit():
@@ -67,6 +69,15 @@ def test_little_s_law_of_a_turn():
     (line,) = rung_tables.turn_lines(tuning(ladder=ladder), ("a",), {1: 64})
     rate = 8 * 2 * 64 * 128 * 2 / 40e-6 / 1e9
     assert line.endswith(f"32,768 bytes / 40.0 us = {rate:5,.0f} GB/s")
+
+
+def test_programs_alone_are_as_fast_as_those_of_one_user():
+    ladder = {"1x8k": {name: row(500.0) for name in "abcde"}}  # ten turns of 50 µs
+    made = tuning(ladder=ladder, batches={"1x8k": {"longest": 640}})
+    (line,), shares = tuning_tables.alone_lines({"X": made}, 100, 64)
+    rate = 100 * 32_768 / 50e-6 / 1e9  # GB/s, of 1,000
+    assert shares == {"X": pytest.approx(rate / 10)}
+    assert line.endswith(f"50.0 us = {rate:,.0f} GB/s, {rate / 10:.0f} %")
 
 
 def test_rows_are_found_by_their_sizes_and_come_by_their_stages():

@@ -17,7 +17,7 @@ from minipaged.lab.check.lesson2 import attend, position_of, ragged_row
 from minipaged.lab.check.lesson3 import prefix_index, shared_blocks
 from minipaged.lab.check.lesson4 import is_done
 from minipaged.lab.check.lesson5 import merge, stream, window
-from minipaged.lab.check.lesson6 import least_time, packed, slots, sums
+from minipaged.lab.check.lesson6 import packed, slots, sums
 from minipaged.lab.check.merging import merge_splits
 from minipaged.lab.check.preempting import schedule
 from minipaged.lab.check.promising import batching
@@ -30,7 +30,6 @@ __all__ = [
     "four_kinds",
     "free_order",
     "is_done",
-    "least_time",
     "merge",
     "merge_splits",
     "next_beams",

@@ -12,51 +12,6 @@ from minipaged.lab.check.verdict import Attempt, Rejected, exercise, expect, man
 
 
 @exercise
-def least_time(attempt: Attempt) -> None:
-    """(contexts, num_kv_heads, head_dim, bytes_each, gb_per_s) -> microseconds."""
-    for contexts, kv_heads, dim, bytes_each, rate in (
-        ([1], 1, 64, 4, 1),
-        ([2048] * 32, 8, 128, 2, 4589),
-        ([100, 3000, 1], 2, 64, 2, 300),
-        ([4096], 32, 128, 1, 2000),
-        ([], 8, 128, 2, 4589),
-    ):
-        arguments = contexts, kv_heads, dim, bytes_each, rate
-        found = attempt(*arguments)
-        try:
-            found = float(found + 0)  # text is no number
-        except (TypeError, ValueError):
-            raise Rejected(
-                f"{attempt.call(*arguments)}: got {found!r:.40}, expected a number"
-            ) from None
-        one = sum(contexts) * kv_heads * dim * bytes_each / (rate * 1e3)
-        if not abs(found - 2 * one) <= 1e-6 * one + 1e-12:  # nor is NaN
-            said = _mistake(found, one, contexts)
-            raise Rejected(
-                f"{attempt.call(*arguments)}: got {found:.6g}, expected {2 * one:.6g}"
-                f"{said}"
-            )
-
-
-def _mistake(found: float, one: float, contexts: list[int]) -> str:
-    """What was forgotten, if it is a thing that often is."""
-    longest = max(contexts, default=0)
-    of_longest = 2 * one * longest / max(1, sum(contexts))
-    mistakes = {
-        one: "half of it; who else must be read beside K?",
-        2 * one / 1.024**3: "a GB is 10**9 bytes, not 2**30",
-        2 * one / 1e3: "these are milliseconds",
-        2 * one / 1e6: "these are seconds",
-        2e3 * one: "these are nanoseconds",
-        16 * one: "these are bits; `bytes_each` and `gb_per_s` count bytes",
-        len(contexts) * of_longest: "as if all were as long as the longest",
-        of_longest: "only the longest is read; each sequence has its K and V",
-    }
-    near = [m for x, m in mistakes.items() if abs(found - x) < 1e-6 * abs(x)]
-    return f"; {near[0]}" if near else ""
-
-
-@exercise
 def sums(attempt: Attempt) -> Callable[[], str] | None:
     """A kernel (out, x, y, num_columns, ROWS, COLUMNS), launched as one program."""
     # In the first case there is nothing to mask: what is wrong there is no mask.

@@ -89,9 +89,30 @@ def fits_by_stages(
     return lines, fits
 
 
+def alone_lines(
+    tunings: Mapping[str, Tuning], programs: int, tile: int
+) -> tuple[list[str], dict[str, float]]:
+    """What so many programs read that are alone on their multiprocessors.
+
+    As fast as rung 5's eight are in `1x8k`, where none has to share with another.
+    Returns lines of text; and by GPU the share of the ceiling, in %.
+    """
+    lines, shares, batch = [], {}, "1x8k"
+    for name, tuning in tunings.items():
+        alone = list(tuning["ladder"][batch].values())[4]
+        turn = alone["us"] / -(-tuning["batches"][batch]["longest"] // tile)
+        rate = programs * tile * POSITION / turn / 1e3
+        shares[name] = 100 * rate / tuning["ceilings"]["read_gb_per_s"]
+        lines.append(
+            f"{name}, alone: {programs} programs x {tile * POSITION:,} bytes / "
+            f"{turn:.1f} us = {rate:,.0f} GB/s, {shares[name]:.0f} %"
+        )
+    return lines, shares
+
+
 def fifth_stage_lines(tunings: Mapping[str, Tuning]) -> list[str]:
     """What five stages in place of four cost medium programs: in two waves, in one."""
-    lines = ["five stages in place of four, two warps, measured again:"]
+    lines = ["five stages in place of four, by two warps, measured again:"]
     for name, tuning in tunings.items():
         for batch, waves in {"64x4k": "two waves", "40x4k": "one wave"}.items():
             cells = tuning["cells"][LLAMA][batch]

@@ -11,6 +11,7 @@ from minipaged.lab.plots.signs import SPAN, Sheet, width_of
 
 LEFT, HIGH = 56.0, 280.0  # pixels beside the field, and its height
 STEPS = 5  # within twice as much: so many of a series are marked
+MANY = 4  # kernels that have nearly as much under way
 Point = tuple[float, float]
 
 
@@ -74,12 +75,15 @@ def plot_under_way(
 
 
 def _fastest(series: Sequence[Point]) -> list[Point]:
-    """Of those that have nearly as much under way, the one that reads fastest."""
-    found: dict[int, Point] = {}
+    """Of those that have nearly as much under way, the one that reads fastest.
+
+    A few say little: among others there might be a faster one.
+    """
+    groups: dict[int, list[Point]] = {}
     for point in series:
-        step = round(STEPS * math.log2(point[0]))
-        found[step] = max(point, found.get(step, point), key=lambda point: point[1])
-    return sorted(found.values())
+        groups.setdefault(round(STEPS * math.log2(point[0])), []).append(point)
+    many = [group for group in groups.values() if len(group) >= MANY]
+    return sorted(max(group, key=lambda point: point[1]) for group in many)
 
 
 def _places(

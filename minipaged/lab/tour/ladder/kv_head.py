@@ -64,14 +64,14 @@ def _kv_head_kernel(
     q_rows = tl.load(q + places, mask=is_head[:, None], other=0.0)
     table = block_tables + seq.to(tl.int64) * table_width
     key_head, value_head = keys + kv_head * DIM, values + kv_head * DIM
+    SLOT_STRIDE: tl.constexpr = NUM_KV_HEADS * DIM  # numbers from slot to slot
     maximum, total, weighted = nothing_seen(ROWS, DIM)
     for first in range(0, context, TILE):
         position = first + tl.arange(0, TILE)
         exists = position < context
         slots = slots_of(table, position, exists, BLOCK_SIZE)
-        # Behind `exists`: numbers from slot to slot, DIM, DIM as padded, and masked.
-        k = load_tile(key_head, slots, exists, NUM_KV_HEADS * DIM, DIM, DIM, True)
-        v = load_tile(value_head, slots, exists, NUM_KV_HEADS * DIM, DIM, DIM, True)
+        k = load_tile(key_head, slots, exists, SLOT_STRIDE, DIM, DIM, MASKED=True)
+        v = load_tile(value_head, slots, exists, SLOT_STRIDE, DIM, DIM, MASKED=True)
         maximum, total, weighted = UPDATE(
             q_rows, k, v, exists[None, :], maximum, total, weighted, scale
         )
