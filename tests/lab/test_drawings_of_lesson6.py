@@ -318,7 +318,7 @@ def test_a_gpu_is_drawn_from_its_facts():
     figure = gpu()
     said = texts(figure)
     assert {"132 multiprocessors", "registers: 65,536 numbers"} <= set(said)
-    assert {"shared memory: 228 KiB", "at most 4,591 GB/s, for all together"} <= set(
+    assert {"shared memory (228 KiB), L1", "at most 4,591 GB/s, for all together"} <= set(
         said
     )
     assert said.count("warp") == 3 * 4 and "program 264" in said

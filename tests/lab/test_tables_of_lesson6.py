@@ -177,9 +177,9 @@ def test_the_default_and_prompts():
 
 def test_tiles_ahead_are_counted_in_the_assembly_code():
     sizes = {"TILE": 64, "ROWS": 16, "UPDATE": update_by_units}
-    rows = [{"num_stages": n, "paged_shared_bytes": 2048} for n in (1, 5)]
+    rows = [{"num_stages": n} for n in (1, 5)]
     lines, ahead = stage_lines(_kv_head_kernel, {"by_num_stages": rows}, **sizes)
-    assert ahead == {1: 0, 5: 2} and lines[-1].split() == ["5", "32", "2", "2.0"]
+    assert ahead == {1: 0, 5: 2} and lines[-1].split() == ["5", "32", "2"]
 
 
 def test_sums_of_four_heads_are_exchanged_more_than_those_of_one():

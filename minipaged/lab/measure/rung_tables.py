@@ -37,10 +37,10 @@ def rung_lines(tuning: Tuning, *numbers: int) -> list[str]:
 
 def busy_lines(profile: Mapping[str, Any], count: int) -> list[str]:
     """Of the first so many rungs, what they kept busy; as `measured_profile` says."""
-    lines = ["           µs  instructions  computing  shared + cache  large memory"]
+    lines = ["           µs  instructions  computing   shared, L1  large memory"]
     for number, row in enumerate([*profile["rungs"].values()][:count], 1):
         instructions = f"{row['instructions'] / 1e6:11.0f} M"
-        said = "{:9.0f} % {:13.0f} % {:11.0f} %".format(*(row[part] for part in PARTS))
+        said = "{:9.0f} % {:10.0f} % {:11.0f} %".format(*(row[part] for part in PARTS))
         lines.append(f"rung {number} {row['us']:6,.0f} {instructions}{said}")
     return lines
 

@@ -69,7 +69,7 @@ def _draw_parts(
 ) -> None:
     """One box, as the parts are no program's alone; each as wide as its words want."""
     sheet.box(left, FRAME + PARTS, width, HIGH, rim=sheet.look.rim)
-    shared = f"shared memory: {gpu['shared_bytes'] / 1024:.0f} KiB"
+    shared = f"shared memory ({gpu['shared_bytes'] / 1024:.0f} KiB), L1"
     parts = f"registers: {gpu['registers']:,} numbers", shared, "matrix units"
     more = (width - sum(map(width_of, parts))) / len(parts)
     for words in parts:

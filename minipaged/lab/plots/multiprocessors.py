@@ -40,7 +40,7 @@ def plot_multiprocessors(
             y += math.ceil(num_multiprocessors / columns) * side + GAP
             has_waves |= number > 0
         y += BETWEEN - GAP
-    signs = [(strong(0), "has so many programs"), (free(), "has nothing to do")]
+    signs = [(strong(0), "programs on it"), (free(), "has nothing to do")]
     if has_waves:
         signs.insert(1, (behind_words(soft(0)), "waits until they end"))
     sheet.legend(0, y, signs)

@@ -52,19 +52,16 @@ def stage_lines(
 ) -> tuple[list[str], dict[int, int]]:
     """A pipeline's stages, and what the compiler makes of them: lines of a table.
 
-    kernel and sizes: as for `assembly_of`, four warps. paging: a batch's
-    report by `measured_tuning`: what a program takes of the shared memory.
+    kernel and sizes: as for `assembly_of`, four warps. paging: a batch's report by
+    `measured_tuning`, which says what numbers of stages were measured.
 
     Returns the tiles ahead, too, by the number of stages.
     """
     tile_bytes = 2 * sizes["TILE"] * LLAMA["DIM"] * 2  # of K and V, in bfloat16
-    lines, ahead = (
-        ["stages  copies before the loop  tiles ahead  KiB of shared memory"],
-        {},
-    )
+    lines, ahead = ["stages  copies before the loop  tiles ahead"], {}
     for row in paging["by_num_stages"]:
-        stages, KiB = row["num_stages"], row["paged_shared_bytes"] / 1024
+        stages = row["num_stages"]
         before = count_copies(assembly_of(kernel, num_stages=stages, **sizes)).before
         ahead[stages] = before * COPIED // tile_bytes
-        lines.append(f"{stages:6}{before:24}{ahead[stages]:13}{KiB:22.1f}")
+        lines.append(f"{stages:6}{before:24}{ahead[stages]:13}")
     return lines, ahead
