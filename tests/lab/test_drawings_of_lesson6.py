@@ -260,7 +260,7 @@ DRAWINGS = {
     "sums of threads": lambda: plot_thread_sums({"A": 16, "B": 128}, "title"),
     "under way": under_way,
     "under way, with remarks": lambda: under_way(remarks={"these spill": (20, 900)}),
-    "under way, with a zone": lambda: under_way(zone=("enough", 6.0, 18.0)),
+    "under way, and enough": lambda: under_way(enough=("enough", 6.0)),
     "on each": on_each,
     "on each, at the edge": lambda: on_each(limits=(1, 8)),
     "early merge": lambda: plot_early_merge({"late": LATE, "early": EARLY}, "title"),
@@ -318,9 +318,10 @@ def test_a_gpu_is_drawn_from_its_facts():
     figure = gpu()
     said = texts(figure)
     assert {"132 multiprocessors", "registers: 65,536 numbers"} <= set(said)
-    assert {"shared memory (228 KiB), L1", "at most 4,591 GB/s, for all together"} <= set(
-        said
-    )
+    assert {
+        "shared memory (228 KiB), L1",
+        "at most 4,591 GB/s, for all together",
+    } <= set(said)
     assert said.count("warp") == 3 * 4 and "program 264" in said
     # The multiprocessor that is drawn large, four warps that compute, the legend's.
     assert len(boxes(figure, palette.sequence_colour(0))) == 1 + 4 + 1

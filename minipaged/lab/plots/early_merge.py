@@ -50,7 +50,7 @@ def plot_early_merge(runs: Mapping[str, tuple[Launch, ...]], title: str) -> Figu
     unit = (SPAN - LEFT) / longest
     for name, run in runs.items():
         is_slow = ends[name] == longest
-        said = "the launch is waited for" if is_slow else "the launch costs nothing"
+        said = "the launch is waited for" if is_slow else "the launch is hidden"
         sheet.headline(y + 8, name, "", said, BAD if is_slow else GOOD)
         y += HEAD
         top = y

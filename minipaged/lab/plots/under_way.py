@@ -10,7 +10,7 @@ from minipaged.lab.plots.scales import Scale, scale_of
 from minipaged.lab.plots.signs import SPAN, Sheet, width_of
 
 LEFT, HIGH = 56.0, 280.0  # pixels beside the field, and its height
-STEPS = 5  # within twice as much: so many of a series are marked
+STEPS = 3  # within twice as much: so many of a series are marked
 MANY = 4  # kernels that have nearly as much under way
 Point = tuple[float, float]
 
@@ -21,7 +21,7 @@ def plot_under_way(
     title: str,
     latency: float | None = None,
     remarks: Mapping[str, Point] | None = None,
-    zone: tuple[str, float, float] | None = None,
+    enough: tuple[str, float] | None = None,
     xlabel: str = "MB of K and V under way at a time, on the whole GPU",
     ylabel: str = "GB/s of K and V",
 ) -> Figure:
@@ -33,8 +33,7 @@ def plot_under_way(
 
     points: (MB, GB/s) by series. ceiling: GB/s at most. latency: microseconds
     from asking for a byte until it is there; without it, as long as the dots allow.
-    remarks: words that stand above a point. zone: words, and from where to where (in
-    MB) there is enough under way.
+    remarks: words that stand above a point. enough: words, and how many MB that is.
     """
     sheet = Sheet(title)
     y = draw_series(sheet, list(points))
@@ -57,11 +56,10 @@ def plot_under_way(
         sheet.line((LEFT, height), (SPAN, height), alpha=0.35, zorder=0)
         sheet.write(LEFT - 8, height, f"{tick:,g}", ha="right", **quiet)
     sheet.line((LEFT, top + HIGH), (SPAN, top + HIGH), zorder=1)
-    if zone is not None:
-        words, *ends = zone[0], across.x(zone[1]), across.x(zone[2])
-        for x in ends:
-            sheet.line((x, top), (x, top + HIGH), linestyle=(0, (1, 2)), linewidth=1.6)
-        sheet.write(sum(ends) / 2, top + HIGH - 16, words, ha="center")
+    if enough is not None:
+        words, x = enough[0], across.x(enough[1])
+        sheet.line((x, top), (x, top + HIGH), linestyle=(0, (1, 2)), linewidth=1.6)
+        sheet.write(x + 8, top + HIGH - 16, words)
     _draw_law(sheet, across, up, ceiling, latency)
     for index, series in enumerate(points.values()):
         places = _places(_fastest(series), across, up)
