@@ -1,4 +1,4 @@
-"""Lab: checks of lesson 6's exercises: least time, sums, slots, heads that share."""
+"""Lab: checks of lesson 6's exercises: sums, slots, heads that share."""
 
 import math
 from collections.abc import Callable

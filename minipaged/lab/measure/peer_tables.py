@@ -11,7 +11,7 @@ NAMES = {
 }
 GROUPS = {
     "decode": "",
-    "decode_other_cells": "batches that were measured after the rule was first made",
+    "decode_other_cells": "batches measured later; three then changed the rule",
 }
 Ratios = dict[str, dict[str, float | None]]  # by batch and kernel; None: not measured
 

@@ -74,6 +74,6 @@ def turn_lines(
             rate = programs * size / us / 1e3
             lines.append(
                 f"rung {number}, {batch:6} {programs:3} programs x {size:6,} bytes / "
-                f"{us:.1f} us = {rate:5,.0f} GB/s"
+                f"{us:.2f} us = {rate:5,.0f} GB/s"
             )
     return lines

@@ -90,22 +90,23 @@ def fits_by_stages(
 
 
 def alone_lines(
-    tunings: Mapping[str, Tuning], programs: int, tile: int
+    tunings: Mapping[str, Tuning], programs: int, **sizes: int
 ) -> tuple[list[str], dict[str, float]]:
     """What so many programs read that are alone on their multiprocessors.
 
-    As fast as rung 5's eight are in `1x8k`, where none has to share with another.
-    Returns lines of text; and by GPU the share of the ceiling, in %.
+    As fast as the 64 of `8x4k` without splits, which were measured so. sizes: tile,
+    num_warps and num_stages. Returns lines of text; and by GPU % of the ceiling.
     """
-    lines, shares, batch = [], {}, "1x8k"
+    lines, shares, batch = [], {}, "8x4k"
     for name, tuning in tunings.items():
-        alone = list(tuning["ladder"][batch].values())[4]
+        (alone,) = rows_of(tuning["sweep"][batch], num_splits=1, **sizes)
+        tile = sizes["tile"]
         turn = alone["us"] / -(-tuning["batches"][batch]["longest"] // tile)
         rate = programs * tile * POSITION / turn / 1e3
         shares[name] = 100 * rate / tuning["ceilings"]["read_gb_per_s"]
         lines.append(
             f"{name}, alone: {programs} programs x {tile * POSITION:,} bytes / "
-            f"{turn:.1f} us = {rate:,.0f} GB/s, {shares[name]:.0f} %"
+            f"{turn:.2f} us = {rate:,.0f} GB/s, {shares[name]:.0f} %"
         )
     return lines, shares
 
