@@ -3,7 +3,8 @@
 Six shapes of heads; even, ragged and long-tailed contexts. All kernels attend the same
 batch in the same blocks. Ours are lesson 6's kernel, which reads as theirs do, and
 appendix A's step, which writes K and V, too. They are checked against each other before
-they are timed. Writes batches-<device>.json, anew after every batch.
+they are timed. Writes batches-<device>.json, or of a seed other
+than 0 batches-seed-<seed>-<device>.json, anew after every batch.
 
     python -m benchmarks.gpu.batches
 """
@@ -27,7 +28,7 @@ from benchmarks.gpu.report import path_of, rounded
 from minipaged.attention.kernels.attention import triton_attention
 from minipaged.lab.measure.gpu_timing import microseconds
 from minipaged.lab.measure.machine import describe_machine
-from minipaged.lab.measure.measured import DATA
+from minipaged.lab.measure.measured import DATA, batches_of
 
 WIDE_SHAPES = [(32, 8, 128), (64, 8, 128), (28, 4, 128), (32, 32, 128), (8, 1, 128)]
 SHAPES = [*WIDE_SHAPES, (32, 8, 64)]  # query heads, KV heads, head_dim
@@ -124,7 +125,7 @@ def main() -> None:
     assert versions(), "nothing to compare with: please install a package of peers.py"
     torch.manual_seed(arguments.seed)
     machine = describe_machine()
-    path = path_of(arguments.folder, "batches", machine["device"])
+    path = path_of(arguments.folder, batches_of(arguments.seed), machine["device"])
     report: dict[str, Any] = {"machine": machine, "peers": versions()}
     report |= {"how": HOW.replace("\n", " "), "seed": arguments.seed}
     rows: dict[str, dict] = {}

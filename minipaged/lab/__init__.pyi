@@ -21,6 +21,7 @@ from .measure.rung_tables import busy_lines as busy_lines
 from .measure.rung_tables import fitting_lines as fitting_lines
 from .measure.rung_tables import rung_lines as rung_lines
 from .measure.rung_tables import share_of_ceiling as share_of_ceiling
+from .measure.rung_tables import shared_busy as shared_busy
 from .measure.rung_tables import turn_lines as turn_lines
 from .measure.serving import serve_lengths as serve_lengths
 from .measure.step_clock import StepClock as StepClock

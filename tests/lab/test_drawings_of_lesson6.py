@@ -259,7 +259,6 @@ DRAWINGS = {
     "paging in two lines": lambda: paging(4, in_row=2),
     "sums of threads": lambda: plot_thread_sums({"A": 16, "B": 128}, "title"),
     "under way": under_way,
-    "under way, with remarks": lambda: under_way(remarks={"these spill": (20, 900)}),
     "under way, and enough": lambda: under_way(enough=("enough", 6.0)),
     "on each": on_each,
     "on each, at the edge": lambda: on_each(limits=(1, 8)),
@@ -923,15 +922,17 @@ def test_cells_with_the_same_number_look_the_same_and_white_begins_at_one():
     assert order == sorted(order)  # black ones first
 
 
-def test_a_remark_stands_above_its_point():
-    figure = under_way(remarks={"these spill": (5.0, 900.0)})
-    ((x, y),) = [
-        text.get_position()
-        for text in figure.axes[0].texts
-        if text.get_text() == "these spill"
-    ]
-    level, law = [line for line in figure.axes[0].lines if line.get_linewidth() == 1.6]
-    assert law.get_xdata()[1] < x and level.get_ydata()[0] < y
+def test_what_is_enough_is_marked_where_it_is():
+    places = []
+    for megabytes in (5.0, 10.0):
+        figure = under_way(enough=("enough", megabytes))
+        (line,) = [x for x in figure.axes[0].lines if x.get_linewidth() == 1.4]
+        (words,) = [t for t in figure.axes[0].texts if t.get_text() == "enough"]
+        ends = set(line.get_xdata())
+        assert len(ends) == 1 and words.get_position()[0] == pytest.approx(*ends, abs=9)
+        places += ends
+    tick = {t.get_text(): t.get_position()[0] for t in figure.axes[0].texts}
+    assert places == [pytest.approx(tick["5"]), pytest.approx(tick["10"])]
 
 
 def test_paging_has_a_line_at_one_and_falls_towards_it():

@@ -58,6 +58,11 @@ def test_as_many_rungs_are_profiled_as_asked_for():
     assert second.startswith("rung 2") and len(head) == len(first) == len(second)
 
 
+def test_a_unit_is_busy_for_its_share_of_the_time():
+    rows = {"a": {"us": 200.0, "shared_memory": 92.0}}
+    assert rung_tables.shared_busy({"rungs": rows}) == [pytest.approx(184.0)]
+
+
 def test_registers_decide_how_many_programs_fit():
     ladder = {"a": {"x": row(400.0, registers=128)}}
     (line,) = rung_tables.fitting_lines(tuning(ladder=ladder), "a", (1,))
@@ -78,7 +83,7 @@ def test_programs_alone_are_as_fast_as_those_that_were_measured_alone():
     (line,), shares = tuning_tables.alone_lines({"X": made}, 100, **sizes)
     rate = 100 * 32_768 / 30e-6 / 1e9  # ten turns of 30 µs; GB/s, of 1,000
     assert shares == {"X": pytest.approx(rate / 10)}
-    assert line.endswith(f"30.00 us = {rate:,.0f} GB/s, {rate / 10:.0f} %")
+    assert f"/ 30.00 us = {rate:5,.0f} GB/s, {rate / 10:.0f} % of the" in line
 
 
 def test_rows_are_found_by_their_sizes_and_come_by_their_stages():
@@ -178,8 +183,7 @@ def test_the_default_and_prompts():
 
 def test_tiles_ahead_are_counted_in_the_assembly_code():
     sizes = {"TILE": 64, "ROWS": 16, "UPDATE": update_by_units}
-    rows = [{"num_stages": n} for n in (1, 5)]
-    lines, ahead = stage_lines(_kv_head_kernel, {"by_num_stages": rows}, **sizes)
+    lines, ahead = stage_lines(_kv_head_kernel, (1, 5), **sizes)
     assert ahead == {1: 0, 5: 2} and lines[-1].split() == ["5", "32", "2"]
 
 

@@ -24,16 +24,21 @@ def measured_kernels(device: str = "nvidia-h200") -> dict[str, Any]:
     return _report("kernels", device)
 
 
-def measured_batches(device: str = "nvidia-h200") -> dict[str, Any]:
+def measured_batches(device: str = "nvidia-h200", seed: int = 0) -> dict[str, Any]:
     """The report that benchmarks/gpu/batches.py wrote on this device.
 
-    60 decode batches drawn from a seed. batches: by name, `us` by kernel, and the
+    60 decode batches drawn from this seed. batches: by name, `us` by kernel, and the
     `best_peer`. summary: of `step` (the default launch, which writes K and V, too) and
     of `reading` (lesson 6's kernel), the time over the best peer's: shares of the
     batches with `at_most_1.00` and so on, `geometric_mean`, `largest`. Raises
     FileNotFoundError for a device that nobody has measured.
     """
-    return _report("batches", device)
+    return _report(batches_of(seed), device)
+
+
+def batches_of(seed: int) -> str:
+    """What the reports of batches of this seed are called."""
+    return f"batches-seed-{seed}" if seed else "batches"
 
 
 def measured_profile(device: str = "nvidia-h200") -> dict[str, Any]:

@@ -25,6 +25,14 @@ def programs_that_fit(
     )
 
 
+def room_by_registers(gpu: Mapping[str, int], num_warps: int, registers: int) -> float:
+    """For how many programs a multiprocessor has registers; of a thread: `registers`.
+
+    As they are divided on paper: `programs_that_fit` knows how they are handed out.
+    """
+    return gpu["registers"] / (32 * num_warps * registers)
+
+
 def tiles_under_way(shared_bytes: int, tile_bytes: int) -> int:
     """Tiles of K and V that a program has asked for and not yet used.
 

@@ -32,7 +32,7 @@ def rule_evidence(tunings: Mapping[str, Tuning]) -> list[str]:
         pieces = 8 * num_seqs / first["gpu"]["multiprocessors"]
         lines.append(f"  {batch}, {pieces:.2f} pieces on each: {us}")
     us = dict(sorted(times_by_splits(first, UNEVEN, 128).items()))
-    lines.append(f"16 on each, as good as 8: {UNEVEN}, large, µs by splits: {us}")
+    lines.append(f"16 on each: {UNEVEN}, large, µs by splits: {us}")
     rows = [row for row in first["sweep"]["64x4k"] if row["num_splits"] == 1]
     medium = [row for row in rows if (row["tile"], row["num_warps"]) == (64, 2)]
     us = {row["num_stages"]: row["us"] for row in medium}

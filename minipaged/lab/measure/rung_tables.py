@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from minipaged.lab.measure.measured import Tuning
+from minipaged.lab.measure.occupancy import room_by_registers
 
 PARTS = ("computing", "shared_memory", "large_memory")
 WARPS = 4  # of each of the first three rungs
@@ -45,12 +46,18 @@ def busy_lines(profile: Mapping[str, Any], count: int) -> list[str]:
     return lines
 
 
+def shared_busy(profile: Mapping[str, Any]) -> list[float]:
+    """For how many µs shared memory and L1, one unit, are busy in each rung."""
+    rows = profile["rungs"].values()
+    return [row["us"] * row["shared_memory"] / 100 for row in rows]
+
+
 def fitting_lines(tuning: Tuning, batch: str, numbers: tuple[int, ...]) -> list[str]:
     """Of these rungs, for how many programs a multiprocessor has registers."""
     rows, gpu, lines = list(tuning["ladder"][batch].values()), tuning["gpu"], []
     for number in numbers:
         need = rows[number - 1]["registers"]
-        room = gpu["registers"] / (WARPS * 32 * need)
+        room = room_by_registers(gpu, WARPS, need)
         threads = f"{WARPS * 32} threads x {need} registers"
         lines.append(f"rung {number}: {threads}, so {room:.1f} programs fit")
     return lines
@@ -70,10 +77,15 @@ def turn_lines(
         for number, tile in tiles.items():
             row = list(tuning["ladder"][batch].values())[number - 1]
             us = row["us"] / -(-facts["longest"] // tile)
-            size = 2 * tile * dim * NUMBER
-            rate = programs * size / us / 1e3
-            lines.append(
-                f"rung {number}, {batch:6} {programs:3} programs x {size:6,} bytes / "
-                f"{us:.2f} us = {rate:5,.0f} GB/s"
-            )
+            _, law = littles_law(programs, 2 * tile * dim * NUMBER, us)
+            lines.append(f"rung {number}, {batch:6} {law}")
     return lines
+
+
+def littles_law(programs: int, nbytes: int, us: float) -> tuple[float, str]:
+    """GB/s of programs that get so many bytes in so many microseconds; and as text."""
+    rate = programs * nbytes / us / 1e3
+    said = (
+        f"{programs:3} programs x {nbytes:6,} bytes / {us:.2f} us = {rate:5,.0f} GB/s"
+    )
+    return rate, said

@@ -4,9 +4,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from minipaged.lab.measure.measured import Tuning
-from minipaged.lab.measure.occupancy import bytes_under_way
+from minipaged.lab.measure.occupancy import bytes_under_way, room_by_registers
 from minipaged.lab.measure.rule_evidence import LLAMA, times_by_splits
-from minipaged.lab.measure.rung_tables import KV_HEADS, num_pieces, share_of_ceiling
+from minipaged.lab.measure.rung_tables import (
+    KV_HEADS,
+    littles_law,
+    num_pieces,
+    share_of_ceiling,
+)
 
 POSITION = 2 * 128 * 2  # bytes of K and V of a KV head, in bfloat16
 Row = Mapping[str, Any]
@@ -77,7 +82,7 @@ def fits_by_stages(
     for row in rows_of(tuning["sweep"][batch], **sizes):
         if row["num_stages"] not in stages:
             continue
-        by_registers = gpu["registers"] / (32 * num_warps * row["registers"])
+        by_registers = room_by_registers(gpu, num_warps, row["registers"])
         by_shared = gpu["shared_bytes"] / row["shared_bytes"]
         number = f"{row['num_stages']} stages"
         lines.append(
@@ -102,12 +107,9 @@ def alone_lines(
         (alone,) = rows_of(tuning["sweep"][batch], num_splits=1, **sizes)
         tile = sizes["tile"]
         turn = alone["us"] / -(-tuning["batches"][batch]["longest"] // tile)
-        rate = programs * tile * POSITION / turn / 1e3
+        rate, law = littles_law(programs, tile * POSITION, turn)
         shares[name] = 100 * rate / tuning["ceilings"]["read_gb_per_s"]
-        lines.append(
-            f"{name}, alone: {programs} programs x {tile * POSITION:,} bytes / "
-            f"{turn:.2f} us = {rate:,.0f} GB/s, {shares[name]:.0f} %"
-        )
+        lines.append(f"{name}, alone: {law}, {shares[name]:.0f} % of the ceiling")
     return lines, shares
 
 

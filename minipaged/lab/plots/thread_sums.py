@@ -9,7 +9,7 @@ from minipaged.lab.plots.signs import SPAN, Sheet, counted
 from minipaged.lab.plots.tones import soft, strong
 
 LEFT = 132.0  # pixels beside the numbers
-HEAD, NUMBER, LEVEL, BETWEEN = 22.0, 18.0, 14.0, 26.0  # heights, and air below
+HEAD, NUMBER, LEVEL, BETWEEN = 22.0, 18.0, 17.0, 26.0  # heights, and air below
 
 
 def plot_thread_sums(ways: Mapping[str, int], title: str, numbers: int = 128) -> Figure:
@@ -34,12 +34,12 @@ def plot_thread_sums(ways: Mapping[str, int], title: str, numbers: int = 128) ->
         y += NUMBER + 4
         if threads < numbers:
             sheet.write(0, y + LEVEL / 2 - 2, "added alone")
-            _draw_level(sheet, y, LEVEL - 4, threads)
+            _draw_level(sheet, y, LEVEL - 5, threads)
             y += LEVEL
         for number in range(exchanges):
             if number in (0, exchanges - 1):
                 sheet.write(0, y + LEVEL / 2 - 2, f"exchange {number + 1}")
-            _draw_level(sheet, y, LEVEL - 4, threads >> number + 1)
+            _draw_level(sheet, y, LEVEL - 5, threads >> number + 1)
             y += LEVEL
         y += BETWEEN
     sheet.legend(0, y, [(strong(0), "a product"), (soft(0), "a sum of some")])

@@ -20,7 +20,6 @@ def plot_under_way(
     ceiling: float,
     title: str,
     latency: float | None = None,
-    remarks: Mapping[str, Point] | None = None,
     enough: tuple[str, float] | None = None,
     xlabel: str = "MB of K and V under way at a time, on the whole GPU",
     ylabel: str = "GB/s of K and V",
@@ -33,7 +32,7 @@ def plot_under_way(
 
     points: (MB, GB/s) by series. ceiling: GB/s at most. latency: microseconds
     from asking for a byte until it is there; without it, as long as the dots allow.
-    remarks: words that stand above a point. enough: words, and how many MB that is.
+    enough: words, and how many MB that is.
     """
     sheet = Sheet(title)
     y = draw_series(sheet, list(points))
@@ -58,15 +57,12 @@ def plot_under_way(
     sheet.line((LEFT, top + HIGH), (SPAN, top + HIGH), zorder=1)
     if enough is not None:
         words, x = enough[0], across.x(enough[1])
-        sheet.line((x, top), (x, top + HIGH), linestyle=(0, (1, 2)), linewidth=1.6)
+        sheet.line((x, top), (x, top + HIGH), linestyle=(0, (1, 2)), linewidth=1.4)
         sheet.write(x + 8, top + HIGH - 16, words)
     _draw_law(sheet, across, up, ceiling, latency)
     for index, series in enumerate(points.values()):
         places = _places(_fastest(series), across, up)
         sheet.axes.plot(*places, zorder=3, **marker_of(index))
-    for words, (x, rate) in (remarks or {}).items():
-        middle = min(across.x(x), SPAN - width_of(words) / 2)
-        sheet.write(middle, up.x(rate) - 16, words, ha="center")
     sheet.write(LEFT, top + HIGH + 34, xlabel)
     sheet.finish(top + HIGH + 44)
     return sheet.figure

@@ -1,6 +1,6 @@
 """Lab: what stands in the assembly code of lesson 6's rungs, as counts."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from minipaged.lab.tour.compiler import ask_compiler
@@ -48,20 +48,18 @@ def count_shuffles(kernel: Any, **sizes: Any) -> int:
 
 
 def stage_lines(
-    kernel: Any, paging: Mapping[str, Any], **sizes: Any
+    kernel: Any, stages: Iterable[int], **sizes: Any
 ) -> tuple[list[str], dict[int, int]]:
     """A pipeline's stages, and what the compiler makes of them: lines of a table.
 
-    kernel and sizes: as for `assembly_of`, four warps. paging: a batch's report by
-    `measured_tuning`, which says what numbers of stages were measured.
+    kernel and sizes: as for `assembly_of`, four warps. stages: numbers of them.
 
     Returns the tiles ahead, too, by the number of stages.
     """
     tile_bytes = 2 * sizes["TILE"] * LLAMA["DIM"] * 2  # of K and V, in bfloat16
     lines, ahead = ["stages  copies before the loop  tiles ahead"], {}
-    for row in paging["by_num_stages"]:
-        stages = row["num_stages"]
-        before = count_copies(assembly_of(kernel, num_stages=stages, **sizes)).before
-        ahead[stages] = before * COPIED // tile_bytes
-        lines.append(f"{stages:6}{before:24}{ahead[stages]:13}")
+    for count in stages:
+        before = count_copies(assembly_of(kernel, num_stages=count, **sizes)).before
+        ahead[count] = before * COPIED // tile_bytes
+        lines.append(f"{count:6}{before:24}{ahead[count]:13}")
     return lines, ahead
