@@ -9,16 +9,15 @@ from transformers import PreTrainedModel
 
 from minipaged.errors import UnsupportedModel
 from minipaged.model.bridge import attending
+from minipaged.model.fixed_inputs import FixedInputs, Size, without_padding
 from minipaged.model.inputs import RaggedBatch
 from minipaged.model.paged_model import PagedModel
-from minipaged.model.persistent_inputs import StepArrays, Unread, host_memory
+from minipaged.model.persistent_inputs import Unread
 from minipaged.model.runner import Run, Runner
 from minipaged.progress import progress_bar
 from minipaged.scheduling.plan import Plan
 
-ROWS = 8  # a graph has so many rows, or a multiple of that
-_EMPTY_ROW = (0, -1, 0, -1, 0)  # token, whose it is if unread, position, slot, context
-_NUMBERS = len(_EMPTY_ROW)
+ROWS = 8  # of steps that decode, a graph has so many, or a multiple of that
 
 
 class Graph(NamedTuple):
@@ -29,21 +28,23 @@ class Graph(NamedTuple):
 
 
 class GraphRunner(Runner):
-    """Replays steps in which every sequence computes one token from CUDA graphs.
+    """Replays steps from CUDA graphs: those that decode, and those of short prompts.
 
     To launch a model's kernels one by one takes the CPU longer than the GPU takes to
     run them. A graph holds all launches of a step: it is captured once, and a replay is
     one launch. But it repeats whatever was known on the CPU, shapes and addresses among
-    it. So there is a graph for 8 rows, for 16, and so on; in the rows that are left
-    over a context is 0 and a slot -1, so that nothing is read or written for them. And
-    the inputs lie at places that never change, which one copy fills in a step.
+    it. So if every sequence has one new token, there is a graph for 8 of them, for 16,
+    and so on; and if some have more, one for each of a few numbers of tokens, up to
+    2,048, of as many sequences as there may be. A step is padded to the next size: see
+    `FixedInputs`, where a graph reads it.
 
-    Prompts, several tokens of a sequence, and steps that copy blocks run eagerly.
-    Source: the model runners of vLLM and nano-vllm, which do the same.
+    Longer prompts, several logits of a sequence, and steps that copy blocks run
+    eagerly. Source: the model runners of vLLM and nano-vllm, which replay decode steps.
     """
 
     name: Run = "graphs"
     _twin: PreTrainedModel | None = None  # what runs, if not that of the PagedModel
+    _prompt_tokens = 128, 256, 384, 512, 768, 1024, 1536, 2048
 
     def __init__(self, paged: PagedModel, max_sequences: int):
         """Capture the graphs for up to so many sequences; a progress bar says so.
@@ -60,7 +61,12 @@ class GraphRunner(Runner):
         config, pool = paged.model.config.get_text_config(), paged.pool
         positions = getattr(config, "max_position_embeddings", None) or 2**16
         self._width = min(pool.num_blocks, -(-positions // pool.block_size))
-        self._graphs: dict[int, Graph] = {}
+        decoding = [Size(n, n, 1) for n in range(ROWS, self._max_rows + 1, ROWS)]
+        # One row more than sequences, at least, for the tokens that are left over.
+        rows = self._max_rows + ROWS
+        self._prompts = [Size(n, rows, n) for n in self._prompt_tokens]
+        self._sizes = sorted([*decoding, *self._prompts], reverse=True)
+        self._graphs: dict[Size, Graph] = {}
         try:
             self._allocate()
             self._capture_all()
@@ -76,13 +82,8 @@ class GraphRunner(Runner):
             ) from error
 
     def _allocate(self) -> None:
-        rows, width, device = self._max_rows, self._width, self.paged.device
-        # A step's numbers, then its tables, which are no wider than they must be.
-        whole = {"dtype": torch.int64, "device": device}
-        self._packet = torch.zeros(rows * (_NUMBERS + width), **whole)
-        self._tables = torch.zeros(rows, width, **whole)
-        self._unread = torch.zeros(rows, **whole)
-        self._count = torch.arange(rows + 1, device=device)
+        where = self._max_rows, self.paged.device
+        self._fixed = FixedInputs(self._sizes, self._width, *where)
         # [rows, vocabulary], as the model makes them. All graphs write here: each would
         # have to keep as much for itself.
         self._logits: Tensor | None = None
@@ -91,46 +92,33 @@ class GraphRunner(Runner):
         self, plan: Plan, unread: Unread | None = None
     ) -> tuple[RaggedBatch, Tensor]:
         """As `Runner.compute`; replayed where that can be."""
-        if not self._can_replay(plan, unread):
+        size = self._size_of(plan, unread)
+        if size is None:
             return super().compute(plan, unread)
         self.paged._original.refuse_if_changed()
-        arrays, num_rows = self.inputs.arrays(plan, unread), len(plan.works)
-        rows = -(-num_rows // ROWS) * ROWS
-        self._send(rows, arrays)
-        if unread is not None:
-            self._unread[: len(unread.tokens)].copy_(unread.tokens)
-        graph, batch = self._graphs[rows]
+        arrays = self.inputs.arrays(plan, unread)
+        self._fixed.send(size, arrays, unread)
+        graph, batch = self._graphs[size]
         graph.replay()
-        return _first_rows(batch, arrays), self._logits[:num_rows]
+        return without_padding(batch, arrays), self._logits[: len(arrays.logits_at)]
 
-    def _can_replay(self, plan: Plan, unread: Unread | None) -> bool:
-        longest = self._width * self.paged.pool.block_size
-        return (
-            not plan.copies
-            and len(plan.works) <= self._max_rows
-            and all(w.stop - w.start == w.num_logits == 1 for w in plan.works)
-            and max(work.stop for work in plan.works) <= longest
-            and (unread is None or len(unread.tokens) <= self._max_rows)
-            and self.paged.attention == self._attention  # it may be exchanged
-        )
-
-    def _send(self, rows: int, arrays: StepArrays | None = None) -> None:
-        """Bring a step's numbers to where the graph of so many rows reads them."""
-        num_rows, width = (0, 1) if arrays is None else arrays.block_tables.shape
-        sent = host_memory(rows * (_NUMBERS + width), self.paged.device)
-        numbers = sent[: rows * _NUMBERS].view(_NUMBERS, rows).numpy()
-        tables = sent[rows * _NUMBERS :].view(rows, width).numpy()
-        numbers.T[:], tables[num_rows:] = _EMPTY_ROW, 0
-        if arrays is not None:
-            numbers[0, :num_rows] = arrays.tokens
-            numbers[1, arrays.unread_at] = arrays.unread_from
-            numbers[2, :num_rows] = arrays.positions
-            numbers[3, :num_rows] = arrays.slots
-            numbers[4, :num_rows] = arrays.context_lengths
-            tables[:num_rows] = arrays.block_tables
-        self._packet[: len(sent)].copy_(sent, non_blocking=True)
-        came = self._packet[rows * _NUMBERS : len(sent)].view(rows, width)
-        self._tables[:rows, :width].copy_(came)
+    def _size_of(self, plan: Plan, unread: Unread | None) -> Size | None:
+        """The smallest that holds this step; None: it has to run eagerly."""
+        works, longest = plan.works, self._width * self.paged.pool.block_size
+        if (
+            plan.copies
+            or len(works) > self._max_rows
+            or any(work.num_logits > 1 for work in works)
+            or max(work.stop for work in works) > longest
+            or (unread is not None and len(unread.tokens) > self._max_rows)
+            or self.paged.attention != self._attention  # it may be exchanged
+        ):
+            return None
+        num_tokens = plan.num_tokens
+        if num_tokens == sum(work.num_logits for work in works):  # all decode
+            rows = -(-len(works) // ROWS) * ROWS
+            return Size(rows, rows, 1)
+        return next((s for s in self._prompts if num_tokens <= s.tokens), None)
 
     def _capture_all(self) -> None:
         """The largest first: the others find room in its memory. Then what is eager."""
@@ -138,19 +126,20 @@ class GraphRunner(Runner):
         device, memory = self.paged.device, torch.cuda.graph_pool_handle()
         now, aside = torch.cuda.current_stream(device), torch.cuda.Stream(device)
         aside.wait_stream(now)
-        sizes = range(self._max_rows, 0, -ROWS)
         with torch.cuda.stream(aside):
-            for rows in progress_bar(sizes, desc="capture graphs", unit=" graphs"):
-                self._send(rows)
-                self._forward(rows)  # kernels are loaded before
+            for size in progress_bar(
+                self._sizes, desc="capture graphs", unit=" graphs"
+            ):
+                self._fixed.send(size)
+                self._forward(size)  # kernels are loaded before
                 graph = torch.cuda.CUDAGraph()
                 # Other threads may go on with what is theirs.
                 graph.capture_begin(pool=memory, capture_error_mode="thread_local")
                 try:
-                    batch = self._forward(rows)
+                    batch = self._forward(size)
                 finally:
                     graph.capture_end()
-                self._graphs[rows] = Graph(graph, batch)
+                self._graphs[size] = Graph(graph, batch)
         now.wait_stream(aside)
         self._load_kernels_of_prompts()
 
@@ -164,58 +153,47 @@ class GraphRunner(Runner):
         from minipaged.attention.kernels.side_by_side import compiled_side_by_side
 
         with compiled_side_by_side():
-            for batch in self._prompts():  # first, as they take longest
+            for batch in self._eager_prompts():  # first, as they take longest
                 self.forward(batch)
-            for rows in (self._max_rows, -(-self._max_rows // (2 * ROWS)) * ROWS, ROWS):
-                self._send(rows)
-                self._forward(rows)
+            most = self._max_rows
+            grades = [Size(n, n, 1) for n in (most, -(-most // 16) * ROWS, ROWS)]
+            for size in (self._prompts[0], *grades):
+                self._fixed.send(size)
+                self._forward(size)
         torch.cuda.empty_cache()  # what the prompts took is room for graphs
 
     def _load_kernels_of_prompts(self) -> None:
         """Make steps that run kernel after kernel, before any user waits."""
-        prompts = self._prompts()
+        prompts = self._eager_prompts()
         for batch in progress_bar(prompts, desc="load prompts' kernels", unit=" times"):
             self.forward(batch)
 
-    def _prompts(self) -> list[RaggedBatch]:
+    def _eager_prompts(self) -> list[RaggedBatch]:
         """With many new tokens, and with few: their kernels differ."""
         longest = min(1024, self._width * self.paged.pool.block_size)
         sizes = ((8, longest), (1, min(8, longest)))
         return [prompts_of_nobody(*size, self.paged.device) for size in sizes]
 
-    def _forward(self, rows: int) -> RaggedBatch:
+    def _forward(self, size: Size) -> RaggedBatch:
         """As `PagedModel.forward`, from the inputs' places into that of the logits."""
         paged = self.paged
-        numbers = self._packet[: rows * _NUMBERS].view(_NUMBERS, rows)
-        tokens, unread_from, positions, slots, contexts = numbers
-        unread = self._unread[unread_from.clamp(min=0)]
-        batch = RaggedBatch(
-            tokens=torch.where(unread_from < 0, tokens, unread),
-            positions=positions,
-            slots=slots,
-            block_tables=self._tables[:rows],
-            context_lengths=contexts,
-            query_starts=self._count[: rows + 1],
-            logits_at=self._count[:rows],
-            max_query_length=1,
-            min_context_length=1,
-            max_context_length=self._width * paged.pool.block_size,
-        )
+        batch = self._fixed.batch(size, paged.pool.block_size)
         with torch.inference_mode(), attending(partial(paged._attend, batch)):
             out = self._twin(
                 input_ids=batch.tokens[None],
                 position_ids=batch.positions[None],
                 use_cache=False,
+                logits_to_keep=0 if size.decodes else batch.logits_at,  # 0: all
             )
             if self._logits is None:  # the largest step comes first
                 self._logits = torch.empty_like(out.logits[0])
-            self._logits[:rows].copy_(out.logits[0])
+            self._logits[: out.logits.shape[1]].copy_(out.logits[0])
         return batch
 
     def close(self) -> None:
         """Free the graphs, and the memory that they share."""
         self._graphs.clear()
-        for name in ("_weights", "_packet", "_tables", "_unread", "_count", "_logits"):
+        for name in ("_weights", "_fixed", "_logits"):
             vars(self).pop(name, None)
         self._max_rows = 0  # whatever is still to be computed runs eagerly
 
@@ -242,21 +220,4 @@ def prompts_of_nobody(count: int, length: int, device: torch.device) -> RaggedBa
         max_query_length=length,
         min_context_length=1,
         max_context_length=length,
-    )
-
-
-def _first_rows(batch: RaggedBatch, arrays: StepArrays) -> RaggedBatch:
-    """A replayed batch without the rows that were left over."""
-    (num_rows, width), contexts = arrays.block_tables.shape, arrays.context_lengths
-    return RaggedBatch(
-        tokens=batch.tokens[:num_rows],
-        positions=batch.positions[:num_rows],
-        slots=batch.slots[:num_rows],
-        block_tables=batch.block_tables[:num_rows, :width],
-        context_lengths=batch.context_lengths[:num_rows],
-        query_starts=batch.query_starts[: num_rows + 1],
-        logits_at=batch.logits_at[:num_rows],
-        max_query_length=1,
-        min_context_length=int(contexts.min()),
-        max_context_length=int(contexts.max()),
     )

@@ -126,7 +126,7 @@ def test_a_step_is_planned_before_the_last_one_is_read(way):
         later = log.events.index(("planned", number + 1))
         assert later < log.events.index(("chosen", number))
     if way is replaying:
-        assert engine._runner.num_replays == 13  # all but the prompts
+        assert engine._runner.num_replays == 14  # all, the prompts' step too
 
 
 @pytest.mark.parametrize("own", [KINDS[2], KINDS[3], KINDS[4]], ids=str)

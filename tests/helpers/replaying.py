@@ -1,31 +1,37 @@
 """CUDA graphs without a GPU: a replay computes again, from and to the same places."""
 
+from dataclasses import replace
+
+import torch
+
 from minipaged.attention.backend import Backend
 from minipaged.attention.gathered import attend_gathered
 from minipaged.engine.ahead import StepsAhead
 from minipaged.memory.kv_cache import KVCache
-from minipaged.model.graphs import ROWS, Graph, GraphRunner
+from minipaged.model.graphs import Graph, GraphRunner
 
 
 class Replayed:
     """In place of a torch.cuda.CUDAGraph: its launches are made anew."""
 
-    def __init__(self, runner, rows):
-        self.runner, self.rows, self.count = runner, rows, 0
+    def __init__(self, runner, size):
+        self.runner, self.size, self.count = runner, size, 0
 
     def replay(self):
         self.count += 1
-        batch = self.runner._forward(self.rows)
-        self.runner._graphs[self.rows].batch.tokens.copy_(batch.tokens)
+        batch = self.runner._forward(self.size)
+        self.runner._graphs[self.size].batch.tokens.copy_(batch.tokens)
 
 
 class ReplayingRunner(GraphRunner):
-    """A GraphRunner whose graphs are of that kind."""
+    """A GraphRunner whose graphs are of that kind, and small."""
+
+    _prompt_tokens = 16, 40
 
     def _capture_all(self):
-        for rows in range(self._max_rows, 0, -ROWS):
-            self._send(rows)
-            self._graphs[rows] = Graph(Replayed(self, rows), self._forward(rows))
+        for size in self._sizes:
+            self._fixed.send(size)
+            self._graphs[size] = Graph(Replayed(self, size), self._forward(size))
 
     @property
     def num_replays(self):
@@ -41,8 +47,23 @@ class SkippingCache(KVCache):
         super().write(layer, slots[real], keys[real], values[real])
 
 
+def attend_present(q, cache, batch, masking):
+    """As attend_gathered, which wants sequences that have new tokens."""
+    present = batch.query_starts.diff() > 0
+    batch = replace(
+        batch,
+        block_tables=batch.block_tables[present],
+        context_lengths=batch.context_lengths[present],
+        query_starts=torch.cat(
+            [batch.query_starts[:1], batch.query_starts[1:][present]]
+        ),
+        scratch={},
+    )
+    return attend_gathered(q, cache, batch, masking)
+
+
 # What graphs need of an attention, and quick without a GPU.
-replayable = Backend(attend_gathered, SkippingCache)
+replayable = Backend(attend_present, SkippingCache)
 
 
 def steps_ahead(engine):

@@ -13,16 +13,16 @@ from helpers.tiny_models import tiny_model
 from minipaged.lab.tour.reference import huggingface_generate
 from minipaged.model import compiled
 from minipaged.model.compiled import CompiledRunner, layers_of
-from minipaged.model.graphs import ROWS, Graph, GraphRunner
+from minipaged.model.graphs import Graph, GraphRunner
 
 PROMPTS = [list(range(3, 3 + n)) for n in (1, 4, 9, 17, 3, 6, 8, 2, 5, 7)]
 CONFIG = GenerationConfig(max_new_tokens=6, min_new_tokens=6, pad_token_id=0)
 
 
 def capture_without_a_gpu(runner):
-    for rows in range(runner._max_rows, 0, -ROWS):
-        runner._send(rows)
-        runner._graphs[rows] = Graph(Replayed(runner, rows), runner._forward(rows))
+    for size in runner._sizes:
+        runner._fixed.send(size)
+        runner._graphs[size] = Graph(Replayed(runner, size), runner._forward(size))
 
 
 @pytest.fixture

@@ -11,9 +11,12 @@ from helpers.serving import PROMPTS, check, config, make
 from helpers.tiny_models import tiny_model
 from minipaged.attention.gathered import attend_gathered
 from minipaged.lab.tour.reference import huggingface_outputs
+from minipaged.memory.block_table import BlockTable
 from minipaged.model import persistent_inputs
 from minipaged.model.graphs import ROWS, GraphRunner, prompts_of_nobody
 from minipaged.model.persistent_inputs import to_device
+from minipaged.scheduling.plan import Plan, Work
+from minipaged.scheduling.sequence import Sequence
 
 NO_GPU = not torch.cuda.is_available()
 
@@ -32,7 +35,10 @@ def test_graphs_without_a_gpu_are_refused_in_words(run):
 @pytest.mark.parametrize("name", ["qwen3", "gemma2", "gpt2", "gpt_oss"])
 @pytest.mark.parametrize("num_requests", [1, ROWS - 1, ROWS, ROWS + 1])
 def test_rows_that_are_left_over_change_nothing(name, num_requests):
-    """Whatever lies in them: their slots are -1 and their contexts 0."""
+    """Whatever lies in them: their slots are -1 and their contexts 0.
+
+    All prompts are a step, too: where it has more than 40 tokens, it runs eagerly.
+    """
     paged = mp.PagedModel(tiny_model(name), 96, 4, replayable)
     for tensor in (*paged.cache.keys, *paged.cache.values):
         tensor.fill_(torch.nan)
@@ -41,7 +47,40 @@ def test_rows_that_are_left_over_change_nothing(name, num_requests):
     for prompt in prompts:
         engine.add(prompt, own)
     check(engine.run(), huggingface_outputs(paged.model, prompts, own))
-    assert engine._runner.num_replays == 5
+    assert engine._runner.num_replays == 5 + (sum(map(len, prompts)) <= 40)
+
+
+def test_prompts_and_answers_share_a_graph():
+    """Prompts in parts, and arrivals in the middle; other graphs are never wrong."""
+    engine = replaying(make(attention=replayable, max_sequences=8, max_tokens=20))
+    runner, sizes = engine._runner, []
+    for size, (graph, _) in runner._graphs.items():
+        replay = graph.replay
+
+        def noted(size=size, replay=replay):
+            sizes.append(size[:1] + size[2:])
+            replay()
+
+        graph.replay = noted
+    prompts = [PROMPTS[at] for at in (1, 7, 2, 5, 10, 9, 6)]  # 17, 23, 4 ... tokens
+    for prompt in prompts[:2]:
+        engine.add(prompt, config(9))
+    for prompt in prompts[2:]:
+        engine.step()
+        engine.add(prompt, config(9))
+    check(engine.run(), huggingface_outputs(engine.paged.model, prompts, config(9)))
+    assert {(40, 40), (16, 16), (8, 1)} <= set(sizes)
+    assert len(sizes) == engine.stats.num_steps  # none ran eagerly
+
+
+def test_as_many_sequences_as_there_may_be_and_a_token_is_left_over():
+    engine = replaying(make(attention=replayable, max_sequences=8))
+    prompts = [[5], *([7, at] for at in range(8, 15))]
+    for prompt in prompts:
+        engine.add(prompt, config(3))
+    check(engine.run(), huggingface_outputs(engine.paged.model, prompts, config(3)))
+    graphs = engine._runner._graphs.items()
+    assert [size.tokens for size, own in graphs if own.graph.count] == [16, 8]
 
 
 def test_what_no_graph_holds_runs_eagerly():
@@ -51,16 +90,28 @@ def test_what_no_graph_holds_runs_eagerly():
     engine.add(PROMPTS[0], samples, seed=3)
     right = huggingface_outputs(engine.paged.model, PROMPTS[:1], samples, seed=[3])
     check(engine.run(), right)
-    assert engine._runner.num_replays == 0
+    assert engine._runner.num_replays == 1  # the prompt
     engine._runner._width = 5  # 20 tokens
     engine.add(PROMPTS[1], config(12))
     right = huggingface_outputs(engine.paged.model, PROMPTS[1:2], config(12))
     check(engine.run(), right)
-    assert engine._runner.num_replays == 3  # 17 + 3
+    assert engine._runner.num_replays == 5  # 17 tokens, and 3 more
     engine.paged.attention = lambda *arguments: attend_gathered(*arguments)
     engine.add(PROMPTS[2], config(12))
     engine.run()
-    assert engine._runner.num_replays == 3
+    assert engine._runner.num_replays == 5
+
+
+def test_a_graph_has_one_row_of_logits_for_each_sequence():
+    runner = replaying(make(attention=replayable))._runner
+    pool = runner.paged.pool
+    sequence = Sequence(list(range(5)), BlockTable(pool))
+
+    def size_of(num_logits):
+        return runner._size_of(Plan([Work(None, sequence, 0, 5, num_logits)]), None)
+
+    assert size_of(0) == size_of(1) != size_of(2)
+    assert size_of(2) is None
 
 
 def test_weights_that_were_replaced_are_refused_in_a_replay():
@@ -133,7 +184,11 @@ def test_prompts_of_nobody_write_nothing(count, length):
 def test_there_is_a_graph_for_every_eight_rows(num_sequences, graphs):
     paged = mp.PagedModel(tiny_model("qwen3"), 32, 4, replayable)
     runner = ReplayingRunner(paged, num_sequences)
-    assert list(runner._graphs) == [ROWS * n for n in range(graphs, 0, -1)]
+    decoding = [size for size in runner._graphs if size.decodes]
+    assert decoding == [(ROWS * n, ROWS * n, 1) for n in range(graphs, 0, -1)]
+    rows = ROWS * (graphs + 1)
+    assert set(runner._graphs) - set(decoding) == {(16, rows, 16), (40, rows, 40)}
+    assert list(runner._graphs) == sorted(runner._graphs, reverse=True)
     runner.close()
     runner.close()
 
@@ -165,7 +220,8 @@ def test_steps_that_only_compile_change_nothing(monkeypatch, num_sequences, rows
     with monkeypatch.context() as patch:
         patch.setattr(runner, "_forward", forward)
         runner._compile_kernels()
-    assert tuple(sizes) == rows
+    prompts, *decoding = sizes
+    assert tuple(size.rows for size in decoding) == rows and not prompts.decodes
     for tensor in (*runner.paged.cache.keys, *runner.paged.cache.values):
         assert (tensor == 7.0).all()
     for prompt in PROMPTS[:3]:

@@ -63,12 +63,18 @@ def step_by_kernels(
     Arguments and result are those of `attend_by_kernels`; k and v are the new tokens'
     [T, num_kv_heads, dim], and batch has their slots.
     """
-    if batch.max_query_length == 1 and len(q) == len(batch.context_lengths):
-        from minipaged.attention.kernels.step import decode_step  # appendix A
+    from minipaged.attention.kernels import step  # appendix A
 
-        return decode_step(q, k, v, cache, batch, masking)
-    write_kv(cache.keys, cache.values, batch.slots, k, v)
-    return attend_by_kernels(q, cache, batch, masking)
+    if batch.max_query_length == 1 and len(q) == len(batch.context_lengths):
+        return step.decode_step(q, k, v, cache, batch, masking)
+    keys, values = cache.keys, cache.values
+    write_kv(keys, values, batch.slots, k, v)
+    out = q.new_empty(*q.shape[:2], values.shape[-1])
+    if len(batch.context_lengths) > 1:
+        step.decode_written(out, q, cache, batch, masking)
+    where = (batch.block_tables, batch.context_lengths, batch.query_starts)
+    paged_prefill(out, q, keys, values, *where, *masking, skip_single=True)
+    return out
 
 
 triton_attention = Backend(attend_by_kernels, TritonKVCache, step_by_kernels)

@@ -93,7 +93,7 @@ def _prefill_kernel(
         start = tl.maximum(first_position - WINDOW + 1, 0)
         diagonal = start  # a window needs the mask everywhere
     else:
-        diagonal = (first_position + 1) // TILE * TILE
+        diagonal = tl.maximum(first_position + 1, 0) // TILE * TILE  # 0: row pads
 
     column = tl.arange(0, PADDED_KEY_DIM)
     q_rows = q + (first_token + own) * token_stride + head.to(tl.int64) * head_stride

@@ -213,6 +213,46 @@ def test_rows_that_only_pad_write_nothing_and_get_zeros(target, apart, cut):
     pad_and_step(padded_case())
 
 
+def padded_mixed_case(left_over=6, rows=3):
+    """Prompts and answers, then tokens of nobody, all in one row; and empty rows."""
+    case = make_case(MIXED)
+    case.expected, batch = oracle(case), case.batch
+    num_tokens = len(case.q)
+    case.q = torch.cat([case.q, torch.full((left_over, *case.q.shape[1:]), torch.nan)])
+    batch.slots = torch.cat([batch.slots, torch.full((left_over,), -1)])
+    ends = torch.full((rows,), num_tokens + left_over)
+    batch.query_starts = torch.cat([batch.query_starts, ends])
+    nothing = torch.zeros(rows, dtype=torch.int64)
+    batch.context_lengths = torch.cat([batch.context_lengths, nothing])
+    more = batch.block_tables.new_zeros(rows, batch.block_tables.shape[1])
+    batch.block_tables = torch.cat([batch.block_tables, more])
+    batch.max_query_length = num_tokens + left_over
+    return moved(case, DEVICE)
+
+
+@pytest.mark.parametrize("left_over", [1, 2, 70])
+@pytest.mark.parametrize("with_sinks", [False, True])
+def test_tokens_that_only_pad_prompts_write_nothing_and_get_zeros(
+    left_over, with_sinks
+):
+    case = padded_mixed_case(left_over)
+    sinks = move(sinks_of(4)) if with_sinks else None
+    if with_sinks:
+        case.expected = oracle(make_case(MIXED), sinks=sinks_of(4))
+    slots, cache = case.batch.slots, LayerCache(case.keys, case.values)
+    new = [b.flatten(0, 1)[slots].clone() for b in (cache.keys, cache.values)]
+    caches = cache.keys, cache.values
+    before = [blocks.clone() for blocks in caches]
+    for blocks in caches:  # the new tokens' own are there only after the step
+        blocks.flatten(0, 1)[slots[:-left_over]] = torch.nan
+    masking = Masking(0.25, sinks=sinks)
+    out = triton_attention.step(case.q, *new, cache, case.batch, masking)
+    assert (out[-left_over:] == 0).all()
+    assert (out[:-left_over].cpu() - case.expected).abs().max() < 3e-5
+    for now, then in zip(caches, before, strict=True):
+        assert torch.equal(now.nan_to_num(99.0), then.nan_to_num(99.0))
+
+
 def layers(case, num_layers=3):
     """Errors of layers that share the batch, so its plan and its tickets too.
 
