@@ -76,9 +76,9 @@ class Engine(Observer):
             observers: are told what happens, besides `paged.observers`.
             clock: of arrivals and latencies; the wall clock unless given.
             tokenizer: the model's; needed for stop strings.
-            run: "eager", kernel after kernel; "graphs" replays all but long prompts from
-                CUDA graphs, captured now, kept until `close`; "compiled" compiles too.
-                By default graphs if attention="triton" on a GPU, else eager.
+            run: "eager", kernel after kernel; "graphs" replays all but long prompts
+                from CUDA graphs, captured now, kept until `close`; "compiled" compiles,
+                too. By default graphs if attention="triton" on a GPU, else eager.
 
         Raises MemoryError if there is no room for the graphs.
         """
