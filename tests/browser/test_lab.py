@@ -30,6 +30,7 @@ from helpers.real_lab import (
     WIDE,
     fresh_page,
     in_each_look,
+    press,
     run_all,
     run_cell,
     set_theme,
@@ -37,6 +38,7 @@ from helpers.real_lab import (
     settle,
     styled,
     wait_for_kernel,
+    write,
 )
 from minipaged.lab.pool.scenes import SCENES
 
@@ -89,11 +91,6 @@ play(*(("append", name, 2) for name in "DEFGH"))
 crowded.draw()
 crowded.lookup.name.value, crowded.lookup.position.value = "B", 150
 crowded"""
-
-
-def press(page, name):
-    """Press a button of the widget, found as a screen reader finds it."""
-    page.get_by_role("button", name=name, exact=True).click()
 
 
 def guess(page, number):
@@ -304,8 +301,7 @@ def test_fork_write_free_undo_and_running_out(page):
     scene = page.get_by_label("Guided scene:")
     chosen = scene.evaluate("one => one.selectedOptions[0].text")
     assert chosen.split() == ["Free", "play"]
-    page.get_by_label("Tokens of a new sequence:").fill("40")
-    page.keyboard.press("Tab")
+    write(page, "Tokens of a new sequence:", "40")
     press(page, "+ new sequence")
     expect_holders(page, 1, 1, 1)
     press(page, "A: fork")
@@ -317,8 +313,7 @@ def test_fork_write_free_undo_and_running_out(page):
     expect_holders(page, 3, 3, 2, 1)
     press(page, "undo")
     expect_holders(page, 4, 4, 3, 1)
-    page.get_by_label("Tokens to append:").fill("1000")
-    page.keyboard.press("Tab")
+    write(page, "Tokens to append:", "1000")
     press(page, "A: append")
     expect_text(
         page, "refused, and nothing has changed: wanted 63 blocks, 60 free of 64"

@@ -23,6 +23,7 @@ from helpers.real_lab import (
     ROOT,
     WIDE,
     in_each_look,
+    press,
     run_cell,
     settle,
     styled,
@@ -55,11 +56,6 @@ SCENE = """
 from minipaged.lab import PoolWidget
 
 PoolWidget(scene={name!r})"""
-
-
-def press(page, name):
-    """Press a button of the widget, found as a screen reader finds it."""
-    page.get_by_role("button", name=name, exact=True).click()
 
 
 def expect_text(page, text):

@@ -277,6 +277,25 @@ def wait_for_kernel(page: Page) -> None:
     settle(page)
 
 
+def press(page: Page, name: str) -> None:
+    """Press a button, found as a screen reader finds it, when nothing moves any more.
+
+    A reader does no other: a button that moves while the mouse is down is not pressed.
+    """
+    wait_for_kernel(page)
+    page.get_by_role("button", name=name, exact=True).click()
+
+
+def write(page: Page, label: str, text: str) -> None:
+    """Write into a field, leave it, and wait until the kernel has read it."""
+    wait_for_kernel(page)  # else the focus may go elsewhere meanwhile
+    field = page.get_by_label(label)
+    field.fill(text)
+    page.keyboard.press("Tab")
+    wait_for_kernel(page)
+    assert field.input_value() == text
+
+
 def settle(page: Page) -> None:
     """Wait until what has been changed is drawn."""
     page.evaluate(
