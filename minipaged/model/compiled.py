@@ -57,10 +57,8 @@ class CompiledRunner(GraphRunner):
         # A number that comes a second time with another value may take any from then
         # on: that of a layer's module, and how many tokens there are. torch counts what
         # it compiles for the layers of all models together, and would soon give up.
-        # It times variants of its kernels with the second number: with few tokens they
-        # differ by less than such a time varies.
         with compiler.patch(allow_unspec_int_on_nn_module=True, recompile_limit=64):
-            sizes = (3 * ROWS, max(5 * ROWS, self._max_rows))
+            sizes = (3 * ROWS, 5 * ROWS)
             for size in progress_bar(sizes, desc="compile a layer", unit=" times"):
                 positions = torch.arange(size, device=self.paged.device)
                 tokens = torch.zeros_like(positions)

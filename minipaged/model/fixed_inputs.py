@@ -38,8 +38,11 @@ class FixedInputs:
     def __init__(self, sizes: list[Size], width: int, num_logits: int, device):
         """Room for these sizes, `width` blocks a sequence, so many rows of logits."""
         self.width, self.num_logits, self._device = width, num_logits, device
+        # The numbers of a step of which all is left over, by its size; made once, for
+        # the CPU may have less than a millisecond for a step.
+        self._empty = {size: self._all_left_over(size) for size in sizes}
         rows = max(size.rows for size in sizes)
-        longest = max(sum(self._lengths(size)) + size.rows * width for size in sizes)
+        longest = max(len(own) + size.rows * width for size, own in self._empty.items())
         whole = {"dtype": torch.int64, "device": device}
         # A step's numbers, then its tables, which are no wider than they must be.
         self._packet = torch.zeros(longest, **whole)
@@ -47,9 +50,19 @@ class FixedInputs:
         self._unread = torch.zeros(num_logits, **whole)
 
     def _lengths(self, size: Size) -> list[int]:
-        """Of tokens, whose they are if unread, positions, slots; contexts, starts; and
-        which logits are wanted. Even ones: kernels are compiled for such addresses."""
-        return [size.tokens] * 4 + [size.rows, size.rows + 2, self.num_logits]
+        """Of tokens, positions, slots; contexts, starts; which logits are wanted; whose
+        the tokens are if unread. Even ones: kernels are compiled for such addresses."""
+        tokens, rows = size.tokens, size.rows
+        return [tokens] * 3 + [rows, rows + 2, self.num_logits, tokens]
+
+    def _all_left_over(self, size: Size) -> np.ndarray:
+        numbers = np.zeros(sum(self._lengths(size)), np.int64)
+        ends = np.cumsum(self._lengths(size))
+        _, _, slots, _, starts, _, unread_from = np.split(numbers, ends[:-1])
+        unread_from[:] = slots[:] = -1
+        starts[:] = np.arange(len(starts)) if size.decodes else size.tokens
+        starts[0] = 0
+        return numbers
 
     def send(
         self,
@@ -62,32 +75,21 @@ class FixedInputs:
         unread: tokens of the step before that nobody has read yet. Without arrays, all
         is left over.
         """
-        width = 1 if arrays is None else arrays.block_tables.shape[1]
-        lengths = self._lengths(size)
-        numbers = sum(lengths)
-        sent = host_memory(numbers + size.rows * width, self._device)
-        parts = [part.numpy() for part in sent[:numbers].split(lengths)]
-        tokens, unread_from, positions, slots, contexts, starts, logits_at = parts
-        for part, empty in zip(parts, (0, -1, 0, -1, 0, size.tokens, 0), strict=True):
-            part[:] = empty
-        starts[0] = 0
-        if size.decodes:
-            starts[:] = np.arange(len(starts))
+        num_rows, width = (0, 1) if arrays is None else arrays.block_tables.shape
+        empty = self._empty[size]
+        sent = host_memory(len(empty) + size.rows * width, self._device)
+        numbers, tables = sent.numpy()[: len(empty)], sent.numpy()[len(empty) :]
+        numbers[:] = empty
+        tables[num_rows * width :] = 0
         if arrays is not None:
-            unread_from[arrays.unread_at] = arrays.unread_from
-            _fill(tokens, arrays.tokens)
-            _fill(positions, arrays.positions)
-            _fill(slots, arrays.slots)
-            _fill(contexts, arrays.context_lengths)
-            _fill(starts, arrays.query_starts)
-            _fill(logits_at, arrays.logits_at)
-        num_rows = 0 if arrays is None else len(arrays.block_tables)
-        tables = sent[numbers:].view(size.rows, width)
-        tables[num_rows:] = 0
-        if num_rows:
-            tables[:num_rows] = torch.from_numpy(arrays.block_tables)
+            tables[: num_rows * width] = arrays.block_tables.reshape(-1)
+            start = 0
+            for own, length in zip(_in_order(arrays), self._lengths(size)):  # noqa: B905
+                numbers[start : start + len(own)] = own
+                start += length
+            numbers[start + arrays.unread_at] = arrays.unread_from
         self._packet[: len(sent)].copy_(sent, non_blocking=True)
-        came = self._packet[numbers : len(sent)].view(size.rows, width)
+        came = self._packet[len(empty) : len(sent)].view(size.rows, width)
         self._tables[: size.rows, :width].copy_(came)
         if unread is not None:
             self._unread[: len(unread.tokens)].copy_(unread.tokens)
@@ -95,7 +97,7 @@ class FixedInputs:
     def batch(self, size: Size, block_size: int) -> RaggedBatch:
         """What lies at the places, as a batch; made once, it stays right."""
         parts = self._parts(size)
-        tokens, unread_from, positions, slots, contexts, starts, logits_at = parts
+        tokens, positions, slots, contexts, starts, logits_at, unread_from = parts
         unread = self._unread[unread_from.clamp(min=0)]
         return RaggedBatch(
             tokens=torch.where(unread_from < 0, tokens, unread),
@@ -115,8 +117,16 @@ class FixedInputs:
         return self._packet[: sum(lengths)].split(lengths)
 
 
-def _fill(places: np.ndarray, numbers: np.ndarray) -> None:
-    places[: len(numbers)] = numbers
+def _in_order(arrays: StepArrays) -> tuple[np.ndarray, ...]:
+    """As `FixedInputs` sends them; whose tokens are unread comes behind them."""
+    return (
+        arrays.tokens,
+        arrays.positions,
+        arrays.slots,
+        arrays.context_lengths,
+        arrays.query_starts,
+        arrays.logits_at,
+    )
 
 
 def without_padding(batch: RaggedBatch, arrays: StepArrays) -> RaggedBatch:
