@@ -3,8 +3,6 @@
 A flag that is changed is a mistake; `NAMED` says what a check must answer to it.
 """
 
-import math
-
 from minipaged.attention.kernels.setup import INTERPRETED, tl, triton
 
 
@@ -493,41 +491,6 @@ def asks_a_tile(
         tl.store(out + position, 0.0)
 
 
-def sizes(num_seqs, context, num_kv_heads, multiprocessors):
-    """Three kinds of programs, unlike the solution in the notebook."""
-    on_each = num_seqs * num_kv_heads / multiprocessors
-    if on_each >= 3:
-        return 64, 2, 4, 1
-    if on_each > 1.2:
-        return 64, 2, 5, 1
-    return 32, 1, 5, int(4 / on_each)
-
-
-def two_on_each(tile, num_warps, num_stages, programs=2):
-    """The same sizes everywhere, and as many splits as make so many programs."""
-
-    def chosen(num_seqs, context, num_kv_heads, multiprocessors):
-        splits = programs * multiprocessors // (num_seqs * num_kv_heads)
-        return tile, num_warps, num_stages, max(1, splits)
-
-    return chosen
-
-
-def copied(num_seqs, context, num_kv_heads, multiprocessors):
-    """What `decode_sizes` does for even batches of heads of 128 numbers."""
-    on_each = num_seqs * num_kv_heads / multiprocessors
-    if on_each < 1.5:
-        return 32, 1, 5, int(4 / on_each)
-    by_three, by_four = (on_each / n / math.ceil(on_each / n) for n in (3, 4))
-    return (64, 2, 4, 1) if by_four > by_three else (128, 4, 2, 1)
-
-
-def as_swept(num_seqs, context, num_kv_heads, multiprocessors):
-    """The best of the sweep, and sizes that were measured nowhere else."""
-    splits = {1: (16, 1, 3, 128), 8: (64, 2, 5, 4), 32: (64, 2, 5, 1)}
-    return splits.get(num_seqs, (64, 2, 4, 1) if num_seqs == 64 else (16, 2, 5, 1))
-
-
 def flawed(name, kernel, **flags):
     """A kernel of its own, of which this flag is set."""
 
@@ -553,7 +516,6 @@ ALSO_RIGHT = [
     ("merge_splits", merges_with_help),
     # The logits that come of it become -inf all the same.
     ("packed", _flawed(packed, MASKS_KEYS=False)),
-    ("sizes", copied),
     ("sums", sums_row_by_row),
 ]
 
@@ -626,24 +588,6 @@ NAMED = {
         (keeps_a_list, "a kernel has no lists"),
         (keeps_a_list, ": seen.append(tl.load(logs + row + split))"),
         (lambda *a: None, "write @triton.jit above it"),
-    ],
-    "sizes": [
-        (lambda *a: (64, 4, 3, 1), "in about 1 split, no sizes were quicker than"),
-        (lambda *a: (64, 2, 4, 128), "With splits"),
-        (two_on_each(16, 1, 1), "above the best"),
-        (two_on_each(64, 2, 5), "With stages 4 alone"),
-        (two_on_each(48, 4, 3), "tile 48 was not measured; choose from [16, 32, 64"),
-        (two_on_each(64, 3, 3), "warps 3 was not measured"),
-        (two_on_each(64, 4, 6), "stages 6 was not measured"),
-        (lambda *a: (64, 4, 3), "expected four numbers"),
-        (lambda n, c, k, m: (64, 2, 4, 2 * m / (n * k)), "divide with //"),
-        (
-            lambda n, c, k, m: (64, 2, 4, 2 * m // (n * k)),
-            "0 splits: at least 1, max(1",
-        ),
-        (two_on_each(64, 2, 4, programs=4), "NVIDIA H200, 40x4k: 174 us, the best"),
-        (as_swept, "none of your sizes were measured on 24x4k, 40x4k, 48x2k"),
-        (lambda n, *a: {1: (64, 2, 5, 33), 8: (64, 2, 5, 4)}[n], "KeyError"),
     ],
     "packed": [
         (_flawed(packed, MASKS_VALUES=False), "values, line"),

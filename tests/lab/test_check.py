@@ -11,6 +11,7 @@ import torch
 
 from helpers import attempts_of_appendix_a as appendix_a
 from helpers import attempts_of_appendix_b as appendix_b
+from helpers import attempts_of_appendix_c as appendix_c
 from helpers import attempts_of_lesson1 as lesson1
 from helpers import attempts_of_lesson2 as lesson2
 from helpers import attempts_of_lesson3 as lesson3
@@ -23,7 +24,8 @@ from minipaged.lab import check
 from minipaged.lab.check import lesson4 as stopping
 from minipaged.memory.contiguous import NoPiece, Piece
 
-LESSONS = (lesson1, lesson2, lesson3, lesson4, lesson5, lesson6, appendix_a, appendix_b)
+LESSONS = (lesson1, lesson2, lesson3, lesson4, lesson5, lesson6)
+LESSONS += (appendix_a, appendix_b, appendix_c)
 KERNELS = ["sums", "slots", "merge_splits", "packed"]
 
 
@@ -133,7 +135,6 @@ RIGHT = {
     "sums": lesson6.sums,
     "slots": lesson6.slots,
     "merge_splits": lesson6.merge_splits,
-    "sizes": lesson6.sizes,
     "packed": lesson6.packed,
     "static_steps": appendix_a.static_steps,
     "turns": appendix_a.turns,
@@ -141,6 +142,9 @@ RIGHT = {
     "num_preempted": appendix_b.num_preempted,
     "swap_out": appendix_b.swap_out,
     "schedule": appendix_b.schedule,
+    "waves": appendix_c.waves,
+    "stretches": appendix_c.stretches,
+    "sizes": appendix_c.sizes,
 }
 
 # --- what is wrong --------------------------------------------------------------------
@@ -366,6 +370,7 @@ WRONG = {
     **lesson6.WRONG,
     **appendix_a.WRONG,
     **appendix_b.WRONG,
+    **appendix_c.WRONG,
     "reserved_cache": [
         GrowsByConcatenation,
         *lesson1.MOVED,
@@ -706,16 +711,18 @@ def test_a_cache_may_return_copies_of_slots_that_never_move(capsys, attempt):
     assert "accepted" in said and "a view of the slots would cost nothing" in said
 
 
-@pytest.mark.parametrize("attempt", lesson6.ALSO_RIGHT, ids=lambda a: a[0])
+@pytest.mark.parametrize(
+    "attempt", lesson6.ALSO_RIGHT + appendix_c.ALSO_RIGHT, ids=lambda a: a[0]
+)
 def test_another_way_is_accepted(capsys, attempt):
-    name, kernel = attempt
-    assert "accepted" in verdict(capsys, name, kernel)
+    name, other = attempt
+    assert "accepted" in verdict(capsys, name, other)
 
 
 def test_the_choices_of_decode_sizes_are_named_as_such(capsys):
-    said = verdict(capsys, "sizes", lesson6.copied)
+    said = verdict(capsys, "sizes", appendix_c.copied)
     assert "furthest from the best in NVIDIA H200, 1x8k: 3.9%" in said.splitlines()[-1]
-    assert "furthest" not in verdict(capsys, "sizes", lesson6.sizes)
+    assert "furthest" not in verdict(capsys, "sizes", appendix_c.sizes)
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -8,6 +8,7 @@ to its end whatever stands in its exercises.
 from minipaged.lab.check.appending import append
 from minipaged.lab.check.appendix_a import static_steps, turns
 from minipaged.lab.check.appendix_b import num_preempted, swap_out
+from minipaged.lab.check.appendix_c import stretches, waves
 from minipaged.lab.check.beams import next_beams
 from minipaged.lab.check.caching import reserved_cache
 from minipaged.lab.check.choosing import sizes
@@ -45,8 +46,10 @@ __all__ = [
     "slots",
     "static_steps",
     "stream",
+    "stretches",
     "sums",
     "swap_out",
     "turns",
+    "waves",
     "window",
 ]

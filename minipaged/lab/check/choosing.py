@@ -1,4 +1,4 @@
-"""Lab: the check of lesson 6's sizes: a choice, looked up in what was measured."""
+"""Lab: the check of appendix C's sizes: a choice, looked up in what was measured."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,0 +1,286 @@
+"""Right and wrong attempts at appendix C's exercises."""
+
+import math
+from fractions import Fraction
+from itertools import groupby
+
+
+def waves(num_programs, fit, multiprocessors):
+    """Wave by wave, unlike the solution in the notebook."""
+    num_waves, left = 0, num_programs
+    while left > 0:
+        left -= fit * multiprocessors
+        num_waves += 1
+    return num_waves, num_programs / (num_programs - left)
+
+
+def waves_in_fractions(num_programs, fit, multiprocessors):
+    room = fit * multiprocessors
+    num_waves = -(-num_programs // room)
+    return [num_waves, Fraction(num_programs, num_waves * room)]
+
+
+def stretches(addresses, size=64):
+    """In order of address, unlike the solution in the notebook."""
+    end, num_stretches = 0, 0
+    for address in sorted(addresses):
+        if address >= end:
+            end = address - address % size + size
+            num_stretches += 1
+    return num_stretches
+
+
+def stretches_byte_by_byte(addresses, size=64):
+    """Each of the four bytes is looked up."""
+    return len({(first + byte) // size for first in addresses for byte in range(4)})
+
+
+def sizes(num_seqs, context, num_kv_heads, multiprocessors):
+    """Three kinds of programs, unlike the solution in the notebook."""
+    on_each = num_seqs * num_kv_heads / multiprocessors
+    if on_each >= 3:
+        return 64, 2, 4, 1
+    if on_each > 1.2:
+        return 64, 2, 5, 1
+    return 32, 1, 5, int(4 / on_each)
+
+
+def two_on_each(tile, num_warps, num_stages, programs=2):
+    """The same sizes everywhere, and as many splits as make so many programs."""
+
+    def chosen(num_seqs, context, num_kv_heads, multiprocessors):
+        splits = programs * multiprocessors // (num_seqs * num_kv_heads)
+        return tile, num_warps, num_stages, max(1, splits)
+
+    return chosen
+
+
+def copied(num_seqs, context, num_kv_heads, multiprocessors):
+    """What `decode_sizes` does for even batches of heads of 128 numbers."""
+    on_each = num_seqs * num_kv_heads / multiprocessors
+    if on_each < 1.5:
+        return 32, 1, 5, int(4 / on_each)
+    by_three, by_four = (on_each / n / math.ceil(on_each / n) for n in (3, 4))
+    return (64, 2, 4, 1) if by_four > by_three else (128, 4, 2, 1)
+
+
+def as_swept(num_seqs, context, num_kv_heads, multiprocessors):
+    """The best of the sweep, and sizes that were measured nowhere else."""
+    splits = {1: (16, 1, 3, 128), 8: (64, 2, 5, 4), 32: (64, 2, 5, 1)}
+    return splits.get(num_seqs, (64, 2, 4, 1) if num_seqs == 64 else (16, 2, 5, 1))
+
+
+# --- what is wrong --------------------------------------------------------------------
+
+
+def of_waves(rule):
+    """So many waves, by a wrong rule; how full they are comes of it."""
+
+    def attempt(num_programs, fit, multiprocessors):
+        num_waves = rule(num_programs, fit, multiprocessors)
+        return num_waves, num_programs / (num_waves * fit * multiprocessors)
+
+    return attempt
+
+
+def of_fullness(rule):
+    """The waves are right; this is how full they are said to be."""
+
+    def attempt(num_programs, fit, multiprocessors):
+        num_waves = waves(num_programs, fit, multiprocessors)[0]
+        return num_waves, rule(num_programs, num_waves, fit, multiprocessors)
+
+    return attempt
+
+
+def forgets_multiprocessors(num_programs, fit, multiprocessors):
+    return waves(num_programs, fit, 1)
+
+
+def forgets_fit(num_programs, fit, multiprocessors):
+    return waves(num_programs, 1, multiprocessors)
+
+
+def rounds_down_and_tells_percent(num_programs, fit, multiprocessors):
+    """Two mistakes: the waves come first."""
+    room = fit * multiprocessors
+    return num_programs // room, 100 * waves(num_programs, fit, multiprocessors)[1]
+
+
+def by_span(addresses, size=64):
+    return (max(addresses) - min(addresses)) // size + 1
+
+
+def by_aligned_span(addresses, size=64):
+    return max(addresses) // size - min(addresses) // size + 1
+
+
+def by_bytes(addresses, size=64):
+    return 4 * len(addresses) // size
+
+
+def neighbours(addresses, size=64):
+    return len(list(groupby(addresses, lambda address: address // size)))
+
+
+def changes(addresses, size=64):
+    return neighbours(addresses, size) - 1
+
+
+def from_the_first(addresses, size=64):
+    return len({(address - addresses[0]) // size for address in addresses})
+
+
+def from_the_smallest(addresses, size=64):
+    return len({(address - min(addresses)) // size for address in addresses})
+
+
+def which_come(addresses, size=64):
+    return {address // size for address in addresses}
+
+
+# What the check must say of each mistake.
+NAMED = {
+    "waves": [
+        (
+            of_waves(lambda n, fit, m: n // (fit * m)),
+            "waves: got 1, expected 2; programs that are left over need a wave, too",
+        ),
+        (of_waves(lambda n, fit, m: max(1, n // (fit * m))), "left over need a wave"),
+        (rounds_down_and_tells_percent, "left over need a wave"),
+        (
+            of_waves(lambda n, fit, m: max(1, round(n / (fit * m)))),
+            "a wave that is less than half full is a wave, too",
+        ),
+        (
+            of_waves(lambda n, fit, m: n // (fit * m) + 1),
+            "waves: got 2, expected 1; one wave too many if the last one is just full",
+        ),
+        (of_waves(lambda n, fit, m: n / (fit * m)), "a number of waves is whole; the"),
+        (
+            of_waves(lambda *case: float(waves(*case)[0])),
+            "waves: got 2.0, a float; a number of waves is whole: an int",
+        ),
+        (forgets_multiprocessors, "so many fit on each multiprocessor"),
+        (forgets_fit, "more than one may fit on a multiprocessor"),
+        (
+            of_fullness(lambda n, w, fit, m: n / (fit * m) - (w - 1)),
+            "fullness: got 0.292929, expected 0.646465; that is the last wave alone",
+        ),
+        (
+            of_fullness(lambda n, w, fit, m: n % (fit * m) / (fit * m)),
+            "that is the last wave alone",
+        ),
+        (
+            of_fullness(lambda n, w, fit, m: 100 * n / (w * fit * m)),
+            "got 64.6465, expected 0.646465; that is in percent",
+        ),
+        (of_fullness(lambda n, w, fit, m: n / (fit * m)), "above 1? Each wave has"),
+        (
+            of_fullness(lambda n, w, fit, m: n / (w * fit)),
+            "so many fit on each multiprocessor",
+        ),
+        (
+            of_fullness(lambda n, w, fit, m: n / (w * m)),
+            "more than one may fit on a multiprocessor",
+        ),
+        (
+            of_fullness(lambda n, w, fit, m: 1 - n / (w * fit * m)),
+            "that is the share that stays empty",
+        ),
+        (of_fullness(lambda n, w, fit, m: w * fit * m / n), "upside down"),
+        (of_fullness(lambda *case: 1.0), "empty places of the last wave count, too"),
+        (of_fullness(lambda n, w, fit, m: n // (w * fit * m)), "// rounds down"),
+        (
+            of_fullness(lambda n, w, fit, m: round(n / (w * fit * m), 2)),
+            "got 0.65, expected 0.646465; leave it as it is, not rounded",
+        ),
+        (of_fullness(lambda *case: "full"), "fullness: got 'full', expected 0.646465"),
+        (
+            lambda *case: waves(*case)[::-1],
+            "got 0.646465 first, expected 2; the waves come first",
+        ),
+        (
+            lambda *case: waves(*case)[0],
+            "got 2, expected (2, 0.646465); return both: how many waves, and how full",
+        ),
+        (lambda *case: (*waves(*case), 0), "return both"),
+        (lambda *case: None, "is a return missing?"),
+        (lambda *case: waves(*case[:2]), "raised TypeError"),
+    ],
+    "stretches": [
+        (
+            by_span,
+            "128 bytes apart: by_span(addresses=[4096, 4224, 4352,",
+        ),
+        (
+            by_span,
+            "got 63, expected 32; a stretch that nobody reads from does not come",
+        ),
+        (by_aligned_span, "a stretch that nobody reads from does not come"),
+        (
+            by_bytes,
+            "got 2, expected 32; it matters where they read, not only how much",
+        ),
+        (
+            lambda a, size: -(-4 * len(set(a)) // size),
+            "it matters where they read",
+        ),
+        (neighbours, "in whatever order the threads read from it"),
+        (changes, "got 1, expected 2; the first stretch comes, too"),
+        (
+            lambda a, size: len(set(a)),
+            "got 32, expected 2; threads that read from the same stretch share it",
+        ),
+        (lambda a, size: len(a), "threads that read from the same stretch share it"),
+        (
+            lambda a, size: len({address / size for address in a}),
+            "threads that read from the same stretch share it",
+        ),
+        (
+            from_the_first,
+            "got 2, expected 3; a stretch begins at a multiple of its size",
+        ),
+        (from_the_smallest, "a stretch begins at a multiple of its size"),
+        (
+            lambda a, size: len({address % size for address in a}),
+            "that is where they read inside of a stretch",
+        ),
+        (
+            lambda a, size: len({round(address / size) for address in a}),
+            "a stretch ends where the next one begins: round down",
+        ),
+        (lambda a, size: stretches(a), "a stretch need not have 64 bytes"),
+        (lambda a, size: size * stretches(a, size), "that is in bytes"),
+        (lambda a, size: float(stretches(a, size)), "a float; a count is an int"),
+        (which_come, "got {64, 65}, expected 2; return how many, not which"),
+        (lambda a, size: None, "is a return missing?"),
+        (lambda a, size: stretches(a, 0), "raised ZeroDivisionError"),
+    ],
+    "sizes": [
+        (lambda *a: (64, 4, 3, 1), "in about 1 split, no sizes were quicker than"),
+        (lambda *a: (64, 2, 4, 128), "With splits"),
+        (two_on_each(16, 1, 1), "above the best"),
+        (two_on_each(64, 2, 5), "With stages 4 alone"),
+        (two_on_each(48, 4, 3), "tile 48 was not measured; choose from [16, 32, 64"),
+        (two_on_each(64, 3, 3), "warps 3 was not measured"),
+        (two_on_each(64, 4, 6), "stages 6 was not measured"),
+        (lambda *a: (64, 4, 3), "expected four numbers"),
+        (lambda n, c, k, m: (64, 2, 4, 2 * m / (n * k)), "divide with //"),
+        (
+            lambda n, c, k, m: (64, 2, 4, 2 * m // (n * k)),
+            "0 splits: at least 1, max(1",
+        ),
+        (two_on_each(64, 2, 4, programs=4), "NVIDIA H200, 40x4k: 174 us, the best"),
+        (as_swept, "none of your sizes were measured on 24x4k, 40x4k, 48x2k"),
+        (lambda n, *a: {1: (64, 2, 5, 33), 8: (64, 2, 5, 4)}[n], "KeyError"),
+    ],
+}
+WRONG = {name: [attempt for attempt, _ in NAMED[name]] for name in NAMED}
+
+# Unlike what the notebook does, and right as well.
+ALSO_RIGHT = [
+    ("sizes", copied),
+    ("stretches", stretches_byte_by_byte),
+    ("waves", waves_in_fractions),
+]
