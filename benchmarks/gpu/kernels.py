@@ -3,7 +3,7 @@
 First checks every case against float64. Then measures everything in one run: ceilings,
 decode over a grid of shapes, paged against contiguous, peers that are installed, block
 sizes, prefill, writing and copying. Writes kernels-<device>.json to
-minipaged/lab/measure/data, where lesson 6 and the figures find it.
+minipaged/lab/measure/data, where appendix C and the figures find it.
 
     python -m benchmarks.gpu.kernels
 """

@@ -3,9 +3,8 @@
 First compiles every kernel, in many processes, and checks it against float64. Then
 measures in one run: ceilings, reads that lie apart, the ladder, the same kernel with a
 block table and without, tiles x warps x stages x splits, and fewer of these in more
-shapes and batches. Writes
-tuning-<device>.json to minipaged/lab/measure/data, where lesson 6 finds it;
-`measured_tuning` says what it holds.
+shapes and batches. Writes tuning-<device>.json to minipaged/lab/measure/data, where
+lesson 6 and appendix C find it; `measured_tuning` says what it holds.
 
     python -m benchmarks.gpu.tuning
 """

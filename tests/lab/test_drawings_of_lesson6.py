@@ -1,4 +1,4 @@
-"""Lesson 6's drawings: they show what they are given, and every word can be read."""
+"""Drawings of lesson 6 and appendix C: they show what they are given, readably."""
 
 import random
 from itertools import pairwise

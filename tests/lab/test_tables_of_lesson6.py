@@ -1,4 +1,4 @@
-"""Lesson 6's tables: from made-up reports, whose shares and ratios are known."""
+"""Lesson 6's and appendix C's tables: from made-up reports with known ratios."""
 
 import pytest
 

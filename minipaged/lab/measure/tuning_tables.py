@@ -1,4 +1,4 @@
-"""Lab: lesson 6's sweeps as its pictures and tables want them."""
+"""Lab: sweeps of lesson 6's kernel, as appendix C's pictures and tables want them."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
