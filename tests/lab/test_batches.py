@@ -10,6 +10,7 @@ from minipaged.attention.backend import Masking
 from minipaged.attention.kernels.attention import triton_attention
 from minipaged.attention.kernels.setup import INTERPRETED
 from minipaged.lab import measured_batches
+from minipaged.lab.measure.measured import DATA, batches_of
 from minipaged.memory.kv_cache import LayerCache
 
 
@@ -108,11 +109,20 @@ def test_a_peer_that_says_something_else_is_not_timed(few_layers, monkeypatch):
         measure(*BATCH)
 
 
-@pytest.mark.parametrize("device", ["nvidia-h200", "nvidia-h100-80gb-hbm3"])
-def test_the_default_keeps_up_with_the_best_peer(device):
-    """What lesson 6 prints is what its 60 batches say."""
-    report = measured_batches(device)
-    assert list(report["batches"]) == list(draw_batches(60, report["seed"]))
+STORED = [("nvidia-h200", 0), ("nvidia-h200", 1), ("nvidia-h100-80gb-hbm3", 1)]
+
+
+def test_which_reports_are_stored():
+    names = {f"{batches_of(seed)}-{device}.json" for device, seed in STORED}
+    assert names == {path.name for path in DATA.glob("batches-*")}
+
+
+@pytest.mark.parametrize(("device", "seed"), STORED)
+def test_the_default_keeps_up_with_the_best_peer(device, seed):
+    """What appendix C prints is what its 60 batches say."""
+    report = measured_batches(device, seed)
+    assert report["seed"] == seed
+    assert list(report["batches"]) == list(draw_batches(60, seed))
     for row in report["batches"].values():
         times = row["us"]
         best = min(us for name, us in times.items() if name not in batches.OURS)

@@ -1,12 +1,12 @@
 """What was measured on GPUs and is shipped."""
 
+import json
 from pathlib import Path
 from statistics import median
 
 import pytest
 
 from minipaged.lab import (
-    measured_batches,
     measured_engine,
     measured_kernels,
     measured_profile,
@@ -15,6 +15,7 @@ from minipaged.lab import (
     rule_evidence,
     times_by_splits,
 )
+from minipaged.lab.measure import measured
 from minipaged.lab.measure.measured import LADDER, OTHERS, PARTS
 from minipaged.lab.tour.ladder import RUNGS
 
@@ -96,14 +97,52 @@ def test_what_is_said_of_the_engine_was_measured_on_one_host_each():
     rungs = [{way for way in ways if way in host} for host in report["hosts"]]
     beside = {"compiled", *OTHERS}
     parts = {"compiled", *PARTS}
-    assert rungs == [set(LADDER[:2]), set(LADDER[2:]), beside, parts]
-    assert report["hosts"][1] is report["runs"][-2]  # of three like it, the last
+    assert rungs == [set(LADDER[:2]), set(LADDER[1:]), beside, parts]
     for run in report["runs"]:
         assert run["machine"]["device"] == "NVIDIA H200"
         for row in run.values():
             if "rounds" in row:
                 speeds = [each["tokens_per_s"] for each in row["rounds"]]
                 assert row["tokens_per_s"] == median(speeds)
+
+
+def places_of_hosts(monkeypatch, *names):
+    """Of runs with rows of these names, the places of those that are hosts."""
+    runs = [{name: {} for name in row.split()} for row in names]
+    monkeypatch.setattr(measured, "_report", lambda *_: {"runs": runs})
+    places = {id(run): place for place, run in enumerate(runs)}
+    return [places[id(host)] for host in measured_engine()["hosts"]]
+
+
+def test_a_run_is_no_host_if_another_has_all_of_its_rungs_and_more(monkeypatch):
+    found = places_of_hosts(
+        monkeypatch,
+        "machine compiled vllm",
+        "machine graphs compiled",
+        "machine eager graphs compiled options",
+        "machine compiled vllm generate_batch",
+        "machine compiled vllm options",
+        "machine lone",
+    )
+    assert found == [2, 3]
+
+
+def test_of_runs_with_the_same_rungs_the_last_is_a_host(monkeypatch):
+    runs = "compiled without_merging", "eager generate", "generate eager options"
+    assert places_of_hosts(monkeypatch, *runs) == [2, 0]
+
+
+def test_a_run_with_one_rung_can_be_compared_with_nothing(monkeypatch):
+    assert places_of_hosts(monkeypatch, "machine eager", "chats shared", "lone") == []
+
+
+def test_who_is_alone_waits_for_her_first_token_only():
+    """Replayed or launched one by one, a prompt's kernels matter to the first one."""
+    *_, run = measured_engine()["runs"]
+    launched, replayed = run["lone"]["launched"], run["lone"]["replayed"]
+    assert launched["prompt"] == replayed["prompt"] == 1000
+    assert launched["first_token_ms"] > 2 * replayed["first_token_ms"]
+    assert launched["next_token_ms"] == pytest.approx(replayed["next_token_ms"], 0.01)
 
 
 def test_what_the_gpu_waits_and_works_is_a_step():
@@ -118,17 +157,21 @@ def test_what_the_gpu_waits_and_works_is_a_step():
 
 def numbers_that_the_table_says():
     """Of the table in benchmarks/README.md, as the stored reports have them."""
-    for host in measured_engine()["hosts"]:
+    engine = measured_engine()
+    *_, beside, alone = engine["runs"]
+    for host in [*engine["hosts"], beside]:
         for rung in {*LADDER, *OTHERS, *PARTS} & set(host):
             yield f"{int(host[rung]['tokens_per_s'] + 0.5):,}"
+    lone = [beside[way]["lone"] for way in ("compiled", "vllm")]
+    for row in [*alone["lone"].values(), *lone]:
+        yield f"{row['first_token_ms']} ms; {row['next_token_ms']}"
     report = measured_kernels()
     cell = report["decode"]["32 query heads, 8 KV heads, 128"]["64x4k"]
     yield f"{cell['paged']} µs, {cell['gb_per_s']:,} GB/s"
     yield f"{report['ceilings']['read_gb_per_s']:,} GB/s"
     yield f"{report['prefill']['1 x 8k']['paged_tflop_per_s']} TFLOP/s"
-    other_seed = measured_batches(seed=1)["summary"]["step"]
-    for summary in map(measured_batches, DEVICES):
-        for found in [*summary["summary"].values(), other_seed]:
+    for path in measured.DATA.glob("batches-*.json"):
+        for found in json.loads(path.read_text("utf-8"))["summary"].values():
             shares = (found[f"at_most_{most}"] for most in ("1.00", "1.03", "1.08"))
             mean, largest = found["geometric_mean"], found["largest"]
             yield f"{', '.join(f'{x:.0%}' for x in shares)}; {mean:.2f}; {largest:.2f}"

@@ -27,7 +27,8 @@ def measured_kernels(device: str = "nvidia-h200") -> dict[str, Any]:
 def measured_batches(device: str = "nvidia-h200", seed: int = 0) -> dict[str, Any]:
     """The report that benchmarks/gpu/batches.py wrote on this device.
 
-    60 decode batches drawn from this seed. batches: by name, `us` by kernel, and the
+    60 decode batches drawn from this seed; stored are those of seeds 0 and 1 on the
+    H200, and of seed 1 on the H100. batches: by name, `us` by kernel, and the
     `best_peer`. summary: of `step` (the default launch, which writes K and V, too) and
     of `reading` (lesson 6's kernel), the time over the best peer's: shares of the
     batches with `at_most_1.00` and so on, `geometric_mean`, `largest`. Raises
@@ -61,7 +62,7 @@ def measured_engine(device: str = "nvidia-h200") -> dict[str, Any]:
     - eager, graphs, compiled: the ways to run the engine. `tokens_per_s`, the median of
       `rounds`. `time_line`, steps of `num_sequences` that all decode, as a profiler saw
       them: of `gpu_span_ms` a step no kernel ran for `idle_ms`. `lone`: a user who is
-      there alone waits `next_token_ms` for each next token
+      there alone waits `first_token_ms`, then `next_token_ms` for each next token
     - without_merging, with_two_launches: compiled, and a part is left out
     - generate: HuggingFace's, the first 64 requests in one static batch
     - generate_batch: HuggingFace's continuous batching, with this `attention`
@@ -69,20 +70,23 @@ def measured_engine(device: str = "nvidia-h200") -> dict[str, Any]:
     - options: compiled, the same requests with `asked_for`
     - chats, shared, long: other workloads, compiled; `seconds` of long are those of a
       first run, in which kernels were still being compiled
+    - lone, as a row of its own: such a user with compiled, by how her prompt's kernels
+      are started: `launched` one by one, as the version before did, or `replayed` from
+      a graph
 
     hosts: of these runs those in which rungs of the ladder, others, or parts that are
-    left out, can be compared, from the lowest rung upwards; of several with the same,
-    the last.
+    left out, can be compared, from the lowest rung upwards. A run is left out if
+    another one has all of its rungs and more; of several with the same, the last stays.
 
     Raises FileNotFoundError for a device that nobody has measured.
     """
     report = _report("engine", device)
     rungs = (*LADDER[:-1], *OTHERS, LADDER[-1], *PARTS)
-    runs = [[rung for rung in rungs if rung in run] for run in report["runs"]]
-    hosts = {tuple(found): run for found, run in zip(runs, report["runs"], strict=True)}
-    several = [found for found in hosts if len(found) > 1]
-    several.sort(key=lambda found: rungs.index(found[0]))
-    report["hosts"] = [hosts[found] for found in several]
+    hosts = {frozenset(rungs).intersection(run): run for run in report["runs"]}
+    widest = [own for own in hosts if not any(own < more for more in hosts)]
+    several = [own for own in widest if len(own) > 1]
+    several.sort(key=lambda own: min(map(rungs.index, own)))
+    report["hosts"] = [hosts[own] for own in several]
     return report
 
 
