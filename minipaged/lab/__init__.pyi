@@ -28,7 +28,6 @@ from .measure.step_clock import StepClock as StepClock
 from .measure.step_log import StepLog as StepLog
 from .measure.traces import alpaca_like as alpaca_like
 from .measure.traces import sharegpt_like as sharegpt_like
-from .measure.tuning_tables import alone_lines as alone_lines
 from .measure.tuning_tables import beside_best as beside_best
 from .measure.tuning_tables import fifth_stage_lines as fifth_stage_lines
 from .measure.tuning_tables import fits_by_stages as fits_by_stages

@@ -76,16 +76,6 @@ def test_little_s_law_of_a_turn():
     assert line.endswith(f"32,768 bytes / 40.00 us = {rate:5,.0f} GB/s")
 
 
-def test_programs_alone_are_as_fast_as_those_that_were_measured_alone():
-    rows = [row(500.0), row(300.0, stages=5), row(200.0, stages=5, splits=2)]
-    made = tuning(sweep={"8x4k": rows}, batches={"8x4k": {"longest": 640}})
-    sizes = {"tile": 64, "num_warps": 2, "num_stages": 5}
-    (line,), shares = tuning_tables.alone_lines({"X": made}, 100, **sizes)
-    rate = 100 * 32_768 / 30e-6 / 1e9  # ten turns of 30 µs; GB/s, of 1,000
-    assert shares == {"X": pytest.approx(rate / 10)}
-    assert f"/ 30.00 us = {rate:5,.0f} GB/s, {rate / 10:.0f} % of the" in line
-
-
 def test_rows_are_found_by_their_sizes_and_come_by_their_stages():
     rows = [row(1.0, stages=5), row(2.0, stages=3), row(3.0, tile=32)]
     found = tuning_tables.rows_of(rows, tile=64, num_warps=2)

@@ -77,15 +77,12 @@ def turn_lines(
         for number, tile in tiles.items():
             row = list(tuning["ladder"][batch].values())[number - 1]
             us = row["us"] / -(-facts["longest"] // tile)
-            _, law = littles_law(programs, 2 * tile * dim * NUMBER, us)
+            law = _littles_law(programs, 2 * tile * dim * NUMBER, us)
             lines.append(f"rung {number}, {batch:6} {law}")
     return lines
 
 
-def littles_law(programs: int, nbytes: int, us: float) -> tuple[float, str]:
-    """GB/s of programs that get so many bytes in so many microseconds; and as text."""
-    rate = programs * nbytes / us / 1e3
-    said = (
-        f"{programs:3} programs x {nbytes:6,} bytes / {us:.2f} us = {rate:5,.0f} GB/s"
-    )
-    return rate, said
+def _littles_law(programs: int, nbytes: int, us: float) -> str:
+    """Programs that get so many bytes in so many microseconds, and GB/s."""
+    under_way = f"{programs:3} programs x {nbytes:6,} bytes"
+    return f"{under_way} / {us:.2f} us = {programs * nbytes / us / 1e3:5,.0f} GB/s"

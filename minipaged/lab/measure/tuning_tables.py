@@ -8,7 +8,6 @@ from minipaged.lab.measure.occupancy import bytes_under_way, room_by_registers
 from minipaged.lab.measure.rule_evidence import LLAMA, times_by_splits
 from minipaged.lab.measure.rung_tables import (
     KV_HEADS,
-    littles_law,
     num_pieces,
     share_of_ceiling,
 )
@@ -92,25 +91,6 @@ def fits_by_stages(
         taken = f"{row['registers']} registers, {row['shared_bytes']:,} bytes"
         fits[f"{number}, {taken}"] = num_pieces(tuning, batch), row["programs"]
     return lines, fits
-
-
-def alone_lines(
-    tunings: Mapping[str, Tuning], programs: int, **sizes: int
-) -> tuple[list[str], dict[str, float]]:
-    """What so many programs read that are alone on their multiprocessors.
-
-    As fast as the 64 of `8x4k` without splits, which were measured so. sizes: tile,
-    num_warps and num_stages. Returns lines of text; and by GPU % of the ceiling.
-    """
-    lines, shares, batch = [], {}, "8x4k"
-    for name, tuning in tunings.items():
-        (alone,) = rows_of(tuning["sweep"][batch], num_splits=1, **sizes)
-        tile = sizes["tile"]
-        turn = alone["us"] / -(-tuning["batches"][batch]["longest"] // tile)
-        rate, law = littles_law(programs, tile * POSITION, turn)
-        shares[name] = 100 * rate / tuning["ceilings"]["read_gb_per_s"]
-        lines.append(f"{name}, alone: {law}, {shares[name]:.0f} % of the ceiling")
-    return lines, shares
 
 
 def fifth_stage_lines(tunings: Mapping[str, Tuning]) -> list[str]:
