@@ -112,7 +112,6 @@ from .plots.step_shapes import plot_step_shapes as plot_step_shapes
 from .plots.swapped import plot_swap as plot_swap
 from .plots.sweep import plot_sweep as plot_sweep
 from .plots.tables import plot_shared_tables as plot_shared_tables
-from .plots.thread_sums import plot_thread_sums as plot_thread_sums
 from .plots.tiles import plot_tiles as plot_tiles
 from .plots.token_times import plot_token_times as plot_token_times
 from .plots.two_tables import plot_two_tables as plot_two_tables

@@ -32,7 +32,6 @@ from minipaged.lab import (
     plot_split_and_merge,
     plot_step_shapes,
     plot_sweep,
-    plot_thread_sums,
     plot_tile_and_blocks,
     plot_under_way,
     splits_and_merge,
@@ -257,7 +256,6 @@ DRAWINGS = {
         3, doubt={f"batch {at}": 0.99 for at in range(3)}, band=(1.2, 1.26, "others")
     ),
     "paging in two lines": lambda: paging(4, in_row=2),
-    "sums of threads": lambda: plot_thread_sums({"A": 16, "B": 128}, "title"),
     "under way": under_way,
     "under way, and enough": lambda: under_way(enough=("enough", 6.0)),
     "on each": on_each,
@@ -339,14 +337,6 @@ def test_programs_are_counted_and_each_read_has_an_arrow():
     assert said.count("program_id(1)") == 2 and "in the boxes: program_id(0)" in said
     assert {"K and V are asked for 4 times", "K and V are asked for once"} <= set(said)
     assert len(arrows(figure)) == 32 + 8
-
-
-def test_threads_that_have_less_exchange_more():
-    figure = plot_thread_sums({"A": 4, "B": 8}, "title", numbers=8)
-    said = set(texts(figure))
-    assert {"4 threads, each has 2 numbers", "8 threads, each has 1 number"} <= said
-    assert {"2 exchanges", "3 exchanges"} <= said
-    assert [*texts(figure)].count("added alone") == 1
 
 
 def test_what_a_store_without_a_mask_destroys_is_counted():

@@ -190,7 +190,7 @@ def test_the_evidence_for_the_rule_is_what_was_measured():
     small = [row["us"] for row in cells["24x4k"] if row["tile"] == 32]
     line = next(line for line in lines if "24x4k" in line)
     assert "1.45 pieces" in line and f"({min(small)}, " in line
-    assert sum("medium alone" in line for line in lines) == 2
+    assert sum("medium programs for all" in line for line in lines) == 2
     large = times_by_splits(tunings["a"], "16x128..4096", 128)
     assert any(str(dict(sorted(large.items()))) in line for line in lines)
     assert large[15] == cells["16x128..4096"][0]["us"]  # what the rule takes

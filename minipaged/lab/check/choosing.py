@@ -226,15 +226,14 @@ def _best(rows: Mapping[Choice, Row]) -> Choice:
 
 
 def _better(row: Row, rows: Mapping[Choice, Row]) -> str:
-    """The one size whose change helps most."""
+    """The one size whose change helps most; if none does, the two."""
     of = _sizes_of(row)
-    found = {}
-    for choice, other in rows.items():
-        changed = [at for at in range(4) if choice[at] != of[at]]
-        if len(changed) == 1 and other["us"] and other["us"] < row["us"]:
-            found[choice] = changed[0]
-    if not found:
-        return "No single size helps: change two of them"
-    choice = min(found, key=lambda choice: rows[choice]["us"])
-    at = found[choice]
-    return f"With {NAMES[at]} {choice[at]} alone it is {rows[choice]['us']:g}"
+    quicker = {c: r["us"] for c, r in rows.items() if r["us"] and r["us"] < row["us"]}
+    for number, only in ((1, " alone"), (2, "")):
+        changes = {c: [at for at in range(4) if c[at] != of[at]] for c in quicker}
+        found = [c for c in quicker if len(changes[c]) == number]
+        if found:
+            best = min(found, key=quicker.__getitem__)
+            sizes = " and ".join(f"{NAMES[at]} {best[at]}" for at in changes[best])
+            return f"With {sizes}{only} it is {quicker[best]:g}"
+    return "Change more than two sizes"

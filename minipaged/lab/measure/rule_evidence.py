@@ -49,4 +49,5 @@ def _medium_alone(name: str, tuning: Tuning) -> str:
         ratio = min(medium) / rows[0]["us"]
         if abs(ratio - 1) > 0.03:
             only[batch] = round(ratio, 2)
-    return f"{name}, medium alone / the rule: {only}, others 0.97 to 1.03"
+    said = "medium programs for all, in their best splits and stages / the rule"
+    return f"{name}, {said}: {only}, others 0.97 to 1.03"
