@@ -13,7 +13,8 @@ at once; prompts and answers have 100 to 1,024 tokens, drawn from a seed; temper
 The other workloads (see workloads.py) run in the last of the ways, as do the same
 requests with other options: top_k 20 and top_p 0.95, too.
 
-Other engines: see huggingface_engine.py and vllm_engine.py.
+Other engines: see huggingface_engine.py, and, where installed, vllm_engine.py and
+nano_vllm_engine.py, each in a process of its own.
 """
 
 import argparse
@@ -23,18 +24,18 @@ import statistics
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import torch
 from torch.profiler import ProfilerActivity, profile
-from transformers import AutoModelForCausalLM
 
 import minipaged as mp
-from benchmarks.gpu import huggingface_engine, vllm_engine, workloads
+from benchmarks.gpu import apart, huggingface_engine, workloads
 from benchmarks.gpu.peers import installed
-from benchmarks.gpu.shapes import qwen3_06b
+from benchmarks.gpu.shapes import random_model
 from benchmarks.gpu.workloads import OPTIONS, Asked, num_answered, sampled
 from minipaged.attention.kernels import attention
 from minipaged.engine.ahead import LateTokens
@@ -42,16 +43,8 @@ from minipaged.engine.stream import Stream
 from minipaged.lab.measure.machine import describe_machine
 
 RUNS = ("eager", "graphs", "compiled")
+APART = {"vllm": "vllm", "nano_vllm": "nanovllm"}  # a row's name: what must be there
 NUM_BLOCKS = 20_000
-
-
-def random_model() -> torch.nn.Module:
-    """Qwen3-0.6B's shape, random weights, bfloat16, on the GPU."""
-    config = qwen3_06b(eos_token_id=None)
-    torch.manual_seed(0)
-    with torch.device("cuda"):
-        model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
-    return model.eval()
 
 
 def add_all(engine: mp.Engine, trace: Sequence[Asked], **options: Any) -> list[Stream]:
@@ -223,7 +216,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=256)
     parser.add_argument("--max-tokens", type=int, default=8192)
     parser.add_argument("--others", action="store_true", help="other workloads, too")
-    parser.add_argument("--peers", action="store_true", help="HuggingFace and vLLM")
+    parser.add_argument("--peers", action="store_true", help="other engines, too")
     parser.add_argument("--without", action="store_true", help="parts left out, too")
     parser.add_argument("--options", action="store_true", help="top-k and top-p, too")
     parser.add_argument("--out", type=Path)
@@ -270,13 +263,13 @@ def main() -> None:
             note(name, serve(paged, name, arguments.runs[-1], arguments.max_tokens))
     if arguments.peers:
         del paged, engine
-        peers = {
+        limits = (arguments.requests, arguments.rounds)
+        there = [name for name, module in APART.items() if installed(module)]
+        peers = {name: partial(apart.run_apart, name, *limits) for name in there}
+        peers |= {
             "generate": lambda: huggingface_engine.static(model, trace[:64]),
             "generate_batch": lambda: huggingface_engine.continuous(model, trace),
         }
-        if installed("vllm"):
-            limits = (arguments.requests, arguments.rounds)
-            peers = {"vllm": lambda: vllm_engine.run_apart(*limits)} | peers
         for name, peer in peers.items():
             gc.collect()  # all but `generate` take most of the memory that is free
             torch.cuda.empty_cache()

@@ -14,7 +14,8 @@ from torch.nn.functional import pad
 
 Pools = list[tuple[torch.Tensor, torch.Tensor]]
 Calls = list[Callable[[], torch.Tensor]]
-PACKAGES = {"flashinfer": "flashinfer-python", "vllm": "vllm"}
+KERNELS = {"flashinfer": "flashinfer-python", "vllm": "vllm"}  # modules: packages
+PACKAGES = KERNELS | {"nanovllm": "nano-vllm"}  # the last is an engine only
 
 
 def installed(module: str) -> str | None:
@@ -26,8 +27,8 @@ def installed(module: str) -> str | None:
 
 
 def versions() -> dict[str, str]:
-    """The packages of peers that are installed here."""
-    found = {module: installed(module) for module in PACKAGES}
+    """Those with kernels of their own that are installed here."""
+    found = {module: installed(module) for module in KERNELS}
     return {module: version for module, version in found.items() if version}
 
 

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from transformers import Qwen3Config
+import torch
+from transformers import AutoModelForCausalLM, Qwen3Config
 
 
 def qwen3_06b(**options: Any) -> Qwen3Config:
@@ -19,3 +20,12 @@ def qwen3_06b(**options: Any) -> Qwen3Config:
         tie_word_embeddings=True,
         **options,
     )
+
+
+def random_model(device: str = "cuda") -> torch.nn.Module:
+    """Qwen3-0.6B's shape, random weights, bfloat16, on the GPU or elsewhere."""
+    config = qwen3_06b(eos_token_id=None)
+    torch.manual_seed(0)
+    with torch.device(device):
+        model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+    return model.eval()

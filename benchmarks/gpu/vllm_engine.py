@@ -15,19 +15,14 @@ tokens each; each round has other prompts, whose ids are one higher. `start_s` i
 `LLM(...)` takes: less, if an earlier run has left compiled code in vLLM's cache.
 """
 
-import argparse
-import json
 import os
-import statistics
-import subprocess
-import sys
-import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.gpu import workloads
+from benchmarks.gpu import apart, workloads
 from benchmarks.gpu.peers import installed
 from benchmarks.gpu.shapes import qwen3_06b
 from benchmarks.gpu.workloads import OPTIONS, Asked
@@ -75,52 +70,10 @@ def seconds_for(llm: Any, trace: Sequence[Asked], **options: Any) -> float:
     options = {"temperature": 0.6, "ignore_eos": True, "detokenize": False} | options
     prompts = [{"prompt_token_ids": asked.prompt} for asked in trace]
     wanted = [SamplingParams(max_tokens=asked.num_new, **options) for asked in trace]
-    start = time.perf_counter()
-    outputs = llm.generate(prompts, wanted, use_tqdm=False)
-    seconds = time.perf_counter() - start
-    for asked, output in zip(trace, outputs, strict=True):
-        length = len(output.outputs[0].token_ids)
-        if length != asked.num_new:
-            raise RuntimeError(f"{length} tokens, not {asked.num_new}")
+    generate = partial(llm.generate, prompts, wanted, use_tqdm=False)
+    outputs, seconds = apart.timed(generate)
+    apart.check_lengths(trace, [output.outputs[0].token_ids for output in outputs])
     return seconds
-
-
-def measure(
-    llm: Any, trace: Sequence[Asked], rounds: int, **options: Any
-) -> dict[str, Any]:
-    """Tokens a second, as engine.py's function of this name has them."""
-    seconds_for(llm, [Asked(asked.prompt, 4) for asked in trace], **options)
-    num_tokens = sum(asked.num_new for asked in trace)
-    found = []
-    for shift in range(1, rounds + 1):
-        shifted = [
-            asked._replace(prompt=[token + shift for token in asked.prompt])
-            for asked in trace
-        ]
-        seconds = seconds_for(llm, shifted, **options)
-        speed = round(num_tokens / seconds)
-        found.append({"tokens_per_s": speed, "seconds": round(seconds, 3)})
-    speeds = [each["tokens_per_s"] for each in found]
-    return {"tokens_per_s": statistics.median(speeds), "rounds": found}
-
-
-def lone(llm: Any, num_prompt: int = 1000) -> dict[str, float]:
-    """One user alone: milliseconds to her first token, and for each next one.
-
-    An answer of one token takes as long as the first token. What an answer of 128
-    takes longer is shared out among the 127 others.
-    """
-    prompt = workloads.lone_prompt(num_prompt)
-    found = [
-        [seconds_for(llm, [Asked(prompt, num_new)]) for num_new in (1, 128)]
-        for _ in range(6)
-    ]
-    first, whole = map(statistics.median, zip(*found[1:], strict=True))
-    return {
-        "prompt": num_prompt,
-        "first_token_ms": round(first * 1e3, 2),
-        "next_token_ms": round((whole - first) * 1e3 / 127, 3),
-    }
 
 
 def run(requests: int, rounds: int) -> dict[str, Any]:
@@ -131,51 +84,20 @@ def run(requests: int, rounds: int) -> dict[str, Any]:
     trace = workloads.uniform(requests)
     with TemporaryDirectory() as folder:
         write_config(Path(folder))
-        start = time.perf_counter()
-        llm = LLM(model=folder, **SETTINGS)
-        start_s = time.perf_counter() - start
+        llm, start_s = apart.timed(partial(LLM, model=folder, **SETTINGS))
+        plain = partial(seconds_for, llm)
+        with_options = partial(seconds_for, llm, **OPTIONS)
         return {
             "machine": describe_machine(),  # not before vLLM has started its processes
             "version": installed("vllm"),
             "flashinfer": installed("flashinfer"),
             "start_s": round(start_s, 2),
-            **measure(llm, trace, rounds),
-            "lone": lone(llm),
+            **apart.measure(plain, trace, rounds),
+            "lone": apart.lone(plain),
             "with_options": {"asked_for": OPTIONS}
-            | measure(llm, trace, rounds, **OPTIONS),
+            | apart.measure(with_options, trace, rounds),
         }
 
 
-def run_apart(requests: int, rounds: int) -> dict[str, Any]:
-    """The same in a process of its own; of a failure, the last line that it wrote."""
-    command = [sys.executable, "-m", "benchmarks.gpu.vllm_engine"]
-    command += ["--requests", str(requests), "--rounds", str(rounds)]
-    with TemporaryDirectory() as folder:
-        out, errors = Path(folder, "vllm.json"), Path(folder, "stderr.txt")
-        with errors.open("w") as stderr:  # no pipe: a process left behind holds it open
-            done = subprocess.run([*command, "--out", str(out)], stderr=stderr)
-        if done.returncode == 0:
-            return json.loads(out.read_text())
-        said = errors.read_text(errors="replace")
-    print(said, file=sys.stderr, flush=True)
-    lines = [line for line in said.splitlines() if line.strip()]
-    return {"error": lines[-1] if lines else f"exit status {done.returncode}"}
-
-
-def main() -> None:
-    """Measure, and print or store it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--requests", type=int, default=256)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--out", type=Path)
-    arguments = parser.parse_args()
-    if not installed("vllm"):
-        parser.error("vLLM is not installed here")
-    found = json.dumps(run(arguments.requests, arguments.rounds), indent=1)
-    print(found, flush=True)
-    if arguments.out:
-        arguments.out.write_text(found + "\n")
-
-
 if __name__ == "__main__":
-    main()
+    apart.main(__doc__, "vLLM", "vllm", run)

