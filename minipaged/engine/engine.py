@@ -94,7 +94,7 @@ class Engine(Observer):
         )  # fmt: skip
         self.stats = Stats(self.scheduler)
         watching += [paged.observers, self.stats, *observers, self]
-        self._runner = make_runner(paged, run, max_sequences)
+        self._runner = make_runner(paged, run, max_sequences, max_tokens)
         self._steps = make_steps(self._runner, self.scheduler)
         self.streams: dict[Request, Stream] = {}
         self._numbers, self._places = count(), count()  # in `add`, and in line

@@ -32,7 +32,7 @@ class CompiledRunner(GraphRunner):
 
     name: Run = "compiled"
 
-    def __init__(self, paged: PagedModel, max_sequences: int):
+    def __init__(self, paged: PagedModel, max_sequences: int, max_tokens: int = 8192):
         """Compile, then capture; progress bars say so. Raises as GraphRunner does."""
         paged.refuse_changes()
         self._twin = make_twin(paged.model)
@@ -41,7 +41,7 @@ class CompiledRunner(GraphRunner):
         paged._original = Original(paged.model)  # the weights have moved
         for layer in layers_of(self._twin):
             layer.compile()
-        super().__init__(paged, max_sequences)
+        super().__init__(paged, max_sequences, max_tokens)
 
     def forward(self, batch: RaggedBatch) -> Tensor:
         """As `PagedModel.forward`, compiled."""
@@ -61,6 +61,7 @@ class CompiledRunner(GraphRunner):
             sizes = (3 * ROWS, 5 * ROWS)
             for size in progress_bar(sizes, desc="compile a layer", unit=" times"):
                 positions = torch.arange(size, device=self.paged.device)
+                positions = positions.clamp(max=self._longest - 1)
                 tokens = torch.zeros_like(positions)
                 with torch.inference_mode(), attending(attends_to_nothing):
                     self._twin(

@@ -75,22 +75,21 @@ class FixedInputs:
         unread: tokens of the step before that nobody has read yet. Without arrays, all
         is left over.
         """
-        num_rows, width = (0, 1) if arrays is None else arrays.block_tables.shape
+        num_rows, width = (0, 0) if arrays is None else arrays.block_tables.shape
         empty = self._empty[size]
-        sent = host_memory(len(empty) + size.rows * width, self._device)
+        sent = host_memory(len(empty) + num_rows * width, self._device)
         numbers, tables = sent.numpy()[: len(empty)], sent.numpy()[len(empty) :]
         numbers[:] = empty
-        tables[num_rows * width :] = 0
         if arrays is not None:
-            tables[: num_rows * width] = arrays.block_tables.reshape(-1)
+            tables[:] = arrays.block_tables.reshape(-1)
             start = 0
             for own, length in zip(_in_order(arrays), self._lengths(size)):  # noqa: B905
                 numbers[start : start + len(own)] = own
                 start += length
             numbers[start + arrays.unread_at] = arrays.unread_from
         self._packet[: len(sent)].copy_(sent, non_blocking=True)
-        came = self._packet[len(empty) : len(sent)].view(size.rows, width)
-        self._tables[: size.rows, :width].copy_(came)
+        came = self._packet[len(empty) : len(sent)].view(num_rows, width)
+        self._tables[:num_rows, :width].copy_(came)  # others' contexts are 0: unread
         if unread is not None:
             self._unread[: len(unread.tokens)].copy_(unread.tokens)
 

@@ -46,8 +46,10 @@ class GraphRunner(Runner):
     _twin: PreTrainedModel | None = None  # what runs, if not that of the PagedModel
     _prompt_tokens = 128, 256, 384, 512, 768, 1024, 1536, 2048
 
-    def __init__(self, paged: PagedModel, max_sequences: int):
-        """Capture the graphs for up to so many sequences; a progress bar says so.
+    def __init__(self, paged: PagedModel, max_sequences: int, max_tokens: int = 8192):
+        """Capture the graphs for steps of up to so many sequences and new tokens.
+
+        A progress bar says so.
 
         Raises MemoryError if there is no room for them, and UnsupportedModel if the
         model does in its forward what no graph can hold.
@@ -61,10 +63,14 @@ class GraphRunner(Runner):
         config, pool = paged.model.config.get_text_config(), paged.pool
         positions = getattr(config, "max_position_embeddings", None) or 2**16
         self._width = min(pool.num_blocks, -(-positions // pool.block_size))
+        self._longest = min(self._width * pool.block_size, positions)  # context
+        self._most = min(max_tokens, pool.num_blocks * pool.block_size)  # new tokens
         decoding = [Size(n, n, 1) for n in range(ROWS, self._max_rows + 1, ROWS)]
         # One row more than sequences, at least, for the tokens that are left over.
         rows = self._max_rows + ROWS
-        self._prompts = [Size(n, rows, n) for n in self._prompt_tokens]
+        numbers = self._prompt_tokens
+        before = zip(numbers, (0, *numbers), strict=False)
+        self._prompts = [Size(n, rows, n) for n, less in before if less < self._most]
         self._sizes = sorted([*decoding, *self._prompts], reverse=True)
         self._graphs: dict[Size, Graph] = {}
         try:
@@ -73,7 +79,7 @@ class GraphRunner(Runner):
         except torch.OutOfMemoryError as error:
             raise MemoryError(
                 f"{paged.device} has no room for graphs of {self._max_rows} sequences; "
-                "lower max_sequences, or num_blocks of the PagedModel"
+                "lower max_sequences, max_tokens, or num_blocks of the PagedModel"
             ) from error
         except RuntimeError as error:
             raise UnsupportedModel(
@@ -104,12 +110,12 @@ class GraphRunner(Runner):
 
     def _size_of(self, plan: Plan, unread: Unread | None) -> Size | None:
         """The smallest that holds this step; None: it has to run eagerly."""
-        works, longest = plan.works, self._width * self.paged.pool.block_size
+        works = plan.works
         if (
             plan.copies
             or len(works) > self._max_rows
             or any(work.num_logits > 1 for work in works)
-            or max(work.stop for work in works) > longest
+            or max(work.stop for work in works) > self._longest
             or (unread is not None and len(unread.tokens) > self._max_rows)
             or self.paged.attention != self._attention  # it may be exchanged
         ):
@@ -170,8 +176,8 @@ class GraphRunner(Runner):
 
     def _eager_prompts(self) -> list[RaggedBatch]:
         """With many new tokens, and with few: their kernels differ."""
-        longest = min(1024, self._width * self.paged.pool.block_size)
-        sizes = ((8, longest), (1, min(8, longest)))
+        longest = min(1024, self._longest)
+        sizes = ((max(1, min(8, self._most // longest)), longest), (1, min(8, longest)))
         return [prompts_of_nobody(*size, self.paged.device) for size in sizes]
 
     def _forward(self, size: Size) -> RaggedBatch:

@@ -49,8 +49,12 @@ class Runner:
         """Give back what memory it has; a second call changes nothing."""
 
 
-def make_runner(paged: PagedModel, run: Run | None, max_sequences: int) -> Runner:
+def make_runner(
+    paged: PagedModel, run: Run | None, max_sequences: int, max_tokens: int
+) -> Runner:
     """The runner of this name; or, without one, the fastest that works here.
+
+    A step has up to `max_sequences` sequences, and `max_tokens` new tokens.
 
     Raises ValueError for an unknown name, and where it cannot run; UnsupportedModel if
     the model waits for the GPU in its forward; MemoryError if there is no room.
@@ -69,9 +73,9 @@ def make_runner(paged: PagedModel, run: Run | None, max_sequences: int) -> Runne
     if run == "compiled":
         from minipaged.model.compiled import CompiledRunner
 
-        return CompiledRunner(paged, max_sequences)
+        return CompiledRunner(paged, max_sequences, max_tokens)
     try:
-        return GraphRunner(paged, max_sequences)
+        return GraphRunner(paged, max_sequences, max_tokens)
     except UnsupportedModel as error:
         if run is not None:
             raise

@@ -32,7 +32,10 @@ class Observer:
         """Tables have grown for this plan; it is computed next."""
 
     def computed(self, batch: Any, logits: Any) -> None:
-        """K and V of this RaggedBatch are in the cache; its logits are a tensor."""
+        """K and V of this RaggedBatch are in the cache; its logits are a tensor.
+
+        Both hold until the next step: copy what is to be kept.
+        """
 
     def forked(self, parent: "Sequence", child: "Sequence") -> None:
         """The child shares all of the parent's blocks."""

@@ -74,5 +74,7 @@ def steps_ahead(engine):
 
 def replaying(engine):
     """The engine with graphs, as it is on a GPU; its attention must be `replayable`."""
-    engine._runner = ReplayingRunner(engine.paged, engine.scheduler.max_sequences)
+    engine._runner = ReplayingRunner(
+        engine.paged, engine.scheduler.max_sequences, engine.scheduler.max_tokens
+    )
     return steps_ahead(engine)

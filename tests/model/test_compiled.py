@@ -5,7 +5,7 @@ import copy
 import pytest
 import torch
 from torch._dynamo.utils import counters
-from transformers import GenerationConfig
+from transformers import GenerationConfig, GPT2Config, GPT2LMHeadModel
 
 import minipaged as mp
 from helpers.replaying import Replayed, replayable, steps_ahead
@@ -41,6 +41,13 @@ def engine_of(name, num_sequences=16):
     engine = mp.Engine(paged, max_sequences=num_sequences)
     engine._runner = CompiledRunner(paged, num_sequences)
     return steps_ahead(engine)
+
+
+def test_a_model_with_few_positions_is_compiled(traced):
+    """Fewer than there are tokens in the steps for which it is compiled."""
+    sizes = {"vocab_size": 64, "n_embd": 32, "n_layer": 1, "n_head": 2}
+    model = GPT2LMHeadModel(GPT2Config(**sizes, n_positions=24)).eval()
+    CompiledRunner(mp.PagedModel(model, 32, 8, replayable), 8)
 
 
 # Traced are: the first layer as it is; a layer of any number; and any number of tokens.

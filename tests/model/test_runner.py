@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from transformers import GenerationConfig
+from transformers import GenerationConfig, GPT2Config, GPT2LMHeadModel
 
 import minipaged as mp
 from helpers.replaying import ReplayingRunner, replayable, replaying
@@ -13,8 +13,9 @@ from minipaged.attention.gathered import attend_gathered
 from minipaged.lab.tour.reference import huggingface_outputs
 from minipaged.memory.block_table import BlockTable
 from minipaged.model import persistent_inputs
+from minipaged.model.fixed_inputs import FixedInputs, Size
 from minipaged.model.graphs import ROWS, GraphRunner, prompts_of_nobody
-from minipaged.model.persistent_inputs import to_device
+from minipaged.model.persistent_inputs import StepArrays, to_device
 from minipaged.scheduling.plan import Plan, Work
 from minipaged.scheduling.sequence import Sequence
 
@@ -91,7 +92,7 @@ def test_what_no_graph_holds_runs_eagerly():
     right = huggingface_outputs(engine.paged.model, PROMPTS[:1], samples, seed=[3])
     check(engine.run(), right)
     assert engine._runner.num_replays == 1  # the prompt
-    engine._runner._width = 5  # 20 tokens
+    engine._runner._longest = 20
     engine.add(PROMPTS[1], config(12))
     right = huggingface_outputs(engine.paged.model, PROMPTS[1:2], config(12))
     check(engine.run(), right)
@@ -191,6 +192,44 @@ def test_there_is_a_graph_for_every_eight_rows(num_sequences, graphs):
     assert list(runner._graphs) == sorted(runner._graphs, reverse=True)
     runner.close()
     runner.close()
+
+
+@pytest.mark.parametrize(
+    "max_tokens, num_blocks, largest",
+    [(8192, 32, 40), (17, 32, 40), (16, 32, 16), (8192, 4, 16), (8192, 5, 40)],
+)
+def test_no_graph_is_larger_than_a_step_can_be(max_tokens, num_blocks, largest):
+    paged = mp.PagedModel(tiny_model("qwen3"), num_blocks, 4, replayable)
+    runner = ReplayingRunner(paged, 8, max_tokens)
+    assert max(size.tokens for size in runner._prompts) == largest
+    longest = max(len(batch.tokens) for batch in runner._eager_prompts())
+    assert longest <= 1 + max(max_tokens, 4 * num_blocks)
+
+
+def test_prompts_of_nobody_stay_within_the_model_s_positions():
+    """100 of them are no whole number of blocks."""
+    sizes = {"vocab_size": 64, "n_embd": 32, "n_layer": 1, "n_head": 2}
+    model = GPT2LMHeadModel(GPT2Config(**sizes, n_positions=100)).eval()
+    runner = ReplayingRunner(mp.PagedModel(model, 80, 16, replayable), 8)
+    assert max(batch.positions.max() for batch in runner._eager_prompts()) == 99
+    runner._load_kernels_of_prompts()
+    for stop, is_replayed in ((100, True), (101, False)):
+        plan = Plan([Work(None, None, stop - 1, stop, 1)])
+        assert (runner._size_of(plan, None) is not None) == is_replayed
+
+
+@pytest.mark.parametrize("size", [Size(8, 8, 1), Size(16, 16, 16)])
+def test_only_tables_of_sequences_that_are_there_are_sent(size):
+    fixed = FixedInputs([size], width=100, num_logits=8, device=torch.device("cpu"))
+    fixed._tables.fill_(-7)
+    one = np.array([5])
+    arrays = StepArrays(
+        *(one, one, one), np.arange(3)[None], np.array([9]), np.array([0, 1]),
+        *(one * 0, one[:0], one[:0]),
+    )  # fmt: skip
+    fixed.send(size, arrays)
+    assert fixed._tables[0, :3].tolist() == [0, 1, 2]
+    assert (fixed._tables[0, 3:] == -7).all() and (fixed._tables[1:] == -7).all()
 
 
 def test_kernels_are_compiled_before_anything_is_captured(monkeypatch):
