@@ -77,7 +77,7 @@ class Engine(Observer):
             clock: of arrivals and latencies; the wall clock unless given.
             tokenizer: the model's; needed for stop strings.
             run: "eager", kernel after kernel; "graphs" replays all but long prompts
-                from CUDA graphs, captured now, kept until `close`; "compiled" compiles,
+                from CUDA graphs that live until `close`; "compiled" compiles layers,
                 too. By default graphs if attention="triton" on a GPU, else eager.
 
         Raises MemoryError if there is no room for the graphs.

@@ -8,21 +8,15 @@ from torch._dynamo.utils import counters
 from transformers import GenerationConfig, GPT2Config, GPT2LMHeadModel
 
 import minipaged as mp
-from helpers.replaying import Replayed, replayable, steps_ahead
+from helpers.replaying import capture_without_a_gpu, replayable, steps_ahead
 from helpers.tiny_models import tiny_model
 from minipaged.lab.tour.reference import huggingface_generate
 from minipaged.model import compiled
 from minipaged.model.compiled import CompiledRunner, layers_of
-from minipaged.model.graphs import Graph, GraphRunner
+from minipaged.model.graphs import GraphRunner
 
 PROMPTS = [list(range(3, 3 + n)) for n in (1, 4, 9, 17, 3, 6, 8, 2, 5, 7)]
 CONFIG = GenerationConfig(max_new_tokens=6, min_new_tokens=6, pad_token_id=0)
-
-
-def capture_without_a_gpu(runner):
-    for size in runner._sizes:
-        runner._fixed.send(size)
-        runner._graphs[size] = Graph(Replayed(runner, size), runner._forward(size))
 
 
 @pytest.fixture

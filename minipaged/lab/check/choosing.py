@@ -229,8 +229,8 @@ def _better(row: Row, rows: Mapping[Choice, Row]) -> str:
     """The one size whose change helps most; if none does, the two."""
     of = _sizes_of(row)
     quicker = {c: r["us"] for c, r in rows.items() if r["us"] and r["us"] < row["us"]}
+    changes = {c: [at for at in range(4) if c[at] != of[at]] for c in quicker}
     for number, only in ((1, " alone"), (2, "")):
-        changes = {c: [at for at in range(4) if c[at] != of[at]] for c in quicker}
         found = [c for c in quicker if len(changes[c]) == number]
         if found:
             best = min(found, key=quicker.__getitem__)

@@ -6,11 +6,7 @@ from typing import Any
 from minipaged.lab.measure.measured import Tuning
 from minipaged.lab.measure.occupancy import bytes_under_way, room_by_registers
 from minipaged.lab.measure.rule_evidence import LLAMA, times_by_splits
-from minipaged.lab.measure.rung_tables import (
-    KV_HEADS,
-    num_pieces,
-    share_of_ceiling,
-)
+from minipaged.lab.measure.rung_tables import KV_HEADS, num_pieces, share_of_ceiling
 
 POSITION = 2 * 128 * 2  # bytes of K and V of a KV head, in bfloat16
 Row = Mapping[str, Any]

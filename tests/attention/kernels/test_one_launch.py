@@ -37,6 +37,7 @@ MIXED = [(0, 1), (3, 1), (0, 4), (7, 1), (5, 9), (0, 17), (12, 5)]
 ONE_KV_HEAD = {"num_heads": 2, "num_kv_heads": 1}
 TOLERANCE = {torch.float32: 3e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 APART = pytest.mark.parametrize("apart", [False, True], ids=["", "apart"])
+NO_BLOCK = 2**40  # far outside: in tables of rows that only pad, nobody may look
 DTYPES = [torch.float32, torch.float16, *([] if INTERPRETED else [torch.bfloat16])]
 
 
@@ -186,6 +187,8 @@ def padded_case(context=0):
     case.guarded[0, 1:], case.guarded[1, 1:] = case.keys, case.values
     case.keys, case.values = case.guarded[:, 1:]
     case.batch.context_lengths[1::2] = context
+    if not context:
+        case.batch.block_tables[1::2] = NO_BLOCK
     return case
 
 
@@ -224,7 +227,7 @@ def padded_mixed_case(left_over=6, rows=3):
     batch.query_starts = torch.cat([batch.query_starts, ends])
     nothing = torch.zeros(rows, dtype=torch.int64)
     batch.context_lengths = torch.cat([batch.context_lengths, nothing])
-    more = batch.block_tables.new_zeros(rows, batch.block_tables.shape[1])
+    more = batch.block_tables.new_full((rows, batch.block_tables.shape[1]), NO_BLOCK)
     batch.block_tables = torch.cat([batch.block_tables, more])
     batch.max_query_length = num_tokens + left_over
     return moved(case, DEVICE)
