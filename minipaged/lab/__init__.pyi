@@ -1,5 +1,8 @@
 from . import check as check
 from .measure.ladder_timing import rungs_here as rungs_here
+from .measure.launches import by_fault as by_fault
+from .measure.launches import launch_of as launch_of
+from .measure.launches import launch_of_rung as launch_of_rung
 from .measure.layer import random_layer as random_layer
 from .measure.machine import versions as versions
 from .measure.measured import measured_batches as measured_batches
@@ -26,6 +29,7 @@ from .measure.rung_tables import turn_lines as turn_lines
 from .measure.serving import serve_lengths as serve_lengths
 from .measure.step_clock import StepClock as StepClock
 from .measure.step_log import StepLog as StepLog
+from .measure.stretches import stretches_for_k as stretches_for_k
 from .measure.traces import alpaca_like as alpaca_like
 from .measure.traces import sharegpt_like as sharegpt_like
 from .measure.tuning_tables import beside_best as beside_best
@@ -42,6 +46,7 @@ from .measure.watch import saving as saving
 from .measure.watch import watch as watch
 from .plots.address import plot_address as plot_address
 from .plots.bars import plot_bars as plot_bars
+from .plots.batches import plot_batches as plot_batches
 from .plots.beams import plot_beam_tree as plot_beam_tree
 from .plots.buddies import plot_buddies as plot_buddies
 from .plots.candidates import Candidate as Candidate
@@ -61,6 +66,7 @@ from .plots.dots import plot_dots as plot_dots
 from .plots.early_merge import plot_early_merge as plot_early_merge
 from .plots.early_merge import splits_and_merge as splits_and_merge
 from .plots.evictions import plot_evictions as plot_evictions
+from .plots.exchanges import plot_exchanges as plot_exchanges
 from .plots.fork import plot_fork as plot_fork
 from .plots.free_list import plot_free_list as plot_free_list
 from .plots.gantt import Asked as Asked
@@ -71,6 +77,7 @@ from .plots.ghost import plot_ghost as plot_ghost
 from .plots.growth import plot_kv_growth as plot_kv_growth
 from .plots.lanes import plot_lanes as plot_lanes
 from .plots.launch import plot_launch as plot_launch
+from .plots.layouts import plot_layouts as plot_layouts
 from .plots.load import plot_load as plot_load
 from .plots.load import plot_present as plot_present
 from .plots.machine import plot_gpu as plot_gpu
@@ -94,6 +101,7 @@ from .plots.pool import plot_pool as plot_pool
 from .plots.pool import print_pool as print_pool
 from .plots.preempted import plot_preemptions as plot_preemptions
 from .plots.programs import plot_programs as plot_programs
+from .plots.quantities import plot_quantities as plot_quantities
 from .plots.ragged import plot_ragged_batch as plot_ragged_batch
 from .plots.recurrence import plot_recurrence as plot_recurrence
 from .plots.reservations import plot_reservations as plot_reservations
@@ -104,6 +112,7 @@ from .plots.reuse import plot_reuse as plot_reuse
 from .plots.reuse import plot_searches as plot_searches
 from .plots.rungs import plot_ladder as plot_ladder
 from .plots.shares import plot_shares as plot_shares
+from .plots.sieve import plot_sieve as plot_sieve
 from .plots.size_rule import plot_size_rule as plot_size_rule
 from .plots.speeds import plot_engine_speeds as plot_engine_speeds
 from .plots.split_merge import plot_split_and_merge as plot_split_and_merge
@@ -121,6 +130,7 @@ from .plots.walk import plot_tile_and_blocks as plot_tile_and_blocks
 from .pool.replay import record as record
 from .pool.replay_widget import ReplayWidget as ReplayWidget
 from .pool.softmax_widget import SoftmaxWidget as SoftmaxWidget
+from .pool.tuning_widget import TuningWidget as TuningWidget
 from .pool.widget import PoolWidget as PoolWidget
 from .tour.assembly import assembly_of as assembly_of
 from .tour.assembly import count_copies as count_copies

@@ -78,6 +78,12 @@ words = ["<|user|> What", " is the capital of", " Portugal"]
 sizes = [4, 4, 3]
 SoftmaxWidget(logits.split(sizes), values.split(sizes), "C", [2, 5, 17], words)"""
 
+TUNING = """
+from minipaged.lab import TuningWidget, measured_tuning
+
+first = {"tile": 16, "num_warps": 4, "num_stages": 1, "num_splits": 1}
+TuningWidget(measured_tuning("nvidia-h200"), "8x4k", first)"""
+
 # 256 blocks, nine sequences, blocks that can be found again, and a table that is too
 # long to be shown in full.
 CROWDED = """
@@ -490,6 +496,18 @@ def test_the_replay_of_a_beam_search(page):
     expect_text(page, "is forked into A and B: 1 more holder for")
     # The slider of ipywidgets has no name; "Back" and "Next" do the same, and have one.
     assert set(flaws_for_all(page, "replay")) <= {"no name: slider"}
+
+
+def test_sizes_are_chosen_and_tried(page):
+    run_cell(page, TUNING)
+    expect_text(page, "404.9 µs: too little under way.")
+    for name in ("tile 32", "1 warp", "5 stages", "8 splits"):
+        press(page, name)
+    expect_text(page, "39.47 µs: none of the three faults.")
+    expect_text(page, "Tried: 5 of 480. One of yours is within 5 % of the best.")
+    assert flaws_of_any(page, "tuning") == []
+    press(page, "Start over")
+    expect_text(page, "Tried: 1 of 480. Your best reaches 7 %.")
 
 
 def test_softmax_block_by_block(page):

@@ -1,5 +1,7 @@
 """The benchmark over drawn batches, as far as it goes without a GPU."""
 
+from itertools import product
+
 import pytest
 import torch
 
@@ -109,7 +111,7 @@ def test_a_peer_that_says_something_else_is_not_timed(few_layers, monkeypatch):
         measure(*BATCH)
 
 
-STORED = [("nvidia-h200", 0), ("nvidia-h200", 1), ("nvidia-h100-80gb-hbm3", 1)]
+STORED = [*product(("nvidia-h200", "nvidia-h100-80gb-hbm3"), (0, 1))]
 
 
 def test_which_reports_are_stored():

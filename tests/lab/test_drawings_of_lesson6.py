@@ -3,6 +3,7 @@
 import random
 from itertools import pairwise
 from math import log
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -38,9 +39,9 @@ from minipaged.lab import (
 )
 from minipaged.lab.plots import palette
 from minipaged.lab.plots.dots import MARKERS
-from minipaged.lab.plots.pipeline import under_way as under_way_of
 from minipaged.lab.plots.scales import LEAST_ABOVE, LEAST_APART, scale_of
 from minipaged.lab.plots.size_rule import KINDS, chosen
+from minipaged.lab.plots.sweep import FRAME
 from minipaged.lab.plots.walk import split_shares
 
 USED = {"A": 21, "B": 7, "C": 13}
@@ -113,6 +114,9 @@ SHARES = {
 }
 
 
+REMOVED = {3: "few bytes a turn", 4: "waiting", 5: "idle multiprocessors"}
+
+
 def first_rungs(count):
     return {batch: dict(list(path.items())[:count]) for batch, path in SHARES.items()}
 
@@ -139,13 +143,17 @@ def paging(num_batches=4, **options):
     return plot_paging_cost(dict.fromkeys(names, curves), "title", **options)
 
 
-def under_way(**options):
-    draw = random.Random(0)
-    points = {
-        name: [(x := draw.uniform(0.1, 20), min(4500, 1500 * x)) for _ in range(40)]
-        for name in ("1 x 8k", "64 x 4k")
-    }
-    return plot_under_way(points, 4584, "title", 0.6, **options)
+WAVE, SPILLS = "a last wave mostly empty", "registers that spill"
+
+
+def under_way(faults=(WAVE, SPILLS), **options):
+    draw, points = random.Random(0), {}
+    for name in ("1 x 8k", "64 x 4k"):
+        points[name] = [
+            (x := draw.uniform(0.5, 50), min(4500, 800 * x), [*faults[: at % 3]])
+            for at in range(40)
+        ]
+    return plot_under_way(points, 4584, "title", **options)
 
 
 def on_each(**options):
@@ -166,6 +174,9 @@ def neighbour(size=10, tile=4, behind=6, is_hit=True):
 LATE, EARLY = (splits_and_merge(3, 14, 2, is_early=each) for each in (False, True))
 
 
+EXAMPLES = {"32x2k": 32 * 8 / 132, "100x1k": 100 * 8 / 132}
+
+
 def size_rule(batches=None, **options):
     return plot_size_rule(batches or {}, "title", **options)
 
@@ -174,10 +185,8 @@ READS = {"side by side": 4, "16 bytes apart": 16, "64 bytes apart": 64}
 
 
 RUNS = {
-    "no tile ahead": pipeline(6, 8, 2),
-    "three tiles ahead": pipeline(6, 8, 2, tiles_ahead=3),
-    "four programs": pipeline(3, 8, 2, num_programs=4),
-    "with block ids": pipeline(3, 8, 2, tiles_ahead=1, num_programs=2, ids=3),
+    "1 stage": pipeline(6, 8, 4, ids=3),
+    "3 stages": pipeline(6, 8, 4, tiles_ahead=1, ids=3),
 }
 MANY_PROGRAMS = {"alone": 8, "33 splits": 264, "64 sequences": 512}
 DRAWINGS = {
@@ -202,7 +211,10 @@ DRAWINGS = {
     "walk, larger": lambda: walk(64, 4, 2, **(LONG | {"num_blocks": 500})),
     "walk, empty splits": lambda: walk(8, 5, 0),
     "pipelines": lambda: plot_pipeline(RUNS, "title"),
-    "a pipeline": lambda: plot_pipeline({"one": RUNS["with block ids"]}, "title"),
+    "a pipeline": lambda: plot_pipeline({"one": RUNS["3 stages"]}, "title"),
+    "pipelines with more ahead": lambda: plot_pipeline(
+        {f"{n} ahead": pipeline(9, 8, 2, n, ids=3) for n in range(5)}, "title"
+    ),
     "a tile": lambda: plot_pipeline({"one": pipeline(1, 0.5, 0.25)}, "title"),
     "multiprocessors": lambda: plot_multiprocessors(MANY_PROGRAMS, "title"),
     "multiprocessors in waves": lambda: plot_multiprocessors(
@@ -213,6 +225,7 @@ DRAWINGS = {
     ),
     "multiprocessors, crowded": lambda: plot_multiprocessors({"a": 132_000}, "title"),
     "split and merge": lambda: split_and_merge(THREE_AND_NOTHING),
+    "split and merge, large sums": lambda: split_and_merge([12.3, 9.7, 20.1], 9_000),
     "one split": lambda: split_and_merge([3.0], 20),
     "many splits": lambda: split_and_merge([4.0] * 8, 256),
     "dots": lambda: dots({"": ratios()}, **LINE),
@@ -230,11 +243,18 @@ DRAWINGS = {
     "ladder": lambda: plot_ladder(SHARES, "title"),
     "ladder, first rungs": lambda: plot_ladder(first_rungs(2), "title", whole=5),
     "ladder, one rung": lambda: plot_ladder(first_rungs(1), "title"),
+    "ladder, what was removed": lambda: plot_ladder(SHARES, "title", removed=REMOVED),
+    "ladder, at its end": lambda: plot_ladder(
+        SHARES, "title", removed={2: "few", 5: "many idle multiprocessors"}
+    ),
     "ladder, one batch": lambda: plot_ladder({"a": SHARES["8 x 4k"]}, "title"),
     "ladder, many batches": lambda: plot_ladder(
         SHARES | {f"{n} more": SHARES["8 x 4k"] for n in range(3)}, "title"
     ),
-    "sweep": lambda: sweep(chosen={"batch 0": (64, 4), "batch 1": (16, 1)}),
+    "sweep": sweep,
+    "sweep with names": lambda: sweep(
+        named={"batch 0": {(64, 4): "medium"}, "batch 1": {(16, 1): "large"}}
+    ),
     "sweep of one batch": lambda: sweep(1),
     "sweep of many": lambda: sweep(8),
     "sweep, four in a row": lambda: sweep(4, in_row=4),
@@ -253,11 +273,13 @@ DRAWINGS = {
     "paging": lambda: paging(doubt={f"batch {at}": 1.02 for at in range(4)}),
     "paging, one batch": lambda: paging(1),
     "paging beside others": lambda: paging(
-        3, doubt={f"batch {at}": 0.99 for at in range(3)}, band=(1.2, 1.26, "others")
+        3, doubt={f"batch {at}": 0.99 for at in range(3)}, band=(2.2, 2.26, "others")
     ),
     "paging in two lines": lambda: paging(4, in_row=2),
     "under way": under_way,
-    "under way, and enough": lambda: under_way(enough=("enough", 6.0)),
+    "under way, no faults": lambda: under_way(()),
+    "under way, remarks": lambda: under_way(remarks={"1 x 8k": "launches take time"}),
+    "under way, a long latency": lambda: under_way(latency=3.0),
     "on each": on_each,
     "on each, at the edge": lambda: on_each(limits=(1, 8)),
     "early merge": lambda: plot_early_merge({"late": LATE, "early": EARLY}, "title"),
@@ -268,6 +290,7 @@ DRAWINGS = {
     "size rule": lambda: size_rule({"1x8k": 0.06, "8x4k": 0.48, "64x4k": 3.9}),
     "size rule without batches": size_rule,
     "size rule, a long axis": lambda: size_rule({"a": 15.5}, most=18),
+    "size rule, examples": lambda: size_rule(EXAMPLES, examples=EXAMPLES),
     "gpu": lambda: gpu(),
     "gpu, an older one": lambda: gpu(40, 5, 1),
     "gpu of one multiprocessor": lambda: gpu(1, 1, 8),
@@ -422,7 +445,6 @@ def test_an_axis_is_equally_long_wherever_it_occurs():
     ):
         assert words in said
     assert "12 rows that no head needs" in said
-    assert {"= rescale * weighted", "+ tl.dot(weights, v)"} <= set(said)
     soft = boxes(figure, palette.soft_colour("A"))
     sides = {
         (box.get_width(), box.get_height()) for box in soft if box.get_height() > 9
@@ -430,109 +452,211 @@ def test_an_axis_is_equally_long_wherever_it_occurs():
     assert len(sides) == 2 and {side[::-1] for side in sides} >= {min(sides)}
 
 
+def formulas(figure):
+    return [words for words in texts(figure) if " = " in words]
+
+
+def test_the_formulas_are_those_of_a_step():
+    """Run for two tiles, with torch in place of Triton, the second one's logits larger.
+
+    Lesson 5: the weighted sum of all, with weights that the last maximum has lowered.
+    """
+    torch_as_tl = SimpleNamespace(
+        dot=torch.matmul,
+        trans=torch.t,
+        maximum=torch.maximum,
+        max=torch.amax,
+        exp2=torch.exp2,
+    )
+    draw = torch.Generator().manual_seed(0)
+    q, *tiles = torch.randn(5, 8, 4, dtype=torch.float64, generator=draw)
+    state = {"maximum": torch.full((8,), -torch.inf), "weighted": torch.zeros(8, 4)}
+    code = "\n".join(formulas(plot_step_shapes(4, 16, 16, 128, "title")))
+    for k, v, scale in ((*tiles[:2], 0.3), (*tiles[2:], 0.9)):
+        state |= {"q": q, "k": k, "v": v, "scale": scale}
+        exec(code, {"tl": torch_as_tl}, state)
+        state["maximum"] = state["new_maximum"]
+    logits = torch.cat([0.3 * q @ tiles[0].T, 0.9 * q @ tiles[2].T], 1)
+    weights = (logits - logits.amax(1, keepdim=True)).exp2()
+    assert torch.allclose(state["weighted"], weights @ torch.cat(tiles[1::2]))
+
+
+def test_parts_have_the_numbers_of_their_formulas():
+    figure = plot_step_shapes(4, 16, 64, 128, "title")
+    made = [formula.split(" = ")[0] for formula in formulas(figure)]
+    assert made == ["logits", "new_maximum", "weights", "rescale", "weighted"]
+    for number, part in enumerate(made, start=1):
+        said = figure.axes[0].texts
+        (name,) = (t for t in said if t.get_text().startswith(f"{part} ["))
+        (formula,) = (t for t in said if t.get_text().startswith(f"{part} = "))
+        places = places_of(figure, str(number))
+        assert len(places) == 2
+        for words in (name, formula):
+            left, y = words.get_position()
+            assert any(0 < left - x < 20 and y == at for x, at in places)
+
+
+def test_both_products_are_reached_from_the_left_and_from_above():
+    figure = plot_step_shapes(4, 16, 64, 128, "title")
+    ends = [tuple(arrow.get_path().vertices[3]) for arrow in arrows(figure)]
+    rims = [patch for patch in figure.axes[0].patches if not patch.get_fill()]
+    for words in ("logits [16, 64]", "weighted [16, 128]"):
+        (name,) = (t for t in figure.axes[0].texts if t.get_text() == words)
+        middle = name.get_position()[0] + 30
+        (area,) = (
+            rim.get_bbox()
+            for rim in rims
+            if isinstance(rim, Rectangle)
+            and rim.get_hatch() is None
+            and rim.get_height() > 60 < rim.get_width()
+            and rim.get_x() < middle < rim.get_x() + rim.get_width()
+            and rim.get_y() > 200
+        )
+        low, high = min(area.y0, area.y1), max(area.y0, area.y1)
+        half = (area.x0 + area.x1) / 2
+        assert any(0 < area.x0 - x < 8 and low < y < high for x, y in ends)
+        assert any(0 < low - y < 8 and abs(x - half) < 1 for x, y in ends)
+    # Of the maximum before and the new one.
+    (x,) = {x for x, _ in places_of(figure, "rescale [16]")}
+    assert sum(abs(end - x) < 60 and y < 200 for end, y in ends) == 2
+
+
 # --- pipelines -----------------------------------------------------------------------
 
 
-def moments(turns):
-    return [(turn.tile, turn.ask, turn.arrive, turn.start, turn.end) for turn in turns]
-
-
-def test_without_a_tile_ahead_a_program_waits_in_every_turn():
-    turns = pipeline(3, latency=8, compute=2)
-    assert moments(turns) == [
-        (0, 0, 8, 8, 10),
-        (1, 10, 18, 18, 20),
-        (2, 20, 28, 28, 30),
+def test_without_a_tile_ahead_a_turn_does_one_thing_after_the_other():
+    assert pipeline(2, latency=8, compute=2, ids=3) == [
+        ((0, 3), (3, 11), (11, 13), (0, 13)),
+        ((13, 16), (16, 24), (24, 26), (13, 26)),
     ]
 
 
-def test_with_tiles_ahead_it_asks_before_it_computes():
-    turns = pipeline(4, latency=8, compute=2, tiles_ahead=2)
-    assert moments(turns) == [
-        (0, 0, 8, 8, 10),
-        (1, 0, 8, 10, 12),
-        (2, 8, 16, 16, 18),
-        (3, 10, 18, 18, 20),
+def test_with_a_tile_ahead_a_turn_asks_before_it_computes():
+    assert pipeline(4, latency=8, compute=4, tiles_ahead=1, ids=3) == [
+        ((0, 3), (3, 11), (11, 15), (11, 19)),
+        ((3, 6), (11, 19), (19, 23), (19, 27)),
+        ((11, 14), (19, 27), (27, 31), (27, 35)),
+        ((19, 22), (27, 35), (35, 39), (35, 39)),
     ]
 
 
-def test_block_ids_come_first():
-    alone = pipeline(2, latency=8, compute=2, ids=3)
-    assert [turn.ask - turn.look_up for turn in alone] == [3, 3]
-    assert alone[-1].end == 2 * (3 + 8 + 2)
-    ahead = pipeline(9, latency=8, compute=2, tiles_ahead=1, ids=3)
-    assert ahead[-1].end == 3 + 9 * 8 + 2  # the ids are under way beside K and V
+@pytest.mark.parametrize("tiles_ahead", [0, 1, 2, 3, 9])
+@pytest.mark.parametrize("ids", [0, 3, 30])
+@pytest.mark.parametrize("latency", [1, 8])
+def test_a_schedule_is_possible(tiles_ahead, ids, latency):
+    tiles = pipeline(7, latency, 2, tiles_ahead, ids)
+    for tile in tiles:
+        assert tile.ids[0] >= 0 and tile.ids[1] - tile.ids[0] == ids
+        assert tile.reads[0] >= tile.ids[1]
+        assert tile.reads[1] - tile.reads[0] == latency
+        assert tile.computes[0] >= tile.reads[1]
+        assert tile.computes[1] - tile.computes[0] == 2
+        assert tile.turn[0] <= tile.computes[0] and tile.computes[1] <= tile.turn[1]
+    assert tiles[0].ids[0] == 0
+    assert all(a.turn[1] == b.turn[0] for a, b in pairwise(tiles))
+    for one, other in zip(tiles, tiles[tiles_ahead:], strict=False):
+        assert other.reads[0] == (one.turn[0] if tiles_ahead else one.ids[1])
+    for one, other in zip(tiles, tiles[tiles_ahead + 1 :], strict=False):
+        assert other.ids[0] == one.turn[0 if tiles_ahead else 1]
 
 
-def test_one_program_computes_at_a_time():
-    turns = pipeline(5, latency=8, compute=2, tiles_ahead=1, num_programs=6)
-    assert len(turns) == 30
-    ordered = sorted(turns, key=lambda turn: turn.start)
-    assert all(a.end <= b.start for a, b in pairwise(ordered))
-    for program in range(6):
-        own = [turn for turn in ordered if turn.program == program]
-        assert [turn.tile for turn in own] == list(range(5))
-        assert all(a.end <= b.start for a, b in pairwise(own))
+def begun_in_the_first_turn(figure):
+    """The filled boxes, from above, without the legend's; the numbers in them."""
+    filled = boxes(figure, palette.sequence_colour(0))[:-1]
+    numbers = []
+    for box in filled:
+        middle = box.get_x() + box.get_width() / 2, box.get_y() + box.get_height() / 2
+        found = [t for t in figure.axes[0].texts if t.get_position() == middle]
+        numbers += [int(text.get_text()) for text in found]
+    return filled, numbers
 
 
-@pytest.mark.parametrize("tiles_ahead", [0, 1, 3])
-@pytest.mark.parametrize("num_programs", [1, 3])
-@pytest.mark.parametrize("ids", [0, 3])
-def test_a_schedule_is_possible(tiles_ahead, num_programs, ids):
-    turns = pipeline(7, 8, 2, tiles_ahead, num_programs, ids)
-    for turn in turns:
-        assert turn.look_up >= 0 and turn.ask == turn.look_up + ids
-        assert turn.arrive == turn.ask + 8 and turn.end == turn.start + 2
-        assert turn.start >= turn.arrive
-    for program in range(num_programs):
-        own = [turn for turn in turns if turn.program == program]
-        for at, turn in enumerate(own):  # never more than so many beside the computed
-            begun = own[at - tiles_ahead].start if at >= tiles_ahead else 0
-            assert turn.ask >= (begun if tiles_ahead else own[at - 1].end if at else 0)
+def test_what_a_turn_does_is_filled_and_overlaps_with_a_tile_ahead():
+    figure = plot_pipeline(RUNS, "title")
+    filled, numbers = begun_in_the_first_turn(figure)
+    assert numbers == [0, 0, 0, 2, 1, 0]
+    unit = (filled[1].get_width() + 1) / 8
+    starts = [(box.get_x() - filled[0].get_x()) / unit for box in filled]
+    assert starts == pytest.approx([0, 3, 11, 11, 11, 11])
+    lengths = [(box.get_width() + 1) / unit for box in filled]
+    assert lengths == pytest.approx([3, 8, 4, 3, 8, 4])  # all panels have one clock
+    heights = [box.get_y() for box in filled]
+    assert heights == sorted(heights) and len(set(heights)) == 6
+    for moment in (10, 80):
+        ((x, _),) = places_of(figure, str(moment))
+        assert (x - filled[0].get_x() + 0.5) / unit == pytest.approx(moment)
 
 
-def test_under_way_counts_what_was_asked_for_and_is_not_there():
-    turns = pipeline(4, latency=8, compute=2, tiles_ahead=2)
-    assert under_way_of(turns) == [
-        (0, 8, 2), (8, 10, 1), (10, 12, 2), (12, 16, 2), (16, 18, 1), (18, 20, 0)
-    ]  # fmt: skip
+def test_rows_of_a_pipeline_are_named_beside_them():
+    figure = plot_pipeline(RUNS, "title")
+    filled, _ = begun_in_the_first_turn(figure)
+    middles = [box.get_y() + box.get_height() / 2 for box in filled]
+    named = [places_of(figure, row) for row in ("block ids", "K and V", "computes")]
+    assert [y for panel in zip(*named, strict=True) for _, y in panel] == middles
+    what = "block ids of tile i + 2", "K and V of tile i + 1", "computes tile i"
+    beside = [places_of(figure, words) for words in what]
+    assert [y for ((_, y),) in beside] == middles[3:]
+    assert "block ids" not in texts(plot_pipeline({"a": pipeline(6, 8, 4)}, "title"))
+
+
+def test_every_tile_is_in_each_row_of_a_pipeline():
+    said = texts(plot_pipeline({"a": pipeline(5, 8, 4, 2, ids=3)}, "title"))
+    assert [said.count(str(tile)) for tile in range(1, 5)] == [3] * 4
+
+
+def test_turns_are_bracketed_and_begin_at_thin_lines():
+    figure = plot_pipeline(RUNS, "title")
+    filled, _ = begun_in_the_first_turn(figure)
+    left, unit = filled[0].get_x() - 0.5, (filled[1].get_width() + 1) / 8
+    thin = [line for line in figure.axes[0].lines if line.get_zorder() == 0.5]
+    places = [round((line.get_xdata()[0] - left) / unit, 6) for line in thin]
+    assert sorted(places[:7]) == [0, 15, 30, 45, 60, 75, 90]
+    assert sorted(places[7:]) == [11, 19, 27, 35, 43, 51, 55]
+    for line in thin:  # through all rows of its panel
+        at = 0 if line in thin[:7] else 3
+        low, high = sorted(line.get_ydata())
+        last = filled[at + 2]
+        assert low < filled[at].get_y() and high > last.get_y() + last.get_height()
+    heavy = [line for line in figure.axes[0].lines if line.get_linewidth() == 1.6]
+    across = [line.get_xdata() for line in heavy if len({*line.get_ydata()}) == 1]
+    ends = [[(x - left) / unit for x in xs] for xs in across]
+    assert ends == [pytest.approx([0, 15]), pytest.approx([11, 19])]
+    for words, xs in zip(("a turn: 15 units", "a turn: 8 units"), across, strict=True):
+        ((x, _),) = places_of(figure, words)
+        assert x == xs[0]
+
+
+def test_a_pipeline_says_how_long_it_takes():
+    figure = plot_pipeline(RUNS, "title")
+    said = {text.get_text(): text.get_color() for text in figure.axes[0].texts}
+    assert said["6 tiles in 90 units"] == palette.BAD
+    assert said["6 tiles in 55 units"] == palette.GOOD
+    assert texts(figure).count("before the loop") == 1
+    uneven = {"uneven": pipeline(6, 8, 2, tiles_ahead=2, ids=3)}
+    assert "the first turn: 3 units" in texts(plot_pipeline(uneven, "title"))
+
+
+def test_reads_that_overlap_lie_in_different_lanes():
+    figure = plot_pipeline({"a": pipeline(9, 8, 2, tiles_ahead=3, ids=3)}, "title")
+    drawn = [
+        patch
+        for patch in figure.axes[0].patches
+        if isinstance(patch, Rectangle) and patch.get_height() > 15
+    ]
+    assert len(drawn) == 3 * 9
+    areas = [(*box.get_xy(), box.get_width(), box.get_height()) for box in drawn]
+    for at, (x, y, width, height) in enumerate(areas):
+        for left, top, wide, high in areas[:at]:
+            beside = x + width <= left or left + wide <= x
+            assert beside or y + height <= top or top + high <= y
 
 
 def test_a_legend_names_only_what_is_drawn():
-    alone = plot_pipeline({"a": pipeline(6, 8, 4, tiles_ahead=1)}, "title")
-    assert "here, and waits its turn" not in texts(alone)
-    assert "here, and waits its turn" in texts(plot_pipeline(RUNS, "title"))
     figure = dots({"": {"row": {"a": 0.9, "b": None, "c": 1.1}}})
     assert {"a", "c"} <= set(texts(figure)) and "b" not in texts(figure)
     assert markers(figure, MARKERS[2])  # c keeps its sign
     assert "not A's" in texts(pointers(range(14, 21)))
     assert "not A's" not in texts(pointers(range(2, 10)))
-
-
-def test_littles_law_holds_for_the_picture():
-    turns = RUNS["four programs"]
-    end = max(turn.end for turn in turns)
-    spans = under_way_of(turns)
-    mean = sum((stop - start) * count for start, stop, count in spans) / end
-    assert mean == pytest.approx(8 * len(turns) / end)
-    said = texts(plot_pipeline({"four": turns}, "title"))
-    assert f"12 tiles in {end:g} units: {mean:.1f} under way on average" in said
-
-
-def test_all_panels_have_the_same_clock():
-    figure = plot_pipeline(RUNS, "title")
-    computed = boxes(figure, palette.sequence_colour(0))[:-1]  # without the legend's
-    widths = [box.get_width() for box in computed]
-    assert len(widths) == 6 + 6 + 3 + 3 and max(widths) == pytest.approx(min(widths))
-
-
-def test_a_tile_lies_in_the_lane_that_names_it():
-    said = texts(plot_pipeline({"a": pipeline(4, 8, 4, tiles_ahead=1)}, "title"))
-    assert {"tiles 0, 2", "tiles 1, 3"} <= set(said)
-    said = texts(plot_pipeline({"a": pipeline(4, 8, 4)}, "title"))
-    assert "tiles 0 to 3" in said
-    said = texts(plot_pipeline({"a": RUNS["four programs"]}, "title"))
-    assert {f"program {n}" for n in range(4)} <= set(said)
 
 
 # --- launches -------------------------------------------------------------------------
@@ -588,13 +712,13 @@ def test_the_drawn_rule_is_the_package_s(monkeypatch):
 def test_the_strip_says_what_is_taken_from_where_to_where():
     figure = size_rule()
     strip = [box for box in figure.axes[0].patches if box.get_height() == 26]
-    unit = sum(box.get_width() + 1 for box in strip) / 12
+    unit = sum(box.get_width() + 1 for box in strip) / 8
     ends = [0.0]
     for box in strip:
         ends.append(ends[-1] + (box.get_width() + 1) / unit)
-    assert ends == pytest.approx([0, 1.5, 3, 4, 6, 8, 12], abs=0.02)
+    assert ends == pytest.approx([0, 1.5, 3, 4, 6, 8], abs=0.02)
     said = texts(figure)
-    assert [said.count(name) for name in ("small", "large", "medium")] == [2, 5, 4]
+    assert [said.count(name) for name in ("small", "large", "medium")] == [2, 4, 4]
 
 
 @pytest.mark.parametrize("name, style", [("large", "-"), ("medium", "--")])
@@ -615,7 +739,7 @@ def test_the_first_line_of_each_kind_bears_its_name(name, style):
 def test_a_wave_is_full_where_its_line_ends():
     lines = [
         line.get_xydata().tolist()
-        for line in size_rule().axes[0].lines
+        for line in size_rule(most=12).axes[0].lines
         if line.get_linewidth() == 2.2
     ]
     assert len(lines) == 4 + 3  # waves of three and of four
@@ -624,9 +748,46 @@ def test_a_wave_is_full_where_its_line_ends():
 
 
 def test_batches_have_signs_where_they_lie():
-    figure = size_rule({"a batch": 3.0, "another": 3.1, "third": 9.0})
+    figure = size_rule({"a batch": 3.0, "another": 3.1, "third": 7.0})
     (a, b, c) = sorted(markers(figure, "v"))
-    assert (b[0] - a[0]) * 60 == pytest.approx(c[0] - a[0]) and a[1] == b[1] == c[1]
+    assert (b[0] - a[0]) * 40 == pytest.approx(c[0] - a[0]) and a[1] == b[1] == c[1]
+
+
+def test_an_example_is_read_off_both_lines():
+    """The numbers, the dots at their heights, and a line from the batch's sign down."""
+    figure = size_rule({"a": 0.5, **EXAMPLES}, examples=EXAMPLES)
+    read = [words for words in texts(figure) if words.split()[0] in KINDS]
+    said = {"large 65 %", "medium 48 %", "large 67 %", "medium 76 %"}
+    assert said == {words for words in read if "%" in words}
+    height = {name: places_of(figure, name)[0][1] for name in ("50 %", "100 %")}
+    dots, signs = markers(figure, "o"), sorted(markers(figure, "v"))[1:]
+    for (x, _), pieces in zip(signs, EXAMPLES.values(), strict=True):
+        found = [y for at, y in dots if at == pytest.approx(x)]
+        shares = [
+            1 - (y - height["100 %"]) / (height["50 %"] - height["100 %"]) / 2
+            for y in found
+        ]
+        waves = [-(-pieces // room) * room for room in (3, 4)]
+        assert shares == pytest.approx([pieces / room for room in waves])
+        assert any(
+            line.get_xdata() == pytest.approx([x, x])
+            and max(line.get_ydata()) > max(found)
+            for line in figure.axes[0].lines
+            if len(line.get_xdata()) == 2
+        )
+
+
+def test_at_an_example_what_is_taken_stands_above_its_line_and_the_other_below():
+    figure = size_rule(EXAMPLES, examples=EXAMPLES)
+    dots = sorted(markers(figure, "o"))
+    taken = [min(dots[:2], key=lambda at: at[1]), min(dots[2:], key=lambda at: at[1])]
+    for (x, y), words in zip(taken, ("large 65 %", "medium 76 %"), strict=True):
+        ((left, height),) = places_of(figure, words)
+        assert 0 < x - left < 15 and 0 < y - height < 15
+    others = [dot for dot in dots if dot not in taken]
+    for (x, y), words in zip(others, ("medium 48 %", "large 67 %"), strict=True):
+        ((left, height),) = places_of(figure, words)
+        assert 0 < left - x < 15 and 0 < height - y < 15
 
 
 # --- tiles, blocks, splits ------------------------------------------------------------
@@ -687,10 +848,45 @@ def test_the_merged_result_is_that_of_all_weights():
     weights = torch.tensor(THREE_AND_NOTHING[:3]).double().exp2()
     merged = (weights @ means / weights.sum())[:3].tolist()
     said = texts(figure)
-    assert [words.replace("−", "-") for words in said[-3:]] == [
+    at = said.index("not weighted yet")
+    assert [words.replace("−", "-") for words in said[at - 3 : at]] == [
         f"{n:.2f}" for n in merged
     ]
-    assert "−∞" in said and "nothing: it is empty" in said
+    assert "−∞" in said and said.count("nothing") == 1
+
+
+def test_a_split_is_as_wide_as_its_length_and_below_as_its_weights():
+    figure = split_and_merge(THREE_AND_NOTHING)
+    sums = torch.tensor(THREE_AND_NOTHING[:3]).exp2()
+    filled = boxes(figure, palette.sequence_colour("A"))
+    hollow = [p for p in figure.axes[0].patches if not p.get_fill()]
+    below = [box for box in filled if box.get_height() > 20]
+    above = [box for box in hollow if box.get_height() > 20]
+    for band, wanted in ((above, (32, 32, 27)), (below, sums.tolist())):
+        widths = [box.get_width() for box in band]
+        assert widths == pytest.approx(
+            [part * sum(widths) / sum(wanted) for part in wanted], abs=1
+        )
+        assert [box.get_x() for box in band] == sorted(box.get_x() for box in band)
+    assert all(box.get_y() > above[0].get_y() + 26 for box in below)
+
+
+def test_a_share_is_a_sum_of_weights_divided_by_all():
+    """59.3 + 72 + 53.1 = 184.4: 2 ** 5.89, 2 ** 6.17 and 2 ** 5.73."""
+    figure = split_and_merge(THREE_AND_NOTHING)
+    rows = {}
+    for text in figure.axes[0].texts:
+        x, y = text.get_position()
+        rows.setdefault(y, []).append((x, text.get_text()))
+    said = [" ".join(words for _, words in sorted(row)) for row in rows.values()]
+    for row in (
+        "5.890 59.3 59.3/184.4 = 0.32 32 / 91 = 0.35",
+        "6.170 72.0 72.0/184.4 = 0.39 32 / 91 = 0.35",
+        "5.730 53.1 53.1/184.4 = 0.29 27 / 91 = 0.30",
+        "−∞ 0.0 0.0/184.4 = 0.00 0 / 91 = 0.00",
+        "merged 184.4 1 1",
+    ):
+        assert sum(row in words for words in said) == 1, row
 
 
 def test_busy_multiprocessors_are_counted():
@@ -783,37 +979,81 @@ def test_a_group_has_a_heading_of_its_own():
 
 def test_a_ladder_says_what_each_rung_gains():
     figure = plot_ladder(SHARES, "title")
-    said = texts(figure)
-    assert f"× {50 / 3.6:.1f}" in said and f"× {49 / 8:.1f}" in said
     bold = [t.get_text() for t in figure.axes[0].texts if t.get_weight() == "bold"]
-    assert sorted(bold) == sorted(
-        [*BATCHES, f"× {50 / 3.6:.1f}", f"× {74 / 27:.1f}", f"× {49 / 8:.1f}"]
+    best = [f"× {50 / 3.6:.1f}", f"× {74 / 27:.1f}", f"× {49 / 8:.1f}"]
+    ends = ["50 %", "74 %", "94 %"]
+    assert sorted(bold) == sorted([*BATCHES, *best, *ends, *map(str, range(1, 6))])
+    assert {"0.6 %", "4.7 %", "8.0 %"} <= set(texts(figure))
+    assert texts(figure).count("the read ceiling; rung 5 reaches") == 3
+
+
+def test_only_large_factors_are_written():
+    path = {"a": 20.0, "b": 24.0, "c": 24.0, "d": 23.9, "e": 31.2, "f": 30.0}
+    said = texts(plot_ladder({"batch": path}, "title"))
+    assert [words for words in said if words.startswith("× ")] == ["× 1.3", "× 1.0"]
+
+
+def ladder_lines(figure, colours):
+    """Each line of these colours: (left, upper end), (right, lower end)."""
+    found = []
+    for line in figure.axes[0].lines:
+        if line.get_color() in colours:
+            (x0, x1), (y0, y1) = map(sorted, line.get_data())
+            found.append(((x0, y0), (x1, y1)))
+    return found
+
+
+def test_a_step_of_the_ladder_is_as_high_as_its_factor():
+    """In all panels; and so far above the last one is the ceiling."""
+    paths = {"x": {"a": 1.0, "b": 50.0, "c": 20.0}, "y": {"a": 20, "b": 60, "c": 80}}
+    figure = plot_ladder(paths, "title")
+    lines = ladder_lines(figure, (palette.line_colour(0), palette.BAD))
+    steps = [(top, low) for (left, top), (right, low) in lines if left == right]
+    lefts = [left for (left, _), (right, _) in lines if left == right]
+    treads = [(left, y) for (left, y), (right, _) in lines if left != right]
+    ceilings = [y for (left, y), (right, _) in ladder_lines(figure, (INK,))]
+    unit = (steps[0][1] - steps[0][0]) / log(50)
+    assert unit > 10
+    assert [low - top for top, low in steps] == pytest.approx(
+        [unit * log(n) for n in (50, 50 / 20, 3, 80 / 60)]
     )
-    assert {"0.6 %", "50 %", "74 %", "94 %"} <= set(said)
-
-
-def test_a_bar_of_the_ladder_is_as_long_as_its_share():
-    """Its soft part is as long as the rung before, the strong one is what is added."""
-    path = {"a": 20.0, "b": 60.0, "c": 45.0}
-    figure = plot_ladder({"batch": path}, "title")
-    rims = [
-        patch.get_width()
-        for patch in figure.axes[0].patches
-        if patch.get_height() == 10 and not patch.get_fill()
-    ]
-    assert len(rims) == 3 and len(set(rims)) == 1
-    soft, strong = (
-        [100 * b.get_width() / rims[0] for b in boxes(figure, colour)][:-1]
-        for colour in (palette.soft_colour(0), palette.sequence_colour(0))
+    assert lefts == [x for x, _ in treads[1:3]] * 2  # rungs stand below each other
+    down = [after[1] - before[1] for before, after in pairwise(treads)]
+    assert [step < 0 for step in down[:2] + down[3:]] == [True, False, True, True]
+    assert [treads[2][1] - ceilings[0], treads[5][1] - ceilings[1]] == pytest.approx(
+        [unit * log(100 / 20), unit * log(100 / 80)]
     )
-    assert soft == pytest.approx([0, 20, 45])
-    assert strong == pytest.approx([20, 40, 0])
 
 
-def test_what_is_slower_than_the_rung_before_is_orange():
+INK = palette.THEMES["both"].ink
+
+
+def test_the_largest_step_of_a_batch_is_heavy_and_a_loss_is_orange():
     figure = plot_ladder({"batch": {"a": 20.0, "b": 10.0, "c": 40.0}}, "title")
     colours = {text.get_text(): text.get_color() for text in figure.axes[0].texts}
     assert colours["× 0.5"] == palette.BAD != colours["× 4.0"]
+    (loss,) = ladder_lines(figure, (palette.BAD,))
+    (heavy,) = [one for one in figure.axes[0].lines if one.get_linewidth() > 3]
+    width = 2 * (heavy.get_xdata()[0] - loss[0][0])
+    assert loss[0][0] == loss[1][0] and heavy.get_xdata()[0] == heavy.get_xdata()[1]
+    assert width > 100  # the third rung's, not the second's
+
+
+def test_what_a_rung_removed_is_said_where_it_gains_most():
+    """Each of the batches has a rung that gains more there than elsewhere."""
+    removed = {2: "exchanges", 3: "few bytes a turn", 4: "waiting", 5: "idle ones"}
+    figure = plot_ladder(SHARES, "title", removed=removed)
+    heads = [places_of(figure, batch)[0][1] for batch in BATCHES]
+    for words, panel, factor in (
+        ("few bytes a turn", 0, 2.3 / 0.9),
+        ("waiting", 1, 27 / 17),
+        ("idle ones", 0, 50 / 3.6),
+        ("exchanges", 2, 49 / 8),
+    ):
+        ((x, y),) = places_of(figure, f"− {words}")
+        assert sum(head < y for head in heads) == panel + 1
+        factors = places_of(figure, f"× {factor:.1f}")
+        assert [0 < x - at < 70 for at, height in factors if height == y] == [True]
 
 
 def test_programs_on_each_lie_where_they_are_and_what_is_outside_is_left_out():
@@ -842,10 +1082,22 @@ def test_a_ladder_keeps_its_size_while_it_grows():
 def test_signs_stand_in_the_cells_that_have_them():
     cells = {(16, stages): 10.0 * stages for stages in (1, 2, 3)}
     signs = {"empty": {"a": [(16, 1), (16, 3)]}, "spills": {"a": [(16, 3)]}}
-    figure = plot_sweep({"a": cells}, "title", "tile", "num_stages", signs=signs)
+    figure = plot_sweep({"a": cells}, "title", "tile", "num_stages", signs)
     # One more of each in the legend.
-    assert len(markers(figure, "v")) == 2 + 1 and len(markers(figure, "o")) == 1 + 1
+    assert len(markers(figure, "v")) == 2 + 1 and len(markers(figure, "s")) == 1 + 1
     assert {"empty", "spills", "num_stages →"} <= set(texts(figure))
+    left, right = ([x for x, _ in markers(figure, sign)][:-1] for sign in "vs")
+    numbers = [places_of(figure, number)[0][0] for number in ("10", "30")]
+    assert [x - at for x, at in zip(left, numbers, strict=True)] == [-21.5] * 2
+    assert right == [numbers[1] + 21.5]
+
+
+def test_a_sign_that_no_cell_has_is_not_explained():
+    cells = {(16, stages): 10.0 * stages for stages in (1, 2, 3)}
+    signs = {"empty": {"a": []}, "spills": {"a": [(16, 3)], "another": [(16, 1)]}}
+    figure = plot_sweep({"a": cells}, "title", "tile", "num_stages", signs)
+    assert not markers(figure, "v") and len(markers(figure, "s")) == 1 + 1
+    assert "empty" not in texts(figure) and "no room for it" not in texts(figure)
 
 
 def test_doubt_reaches_as_far_to_both_sides_as_two_measurements_differ():
@@ -859,29 +1111,57 @@ def test_doubt_reaches_as_far_to_both_sides_as_two_measurements_differ():
     )
 
 
-def test_a_sweep_marks_the_best_and_the_chosen_and_hatches_what_does_not_fit():
+def test_a_sweep_marks_the_best_and_hatches_what_does_not_fit():
     cells = {(16, 1): 20.0, (16, 2): 31.0, (32, 1): 94.0, (32, 2): None}
-    figure = plot_sweep({"a": cells}, "title", "tile", "num_stages", {"a": (16, 2)})
+    figure = plot_sweep({"a": cells}, "title", "tile", "num_stages")
     said = texts(figure)
-    assert {
-        "20",
-        "31",
-        "94",
-        "the best",
-        "what the rule chooses",
-        "no room for it",
-    } <= set(said)
+    assert {"20", "31", "94", "the best", "no room for it"} <= set(said)
     bold = [t.get_text() for t in figure.axes[0].texts if t.get_weight() == "bold"]
-    assert bold == ["a", "94"]
-    (number,) = [t for t in figure.axes[0].texts if t.get_text() == "31"]
-    lines = [line for line in figure.axes[0].lines if line.get_linewidth() == 1.6]
-    middle = sum(lines[0].get_xdata()) / 2
-    assert middle == pytest.approx(number.get_position()[0])
+    assert bold == ["a", "94", "94"]  # one in the legend
     assert sum(bool(patch.get_hatch()) for patch in figure.axes[0].patches) == 4
 
 
+def test_a_named_cell_has_its_name_and_a_frame_and_no_other_has():
+    cells = {(tile, n): 10.0 * n + tile for tile in (16, 32) for n in (1, 2, 3)}
+    named = {"b": {(32, 2): "medium"}}
+    figure = plot_sweep({"a": cells, "b": cells}, "title", "tile", "n", named=named)
+    (frame,) = [
+        patch
+        for patch in figure.axes[0].patches
+        if not patch.get_fill() and to_hex(patch.get_edgecolor()).upper() == FRAME
+    ]
+    _, (x, y) = sorted(places_of(figure, "52"))  # of the map at the right
+    (name,) = places_of(figure, "medium")
+    for place in ((x, y), name):
+        left, top = place[0] - frame.get_x(), place[1] - frame.get_y()
+        assert left == pytest.approx(frame.get_width() / 2)
+        assert 5 < top < frame.get_height() - 5
+    assert name[1] > y
+
+
+def test_all_maps_and_the_bar_share_one_scale():
+    maps = {"a": {(16, 1): 30.0, (16, 2): 80.0}, "b": {(16, 1): 80.0, (16, 2): 90.0}}
+    figure = plot_sweep(maps, "title", "tile", "n")
+    faces = [
+        (patch.get_width(), to_hex(patch.get_facecolor()))
+        for patch in figure.axes[0].patches
+        if isinstance(patch, Rectangle) and patch.get_fill()
+    ]
+    slowest, fast, same, fastest = (colour for _, colour in faces[:4])
+    assert fast == same and len({slowest, fast, fastest}) == 3
+    bar = [colour for width, colour in faces if width <= 2]
+    assert (bar[0], bar[-1]) == (slowest, fastest)
+    # Where the bar says 80, it has the colour of 80.
+    (tick,) = [t for t in figure.axes[0].texts if t.get_text() == "80"][2:]
+    (x, _), near = tick.get_position(), []
+    for patch in figure.axes[0].patches:
+        if patch.get_fill() and patch.get_width() <= 2 and abs(patch.get_x() - x) < 2:
+            near.append(to_hex(patch.get_facecolor()))
+    assert fast in near
+
+
 def test_a_map_has_only_the_columns_that_were_measured():
-    maps = {"a": {(16, 1): 1.0, (16, 8): 2.0}, "b": {(16, 128): 3.0}}
+    maps = {"a": {(16, 1): 30.0, (16, 8): 40.0}, "b": {(16, 128): 50.0}}
     said = texts(plot_sweep(maps, "title", "tile", "num_splits"))
     assert [said.count(words) for words in ("1", "8", "128", "16")] == [1, 1, 1, 2]
 
@@ -912,17 +1192,96 @@ def test_cells_with_the_same_number_look_the_same_and_white_begins_at_one():
     assert order == sorted(order)  # black ones first
 
 
-def test_what_is_enough_is_marked_where_it_is():
-    places = []
-    for megabytes in (5.0, 10.0):
-        figure = under_way(enough=("enough", megabytes))
-        (line,) = [x for x in figure.axes[0].lines if x.get_linewidth() == 1.4]
-        (words,) = [t for t in figure.axes[0].texts if t.get_text() == "enough"]
-        ends = set(line.get_xdata())
-        assert len(ends) == 1 and words.get_position()[0] == pytest.approx(*ends, abs=9)
-        places += ends
-    tick = {t.get_text(): t.get_position()[0] for t in figure.axes[0].texts}
-    assert places == [pytest.approx(tick["5"]), pytest.approx(tick["10"])]
+def lines_of(figure, width, style):
+    """The ends of all lines so wide, in this style."""
+    return [
+        line.get_xydata().tolist()
+        for line in figure.axes[0].lines
+        if line.get_linewidth() == width and line.get_linestyle() == style
+    ]
+
+
+def law(figure):
+    """The rising lines."""
+    return [ends for ends in lines_of(figure, 1.6, "--") if ends[0][0] != ends[1][0]]
+
+
+FEW = {
+    "a": [(1.0, 800.0, []), (4.0, 3000.0, []), (6.0, 1900.0, [WAVE])],
+    "b": [(4.5, 1500.0, []), (40.0, 3900.0, []), (40.0, 3000.0, []), (9.0, 3700.0, [])],
+}
+
+
+def few_under_way(ceiling=4600, **options):
+    return plot_under_way(FEW, ceiling, "title", **options)
+
+
+@pytest.mark.parametrize("latency", [0.5, 1.0, 2.0])
+def test_enough_and_twice_as_much_are_marked_where_they_are(latency):
+    """Through both fields; what limits stands between."""
+    figure = few_under_way(4000, latency=latency)
+    thick = [line for line in figure.axes[0].lines if line.get_linewidth() == 1.6]
+    ends = [line.get_xydata().tolist() for line in thick]
+    dotted = [(start, end) for start, end in ends if start[0] == end[0]]
+    assert len(dotted) == 2 * 2
+    places = sorted({start[0] for start, _ in dotted})
+    ticks = {n: places_of(figure, n)[0][0] for n in ("1", "2", "5", "10")}
+    each = (ticks["10"] - ticks["1"]) / log(10)
+    assert places == pytest.approx(
+        [ticks["1"] + each * log(n * 4 * latency) for n in (1, 2)]
+    )
+    said = set(texts(figure))
+    assert f"ceiling × {latency:g} µs = {4 * latency:.1f} MB" in said
+    assert f"twice that: {8 * latency:.1f} MB" in said
+    (left, _), (right, _) = (
+        places_of(figure, words)[0] for words in ("latency limits", "other causes")
+    )
+    assert left < places[0] and right > places[1]
+
+
+def test_all_launches_are_drawn_by_their_faults_and_lie_where_they_should():
+    figure = few_under_way()
+    dots, empty = markers(figure, "o"), markers(figure, "v")
+    # The legend's, one in each region of both fields, and six launches.
+    assert len(dots) == 1 + 2 * 3 + 6 and len(empty) == 1 + 1
+    assert not markers(figure, "s")
+    ticks = {n: places_of(figure, n)[0][0] for n in ("1", "10")}
+    high = {n: places_of(figure, n)[0][1] for n in ("2,000", "1,000")}
+    each = (ticks["10"] - ticks["1"]) / log(10), high["2,000"] - high["1,000"]
+    for megabytes, rate, faults in FEW["a"]:
+        x = ticks["1"] + each[0] * log(megabytes)
+        y = high["1,000"] + each[1] * log(rate / 1000) / log(2)
+        near = [
+            place
+            for place in (empty if faults else dots)
+            if place == pytest.approx((x, y), abs=0.01)
+        ]
+        assert near
+
+
+def test_those_without_a_fault_that_come_near_the_ceiling_are_counted():
+    """80 % of 4,600 GB/s; below 4.6 MB, between, and above 9.2 MB."""
+    said = texts(few_under_way())
+    assert said.count("reach 80 % of it: 0 of 2") == 1
+    assert said.count("reach 80 % of it: 0 of 1") == 1
+    assert said.count("0 of 0") == 2 and said.count("1 of 1") == 1
+    assert said.count("1 of 2") == 1
+
+
+def test_launches_that_would_hide_each_other_stand_side_by_side():
+    point = 10.0, 1000.0, []
+    figure = plot_under_way({"a": [point] * 3}, 4600, "title")
+    dots = sorted(markers(figure, "o")[-3:])
+    assert len({y for _, y in dots}) == 1
+    apart = [b[0] - a[0] for a, b in pairwise(dots)]
+    assert apart == [5.0, 5.0]  # nearer than a number's error matters, and seen
+
+
+def test_remarks_stand_beside_their_batch():
+    figure = few_under_way(remarks={"b": "merging takes time"})
+    (place,) = places_of(figure, "4 launches: merging takes time")
+    (name,) = places_of(figure, "b")
+    assert place[1] == name[1] and "3 launches" in texts(figure)
 
 
 def test_paging_has_a_line_at_one_and_falls_towards_it():
@@ -935,19 +1294,27 @@ def test_paging_has_a_line_at_one_and_falls_towards_it():
     assert shuffled[0][1] < in_order[0][1]
 
 
-def test_the_law_meets_the_ceiling_where_it_should():
-    figure = under_way()
-    level, law = [line for line in figure.axes[0].lines if line.get_linewidth() == 1.6]
-    assert law.get_linestyle() != "-"
-    assert law.get_ydata()[1] == pytest.approx(level.get_ydata()[0])
-    assert "a byte comes in 0.6 µs," in texts(figure)
-
-
-def test_without_a_latency_the_law_touches_the_quickest():
-    points = {"a": [(1.0, 800.0), *[(1.0, 500.0)] * 3, (4.0, 2000.0)]}
-    figure = plot_under_way(points, 4584, "title")
-    assert "a byte comes in 1.2 µs," in texts(figure)
-    assert len(markers(figure, "o")) == 1 + 1  # the legend's; of four the fastest
+def test_the_law_touches_the_quickest_and_ends_at_the_ceiling():
+    """In all fields: 1 MB at 4,000 GB/s / 5 is 1.25 µs; the ceiling is at 5.75 MB."""
+    figure = few_under_way()
+    level = [ends for ends in lines_of(figure, 1.6, "-") if ends[0][1] == ends[1][1]]
+    rising = law(figure)
+    assert len(level) == len(rising) == 2
+    ticks = {n: places_of(figure, n)[0][0] for n in ("1", "10")}
+    for (start, end), (ceiling, _) in zip(rising, level, strict=True):
+        assert end[1] == pytest.approx(ceiling[1]) and start[1] > end[1]
+        each = (ticks["10"] - ticks["1"]) / log(10)
+        assert end[0] == pytest.approx(ticks["1"] + each * log(4.6 * 1.25))
+    assert "takes 1.2 µs or more" in texts(figure)
+    (start, end), *_ = rising
+    slowest = markers(figure, "o")[1:]
+    on_it = [
+        (x, y)
+        for x, y in slowest
+        if (y - start[1]) * (end[0] - start[0])
+        == pytest.approx((end[1] - start[1]) * (x - start[0]), rel=1e-6)
+    ]
+    assert len(on_it) == 1
 
 
 # --- scales ---------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from minipaged.lab.tour.ladder import (
     update_by_units,
 )
 
+SPILLS = "registers that spill"
 GPU = {"multiprocessors": 4, "registers": 65536, "shared_bytes": 2**18, "threads": 2048}
 
 
@@ -83,15 +84,40 @@ def test_rows_are_found_by_their_sizes_and_come_by_their_stages():
 
 
 def test_a_map_tells_which_launches_wait_and_which_spill():
-    """8 programs on 4 multiprocessors: with 3 on each, none waits."""
-    rows = [row(100.0, warps=1, programs=3), row(200.0, stages=5, spilled_bytes=4)]
-    rows.append(row(400.0, stages=3, programs=1.75))  # 7, and then one
-    maps, signs = tuning_tables.sweep_maps(tuning(sweep={"a": rows}), "a")
-    assert maps["num_warps=1"] == {(64, 4): 100.0}
-    assert maps["num_warps=2"] == {(64, 3): 25.0, (64, 5): 50.0}
-    assert signs["spills"]["num_warps=2"] == [(64, 5)]
-    waits = signs["the last wave is mostly empty"]
-    assert waits["num_warps=1"] == [] and waits["num_warps=2"] == [(64, 3)]
+    """8 programs on 7 multiprocessors: with two on each, none waits."""
+    rows = [row(100.0, warps=1, programs=2), row(200.0, stages=5, spilled_bytes=4)]
+    rows += [row(400.0, stages=3, programs=2), row(None, stages=7)]
+    rows.append(row(50.0, stages=2, splits=2))
+    made = tuning(sweep={"a": rows}, gpu=GPU | {"multiprocessors": 7})
+    maps, signs, _ = tuning_tables.sweep_maps(made, ["a"], (1, 2))
+    assert list(maps) == ["a, 1 warp", "a, 2 warps"]
+    assert maps["a, 1 warp"] == {(64, 4): 100.0}
+    assert maps["a, 2 warps"] == {(64, 3): 25.0, (64, 5): 50.0}
+    assert signs["registers that spill"] == {"a, 1 warp": [], "a, 2 warps": [(64, 5)]}
+    waits = signs["a last wave mostly empty"]
+    assert waits == {"a, 1 warp": [], "a, 2 warps": [(64, 5)]}
+
+
+def test_maps_of_several_batches_name_the_kinds_that_they_have():
+    rows = [row(100.0, tile=128), row(100.0, tile=16), row(100.0, tile=16, warps=4)]
+    batches = dict.fromkeys("ab", tuning()["batches"]["a"])
+    made = tuning(sweep={"a": rows, "b": rows[:1]}, batches=batches)
+    kinds = {"large": (128, 2, 4), "tiny": (16, 4, 4), "absent": (64, 2, 4)}
+    maps, _, named = tuning_tables.sweep_maps(made, "ab", (2, 4), kinds)
+    assert list(maps) == ["a, 2 warps", "a, 4 warps", "b, 2 warps", "b, 4 warps"]
+    large, tiny = {(128, 4): "large"}, {(16, 4): "tiny"}
+    assert [*named.values()] == [large, tiny, large, {}]
+
+
+def test_points_under_way_have_their_rate_and_the_faults_of_another_kind():
+    """Eight programs, two of which run on each; a tile of 64 has 32 KiB."""
+    rows = [row(200.0, programs=2, spilled_bytes=8), row(400.0, stages=1)]
+    rows.append(row(None, stages=2))
+    points = tuning_tables.points_under_way(tuning(sweep={"a": rows}), ["a"])
+    tiles = 2**16 // 2**15  # that lie in the shared memory of a program
+    megabytes = [n * tiles * 2**15 / 1e6 for n in (4, 8)]
+    assert points == {"a": [(megabytes[0], 250.0, []), (megabytes[1], 500.0, [SPILLS])]}
+    assert all(mb < 2 for mb in megabytes)  # too little: that is no fault here
 
 
 def test_what_five_stages_cost():

@@ -12,17 +12,26 @@ def programs_that_fit(
     """How many programs a multiprocessor can hold at a time: its occupancy.
 
     gpu: what each multiprocessor has, as `measured_tuning()["gpu"]`. registers: of a
-    thread; a warp of 32 threads is given them in portions of 256. A multiprocessor has
+    thread. shared_bytes: of a program.
+    """
+    rooms = rooms_for(gpu, num_warps, registers, shared_bytes)
+    return min(MOST_PROGRAMS, gpu["threads"] // 32 // num_warps, *rooms.values())
+
+
+def rooms_for(
+    gpu: Mapping[str, int], num_warps: int, registers: int, shared_bytes: int
+) -> dict[str, int]:
+    """For how many programs its registers are enough, and its shared memory.
+
+    A warp of 32 threads is given registers in portions of 256. A multiprocessor has
     four parts with a quarter of the registers each, and a warp lies in one of them.
     """
     warp = -(-32 * registers // 256) * 256
     warps = 4 * (gpu["registers"] // 4 // warp)
-    return min(
-        MOST_PROGRAMS,
-        gpu["threads"] // 32 // num_warps,
-        warps // num_warps,
-        gpu["shared_bytes"] // (shared_bytes + RESERVED),
-    )
+    return {
+        "registers": warps // num_warps,
+        "shared memory": gpu["shared_bytes"] // (shared_bytes + RESERVED),
+    }
 
 
 def room_by_registers(gpu: Mapping[str, int], num_warps: int, registers: int) -> float:

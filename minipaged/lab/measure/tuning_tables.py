@@ -1,16 +1,18 @@
 """Lab: sweeps of lesson 6's kernel, as appendix C's pictures and tables want them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import product
 from typing import Any
 
-from minipaged.lab.measure.measured import Tuning
-from minipaged.lab.measure.occupancy import bytes_under_way, room_by_registers
+from minipaged.lab.measure.launches import FAULTS, Launch, launch_of, ran
+from minipaged.lab.measure.measured import SIZES, Tuning
+from minipaged.lab.measure.occupancy import room_by_registers
 from minipaged.lab.measure.rule_evidence import LLAMA, times_by_splits
 from minipaged.lab.measure.rung_tables import KV_HEADS, num_pieces, share_of_ceiling
 
-POSITION = 2 * 128 * 2  # bytes of K and V of a KV head, in bfloat16
 Row = Mapping[str, Any]
-Map = dict[tuple[int, int], float]  # by tile and stages
+Cell = tuple[int, int]  # tile and stages
+Map = dict[Cell, float]
 KINDS = {"small": 32, "medium": 64, "large": 128}  # programs, by their tile
 
 
@@ -23,46 +25,63 @@ def rows_of(rows: Iterable[Row], **sizes: int) -> list[Row]:
 
 def points_under_way(
     tuning: Tuning, batches: Iterable[str]
-) -> dict[str, list[tuple[float, float]]]:
-    """Of each launch of the sweeps: megabytes under way, and GB/s."""
-    points: dict[str, list[tuple[float, float]]] = {batch: [] for batch in batches}
+) -> dict[str, list[tuple[float, float, list[str]]]]:
+    """Of each launch of the sweeps: megabytes under way, GB/s, and its other faults.
+
+    Those of FAULTS are meant that say nothing of how much is under way.
+    """
     ceiling = tuning["ceilings"]["read_gb_per_s"]
-    for batch, found in points.items():
-        pieces = num_pieces(tuning, batch)
-        for row in tuning["sweep"][batch]:
-            programs = pieces * row["num_splits"]
-            nbytes = bytes_under_way(tuning["gpu"], programs, row, POSITION)
-            share = share_of_ceiling(tuning, batch, row)
-            found.append((nbytes / 1e6, share * ceiling / 100))
-    return points
+    return {
+        batch: [
+            (
+                launch.under_way,
+                launch.percent * ceiling / 100,
+                [name for name in launch.faults if name in FAULTS[1:]],
+            )
+            for _, launch in _launches(tuning, batch)
+        ]
+        for batch in batches
+    }
 
 
 def sweep_maps(
-    tuning: Tuning, batch: str
-) -> tuple[dict[str, Map], dict[str, dict[str, list[tuple[int, int]]]]]:
-    """Launches without splits: shares of the ceiling, and what slows some down.
+    tuning: Tuning,
+    batches: Iterable[str],
+    warps: Iterable[int] = (1, 2, 4, 8),
+    kinds: Mapping[str, tuple[int, int, int]] | None = None,
+) -> tuple[
+    dict[str, Map], dict[str, dict[str, list[Cell]]], dict[str, dict[Cell, str]]
+]:
+    """Launches without splits, as `plot_sweep` wants them.
 
-    Both by num_warps, and then by tile and stages. What slows down is either a last
-    wave that is mostly empty, or registers that spill.
+    There is a map for each batch and number of warps, as "64x4k, 2 warps"; its cells
+    are (tile, stages). kinds: by name, a tile, warps and stages.
+
+    Returns, all by map: shares of the ceiling in percent, by cell; which cells have the
+    faults that slow some down, by fault; and the names of the `kinds`, by cell.
     """
-    waves = "the last wave is mostly empty"
     maps: dict[str, Map] = {}
-    signs: dict[str, dict[str, list[tuple[int, int]]]] = {waves: {}, "spills": {}}
-    programs = num_pieces(tuning, batch)
-    for num_warps in (1, 2, 4, 8):
-        rows = rows_of(tuning["sweep"][batch], num_warps=num_warps, num_splits=1)
-        at = {(row["tile"], row["num_stages"]): row for row in rows}
-        name = f"num_warps={num_warps}"
-        maps[name] = {n: share_of_ceiling(tuning, batch, row) for n, row in at.items()}
-        signs["spills"][name] = [n for n, row in at.items() if row["spilled_bytes"]]
-        on_all = tuning["gpu"]["multiprocessors"]
-        room = {n: row["programs"] * on_all for n, row in at.items()}
-        signs[waves][name] = [
-            n
-            for n, most in room.items()
-            if programs > most and 0 < programs % most < most / 2
-        ]
-    return maps, signs
+    signs: dict[str, dict[str, list[Cell]]] = {fault: {} for fault in FAULTS[1:]}
+    named: dict[str, dict[Cell, str]] = {}
+    for batch, num_warps in product(batches, warps):
+        name = f"{batch}, {num_warps} warp" + "s" * (num_warps > 1)
+        found = _launches(tuning, batch, num_warps=num_warps, num_splits=1)
+        at = {(row["tile"], row["num_stages"]): launch for row, launch in found}
+        maps[name] = {cell: launch.percent for cell, launch in at.items()}
+        for fault, cells in signs.items():
+            cells[name] = [n for n, launch in at.items() if fault in launch.faults]
+        named[name] = {
+            (tile, stages): kind
+            for kind, (tile, needed, stages) in (kinds or {}).items()
+            if needed == num_warps and (tile, stages) in at
+        }
+    return maps, signs, named
+
+
+def _launches(tuning: Tuning, batch: str, **sizes: int) -> Iterator[tuple[Row, Launch]]:
+    """Those of this batch's sweep that have these sizes and did run."""
+    for row in rows_of(ran(tuning, batch), **sizes):
+        yield row, launch_of(tuning, batch, **{name: row[name] for name in SIZES})
 
 
 def fits_by_stages(

@@ -10,7 +10,7 @@ from minipaged.lab.plots.scales import Scale, scale_of
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
 from minipaged.lab.plots.tones import others
 
-HIGH, HEAD, LEFT, GAP = 150.0, 26.0, 40.0, 22.0  # of a panel, and around it
+HIGH, HEAD, LEFT, GAP = 160.0, 26.0, 40.0, 22.0  # of a panel, and around it
 DASHES = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 1, 1, 1)))
 Curves = Mapping[str, Mapping[float, float | None]]
 
@@ -26,9 +26,12 @@ def plot_paging_cost(
 ) -> Figure:
     """A panel for each batch, in it a line for each series; 1 is without a table.
 
+    The axis is as long as these numbers need, so that small differences are seen.
+
     ratios: by batch, by series, by size. doubt: by batch, what a measurement gave the
     second time, divided by the first; the grey band is as wide. band: from where to
-    where numbers lie that somebody else has found, and what they are.
+    where numbers lie that somebody else has found, and what they are: too high for the
+    axis, they are named above it. Raises ValueError if they are not.
     """
     sheet = Sheet(title)
     series = list(dict.fromkeys(name for curves in ratios.values() for name in curves))
@@ -43,40 +46,42 @@ def plot_paging_cost(
     y = draw_series(sheet, series)
     sheet.write(0, y + 12, ylabel)
     y += 30
+    if band:
+        _draw_above(sheet, y, band, max(values))
+        y += 34
     in_row = min(in_row, len(ratios))
     wide = (SPAN - LEFT - GAP * (in_row - 1)) / in_row
     for at, (name, curves) in enumerate(ratios.items()):
         x = LEFT + at % in_row * (wide + GAP)
         top = y + at // in_row * (HIGH + HEAD + 34) + HEAD
-        known = [1.0, *(band[:2] if band else ())]
-        scale = scale_of([*values, *known], top + HIGH, -HIGH, False)
+        scale = scale_of([*values, 1.0], top + HIGH, -HIGH, False)
         _draw_panel(sheet, x, wide, scale, name, sizes, at % in_row == 0)
         if doubt:
             _draw_doubt(sheet, x, wide, scale, doubt[name])
-        if band:
-            high, low = scale.x(band[1]), scale.x(band[0])
-            sheet.empty(x, high, wide, low - high)
         for curve_name, curve in curves.items():
             _draw_curve(sheet, x, wide, scale, sizes, curve, series.index(curve_name))
     bottom = y + -(-len(ratios) // in_row) * (HIGH + HEAD + 34)
     sheet.write(LEFT, bottom, xlabel)
     if doubt:
         said = "as far as it differed when measured again"
-        x = _write_right(sheet, bottom, said)
-        sheet.box(x, bottom - 6, 18, 12, others())
-    if band:
-        bottom += 22.0 * bool(doubt)
-        x = _write_right(sheet, bottom, band[2])
-        sheet.empty(x, bottom - 6, 18, 12)
-        sheet.box(x, bottom - 6, 18, 12, rim=sheet.look.rim)
+        sheet.write(SPAN, bottom, said, ha="right", color=sheet.look.quiet)
+        sheet.box(SPAN - width_of(said) - 26, bottom - 6, 18, 12, others())
     sheet.finish(bottom + 8)
     return sheet.figure
 
 
-def _write_right(sheet: Sheet, y: float, said: str) -> float:
-    """What a sign means, at the right edge; where the sign begins."""
-    sheet.write(SPAN, y, said, ha="right", color=sheet.look.quiet)
-    return SPAN - width_of(said) - 30
+def _draw_above(
+    sheet: Sheet, y: float, band: tuple[float, float, str], highest: float
+) -> None:
+    """Numbers that lie above the axis: an arrow upwards, and what they are."""
+    low, high, what = band
+    if low <= highest:
+        raise ValueError(f"{low} is not above {highest}, which is drawn")
+    x, said = LEFT + 6, f"{low:.2f} to {high:.2f}"
+    sheet.arrow((x, y + 25), (x, y + 3), sheet.look.ink, is_upright=True)
+    sheet.write(x + 14, y + 14, said, PART)
+    x += 14 + width_of(said, PART) + 10
+    sheet.write(x, y + 14, f"above: {what}", color=sheet.look.quiet)
 
 
 def _place(sizes: Sequence[float], size: float, x: float, wide: float) -> float:

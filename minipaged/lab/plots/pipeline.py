@@ -1,31 +1,28 @@
-"""Lab: when tiles are asked for, arrive and are computed; drawn as lanes."""
+"""Lab: when a program asks for its tiles, and when it computes them; drawn as rows."""
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
 from minipaged.lab.plots.palette import BAD, GOOD
-from minipaged.lab.plots.signs import SPAN, Sheet, width_of
-from minipaged.lab.plots.tones import free, others, soft, strong
+from minipaged.lab.plots.signs import SPAN, Sheet, counted, width_of
+from minipaged.lab.plots.tones import behind_words, soft, strong
 
-LEFT = 104.0  # pixels beside the lanes
-LANE, HEIGHT = 27.0, 22.0  # pixels from lane to lane, and of a lane
-HIGH = 30.0  # pixels of as many tiles as are ever under way
-HEAD, BETWEEN = 28.0, 26.0  # above the lanes of a panel; between panels
+LEFT = 96.0  # pixels beside the rows
+LANE, HEIGHT = 27.0, 22.0  # pixels from box to box downwards, and of a box
+HEAD, BRACKET, BETWEEN = 42.0, 10.0, 22.0  # above a bracket; of it; between panels
+ROWS = {"block ids": "ids", "K and V": "reads", "computes": "computes"}
+Span = tuple[float, float]  # from when to when
 
 
-class Turn(NamedTuple):
-    """What a program does with one tile; five moments on one clock."""
+class Tile(NamedTuple):
+    """What becomes of a tile, on one clock."""
 
-    program: int
-    tile: int
-    look_up: float  # asks for the ids of its blocks
-    ask: float  # asks for K and V
-    arrive: float
-    start: float  # begins to compute
-    end: float
+    ids: Span  # from asking for its block ids until they are there
+    reads: Span  # from asking for its K and V until they are there
+    computes: Span
+    turn: Span  # the turn of the program in which it is computed
 
 
 def pipeline(
@@ -33,176 +30,156 @@ def pipeline(
     latency: float,
     compute: float,
     tiles_ahead: int = 0,
-    num_programs: int = 1,
     ids: float = 0.0,
-) -> list[Turn]:
-    """The turns of programs that share a multiprocessor, in the order of computing.
+) -> list[Tile]:
+    """When a program asks for each tile, and when it computes it.
 
-    A program asks for a tile when it begins to compute the one that lies `tiles_ahead`
-    before it; with none ahead, when it has computed the last one. With tiles ahead, the
-    ids of their blocks are asked for a turn earlier still; in a turn they stand where
-    they must be under way at the latest. The multiprocessor computes one tile at a
-    time, the first that is there. The memory serves all reads at once: how much it can
-    move in a second is left out.
+    With no tile ahead, a turn does one thing after the other: it asks for the block
+    ids, then for K and V, then it computes. With n ahead, turn i begins when K and V of
+    tile i are there. It asks for K and V of tile i + n, and for the ids of tile i + n +
+    1; then it computes tile i. The turns before turn 0 ask, and compute nothing.
 
     latency: from asking for K and V until they are there. compute: for a tile. ids:
     from asking for a tile's block ids until they are there.
     """
-    turns: dict[tuple[int, int], Turn] = {}
-    free_at = 0.0
-
-    def begin(program: int, tile: int) -> float:
-        """When the program begins with this tile; 0 for those before the first."""
-        return turns[program, tile].start if tile >= 0 else 0.0
-
-    def next_turn(program: int, tile: int) -> Turn:
-        """As early as it can be; another program may be computing then."""
-        last = turns[program, tile - 1].end if tile else 0.0
-        ask = last + ids
-        if tiles_ahead:
-            early = begin(program, tile - tiles_ahead - 1) + ids
-            ask = max(early, begin(program, tile - tiles_ahead))
-        arrive = ask + latency
-        ready = max(arrive, last)
-        return Turn(program, tile, ask - ids, ask, arrive, ready, ready + compute)
-
-    done = [0] * num_programs
-    while min(done) < num_tiles:
-        waiting = [
-            next_turn(program, tile)
-            for program, tile in enumerate(done)
-            if tile < num_tiles
-        ]
-        turn = min(waiting, key=lambda turn: (turn.start, turn.program))
-        start = max(turn.start, free_at)
-        turn = turn._replace(start=start, end=start + compute)
-        turns[turn.program, turn.tile] = turn
-        done[turn.program] += 1
-        free_at = turn.end
-    return list(turns.values())
+    if not tiles_ahead:
+        whole = ids + latency + compute
+        starts = [whole * tile for tile in range(num_tiles)]
+        return [_one_by_one(start, ids, latency, compute) for start in starts]
+    begins: dict[int, float] = {}
+    now = 0.0
+    for turn in range(-tiles_ahead - 1, num_tiles):
+        if 0 <= turn + tiles_ahead < num_tiles:  # it needs the ids to ask for this one
+            now = max(now, begins[turn - 1] + ids)
+        if turn >= 0:
+            now = max(now, begins[turn - tiles_ahead] + latency)
+        begins[turn] = now
+        now += compute * (turn >= 0)
+    tiles = []
+    for number in range(num_tiles):
+        look_up, ask, start = (
+            begins[number - early] for early in (tiles_ahead + 1, tiles_ahead, 0)
+        )
+        spans = (look_up, look_up + ids), (ask, ask + latency), (start, start + compute)
+        tiles.append(Tile(*spans, turn=(start, begins.get(number + 1, now))))
+    return tiles
 
 
-def plot_pipeline(runs: Mapping[str, Sequence[Turn]], title: str) -> Figure:
-    """A panel for each schedule, on one clock: what is under way, and what is computed.
+def _one_by_one(start: float, ids: float, latency: float, compute: float) -> Tile:
+    """A tile that is asked for and computed in the same turn."""
+    ask = start + ids
+    arrive = ask + latency
+    end = arrive + compute
+    return Tile((start, ask), (ask, arrive), (arrive, end), turn=(start, end))
 
-    Tiles that a program has in hand at the same time lie in lanes of their own. Below
-    them, how many tiles are under way; on average, as Little's law has it, they are
-    those that arrive in a unit of time, multiplied by the latency.
+
+def plot_pipeline(runs: Mapping[str, Sequence[Tile]], title: str) -> Figure:
+    """A panel for each run, a row for each thing that a program does for a tile.
+
+    All panels have one clock. Boxes bear the numbers of their tiles. Thin lines are
+    where turns begin and end. The first turn has a bracket, and what begins in it is
+    filled: those boxes show what a turn does side by side.
     """
-    sheet = Sheet(title)
-    longest = max(turn.end for turns in runs.values() for turn in turns)
-    most = max(count for turns in runs.values() for *_, count in under_way(turns))
-    unit, y = (SPAN - LEFT) / longest, 0.0
-    speeds = {name: _speed(turns) for name, turns in runs.items()}
-    slowest, fastest = min(speeds.values()), max(speeds.values())
-    for name, turns in runs.items():
+    sheet, y = Sheet(title), 0.0
+    ends = {name: tiles[-1].turn[1] for name, tiles in runs.items()}
+    slowest, quickest = max(ends.values()), min(ends.values())
+    unit = (SPAN - LEFT) / slowest
+    for name, tiles in runs.items():
         colour = sheet.look.ink
-        if slowest < fastest and speeds[name] in (slowest, fastest):
-            colour = BAD if speeds[name] == slowest else GOOD
-        end = max(turn.end for turn in turns)
-        mean = sum(turn.arrive - turn.ask for turn in turns) / end
-        said = f"{len(turns)} tiles in {end:g} units: {mean:.1f} under way on average"
+        if quickest < slowest and ends[name] in (quickest, slowest):
+            colour = BAD if ends[name] == slowest else GOOD
+        said = f"{counted(len(tiles), 'tile')} in {ends[name]:g} units"
         sheet.headline(y + 8, name, "", said, colour)
-        y = _draw_lanes(sheet, y + HEAD, turns, unit)
-        y = _draw_under_way(sheet, y, turns, unit, most) + BETWEEN
-    y = _draw_clock(sheet, y - BETWEEN + 6, longest, unit)
-    has_ids = any(t.ask > t.look_up for run in runs.values() for t in run)
-    signs = [(others(), "block ids under way")] * has_ids
-    signs += [(soft(0), "K and V under way"), (strong(0), "computed")]
-    if any(t.start > t.arrive for run in runs.values() for t in run):
-        signs.append((free(), "here, and waits its turn"))
-    sheet.legend(0, y + 24, signs)
+        y = _draw_panel(sheet, y + HEAD, tiles, unit) + BETWEEN
+    y = _draw_clock(sheet, y - BETWEEN + 6, slowest, unit)
+    others = behind_words(soft(0)), "earlier, or later"
+    x = sheet.legend(0, y + 24, [(strong(0), "begins in the first turn"), others])
+    remark = "ids, K and V: from asking until they are there"
+    sheet.write(x, y + 24, remark, color=sheet.look.quiet)
     sheet.finish(y + 32)
     return sheet.figure
 
 
-def under_way(turns: Sequence[Turn]) -> list[tuple[float, float, int]]:
-    """From when to when, of how many tiles K and V are under way."""
-    moments = sorted({0.0, *(at for turn in turns for at in turn[2:7])})
-    return [
-        (start, end, sum(turn.ask <= start < turn.arrive for turn in turns))
-        for start, end in pairwise(moments)
-    ]
-
-
-def _speed(turns: Sequence[Turn]) -> float:
-    """Tiles in a unit of time."""
-    return len(turns) / max(turn.end for turn in turns)
-
-
-def _lanes(turns: Sequence[Turn]) -> list[list[Turn]]:
-    """Turns of the same program that do not overlap, together."""
-    lanes: list[list[Turn]] = []
-    for turn in sorted(turns, key=lambda turn: (turn.program, turn.tile)):
-        for lane in lanes:
-            last = lane[-1]
-            if last.program == turn.program and last.end <= turn.look_up + 1e-9:
-                lane.append(turn)
-                break
-        else:
-            lanes.append([turn])
-    return lanes
-
-
-def _draw_lanes(sheet: Sheet, y: float, turns: Sequence[Turn], unit: float) -> float:
-    """The turns of each program; where they end."""
-    quiet = {"color": sheet.look.quiet}
-    lanes, before = _lanes(turns), None
-    is_alone = len({turn.program for turn in turns}) == 1
-    for lane in lanes:
-        program = lane[0].program
-        said = f"program {program}" if program != before else "the same"
-        y += 5.0 * (before not in (None, program))
-        sheet.write(0, y + HEIGHT / 2, _tiles(lane) if is_alone else said, **quiet)
-        for turn in lane:
-            _draw_turn(sheet, y, turn, unit)
-        before, y = program, y + LANE
+def _draw_panel(sheet: Sheet, y: float, tiles: Sequence[Tile], unit: float) -> float:
+    """The bracket, the lines between turns, the rows; where these end."""
+    rows = {
+        name: [getattr(tile, part) for tile in tiles] for name, part in ROWS.items()
+    }
+    rows = {name: row for name, row in rows.items() if any(a < b for a, b in row)}
+    lanes = {name: _lanes(row) for name, row in rows.items()}
+    turn, right = tiles[0].turn, LEFT + tiles[-1].turn[1] * unit
+    is_ahead = min(row[0][0] for row in rows.values()) < turn[0]
+    _draw_bracket(sheet, y, tiles, unit, "before the loop" if is_ahead else "")
+    bottom = y + BRACKET + LANE * sum(map(len, lanes.values()))
+    for moment in {moment for tile in tiles for moment in tile.turn}:
+        x = LEFT + moment * unit
+        sheet.line((x, y + BRACKET / 2), (x, bottom), zorder=0.5)
+    if is_ahead:
+        _write_beside(sheet, right, y, "in turn i:")
+    y += BRACKET
+    for name, row in rows.items():
+        now = [at for at, span in enumerate(row) if turn[0] <= span[0] < turn[1]]
+        middle = y + LANE * len(lanes[name]) / 2 - (LANE - HEIGHT) / 2
+        sheet.write(0, middle, name)
+        if is_ahead and now:
+            _write_beside(sheet, right, middle, _said_of(name, now[0]))
+        for lane in lanes[name]:
+            for number in lane:
+                _draw_box(sheet, y, number, row[number], unit, number in now)
+            y += LANE
     return y
 
 
-def _tiles(lane: Sequence[Turn]) -> str:
-    """Which ones a lane of the only program has."""
-    numbers = [turn.tile for turn in lane]
-    if len(numbers) > 2 and numbers == list(range(numbers[0], numbers[-1] + 1)):
-        return f"tiles {numbers[0]} to {numbers[-1]}"
-    shown = [*map(str, numbers[:3]), *["…"] * (len(numbers) > 3)]
-    return f"tile{'s' * (len(numbers) > 1)} {', '.join(shown)}"
+def _said_of(name: str, number: int) -> str:
+    """What turn i does, if turn 0 does it for the tile of this number."""
+    of = "" if name == "computes" else "of "
+    return f"{name} {of}tile i" + f" + {number}" * (number > 0)
 
 
-def _draw_under_way(
-    sheet: Sheet, y: float, turns: Sequence[Turn], unit: float, most: int
-) -> float:
-    """How many tiles are under way, as steps; where they stand."""
-    counts = under_way(turns)
-    ground, own = y + HIGH, max(count for *_, count in counts)
-    corners = [(LEFT, ground)]
-    for start, end, count in counts:
-        x, right, top = LEFT + start * unit, LEFT + end * unit, ground
-        top -= HIGH * count / most
-        sheet.box(x, top, right - x, ground - top, soft(0))
-        corners += [(x, top), (right, top)]
-    sheet.line(*corners, (corners[-1][0], ground), color=sheet.look.ink)
-    sheet.line((LEFT, ground), (SPAN, ground))
-    said = f"under way: 0–{own}"
-    sheet.write(0, ground - 8, said, color=sheet.look.quiet)
-    return ground
+def _write_beside(sheet: Sheet, right: float, y: float, said: str) -> None:
+    """What a turn does, where the run has ended, if there is room."""
+    if right + 16 + width_of(said) <= SPAN:
+        sheet.write(right + 16, y, said, color=sheet.look.quiet)
 
 
-def _draw_turn(sheet: Sheet, y: float, turn: Turn, unit: float) -> None:
-    """The parts of a turn, and in the last one the number of the tile."""
-    moments = turn.look_up, turn.ask, turn.arrive, turn.start, turn.end
-    name = turn.program
-    for tone, (start, end) in zip(
-        (others(), soft(name), free(), strong(name)), pairwise(moments), strict=True
-    ):
-        x, width = LEFT + start * unit, (end - start) * unit
-        if width < 0.5:
-            continue
-        said = str(turn.tile) if tone == strong(name) else ""
-        said = said if width > width_of(said) + 2 else ""
-        sheet.cells(x, y, [width], HEIGHT, [tone], [said])
-        if tone == free():
-            sheet.box(x + 1, y + 0.5, width - 2, HEIGHT - 1, rim=sheet.look.rim)
+def _lanes(spans: Sequence[Span]) -> list[list[int]]:
+    """Tiles of a row; those whose spans overlap lie in different lanes."""
+    lanes: list[list[int]] = []
+    for tile, (start, _) in enumerate(spans):
+        for lane in lanes:
+            if spans[lane[-1]][1] <= start:
+                lane.append(tile)
+                break
+        else:
+            lanes.append([tile])
+    return lanes
+
+
+def _draw_bracket(
+    sheet: Sheet, y: float, tiles: Sequence[Tile], unit: float, before: str
+) -> None:
+    """Over the first turn; above it, how long it takes, and what comes before it."""
+    x, right = (LEFT + moment * unit for moment in tiles[0].turn)
+    style = {"color": sheet.look.ink, "linewidth": 1.6}
+    sheet.line((x, y + 6), (x, y), (right, y), (right, y + 6), **style)
+    first, *others = [end - start for start, end in (tile.turn for tile in tiles)]
+    is_like_others = all(abs(other - first) < 1e-9 for other in others[:-1])
+    which = "a turn" if is_like_others else "the first turn"
+    sheet.write(x, y - 10, f"{which}: {first:g} units")
+    if width_of(before) < x - 8:
+        sheet.write(x - 8, y - 10, before, ha="right", color=sheet.look.quiet)
+
+
+def _draw_box(
+    sheet: Sheet, y: float, number: int, span: Span, unit: float, is_now: bool
+) -> None:
+    """A tile's box, and its number if there is room."""
+    x, width = LEFT + span[0] * unit, (span[1] - span[0]) * unit
+    if width < 0.5:
+        return
+    said = str(number) if width > width_of(str(number)) + 2 else ""
+    tone = strong(0) if is_now else soft(0)
+    sheet.cells(x, y, [width], HEIGHT, [tone], [said])
 
 
 def _draw_clock(sheet: Sheet, y: float, longest: float, unit: float) -> float:

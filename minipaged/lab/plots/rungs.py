@@ -1,17 +1,21 @@
 """Lab: the rungs that lead to lesson 6's kernel, and what each of them gains."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from math import log
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.palette import BAD
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, fit, width_of
-from minipaged.lab.plots.tones import soft, strong
+from minipaged.lab.plots.palette import BAD, line_colour
+from minipaged.lab.plots.scales import Scale
+from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
 
-ROW, TOP = 38.0, 64.0  # pixels from rung to rung; above them
-BAR, GAP = 10.0, 16.0  # pixels: how high a bar is; between the columns of two batches
-SLOWER = 0.97  # times as fast: marked, as it is no chance
+LEFT, TOP, HEAD = 48.0, 32.0, 34.0  # pixels beside the panels; above all; above each
+EFOLD, MOST = 30.0, 420.0  # how high a step is of e times as fast; all panels together
+LINE, GAP = 15.0, 8.0  # from line to line; from a panel to the next
+CEILING, TICKS = 100.0, (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # %
+GAIN, SLOWER = 1.3, 0.97  # times as fast: what is written; less is a loss, no chance
+BELOW, STEADY = 1.6, 2.0  # how far a panel reaches below the lowest rung, and the first
 
 
 def plot_ladder(
@@ -19,63 +23,141 @@ def plot_ladder(
     title: str,
     unit: str = "GB/s of K and V, in % of the read ceiling",
     whole: int | None = None,
+    removed: Mapping[int, str] | None = None,
 ) -> Figure:
-    """A column for each batch, in it a bar for each rung; a full bar is the ceiling.
+    """A panel for each batch, in it a staircase: a step for each rung, up to a ceiling.
 
-    The soft part of a bar is what the rung before has reached, the strong part is what
-    this rung adds. Above the bar stand the share and how many times as fast the rung is
-    as the one before, if there is room; the largest factor of a batch is bold, and what
-    takes more time than before is orange.
+    A step is as high as the factor by which the rung is faster than the one before: the
+    scale is logarithmic, and the same in all panels. Large factors are written, and the
+    largest of a batch is heavy; what takes more time than before is orange.
 
     shares: by batch and rung, in %. whole: how many rungs there will be, so that the
-    picture keeps its size while they are added one by one.
+    picture keeps its size while they are added one by one. removed: by number of the
+    rung, counted from 1, what costs less time now; written where it gains most.
     """
     sheet, rungs = Sheet(title), list(next(iter(shares.values())))
-    labels = [f"{number}  {name}" for number, name in enumerate(rungs, start=1)]
-    left = max(map(width_of, labels)) + GAP
-    wide = (SPAN - left + GAP) / len(shares) - GAP
-    bottom = TOP + ROW * max(len(rungs), whole or 0)
-    sheet.write(0, 8, f"{unit}; and times the rung before")
-    for row, label in enumerate(labels):
-        sheet.write(0, TOP + row * ROW + 16, label)
-    for index, (batch, path) in enumerate(shares.items()):
-        x = left + index * (wide + GAP)
-        words, size = fit(batch, 0.86 * wide, PART)  # bold is wider
-        sheet.write(x, TOP - 22, words, size, weight="bold")
-        _draw_bars(sheet, x, wide, list(path.values()))
-    signs = [(soft(0), "as far as the rung before"), (strong(0), "what this rung adds")]
-    x = sheet.legend(0, bottom + 12, signs)
-    sheet.box(x, bottom + 6, 18, 12, rim=sheet.look.rim)
-    sheet.write(x + 24, bottom + 12, "the read ceiling", color=sheet.look.quiet)
-    sheet.finish(bottom + 20)
+    wide = (SPAN - LEFT) / max(len(rungs), whole or 0)
+    paths = {batch: list(path.values()) for batch, path in shares.items()}
+    lows = [min(min(path) / BELOW, path[0] / STEADY) for path in paths.values()]
+    tops = [max(CEILING, *path) for path in paths.values()]
+    efolds = [log(top / low) for low, top in zip(lows, tops, strict=True)]
+    efold = min(EFOLD, MOST / sum(efolds))
+    said = f"{unit}; ×: times the rung before" + "; −: what it removed" * bool(removed)
+    sheet.write(0, 8, said, color=sheet.look.quiet)
+    named, y = _most_gained(list(paths.values()), removed or {}), TOP
+    for at, (batch, path) in enumerate(paths.items()):
+        bottom = y + HEAD + efolds[at] * efold
+        limits = lows[at], tops[at]
+        ticks = tuple(tick for tick in TICKS if lows[at] <= tick <= tops[at])
+        scale = Scale(bottom, -efolds[at] * efold, *limits, True, ticks)
+        _draw_head(sheet, y + 10, batch, path)
+        _draw_scale(sheet, scale)
+        _draw_stairs(sheet, scale, wide, path)
+        _write_factors(sheet, scale, wide, path, named[at])
+        y = bottom + GAP
+    sheet.finish(y + _write_names(sheet, y + 10, wide, rungs))
     return sheet.figure
 
 
-def _draw_bars(sheet: Sheet, x: float, wide: float, path: list[float]) -> None:
-    """Of a batch: how far each rung gets, and what it adds to the one before."""
-    factors = [after / before for before, after in pairwise(path)]
-    reached = [
-        f"{share:.0f} %" if share >= 9.95 else f"{share:.1f} %" for share in path
-    ]
-    times = ["", *(f"× {factor:.1f}" for factor in factors)]
-    has_room = all(
-        width_of(share) + width_of(factor, bold=True) + 8 < wide
-        for share, factor in zip(reached, times, strict=True)
-    )
-    before = 0.0
-    for row, share in enumerate(path):
-        y = TOP + row * ROW
-        old, new = min(before, share) * wide / 100, share * wide / 100
-        sheet.box(x, y + 14, wide, BAR, rim=sheet.look.rim)
-        sheet.box(x, y + 14, old, BAR, soft(0))
-        if old > 2:  # an edge, as a soft tone is nearly that of a dark page
-            inside = x + 0.6, y + 14.6, old - 1.2, BAR - 1.2
-            sheet.box(*inside, rim=soft(0).line, linewidth=1.2)
-        sheet.box(x + old, y + 14, new - old, BAR, strong(0))
-        sheet.write(x, y + 3, reached[row])
-        if row and has_room:
-            factor = factors[row - 1]
-            style = {"weight": "bold" if factor == max(factors) else "normal"}
-            style["color"] = BAD if factor < SLOWER else sheet.look.quiet
-            sheet.write(x + wide, y + 3, times[row], ha="right", **style)
-        before = share
+def _most_gained(
+    paths: Sequence[Sequence[float]], removed: Mapping[int, str]
+) -> list[dict[int, str]]:
+    """What each path says of its rungs: those that gain more here than elsewhere."""
+    named: list[dict[int, str]] = [{} for _ in paths]
+    for rung, words in removed.items():
+        gains = [path[rung - 1] / path[rung - 2] for path in paths if len(path) >= rung]
+        if gains:
+            named[gains.index(max(gains))][rung] = words
+    return named
+
+
+def _draw_head(sheet: Sheet, y: float, batch: str, path: Sequence[float]) -> None:
+    """The batch, and how near its last rung comes to the ceiling."""
+    sheet.write(LEFT, y, batch, PART, weight="bold")
+    end = _percent(path[-1])
+    sheet.write(SPAN, y, end, PART, ha="right", weight="bold")
+    said = f"the read ceiling; rung {len(path)} reaches"
+    x = SPAN - width_of(end, PART, bold=True) - 6
+    sheet.write(x, y, said, ha="right", color=sheet.look.quiet)
+
+
+def _draw_scale(sheet: Sheet, scale: Scale) -> None:
+    """The ceiling on top, and round shares at the left."""
+    for tick in scale.ticks:
+        y = scale.x(tick)
+        sheet.line((LEFT - 5, y), (LEFT, y))
+        sheet.write(LEFT - 9, y, f"{tick:g} %", ha="right")
+    sheet.line((LEFT, scale.x(scale.lowest)), (LEFT, scale.x(CEILING)))
+    ends = (LEFT, scale.x(CEILING)), (SPAN, scale.x(CEILING))
+    sheet.line(*ends, color=sheet.look.ink, linewidth=1.6)
+
+
+def _draw_stairs(
+    sheet: Sheet, scale: Scale, wide: float, path: Sequence[float]
+) -> None:
+    """A level for each rung; from one to the next what it gains, or loses."""
+    most = max((after / before for before, after in pairwise(path)), default=0.0)
+    level = {"color": line_colour(0), "linewidth": 2.2}
+    sheet.write(LEFT + 8, scale.x(path[0]) - 10, _percent(path[0]))
+    for at, share in enumerate(path):
+        y, x = scale.x(share), LEFT + at * wide
+        sheet.line((x, y), (x + wide, y), **level)
+    for rung, (before, after) in enumerate(pairwise(path), start=2):
+        x, factor = LEFT + (rung - 1) * wide, after / before
+        style = level | ({"color": BAD} if factor < SLOWER else {})
+        if factor == most > GAIN:
+            style |= {"linewidth": 6.0, "solid_capstyle": "butt"}
+        sheet.line((x, scale.x(before)), (x, scale.x(after)), **style)
+
+
+def _write_factors(
+    sheet: Sheet,
+    scale: Scale,
+    wide: float,
+    path: Sequence[float],
+    named: Mapping[int, str],
+) -> None:
+    """To the right of a step, below it: how many times as fast, and why."""
+    most = max((after / before for before, after in pairwise(path)), default=0.0)
+    for rung, (before, after) in enumerate(pairwise(path), start=2):
+        x, y = LEFT + (rung - 1) * wide + 8, scale.x(after) + 11
+        factor, is_best = after / before, after / before == most
+        said, style = f"× {factor:.1f}", {"weight": "bold" if is_best else "normal"}
+        if factor >= SLOWER and round(factor, 1) < GAIN:
+            continue
+        if factor < SLOWER:
+            style["color"] = BAD
+        sheet.write(x, y, said, **style)
+        if rung in named:
+            words, right = f"− {named[rung]}", x + width_of(said, bold=is_best) + 8
+            if right + width_of(words) < SPAN:
+                sheet.write(right, y, words)
+            else:  # to the left of the step, above what leads to it
+                sheet.write(x - 16, scale.x(before) - 10, words, ha="right")
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0f} %" if share >= 9.95 else f"{share:.1f} %"
+
+
+def _write_names(sheet: Sheet, y: float, wide: float, rungs: Sequence[str]) -> float:
+    """Below the steps, as many lines as they need; how much room that is."""
+    lines = [_lines(name, wide - 4) for name in rungs]
+    for at, words in enumerate(lines):
+        x = LEFT + (at + 0.5) * wide
+        sheet.write(x, y, str(at + 1), PART, ha="center", weight="bold")
+        for line, said in enumerate(words, start=1):
+            sheet.write(x, y + 3 + line * LINE, said, ha="center")
+    return 20 + LINE * max(3, *map(len, lines))
+
+
+def _lines(words: str, wide: float) -> list[str]:
+    """The words, with a new line before each that has no room."""
+    lines = [""]
+    for word in words.split():
+        longer = f"{lines[-1]} {word}".strip()
+        if lines[-1] and width_of(longer) > wide:
+            lines.append(word)
+        else:
+            lines[-1] = longer
+    return lines

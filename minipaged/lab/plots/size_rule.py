@@ -1,7 +1,7 @@
 """Lab: which sizes `decode_sizes` takes, by how much work a multiprocessor has."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import groupby
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from minipaged.lab.plots.signs import SPAN, Sheet, width_of
 from minipaged.lab.plots.tones import Tone, strong
 
-LEFT, HIGH, STRIP = 56.0, 130.0, 26.0  # pixels: beside the field, it, and the choices
+LEFT, HIGH, STRIP = 56.0, 170.0, 26.0  # pixels: beside the field, it, and the choices
 LOW = 0.3  # the field's lower edge, as a share
 ROW = 17.0  # pixels from one row of names to the next
 STEPS = 100  # within one piece
@@ -54,19 +54,28 @@ def chosen(pieces: float) -> str:
     return max(IN_WAVES, key=lambda name: full(pieces, KINDS[name].room))
 
 
-def plot_size_rule(batches: Mapping[str, float], title: str, most: int = 12) -> Figure:
+def plot_size_rule(
+    batches: Mapping[str, float],
+    title: str,
+    examples: Collection[str] = (),
+    most: int = 8,
+) -> Figure:
     """How full the waves are, by the pieces on each multiprocessor; and what is taken.
 
     For even contexts on an H100 or H200, with 16 query heads for each KV head at most,
     of 128 numbers.
 
-    batches: so many pieces on each; marked above. most: where the axis ends.
+    batches: so many pieces on each; marked above. examples: of these batches, which
+    have LEAST pieces or more, it is read off the lines how full their waves are. most:
+    where the axis ends.
     """
     sheet = Sheet(title)
     unit, quiet = (SPAN - LEFT) / most, {"color": sheet.look.quiet}
     sheet.write(0, 12, "how full the waves are", **quiet)
     top = _draw_batches(sheet, batches, unit) + 12
     _draw_waves(sheet, top, unit, most)
+    for name in examples:
+        _read_off(sheet, top, unit, batches[name])
     y = top + HIGH + 6
     _draw_choices(sheet, y, unit, most)
     y += STRIP + 12
@@ -95,25 +104,48 @@ def _draw_waves(sheet: Sheet, top: float, unit: float, most: int) -> None:
 
     The first of each kind bears its name.
     """
-
-    def height(share: float) -> float:
-        return top + HIGH * (1 - share) / (1 - LOW)
-
     for share in (0.5, 0.75, 1.0):
-        y = height(share)
+        y = top + _below(share)
         sheet.line((LEFT, y), (SPAN, y), alpha=0.35, zorder=0)
-        words = f"{share:.0%}"
+        words = _percent(share)
         sheet.write(LEFT - 8, y, words, ha="right", color=sheet.look.quiet)
     for at, name in enumerate(IN_WAVES):
         style = {"color": _tone(name).face, "linestyle": DASHES[at]}
         room = KINDS[name].room
         for last in range(room, most + room, room):
             ends = max(LEAST, last - room), min(most, last)
-            line = [(LEFT + x * unit, height(x / last)) for x in ends]
+            line = [(LEFT + x * unit, top + _below(x / last)) for x in ends]
             sheet.line(*line, linewidth=2.2, zorder=2 + at, **style)
             if last == room:
                 x, y = line[0]
                 sheet.write(x - 5, y - 9, name, ha="right", color=sheet.look.quiet)
+
+
+def _below(share: float) -> float:
+    """Pixels from 100 % down to a share."""
+    return HIGH * (1 - share) / (1 - LOW)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _read_off(sheet: Sheet, top: float, unit: float, pieces: float) -> None:
+    """A line down to what is taken, and a dot with its number for each kind.
+
+    The number of the kind that is taken stands above its line, the other below.
+    """
+    x, ink = LEFT + pieces * unit, sheet.look.ink
+    sheet.line((x, top), (x, top + HIGH + 6), color=ink, linewidth=1.2)
+    for name in IN_WAVES:
+        share = full(pieces, KINDS[name].room)
+        y, words = top + _below(share), f"{name} {_percent(share)}"
+        style = {"color": _tone(name).face, "markeredgecolor": ink, "markersize": 7}
+        sheet.axes.plot([x], [y], "o", markeredgewidth=1.6, zorder=5, **style)
+        if name == chosen(pieces):
+            sheet.write(x - 9, y - 7, words, ha="right")
+        else:
+            sheet.write(x + 9, y + 9, words)
 
 
 def _draw_batches(sheet: Sheet, batches: Mapping[str, float], unit: float) -> float:

@@ -10,11 +10,14 @@ from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
 from minipaged.lab.plots.tones import Tone, behind_words, soft, strong
 from minipaged.lab.plots.walk import split_shares
 
-CONTEXT, HEIGHT = 26.0, 26.0  # where the context is drawn, and how high
-TOP, ROW, LINE = 128.0, 60.0, 15.0  # above the rows; of a row; of one of its numbers
-LOG, SHARE, SHARES = 176.0, 212.0, 132.0  # pixels from left; how wide all shares are
-MEAN, PART_OF = 452.0, 640.0  # where the zeros of the bars are
-BAR, NUMBER = 48.0, 54.0  # how long a bar is at most, and where its number stands
+LEFT, BAND = 120.0, 26.0  # pixels beside the two bands at the top; how high each is
+POSITIONS, WEIGHTS, TOP = 2.0, 56.0, 168.0  # where the bands begin, and the rows
+ROW, LINE = 58.0, 15.0  # of a row; of one of its numbers
+LOG, ARROW, SUM = 124.0, 130.0, 190.0  # pixels from left: ends of numbers; between them
+SHARE, OF_POSITIONS = 320.0, 450.0  # where shares end
+DIGITS, WIDE = 37.0, 88.0  # of a share, and of the division before it
+MEAN, PART_OF = 514.0, 668.0  # where the zeros of the bars are
+BAR, NUMBER = 36.0, 40.0  # how long a bar is at most, and where its number ends
 
 
 def plot_split_and_merge(
@@ -26,91 +29,143 @@ def plot_split_and_merge(
     name: str = "A",
     dims: Sequence[int] = (0, 1, 2),
 ) -> Figure:
-    """A row for each split: its positions, what it leaves, what it adds to the result.
+    """How long the splits are, how much weight they have, and how that merges them.
 
-    A split counts by the sum of its weights. Shares are drawn one after the other, so
-    that all of them fill the column.
+    A split counts by the sum of its weights, and not by its length: of both there is a
+    band, cut where the splits end. Below is a row for each split: the logarithm that it
+    leaves, the sum that this stands for, the share of all sums, and the mean that is
+    multiplied by this share. What is hollow was not yet weighed.
 
     context, tile: how many positions there are, and are read at a time. means: [splits,
     dim], each split's result. log_totals: [splits], log2 of the sum of its weights.
     dims: which of the numbers are drawn.
     """
-    shares = split_shares(context, len(means), tile)
+    splits = split_shares(context, len(means), tile)
     sheet, chosen = Sheet(title), means[:, list(dims)].double()
-    counts = (log_totals.double() - log_totals.max()).exp2()
+    logs = log_totals.double()
+    counts = (logs - logs.max()).exp2()  # lowered, so that none is infinite
     counts = (counts / counts.sum()).tolist()
+    sums, total = _written(logs.exp2().tolist())
+    of_weights = _divisions(sums, total)
+    of_positions = _divisions([f"{len(one):,}" for one in splits], f"{context:,}")
     added = [
         [share * number if share else 0.0 for number in row]
         for share, row in zip(counts, chosen.tolist(), strict=True)
     ]
     result = [sum(column) for column in zip(*added, strict=True)]
     most = max(abs(n) for row in [*chosen.tolist(), result] for n in row if n == n)
-    _draw_context(sheet, context, shares, name)
-    _draw_headings(sheet, f"it leaves; {len(dims)} of {means.shape[1]} numbers")
-    y, before = TOP, 0.0
-    for number, positions in enumerate(shares):
+    _draw_bands(sheet, splits, counts, sums, total, name)
+    _draw_headings(sheet, f"{len(dims)} of {means.shape[1]} numbers")
+    y = TOP
+    for number, positions in enumerate(splits):
         _draw_label(sheet, y, number, positions)
-        log = float(log_totals[number])
-        said = f"{log:.2f}" if log > -math.inf else "−∞"
-        sheet.write(LOG, y + ROW / 2 - 8, said, ha="right")
-        _draw_share(sheet, y, before, counts[number], name)
+        _draw_sum(sheet, y, float(logs[number]), sums[number])
+        share = of_weights[number], counts[number]
+        _draw_share(sheet, y, SHARE, *share, "bold")
+        share = of_positions[number], len(positions) / context
+        _draw_share(sheet, y, OF_POSITIONS, *share, "normal")
         if positions:
             row = chosen[number].tolist()
             _draw_numbers(sheet, y, MEAN, row, most, behind_words(soft(name)))
             _draw_numbers(sheet, y, PART_OF, added[number], most, strong(name))
-        before, y = before + counts[number], y + ROW
+        y += ROW
     sheet.line((0, y - 4), (SPAN, y - 4), alpha=0.5)
-    sheet.write(0, y + ROW / 2 - 8, "merged", PART, weight="bold")
-    sheet.write(SHARE, y + ROW / 2 - 8, "shares: 1")
+    middle = y + ROW / 2 - 4
+    sheet.write(0, middle, "merged", PART, weight="bold")
+    for end, said in ((SUM, total), (SHARE, "1"), (OF_POSITIONS, "1")):
+        sheet.write(end, middle, said, ha="right")
     _draw_numbers(sheet, y + 4, PART_OF, result, most, strong(name))
-    sheet.finish(y + ROW)
+    signs = [(behind_words(soft(name)), "not weighted yet")]
+    signs += [(strong(name), "weighted")]
+    sheet.legend(0, y + ROW + 14, signs)
+    sheet.finish(y + ROW + 22)
     return sheet.figure
 
 
-def _draw_context(
-    sheet: Sheet, context: int, shares: Sequence[range], name: str
+def _written(sums: Sequence[float]) -> tuple[list[str], str]:
+    """Each with all digits before the point, at least three in all; and their sum."""
+    digits = max(0, 2 - math.floor(math.log10(max(sums))))
+    whole = sum(round(number, digits) for number in sums)
+    return [f"{number:,.{digits}f}" for number in sums], f"{whole:,.{digits}f}"
+
+
+def _draw_bands(
+    sheet: Sheet,
+    splits: Sequence[range],
+    counts: Sequence[float],
+    sums: Sequence[str],
+    total: str,
+    name: str,
 ) -> None:
-    """All positions, cut where the splits end."""
-    sheet.write(
-        0, 8, f"A context of {context:,} positions, in {len(shares)} splits", PART
-    )
-    unit = SPAN / context
-    for number, positions in enumerate(shares):
-        if positions:
-            width = len(positions) * unit
-            said = f"split {number}"
-            said = said if width_of(said) < width - 8 else ""
-            x = positions.start * unit
-            sheet.cells(x, CONTEXT, [width], HEIGHT, [soft(name)], [said])
+    """All positions, and all their weights, cut where the splits end."""
+    context, wide = splits[-1].stop, SPAN - LEFT
+    lengths = [len(positions) for positions in splits]
+    sheet.label(POSITIONS, BAND, f"{context:,} positions", f"in {len(splits)} splits")
+    sheet.label(WEIGHTS, BAND, "their weights", f"sum: {total}")
+    upper = lower = LEFT
+    for number, (length, count) in enumerate(zip(lengths, counts, strict=True)):
+        widths = length / context * wide, count * wide
+        for x, y, width, has, tone in (
+            (upper, POSITIONS, widths[0], f"{length:,}", soft(name)),
+            (lower, WEIGHTS, widths[1], sums[number], strong(name)),
+        ):
+            said = f"split {number}: {has}"
+            said = said if width_of(said) < width - 8 else has
+            said = said if width_of(said) < width - 4 else ""
+            if length:
+                sheet.cells(x, y, [width], BAND, [tone], [said])
+        upper, lower = upper + widths[0], lower + widths[1]
+        if any(lengths[number + 1 :]):
+            sheet.line((upper, POSITIONS + BAND + 3), (lower, WEIGHTS - 3))
 
 
 def _draw_headings(sheet: Sheet, of_means: str) -> None:
     quiet = {"color": sheet.look.quiet}
     for x, what, remark, style in (
-        (0, "it has read", "", {}),
-        (LOG, "log", "log2 of the sum of weights", {"ha": "right"}),
-        (SHARE, "counts", "its share of all weights", {}),
-        (MEAN - BAR, "mean", of_means, {}),
+        (0, "it read", "", {}),
+        (SUM, "sum of weights", "2^log2", {"ha": "right"}),
+        (LOG, "", "its log2", {"ha": "right"}),
+        (SHARE, "share of weights", "", {"ha": "right"}),
+        (OF_POSITIONS, "of positions", "", {"ha": "right"}),
+        (MEAN - BAR, "its mean", of_means, {}),
         (PART_OF - BAR, "share × mean", "what it adds", {}),
     ):
-        sheet.write(x, TOP - 48, what, PART, **style)
-        sheet.write(x, TOP - 31, remark, **quiet, **style)
+        sheet.write(x, TOP - 44, what, PART, **style)
+        sheet.write(x, TOP - 27, remark, **quiet, **style)
 
 
 def _draw_label(sheet: Sheet, y: float, number: int, positions: range) -> None:
     sheet.write(0, y + ROW / 2 - 16, f"split {number}", PART)
-    said = "nothing: it is empty"
-    if positions:
-        said = f"{positions.start}–{positions.stop - 1}"
+    said = f"{positions.start}–{positions.stop - 1}" if positions else "nothing"
     sheet.write(0, y + ROW / 2 + 1, said, color=sheet.look.quiet)
 
 
-def _draw_share(sheet: Sheet, y: float, before: float, share: float, name: str) -> None:
-    """A part of the column, to the right of those of the splits before."""
-    top, height = y + ROW / 2 - 18, 20.0
-    sheet.box(SHARE, top, SHARES, height, rim=sheet.look.rim)
-    sheet.box(SHARE + before * SHARES, top, share * SHARES, height, strong(name))
-    sheet.write(SHARE + SHARES + 6, top + height / 2, f"{share:.2f}")
+def _draw_sum(sheet: Sheet, y: float, log: float, total: str) -> None:
+    """The logarithm that a split leaves, and the sum of weights that it stands for."""
+    middle = y + ROW / 2 - 8
+    said = f"{log:.3f}".replace("-", "−") if log > -math.inf else "−∞"
+    sheet.write(LOG, middle, said, ha="right")
+    if SUM - width_of(total) > ARROW + 24:
+        sheet.arrow((ARROW, middle), (ARROW + 22, middle))
+    sheet.write(SUM, middle, total, ha="right")
+
+
+def _divisions(parts: Sequence[str], whole: str) -> list[str]:
+    """Each part divided by the whole: written alike, and not at all without room."""
+    for over in (" / ", "/"):
+        divisions = [f"{part}{over}{whole} =" for part in parts]
+        if max(map(width_of, divisions)) < WIDE:
+            return divisions
+    return [""] * len(parts)
+
+
+def _draw_share(
+    sheet: Sheet, y: float, end: float, division: str, share: float, weight: str
+) -> None:
+    """A part divided by the whole."""
+    middle = y + ROW / 2 - 8
+    sheet.write(end, middle, f"{share:.2f}", ha="right", weight=weight)
+    sheet.write(end - DIGITS, middle, division, ha="right")
 
 
 def _draw_numbers(

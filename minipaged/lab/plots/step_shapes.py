@@ -4,17 +4,36 @@ from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.signs import Sheet
+from minipaged.lab.plots.display import DPI
+from minipaged.lab.plots.signs import SMALL, SPAN, Sheet
 from minipaged.lab.plots.tones import KEPT, NOTHING, soft, strong
 
 # How long an axis is drawn, in pixels: the same wherever it occurs.
-ROWS, TILE, DIM = 112.0, 120.0, 168.0
+ROWS, TILE, DIM = 112.0, 116.0, 160.0
 VECTOR, THICK = 18.0, 9.0  # of a vector across; of the marked position
-TOP = 34.0
-KEYS = TOP + DIM - TILE  # where K begins, so that it ends beside its transpose
-STEP = TOP + DIM + 34  # the upper edge of everything that has rows
-Q, LOGITS, MAXIMUM, WEIGHTS, WEIGHTED = 0.0, 184.0, 364.0, 440.0, 576.0
+TOP, SPACE = 30.0, 40.0  # above K; between what stands above and what has rows
+STEP = TOP + DIM + SPACE  # the upper edge of everything that has rows
+KEYS, BEFORE = STEP - SPACE - TILE, TOP + 46  # of K and V; of the vectors between
+Q, LOGITS, MAXIMUM, WEIGHTS, WEIGHTED = 0.0, 184.0, 344.0, 404.0, 584.0
+RESCALE = 500.0
+FORMULAS, LINE, REMARK = STEP + ROWS + 66, 20.0, 500.0  # below all; where remarks are
 MONO = {"family": "monospace"}
+LETTER = 0.602 * SMALL * DPI / 72  # pixels of a letter, all alike
+STEPS = (  # what is made, how, and a remark
+    ("logits", "tl.dot(q, tl.trans(k)) * scale", "each head with each position"),
+    (
+        "new_maximum",
+        "tl.maximum(maximum, tl.max(logits, 1))",
+        "axis 1: along a row, all positions",
+    ),
+    ("weights", "tl.exp2(logits - new_maximum[:, None])", "at most 1"),
+    ("rescale", "tl.exp2(maximum - new_maximum)", "1 where the maximum stays"),
+    (
+        "weighted",
+        "weighted * rescale[:, None] + tl.dot(weights, v)",
+        "of all tiles so far (total likewise)",
+    ),
+)
 
 
 class Shape(NamedTuple):
@@ -40,9 +59,10 @@ def plot_step_shapes(
 
     A product stands to the right of the one matrix and below the other, as on paper. An
     axis is equally long wherever it occurs. Filled is a query head, which is a row
-    everywhere; framed is a position.
+    everywhere; framed is a position. The numbers are those of the formulas below.
 
-    What was weighted before is rescaled first: its maximum may have been lower.
+    What was weighted before is rescaled first: its maximum may have been lower. The
+    total, which is rescaled alike, is not drawn.
 
     group: query heads of a KV head. rows: those of the matrices, as many as the matrix
     units want. tile: positions. dim: numbers in a head.
@@ -50,24 +70,31 @@ def plot_step_shapes(
     sheet, marked = Sheet(title), min(1, group - 1)
     k = Shape(Q, KEYS, DIM, TILE, "k", (tile, dim))
     k_trans = Shape(LOGITS, TOP, TILE, DIM, "tl.trans(k)", (dim, tile))
-    for part in (k, k_trans, Shape(WEIGHTED, KEYS, DIM, TILE, "v", (tile, dim))):
+    v = Shape(WEIGHTED, KEYS, DIM, TILE, "v", (tile, dim))
+    for part in (k, k_trans, v):
         sheet.box(*part.area, soft(name), sheet.look.rim)
         _frame_position(sheet, part, is_column=part is k_trans)
         _write_name(sheet, part, part.y - 12)
-    for part in (
+    above = (
+        Shape(MAXIMUM, BEFORE, VECTOR, ROWS, "maximum", (rows,)),
+        Shape(RESCALE, BEFORE, VECTOR, ROWS, "rescale", (rows,)),
+    )
+    below = (
         Shape(Q, STEP, DIM, ROWS, "q", (rows, dim)),
         Shape(LOGITS, STEP, TILE, ROWS, "logits", (rows, tile)),
-        Shape(MAXIMUM, STEP, VECTOR, ROWS, "maximum", (rows,)),
+        Shape(MAXIMUM, STEP, VECTOR, ROWS, "new_maximum", (rows,)),
         Shape(WEIGHTS, STEP, TILE, ROWS, "weights", (rows, tile)),
         Shape(WEIGHTED, STEP, DIM, ROWS, "weighted", (rows, dim)),
-    ):
-        _draw_rows(sheet, part, group, marked, name)
-        _write_name(sheet, part, STEP + ROWS + 14)
-    _explain(sheet, k, k_trans, STEP + (marked + 0.5) * ROWS / rows)
-    _draw_legend(
-        sheet, STEP + ROWS + 92, rows - group, f"one query head of {group}", name
     )
-    sheet.finish(STEP + ROWS + 102)
+    for part in (*above, *below):
+        _draw_rows(sheet, part, group, marked, name)
+        y = part.y - 12 if part in above else STEP + ROWS + 14
+        _write_name(sheet, part, y + 20 * (part.name == "new_maximum"))
+    _draw_arrows(sheet, k, (marked + 0.5) * ROWS / rows)
+    _write_formulas(sheet)
+    bottom = FORMULAS + LINE * len(STEPS) + 14
+    _draw_legend(sheet, bottom, rows - group, f"one query head of {group}", name)
+    sheet.finish(bottom + 10)
     return sheet.figure
 
 
@@ -95,30 +122,51 @@ def _draw_rows(sheet: Sheet, part: Shape, group: int, marked: int, name: str) ->
 
 
 def _write_name(sheet: Sheet, part: Shape, y: float) -> None:
-    """The name and the shape, in the middle of the part."""
+    """In the middle of the part: its name and shape; the number of its formula."""
+    numbers = {made: number for number, (made, *_) in enumerate(STEPS, start=1)}
     said, middle = f"{part.name} {list(part.shape)}", part.x + part.width / 2
-    sheet.write(middle, y, said, ha="center", **MONO)
+    left = middle - len(said) * LETTER / 2
+    if part.name in numbers:
+        left += LETTER
+        style = {"ha": "right", "weight": "bold"}
+        sheet.write(left - LETTER, y, str(numbers[part.name]), **style, **MONO)
+    sheet.write(left, y, said, **MONO)
+    if part.name == "maximum":
+        sheet.write(left, y - 17, "of the tiles before", color=sheet.look.quiet)
 
 
-def _explain(sheet: Sheet, k: Shape, k_trans: Shape, row: float) -> None:
-    """The code that makes each part; arrows along the filled row."""
-    y, quiet = k.y + k.height / 2, {"color": sheet.look.quiet}
-    sheet.arrow((k.x + k.width + 2, y), (k_trans.x - 2, y))
-    middle = MAXIMUM + VECTOR / 2 - 4
-    for x, side, lines in (
-        (LOGITS, "left", ("= tl.dot(q,", "  tl.trans(k))")),
-        (middle, "center", ("= tl.maximum(", "maximum,", "tl.max(logits, 1))")),
-        (WEIGHTS, "left", ("= tl.exp2(logits", "  - maximum)")),
-        (WEIGHTED, "left", ("= rescale * weighted", "+ tl.dot(weights, v)")),
+def _draw_arrows(sheet: Sheet, k: Shape, row: float) -> None:
+    """From each part to what is made of it, along the filled row."""
+    now, before, half = STEP + row, BEFORE + row, VECTOR / 2
+    middle = k.y + k.height / 2
+    sheet.arrow((k.x + k.width + 3, middle), (LOGITS - 3, middle))
+    for start, end in (
+        (Q + DIM, LOGITS),
+        (LOGITS + TILE, MAXIMUM),
+        (MAXIMUM + VECTOR, WEIGHTS),
+        (WEIGHTS + TILE, WEIGHTED),
     ):
-        for line, said in enumerate(lines):
-            height = STEP + ROWS + 34 + 16 * line
-            sheet.write(x, height, said, ha=side, **quiet, **MONO)
-    middle = (LOGITS + TILE + WEIGHTED) / 2
-    for line, said in enumerate(("axis 1 runs along a row,", "over all positions")):
-        sheet.write(middle, STEP - 46 + 16 * line, said, ha="center", **quiet)
-    sheet.arrow((LOGITS + TILE + 4, row), (MAXIMUM - 3, row))
-    sheet.arrow((MAXIMUM + VECTOR + 4, row), (WEIGHTS - 3, row))
+        sheet.arrow((start + 3, now), (end - 3, now))
+    for x, start in (
+        (LOGITS + TILE / 2, STEP - SPACE),
+        (MAXIMUM + half, BEFORE + ROWS),
+        (WEIGHTED + DIM / 2, STEP - SPACE),
+    ):
+        sheet.arrow((x, start + 3), (x, STEP - 3), is_upright=True)
+    sheet.arrow((MAXIMUM + VECTOR + 3, before), (RESCALE - 3, before))
+    sheet.arrow((MAXIMUM + VECTOR + 3, now), (RESCALE - 3, before + 24))
+    start = RESCALE + half, BEFORE + ROWS + 3
+    sheet.arrow(start, (WEIGHTED + 20, STEP - 3), is_upright=True)
+
+
+def _write_formulas(sheet: Sheet) -> None:
+    """A line for each, below the drawing, with the numbers of the parts."""
+    sheet.line((0, FORMULAS - 14), (SPAN, FORMULAS - 14), alpha=0.5)
+    for line, (made, formula, remark) in enumerate(STEPS):
+        y = FORMULAS + line * LINE
+        sheet.write(0, y, str(line + 1), weight="bold", **MONO)
+        sheet.write(2 * LETTER, y, f"{made} = {formula}", **MONO)
+        sheet.write(REMARK, y, remark, color=sheet.look.quiet)
 
 
 def _draw_legend(sheet: Sheet, y: float, unused: int, which: str, name: str) -> None:

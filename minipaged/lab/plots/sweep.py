@@ -5,18 +5,24 @@ from collections.abc import Collection, Mapping
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.palette import ink_on, mix
+from minipaged.lab.plots.palette import ink_on, mix, sequence_colour
+from minipaged.lab.plots.scales import scale_of
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
 from minipaged.lab.plots.tones import Tone
 
-HEIGHT, LEAST, WIDEST = 28.0, 32.0, 60.0  # of a cell: its height, and its width
-BESIDE, HEAD, BETWEEN, GAP = 40.0, 48.0, 20.0, 20.0  # pixels around a map's cells
-PALE, DEEP = "#DDE3E8", "#003F66"  # of the slowest and of the fastest
-BEND = 1.6  # sizes are mostly fast: so the upper end has most of the colours
-Cells = Mapping[tuple[int, int], float | None]
-Marked = Mapping[str, Collection[tuple[int, int]]]  # by batch
+HEIGHT, HIGH = 28.0, 38.0  # of a cell, and where names stand in cells
+LEAST, WIDEST = 32.0, 60.0  # of a cell: its width
+BESIDE, HEAD, BETWEEN, GAP = 34.0, 48.0, 20.0, 16.0  # pixels around a map's cells
+PALE, DEEP = "#E4E9ED", "#003F66"  # of the slowest and of the fastest
+BEND = 1.8  # sizes are mostly fast: so the upper end has most of the colours
+FRAME = sequence_colour(1)  # around a cell that has a name
+LONG, FLAT = 330.0, 14.0  # of the bar that explains the colours
+Cell = tuple[int, int]  # row and column
+Cells = Mapping[Cell, float | None]
+Marked = Mapping[str, Collection[Cell]]  # by map
+Names = Mapping[str, Mapping[Cell, str]]  # by map
 CORNER = 8.5  # pixels from the corners of a cell to its signs
-MARKERS = ((-1, "v"), (1, "o"))  # left and right; what a sign looks like
+MARKERS = ((-1, "v"), (1, "s"))  # left and right; what a sign looks like
 
 
 def plot_sweep(
@@ -24,26 +30,26 @@ def plot_sweep(
     title: str,
     rows: str,
     columns: str,
-    chosen: Mapping[str, tuple[int, int]] | None = None,
-    unit: str = "GB/s of K and V, in % of the read ceiling",
-    in_row: int | None = None,
     signs: Mapping[str, Marked] | None = None,
+    named: Names | None = None,
+    unit: str = "K and V read in a second, in % of the read ceiling",
+    in_row: int | None = None,
 ) -> Figure:
     """A map for each batch: a cell for each pair of sizes, and how fast it is.
 
-    The best cell has a frame; the one that a rule chooses is underlined. What a
-    multiprocessor has no room for is hatched; what was not measured is left out. All
-    maps share one scale of colours.
+    The best number of a map is bold. What a multiprocessor has no room for is hatched;
+    what was not measured is left out. All maps share one scale of colours.
 
-    shares: by batch, by (row, column). rows, columns: what the sizes are, as "tile".
-    chosen: (row, column) by batch. in_row: how many maps stand side by side. signs: by
-    what they mean, at most two; the cells that have them in a corner.
+    shares: by map, by (row, column), in percent. rows, columns: what the sizes are, as
+    "tile". signs: by what they mean, at most two; the cells that have them in a corner.
+    named: by map, cells that have a name; it stands in the cell, which has a frame.
+    in_row: how many maps stand side by side.
     """
-    drawing = _Sweep(shares, rows, columns, in_row, signs or {}, Sheet(title))
+    names = rows, columns
+    drawing = _Sweep(shares, names, signs or {}, named or {}, in_row, Sheet(title))
     for at, name in enumerate(shares):
-        drawing.draw(at, name, (chosen or {}).get(name))
-    drawing.finish(unit, bool(chosen))
-    return drawing.sheet.figure
+        drawing.draw(at, name)
+    return drawing.finish(unit)
 
 
 class _Sweep:
@@ -52,16 +58,18 @@ class _Sweep:
     def __init__(
         self,
         shares: Mapping[str, Cells],
-        rows: str,
-        columns: str,
-        in_row: int | None,
+        names: tuple[str, str],
         signs: Mapping[str, Marked],
+        named: Names,
+        in_row: int | None,
         sheet: Sheet,
     ):
-        self.shares, self.names, self.sheet = shares, (rows, columns), sheet
-        self.signs = dict(
-            zip(signs, zip(MARKERS, signs.values(), strict=False), strict=False)
-        )
+        self.shares, self.names, self.named, self.sheet = shares, names, named, sheet
+        self.signs = {
+            said: (sign, cells)
+            for sign, (said, cells) in zip(MARKERS, signs.items(), strict=False)
+            if any(cells.get(name) for name in shares)
+        }
         keys = [key for cells in shares.values() for key in cells]
         self.rows = sorted({row for row, _ in keys})
         self.columns = {
@@ -75,8 +83,9 @@ class _Sweep:
         self.in_row = in_row or even  # no map alone in the last line
         room = (SPAN + GAP) / self.in_row - GAP - BESIDE
         self.cell = min(WIDEST, room / count)
+        self.height = HIGH if any(named.values()) else HEIGHT
         self.step = BESIDE + self.cell * count + GAP
-        self.high = HEAD + HEIGHT * len(self.rows) + BETWEEN
+        self.high = HEAD + self.height * len(self.rows) + BETWEEN
         found = [n for cells in shares.values() for n in cells.values()]
         known = [_rounded(n) for n in found if n is not None]
         self.least, self.most = min(known), max(known)
@@ -86,49 +95,46 @@ class _Sweep:
         span = self.most - self.least or 1.0
         return mix(DEEP, PALE, ((_rounded(share) - self.least) / span) ** BEND)
 
-    def draw(self, at: int, name: str, chosen: tuple[int, int] | None) -> None:
+    def draw(self, at: int, name: str) -> None:
         """One map: its heading, what its rows and columns are, its cells."""
         sheet, quiet = self.sheet, {"color": self.sheet.look.quiet}
         x, y = at % self.in_row * self.step, at // self.in_row * self.high
         left, top = x + BESIDE, y + HEAD
         sheet.write(left, y + 8, name, PART, weight="bold")
         sheet.write(left - 8, y + 36, self.names[0], ha="right", **quiet)
-        end = left + self.cell * len(self.columns[name])
+        columns, cells = self.columns[name], self.shares[name]
+        end = left + self.cell * len(columns)
         if width_of(name, PART, True) + width_of(self.names[1]) + 16 < end - left:
             sheet.write(end, y + 8, f"{self.names[1]} →", ha="right", **quiet)
-        columns = self.columns[name]
         for index, size in enumerate(columns):
             middle = left + (index + 0.5) * self.cell
             sheet.write(middle, y + 36, str(size), ha="center", **quiet)
         for index, size in enumerate(self.rows):
-            middle = top + (index + 0.5) * HEIGHT
+            middle = top + (index + 0.5) * self.height
             sheet.write(left - 8, middle, str(size), ha="right", **quiet)
-        cells = self.shares[name]
         fastest = max((n for n in cells.values() if n is not None), default=None)
         for (row, column), share in cells.items():
             place = (
                 left + columns.index(column) * self.cell,
-                top + self.rows.index(row) * HEIGHT,
+                top + self.rows.index(row) * self.height,
             )
-            is_best = share is not None and share == fastest
-            self._draw_cell(*place, share, is_best, (row, column) == chosen)
-            for side, marker in self._signs_of(name, (row, column)):
-                middle = place[0] + self.cell / 2
-                x = middle + side * (self.cell / 2 - CORNER)
-                behind = self.colour(self.least if share is None else share)
-                self._draw_sign(x, place[1] + CORNER, marker, behind)
-
-    def _signs_of(self, name: str, cell: tuple[int, int]) -> list[tuple[int, str]]:
-        return [sign for sign, cells in self.signs.values() if cell in cells[name]]
+            word = self.named.get(name, {}).get((row, column), "")
+            self._draw_cell(*place, share, share == fastest, word)
+            behind = self.colour(self.least if share is None else share)
+            for (side, marker), marked in self.signs.values():
+                if (row, column) in marked.get(name, ()):
+                    x = place[0] + self.cell / 2 + side * (self.cell / 2 - CORNER)
+                    self._draw_sign(x, place[1] + CORNER, marker, behind)
 
     def _draw_sign(self, x: float, y: float, marker: str, behind: str) -> None:
         style = {"color": ink_on(behind), "markersize": 3.6, "markeredgewidth": 0}
         self.sheet.axes.plot([x], [y], marker, zorder=4, **style)
 
     def _draw_cell(
-        self, x: float, y: float, share: float | None, is_best: bool, is_chosen: bool
+        self, x: float, y: float, share: float | None, is_best: bool, name: str
     ) -> None:
-        sheet, area = self.sheet, (x + 1, y + 1, self.cell - 2, HEIGHT - 2)
+        sheet = self.sheet
+        area = x + 1, y + 1, self.cell - 2, self.height - 2
         if share is None:
             sheet.empty(*area)
             sheet.box(*area, rim=sheet.look.rim)
@@ -136,56 +142,59 @@ class _Sweep:
         colour = self.colour(share)
         ink = ink_on(colour)
         sheet.box(*area, Tone(colour))
-        if is_best:
-            inner = x + 3.5, y + 3.5, self.cell - 7, HEIGHT - 7
-            sheet.box(*inner, rim=ink, linewidth=1.6)
-        style = {"weight": "bold" if is_best else "normal", "color": ink}
-        middle, words = x + self.cell / 2, _in_cell(share)
-        sheet.write(middle, y + HEIGHT / 2 - is_chosen, words, ha="center", **style)
-        if is_chosen:
-            self._underline(middle, y + HEIGHT / 2 + 6.5, ink)
+        style = {"ha": "center", "color": ink}
+        if name:
+            outer = x - 0.5, y - 0.5, self.cell + 1, self.height + 1
+            sheet.box(*outer, rim=FRAME, linewidth=2.2, zorder=3)
+            sheet.write(x + self.cell / 2, y + self.height - 12, name, **style)
+        middle = y + (12.5 if name else self.height / 2)
+        style |= {"weight": "bold" if is_best else "normal"}
+        sheet.write(x + self.cell / 2, middle, _in_cell(share), PART, **style)
 
-    def _underline(self, middle: float, y: float, colour: str) -> None:
-        """Below a number of two digits."""
-        style = {"color": colour, "linewidth": 1.6, "solid_capstyle": "butt"}
-        self.sheet.line((middle - 8, y), (middle + 8, y), **style)
-
-    def finish(self, unit: str, has_choice: bool) -> None:
+    def finish(self, unit: str) -> Figure:
         """What the colours and the signs mean."""
-        sheet, quiet = self.sheet, {"color": self.sheet.look.quiet}
+        sheet = self.sheet
         y = -(-len(self.shares) // self.in_row) * self.high + 6
-        row_name, column_name = self.names
-        said = f"down: {row_name}; across: {column_name}; in the cells: {unit}"
-        sheet.write(0, y, said, **quiet)
-        x, y = 0.0, y + 24
-        strong = Tone(self.colour(self.most))
-        for words, kind in (
-            ("the best" if len(self.shares) == 1 else "the best of its map", "frame"),
-            ("what the rule chooses", "line"),
-            ("no room for it", "empty"),
-        ):
-            if kind == "line" and not has_choice:
-                continue
-            if kind == "empty":
-                if all(n is not None for c in self.shares.values() for n in c.values()):
-                    continue
-                sheet.empty(x, y - 8, 24, 16)
-                sheet.box(x, y - 8, 24, 16, rim=sheet.look.rim)
-            else:
-                sheet.box(x, y - 8, 24, 16, strong)
-            if kind == "frame":
-                inner = x + 2.5, y - 5.5, 19, 11
-                sheet.box(*inner, rim=ink_on(strong.face), linewidth=1.6)
-            if kind == "line":
-                self._underline(x + 12, y + 3, ink_on(strong.face))
-            sheet.write(x + 30, y, words, **quiet)
-            x += 30 + width_of(words) + 22
+        self._draw_bar(y, unit)
+        x, y = 0.0, y + 44
+        strong, shares = Tone(self.colour(self.most)), self.shares.values()
+        sheet.box(x, y - 8, 24, 16, strong)
+        style = {"weight": "bold", "color": ink_on(strong.face)}
+        sheet.write(x + 12, y, _in_cell(self.most), 8, ha="center", **style)
+        words = "the best" if len(shares) == 1 else "the best of its map"
+        x = self._explain(x, y, words)
         for words, ((_, marker), _) in self.signs.items():
             sheet.box(x, y - 8, 24, 16, strong)
             self._draw_sign(x + 12, y, marker, strong.face)
-            sheet.write(x + 30, y, words, **quiet)
-            x += 30 + width_of(words) + 22
+            x = self._explain(x, y, words)
+        if any(share is None for cells in shares for share in cells.values()):
+            sheet.empty(x, y - 8, 24, 16)
+            sheet.box(x, y - 8, 24, 16, rim=sheet.look.rim)
+            self._explain(x, y, "no room for it")
         sheet.finish(y + 12)
+        return sheet.figure
+
+    def _explain(self, x: float, y: float, words: str) -> float:
+        """Beside a sign at x; where the next one stands."""
+        self.sheet.write(x + 30, y, words, color=self.sheet.look.quiet)
+        return x + 30 + width_of(words) + 22
+
+    def _draw_bar(self, y: float, unit: str) -> None:
+        """The colours from the slowest to the fastest, with numbers."""
+        sheet, quiet = self.sheet, {"color": self.sheet.look.quiet}
+        sheet.write(0, y, unit, **quiet)
+        left = width_of(unit) + 24
+        ends = self.least, max(self.most, self.least + 1)
+        scale = scale_of(ends, left, LONG, False, limits=ends)
+        steps = int(LONG)
+        for step in range(steps):
+            share = ends[0] + (step + 0.5) / steps * (ends[1] - ends[0])
+            width = min(2.0, left + LONG - left - step)  # no gap before the next
+            sheet.box(left + step, y - FLAT / 2, width, FLAT, Tone(self.colour(share)))
+        for tick in scale.ticks:
+            x = scale.x(tick)
+            sheet.line((x, y + FLAT / 2), (x, y + FLAT / 2 + 4))
+            sheet.write(x, y + FLAT / 2 + 12, f"{tick:g}", ha="center", **quiet)
 
 
 def _rounded(share: float) -> float:

@@ -1,6 +1,6 @@
 """Lab: the buttons and fields of the widgets, of core ipywidgets only."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import ipywidgets as widgets
@@ -58,6 +58,14 @@ def choice(label: str, options: Sequence) -> widgets.Dropdown:
     made = widgets.Dropdown(options=options, description=label)
     made.add_class("mp-choice")
     return _labelled(made)
+
+
+def one_of(names: Mapping[str, int], value: int) -> widgets.ToggleButtons:
+    """A button for each of these numbers, by its name; one is pressed."""
+    made = widgets.ToggleButtons(options=[*names.items()], value=value)
+    made.tooltips, made.style.button_width = list(names), "auto"
+    made.add_class("mp-one-of")
+    return made
 
 
 def row(*parts: widgets.Widget, kind: str = "") -> widgets.HBox:

@@ -1,0 +1,161 @@
+"""Lab: what a launch of lesson 6's kernel takes, has under way, and is short of."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from minipaged.lab.measure.measured import Tuning
+from minipaged.lab.measure.occupancy import (
+    bytes_under_way,
+    room_by_registers,
+    rooms_for,
+)
+from minipaged.lab.measure.rung_tables import num_pieces, share_of_ceiling
+
+POSITION = 2 * 128 * 2  # bytes of K and V of a KV head, in bfloat16
+GROUP = 4  # query heads that share a KV head
+LATENCY = 1.0  # µs, from asking for a byte to having it
+FAULTS = ("too little under way", "a last wave mostly empty", "registers that spill")
+MOST_WAVES = 3  # that have a bar
+
+
+class Bar(NamedTuple):
+    """A quantity of a launch: how much of it is used, from 0 to 1, and in words."""
+
+    name: str
+    remark: str
+    said: str
+    used: list[float]  # parts, from the left
+    unused: list[float]  # parts for which there is room here, but not elsewhere
+    mark: float | None  # where enough is, or the best
+    is_bad: bool
+
+
+class Launch(NamedTuple):
+    """A launch that was measured, as appendix C looks at it."""
+
+    rooms: dict[str, int]  # programs for which a multiprocessor has enough of this
+    takes: dict[str, float]  # the share of it that a program takes
+    fit: int  # that run on a multiprocessor at a time
+    waves: list[int]  # programs that run at first, then, and so on
+    places: int  # of a full wave, on all multiprocessors
+    under_way: float  # MB of K and V on the whole GPU, at most
+    enough: float  # MB: twice the ceiling x 1 µs
+    spilled: int  # bytes of a thread
+    us: float
+    percent: float  # of the read ceiling
+    best: float  # percent, of all launches of this batch
+
+    @property
+    def faults(self) -> list[str]:
+        """Which of FAULTS it has."""
+        found = self.under_way < self.enough, self._is_last_empty, self.spilled > 0
+        return [name for name, is_so in zip(FAULTS, found, strict=True) if is_so]
+
+    @property
+    def _is_last_empty(self) -> bool:
+        return len(self.waves) > 1 and self.waves[-1] < self.places / 2
+
+    def bars(self, *kinds: str) -> list[Bar]:
+        """What it is made of, in the order in which it comes about; its speed last.
+
+        kinds: of which there shall be bars, in full or their first word: "registers",
+        "shared memory", "wave", "under way", "speed". Without any, of all.
+        """
+        waves = enumerate(self.waves[:MOST_WAVES], 1)
+        rooms = [self._room(name) for name in self.rooms]
+        bars = [*rooms, *(self._wave(*wave) for wave in waves), *self._rates()]
+        return [bar for bar in bars if not kinds or bar.name.startswith(kinds)]
+
+    def _room(self, name: str) -> Bar:
+        """For how many programs there is room, side by side; those that run first."""
+        room = self.rooms[name]
+        said = f"room for {room}"
+        if room == self.fit < max(self.rooms.values()):
+            said += ": runs out first"
+        if spills := name == "registers" and self.spilled > 0:
+            said = f"room for {room}, and they spill"
+        used, unused = ([self.takes[name]] * n for n in (self.fit, room - self.fit))
+        return Bar(name, "of a multiprocessor", said, used, unused, None, spills)
+
+    def _wave(self, number: int, running: int) -> Bar:
+        """How many of a wave's places are used."""
+        name = f"wave {number} of {len(self.waves)}"
+        used = [running / self.places]
+        said = f"{running:,} program" + "s" * (running != 1)
+        is_bad = number == len(self.waves) and self._is_last_empty
+        return Bar(name, f"{self.places:,} places", said, used, [], None, is_bad)
+
+    def _rates(self) -> list[Bar]:
+        """What is under way beside what is enough; the speed beside the best."""
+        part, remark = self.under_way / self.enough / 2, f"{self.enough:.1f} MB: enough"
+        used, is_bad = [min(1.0, part)], self.under_way < self.enough
+        said = f"{self.under_way:.1f} MB"
+        way = Bar("under way", remark, said, used, [], 0.5, is_bad)
+        said = f"{self.percent:.0f} %; the best reach {self.best:.0f}"
+        used, best = [self.percent / 100], self.best / 100
+        return [way, Bar("speed", "of the read ceiling", said, used, [], best, False)]
+
+
+def launch_of(tuning: Tuning, batch: str, **sizes: int) -> Launch:
+    """The launch of this batch's sweep with these sizes, by the names of a row.
+
+    Raises LookupError if none was measured, or if it asked for more than there is.
+    """
+    for row in ran(tuning, batch):
+        if sizes.items() <= row.items():
+            return _launch(tuning, batch, row, num_pieces(tuning, batch))
+    raise LookupError(f"nobody measured {batch} with {sizes}")
+
+
+def launch_of_rung(tuning: Tuning, batch: str, number: int) -> Launch:
+    """The launch of this rung of lesson 6; the first has a program for a query head."""
+    row = list(tuning["ladder"][batch].values())[number - 1]
+    pieces = num_pieces(tuning, batch)
+    return _launch(tuning, batch, row, GROUP * pieces if number == 1 else pieces)
+
+
+def ran(tuning: Tuning, batch: str) -> list[Mapping[str, Any]]:
+    """The launches of this batch's sweep that did not ask for too much."""
+    return [row for row in tuning["sweep"][batch] if row["us"]]
+
+
+def by_fault(tuning: Tuning, batches: list[str]) -> dict[str, list[float]]:
+    """All launches of these batches by what they are short of.
+
+    Of each its speed, in percent of the best launch of its batch. Which of FAULTS, none
+    of them, or several.
+    """
+    speeds: dict[str, list[float]] = {"none of the three": []}
+    speeds |= {name: [] for name in (*FAULTS, "several of them")}
+    for batch in batches:
+        for row in ran(tuning, batch):
+            launch = _launch(tuning, batch, row, num_pieces(tuning, batch))
+            names = launch.faults or ["none of the three"]
+            name = names[0] if len(names) == 1 else "several of them"
+            speeds[name].append(100 * launch.percent / launch.best)
+    return speeds
+
+
+def _launch(tuning: Tuning, batch: str, row: Mapping[str, Any], pieces: int) -> Launch:
+    """pieces: programs, if contexts are not split."""
+    gpu, ceiling = tuning["gpu"], tuning["ceilings"]["read_gb_per_s"]
+    programs = pieces * row["num_splits"]
+    places = row["programs"] * gpu["multiprocessors"]
+    least = min(one["us"] for one in ran(tuning, batch))
+    taken = {name: row[name] for name in ("num_warps", "registers", "shared_bytes")}
+    return Launch(
+        rooms=rooms_for(gpu, **taken),
+        takes={
+            "registers": 1 / room_by_registers(gpu, row["num_warps"], row["registers"]),
+            "shared memory": row["shared_bytes"] / gpu["shared_bytes"],
+        },
+        fit=row["programs"],
+        waves=[min(places, programs - n) for n in range(0, programs, places)],
+        places=places,
+        under_way=bytes_under_way(gpu, programs, row, POSITION) / 1e6,
+        enough=2 * ceiling * LATENCY / 1e3,
+        spilled=row["spilled_bytes"],
+        us=row["us"],
+        percent=share_of_ceiling(tuning, batch, row),
+        best=share_of_ceiling(tuning, batch, {"us": least}),
+    )

@@ -1,0 +1,172 @@
+"""Lab: a sum that is spread over threads, beside one that a matrix unit builds."""
+
+from collections.abc import Mapping
+
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch
+
+from minipaged.lab.plots.palette import BAD, GOOD
+from minipaged.lab.plots.signs import PART, SPAN, Sheet, counted, width_of
+from minipaged.lab.plots.tones import soft, strong
+
+NUMBERS = 3, 1, 4, 1, 5, 9, 2, 6  # invented: the sum of each thread's products
+THREADS, THREADS_WIDTH = 118.0, 356.0  # pixels: where the threads begin; of all
+TOP, BOX, GAP, STEEP = 60.0, 26.0, 38.0, 6.0  # above the boxes; of one; between rows
+PANEL, UNIT, UNIT_WIDTH = 528.0, 616.0, SPAN - 616.0  # the right panel; the unit
+LONG, THICK = 58.0, 16.0  # pixels of a query and a key, along and across
+IN_LINE, LINE = 4, 17.0  # numbers in a line of the unit, and pixels to the next
+BAR, BAR_STEP = 18.0, 27.0  # pixels of a bar, and from one to the next
+
+
+def plot_exchanges(
+    counts: Mapping[str, int], title: str, num_threads: int = 8, dim: int = 128
+) -> Figure:
+    """A logit by threads, which exchange their sums, and by a matrix unit; then counts.
+
+    At the left, a row of boxes is what the threads hold. Between two rows each thread
+    adds what its partner holds: a thread next to it, then one two apart, then four.
+    Heavy lines lead to the first thread's logit, thin ones to those of the others. At
+    the right, a unit sums the same numbers inside itself. The numbers are invented.
+    Below, a bar for each count.
+
+    counts: exchanges, by what needs them. num_threads: 4, 8 or 16. dim: products of
+    a logit, of which each thread has equally many.
+    """
+    if num_threads not in (4, 8, 16) or dim % num_threads:
+        said = f"{dim} products, {num_threads} threads"
+        raise ValueError(f"{said}; choose 4, 8 or 16 that divide the products")
+    sheet, rows = Sheet(title), sums_by_round(num_threads)
+    tops = _tops(len(rows))
+    _draw_threads(sheet, rows, tops, dim // num_threads)
+    _draw_unit(sheet, rows, tops[-1], dim)
+    x, bottom = (THREADS + THREADS_WIDTH + PANEL) / 2, tops[-1] + BOX
+    sheet.line((x, 0), (x, bottom), alpha=0.5)
+    sheet.finish(_draw_counts(sheet, bottom + 40, counts))
+    return sheet.figure
+
+
+def sums_by_round(num_threads: int) -> list[list[int]]:
+    """What each thread holds: at first, and after each exchange."""
+    rows = [[NUMBERS[thread % len(NUMBERS)] for thread in range(num_threads)]]
+    apart = 1
+    while apart < num_threads:
+        held = rows[-1]
+        rows.append([held[at] + held[at ^ apart] for at in range(num_threads)])
+        apart *= 2
+    return rows
+
+
+def _tops(num_rows: int) -> list[float]:
+    """The upper edges of the rows of boxes; farther apart where arrows reach far."""
+    tops = [TOP]
+    for number in range(num_rows - 1):
+        tops.append(tops[-1] + BOX + GAP + STEEP * number)
+    return tops
+
+
+def _middle(thread: int, count: int) -> float:
+    """Of the boxes of a thread, from the left."""
+    return THREADS + (thread + 0.5) * THREADS_WIDTH / count
+
+
+def _draw_threads(
+    sheet: Sheet, rows: list[list[int]], tops: list[float], products: int
+) -> None:
+    """Arrows, over them the boxes; what a row is, at its left."""
+    count, last = len(rows[0]), len(rows) - 1
+    width, right = THREADS_WIDTH / count, THREADS + THREADS_WIDTH
+    sheet.write(0, 8, "By threads", PART)
+    said = counted(last, "exchange")
+    sheet.write(right, 8, said, PART, ha="right", color=BAD)
+    sheet.write(0, TOP - 16, "thread", color=sheet.look.quiet)
+    sheet.write(0, TOP + BOX / 2, f"sums {counted(products, 'product')}")
+    for thread in range(count):
+        style = {"ha": "center", "color": sheet.look.quiet}
+        sheet.write(_middle(thread, count), TOP - 16, str(thread), **style)
+    for number in range(last):
+        top, below = tops[number] + BOX, tops[number + 1]
+        _draw_exchange(sheet, (top, below), 2**number, count)
+        remark = f"{2**number} apart"
+        sheet.label(top, below - top, f"exchange {number + 1}", remark)
+    for number, (held, y) in enumerate(zip(rows, tops, strict=True)):
+        tone, gap = strong(0) if number == last else soft(0), min(4.0, width / 10)
+        for thread, total in enumerate(held):
+            x = _middle(thread, count) - width / 2 + gap
+            sheet.cells(x, y, [width - 2 * gap], BOX, [tone], [str(total)])
+    sheet.write(0, tops[-1] + BOX / 2, "the logit", PART)
+
+
+def _draw_exchange(
+    sheet: Sheet, ends: tuple[float, float], apart: int, count: int
+) -> None:
+    """Each thread keeps what it holds, and takes what its partner holds."""
+    (top, below), side = ends, min(8.0, THREADS_WIDTH / count / 6)
+    look = sheet.look
+    thin = {"linewidth": 0.8, "color": look.rim, "alpha": 0.7}, 7
+    heavy = {"linewidth": 2.0, "color": look.ink}, 11
+    # The heavy ones, which the first thread needs, lie over the thin ones.
+    for thread in sorted(range(count), key=lambda thread: thread % (2 * apart) == 0):
+        style, head = heavy if thread % (2 * apart) == 0 else thin
+        x, partner = _middle(thread, count), thread ^ apart
+        sheet.line((x, top), (x, below), **style)
+        start = _middle(partner, count), top
+        end = x + (side if partner > thread else -side), below
+        arrow = {"arrowstyle": "-|>", "mutation_scale": head, "shrinkA": 0}
+        line = FancyArrowPatch(start, end, **arrow, shrinkB=0, **style)
+        sheet.axes.add_artist(line)
+
+
+def _draw_unit(sheet: Sheet, rows: list[list[int]], y: float, dim: int) -> None:
+    """A query and a key go in, their logit comes out; y: the top of the last row."""
+    quiet, middle = {"color": sheet.look.quiet}, UNIT + UNIT_WIDTH / 2
+    sheet.write(PANEL, 8, "By a matrix unit", PART)
+    sheet.write(SPAN, 8, "no exchange", PART, ha="right", color=GOOD)
+    top, bottom = TOP - 22 + LONG + 22, y - 26
+    level = (top + bottom) / 2
+    sheet.box(middle - THICK / 2, TOP - 22, THICK, LONG, soft(0), sheet.look.rim)
+    sheet.write(middle - THICK / 2 - 8, TOP - 22 + LONG / 2, "a key", ha="right")
+    sheet.box(PANEL, level - THICK / 2, LONG, THICK, soft(0), sheet.look.rim)
+    sheet.write(PANEL, level - THICK - 4, "a query")
+    sheet.write(PANEL, level + THICK + 4, f"{dim} numbers", **quiet)
+    for start, end in (
+        ((middle, TOP - 20 + LONG), (middle, top - 1)),
+        ((PANEL + LONG + 2, level), (UNIT - 1, level)),
+        ((middle, bottom + 1), (middle, y - 1)),
+    ):
+        is_upright = start[0] == end[0]
+        sheet.arrow(start, end, is_followed=True, is_upright=is_upright)
+    sheet.box(UNIT, top, UNIT_WIDTH, bottom - top, rim=sheet.look.ink, linewidth=1.6)
+    lines = _lines_of_sum(rows[0])
+    first = level - LINE * len(lines) / 2
+    sheet.write(middle, first, "the sum, inside:", ha="center", **quiet)
+    for number, said in enumerate(lines):
+        sheet.write(middle, first + LINE * (number + 1), said, ha="center")
+    (total,) = set(rows[-1])
+    width = THREADS_WIDTH / 8 - 8
+    sheet.cells(middle - width / 2, y, [width], BOX, [strong(0)], [str(total)])
+    sheet.write(PANEL, y + BOX / 2, "the logit", PART)
+
+
+def _lines_of_sum(numbers: list[int]) -> list[str]:
+    """The sum as it is written, a few numbers in a line."""
+    starts = range(0, len(numbers), IN_LINE)
+    lines = [" + ".join(map(str, numbers[at : at + IN_LINE])) for at in starts]
+    return [lines[0], *(f"+ {line}" for line in lines[1:])]
+
+
+def _draw_counts(sheet: Sheet, y: float, counts: Mapping[str, int]) -> float:
+    """A bar for each of them; where the last one ends."""
+    said = "Exchanges for a tile"
+    remark = "one is made by all threads of a warp at once"
+    sheet.write(0, y, said, PART)
+    sheet.write(width_of(said, PART) + 12, y, remark, color=sheet.look.quiet)
+    left, most = max(map(width_of, counts)) + 14, max(1, *counts.values())
+    longest = SPAN - left - width_of(f"{most:,}", PART, bold=True) - 8
+    y += 18
+    for name, count in counts.items():
+        width = longest * count / most
+        sheet.write(0, y + BAR / 2, name)
+        sheet.box(left, y, width, BAR, strong(0))
+        sheet.write(left + width + 8, y + BAR / 2, f"{count:,}", PART, weight="bold")
+        y += BAR_STEP
+    return y - BAR_STEP + BAR

@@ -1,0 +1,114 @@
+"""Lab: choose a launch's sizes; see what was measured with them, and what is short."""
+
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+import ipywidgets as widgets
+
+from minipaged.lab.measure.launches import Bar, Launch, launch_of, ran
+from minipaged.lab.measure.measured import SIZES, Tuning
+from minipaged.lab.pool.controls import button, one_of, row
+from minipaged.lab.pool.guide import Frame as Said
+from minipaged.lab.pool.html import parts, story
+from minipaged.lab.pool.html.style import STYLE
+
+USED = "background:var(--c);border-right:1px solid var(--ground)"
+UNUSED = "background:color-mix(in srgb,var(--c) 40%,var(--ground))"
+UNUSED += ";border-right:1px solid var(--ground)"
+FIELD = (
+    "flex:1 1 200px;height:22px;display:flex;position:relative;background:var(--free)"
+)
+MARK = "position:absolute;top:-4px;bottom:-4px;border-left:2px solid var(--ink)"
+LINE = "display:flex;flex-wrap:wrap;gap:2px 12px;align-items:center;margin:9px 0"
+NEAR = 1.05  # of the best time
+
+
+class TuningWidget(widgets.VBox):
+    """Four rows of buttons, and what was measured with these sizes."""
+
+    def __init__(self, tuning: Tuning, batch: str, first: Mapping[str, int]):
+        """tuning: as `measured_tuning`; first: the sizes to begin with, by SIZES."""
+        self.tuning, self.batch = tuning, batch
+        self.first = {size: first[size] for size in SIZES}
+        self.launches = ran(tuning, batch)
+        self.tried: dict[tuple[int, ...], Launch] = {}
+        self.rows = {
+            size: one_of(self._names(size), value) for size, value in self.first.items()
+        }
+        for made in self.rows.values():
+            made.observe(lambda _: self.draw(), "value")
+        self.anew = button("Start over", self.start, "forget what was tried")
+        self.said, self.stage = widgets.HTML(), widgets.HTML()
+        head = row(*self.rows.values(), kind="mp-head")
+        seen = self.said, self.stage, row(self.anew)
+        super().__init__((widgets.HTML(STYLE), head, *seen))
+        self.add_class("mp")
+        self.draw()
+
+    def draw(self) -> None:
+        """Show the launch with the sizes that are chosen, and count it."""
+        sizes = {size: made.value for size, made in self.rows.items()}
+        launch = launch_of(self.tuning, self.batch, **sizes)
+        self.tried[tuple(sizes.values())] = launch
+        self.said.value = story.say(self._tell(launch))
+        bars = "".join(map(_line, launch.bars()))
+        self.stage.value = f'<div class="{parts.colour("A")}">{bars}</div>'
+
+    def start(self) -> None:
+        """Forget what was tried; back to the first sizes."""
+        for size, made in self.rows.items():
+            made.value = self.first[size]
+        self.tried.clear()
+        self.draw()
+
+    def _names(self, size: str) -> dict[str, int]:
+        """What can be chosen: "1 warp", "2 warps"."""
+        values, word = {row[size] for row in self.launches}, size.removeprefix("num_")
+        one = word.removesuffix("s")
+        return {
+            f"tile {n}" if word == "tile" else parts.count(n, one): n
+            for n in sorted(values)
+        }
+
+    def _tell(self, launch: Launch) -> Said:
+        """What it is short of; how near the best one is that was tried."""
+        best = max(one.percent for one in self.tried.values())
+        said = f"Tried: {len(self.tried)} of {len(self.launches)}. "
+        if launch.best <= NEAR * best:
+            said += "One of yours is within 5 % of the best."
+        else:
+            said += f"Your best reaches {best:.0f} %."
+        return Said(f"{launch.us:,} µs: {_in_words(launch)}.", said)
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
+        """With the first launch in words, for pages that run no widgets."""
+        launch = launch_of(self.tuning, self.batch, **self.first)
+        lines = ["A launch (run the cell to choose its sizes)", f"{self.first}"]
+        lines += [f"{bar.name:14} {bar.said:28} {bar.remark}" for bar in launch.bars()]
+        lines.append(f"{launch.us:,} µs: {_in_words(launch)}")
+        bundle = super()._repr_mimebundle_(**options)
+        return bundle | {"text/plain": "\n".join(lines)}
+
+
+def _in_words(launch: Launch) -> str:
+    return " and ".join(launch.faults) or "none of the three faults"
+
+
+def _line(bar: Bar) -> str:
+    """A bar, its name at the left, and what it says at the right."""
+    cells = [(USED, part) for part in bar.used] + [
+        (UNUSED, part) for part in bar.unused
+    ]
+    inner = "".join(
+        f'<i style="width:{100 * part:.2f}%;{face}"></i>' for face, part in cells
+    )
+    if bar.mark is not None:
+        inner += f'<i style="{MARK};left:{100 * bar.mark:.1f}%"></i>'
+    words = escape(f"{bar.name}: {bar.said} ({bar.remark})")
+    drawn = f'<div style="{FIELD}" role="img" aria-label="{words}">{inner}</div>'
+    name = f"<b>{escape(bar.name)}</b><br><small>{escape(bar.remark)}</small>"
+    kind = ' class="mp-wrong"' * bar.is_bad
+    name = f'<div style="flex:0 0 130px">{name}</div>'
+    said = f'<div style="flex:0 0 190px"{kind}>{escape(bar.said)}</div>'
+    return f'<div style="{LINE}">{name}{drawn}{said}</div>'

@@ -1,0 +1,288 @@
+"""Appendix C: layouts, paging and batches are drawn as they are, readably."""
+
+import random
+import re
+from collections import Counter
+from itertools import combinations
+from math import hypot
+
+import pytest
+import torch
+from matplotlib.colors import to_hex
+
+from helpers.drawn import arrows, boxes, places_of, texts
+from helpers.readable import readable_in_all_themes
+from minipaged.lab import (
+    measured_batches,
+    plot_batches,
+    plot_layouts,
+    plot_paging_cost,
+    stretches_for_k,
+)
+from minipaged.lab.plots import palette
+from minipaged.lab.plots.batches import spread
+from minipaged.lab.plots.dots import marker_of
+
+DEVICES = {"H200": 0, "H200, 60 others": 1}
+REPORTS = {name: measured_batches(seed=seed) for name, seed in DEVICES.items()}
+PEERS = "flashinfer", "vllm_flash_attention", "vllm_triton"
+CURVES = {"in order": {1: 1.01, 16: 1.0}, "shuffled": {1: 1.04, 16: 1.02}}
+
+
+def report(*ratios, peers=PEERS):
+    """A batch for each ratio; the peers take turns as the best."""
+    batches = {
+        f"batch {at}": {
+            "step_over_best_peer": ratio,
+            "best_peer": peers[at % len(peers)],
+        }
+        for at, ratio in enumerate(ratios)
+    }
+    share = sum(ratio <= 1 for ratio in ratios) / len(ratios)
+    found = {"at_most_1.00": share, "geometric_mean": 0.875, "largest": max(ratios)}
+    return {"summary": {"step": found}, "batches": batches}
+
+
+def batches(*ratios, **options):
+    return plot_batches({"a GPU": report(*ratios, **options)}, "title")
+
+
+def paging(**options):
+    return plot_paging_cost({"a": CURVES, "b": CURVES}, "title", **options)
+
+
+OTHERS = 1.2, 1.26, "somebody else's"
+DRAWINGS = {
+    "layouts": lambda: plot_layouts("title"),
+    "layouts, one block size": lambda: plot_layouts("title", [8]),
+    "layouts, large blocks": lambda: plot_layouts("title", [32, 128], tile=32),
+    "layouts, short heads": lambda: plot_layouts("title", dim=32),
+    "batches": lambda: plot_batches(REPORTS, "title"),
+    "one batch": lambda: batches(0.7),
+    "batches, half of them slower": lambda: batches(0.8, 0.95, 1.1, 1.25),
+    "batches, all alike": lambda: batches(*[0.99] * 5),
+    "paging, others above": lambda: paging(band=OTHERS, doubt={"a": 1.01, "b": 0.99}),
+}
+
+test_it_can_be_read = readable_in_all_themes(DRAWINGS)
+
+
+# --- stretches of K -------------------------------------------------------------------
+
+
+def stretches_by_force(block_size, is_turned, tile, dim, stretch):
+    """All places of numbers of a tile that lies in every third block."""
+    slots = [
+        3 * stretch * block_size * block + offset
+        for block in range(-(-tile // block_size))
+        for offset in range(block_size)
+    ][:tile]
+    heads, num_slots = 3, slots[-1] + block_size + (-slots[-1] - block_size) % stretch
+    shape = (heads, dim, num_slots) if is_turned else (num_slots, heads, dim)
+    places = torch.arange(heads * dim * num_slots).view(shape)
+    if is_turned:
+        places = places.movedim(2, 0)
+    return (places[slots, 1] // stretch).unique().numel()
+
+
+@pytest.mark.parametrize("is_turned", [False, True])
+@pytest.mark.parametrize("block_size", [1, 2, 16, 32, 64, 128])
+@pytest.mark.parametrize("sizes", [(64, 128, 32), (32, 64, 32), (64, 128, 16)])
+def test_stretches_of_k_are_counted(block_size, is_turned, sizes):
+    expected = stretches_by_force(block_size, is_turned, *sizes)
+    assert stretches_for_k(block_size, is_turned, *sizes) == expected
+
+
+def test_a_tile_of_64_brings_up_to_32_times_as_many_stretches():
+    found = {n: [stretches_for_k(n, t) for t in (False, True)] for n in (16, 1)}
+    assert found == {16: [256, 512], 1: [256, 8192]}
+
+
+def test_runs_that_begin_within_a_stretch_are_not_counted():
+    with pytest.raises(ValueError, match="choose powers of two"):
+        stretches_for_k(24, True, tile=48)
+    with pytest.raises(ValueError, match="runs of 80 numbers"):
+        stretches_for_k(16, False, dim=80)
+
+
+# --- layouts --------------------------------------------------------------------------
+
+
+def test_layouts_count_what_comes_for_a_tile_and_why():
+    said = Counter(texts(plot_layouts("title")))
+    for words, times in {
+        "256 stretches": 2,
+        "512 stretches": 1,
+        "8,192 stretches": 1,
+        "all 32 used": 2,
+        "16 of 32 used": 1,
+        "1 of 32 used": 1,
+        "a tile of 64: 64 slots × 4 stretches": 2,
+        "a tile of 64: 4 blocks × 128 stretches": 1,
+        "a tile of 64: 64 blocks × 128 stretches": 1,
+        "16 slots": 2,  # the block's, and others'
+        "1 slot": 1,
+        "31 slots": 1,
+        "…": 4,
+    }.items():
+        assert said[words] == times, words
+    assert "…" not in texts(plot_layouts("title", dim=32))
+    assert "32 of its 64 slots" in texts(plot_layouts("title", [64]))
+
+
+def test_verdicts_are_good_where_all_of_a_stretch_is_used():
+    figure = plot_layouts("title")
+    colours = {
+        text.get_text(): to_hex(text.get_color()).upper()
+        for text in figure.axes[0].texts
+    }
+    assert colours["all 32 used"] == colours["256 stretches"] == palette.GOOD
+    assert colours["1 of 32 used"] == colours["8,192 stretches"] == palette.BAD
+
+
+def in_panels(figure, colour):
+    """Boxes of this face in the two panels of a single row, without the legend's."""
+    shapes = "[slots, heads, DIM]", "[heads, DIM, slots]"
+    left, right = (places_of(figure, shape)[0][0] for shape in shapes)
+    ((_, below),) = places_of(figure, "K of the block")
+    found = [box for box in boxes(figure, colour) if box.get_y() < below - 10]
+    at_left = [box for box in found if left <= box.get_x() < right]
+    return at_left, [box for box in found if box.get_x() >= right]
+
+
+@pytest.mark.parametrize("block_size", [1, 8, 16])
+def test_side_by_side_each_slot_of_the_block_is_whole_stretches(block_size):
+    figure = plot_layouts("title", [block_size])
+    lying, _ = in_panels(figure, palette.sequence_colour(0))
+    vain, _ = in_panels(figure, palette.soft_colour(0))
+    assert len(lying) == block_size and not vain
+    assert {box.get_x() for box in lying} == {lying[0].get_x()}
+    assert {box.get_width() for box in lying} == {lying[0].get_width()}
+    (stays,), _ = in_panels(figure, palette.theme().free)
+    slot = stays.get_height() / (32 - block_size)
+    for number, box in enumerate(lying):
+        middle = box.get_y() + box.get_height() / 2
+        top = stays.get_y() - block_size * slot
+        assert middle == pytest.approx(top + (number + 0.5) * slot)
+
+
+@pytest.mark.parametrize("block_size", [1, 8, 16])
+def test_turned_round_the_block_has_a_part_of_each_stretch(block_size):
+    figure = plot_layouts("title", [block_size])
+    _, used = in_panels(figure, palette.sequence_colour(0))
+    _, vain = in_panels(figure, palette.soft_colour(0))
+    assert len(used) == len(vain) == 32
+    for box, rest in zip(used, vain, strict=True):
+        whole = box.get_height() + rest.get_height()
+        assert box.get_height() / whole == pytest.approx(block_size / 32)
+        assert rest.get_x() == box.get_x()
+        assert rest.get_y() == pytest.approx(box.get_y() + box.get_height())
+
+
+def test_one_stretch_is_framed_along_memory():
+    figure = plot_layouts("title", [16])
+    frames = [
+        (box.get_width(), box.get_height())
+        for box in figure.axes[0].patches
+        if box.get_linewidth() == 1.6
+    ]
+    (wide, low), (narrow, high), _ = frames  # the last is the legend's
+    assert wide > 30 * low and high > 10 * narrow
+
+
+# --- what paging costs ----------------------------------------------------------------
+
+
+def heights(figure, marker):
+    """Of the markers of a series, from left to right, without the legend's."""
+    lines = [line for line in figure.axes[0].lines if line.get_marker() == marker]
+    return [y for line in lines[1:] for y in line.get_ydata()]
+
+
+def test_what_others_found_is_named_above_and_leaves_the_axis_as_it_is():
+    alone, beside = paging(), paging(band=OTHERS)
+    assert {"1.20 to 1.26", "above: somebody else's"} <= set(texts(beside))
+    assert "1.20 to 1.26" not in texts(alone)
+    (arrow,) = arrows(beside)
+    (_, start), *_, (_, end) = arrow.get_path().vertices[:4]
+    assert end < start < min(heights(beside, "s"))  # upwards, above all that is drawn
+    spans = [
+        max(found) - min(found) for found in (heights(f, "s") for f in (alone, beside))
+    ]
+    assert spans[0] == pytest.approx(spans[1])
+    # From 1.00 to 1.04 is nearly the whole height.
+    found = heights(beside, "o") + heights(beside, "s")
+    assert max(found) - min(found) > 130
+
+
+def test_others_that_are_not_above_are_refused():
+    with pytest.raises(ValueError, match=re.escape("1.03 is not above 1.04")):
+        paging(band=(1.03, 1.1, "somebody else's"))
+
+
+# --- batches --------------------------------------------------------------------------
+
+
+def dots(figure, peer):
+    """The places of this peer's dots, without the key's."""
+    sign = marker_of(1 + PEERS.index(peer))["marker"]
+    lines = [line for line in figure.axes[0].lines if line.get_marker() == sign]
+    return [(line.get_xdata()[0], line.get_ydata()[0]) for line in lines[1:]]
+
+
+def line_at_one(figure):
+    (line,) = (li for li in figure.axes[0].lines if li.get_linewidth() == 1.6)
+    return line.get_xdata()[0]
+
+
+def test_a_dot_for_each_batch_lies_on_its_side_of_the_line():
+    ratios = [0.7, 0.9, 0.98, 1.05, 0.99, 1.2]
+    figure = batches(*ratios)
+    one, seen = line_at_one(figure), []
+    for at, peer in enumerate(PEERS):
+        own = dots(figure, peer)
+        assert len(own) == 2
+        seen += zip(own, ratios[at::3], strict=True)
+    for (x, _), ratio in seen:
+        assert (x < one) == (ratio < 1)
+    places = [x for (x, _), _ in sorted(seen, key=lambda dot: dot[1])]
+    assert places == sorted(places)
+    # Equal ratios are equally far apart.
+    by_ratio = {ratio: x for (x, _), ratio in seen}
+    assert by_ratio[0.7] < by_ratio[0.9] < by_ratio[0.98] < one
+    assert dots(batches(1.0), PEERS[0])[0][0] == pytest.approx(line_at_one(batches(1)))
+
+
+def test_only_the_best_peers_are_named():
+    said = texts(batches(0.9, 0.8, peers=PEERS[1:2]))
+    assert "FlashAttention-3" in said
+    assert "FlashInfer" not in said and "vLLM's Triton" not in said
+
+
+def test_the_share_is_the_reports():
+    said = texts(batches(0.9, 0.8, 0.7, 1.1))
+    assert {"75 %", "3 of 4", "in the mean 0.88, at most 1.10"} <= set(said)
+    found = report(0.9, 1.0)
+    found["summary"]["step"]["at_most_1.00"] = 0.5  # counted before it was rounded
+    assert "50 %" in texts(plot_batches({"a": found}, "title"))
+
+
+def test_all_stored_batches_are_drawn_and_counted():
+    figure = plot_batches(REPORTS, "title")
+    assert sum(len(dots(figure, peer)) for peer in PEERS[:2]) == 120
+    for name, found in REPORTS.items():
+        ((_, y),) = places_of(figure, name)
+        share = found["summary"]["step"]["at_most_1.00"]
+        below = [place for place in places_of(figure, f"{100 * share:.0f} %")]
+        assert any(y < top < y + 80 for _, top in below)
+
+
+def test_dots_give_way_to_each_other_and_no_farther_than_needed():
+    draw = random.Random(0)
+    places = [draw.uniform(0, 100) for _ in range(50)]
+    moved = spread(places, 9.0)
+    dots = list(zip(places, moved, strict=True))
+    for (x, y), (other_x, other_y) in combinations(dots, 2):
+        assert hypot(x - other_x, y - other_y) > 9 - 1e-6
+    assert spread([1, 50, 11], 9.0) == [0.0, 0.0, 0.0]  # far apart already
+    assert list(map(abs, spread([5, 5, 1], 5.0))) == [3.0, 3.0, 0.0]

@@ -1,0 +1,225 @@
+"""Launches taken apart: their facts, the three faults, the bars, and the widget."""
+
+import statistics
+
+import pytest
+
+from helpers.drawn import boxes, texts
+from helpers.readable import readable_in_all_themes
+from minipaged.lab import (
+    TuningWidget,
+    by_fault,
+    launch_of,
+    launch_of_rung,
+    measured_tuning,
+    plot_quantities,
+    plot_sieve,
+)
+from minipaged.lab.measure.launches import FAULTS, Bar, Launch, ran
+from minipaged.lab.measure.occupancy import programs_that_fit
+from minipaged.lab.plots import palette
+from minipaged.lab.plots.quantities import LONG
+
+FIRST = {"tile": 16, "num_warps": 4, "num_stages": 1, "num_splits": 1}
+EVEN = ["1x8k", "8x4k", "32x2k", "64x4k"]
+BLUE = palette.sequence_colour(0)
+
+
+@pytest.fixture(scope="module")
+def h200():
+    return measured_tuning("nvidia-h200")
+
+
+def sizes(tile, warps, stages, splits=1):
+    values = tile, warps, stages, splits
+    return dict(zip(FIRST, values, strict=True))
+
+
+def launch(**changed):
+    """Eight programs of which four fit at a time, on a GPU with one multiprocessor."""
+    facts = {
+        "rooms": {"registers": 4, "shared memory": 6},
+        "takes": {"registers": 0.25, "shared memory": 0.15},
+        "fit": 4,
+        "waves": [4, 4],
+        "places": 4,
+        "under_way": 5.0,
+        "enough": 4.0,
+        "spilled": 0,
+        "us": 10.0,
+        "percent": 50.0,
+        "best": 80.0,
+    }
+    return Launch(**(facts | changed))
+
+
+def test_a_launch_without_faults_and_one_with_each():
+    assert launch().faults == []
+    assert launch(under_way=3.9).faults == [FAULTS[0]]
+    assert launch(waves=[4, 1]).faults == [FAULTS[1]]
+    assert launch(waves=[4, 2]).faults == []  # half full
+    assert launch(waves=[1]).faults == []  # the only wave: nobody waits
+    assert launch(spilled=8).faults == [FAULTS[2]]
+    assert launch(spilled=8, under_way=1.0, waves=[4, 1]).faults == [*FAULTS]
+
+
+def test_all_programs_are_in_a_wave_and_as_many_fit_as_there_is_room_for(h200):
+    for batch in EVEN:
+        for row in ran(h200, batch):
+            found = launch_of(h200, batch, **{name: row[name] for name in FIRST})
+            pieces = 8 * h200["batches"][batch]["num_seqs"]
+            assert sum(found.waves) == pieces * row["num_splits"]
+            assert max(found.waves) <= found.places == 132 * row["programs"]
+            assert found.waves[:-1] == [found.places] * (len(found.waves) - 1)
+            assert found.fit == min(found.rooms.values()) == row["programs"]
+            assert found.percent <= found.best + 1e-9
+
+
+def test_rooms_are_those_that_occupancy_counts(h200):
+    row = next(
+        row for row in ran(h200, "64x4k") if sizes(64, 4, 5).items() <= row.items()
+    )
+    taken = row["num_warps"], row["registers"], row["shared_bytes"]
+    found = launch_of(h200, "64x4k", **sizes(64, 4, 5))
+    assert programs_that_fit(h200["gpu"], *taken) == found.fit == 3
+    assert found.rooms == {"registers": 4, "shared memory": 3}
+    assert found.waves == [396, 116] and found.faults == [FAULTS[1]]
+
+
+def test_sizes_that_nobody_measured_are_refused(h200):
+    with pytest.raises(LookupError, match=r"8x4k.*'tile': 48"):
+        launch_of(h200, "8x4k", tile=48)
+
+
+def test_the_first_rung_has_a_program_for_each_query_head(h200):
+    one, two = (launch_of_rung(h200, "64x4k", number) for number in (1, 2))
+    assert sum(one.waves) == 64 * 32 and sum(two.waves) == 64 * 8
+    assert two.waves == [396, 116] and two.us == 1919.0
+
+
+def test_each_launch_is_in_one_group(h200):
+    groups = by_fault(h200, EVEN)
+    assert list(groups) == ["none of the three", *FAULTS, "several of them"]
+    assert sum(map(len, groups.values())) == sum(len(ran(h200, one)) for one in EVEN)
+    assert max(map(max, groups.values())) == pytest.approx(100.0)
+    middles = {name: statistics.median(values) for name, values in groups.items()}
+    assert max(middles, key=middles.get) == "none of the three"
+    assert min(middles, key=middles.get) == "several of them"
+
+
+def test_bars_add_up():
+    registers, shared, first, second, way, speed = launch(waves=[4, 1]).bars()
+    assert registers.used == [0.25] * 4 and registers.unused == []
+    assert shared.used == [0.15] * 4 and shared.unused == [0.15] * 2
+    assert (
+        registers.said == "room for 4: runs out first" and shared.said == "room for 6"
+    )
+    assert first.used == [1.0] and second.used == [0.25]
+    assert second.is_bad and not first.is_bad and second.said == "1 program"
+    assert way.used == [5 / 8] and way.mark == 0.5 and not way.is_bad
+    assert speed.used == [0.5] and speed.mark == 0.8
+
+
+def test_bars_of_some_kinds():
+    names = [bar.name for bar in launch().bars("wave", "speed")]
+    assert names == ["wave 1 of 2", "wave 2 of 2", "speed"]
+    assert len(launch(waves=[4] * 9).bars("wave")) == 3  # no more are drawn
+
+
+def test_what_is_under_way_fills_a_bar_at_most():
+    (way,) = launch(under_way=100.0).bars("under way")
+    assert way.used == [1.0] and way.said == "100.0 MB"
+    (way,) = launch(under_way=3.0).bars("under way")
+    assert way.is_bad
+
+
+def panels():
+    bars = launch(waves=[4, 1], spilled=8, under_way=1.0).bars()
+    return {"a launch": bars, "another": launch().bars("registers")}
+
+
+DRAWINGS = {
+    "quantities": lambda: plot_quantities(panels(), "title"),
+    "one quantity": lambda: plot_quantities({"a": launch().bars("wave")}, "title"),
+    "quantities, many programs": lambda: plot_quantities(
+        {
+            "a": [
+                Bar(
+                    "registers", "of one", "room for 32", [1 / 32] * 32, [], None, False
+                )
+            ]
+        },
+        "title",
+    ),
+    "sieve": lambda: plot_sieve({"none": [90.0, 95.0], "one of them": [20.0]}, "title"),
+    "sieve of many": lambda: plot_sieve(
+        {f"group {n}": [n * k % 101 for k in range(300)] for n in (3, 7)}, "title"
+    ),
+}
+test_it_can_be_read = readable_in_all_themes(DRAWINGS)
+
+
+def test_a_bar_is_as_long_as_its_parts():
+    figure = plot_quantities({"a": launch(waves=[4, 1]).bars("wave")}, "title")
+    widths = sorted(box.get_width() for box in boxes(figure, BLUE))
+    assert LONG / 4 - 2 < widths[1] <= LONG / 4 < LONG - 2 < widths[2] <= LONG
+    assert "1 program" in texts(figure) and "room for more" not in " ".join(
+        texts(figure)
+    )
+
+
+def test_room_that_is_not_used_is_said():
+    said = " ".join(texts(plot_quantities({"a": launch().bars("shared")}, "title")))
+    assert "room for more programs, but not elsewhere" in said
+    soft = boxes(
+        plot_quantities({"a": launch().bars("shared")}, "title"), palette.soft_colour(0)
+    )
+    assert len(soft) == 2 + 1  # and the legend's
+
+
+def test_a_sieve_counts_what_is_fast():
+    figure = plot_sieve({"some": [79.9, 80.0, 100.0, 10.0], "none": [5.0]}, "title")
+    said = texts(figure)
+    assert {"50%", "0%", "4 launches", "1 launch"} <= set(said)
+    drawn = sum(
+        len(line.get_xdata())
+        for line in figure.axes[0].lines
+        if line.get_marker() == "o"
+    )
+    assert drawn == 5
+
+
+@pytest.fixture
+def widget(h200):
+    return TuningWidget(h200, "8x4k", FIRST)
+
+
+def test_the_widget_shows_what_was_measured(widget, h200):
+    assert "404.9 µs: too little under way." in widget.said.value
+    for name, value in sizes(32, 1, 5, 8).items():
+        widget.rows[name].value = value
+    best = launch_of(h200, "8x4k", **sizes(32, 1, 5, 8))
+    assert f"{best.us} µs: none of the three faults." in widget.said.value
+    assert (
+        "Tried: 5 of 480. One of yours is within 5 % of the best." in widget.said.value
+    )
+    for bar in best.bars():
+        assert bar.said in widget.stage.value
+
+
+def test_the_widget_knows_the_best_that_was_tried(widget):
+    widget.rows["num_splits"].value = 16
+    best = max(one.percent for one in widget.tried.values())
+    widget.rows["num_splits"].value = 1
+    assert f"Tried: 2 of 480. Your best reaches {best:.0f} %." in widget.said.value
+    widget.rows["tile"].value = 128
+    widget.start()
+    assert len(widget.tried) == 1 and "Tried: 1 of 480." in widget.said.value
+    assert {name: made.value for name, made in widget.rows.items()} == FIRST
+
+
+def test_a_page_without_widgets_is_told_the_first_launch(widget):
+    widget.rows["tile"].value = 64
+    told = widget._repr_mimebundle_()["text/plain"]
+    assert "'tile': 16" in told and "64 programs" in told
+    assert told.endswith("404.9 µs: too little under way")
