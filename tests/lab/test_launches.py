@@ -1,5 +1,6 @@
 """Launches taken apart: their facts, the three faults, the bars, and the widget."""
 
+import math
 import statistics
 
 import pytest
@@ -12,6 +13,7 @@ from minipaged.lab import (
     launch_of,
     launch_of_rung,
     measured_tuning,
+    near_best,
     plot_quantities,
     plot_sieve,
 )
@@ -58,6 +60,7 @@ def test_a_launch_without_faults_and_one_with_each():
     assert launch(under_way=3.9).faults == [FAULTS[0]]
     assert launch(waves=[4, 1]).faults == [FAULTS[1]]
     assert launch(waves=[4, 2]).faults == []  # half full
+    assert launch(waves=[10, 4], places=10).faults == [FAULTS[1]]
     assert launch(waves=[1]).faults == []  # the only wave: nobody waits
     assert launch(spilled=8).faults == [FAULTS[2]]
     assert launch(spilled=8, under_way=1.0, waves=[4, 1]).faults == [*FAULTS]
@@ -67,8 +70,10 @@ def test_all_programs_are_in_a_wave_and_as_many_fit_as_there_is_room_for(h200):
     for batch in EVEN:
         for row in ran(h200, batch):
             found = launch_of(h200, batch, **{name: row[name] for name in FIRST})
-            pieces = 8 * h200["batches"][batch]["num_seqs"]
-            assert sum(found.waves) == pieces * row["num_splits"]
+            facts, splits, tile = h200["batches"][batch], row["num_splits"], row["tile"]
+            share = math.ceil(math.ceil(facts["longest"] / splits) / tile) * tile
+            with_work = sum(n * share < facts["longest"] for n in range(splits))
+            assert sum(found.waves) == 8 * facts["num_seqs"] * with_work
             assert max(found.waves) <= found.places == 132 * row["programs"]
             assert found.waves[:-1] == [found.places] * (len(found.waves) - 1)
             assert found.fit == min(found.rooms.values()) == row["programs"]
@@ -84,6 +89,7 @@ def test_rooms_are_those_that_occupancy_counts(h200):
     assert programs_that_fit(h200["gpu"], *taken) == found.fit == 3
     assert found.rooms == {"registers": 4, "shared memory": 3}
     assert found.waves == [396, 116] and found.faults == [FAULTS[1]]
+    assert found.enough == pytest.approx(2 * 4.591)  # MB: 2 x 4,591 GB/s x 1 µs
 
 
 def test_sizes_that_nobody_measured_are_refused(h200):
@@ -123,7 +129,14 @@ def test_bars_add_up():
 def test_bars_of_some_kinds():
     names = [bar.name for bar in launch().bars("wave", "speed")]
     assert names == ["wave 1 of 2", "wave 2 of 2", "speed"]
-    assert len(launch(waves=[4] * 9).bars("wave")) == 3  # no more are drawn
+    names = [bar.name for bar in launch(waves=[4] * 8 + [1]).bars("wave")]
+    assert names == ["wave 1 of 9", "wave 2 of 9", "wave 9 of 9"]  # the last is there
+
+
+def test_registers_that_spill_are_said():
+    registers, shared = launch(spilled=8).bars("registers", "shared")
+    assert registers.said == "room for 4, and they spill" and registers.is_bad
+    assert not shared.is_bad and not launch().bars("registers")[0].is_bad
 
 
 def test_what_is_under_way_fills_a_bar_at_most():
@@ -201,17 +214,43 @@ def test_the_widget_shows_what_was_measured(widget, h200):
     best = launch_of(h200, "8x4k", **sizes(32, 1, 5, 8))
     assert f"{best.us} µs: none of the three faults." in widget.said.value
     assert (
-        "Tried: 5 of 480. One of yours is within 5 % of the best." in widget.said.value
+        "Tried: 5 of 480. This one is within 5 % of the best of all."
+        in widget.said.value
     )
+    assert "mp-wrong" not in widget.stage.value
     for bar in best.bars():
         assert bar.said in widget.stage.value
+    widget.rows["num_splits"].value = 1
+    assert widget.stage.value.count("mp-wrong") == 1  # too little under way
+
+
+def test_the_widget_keeps_what_was_tried(widget):
+    widget.rows["num_splits"].value = 16
+    told = "tile 16, 4 warps, 1 stage, {}: {} µs, too little under way"
+    assert told.format("1 split", 404.9) in widget.history.value
+    assert told.format("16 splits", 74.88) in widget.history.value
+    assert widget.history.value.index("16 splits") < widget.history.value.index(
+        "1 split:"
+    )
+    widget.start()
+    assert "16 splits" not in widget.history.value
+
+
+def test_near_the_best(h200):
+    found = near_best(h200, EVEN)
+    assert len(found) == 71 and min(found) > 8.0  # MB
+    assert pytest.approx(statistics.median(found), abs=0.1) == 16.8
+    assert len(near_best(h200, ["64x4k"], 1.0)) == 1
 
 
 def test_the_widget_knows_the_best_that_was_tried(widget):
     widget.rows["num_splits"].value = 16
     best = max(one.percent for one in widget.tried.values())
     widget.rows["num_splits"].value = 1
-    assert f"Tried: 2 of 480. Your best reaches {best:.0f} %." in widget.said.value
+    assert (
+        f"Tried: 2 of 480. Your best reaches {best:.0f} % of the ceiling."
+        in widget.said.value
+    )
     widget.rows["tile"].value = 128
     widget.start()
     assert len(widget.tried) == 1 and "Tried: 1 of 480." in widget.said.value

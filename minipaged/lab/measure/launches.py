@@ -15,7 +15,7 @@ POSITION = 2 * 128 * 2  # bytes of K and V of a KV head, in bfloat16
 GROUP = 4  # query heads that share a KV head
 LATENCY = 1.0  # µs, from asking for a byte to having it
 FAULTS = ("too little under way", "a last wave mostly empty", "registers that spill")
-MOST_WAVES = 3  # that have a bar
+MOST_WAVES = 3  # that have a bar; of more, those in the middle have none
 
 
 class Bar(NamedTuple):
@@ -61,7 +61,8 @@ class Launch(NamedTuple):
         kinds: of which there shall be bars, in full or their first word: "registers",
         "shared memory", "wave", "under way", "speed". Without any, of all.
         """
-        waves = enumerate(self.waves[:MOST_WAVES], 1)
+        waves = list(enumerate(self.waves, 1))
+        del waves[MOST_WAVES - 1 : -1]
         rooms = [self._room(name) for name in self.rooms]
         bars = [*rooms, *(self._wave(*wave) for wave in waves), *self._rates()]
         return [bar for bar in bars if not kinds or bar.name.startswith(kinds)]
@@ -136,10 +137,27 @@ def by_fault(tuning: Tuning, batches: list[str]) -> dict[str, list[float]]:
     return speeds
 
 
+def near_best(tuning: Tuning, batches: list[str], factor: float = 1.05) -> list[float]:
+    """MB under way of all launches that take at most so many times the best's time."""
+    found = []
+    for batch in batches:
+        rows, pieces = ran(tuning, batch), num_pieces(tuning, batch)
+        most = factor * min(row["us"] for row in rows)
+        near = (row for row in rows if row["us"] <= most)
+        found += [_launch(tuning, batch, row, pieces).under_way for row in near]
+    return found
+
+
+def _with_work(context: int, row: Mapping[str, Any]) -> int:
+    """Splits that have something to read; they are whole tiles, so some are empty."""
+    tiles, split = -(-context // row["tile"]), -(-context // row["num_splits"])
+    return -(-tiles // -(-split // row["tile"]))
+
+
 def _launch(tuning: Tuning, batch: str, row: Mapping[str, Any], pieces: int) -> Launch:
     """pieces: programs, if contexts are not split."""
     gpu, ceiling = tuning["gpu"], tuning["ceilings"]["read_gb_per_s"]
-    programs = pieces * row["num_splits"]
+    programs = pieces * _with_work(tuning["batches"][batch]["longest"], row)
     places = row["programs"] * gpu["multiprocessors"]
     least = min(one["us"] for one in ran(tuning, batch))
     taken = {name: row[name] for name in ("num_warps", "registers", "shared_bytes")}

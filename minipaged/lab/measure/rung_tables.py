@@ -4,10 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from minipaged.lab.measure.measured import Tuning
-from minipaged.lab.measure.occupancy import room_by_registers
 
-PARTS = ("computing", "shared_memory", "large_memory")
-WARPS = 4  # of each of the first three rungs
+PARTS = ("shared_memory", "large_memory")
 NUMBER = 2  # bytes, in bfloat16
 KV_HEADS = 8  # of the layer that was measured
 
@@ -38,11 +36,10 @@ def rung_lines(tuning: Tuning, *numbers: int) -> list[str]:
 
 def busy_lines(profile: Mapping[str, Any], count: int) -> list[str]:
     """Of the first so many rungs, what they kept busy; as `measured_profile` says."""
-    lines = ["           µs  instructions  computing   shared, L1  large memory"]
+    lines = ["           µs   shared, L1  large memory"]
     for number, row in enumerate([*profile["rungs"].values()][:count], 1):
-        instructions = f"{row['instructions'] / 1e6:11.0f} M"
-        said = "{:9.0f} % {:10.0f} % {:11.0f} %".format(*(row[part] for part in PARTS))
-        lines.append(f"rung {number} {row['us']:6,.0f} {instructions}{said}")
+        said = "{:10.0f} % {:11.0f} %".format(*(row[part] for part in PARTS))
+        lines.append(f"rung {number} {row['us']:6,.0f} {said}")
     return lines
 
 
@@ -50,17 +47,6 @@ def shared_busy(profile: Mapping[str, Any]) -> list[float]:
     """For how many µs shared memory and L1, one unit, are busy in each rung."""
     rows = profile["rungs"].values()
     return [row["us"] * row["shared_memory"] / 100 for row in rows]
-
-
-def fitting_lines(tuning: Tuning, batch: str, numbers: tuple[int, ...]) -> list[str]:
-    """Of these rungs, for how many programs a multiprocessor has registers."""
-    rows, gpu, lines = list(tuning["ladder"][batch].values()), tuning["gpu"], []
-    for number in numbers:
-        need = rows[number - 1]["registers"]
-        room = room_by_registers(gpu, WARPS, need)
-        threads = f"{WARPS * 32} threads x {need} registers"
-        lines.append(f"rung {number}: {threads}, so {room:.1f} programs fit")
-    return lines
 
 
 def turn_lines(

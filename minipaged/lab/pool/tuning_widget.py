@@ -39,9 +39,9 @@ class TuningWidget(widgets.VBox):
         for made in self.rows.values():
             made.observe(lambda _: self.draw(), "value")
         self.anew = button("Start over", self.start, "forget what was tried")
-        self.said, self.stage = widgets.HTML(), widgets.HTML()
+        self.said, self.stage, self.history = (widgets.HTML() for _ in range(3))
         head = row(*self.rows.values(), kind="mp-head")
-        seen = self.said, self.stage, row(self.anew)
+        seen = self.said, self.stage, self.history, row(self.anew)
         super().__init__((widgets.HTML(STYLE), head, *seen))
         self.add_class("mp")
         self.draw()
@@ -50,10 +50,14 @@ class TuningWidget(widgets.VBox):
         """Show the launch with the sizes that are chosen, and count it."""
         sizes = {size: made.value for size, made in self.rows.items()}
         launch = launch_of(self.tuning, self.batch, **sizes)
-        self.tried[tuple(sizes.values())] = launch
+        key = tuple(sizes.values())
+        self.tried.pop(key, None)  # so that the last one is the one that is shown
+        self.tried[key] = launch
         self.said.value = story.say(self._tell(launch))
         bars = "".join(map(_line, launch.bars()))
         self.stage.value = f'<div class="{parts.colour("A")}">{bars}</div>'
+        turns = [[_told(*one)] for one in self.tried.items()]
+        self.history.value = story.log(turns, "launch")
 
     def start(self) -> None:
         """Forget what was tried; back to the first sizes."""
@@ -75,10 +79,10 @@ class TuningWidget(widgets.VBox):
         """What it is short of; how near the best one is that was tried."""
         best = max(one.percent for one in self.tried.values())
         said = f"Tried: {len(self.tried)} of {len(self.launches)}. "
-        if launch.best <= NEAR * best:
-            said += "One of yours is within 5 % of the best."
+        if launch.best <= NEAR * launch.percent:
+            said += "This one is within 5 % of the best of all."
         else:
-            said += f"Your best reaches {best:.0f} %."
+            said += f"Your best reaches {best:.0f} % of the ceiling."
         return Said(f"{launch.us:,} µs: {_in_words(launch)}.", said)
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
@@ -89,6 +93,14 @@ class TuningWidget(widgets.VBox):
         lines.append(f"{launch.us:,} µs: {_in_words(launch)}")
         bundle = super()._repr_mimebundle_(**options)
         return bundle | {"text/plain": "\n".join(lines)}
+
+
+def _told(sizes: tuple[int, ...], launch: Launch) -> str:
+    """A launch in one line: "tile 16, 4 warps, 1 stage, 1 split: 404.9 µs, ..."."""
+    tile, warps, stages, splits = sizes
+    counts = {"warp": warps, "stage": stages, "split": splits}
+    words = ", ".join(parts.count(number, what) for what, number in counts.items())
+    return f"tile {tile}, {words}: {launch.us:,} µs, {_in_words(launch)}"
 
 
 def _in_words(launch: Launch) -> str:
