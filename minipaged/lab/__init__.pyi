@@ -3,6 +3,7 @@ from .measure.ladder_timing import rungs_here as rungs_here
 from .measure.launches import by_fault as by_fault
 from .measure.launches import launch_of as launch_of
 from .measure.launches import launch_of_rung as launch_of_rung
+from .measure.launches import near_best as near_best
 from .measure.layer import random_layer as random_layer
 from .measure.machine import versions as versions
 from .measure.measured import measured_batches as measured_batches
@@ -15,13 +16,11 @@ from .measure.occupancy import programs_that_fit as programs_that_fit
 from .measure.operations import operations_of as operations_of
 from .measure.peak import peak_extra_bytes as peak_extra_bytes
 from .measure.peer_tables import beside_peers as beside_peers
-from .measure.peer_tables import default_lines as default_lines
 from .measure.peer_tables import most_of_peers as most_of_peers
 from .measure.peer_tables import prompt_speeds as prompt_speeds
 from .measure.rule_evidence import rule_evidence as rule_evidence
 from .measure.rule_evidence import times_by_splits as times_by_splits
 from .measure.rung_tables import busy_lines as busy_lines
-from .measure.rung_tables import fitting_lines as fitting_lines
 from .measure.rung_tables import rung_lines as rung_lines
 from .measure.rung_tables import share_of_ceiling as share_of_ceiling
 from .measure.rung_tables import shared_busy as shared_busy
@@ -34,7 +33,6 @@ from .measure.traces import alpaca_like as alpaca_like
 from .measure.traces import sharegpt_like as sharegpt_like
 from .measure.tuning_tables import beside_best as beside_best
 from .measure.tuning_tables import fifth_stage_lines as fifth_stage_lines
-from .measure.tuning_tables import fits_by_stages as fits_by_stages
 from .measure.tuning_tables import paging_ratios as paging_ratios
 from .measure.tuning_tables import points_under_way as points_under_way
 from .measure.tuning_tables import rows_of as rows_of
@@ -44,10 +42,12 @@ from .measure.tuning_tables import sweep_maps as sweep_maps
 from .measure.tuning_tables import uneven_lines as uneven_lines
 from .measure.watch import saving as saving
 from .measure.watch import watch as watch
+from .measure.wave_times import wave_times as wave_times
 from .plots.address import plot_address as plot_address
 from .plots.bars import plot_bars as plot_bars
 from .plots.batches import plot_batches as plot_batches
 from .plots.beams import plot_beam_tree as plot_beam_tree
+from .plots.belt import plot_belt as plot_belt
 from .plots.buddies import plot_buddies as plot_buddies
 from .plots.candidates import Candidate as Candidate
 from .plots.candidates import plot_candidates as plot_candidates
@@ -62,7 +62,6 @@ from .plots.contiguous import plot_memory_over_time as plot_memory_over_time
 from .plots.copying import freeze as freeze
 from .plots.copying import plot_copying as plot_copying
 from .plots.curves import plot_paging_cost as plot_paging_cost
-from .plots.dots import plot_dots as plot_dots
 from .plots.early_merge import plot_early_merge as plot_early_merge
 from .plots.early_merge import splits_and_merge as splits_and_merge
 from .plots.evictions import plot_evictions as plot_evictions
@@ -127,6 +126,7 @@ from .plots.two_tables import plot_two_tables as plot_two_tables
 from .plots.two_ways import plot_two_ways as plot_two_ways
 from .plots.under_way import plot_under_way as plot_under_way
 from .plots.walk import plot_tile_and_blocks as plot_tile_and_blocks
+from .plots.waves import plot_waves as plot_waves
 from .pool.replay import record as record
 from .pool.replay_widget import ReplayWidget as ReplayWidget
 from .pool.softmax_widget import SoftmaxWidget as SoftmaxWidget

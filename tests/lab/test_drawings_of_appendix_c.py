@@ -3,18 +3,20 @@
 import random
 import re
 from collections import Counter
-from itertools import combinations
+from itertools import combinations, pairwise
 from math import hypot
 
 import pytest
 import torch
 from matplotlib.colors import to_hex
+from matplotlib.patches import Rectangle
 
 from helpers.drawn import arrows, boxes, places_of, texts
 from helpers.readable import readable_in_all_themes
 from minipaged.lab import (
     measured_batches,
     plot_batches,
+    plot_belt,
     plot_layouts,
     plot_paging_cost,
     stretches_for_k,
@@ -51,12 +53,20 @@ def paging(**options):
     return plot_paging_cost({"a": CURVES, "b": CURVES}, "title", **options)
 
 
+def belts(*megabytes, latency=1.0):
+    return plot_belt(4600, latency, megabytes, "title")
+
+
 OTHERS = 1.2, 1.26, "somebody else's"
 DRAWINGS = {
     "layouts": lambda: plot_layouts("title"),
     "layouts, one block size": lambda: plot_layouts("title", [8]),
     "layouts, large blocks": lambda: plot_layouts("title", [32, 128], tile=32),
     "layouts, short heads": lambda: plot_layouts("title", dim=32),
+    "belts": lambda: belts(2.3, 4.6, 9.2),
+    "belts, no queue": lambda: belts(2.3, 4.6),
+    "a belt, a long queue": lambda: belts(30.0),
+    "belts, a long latency": lambda: belts(0.5, 20.0, latency=2.5),
     "batches": lambda: plot_batches(REPORTS, "title"),
     "one batch": lambda: batches(0.7),
     "batches, half of them slower": lambda: batches(0.8, 0.95, 1.1, 1.25),
@@ -105,6 +115,83 @@ def test_runs_that_begin_within_a_stretch_are_not_counted():
         stretches_for_k(16, False, dim=80)
 
 
+# --- belts ----------------------------------------------------------------------------
+
+
+def lying(figure):
+    """By row: the left edges of what lies on the belt, and of what waits before it."""
+    rows = {}
+    strong = boxes(figure, palette.sequence_colour(0))
+    waiting = [
+        box
+        for box in figure.axes[0].patches
+        if isinstance(box, Rectangle) and not box.get_fill()
+    ]
+    for at, found in enumerate((strong, waiting)):
+        for box in found:
+            if box.get_height() >= box.get_width():  # not the legend's
+                middle = round(box.get_y() + box.get_height() / 2)
+                rows.setdefault(middle, ([], []))[at].append(box.get_x())
+    return [tuple(map(sorted, row)) for _, row in sorted(rows.items())]
+
+
+def test_a_belt_is_covered_as_far_as_what_is_under_way_reaches():
+    few, enough, more = lying(belts(2.3, 4.6, 9.2))
+    assert [len(row) for row in (*few, *enough, *more)] == [8, 0, 16, 0, 16, 16]
+    steps = {round(b - a, 6) for a, b in pairwise(enough[0])}
+    assert len(steps) == 1
+    (step,) = steps
+    # Even gaps; the one that arrives now is at the same place in all rows.
+    assert {round(b - a, 6) for a, b in pairwise(few[0])} == {round(2 * step, 6)}
+    assert few[0][-1] == enough[0][-1] == more[0][-1]
+    assert max(more[1]) < min(more[0])  # before the belt
+
+
+@pytest.mark.parametrize("latency", [0.5, 1.0, 2.0])
+def test_a_rate_is_what_is_under_way_over_the_time_that_it_takes(latency):
+    full = 4.6 * latency
+    figure = belts(full / 4, full / 2, full, 2 * full, latency=latency)
+    said = texts(figure)
+    assert [words for words in said if words in ("1,150", "2,300", "4,600")] == [
+        "1,150",
+        "2,300",
+        "4,600",
+        "4,600",
+    ]
+    sums = [words for words in said if words.startswith("= ")]
+    times = [latency, latency, latency, 2 * latency]
+    parts = [full / 4, full / 2, full, 2 * full]
+    assert sums == [
+        f"= {mb:.1f} MB / {us:g} µs" for mb, us in zip(parts, times, strict=True)
+    ]
+    assert "25 % of the belt is covered" in said and "GB/s" in said
+    assert "the belt is covered: this is the ceiling" in said
+    assert f"memory gives no more: {full:.1f} MB wait" in said
+
+
+def test_a_time_is_as_long_as_the_belt_and_the_queue():
+    figure = belts(2.3, 9.2)
+    start, end = (places_of(figure, word)[0][0] for word in ("memory", "programs"))
+    heads = [arrow.get_path().vertices[[0, 3]] for arrow in arrows(figure)]
+    levels = {places_of(figure, words)[0][1]: words for words in ("1 µs", "2 µs")}
+    reached = {words: [] for words in levels.values()}
+    for (x0, _), (x1, y) in heads:
+        if y in levels:
+            reached[levels[y]].append(x1)
+            assert abs(x1 - x0) > 50
+    assert sorted(reached["1 µs"]) == pytest.approx([start, end], abs=2)
+    first, last = sorted(reached["2 µs"])
+    assert last == pytest.approx(end, abs=2)
+    assert (last - first) / (end - start) == pytest.approx(2, abs=0.06)
+    assert first == pytest.approx(lying(figure)[1][1][0], abs=4)
+
+
+def test_a_queue_is_explained_only_where_there_is_one():
+    assert "asked for, waits" in texts(belts(9.2))
+    assert "asked for, waits" not in texts(belts(2.3, 4.6))
+    assert "0.29 MB on the way" in texts(belts(2.3))
+
+
 # --- layouts --------------------------------------------------------------------------
 
 
@@ -126,8 +213,9 @@ def test_layouts_count_what_comes_for_a_tile_and_why():
         "…": 4,
     }.items():
         assert said[words] == times, words
+    assert said["← slots of the pool"] == 2
     assert "…" not in texts(plot_layouts("title", dim=32))
-    assert "32 of its 64 slots" in texts(plot_layouts("title", [64]))
+    assert "32 of 64 slots" in texts(plot_layouts("title", [64]))
 
 
 def test_verdicts_are_good_where_all_of_a_stretch_is_used():
@@ -177,6 +265,22 @@ def test_turned_round_the_block_has_a_part_of_each_stretch(block_size):
         assert box.get_height() / whole == pytest.approx(block_size / 32)
         assert rest.get_x() == box.get_x()
         assert rest.get_y() == pytest.approx(box.get_y() + box.get_height())
+
+
+@pytest.mark.parametrize("stretch", [16, 32])
+def test_one_stretch_is_measured_beside_its_frame(stretch):
+    figure = plot_layouts("title", [16, 1], stretch=stretch)
+    ((x, y),) = places_of(figure, f"{stretch} numbers")
+    upright = [
+        box
+        for box in figure.axes[0].patches
+        if box.get_linewidth() == 1.6 and box.get_height() > 100
+    ]
+    frame = min(upright, key=lambda box: box.get_y())
+    top, bottom = frame.get_y(), frame.get_y() + frame.get_height()
+    ends = sorted(arrow.get_path().vertices[3][1] for arrow in arrows(figure))
+    assert ends == pytest.approx([top, bottom], abs=4)
+    assert top < y < bottom and 0 < frame.get_x() - x < 20
 
 
 def test_one_stretch_is_framed_along_memory():
@@ -251,6 +355,25 @@ def test_a_dot_for_each_batch_lies_on_its_side_of_the_line():
     by_ratio = {ratio: x for (x, _), ratio in seen}
     assert by_ratio[0.7] < by_ratio[0.9] < by_ratio[0.98] < one
     assert dots(batches(1.0), PEERS[0])[0][0] == pytest.approx(line_at_one(batches(1)))
+
+
+def test_no_words_lie_on_the_line():
+    figure = plot_batches(REPORTS, "title")
+    figure.draw_without_rendering()
+    (line,) = (li for li in figure.axes[0].lines if li.get_linewidth() == 1.6)
+    box = line.get_window_extent()
+    for text in figure.axes[0].texts:
+        words = text.get_window_extent()
+        beside = words.x1 < box.x0 or words.x0 > box.x1
+        assert beside or words.y0 > box.y1 - 2 or words.y1 < box.y0 + 2, text.get_text()
+
+
+def test_it_says_that_equal_ratios_are_equally_far_apart():
+    figure, ratios = batches(0.5, 1.0, 0.25), (0.25, 0.5, 1.0)
+    assert any("logarithmic" in words for words in texts(figure))
+    places = sorted(x for peer in PEERS for x, _ in dots(figure, peer))
+    assert len(places) == len(ratios)
+    assert places[1] - places[0] == pytest.approx(places[2] - places[1])
 
 
 def test_only_the_best_peers_are_named():

@@ -11,7 +11,7 @@ from minipaged.lab import plot_exchanges
 from minipaged.lab.plots import palette
 
 COUNTS = {"rung 1: 4 programs × 30": 120, "rung 2": 348, "rung 3": 10}
-EACH = 4, 8, 16
+EACH, BLUE = (4, 8, 16), palette.sequence_colour(0)
 
 
 def drawn(num_threads=8, counts=None, **options):
@@ -115,6 +115,17 @@ def test_a_unit_sums_the_same_numbers_without_threads(count):
     assert sum(ends(arrow)[0][0] > right + 20 for arrow in arrows(figure)) == 3
 
 
+@pytest.mark.parametrize("count", EACH)
+def test_the_drawn_threads_are_an_example_and_bars_are_of_one_tile(count):
+    figure = drawn(count)
+    ((_, top),) = places_of(figure, f"By threads: an example with {count}")
+    ((_, y),) = places_of(figure, "Exchanges in the code for one tile")
+    (rows,) = [t for t in figure.axes[0].texts if "between two rows" in t.get_text()]
+    last = held(figure, count)[-1][0]
+    first_bar = min(box.get_y() for box in boxes(figure, BLUE) if box.get_y() > y)
+    assert top < last < y == rows.get_position()[1] < first_bar
+
+
 def test_products_are_spread_evenly():
     assert {"sums 16 products", "128 numbers"} <= set(texts(drawn()))
     assert {"sums 4 products", "64 numbers"} <= set(texts(drawn(16, dim=64)))
@@ -125,7 +136,7 @@ def test_products_are_spread_evenly():
 
 def test_bars_are_as_long_as_their_counts():
     figure = drawn()
-    bars = boxes(figure, palette.sequence_colour(0))[-3:]
+    bars = boxes(figure, BLUE)[-3:]
     counted = zip(bars, COUNTS.values(), strict=True)
     each = [bar.get_width() / count for bar, count in counted]
     assert each == pytest.approx([each[0]] * 3) and each[0] > 0

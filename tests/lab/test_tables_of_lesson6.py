@@ -90,6 +90,11 @@ def test_a_map_tells_which_launches_wait_and_which_spill():
     assert signs["registers that spill"] == {"a, 1 warp": [], "a, 2 warps": [(64, 5)]}
     waits = signs["a last wave mostly empty"]
     assert waits == {"a, 1 warp": [], "a, 2 warps": [(64, 5)]}
+    few = signs["too little under way"]  # all, as the ceiling needs 2 MB
+    assert few == {"a, 1 warp": [(64, 4)], "a, 2 warps": [(64, 3), (64, 5)]}
+    enough = made | {"ceilings": {"read_gb_per_s": 100}}
+    _, signs, _ = tuning_tables.sweep_maps(enough, ["a"], (1, 2))
+    assert not any(signs["too little under way"].values())
 
 
 def test_maps_of_several_batches_name_the_kinds_that_they_have():

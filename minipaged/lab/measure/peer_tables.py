@@ -46,19 +46,6 @@ def most_of_peers(groups: Mapping[str, Ratios]) -> list[str]:
     return lines
 
 
-def default_lines(batches: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """The default launch beside the best peer of each random batch, by GPU.
-
-    batches: by the name of the GPU, what `measured_batches` describes.
-    """
-    said = "at most {largest:.2f}, in the mean {geometric_mean:.2f}"
-    return [
-        f"{name}: step_kernel's time / the best peer's: "
-        + said.format(**found["summary"]["step"])
-        for name, found in batches.items()
-    ]
-
-
 def prompt_speeds(kernels: Mapping[str, Any]) -> Ratios:
     """TFLOP/s on prompts, by batch and kernel, ours among them."""
     names = {**NAMES, "paged": "ours"}

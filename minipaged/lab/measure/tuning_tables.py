@@ -6,7 +6,6 @@ from typing import Any
 
 from minipaged.lab.measure.launches import FAULTS, Launch, launch_of, ran
 from minipaged.lab.measure.measured import SIZES, Tuning
-from minipaged.lab.measure.occupancy import room_by_registers
 from minipaged.lab.measure.rule_evidence import LLAMA, times_by_splits
 from minipaged.lab.measure.rung_tables import KV_HEADS, num_pieces, share_of_ceiling
 
@@ -61,7 +60,7 @@ def sweep_maps(
     faults that slow some down, by fault; and the names of the `kinds`, by cell.
     """
     maps: dict[str, Map] = {}
-    signs: dict[str, dict[str, list[Cell]]] = {fault: {} for fault in FAULTS[1:]}
+    signs: dict[str, dict[str, list[Cell]]] = {fault: {} for fault in FAULTS}
     named: dict[str, dict[Cell, str]] = {}
     for batch, num_warps in product(batches, warps):
         name = f"{batch}, {num_warps} warp" + "s" * (num_warps > 1)
@@ -82,30 +81,6 @@ def _launches(tuning: Tuning, batch: str, **sizes: int) -> Iterator[tuple[Row, L
     """Those of this batch's sweep that have these sizes and did run."""
     for row in rows_of(ran(tuning, batch), **sizes):
         yield row, launch_of(tuning, batch, **{name: row[name] for name in SIZES})
-
-
-def fits_by_stages(
-    tuning: Tuning, batch: str, tile: int, num_warps: int, stages: Iterable[int]
-) -> tuple[list[str], dict[str, tuple[int, int]]]:
-    """What a program of these sizes takes, and for how many there is room.
-
-    Returns lines of text; and by launch (programs, how many fit on a multiprocessor).
-    """
-    gpu, lines, fits = tuning["gpu"], [], {}
-    sizes = {"tile": tile, "num_warps": num_warps, "num_splits": 1}
-    for row in rows_of(tuning["sweep"][batch], **sizes):
-        if row["num_stages"] not in stages:
-            continue
-        by_registers = room_by_registers(gpu, num_warps, row["registers"])
-        by_shared = gpu["shared_bytes"] / row["shared_bytes"]
-        number = f"{row['num_stages']} stages"
-        lines.append(
-            f"{number}: registers for {by_registers:.1f} programs, "
-            f"shared memory for {by_shared:.1f}"
-        )
-        taken = f"{row['registers']} registers, {row['shared_bytes']:,} bytes"
-        fits[f"{number}, {taken}"] = num_pieces(tuning, batch), row["programs"]
-    return lines, fits
 
 
 def fifth_stage_lines(tunings: Mapping[str, Tuning]) -> list[str]:

@@ -35,7 +35,8 @@ def plot_batches(batches: Mapping[str, Mapping[str, Any]], title: str) -> Figure
     scale = scale_of(ratios, 0.0, SPAN - RIGHT, True, limits)
     tops = [KEY + at * step for at in range(len(batches))]
     spans = [(top + HEAD, top + step) for top in tops]
-    draw_axis(sheet, scale, spans, "our time / the best peer's, batch by batch")
+    xlabel = "our time / the best peer's, batch by batch (logarithmic axis)"
+    draw_axis(sheet, scale, spans, xlabel)
     sides = "ours takes less time", "more"
     draw_reference(sheet, scale, 1.0, (KEY, spans[-1][1]), "equal", sides)
     sheet.write(SPAN, KEY - 9, "equal or less", ha="right")

@@ -27,7 +27,7 @@ def plot_exchanges(
     adds what its partner holds: a thread next to it, then one two apart, then four.
     Heavy lines lead to the first thread's logit, thin ones to those of the others. At
     the right, a unit sums the same numbers inside itself. The numbers are invented.
-    Below, a bar for each count.
+    Below, a bar for each count: so many exchanges are in the code for one tile.
 
     counts: exchanges, by what needs them. num_threads: 4, 8 or 16. dim: products of
     a logit, of which each thread has equally many.
@@ -75,7 +75,7 @@ def _draw_threads(
     """Arrows, over them the boxes; what a row is, at its left."""
     count, last = len(rows[0]), len(rows) - 1
     width, right = THREADS_WIDTH / count, THREADS + THREADS_WIDTH
-    sheet.write(0, 8, "By threads", PART)
+    sheet.write(0, 8, f"By threads: an example with {count}", PART)
     said = counted(last, "exchange")
     sheet.write(right, 8, said, PART, ha="right", color=BAD)
     sheet.write(0, TOP - 16, "thread", color=sheet.look.quiet)
@@ -156,8 +156,8 @@ def _lines_of_sum(numbers: list[int]) -> list[str]:
 
 def _draw_counts(sheet: Sheet, y: float, counts: Mapping[str, int]) -> float:
     """A bar for each of them; where the last one ends."""
-    said = "Exchanges for a tile"
-    remark = "one is made by all threads of a warp at once"
+    said = "Exchanges in the code for one tile"
+    remark = "one: all threads of a warp at once, as between two rows above"
     sheet.write(0, y, said, PART)
     sheet.write(width_of(said, PART) + 12, y, remark, color=sheet.look.quiet)
     left, most = max(map(width_of, counts)) + 14, max(1, *counts.values())

@@ -6,13 +6,14 @@ from matplotlib.figure import Figure
 
 from minipaged.lab.measure.stretches import runs_of_k, stretches_for_k
 from minipaged.lab.plots.palette import BAD, GOOD
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, counted
+from minipaged.lab.plots.signs import PART, SPAN, Sheet, counted, width_of
 from minipaged.lab.plots.tones import free, soft, strong
 
-LEFT, BETWEEN = 104.0, 30.0  # pixels beside the panels, and between the two layouts
+LEFT, BETWEEN = 124.0, 34.0  # pixels beside the panels, and between the two layouts
 PANEL = (SPAN - LEFT - BETWEEN) / 2
 MORE = 22.0  # of a panel, for the sign that it goes on
 FRAME = 1.4  # pixels from a stretch to its frame
+MEASURE = 14.0  # from a panel to what says how long its stretches are
 HEAD, ABOVE, HIGH, BELOW = 46.0, 22.0, 160.0, 44.0  # above all; of a panel, and around
 LAYOUTS = {  # is K turned round? its shape, and what lies side by side
     False: ("[slots, heads, DIM]", "side by side →: a slot's numbers"),
@@ -39,6 +40,7 @@ def plot_layouts(
     """
     sheet, y = Sheet(title), HEAD
     _draw_head(sheet)
+    _measure(sheet, _left_of(True) - MEASURE, y + ABOVE, stretch)
     for block_size in block_sizes:
         _draw_slots(sheet, y + ABOVE, block_size, stretch)
         for is_turned in LAYOUTS:
@@ -66,7 +68,6 @@ def _left_of(is_turned: bool) -> float:
 def _draw_head(sheet: Sheet) -> None:
     """What lines and columns are; above each layout, what lies side by side."""
     quiet = {"color": sheet.look.quiet}
-    sheet.write(0, 8, "↓ slots", PART)
     sheet.write(0, 27, "→ numbers", PART)
     for is_turned, (shape, remark) in LAYOUTS.items():
         x = _left_of(is_turned)
@@ -74,12 +75,24 @@ def _draw_head(sheet: Sheet) -> None:
         sheet.write(x, 27, remark, **quiet)
 
 
+def _measure(sheet: Sheet, x: float, y: float, stretch: int) -> None:
+    """How long a stretch is, beside one that has a number of each slot."""
+    said = f"{stretch} numbers"
+    middle, half = y + HIGH / 2, width_of(said) / 2 + 6
+    for end, inner in ((y, middle - half), (y + HIGH, middle + half)):
+        sheet.line((x - 5, end), (x + 5, end))
+        sheet.arrow((x, inner), (x, end), is_upright=True)
+    sheet.write(x, middle, said, ha="center", rotation=90.0)
+
+
 def _draw_slots(sheet: Sheet, y: float, block_size: int, stretch: int) -> None:
-    """Beside the panels: which slots are the block's."""
+    """Beside the panels: which slots are the block's, and whose all are."""
+    style = {"ha": "center", "rotation": 90.0, "color": sheet.look.quiet}
+    sheet.write(LEFT - 12, y + HIGH / 2, "← slots of the pool", **style)
     inside, slot = min(block_size, stretch), HIGH / stretch
     said = counted(block_size, "slot")
     if inside < block_size:
-        said = f"{inside} of its {said}"
+        said = f"{inside} of {said}"
     sheet.label(y, inside * slot, "a block", said)
     if inside < stretch:
         rest = stretch - inside

@@ -8,10 +8,11 @@ from matplotlib.figure import Figure
 from minipaged.lab.plots.curves import DASHES
 from minipaged.lab.plots.dots import draw_series, marker_of
 from minipaged.lab.plots.palette import line_colour
-from minipaged.lab.plots.scales import scale_of
+from minipaged.lab.plots.scales import Scale, scale_of
 from minipaged.lab.plots.signs import SPAN, Sheet, width_of
 
 LEFT, HIGH = 40.0, 240.0  # pixels beside the field, and its height
+HEAD = 20.0  # above it, for megabytes
 LIMITS = 0.25, 64.0  # programs: where the axis ends
 
 
@@ -23,36 +24,30 @@ def plot_on_each(
     xlabel: str = "programs on each multiprocessor",
     ylabel: str = "GB/s of K and V, in % of the read ceiling",
     limits: tuple[float, float] = LIMITS,
+    megabytes: float | None = None,
 ) -> Figure:
     """A line for each batch: its splits give each multiprocessor so many programs.
 
-    The axis below doubles from tick to tick.
+    The axis below doubles from tick to tick; the one above says how much they have
+    under way, as far as they run at a time.
 
     lines: by batch, by programs on each multiprocessor, the share in %. room: so many
     run at a time; there stands a line, and `said` above it. limits: the ends of
-    the axis; what lies outside is left out.
+    the axis; what lies outside is left out. megabytes: of a program on each
+    multiprocessor, on the whole GPU; without it there is no axis above.
     """
     sheet = Sheet(title)
     y = draw_series(sheet, list(lines))
     sheet.write(0, y + 12, ylabel)
-    top = y + 44
+    top = y + 44 + HEAD * bool(megabytes)
     across = scale_of([*limits], LEFT, SPAN - LEFT, True, limits)
     up = scale_of([0, 100], top + HIGH, -HIGH, False, (0, 100))
-    quiet = {"color": sheet.look.quiet}
-    for tick in up.ticks:
-        height = up.x(tick)
-        sheet.line((LEFT, height), (SPAN, height), alpha=0.35, zorder=0)
-        sheet.write(LEFT - 8, height, f"{tick:g}", ha="right", **quiet)
-    low, high = (math.log2(limit) for limit in limits)
-    for power in range(math.ceil(low), math.floor(high) + 1):
-        x, words = across.x(2.0**power), f"{2.0**power:g}"
-        sheet.line((x, top), (x, top + HIGH), alpha=0.35, zorder=0)
-        middle = min(x, SPAN - width_of(words) / 2)
-        sheet.write(middle, top + HIGH + 12, words, ha="center", **quiet)
-    sheet.line((LEFT, top + HIGH), (SPAN, top + HIGH), zorder=1)
+    _draw_grid(sheet, across, up)
+    if megabytes:
+        _draw_megabytes(sheet, across, top, room, megabytes)
     x, style = across.x(room), {"color": sheet.look.ink, "linewidth": 1.6, "zorder": 1}
     sheet.line((x, top), (x, top + HIGH), **style)
-    sheet.write(x, top - 10, said, ha="center")
+    sheet.write(x, top - 10 - HEAD * bool(megabytes), said, ha="center")
     for index, line in enumerate(lines.values()):
         points = [
             (across.x(programs), up.x(share))
@@ -66,3 +61,37 @@ def plot_on_each(
     sheet.write(LEFT, top + HIGH + 34, xlabel)
     sheet.finish(top + HIGH + 44)
     return sheet.figure
+
+
+def _doublings(across: Scale) -> list[float]:
+    """The powers of two on the axis."""
+    low, high = (math.log2(limit) for limit in (across.lowest, across.highest))
+    return [2.0**power for power in range(math.ceil(low), math.floor(high) + 1)]
+
+
+def _draw_grid(sheet: Sheet, across: Scale, up: Scale) -> None:
+    """Thin lines, at the left and below with their numbers."""
+    quiet, bottom = {"color": sheet.look.quiet}, up.left
+    for tick in up.ticks:
+        height = up.x(tick)
+        sheet.line((LEFT, height), (SPAN, height), alpha=0.35, zorder=0)
+        sheet.write(LEFT - 8, height, f"{tick:g}", ha="right", **quiet)
+    for programs in _doublings(across):
+        x, words = across.x(programs), f"{programs:g}"
+        sheet.line((x, bottom - HIGH), (x, bottom), alpha=0.35, zorder=0)
+        middle = min(x, SPAN - width_of(words) / 2)
+        sheet.write(middle, bottom + 12, words, ha="center", **quiet)
+    sheet.line((LEFT, bottom), (SPAN, bottom), zorder=1)
+
+
+def _draw_megabytes(
+    sheet: Sheet, across: Scale, top: float, room: int, megabytes: float
+) -> None:
+    """Above the field: what so many programs have under way, as far as all run."""
+    y, quiet, said = top - 14, {"color": sheet.look.quiet}, ""
+    for programs in [*(n for n in _doublings(across) if n < room), room]:
+        number = programs * megabytes
+        said = f"{number:.1f}" if number < 10 else f"{number:,.0f}"
+        sheet.write(across.x(programs), y, said, ha="center", **quiet)
+    x = across.x(room) + width_of(said) / 2 + 6
+    sheet.write(x, y, "MB under way; the others wait", **quiet)

@@ -8,13 +8,15 @@ from matplotlib.figure import Figure
 
 from minipaged.lab.plots.palette import BAD, line_colour
 from minipaged.lab.plots.scales import Scale
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
+from minipaged.lab.plots.signs import PART, SPAN, Point, Sheet, width_of
 
 LEFT, TOP, HEAD = 48.0, 32.0, 34.0  # pixels beside the panels; above all; above each
 EFOLD, MOST = 30.0, 420.0  # how high a step is of e times as fast; all panels together
 LINE, GAP = 15.0, 8.0  # from line to line; from a panel to the next
 CEILING, TICKS = 100.0, (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # %
-GAIN, SLOWER = 1.3, 0.97  # times as fast: what is written; less is a loss, no chance
+GAIN, SLOWER = 1.03, 0.97  # times as fast: what is written; less is a loss, no chance
+LARGE = 1.3  # times as fast: written with one digit, and worth a heavy line
+Area = tuple[float, float, float, float]  # left, top, right, bottom
 BELOW, STEADY = 1.6, 2.0  # how far a panel reaches below the lowest rung, and the first
 
 
@@ -28,8 +30,9 @@ def plot_ladder(
     """A panel for each batch, in it a staircase: a step for each rung, up to a ceiling.
 
     A step is as high as the factor by which the rung is faster than the one before: the
-    scale is logarithmic, and the same in all panels. Large factors are written, and the
-    largest of a batch is heavy; what takes more time than before is orange.
+    scale is logarithmic, and the same in all panels. Below its step each factor is
+    written that is not near 1. The largest of a batch is heavy; what takes more time
+    than before is orange.
 
     shares: by batch and rung, in %. whole: how many rungs there will be, so that the
     picture keeps its size while they are added one by one. removed: by number of the
@@ -42,8 +45,7 @@ def plot_ladder(
     tops = [max(CEILING, *path) for path in paths.values()]
     efolds = [log(top / low) for low, top in zip(lows, tops, strict=True)]
     efold = min(EFOLD, MOST / sum(efolds))
-    said = f"{unit}; ×: times the rung before" + "; −: what it removed" * bool(removed)
-    sheet.write(0, 8, said, color=sheet.look.quiet)
+    sheet.write(0, 8, f"{unit}; ×: times the rung before", color=sheet.look.quiet)
     named, y = _most_gained(list(paths.values()), removed or {}), TOP
     for at, (batch, path) in enumerate(paths.items()):
         bottom = y + HEAD + efolds[at] * efold
@@ -66,7 +68,7 @@ def _most_gained(
     named: list[dict[int, str]] = [{} for _ in paths]
     for rung, words in removed.items():
         gains = [path[rung - 1] / path[rung - 2] for path in paths if len(path) >= rung]
-        if gains:
+        if max(gains, default=0.0) >= GAIN:
             named[gains.index(max(gains))][rung] = words
     return named
 
@@ -105,7 +107,7 @@ def _draw_stairs(
     for rung, (before, after) in enumerate(pairwise(path), start=2):
         x, factor = LEFT + (rung - 1) * wide, after / before
         style = level | ({"color": BAD} if factor < SLOWER else {})
-        if factor == most > GAIN:
+        if factor == most > LARGE:
             style |= {"linewidth": 6.0, "solid_capstyle": "butt"}
         sheet.line((x, scale.x(before)), (x, scale.x(after)), **style)
 
@@ -117,23 +119,81 @@ def _write_factors(
     path: Sequence[float],
     named: Mapping[int, str],
 ) -> None:
-    """To the right of a step, below it: how many times as fast, and why."""
+    """To the right of a step, below it: how many times as fast; then why."""
     most = max((after / before for before, after in pairwise(path)), default=0.0)
+    taken = _lines_drawn(scale, wide, path)
     for rung, (before, after) in enumerate(pairwise(path), start=2):
         x, y = LEFT + (rung - 1) * wide + 8, scale.x(after) + 11
-        factor, is_best = after / before, after / before == most
-        said, style = f"× {factor:.1f}", {"weight": "bold" if is_best else "normal"}
-        if factor >= SLOWER and round(factor, 1) < GAIN:
+        factor, style = after / before, {}
+        if SLOWER <= factor < GAIN:
             continue
         if factor < SLOWER:
             style["color"] = BAD
-        sheet.write(x, y, said, **style)
-        if rung in named:
-            words, right = f"− {named[rung]}", x + width_of(said, bold=is_best) + 8
-            if right + width_of(words) < SPAN:
-                sheet.write(right, y, words)
-            else:  # to the left of the step, above what leads to it
-                sheet.write(x - 16, scale.x(before) - 10, words, ha="right")
+        elif factor == most:
+            style["weight"] = "bold"
+        sheet.write(x, y, _times(factor), **style)
+        taken.append(_area(x, y, _times(factor), bold=True))
+    for rung in sorted(named, reverse=True):
+        place = LEFT + (rung - 1) * wide + 8, scale.x(path[rung - 1])
+        beside = width_of(_times(path[rung - 1] / path[rung - 2]), bold=True) + 8
+        words = f"removes {named[rung]}"
+        _write_words(sheet, scale, place, (beside, wide), words, taken)
+
+
+def _lines_drawn(scale: Scale, wide: float, path: Sequence[float]) -> list[Area]:
+    """Where the ceiling is, and the staircase."""
+    heights = list(map(scale.x, path))
+    ceiling = scale.x(CEILING)
+    taken = [(LEFT, ceiling - 2, SPAN, ceiling + 2)]
+    for at, y in enumerate(heights):
+        x, above = LEFT + at * wide, heights[max(0, at - 1)]
+        taken.append((x, y - 2, x + wide, y + 2))
+        taken.append((x - 3, min(y, above), x + 3, max(y, above)))
+    return taken
+
+
+def _write_words(
+    sheet: Sheet,
+    scale: Scale,
+    place: Point,
+    widths: tuple[float, float],
+    words: str,
+    taken: list[Area],
+) -> None:
+    """Beside the factor, or below it in few lines; without room there, above the rung.
+
+    place: where a rung's words begin, and how high it is. widths: of its factor, and of
+    a rung. What is written, is taken.
+    """
+    (x, y), (beside, wide) = place, widths
+    tries = [(x + beside, y + 11, [words])]
+    for width in (3 * wide, 2 * wide - 10, wide - 10):
+        tries.append((x, y + 11 + LINE, _lines(words, width)))
+    lines = tries[-1][-1]
+    tries.append((x, y - 10 - LINE * (len(lines) - 1), lines))
+    for left, first, lines in tries:
+        written = [(left, first + LINE * at, said) for at, said in enumerate(lines)]
+        areas = [_area(*line) for line in written]
+        if all(_is_free(area, taken, scale.x(scale.lowest)) for area in areas):
+            break
+    for line in written:
+        sheet.write(*line)
+    taken += areas
+
+
+def _area(x: float, y: float, words: str, bold: bool = False) -> Area:
+    return x, y - 7, x + width_of(words, bold=bold), y + 7
+
+
+def _is_free(area: Area, taken: Sequence[Area], bottom: float) -> bool:
+    """Nothing is there, and it lies in the panel."""
+    left, top, right, low = area
+    meets = any(left < c and a < right and top < d and b < low for a, b, c, d in taken)
+    return right < SPAN and low < bottom and not meets
+
+
+def _times(factor: float) -> str:
+    return f"× {factor:.1f}" if not 1 < factor < LARGE else f"× {factor:.2f}"
 
 
 def _percent(share: float) -> str:

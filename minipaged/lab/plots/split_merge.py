@@ -11,13 +11,13 @@ from minipaged.lab.plots.tones import Tone, behind_words, soft, strong
 from minipaged.lab.plots.walk import split_shares
 
 LEFT, BAND = 120.0, 26.0  # pixels beside the two bands at the top; how high each is
-POSITIONS, WEIGHTS, TOP = 2.0, 56.0, 168.0  # where the bands begin, and the rows
-ROW, LINE = 58.0, 15.0  # of a row; of one of its numbers
-LOG, ARROW, SUM = 124.0, 130.0, 190.0  # pixels from left: ends of numbers; between them
-SHARE, OF_POSITIONS = 320.0, 450.0  # where shares end
-DIGITS, WIDE = 37.0, 88.0  # of a share, and of the division before it
-MEAN, PART_OF = 514.0, 668.0  # where the zeros of the bars are
-BAR, NUMBER = 36.0, 40.0  # how long a bar is at most, and where its number ends
+POSITIONS, WEIGHTS, TOP = 2.0, 56.0, 162.0  # where the bands begin, and the rows
+ROW, LINE = 42.0, 15.0  # of a row; of one of its numbers, if there are several
+LOG, ARROW, SUM = 138.0, 144.0, 210.0  # pixels from left: ends of numbers; between them
+SHARE, DIGITS, WIDE = 356.0, 37.0, 96.0  # its end; of it; of the division before it
+MEAN, PART_OF = 454.0, 646.0  # where the zeros of the bars are
+BAR, NUMBER = 54.0, 44.0  # how long a bar is at most, and where its number ends
+TIMES, EQUALS = 377.0, 573.0  # signs between a share, a mean, and what they make
 
 
 def plot_split_and_merge(
@@ -27,7 +27,7 @@ def plot_split_and_merge(
     log_totals: torch.Tensor,
     title: str,
     name: str = "A",
-    dims: Sequence[int] = (0, 1, 2),
+    dims: Sequence[int] = (0,),
 ) -> Figure:
     """How long the splits are, how much weight they have, and how that merges them.
 
@@ -38,7 +38,7 @@ def plot_split_and_merge(
 
     context, tile: how many positions there are, and are read at a time. means: [splits,
     dim], each split's result. log_totals: [splits], log2 of the sum of its weights.
-    dims: which of the numbers are drawn.
+    dims: which of the numbers are drawn, one bar for each.
     """
     splits = split_shares(context, len(means), tile)
     sheet, chosen = Sheet(title), means[:, list(dims)].double()
@@ -47,7 +47,6 @@ def plot_split_and_merge(
     counts = (counts / counts.sum()).tolist()
     sums, total = _written(logs.exp2().tolist())
     of_weights = _divisions(sums, total)
-    of_positions = _divisions([f"{len(one):,}" for one in splits], f"{context:,}")
     added = [
         [share * number if share else 0.0 for number in row]
         for share, row in zip(counts, chosen.tolist(), strict=True)
@@ -56,29 +55,29 @@ def plot_split_and_merge(
     most = max(abs(n) for row in [*chosen.tolist(), result] for n in row if n == n)
     _draw_bands(sheet, splits, counts, sums, total, name)
     _draw_headings(sheet, f"{len(dims)} of {means.shape[1]} numbers")
-    y = TOP
+    y, high = TOP, max(ROW, LINE * len(dims) + 12)
     for number, positions in enumerate(splits):
-        _draw_label(sheet, y, number, positions)
-        _draw_sum(sheet, y, float(logs[number]), sums[number])
-        share = of_weights[number], counts[number]
-        _draw_share(sheet, y, SHARE, *share, "bold")
-        share = of_positions[number], len(positions) / context
-        _draw_share(sheet, y, OF_POSITIONS, *share, "normal")
+        middle = y + high / 2
+        _draw_label(sheet, middle, number, positions)
+        _draw_sum(sheet, middle, float(logs[number]), sums[number])
+        _draw_share(sheet, middle, of_weights[number], counts[number])
         if positions:
             row = chosen[number].tolist()
-            _draw_numbers(sheet, y, MEAN, row, most, behind_words(soft(name)))
-            _draw_numbers(sheet, y, PART_OF, added[number], most, strong(name))
-        y += ROW
-    sheet.line((0, y - 4), (SPAN, y - 4), alpha=0.5)
-    middle = y + ROW / 2 - 4
+            _draw_numbers(sheet, middle, MEAN, row, most, behind_words(soft(name)))
+            _draw_numbers(sheet, middle, PART_OF, added[number], most, strong(name))
+            for x, sign in ((TIMES, "×"), (EQUALS, "=")):
+                sheet.write(x, middle, sign, PART, ha="center")
+        y += high
+    sheet.line((0, y + 2), (SPAN, y + 2), alpha=0.5)
+    middle = y + 4 + high / 2
     sheet.write(0, middle, "merged", PART, weight="bold")
-    for end, said in ((SUM, total), (SHARE, "1"), (OF_POSITIONS, "1")):
+    for end, said in ((SUM, total), (SHARE, "1")):
         sheet.write(end, middle, said, ha="right")
-    _draw_numbers(sheet, y + 4, PART_OF, result, most, strong(name))
+    _draw_numbers(sheet, middle, PART_OF, result, most, strong(name))
     signs = [(behind_words(soft(name)), "not weighted yet")]
     signs += [(strong(name), "weighted")]
-    sheet.legend(0, y + ROW + 14, signs)
-    sheet.finish(y + ROW + 22)
+    sheet.legend(0, y + high + 20, signs)
+    sheet.finish(y + high + 28)
     return sheet.figure
 
 
@@ -126,23 +125,21 @@ def _draw_headings(sheet: Sheet, of_means: str) -> None:
         (SUM, "sum of weights", "2^log2", {"ha": "right"}),
         (LOG, "", "its log2", {"ha": "right"}),
         (SHARE, "share of weights", "", {"ha": "right"}),
-        (OF_POSITIONS, "of positions", "", {"ha": "right"}),
         (MEAN - BAR, "its mean", of_means, {}),
         (PART_OF - BAR, "share × mean", "what it adds", {}),
     ):
-        sheet.write(x, TOP - 44, what, PART, **style)
-        sheet.write(x, TOP - 27, remark, **quiet, **style)
+        sheet.write(x, TOP - 42, what, PART, **style)
+        sheet.write(x, TOP - 25, remark, **quiet, **style)
 
 
-def _draw_label(sheet: Sheet, y: float, number: int, positions: range) -> None:
-    sheet.write(0, y + ROW / 2 - 16, f"split {number}", PART)
+def _draw_label(sheet: Sheet, middle: float, number: int, positions: range) -> None:
+    sheet.write(0, middle - 8, f"split {number}", PART)
     said = f"{positions.start}–{positions.stop - 1}" if positions else "nothing"
-    sheet.write(0, y + ROW / 2 + 1, said, color=sheet.look.quiet)
+    sheet.write(0, middle + 9, said, color=sheet.look.quiet)
 
 
-def _draw_sum(sheet: Sheet, y: float, log: float, total: str) -> None:
+def _draw_sum(sheet: Sheet, middle: float, log: float, total: str) -> None:
     """The logarithm that a split leaves, and the sum of weights that it stands for."""
-    middle = y + ROW / 2 - 8
     said = f"{log:.3f}".replace("-", "−") if log > -math.inf else "−∞"
     sheet.write(LOG, middle, said, ha="right")
     if SUM - width_of(total) > ARROW + 24:
@@ -159,23 +156,26 @@ def _divisions(parts: Sequence[str], whole: str) -> list[str]:
     return [""] * len(parts)
 
 
-def _draw_share(
-    sheet: Sheet, y: float, end: float, division: str, share: float, weight: str
-) -> None:
+def _draw_share(sheet: Sheet, middle: float, division: str, share: float) -> None:
     """A part divided by the whole."""
-    middle = y + ROW / 2 - 8
-    sheet.write(end, middle, f"{share:.2f}", ha="right", weight=weight)
-    sheet.write(end - DIGITS, middle, division, ha="right")
+    sheet.write(SHARE, middle, f"{share:.2f}", ha="right", weight="bold")
+    sheet.write(SHARE - DIGITS, middle, division, ha="right")
 
 
 def _draw_numbers(
-    sheet: Sheet, y: float, zero: float, row: Sequence[float], most: float, tone: Tone
+    sheet: Sheet,
+    middle: float,
+    zero: float,
+    row: Sequence[float],
+    most: float,
+    tone: Tone,
 ) -> None:
     """Bars to the left of zero or to the right of it, and the numbers."""
+    first = middle - LINE * len(row) / 2
     for line, number in enumerate(row):
-        top, width = y + line * LINE, BAR * abs(number) / most
+        top, width = first + line * LINE, BAR * abs(number) / most
         left = zero if number >= 0 else zero - width
-        sheet.box(left, top, max(width, 0.5), LINE - 4, tone)
+        sheet.box(left, top + 1, max(width, 0.5), LINE - 2, tone)
         said = f"{number:.2f}".replace("-", "−")
-        sheet.write(zero + BAR + NUMBER, top + LINE / 2 - 2, said, ha="right")
-    sheet.line((zero, y - 3), (zero, y + len(row) * LINE))
+        sheet.write(zero + BAR + NUMBER, top + LINE / 2, said, ha="right")
+    sheet.line((zero, first - 3), (zero, first + len(row) * LINE + 3))

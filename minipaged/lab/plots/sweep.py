@@ -16,13 +16,18 @@ BESIDE, HEAD, BETWEEN, GAP = 34.0, 48.0, 20.0, 16.0  # pixels around a map's cel
 PALE, DEEP = "#E4E9ED", "#003F66"  # of the slowest and of the fastest
 BEND = 1.8  # sizes are mostly fast: so the upper end has most of the colours
 FRAME = sequence_colour(1)  # around a cell that has a name
+NO_ROOM = "no room for it"
 LONG, FLAT = 330.0, 14.0  # of the bar that explains the colours
 Cell = tuple[int, int]  # row and column
 Cells = Mapping[Cell, float | None]
 Marked = Mapping[str, Collection[Cell]]  # by map
 Names = Mapping[str, Mapping[Cell, str]]  # by map
 CORNER = 8.5  # pixels from the corners of a cell to its signs
-MARKERS = ((-1, "v"), (1, "s"))  # left and right; what a sign looks like
+SIGNS = {  # a marker, in the left corner or the right one, the upper one or the lower
+    "o": (-1, 1),
+    "v": (-1, -1),
+    "s": (1, -1),
+}
 
 
 def plot_sweep(
@@ -41,7 +46,7 @@ def plot_sweep(
     what was not measured is left out. All maps share one scale of colours.
 
     shares: by map, by (row, column), in percent. rows, columns: what the sizes are, as
-    "tile". signs: by what they mean, at most two; the cells that have them in a corner.
+    "tile". signs: by what they mean, at most three; which cells have them in a corner.
     named: by map, cells that have a name; it stands in the cell, which has a frame.
     in_row: how many maps stand side by side.
     """
@@ -66,8 +71,8 @@ class _Sweep:
     ):
         self.shares, self.names, self.named, self.sheet = shares, names, named, sheet
         self.signs = {
-            said: (sign, cells)
-            for sign, (said, cells) in zip(MARKERS, signs.items(), strict=False)
+            said: (marker, cells)
+            for marker, (said, cells) in zip(SIGNS, signs.items(), strict=False)
             if any(cells.get(name) for name in shares)
         }
         keys = [key for cells in shares.values() for key in cells]
@@ -121,13 +126,18 @@ class _Sweep:
             word = self.named.get(name, {}).get((row, column), "")
             self._draw_cell(*place, share, share == fastest, word)
             behind = self.colour(self.least if share is None else share)
-            for (side, marker), marked in self.signs.values():
+            for marker, marked in self.signs.values():
                 if (row, column) in marked.get(name, ()):
-                    x = place[0] + self.cell / 2 + side * (self.cell / 2 - CORNER)
-                    self._draw_sign(x, place[1] + CORNER, marker, behind)
+                    right, below = SIGNS[marker]
+                    x = place[0] + self.cell / 2 + right * (self.cell / 2 - CORNER)
+                    y = place[1] + (HEIGHT - CORNER if below > 0 else CORNER)
+                    self._draw_sign(x, y, marker, behind)
 
     def _draw_sign(self, x: float, y: float, marker: str, behind: str) -> None:
+        """A ring, so that it is no square, or a filled sign."""
         style = {"color": ink_on(behind), "markersize": 3.6, "markeredgewidth": 0}
+        if marker == "o":
+            style |= {"markerfacecolor": "none", "markeredgewidth": 0.9}
         self.sheet.axes.plot([x], [y], marker, zorder=4, **style)
 
     def _draw_cell(
@@ -163,16 +173,22 @@ class _Sweep:
         sheet.write(x + 12, y, _in_cell(self.most), 8, ha="center", **style)
         words = "the best" if len(shares) == 1 else "the best of its map"
         x = self._explain(x, y, words)
-        for words, ((_, marker), _) in self.signs.items():
+        for words, (marker, _) in self.signs.items():
+            x, y = self._next(x, y, words)
             sheet.box(x, y - 8, 24, 16, strong)
             self._draw_sign(x + 12, y, marker, strong.face)
             x = self._explain(x, y, words)
         if any(share is None for cells in shares for share in cells.values()):
+            x, y = self._next(x, y, NO_ROOM)
             sheet.empty(x, y - 8, 24, 16)
             sheet.box(x, y - 8, 24, 16, rim=sheet.look.rim)
-            self._explain(x, y, "no room for it")
+            self._explain(x, y, NO_ROOM)
         sheet.finish(y + 12)
         return sheet.figure
+
+    def _next(self, x: float, y: float, words: str) -> tuple[float, float]:
+        """Here, or in the next line if there is no room for a sign and its words."""
+        return (x, y) if x + 30 + width_of(words) <= SPAN else (0.0, y + 24)
 
     def _explain(self, x: float, y: float, words: str) -> float:
         """Beside a sign at x; where the next one stands."""

@@ -9,17 +9,16 @@ from matplotlib.figure import Figure
 from minipaged.lab.plots.palette import line_colour
 from minipaged.lab.plots.scales import Scale, scale_of
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
-from minipaged.lab.plots.tones import free
 
-LEFT, HIGH = 56.0, 170.0  # pixels: beside a field; from its ceiling to its axis
-HEAD, SPARE = 36.0, 24.0  # above a field: for its batch's name, for its ceiling's
-STRIP = 22.0  # of the row that says what limits
-REGIONS = "latency limits", "either", "other causes"
+LEFT, HIGH = 56.0, 186.0  # pixels: beside a field; from its ceiling to its axis
+HEAD, WORDS = 34.0, 48.0  # above a field: for its batch's name, for what its marks say
+COUNTS = 24.0  # inside it, above its axis: for how many are fast
 XLABEL = "MB of K and V under way at a time, on the whole GPU"
-MARKERS = "v", "s"  # of faults
+BOTH = "both axes are logarithmic"
+FAULTY = "has another fault (explained below)"
 DOTTED, DASHED = (0, (1, 2)), (0, (5, 2))
 APART, MOST = 4.6, 5  # pixels from sign to sign; so far one is moved aside at most
-NEAR = 0.8  # of the ceiling: fast
+NEAR = 0.8  # of the best's speed: fast
 Place = tuple[float, float]
 Point = tuple[float, float, Sequence[str]]  # MB, GB/s, faults
 
@@ -30,18 +29,20 @@ def plot_under_way(
     title: str,
     latency: float = 1.0,
     remarks: Mapping[str, str] | None = None,
+    best: tuple[str, float] | None = None,
 ) -> Figure:
     """A field for each batch, in it all of its launches; both axes are logarithmic.
 
-    The level line is the ceiling. The rising one is Little's law, with the least
-    latency that any of these launches has. Dotted lines are where the ceiling would be
-    reached in `latency`, and at twice that; above them stands what limits.
+    The level line is the ceiling. The rising one is Little's law: what is under way,
+    over `latency`. Dotted lines are where both meet, and at twice as much; between
+    them stands how many of the launches without a fault come near their batch's best.
 
     points: by batch, for each launch MB, GB/s, and the names of the faults that it has;
-    at most two are told apart. ceiling: GB/s at most. latency: microseconds from asking
-    for a byte until it is there. remarks: by batch, words beside its name.
+    those with any are small and grey. ceiling: GB/s at most. latency: microseconds from
+    asking for a byte until it is there. remarks: by batch, words beside its name. best:
+    a place that is marked above each field: what it is, and MB.
     """
-    drawing = _UnderWay(points, ceiling, latency, Sheet(title))
+    drawing = _UnderWay(points, ceiling, latency, best, Sheet(title))
     return drawing.draw(remarks or {})
 
 
@@ -53,26 +54,24 @@ class _UnderWay:
         points: Mapping[str, Sequence[Point]],
         ceiling: float,
         latency: float,
+        best: tuple[str, float] | None,
         sheet: Sheet,
     ):
         self.points, self.ceiling, self.sheet = points, ceiling, sheet
+        self.latency, self.best = latency, best
         found = [point for batch in points.values() for point in batch]
-        self.faults = list(dict.fromkeys(name for *_, has in found for name in has))
-        self.latency = latency
-        # 1 MB in a microsecond is 1,000 GB/s.
-        self.least = min(1000 * megabytes / rate for megabytes, rate, _ in found)
         self.rates = [*(rate for _, rate, _ in found), ceiling]
-        enough = ceiling * latency / 1000
+        enough = ceiling * latency / 1000  # 1 MB in a microsecond is 1,000 GB/s
         self.enough = enough, 2 * enough
-        reached = [*(megabytes for megabytes, *_ in found), *self.enough]
+        reached = [*(megabytes for megabytes, *_ in found), *self.enough, enough / 2]
         self.across = scale_of(reached, LEFT, SPAN - LEFT, True)
         self.ends = LEFT, *map(self.across.x, self.enough), SPAN  # of the regions
 
     def draw(self, remarks: Mapping[str, str]) -> Figure:
-        """The signs, what limits, the fields, and their axis."""
+        """The signs, the fields, above the first what the marks say, and the axis."""
         sheet, quiet = self.sheet, {"color": self.sheet.look.quiet}
         self._draw_signs(8)
-        y = self._draw_regions(36)
+        y = 26.0
         for at, (name, found) in enumerate(self.points.items()):
             said = f"{len(found)} launches"
             if name in remarks:
@@ -80,15 +79,19 @@ class _UnderWay:
             sheet.write(LEFT, y + HEAD / 2, name, PART, weight="bold")
             x = LEFT + width_of(name, PART, True) + 12
             sheet.write(x, y + HEAD / 2, said, **quiet)
-            sheet.write(LEFT - 8, y + HEAD / 2, "GB/s", ha="right", **quiet)
             y += HEAD
+            if at == 0:
+                self._say_marks(y)
+                y += WORDS
+            sheet.write(LEFT - 8, y - 16, "GB/s", ha="right", **quiet)
             self._draw_field(y, found, is_first=at == 0)
-            y += SPARE + HIGH
+            y += HIGH + 8
         for tick in self.across.ticks:
             x = min(self.across.x(tick), SPAN - width_of(f"{tick:,g}") / 2)
-            sheet.write(x, y + 12, f"{tick:,g}", ha="center", **quiet)
-        sheet.write(LEFT, y + 34, XLABEL)
-        sheet.finish(y + 44)
+            sheet.write(x, y + 4, f"{tick:,g}", ha="center", **quiet)
+        sheet.write(LEFT, y + 26, XLABEL)
+        sheet.write(SPAN, y + 26, BOTH, ha="right", **quiet)
+        sheet.finish(y + 36)
         return sheet.figure
 
     def _draw_signs(self, y: float) -> None:
@@ -96,53 +99,70 @@ class _UnderWay:
         sheet, x, said = self.sheet, 0.0, "each sign is a launch:"
         sheet.write(x, y, said, color=sheet.look.quiet)
         x += width_of(said) + 18
-        for fault in (None, *self.faults) if self.faults else ():
-            words = fault or "without these faults:"
-            self._draw_signs_at([(x + 5, y)], fault)
-            sheet.write(x + 16, y, words, color=sheet.look.quiet)
-            x += 16 + width_of(words) + 22
+        if any(has for batch in self.points.values() for *_, has in batch):
+            for is_faulty, words in ((False, "has no other fault"), (True, FAULTY)):
+                self._draw_signs_at([(x + 5, y)], is_faulty)
+                sheet.write(x + 16, y, words, color=sheet.look.quiet)
+                x += 16 + width_of(words) + 22
 
-    def _draw_regions(self, y: float) -> float:
-        """How much is enough, and what limits with less and with more; where it ends.
+    def _say_marks(self, y: float) -> None:
+        """Where the ceiling comes within reach, twice as much, and the best place."""
+        enough, twice = self.enough
+        said = f"{_written(enough)} MB: with less,", "the ceiling is out of reach"
+        self._say(y, self.ends[1], said, is_left=True)
+        self._say(y, self.ends[2], (f"{_written(twice)} MB:", "twice that"))
+        if self.best:
+            words, megabytes = self.best
+            x = self.across.x(megabytes)
+            self._say(y, x, (f"{_written(megabytes)} MB:", words))
 
-        With the latency, and with twice as much, as a tile that waits is counted, too.
-        """
-        sheet = self.sheet
-        _, first, second, _ = self.ends
-        said = f"ceiling × {self.latency:g} µs = {self.enough[0]:.1f} MB"
-        sheet.write(first + 1, y, said, ha="right")
-        said = f"twice that: {self.enough[1]:.1f} MB"
-        sheet.write(min(second - 1, SPAN - width_of(said)), y, said)
-        y += 14
-        for (left, right), words in zip(pairwise(self.ends), REGIONS, strict=True):
-            sheet.box(left, y, right - left, STRIP, free(), sheet.look.rim)
-            if width_of(words) < right - left - 4:
-                sheet.write((left + right) / 2, y + STRIP / 2, words, ha="center")
-        return y + STRIP
+    def _say(
+        self, y: float, x: float, said: Sequence[str], is_left: bool = False
+    ) -> None:
+        """Two lines beside a mark, and the mark as high as they are."""
+        ha = "right" if is_left else "left"
+        for row, words in enumerate(said):
+            at = x + (-7 if is_left else 7)
+            self.sheet.write(at, y + 8 + 17 * row, words, ha=ha)
+        style = {"linestyle": DOTTED, "linewidth": 1.6, "zorder": 1}
+        self.sheet.line((x, y), (x, y + WORDS), **style)
 
-    def _draw_field(self, top: float, found: Sequence[Point], is_first: bool) -> None:
+    def _draw_field(self, level: float, found: Sequence[Point], is_first: bool) -> None:
         """The lines, over them the launches of a batch, and how many are fast."""
-        sheet, level, bottom = self.sheet, top + SPARE, top + SPARE + HIGH
-        limits = min(self.rates) / 1.2, self.ceiling
-        up = scale_of(self.rates, bottom, -HIGH, True, limits)
-        self._draw_grid(up, level, bottom)
+        sheet, bottom = self.sheet, level + HIGH
+        limits = min(self.rates) / 1.05, self.ceiling
+        floor = bottom - COUNTS
+        up = scale_of(self.rates, floor, level - floor, True, limits)
+        self._draw_grid(up, level, floor)
+        sheet.line((LEFT, bottom), (SPAN, bottom), zorder=1)
         ink = {"color": sheet.look.ink, "linewidth": 1.6, "zorder": 1}
         sheet.line((LEFT, level), (SPAN, level), **ink)
         sheet.write(LEFT - 8, level, f"{self.ceiling:,.0f}", ha="right")
-        start = max(self.across.lowest, up.lowest * self.least / 1000)
-        ends = start, self.ceiling * self.least / 1000
-        law = [(self.across.x(x), up.x(1000 * x / self.least)) for x in ends]
+        start = max(self.across.lowest, up.lowest * self.latency / 1000)
+        ends = start, self.enough[0]
+        law = [(self.across.x(x), up.x(1000 * x / self.latency)) for x in ends]
         sheet.line(*law, linestyle=DASHED, **ink)
         for x in map(self.across.x, self.enough):
-            sheet.line((x, top), (x, bottom), linestyle=DOTTED, linewidth=1.6, zorder=1)
+            style = {"linestyle": DOTTED, "linewidth": 1.6, "zorder": 1}
+            sheet.line((x, level), (x, bottom), **style)
+        if self.best:
+            x, look = self.across.x(self.best[1]), {"color": sheet.look.ink}
+            sheet.axes.plot([x], [level - 5], "v", markersize=7, **look)
         if is_first:
-            said = "no launch is here: a byte", f"takes {self.least:.2g} µs or more"
-            for row, words in enumerate(said):
-                y = level + 18 + 17 * row
-                sheet.write(LEFT + 6, y, words, color=sheet.look.quiet)
-        self._count_fast(level - 12, found)
+            self._name_lines(level, law)
+        self._count_fast(bottom - COUNTS / 2, found)
         places = [(self.across.x(point[0]), up.x(point[1])) for point in found]
         self._draw_launches(_side_by_side(places), [point[2] for point in found])
+
+    def _name_lines(self, level: float, law: Sequence[Place]) -> None:
+        """What the level line is, and below the rising one what that is."""
+        sheet, ((x0, y0), (x1, y1)) = self.sheet, law
+        sheet.write(LEFT + 6, level + 13, "the read ceiling", color=sheet.look.quiet)
+        angle = math.degrees(math.atan2(y0 - y1, x1 - x0))
+        said, style = f"under way / {self.latency:g} µs", {"rotation_mode": "anchor"}
+        x, y = (x0 + x1) / 2, (y0 + y1) / 2
+        style |= {"rotation": angle, "ha": "center", "color": sheet.look.quiet}
+        sheet.write(x, y + 4, said, **style | {"va": "top"})
 
     def _draw_grid(self, up: Scale, top: float, bottom: float) -> None:
         """Thin lines at round numbers; those of GB/s at the left."""
@@ -152,43 +172,46 @@ class _UnderWay:
         for tick in (tick for tick in up.ticks if tick < NEAR * self.ceiling):
             sheet.line((LEFT, up.x(tick)), (SPAN, up.x(tick)), alpha=0.35, zorder=0)
             sheet.write(LEFT - 8, up.x(tick), f"{tick:,g}", ha="right", **quiet)
-        sheet.line((LEFT, bottom), (SPAN, bottom), zorder=1)
 
     def _count_fast(self, y: float, found: Sequence[Point]) -> None:
-        """In each region, how many of those without a fault come near the ceiling."""
+        """In each region, how many of those without a fault come near the best."""
         sheet, (first, second) = self.sheet, self.enough
-        sheet.write(LEFT + 6, y, "the read ceiling")
+        best = max((rate for _, rate, _ in found), default=0.0)
         parts = (0.0, first), (first, second), (second, math.inf)
-        for (low, high), (left, right) in zip(parts, pairwise(self.ends), strict=True):
+        regions = list(pairwise(self.ends))
+        widest = max(regions, key=lambda region: region[1] - region[0])
+        for (low, high), (left, right) in zip(parts, regions, strict=True):
             rates = [rate for x, rate, has in found if low <= x < high and not has]
-            near = sum(rate >= NEAR * self.ceiling for rate in rates)
-            words, middle = f"{near} of {len(rates)}", (left + right) / 2
-            if left == LEFT:
-                words = f"reach {100 * NEAR:.0f} % of it: {words}"
-                middle = right - 8 - width_of(words) / 2
-            start = middle - width_of(words) / 2
-            self._draw_signs_at([(start - 8, y)], None)
+            near = sum(rate >= NEAR * best for rate in rates)
+            words = f"{near} of {len(rates)}"
+            if (left, right) == widest:
+                words += f" reach {100 * NEAR:.0f} % of the best"
+            start = (left + right - width_of(words)) / 2
+            self._draw_signs_at([(start - 8, y)], False)
             sheet.write(start, y, words)
 
     def _draw_launches(
         self, places: Sequence[Place], faults: Sequence[Sequence[str]]
     ) -> None:
-        """Each with the signs of its faults; with none, a dot."""
-        both = list(zip(places, faults, strict=True))
-        for fault in self.faults:
-            self._draw_signs_at([place for place, has in both if fault in has], fault)
-        self._draw_signs_at([place for place, has in both if not has], None)
+        """Those with a fault behind the others."""
+        for is_faulty in (True, False):
+            both = zip(places, faults, strict=True)
+            chosen = [place for place, has in both if bool(has) == is_faulty]
+            self._draw_signs_at(chosen, is_faulty)
 
-    def _draw_signs_at(self, places: Sequence[Place], fault: str | None) -> None:
-        """Strong dots without a fault, pale outlines with one."""
+    def _draw_signs_at(self, places: Sequence[Place], is_faulty: bool) -> None:
+        """Strong dots without a fault, small grey crosses with one."""
         style = {"marker": "o", "markersize": 4.0, "markeredgewidth": 0, "zorder": 3}
         style |= {"color": line_colour(0)}
-        if fault is not None:
-            style |= {"marker": MARKERS[self.faults.index(fault)], "zorder": 2}
-            style |= {"markerfacecolor": "none", "markeredgewidth": 0.9}
-            style |= {"color": line_colour(1), "markersize": 4.4}
+        if is_faulty:
+            style |= {"marker": "x", "markersize": 3.2, "zorder": 2}
+            style |= {"markeredgewidth": 0.8, "color": self.sheet.look.rim}
         xs, ys = ([place[n] for place in places] for n in (0, 1))
         self.sheet.axes.plot(xs, ys, linestyle="none", **style)
+
+
+def _written(megabytes: float) -> str:
+    return f"{megabytes:.1f}" if megabytes < 10 else f"{megabytes:,.0f}"
 
 
 def _side_by_side(places: Sequence[Place]) -> list[Place]:

@@ -36,12 +36,12 @@ class TuningWidget(widgets.VBox):
         self.rows = {
             size: one_of(self._names(size), value) for size, value in self.first.items()
         }
-        for made in self.rows.values():
-            made.observe(lambda _: self.draw(), "value")
+        self.go = button("Launch", self.draw, "see what these sizes took")
+        self.go.add_class("mp-go")
         self.anew = button("Start over", self.start, "forget what was tried")
         self.said, self.stage, self.history = (widgets.HTML() for _ in range(3))
-        head = row(*self.rows.values(), kind="mp-head")
-        seen = self.said, self.stage, self.history, row(self.anew)
+        head = row(*self.rows.values(), row(self.go, self.anew), kind="mp-head")
+        seen = self.said, self.stage, self.history
         super().__init__((widgets.HTML(STYLE), head, *seen))
         self.add_class("mp")
         self.draw()

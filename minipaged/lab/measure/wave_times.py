@@ -1,0 +1,42 @@
+"""Lab: how long the waves of lesson 6's rungs take, and how busy shared memory is."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from minipaged.lab.measure.launches import Launch, launch_of_rung
+from minipaged.lab.measure.measured import Tuning
+from minipaged.lab.measure.rung_tables import shared_busy
+
+BATCH = "64x4k"  # that was profiled
+ALONE = "8x4k"  # as many tokens each, and one program on a multiprocessor
+
+
+class WaveTimes(NamedTuple):
+    """A launch wave by wave."""
+
+    launch: Launch
+    us: list[float]  # that each takes
+    busy: list[float]  # for which share of it shared memory and L1, one unit, are busy
+
+
+def wave_times(tuning: Tuning, profile: Mapping[str, Any], number: int) -> WaveTimes:
+    """Of this rung's launch of BATCH, which has one wave or two.
+
+    The whole launch was measured. A second wave that has one program on a
+    multiprocessor at most takes as long as ALONE, whose programs are alone on theirs,
+    too; the rest is the first one's. What the unit did divides as the programs do.
+    Raises ValueError for a launch of other waves.
+    """
+    launch = launch_of_rung(tuning, BATCH, number)
+    rows = list(profile["rungs"].values())
+    whole, busy = rows[number - 1]["us"], shared_busy(profile)[number - 1]
+    us = [whole]
+    if len(launch.waves) > 1:
+        _, *last = launch.waves
+        if len(last) > 1 or last[0] > tuning["gpu"]["multiprocessors"]:
+            raise ValueError(f"rung {number}: nobody knows how long its waves take")
+        alone = launch_of_rung(tuning, ALONE, number).us
+        us = [whole - alone, alone]
+    shares = [programs / sum(launch.waves) for programs in launch.waves]
+    busy_shares = [busy * share / own for share, own in zip(shares, us, strict=True)]
+    return WaveTimes(launch, us, busy_shares)

@@ -1,0 +1,83 @@
+"""Lab: the waves of launches over time: how many programs run, and what is busy."""
+
+import math
+from collections.abc import Mapping
+
+from matplotlib.figure import Figure
+
+from minipaged.lab.measure.wave_times import WaveTimes
+from minipaged.lab.plots.palette import HATCHING, ink_on
+from minipaged.lab.plots.scales import Scale, scale_of
+from minipaged.lab.plots.signs import PART, SPAN, Sheet, counted
+from minipaged.lab.plots.tones import KEPT, soft, strong
+
+LEFT, RIGHT = 160.0, 10.0  # pixels beside the waves
+ROW, STRIP = 26.0, 18.0  # of a program on each multiprocessor; of the unit below
+TOP, GAP, BETWEEN = 26.0, 8.0, 42.0  # above a launch; to the strip; to the next launch
+
+
+def plot_waves(launches: Mapping[str, WaveTimes], title: str) -> Figure:
+    """One clock for all launches: a box for each wave, as high as programs run in it.
+
+    Upwards are the places, in rows: a row is one program on each multiprocessor. Places
+    without a program are hatched. The strip below says for which share of a wave the
+    unit of shared memory and L1 is busy; when in it, nobody knows.
+    """
+    sheet, y = Sheet(title), TOP
+    longest = max(sum(times.us) for times in launches.values())
+    clock = scale_of([0, longest], LEFT, SPAN - LEFT - RIGHT, False, (0, longest))
+    for name, times in launches.items():
+        y = _draw_launch(sheet, clock, y, name, times) + BETWEEN
+    y -= BETWEEN - 14
+    sheet.line((LEFT, y), (SPAN - RIGHT, y))
+    sheet.write(LEFT - 12, y + 14, "time", ha="right", color=sheet.look.quiet)
+    for tick in clock.ticks[:: 1 + (len(clock.ticks) > 6)]:
+        x = clock.x(tick)
+        sheet.line((x, y), (x, y + 5))
+        said = f"{tick:,.0f} µs" if tick else "0"
+        sheet.write(min(x, SPAN - 24), y + 14, said, ha="center")
+    signs = [(strong(0), "programs"), (KEPT, "places without a program")]
+    sheet.legend(0, y + 44, [*signs, (soft(0), "shared memory and L1 are busy")])
+    sheet.finish(y + 54)
+    return sheet.figure
+
+
+def _draw_launch(
+    sheet: Sheet, clock: Scale, top: float, name: str, times: WaveTimes
+) -> float:
+    """Its waves side by side, and the unit's strip; where it ends."""
+    launch, start = times.launch, 0.0
+    bottom = top + ROW * launch.fit
+    sheet.write(0, (top + bottom) / 2 - 9, name, PART, weight="bold")
+    said = f"room for {launch.fit} on each"
+    sheet.write(0, (top + bottom) / 2 + 9, said, color=sheet.look.quiet)
+    strip = bottom + GAP
+    sheet.write(0, strip + STRIP / 2, "shared memory, L1", color=sheet.look.quiet)
+    waves = zip(launch.waves, times.us, times.busy, strict=True)
+    for number, (programs, us, busy) in enumerate(waves, 1):
+        x, wide = clock.x(start), clock.x(start + us) - clock.x(start)
+        high = ROW * launch.fit * programs / launch.places
+        if programs < launch.places:
+            sheet.empty(x, top, wide, bottom - top - high)
+        _draw_programs(sheet, x, bottom, wide, high, programs)
+        words = f"wave {number}: {us:,.0f} µs" if len(times.us) > 1 else f"{us:,.0f} µs"
+        sheet.write(x + 4, top - 10, words, color=sheet.look.ink)
+        sheet.box(x, strip, wide, STRIP, rim=sheet.look.rim)
+        sheet.box(x, strip, wide * min(busy, 1), STRIP, soft(0))
+        sheet.write(x + 4, strip + STRIP + 11, f"busy for {busy:.0%}")
+        start += us
+    sheet.box(LEFT, top, clock.x(start) - LEFT, bottom - top, rim=sheet.look.rim)
+    return strip + STRIP + 12
+
+
+def _draw_programs(
+    sheet: Sheet, x: float, bottom: float, wide: float, high: float, programs: int
+) -> None:
+    """The box of a wave, from its lower left corner; in it lines between rows."""
+    sheet.box(x, bottom - high, wide, high, strong(0))
+    for number in range(1, math.ceil(high / ROW - 1e-9)):
+        y = bottom - number * ROW
+        sheet.line((x, y), (x + wide, y), color=HATCHING, linewidth=0.8)
+    words = counted(programs, "program")
+    middle = bottom - min(ROW, high) / 2
+    sheet.write(x + 10, middle, words, color=ink_on(strong(0).face))

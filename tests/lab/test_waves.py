@@ -1,0 +1,119 @@
+"""Waves of lesson 6's rungs over time: what was measured, and what follows from it."""
+
+import pytest
+
+from helpers.drawn import boxes, places_of, texts
+from helpers.readable import readable_in_all_themes
+from minipaged.lab import (
+    launch_of_rung,
+    measured_profile,
+    measured_tuning,
+    plot_waves,
+    wave_times,
+)
+from minipaged.lab.measure.launches import Launch
+from minipaged.lab.measure.wave_times import WaveTimes
+from minipaged.lab.plots import palette
+
+BLUE, SOFT = palette.sequence_colour(0), palette.soft_colour(0)
+
+
+@pytest.fixture(scope="module")
+def h200():
+    return measured_tuning("nvidia-h200")
+
+
+def in_waves(programs, us, busy, fit=3):
+    """A launch on 132 multiprocessors, for `fit` programs on each at a time."""
+    launch = Launch(
+        rooms={"registers": fit, "shared memory": 45},
+        takes={},
+        fit=fit,
+        waves=programs,
+        places=132 * fit,
+        under_way=1.0,
+        enough=1.0,
+        spilled=0,
+        us=sum(us),
+        percent=50.0,
+        best=50.0,
+    )
+    return WaveTimes(launch, us, busy)
+
+
+TWO = in_waves([396, 116], [1200.0, 600.0], [0.9, 0.4])
+ONE = in_waves([512], [450.0], [0.5], fit=6)
+
+DRAWINGS = {
+    "waves": lambda: plot_waves({"rung 2": TWO, "rung 3": ONE}, "title"),
+    "waves of a launch": lambda: plot_waves({"rung 2, 64x4k": TWO}, "title"),
+    "a short wave": lambda: plot_waves(
+        {"a": in_waves([396, 2], [1500.0, 400.0], [1.0, 0.0])}, "title"
+    ),
+}
+test_it_can_be_read = readable_in_all_themes(DRAWINGS)
+
+
+def test_a_last_wave_takes_as_long_as_programs_that_are_alone(h200):
+    times = wave_times(h200, measured_profile(), 2)
+    alone = launch_of_rung(h200, "8x4k", 2)
+    assert alone.waves == [64]  # on 132 multiprocessors
+    assert times.launch.waves == [396, 116] and times.us[1] == alone.us
+    assert sum(times.us) == pytest.approx(1919, abs=1)
+    assert times.busy == pytest.approx([0.95, 0.43], abs=0.01)
+
+
+def test_what_the_unit_did_is_divided_and_not_lost(h200):
+    profile = measured_profile()
+    for number in (2, 3):
+        row = list(profile["rungs"].values())[number - 1]
+        times = wave_times(h200, profile, number)
+        busy = sum(us * share for us, share in zip(times.us, times.busy, strict=True))
+        assert busy == pytest.approx(row["us"] * row["shared_memory"] / 100)
+        assert all(0 < share < 1 for share in times.busy)
+
+
+def test_other_waves_are_refused(h200):
+    with pytest.raises(ValueError, match="rung 1: nobody knows"):
+        wave_times(h200, measured_profile(), 1)  # 728 programs in the second one
+
+
+def test_a_wave_is_as_long_as_it_takes_and_as_high_as_its_programs():
+    figure = plot_waves({"rung 2": TWO, "rung 3": ONE}, "title")
+    first, second, alone, _ = boxes(figure, BLUE)  # the last is the legend's
+    unit = first.get_width() / 1200
+    assert second.get_width() == pytest.approx(600 * unit)
+    assert alone.get_width() == pytest.approx(450 * unit)
+    assert second.get_x() == pytest.approx(first.get_x() + first.get_width())
+    assert alone.get_x() == first.get_x()
+    each = first.get_height() / 396
+    assert second.get_height() == pytest.approx(116 * each)
+    assert alone.get_height() == pytest.approx(512 * each)
+    assert second.get_y() + second.get_height() == first.get_y() + first.get_height()
+
+
+def test_the_strip_is_filled_as_far_as_the_unit_is_busy():
+    figure = plot_waves({"rung 2": TWO}, "title")
+    waves, strips = boxes(figure, BLUE), boxes(figure, SOFT)
+    for wave, strip, share in zip(waves[:2], strips[:2], (0.9, 0.4), strict=True):
+        assert strip.get_width() == pytest.approx(share * wave.get_width())
+        assert strip.get_x() == wave.get_x()
+    said = set(texts(figure))
+    assert {
+        "busy for 90%",
+        "busy for 40%",
+        "wave 1: 1,200 µs",
+        "wave 2: 600 µs",
+    } <= said
+    assert {"396 programs", "116 programs", "room for 3 on each"} <= said
+    assert "450 µs" in texts(plot_waves({"rung 3": ONE}, "title"))
+
+
+def test_the_clock_is_below_the_waves():
+    figure = plot_waves({"rung 2": TWO}, "title")
+    first, *_ = boxes(figure, BLUE)
+    unit = first.get_width() / 1200
+    for words, us in (("400 µs", 400), ("1,200 µs", 1200)):
+        ((x, y),) = places_of(figure, words)
+        assert x == pytest.approx(first.get_x() + us * unit)
+        assert y > first.get_y() + first.get_height()
