@@ -46,7 +46,7 @@ def launch(**changed):
         "waves": [4, 4],
         "places": 4,
         "under_way": 5.0,
-        "enough": 4.0,
+        "least": 4.0,
         "spilled": 0,
         "us": 10.0,
         "percent": 50.0,
@@ -89,7 +89,7 @@ def test_rooms_are_those_that_occupancy_counts(h200):
     assert programs_that_fit(h200["gpu"], *taken) == found.fit == 3
     assert found.rooms == {"registers": 4, "shared memory": 3}
     assert found.waves == [396, 116] and found.faults == [FAULTS[1]]
-    assert found.enough == pytest.approx(2 * 4.591)  # MB: 2 x 4,591 GB/s x 1 µs
+    assert found.least == pytest.approx(4.591)  # MB: 4,591 GB/s x 1 µs
 
 
 def test_sizes_that_nobody_measured_are_refused(h200):
@@ -122,7 +122,7 @@ def test_bars_add_up():
     )
     assert first.used == [1.0] and second.used == [0.25]
     assert second.is_bad and not first.is_bad and second.said == "1 program"
-    assert way.used == [5 / 8] and way.mark == 0.5 and not way.is_bad
+    assert way.used == [5 / 16] and way.mark == 0.25 and not way.is_bad
     assert speed.used == [0.5] and speed.mark == 0.8
 
 
@@ -234,9 +234,10 @@ def test_the_widget_shows_what_was_measured(widget, h200):
 
 def test_the_widget_keeps_what_was_tried(widget):
     launch_with(widget, num_splits=16)
-    told = "tile 16, 4 warps, 1 stage, {}: {} µs, too little under way"
-    assert told.format("1 split", 404.9) in widget.history.value
-    assert told.format("16 splits", 74.88) in widget.history.value
+    told = "tile 16, 4 warps, 1 stage, {}: {} µs, {}"
+    short, empty = "too little under way", "a last wave mostly empty"
+    assert told.format("1 split", 404.9, short) in widget.history.value
+    assert told.format("16 splits", 74.88, empty) in widget.history.value
     assert widget.history.value.index("16 splits") < widget.history.value.index(
         "1 split:"
     )
@@ -245,10 +246,13 @@ def test_the_widget_keeps_what_was_tried(widget):
 
 
 def test_near_the_best(h200):
-    found = near_best(h200, EVEN)
-    assert len(found) == 71 and min(found) > 8.0  # MB
-    assert pytest.approx(statistics.median(found), abs=0.1) == 16.8
-    assert len(near_best(h200, ["64x4k"], 1.0)) == 1
+    found = near_best(h200, EVEN, (0, 4.6, 15, 19, 100))
+    assert sum(count for _, count in found.values()) == 1440
+    assert found[0, 4.6][0] == 0  # none with so little
+    shares = {between: near / count for between, (near, count) in found.items()}
+    assert max(shares, key=shares.get) == (15, 19)
+    assert sum(near for near, _ in found.values()) == 71
+    assert near_best(h200, ["64x4k"], (0, 100), 1.0) == {(0, 100): (1, 192)}
 
 
 def test_the_widget_knows_the_best_that_was_tried(widget):

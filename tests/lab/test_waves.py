@@ -14,6 +14,7 @@ from minipaged.lab import (
 from minipaged.lab.measure.launches import Launch
 from minipaged.lab.measure.wave_times import WaveTimes
 from minipaged.lab.plots import palette
+from minipaged.lab.plots.waves import STRIP
 
 BLUE, SOFT = palette.sequence_colour(0), palette.soft_colour(0)
 
@@ -32,7 +33,7 @@ def in_waves(programs, us, busy, fit=3):
         waves=programs,
         places=132 * fit,
         under_way=1.0,
-        enough=1.0,
+        least=1.0,
         spilled=0,
         us=sum(us),
         percent=50.0,
@@ -96,8 +97,10 @@ def test_the_strip_is_filled_as_far_as_the_unit_is_busy():
     figure = plot_waves({"rung 2": TWO}, "title")
     waves, strips = boxes(figure, BLUE), boxes(figure, SOFT)
     for wave, strip, share in zip(waves[:2], strips[:2], (0.9, 0.4), strict=True):
-        assert strip.get_width() == pytest.approx(share * wave.get_width())
-        assert strip.get_x() == wave.get_x()
+        assert strip.get_height() == pytest.approx(share * STRIP)
+        assert (strip.get_x(), strip.get_width()) == (wave.get_x(), wave.get_width())
+    ends = {round(strip.get_y() + strip.get_height(), 6) for strip in strips[:2]}
+    assert len(ends) == 1  # filled from below
     said = set(texts(figure))
     assert {
         "busy for 90%",

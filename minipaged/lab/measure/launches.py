@@ -1,6 +1,7 @@
 """Lab: what a launch of lesson 6's kernel takes, has under way, and is short of."""
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from minipaged.lab.measure.measured import Tuning
@@ -26,7 +27,7 @@ class Bar(NamedTuple):
     said: str
     used: list[float]  # parts, from the left
     unused: list[float]  # parts for which there is room here, but not elsewhere
-    mark: float | None  # where enough is, or the best
+    mark: float | None  # where the least is, or the best
     is_bad: bool
 
 
@@ -39,7 +40,7 @@ class Launch(NamedTuple):
     waves: list[int]  # programs that run at first, then, and so on
     places: int  # of a full wave, on all multiprocessors
     under_way: float  # MB of K and V on the whole GPU, at most
-    enough: float  # MB: twice the ceiling x 1 µs
+    least: float  # MB: ceiling x 1 µs; with less, the ceiling is out of reach
     spilled: int  # bytes of a thread
     us: float
     percent: float  # of the read ceiling
@@ -48,7 +49,7 @@ class Launch(NamedTuple):
     @property
     def faults(self) -> list[str]:
         """Which of FAULTS it has."""
-        found = self.under_way < self.enough, self._is_last_empty, self.spilled > 0
+        found = self.under_way < self.least, self._is_last_empty, self.spilled > 0
         return [name for name, is_so in zip(FAULTS, found, strict=True) if is_so]
 
     @property
@@ -87,11 +88,11 @@ class Launch(NamedTuple):
         return Bar(name, f"{self.places:,} places", said, used, [], None, is_bad)
 
     def _rates(self) -> list[Bar]:
-        """What is under way beside what is enough; the speed beside the best."""
-        part, remark = self.under_way / self.enough / 2, f"{self.enough:.1f} MB: enough"
-        used, is_bad = [min(1.0, part)], self.under_way < self.enough
+        """What is under way beside the least; the speed beside the best."""
+        part, remark = self.under_way / self.least / 4, f"{self.least:.1f} MB at least"
+        used, is_bad = [min(1.0, part)], self.under_way < self.least
         said = f"{self.under_way:.1f} MB"
-        way = Bar("under way", remark, said, used, [], 0.5, is_bad)
+        way = Bar("under way", remark, said, used, [], 0.25, is_bad)
         said = f"{self.percent:.0f} %; the best reach {self.best:.0f}"
         used, best = [self.percent / 100], self.best / 100
         return [way, Bar("speed", "of the read ceiling", said, used, [], best, False)]
@@ -137,14 +138,22 @@ def by_fault(tuning: Tuning, batches: list[str]) -> dict[str, list[float]]:
     return speeds
 
 
-def near_best(tuning: Tuning, batches: list[str], factor: float = 1.05) -> list[float]:
-    """MB under way of all launches that take at most so many times the best's time."""
-    found = []
+def near_best(
+    tuning: Tuning, batches: list[str], limits: tuple[float, ...], factor: float = 1.05
+) -> dict[tuple[float, float], tuple[int, int]]:
+    """From limit to limit of MB under way: launches near their batch's best, and all.
+
+    Near: they take at most `factor` times its time.
+    """
+    found = dict.fromkeys(pairwise(limits), (0, 0))
     for batch in batches:
         rows, pieces = ran(tuning, batch), num_pieces(tuning, batch)
         most = factor * min(row["us"] for row in rows)
-        near = (row for row in rows if row["us"] <= most)
-        found += [_launch(tuning, batch, row, pieces).under_way for row in near]
+        for row in rows:
+            megabytes = _launch(tuning, batch, row, pieces).under_way
+            for (low, high), (near, count) in found.items():
+                if low <= megabytes < high:
+                    found[low, high] = near + (row["us"] <= most), count + 1
     return found
 
 
@@ -171,7 +180,7 @@ def _launch(tuning: Tuning, batch: str, row: Mapping[str, Any], pieces: int) -> 
         waves=[min(places, programs - n) for n in range(0, programs, places)],
         places=places,
         under_way=bytes_under_way(gpu, programs, row, POSITION) / 1e6,
-        enough=2 * ceiling * LATENCY / 1e3,
+        least=ceiling * LATENCY / 1e3,
         spilled=row["spilled_bytes"],
         us=row["us"],
         percent=share_of_ceiling(tuning, batch, row),

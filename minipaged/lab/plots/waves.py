@@ -12,7 +12,7 @@ from minipaged.lab.plots.signs import PART, SPAN, Sheet, counted
 from minipaged.lab.plots.tones import KEPT, soft, strong
 
 LEFT, RIGHT = 160.0, 10.0  # pixels beside the waves
-ROW, STRIP = 26.0, 18.0  # of a program on each multiprocessor; of the unit below
+ROW, STRIP = 26.0, 26.0  # of a program on each multiprocessor; of the unit below
 TOP, GAP, BETWEEN = 26.0, 8.0, 42.0  # above a launch; to the strip; to the next launch
 
 
@@ -20,8 +20,8 @@ def plot_waves(launches: Mapping[str, WaveTimes], title: str) -> Figure:
     """One clock for all launches: a box for each wave, as high as programs run in it.
 
     Upwards are the places, in rows: a row is one program on each multiprocessor. Places
-    without a program are hatched. The strip below says for which share of a wave the
-    unit of shared memory and L1 is busy; when in it, nobody knows.
+    without a program are hatched. The strip below is as full as the unit of shared
+    memory and L1 is busy in a wave.
     """
     sheet, y = Sheet(title), TOP
     longest = max(sum(times.us) for times in launches.values())
@@ -63,7 +63,8 @@ def _draw_launch(
         words = f"wave {number}: {us:,.0f} µs" if len(times.us) > 1 else f"{us:,.0f} µs"
         sheet.write(x + 4, top - 10, words, color=sheet.look.ink)
         sheet.box(x, strip, wide, STRIP, rim=sheet.look.rim)
-        sheet.box(x, strip, wide * min(busy, 1), STRIP, soft(0))
+        high = STRIP * min(busy, 1)
+        sheet.box(x, strip + STRIP - high, wide, high, soft(0))
         sheet.write(x + 4, strip + STRIP + 11, f"busy for {busy:.0%}")
         start += us
     sheet.box(LEFT, top, clock.x(start) - LEFT, bottom - top, rim=sheet.look.rim)
