@@ -226,6 +226,9 @@ def test_the_widget_shows_what_was_measured(widget, h200):
         in widget.said.value
     )
     assert "mp-wrong" not in widget.stage.value
+    launch_with(widget, **FIRST)
+    assert "Your best reaches 74 % of the ceiling." in widget.said.value
+    launch_with(widget, **sizes(32, 1, 5, 8))
     for bar in best.bars():
         assert bar.said in widget.stage.value
     launch_with(widget, num_splits=1)
@@ -238,9 +241,11 @@ def test_the_widget_keeps_what_was_tried(widget):
     short, empty = "too little under way", "a last wave mostly empty"
     assert told.format("1 split", 404.9, short) in widget.history.value
     assert told.format("16 splits", 74.88, empty) in widget.history.value
-    assert widget.history.value.index("16 splits") < widget.history.value.index(
-        "1 split:"
-    )
+    last, first = map(widget.history.value.index, ("16 splits", "1 split:"))
+    assert last < first
+    launch_with(widget, num_splits=1)  # it is launched again: the newest
+    last, first = map(widget.history.value.index, ("16 splits", "1 split:"))
+    assert first < last and "Tried: 2 of 480" in widget.said.value
     widget.start()
     assert "16 splits" not in widget.history.value
 
