@@ -39,7 +39,6 @@ from minipaged.lab import (
 from minipaged.lab.plots import palette
 from minipaged.lab.plots.scales import LEAST_ABOVE, LEAST_APART, scale_of
 from minipaged.lab.plots.size_rule import KINDS, chosen
-from minipaged.lab.plots.sweep import FRAME
 from minipaged.lab.plots.walk import split_shares
 
 USED = {"A": 21, "B": 7, "C": 13}
@@ -231,9 +230,6 @@ DRAWINGS = {
         SHARES | {f"{n} more": SHARES["8 x 4k"] for n in range(3)}, "title"
     ),
     "sweep": sweep,
-    "sweep with names": lambda: sweep(
-        named={"batch 0": {(64, 4): "medium"}, "batch 1": {(16, 1): "large"}}
-    ),
     "sweep of one batch": lambda: sweep(1),
     "sweep of many": lambda: sweep(8),
     "sweep, four in a row": lambda: sweep(4, in_row=4),
@@ -258,7 +254,6 @@ DRAWINGS = {
     "under way": under_way,
     "under way, no faults": lambda: under_way(()),
     "under way, the best": lambda: under_way(best=("128 KiB on each of them", 17.3)),
-    "under way, remarks": lambda: under_way(remarks={"1 x 8k": "launches take time"}),
     "under way, a long latency": lambda: under_way(latency=3.0),
     "on each": on_each,
     "on each, at the edge": lambda: on_each(limits=(1, 8)),
@@ -1155,24 +1150,6 @@ def test_a_sweep_marks_the_best_and_hatches_what_does_not_fit():
     assert sum(bool(patch.get_hatch()) for patch in figure.axes[0].patches) == 4
 
 
-def test_a_named_cell_has_its_name_and_a_frame_and_no_other_has():
-    cells = {(tile, n): 10.0 * n + tile for tile in (16, 32) for n in (1, 2, 3)}
-    named = {"b": {(32, 2): "medium"}}
-    figure = plot_sweep({"a": cells, "b": cells}, "title", "tile", "n", named=named)
-    (frame,) = [
-        patch
-        for patch in figure.axes[0].patches
-        if not patch.get_fill() and to_hex(patch.get_edgecolor()).upper() == FRAME
-    ]
-    _, (x, y) = sorted(places_of(figure, "52"))  # of the map at the right
-    (name,) = places_of(figure, "medium")
-    for place in ((x, y), name):
-        left, top = place[0] - frame.get_x(), place[1] - frame.get_y()
-        assert left == pytest.approx(frame.get_width() / 2)
-        assert 5 < top < frame.get_height() - 5
-    assert name[1] > y
-
-
 def test_all_maps_and_the_bar_share_one_scale():
     maps = {"a": {(16, 1): 30.0, (16, 2): 80.0}, "b": {(16, 1): 80.0, (16, 2): 90.0}}
     figure = plot_sweep(maps, "title", "tile", "n")
@@ -1338,13 +1315,6 @@ def test_launches_that_would_hide_each_other_stand_side_by_side():
     assert len({y for _, y in dots}) == 1
     apart = [b[0] - a[0] for a, b in pairwise(dots)]
     assert apart == [5.0, 5.0]  # nearer than a number's error matters, and seen
-
-
-def test_remarks_stand_beside_their_batch():
-    figure = few_under_way(remarks={"b": "merging takes time"})
-    (place,) = places_of(figure, "4 launches: merging takes time")
-    (name,) = places_of(figure, "b")
-    assert place[1] == name[1] and "3 launches" in texts(figure)
 
 
 def test_paging_has_a_line_at_one_and_falls_towards_it():

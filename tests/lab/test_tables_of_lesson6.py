@@ -83,7 +83,7 @@ def test_a_map_tells_which_launches_wait_and_which_spill():
     rows += [row(400.0, stages=3, programs=2), row(None, stages=7)]
     rows.append(row(50.0, stages=2, splits=2))
     made = tuning(sweep={"a": rows}, gpu=GPU | {"multiprocessors": 7})
-    maps, signs, _ = tuning_tables.sweep_maps(made, ["a"], (1, 2))
+    maps, signs = tuning_tables.sweep_maps(made, ["a"], (1, 2))
     assert list(maps) == ["a, 1 warp", "a, 2 warps"]
     assert maps["a, 1 warp"] == {(64, 4): 100.0}
     assert maps["a, 2 warps"] == {(64, 3): 25.0, (64, 5): 50.0}
@@ -91,21 +91,24 @@ def test_a_map_tells_which_launches_wait_and_which_spill():
     waits = signs["a last wave mostly empty"]
     assert waits == {"a, 1 warp": [], "a, 2 warps": [(64, 5)]}
     few = signs["too little under way"]  # all, as the ceiling needs 2 MB
-    assert few == {"a, 1 warp": [(64, 4)], "a, 2 warps": [(64, 3), (64, 5)]}
+    assert few == {"a, 1 warp": [(64, 4)], "a, 2 warps": [(64, 5), (64, 3)]}
     enough = made | {"ceilings": {"read_gb_per_s": 100}}
-    _, signs, _ = tuning_tables.sweep_maps(enough, ["a"], (1, 2))
+    _, signs = tuning_tables.sweep_maps(enough, ["a"], (1, 2))
     assert not any(signs["too little under way"].values())
 
 
-def test_maps_of_several_batches_name_the_kinds_that_they_have():
+def test_there_is_a_map_for_each_batch_and_number_of_warps():
     rows = [row(100.0, tile=128), row(100.0, tile=16), row(100.0, tile=16, warps=4)]
     batches = dict.fromkeys("ab", tuning()["batches"]["a"])
     made = tuning(sweep={"a": rows, "b": rows[:1]}, batches=batches)
-    kinds = {"large": (128, 2, 4), "tiny": (16, 4, 4), "absent": (64, 2, 4)}
-    maps, _, named = tuning_tables.sweep_maps(made, "ab", (2, 4), kinds)
-    assert list(maps) == ["a, 2 warps", "a, 4 warps", "b, 2 warps", "b, 4 warps"]
-    large, tiny = {(128, 4): "large"}, {(16, 4): "tiny"}
-    assert [*named.values()] == [large, tiny, large, {}]
+    maps, _ = tuning_tables.sweep_maps(made, "ab", (2, 4))
+    cells = {name: list(found) for name, found in maps.items()}
+    assert cells == {
+        "a, 2 warps": [(128, 4), (16, 4)],
+        "a, 4 warps": [(16, 4)],
+        "b, 2 warps": [(128, 4)],
+        "b, 4 warps": [],
+    }
 
 
 def test_points_under_way_have_their_rate_and_the_faults_of_another_kind():
@@ -115,7 +118,7 @@ def test_points_under_way_have_their_rate_and_the_faults_of_another_kind():
     points = tuning_tables.points_under_way(tuning(sweep={"a": rows}), ["a"])
     tiles = 2**16 // 2**15  # that lie in the shared memory of a program
     megabytes = [n * tiles * 2**15 / 1e6 for n in (4, 8)]
-    assert points == {"a": [(megabytes[0], 250.0, []), (megabytes[1], 500.0, [SPILLS])]}
+    assert points == {"a": [(megabytes[1], 500.0, [SPILLS]), (megabytes[0], 250.0, [])]}
     assert all(mb < 2 for mb in megabytes)  # too little: that is no fault here
 
 

@@ -1,6 +1,6 @@
 """Lab: what a launch of lesson 6's kernel takes, has under way, and is short of."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -103,10 +103,22 @@ def launch_of(tuning: Tuning, batch: str, **sizes: int) -> Launch:
 
     Raises LookupError if none was measured, or if it asked for more than there is.
     """
+    for _, launch in launches_of(tuning, batch, **sizes):
+        return launch
+    raise LookupError(f"nobody measured {batch} with {sizes}")
+
+
+def launches_of(
+    tuning: Tuning, batch: str, **sizes: int
+) -> Iterator[tuple[Mapping[str, Any], Launch]]:
+    """Rows of this batch's sweep that have these sizes and did run, and their launches.
+
+    What asked for more than there is did not run.
+    """
+    pieces = num_pieces(tuning, batch)
     for row in ran(tuning, batch):
         if sizes.items() <= row.items():
-            return _launch(tuning, batch, row, num_pieces(tuning, batch))
-    raise LookupError(f"nobody measured {batch} with {sizes}")
+            yield row, _launch(tuning, batch, row, pieces)
 
 
 def launch_of_rung(tuning: Tuning, batch: str, number: int) -> Launch:
@@ -130,8 +142,7 @@ def by_fault(tuning: Tuning, batches: list[str]) -> dict[str, list[float]]:
     speeds: dict[str, list[float]] = {"none of the three": []}
     speeds |= {name: [] for name in (*FAULTS, "several of them")}
     for batch in batches:
-        for row in ran(tuning, batch):
-            launch = _launch(tuning, batch, row, num_pieces(tuning, batch))
+        for _, launch in launches_of(tuning, batch):
             names = launch.faults or ["none of the three"]
             name = names[0] if len(names) == 1 else "several of them"
             speeds[name].append(100 * launch.percent / launch.best)
@@ -147,13 +158,11 @@ def near_best(
     """
     found = dict.fromkeys(pairwise(limits), (0, 0))
     for batch in batches:
-        rows, pieces = ran(tuning, batch), num_pieces(tuning, batch)
-        most = factor * min(row["us"] for row in rows)
-        for row in rows:
-            megabytes = _launch(tuning, batch, row, pieces).under_way
+        for _, launch in launches_of(tuning, batch):
+            is_near = factor * launch.percent >= launch.best
             for (low, high), (near, count) in found.items():
-                if low <= megabytes < high:
-                    found[low, high] = near + (row["us"] <= most), count + 1
+                if low <= launch.under_way < high:
+                    found[low, high] = near + is_near, count + 1
     return found
 
 

@@ -1,11 +1,11 @@
 """Lab: sweeps of lesson 6's kernel, as appendix C's pictures and tables want them."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import product
 from typing import Any
 
-from minipaged.lab.measure.launches import FAULTS, Launch, launch_of, ran
-from minipaged.lab.measure.measured import SIZES, Tuning
+from minipaged.lab.measure.launches import FAULTS, launches_of
+from minipaged.lab.measure.measured import Tuning
 from minipaged.lab.measure.rule_evidence import LLAMA, times_by_splits
 from minipaged.lab.measure.rung_tables import KV_HEADS, num_pieces, share_of_ceiling
 
@@ -37,7 +37,7 @@ def points_under_way(
                 launch.percent * ceiling / 100,
                 [name for name in launch.faults if name in FAULTS[1:]],
             )
-            for _, launch in _launches(tuning, batch)
+            for _, launch in launches_of(tuning, batch)
         ]
         for batch in batches
     }
@@ -47,40 +47,25 @@ def sweep_maps(
     tuning: Tuning,
     batches: Iterable[str],
     warps: Iterable[int] = (1, 2, 4, 8),
-    kinds: Mapping[str, tuple[int, int, int]] | None = None,
-) -> tuple[
-    dict[str, Map], dict[str, dict[str, list[Cell]]], dict[str, dict[Cell, str]]
-]:
+) -> tuple[dict[str, Map], dict[str, dict[str, list[Cell]]]]:
     """Launches without splits, as `plot_sweep` wants them.
 
     There is a map for each batch and number of warps, as "64x4k, 2 warps"; its cells
-    are (tile, stages). kinds: by name, a tile, warps and stages.
+    are (tile, stages).
 
-    Returns, all by map: shares of the ceiling in percent, by cell; which cells have the
-    faults that slow some down, by fault; and the names of the `kinds`, by cell.
+    Returns, both by map: shares of the ceiling in percent, by cell; and which cells
+    have the faults that slow some down, by fault.
     """
     maps: dict[str, Map] = {}
     signs: dict[str, dict[str, list[Cell]]] = {fault: {} for fault in FAULTS}
-    named: dict[str, dict[Cell, str]] = {}
     for batch, num_warps in product(batches, warps):
         name = f"{batch}, {num_warps} warp" + "s" * (num_warps > 1)
-        found = _launches(tuning, batch, num_warps=num_warps, num_splits=1)
+        found = launches_of(tuning, batch, num_warps=num_warps, num_splits=1)
         at = {(row["tile"], row["num_stages"]): launch for row, launch in found}
         maps[name] = {cell: launch.percent for cell, launch in at.items()}
         for fault, cells in signs.items():
             cells[name] = [n for n, launch in at.items() if fault in launch.faults]
-        named[name] = {
-            (tile, stages): kind
-            for kind, (tile, needed, stages) in (kinds or {}).items()
-            if needed == num_warps and (tile, stages) in at
-        }
-    return maps, signs, named
-
-
-def _launches(tuning: Tuning, batch: str, **sizes: int) -> Iterator[tuple[Row, Launch]]:
-    """Those of this batch's sweep that have these sizes and did run."""
-    for row in rows_of(ran(tuning, batch), **sizes):
-        yield row, launch_of(tuning, batch, **{name: row[name] for name in SIZES})
+    return maps, signs
 
 
 def fifth_stage_lines(tunings: Mapping[str, Tuning]) -> list[str]:

@@ -5,23 +5,21 @@ from collections.abc import Collection, Mapping
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.palette import ink_on, mix, sequence_colour
+from minipaged.lab.plots.palette import ink_on, mix
 from minipaged.lab.plots.scales import scale_of
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
 from minipaged.lab.plots.tones import Tone
 
-HEIGHT, HIGH = 28.0, 38.0  # of a cell, and where names stand in cells
+HEIGHT = 28.0  # of a cell
 LEAST, WIDEST = 32.0, 60.0  # of a cell: its width
 BESIDE, HEAD, BETWEEN, GAP = 34.0, 48.0, 20.0, 16.0  # pixels around a map's cells
 PALE, DEEP = "#E4E9ED", "#003F66"  # of the slowest and of the fastest
 BEND = 1.8  # sizes are mostly fast: so the upper end has most of the colours
-FRAME = sequence_colour(1)  # around a cell that has a name
 NO_ROOM = "no room for it"
 LONG, FLAT = 330.0, 14.0  # of the bar that explains the colours
 Cell = tuple[int, int]  # row and column
 Cells = Mapping[Cell, float | None]
 Marked = Mapping[str, Collection[Cell]]  # by map
-Names = Mapping[str, Mapping[Cell, str]]  # by map
 CORNER = 8.5  # pixels from the corners of a cell to its signs
 SIGNS = {  # a marker, in the left corner or the right one, the upper one or the lower
     "o": (-1, 1),
@@ -36,7 +34,6 @@ def plot_sweep(
     rows: str,
     columns: str,
     signs: Mapping[str, Marked] | None = None,
-    named: Names | None = None,
     unit: str = "K and V read in a second, in % of the read ceiling",
     in_row: int | None = None,
 ) -> Figure:
@@ -47,11 +44,10 @@ def plot_sweep(
 
     shares: by map, by (row, column), in percent. rows, columns: what the sizes are, as
     "tile". signs: by what they mean, at most three; which cells have them in a corner.
-    named: by map, cells that have a name; it stands in the cell, which has a frame.
     in_row: how many maps stand side by side.
     """
     names = rows, columns
-    drawing = _Sweep(shares, names, signs or {}, named or {}, in_row, Sheet(title))
+    drawing = _Sweep(shares, names, signs or {}, in_row, Sheet(title))
     for at, name in enumerate(shares):
         drawing.draw(at, name)
     return drawing.finish(unit)
@@ -65,11 +61,10 @@ class _Sweep:
         shares: Mapping[str, Cells],
         names: tuple[str, str],
         signs: Mapping[str, Marked],
-        named: Names,
         in_row: int | None,
         sheet: Sheet,
     ):
-        self.shares, self.names, self.named, self.sheet = shares, names, named, sheet
+        self.shares, self.names, self.sheet = shares, names, sheet
         self.signs = {
             said: (marker, cells)
             for marker, (said, cells) in zip(SIGNS, signs.items(), strict=False)
@@ -88,9 +83,8 @@ class _Sweep:
         self.in_row = in_row or even  # no map alone in the last line
         room = (SPAN + GAP) / self.in_row - GAP - BESIDE
         self.cell = min(WIDEST, room / count)
-        self.height = HIGH if any(named.values()) else HEIGHT
         self.step = BESIDE + self.cell * count + GAP
-        self.high = HEAD + self.height * len(self.rows) + BETWEEN
+        self.high = HEAD + HEIGHT * len(self.rows) + BETWEEN
         found = [n for cells in shares.values() for n in cells.values()]
         known = [_rounded(n) for n in found if n is not None]
         self.least, self.most = min(known), max(known)
@@ -115,16 +109,15 @@ class _Sweep:
             middle = left + (index + 0.5) * self.cell
             sheet.write(middle, y + 36, str(size), ha="center", **quiet)
         for index, size in enumerate(self.rows):
-            middle = top + (index + 0.5) * self.height
+            middle = top + (index + 0.5) * HEIGHT
             sheet.write(left - 8, middle, str(size), ha="right", **quiet)
         fastest = max((n for n in cells.values() if n is not None), default=None)
         for (row, column), share in cells.items():
             place = (
                 left + columns.index(column) * self.cell,
-                top + self.rows.index(row) * self.height,
+                top + self.rows.index(row) * HEIGHT,
             )
-            word = self.named.get(name, {}).get((row, column), "")
-            self._draw_cell(*place, share, share == fastest, word)
+            self._draw_cell(*place, share, share == fastest)
             behind = self.colour(self.least if share is None else share)
             for marker, marked in self.signs.values():
                 if (row, column) in marked.get(name, ()):
@@ -141,10 +134,10 @@ class _Sweep:
         self.sheet.axes.plot([x], [y], marker, zorder=4, **style)
 
     def _draw_cell(
-        self, x: float, y: float, share: float | None, is_best: bool, name: str
+        self, x: float, y: float, share: float | None, is_best: bool
     ) -> None:
         sheet = self.sheet
-        area = x + 1, y + 1, self.cell - 2, self.height - 2
+        area = x + 1, y + 1, self.cell - 2, HEIGHT - 2
         if share is None:
             sheet.empty(*area)
             sheet.box(*area, rim=sheet.look.rim)
@@ -153,11 +146,7 @@ class _Sweep:
         ink = ink_on(colour)
         sheet.box(*area, Tone(colour))
         style = {"ha": "center", "color": ink}
-        if name:
-            outer = x - 0.5, y - 0.5, self.cell + 1, self.height + 1
-            sheet.box(*outer, rim=FRAME, linewidth=2.2, zorder=3)
-            sheet.write(x + self.cell / 2, y + self.height - 12, name, **style)
-        middle = y + (12.5 if name else self.height / 2)
+        middle = y + HEIGHT / 2
         style |= {"weight": "bold" if is_best else "normal"}
         sheet.write(x + self.cell / 2, middle, _in_cell(share), PART, **style)
 

@@ -28,7 +28,6 @@ def plot_under_way(
     ceiling: float,
     title: str,
     latency: float = 1.0,
-    remarks: Mapping[str, str] | None = None,
     best: tuple[str, float] | None = None,
 ) -> Figure:
     """A field for each batch, in it all of its launches; both axes are logarithmic.
@@ -39,11 +38,11 @@ def plot_under_way(
 
     points: by batch, for each launch MB, GB/s, and the names of the faults that it has;
     those with any are small and grey. ceiling: GB/s at most. latency: microseconds from
-    asking for a byte until it is there. remarks: by batch, words beside its name. best:
+    asking for a byte until it is there. best:
     a place that is marked above each field: what it is, and MB.
     """
     drawing = _UnderWay(points, ceiling, latency, best, Sheet(title))
-    return drawing.draw(remarks or {})
+    return drawing.draw()
 
 
 class _UnderWay:
@@ -67,15 +66,13 @@ class _UnderWay:
         self.across = scale_of(reached, LEFT, SPAN - LEFT, True)
         self.ends = LEFT, *map(self.across.x, self.enough), SPAN  # of the regions
 
-    def draw(self, remarks: Mapping[str, str]) -> Figure:
+    def draw(self) -> Figure:
         """The signs, the fields, above the first what the marks say, and the axis."""
         sheet, quiet = self.sheet, {"color": self.sheet.look.quiet}
         self._draw_signs(8)
         y = 26.0
         for at, (name, found) in enumerate(self.points.items()):
             said = f"{len(found)} launches"
-            if name in remarks:
-                said += f": {remarks[name]}"
             sheet.write(LEFT, y + HEAD / 2, name, PART, weight="bold")
             x = LEFT + width_of(name, PART, True) + 12
             sheet.write(x, y + HEAD / 2, said, **quiet)
