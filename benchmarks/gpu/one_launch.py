@@ -4,6 +4,10 @@ Batches as an engine has them: contexts of random length, and a grid of even one
 times are of CUDA-graph replays, K and V of many layers in turn; a step's plan is made
 once, and timed by itself. Checked first against lesson 6's kernels.
 
+What reading takes is told twice: measured, by a kernel that adds up as many bytes of
+the same K and V, a launch a layer, as a step has them; and computed, from what a kernel
+reads in a second that is launched once for 4 GiB.
+
     python -m benchmarks.gpu.one_launch --out one_launch.json
 """
 
@@ -33,16 +37,34 @@ from benchmarks.gpu.inputs import (
 from benchmarks.gpu.report import rounded
 from minipaged.attention.backend import Masking
 from minipaged.attention.kernels.attention import triton_attention
+from minipaged.attention.kernels.setup import tl, triton
 from minipaged.attention.kernels.write import write_kv
 from minipaged.lab.measure.gpu_timing import microseconds, num_rotations, read_gb_per_s
 from minipaged.lab.measure.machine import describe_machine
 from minipaged.memory.kv_cache import LayerCache
 
+READERS = [  # numbers in a tile, programs on each multiprocessor, warps of a program
+    (tile, programs, warps)
+    for tile, warps in ((2048, 4), (4096, 4), (8192, 8))
+    for programs in (4, 8, 16, 64)
+]
 QWEN = (16, 8, 128)  # Qwen3-0.6B: query heads, KV heads, head_dim
 SHAPES = {"16/8/128": QWEN, "32/8/128": (32, 8, 128), "14/2/64": (14, 2, 64)}
 RAGGED = {f"{n}x100..2048": ragged(n, 100, 2048) for n in (32, 64, 128, 256)}
 LONG_TAIL = {"1x16k and 63x512": [(16383, 1), *[(511, 1)] * 63]}
 LAYERS = 28
+
+
+@triton.jit
+def _add_up_kernel(keys, values, sums, size, TILE: tl.constexpr):
+    """The programs take turns at the tiles, and each adds up what it reads."""
+    total = tl.zeros([TILE], tl.int32)
+    stride = tl.num_programs(0) * TILE
+    for first in range(tl.program_id(0) * TILE, size, stride):
+        place = first + tl.arange(0, TILE)
+        total += tl.load(keys + place, mask=place < size, other=0)
+        total += tl.load(values + place, mask=place < size, other=0)
+    tl.store(sums + tl.program_id(0), tl.sum(total.to(tl.int64), 0))
 
 
 class Layers:
@@ -77,6 +99,31 @@ class Layers:
         write_kv(cache.keys, cache.values, self.batch.slots, self.k, self.v)
         return triton_attention(self.q, cache, self.batch, self.masking)
 
+    def numbers(self, cache: LayerCache) -> list[torch.Tensor]:
+        """A layer's K and V, each four bytes taken for one number."""
+        return [side.view(-1).view(torch.int32) for side in (cache.keys, cache.values)]
+
+    def read(self, cache: LayerCache, tile: int, programs: int, warps: int):
+        """Add up as many bytes of a layer's K and V as its step reads, and no more."""
+        size, (keys, values) = self.nbytes // 2 // 4, self.numbers(cache)
+        grid = (programs * torch.cuda.get_device_properties(0).multi_processor_count,)
+        sums = torch.empty(grid, dtype=torch.int64, device=DEVICE)
+        _add_up_kernel[grid](keys, values, sums, size, TILE=tile, num_warps=warps)
+        return sums
+
+    def read_microseconds(self) -> float:
+        """Of a layer, by the quickest of several readers, which are checked first."""
+        size, cache = self.nbytes // 2 // 4, self.caches[0]
+        right = sum(side[:size].sum() for side in self.numbers(cache))
+        times = []
+        for reader in READERS:
+            found = self.read(cache, *reader).sum()
+            assert (found - right) % 2**32 == 0, f"{reader}: {found}, not {right}"
+            times.append(
+                self.microseconds(lambda cache, r=reader: self.read(cache, *r))
+            )
+        return min(times)
+
     def check(self) -> None:
         """Both agree, and one launch says the same again and again."""
         expected = self.several(self.caches[0]).float()
@@ -105,17 +152,19 @@ class Layers:
 
 
 def measure(shape: Shape, lengths: Lengths, read: float) -> dict[str, float]:
-    """A row: microseconds of a layer, and of reading its K and V at `read` GB/s."""
+    """A row: microseconds of a layer, and of its bytes alone; floor: at `read` GB/s."""
     layers = Layers(shape, lengths)
     layers.check()
     floor = layers.nbytes / read / 1e3
-    row = {"read": floor, "several": layers.microseconds(layers.several)}
+    row = {"floor": floor, "read": layers.read_microseconds()}
+    row["several"] = layers.microseconds(layers.several)
     row["one_launch"] = layers.microseconds(layers.one_launch)
     # As a graph has it that is captured for any lengths.
     layers.batch.min_context_length, layers.batch.scratch = 1, {}
     row["several_any"] = layers.microseconds(layers.several)
     row["one_launch_any"] = layers.microseconds(layers.one_launch)
-    row["of_read"] = row["one_launch_any"] / floor
+    row["of_floor"] = row["one_launch_any"] / floor
+    row["of_read"] = row["one_launch_any"] / row["read"]
     row["of_several"] = row["one_launch"] / row["several"]
     return row
 
