@@ -8,7 +8,7 @@ What reading takes is told twice: measured, by a kernel that adds up as many byt
 the same K and V, a launch a layer, as a step has them; and computed, from what a kernel
 reads in a second that is launched once for 4 GiB.
 
-    python -m benchmarks.gpu.one_launch --out one_launch.json
+    python -m benchmarks.gpu.one_launch --out figures/data/gpu-one-launch.json
 """
 
 import argparse
@@ -44,9 +44,12 @@ from minipaged.lab.measure.machine import describe_machine
 from minipaged.memory.kv_cache import LayerCache
 
 READERS = [  # numbers in a tile, programs on each multiprocessor, warps of a program
-    (tile, programs, warps)
-    for tile, warps in ((2048, 4), (4096, 4), (8192, 8))
-    for programs in (4, 8, 16, 64)
+    (2048, 64, 4),
+    (4096, 64, 4),
+    (8192, 8, 8),
+    (8192, 16, 8),
+    (8192, 64, 8),
+    (8192, 128, 8),
 ]
 QWEN = (16, 8, 128)  # Qwen3-0.6B: query heads, KV heads, head_dim
 SHAPES = {"16/8/128": QWEN, "32/8/128": (32, 8, 128), "14/2/64": (14, 2, 64)}
@@ -186,7 +189,7 @@ def main() -> None:
     cells = RAGGED | LONG_TAIL | GRID | OTHER_CELLS
     for name, shape in SHAPES.items():
         report[name] = rows = {}
-        own = cells if shape == QWEN else GRID
+        own = cells if shape == QWEN else RAGGED | GRID
         for cell, lengths in tqdm(own.items(), desc=name):
             rows[cell] = row = rounded(measure(shape, lengths, read))
             print(name, cell, row, flush=True)

@@ -49,9 +49,15 @@ class Inputs:
         self.batches = [make_batch(lengths, own) for own in ids]
         self.q = torch.randn(num_seqs, shape[0], shape[2], device=DEVICE, dtype=DTYPE)
 
-    def decode(self, sizes: Sizes, num_splits: int) -> Calls:
-        """The package's kernel with these sizes, over each of the batches."""
-        overlap = device_of(0).can_overlap
+    def decode(
+        self, sizes: Sizes, num_splits: int, overlap: bool | None = None
+    ) -> Calls:
+        """The package's kernel with these sizes, over each of the batches.
+
+        overlap: whether its merge is launched early; None: where that can be.
+        """
+        if overlap is None:
+            overlap = device_of(0).can_overlap
         how = (self.shape[2] ** -0.5, None, None, sizes, num_splits, overlap)
         return [
             partial(
