@@ -34,12 +34,12 @@ BATCHES = ("1x1k", "1x8k", "8x4k")  # that are split
 
 
 @triton.jit
-def _follow_kernel(last, links, first, steps):
-    """From link to link."""
-    place = tl.load(first)
+def _follow_kernel(at, links, steps):
+    """From link to link, and where it has arrived, the next launch goes on."""
+    place = tl.load(at)
     for _ in range(steps):
         place = tl.load(links + place)
-    tl.store(last, place)
+    tl.store(at, place)
 
 
 def chain(num_links: int, apart: int, device: str) -> torch.Tensor:
@@ -50,27 +50,22 @@ def chain(num_links: int, apart: int, device: str) -> torch.Tensor:
     return links
 
 
-def follow(links: torch.Tensor, first: torch.Tensor, steps: int) -> torch.Tensor:
-    """Where one is after so many steps."""
-    last = torch.empty_like(first)
-    _follow_kernel[1,](last, links, first, steps, num_warps=1, num_stages=1)
-    return last
+def follow(links: torch.Tensor, at: torch.Tensor, steps: int) -> None:
+    """So many steps on, from the place that is in `at`; it is in `at` afterwards."""
+    _follow_kernel[1,](at, links, steps, num_warps=1, num_stages=1)
 
 
 def latency_ns(megabytes: int) -> float:
-    """Of a load, in a chain of so many megabytes."""
-    links = chain(megabytes * 2**20 // STRETCH, STRETCH // 8, DEVICE)
-    first = torch.zeros(1, dtype=torch.int64, device=DEVICE)
-    place = 0
-    nearest = links[:: STRETCH // 8].cpu()
+    """Of a load, in a chain of so many megabytes; no replay begins where one began."""
+    apart = STRETCH // 8
+    links = chain(megabytes * 2**20 // STRETCH, apart, DEVICE)
+    at, place = torch.zeros(1, dtype=torch.int64, device=DEVICE), 0
     for _ in range(100):
-        place = nearest[place // (STRETCH // 8)].item()
-    assert follow(links, first, 100).item() == place
-    starts = [torch.zeros(1, dtype=torch.int64, device=DEVICE) for _ in range(3)]
-    for number, start in enumerate(starts):  # no run finds what another one read
-        start.fill_(links[number * len(links) // 3 // 16 * 16])
-    calls = [partial(follow, links, start, STEPS) for start in starts]
-    return 1e3 * microseconds(calls, replays=5) / STEPS
+        place = links[place].item()
+    follow(links, at, 100)
+    assert at.item() == place
+    call = partial(follow, links, at, STEPS)
+    return 1e3 * microseconds([call], replays=5) / STEPS
 
 
 def early_merge() -> dict[str, dict[str, Any]]:
@@ -98,9 +93,8 @@ def main() -> None:
     torch.manual_seed(0)
     report = {
         "machine": describe_machine(),
-        "how": f"latency_ns: of a load, in a chain of {STEPS:,} that lie at random "
-        f"among so many MiB, {STRETCH} bytes apart or more; median of 5 CUDA-graph "
-        "replays. early_merge: microseconds, as tuning.py measures",
+        "how": "latency_ns: of a load in a chain through so many MiB, in random order, "
+        f"{STRETCH} bytes apart or more; median of 5 times {STEPS:,} loads. early_merge: microseconds, as tuning.py measures",
         "read_gb_per_s": read_gb_per_s(),
         "latency_ns": {str(size): latency_ns(size) for size in CHAINS_MB},
         "early_merge": early_merge(),

@@ -25,6 +25,7 @@ from .measure.rung_tables import rung_lines as rung_lines
 from .measure.rung_tables import share_of_ceiling as share_of_ceiling
 from .measure.rung_tables import shared_busy as shared_busy
 from .measure.rung_tables import turn_lines as turn_lines
+from .measure.rung_tables import turns_of as turns_of
 from .measure.serving import serve_lengths as serve_lengths
 from .measure.step_clock import StepClock as StepClock
 from .measure.step_log import StepLog as StepLog
@@ -122,6 +123,7 @@ from .plots.sweep import plot_sweep as plot_sweep
 from .plots.tables import plot_shared_tables as plot_shared_tables
 from .plots.tiles import plot_tiles as plot_tiles
 from .plots.token_times import plot_token_times as plot_token_times
+from .plots.turns import plot_turns as plot_turns
 from .plots.two_tables import plot_two_tables as plot_two_tables
 from .plots.two_ways import plot_two_ways as plot_two_ways
 from .plots.under_way import plot_under_way as plot_under_way

@@ -1,13 +1,25 @@
 """Lab: lesson 6's rungs as they were measured: shares of the ceiling, lines of text."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from minipaged.lab.measure.measured import Tuning
 
 PARTS = ("shared_memory", "large_memory")
 NUMBER = 2  # bytes, in bfloat16
 KV_HEADS = 8  # of the layer that was measured
+
+
+class Turn(NamedTuple):
+    """What programs do again and again: each asks for a tile, waits, and computes."""
+
+    batch: str
+    rung: int
+    tile: int  # positions
+    programs: int  # that run at a time
+    nbytes: int  # of K and V in a tile
+    us: float  # from the beginning of a turn to that of the next
+    reading: float  # µs that reading the tiles of all programs takes at the ceiling
 
 
 def share_of_ceiling(tuning: Tuning, batch: str, row: Mapping[str, Any]) -> float:
@@ -49,26 +61,33 @@ def shared_busy(profile: Mapping[str, Any]) -> list[float]:
     return [row["us"] * row["shared_memory"] / 100 for row in rows]
 
 
-def turn_lines(
-    tuning: Tuning, batches: tuple[str, ...], tiles: Mapping[int, int], dim: int = 128
-) -> list[str]:
-    """Little's law for rungs whose programs all run at a time.
+def turns_of(
+    tuning: Tuning, batches: Sequence[str], tiles: Mapping[int, int], dim: int = 128
+) -> list[Turn]:
+    """By batch and rung; the programs of these rungs must all run at a time.
 
     tiles: by rung, the positions that a program gets in a turn.
     """
-    lines = []
+    turns = []
     for batch in batches:
-        facts = tuning["batches"][batch]
+        facts, rows = tuning["batches"][batch], [*tuning["ladder"][batch].values()]
         programs = num_pieces(tuning, batch)
-        for number, tile in tiles.items():
-            row = list(tuning["ladder"][batch].values())[number - 1]
-            us = row["us"] / -(-facts["longest"] // tile)
-            law = _littles_law(programs, 2 * tile * dim * NUMBER, us)
-            lines.append(f"rung {number}, {batch:6} {law}")
+        for rung, tile in tiles.items():
+            nbytes = 2 * tile * dim * NUMBER
+            us = rows[rung - 1]["us"] / -(-facts["longest"] // tile)
+            reading = programs * nbytes / tuning["ceilings"]["read_gb_per_s"] / 1e3
+            turns.append(Turn(batch, rung, tile, programs, nbytes, us, reading))
+    return turns
+
+
+def turn_lines(
+    tuning: Tuning, batches: Sequence[str], tiles: Mapping[int, int], dim: int = 128
+) -> list[str]:
+    """Little's law for the turns that `turns_of` gives: bytes, time, and GB/s."""
+    lines = []
+    for turn in turns_of(tuning, batches, tiles, dim):
+        under_way = f"{turn.programs:3} programs x {turn.nbytes:6,} bytes"
+        rate = turn.programs * turn.nbytes / turn.us / 1e3
+        law = f"{under_way} / {turn.us:.2f} us = {rate:5,.0f} GB/s"
+        lines.append(f"rung {turn.rung}, {turn.batch:6} {law}")
     return lines
-
-
-def _littles_law(programs: int, nbytes: int, us: float) -> str:
-    """Programs that get so many bytes in so many microseconds, and GB/s."""
-    under_way = f"{programs:3} programs x {nbytes:6,} bytes"
-    return f"{under_way} / {us:.2f} us = {programs * nbytes / us / 1e3:5,.0f} GB/s"
