@@ -94,7 +94,8 @@ def main() -> None:
     report = {
         "machine": describe_machine(),
         "how": "latency_ns: of a load in a chain through so many MiB, in random order, "
-        f"{STRETCH} bytes apart or more; median of 5 times {STEPS:,} loads. early_merge: microseconds, as tuning.py measures",
+        f"{STRETCH} bytes apart or more; median of 5 times {STEPS:,} loads. "
+        "early_merge: microseconds, as tuning.py measures",
         "read_gb_per_s": read_gb_per_s(),
         "latency_ns": {str(size): latency_ns(size) for size in CHAINS_MB},
         "early_merge": early_merge(),
