@@ -98,13 +98,14 @@ def busy(figure):
 
 
 def idle(figure):
-    """By row, the left and the right end of each hatched part, the legend left out."""
+    """By row, where each hatched part begins and ends, the legend left out."""
     rows = {}
     for box in figure.axes[0].patches:
         if isinstance(box, Rectangle) and box.get_hatch() and box.get_height() > 20:
-            ends = box.get_x(), box.get_x() + box.get_width()
-            if ends[1] - ends[0] > 0.1:
-                rows.setdefault(box.get_y(), []).append(ends)
+            ends = rows.setdefault(box.get_y(), set())
+            left, right = box.get_x(), box.get_x() + box.get_width()
+            if right - left > 0.1:  # a part that is drawn in two has both ends once
+                ends ^= {round(left, 3), round(right, 3)}
     return [sorted(rows[y]) for y in sorted(rows)]
 
 
@@ -132,15 +133,27 @@ def test_turns_follow_each_other_on_the_clock_that_all_rows_share():
         )
 
 
+def test_a_line_stands_where_a_turn_begins_or_ends():
+    figure = drawing()
+    zero, unit = zero_and_unit(figure)
+    lines = [line for line in figure.axes[0].lines if line.get_linewidth() > 1.5]
+    for turn, (top, bottom) in zip(TURNS, boxes_of_rows(figure), strict=True):
+        own = [line for line in lines if top - 9 < min(line.get_ydata()) < bottom]
+        assert all(max(line.get_ydata()) > bottom for line in own)
+        moments = [number * turn.us for number in range(64 // turn.tile + 1)]
+        found = sorted(line.get_xdata()[0] for line in own)
+        assert found == pytest.approx([zero + m * unit for m in moments])
+
+
 def test_the_rest_of_a_turn_is_hatched():
     figure = drawing()
     zero, unit = zero_and_unit(figure)
     for turn, row in zip(TURNS, idle(figure), strict=True):
-        starts = {round(left, 3) for left, _ in row}
-        ends = {round(right, 3) for _, right in row}
-        moments = [number * turn.us for number in range(64 // turn.tile)]
-        assert starts == {round(zero + (m + turn.reading) * unit, 3) for m in moments}
-        assert ends == {round(zero + (m + turn.us) * unit, 3) for m in moments}
+        starts = [number * turn.us for number in range(64 // turn.tile)]
+        moments = [
+            m for start in starts for m in (start + turn.reading, start + turn.us)
+        ]
+        assert row == pytest.approx([zero + m * unit for m in moments], abs=0.01)
 
 
 def test_little_reading_is_still_seen_and_never_more_than_a_turn():
@@ -149,7 +162,7 @@ def test_little_reading_is_still_seen_and_never_more_than_a_turn():
     (narrow, *_), (wide,) = busy(figure)
     assert 1 < narrow[1] < 3
     assert wide == pytest.approx((zero, 2.0 * unit))
-    assert len(idle(figure)) == 1
+    assert [len(row) for row in idle(figure)] == [6, 0]
 
 
 def test_a_row_says_its_time_and_how_much_of_it_is_reading():

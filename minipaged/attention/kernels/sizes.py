@@ -120,7 +120,8 @@ def step_sizes(
     Pieces are cut on the GPU, by the real lengths, and begin with the longest. So ends
     even out by themselves, and two or three pieces for each multiprocessor are enough;
     four, if heads are short. Programs are large; but where uneven lengths make several
-    waves, four smaller ones on each multiprocessor hide better how each of them begins.
+    waves, smaller ones hide better how each of them begins: four on each multiprocessor
+    at a time, and of very many pieces six.
 
     `shortest` and `longest` only say whether lengths are even. Then all pieces end at
     the same time. Where there is little to read (short heads, a few sequences, or
@@ -143,7 +144,9 @@ def step_sizes(
     if rows > 16:  # more to compute
         sizes = sizes._replace(num_stages=3)
     elif not is_even:
-        if on_each >= 7 and not is_short:
+        if on_each >= 14 and not is_short:
+            sizes = Sizes(rows, tile=32, num_warps=1, num_stages=5)
+        elif on_each >= 7 and not is_short:
             sizes = Sizes(rows, tile=64, num_warps=4, num_stages=4)
     elif is_little:
         sizes = Sizes(rows, tile=32, num_warps=1, num_stages=5)

@@ -37,7 +37,7 @@ def plot_turns(turns: Sequence[Turn], title: str) -> Figure:
         _draw_head(sheet, y + 8, batch, rows)
         y += HEAD
         for turn in rows:
-            _draw_tile(sheet, y, turn.tile / narrowest, WIDE * narrowest / widest)
+            _draw_tile(sheet, y, turn.tile // narrowest, WIDE * narrowest / widest)
             _draw_row(sheet, clock, y, turn, _count(turn, widest))
             y += ROW
         y += BETWEEN
@@ -64,10 +64,10 @@ def _draw_head(sheet: Sheet, y: float, batch: str, rows: Sequence[Turn]) -> None
     sheet.headline(y, batch, programs, said if len(rows) > 1 else "", colour)
 
 
-def _draw_tile(sheet: Sheet, y: float, cells: float, width: float) -> None:
+def _draw_tile(sheet: Sheet, y: float, cells: int, width: float) -> None:
     """How wide it is; the narrowest tile is one cell."""
-    widths, tone = [width * cells / round(cells)] * round(cells), behind_words(soft(0))
-    sheet.cells(STRIP, y + 4, widths, HIGH - 8, [tone] * round(cells))
+    tones = [behind_words(soft(0))] * cells
+    sheet.cells(STRIP, y + 4, [width] * cells, HIGH - 8, tones)
 
 
 def _draw_row(sheet: Sheet, clock: Scale, y: float, turn: Turn, count: int) -> None:

@@ -563,7 +563,8 @@ H200 = Device(132, 227 * 1024, (torch.bfloat16,), can_overlap=True)
         (7, 1, 8192, 128, 4, 33, False),
         (32, 100, 2048, 128, 4, 33, False),
         (64, 1, 4096, 128, 4, 49, False),  # three
-        (256, 1, 2048, 64, 4, 49, False),  # waves of uneven ones
+        (200, 1, 2048, 64, 4, 49, False),  # waves of uneven ones
+        (256, 1, 2048, 32, 1, 49, False),  # more than 14 on each
         (32, 2048, 2048, 128, 4, 1, False),  # even: cut, they would be too short
         (64, 4096, 4096, 64, 2, 1, False),  # 3.9 on each: four medium ones at a time
         (73, 5900, 5900, 128, 4, 146, False),  # 4.4: in two, three waves of three large
