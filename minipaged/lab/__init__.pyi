@@ -6,6 +6,7 @@ from .measure.launches import launch_of_rung as launch_of_rung
 from .measure.launches import near_best as near_best
 from .measure.layer import random_layer as random_layer
 from .measure.machine import versions as versions
+from .measure.measured import measured_alone as measured_alone
 from .measure.measured import measured_batches as measured_batches
 from .measure.measured import measured_engine as measured_engine
 from .measure.measured import measured_kernels as measured_kernels
@@ -24,7 +25,6 @@ from .measure.rung_tables import busy_lines as busy_lines
 from .measure.rung_tables import rung_lines as rung_lines
 from .measure.rung_tables import share_of_ceiling as share_of_ceiling
 from .measure.rung_tables import shared_busy as shared_busy
-from .measure.rung_tables import turn_lines as turn_lines
 from .measure.rung_tables import turns_of as turns_of
 from .measure.serving import serve_lengths as serve_lengths
 from .measure.step_clock import StepClock as StepClock
@@ -34,6 +34,7 @@ from .measure.traces import alpaca_like as alpaca_like
 from .measure.traces import sharegpt_like as sharegpt_like
 from .measure.tuning_tables import beside_best as beside_best
 from .measure.tuning_tables import fifth_stage_lines as fifth_stage_lines
+from .measure.tuning_tables import launch_lines as launch_lines
 from .measure.tuning_tables import paging_ratios as paging_ratios
 from .measure.tuning_tables import points_under_way as points_under_way
 from .measure.tuning_tables import rows_of as rows_of

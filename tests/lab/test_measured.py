@@ -7,6 +7,7 @@ from statistics import median
 import pytest
 
 from minipaged.lab import (
+    measured_alone,
     measured_engine,
     measured_kernels,
     measured_profile,
@@ -82,6 +83,16 @@ def test_the_counters_are_of_the_first_three_rungs():
         assert row["us"] == pytest.approx(ladder[name]["us"], rel=0.05)  # another run
         parts = "computing", "shared_memory", "large_memory"
         assert all(0 < row[part] < 100 for part in parts)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_effects_alone(device):
+    report = measured_alone(device)
+    assert report["machine"]["device"] == DEVICES[device]
+    near, *_, far = report["latency_ns"].values()  # the L2, and more than it holds
+    assert 100 < near < far / 2 < 500
+    for row in report["early_merge"].values():
+        assert row["num_splits"] > 1 and 0.9 < row["early"] / row["late"] < 1
 
 
 def test_the_kernels_beside_others():

@@ -3,6 +3,7 @@
 import pytest
 
 from minipaged.lab.measure import peer_tables, rung_tables, tuning_tables
+from minipaged.lab.measure.launches import launches_of
 from minipaged.lab.measure.rule_evidence import LLAMA
 from minipaged.lab.tour.assembly import count_shuffles, stage_lines
 from minipaged.lab.tour.ladder import (
@@ -64,11 +65,12 @@ def test_a_unit_is_busy_for_its_share_of_the_time():
     assert rung_tables.shared_busy({"rungs": rows}) == [pytest.approx(184.0)]
 
 
-def test_little_s_law_of_a_turn():
+def test_a_turn_s_time_is_a_tile_s_share_of_all():
     ladder = {"a": {"x": row(400.0)}}  # ten turns of 64 positions: 40 µs each
-    (line,) = rung_tables.turn_lines(tuning(ladder=ladder), ("a",), {1: 64})
-    rate = 8 * 2 * 64 * 128 * 2 / 40e-6 / 1e9
-    assert line.endswith(f"32,768 bytes / 40.00 us = {rate:5,.0f} GB/s")
+    made_up = tuning(ladder=ladder) | {"ceilings": {"read_gb_per_s": 4000}}
+    (turn,) = rung_tables.turns_of(made_up, ("a",), {1: 64})
+    assert (turn.programs, turn.nbytes, turn.us) == (8, 2 * 64 * 128 * 2, 40.0)
+    assert turn.reading == pytest.approx(8 * 32768 / 4e12 * 1e6)
 
 
 def test_rows_are_found_by_their_sizes_and_come_by_their_stages():
@@ -127,6 +129,19 @@ def test_what_five_stages_cost():
     cells = {n: [row(a), row(b, stages=5)] for n, (a, b) in us.items()}
     _, *lines = tuning_tables.fifth_stage_lines({"X": tuning(cells={LLAMA: cells})})
     assert [line.split()[-2] for line in lines] == ["+21%", "-2%"]
+
+
+def test_launches_in_a_table():
+    rows = [row(20.0, tile=32), row(80.0, tile=64)]
+    made = tuning(sweep={"a": rows})
+    launches = {str(of["tile"]): one for of, one in launches_of(made, "a")}
+    head, first, second = tuning_tables.launch_lines(launches)
+    assert head.split() == "under way fit waves µs of the ceiling".split()
+    for line, (name, one) in zip((first, second), launches.items(), strict=True):
+        mb, fit, waves = f"{one.under_way:.1f}", str(one.fit), str(len(one.waves))
+        said = [name, mb, "MB", fit, waves, f"{one.us:.1f}", f"{one.percent:.0f}", "%"]
+        assert line.split() == said
+    assert len(first) == len(second)
 
 
 def test_splits_by_programs_on_each_and_the_best_of_them():

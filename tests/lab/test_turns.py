@@ -8,7 +8,7 @@ from matplotlib.patches import Rectangle
 
 from helpers.drawn import boxes, places_of, texts
 from helpers.readable import readable_in_all_themes
-from minipaged.lab import measured_tuning, plot_turns, turn_lines, turns_of
+from minipaged.lab import measured_tuning, plot_turns, turns_of
 from minipaged.lab.measure.rung_tables import Turn, share_of_ceiling
 from minipaged.lab.plots import palette
 
@@ -66,15 +66,6 @@ def test_a_tile_that_is_not_full_takes_a_turn_and_half_the_numbers_half_the_byte
     (turn,) = turns_of(made_up(), ("b",), {3: 64}, dim=64)
     assert (turn.us, turn.nbytes) == (12.0, 2 * 64 * 64 * 2)
     assert turn.reading == pytest.approx(0.262144)
-
-
-def test_lines_tell_the_same_turns():
-    lines = turn_lines(made_up(), ("a", "b"), {2: 16, 3: 64})
-    turns = turns_of(made_up(), ("a", "b"), {2: 16, 3: 64})
-    for line, turn in zip(lines, turns, strict=True):
-        rate = turn.programs * turn.nbytes / turn.us / 1e3
-        assert line.startswith(f"rung {turn.rung}, {turn.batch} ")
-        assert line.endswith(f" bytes / {turn.us:.2f} us = {rate:5,.0f} GB/s")
 
 
 def test_reading_is_the_share_of_the_ceiling_that_the_ladder_tells():

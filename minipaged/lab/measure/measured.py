@@ -53,6 +53,17 @@ def measured_profile(device: str = "nvidia-h200") -> dict[str, Any]:
     return _report("profile", device)
 
 
+def measured_alone(device: str = "nvidia-h200") -> dict[str, Any]:
+    """The report that benchmarks/gpu/alone.py wrote on this device.
+
+    latency_ns: of one load after the other, in a chain through so many MiB; the first
+    lie in the L2. early_merge: by batch, microseconds of lesson 6's last rung with its
+    merge launched `late` and `early`. Raises FileNotFoundError for a device that nobody
+    has measured.
+    """
+    return _report("alone", device)
+
+
 def measured_engine(device: str = "nvidia-h200") -> dict[str, Any]:
     """What benchmarks/gpu/engine.py printed on this device, a run after the other.
 

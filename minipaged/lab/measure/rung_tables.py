@@ -78,16 +78,3 @@ def turns_of(
             reading = programs * nbytes / tuning["ceilings"]["read_gb_per_s"] / 1e3
             turns.append(Turn(batch, rung, tile, programs, nbytes, us, reading))
     return turns
-
-
-def turn_lines(
-    tuning: Tuning, batches: Sequence[str], tiles: Mapping[int, int], dim: int = 128
-) -> list[str]:
-    """Little's law for the turns that `turns_of` gives: bytes, time, and GB/s."""
-    lines = []
-    for turn in turns_of(tuning, batches, tiles, dim):
-        under_way = f"{turn.programs:3} programs x {turn.nbytes:6,} bytes"
-        rate = turn.programs * turn.nbytes / turn.us / 1e3
-        law = f"{under_way} / {turn.us:.2f} us = {rate:5,.0f} GB/s"
-        lines.append(f"rung {turn.rung}, {turn.batch:6} {law}")
-    return lines

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from itertools import product
 from typing import Any
 
-from minipaged.lab.measure.launches import FAULTS, launches_of
+from minipaged.lab.measure.launches import FAULTS, Launch, launches_of
 from minipaged.lab.measure.measured import Tuning
 from minipaged.lab.measure.rule_evidence import LLAMA, times_by_splits
 from minipaged.lab.measure.rung_tables import KV_HEADS, num_pieces, share_of_ceiling
@@ -66,6 +66,16 @@ def sweep_maps(
         for fault, cells in signs.items():
             cells[name] = [n for n, launch in at.items() if fault in launch.faults]
     return maps, signs
+
+
+def launch_lines(launches: Mapping[str, Launch]) -> list[str]:
+    """A table of launches by name: what each has under way, its waves, and its time."""
+    width = max(map(len, launches))
+    lines = [f"{'':{width}}  under way   fit  waves      µs  of the ceiling"]
+    for name, one in launches.items():
+        counts = f"{one.under_way:6.1f} MB  {one.fit:4}  {len(one.waves):5}"
+        lines.append(f"{name:{width}}  {counts}  {one.us:6.1f}  {one.percent:9.0f} %")
+    return lines
 
 
 def fifth_stage_lines(tunings: Mapping[str, Tuning]) -> list[str]:

@@ -7,19 +7,16 @@ from itertools import pairwise
 from matplotlib.figure import Figure
 
 from minipaged.lab.plots.palette import line_colour
-from minipaged.lab.plots.scales import Scale, scale_of
+from minipaged.lab.plots.roof import DOTTED, Place, Roof, write_axis
+from minipaged.lab.plots.scales import scale_of
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
 
 LEFT, HIGH = 56.0, 186.0  # pixels: beside a field; from its ceiling to its axis
 HEAD, WORDS = 34.0, 48.0  # above a field: for its batch's name, for what its marks say
 COUNTS = 24.0  # inside it, above its axis: for how many are fast
-XLABEL = "MB of K and V under way at a time, on the whole GPU"
-BOTH = "both axes are logarithmic"
-FAULTY = "has another fault (explained below)"
-DOTTED, DASHED = (0, (1, 2)), (0, (5, 2))
+FAULTY = "has another fault"
 APART, MOST = 4.6, 5  # pixels from sign to sign; so far one is moved aside at most
 NEAR = 0.8  # of the best's speed: fast
-Place = tuple[float, float]
 Point = tuple[float, float, Sequence[str]]  # MB, GB/s, faults
 
 
@@ -83,11 +80,7 @@ class _UnderWay:
             sheet.write(LEFT - 8, y - 16, "GB/s", ha="right", **quiet)
             self._draw_field(y, found, is_first=at == 0)
             y += HIGH + 8
-        for tick in self.across.ticks:
-            x = min(self.across.x(tick), SPAN - width_of(f"{tick:,g}") / 2)
-            sheet.write(x, y + 4, f"{tick:,g}", ha="center", **quiet)
-        sheet.write(LEFT, y + 26, XLABEL)
-        sheet.write(SPAN, y + 26, BOTH, ha="right", **quiet)
+        write_axis(sheet, self.across, y + 4)
         sheet.finish(y + 36)
         return sheet.figure
 
@@ -130,15 +123,10 @@ class _UnderWay:
         limits = min(self.rates) / 1.05, self.ceiling
         floor = bottom - COUNTS
         up = scale_of(self.rates, floor, level - floor, True, limits)
-        self._draw_grid(up, level, floor)
+        roof = Roof(sheet, self.across, up, self.ceiling, self.latency)
+        roof.draw_grid()
         sheet.line((LEFT, bottom), (SPAN, bottom), zorder=1)
-        ink = {"color": sheet.look.ink, "linewidth": 1.6, "zorder": 1}
-        sheet.line((LEFT, level), (SPAN, level), **ink)
-        sheet.write(LEFT - 8, level, f"{self.ceiling:,.0f}", ha="right")
-        start = max(self.across.lowest, up.lowest * self.latency / 1000)
-        ends = start, self.enough[0]
-        law = [(self.across.x(x), up.x(1000 * x / self.latency)) for x in ends]
-        sheet.line(*law, linestyle=DASHED, **ink)
+        roof.draw()
         for x in map(self.across.x, self.enough):
             style = {"linestyle": DOTTED, "linewidth": 1.6, "zorder": 1}
             sheet.line((x, level), (x, bottom), **style)
@@ -146,29 +134,12 @@ class _UnderWay:
             x, look = self.across.x(self.best[1]), {"color": sheet.look.ink}
             sheet.axes.plot([x], [level - 5], "v", markersize=7, **look)
         if is_first:
-            self._name_lines(level, law)
+            said, quiet = "the read ceiling", {"color": sheet.look.quiet}
+            sheet.write(LEFT + 6, level + 13, said, **quiet)
+            roof.name_law()
         self._count_fast(bottom - COUNTS / 2, found)
         places = [(self.across.x(point[0]), up.x(point[1])) for point in found]
         self._draw_launches(_side_by_side(places), [point[2] for point in found])
-
-    def _name_lines(self, level: float, law: Sequence[Place]) -> None:
-        """What the level line is, and below the rising one what that is."""
-        sheet, ((x0, y0), (x1, y1)) = self.sheet, law
-        sheet.write(LEFT + 6, level + 13, "the read ceiling", color=sheet.look.quiet)
-        angle = math.degrees(math.atan2(y0 - y1, x1 - x0))
-        said, style = f"under way / {self.latency:g} µs", {"rotation_mode": "anchor"}
-        x, y = (x0 + x1) / 2, (y0 + y1) / 2
-        style |= {"rotation": angle, "ha": "center", "color": sheet.look.quiet}
-        sheet.write(x, y + 4, said, **style | {"va": "top"})
-
-    def _draw_grid(self, up: Scale, top: float, bottom: float) -> None:
-        """Thin lines at round numbers; those of GB/s at the left."""
-        sheet, quiet = self.sheet, {"color": self.sheet.look.quiet}
-        for x in map(self.across.x, self.across.ticks):
-            sheet.line((x, top), (x, bottom), alpha=0.35, zorder=0)
-        for tick in (tick for tick in up.ticks if tick < NEAR * self.ceiling):
-            sheet.line((LEFT, up.x(tick)), (SPAN, up.x(tick)), alpha=0.35, zorder=0)
-            sheet.write(LEFT - 8, up.x(tick), f"{tick:,g}", ha="right", **quiet)
 
     def _count_fast(self, y: float, found: Sequence[Point]) -> None:
         """In each region, how many of those without a fault come near the best."""

@@ -1,0 +1,77 @@
+"""Lab: the roof over launches: how fast each can be, by what it has under way."""
+
+import math
+from typing import NamedTuple
+
+from minipaged.lab.plots.scales import Scale
+from minipaged.lab.plots.signs import SPAN, Sheet, width_of
+
+NEAR = 0.8  # of the ceiling: above it, no number has room below the ceiling's
+DOTTED, DASHED = (0, (1, 2)), (0, (5, 2))
+XLABEL = "MB of K and V under way at a time, on the whole GPU"
+BOTH = "both axes are logarithmic"
+Place = tuple[float, float]
+
+
+class Roof(NamedTuple):
+    """A rising line, Little's law, up to a level one, the ceiling; both axes."""
+
+    sheet: Sheet
+    across: Scale  # of MB under way
+    up: Scale  # of GB/s, up to the ceiling
+    ceiling: float  # GB/s
+    latency: float  # microseconds
+
+    @property
+    def level(self) -> float:
+        """Where the ceiling is, in pixels."""
+        return self.up.x(self.ceiling)
+
+    @property
+    def law(self) -> tuple[Place, Place]:
+        """The ends of the rising line; 1 MB in a microsecond is 1,000 GB/s."""
+        start = max(self.across.lowest, self.up.lowest * self.latency / 1000)
+        ends = start, self.ceiling * self.latency / 1000
+        low, high = (
+            (self.across.x(x), self.up.x(1000 * x / self.latency)) for x in ends
+        )
+        return low, high
+
+    def draw_grid(self) -> None:
+        """Thin lines at round numbers; those of GB/s at the left."""
+        sheet, quiet = self.sheet, {"color": self.sheet.look.quiet}
+        left, right = self.across.left, self.across.left + self.across.width
+        for x in map(self.across.x, self.across.ticks):
+            sheet.line((x, self.level), (x, self.up.left), alpha=0.35, zorder=0)
+        for tick in (tick for tick in self.up.ticks if tick < NEAR * self.ceiling):
+            y = self.up.x(tick)
+            sheet.line((left, y), (right, y), alpha=0.35, zorder=0)
+            sheet.write(left - 8, y, f"{tick:,g}", ha="right", **quiet)
+
+    def draw(self) -> None:
+        """Both lines; beside the level one, how many GB/s it is."""
+        sheet, level = self.sheet, self.level
+        left, right = self.across.left, self.across.left + self.across.width
+        ink = {"color": sheet.look.ink, "linewidth": 1.6, "zorder": 1}
+        sheet.line((left, level), (right, level), **ink)
+        sheet.write(left - 8, level, f"{self.ceiling:,.0f}", ha="right")
+        sheet.line(*self.law, linestyle=DASHED, **ink)
+
+    def name_law(self) -> None:
+        """Below the rising line, along it, what it is."""
+        (x0, y0), (x1, y1) = self.law
+        angle = math.degrees(math.atan2(y0 - y1, x1 - x0))
+        said, style = f"under way / {self.latency:g} µs", {"rotation_mode": "anchor"}
+        x, y = (x0 + x1) / 2, (y0 + y1) / 2
+        style |= {"rotation": angle, "ha": "center", "color": self.sheet.look.quiet}
+        self.sheet.write(x, y + 4, said, **style | {"va": "top"})
+
+
+def write_axis(sheet: Sheet, across: Scale, y: float) -> None:
+    """The ticks' numbers, and below them what the axis is."""
+    quiet = {"color": sheet.look.quiet}
+    for tick in across.ticks:
+        x = min(across.x(tick), SPAN - width_of(f"{tick:,g}") / 2)
+        sheet.write(x, y, f"{tick:,g}", ha="center", **quiet)
+    sheet.write(across.left, y + 22, XLABEL)
+    sheet.write(SPAN, y + 22, BOTH, ha="right", **quiet)
