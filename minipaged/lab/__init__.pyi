@@ -6,6 +6,7 @@ from .measure.launches import launch_of_rung as launch_of_rung
 from .measure.launches import near_best as near_best
 from .measure.layer import random_layer as random_layer
 from .measure.machine import versions as versions
+from .measure.measured import all_batches as all_batches
 from .measure.measured import measured_alone as measured_alone
 from .measure.measured import measured_batches as measured_batches
 from .measure.measured import measured_engine as measured_engine
@@ -58,6 +59,7 @@ from .plots.charts import canvas as canvas
 from .plots.charts import plot_histogram as plot_histogram
 from .plots.charts import plot_lines as plot_lines
 from .plots.charts import plot_waste as plot_waste
+from .plots.climb import plot_climb as plot_climb
 from .plots.coalescing import plot_coalescing as plot_coalescing
 from .plots.collisions import plot_collisions as plot_collisions
 from .plots.contiguous import plot_memory_over_time as plot_memory_over_time

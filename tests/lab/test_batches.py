@@ -11,7 +11,7 @@ from benchmarks.gpu.measure import kv_bytes
 from minipaged.attention.backend import Masking
 from minipaged.attention.kernels.attention import triton_attention
 from minipaged.attention.kernels.setup import INTERPRETED
-from minipaged.lab import measured_batches
+from minipaged.lab import all_batches, measured_batches
 from minipaged.lab.measure.measured import DATA, batches_of
 from minipaged.memory.kv_cache import LayerCache
 
@@ -119,9 +119,18 @@ def test_which_reports_are_stored():
     assert names == {path.name for path in DATA.glob("batches-*")}
 
 
+def test_all_reports_by_name():
+    found = all_batches()
+    assert len(found) == len(STORED)
+    for name, report in found.items():
+        gpu, batches_called = name.split(", ")
+        assert gpu in report["machine"]["device"]
+        assert report["seed"] == ["60 batches", "60 others"].index(batches_called)
+
+
 @pytest.mark.parametrize(("device", "seed"), STORED)
 def test_the_default_keeps_up_with_the_best_peer(device, seed):
-    """What appendix C prints is what its 60 batches say."""
+    """What appendix A draws is what its 60 batches say."""
     report = measured_batches(device, seed)
     assert report["seed"] == seed
     assert list(report["batches"]) == list(draw_batches(60, seed))

@@ -57,14 +57,14 @@ class Roof(NamedTuple):
         sheet.write(left - 8, level, f"{self.ceiling:,.0f}", ha="right")
         sheet.line(*self.law, linestyle=DASHED, **ink)
 
-    def name_law(self) -> None:
-        """Below the rising line, along it, what it is."""
+    def name_law(self, gap: float = 4.0) -> None:
+        """Along the rising line, so many pixels below it, what it is."""
         (x0, y0), (x1, y1) = self.law
         angle = math.degrees(math.atan2(y0 - y1, x1 - x0))
         said, style = f"under way / {self.latency:g} µs", {"rotation_mode": "anchor"}
         x, y = (x0 + x1) / 2, (y0 + y1) / 2
         style |= {"rotation": angle, "ha": "center", "color": self.sheet.look.quiet}
-        self.sheet.write(x, y + 4, said, **style | {"va": "top"})
+        self.sheet.write(x, y + gap, said, **style | {"va": "top"})
 
 
 def write_axis(sheet: Sheet, across: Scale, y: float) -> None:
@@ -75,3 +75,8 @@ def write_axis(sheet: Sheet, across: Scale, y: float) -> None:
         sheet.write(x, y, f"{tick:,g}", ha="center", **quiet)
     sheet.write(across.left, y + 22, XLABEL)
     sheet.write(SPAN, y + 22, BOTH, ha="right", **quiet)
+
+
+def written(megabytes: float) -> str:
+    """With as many digits as a reader needs."""
+    return f"{megabytes:.1f}" if megabytes < 10 else f"{megabytes:,.0f}"

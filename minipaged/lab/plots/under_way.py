@@ -7,7 +7,7 @@ from itertools import pairwise
 from matplotlib.figure import Figure
 
 from minipaged.lab.plots.palette import line_colour
-from minipaged.lab.plots.roof import DOTTED, Place, Roof, write_axis
+from minipaged.lab.plots.roof import DOTTED, Place, Roof, write_axis, written
 from minipaged.lab.plots.scales import scale_of
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
 
@@ -98,13 +98,13 @@ class _UnderWay:
     def _say_marks(self, y: float) -> None:
         """Where the ceiling comes within reach, twice as much, and the best place."""
         enough, twice = self.enough
-        said = f"{_written(enough)} MB: with less,", "the ceiling is out of reach"
+        said = f"{written(enough)} MB: with less,", "the ceiling is out of reach"
         self._say(y, self.ends[1], said, is_left=True)
-        self._say(y, self.ends[2], (f"{_written(twice)} MB:", "twice that"))
+        self._say(y, self.ends[2], (f"{written(twice)} MB:", "twice that"))
         if self.best:
             words, megabytes = self.best
             x = self.across.x(megabytes)
-            self._say(y, x, (f"{_written(megabytes)} MB:", words))
+            self._say(y, x, (f"{written(megabytes)} MB:", words))
 
     def _say(
         self, y: float, x: float, said: Sequence[str], is_left: bool = False
@@ -176,10 +176,6 @@ class _UnderWay:
             style |= {"markeredgewidth": 0.8, "color": self.sheet.look.rim}
         xs, ys = ([place[n] for place in places] for n in (0, 1))
         self.sheet.axes.plot(xs, ys, linestyle="none", **style)
-
-
-def _written(megabytes: float) -> str:
-    return f"{megabytes:.1f}" if megabytes < 10 else f"{megabytes:,.0f}"
 
 
 def _side_by_side(places: Sequence[Place]) -> list[Place]:
