@@ -503,6 +503,8 @@ def test_sizes_are_chosen_and_tried(page):
     expect_text(page, "404.9 µs: too little under way.")
     for name in ("tile 32", "1 warp", "5 stages", "8 splits"):
         press(page, name)
+    expect_text(page, "Press Launch to see what these sizes take.")
+    assert flaws_of_any(page, "tuning chosen") == []
     press(page, "Launch")
     expect_text(page, "39.47 µs: none of the three faults.")
     expect_text(page, "Tried: 2 of 480. This one is within 5 % of the best of all.")

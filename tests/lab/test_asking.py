@@ -79,6 +79,18 @@ def test_a_number_without_a_type_is_hinted_at(monkeypatch):
     assert "ld.global" in ask_compiler(kernel, TILE=16, last="i32")
 
 
+def test_a_size_without_a_value_is_hinted_at(monkeypatch):
+    kernel = in_a_notebook(copies, monkeypatch)
+    with pytest.raises(Refused, match=r"have no value; give one, as in: TILE=32"):
+        ask_compiler(kernel)
+
+
+def test_as_a_cell_s_result_the_code_is_a_line(monkeypatch):
+    code = ask_compiler(in_a_notebook(copies, monkeypatch), TILE=16)
+    assert repr(code).startswith(f"taken: {code.count(chr(10))} lines")
+    assert str(code).startswith("//")
+
+
 def test_what_the_compiler_refuses_is_said(monkeypatch):
     with pytest.raises(Refused, match="more than one value is ambiguous"):
         ask_compiler(in_a_notebook(asks_a_tile, monkeypatch), TILE=16)

@@ -1,19 +1,27 @@
 """A launch tuned step by step: its climb is drawn under its roof, readably."""
 
 from itertools import pairwise
-from math import dist, hypot, log
+from math import atan2, degrees, dist, hypot, log
 
+import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 from matplotlib.patches import PathPatch
-from matplotlib.transforms import Bbox
+from matplotlib.path import Path
+from matplotlib.transforms import Affine2D, Bbox
 
 from helpers.drawn import arrows, places_of, texts
 from helpers.readable import readable_in_all_themes
-from minipaged.lab import launch_of, measured_tuning, plot_climb
+from minipaged.lab import (
+    launch_of,
+    measured_tuning,
+    plot_climb,
+    plot_under_way,
+    points_under_way,
+)
 from minipaged.lab.measure.launches import Launch
 from minipaged.lab.plots import palette
-from minipaged.lab.plots.room import HALF, Box, Room
+from minipaged.lab.plots.room import HALF, STRUCK, Box, Room, along_line
 from minipaged.lab.plots.signs import SPAN
 
 BLUE, CEILING = palette.line_colour(0), 4000.0
@@ -263,7 +271,7 @@ def test_only_the_name_of_the_quickest_stands_above():
         assert above == [False, False, False, True, False]
 
 
-def test_what_is_out_of_reach_is_hatched_but_not_behind_words():
+def test_what_is_hardly_reached_is_hatched_but_not_behind_words():
     figure = climb()
     (area,) = (p for p in figure.axes[0].patches if type(p) is PathPatch)
     assert area.get_hatch() and not area.get_fill()
@@ -273,7 +281,7 @@ def test_what_is_out_of_reach_is_hatched_but_not_behind_words():
     knee = place(figure, 4, CEILING)
     for wanted in (knee, (SPAN, knee[1]), (SPAN, 0)):
         assert min(dist(wanted, corner) for corner in corners) < 0.01
-    ((x, y),) = places_of(figure, "out of reach")
+    ((x, y),) = places_of(figure, "hardly reached")
     assert hole.min(axis=0)[0] < x < hole.max(axis=0)[0]
     assert hole.min(axis=0)[1] < y < hole.max(axis=0)[1]
     # The way around the hole is the other way: so it stays empty.
@@ -284,6 +292,83 @@ def test_what_is_out_of_reach_is_hatched_but_not_behind_words():
     assert turns[0] * turns[1] < 0
     ((x, y),) = places_of(figure, "the read ceiling")
     assert x == SPAN and 0 < y - knee[1] < 20
+
+
+def along_the_law(figure):
+    """What the words that say what the rising line is cover, on the screen."""
+    figure.draw_without_rendering()
+    (text,) = (t for t in figure.axes[0].texts if "under way / " in t.get_text())
+    turned, (x, y) = (
+        text.get_rotation(),
+        text.get_transform().transform(text.get_position()),
+    )
+    text.set_rotation(0)
+    flat = text.get_window_extent().translated(-x, -y)
+    text.set_rotation(turned)
+    corners = [(flat.x0, flat.y0), (flat.x1, flat.y0), (flat.x1, flat.y1)]
+    turn = Affine2D().rotate_deg(turned).translate(x, y)
+    area = Path(turn.transform([*corners, (flat.x0, flat.y1)])[[0, 1, 2, 3, 0]])
+    return area, turned
+
+
+def drawn_on_the_screen(figure, is_wanted):
+    """The ends of lines, or the places of signs."""
+    move = figure.axes[0].transData.transform
+    return [move(line.get_xydata()) for line in figure.axes[0].lines if is_wanted(line)]
+
+
+@pytest.mark.parametrize("launches", [WALK, OTHER, DEEP])
+def test_nothing_runs_through_the_name_of_the_law(launches):
+    figure = real(launches)
+    area, _ = along_the_law(figure)
+    lines = drawn_on_the_screen(figure, lambda line: line.get_marker() == "None")
+    assert len(lines) > 8
+    for ends in lines:
+        assert not area.intersects_path(Path(ends), filled=False)
+
+
+@pytest.mark.parametrize("batch", ["1x8k", "8x4k", "32x2k", "64x4k"])
+def test_the_name_of_the_law_hides_no_launch(batch):
+    points = points_under_way(H200, (batch,))
+    ceiling = H200["ceilings"]["read_gb_per_s"]
+    figure = plot_under_way(points, ceiling, "title")
+    area, turned = along_the_law(figure)
+    signs = drawn_on_the_screen(figure, lambda line: line.get_marker() in ("o", "x"))
+    places = np.concatenate(signs)
+    assert len(places) > len(points[batch])
+    assert not area.contains_points(places, radius=2).any()
+    assert not area.contains_points(places, radius=-2).any()
+    lines = drawn_on_the_screen(figure, lambda line: line.get_linestyle() == "--")
+    (law,) = (ends for ends in lines if len({*ends[:, 0]}) == 2 == len({*ends[:, 1]}))
+    (x0, y0), (x1, y1) = law
+    assert turned == pytest.approx(degrees(atan2(y1 - y0, x1 - x0)), abs=0.01)
+    assert not area.intersects_path(Path(law), filled=False)
+    assert "the ceiling is hardly reached" in texts(figure)
+
+
+def test_words_along_a_line_know_what_they_hide():
+    """Along a level line, 100 pixels wide: from its middle 50 to each side."""
+    words = along_line((0.0, 0.0), (400.0, 0.0), 100.0, 6.0)
+    assert [one.middle[0] for one in words[:3]] == [200, 160, 240]
+    assert all(one.middle[1] == 6 for one in words)  # below it
+    middle = words[0]
+    assert middle.num_hidden([(200, 12), (249, 7), (200, -6), (260, 12)]) == 2
+    assert middle.struck([149, 151, 249], [5, 7, 18, 20]) == 4 * STRUCK
+    above = along_line((0.0, 0.0), (400.0, 0.0), 100.0, -6.0)[0]
+    assert above.middle == (200, -6) and above.is_above
+    assert above.num_hidden([(200, -12), (200, 6)]) == 1
+    assert above.struck([], [-18, -7, -5, 7]) == 2 * STRUCK
+    (short,) = along_line((0.0, 0.0), (50.0, 0.0), 100.0, 6.0)
+    assert short.middle == (25, 6)
+
+
+@pytest.mark.parametrize("gap", [-6.0, 6.0])
+def test_words_along_a_rising_line_stand_beside_it(gap):
+    for one in along_line((0.0, 300.0), (300.0, 0.0), 80.0, gap):
+        x, y = one.middle
+        assert (x + y - 300) / 2**0.5 == pytest.approx(gap)  # right of it is below it
+        inner = x + gap / 2**0.5, y + gap / 2**0.5
+        assert one.num_hidden([inner, (300 - y, 300 - x)]) == 1
 
 
 def test_words_find_room():

@@ -198,24 +198,31 @@ def test_a_queue_is_explained_only_where_there_is_one():
 def test_layouts_count_what_comes_for_a_tile_and_why():
     said = Counter(texts(plot_layouts("title")))
     for words, times in {
-        "256 stretches": 2,
-        "512 stretches": 1,
-        "8,192 stretches": 1,
-        "all 32 used": 2,
-        "16 of 32 used": 1,
-        "1 of 32 used": 1,
-        "a tile of 64: 64 slots × 4 stretches": 2,
-        "a tile of 64: 4 blocks × 128 stretches": 1,
-        "a tile of 64: 64 blocks × 128 stretches": 1,
-        "16 slots": 2,  # the block's, and others'
-        "1 slot": 1,
-        "31 slots": 1,
-        "…": 4,
+        "a tile of 64 in blocks of 16:": 2,
+        "a tile of 64 in blocks of 1:": 2,
+        "64 slots × 4 stretches = 256; all 32 numbers used": 2,
+        "4 blocks × 128 stretches = 512; 16 of 32 numbers used": 1,
+        "64 blocks × 128 stretches = 8,192; 1 of 32 numbers used": 1,
+        "one stretch, 64 bytes:": 2,
+        "all 32 numbers used": 1,  # of the stretch that is measured
+        "16 of 32 numbers used": 1,
+        "first slot: 128 numbers": 1,
+        "second slot": 1,
+        "fifth numbers": 1,
+        "K of a head, of a block of 16": 1,
     }.items():
         assert said[words] == times, words
-    assert said["← slots of the pool"] == 2
-    assert "…" not in texts(plot_layouts("title", dim=32))
-    assert "32 of 64 slots" in texts(plot_layouts("title", [64]))
+    for options in ({"dim": 32}, {"stretch": 16}, {"block_sizes": [64]}):
+        said = texts(plot_layouts("title", **options))
+        sizes = {"block_sizes": [16], "tile": 64, "dim": 128, "stretch": 32} | options
+        block_size = sizes.pop("block_sizes")[0]
+        for is_turned in (False, True):
+            total = stretches_for_k(block_size, is_turned, **sizes)
+            assert any(f" = {total:,}; " in words for words in said)
+        assert f"one stretch, {2 * sizes['stretch']} bytes:" in said
+    assert "64 slots × 1 stretch = 64; all 32 numbers used" in texts(
+        plot_layouts("title", dim=32)
+    )
 
 
 def test_verdicts_are_good_where_all_of_a_stretch_is_used():
@@ -224,74 +231,98 @@ def test_verdicts_are_good_where_all_of_a_stretch_is_used():
         text.get_text(): to_hex(text.get_color()).upper()
         for text in figure.axes[0].texts
     }
-    assert colours["all 32 used"] == colours["256 stretches"] == palette.GOOD
-    assert colours["1 of 32 used"] == colours["8,192 stretches"] == palette.BAD
+    for words, colour in colours.items():
+        if words.endswith("32 numbers used"):
+            assert colour == (palette.GOOD if "all 32" in words else palette.BAD)
+    assert {palette.GOOD, palette.BAD} <= set(colours.values())
 
 
-def in_panels(figure, colour):
-    """Boxes of this face in the two panels of a single row, without the legend's."""
-    shapes = "[slots, heads, DIM]", "[heads, DIM, slots]"
-    left, right = (places_of(figure, shape)[0][0] for shape in shapes)
-    ((_, below),) = places_of(figure, "K of the block")
-    found = [box for box in boxes(figure, colour) if box.get_y() < below - 10]
-    at_left = [box for box in found if left <= box.get_x() < right]
-    return at_left, [box for box in found if box.get_x() >= right]
+def strips(figure):
+    """From above: what is used of memory, comes in vain, and is not asked for."""
+    kinds = palette.sequence_colour(0), palette.soft_colour(0), palette.theme().free
+    tops = {}
+    for at, colour in enumerate(kinds):
+        for box in boxes(figure, colour):
+            if box.get_height() > 20:  # not the legend's
+                found = tops.setdefault(box.get_y(), ([], [], []))
+                found[at].append((box.get_x(), box.get_x() + box.get_width()))
+    return [tuple(map(sorted, found)) for _, found in sorted(tops.items())]
 
 
-@pytest.mark.parametrize("block_size", [1, 8, 16])
-def test_side_by_side_each_slot_of_the_block_is_whole_stretches(block_size):
-    figure = plot_layouts("title", [block_size])
-    lying, _ = in_panels(figure, palette.sequence_colour(0))
-    vain, _ = in_panels(figure, palette.soft_colour(0))
-    assert len(lying) == block_size and not vain
-    assert {box.get_x() for box in lying} == {lying[0].get_x()}
-    assert {box.get_width() for box in lying} == {lying[0].get_width()}
-    (stays,), _ = in_panels(figure, palette.theme().free)
-    slot = stays.get_height() / (32 - block_size)
-    for number, box in enumerate(lying):
-        middle = box.get_y() + box.get_height() / 2
-        top = stays.get_y() - block_size * slot
-        assert middle == pytest.approx(top + (number + 0.5) * slot)
+def first_stretch(figure):
+    """From above: the left and the right edge of what is framed."""
+    frames = [box for box in figure.axes[0].patches if box.get_linewidth() == 1.6]
+    return [(box.get_x(), box.get_x() + box.get_width(), box.get_y()) for box in frames]
 
 
-@pytest.mark.parametrize("block_size", [1, 8, 16])
-def test_turned_round_the_block_has_a_part_of_each_stretch(block_size):
-    figure = plot_layouts("title", [block_size])
-    _, used = in_panels(figure, palette.sequence_colour(0))
-    _, vain = in_panels(figure, palette.soft_colour(0))
-    assert len(used) == len(vain) == 32
-    for box, rest in zip(used, vain, strict=True):
-        whole = box.get_height() + rest.get_height()
-        assert box.get_height() / whole == pytest.approx(block_size / 32)
-        assert rest.get_x() == box.get_x()
-        assert rest.get_y() == pytest.approx(box.get_y() + box.get_height())
+@pytest.mark.parametrize("block_size", [1, 2, 8, 16])
+@pytest.mark.parametrize("stretch", [16, 32])
+def test_a_stretch_has_so_many_numbers_of_which_the_first_are_used(block_size, stretch):
+    figure = plot_layouts("title", [block_size], stretch=stretch)
+    (lying, none, _), (used, vain, _) = strips(figure)
+    framed = first_stretch(figure)
+    assert len(framed) == 2 and not none and len(lying) % stretch == 0
+    needed = min(block_size, stretch)
+    inner = [
+        [
+            [edges for edges in found if left <= edges[0] and edges[1] <= right]
+            for found in row
+        ]
+        for row, (left, right, _) in zip(
+            ((lying, none), (used, vain)), framed, strict=True
+        )
+    ]
+    assert [len(found) for row in inner for found in row] == [
+        stretch,
+        0,
+        needed,
+        stretch - needed,
+    ]
+    assert not vain or max(inner[1][0]) < min(inner[1][1])
+    assert len(used) == 5 * needed and len(vain) == 5 * (stretch - needed)
+
+
+def test_between_runs_lies_what_is_not_asked_for():
+    """A slot of 128 numbers is four stretches side by side; turned round it is one."""
+    for (used, vain, gaps), each in zip(
+        strips(plot_layouts("title")), (4, 1), strict=True
+    ):
+        start, end = gaps[0]
+        inner = [edges for edges in (*used, *vain) if edges[1] <= start + 1]
+        assert len(inner) == 32 * each
+        assert min(a for a, _ in (*used, *vain) if a > start) == pytest.approx(end)
+    alone = strips(plot_layouts("title", [1]))[0]  # the only slot of its block
+    assert len(alone[0]) == 4 * 32 and len(alone[2]) == 1
+
+
+def test_a_strip_that_goes_on_within_a_run_says_so():
+    figure = plot_layouts("title")
+    dots = sorted(places_of(figure, "…"), key=lambda place: place[::-1])
+    gaps = [edges for _, _, found in strips(figure) for edges in found]
+    inside = [any(a < x < b for a, b in gaps) for x, _ in dots]
+    assert [len(dots), sum(inside)] == [1 + 1 + 5, 1 + 5]
+    assert dots[1][0] > max(b for _, b in strips(figure)[0][0])
 
 
 @pytest.mark.parametrize("stretch", [16, 32])
-def test_one_stretch_is_measured_beside_its_frame(stretch):
-    figure = plot_layouts("title", [16, 1], stretch=stretch)
-    ((x, y),) = places_of(figure, f"{stretch} numbers")
-    upright = [
-        box
-        for box in figure.axes[0].patches
-        if box.get_linewidth() == 1.6 and box.get_height() > 100
+def test_one_stretch_is_measured_above_its_frame(stretch):
+    figure = plot_layouts("title", stretch=stretch)
+    levels = [
+        line
+        for line in figure.axes[0].lines
+        if line.get_ydata()[0] == line.get_ydata()[1]
     ]
-    frame = min(upright, key=lambda box: box.get_y())
-    top, bottom = frame.get_y(), frame.get_y() + frame.get_height()
-    ends = sorted(arrow.get_path().vertices[3][1] for arrow in arrows(figure))
-    assert ends == pytest.approx([top, bottom], abs=4)
-    assert top < y < bottom and 0 < frame.get_x() - x < 20
+    places = sorted(places_of(figure, f"one stretch, {2 * stretch} bytes:"))
+    for line, (left, right, top), (_, y) in zip(
+        levels, first_stretch(figure), sorted(places, key=lambda at: at[1]), strict=True
+    ):
+        assert sorted(line.get_xdata()) == pytest.approx([left, right], abs=2)
+        assert y < line.get_ydata()[0] < top < y + 30
 
 
-def test_one_stretch_is_framed_along_memory():
-    figure = plot_layouts("title", [16])
-    frames = [
-        (box.get_width(), box.get_height())
-        for box in figure.axes[0].patches
-        if box.get_linewidth() == 1.6
-    ]
-    (wide, low), (narrow, high), _ = frames  # the last is the legend's
-    assert wide > 30 * low and high > 10 * narrow
+def test_what_comes_in_vain_is_explained_where_something_does():
+    assert "of others: comes in vain" in texts(plot_layouts("title"))
+    assert "of others: comes in vain" not in texts(plot_layouts("title", [32]))
 
 
 # --- what paging costs ----------------------------------------------------------------

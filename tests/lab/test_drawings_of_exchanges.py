@@ -88,7 +88,23 @@ def test_an_exchange_says_how_far_apart_partners_are():
         ((_, bottom),) = places_of(figure, f"{apart} apart")
         of_this = {abs(of - to) for of, to, y, _ in found if abs(y - top) < 30}
         assert of_this == {apart} and top < bottom < top + 30
-    assert "3 exchanges" in texts(figure) and "no exchange" in texts(figure)
+
+
+@pytest.mark.parametrize(
+    ("count", "said"), [(4, "2 exch"), (8, "3 exch"), (16, "4 exch")]
+)
+def test_a_panel_says_below_its_name_how_many_exchanges_a_logit_needs(count, said):
+    """Of a unit: none for a logit. For other sums a tile needs some even then."""
+    figure = drawn(count)
+    threads = places_of(figure, f"{said}anges for a logit")
+    unit = places_of(figure, "no exchange for a logit")
+    names = f"By threads: an example with {count}", "By a matrix unit"
+    for ((x, y),), name in zip((threads, unit), names, strict=True):
+        ((left, top),) = places_of(figure, name)
+        assert x == left and 0 < y - top < 25
+    colours = {text.get_text(): text.get_color() for text in figure.axes[0].texts}
+    assert colours[f"{said}anges for a logit"] == palette.BAD
+    assert colours["no exchange for a logit"] == palette.GOOD
 
 
 def test_heavy_arrows_lead_to_the_first_thread_from_all_others():

@@ -9,6 +9,7 @@ import pytest
 import torch
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
+from matplotlib.path import Path
 
 import minipaged as mp
 from helpers.drawn import arrows, boxes, places_of, texts
@@ -182,6 +183,10 @@ DRAWINGS = {
     "programs": lambda: plot_programs(USED, 32, 8, "title"),
     "programs of tables": lambda: plot_programs(tables_of(), 14, 2, "title"),
     "programs without groups": lambda: plot_programs({"A": 9}, 32, 32, "title"),
+    "programs of a KV head": lambda: plot_programs(tables_of(), 4, 1, "title"),
+    "programs of many": lambda: plot_programs(
+        {f"user {n}": 4096 for n in range(1234)}, 128, 4, "title"
+    ),
     "pointers": pointers,
     "pointers of another head": lambda: pointers(kv_head=1),
     "pointers of a position": lambda: pointers([20], 1, 8),
@@ -364,13 +369,78 @@ def test_all_loads_and_exchanges_pass_the_unit_of_shared_memory(
         assert 0 < right - warps[warps.index(start) + 1] < 10
 
 
-def test_programs_are_counted_and_each_read_has_an_arrow():
+def frames_of(figure):
+    """Of each program, from the left: its edges, and what stands in it."""
+    patches = figure.axes[0].patches
+    found = [p.get_bbox() for p in patches if p.get_linewidth() == 1.6]
+    written = [(t.get_text(), *t.get_position()) for t in figure.axes[0].texts]
+    return [
+        (
+            (b.x0, b.x1),
+            [s for s, x, y in written if b.x0 < x < b.x1 and b.y0 < y < b.y1],
+        )
+        for b in found
+    ]
+
+
+@pytest.mark.parametrize("num_kv_heads", [1, 8])
+def test_a_program_has_its_heads_and_an_arrow_from_k_and_v(num_kv_heads):
+    """Those of the first sequence's KV head 0: four programs, then one."""
+    figure = plot_programs(tables_of(), 4 * num_kv_heads, num_kv_heads, "title")
+    frames = frames_of(figure)
+    heads = [f"head {head}" for head in range(4)]
+    assert [said for _, said in frames] == [[head] for head in heads] + [heads]
+    middles = [sum(edges) / 2 for edges, _ in frames]
+    kept = boxes(figure, palette.sequence_colour("A"))
+    ways = [arrow.get_path().vertices for arrow in arrows(figure)]
+    assert [way[3][0] for way in ways] == pytest.approx(middles)
+    starts = [box.get_x() + box.get_width() / 2 for box in kept]
+    assert [way[0][0] for way in ways] == pytest.approx(starts[:1] * 4 + starts[1:])
+    low = kept[0].get_y() + kept[0].get_height()
+    assert all(low < way[0][1] < way[3][1] for way in ways)
+    edges = [edge for frame, _ in frames for edge in frame]
+    assert edges == sorted({*edges})  # no two programs meet
+    sides = [side for b in kept for side in (b.get_x(), b.get_x() + b.get_width())]
+    assert [edges[0], edges[7], *edges[8:]] == pytest.approx(sides, abs=1)
+    said = f"A, KV head 0: K and V of {USED['A']} tokens"
+    assert texts(figure).count(said) == len(kept) == 2
+
+
+def test_programs_are_counted_with_those_that_are_not_drawn():
+    """Below their panel; and above it how often K and V are asked for."""
     figure = plot_programs(USED, 32, 8, "title")
-    said = texts(figure)
-    assert {"96 programs", "24 programs"} <= set(said)
-    assert said.count("program_id(1)") == 2 and "in the boxes: program_id(0)" in said
-    assert {"K and V are asked for 4 times", "K and V are asked for once"} <= set(said)
-    assert len(arrows(figure)) == 32 + 8
+    sides = {}
+    for text in figure.axes[0].texts:
+        side = text.get_position()[0] > 350
+        sides.setdefault(side, []).append((text.get_text(), text.get_color()))
+    for side, drawn, total, often, colour in (
+        (False, "4 programs", 96, "4 times", palette.BAD),
+        (True, "1 program", 24, "once", palette.GOOD),
+    ):
+        said = [words for words, _ in sides[side]]
+        assert drawn in said and f"with B and C, all KV heads: {total}" in said
+        assert (f"K and V are asked for {often}", colour) in sides[side]
+    said = " ".join(texts(plot_programs({"A": 9}, 4, 1, "title")))
+    assert "4 programs" in said and "with" not in said
+    for contexts, words in (
+        ({"A": 9, "B": 9}, "with B: 8"),
+        ({name: 9 for name in "ABCD"}, "with B, C and D: 16"),
+        ({name: 9 for name in "ABCDE"}, "with 4 others: 20"),
+    ):
+        assert words in texts(plot_programs(contexts, 4, 1, "title"))
+
+
+def test_heads_that_have_no_room_for_a_name_have_a_number():
+    frames = frames_of(plot_programs({"A": 9}, 14, 2, "title"))
+    names = [[str(head)] for head in range(7)]
+    assert [said for _, said in frames] == [*names, [*"0123456"]]
+    assert all(not said for _, said in frames_of(plot_programs({"A": 9}, 64, 1, "t")))
+
+
+def test_a_group_of_one_is_asked_for_once_on_both_sides():
+    said = texts(plot_programs({"A": 9}, 32, 32, "title"))
+    assert said.count("K and V are asked for once") == 2
+    assert said.count("with all KV heads: 32") == 2
 
 
 def test_what_a_store_without_a_mask_destroys_is_counted():
@@ -443,6 +513,63 @@ def test_pointers_lead_to_the_rows_of_their_slots():
     figure = pointers()
     ends = [arrow.get_path().vertices[-1][1] for arrow in arrows(figure)]
     assert len(ends) == 8 and ends == sorted(ends)  # A's blocks lie in order
+
+
+@pytest.mark.parametrize("head", [0, 1])
+def test_slots_of_the_pool_have_their_numbers(head):
+    """Beside the row of places that lie in it; a tile's row has the same number."""
+    table, positions = tables_of()["A"], range(4, 12)
+    figure = pointers(positions, kv_head=head)
+    ((column, top),) = places_of(figure, "slot")
+    ends = [arrow.get_path().vertices[3][1] for arrow in arrows(figure)]
+    for position, end in zip(positions, ends, strict=True):
+        slot = table.slot(position)
+        (y,) = [y for x, y in places_of(figure, str(slot)) if x == column]
+        assert top < y == pytest.approx(end)
+        assert places_of(figure, f"slot {slot}")
+        places = places_of(figure, str(slot * 8 + 4 * head))
+        (row,) = [row for left, row in places if 440 < left < column]  # in the pool
+        assert abs(row - y) < 2
+
+
+def test_a_block_has_a_bracket_around_its_slots():
+    figure = pointers(range(4, 12))
+    ((column, _),) = places_of(figure, "slot")
+    upright = [
+        line
+        for line in figure.axes[0].lines
+        if line.get_xdata()[0] == line.get_xdata()[1] > column
+    ]
+    blocks = tables_of()["A"].block_ids[1:3]
+    for line, block in zip(upright, blocks, strict=True):
+        low, high = sorted(line.get_ydata())
+        numbers = [places_of(figure, str(4 * block + offset)) for offset in range(4)]
+        found = [[y for x, y in places if x == column] for places in numbers]
+        assert all(low < y < high for (y,) in found)
+        ((_, middle),) = places_of(figure, f"block {block}")
+        assert middle == pytest.approx((low + high) / 2)
+
+
+@pytest.mark.parametrize(
+    ("positions", "num_kv_heads", "head", "others"),
+    [
+        (range(4, 12), 2, 1, "KV head 0"),
+        (range(4, 12), 2, 0, "KV head 1"),
+        (range(4, 12), 4, 1, "other KV heads"),
+        (range(4, 11), 2, 1, "KV head 0 and other positions"),
+        (range(4, 11), 1, 0, "other positions"),
+        (range(4, 12), 1, 0, None),
+        ([20], 1, 0, None),  # its block's other slots are nobody's
+    ],
+)
+def test_a_legend_says_which_boxes_are_not_read(positions, num_kv_heads, head, others):
+    figure = pointers(positions, num_kv_heads, kv_head=head)
+    said = [words for words in texts(figure) if "read" in words]
+    assert said[0] == f"A, KV head {head}: read by this tile"
+    assert said[1:] == ([f"A, {others}: not read"] if others else [])
+    soft = boxes(figure, palette.soft_colour("A"))
+    in_pool = [box for box in soft if box.get_x() > 400 and box.get_height() == 19]
+    assert bool(in_pool) == bool(others)
 
 
 def test_an_axis_is_equally_long_wherever_it_occurs():
@@ -946,6 +1073,14 @@ def test_a_ladder_says_what_each_rung_gains():
     assert sorted(bold) == sorted([*BATCHES, *best, *ends, *map(str, range(1, 6))])
     assert {"0.6 %", "4.7 %", "8.0 %"} <= set(texts(figure))
     assert texts(figure).count("the read ceiling; rung 5 reaches") == 3
+    unit = "share, on a logarithmic scale; ×: times the rung before"
+    assert unit in texts(plot_ladder(SHARES, "title", unit="share"))
+    unit = f"GB/s of K and V, in % of the read ceiling{unit.removeprefix('share')}"
+    assert unit in texts(figure)
+    ticks = [places_of(figure, f"{tick} %")[-1][1] for tick in (10, 30, 100)]
+    assert (ticks[0] - ticks[1]) / (ticks[1] - ticks[2]) == pytest.approx(
+        log(30 / 10) / log(100 / 30)
+    )
 
 
 def test_factors_near_one_are_not_written():
@@ -1076,6 +1211,46 @@ def test_programs_on_each_lie_where_they_are_and_what_is_outside_is_left_out():
     assert room.get_xdata()[0] == pytest.approx(x4)
     said = texts(figure)
     assert "four fit" in said and "64" in said and "0.25" not in said
+
+
+LOW, HIGH = ({n: share for n in (1.0, 4.0, 10.0, 32.0)} for share in (8.0, 60.0))
+
+
+@pytest.mark.parametrize("options", [{}, {"megabytes": 4.325}])
+@pytest.mark.parametrize("curve", [LOW, HIGH])
+def test_how_many_run_is_said_at_the_right_of_its_line_where_no_curve_is(
+    curve, options
+):
+    """And no other upright line runs through it: there is one at 8."""
+    figure = plot_on_each({"a": curve}, "title", 6, "six run at a time", **options)
+    (text,) = (t for t in figure.axes[0].texts if t.get_text() == "six run at a time")
+    figure.draw_without_rendering()
+    words = text.get_window_extent().padded(2)
+    move, lines = figure.axes[0].transData.transform, figure.axes[0].lines
+    upright, others = [], []
+    for line in lines:
+        ends = move(line.get_xydata())
+        is_upright = len(ends) == 2 and ends[0][0] == ends[1][0]
+        is_room = is_upright and line.get_linewidth() == 1.6
+        (upright if is_room else others).append(ends)
+    ((_, room),) = upright
+    assert 0 < words.x0 - room[0] < 12
+    top, bottom = (move((0, places_of(figure, n)[0][1]))[1] for n in ("100", "0"))
+    assert bottom < words.y0 < words.y1 < top
+    assert not any(Path(ends).intersects_bbox(words, filled=False) for ends in others)
+
+
+def test_where_the_field_ends_it_is_said_at_the_left_of_the_line():
+    figure = plot_on_each({"a": LOW}, "t", 6, "six run at a time", limits=(0.5, 8))
+    (text,) = (t for t in figure.axes[0].texts if t.get_text() == "six run at a time")
+    figure.draw_without_rendering()
+    box = text.get_window_extent()
+    ((_, (x, _)),) = [
+        figure.axes[0].transData.transform(line.get_xydata())
+        for line in figure.axes[0].lines
+        if line.get_linewidth() == 1.6 and len({*line.get_xdata()}) == 1
+    ]
+    assert 0 < x - box.x1 < 12
 
 
 def test_above_it_says_what_so_many_programs_have_under_way_until_no_more_run():

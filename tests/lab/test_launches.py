@@ -20,7 +20,8 @@ from minipaged.lab import (
 from minipaged.lab.measure.launches import FAULTS, Bar, Launch, ran
 from minipaged.lab.measure.occupancy import programs_that_fit
 from minipaged.lab.plots import palette
-from minipaged.lab.plots.quantities import LONG
+from minipaged.lab.plots.quantities import LEFT, LONG
+from minipaged.lab.pool.tuning_widget import DIMMED, UNUSED, USED
 
 FIRST = {"tile": 16, "num_warps": 4, "num_stages": 1, "num_splits": 1}
 EVEN = ["1x8k", "8x4k", "32x2k", "64x4k"]
@@ -38,13 +39,13 @@ def sizes(tile, warps, stages, splits=1):
 
 
 def launch(**changed):
-    """Eight programs of which four fit at a time, on a GPU with one multiprocessor."""
+    """Two full waves of four programs on each of 64 multiprocessors."""
     facts = {
         "rooms": {"registers": 4, "shared memory": 6},
         "takes": {"registers": 0.25, "shared memory": 0.15},
         "fit": 4,
-        "waves": [4, 4],
-        "places": 4,
+        "waves": [256, 256],
+        "places": 256,
         "under_way": 5.0,
         "least": 4.0,
         "spilled": 0,
@@ -58,12 +59,12 @@ def launch(**changed):
 def test_a_launch_without_faults_and_one_with_each():
     assert launch().faults == []
     assert launch(under_way=3.9).faults == [FAULTS[0]]
-    assert launch(waves=[4, 1]).faults == [FAULTS[1]]
-    assert launch(waves=[4, 2]).faults == []  # half full
+    assert launch(waves=[256, 127]).faults == [FAULTS[1]]
+    assert launch(waves=[256, 128]).faults == []  # half full
     assert launch(waves=[10, 4], places=10).faults == [FAULTS[1]]
     assert launch(waves=[1]).faults == []  # the only wave: nobody waits
     assert launch(spilled=8).faults == [FAULTS[2]]
-    assert launch(spilled=8, under_way=1.0, waves=[4, 1]).faults == [*FAULTS]
+    assert launch(spilled=8, under_way=1.0, waves=[256, 64]).faults == [*FAULTS]
 
 
 def test_all_programs_are_in_a_wave_and_as_many_fit_as_there_is_room_for(h200):
@@ -114,22 +115,63 @@ def test_each_launch_is_in_one_group(h200):
 
 
 def test_bars_add_up():
-    registers, shared, first, second, way, speed = launch(waves=[4, 1]).bars()
+    registers, shared, first, second, way, speed = launch(waves=[256, 64]).bars()
     assert registers.used == [0.25] * 4 and registers.unused == []
     assert shared.used == [0.15] * 4 and shared.unused == [0.15] * 2
     assert (
         registers.said == "room for 4: runs out first" and shared.said == "room for 6"
     )
     assert first.used == [1.0] and second.used == [0.25]
-    assert second.is_bad and not first.is_bad and second.said == "1 program"
-    assert way.used == [5 / 16] and way.mark == 0.25 and not way.is_bad
-    assert speed.used == [0.5] and speed.mark == 0.8
+    assert second.is_bad and not first.is_bad and second.said == "64 programs"
+    assert not way.is_bad
+    assert speed.used == [0.5] and speed.marks == [0.8]
+    (alone,) = launch(waves=[1]).bars("wave")
+    assert alone.said == "1 program"
+
+
+@pytest.mark.parametrize(
+    ("waves", "running"), [([256, 1], 4), ([193], 4), ([192], 3), ([65], 2), ([1], 1)]
+)
+def test_only_programs_that_run_use_something(waves, running):
+    """On 64 multiprocessors; there is room for four and for six on each."""
+    registers, shared = launch(waves=waves).bars("registers", "shared")
+    assert registers.used == [0.25] * running
+    assert registers.unused == [0.25] * (4 - running)
+    assert shared.used == [0.15] * running and shared.unused == [0.15] * (6 - running)
+    assert registers.said == "room for 4: runs out first"  # however many run
+
+
+def test_programs_that_run_are_those_of_the_first_wave(h200):
+    """The H200 has 132 multiprocessors."""
+    running = {
+        "256 of 396 places": launch_of(h200, "8x4k", **sizes(64, 2, 5, 4)),
+        "396 of 396 places": launch_of(h200, "8x4k", **sizes(64, 2, 5, 8)),
+        "512 of 792 places": launch_of(h200, "8x4k", **sizes(32, 1, 5, 8)),
+        "128 of 132 places": launch_of(h200, "8x4k", **sizes(128, 4, 5, 2)),
+    }
+    assert [one.running for one in running.values()] == [2, 3, 4, 1]
+    for words, one in running.items():
+        assert words == f"{one.waves[0]} of {one.places} places"
+
+
+def test_the_least_and_the_aim_are_marked_at_their_megabytes(h200):
+    """128 KiB on each of 64 multiprocessors are 8.4 MB; of 132, 17.3."""
+    (way,) = launch().bars("under way")
+    least, aim = way.marks
+    each = way.used[0] / 5.0  # of the bar for a megabyte
+    assert least / each == pytest.approx(4.0)
+    assert aim / each == pytest.approx(64 * 128 * 1024 / 1e6)
+    assert way.remark == "4.0 MB at least, aim 8" and aim < 1
+    for device, words in {"h200": "4.6", "h100-80gb-hbm3": "3.1"}.items():
+        tuning = measured_tuning(f"nvidia-{device}")
+        (way,) = launch_of(tuning, "8x4k", **sizes(64, 2, 4)).bars("under way")
+        assert way.remark == f"{words} MB at least, aim 17"
 
 
 def test_bars_of_some_kinds():
     names = [bar.name for bar in launch().bars("wave", "speed")]
     assert names == ["wave 1 of 2", "wave 2 of 2", "speed"]
-    names = [bar.name for bar in launch(waves=[4] * 8 + [1]).bars("wave")]
+    names = [bar.name for bar in launch(waves=[256] * 8 + [1]).bars("wave")]
     assert names == ["wave 1 of 9", "wave 2 of 9", "wave 9 of 9"]  # the last is there
 
 
@@ -147,7 +189,7 @@ def test_what_is_under_way_fills_a_bar_at_most():
 
 
 def panels():
-    bars = launch(waves=[4, 1], spilled=8, under_way=1.0).bars()
+    bars = launch(waves=[256, 64], spilled=8, under_way=1.0).bars()
     return {"a launch": bars, "another": launch().bars("registers")}
 
 
@@ -157,9 +199,7 @@ DRAWINGS = {
     "quantities, many programs": lambda: plot_quantities(
         {
             "a": [
-                Bar(
-                    "registers", "of one", "room for 32", [1 / 32] * 32, [], None, False
-                )
+                Bar("registers", "of one", "room for 32", [1 / 32] * 32, [], [], False)
             ]
         },
         "title",
@@ -173,21 +213,38 @@ test_it_can_be_read = readable_in_all_themes(DRAWINGS)
 
 
 def test_a_bar_is_as_long_as_its_parts():
-    figure = plot_quantities({"a": launch(waves=[4, 1]).bars("wave")}, "title")
+    figure = plot_quantities({"a": launch(waves=[256, 64]).bars("wave")}, "title")
     widths = sorted(box.get_width() for box in boxes(figure, BLUE))
     assert LONG / 4 - 2 < widths[1] <= LONG / 4 < LONG - 2 < widths[2] <= LONG
-    assert "1 program" in texts(figure) and "room for more" not in " ".join(
-        texts(figure)
-    )
+    said = texts(figure)
+    assert "64 programs" in said and "room for more programs" not in said
 
 
 def test_room_that_is_not_used_is_said():
-    said = " ".join(texts(plot_quantities({"a": launch().bars("shared")}, "title")))
-    assert "room for more programs, but not elsewhere" in said
-    soft = boxes(
-        plot_quantities({"a": launch().bars("shared")}, "title"), palette.soft_colour(0)
+    figure = plot_quantities({"a": launch(waves=[192]).bars("shared")}, "title")
+    assert {"used", "room for more programs", "not used"} <= set(texts(figure))
+    strong, soft = boxes(figure, BLUE), boxes(figure, palette.soft_colour(0))
+    assert len(strong) == len(soft) == 3 + 1  # three run of six; and the legend's
+    assert max(box.get_x() for box in strong) < min(box.get_x() for box in soft[:3])
+
+
+def marks_of(figure):
+    """How far along its bar each mark is, and how wide, from the left."""
+    lines = [(line.get_xdata(), line) for line in figure.axes[0].lines]
+    return sorted(
+        ((xs[0] - LEFT) / LONG, line.get_linewidth())
+        for xs, line in lines
+        if xs[0] == xs[1]
     )
-    assert len(soft) == 2 + 1  # and the legend's
+
+
+def test_marks_are_drawn_where_they_are_and_the_second_one_thinner():
+    bars = launch().bars("under way")
+    (least, wide), (aim, thin) = marks_of(plot_quantities({"a": bars}, "title"))
+    assert [least, aim] == pytest.approx(bars[0].marks)
+    assert thin < 0.7 * wide
+    ((best, only),) = marks_of(plot_quantities({"a": launch().bars("speed")}, "t"))
+    assert best == pytest.approx(0.8) and only == wide
 
 
 def test_a_sieve_counts_what_is_fast():
@@ -216,8 +273,6 @@ def launch_with(widget, **chosen):
 
 def test_the_widget_shows_what_was_measured(widget, h200):
     assert "404.9 µs: too little under way." in widget.said.value
-    widget.rows["tile"].value = 32
-    assert "404.9 µs" in widget.said.value  # nothing is launched yet
     launch_with(widget, **sizes(32, 1, 5, 8))
     best = launch_of(h200, "8x4k", **sizes(32, 1, 5, 8))
     assert f"{best.us} µs: none of the three faults." in widget.said.value
@@ -231,8 +286,51 @@ def test_the_widget_shows_what_was_measured(widget, h200):
     launch_with(widget, **sizes(32, 1, 5, 8))
     for bar in best.bars():
         assert bar.said in widget.stage.value
+        for mark in bar.marks:
+            assert f"left:{100 * mark:.1f}%" in widget.stage.value
     launch_with(widget, num_splits=1)
     assert widget.stage.value.count("mp-wrong") == 1  # too little under way
+
+
+def test_no_verdict_stands_beside_sizes_that_are_not_launched_yet(widget):
+    shown, verdict = widget.stage.value, widget.said.value
+    widget.rows["tile"].value = 32
+    assert "Press Launch to see what these sizes take." in widget.said.value
+    assert "µs" not in widget.said.value and "Tried" not in widget.said.value
+    assert DIMMED in widget.stage.value and len(widget.tried) == 1
+    widget.rows["tile"].value = 16  # as launched
+    assert (widget.stage.value, widget.said.value) == (shown, verdict)
+    launch_with(widget, tile=32)
+    assert "Press Launch" not in widget.said.value and DIMMED not in widget.stage.value
+    widget.rows["tile"].value = 16  # tried, but it is not what the bars show
+    assert "Press Launch" in widget.said.value and DIMMED in widget.stage.value
+    widget.start()
+    assert (widget.stage.value, widget.said.value) == (shown, verdict)
+
+
+def test_where_nothing_is_found_the_widget_says_how_far_the_aim_is(widget, h200):
+    aim = "Under way: {} MB; the aim: 17. Tried"
+    assert "the aim" not in widget.said.value  # it has a fault
+    launch_with(widget, **sizes(64, 2, 5, 2))
+    assert "none of the three faults." in widget.said.value
+    assert aim.format(8.4) in widget.said.value
+    launch_with(widget, num_splits=4)  # the best
+    assert "the aim" not in widget.said.value
+    for row in ran(h200, "8x4k"):
+        found = launch_of(h200, "8x4k", **{name: row[name] for name in FIRST})
+        launch_with(widget, **{name: row[name] for name in FIRST})
+        is_slow = found.us > 1.05 * min(one["us"] for one in ran(h200, "8x4k"))
+        said = aim.format(f"{found.under_way:.1f}") in widget.said.value
+        assert said == (is_slow and not found.faults)
+
+
+def test_the_widget_draws_programs_that_run_and_room_for_more(widget, h200):
+    """Three fit, and two of them run; there are registers for four."""
+    launch_with(widget, **sizes(64, 2, 5, 4))
+    registers, shared, *_ = widget.stage.value.split('role="img"')[1:]
+    assert registers.count(f";{USED}") == 2 == registers.count(f";{UNUSED}")
+    assert shared.count(f";{USED}") == 2 and shared.count(f";{UNUSED}") == 1
+    assert registers.index(USED) < registers.index(UNUSED)
 
 
 def test_the_widget_keeps_what_was_tried(widget):

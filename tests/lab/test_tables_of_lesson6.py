@@ -142,6 +142,9 @@ def test_launches_in_a_table():
         said = [name, mb, "MB", fit, waves, f"{one.us:.1f}", f"{one.percent:.0f}", "%"]
         assert line.split() == said
     assert len(first) == len(second)
+    head, first, _ = tuning_tables.launch_lines(launches, with_waves=False)
+    assert head.split() == "under way µs of the ceiling".split()
+    assert len(first.split()) == 6
 
 
 def test_splits_by_programs_on_each_and_the_best_of_them():
@@ -221,3 +224,8 @@ def test_sums_of_four_heads_are_exchanged_more_than_those_of_one():
     sizes = {"TILE": 16, "ROWS": 4, "UPDATE": update_by_sums}
     one = count_shuffles(_query_head_kernel, TILE=16)
     assert 0 < 4 * one < count_shuffles(_kv_head_kernel, **sizes)
+    logits = count_shuffles(_query_head_kernel, "logits =", TILE=16)
+    assert logits == 2 * 4  # two logits of a warp's threads, by 16 threads each
+    logits = count_shuffles(_kv_head_kernel, "logits =", **sizes)
+    assert 64 * 5 <= logits <= 64 * 5 + 4  # 64 in a warp, by 32 threads each
+    assert count_shuffles(_kv_head_kernel, "no such line", **sizes) == 0

@@ -14,7 +14,7 @@ from minipaged.lab import (
 from minipaged.lab.measure.launches import Launch
 from minipaged.lab.measure.wave_times import WaveTimes
 from minipaged.lab.plots import palette
-from minipaged.lab.plots.waves import STRIP
+from minipaged.lab.plots.waves import LEFT, STRIP
 
 BLUE, SOFT = palette.sequence_colour(0), palette.soft_colour(0)
 
@@ -103,13 +103,50 @@ def test_the_strip_is_filled_as_far_as_the_unit_is_busy():
     assert len(ends) == 1  # filled from below
     said = set(texts(figure))
     assert {
-        "busy for 90%",
-        "busy for 40%",
+        "busy for 90 %",
+        "busy for 40 %",
         "wave 1: 1,200 µs",
         "wave 2: 600 µs",
     } <= said
     assert {"396 programs", "116 programs", "room for 3 on each"} <= said
     assert "450 µs" in texts(plot_waves({"rung 3": ONE}, "title"))
+
+
+def said_in_row(figure, words):
+    """What is said at the left of a row, at the height of these words."""
+    ((x, height),) = places_of(figure, words)
+    (said,) = [
+        text.get_text()
+        for text in figure.axes[0].texts
+        if text.get_position()[1] == height and text.get_position()[0] < LEFT < x
+    ]
+    return said
+
+
+def test_what_was_measured_is_told_from_what_is_reckoned():
+    """Of several waves only their sum was measured; of a single one all was."""
+    figure = plot_waves({"rung 2": TWO, "rung 3": ONE}, "title")
+    for words in ("wave 1: 1,200 µs", "wave 2: 600 µs", "busy for 90 %"):
+        assert said_in_row(figure, words) == "reckoned"
+    for words in ("both waves: 1,800 µs", "450 µs", "busy for 50 %"):
+        assert said_in_row(figure, words) == "measured"
+    assert texts(figure).count("reckoned") == 2
+    alone = texts(plot_waves({"rung 3": ONE}, "title"))
+    assert "reckoned" not in alone and not any("both waves" in said for said in alone)
+
+
+def test_the_measured_time_stands_at_a_line_over_both_waves():
+    figure = plot_waves({"rung 3": ONE, "rung 2": TWO}, "title")
+    _, first, second, _ = boxes(figure, BLUE)
+    ((middle, y),) = places_of(figure, "both waves: 1,800 µs")
+    ((_, below),) = places_of(figure, "wave 1: 1,200 µs")
+    assert y < below < first.get_y()
+    level = [line for line in figure.axes[0].lines if {*line.get_ydata()} == {y}]
+    ends = sorted(x for line in level for x in line.get_xdata())
+    left, right = first.get_x(), second.get_x() + second.get_width()
+    assert (ends[0], ends[-1]) == pytest.approx((left, right))
+    assert middle == pytest.approx((left + right) / 2) and len(level) == 2
+    assert ends[1] < middle < ends[2]
 
 
 def test_the_clock_is_below_the_waves():

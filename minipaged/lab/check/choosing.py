@@ -54,10 +54,10 @@ def sizes(attempt: Attempt) -> Any:
 def judge(attempt: Attempt, tunings: Iterable[Mapping[str, Any]]) -> list[str]:
     """Look the choices up; for each GPU a line with its name, and one for each batch.
 
-    Behind them, what the rule is worth beside decode_sizes. Raises Rejected with all
-    lines if a choice takes over 8 % more time than the best one. Who is quicker by a
-    few percent is not asked: two runs of the same launch differ by as much. So
-    decode_sizes itself will do.
+    Behind them, what the rule is worth beside decode_sizes. Raises Rejected, with the
+    worst fault and then all lines, if a choice takes over 8 % more time than the best
+    one. Who is quicker by a few percent is not asked: two runs of the same launch
+    differ by as much. So decode_sizes itself will do.
     """
     lines, faults, looks = [], [], []
     for tuning in tunings:
@@ -87,7 +87,7 @@ def judge(attempt: Attempt, tunings: Iterable[Mapping[str, Any]]) -> list[str]:
         faults.append((0.0, fault))
     if faults:
         _, worst = max(faults, key=lambda fault: fault[0])
-        raise Rejected("\n  ".join([*lines, worst]))
+        raise Rejected("\n  ".join([worst, *lines]))
     return lines + _compared(looks)
 
 
@@ -126,8 +126,8 @@ def _compared(looks: list[Look]) -> list[str]:
     if all(look.times == look.rule for look in looks):
         worst = max(looks, key=lambda look: look.rule)
         worth.append(
-            "these are the choices of decode_sizes; it is furthest from the best in "
-            f"{worst.batch}: {worst.rule - 1:.1%}. Can you beat it there?"
+            "in these batches decode_sizes chooses the same; it is furthest from the "
+            f"best in {worst.batch}: {worst.rule - 1:.1%}. Can you beat it there?"
         )
     return worth
 

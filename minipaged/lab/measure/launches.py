@@ -15,6 +15,8 @@ from minipaged.lab.measure.rung_tables import num_pieces, share_of_ceiling
 POSITION = 2 * 128 * 2  # bytes of K and V of a KV head, in bfloat16
 GROUP = 4  # query heads that share a KV head
 LATENCY = 1.0  # µs, from asking for a byte to having it
+AIM = 128 * 1024  # bytes under way on each multiprocessor
+WHOLE = 1.5  # so many times the aim is under way where its bar is full
 FAULTS = ("too little under way", "a last wave mostly empty", "registers that spill")
 MOST_WAVES = 3  # that have a bar; of more, those in the middle have none
 
@@ -26,8 +28,8 @@ class Bar(NamedTuple):
     remark: str
     said: str
     used: list[float]  # parts, from the left
-    unused: list[float]  # parts for which there is room here, but not elsewhere
-    mark: float | None  # where the least is, or the best
+    unused: list[float]  # more parts for which there is room
+    marks: list[float]  # where the least is, or the best; then, thinner, the aim
     is_bad: bool
 
 
@@ -40,17 +42,31 @@ class Launch(NamedTuple):
     waves: list[int]  # programs that run at first, then, and so on
     places: int  # of a full wave, on all multiprocessors
     under_way: float  # MB of K and V on the whole GPU, at most
-    least: float  # MB: ceiling x 1 µs; with less, the ceiling is out of reach
+    least: float  # MB: ceiling x 1 µs; with less, it is hardly reached
     spilled: int  # bytes of a thread
     us: float
     percent: float  # of the read ceiling
     best: float  # percent, of all launches of this batch
 
     @property
+    def running(self) -> int:
+        """Programs that run at a time on a multiprocessor, in the first wave."""
+        return -(-self.waves[0] // self._multiprocessors)
+
+    @property
+    def aim(self) -> float:
+        """MB: what best is under way on the whole GPU, AIM on each multiprocessor."""
+        return self._multiprocessors * AIM / 1e6
+
+    @property
     def faults(self) -> list[str]:
         """Which of FAULTS it has."""
         found = self.under_way < self.least, self._is_last_empty, self.spilled > 0
         return [name for name, is_so in zip(FAULTS, found, strict=True) if is_so]
+
+    @property
+    def _multiprocessors(self) -> int:
+        return self.places // self.fit
 
     @property
     def _is_last_empty(self) -> bool:
@@ -69,15 +85,17 @@ class Launch(NamedTuple):
         return [bar for bar in bars if not kinds or bar.name.startswith(kinds)]
 
     def _room(self, name: str) -> Bar:
-        """For how many programs there is room, side by side; those that run first."""
+        """Programs for which there is room, side by side: first those that run."""
         room = self.rooms[name]
         said = f"room for {room}"
         if room == self.fit < max(self.rooms.values()):
             said += ": runs out first"
         if spills := name == "registers" and self.spilled > 0:
             said = f"room for {room}, and they spill"
-        used, unused = ([self.takes[name]] * n for n in (self.fit, room - self.fit))
-        return Bar(name, "of a multiprocessor", said, used, unused, None, spills)
+        used, unused = (
+            [self.takes[name]] * n for n in (self.running, room - self.running)
+        )
+        return Bar(name, "of a multiprocessor", said, used, unused, [], spills)
 
     def _wave(self, number: int, running: int) -> Bar:
         """How many of a wave's places are used."""
@@ -85,17 +103,21 @@ class Launch(NamedTuple):
         used = [running / self.places]
         said = f"{running:,} program" + "s" * (running != 1)
         is_bad = number == len(self.waves) and self._is_last_empty
-        return Bar(name, f"{self.places:,} places", said, used, [], None, is_bad)
+        return Bar(name, f"{self.places:,} places", said, used, [], [], is_bad)
 
     def _rates(self) -> list[Bar]:
-        """What is under way beside the least; the speed beside the best."""
-        part, remark = self.under_way / self.least / 4, f"{self.least:.1f} MB at least"
-        used, is_bad = [min(1.0, part)], self.under_way < self.least
-        said = f"{self.under_way:.1f} MB"
-        way = Bar("under way", remark, said, used, [], 0.25, is_bad)
+        """What is under way beside the least and the aim; the speed beside the best."""
+        whole = WHOLE * self.aim
+        used, marks = (
+            [min(1.0, self.under_way / whole)],
+            [self.least / whole, 1 / WHOLE],
+        )
+        remark = f"{self.least:.1f} MB at least, aim {self.aim:.0f}"
+        said, is_bad = f"{self.under_way:.1f} MB", self.under_way < self.least
+        way = Bar("under way", remark, said, used, [], marks, is_bad)
         said = f"{self.percent:.0f} %; the best reach {self.best:.0f}"
-        used, best = [self.percent / 100], self.best / 100
-        return [way, Bar("speed", "of the read ceiling", said, used, [], best, False)]
+        used, marks = [self.percent / 100], [self.best / 100]
+        return [way, Bar("speed", "of the read ceiling", said, used, [], marks, False)]
 
 
 def launch_of(tuning: Tuning, batch: str, **sizes: int) -> Launch:

@@ -68,13 +68,17 @@ def sweep_maps(
     return maps, signs
 
 
-def launch_lines(launches: Mapping[str, Launch]) -> list[str]:
-    """A table of launches by name: what each has under way, its waves, and its time."""
-    width = max(map(len, launches))
-    lines = [f"{'':{width}}  under way   fit  waves      µs  of the ceiling"]
+def launch_lines(launches: Mapping[str, Launch], with_waves: bool = True) -> list[str]:
+    """A table of launches by name: what each has under way, and its time.
+
+    with_waves: also how many programs fit on a multiprocessor, and the waves.
+    """
+    width, waves = max(map(len, launches)), "   fit  waves" * with_waves
+    lines = [f"{'':{width}}  under way{waves}      µs  of the ceiling"]
     for name, one in launches.items():
-        counts = f"{one.under_way:6.1f} MB  {one.fit:4}  {len(one.waves):5}"
-        lines.append(f"{name:{width}}  {counts}  {one.us:6.1f}  {one.percent:9.0f} %")
+        waves = f"  {one.fit:4}  {len(one.waves):5}" * with_waves
+        line = f"{name:{width}}  {one.under_way:6.1f} MB{waves}  {one.us:6.1f}"
+        lines.append(f"{line}  {one.percent:9.0f} %")
     return lines
 
 

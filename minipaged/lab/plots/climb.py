@@ -10,16 +10,16 @@ from matplotlib.path import Path
 
 from minipaged.lab.measure.launches import FAULTS, Launch
 from minipaged.lab.plots.palette import BAD, line_colour
-from minipaged.lab.plots.roof import DOTTED, Place, Roof, write_axis, written
-from minipaged.lab.plots.room import Box, Room, line_of_words
+from minipaged.lab.plots.roof import CEILING, DOTTED, Place, Roof, write_axis, written
+from minipaged.lab.plots.room import Box, Room, around, line_of_words
 from minipaged.lab.plots.scales import Scale, scale_of
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
 
 LEFT, SKY, HIGH = 56.0, 24.0, 262.0  # pixels: beside the field; above its roof; below
 SHARE, GAP, SIGN = 12.0, 7.0, 6.0  # points of a share; pixels to its name; half a sign
 NEAR, APART = 11.0, 30.0  # pixels from a launch to its arrows; from number to number
-HATCH, FAINT = "//", "59"  # of what is out of reach; how opaque
-CEILING, BEYOND = "the read ceiling", "out of reach"
+HATCH, FAINT = "//", "59"  # of what is hardly reached; how opaque
+BEYOND = "hardly reached"
 
 
 def plot_climb(
@@ -146,7 +146,7 @@ class _Climb:
         if is_fall:
             style |= {"marker": "X", "markersize": 11.0, "color": BAD}
         self.sheet.axes.plot([x], [y], markeredgewidth=0, zorder=3, **style)
-        self.room.take_box(Box(x - SIGN, y - SIGN, x + SIGN, y + SIGN))
+        self.room.take_box(around(place, SIGN))
 
     def _name_launch(self, number: int, share: str, name: str) -> None:
         """Its share of the ceiling and what was changed, where most is free."""

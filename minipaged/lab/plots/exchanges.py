@@ -11,7 +11,8 @@ from minipaged.lab.plots.tones import soft, strong
 
 NUMBERS = 3, 1, 4, 1, 5, 9, 2, 6  # invented: the sum of each thread's products
 THREADS, THREADS_WIDTH = 118.0, 356.0  # pixels: where the threads begin; of all
-TOP, BOX, GAP, STEEP = 60.0, 26.0, 38.0, 6.0  # above the boxes; of one; between rows
+TOP, BOX, GAP, STEEP = 78.0, 26.0, 38.0, 6.0  # above the boxes; of one; between rows
+VERDICT = 27.0  # pixels above what a panel says of its exchanges
 PANEL, UNIT, UNIT_WIDTH = 528.0, 616.0, SPAN - 616.0  # the right panel; the unit
 LONG, THICK = 58.0, 16.0  # pixels of a query and a key, along and across
 IN_LINE, LINE = 4, 17.0  # numbers in a line of the unit, and pixels to the next
@@ -27,7 +28,8 @@ def plot_exchanges(
     adds what its partner holds: a thread next to it, then one two apart, then four.
     Heavy lines lead to the first thread's logit, thin ones to those of the others. At
     the right, a unit sums the same numbers inside itself. The numbers are invented.
-    Below, a bar for each count: so many exchanges are in the code for one tile.
+    Below, a bar for each count: so many exchanges are in the code for one tile, which
+    may exchange more than the sums of its logits.
 
     counts: exchanges, by what needs them. num_threads: 4, 8 or 16. dim: products of
     a logit, of which each thread has equally many.
@@ -74,10 +76,10 @@ def _draw_threads(
 ) -> None:
     """Arrows, over them the boxes; what a row is, at its left."""
     count, last = len(rows[0]), len(rows) - 1
-    width, right = THREADS_WIDTH / count, THREADS + THREADS_WIDTH
+    width = THREADS_WIDTH / count
     sheet.write(0, 8, f"By threads: an example with {count}", PART)
-    said = counted(last, "exchange")
-    sheet.write(right, 8, said, PART, ha="right", color=BAD)
+    said = f"{counted(last, 'exchange')} for a logit"
+    sheet.write(0, VERDICT, said, PART, color=BAD)
     sheet.write(0, TOP - 16, "thread", color=sheet.look.quiet)
     sheet.write(0, TOP + BOX / 2, f"sums {counted(products, 'product')}")
     for thread in range(count):
@@ -120,7 +122,7 @@ def _draw_unit(sheet: Sheet, rows: list[list[int]], y: float, dim: int) -> None:
     """A query and a key go in, their logit comes out; y: the top of the last row."""
     quiet, middle = {"color": sheet.look.quiet}, UNIT + UNIT_WIDTH / 2
     sheet.write(PANEL, 8, "By a matrix unit", PART)
-    sheet.write(SPAN, 8, "no exchange", PART, ha="right", color=GOOD)
+    sheet.write(PANEL, VERDICT, "no exchange for a logit", PART, color=GOOD)
     top, bottom = TOP - 22 + LONG + 22, y - 26
     level = (top + bottom) / 2
     sheet.box(middle - THICK / 2, TOP - 22, THICK, LONG, soft(0), sheet.look.rim)

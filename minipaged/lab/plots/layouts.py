@@ -1,6 +1,7 @@
 """Lab: K of a head in two layouts, and the stretches in which memory gives it."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
@@ -9,15 +10,17 @@ from minipaged.lab.plots.palette import BAD, GOOD
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, counted, width_of
 from minipaged.lab.plots.tones import free, soft, strong
 
-LEFT, BETWEEN = 124.0, 34.0  # pixels beside the panels, and between the two layouts
-PANEL = (SPAN - LEFT - BETWEEN) / 2
-MORE = 22.0  # of a panel, for the sign that it goes on
-FRAME = 1.4  # pixels from a stretch to its frame
-MEASURE = 14.0  # from a panel to what says how long its stretches are
-HEAD, ABOVE, HIGH, BELOW = 46.0, 22.0, 160.0, 44.0  # above all; of a panel, and around
+WIDE, BETWEEN, HIGH = 128.0, 20.0, 30.0  # pixels: of a stretch; between runs; of both
+ABOVE, BELOW = 60.0, 38.0  # from a layout's top to its strip; from there to its sums
+LINE, NEXT = 21.0, 20.0  # from sum to sum; and on to the next layout
+GAP, HAIR, FRAME = 4.0, 1.0, 1.4  # between stretches, numbers; from one to its frame
+NAMES = "first", "second", "third", "fourth", "fifth"
 LAYOUTS = {  # is K turned round? its shape, and what lies side by side
-    False: ("[slots, heads, DIM]", "side by side →: a slot's numbers"),
-    True: ("[heads, DIM, slots]", "side by side ↓: all first numbers, then second"),
+    False: ("[slots, heads, DIM]", "all numbers of a slot side by side"),
+    True: (
+        "[heads, DIM, slots]",
+        "all first numbers side by side, then all second ones",
+    ),
 }
 
 
@@ -28,120 +31,135 @@ def plot_layouts(
     dim: int = 128,
     stretch: int = 32,
 ) -> Figure:
-    """A row for each block size, a panel for each layout of K of a head.
+    """A strip of memory for each layout: where K of a head lies, of one block.
 
-    A panel has a slot in each line and a number in each column: as many slots as a
-    stretch has numbers, of which the first are a block's, and as many numbers. It is
-    cut into stretches along the lines, or along the columns if K is turned round. What
-    comes for a whole tile is counted.
+    Memory gives whole stretches. What is needed of them is strong, the rest comes in
+    vain; one of them is framed and measured. Below, for each block size, how many come
+    for a tile.
 
-    tile: positions. dim: numbers of a slot. stretch: numbers of two bytes that memory
-    gives at least.
+    block_sizes: a block of the first is drawn. tile: positions. dim: numbers of a slot.
+    stretch: numbers of two bytes that memory gives at least.
     """
-    sheet, y = Sheet(title), HEAD
-    _draw_head(sheet)
-    _measure(sheet, _left_of(True) - MEASURE, y + ABOVE, stretch)
-    for block_size in block_sizes:
-        _draw_slots(sheet, y + ABOVE, block_size, stretch)
-        for is_turned in LAYOUTS:
-            x = _left_of(is_turned)
-            _draw_words(sheet, x, y, block_size, is_turned, (tile, dim, stretch))
-            _draw_panel(sheet, x, y + ABOVE, block_size, is_turned, stretch)
-            if dim > stretch:
-                middle = x + PANEL - MORE / 2 + 4, y + ABOVE + HIGH / 2
-                sheet.write(*middle, "…", PART, ha="center")
-        y += ABOVE + HIGH + BELOW
-    signs = [(strong(0), "K of the block"), (soft(0), "comes with it, in vain")]
-    signs += [(free(), "a stretch that stays")]
-    x = sheet.legend(0, y, signs)
-    sheet.box(x, y - 6, 18, 12, rim=sheet.look.ink, linewidth=1.6)
-    said = f"one stretch: {2 * stretch} bytes"
-    sheet.write(x + 24, y, said, color=sheet.look.quiet)
+    sheet, y, has_vain = Sheet(title), 0.0, False
+    for is_turned in LAYOUTS:
+        layouts = [_Layout(n, is_turned, tile, dim, stretch) for n in block_sizes]
+        _draw_head(sheet, y, is_turned)
+        y += ABOVE
+        _draw_strip(sheet, y, layouts[0])
+        _measure(sheet, y, layouts[0])
+        y += HIGH + BELOW
+        for layout in layouts:
+            _write_sum(sheet, y, layout)
+            y += LINE
+        y += NEXT
+        has_vain |= layouts[0].run < stretch
+    signs = [(strong(0), f"K of a head, of a block of {block_sizes[0]}")]
+    if has_vain:
+        signs.append((soft(0), "of others: comes in vain"))
+    sheet.legend(0, y, [*signs, (free(), "not asked for")])
     sheet.finish(y + 8)
     return sheet.figure
 
 
-def _left_of(is_turned: bool) -> float:
-    return LEFT + (PANEL + BETWEEN) * is_turned
+class _Layout(NamedTuple):
+    """How K of a head lies; what is needed of it lies in runs of numbers."""
+
+    block_size: int
+    is_turned: bool
+    tile: int
+    dim: int
+    stretch: int
+
+    @property
+    def run(self) -> int:
+        """Numbers of a run."""
+        return runs_of_k(self.block_size, self.is_turned, self.tile, self.dim)[1]
+
+    @property
+    def num_runs(self) -> int:
+        """Of a block: its slots, or the numbers that a slot has."""
+        return self.dim if self.is_turned else min(self.block_size, self.tile)
+
+    @property
+    def num_stretches(self) -> int:
+        """Of a run."""
+        return -(-self.run // self.stretch)
+
+    @property
+    def verdict(self) -> tuple[str, str]:
+        """How much of a stretch is used, and the colour for it."""
+        if self.run < self.stretch:
+            return f"{self.run} of {self.stretch} numbers used", BAD
+        return f"all {self.stretch} numbers used", GOOD
 
 
-def _draw_head(sheet: Sheet) -> None:
-    """What lines and columns are; above each layout, what lies side by side."""
-    quiet = {"color": sheet.look.quiet}
-    sheet.write(0, 27, "→ numbers", PART)
-    for is_turned, (shape, remark) in LAYOUTS.items():
-        x = _left_of(is_turned)
-        sheet.write(x, 8, shape, PART, weight="bold", family="monospace")
-        sheet.write(x, 27, remark, **quiet)
+def _draw_head(sheet: Sheet, y: float, is_turned: bool) -> None:
+    """A layout's shape, and what lies side by side."""
+    shape, remark = LAYOUTS[is_turned]
+    sheet.write(0, y + 8, shape, PART, weight="bold", family="monospace")
+    sheet.write(SPAN / 4, y + 8, remark, PART)
+    sheet.write(SPAN, y + 8, "addresses →", ha="right", color=sheet.look.quiet)
 
 
-def _measure(sheet: Sheet, x: float, y: float, stretch: int) -> None:
-    """How long a stretch is, beside one that has a number of each slot."""
-    said = f"{stretch} numbers"
-    middle, half = y + HIGH / 2, width_of(said) / 2 + 6
-    for end, inner in ((y, middle - half), (y + HIGH, middle + half)):
-        sheet.line((x - 5, end), (x + 5, end))
-        sheet.arrow((x, inner), (x, end), is_upright=True)
-    sheet.write(x, middle, said, ha="center", rotation=90.0)
-
-
-def _draw_slots(sheet: Sheet, y: float, block_size: int, stretch: int) -> None:
-    """Beside the panels: which slots are the block's, and whose all are."""
-    style = {"ha": "center", "rotation": 90.0, "color": sheet.look.quiet}
-    sheet.write(LEFT - 12, y + HIGH / 2, "← slots of the pool", **style)
-    inside, slot = min(block_size, stretch), HIGH / stretch
-    said = counted(block_size, "slot")
-    if inside < block_size:
-        said = f"{inside} of {said}"
-    sheet.label(y, inside * slot, "a block", said)
-    if inside < stretch:
-        rest = stretch - inside
-        said = counted(rest, "slot")
-        sheet.label(y + inside * slot, rest * slot, "other blocks", said)
-
-
-def _draw_words(
-    sheet: Sheet,
-    x: float,
-    y: float,
-    block_size: int,
-    is_turned: bool,
-    sizes: tuple[int, int, int],
-) -> None:
-    """What comes for a tile, why, and how much of a stretch is used."""
-    tile, dim, stretch = sizes
-    runs, length = runs_of_k(block_size, is_turned, tile, dim)
-    total = stretches_for_k(block_size, is_turned, *sizes)
-    used = min(length, stretch)
-    colour = GOOD if used == stretch else BAD
-    sheet.write(x, y + 8, f"{total:,} stretches", PART, color=colour)
-    said = f"all {used} used" if used == stretch else f"{used} of {stretch} used"
-    sheet.write(x + PANEL - MORE, y + 8, said, PART, ha="right", color=colour)
-    parts = runs // dim if is_turned else tile
-    things = counted(parts, "block" if is_turned else "slot")
-    said = f"a tile of {tile}: {things} × {total // parts:,} stretches"
-    sheet.write(x, y + ABOVE + HIGH + 13, said, color=sheet.look.quiet)
-
-
-def _draw_panel(
-    sheet: Sheet, x: float, y: float, block_size: int, is_turned: bool, stretch: int
-) -> None:
-    """The stretches, each with what of it is used; a frame around the first."""
-    inside = min(block_size, stretch)
-    number, slot = (PANEL - MORE) / stretch, HIGH / stretch
-    wide, high = stretch * number, inside * slot
-    if inside < stretch and not is_turned:
-        sheet.box(x, y + high, wide, HIGH - high, free(), sheet.look.rim)
-    for at in range(stretch):
-        left, top = x + at * number, y + at * slot
-        if is_turned:
-            sheet.box(left + 0.5, y, number - 1, high, strong(0))
-            if inside < stretch:
-                sheet.box(left + 0.5, y + high, number - 1, HIGH - high, soft(0))
-        elif at < inside:
-            sheet.box(x, top + 0.5, wide, slot - 1, strong(0))
-        else:
-            sheet.line((x, top), (x + wide, top), linewidth=0.5)
-    first = (number, HIGH) if is_turned else (wide, slot)
-    area = x - FRAME, y - FRAME, first[0] + 2 * FRAME, first[1] + 2 * FRAME
+def _measure(sheet: Sheet, y: float, layout: _Layout) -> None:
+    """A frame around the first stretch; above it how long it is, and what is used."""
+    said = f"one stretch, {2 * layout.stretch} bytes:"
+    verdict, colour = layout.verdict
+    sheet.write(0, y - 22, said, PART)
+    sheet.write(width_of(said, PART) + 6, y - 22, verdict, PART, color=colour)
+    sheet.line((0, y - 8), (WIDE, y - 8))
+    for x in (0.0, WIDE):
+        sheet.line((x, y - 12), (x, y - 4))
+    area = -FRAME, y - FRAME, WIDE + 2 * FRAME, HIGH + 2 * FRAME
     sheet.box(*area, rim=sheet.look.ink, linewidth=1.6)
+
+
+def _draw_strip(sheet: Sheet, y: float, layout: _Layout) -> None:
+    """Memory from left to right: a block's runs, and what lies between them."""
+    for name, (x, count) in zip(NAMES, _in_sight(layout), strict=False):
+        said = f"{name} {'numbers' if layout.is_turned else 'slot'}"
+        longer = f"{said}: {layout.run} numbers"
+        if not layout.is_turned and width_of(longer) < count * WIDE:
+            said = longer
+        sheet.write(x, y + HIGH + 13, said, color=sheet.look.quiet)
+        for at in range(count):
+            left = x + at * (WIDE + GAP)
+            _draw_stretch(sheet, left, y, layout, layout.run - at * layout.stretch)
+        end = x + count * (WIDE + GAP) - GAP
+        if count == layout.num_stretches:
+            sheet.box(end, y, BETWEEN, HIGH, free(), sheet.look.rim)
+        sheet.write(end + BETWEEN / 2, y + HIGH / 2, "…", PART, ha="center")
+
+
+def _in_sight(layout: _Layout) -> list[tuple[float, int]]:
+    """Where runs begin, and how many of their stretches there is room for."""
+    x, found = 0.0, list[tuple[float, int]]()
+    while len(found) < min(layout.num_runs, len(NAMES)):
+        room = int((SPAN - BETWEEN - x + GAP) / (WIDE + GAP))
+        if room < 1:
+            break
+        found.append((x, min(room, layout.num_stretches)))
+        x += found[-1][1] * (WIDE + GAP) - GAP + BETWEEN
+    return found
+
+
+def _draw_stretch(
+    sheet: Sheet, x: float, y: float, layout: _Layout, needed: int
+) -> None:
+    """A box for each of its numbers, of which the first are needed."""
+    each = WIDE / layout.stretch
+    for at in range(layout.stretch):
+        tone = strong(0) if at < needed else soft(0)
+        sheet.box(x + at * each, y, each - HAIR, HIGH, tone)
+
+
+def _write_sum(sheet: Sheet, y: float, layout: _Layout) -> None:
+    """How many stretches come for a tile, and what of each is used."""
+    total, (verdict, colour) = stretches_for_k(*layout), layout.verdict
+    blocks = -(-layout.tile // layout.block_size)
+    things = (blocks, "block") if layout.is_turned else (layout.tile, "slot")
+    each = total // things[0]
+    said = f"{counted(*things)} × {each:,} stretch{'es' * (each != 1)} = {total:,}; "
+    what = f"a tile of {layout.tile} in blocks of {layout.block_size}:"
+    sheet.write(0, y, what, PART)
+    sheet.write(SPAN / 4 + 20, y, said + verdict, PART, color=colour)

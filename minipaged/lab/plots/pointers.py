@@ -13,7 +13,8 @@ from minipaged.memory.block_table import BlockTable
 ROW, HEIGHT, TOP = 30.0, 24.0, 132.0  # of the rows; above them
 COLUMN = 62.0  # pixels above the row of columns
 SLOTS, SLOTS_WIDTH, MATRIX, MATRIX_WIDTH = 134.0, 52.0, 214.0, 172.0
-MEMORY, MEMORY_WIDTH = 470.0, 200.0  # the left edge of the pool's numbers
+MEMORY, MEMORY_WIDTH = 440.0, 200.0  # the left edge of the pool's numbers
+NUMBER, BRACKET = 668.0, 673.0  # where slots' numbers end, and blocks' brackets begin
 SLOT, GAP = 21.0, 16.0  # pixels from slot to slot, and between blocks
 MONO = {"family": "monospace"}
 
@@ -89,6 +90,8 @@ class _Pointers:
             self._draw_row(row, slot)
         for slot, y in self.heights.items():
             self._draw_slot(slot, y)
+        for block in self.blocks:
+            self._draw_bracket(block)
         for before, block in pairwise(self.blocks):
             if block != before + 1:
                 y = self.heights[block * self.size] - GAP / 2
@@ -123,6 +126,7 @@ class _Pointers:
         for head in range(self.num_kv_heads):
             x, (said, size) = MEMORY + (head + 0.5) * wide, fit(f"KV head {head}", wide)
             sheet.write(x, top - 12, said, size, ha="center", **quiet)
+        sheet.write(NUMBER, top - 12, "slot", ha="right", **quiet)
 
     def _draw_row(self, row: int, slot: int) -> None:
         """A position, where its slot begins, and the places of its numbers."""
@@ -158,9 +162,15 @@ class _Pointers:
             wide = self.dim * width
             area = MEMORY + head * wide, y, wide, SLOT - 2
             sheet.box(*area, rim=sheet.look.rim)
-        block, offset = divmod(slot, self.size)
-        if not offset:
-            sheet.write(SPAN, y + SLOT / 2, f"block {block}", ha="right")
+        sheet.write(NUMBER, y + SLOT / 2, str(slot), ha="right")
+
+    def _draw_bracket(self, block: int) -> None:
+        """Around the slots of a block, and which one it is."""
+        top = self.heights[block * self.size] + 1
+        bottom = top + self.size * SLOT - 4
+        x, sheet = BRACKET + 5, self.sheet
+        sheet.line((BRACKET, top), (x, top), (x, bottom), (BRACKET, bottom))
+        sheet.write(SPAN, (top + bottom) / 2, f"block {block}", ha="right")
 
     def _explain(self, y: float) -> None:
         """One of the sums, and what the tones mean."""
@@ -170,10 +180,20 @@ class _Pointers:
         rule = f"{start} + {slot} * {self.stride} + {column}"
         said = f"head_start + slot * STRIDE + column = {rule} = {self.places(slot)[-1]}"
         sheet.write(0, y + 20, said, PART, weight="bold", **MONO)
-        signs = [(strong(self.name), f"K of KV head {self.kv_head}, read by this tile")]
-        drawn = [self._tone(slot, 0) for slot in self.heights]
-        if self.num_kv_heads > 1 or soft(self.name) in drawn:
-            signs += [(soft(self.name), f"more of {self.name}")]
-        if free() in drawn:
+        read = f"{self.name}, KV head {self.kv_head}: read by this tile"
+        signs = [(strong(self.name), read)]
+        if self._others():
+            signs += [(soft(self.name), f"{self.name}, {self._others()}: not read")]
+        if {*self.heights} - self.used:
             signs += [(free(), f"not {self.name}'s")]
         sheet.legend(0, y + 44, signs)
+
+    def _others(self) -> str:
+        """What is drawn of this sequence and not read: heads, positions, or both."""
+        heads, said = [*range(self.num_kv_heads)], []
+        heads.remove(self.kv_head)
+        if heads:
+            said += ["other KV heads" if heads[1:] else f"KV head {heads[0]}"]
+        if {*self.heights} & self.used - {*self.slots}:
+            said += ["other positions"]
+        return " and ".join(said)

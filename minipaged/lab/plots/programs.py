@@ -1,18 +1,19 @@
-"""Lab: which programs a decode step has, and whose K and V each of them reads."""
+"""Lab: programs of a decode step that ask for the same K and V."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
 
 from minipaged.lab.plots.palette import BAD, GOOD, line_colour
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, counted, fit
-from minipaged.lab.plots.tones import behind_words, others, soft, strong
+from minipaged.lab.plots.signs import PART, SPAN, Sheet, counted, fit, width_of
+from minipaged.lab.plots.tones import soft, strong
 from minipaged.memory.block_table import BlockTable
 
-LEFT, GAP = 124.0, 8.0  # pixels beside the programs; between KV heads
-MEMORY, FIRST = 26.0, 82.0  # from a panel's top to its K and V, and to its programs
-ROW, HEIGHT = 30.0, 22.0  # from sequence to sequence, and of a box
-BETWEEN = 34.0  # from panel to panel
+PANEL, GAP = 350.0, 8.0  # pixels of a panel; between programs
+VERDICT, MEMORY, FIRST = 27.0, 48.0, 116.0  # above it, above K and V, above programs
+HEIGHT, EDGE = 24.0, 7.0  # of a box; from a program's frame to its heads
+CAPTION = 18.0  # pixels from the programs to how many they are
+MANY, NAMED = 8, 3  # with more query heads they stand close; so many others have names
 
 
 def plot_programs(
@@ -21,68 +22,79 @@ def plot_programs(
     num_kv_heads: int,
     title: str,
 ) -> Figure:
-    """A program for each query head, and below a program for each KV head.
+    """At the left a program for each query head, at the right one for each KV head.
 
-    Above the programs lie K and V of the first sequence, a box for each KV head; the
-    arrows are the reads. The numbers in the boxes are those of the programs along the
-    first axis of the grid, those at the left along the second.
+    Drawn is the first sequence, with the query heads that share its KV head 0; an arrow
+    is a program that asks for all K and V of it. A program is a frame, in it its query
+    heads. How many programs all sequences and KV heads make is said below.
 
     contexts: the tokens of each sequence, by name, or its table.
     """
-    tokens = {
-        name: held if isinstance(held, int) else held.num_tokens
-        for name, held in contexts.items()
-    }
-    sheet, first = Sheet(title), next(iter(tokens))
-    y = _draw_panel(sheet, 0, tokens, num_kv_heads, num_heads // num_kv_heads)
-    y = _draw_panel(sheet, y + BETWEEN, tokens, num_kv_heads, 1)
-    said, numbers = (
-        f"reads K and V of {first}'s KV head 0",
-        "in the boxes: program_id(0)",
-    )
-    signs = [(strong(first), said), (behind_words(others()), "another program")]
-    sheet.legend(0, y + 24, signs)
-    sheet.write(SPAN, y + 24, numbers, ha="right", color=sheet.look.quiet)
-    sheet.finish(y + 32)
+    name, held = next(iter(contexts.items()))
+    num_tokens = held if isinstance(held, int) else held.num_tokens
+    group, sheet = num_heads // num_kv_heads, Sheet(title)
+    each, together = [[head] for head in range(group)], [[*range(group)]]
+    more = _more([*contexts][1:], num_kv_heads)
+    panels = {"query": (0.0, each), "KV": (SPAN - PANEL, together)}
+    for kind, (x, programs) in panels.items():
+        verdict = f"{group} times" if len(programs) > 1 else "once"
+        colour = BAD if len(programs) > 1 else GOOD
+        sheet.write(x, 8, f"A program for each {kind} head", PART)
+        sheet.write(x, VERDICT, f"K and V are asked for {verdict}", PART, color=colour)
+        said = f"{name}, KV head 0: K and V of {counted(num_tokens, 'token')}"
+        sheet.cells(x, MEMORY, [PANEL], HEIGHT, [strong(name)], [said])
+        bottom = _draw_programs(sheet, x, name, programs)
+        total = len(programs) * num_kv_heads * len(contexts)
+        _write_count(sheet, x, bottom + CAPTION, (len(programs), total), more)
+    sheet.finish(bottom + CAPTION + 10)
     return sheet.figure
 
 
-def _draw_panel(
-    sheet: Sheet, y: float, tokens: Mapping[str, int], num_kv_heads: int, group: int
+def _more(others: Sequence[str], num_kv_heads: int) -> str:
+    """What is not drawn, in words."""
+    said = [f"{', '.join(others[:-1])} and {others[-1]}"] if others[1:] else [*others]
+    if len(others) > NAMED:
+        said = [f"{len(others)} others"]
+    said += ["all KV heads"] if num_kv_heads > 1 else []
+    return ", ".join(said)
+
+
+def _draw_programs(
+    sheet: Sheet, left: float, name: str, programs: Sequence[Sequence[int]]
 ) -> float:
-    """All programs, those of a KV head side by side; where the panel ends."""
-    quiet, first = {"color": sheet.look.quiet}, next(iter(tokens))
-    what = f"A program for each {'query' if group > 1 else 'KV'} head"
-    programs = counted(len(tokens) * num_kv_heads * group, "program")
-    said = f"K and V are asked for {f'{group} times' if group > 1 else 'once'}"
-    colour = BAD if group > 1 else GOOD
-    sheet.headline(y + 8, what, programs, said, colour)
-    sheet.write(0, y + MEMORY + HEIGHT / 2, f"K and V of {first}", PART)
-    step = (SPAN - LEFT + GAP) / num_kv_heads
-    wide, each = step - GAP, (step - GAP) / group
-    for head in range(num_kv_heads):
-        x, tone = LEFT + head * step, (soft if head else strong)(first)
-        for program in range(group):
-            middle = x + (program + 0.5) * each
-            start, end = y + MEMORY + HEIGHT + 2, y + FIRST - 2
-            style = {"colour": None if head else line_colour(first)}
-            # All begin at one place: each program reads the whole head.
-            way = (x + wide / 2, start), (middle, end)
-            sheet.arrow(*way, is_upright=True, **style)
-        name, _ = fit(f"KV head {head}", wide - 8)
-        name = name if "…" not in name else str(head)
-        sheet.cells(x, y + MEMORY, [wide], HEIGHT, [tone], [name])
-    sheet.write(0, y + FIRST - 10, "program_id(1)", **quiet)
-    for row, (name, number) in enumerate(tokens.items()):
-        at = y + FIRST + row * ROW
-        sheet.write(0, at + HEIGHT / 2, str(row), **quiet)
-        sheet.write(22, at + HEIGHT / 2, name, PART, weight="bold")
-        said, size = fit(f"{number:,} tokens", LEFT - 54)
-        sheet.write(LEFT - 12, at + HEIGHT / 2, said, size, ha="right", **quiet)
-        for head in range(num_kv_heads):
-            ids = range(head * group, (head + 1) * group)
-            is_followed = not head and not row
-            tones = [(strong if is_followed else soft)(name)] * group
-            words = list(map(str, ids)) if each > 16 else []
-            sheet.cells(LEFT + head * step, at, [each] * group, HEIGHT, tones, words)
-    return y + FIRST + len(tokens) * ROW - (ROW - HEIGHT)
+    """A frame for each, with its query heads, and an arrow to it; where they end."""
+    is_crowded = sum(map(len, programs)) > MANY
+    gap, edge = (2.0, 2.0) if is_crowded else (GAP, EDGE)
+    wide = (PANEL + gap) / len(programs) - gap
+    start = left + PANEL / 2, MEMORY + HEIGHT + 2
+    for number, heads in enumerate(programs):
+        x = left + number * (wide + gap)
+        # All begin at one place: each program reads all of it.
+        end = x + wide / 2, FIRST - 2
+        sheet.arrow(start, end, line_colour(name), is_upright=True)
+        high = HEIGHT + 2 * edge
+        sheet.box(x, FIRST, wide, high, rim=sheet.look.ink, linewidth=1.6)
+        step = (wide - 2 * edge + gap) / len(heads)
+        for at, head in enumerate(heads):
+            place, said = (x + edge + at * step, FIRST + edge), _named(head, step - 14)
+            sheet.cells(*place, [step - gap], HEIGHT, [soft(name)], [said])
+    return FIRST + high
+
+
+def _named(head: int, width: float) -> str:
+    """A query head by its name, or its number if there is no room, or not at all."""
+    tries = f"head {head}", str(head), ""
+    return next(said for said in tries if width_of(said) <= width or not said)
+
+
+def _write_count(
+    sheet: Sheet, x: float, y: float, counts: tuple[int, int], more: str
+) -> None:
+    """The programs that are drawn, and all, with more sequences and KV heads."""
+    drawn, total = counts
+    said = counted(drawn, "program")
+    sheet.write(x, y, said, PART)
+    if more:
+        beside = width_of(said, PART) + 12
+        words, size = fit(f"with {more}: {total:,}", PANEL - beside)
+        sheet.write(x + beside, y, words, size, color=sheet.look.quiet)

@@ -12,6 +12,7 @@ from minipaged.lab.plots.tones import free, soft, strong
 LEFT, RIGHT = 160.0, 210.0  # pixels beside the bars, for words
 LONG = SPAN - LEFT - RIGHT
 HIGH, STEP, HEAD, BETWEEN = 22.0, 43.0, 32.0, 20.0  # of a bar; to the next; and so on
+MARKS = 1.8, 0.9  # how wide: the least, or the best; and the aim
 
 
 def plot_quantities(panels: Mapping[str, Sequence[Bar]], title: str) -> Figure:
@@ -26,7 +27,7 @@ def plot_quantities(panels: Mapping[str, Sequence[Bar]], title: str) -> Figure:
         y += BETWEEN
     signs = [(strong(0), "used"), (free(), "not used")]
     if any(bar.unused for bars in panels.values() for bar in bars):
-        signs.insert(1, (soft(0), "room for more programs, but not elsewhere"))
+        signs.insert(1, (soft(0), "room for more programs"))
     sheet.legend(0, y - BETWEEN + 8, signs)
     sheet.finish(y - BETWEEN + 16)
     return sheet.figure
@@ -39,8 +40,8 @@ def _draw(sheet: Sheet, y: float, bar: Bar) -> None:
     widths = [LONG * part for part in (*bar.used, *bar.unused)]
     tones = [strong(0)] * len(bar.used) + [soft(0)] * len(bar.unused)
     sheet.cells(LEFT, y, widths, HIGH, tones)
-    if bar.mark is not None:
-        x = LEFT + LONG * bar.mark
-        sheet.line((x, y - 5), (x, y + HIGH + 5), color=sheet.look.ink, linewidth=1.6)
+    for mark, wide in zip(bar.marks, MARKS, strict=False):
+        x, style = LEFT + LONG * mark, {"color": sheet.look.ink, "linewidth": wide}
+        sheet.line((x, y - 5), (x, y + HIGH + 5), **style)
     colour = BAD if bar.is_bad else sheet.look.ink
     sheet.write(LEFT + LONG + 12, y + HIGH / 2, bar.said, PART, color=colour)

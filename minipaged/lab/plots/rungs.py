@@ -45,7 +45,8 @@ def plot_ladder(
     tops = [max(CEILING, *path) for path in paths.values()]
     efolds = [log(top / low) for low, top in zip(lows, tops, strict=True)]
     efold = min(EFOLD, MOST / sum(efolds))
-    sheet.write(0, 8, f"{unit}; ×: times the rung before", color=sheet.look.quiet)
+    said = f"{unit}, on a logarithmic scale; ×: times the rung before"
+    sheet.write(0, 8, said, color=sheet.look.quiet)
     named, y = _most_gained(list(paths.values()), removed or {}), TOP
     for at, (batch, path) in enumerate(paths.items()):
         bottom = y + HEAD + efolds[at] * efold

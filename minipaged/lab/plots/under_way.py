@@ -7,7 +7,7 @@ from itertools import pairwise
 from matplotlib.figure import Figure
 
 from minipaged.lab.plots.palette import line_colour
-from minipaged.lab.plots.roof import DOTTED, Place, Roof, write_axis, written
+from minipaged.lab.plots.roof import CEILING, DOTTED, Place, Roof, write_axis, written
 from minipaged.lab.plots.scales import scale_of
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
 
@@ -98,7 +98,7 @@ class _UnderWay:
     def _say_marks(self, y: float) -> None:
         """Where the ceiling comes within reach, twice as much, and the best place."""
         enough, twice = self.enough
-        said = f"{written(enough)} MB: with less,", "the ceiling is out of reach"
+        said = f"{written(enough)} MB: with less,", "the ceiling is hardly reached"
         self._say(y, self.ends[1], said, is_left=True)
         self._say(y, self.ends[2], (f"{written(twice)} MB:", "twice that"))
         if self.best:
@@ -133,13 +133,15 @@ class _UnderWay:
         if self.best:
             x, look = self.across.x(self.best[1]), {"color": sheet.look.ink}
             sheet.axes.plot([x], [level - 5], "v", markersize=7, **look)
-        if is_first:
-            said, quiet = "the read ceiling", {"color": sheet.look.quiet}
-            sheet.write(LEFT + 6, level + 13, said, **quiet)
-            roof.name_law()
-        self._count_fast(bottom - COUNTS / 2, found)
         places = [(self.across.x(point[0]), up.x(point[1])) for point in found]
-        self._draw_launches(_side_by_side(places), [point[2] for point in found])
+        places = _side_by_side(places)
+        if is_first:
+            start, y = LEFT + 6, level + 13
+            sheet.write(start, y, CEILING, color=sheet.look.quiet)
+            words = [(start + n * width_of(CEILING) / 9, y) for n in range(10)]
+            roof.name_law(6, is_above=True, taken=[*places, *words])
+        self._count_fast(bottom - COUNTS / 2, found)
+        self._draw_launches(places, [point[2] for point in found])
 
     def _count_fast(self, y: float, found: Sequence[Point]) -> None:
         """In each region, how many of those without a fault come near the best."""

@@ -8,12 +8,13 @@ from matplotlib.figure import Figure
 from minipaged.lab.measure.wave_times import WaveTimes
 from minipaged.lab.plots.palette import HATCHING, ink_on
 from minipaged.lab.plots.scales import Scale, scale_of
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, counted
+from minipaged.lab.plots.signs import PART, SPAN, Sheet, counted, width_of
 from minipaged.lab.plots.tones import KEPT, soft, strong
 
 LEFT, RIGHT = 160.0, 10.0  # pixels beside the waves
 ROW, STRIP = 26.0, 26.0  # of a program on each multiprocessor; of the unit below
 TOP, GAP, BETWEEN = 26.0, 8.0, 42.0  # above a launch; to the strip; to the next launch
+WHOLE = 28.0  # pixels for the time of the whole launch, above its waves
 
 
 def plot_waves(launches: Mapping[str, WaveTimes], title: str) -> Figure:
@@ -21,7 +22,8 @@ def plot_waves(launches: Mapping[str, WaveTimes], title: str) -> Figure:
 
     Upwards are the places, in rows: a row is one program on each multiprocessor. Places
     without a program are hatched. The strip below is as full as the unit of shared
-    memory and L1 is busy in a wave.
+    memory and L1 is busy in a wave. Where a launch has two waves, only the time of
+    all of them was measured, and stands above them; what is reckoned is said to be.
     """
     sheet, y = Sheet(title), TOP
     longest = max(sum(times.us) for times in launches.values())
@@ -46,8 +48,13 @@ def _draw_launch(
     sheet: Sheet, clock: Scale, top: float, name: str, times: WaveTimes
 ) -> float:
     """Its waves side by side, and the unit's strip; where it ends."""
-    launch, start = times.launch, 0.0
-    bottom = top + ROW * launch.fit
+    launch, start, has_parts = times.launch, 0.0, len(times.us) > 1
+    if has_parts:
+        _draw_whole(sheet, clock, top - 10, sum(times.us))
+        top += WHOLE
+    bottom, known = top + ROW * launch.fit, "reckoned" if has_parts else "measured"
+    for y in (top - 10, bottom + GAP + STRIP + 11):
+        sheet.write(LEFT - 12, y, known, ha="right", color=sheet.look.quiet)
     sheet.write(0, (top + bottom) / 2 - 9, name, PART, weight="bold")
     said = f"room for {launch.fit} on each"
     sheet.write(0, (top + bottom) / 2 + 9, said, color=sheet.look.quiet)
@@ -60,15 +67,26 @@ def _draw_launch(
         if programs < launch.places:
             sheet.empty(x, top, wide, bottom - top - high)
         _draw_programs(sheet, x, bottom, wide, high, programs)
-        words = f"wave {number}: {us:,.0f} µs" if len(times.us) > 1 else f"{us:,.0f} µs"
+        words = f"wave {number}: {us:,.0f} µs" if has_parts else f"{us:,.0f} µs"
         sheet.write(x + 4, top - 10, words, color=sheet.look.ink)
         sheet.box(x, strip, wide, STRIP, rim=sheet.look.rim)
         high = STRIP * min(busy, 1)
         sheet.box(x, strip + STRIP - high, wide, high, soft(0))
-        sheet.write(x + 4, strip + STRIP + 11, f"busy for {busy:.0%}")
+        sheet.write(x + 4, strip + STRIP + 11, f"busy for {100 * busy:.0f} %")
         start += us
     sheet.box(LEFT, top, clock.x(start) - LEFT, bottom - top, rim=sheet.look.rim)
     return strip + STRIP + 12
+
+
+def _draw_whole(sheet: Sheet, clock: Scale, y: float, us: float) -> None:
+    """How long all waves of a launch take together: a line, and in it the time."""
+    sheet.write(LEFT - 12, y, "measured", ha="right", color=sheet.look.quiet)
+    words, (left, right) = f"both waves: {us:,.0f} µs", (clock.x(0), clock.x(us))
+    middle, half = (left + right) / 2, width_of(words) / 2 + 8
+    for x, end in ((left, middle - half), (right, middle + half)):
+        sheet.line((x, y - 5), (x, y + 5))
+        sheet.line((x, y), (end, y))
+    sheet.write(middle, y, words, ha="center")
 
 
 def _draw_programs(

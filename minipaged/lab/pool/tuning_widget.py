@@ -19,9 +19,16 @@ UNUSED += ";border-right:1px solid var(--ground)"
 FIELD = (
     "flex:1 1 200px;height:22px;display:flex;position:relative;background:var(--free)"
 )
-MARK = "position:absolute;top:-4px;bottom:-4px;border-left:2px solid var(--ink)"
+MARK = "position:absolute;top:-4px;bottom:-4px;border-left:{wide} solid var(--ink)"
+WIDE = "2px", "1px"  # marks: the least, or the best; and the aim
 LINE = "display:flex;flex-wrap:wrap;gap:2px 12px;align-items:center;margin:9px 0"
+NAME, SAID = "flex:0 0 156px", "flex:0 0 190px"  # beside a bar
+DIMMED = "--c:var(--edge);--ink:var(--quiet);--wrong:var(--quiet);color:var(--quiet)"
 NEAR = 1.05  # of the best time
+CHOSEN = Said(
+    "Press Launch to see what these sizes take.",
+    "The bars are still those of the launch before.",
+)
 
 
 class TuningWidget(widgets.VBox):
@@ -45,17 +52,17 @@ class TuningWidget(widgets.VBox):
         super().__init__((widgets.HTML(STYLE), head, *seen))
         self.add_class("mp")
         self.draw()
+        for made in self.rows.values():
+            made.observe(lambda _: self._show(), "value")
 
     def draw(self) -> None:
         """Show the launch with the sizes that are chosen, and count it."""
-        sizes = {size: made.value for size, made in self.rows.items()}
+        sizes = self._chosen
         launch = launch_of(self.tuning, self.batch, **sizes)
         key = tuple(sizes.values())
         self.tried.pop(key, None)  # so that the last one is the one that is shown
         self.tried[key] = launch
-        self.said.value = story.say(self._tell(launch))
-        bars = "".join(map(_line, launch.bars()))
-        self.stage.value = f'<div class="{parts.colour("A")}">{bars}</div>'
+        self._show()
         turns = [[_told(*one)] for one in self.tried.items()]
         self.history.value = story.log(turns, "launch")
 
@@ -65,6 +72,19 @@ class TuningWidget(widgets.VBox):
             made.value = self.first[size]
         self.tried.clear()
         self.draw()
+
+    @property
+    def _chosen(self) -> dict[str, int]:
+        return {size: made.value for size, made in self.rows.items()}
+
+    def _show(self) -> None:
+        """The last launch; dimmed, with no verdict, once other sizes are chosen."""
+        sizes, launch = list(self.tried.items())[-1]
+        is_old = sizes != tuple(self._chosen.values())
+        self.said.value = story.say(CHOSEN if is_old else self._tell(launch))
+        style = f' style="{DIMMED}"' * is_old
+        bars = "".join(map(_line, launch.bars()))
+        self.stage.value = f'<div class="{parts.colour("A")}"{style}>{bars}</div>'
 
     def _names(self, size: str) -> dict[str, int]:
         """What can be chosen: "1 warp", "2 warps"."""
@@ -76,13 +96,21 @@ class TuningWidget(widgets.VBox):
         }
 
     def _tell(self, launch: Launch) -> Said:
-        """What it is short of; how near the best one is that was tried."""
+        """What it is short of; how near the best one is that was tried.
+
+        If nothing is found and it is slow nevertheless: how far from the aim it is.
+        """
         best = max(one.percent for one in self.tried.values())
         said = f"Tried: {len(self.tried)} of {len(self.launches)}. "
         if launch.best <= NEAR * launch.percent:
             said += "This one is within 5 % of the best of all."
         else:
             said += f"Your best reaches {best:.0f} % of the ceiling."
+            if not launch.faults:
+                way = (
+                    f"Under way: {launch.under_way:.1f} MB; the aim: {launch.aim:.0f}."
+                )
+                said = f"{way} {said}"
         return Said(f"{launch.us:,} µs: {_in_words(launch)}.", said)
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
@@ -115,12 +143,12 @@ def _line(bar: Bar) -> str:
     inner = "".join(
         f'<i style="width:{100 * part:.2f}%;{face}"></i>' for face, part in cells
     )
-    if bar.mark is not None:
-        inner += f'<i style="{MARK};left:{100 * bar.mark:.1f}%"></i>'
+    for mark, wide in zip(bar.marks, WIDE, strict=False):
+        inner += f'<i style="{MARK.format(wide=wide)};left:{100 * mark:.1f}%"></i>'
     words = escape(f"{bar.name}: {bar.said} ({bar.remark})")
     drawn = f'<div style="{FIELD}" role="img" aria-label="{words}">{inner}</div>'
     name = f"<b>{escape(bar.name)}</b><br><small>{escape(bar.remark)}</small>"
     kind = ' class="mp-wrong"' * bar.is_bad
-    name = f'<div style="flex:0 0 130px">{name}</div>'
-    said = f'<div style="flex:0 0 190px"{kind}>{escape(bar.said)}</div>'
+    name = f'<div style="{NAME}">{name}</div>'
+    said = f'<div style="{SAID}"{kind}>{escape(bar.said)}</div>'
     return f'<div style="{LINE}">{name}{drawn}{said}</div>'

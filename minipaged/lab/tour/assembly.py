@@ -1,6 +1,9 @@
 """Lab: what stands in the assembly code of lesson 6's rungs, as counts."""
 
+import re
 from collections.abc import Iterable
+from linecache import getline
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from minipaged.lab.tour.compiler import ask_compiler
@@ -10,6 +13,8 @@ TENSORS = {"out": "*bf16", "q": "*bf16", "keys": "*bf16", "values": "*bf16"}
 TABLES = {"block_tables": "*i64", "context_lengths": "*i64"}
 NUMBERS = {"table_width": "i32", "scale": "fp32"}
 COPIED = 16 * 128  # bytes of K and V by one copy: 16 to each thread of four warps
+FILE = re.compile(r'^\s*\.file\s+\d+ "(.*)"', re.MULTILINE)
+CALLED = re.compile(r"\.loc\s.*?@\[ (\S+\.py):(\d+)")  # where, say, tl.sum was called
 LLAMA = {"BLOCK_SIZE": 16, "NUM_KV_HEADS": 8, "GROUP": 4, "DIM": 128}
 
 
@@ -42,9 +47,19 @@ def count_copies(text: str) -> Copies:
     return Copies(before, in_all, ids_before, all_ids)
 
 
-def count_shuffles(kernel: Any, **sizes: Any) -> int:
-    """How often a rung's threads hand each other numbers, for one tile."""
-    return assembly_of(kernel, **sizes).count("shfl.sync")
+def count_shuffles(kernel: Any, line: str = "", **sizes: Any) -> int:
+    """How often a rung's threads hand each other numbers, for one tile.
+
+    line: only where the code does what a line with these words says. The assembly names
+    the files and, before each instruction, the line from which it comes.
+    """
+    code, found, written = assembly_of(kernel, **sizes), 0, ""
+    files = {Path(file).name: file for file in FILE.findall(code)}
+    for row in code.splitlines():
+        if place := CALLED.search(row):
+            written = getline(files[place[1]], int(place[2]))
+        found += "shfl.sync" in row and line in written
+    return found
 
 
 def stage_lines(

@@ -57,13 +57,20 @@ for question in sys.stdin:
 """
 
 
+class Assembly(str):
+    """What the compiler made of a kernel; as a cell's result, a line says how much."""
+
+    def __repr__(self) -> str:
+        return f"taken: {len(self.splitlines())} lines of PTX (print them to read them)"
+
+
 class Refused(Exception):
     """Triton's compiler does not take this kernel; the message is the compiler's."""
 
 
 def ask_compiler(
     kernel: Any, *, num_warps: int = 4, num_stages: int = 1, **arguments: Any
-) -> str:
+) -> Assembly:
     """What the compiler makes of a kernel: PTX, the assembly language of NVIDIA's GPUs.
 
     arguments: for a tl.constexpr its value (also a kernel of the package, that is to be
@@ -83,14 +90,19 @@ def ask_compiler(
         answer = _answer([folder, module, function.__name__, arguments, options])
     if "refused" in answer:
         raise Refused(answer["refused"] + _hint(function, arguments, answer["refused"]))
-    return answer["ptx"]
+    return Assembly(answer["ptx"])
 
 
 def _hint(function: Any, given: dict[str, Any], refusal: str) -> str:
-    """What was taken for tensors, if the compiler does not like it in a sum."""
+    """Which sizes have no value; what was taken for tensors, if that may be wrong."""
     parameters = inspect.signature(function).parameters.values()
-    sizes = {p.name for p in parameters if "constexpr" in str(p.annotation)}
-    taken = [p.name for p in parameters if p.name not in sizes | given.keys()]
+    sizes = [p for p in parameters if "constexpr" in str(p.annotation)]
+    without = [p.name for p in sizes if p.default is p.empty and p.name not in given]
+    if without:
+        values = ", ".join(f"{name}=32" for name in without)
+        return f"\nThese sizes have no value; give one, as in: {values}"
+    names = given.keys() | {p.name for p in sizes}
+    taken = [p.name for p in parameters if p.name not in names]
     if "pointer<" not in refusal or not taken:
         return ""
     return (

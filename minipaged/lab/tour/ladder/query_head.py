@@ -18,6 +18,7 @@ def _query_head_kernel(
     DIM: tl.constexpr,
     TILE: tl.constexpr,  # positions read at a time
 ):  # fmt: skip
+    # 1. Which head, which sequence, and its query
     head, seq = tl.program_id(0), tl.program_id(1)
     context = tl.load(context_lengths + seq).to(tl.int32)
     column = tl.arange(0, DIM)
@@ -27,6 +28,7 @@ def _query_head_kernel(
     maximum, total = float("-inf"), 0.0
     weighted = tl.zeros([DIM], tl.float32)
     for first in range(0, context, TILE):
+        # 2. K and V of a tile, as `gather` reads them
         position = first + tl.arange(0, TILE)
         exists = position < context
         block = tl.load(table + position // BLOCK_SIZE, mask=exists, other=0)
@@ -36,8 +38,10 @@ def _query_head_kernel(
         places = rows[:, None] * DIM + column[None, :]
         k = tl.load(keys + places, mask=exists[:, None], other=0.0).to(tl.float32)
         v = tl.load(values + places, mask=exists[:, None], other=0.0).to(tl.float32)
+        # 3. The logits: a product, written as a sum
         logits = tl.sum(k * q_row[None, :], 1) * scale  # [TILE]
         logits = tl.where(exists, logits, float("-inf"))
+        # 4. Lesson 5's step: m, s and o
         new_maximum = tl.maximum(maximum, tl.max(logits, 0))
         weights, rescale = tl.exp2(logits - new_maximum), tl.exp2(maximum - new_maximum)
         total = total * rescale + tl.sum(weights, 0)
