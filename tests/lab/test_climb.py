@@ -346,6 +346,20 @@ def test_the_name_of_the_law_hides_no_launch(batch):
     assert "the ceiling is hardly reached" in texts(figure)
 
 
+def test_the_name_of_the_law_gives_way_to_launches():
+    """The line rises from 1 MB to 4; at first there are launches over its middle."""
+    few = [(1.0, 500.0, []), (40.0, 3900.0, [])]
+    over = [(megabytes / 10, 110.0 * megabytes, []) for megabytes in range(17, 23)]
+    middles = []
+    for points in (few, few + over):
+        figure = plot_under_way({"a": points}, 4000, "title")
+        area, _ = along_the_law(figure)
+        dots = drawn_on_the_screen(figure, lambda line: line.get_marker() == "o")
+        assert not area.contains_points(max(dots, key=len)).any()
+        middles.append(area.get_extents().get_points().mean(axis=0)[0])
+    assert abs(middles[0] - middles[1]) > 20
+
+
 def test_words_along_a_line_know_what_they_hide():
     """Along a level line, 100 pixels wide: from its middle 50 to each side."""
     words = along_line((0.0, 0.0), (400.0, 0.0), 100.0, 6.0)
@@ -356,7 +370,7 @@ def test_words_along_a_line_know_what_they_hide():
     assert middle.struck([149, 151, 249], [5, 7, 18, 20]) == 4 * STRUCK
     above = along_line((0.0, 0.0), (400.0, 0.0), 100.0, -6.0)[0]
     assert above.middle == (200, -6) and above.is_above
-    assert above.num_hidden([(200, -12), (200, 6)]) == 1
+    assert above.num_hidden([(200, -12), (160, -7), (200, 12)]) == 2
     assert above.struck([], [-18, -7, -5, 7]) == 2 * STRUCK
     (short,) = along_line((0.0, 0.0), (50.0, 0.0), 100.0, 6.0)
     assert short.middle == (25, 6)

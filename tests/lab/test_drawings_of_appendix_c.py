@@ -316,8 +316,15 @@ def test_one_stretch_is_measured_above_its_frame(stretch):
     for line, (left, right, top), (_, y) in zip(
         levels, first_stretch(figure), sorted(places, key=lambda at: at[1]), strict=True
     ):
+        level = line.get_ydata()[0]
         assert sorted(line.get_xdata()) == pytest.approx([left, right], abs=2)
-        assert y < line.get_ydata()[0] < top < y + 30
+        assert y < level < top < y + 30
+        ends = [
+            one.get_xdata()[0]
+            for one in figure.axes[0].lines
+            if min(one.get_ydata()) < level < max(one.get_ydata())
+        ]
+        assert sorted(ends) == sorted(line.get_xdata())
 
 
 def test_what_comes_in_vain_is_explained_where_something_does():

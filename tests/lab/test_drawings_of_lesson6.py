@@ -1213,11 +1213,17 @@ def test_programs_on_each_lie_where_they_are_and_what_is_outside_is_left_out():
     assert "four fit" in said and "64" in said and "0.25" not in said
 
 
-LOW, HIGH = ({n: share for n in (1.0, 4.0, 10.0, 32.0)} for share in (8.0, 60.0))
+LOW_CURVE = dict.fromkeys((1.0, 4.0, 10.0, 32.0), 8.0)
+CURVES = {
+    "low": LOW_CURVE,
+    "high": dict.fromkeys(LOW_CURVE, 60.0),
+    "without a sign there": {1.0: 12.0, 32.0: 8.0},
+    "a sign alone": {8.0: 15.0},
+}
 
 
 @pytest.mark.parametrize("options", [{}, {"megabytes": 4.325}])
-@pytest.mark.parametrize("curve", [LOW, HIGH])
+@pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
 def test_how_many_run_is_said_at_the_right_of_its_line_where_no_curve_is(
     curve, options
 ):
@@ -1227,21 +1233,25 @@ def test_how_many_run_is_said_at_the_right_of_its_line_where_no_curve_is(
     figure.draw_without_rendering()
     words = text.get_window_extent().padded(2)
     move, lines = figure.axes[0].transData.transform, figure.axes[0].lines
-    upright, others = [], []
+    upright, others, signs = [], [], []
     for line in lines:
         ends = move(line.get_xydata())
         is_upright = len(ends) == 2 and ends[0][0] == ends[1][0]
         is_room = is_upright and line.get_linewidth() == 1.6
         (upright if is_room else others).append(ends)
+        signs += [*ends] if line.get_marker() == "o" else []
     ((_, room),) = upright
     assert 0 < words.x0 - room[0] < 12
     top, bottom = (move((0, places_of(figure, n)[0][1]))[1] for n in ("100", "0"))
     assert bottom < words.y0 < words.y1 < top
     assert not any(Path(ends).intersects_bbox(words, filled=False) for ends in others)
+    assert signs and not any(words.padded(4).contains(*place) for place in signs)
 
 
 def test_where_the_field_ends_it_is_said_at_the_left_of_the_line():
-    figure = plot_on_each({"a": LOW}, "t", 6, "six run at a time", limits=(0.5, 8))
+    figure = plot_on_each(
+        {"a": LOW_CURVE}, "t", 6, "six run at a time", limits=(0.5, 8)
+    )
     (text,) = (t for t in figure.axes[0].texts if t.get_text() == "six run at a time")
     figure.draw_without_rendering()
     box = text.get_window_extent()

@@ -123,8 +123,7 @@ def _draw_strip(sheet: Sheet, y: float, layout: _Layout) -> None:
             said = longer
         sheet.write(x, y + HIGH + 13, said, color=sheet.look.quiet)
         for at in range(count):
-            left = x + at * (WIDE + GAP)
-            _draw_stretch(sheet, left, y, layout, layout.run - at * layout.stretch)
+            _draw_stretch(sheet, x + at * (WIDE + GAP), y, layout)
         end = x + count * (WIDE + GAP) - GAP
         if count == layout.num_stretches:
             sheet.box(end, y, BETWEEN, HIGH, free(), sheet.look.rim)
@@ -143,13 +142,11 @@ def _in_sight(layout: _Layout) -> list[tuple[float, int]]:
     return found
 
 
-def _draw_stretch(
-    sheet: Sheet, x: float, y: float, layout: _Layout, needed: int
-) -> None:
-    """A box for each of its numbers, of which the first are needed."""
+def _draw_stretch(sheet: Sheet, x: float, y: float, layout: _Layout) -> None:
+    """A box for each of its numbers; of a run that is shorter, the first are needed."""
     each = WIDE / layout.stretch
     for at in range(layout.stretch):
-        tone = strong(0) if at < needed else soft(0)
+        tone = strong(0) if at < layout.run else soft(0)
         sheet.box(x + at * each, y, each - HAIR, HIGH, tone)
 
 
