@@ -16,6 +16,7 @@ from helpers.drawn import arrows, boxes, places_of, texts
 from helpers.readable import readable_in_all_themes
 from minipaged.attention.kernels import sizes
 from minipaged.lab import (
+    measured_tuning,
     pipeline,
     plot_coalescing,
     plot_early_merge,
@@ -36,6 +37,7 @@ from minipaged.lab import (
     plot_tile_and_blocks,
     plot_under_way,
     splits_and_merge,
+    splits_on_each,
 )
 from minipaged.lab.plots import palette
 from minipaged.lab.plots.scales import LEAST_ABOVE, LEAST_APART, scale_of
@@ -261,7 +263,6 @@ DRAWINGS = {
     "under way, the best": lambda: under_way(best=("128 KiB on each of them", 17.3)),
     "under way, a long latency": lambda: under_way(latency=3.0),
     "on each": on_each,
-    "on each, at the edge": lambda: on_each(limits=(1, 8)),
     "on each, megabytes": lambda: on_each(megabytes=4.325),
     "early merge": lambda: plot_early_merge({"late": LATE, "early": EARLY}, "title"),
     "a late merge": lambda: plot_early_merge({"late": LATE}, "title"),
@@ -1213,54 +1214,26 @@ def test_programs_on_each_lie_where_they_are_and_what_is_outside_is_left_out():
     assert "four fit" in said and "64" in said and "0.25" not in said
 
 
-LOW_CURVE = dict.fromkeys((1.0, 4.0, 10.0, 32.0), 8.0)
-CURVES = {
-    "low": LOW_CURVE,
-    "high": dict.fromkeys(LOW_CURVE, 60.0),
-    "without a sign there": {1.0: 12.0, 32.0: 8.0},
-    "a sign alone": {8.0: 15.0},
-}
-
-
 @pytest.mark.parametrize("options", [{}, {"megabytes": 4.325}])
-@pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
-def test_how_many_run_is_said_at_the_right_of_its_line_where_no_curve_is(
-    curve, options
-):
-    """And no other upright line runs through it: there is one at 8."""
-    figure = plot_on_each({"a": curve}, "title", 6, "six run at a time", **options)
+def test_how_many_run_is_said_at_the_right_of_its_line_where_no_curve_is(options):
+    """Of all batches that were measured; and no thin upright line runs through it."""
+    curves, _ = splits_on_each(measured_tuning())
+    figure = plot_on_each(curves, "title", 6, "six run at a time", **options)
     (text,) = (t for t in figure.axes[0].texts if t.get_text() == "six run at a time")
     figure.draw_without_rendering()
     words = text.get_window_extent().padded(2)
     move, lines = figure.axes[0].transData.transform, figure.axes[0].lines
-    upright, others, signs = [], [], []
+    upright, others = [], []
     for line in lines:
         ends = move(line.get_xydata())
         is_upright = len(ends) == 2 and ends[0][0] == ends[1][0]
         is_room = is_upright and line.get_linewidth() == 1.6
         (upright if is_room else others).append(ends)
-        signs += [*ends] if line.get_marker() == "o" else []
     ((_, room),) = upright
     assert 0 < words.x0 - room[0] < 12
-    top, bottom = (move((0, places_of(figure, n)[0][1]))[1] for n in ("100", "0"))
+    top, bottom = (move((0, places_of(figure, n)[0][1]))[1] for n in ("20", "0"))
     assert bottom < words.y0 < words.y1 < top
     assert not any(Path(ends).intersects_bbox(words, filled=False) for ends in others)
-    assert signs and not any(words.padded(4).contains(*place) for place in signs)
-
-
-def test_where_the_field_ends_it_is_said_at_the_left_of_the_line():
-    figure = plot_on_each(
-        {"a": LOW_CURVE}, "t", 6, "six run at a time", limits=(0.5, 8)
-    )
-    (text,) = (t for t in figure.axes[0].texts if t.get_text() == "six run at a time")
-    figure.draw_without_rendering()
-    box = text.get_window_extent()
-    ((_, (x, _)),) = [
-        figure.axes[0].transData.transform(line.get_xydata())
-        for line in figure.axes[0].lines
-        if line.get_linewidth() == 1.6 and len({*line.get_xdata()}) == 1
-    ]
-    assert 0 < x - box.x1 < 12
 
 
 def test_above_it_says_what_so_many_programs_have_under_way_until_no_more_run():
@@ -1268,16 +1241,17 @@ def test_above_it_says_what_so_many_programs_have_under_way_until_no_more_run():
     figure = plot_on_each({"a": line}, "title", 6, "six run", megabytes=4.325)
     below = {n: places_of(figure, f"{n:g}")[0][0] for n in (0.25, 0.5, 1, 2, 4)}
     below[6] = below[4] + (below[4] - below[2]) * log(6 / 4) / log(2)
-    seen = {0.25: "1.1", 0.5: "2.2", 1: "4.3", 2: "8.7", 4: "17", 6: "26"}
+    seen = {0.25: "1.1 MB", 0.5: "2.2 MB", 1: "4.3 MB", 2: "8.7 MB"}
+    seen |= {4: "17 MB", 6: "26 MB"}
     for programs, words in seen.items():
         ((x, y),) = places_of(figure, words)
         assert x == pytest.approx(below[programs])
         assert y < places_of(figure, "100")[0][1]
     said = texts(figure)
-    assert "35" not in said  # of eight; two of them wait
-    assert "MB under way; the others wait" in said
+    assert "35 MB" not in said  # of eight; two of them wait
+    assert "under way; the others wait" in said
     alone = texts(plot_on_each({"a": line}, "title", 6, "six run"))
-    assert not {"8.7", "MB under way; the others wait"} & set(alone)
+    assert not {"8.7 MB", "under way; the others wait"} & set(alone)
 
 
 def test_a_ladder_keeps_its_size_while_it_grows():

@@ -203,9 +203,9 @@ def test_peers_are_compared_by_ratios_of_which_the_largest_is_told():
     groups, doubt = peer_tables.beside_peers(shape, "s")
     assert groups[""]["a"]["FlashInfer"] == 1.0 and doubt["a"] == 0.99
     assert groups[""]["a"]["FlashAttention-3"] is None
-    first, second = peer_tables.most_of_peers(groups)
-    assert first.startswith("2 batches") and "FlashInfer 1.20" in first
-    assert "contiguous cuDNN 1.80" in second
+    names, first, other, second = peer_tables.most_of_peers(groups)
+    assert (names, other) == ("a, b:", "c:")
+    assert "FlashInfer 1.20" in first and "contiguous cuDNN 1.80" in second
 
 
 def test_prompts_are_told_as_speeds_ours_among_them():

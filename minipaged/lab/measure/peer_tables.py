@@ -36,13 +36,13 @@ def beside_peers(
 
 
 def most_of_peers(groups: Mapping[str, Ratios]) -> list[str]:
-    """The largest ratio to each of the others, a line for each group."""
+    """The largest ratio to each of the others: two lines for each group."""
     lines = []
     for rows in groups.values():
         names = next(iter(rows.values()))
         most = {name: max(row[name] or 0 for row in rows.values()) for name in names}
         said = ", ".join(f"{name} {ratio:.2f}" for name, ratio in most.items())
-        lines.append(f"{len(rows)} batches; our time / theirs, at most: {said}")
+        lines += [f"{', '.join(rows)}:", f"  our time / theirs, at most: {said}"]
     return lines
 
 

@@ -2,20 +2,18 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 
 from matplotlib.figure import Figure
 
 from minipaged.lab.plots.curves import DASHES
 from minipaged.lab.plots.dots import draw_series, marker_of
 from minipaged.lab.plots.palette import line_colour
-from minipaged.lab.plots.room import Box, Place, Room, around, line_of_words
 from minipaged.lab.plots.scales import Scale, scale_of
 from minipaged.lab.plots.signs import SPAN, Sheet, width_of
 
 LEFT, HIGH = 40.0, 240.0  # pixels beside the field, and its height
 HEAD = 20.0  # above it, for megabytes
-BESIDE, SIGN = 8.0, 6.0  # from a line to its words; half a sign of a curve
+BESIDE, LOW = 8.0, 10.0  # from a line to its words; their height, in %
 LIMITS = 0.25, 64.0  # programs: where the axis ends
 
 
@@ -35,7 +33,7 @@ def plot_on_each(
     under way, as far as they run at a time.
 
     lines: by batch, by programs on each multiprocessor, the share in %. room: so many
-    run at a time; there stands a line, and `said` at its right. limits: the ends of
+    run at a time; there stands a line, and low at its right `said`. limits: the ends of
     the axis; what lies outside is left out. megabytes: of a program on each
     multiprocessor, on the whole GPU; without it there is no axis above.
     """
@@ -53,37 +51,19 @@ def plot_on_each(
         ]
         for line in lines.values()
     ]
-    words = _beside_line(across.x(room), width_of(said), up, curves)
-    _draw_grid(sheet, across, up, words)
+    _draw_grid(sheet, across, up)
     if megabytes:
         _draw_megabytes(sheet, across, top, room, megabytes)
     x, style = across.x(room), {"color": sheet.look.ink, "linewidth": 1.6, "zorder": 1}
     sheet.line((x, top), (x, top + HIGH), **style)
-    sheet.write(words.left, (words.top + words.bottom) / 2, said)
+    sheet.write(x + BESIDE, up.x(LOW), said)
     _draw_curves(sheet, curves)
     sheet.write(LEFT, top + HIGH + 34, xlabel)
     sheet.finish(top + HIGH + 44)
     return sheet.figure
 
 
-def _beside_line(
-    x: float, wide: float, up: Scale, curves: Sequence[Sequence[Place]]
-) -> Box:
-    """Where words so wide hide no curve: between two level lines, as low as can be.
-
-    At the right of an upright line at x, if the field is so wide.
-    """
-    room = Room(Box(LEFT, up.left - HIGH, SPAN, up.left))
-    start = x + BESIDE if x + BESIDE + wide <= SPAN else x - BESIDE - wide
-    for points in curves:
-        room.take(*points)
-        for place in points:
-            room.take_box(around(place, SIGN))
-    levels = [up.x((low + high) / 2) for low, high in pairwise(up.ticks)]
-    return room.take_best(line_of_words(start + wide / 2, y, wide) for y in levels)
-
-
-def _draw_curves(sheet: Sheet, curves: Sequence[Sequence[Place]]) -> None:
+def _draw_curves(sheet: Sheet, curves: Sequence[Sequence[tuple[float, float]]]) -> None:
     """A line for each batch, with its signs."""
     for index, points in enumerate(curves):
         columns = list(zip(*points, strict=True))
@@ -98,8 +78,8 @@ def _doublings(across: Scale) -> list[float]:
     return [2.0**power for power in range(math.ceil(low), math.floor(high) + 1)]
 
 
-def _draw_grid(sheet: Sheet, across: Scale, up: Scale, words: Box) -> None:
-    """Thin lines, but not behind the words; at the left and below their numbers."""
+def _draw_grid(sheet: Sheet, across: Scale, up: Scale) -> None:
+    """Thin lines, with their numbers; upright ones leave the lowest band to words."""
     quiet, bottom = {"color": sheet.look.quiet}, up.left
     for tick in up.ticks:
         height = up.x(tick)
@@ -107,10 +87,7 @@ def _draw_grid(sheet: Sheet, across: Scale, up: Scale, words: Box) -> None:
         sheet.write(LEFT - 8, height, f"{tick:g}", ha="right", **quiet)
     for programs in _doublings(across):
         x, number = across.x(programs), f"{programs:g}"
-        is_behind = words.left - 4 < x < words.right + 4
-        ends = [bottom - HIGH, *[words.top, words.bottom] * is_behind, bottom]
-        for start, end in zip(ends[::2], ends[1::2], strict=True):
-            sheet.line((x, start), (x, end), alpha=0.35, zorder=0)
+        sheet.line((x, bottom - HIGH), (x, up.x(up.ticks[1])), alpha=0.35, zorder=0)
         middle = min(x, SPAN - width_of(number) / 2)
         sheet.write(middle, bottom + 12, number, ha="center", **quiet)
     sheet.line((LEFT, bottom), (SPAN, bottom), zorder=1)
@@ -123,7 +100,7 @@ def _draw_megabytes(
     y, quiet, said = top - 14, {"color": sheet.look.quiet}, ""
     for programs in [*(n for n in _doublings(across) if n < room), room]:
         number = programs * megabytes
-        said = f"{number:.1f}" if number < 10 else f"{number:,.0f}"
+        said = f"{number:.1f} MB" if number < 10 else f"{number:,.0f} MB"
         sheet.write(across.x(programs), y, said, ha="center", **quiet)
     x = across.x(room) + width_of(said) / 2 + 6
-    sheet.write(x, y, "MB under way; the others wait", **quiet)
+    sheet.write(x, y, "under way; the others wait", **quiet)

@@ -1,10 +1,8 @@
 """Lab: the roof over launches: how fast each can be, by what it has under way."""
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
-from minipaged.lab.plots.room import along_line
 from minipaged.lab.plots.scales import Scale
 from minipaged.lab.plots.signs import SPAN, Sheet, width_of
 
@@ -60,21 +58,14 @@ class Roof(NamedTuple):
         sheet.write(left - 8, level, f"{self.ceiling:,.0f}", ha="right")
         sheet.line(*self.law, linestyle=DASHED, **ink)
 
-    def name_law(
-        self, gap: float = 4.0, is_above: bool = False, taken: Sequence[Place] = ()
-    ) -> None:
-        """Along the rising line, so many pixels off it, what it is.
-
-        It stands in its middle, or where it hides fewer of the places that are taken
-        and where fewer thin lines run through it.
-        """
-        said, side = f"under way / {self.latency:g} µs", -1 if is_above else 1
-        along = along_line(*self.law, width_of(said), side * gap)
-        xs, ys = (list(map(axis.x, axis.ticks)) for axis in (self.across, self.up))
-        best = min(along, key=lambda one: one.num_hidden(taken) + one.struck(xs, ys))
-        style = {"rotation": math.degrees(best.angle), "rotation_mode": "anchor"}
-        style |= {"va": "bottom" if is_above else "top", "ha": "center"}
-        self.sheet.write(*best.middle, said, color=self.sheet.look.quiet, **style)
+    def name_law(self, share: float = 0.5) -> None:
+        """Above the rising line what it is, about a point at this share of it."""
+        (x0, y0), (x1, y1) = self.law
+        angle = math.degrees(math.atan2(y0 - y1, x1 - x0))
+        style = {"rotation": angle, "rotation_mode": "anchor", "ha": "center"}
+        style |= {"va": "bottom", "color": self.sheet.look.quiet}
+        x, y = x0 + share * (x1 - x0), y0 + share * (y1 - y0)
+        self.sheet.write(x, y - 5, f"under way / {self.latency:g} µs", **style)
 
 
 def write_axis(sheet: Sheet, across: Scale, y: float) -> None:

@@ -133,15 +133,12 @@ class _UnderWay:
         if self.best:
             x, look = self.across.x(self.best[1]), {"color": sheet.look.ink}
             sheet.axes.plot([x], [level - 5], "v", markersize=7, **look)
-        places = [(self.across.x(point[0]), up.x(point[1])) for point in found]
-        places = _side_by_side(places)
         if is_first:
-            start, y = LEFT + 6, level + 13
-            sheet.write(start, y, CEILING, color=sheet.look.quiet)
-            words = [(start + n * width_of(CEILING) / 9, y) for n in range(10)]
-            roof.name_law(6, is_above=True, taken=[*places, *words])
+            sheet.write(LEFT + 6, level + 13, CEILING, color=sheet.look.quiet)
+            roof.name_law()
         self._count_fast(bottom - COUNTS / 2, found)
-        self._draw_launches(places, [point[2] for point in found])
+        places = [(self.across.x(point[0]), up.x(point[1])) for point in found]
+        self._draw_launches(_side_by_side(places), [point[2] for point in found])
 
     def _count_fast(self, y: float, found: Sequence[Point]) -> None:
         """In each region, how many of those without a fault come near the best."""
