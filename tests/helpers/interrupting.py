@@ -239,8 +239,8 @@ def signals(count: int, *, twice: bool = False, seed: int = 0) -> dict[str, int]
     def interrupted_run(kind: str) -> None:
         nonlocal left
         left = 1 + twice
-        signal.setitimer(signal.ITIMER_REAL, draw.uniform(1e-4, usual[kind]))
-        try:
+        try:  # before the timer starts: a busy machine may come to the next line late
+            signal.setitimer(signal.ITIMER_REAL, draw.uniform(1e-4, usual[kind]))
             report["wrong_runs"] += sequences(world, kind) != expected(kind)
             signal.setitimer(signal.ITIMER_REAL, 0)
         except KeyboardInterrupt:
