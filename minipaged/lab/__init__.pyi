@@ -3,6 +3,7 @@ from .measure.ladder_timing import rungs_here as rungs_here
 from .measure.launches import by_fault as by_fault
 from .measure.launches import launch_of as launch_of
 from .measure.launches import launch_of_rung as launch_of_rung
+from .measure.launches import launches_of as launches_of
 from .measure.launches import near_best as near_best
 from .measure.layer import random_layer as random_layer
 from .measure.machine import versions as versions

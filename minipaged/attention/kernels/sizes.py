@@ -72,12 +72,14 @@ def decode_sizes(
 
     Each sequence and KV head is one piece of work, of `shortest` to `longest`
     positions. The memory is only busy while all multiprocessors have enough reads under
-    way: on an H100 or H200, four small or medium programs on each, or three large ones.
+    way. On an H100 or H200 that is 128 KiB on each: of four small programs, of four
+    medium, or of two large ones.
 
     - Few pieces, less than 1.5 on each multiprocessor: small programs, and each piece
       is split into as many as leave at most four on each.
     - More: no splits. Three large programs on each run at a time, or four medium ones,
-      wave by wave: those are chosen whose waves, taken together, are fuller.
+      wave by wave: those are chosen whose waves, taken together, are fuller. Where one
+      wave is enough, those are the large ones, which have more under way.
     - Uneven pieces, the longest above 1.25 times the shortest: large programs, and each
       piece is split until there are sixteen on each, so that the ends even out, but not
       into less than two tiles.
