@@ -133,6 +133,7 @@ from .plots.two_ways import plot_two_ways as plot_two_ways
 from .plots.under_way import plot_under_way as plot_under_way
 from .plots.walk import plot_tile_and_blocks as plot_tile_and_blocks
 from .plots.waves import plot_waves as plot_waves
+from .plots.ways import plot_ways as plot_ways
 from .pool.replay import record as record
 from .pool.replay_widget import ReplayWidget as ReplayWidget
 from .pool.softmax_widget import SoftmaxWidget as SoftmaxWidget

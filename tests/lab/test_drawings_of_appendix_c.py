@@ -14,13 +14,17 @@ from matplotlib.patches import Rectangle
 from helpers.drawn import arrows, boxes, places_of, texts
 from helpers.readable import readable_in_all_themes
 from minipaged.lab import (
+    launch_of,
     measured_batches,
+    measured_tuning,
     plot_batches,
     plot_belt,
     plot_layouts,
     plot_paging_cost,
+    plot_ways,
     stretches_for_k,
 )
+from minipaged.lab.measure.launches import Launch
 from minipaged.lab.plots import palette
 from minipaged.lab.plots.batches import spread
 from minipaged.lab.plots.dots import marker_of
@@ -57,6 +61,20 @@ def belts(*megabytes, latency=1.0):
     return plot_belt(4600, latency, megabytes, "title")
 
 
+def way(running, kib, on=132, **facts):
+    """A launch with so many programs on each multiprocessor, or on so many of 132."""
+    programs = running * on
+    given = {"waves": [programs], "fit": running + 2, "places": 132 * (running + 2)}
+    given |= {"under_way": programs * kib * 1024 / 1e6, "us": 39.47, "percent": 74.06}
+    given |= {"rooms": {}, "takes": {}, "least": 4.6, "spilled": 0, "best": 75.3}
+    return Launch(**given | facts)
+
+
+def ways():
+    few = way(1, 128, on=128, us=39.91, percent=73.24)
+    return plot_ways({"four": way(4, 32), "two": way(2, 64), "one": few}, "title")
+
+
 OTHERS = 1.2, 1.26, "somebody else's"
 DRAWINGS = {
     "layouts": lambda: plot_layouts("title"),
@@ -71,6 +89,11 @@ DRAWINGS = {
     "one batch": lambda: batches(0.7),
     "batches, half of them slower": lambda: batches(0.8, 0.95, 1.1, 1.25),
     "batches, all alike": lambda: batches(*[0.99] * 5),
+    "paging, a narrow band": lambda: paging(doubt={"a": 1.01, "b": 0.9997}),
+    "ways": lambda: ways(),
+    "ways, one": lambda: plot_ways({"a": way(1, 32)}, "title"),
+    "ways, small programs": lambda: plot_ways({"a": way(16, 4), "b": way(2, 96)}, "t"),
+    "ways, a long name": lambda: plot_ways({"a name " * 9: way(2, 64)}, "title"),
     "paging, others above": lambda: paging(band=OTHERS, doubt={"a": 1.01, "b": 0.99}),
 }
 
@@ -206,9 +229,12 @@ def test_layouts_count_what_comes_for_a_tile_and_why():
         "one stretch, 64 bytes:": 2,
         "all 32 numbers used": 1,  # of the stretch that is measured
         "16 of 32 numbers used": 1,
-        "first slot: 128 numbers": 1,
-        "second slot": 1,
+        "first slot:": 1,
+        "second slot:": 1,
+        "a head's 128 numbers": 2,
+        "first numbers": 1,
         "fifth numbers": 1,
+        "of 16 slots": 5,
         "K of a head, of a block of 16": 1,
     }.items():
         assert said[words] == times, words
@@ -328,8 +354,31 @@ def test_one_stretch_is_measured_above_its_frame(stretch):
 
 
 def test_what_comes_in_vain_is_explained_where_something_does():
-    assert "of others: comes in vain" in texts(plot_layouts("title"))
-    assert "of others: comes in vain" not in texts(plot_layouts("title", [32]))
+    for options, words in (
+        ({}, ["of other slots: comes in vain"]),
+        ({"block_sizes": [32], "dim": 16}, ["of other heads: comes in vain"]),
+        ({"dim": 16}, ["of other heads and slots: comes in vain"]),
+        ({"block_sizes": [32]}, []),
+    ):
+        said = texts(plot_layouts("title", **options))
+        assert [one for one in said if "in vain" in one] == words
+
+
+def test_captions_say_what_is_needed_of_a_run():
+    """Each stands below its run: which one it is, and below that of how many."""
+    figure = plot_layouts("title", [8, 1], dim=64)
+    said = Counter(texts(figure))
+    slots = sum(words.endswith(" slot:") for words in said)
+    assert said["a head's 64 numbers"] == slots > 1
+    assert said["of 8 slots"] == 5
+    for above, below in (
+        ("first slot:", "a head's 64 numbers"),
+        ("first numbers", "of 8 slots"),
+    ):
+        (x, y), (at, under) = places_of(figure, above)[0], places_of(figure, below)[0]
+        assert x == at == 0 and 10 < under - y < 20
+    alone = texts(plot_layouts("title", [1]))
+    assert alone.count("of 1 slot") == 5 and "first number" in alone
 
 
 # --- what paging costs ----------------------------------------------------------------
@@ -357,9 +406,115 @@ def test_what_others_found_is_named_above_and_leaves_the_axis_as_it_is():
     assert max(found) - min(found) > 130
 
 
+def test_a_band_that_the_line_hides_is_told():
+    """Where it is seen, no words are needed; below 1 there is room, above it none."""
+    figure = paging(doubt={"a": 1.01, "b": 0.9997})
+    told = [words for words in texts(figure) if words.startswith("again")]
+    assert told == ["again: ±0.03 %"]
+    ((x, y),) = places_of(figure, told[0])
+    (left, _), (right, _) = places_of(figure, "a") + places_of(figure, "b")
+    assert left < right < x
+    ones = [line for line in figure.axes[0].lines if line.get_linewidth() == 1.6]
+    level = next(line.get_ydata()[0] for line in ones if len(line.get_ydata()) == 2)
+    assert 8 < abs(y - level) < 14
+    said = texts(paging(doubt={"a": 1.0005, "b": 1.001}))
+    told = [words for words in said if words.startswith("again")]
+    assert told == ["again: ±0.05 %"]
+    assert not any("again:" in words for words in texts(paging()))
+
+
+@pytest.mark.parametrize("side", [-1, 1])
+def test_it_is_told_away_from_the_curves(side):
+    """They lie on this side of 1, so the words on the other one."""
+    curves = {"in order": {1: 1 + side * 0.004, 16: 1 + side * 0.004}}
+    far = {"in order": {1: 1.1, 16: 0.9}}
+    figure = plot_paging_cost(
+        {"a": curves, "b": far}, "title", doubt={"a": 1.0003, "b": 1.05}
+    )
+    ((_, y),) = places_of(figure, "again: ±0.03 %")
+    assert (y > heights(figure, "o")[0]) == (side > 0)
+
+
 def test_others_that_are_not_above_are_refused():
     with pytest.raises(ValueError, match=re.escape("1.03 is not above 1.04")):
         paging(band=(1.03, 1.1, "somebody else's"))
+
+
+# --- many small programs or few large ones --------------------------------------------
+
+
+def programs(figure):
+    """By row: the left and right edges of its programs."""
+    rows = {}
+    for box in boxes(figure, palette.sequence_colour(0)):
+        if box.get_height() > 20:  # not the legend's
+            ends = box.get_x(), box.get_x() + box.get_width()
+            rows.setdefault(box.get_y(), []).append(ends)
+    return [sorted(row) for _, row in sorted(rows.items())]
+
+
+def aim(figure):
+    (line,) = figure.axes[0].lines
+    assert len({*line.get_xdata()}) == 1
+    return line.get_xdata()[0]
+
+
+def test_programs_of_a_multiprocessor_lie_side_by_side_at_one_scale():
+    figure = ways()
+    four, two, one = programs(figure)
+    assert [len(row) for row in (four, two, one)] == [4, 2, 1]
+    assert len({row[0][0] for row in (four, two, one)}) == 1
+    widths = [row[0][1] - row[0][0] + 2 for row in (four, two, one)]
+    assert widths == pytest.approx([widths[2] / 4, widths[2] / 2, widths[2]])
+    for row in (four, two, one):
+        assert row[-1][1] == pytest.approx(aim(figure), abs=3)
+        assert all(0 < b - a < 4 for (_, a), (b, _) in pairwise(row))
+    said = texts(figure)
+    assert [said.count(f"{kib} KiB") for kib in (32, 64, 128)] == [4, 2, 1]
+    assert "128 KiB on each multiprocessor" in said
+
+
+def test_a_row_ends_where_its_bytes_do():
+    """Half of the aim; once and a half, where the aim lies within the row."""
+    figure = plot_ways({"little": way(2, 32), "much": way(3, 64)}, "title")
+    little, much = programs(figure)
+    start, whole = little[0][0], aim(figure) - little[0][0]
+    assert (little[-1][1] + 2 - start) / whole == pytest.approx(0.5)
+    assert (much[-1][1] + 2 - start) / whole == pytest.approx(1.5)
+
+
+def test_a_way_says_how_many_programs_it_has_how_long_it_takes_and_how_fast_it_is():
+    figure = ways()
+    tops = sorted(y for _, y in (places_of(figure, n)[0] for n in ("four", "one")))
+    for name, words, us, share in (
+        ("four", "528 programs, 4 on each", "39.5 µs", "74 % of the read ceiling"),
+        (
+            "one",
+            "128 programs, at most 1 on each",
+            "39.9 µs",
+            "73 % of the read ceiling",
+        ),
+    ):
+        ((_, y),) = places_of(figure, name)
+        for said in (words, us, share):
+            assert min(abs(at - y) for _, at in places_of(figure, said)) < 20, said
+    assert tops[1] - tops[0] > 100
+
+
+def test_ways_that_were_measured_have_as_much_under_way():
+    tuning, found = measured_tuning("nvidia-h200"), {}
+    for splits, tile, num_warps in ((8, 32, 1), (4, 64, 2), (2, 128, 4)):
+        sizes = {"tile": tile, "num_warps": num_warps, "num_stages": 5}
+        found[f"{splits} splits"] = launch_of(
+            tuning, "8x4k", **sizes, num_splits=splits
+        )
+    figure = plot_ways(found, "title")
+    assert [len(row) for row in programs(figure)] == [4, 2, 1]
+    said = texts(figure)
+    assert [said.count(f"{kib} KiB") for kib in (32, 64, 128)] == [4, 2, 1]
+    for one in found.values():
+        assert f"{one.us:.1f} µs" in said
+        assert f"{one.percent:.0f} % of the read ceiling" in said
 
 
 # --- batches --------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from minipaged.lab import (
     plot_quantities,
     plot_sieve,
 )
-from minipaged.lab.measure.launches import FAULTS, Bar, Launch, ran
+from minipaged.lab.measure.launches import BEYOND, FAULTS, NO_FAULT, Bar, Launch, ran
 from minipaged.lab.measure.occupancy import programs_that_fit
 from minipaged.lab.plots import palette
 from minipaged.lab.plots.quantities import LEFT, LONG
@@ -320,8 +320,75 @@ def test_where_nothing_is_found_the_widget_says_how_far_the_aim_is(widget, h200)
         found = launch_of(h200, "8x4k", **{name: row[name] for name in FIRST})
         launch_with(widget, **{name: row[name] for name in FIRST})
         is_slow = found.us > 1.05 * min(one["us"] for one in ran(h200, "8x4k"))
-        said = aim.format(f"{found.under_way:.1f}") in widget.said.value
-        assert said == (is_slow and not found.faults)
+        way = aim.format(f"{found.under_way:.1f}").removesuffix(" Tried")
+        assert (way in widget.said.value) == (is_slow and not found.faults)
+
+
+def test_far_more_than_the_aim_is_told_if_nothing_else_is_wrong():
+    """The aim is 8.4 MB on 64 multiprocessors; 1.4 times that, 11.7."""
+    assert launch().verdict == launch(under_way=11.7).verdict == NO_FAULT
+    beyond = launch(under_way=11.8)
+    assert beyond.faults == [] and beyond.verdict == BEYOND
+    assert launch(under_way=11.8, percent=76.1).verdict == BEYOND
+    assert launch(under_way=11.8, percent=76.2).verdict == NO_FAULT  # within 5 %
+    assert launch(under_way=11.8, spilled=8).verdict == FAULTS[2]
+    both = launch(spilled=8, waves=[256, 64], under_way=11.8)
+    assert beyond.is_beyond and not both.is_beyond
+    assert both.verdict == f"{FAULTS[1]} and {FAULTS[2]}"
+
+
+@pytest.mark.parametrize("device", ["h200", "h100-80gb-hbm3"])
+def test_what_is_said_of_too_much_under_way_helps(device):
+    """Of every launch of 32x2k: less of what is named, and it is quicker."""
+    tuning = measured_tuning(f"nvidia-{device}")
+    widget = TuningWidget(tuning, "32x2k", FIRST)
+    rows = ran(tuning, "32x2k")
+    best, told = min(row["us"] for row in rows), 0
+    for row in rows:
+        launch_with(widget, **{name: row[name] for name in FIRST})
+        said = widget.said.value
+        less = {
+            "num_splits": "fewer splits",
+            "num_stages": "fewer stages",
+            "tile": "narrower tiles",
+        }
+        named = {size for size, words in less.items() if words in said}
+        assert bool(named) == (BEYOND in said) == ("So choose" in said)
+        if not named:
+            continue
+        told += 1
+        assert row["us"] > 1.05 * best
+        if row["num_splits"] > 1:
+            assert named == {"num_splits", "num_stages"}
+        else:
+            assert named == {"num_stages", "tile"}
+        assert any(
+            other["us"] < row["us"]
+            for other in rows
+            for size in named
+            if other[size] < row[size]
+            and all(other[name] == row[name] for name in FIRST if name != size)
+        ), row
+    assert told > 20
+
+
+def test_four_splits_with_26_megabytes_are_told_to_be_fewer(h200):
+    widget = TuningWidget(h200, "32x2k", FIRST)
+    launch_with(widget, **sizes(128, 4, 2, 4))
+    assert f"78.32 µs: {BEYOND}." in widget.said.value
+    words = "Under way: 26.0 MB; the aim: 17. So choose fewer splits or fewer stages."
+    assert words in widget.said.value
+    assert f"4 splits: 78.32 µs, {BEYOND}" in widget.history.value
+    launch_with(widget, **sizes(64, 2, 7, 1))  # within 5 % of the best, with 25.2
+    assert "none of the three faults." in widget.said.value
+    assert "the aim" not in widget.said.value
+
+
+def test_beside_the_buttons_stands_when_a_press_is_answered_late(widget):
+    buttons = widget.children[1].children[-1]
+    assert buttons.children[:2] == (widget.go, widget.anew)
+    late = "While other cells run, Launch waits for them."
+    assert late in buttons.children[2].value
 
 
 def test_the_widget_draws_programs_that_run_and_room_for_more(widget, h200):

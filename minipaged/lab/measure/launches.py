@@ -18,6 +18,9 @@ LATENCY = 1.0  # µs, from asking for a byte to having it
 AIM = 128 * 1024  # bytes under way on each multiprocessor
 WHOLE = 1.5  # so many times the aim is under way where its bar is full
 FAULTS = ("too little under way", "a last wave mostly empty", "registers that spill")
+NO_FAULT, BEYOND = "none of the three faults", "more under way than the aim"
+FAR = 1.4  # so many times the aim is more than it
+NEAR = 1.05  # of the best time
 MOST_WAVES = 3  # that have a bar; of more, those in the middle have none
 
 
@@ -63,6 +66,23 @@ class Launch(NamedTuple):
         """Which of FAULTS it has."""
         found = self.under_way < self.least, self._is_last_empty, self.spilled > 0
         return [name for name, is_so in zip(FAULTS, found, strict=True) if is_so]
+
+    @property
+    def is_near_best(self) -> bool:
+        """Among all launches of its batch."""
+        return self.best <= NEAR * self.percent
+
+    @property
+    def is_beyond(self) -> bool:
+        """It is slow without a fault, and has far more under way than the aim."""
+        is_far = self.under_way >= FAR * self.aim
+        return is_far and not self.faults and not self.is_near_best
+
+    @property
+    def verdict(self) -> str:
+        """What is wrong with it, in words."""
+        nothing = BEYOND if self.is_beyond else NO_FAULT
+        return " and ".join(self.faults) or nothing
 
     @property
     def _multiprocessors(self) -> int:

@@ -2,15 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from minipaged.lab.plots.dots import draw_series, marker_of
 from minipaged.lab.plots.palette import line_colour
 from minipaged.lab.plots.scales import Scale, scale_of
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
+from minipaged.lab.plots.signs import PART, SPAN, Point, Sheet, width_of
 from minipaged.lab.plots.tones import others
 
 HIGH, HEAD, LEFT, GAP = 160.0, 26.0, 40.0, 22.0  # of a panel, and around it
+NARROW = 4.0  # pixels: so high a band hides behind the line at 1, and is told
 DASHES = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 1, 1, 1)))
 Curves = Mapping[str, Mapping[float, float | None]]
 
@@ -29,7 +31,8 @@ def plot_paging_cost(
     The axis is as long as these numbers need, so that small differences are seen.
 
     ratios: by batch, by series, by size. doubt: by batch, what a measurement gave the
-    second time, divided by the first; the grey band is as wide. band: from where to
+    second time, divided by the first; the grey band is as wide, and where it is too
+    narrow to be seen, a number tells it. band: from where to
     where numbers lie that somebody else has found, and what they are: too high for the
     axis, they are named above it. Raises ValueError if they are not.
     """
@@ -58,8 +61,14 @@ def plot_paging_cost(
         _draw_panel(sheet, x, wide, scale, name, sizes, at % in_row == 0)
         if doubt:
             _draw_doubt(sheet, x, wide, scale, doubt[name])
-        for curve_name, curve in curves.items():
-            _draw_curve(sheet, x, wide, scale, sizes, curve, series.index(curve_name))
+        lines = {
+            curve_name: _points(scale, x, wide, sizes, curve)
+            for curve_name, curve in curves.items()
+        }
+        for curve_name, points in lines.items():
+            _draw_curve(sheet, points, series.index(curve_name))
+        if doubt and _height(scale, doubt[name]) < NARROW:
+            _tell_doubt(sheet, x, wide, scale, doubt[name], [*lines.values()])
     bottom = y + -(-len(ratios) // in_row) * (HIGH + HEAD + 34)
     sheet.write(LEFT, bottom, xlabel)
     if doubt:
@@ -120,29 +129,70 @@ def _draw_panel(
             sheet.write(middle, bottom + 12, f"{size:g}", ha="center", **quiet)
 
 
+def _off(again: float) -> float:
+    """How often the shorter time goes into the longer one."""
+    return max(again, 1 / again)
+
+
+def _height(scale: Scale, again: float) -> float:
+    """Pixels of a band that is as wide as a measurement differed."""
+    return scale.x(1 / _off(again)) - scale.x(_off(again))
+
+
 def _draw_doubt(
     sheet: Sheet, x: float, wide: float, scale: Scale, again: float
 ) -> None:
     """A band around 1, as far as the same measurement differed the second time."""
-    off = max(again, 1 / again)
+    off = _off(again)
     low, high = max(1 / off, scale.lowest), min(off, scale.highest)
     sheet.box(x, scale.x(high), wide, scale.x(low) - scale.x(high), others())
 
 
-def _draw_curve(
+def _tell_doubt(
     sheet: Sheet,
     x: float,
     wide: float,
     scale: Scale,
+    again: float,
+    lines: Sequence[Sequence[Point]],
+) -> None:
+    """The same in words, above the line at 1 or below it: far from all curves."""
+    words, one = f"again: ±{_off(again) - 1:.2%}".replace("%", " %"), scale.x(1.0)
+    half = width_of(words) / 2 + 2
+    places = [
+        (middle, y)
+        for y in (one + 11, one - 11)
+        for middle in (x + wide - half, x + wide / 2, x + half)
+        if scale.x(scale.highest) + 6 < y < scale.left - 6
+    ]
+    middle, y = max(places, key=lambda place: _distance(place, half, lines))
+    sheet.write(middle, y, words, ha="center", color=sheet.look.quiet)
+
+
+def _distance(place: Point, half: float, lines: Sequence[Sequence[Point]]) -> float:
+    """Pixels upright from words, so wide to both sides, to the nearest curve."""
+    middle, y = place
+    across = np.linspace(middle - half, middle + half, 40)
+    heights = [np.interp(across, *zip(*line, strict=True)) for line in lines if line]
+    return min((float(abs(each - y).min()) for each in heights), default=0.0)
+
+
+def _points(
+    scale: Scale,
+    x: float,
+    wide: float,
     sizes: Sequence[float],
     curve: Mapping[float, float | None],
-    series: int,
-) -> None:
-    points = [
+) -> list[Point]:
+    """Where the numbers of a curve lie, from left to right."""
+    return [
         (_place(sizes, size, x, wide), scale.x(value))
         for size, value in sorted(curve.items())
         if value is not None
     ]
+
+
+def _draw_curve(sheet: Sheet, points: Sequence[Point], series: int) -> None:
     style = {"color": line_colour(series), "linewidth": 1.6}
     dashes = DASHES[series % len(DASHES)]
     columns = list(zip(*points, strict=True))

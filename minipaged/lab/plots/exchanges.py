@@ -11,16 +11,22 @@ from minipaged.lab.plots.tones import soft, strong
 
 NUMBERS = 3, 1, 4, 1, 5, 9, 2, 6  # invented: the sum of each thread's products
 THREADS, THREADS_WIDTH = 118.0, 356.0  # pixels: where the threads begin; of all
-TOP, BOX, GAP, STEEP = 78.0, 26.0, 38.0, 6.0  # above the boxes; of one; between rows
+TOP, BOX, GAP, STEEP = 74.0, 24.0, 30.0, 5.0  # above the boxes; of one; between rows
 VERDICT = 27.0  # pixels above what a panel says of its exchanges
 PANEL, UNIT, UNIT_WIDTH = 528.0, 616.0, SPAN - 616.0  # the right panel; the unit
 LONG, THICK = 58.0, 16.0  # pixels of a query and a key, along and across
 IN_LINE, LINE = 4, 17.0  # numbers in a line of the unit, and pixels to the next
+WARP = 32  # threads
+STRIP, STRIP_STEP, APART = 16.0, 54.0, 10.0  # of a strip; to the next; between warps
 BAR, BAR_STEP = 18.0, 27.0  # pixels of a bar, and from one to the next
 
 
 def plot_exchanges(
-    counts: Mapping[str, int], title: str, num_threads: int = 8, dim: int = 128
+    counts: Mapping[str, int],
+    title: str,
+    num_threads: int = 8,
+    dim: int = 128,
+    spread: Mapping[str, int] | None = None,
 ) -> Figure:
     """A logit by threads, which exchange their sums, and by a matrix unit; then counts.
 
@@ -28,22 +34,32 @@ def plot_exchanges(
     adds what its partner holds: a thread next to it, then one two apart, then four.
     Heavy lines lead to the first thread's logit, thin ones to those of the others. At
     the right, a unit sums the same numbers inside itself. The numbers are invented.
-    Below, a bar for each count: so many exchanges are in the code for one tile, which
-    may exchange more than the sums of its logits.
+
+    This is an example. Below it are strips that show which threads hold the products
+    of a real logit: a box is a thread, and warps stand apart. Then a bar for each
+    count: so many exchanges are in the code for one tile, which may exchange more than
+    the sums of its logits.
 
     counts: exchanges, by what needs them. num_threads: 4, 8 or 16. dim: products of
-    a logit, of which each thread has equally many.
+    a logit, of which each thread has equally many. spread: threads that share a logit,
+    by what has it so.
     """
     if num_threads not in (4, 8, 16) or dim % num_threads:
         said = f"{dim} products, {num_threads} threads"
         raise ValueError(f"{said}; choose 4, 8 or 16 that divide the products")
+    spread = spread or {}
+    for name, shared_by in spread.items():
+        if shared_by not in (2**n for n in range(11)) or dim % shared_by:
+            said = f"{name}: {shared_by} threads, {dim} products"
+            raise ValueError(f"{said}; choose a power of two that divides the products")
     sheet, rows = Sheet(title), sums_by_round(num_threads)
     tops = _tops(len(rows))
     _draw_threads(sheet, rows, tops, dim // num_threads)
     _draw_unit(sheet, rows, tops[-1], dim)
     x, bottom = (THREADS + THREADS_WIDTH + PANEL) / 2, tops[-1] + BOX
     sheet.line((x, 0), (x, bottom), alpha=0.5)
-    sheet.finish(_draw_counts(sheet, bottom + 40, counts))
+    bottom = _draw_spread(sheet, bottom + 36, spread, dim) if spread else bottom + 36
+    sheet.finish(_draw_counts(sheet, bottom, counts))
     return sheet.figure
 
 
@@ -77,7 +93,7 @@ def _draw_threads(
     """Arrows, over them the boxes; what a row is, at its left."""
     count, last = len(rows[0]), len(rows) - 1
     width = THREADS_WIDTH / count
-    sheet.write(0, 8, f"By threads: an example with {count}", PART)
+    sheet.write(0, 8, f"By threads: a smaller example, {count} threads", PART)
     said = f"{counted(last, 'exchange')} for a logit"
     sheet.write(0, VERDICT, said, PART, color=BAD)
     sheet.write(0, TOP - 16, "thread", color=sheet.look.quiet)
@@ -156,10 +172,42 @@ def _lines_of_sum(numbers: list[int]) -> list[str]:
     return [lines[0], *(f"+ {line}" for line in lines[1:])]
 
 
+def _draw_spread(
+    sheet: Sheet, y: float, spread: Mapping[str, int], dim: int
+) -> float:
+    """A strip of all products of a logit, for each spread; where the next part begins.
+
+    Between products of one thread there is no gap.
+    """
+    sheet.write(0, y, f"Who holds the {dim} products of a logit", PART)
+    y += 24
+    for name, num_threads in spread.items():
+        who, then = _said_of(num_threads, dim)
+        sheet.headline(y, name, who, then, BAD)
+        num_warps = -(-num_threads // WARP)
+        each = (SPAN - APART * (num_warps - 1)) / num_threads
+        for thread in range(num_threads):
+            x, gap = thread * each + thread // WARP * APART, min(3.0, each / 3)
+            sheet.box(x, y + 13, each - gap, STRIP, strong(0))
+        y += STRIP_STEP
+    return y + 8
+
+
+def _said_of(num_threads: int, dim: int) -> tuple[str, str]:
+    """What threads that share a logit hold, and the exchanges that this needs."""
+    num_warps, products = num_threads // WARP, dim // num_threads
+    who = f"{counted(num_threads, 'thread')} hold {products} each"
+    if num_warps <= 1:
+        return who, counted(num_threads.bit_length() - 1, "exchange")
+    who = f"{num_threads} threads, in {num_warps} warps, hold {products} each"
+    in_warp = counted(WARP.bit_length() - 1, "exchange")
+    return who, f"{in_warp} in each warp, then between the warps"
+
+
 def _draw_counts(sheet: Sheet, y: float, counts: Mapping[str, int]) -> float:
     """A bar for each of them; where the last one ends."""
     said = "Exchanges in the code for one tile"
-    remark = "one: all threads of a warp at once, as between two rows above"
+    remark = "one: all threads of a warp at once, as between two rows of the example"
     sheet.write(0, y, said, PART)
     sheet.write(width_of(said, PART) + 12, y, remark, color=sheet.look.quiet)
     left, most = max(map(width_of, counts)) + 14, max(1, *counts.values())

@@ -11,15 +11,18 @@ from minipaged.lab.plots.signs import PART, SPAN, Sheet, counted, width_of
 from minipaged.lab.plots.tones import free, soft, strong
 
 WIDE, BETWEEN, HIGH = 128.0, 20.0, 30.0  # pixels: of a stretch; between runs; of both
-ABOVE, BELOW = 60.0, 38.0  # from a layout's top to its strip; from there to its sums
+ABOVE, BELOW = 60.0, 54.0  # from a layout's top to its strip; from there to its sums
 LINE, NEXT = 21.0, 20.0  # from sum to sum; and on to the next layout
 GAP, HAIR, FRAME = 4.0, 1.0, 1.4  # between stretches, numbers; from one to its frame
 NAMES = "first", "second", "third", "fourth", "fifth"
 LAYOUTS = {  # is K turned round? its shape, and what lies side by side
-    False: ("[slots, heads, DIM]", "all numbers of a slot side by side"),
+    False: (
+        "[slots, heads, DIM]",
+        "all numbers of a slot side by side, head after head",
+    ),
     True: (
         "[heads, DIM, slots]",
-        "all first numbers side by side, then all second ones",
+        "of a head: the first numbers of all slots, then the second ones",
     ),
 }
 
@@ -40,7 +43,7 @@ def plot_layouts(
     block_sizes: a block of the first is drawn. tile: positions. dim: numbers of a slot.
     stretch: numbers of two bytes that memory gives at least.
     """
-    sheet, y, has_vain = Sheet(title), 0.0, False
+    sheet, y, in_vain = Sheet(title), 0.0, list[str]()
     for is_turned in LAYOUTS:
         layouts = [_Layout(n, is_turned, tile, dim, stretch) for n in block_sizes]
         _draw_head(sheet, y, is_turned)
@@ -52,10 +55,12 @@ def plot_layouts(
             _write_sum(sheet, y, layout)
             y += LINE
         y += NEXT
-        has_vain |= layouts[0].run < stretch
+        if layouts[0].run < stretch:
+            in_vain.append("slots" if is_turned else "heads")
     signs = [(strong(0), f"K of a head, of a block of {block_sizes[0]}")]
-    if has_vain:
-        signs.append((soft(0), "of others: comes in vain"))
+    if in_vain:
+        said = f"of other {' and '.join(in_vain)}: comes in vain"
+        signs.append((soft(0), said))
     sheet.legend(0, y, [*signs, (free(), "not asked for")])
     sheet.finish(y + 8)
     return sheet.figure
@@ -117,17 +122,22 @@ def _measure(sheet: Sheet, y: float, layout: _Layout) -> None:
 def _draw_strip(sheet: Sheet, y: float, layout: _Layout) -> None:
     """Memory from left to right: a block's runs, and what lies between them."""
     for name, (x, count) in zip(NAMES, _in_sight(layout), strict=False):
-        said = f"{name} {'numbers' if layout.is_turned else 'slot'}"
-        longer = f"{said}: {layout.run} numbers"
-        if not layout.is_turned and width_of(longer) < count * WIDE:
-            said = longer
-        sheet.write(x, y + HIGH + 13, said, color=sheet.look.quiet)
+        for line, said in enumerate(_captions(layout, name)):
+            sheet.write(x, y + HIGH + 13 + 15 * line, said, color=sheet.look.quiet)
         for at in range(count):
             _draw_stretch(sheet, x + at * (WIDE + GAP), y, layout)
         end = x + count * (WIDE + GAP) - GAP
         if count == layout.num_stretches:
             sheet.box(end, y, BETWEEN, HIGH, free(), sheet.look.rim)
         sheet.write(end + BETWEEN / 2, y + HIGH / 2, "…", PART, ha="center")
+
+
+def _captions(layout: _Layout, name: str) -> tuple[str, str]:
+    """Of a run: which it is, and what is needed of it."""
+    if layout.is_turned:
+        numbers = "numbers" if layout.run > 1 else "number"
+        return f"{name} {numbers}", f"of {counted(layout.run, 'slot')}"
+    return f"{name} slot:", f"a head's {layout.run} numbers"
 
 
 def _in_sight(layout: _Layout) -> list[tuple[float, int]]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.figure import Figure
 
 from minipaged.lab.plots.palette import BAD, GOOD, line_colour
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, counted, fit, width_of
+from minipaged.lab.plots.signs import PART, SPAN, Sheet, counted, width_of
 from minipaged.lab.plots.tones import soft, strong
 from minipaged.memory.block_table import BlockTable
 
@@ -13,7 +13,7 @@ PANEL, GAP = 350.0, 8.0  # pixels of a panel; between programs
 VERDICT, MEMORY, FIRST = 27.0, 48.0, 116.0  # above it, above K and V, above programs
 HEIGHT, EDGE = 24.0, 7.0  # of a box; from a program's frame to its heads
 CAPTION = 18.0  # pixels from the programs to how many they are
-MANY, NAMED = 8, 3  # with more query heads they stand close; so many others have names
+MANY = 8  # with more query heads they stand close
 
 
 def plot_programs(
@@ -26,7 +26,7 @@ def plot_programs(
 
     Drawn is the first sequence, with the query heads that share its KV head 0; an arrow
     is a program that asks for all K and V of it. A program is a frame, in it its query
-    heads. How many programs all sequences and KV heads make is said below.
+    heads. Below is how many programs there are for each sequence and KV head.
 
     contexts: the tokens of each sequence, by name, or its table.
     """
@@ -34,7 +34,6 @@ def plot_programs(
     num_tokens = held if isinstance(held, int) else held.num_tokens
     group, sheet = num_heads // num_kv_heads, Sheet(title)
     each, together = [[head] for head in range(group)], [[*range(group)]]
-    more = _more([*contexts][1:], num_kv_heads)
     panels = {"query": (0.0, each), "KV": (SPAN - PANEL, together)}
     for kind, (x, programs) in panels.items():
         verdict = f"{group} times" if len(programs) > 1 else "once"
@@ -44,19 +43,12 @@ def plot_programs(
         said = f"{name}, KV head 0: K and V of {counted(num_tokens, 'token')}"
         sheet.cells(x, MEMORY, [PANEL], HEIGHT, [strong(name)], [said])
         bottom = _draw_programs(sheet, x, name, programs)
-        total = len(programs) * num_kv_heads * len(contexts)
-        _write_count(sheet, x, bottom + CAPTION, (len(programs), total), more)
+        said, y = counted(len(programs), "program"), bottom + CAPTION
+        sheet.write(x, y, said, PART)
+        beside = x + width_of(said, PART) + 12
+        sheet.write(beside, y, "for each sequence and KV head", color=sheet.look.quiet)
     sheet.finish(bottom + CAPTION + 10)
     return sheet.figure
-
-
-def _more(others: Sequence[str], num_kv_heads: int) -> str:
-    """What is not drawn, in words."""
-    said = [f"{', '.join(others[:-1])} and {others[-1]}"] if others[1:] else [*others]
-    if len(others) > NAMED:
-        said = [f"{len(others)} others"]
-    said += ["all KV heads"] if num_kv_heads > 1 else []
-    return ", ".join(said)
 
 
 def _draw_programs(
@@ -85,16 +77,3 @@ def _named(head: int, width: float) -> str:
     """A query head by its name, or its number if there is no room, or not at all."""
     tries = f"head {head}", str(head), ""
     return next(said for said in tries if width_of(said) <= width or not said)
-
-
-def _write_count(
-    sheet: Sheet, x: float, y: float, counts: tuple[int, int], more: str
-) -> None:
-    """The programs that are drawn, and all, with more sequences and KV heads."""
-    drawn, total = counts
-    said = counted(drawn, "program")
-    sheet.write(x, y, said, PART)
-    if more:
-        beside = width_of(said, PART) + 12
-        words, size = fit(f"with {more}: {total:,}", PANEL - beside)
-        sheet.write(x + beside, y, words, size, color=sheet.look.quiet)

@@ -2,17 +2,19 @@
 
 import math
 from collections.abc import Collection, Mapping
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.signs import SPAN, Sheet, width_of
+from minipaged.lab.measure.launches import POSITION
+from minipaged.lab.plots.signs import SPAN, Sheet, counted, width_of
 from minipaged.lab.plots.tones import Tone, strong
 
 LEFT, HIGH, STRIP = 56.0, 170.0, 26.0  # pixels: beside the field, it, and the choices
 LOW = 0.3  # the field's lower edge, as a share
-ROW = 17.0  # pixels from one row of names to the next
+ROW = 17.0  # pixels from one row of words to the next
+UP, DOWN = 0.85, 0.65  # so far along a line its waves stand, above it or below
 STEPS = 100  # within one piece
 DASHES = ("-", (0, (5, 2)))
 LEAST = 1.5  # pieces: with fewer, small programs are taken
@@ -27,10 +29,15 @@ class Kind(NamedTuple):
     tiles_ahead: int
     room: int  # so many at a time on a multiprocessor
 
+    @property
+    def kib(self) -> float:
+        """KiB of K and V that a program has under way."""
+        return self.tile * self.tiles_ahead * POSITION / 1024
+
     def __str__(self) -> str:
-        warps = f"{self.num_warps} warp" + "s" * (self.num_warps > 1)
-        ahead = f"{self.tiles_ahead} tile" + "s" * (self.tiles_ahead > 1)
-        return f"tile {self.tile}, {warps}, {self.num_stages} stages ({ahead} ahead)"
+        warps = counted(self.num_warps, "warp")
+        ahead = f"{self.kib:.0f} KiB under way"
+        return f"tile {self.tile}, {warps}, {self.num_stages} stages: {ahead}"
 
 
 KINDS = {
@@ -39,6 +46,13 @@ KINDS = {
     "large": Kind(128, 4, 2, tiles_ahead=1, room=3),
 }
 IN_WAVES = ("large", "medium")  # of two whose waves are equally full, the first
+AT_ONCE = min(KINDS[name].room for name in IN_WAVES)  # pieces: one wave of either kind
+MOST = max(IN_WAVES, key=lambda name: KINDS[name].kib)
+REASONS = {  # why it is what is taken, from so many pieces on
+    0.0: ("few: split, until", f"{KINDS['small'].room} are on each"),
+    LEAST: ("all run at once:", f"{MOST} ones have", "more under way"),
+    AT_ONCE: ("not all run at once:", "those with the emptier last wave lose"),
+}
 COLOURS = {"small": 2, "large": 0, "medium": 1}
 
 
@@ -60,14 +74,14 @@ def plot_size_rule(
     examples: Collection[str] = (),
     most: int = 8,
 ) -> Figure:
-    """How full the waves are, by the pieces on each multiprocessor; and what is taken.
+    """How full the waves are, by the pieces on each multiprocessor; what is taken, why.
 
     For even contexts on an H100 or H200, with 16 query heads for each KV head at most,
     of 128 numbers.
 
     batches: so many pieces on each; marked above. examples: of these batches, which
     have LEAST pieces or more, it is read off the lines how full their waves are. most:
-    where the axis ends.
+    where the axis ends; on a long one, reasons and numbers of waves have no room.
     """
     sheet = Sheet(title)
     unit, quiet = (SPAN - LEFT) / most, {"color": sheet.look.quiet}
@@ -83,13 +97,11 @@ def plot_size_rule(
         x = min(LEFT + pieces * unit, SPAN - width_of(str(pieces)) / 2)
         sheet.write(x, y, str(pieces), ha="center", **quiet)
     sheet.write(LEFT, y + 22, "pieces (sequences × KV heads) on each multiprocessor")
-    y += 46
+    y = _draw_reasons(sheet, y + 40, unit) + 28 if _has_room(unit) else y + 46
     for name, kind in KINDS.items():
         sheet.legend(0, y, [(_tone(name), name)])
-        ending = f"no splits; {kind.room} at a time"
-        if name not in IN_WAVES:
-            ending = f"splits until {kind.room} are there"
-        sheet.write(90, y, f"{kind}; {ending}", **quiet)
+        ending = f"; no splits; {kind.room} at a time" * (name in IN_WAVES)
+        sheet.write(90, y, f"{kind}{ending}", **quiet)
         y += 20
     sheet.finish(y - 10)
     return sheet.figure
@@ -102,7 +114,7 @@ def _tone(name: str) -> Tone:
 def _draw_waves(sheet: Sheet, top: float, unit: float, most: int) -> None:
     """A line for each number of waves of each kind; it ends where they are full.
 
-    The first of each kind bears its name.
+    It bears their number, if there is room; the first of each kind bears its name.
     """
     for share in (0.5, 0.75, 1.0):
         y = top + _below(share)
@@ -116,9 +128,25 @@ def _draw_waves(sheet: Sheet, top: float, unit: float, most: int) -> None:
             ends = max(LEAST, last - room), min(most, last)
             line = [(LEFT + x * unit, top + _below(x / last)) for x in ends]
             sheet.line(*line, linewidth=2.2, zorder=2 + at, **style)
+            if _has_room(unit):
+                is_taken = chosen(ends[0] + UP * (ends[1] - ends[0])) == name
+                _count_waves(sheet, line, last // room, is_taken)
             if last == room:
                 x, y = line[0]
                 sheet.write(x - 5, y - 9, name, ha="right", color=sheet.look.quiet)
+
+
+def _count_waves(
+    sheet: Sheet, line: list[tuple[float, float]], number: int, is_above: bool
+) -> None:
+    """So many waves, at the left of their line above it, or at its right below."""
+    words = counted(number, "wave")
+    (x, y), (right, top) = line
+    if right - x < 2 * width_of(words):
+        return
+    along, side, ha = (UP, -1, "right") if is_above else (DOWN, 1, "left")
+    x, y = x + along * (right - x), y + along * (top - y)
+    sheet.write(x + 5 * side, y + 7.5 * side, words, ha=ha, color=sheet.look.quiet)
 
 
 def _below(share: float) -> float:
@@ -174,3 +202,25 @@ def _draw_choices(sheet: Sheet, y: float, unit: float, most: int) -> None:
         word = name if width > width_of(name) + 4 else ""
         sheet.cells(x, y, [width], STRIP, [_tone(name)], [word])
         x += width
+
+
+def _has_room(unit: float) -> bool:
+    """For words from LEAST to AT_ONCE."""
+    return unit * (AT_ONCE - LEAST) > max(map(width_of, REASONS[LEAST])) + 8
+
+
+def _draw_reasons(sheet: Sheet, y: float, unit: float) -> float:
+    """Why: a bracket from where to where, words below it; where the words end.
+
+    The last bracket is open: it is so with more pieces, too.
+    """
+    sheet.write(LEFT - 8, y + 18, "why", ha="right", color=sheet.look.quiet)
+    ends = [*(LEFT + pieces * unit for pieces in REASONS), SPAN]
+    for words, (left, right) in zip(REASONS.values(), pairwise(ends), strict=True):
+        below = [(left + 3, y), (left + 3, y + 5), (right - 3, y + 5)]
+        closed = [(right - 3, y)] * (right < SPAN)
+        sheet.line(*below, *closed, color=sheet.look.ink)
+        for row, said in enumerate(words):
+            at = (left + right) / 2, y + 18 + ROW * row
+            sheet.write(*at, said, ha="center")
+    return y + 18 + ROW * (max(map(len, REASONS.values())) - 1)

@@ -15,6 +15,7 @@ LEFT, HIGH = 56.0, 186.0  # pixels: beside a field; from its ceiling to its axis
 HEAD, WORDS = 34.0, 48.0  # above a field: for its batch's name, for what its marks say
 COUNTS = 24.0  # inside it, above its axis: for how many are fast
 FAULTY = "has another fault"
+MOVED = "(moved aside where they would hide others)"
 APART, MOST = 4.6, 5  # pixels from sign to sign; so far one is moved aside at most
 NEAR = 0.8  # of the best's speed: fast
 Point = tuple[float, float, Sequence[str]]  # MB, GB/s, faults
@@ -85,7 +86,7 @@ class _UnderWay:
         return sheet.figure
 
     def _draw_signs(self, y: float) -> None:
-        """What the marks of the launches mean."""
+        """What the marks of the launches mean, and that some are moved aside."""
         sheet, x, said = self.sheet, 0.0, "each sign is a launch:"
         sheet.write(x, y, said, color=sheet.look.quiet)
         x += width_of(said) + 18
@@ -94,6 +95,7 @@ class _UnderWay:
                 self._draw_signs_at([(x + 5, y)], is_faulty)
                 sheet.write(x + 16, y, words, color=sheet.look.quiet)
                 x += 16 + width_of(words) + 22
+        sheet.write(x, y, MOVED, color=sheet.look.quiet)
 
     def _say_marks(self, y: float) -> None:
         """Where the ceiling comes within reach, twice as much, and the best place."""

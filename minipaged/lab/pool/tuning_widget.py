@@ -24,7 +24,7 @@ WIDE = "2px", "1px"  # marks: the least, or the best; and the aim
 LINE = "display:flex;flex-wrap:wrap;gap:2px 12px;align-items:center;margin:9px 0"
 NAME, SAID = "flex:0 0 156px", "flex:0 0 190px"  # beside a bar
 DIMMED = "--c:var(--edge);--ink:var(--quiet);--wrong:var(--quiet);color:var(--quiet)"
-NEAR = 1.05  # of the best time
+LATE = "While other cells run, Launch waits for them."
 CHOSEN = Said(
     "Press Launch to see what these sizes take.",
     "The bars are still those of the launch before.",
@@ -47,7 +47,8 @@ class TuningWidget(widgets.VBox):
         self.go.add_class("mp-go")
         self.anew = button("Start over", self.start, "forget what was tried")
         self.said, self.stage, self.history = (widgets.HTML() for _ in range(3))
-        head = row(*self.rows.values(), row(self.go, self.anew), kind="mp-head")
+        note = widgets.HTML(f"<small>{LATE}</small>")
+        head = row(*self.rows.values(), row(self.go, self.anew, note), kind="mp-head")
         seen = self.said, self.stage, self.history
         super().__init__((widgets.HTML(STYLE), head, *seen))
         self.add_class("mp")
@@ -98,27 +99,39 @@ class TuningWidget(widgets.VBox):
     def _tell(self, launch: Launch) -> Said:
         """What it is short of; how near the best one is that was tried.
 
-        If nothing is found and it is slow nevertheless: how far from the aim it is.
+        If nothing is found and it is slow nevertheless: how far from the aim it is; and
+        if that is far above, what has less under way.
         """
         best = max(one.percent for one in self.tried.values())
         said = f"Tried: {len(self.tried)} of {len(self.launches)}. "
-        if launch.best <= NEAR * launch.percent:
+        if launch.is_near_best:
             said += "This one is within 5 % of the best of all."
         else:
             said += f"Your best reaches {best:.0f} % of the ceiling."
             if not launch.faults:
-                way = (
-                    f"Under way: {launch.under_way:.1f} MB; the aim: {launch.aim:.0f}."
-                )
-                said = f"{way} {said}"
-        return Said(f"{launch.us:,} µs: {_in_words(launch)}.", said)
+                way = f"{launch.under_way:.1f} MB; the aim: {launch.aim:.0f}."
+                way += f" So choose {self._less()}." * launch.is_beyond
+                said = f"Under way: {way} {said}"
+        return Said(f"{launch.us:,} µs: {launch.verdict}.", said)
+
+    def _less(self) -> str:
+        """Two changes of the last launch that leave less under way, if there are."""
+        sizes = dict(zip(SIZES, list(self.tried)[-1], strict=True))
+        less = {
+            "num_splits": "fewer splits",
+            "num_stages": "fewer stages",
+            "tile": "narrower tiles",
+        }
+        least = {size: min(row[size] for row in self.launches) for size in less}
+        can = [words for size, words in less.items() if sizes[size] > least[size]]
+        return " or ".join(can[:2])
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
         """With the first launch in words, for pages that run no widgets."""
         launch = launch_of(self.tuning, self.batch, **self.first)
         lines = ["A launch (run the cell to choose its sizes)", f"{self.first}"]
         lines += [f"{bar.name:14} {bar.said:28} {bar.remark}" for bar in launch.bars()]
-        lines.append(f"{launch.us:,} µs: {_in_words(launch)}")
+        lines.append(f"{launch.us:,} µs: {launch.verdict}")
         bundle = super()._repr_mimebundle_(**options)
         return bundle | {"text/plain": "\n".join(lines)}
 
@@ -128,11 +141,7 @@ def _told(sizes: tuple[int, ...], launch: Launch) -> str:
     tile, warps, stages, splits = sizes
     counts = {"warp": warps, "stage": stages, "split": splits}
     words = ", ".join(parts.count(number, what) for what, number in counts.items())
-    return f"tile {tile}, {words}: {launch.us:,} µs, {_in_words(launch)}"
-
-
-def _in_words(launch: Launch) -> str:
-    return " and ".join(launch.faults) or "none of the three faults"
+    return f"tile {tile}, {words}: {launch.us:,} µs, {launch.verdict}"
 
 
 def _line(bar: Bar) -> str:
