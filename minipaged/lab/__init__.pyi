@@ -14,15 +14,12 @@ from .measure.measured import measured_engine as measured_engine
 from .measure.measured import measured_kernels as measured_kernels
 from .measure.measured import measured_profile as measured_profile
 from .measure.measured import measured_tuning as measured_tuning
-from .measure.occupancy import bytes_under_way as bytes_under_way
-from .measure.occupancy import programs_that_fit as programs_that_fit
 from .measure.operations import operations_of as operations_of
 from .measure.peak import peak_extra_bytes as peak_extra_bytes
 from .measure.peer_tables import beside_peers as beside_peers
 from .measure.peer_tables import most_of_peers as most_of_peers
 from .measure.peer_tables import prompt_speeds as prompt_speeds
 from .measure.rule_evidence import rule_evidence as rule_evidence
-from .measure.rule_evidence import times_by_splits as times_by_splits
 from .measure.rung_tables import busy_lines as busy_lines
 from .measure.rung_tables import rung_lines as rung_lines
 from .measure.rung_tables import share_of_ceiling as share_of_ceiling
@@ -39,7 +36,6 @@ from .measure.tuning_tables import fifth_stage_lines as fifth_stage_lines
 from .measure.tuning_tables import launch_lines as launch_lines
 from .measure.tuning_tables import paging_ratios as paging_ratios
 from .measure.tuning_tables import points_under_way as points_under_way
-from .measure.tuning_tables import rows_of as rows_of
 from .measure.tuning_tables import splits_lines as splits_lines
 from .measure.tuning_tables import splits_on_each as splits_on_each
 from .measure.tuning_tables import sweep_maps as sweep_maps
@@ -102,7 +98,6 @@ from .plots.pipeline import pipeline as pipeline
 from .plots.pipeline import plot_pipeline as plot_pipeline
 from .plots.pointers import plot_pointer_tile as plot_pointer_tile
 from .plots.pool import plot_pool as plot_pool
-from .plots.pool import print_pool as print_pool
 from .plots.preempted import plot_preemptions as plot_preemptions
 from .plots.programs import plot_programs as plot_programs
 from .plots.quantities import plot_quantities as plot_quantities
@@ -139,8 +134,6 @@ from .pool.replay_widget import ReplayWidget as ReplayWidget
 from .pool.softmax_widget import SoftmaxWidget as SoftmaxWidget
 from .pool.tuning_widget import TuningWidget as TuningWidget
 from .pool.widget import PoolWidget as PoolWidget
-from .tour.assembly import assembly_of as assembly_of
-from .tour.assembly import count_copies as count_copies
 from .tour.assembly import count_shuffles as count_shuffles
 from .tour.assembly import stage_lines as stage_lines
 from .tour.change import show_change as show_change

@@ -12,11 +12,10 @@ from minipaged.attention.kernels.setup import triton as ours  # noqa: E402
 from minipaged.lab import (  # noqa: E402
     Refused,
     ask_compiler,
-    assembly_of,
-    count_copies,
     show_change,
 )
 from minipaged.lab.tour import compiler, ladder  # noqa: E402
+from minipaged.lab.tour.assembly import assembly_of, count_copies  # noqa: E402
 
 
 @ours.jit

@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from matplotlib.patches import FancyArrowPatch
+from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from helpers.drawn import arrows, boxes, places_of, texts
 from helpers.readable import readable_in_all_themes
@@ -11,15 +11,19 @@ from minipaged.lab import plot_exchanges
 from minipaged.lab.plots import palette
 
 COUNTS = {"rung 1: 4 programs × 30": 120, "rung 2": 348, "rung 3": 10}
+SPREAD = {"rung 1": 16, "rung 2": 128}
 EACH, BLUE = (4, 8, 16), palette.sequence_colour(0)
 
 
 def drawn(num_threads=8, counts=None, **options):
+    options = {"spread": SPREAD, **options}
     return plot_exchanges(counts or COUNTS, "title", num_threads, **options)
 
 
 DRAWINGS = {f"{each} threads": lambda each=each: drawn(each) for each in EACH}
 DRAWINGS["one count"] = lambda: drawn(counts={"a rung": 12_345})
+DRAWINGS["no strips"] = lambda: drawn(spread=None)
+DRAWINGS["wide heads"] = lambda: drawn(dim=256, spread={"a": 2, "b": 32, "c": 256})
 DRAWINGS["no exchange"] = lambda: drawn(counts={"a": 0, "b": 0})
 test_it_can_be_read = readable_in_all_themes(DRAWINGS)
 
@@ -98,7 +102,7 @@ def test_a_panel_says_below_its_name_how_many_exchanges_a_logit_needs(count, sai
     figure = drawn(count)
     threads = places_of(figure, f"{said}anges for a logit")
     unit = places_of(figure, "no exchange for a logit")
-    names = f"By threads: an example with {count}", "By a matrix unit"
+    names = f"By threads: a smaller example, {count} threads", "By a matrix unit"
     for ((x, y),), name in zip((threads, unit), names, strict=True):
         ((left, top),) = places_of(figure, name)
         assert x == left and 0 < y - top < 25
@@ -134,7 +138,8 @@ def test_a_unit_sums_the_same_numbers_without_threads(count):
 @pytest.mark.parametrize("count", EACH)
 def test_the_drawn_threads_are_an_example_and_bars_are_of_one_tile(count):
     figure = drawn(count)
-    ((_, top),) = places_of(figure, f"By threads: an example with {count}")
+    said = f"By threads: a smaller example, {count} threads"
+    ((_, top),) = places_of(figure, said)
     ((_, y),) = places_of(figure, "Exchanges in the code for one tile")
     (rows,) = [t for t in figure.axes[0].texts if "between two rows" in t.get_text()]
     last = held(figure, count)[-1][0]
@@ -144,10 +149,67 @@ def test_the_drawn_threads_are_an_example_and_bars_are_of_one_tile(count):
 
 def test_products_are_spread_evenly():
     assert {"sums 16 products", "128 numbers"} <= set(texts(drawn()))
-    assert {"sums 4 products", "64 numbers"} <= set(texts(drawn(16, dim=64)))
+    assert {"sums 4 products", "64 numbers"} <= set(
+        texts(drawn(16, dim=64, spread=None))
+    )
     for num_threads, dim in ((6, 12), (8, 100), (1, 128)):
         with pytest.raises(ValueError, match="choose 4, 8 or 16"):
-            drawn(num_threads, dim=dim)
+            drawn(num_threads, dim=dim, spread=None)
+
+
+def strips(figure):
+    """Of each strip below the example, the edges of its boxes; by the strip's name."""
+    ((_, above),) = places_of(figure, "Who holds the 128 products of a logit")
+    ((_, below),) = places_of(figure, "Exchanges in the code for one tile")
+    written, found = figure.axes[0].texts, {}
+    names = {
+        t.get_position()[1]: t.get_text() for t in written if t.get_text() in SPREAD
+    }
+    for box in figure.axes[0].patches:
+        if isinstance(box, Rectangle) and above < box.get_y() < below:
+            name = names[max(y for y in names if y < box.get_y())]
+            edges = box.get_x(), box.get_x() + box.get_width()
+            found.setdefault(name, []).append(edges)
+    return found
+
+
+def test_a_strip_has_a_box_for_each_thread_and_its_warps_stand_apart():
+    found = strips(drawn())
+    assert {name: len(edges) for name, edges in found.items()} == SPREAD
+    ends = [(edges[0][0], edges[-1][1]) for edges in found.values()]
+    assert ends[0] == pytest.approx(ends[1], abs=1.5)
+    for name, edges in found.items():
+        widths = [right - left for left, right in edges]
+        assert widths == pytest.approx([widths[0]] * SPREAD[name])
+        gaps = [after - right for (_, right), (after, _) in pairwise(edges)]
+        wide = [at for at, gap in enumerate(gaps, start=1) if gap > 2 * min(gaps)]
+        assert wide == list(range(32, SPREAD[name], 32)) and min(gaps) > 1
+
+
+def test_a_strip_says_what_a_thread_holds_and_the_exchanges_that_this_needs():
+    """Beside its name; a sum over 16 threads takes log2(16), over a warp log2(32)."""
+    figure = drawn()
+    between = "in each warp, then between the warps"
+    for name, who, then in (
+        ("rung 1", "16 threads hold 8 each", "4 exchanges"),
+        ("rung 2", "128 threads, in 4 warps, hold one each", f"5 exchanges {between}"),
+    ):
+        ((_, y), *_) = places_of(figure, name)
+        ((_, beside),), ((_, right),) = (
+            places_of(figure, said) for said in (who, then)
+        )
+        assert y == beside == right
+    said = texts(drawn(dim=256, spread={"a": 2, "b": 32, "c": 64}))
+    assert {"2 threads hold 128 each", "1 exchange"} <= {*said}
+    assert {"32 threads hold 8 each", "5 exchanges"} <= {*said}
+    assert "64 threads, in 2 warps, hold 4 each" in said
+    assert not any("Who holds" in words for words in texts(drawn(spread=None)))
+
+
+@pytest.mark.parametrize("num_threads", [0, 1, 12, 256])
+def test_products_that_threads_cannot_share_evenly_are_refused(num_threads):
+    with pytest.raises(ValueError, match=f"rung 7: {num_threads} threads, 128 prod"):
+        drawn(spread={"rung 7": num_threads})
 
 
 def test_bars_are_as_long_as_their_counts():
@@ -157,7 +219,7 @@ def test_bars_are_as_long_as_their_counts():
     each = [bar.get_width() / count for bar, count in counted]
     assert each == pytest.approx([each[0]] * 3) and each[0] > 0
     for bar, (name, count) in zip(bars, COUNTS.items(), strict=True):
-        ((left, y),) = places_of(figure, name)
+        (left, y) = places_of(figure, name)[-1]
         middle = bar.get_y() + bar.get_height() / 2
         beside = places_of(figure, str(count))
         assert y == middle and left < bar.get_x()

@@ -1,5 +1,6 @@
 """Drawings of lesson 6 and appendix C: they show what they are given, readably."""
 
+import json
 import random
 from itertools import pairwise
 from math import exp, log
@@ -41,7 +42,9 @@ from minipaged.lab import (
 )
 from minipaged.lab.plots import palette
 from minipaged.lab.plots.scales import LEAST_ABOVE, LEAST_APART, scale_of
+from minipaged.lab.plots.signs import SPAN, width_of
 from minipaged.lab.plots.size_rule import KINDS, chosen
+from minipaged.lab.plots.under_way import MOVED
 from minipaged.lab.plots.walk import split_shares
 
 USED = {"A": 21, "B": 7, "C": 13}
@@ -161,6 +164,7 @@ def neighbour(size=10, tile=4, behind=6, is_hit=True):
 LATE, EARLY = (splits_and_merge(3, 14, 2, is_early=each) for each in (False, True))
 
 
+FULLNESS = "how full the waves are"
 EXAMPLES = {"32x2k": 32 * 8 / 132, "100x1k": 100 * 8 / 132}
 
 
@@ -171,9 +175,10 @@ def size_rule(batches=None, **options):
 READS = {"side by side": 4, "16 bytes apart": 16, "64 bytes apart": 64}
 
 
+AHEAD = pipeline(6, 8, 4, tiles_ahead=1, ids=3)
 RUNS = {
-    "1 stage": pipeline(6, 8, 4, ids=3),
-    "3 stages": pipeline(6, 8, 4, tiles_ahead=1, ids=3),
+    "num_stages=1: nothing is ahead": pipeline(6, 8, 4, ids=3),
+    "num_stages=4: a tile is ahead": AHEAD,
 }
 MANY_PROGRAMS = {"alone": 8, "33 splits": 264, "64 sequences": 512}
 DRAWINGS = {
@@ -202,7 +207,7 @@ DRAWINGS = {
     "walk, larger": lambda: walk(64, 4, 2, **(LONG | {"num_blocks": 500})),
     "walk, empty splits": lambda: walk(8, 5, 0),
     "pipelines": lambda: plot_pipeline(RUNS, "title"),
-    "a pipeline": lambda: plot_pipeline({"one": RUNS["3 stages"]}, "title"),
+    "a pipeline": lambda: plot_pipeline({"one": AHEAD}, "title"),
     "pipelines with more ahead": lambda: plot_pipeline(
         {f"{n} ahead": pipeline(9, 8, 2, n, ids=3) for n in range(5)}, "title"
     ),
@@ -407,28 +412,22 @@ def test_a_program_has_its_heads_and_an_arrow_from_k_and_v(num_kv_heads):
     assert texts(figure).count(said) == len(kept) == 2
 
 
-def test_programs_are_counted_with_those_that_are_not_drawn():
+@pytest.mark.parametrize("num_kv_heads", [1, 8])
+def test_programs_are_counted_for_each_sequence_and_kv_head(num_kv_heads):
     """Below their panel; and above it how often K and V are asked for."""
-    figure = plot_programs(USED, 32, 8, "title")
-    sides = {}
+    figure = plot_programs(USED, 4 * num_kv_heads, num_kv_heads, "title")
+    sides, lowest = {}, max(text.get_position()[1] for text in figure.axes[0].texts)
     for text in figure.axes[0].texts:
-        side = text.get_position()[0] > 350
-        sides.setdefault(side, []).append((text.get_text(), text.get_color()))
-    for side, drawn, total, often, colour in (
-        (False, "4 programs", 96, "4 times", palette.BAD),
-        (True, "1 program", 24, "once", palette.GOOD),
+        x, y = text.get_position()
+        said = text.get_text(), text.get_color(), y == lowest
+        sides.setdefault(x > 350, []).append(said)
+    for side, drawn, often, colour in (
+        (False, "4 programs", "4 times", palette.BAD),
+        (True, "1 program", "once", palette.GOOD),
     ):
-        said = [words for words, _ in sides[side]]
-        assert drawn in said and f"with B and C, all KV heads: {total}" in said
-        assert (f"K and V are asked for {often}", colour) in sides[side]
-    said = " ".join(texts(plot_programs({"A": 9}, 4, 1, "title")))
-    assert "4 programs" in said and "with" not in said
-    for contexts, words in (
-        ({"A": 9, "B": 9}, "with B: 8"),
-        ({name: 9 for name in "ABCD"}, "with B, C and D: 16"),
-        ({name: 9 for name in "ABCDE"}, "with 4 others: 20"),
-    ):
-        assert words in texts(plot_programs(contexts, 4, 1, "title"))
+        below = [words for words, _, is_below in sides[side] if is_below]
+        assert below == [drawn, "for each sequence and KV head"]
+        assert (f"K and V are asked for {often}", colour, False) in sides[side]
 
 
 def test_heads_that_have_no_room_for_a_name_have_a_number():
@@ -441,7 +440,7 @@ def test_heads_that_have_no_room_for_a_name_have_a_number():
 def test_a_group_of_one_is_asked_for_once_on_both_sides():
     said = texts(plot_programs({"A": 9}, 32, 32, "title"))
     assert said.count("K and V are asked for once") == 2
-    assert said.count("with all KV heads: 32") == 2
+    assert said.count("1 program") == 2
 
 
 def test_what_a_store_without_a_mask_destroys_is_counted():
@@ -472,21 +471,64 @@ def test_stretches_are_counted_that_threads_read():
 def test_reads_side_by_side_end_in_the_first_stretches():
     """Panels are at one scale: 2 stretches of 32, each with half of the threads."""
     figure = plot_coalescing({"side by side": 4, "apart": 64}, "title")
-    lines = figure.axes[0].lines
-    assert len(lines) == 2 * 32
-    first, second = boxes(figure, palette.soft_colour(0))[:2]
-    assert second.get_width() == first.get_width()
-    for thread, line in enumerate(lines[:32]):
-        x, piece = line.get_xdata()[1], (first, second)[thread // 16]
-        assert piece.get_x() - 1 < x < piece.get_x() + piece.get_width() + 1
-    ends = [line.get_xdata()[1] for line in lines[:32]]
-    apart = {round(later - earlier, 6) for earlier, later in pairwise(ends)}
-    assert len(apart) == 1 and min(apart) > 1
+    pieces = boxes(figure, palette.soft_colour(0))[:34]  # without the legend's
+    assert len({round(piece.get_width(), 6) for piece in pieces}) == 1
+    upper, lower = reads(figure)[:2], reads(figure)[2:]
+    assert [threads for threads, _ in upper] == [range(16), range(16, 32)]
+    assert [threads for threads, _ in lower] == [range(n, n + 1) for n in range(32)]
+    assert [stretch for _, stretch in upper] == [0, 1]
+    assert [stretch for _, stretch in lower] == list(range(32))
+
+
+def test_threads_of_a_stretch_have_a_bracket_and_numbers_of_their_own():
+    figure = plot_coalescing({"a": 16, "far": 128}, "title")
+    shared, alone = reads(figure)[:8], reads(figure)[8:]
+    assert [list(threads) for threads, _ in shared] == [
+        list(range(4 * n, 4 * n + 4)) for n in range(8)
+    ]
+    assert [stretch for _, stretch in shared] == list(range(8))
+    assert [stretch for _, stretch in alone] == list(range(0, 64, 2))
+    numbers = boxes(figure, palette.sequence_colour(0))[:32]
+    edges = [(box.get_x(), box.get_x() + box.get_width()) for box in numbers]
+    assert all(end < start for (_, end), (start, _) in pairwise(edges))
+
+
+def reads(figure):
+    """For each bracket: the threads above it, and the stretch its arrow leads to.
+
+    Threads and stretches are counted from the left edge of the rows.
+    """
+    levels = [line for line in figure.axes[0].lines if len({*line.get_ydata()}) == 1]
+    words = [places_of(figure, str(thread)) for thread in range(32)]
+    row = boxes(figure, palette.soft_colour(0))[0].get_x() - 0.5
+    found = []
+    for level, arrow in zip(levels, arrows(figure), strict=True):
+        (left, right), (x, y) = sorted(level.get_xdata()), arrow.get_path().vertices[0]
+        assert (x, y) == pytest.approx(
+            ((left + right) / 2, level.get_ydata()[0]), abs=2
+        )
+        above = [n for n in range(32) if left < words[n][0][0] < right]
+        assert all(any(0 < y - at[1] < 30 for at in words[n]) for n in above)
+        end, bottom = arrow.get_path().vertices[3]
+        wide = (SPAN - row) / stretches_of(figure)
+        assert bottom > y and (end - row) / wide % 1 == pytest.approx(0.5, abs=0.2)
+        found.append((range(above[0], above[-1] + 1), int((end - row) / wide)))
+    return found
+
+
+def stretches_of(figure):
+    """How many stretches a panel has, by the rims of the last one."""
+    rims = [
+        box
+        for box in figure.axes[0].patches
+        if isinstance(box, Rectangle) and not box.get_fill() and box.get_height() == 26
+    ]
+    return sum(box.get_y() == rims[-1].get_y() for box in rims)
 
 
 def test_every_read_of_a_thread_ends_in_its_stretch():
     figure = plot_coalescing({"apart": 64}, "title")
-    ends = [line.get_xdata()[1] for line in figure.axes[0].lines]
+    ends = [arrow.get_path().vertices[3][0] for arrow in arrows(figure)]
     pieces = boxes(figure, palette.soft_colour(0))[:32]  # without the legend's
     assert len(ends) == len(pieces) == 32
     for x, piece in zip(ends, pieces, strict=True):
@@ -573,22 +615,60 @@ def test_a_legend_says_which_boxes_are_not_read(positions, num_kv_heads, head, o
     assert bool(in_pool) == bool(others)
 
 
+def matrices(figure):
+    """Of each matrix, by its name: its shape, and its frame. An old one says so."""
+    written, found = figure.axes[0].texts, {}
+    old = [t.get_position() for t in written if t.get_text() == "of the tiles before"]
+    frames = [
+        patch.get_bbox()
+        for patch in figure.axes[0].patches
+        if isinstance(patch, Rectangle) and not patch.get_fill()
+        if patch.get_linewidth() == 0.8 and patch.get_hatch() is None
+    ]
+    for text in written:
+        if not text.get_text().startswith("["):
+            continue
+        x, y = text.get_position()
+        above = [t for t in written if t.get_position()[1] == y - 16]
+        above = [t for t in above if not t.get_text().isdigit()]
+        name = min(above, key=lambda t: abs(t.get_position()[0] - x)).get_text()
+        if (x, y + 17) in old:
+            name = f"old {name}"
+        around = [box for box in frames if abs((box.x0 + box.x1) / 2 - x) < 0.1]
+        y -= 16  # the name's
+        frame = min(around, key=lambda box: min(abs(box.y0 - y), abs(box.y1 - y)))
+        found[name] = (json.loads(text.get_text()), frame)
+    return found
+
+
 def test_an_axis_is_equally_long_wherever_it_occurs():
     figure = plot_step_shapes(4, 16, 64, 128, "title")
-    said = texts(figure)
-    for words in (
-        "q [16, 128]",
-        "tl.trans(k) [128, 64]",
-        "logits [16, 64]",
-        "v [64, 128]",
-    ):
-        assert words in said
-    assert "12 rows that no head needs" in said
-    soft = boxes(figure, palette.soft_colour("A"))
-    sides = {
-        (box.get_width(), box.get_height()) for box in soft if box.get_height() > 9
+    found, lengths = matrices(figure), {}
+    assert {name: shape for name, (shape, _) in found.items()} == {
+        "k": [64, 128],
+        "tl.trans(k)": [128, 64],
+        "v": [64, 128],
+        "q": [16, 128],
+        "logits": [16, 64],
+        "new_maximum": [16],
+        "weights": [16, 64],
+        "weighted": [16, 128],
+        "old maximum": [16],
+        "rescale": [16],
+        "old weighted": [16, 128],
     }
-    assert len(sides) == 2 and {side[::-1] for side in sides} >= {min(sides)}
+    for shape, frame in found.values():
+        sides = (abs(frame.y1 - frame.y0), frame.x1 - frame.x0)
+        for axis, side in zip(shape, sides, strict=False):  # a vector has a row only
+            lengths.setdefault(axis, set()).add(round(side, 3))
+    assert all(len(sides) == 1 for sides in lengths.values()) and len(lengths) == 3
+    assert "12 rows that no head needs" in texts(figure)
+    tops = {}
+    for name, (_, frame) in found.items():
+        tops.setdefault(frame.y0, []).append(name)
+    *_, now, before = sorted(tops)
+    assert tops[now] == ["q", "logits", "new_maximum", "weights", "weighted"]
+    assert tops[before] == ["old maximum", "rescale", "old weighted"]
 
 
 def formulas(figure):
@@ -605,11 +685,13 @@ def test_the_formulas_are_those_of_a_step():
         trans=torch.t,
         maximum=torch.maximum,
         max=torch.amax,
+        sum=torch.sum,
         exp2=torch.exp2,
     )
     draw = torch.Generator().manual_seed(0)
     q, *tiles = torch.randn(5, 8, 4, dtype=torch.float64, generator=draw)
     state = {"maximum": torch.full((8,), -torch.inf), "weighted": torch.zeros(8, 4)}
+    state["total"] = torch.zeros(8, dtype=torch.float64)
     code = "\n".join(formulas(plot_step_shapes(4, 16, 16, 128, "title")))
     for k, v, scale in ((*tiles[:2], 0.3), (*tiles[2:], 0.9)):
         state |= {"q": q, "k": k, "v": v, "scale": scale}
@@ -618,46 +700,84 @@ def test_the_formulas_are_those_of_a_step():
     logits = torch.cat([0.3 * q @ tiles[0].T, 0.9 * q @ tiles[2].T], 1)
     weights = (logits - logits.amax(1, keepdim=True)).exp2()
     assert torch.allclose(state["weighted"], weights @ torch.cat(tiles[1::2]))
+    assert torch.allclose(state["total"], weights.sum(1))
 
 
 def test_parts_have_the_numbers_of_their_formulas():
+    """The total, which is not drawn, and what was weighted before have none."""
     figure = plot_step_shapes(4, 16, 64, 128, "title")
     made = [formula.split(" = ")[0] for formula in formulas(figure)]
-    assert made == ["logits", "new_maximum", "weights", "rescale", "weighted"]
-    for number, part in enumerate(made, start=1):
-        said = figure.axes[0].texts
-        (name,) = (t for t in said if t.get_text().startswith(f"{part} ["))
-        (formula,) = (t for t in said if t.get_text().startswith(f"{part} = "))
+    assert made == [
+        *("logits", "new_maximum", "weights", "rescale", "weighted"),
+        "total",
+    ]
+    for number, part in enumerate(made[:-1], start=1):
+        name = min(places_of(figure, part), key=lambda place: place[1])
+        (line,) = (words for words in texts(figure) if words.startswith(f"{part} = "))
+        (formula,) = places_of(figure, line)
         places = places_of(figure, str(number))
         assert len(places) == 2
-        for words in (name, formula):
-            left, y = words.get_position()
+        for left, y in (name, formula):
             assert any(0 < left - x < 20 and y == at for x, at in places)
+    assert not places_of(figure, "6") and not places_of(figure, "total")
+
+
+def ways(figure):
+    """Of each arrow: the matrix where it begins, and where it ends; or None."""
+    found = matrices(figure)
+
+    def at(x, y):
+        for name, (_, frame) in found.items():
+            aside = max(frame.x0 - x, x - frame.x1, frame.y0 - y, y - frame.y1)
+            if 0 < aside < 5:
+                return name
+        return None
+
+    ends = [arrow.get_path().vertices for arrow in arrows(figure)]
+    return {(at(*way[0]), at(*way[3])) for way in ends}
+
+
+def test_arrows_lead_from_each_matrix_to_what_is_made_of_it():
+    figure = plot_step_shapes(4, 16, 64, 128, "title")
+    assert ways(figure) == {
+        ("k", "tl.trans(k)"),
+        ("tl.trans(k)", "logits"),
+        ("q", "logits"),
+        ("logits", "new_maximum"),
+        ("old maximum", "new_maximum"),
+        ("new_maximum", "weights"),
+        ("new_maximum", "rescale"),
+        ("old maximum", "rescale"),
+        ("weights", "weighted"),
+        ("v", "weighted"),
+        ("old weighted", "weighted"),
+        ("rescale", None),  # to the sign before what was weighted
+    }
+
+
+def test_what_was_weighted_before_is_multiplied_by_rescale():
+    """Their filled rows have one height; there the sign stands, between them."""
+    figure = plot_step_shapes(4, 16, 64, 128, "title")
+    found = matrices(figure)
+    (_, rescale), (_, old) = found["rescale"], found["old weighted"]
+    ((x, y),) = places_of(figure, "×")
+    ends = [tuple(arrow.get_path().vertices[3]) for arrow in arrows(figure)]
+    assert any(0 < x - end < 12 and at == y for end, at in ends)
+    assert rescale.x1 < x < old.x0
+    filled = boxes(figure, palette.sequence_colour("A"))
+    rows = [row for row in filled if row.get_y() < y < row.get_y() + row.get_height()]
+    assert {rescale.x0, old.x0} < {row.get_x() for row in rows}
 
 
 def test_both_products_are_reached_from_the_left_and_from_above():
     figure = plot_step_shapes(4, 16, 64, 128, "title")
     ends = [tuple(arrow.get_path().vertices[3]) for arrow in arrows(figure)]
-    rims = [patch for patch in figure.axes[0].patches if not patch.get_fill()]
-    for words in ("logits [16, 64]", "weighted [16, 128]"):
-        (name,) = (t for t in figure.axes[0].texts if t.get_text() == words)
-        middle = name.get_position()[0] + 30
-        (area,) = (
-            rim.get_bbox()
-            for rim in rims
-            if isinstance(rim, Rectangle)
-            and rim.get_hatch() is None
-            and rim.get_height() > 60 < rim.get_width()
-            and rim.get_x() < middle < rim.get_x() + rim.get_width()
-            and rim.get_y() > 200
-        )
-        low, high = min(area.y0, area.y1), max(area.y0, area.y1)
+    found = matrices(figure)
+    for name in ("logits", "weighted"):
+        _, area = found[name]
         half = (area.x0 + area.x1) / 2
-        assert any(0 < area.x0 - x < 8 and low < y < high for x, y in ends)
-        assert any(0 < low - y < 8 and abs(x - half) < 1 for x, y in ends)
-    # Of the maximum before and the new one.
-    (x,) = {x for x, _ in places_of(figure, "rescale [16]")}
-    assert sum(abs(end - x) < 60 and y < 200 for end, y in ends) == 2
+        assert any(0 < area.x0 - x < 8 and area.y0 < y < area.y1 for x, y in ends)
+        assert any(0 < area.y0 - y < 8 and abs(x - half) < 1 for x, y in ends)
 
 
 # --- pipelines -----------------------------------------------------------------------
@@ -924,6 +1044,98 @@ def test_at_an_example_what_is_taken_stands_above_its_line_and_the_other_below()
     for (x, y), words in zip(others, ("medium 48 %", "large 67 %"), strict=True):
         ((left, height),) = places_of(figure, words)
         assert 0 < left - x < 15 and 0 < height - y < 15
+
+
+def brackets(figure):
+    """From where to where the brackets under the strip are, in pieces; which close."""
+    strip = [box for box in figure.axes[0].patches if box.get_height() == 26]
+    low = strip[0].get_y() + 26
+    ink = [line for line in figure.axes[0].lines if min(line.get_ydata()) > low]
+    level = [line.get_xdata() for line in ink if len({*line.get_ydata()}) == 1]
+    upright = [line.get_xdata()[0] for line in ink if len({*line.get_ydata()}) == 2]
+    zero, eight = strip[0].get_x() - 0.5, strip[-1].get_x() + strip[-1].get_width()
+    unit = (eight - zero) / 8
+    return [
+        ((a - zero) / unit, (b - zero) / unit, sum(x in (a, b) for x in upright))
+        for a, b in sorted(map(tuple, level))
+    ]
+
+
+def test_why_it_is_taken_stands_below_from_where_to_where():
+    """While all run at once, what has more under way; then, whose waves are fuller."""
+    figure = size_rule()
+    few, at_once, several = brackets(figure)
+    for found, ends in (
+        (few, (0, 1.5, 2)),
+        (at_once, (1.5, 3, 2)),
+        (several, (3, 8, 1)),
+    ):
+        assert found == pytest.approx(ends, abs=0.05)
+    rooms = [KINDS[name].room for name in ("large", "medium")]
+    assert all(-(-at_once[1] // room) == 1 for room in rooms)
+    assert max(-(-3.01 // room) for room in rooms) == 2
+    kib = {name: kind.kib for name, kind in KINDS.items()}
+    assert kib == {"small": 32, "medium": 32, "large": 64}
+    assert chosen(1.5) == chosen(3) == max(kib, key=kib.get)
+    unit, left = 86, places_of(figure, "0")[0][0]
+    said = {
+        "few: split, until": few,
+        "4 are on each": few,
+        "all run at once:": at_once,
+        "large ones have": at_once,
+        "more under way": at_once,
+        "not all run at once:": several,
+        "those with the emptier last wave lose": several,
+    }
+    for words, (start, end, _) in said.items():
+        ((x, _),) = places_of(figure, words)
+        assert (x - left) / unit == pytest.approx((start + end) / 2, abs=0.05)
+    assert "tile 128, 4 warps, 2 stages: 64 KiB under way" in " ".join(texts(figure))
+
+
+def test_whose_last_wave_is_emptier_is_not_taken():
+    """Where not all run at once, as the words below the picture say; up to its end."""
+    for pieces in (n / 100 for n in range(301, 800)):
+        last = {
+            name: (pieces % room or room) / room
+            for name, room in (("large", 3), ("medium", 4))
+        }
+        assert chosen(pieces) == max(last, key=last.get), pieces
+
+
+def test_each_line_bears_the_number_of_its_waves():
+    """Beside it: of what is taken there above, at its left; of the other below."""
+    figure = size_rule()
+    found = [
+        (int(words.get_text().split()[0]), words.get_ha(), *words.get_position())
+        for words in figure.axes[0].texts
+        if words.get_text().endswith((" wave", " waves"))
+    ]
+    lines = [
+        (line.get_linestyle(), *line.get_xydata().tolist())
+        for line in figure.axes[0].lines
+        if line.get_linewidth() == 2.2
+    ]
+    assert len(found) == len(lines) == 5
+    left = places_of(figure, "0")[0][0]
+    for style, (x0, y0), (x1, y1) in lines:
+        room, pieces = 3 if style == "-" else 4, (x1 - left) / 86
+        number = -(-(pieces - 0.1) // room)
+        beside = []
+        for waves, ha, x, y in found:
+            level = y0 + (x - x0) / (x1 - x0) * (y1 - y0)
+            is_above = ha == "right" and 0 < level - y < 15
+            is_below = ha == "left" and 0 < y - level < 15
+            if waves == number and x0 < x < x1 and (is_above or is_below):
+                beside.append(is_above)
+        kind = "large" if room == 3 else "medium"
+        assert beside == [chosen(pieces - 0.1) == kind]
+
+
+def test_a_long_axis_has_no_room_for_reasons():
+    said = texts(size_rule(most=12))
+    assert not any("wave" in words for words in said if words != FULLNESS)
+    assert "why" not in said and "why" in texts(size_rule())
 
 
 # --- tiles, blocks, splits ------------------------------------------------------------
@@ -1474,6 +1686,15 @@ def test_launches_that_would_hide_each_other_stand_side_by_side():
     assert len({y for _, y in dots}) == 1
     apart = [b[0] - a[0] for a, b in pairwise(dots)]
     assert apart == [5.0, 5.0]  # nearer than a number's error matters, and seen
+
+
+@pytest.mark.parametrize("faults", [(), (WAVE,)])
+def test_that_launches_are_moved_aside_is_said_beside_what_the_signs_mean(faults):
+    figure = plot_under_way({"a": [(10.0, 1000.0, faults)]}, 4600, "title")
+    ((start, height),) = places_of(figure, MOVED)
+    last = "has another fault" if faults else "each sign is a launch:"
+    ((left, level),) = places_of(figure, last)
+    assert height == level and left + width_of(last) < start
 
 
 def test_paging_has_a_line_at_one_and_falls_towards_it():

@@ -12,12 +12,12 @@ from minipaged.lab import (
     measured_kernels,
     measured_profile,
     measured_tuning,
-    programs_that_fit,
     rule_evidence,
-    times_by_splits,
 )
 from minipaged.lab.measure import measured
 from minipaged.lab.measure.measured import LADDER, OTHERS, PARTS
+from minipaged.lab.measure.occupancy import programs_that_fit
+from minipaged.lab.measure.rule_evidence import times_by_splits
 from minipaged.lab.tour.ladder import RUNGS
 
 ROOT = Path(__file__).parents[2]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from minipaged.lab import bytes_under_way, programs_that_fit
+from minipaged.lab.measure.occupancy import bytes_under_way, programs_that_fit
 
 HOPPER = {"multiprocessors": 132, "registers": 2**16, "shared_bytes": 233_472}
 HOPPER |= {"threads": 2048}

@@ -15,7 +15,7 @@ from minipaged.lab.plots.charts import plot_histogram, plot_lines, plot_waste
 from minipaged.lab.plots.contiguous import plot_memory_over_time
 from minipaged.lab.plots.display import encode
 from minipaged.lab.plots.memory_map import plot_memory_map
-from minipaged.lab.plots.pool import plot_pool, print_pool
+from minipaged.lab.plots.pool import plot_pool
 from minipaged.memory.contiguous import RequestLengths, reserve_max
 from minipaged.memory.paged_waste import simulate_paged
 from minipaged.memory.waste import KINDS, memory_map, simulate
@@ -114,15 +114,6 @@ def test_a_large_pool_fits(shared):
     table.append(500)
     figure = plot_pool(pool, {"A": table}, "title", columns=8)
     assert "and 20 more" in texts(figure)
-
-
-def test_a_pool_in_text(shared, capsys):
-    print_pool(*shared)
-    assert capsys.readouterr().out == (
-        "0:AB 4/4   1:AB 2/4   2:?   3:.   4:.   5:.   6:.\n"
-        "A: 6 tokens in blocks [0, 1]\n"
-        "B: 6 tokens in blocks [0, 1]\n"
-    )
 
 
 def test_memory_over_time_shows_the_kinds_that_are_there():

@@ -7,11 +7,11 @@ from matplotlib.patches import FancyArrowPatch
 
 from minipaged.lab.plots.palette import BAD, GOOD
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, counted, width_of
-from minipaged.lab.plots.tones import soft, strong
+from minipaged.lab.plots.tones import behind_words, soft, strong
 
 NUMBERS = 3, 1, 4, 1, 5, 9, 2, 6  # invented: the sum of each thread's products
 THREADS, THREADS_WIDTH = 118.0, 356.0  # pixels: where the threads begin; of all
-TOP, BOX, GAP, STEEP = 74.0, 24.0, 30.0, 5.0  # above the boxes; of one; between rows
+TOP, BOX, GAP, STEEP = 74.0, 24.0, 35.0, 5.0  # above the boxes; of one; between rows
 VERDICT = 27.0  # pixels above what a panel says of its exchanges
 PANEL, UNIT, UNIT_WIDTH = 528.0, 616.0, SPAN - 616.0  # the right panel; the unit
 LONG, THICK = 58.0, 16.0  # pixels of a query and a key, along and across
@@ -49,9 +49,9 @@ def plot_exchanges(
         raise ValueError(f"{said}; choose 4, 8 or 16 that divide the products")
     spread = spread or {}
     for name, shared_by in spread.items():
-        if shared_by not in (2**n for n in range(11)) or dim % shared_by:
+        if shared_by < 2 or shared_by.bit_count() > 1 or dim % shared_by:
             said = f"{name}: {shared_by} threads, {dim} products"
-            raise ValueError(f"{said}; choose a power of two that divides the products")
+            raise ValueError(f"{said}; choose 2, 4, 8, ... that divide the products")
     sheet, rows = Sheet(title), sums_by_round(num_threads)
     tops = _tops(len(rows))
     _draw_threads(sheet, rows, tops, dim // num_threads)
@@ -172,23 +172,26 @@ def _lines_of_sum(numbers: list[int]) -> list[str]:
     return [lines[0], *(f"+ {line}" for line in lines[1:])]
 
 
-def _draw_spread(
-    sheet: Sheet, y: float, spread: Mapping[str, int], dim: int
-) -> float:
-    """A strip of all products of a logit, for each spread; where the next part begins.
+def _draw_spread(sheet: Sheet, y: float, spread: Mapping[str, int], dim: int) -> float:
+    """A strip of all threads that share a logit, for each; where the next part begins.
 
-    Between products of one thread there is no gap.
+    All strips are equally long, as they are of equally many products.
     """
-    sheet.write(0, y, f"Who holds the {dim} products of a logit", PART)
-    y += 24
+    said = f"Who holds the {dim} products of a logit"
+    sheet.write(0, y, said, PART)
+    beside = width_of(said, PART) + 12
+    sheet.write(beside, y, "a box is a thread", color=sheet.look.quiet)
+    y += 25
     for name, num_threads in spread.items():
         who, then = _said_of(num_threads, dim)
         sheet.headline(y, name, who, then, BAD)
         num_warps = -(-num_threads // WARP)
-        each = (SPAN - APART * (num_warps - 1)) / num_threads
+        room = SPAN - APART * (num_warps - 1)
+        gap = min(4.0, room / num_threads / 3)
+        step = (room + gap) / num_threads
         for thread in range(num_threads):
-            x, gap = thread * each + thread // WARP * APART, min(3.0, each / 3)
-            sheet.box(x, y + 13, each - gap, STRIP, strong(0))
+            x = thread * step + thread // WARP * APART
+            sheet.box(x, y + 13, step - gap, STRIP, behind_words(soft(0)))
         y += STRIP_STEP
     return y + 8
 
@@ -196,10 +199,11 @@ def _draw_spread(
 def _said_of(num_threads: int, dim: int) -> tuple[str, str]:
     """What threads that share a logit hold, and the exchanges that this needs."""
     num_warps, products = num_threads // WARP, dim // num_threads
-    who = f"{counted(num_threads, 'thread')} hold {products} each"
+    hold = f"hold {products if products > 1 else 'one'} each"
     if num_warps <= 1:
+        who = f"{counted(num_threads, 'thread')} {hold}"
         return who, counted(num_threads.bit_length() - 1, "exchange")
-    who = f"{num_threads} threads, in {num_warps} warps, hold {products} each"
+    who = f"{num_threads} threads, in {num_warps} warps, {hold}"
     in_warp = counted(WARP.bit_length() - 1, "exchange")
     return who, f"{in_warp} in each warp, then between the warps"
 

@@ -81,24 +81,6 @@ def plot_pool(
     return sheet.figure
 
 
-def print_pool(pool: BlockPool, tables: Mapping[str, BlockTable]) -> None:
-    """The same in text: each block with its holders and filled slots, then the tables.
-
-    A dot is a free block, a question mark one that none of `tables` holds.
-    """
-    contents = read_contents(pool, tables, {})
-    cells = []
-    for block_id in range(pool.num_blocks):
-        if names := contents.owners.get(block_id):
-            filled = contents.filled[block_id]
-            cells.append(f"{block_id}:{''.join(names)} {filled}/{pool.block_size}")
-        else:
-            cells.append(f"{block_id}:{'?' if pool.refcount(block_id) else '.'}")
-    print("   ".join(cells))
-    for name, table in tables.items():
-        print(f"{name}: {table.num_tokens} tokens in blocks {table.block_ids}")
-
-
 def _looks(
     pool: BlockPool, name: str, table: BlockTable, words: Sequence[str], before: int
 ) -> Iterator[tuple[int, Look]]:

@@ -5,20 +5,21 @@ from typing import NamedTuple
 from matplotlib.figure import Figure
 
 from minipaged.lab.plots.display import DPI
-from minipaged.lab.plots.signs import SMALL, SPAN, Sheet
+from minipaged.lab.plots.signs import COUNT, SMALL, SPAN, Sheet
 from minipaged.lab.plots.tones import KEPT, NOTHING, soft, strong
 
 # How long an axis is drawn, in pixels: the same wherever it occurs.
-ROWS, TILE, DIM = 112.0, 116.0, 160.0
+ROWS, TILE, DIM = 96.0, 116.0, 160.0
 VECTOR, THICK = 18.0, 9.0  # of a vector across; of the marked position
-TOP, SPACE = 30.0, 40.0  # above K; between what stands above and what has rows
-STEP = TOP + DIM + SPACE  # the upper edge of everything that has rows
-KEYS, BEFORE = STEP - SPACE - TILE, TOP + 46  # of K and V; of the vectors between
+TOP, SPACE = 38.0, 36.0  # above K; between what stands above and what has rows
+STEP = TOP + DIM + SPACE  # the upper edge of what is made of this tile, with its rows
+KEYS, BEFORE = STEP - SPACE - TILE, STEP + ROWS + 54  # of K and V; of the row below
 Q, LOGITS, MAXIMUM, WEIGHTS, WEIGHTED = 0.0, 184.0, 344.0, 404.0, 584.0
-RESCALE = 500.0
-FORMULAS, LINE, REMARK = STEP + ROWS + 66, 20.0, 500.0  # below all; where remarks are
+RESCALE, TIMES, ADDED = 432.0, 570.0, 724.0  # a vector; "×"; an arrow upwards
+FORMULAS, LINE, REMARK = BEFORE + ROWS + 82, 20.0, 500.0  # below all; where remarks are
 MONO = {"family": "monospace"}
 LETTER = 0.602 * SMALL * DPI / 72  # pixels of a letter, all alike
+NOT_DRAWN = "total"
 STEPS = (  # what is made, how, and a remark
     ("logits", "tl.dot(q, tl.trans(k)) * scale", "each head with each position"),
     (
@@ -31,8 +32,9 @@ STEPS = (  # what is made, how, and a remark
     (
         "weighted",
         "weighted * rescale[:, None] + tl.dot(weights, v)",
-        "of all tiles so far (total likewise)",
+        "of all tiles so far",
     ),
+    (NOT_DRAWN, "total * rescale + tl.sum(weights, 1)", "likewise, not drawn"),
 )
 
 
@@ -45,6 +47,7 @@ class Shape(NamedTuple):
     height: float
     name: str
     shape: tuple[int, ...]
+    is_old: bool = False  # of the tiles before
 
     @property
     def area(self) -> tuple[float, float, float, float]:
@@ -61,8 +64,9 @@ def plot_step_shapes(
     axis is equally long wherever it occurs. Filled is a query head, which is a row
     everywhere; framed is a position. The numbers are those of the formulas below.
 
-    What was weighted before is rescaled first: its maximum may have been lower. The
-    total, which is rescaled alike, is not drawn.
+    In the row below is what the tiles before have left. What they weighted is rescaled
+    before this tile's is added: their maximum may have been lower. The total, which is
+    rescaled alike, has a formula only.
 
     group: query heads of a KV head. rows: those of the matrices, as many as the matrix
     units want. tile: positions. dim: numbers in a head.
@@ -74,27 +78,25 @@ def plot_step_shapes(
     for part in (k, k_trans, v):
         sheet.box(*part.area, soft(name), sheet.look.rim)
         _frame_position(sheet, part, is_column=part is k_trans)
-        _write_name(sheet, part, part.y - 12)
-    above = (
-        Shape(MAXIMUM, BEFORE, VECTOR, ROWS, "maximum", (rows,)),
-        Shape(RESCALE, BEFORE, VECTOR, ROWS, "rescale", (rows,)),
-    )
-    below = (
+        _write_name(sheet, part, part.y - 28)
+    for part in (
         Shape(Q, STEP, DIM, ROWS, "q", (rows, dim)),
         Shape(LOGITS, STEP, TILE, ROWS, "logits", (rows, tile)),
         Shape(MAXIMUM, STEP, VECTOR, ROWS, "new_maximum", (rows,)),
         Shape(WEIGHTS, STEP, TILE, ROWS, "weights", (rows, tile)),
         Shape(WEIGHTED, STEP, DIM, ROWS, "weighted", (rows, dim)),
-    )
-    for part in (*above, *below):
+        Shape(MAXIMUM, BEFORE, VECTOR, ROWS, "maximum", (rows,), is_old=True),
+        Shape(RESCALE, BEFORE, VECTOR, ROWS, "rescale", (rows,)),
+        Shape(WEIGHTED, BEFORE, DIM, ROWS, "weighted", (rows, dim), is_old=True),
+    ):
         _draw_rows(sheet, part, group, marked, name)
-        y = part.y - 12 if part in above else STEP + ROWS + 14
-        _write_name(sheet, part, y + 20 * (part.name == "new_maximum"))
+        # Below new_maximum, an arrow comes from the one before.
+        is_below = part.name != "new_maximum"
+        _write_name(sheet, part, part.y + (part.height + 14 if is_below else -28))
     _draw_arrows(sheet, k, (marked + 0.5) * ROWS / rows)
+    _draw_legend(sheet, BEFORE + 24, rows - group, f"one query head of {group}", name)
     _write_formulas(sheet)
-    bottom = FORMULAS + LINE * len(STEPS) + 14
-    _draw_legend(sheet, bottom, rows - group, f"one query head of {group}", name)
-    sheet.finish(bottom + 10)
+    sheet.finish(FORMULAS + LINE * (len(STEPS) - 1) + 12)
     return sheet.figure
 
 
@@ -122,22 +124,24 @@ def _draw_rows(sheet: Sheet, part: Shape, group: int, marked: int, name: str) ->
 
 
 def _write_name(sheet: Sheet, part: Shape, y: float) -> None:
-    """In the middle of the part: its name and shape; the number of its formula."""
+    """In the middle of the part: its name, below it its shape; its formula's number."""
     numbers = {made: number for number, (made, *_) in enumerate(STEPS, start=1)}
-    said, middle = f"{part.name} {list(part.shape)}", part.x + part.width / 2
-    left = middle - len(said) * LETTER / 2
-    if part.name in numbers:
+    middle = part.x + part.width / 2
+    left = middle - len(part.name) * LETTER / 2
+    if part.name in numbers and not part.is_old:
         left += LETTER
         style = {"ha": "right", "weight": "bold"}
         sheet.write(left - LETTER, y, str(numbers[part.name]), **style, **MONO)
-    sheet.write(left, y, said, **MONO)
-    if part.name == "maximum":
-        sheet.write(left, y - 17, "of the tiles before", color=sheet.look.quiet)
+    sheet.write(left, y, part.name, **MONO)
+    sheet.write(middle, y + 16, str(list(part.shape)), ha="center", **MONO)
+    if part.is_old:
+        style = {"ha": "center", "color": sheet.look.quiet}
+        sheet.write(middle, y + 33, "of the tiles before", **style)
 
 
 def _draw_arrows(sheet: Sheet, k: Shape, row: float) -> None:
     """From each part to what is made of it, along the filled row."""
-    now, before, half = STEP + row, BEFORE + row, VECTOR / 2
+    now, before = STEP + row, BEFORE + row
     middle = k.y + k.height / 2
     sheet.arrow((k.x + k.width + 3, middle), (LOGITS - 3, middle))
     for start, end in (
@@ -147,16 +151,18 @@ def _draw_arrows(sheet: Sheet, k: Shape, row: float) -> None:
         (WEIGHTS + TILE, WEIGHTED),
     ):
         sheet.arrow((start + 3, now), (end - 3, now))
-    for x, start in (
-        (LOGITS + TILE / 2, STEP - SPACE),
-        (MAXIMUM + half, BEFORE + ROWS),
-        (WEIGHTED + DIM / 2, STEP - SPACE),
+    for x, start, end in (
+        (LOGITS + TILE / 2, STEP - SPACE + 3, STEP - 3),
+        (WEIGHTED + DIM / 2, STEP - SPACE + 3, STEP - 3),
+        (MAXIMUM + 4, BEFORE - 3, STEP + ROWS + 3),
+        (ADDED, BEFORE - 3, STEP + ROWS + 3),
     ):
-        sheet.arrow((x, start + 3), (x, STEP - 3), is_upright=True)
+        sheet.arrow((x, start), (x, end), is_upright=True)
     sheet.arrow((MAXIMUM + VECTOR + 3, before), (RESCALE - 3, before))
-    sheet.arrow((MAXIMUM + VECTOR + 3, now), (RESCALE - 3, before + 24))
-    start = RESCALE + half, BEFORE + ROWS + 3
-    sheet.arrow(start, (WEIGHTED + 20, STEP - 3), is_upright=True)
+    start = MAXIMUM + VECTOR - 4, STEP + ROWS + 3
+    sheet.arrow(start, (RESCALE + VECTOR / 2, BEFORE - 3), is_upright=True)
+    sheet.arrow((RESCALE + VECTOR + 3, before), (TIMES - 9, before))
+    sheet.write(TIMES, before, "×", COUNT, ha="center")
 
 
 def _write_formulas(sheet: Sheet) -> None:
@@ -164,14 +170,16 @@ def _write_formulas(sheet: Sheet) -> None:
     sheet.line((0, FORMULAS - 14), (SPAN, FORMULAS - 14), alpha=0.5)
     for line, (made, formula, remark) in enumerate(STEPS):
         y = FORMULAS + line * LINE
-        sheet.write(0, y, str(line + 1), weight="bold", **MONO)
+        if made != NOT_DRAWN:
+            sheet.write(0, y, str(line + 1), weight="bold", **MONO)
         sheet.write(2 * LETTER, y, f"{made} = {formula}", **MONO)
         sheet.write(REMARK, y, remark, color=sheet.look.quiet)
 
 
 def _draw_legend(sheet: Sheet, y: float, unused: int, which: str, name: str) -> None:
-    x = sheet.legend(0, y, [(strong(name), which)])
+    """A line for each sign, where the row below has room."""
+    sheet.legend(0, y, [(strong(name), which)])
     framed = {"rim": sheet.look.ink, "linewidth": 1.8}
-    x = sheet.legend(x, y, [(NOTHING, "a position")], **framed)
+    sheet.legend(0, y + 24, [(NOTHING, "a position")], **framed)
     if unused:
-        sheet.legend(x, y, [(KEPT, f"{unused} rows that no head needs")])
+        sheet.legend(0, y + 48, [(KEPT, f"{unused} rows that no head needs")])
