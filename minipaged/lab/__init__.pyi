@@ -21,9 +21,9 @@ from .measure.peer_tables import most_of_peers as most_of_peers
 from .measure.peer_tables import prompt_speeds as prompt_speeds
 from .measure.rule_evidence import rule_evidence as rule_evidence
 from .measure.rung_tables import busy_lines as busy_lines
+from .measure.rung_tables import exchange_lines as exchange_lines
 from .measure.rung_tables import rung_lines as rung_lines
 from .measure.rung_tables import share_of_ceiling as share_of_ceiling
-from .measure.rung_tables import shared_busy as shared_busy
 from .measure.rung_tables import turns_of as turns_of
 from .measure.serving import serve_lengths as serve_lengths
 from .measure.step_clock import StepClock as StepClock
@@ -34,6 +34,7 @@ from .measure.traces import sharegpt_like as sharegpt_like
 from .measure.tuning_tables import beside_best as beside_best
 from .measure.tuning_tables import fifth_stage_lines as fifth_stage_lines
 from .measure.tuning_tables import launch_lines as launch_lines
+from .measure.tuning_tables import near_lines as near_lines
 from .measure.tuning_tables import paging_ratios as paging_ratios
 from .measure.tuning_tables import points_under_way as points_under_way
 from .measure.tuning_tables import splits_lines as splits_lines
@@ -42,6 +43,7 @@ from .measure.tuning_tables import sweep_maps as sweep_maps
 from .measure.tuning_tables import uneven_lines as uneven_lines
 from .measure.watch import saving as saving
 from .measure.watch import watch as watch
+from .measure.wave_times import wave_lines as wave_lines
 from .measure.wave_times import wave_times as wave_times
 from .plots.address import plot_address as plot_address
 from .plots.bars import plot_bars as plot_bars
@@ -134,7 +136,7 @@ from .pool.replay_widget import ReplayWidget as ReplayWidget
 from .pool.softmax_widget import SoftmaxWidget as SoftmaxWidget
 from .pool.tuning_widget import TuningWidget as TuningWidget
 from .pool.widget import PoolWidget as PoolWidget
-from .tour.assembly import count_shuffles as count_shuffles
+from .tour.assembly import count_exchanges as count_exchanges
 from .tour.assembly import stage_lines as stage_lines
 from .tour.change import show_change as show_change
 from .tour.chat import chat_prompts as chat_prompts

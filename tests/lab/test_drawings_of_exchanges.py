@@ -10,7 +10,7 @@ from helpers.readable import readable_in_all_themes
 from minipaged.lab import plot_exchanges
 from minipaged.lab.plots import palette
 
-COUNTS = {"rung 1: 4 programs × 30": 120, "rung 2": 348, "rung 3": 10}
+COUNTS = {"rung 1: 4 programs × 30": (32, 88), "rung 2": (324, 24)}
 SPREAD = {"rung 1": 16, "rung 2": 128}
 EACH, BLUE = (4, 8, 16), palette.sequence_colour(0)
 
@@ -21,10 +21,10 @@ def drawn(num_threads=8, counts=None, **options):
 
 
 DRAWINGS = {f"{each} threads": lambda each=each: drawn(each) for each in EACH}
-DRAWINGS["one count"] = lambda: drawn(counts={"a rung": 12_345})
+DRAWINGS["one count"] = lambda: drawn(counts={"a rung": (12_000, 345)})
 DRAWINGS["no strips"] = lambda: drawn(spread=None)
 DRAWINGS["wide heads"] = lambda: drawn(dim=256, spread={"a": 2, "b": 32, "c": 256})
-DRAWINGS["no exchange"] = lambda: drawn(counts={"a": 0, "b": 0})
+DRAWINGS["no exchange"] = lambda: drawn(counts={"a": (0, 0), "b": (0, 0)})
 test_it_can_be_read = readable_in_all_themes(DRAWINGS)
 
 
@@ -212,15 +212,19 @@ def test_products_that_threads_cannot_share_evenly_are_refused(num_threads):
         drawn(spread={"rung 7": num_threads})
 
 
-def test_bars_are_as_long_as_their_counts():
+def test_the_parts_of_bars_are_as_long_as_their_counts():
     figure = drawn()
-    bars = boxes(figure, BLUE)[-3:]
-    counted = zip(bars, COUNTS.values(), strict=True)
-    each = [bar.get_width() / count for bar, count in counted]
-    assert each == pytest.approx([each[0]] * 3) and each[0] > 0
-    for bar, (name, count) in zip(bars, COUNTS.items(), strict=True):
-        (left, y) = places_of(figure, name)[-1]
-        middle = bar.get_y() + bar.get_height() / 2
-        beside = places_of(figure, str(count))
-        assert y == middle and left < bar.get_x()
-        assert (bar.get_x() + bar.get_width() + 8, middle) in beside
+    every = [box for box in figure.axes[0].patches if isinstance(box, Rectangle)]
+    unit = None
+    for name, (logits, others) in COUNTS.items():
+        (_, y) = places_of(figure, name)[-1]
+        row = [box for box in every if box.get_y() + box.get_height() / 2 == y]
+        first, second = sorted(row, key=lambda box: box.get_x())
+        unit = unit or first.get_width() / logits
+        assert first.get_width() == pytest.approx(unit * logits)
+        assert second.get_width() == pytest.approx(unit * others)
+        end = first.get_x() + first.get_width()
+        assert second.get_x() == pytest.approx(end)
+        (total, _) = places_of(figure, str(logits + others))[-1]
+        assert total == pytest.approx(second.get_x() + second.get_width() + 8)
+    assert {"for logits", "for the rest of the step"} <= set(texts(figure))

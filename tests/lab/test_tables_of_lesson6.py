@@ -5,7 +5,7 @@ import pytest
 from minipaged.lab.measure import peer_tables, rung_tables, tuning_tables
 from minipaged.lab.measure.launches import launches_of
 from minipaged.lab.measure.rule_evidence import LLAMA
-from minipaged.lab.tour.assembly import count_shuffles, stage_lines
+from minipaged.lab.tour.assembly import count_exchanges, stage_lines
 from minipaged.lab.tour.ladder import (
     _kv_head_kernel,
     _query_head_kernel,
@@ -135,16 +135,34 @@ def test_launches_in_a_table():
     rows = [row(20.0, tile=32), row(80.0, tile=64)]
     made = tuning(sweep={"a": rows})
     launches = {str(of["tile"]): one for of, one in launches_of(made, "a")}
-    head, first, second = tuning_tables.launch_lines(launches)
-    assert head.split() == "under way fit waves µs of the ceiling".split()
+    table = tuning_tables.launch_lines(launches, "fit", "waves", "spilled")
+    head, first, second = table
+    assert head.split() == "under way fit waves spilled µs of the ceiling".split()
     for line, (name, one) in zip((first, second), launches.items(), strict=True):
-        mb, fit, waves = f"{one.under_way:.1f}", str(one.fit), str(len(one.waves))
-        said = [name, mb, "MB", fit, waves, f"{one.us:.1f}", f"{one.percent:.0f}", "%"]
-        assert line.split() == said
+        mb, told = f"{one.under_way:.1f}", (one.fit, len(one.waves), one.spilled)
+        said = [name, mb, "MB", *map(str, told), f"{one.us:.1f}"]
+        assert line.split() == [*said, f"{one.percent:.0f}", "%"]
     assert len(first) == len(second)
-    head, first, _ = tuning_tables.launch_lines(launches, with_waves=False)
+    head, first, _ = tuning_tables.launch_lines(launches)
     assert head.split() == "under way µs of the ceiling".split()
     assert len(first.split()) == 6
+
+
+def test_launches_near_the_best_by_what_they_have_under_way():
+    us = {1: 20.0, 2: 20.9, 3: 21.1}
+    rows = [row(time, programs=fit, splits=2) for fit, time in us.items()]
+    made = tuning(sweep={"a": rows, "b": rows[:1]})
+    made["batches"]["b"] = made["batches"]["a"]
+    size = [one.under_way for _, one in launches_of(made, "a")]
+    limits = 0, size[1] - 1e-6, size[2], 9
+    assert size[0] < size[1] < size[2] < 9
+    head, *lines = tuning_tables.near_lines(made, ["a", "b"], limits)
+    assert head.split()[:4] == ["MB", "0.0", "to", f"{limits[1]:.1f}"]
+    assert [line.split() for line in lines] == [
+        "a 1 of 1 1 of 1 0 of 1".split(),
+        "b 1 of 1 0 of 0 0 of 0".split(),
+        "all 2 of 2 1 of 1 0 of 1".split(),
+    ]
 
 
 def test_splits_by_programs_on_each_and_the_best_of_them():
@@ -222,10 +240,21 @@ def test_tiles_ahead_are_counted_in_the_assembly_code():
 
 def test_sums_of_four_heads_are_exchanged_more_than_those_of_one():
     sizes = {"TILE": 16, "ROWS": 4, "UPDATE": update_by_sums}
-    one = count_shuffles(_query_head_kernel, TILE=16)
-    assert 0 < 4 * one < count_shuffles(_kv_head_kernel, **sizes)
-    logits = count_shuffles(_query_head_kernel, "logits =", TILE=16)
-    assert logits == 2 * 4  # two logits of a warp's threads, by 16 threads each
-    logits = count_shuffles(_kv_head_kernel, "logits =", **sizes)
-    assert 64 * 5 <= logits <= 64 * 5 + 4  # 64 in a warp, by 32 threads each
-    assert count_shuffles(_kv_head_kernel, "no such line", **sizes) == 0
+    one = count_exchanges(_query_head_kernel, TILE=16)
+    assert one.logits == 2 * 4  # two logits of a warp's threads, by 16 threads each
+    # The maximum and the sum of weights; then a thread's parts of the weighted sum.
+    assert one.others == 3 + 3 + 16
+    four = count_exchanges(_kv_head_kernel, **sizes)
+    assert 64 * 5 <= four.logits <= 64 * 5 + 4  # 64 in a warp, by 32 threads each
+    units = sizes | {"ROWS": 16, "UPDATE": update_by_units}
+    assert count_exchanges(_kv_head_kernel, **units) == (0, 10)
+
+
+def test_what_passes_shared_memory_is_told_for_all_programs_of_a_kv_head():
+    rungs = {"a": {"us": 1000.0, "shared_memory": 50}, "b": {"us": 300.0}}
+    rungs["b"]["shared_memory"] = 10
+    found = rung_tables.exchange_lines({"rungs": rungs}, [(8, 22), (324, 24)], group=4)
+    assert [line.split() for line in found[1:]] == [
+        ["rung", "1", *"4 x 4 x 8 4 x 22 500 1,000".split()],
+        ["rung", "2", *"1 x 324 24 30 300".split()],
+    ]

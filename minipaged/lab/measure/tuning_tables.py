@@ -1,10 +1,10 @@
 """Lab: sweeps of lesson 6's kernel, as appendix C's pictures and tables want them."""
 
 from collections.abc import Iterable, Mapping
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
-from minipaged.lab.measure.launches import FAULTS, Launch, launches_of
+from minipaged.lab.measure.launches import FAULTS, Launch, launches_of, near_best
 from minipaged.lab.measure.measured import Tuning
 from minipaged.lab.measure.rule_evidence import LLAMA, times_by_splits
 from minipaged.lab.measure.rung_tables import KV_HEADS, num_pieces, share_of_ceiling
@@ -68,17 +68,33 @@ def sweep_maps(
     return maps, signs
 
 
-def launch_lines(launches: Mapping[str, Launch], with_waves: bool = True) -> list[str]:
+def launch_lines(launches: Mapping[str, Launch], *also: str) -> list[str]:
     """A table of launches by name: what each has under way, and its time.
 
-    with_waves: also how many programs fit on a multiprocessor, and the waves.
+    also: more columns, of "fit" (programs on a multiprocessor at a time), "waves", and
+    "spilled" (bytes of a thread).
     """
-    width, waves = max(map(len, launches)), "   fit  waves" * with_waves
-    lines = [f"{'':{width}}  under way{waves}      µs  of the ceiling"]
+    width, heads = max(map(len, launches)), "".join(f"  {name:>7}" for name in also)
+    lines = [f"{'':{width}}  under way{heads}      µs  of the ceiling"]
     for name, one in launches.items():
-        waves = f"  {one.fit:4}  {len(one.waves):5}" * with_waves
-        line = f"{name:{width}}  {one.under_way:6.1f} MB{waves}  {one.us:6.1f}"
+        told = {"fit": one.fit, "waves": len(one.waves), "spilled": one.spilled}
+        cells = "".join(f"  {told[name]:7}" for name in also)
+        line = f"{name:{width}}  {one.under_way:6.1f} MB{cells}  {one.us:6.1f}"
         lines.append(f"{line}  {one.percent:9.0f} %")
+    return lines
+
+
+def near_lines(
+    tuning: Tuning, batches: list[str], limits: tuple[float, ...]
+) -> list[str]:
+    """By MB under way, launches near the best of their batch: of each, and of all."""
+    rows = {name: [name] for name in batches} | {"all": batches}
+    heads = (f"{low:.1f} to {high:.1f}" for low, high in pairwise(limits))
+    lines = ["MB     " + "".join(f"{head:>14}" for head in heads)]
+    for name, own in rows.items():
+        near = near_best(tuning, own, limits).values()
+        cells = (f"{some} of {count}" for some, count in near)
+        lines.append(f"{name:7}" + "".join(f"{cell:>14}" for cell in cells))
     return lines
 
 

@@ -40,3 +40,18 @@ def wave_times(tuning: Tuning, profile: Mapping[str, Any], number: int) -> WaveT
     shares = [programs / sum(launch.waves) for programs in launch.waves]
     busy_shares = [busy * share / own for share, own in zip(shares, us, strict=True)]
     return WaveTimes(launch, us, busy_shares)
+
+
+def wave_lines(waves: WaveTimes) -> list[str]:
+    """How the times of two waves follow from what was measured."""
+    (first, second), whole = waves.us, sum(waves.us)
+    busy = [share * us for share, us in zip(waves.busy, waves.us, strict=True)]
+    shares = " and ".join(f"{share:.0%}" for share in waves.busy)
+    return [
+        f"Wave 2: {waves.launch.waves[1]} programs, each alone on its multiprocessor.",
+        f"  Programs as long are alone in {ALONE}, too, and take {second:.0f} µs.",
+        f"Wave 1: the rest of what was measured: {whole:,.0f} - {second:.0f} ="
+        f" {first:,.0f} µs.",
+        f"The unit is busy for {sum(busy):,.0f} µs, which divide as the programs do:",
+        f"  {busy[0]:,.0f} in wave 1, {busy[1]:,.0f} in wave 2; so for {shares}.",
+    ]

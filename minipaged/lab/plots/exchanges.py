@@ -22,7 +22,7 @@ BAR, BAR_STEP = 18.0, 27.0  # pixels of a bar, and from one to the next
 
 
 def plot_exchanges(
-    counts: Mapping[str, int],
+    counts: Mapping[str, tuple[int, int]],
     title: str,
     num_threads: int = 8,
     dim: int = 128,
@@ -37,10 +37,9 @@ def plot_exchanges(
 
     This is an example. Below it are strips that show which threads hold the products
     of a real logit: a box is a thread, and warps stand apart. Then a bar for each
-    count: so many exchanges are in the code for one tile, which may exchange more than
-    the sums of its logits.
+    count of exchanges in the code for one tile: those for its logits, and the others.
 
-    counts: exchanges, by what needs them. num_threads: 4, 8 or 16. dim: products of
+    counts: both, by what needs them. num_threads: 4, 8 or 16. dim: products of
     a logit, of which each thread has equally many. spread: threads that share a logit,
     by what has it so.
     """
@@ -208,19 +207,26 @@ def _said_of(num_threads: int, dim: int) -> tuple[str, str]:
     return who, f"{in_warp} in each warp, then between the warps"
 
 
-def _draw_counts(sheet: Sheet, y: float, counts: Mapping[str, int]) -> float:
-    """A bar for each of them; where the last one ends."""
+def _draw_counts(
+    sheet: Sheet, y: float, counts: Mapping[str, tuple[int, int]]
+) -> float:
+    """A bar for each of them, in two parts; where the legend below them ends."""
     said = "Exchanges in the code for one tile"
     remark = "one: all threads of a warp at once, as between two rows of the example"
     sheet.write(0, y, said, PART)
     sheet.write(width_of(said, PART) + 12, y, remark, color=sheet.look.quiet)
-    left, most = max(map(width_of, counts)) + 14, max(1, *counts.values())
+    left, most = max(map(width_of, counts)) + 14, max(1, *map(sum, counts.values()))
     longest = SPAN - left - width_of(f"{most:,}", PART, bold=True) - 8
-    y += 18
-    for name, count in counts.items():
-        width = longest * count / most
+    tones, y = [strong(0), soft(0)], y + 18
+    for name, parts in counts.items():
         sheet.write(0, y + BAR / 2, name)
-        sheet.box(left, y, width, BAR, strong(0))
-        sheet.write(left + width + 8, y + BAR / 2, f"{count:,}", PART, weight="bold")
+        x = left
+        for part, tone in zip(parts, tones, strict=True):
+            sheet.box(x, y, longest * part / most, BAR, tone)
+            x += longest * part / most
+        words = f"{sum(parts):,}"
+        sheet.write(x + 8, y + BAR / 2, words, PART, weight="bold")
         y += BAR_STEP
-    return y - BAR_STEP + BAR
+    signs = zip(tones, ("for logits", "for the rest of the step"), strict=True)
+    sheet.legend(0, y + 8, list(signs))
+    return y + 16

@@ -24,6 +24,8 @@ WIDE = "2px", "1px"  # marks: the least, or the best; and the aim
 LINE = "display:flex;flex-wrap:wrap;gap:2px 12px;align-items:center;margin:9px 0"
 NAME, SAID = "flex:0 0 156px", "flex:0 0 190px"  # beside a bar
 DIMMED = "--c:var(--edge);--ink:var(--quiet);--wrong:var(--quiet);color:var(--quiet)"
+ENOUGH = 0.8  # of the aim: more splits bring no more
+MANY_WARPS = 8  # whose threads have little to do each
 LATE = "While other cells run, Launch waits for them."
 CHOSEN = Said(
     "Press Launch to see what these sizes take.",
@@ -99,8 +101,8 @@ class TuningWidget(widgets.VBox):
     def _tell(self, launch: Launch) -> Said:
         """What it is short of; how near the best one is that was tried.
 
-        If nothing is found and it is slow nevertheless: how far from the aim it is; and
-        if that is far above, what has less under way.
+        If no fault is found, and it is slow nevertheless: how far from the aim it is,
+        and what may help.
         """
         best = max(one.percent for one in self.tried.values())
         said = f"Tried: {len(self.tried)} of {len(self.launches)}. "
@@ -110,9 +112,23 @@ class TuningWidget(widgets.VBox):
             said += f"Your best reaches {best:.0f} % of the ceiling."
             if not launch.faults:
                 way = f"{launch.under_way:.1f} MB; the aim: {launch.aim:.0f}."
-                way += f" So choose {self._less()}." * launch.is_beyond
-                said = f"Under way: {way} {said}"
+                said = f"Under way: {way} {self._advise(launch)}{said}"
         return Said(f"{launch.us:,} µs: {launch.verdict}.", said)
+
+    def _advise(self, launch: Launch) -> str:
+        """What to change of the last launch, which is slow without a fault."""
+        if launch.is_beyond:
+            return f"Try {self._less()}. "
+        sizes = dict(zip(SIZES, list(self.tried)[-1], strict=True))
+        is_split = sizes["num_splits"] > 1
+        is_enough = launch.under_way > ENOUGH * launch.aim
+        tries = {
+            "fewer warps": sizes["num_warps"] == MANY_WARPS,
+            "fewer splits": is_split and len(launch.waves) > 1,
+            "more stages": sizes["num_stages"] == 1,  # nothing is ahead
+            "wider tiles in fewer splits": is_split and is_enough,
+        }
+        return next((f"Try {words}. " for words, helps in tries.items() if helps), "")
 
     def _less(self) -> str:
         """Two changes of the last launch that leave less under way, if there are."""

@@ -27,6 +27,13 @@ class Copies(NamedTuple):
     all_ids: int
 
 
+class Exchanges(NamedTuple):
+    """In the code of a program for one tile; one: all threads of a warp at once."""
+
+    logits: int
+    others: int  # for the maximum, the sum of weights, and the weighted sum
+
+
 def assembly_of(kernel: Any, *, num_stages: int = 1, **sizes: Any) -> str:
     """A rung's assembly code for Llama-3-8B: bfloat16, blocks of 16, four warps.
 
@@ -47,19 +54,19 @@ def count_copies(text: str) -> Copies:
     return Copies(before, in_all, ids_before, all_ids)
 
 
-def count_shuffles(kernel: Any, line: str = "", **sizes: Any) -> int:
+def count_exchanges(kernel: Any, **sizes: Any) -> Exchanges:
     """How often a rung's threads hand each other numbers, for one tile.
 
-    line: only where the code does what a line with these words says. The assembly names
-    the files and, before each instruction, the line from which it comes.
+    The assembly names the files and, before each instruction, the line from which it
+    comes.
     """
-    code, found, written = assembly_of(kernel, **sizes), 0, ""
+    code, written, found = assembly_of(kernel, **sizes), "", {True: 0, False: 0}
     files = {Path(file).name: file for file in FILE.findall(code)}
     for row in code.splitlines():
         if place := CALLED.search(row):
             written = getline(files[place[1]], int(place[2]))
-        found += "shfl.sync" in row and line in written
-    return found
+        found["logits =" in written] += "shfl.sync" in row
+    return Exchanges(logits=found[True], others=found[False])
 
 
 def stage_lines(
