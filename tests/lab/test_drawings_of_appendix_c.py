@@ -9,7 +9,7 @@ from math import hypot
 import pytest
 import torch
 from matplotlib.colors import to_hex
-from matplotlib.patches import Rectangle
+from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from helpers.drawn import arrows, boxes, places_of, texts
 from helpers.readable import readable_in_all_themes
@@ -75,6 +75,7 @@ def ways():
     return plot_ways({"four": way(4, 32), "two": way(2, 64), "one": few}, "title")
 
 
+ASKED = " from asking to use"
 OTHERS = 1.2, 1.26, "somebody else's"
 DRAWINGS = {
     "layouts": lambda: plot_layouts("title"),
@@ -158,6 +159,12 @@ def lying(figure):
     return [tuple(map(sorted, row)) for _, row in sorted(rows.items())]
 
 
+def covered(figure):
+    """By row: the left edges of the places on its belt, and where it ends."""
+    found = [p for p in figure.axes[0].patches if isinstance(p, FancyBboxPatch)]
+    return [(p.get_x(), p.get_x() + p.get_width()) for p in found]
+
+
 def test_a_belt_is_covered_as_far_as_what_is_under_way_reaches():
     few, enough, more = lying(belts(2.3, 4.6, 9.2))
     assert [len(row) for row in (*few, *enough, *more)] == [8, 0, 16, 0, 16, 16]
@@ -194,9 +201,10 @@ def test_a_rate_is_what_is_under_way_over_the_time_that_it_takes(latency):
 
 def test_a_time_is_as_long_as_the_belt_and_the_queue():
     figure = belts(2.3, 9.2)
-    start, end = (places_of(figure, word)[0][0] for word in ("memory", "programs"))
+    (start, *_, end), _ = covered(figure)
+    said = {f"{n} µs{ASKED}": f"{n} µs" for n in (1, 2)}
     heads = [arrow.get_path().vertices[[0, 3]] for arrow in arrows(figure)]
-    levels = {places_of(figure, words)[0][1]: words for words in ("1 µs", "2 µs")}
+    levels = {places_of(figure, words)[0][1]: said[words] for words in said}
     reached = {words: [] for words in levels.values()}
     for (x0, _), (x1, y) in heads:
         if y in levels:
@@ -207,6 +215,15 @@ def test_a_time_is_as_long_as_the_belt_and_the_queue():
     assert last == pytest.approx(end, abs=2)
     assert (last - first) / (end - start) == pytest.approx(2, abs=0.06)
     assert first == pytest.approx(lying(figure)[1][1][0], abs=4)
+
+
+def test_a_time_says_from_when_to_when_where_there_is_room():
+    said = [words for words in texts(belts(2.3, 4.6, 9.2)) if ASKED in words]
+    assert said == [f"{n} µs{ASKED}" for n in (1, 1, 2)]
+    said = [
+        words for words in texts(belts(2.3, 46.0)) if words.startswith(("1 ", "10"))
+    ]
+    assert said == ["1 µs", f"10 µs{ASKED}"]  # a short belt, a long queue
 
 
 def test_a_queue_is_explained_only_where_there_is_one():

@@ -9,11 +9,13 @@ from minipaged.lab import (
     measured_profile,
     measured_tuning,
     plot_waves,
+    wave_lines,
     wave_times,
 )
 from minipaged.lab.measure.launches import Launch
 from minipaged.lab.measure.wave_times import WaveTimes
 from minipaged.lab.plots import palette
+from minipaged.lab.plots.signs import SPAN, width_of
 from minipaged.lab.plots.waves import LEFT, STRIP
 
 BLUE, SOFT = palette.sequence_colour(0), palette.soft_colour(0)
@@ -102,12 +104,7 @@ def test_the_strip_is_filled_as_far_as_the_unit_is_busy():
     ends = {round(strip.get_y() + strip.get_height(), 6) for strip in strips[:2]}
     assert len(ends) == 1  # filled from below
     said = set(texts(figure))
-    assert {
-        "busy for 90 %",
-        "busy for 40 %",
-        "wave 1: 1,200 µs",
-        "wave 2: 600 µs",
-    } <= said
+    assert {"wave 1, the rest: 1,200 µs", "wave 2, reckoned: 600 µs"} <= said
     assert {"396 programs", "116 programs", "room for 3 on each"} <= said
     assert "450 µs" in texts(plot_waves({"rung 3": ONE}, "title"))
 
@@ -124,22 +121,60 @@ def said_in_row(figure, words):
 
 
 def test_what_was_measured_is_told_from_what_is_reckoned():
-    """Of several waves only their sum was measured; of a single one all was."""
+    """Of two waves only their sum was measured, and the first one's time is the rest.
+
+    Of a single wave all was.
+    """
     figure = plot_waves({"rung 2": TWO, "rung 3": ONE}, "title")
-    for words in ("wave 1: 1,200 µs", "wave 2: 600 µs", "busy for 90 %"):
-        assert said_in_row(figure, words) == "reckoned"
-    for words in ("both waves: 1,800 µs", "450 µs", "busy for 50 %"):
+    first, second, _, _ = boxes(figure, BLUE)
+    ((x, height),) = places_of(figure, "wave 1, the rest: 1,200 µs")
+    assert 0 < x - first.get_x() < 10
+    ((x, level),) = places_of(figure, "wave 2, reckoned: 600 µs")
+    assert 0 < x - second.get_x() < 10 and level == height
+    for words in ("both waves: 1,800 µs", "450 µs"):
         assert said_in_row(figure, words) == "measured"
-    assert texts(figure).count("reckoned") == 2
+    assert said_in_row(figure, "225 of 450 µs: 50 %") == "measured: busy for"
     alone = texts(plot_waves({"rung 3": ONE}, "title"))
-    assert "reckoned" not in alone and not any("both waves" in said for said in alone)
+    words = "reckoned", "both waves", "the rest"
+    assert not any(word in said for said in alone for word in words)
+
+
+def test_how_long_waves_keep_the_unit_busy_is_reckoned():
+    figure = plot_waves({"rung 2": TWO}, "title")
+    said = "1,080 of 1,200 µs: 90 %", "240 of 600 µs: 40 %"
+    for words, wave in zip(said, boxes(figure, BLUE)[:2], strict=True):
+        assert said_in_row(figure, words) == "reckoned: busy for"
+        ((x, _),) = places_of(figure, words)
+        assert 0 < x - wave.get_x() < 10
+
+
+def test_the_rung_that_lesson_6_draws(h200):
+    """In wave 1 three programs share a unit, and each keeps it busy for 369 µs."""
+    times = wave_times(h200, measured_profile(), 2)
+    said = texts(plot_waves({"rung 2, 64x4k": times}, "title"))
+    assert {
+        "both waves: 1,919 µs",
+        "wave 1, the rest: 1,162 µs",
+        "wave 2, reckoned: 757 µs",
+        "1,107 of 1,162 µs: 95 %",
+        "324 of 757 µs: 43 %",
+    } <= set(said)
+    assert times.us[0] * times.busy[0] == pytest.approx(3 * 369, abs=1)
+
+
+def test_words_of_a_short_wave_end_at_the_edge():
+    figure = DRAWINGS["a short wave"]()
+    *_, wave, _ = boxes(figure, BLUE)
+    words = "wave 2, reckoned: 400 µs"
+    ((x, _),) = places_of(figure, words)
+    assert x < wave.get_x() and x + width_of(words) == pytest.approx(SPAN)
 
 
 def test_the_measured_time_stands_at_a_line_over_both_waves():
     figure = plot_waves({"rung 3": ONE, "rung 2": TWO}, "title")
     _, first, second, _ = boxes(figure, BLUE)
     ((middle, y),) = places_of(figure, "both waves: 1,800 µs")
-    ((_, below),) = places_of(figure, "wave 1: 1,200 µs")
+    ((_, below),) = places_of(figure, "wave 1, the rest: 1,200 µs")
     assert y < below < first.get_y()
     level = [line for line in figure.axes[0].lines if {*line.get_ydata()} == {y}]
     ends = sorted(x for line in level for x in line.get_xdata())
@@ -157,3 +192,11 @@ def test_the_clock_is_below_the_waves():
         ((x, y),) = places_of(figure, words)
         assert x == pytest.approx(first.get_x() + us * unit)
         assert y > first.get_y() + first.get_height()
+
+
+def test_the_waves_of_a_launch_are_reckoned_in_words():
+    said = "\n".join(wave_lines(TWO))
+    assert "116 programs" in said and "take 600 µs" in said
+    assert "1,800 - 600 = 1,200 µs" in said
+    assert "busy for 1,320 µs" in said
+    assert "1,080 in wave 1, 240 in wave 2; so for 90% and 40%" in said

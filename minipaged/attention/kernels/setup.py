@@ -42,6 +42,9 @@ if INTERPRETED:
     warnings.filterwarnings(
         "ignore", category=RuntimeWarning, module="triton.runtime.interpreter"
     )
+    warnings.filterwarnings(  # of its sums, in numpy's own name
+        "ignore", message=".* encountered in reduce", category=RuntimeWarning
+    )
 
     def _exchange_once(
         function: Callable[..., Any], exchange: Callable[..., Any]

@@ -1,4 +1,4 @@
-"""Lab: Little's law as a belt: what is asked for lies on it until it arrives."""
+"""Lab: Little's law as a belt: what is asked for lies on it until it is used."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,9 @@ PLACES = 16  # boxes that cover a belt
 WIDEST, AIR, LARGEST = 20.0, 3.0, 16.0  # of a place; between boxes; of a box
 RATE, GATE = 166.0, 12.0  # pixels for the rate at the right; between queue and belt
 THICK, WHEEL = 11.0, 2.8  # of a belt; the radius of its wheels
-HEAD, ABOVE, BELOW, BETWEEN = 30.0, 42.0, 40.0, 20.0  # above all; of a row, around it
+HEAD, ABOVE, BELOW, BETWEEN = 8.0, 42.0, 40.0, 20.0  # above all; of a row, around it
+LEAST_ROOM = 60.0  # pixels for the two arrows of a time
+ENDS = " from asking to use"  # where a time begins and ends
 
 
 def plot_belt(
@@ -25,15 +27,16 @@ def plot_belt(
     what else is asked for waits in a queue before it. Lengths are times: with a queue,
     a byte comes later by as much as the queue is long.
 
-    ceiling: GB/s that memory gives at most. latency: microseconds from memory to the
-    programs. megabytes: what is under way, by row.
+    ceiling: GB/s that memory gives at most. latency: microseconds from when a program
+    asks for a tile until it uses it, if nothing waits. megabytes: what is under way, by
+    row.
     """
     drawing = _Belts(ceiling, latency, max(megabytes), Sheet(title))
     return drawing.draw(megabytes)
 
 
 class _Belts:
-    """Belts below each other, all of one length, from memory to the programs."""
+    """Belts below each other, all of one length, from asking to use."""
 
     def __init__(self, ceiling: float, latency: float, most: float, sheet: Sheet):
         self.ceiling, self.latency, self.sheet = ceiling, latency, sheet
@@ -50,10 +53,8 @@ class _Belts:
         return max(0, round(PLACES * (megabytes / self.full - 1)))
 
     def draw(self, megabytes: Sequence[float]) -> Figure:
-        """From where to where it goes, the rows, and what a box is."""
+        """The rows, and what a box is."""
         sheet, y = self.sheet, HEAD
-        for x, words in ((self.start, "memory"), (self.end, "programs")):
-            sheet.write(x, 8, words, PART, ha="center")
         for under_way in megabytes:
             y = self._draw_row(y, under_way)
         signs = [(strong(0), f"{self.full / PLACES:.2f} MB on the way")]
@@ -113,8 +114,13 @@ class _Belts:
         self.sheet.box(left, floor - self.size, self.size, self.size, tone)
 
     def _draw_time(self, left: float, y: float, needed: float) -> None:
-        """How long a byte takes, from where it begins to wait or to move."""
+        """How long a byte takes, from where it begins to wait or to move.
+
+        From when to when that is, is said where there is room.
+        """
         sheet, said = self.sheet, f"{needed:.3g} µs"
+        if width_of(said + ENDS) + LEAST_ROOM < self.end - left:
+            said += ENDS
         middle, half = (left + self.end) / 2, width_of(said) / 2 + 6
         for x, inner in ((left, middle - half), (self.end, middle + half)):
             sheet.line((x, y - 5), (x, y + 5))

@@ -9,7 +9,16 @@ from matplotlib.patches import FancyArrowPatch, Polygon
 
 from minipaged.lab.measure.launches import Launch
 from minipaged.lab.plots.palette import line_colour
-from minipaged.lab.plots.roof import CEILING, DOTTED, Place, Roof, write_axis, written
+from minipaged.lab.plots.roof import (
+    CEILING,
+    DOTTED,
+    Ends,
+    Place,
+    Roof,
+    parts,
+    write_axis,
+    written,
+)
 from minipaged.lab.plots.scales import Scale, scale_of
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
 from minipaged.lab.plots.tones import KEPT
@@ -19,7 +28,9 @@ HEAD = 10.0  # of what is hatched, above the ceiling
 SHARE, GAP = 12.0, 7.0  # points of a share; pixels to its name
 NEAR, APART = 11.0, 30.0  # pixels from a launch to its arrows; from number to number
 RIGHT, LOWER, ABOVE = 14.0, 26.0, -20.0  # pixels from a launch to its name
-HATCH, FAINT = "//", "59"  # of what is hardly reached; how opaque
+BESIDE, HALF = 10.0, 10.0  # from the mark to a name; from its middle to its edge
+NEAR_MARK = 32.0  # pixels: a launch so near may have its name beyond the mark
+HATCH, FAINT = "\\\\", "59"  # of what is hardly reached; how opaque
 
 
 def plot_climb(
@@ -45,26 +56,32 @@ def plot_climb(
     up = _with_few_ticks(scale_of(rates, floor, -HIGH, True, limits))
     roof = Roof(sheet, across, up, ceiling, latency)
     sheet.write(LEFT - 8, SKY - 16, "GB/s", ha="right", color=sheet.look.quiet)
-    _draw_roof(roof, enough)
     both = zip(ways, rates, strict=True)
     places = [(across.x(megabytes), up.x(rate)) for megabytes, rate in both]
+    areas = _name_launches(roof, places, launches, across.x(enough))
+    _draw_roof(roof, enough, areas)
     for ends in pairwise(places):
         _draw_step(sheet, *ends)
     style = {"marker": "o", "markersize": 9.0, "markeredgewidth": 0, "zorder": 3}
     for x, y in places:
         sheet.axes.plot([x], [y], color=line_colour(0), **style)
-    _name_launches(sheet, places, launches)
     sheet.finish(floor + 46)
     return sheet.figure
 
 
-def _draw_roof(roof: Roof, enough: float) -> None:
-    """Its lines, all above them hatched, and on the axis where they meet."""
+def _draw_roof(roof: Roof, enough: float, areas: list[tuple[Ends, Ends]]) -> None:
+    """Its lines, all above them hatched, and on the axis where they meet.
+
+    areas: of words; thin lines and the mark leave them out.
+    """
     sheet, across, floor = roof.sheet, roof.across, roof.up.left
     x, said = across.x(enough), f"{written(enough)} MB"
     far = (tick for tick in across.ticks if abs(across.x(tick) - x) > APART)
     roof = roof._replace(across=across._replace(ticks=tuple(far)))
-    roof.draw_grid()
+    y = roof.level + 13
+    sheet.write(SPAN, y, CEILING, ha="right", color=sheet.look.quiet)
+    areas = [*areas, ((SPAN - width_of(CEILING) - 4, SPAN + 1), (y - HALF, y + HALF))]
+    roof.draw_grid(areas)
     sheet.line((LEFT, floor), (SPAN, floor), zorder=1)
     corners = [
         (LEFT, SKY - HEAD),
@@ -77,9 +94,10 @@ def _draw_roof(roof: Roof, enough: float) -> None:
     sheet.axes.add_artist(Polygon(corners, fill=False, linewidth=0, **style))
     sheet.legend(LEFT, 8, [(KEPT, "hardly reached")])
     roof.draw()
-    roof.name_law(0.75)  # between thin lines
-    sheet.write(SPAN, roof.level + 13, CEILING, ha="right", color=sheet.look.quiet)
-    sheet.line((x, roof.level), (x, floor), linestyle=DOTTED, linewidth=1.6, zorder=1)
+    roof.name_law(0.75, is_below=True)  # between thin lines, and not on the hatching
+    style = {"linestyle": DOTTED, "linewidth": 1.6, "zorder": 1}
+    for top, bottom in parts(x, (roof.level, floor), areas):
+        sheet.line((x, top), (x, bottom), **style)
     sheet.write(x, floor + 12, said, ha="center", weight="bold")
     write_axis(sheet, roof.across, floor + 12)
 
@@ -98,20 +116,32 @@ def _draw_step(sheet: Sheet, start: Place, end: Place) -> None:
 
 
 def _name_launches(
-    sheet: Sheet, places: Sequence[Place], launches: Mapping[str, Launch]
-) -> None:
+    roof: Roof, places: Sequence[Place], launches: Mapping[str, Launch], mark: float
+) -> list[tuple[Ends, Ends]]:
     """Its share of the ceiling and what was changed, at the lower right of each.
 
-    There no arrow of a climb leads; above the last one none does either.
+    There no arrow of a climb leads; above the last one none does either, and there its
+    name stands if it has room below the ceiling. The areas of the names are returned.
     """
+    areas, sheet = [], roof.sheet
     for (x, y), (name, launch) in zip(places, launches.items(), strict=True):
         share = f"{launch.percent:.0f} %"
         first = width_of(share, SHARE, True) + GAP
+        wide = first + width_of(name, PART)
         left, middle = x + RIGHT, y + LOWER
-        if (x, y) == places[-1]:
-            left, middle = x - (first + width_of(name, PART)) / 2, y + ABOVE
+        if (x, y) == places[-1] and y + ABOVE - HALF > roof.level:
+            left, middle = x - wide / 2, y + ABOVE
+        if left - BESIDE < mark < left + wide + BESIDE:
+            if abs(mark - x) < NEAR_MARK:
+                left = mark + BESIDE
+            elif (x, y) == places[0]:  # no arrow leads to it from the lower left
+                before = mark - BESIDE - wide
+                is_free = roof.height_of_law(before - BESIDE) < middle - HALF
+                left = before if is_free else left
         sheet.write(left, middle, share, SHARE, weight="bold")
         sheet.write(left + first, middle, name, PART)
+        areas.append(((left - 4, left + wide + 4), (middle - HALF, middle + HALF)))
+    return areas
 
 
 def _with_few_ticks(scale: Scale) -> Scale:

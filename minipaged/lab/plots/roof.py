@@ -1,6 +1,8 @@
 """Lab: the roof over launches: how fast each can be, by what it has under way."""
 
 import math
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from minipaged.lab.plots.scales import Scale
@@ -12,6 +14,7 @@ XLABEL = "MB of K and V under way at a time, on the whole GPU"
 CEILING = "the read ceiling"
 BOTH = "both axes are logarithmic"
 Place = tuple[float, float]
+Ends = tuple[float, float]
 
 
 class Roof(NamedTuple):
@@ -38,15 +41,27 @@ class Roof(NamedTuple):
         )
         return low, high
 
-    def draw_grid(self) -> None:
-        """Thin lines at round numbers; those of GB/s at the left."""
+    def height_of_law(self, x: float) -> float:
+        """Where the rising line, or what goes on from it, is above a place."""
+        (x0, y0), (x1, y1) = self.law
+        return y0 + (x - x0) * (y1 - y0) / (x1 - x0)
+
+    def draw_grid(self, words: Sequence[tuple[Ends, Ends]] = ()) -> None:
+        """Thin lines at round numbers; those of GB/s at the left.
+
+        words: areas that no line runs through, from x to x and from y to y.
+        """
         sheet, quiet = self.sheet, {"color": self.sheet.look.quiet}
         left, right = self.across.left, self.across.left + self.across.width
+        thin = {"alpha": 0.35, "zorder": 0}
         for x in map(self.across.x, self.across.ticks):
-            sheet.line((x, self.level), (x, self.up.left), alpha=0.35, zorder=0)
+            for top, bottom in parts(x, (self.level, self.up.left), words):
+                sheet.line((x, top), (x, bottom), **thin)
+        turned = [(ys, xs) for xs, ys in words]
         for tick in (tick for tick in self.up.ticks if tick < NEAR * self.ceiling):
             y = self.up.x(tick)
-            sheet.line((left, y), (right, y), alpha=0.35, zorder=0)
+            for start, end in parts(y, (left, right), turned):
+                sheet.line((start, y), (end, y), **thin)
             sheet.write(left - 8, y, f"{tick:,g}", ha="right", **quiet)
 
     def draw(self) -> None:
@@ -58,14 +73,23 @@ class Roof(NamedTuple):
         sheet.write(left - 8, level, f"{self.ceiling:,.0f}", ha="right")
         sheet.line(*self.law, linestyle=DASHED, **ink)
 
-    def name_law(self, share: float = 0.5) -> None:
-        """Above the rising line what it is, about a point at this share of it."""
+    def name_law(self, share: float = 0.5, is_below: bool = False) -> None:
+        """What the rising line is, beside a point at this share of it."""
         (x0, y0), (x1, y1) = self.law
         angle = math.degrees(math.atan2(y0 - y1, x1 - x0))
         style = {"rotation": angle, "rotation_mode": "anchor", "ha": "center"}
-        style |= {"va": "bottom", "color": self.sheet.look.quiet}
+        style |= {"va": "top" if is_below else "bottom", "color": self.sheet.look.quiet}
         x, y = x0 + share * (x1 - x0), y0 + share * (y1 - y0)
-        self.sheet.write(x, y - 5, f"under way / {self.latency:g} µs", **style)
+        y += 6 if is_below else -5
+        self.sheet.write(x, y, f"under way / {self.latency:g} µs", **style)
+
+
+def parts(at: float, ends: Ends, areas: Iterable[tuple[Ends, Ends]]) -> list[Ends]:
+    """From where to where a line is drawn that leaves out the areas in its way."""
+    cuts = sorted(along for (low, high), along in areas if low < at < high)
+    places = [ends[0], *chain.from_iterable(cuts), ends[1]]
+    pairs = zip(places[::2], places[1::2], strict=True)
+    return [(start, end) for start, end in pairs if start < end]
 
 
 def write_axis(sheet: Sheet, across: Scale, y: float) -> None:

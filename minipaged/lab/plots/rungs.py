@@ -8,16 +8,17 @@ from matplotlib.figure import Figure
 
 from minipaged.lab.plots.palette import BAD, line_colour
 from minipaged.lab.plots.scales import Scale
-from minipaged.lab.plots.signs import PART, SPAN, Point, Sheet, width_of
+from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
 
 LEFT, TOP, HEAD = 48.0, 32.0, 34.0  # pixels beside the panels; above all; above each
-EFOLD, MOST = 30.0, 420.0  # how high a step is of e times as fast; all panels together
+EFOLD = 30.0  # how high a step is of e times as fast
 LINE, GAP = 15.0, 8.0  # from line to line; from a panel to the next
-CEILING, TICKS = 100.0, (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # %
+BESIDE, AIR = 8.0, 6.0  # from a step to its words; from them to the next step
+CEILING, TICKS = 100.0, (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # %
+BEGIN = 1.0  # %: panels begin there, or at a tick below it, if there is a lower rung
 GAIN, SLOWER = 1.03, 0.97  # times as fast: what is written; less is a loss, no chance
 LARGE = 1.3  # times as fast: written with one digit, and worth a heavy line
-Area = tuple[float, float, float, float]  # left, top, right, bottom
-BELOW, STEADY = 1.6, 2.0  # how far a panel reaches below the lowest rung, and the first
+SAID = 1.5  # times as fast: such a step says what it removes
 
 
 def plot_ladder(
@@ -30,48 +31,34 @@ def plot_ladder(
     """A panel for each batch, in it a staircase: a step for each rung, up to a ceiling.
 
     A step is as high as the factor by which the rung is faster than the one before: the
-    scale is logarithmic, and the same in all panels. Below its step each factor is
+    scale is logarithmic, and all panels have the same. At its step each factor is
     written that is not near 1. The largest of a batch is heavy; what takes more time
     than before is orange.
 
     shares: by batch and rung, in %. whole: how many rungs there will be, so that the
     picture keeps its size while they are added one by one. removed: by number of the
-    rung, counted from 1, what costs less time now; written where it gains most.
+    rung, counted from 1, what costs less time now: few words, which stand at its step
+    in each batch where that is 1.5 times as fast or more.
     """
     sheet, rungs = Sheet(title), list(next(iter(shares.values())))
     wide = (SPAN - LEFT) / max(len(rungs), whole or 0)
-    paths = {batch: list(path.values()) for batch, path in shares.items()}
-    lows = [min(min(path) / BELOW, path[0] / STEADY) for path in paths.values()]
-    tops = [max(CEILING, *path) for path in paths.values()]
-    efolds = [log(top / low) for low, top in zip(lows, tops, strict=True)]
-    efold = min(EFOLD, MOST / sum(efolds))
+    found = [share for path in shares.values() for share in path.values()]
+    least, highest = min(BEGIN, *found), max(CEILING, *found)
+    lowest = max((tick for tick in TICKS if tick <= least), default=least)
+    high, ticks = EFOLD * log(highest / lowest), [n for n in TICKS if n >= lowest]
     said = f"{unit}, on a logarithmic scale; ×: times the rung before"
     sheet.write(0, 8, said, color=sheet.look.quiet)
-    named, y = _most_gained(list(paths.values()), removed or {}), TOP
-    for at, (batch, path) in enumerate(paths.items()):
-        bottom = y + HEAD + efolds[at] * efold
-        limits = lows[at], tops[at]
-        ticks = tuple(tick for tick in TICKS if lows[at] <= tick <= tops[at])
-        scale = Scale(bottom, -efolds[at] * efold, *limits, True, ticks)
+    y = TOP
+    for batch, steps in shares.items():
+        bottom, path = y + HEAD + high, list(steps.values())
+        scale = Scale(bottom, -high, lowest, highest, True, tuple(ticks))
         _draw_head(sheet, y + 10, batch, path)
         _draw_scale(sheet, scale)
         _draw_stairs(sheet, scale, wide, path)
-        _write_factors(sheet, scale, wide, path, named[at])
+        _write_factors(sheet, scale, wide, path, removed or {})
         y = bottom + GAP
     sheet.finish(y + _write_names(sheet, y + 10, wide, rungs))
     return sheet.figure
-
-
-def _most_gained(
-    paths: Sequence[Sequence[float]], removed: Mapping[int, str]
-) -> list[dict[int, str]]:
-    """What each path says of its rungs: those that gain more here than elsewhere."""
-    named: list[dict[int, str]] = [{} for _ in paths]
-    for rung, words in removed.items():
-        gains = [path[rung - 1] / path[rung - 2] for path in paths if len(path) >= rung]
-        if max(gains, default=0.0) >= GAIN:
-            named[gains.index(max(gains))][rung] = words
-    return named
 
 
 def _draw_head(sheet: Sheet, y: float, batch: str, path: Sequence[float]) -> None:
@@ -101,7 +88,6 @@ def _draw_stairs(
     """A level for each rung; from one to the next what it gains, or loses."""
     most = max((after / before for before, after in pairwise(path)), default=0.0)
     level = {"color": line_colour(0), "linewidth": 2.2}
-    sheet.write(LEFT + 8, scale.x(path[0]) - 10, _percent(path[0]))
     for at, share in enumerate(path):
         y, x = scale.x(share), LEFT + at * wide
         sheet.line((x, y), (x + wide, y), **level)
@@ -118,79 +104,38 @@ def _write_factors(
     scale: Scale,
     wide: float,
     path: Sequence[float],
-    named: Mapping[int, str],
+    removed: Mapping[int, str],
 ) -> None:
-    """To the right of a step, below it: how many times as fast; then why."""
+    """At the first rung its share; at a step how many times as fast, and why."""
     most = max((after / before for before, after in pairwise(path)), default=0.0)
-    taken = _lines_drawn(scale, wide, path)
+    _write_at(sheet, scale, LEFT, path[0], [_percent(path[0])])
     for rung, (before, after) in enumerate(pairwise(path), start=2):
-        x, y = LEFT + (rung - 1) * wide + 8, scale.x(after) + 11
-        factor, style = after / before, {}
+        factor, lines, style = after / before, [], {}
         if SLOWER <= factor < GAIN:
             continue
         if factor < SLOWER:
             style["color"] = BAD
         elif factor == most:
             style["weight"] = "bold"
-        sheet.write(x, y, _times(factor), **style)
-        taken.append(_area(x, y, _times(factor), bold=True))
-    for rung in sorted(named, reverse=True):
-        place = LEFT + (rung - 1) * wide + 8, scale.x(path[rung - 1])
-        beside = width_of(_times(path[rung - 1] / path[rung - 2]), bold=True) + 8
-        words = f"removes {named[rung]}"
-        _write_words(sheet, scale, place, (beside, wide), words, taken)
+        if rung in removed and round(factor, 1) >= SAID:
+            lines = _lines(f"removes {removed[rung]}", wide - BESIDE - AIR)
+        x = LEFT + (rung - 1) * wide
+        _write_at(sheet, scale, x, after, [_times(factor), *lines], **style)
 
 
-def _lines_drawn(scale: Scale, wide: float, path: Sequence[float]) -> list[Area]:
-    """Where the ceiling is, and the staircase."""
-    heights = list(map(scale.x, path))
-    ceiling = scale.x(CEILING)
-    taken = [(LEFT, ceiling - 2, SPAN, ceiling + 2)]
-    for at, y in enumerate(heights):
-        x, above = LEFT + at * wide, heights[max(0, at - 1)]
-        taken.append((x, y - 2, x + wide, y + 2))
-        taken.append((x - 3, min(y, above), x + 3, max(y, above)))
-    return taken
-
-
-def _write_words(
-    sheet: Sheet,
-    scale: Scale,
-    place: Point,
-    widths: tuple[float, float],
-    words: str,
-    taken: list[Area],
+def _write_at(
+    sheet: Sheet, scale: Scale, x: float, share: float, lines: list[str], **style: str
 ) -> None:
-    """Beside the factor, or below it in few lines; without room there, above the rung.
+    """Between a rung's own step and the next: below its level, or above it.
 
-    place: where a rung's words begin, and how high it is. widths: of its factor, and of
-    a rung. What is written, is taken.
+    There is nothing else as far as the panel reaches, so the side with more room has
+    enough. style: of the first line.
     """
-    (x, y), (beside, wide) = place, widths
-    tries = [(x + beside, y + 11, [words])]
-    for width in (3 * wide, 2 * wide - 10, wide - 10):
-        tries.append((x, y + 11 + LINE, _lines(words, width)))
-    lines = tries[-1][-1]
-    tries.append((x, y - 10 - LINE * (len(lines) - 1), lines))
-    for left, first, lines in tries:
-        written = [(left, first + LINE * at, said) for at, said in enumerate(lines)]
-        areas = [_area(*line) for line in written]
-        if all(_is_free(area, taken, scale.x(scale.lowest)) for area in areas):
-            break
-    for line in written:
-        sheet.write(*line)
-    taken += areas
-
-
-def _area(x: float, y: float, words: str, bold: bool = False) -> Area:
-    return x, y - 7, x + width_of(words, bold=bold), y + 7
-
-
-def _is_free(area: Area, taken: Sequence[Area], bottom: float) -> bool:
-    """Nothing is there, and it lies in the panel."""
-    left, top, right, low = area
-    meets = any(left < c and a < right and top < d and b < low for a, b, c, d in taken)
-    return right < SPAN and low < bottom and not meets
+    y, top = scale.x(share), scale.x(scale.highest)
+    is_below = scale.left - y > y - top
+    first = y + 11 if is_below else y - 10 - LINE * (len(lines) - 1)
+    for at, words in enumerate(lines):
+        sheet.write(x + BESIDE, first + LINE * at, words, **({} if at else style))
 
 
 def _times(factor: float) -> str:
@@ -213,8 +158,8 @@ def _write_names(sheet: Sheet, y: float, wide: float, rungs: Sequence[str]) -> f
 
 
 def _lines(words: str, wide: float) -> list[str]:
-    """The words, with a new line before each that has no room."""
-    lines = [""]
+    """The words, with a new line before each that has no room beside the others."""
+    wide, lines = max(wide, *map(width_of, words.split())), [""]
     for word in words.split():
         longer = f"{lines[-1]} {word}".strip()
         if lines[-1] and width_of(longer) > wide:

@@ -46,12 +46,13 @@ KINDS = {
     "large": Kind(128, 4, 2, tiles_ahead=1, room=3),
 }
 IN_WAVES = ("large", "medium")  # of two whose waves are equally full, the first
-AT_ONCE = min(KINDS[name].room for name in IN_WAVES)  # pieces: one wave of either kind
+FIRST, LAST = sorted(IN_WAVES, key=lambda name: KINDS[name].room)  # that need 2 waves
 MOST = max(IN_WAVES, key=lambda name: KINDS[name].kib)
 REASONS = {  # why it is what is taken, from so many pieces on
     0.0: ("few: split, until", f"{KINDS['small'].room} are on each"),
     LEAST: ("all run at once:", f"{MOST} ones have", "more under way"),
-    AT_ONCE: ("not all run at once:", "those with the emptier last wave lose"),
+    KINDS[FIRST].room: (f"{FIRST} ones", "need two", "waves"),
+    KINDS[LAST].room: ("both run in several waves:", "the emptier waves lose"),
 }
 COLOURS = {"small": 2, "large": 0, "medium": 1}
 
@@ -97,7 +98,9 @@ def plot_size_rule(
         x = min(LEFT + pieces * unit, SPAN - width_of(str(pieces)) / 2)
         sheet.write(x, y, str(pieces), ha="center", **quiet)
     sheet.write(LEFT, y + 22, "pieces (sequences × KV heads) on each multiprocessor")
-    y = _draw_reasons(sheet, y + 40, unit) + 28 if _has_room(unit) else y + 46
+    y += 46
+    if _has_room(unit, most):
+        y = _draw_reasons(sheet, y - 6, unit) + 28
     for name, kind in KINDS.items():
         sheet.legend(0, y, [(_tone(name), name)])
         ending = f"; no splits; {kind.room} at a time" * (name in IN_WAVES)
@@ -128,7 +131,7 @@ def _draw_waves(sheet: Sheet, top: float, unit: float, most: int) -> None:
             ends = max(LEAST, last - room), min(most, last)
             line = [(LEFT + x * unit, top + _below(x / last)) for x in ends]
             sheet.line(*line, linewidth=2.2, zorder=2 + at, **style)
-            if _has_room(unit):
+            if _has_room(unit, most):
                 is_taken = chosen(ends[0] + UP * (ends[1] - ends[0])) == name
                 _count_waves(sheet, line, last // room, is_taken)
             if last == room:
@@ -204,9 +207,14 @@ def _draw_choices(sheet: Sheet, y: float, unit: float, most: int) -> None:
         x += width
 
 
-def _has_room(unit: float) -> bool:
-    """For words from LEAST to AT_ONCE."""
-    return unit * (AT_ONCE - LEAST) > max(map(width_of, REASONS[LEAST])) + 8
+def _has_room(unit: float, most: int) -> bool:
+    """For the words of each reason, below where it holds."""
+    return all(
+        (end - start) * unit > max(map(width_of, words)) + 8
+        for words, (start, end) in zip(
+            REASONS.values(), pairwise([*REASONS, most]), strict=True
+        )
+    )
 
 
 def _draw_reasons(sheet: Sheet, y: float, unit: float) -> float:

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 
 from matplotlib.figure import Figure
 
+from minipaged.lab.plots.display import DPI
 from minipaged.lab.plots.palette import ink_on, mix
 from minipaged.lab.plots.scales import scale_of
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
@@ -20,12 +21,14 @@ LONG, FLAT = 330.0, 14.0  # of the bar that explains the colours
 Cell = tuple[int, int]  # row and column
 Cells = Mapping[Cell, float | None]
 Marked = Mapping[str, Collection[Cell]]  # by map
-CORNER = 8.5  # pixels from the corners of a cell to its signs
-SIGNS = {  # a marker, in the left corner or the right one, the upper one or the lower
+SIGNS_WIDE, RIM = (5.0, 9.0), 2.5  # pixels: at least and at most; from other things
+SIGNS = {  # a marker, left or right of the number, in the upper half or the lower
     "o": (-1, 1),
     "v": (-1, -1),
     "s": (1, -1),
 }
+FRAME, INSET = 1.6, 3.0  # points: how wide a frame is; pixels from a cell's edge
+KEY = 30.0, 20.0  # pixels: a cell in the legend
 
 
 def plot_sweep(
@@ -39,8 +42,8 @@ def plot_sweep(
 ) -> Figure:
     """A map for each batch: a cell for each pair of sizes, and how fast it is.
 
-    The best number of a map is bold. What a multiprocessor has no room for is hatched;
-    what was not measured is left out. All maps share one scale of colours.
+    The best number of a map is bold, in a frame. What a multiprocessor has no room for
+    is hatched; what was not measured is left out. All maps share one scale of colours.
 
     shares: by map, by (row, column), in percent. rows, columns: what the sizes are, as
     "tile". signs: by what they mean, at most three; which cells have them in a corner.
@@ -88,6 +91,10 @@ class _Sweep:
         found = [n for cells in shares.values() for n in cells.values()]
         known = [_rounded(n) for n in found if n is not None]
         self.least, self.most = min(known), max(known)
+        widest = max(width_of(_in_cell(n), PART, True) for n in known)
+        self.beside = (self.cell - widest) / 2  # a number, for signs
+        least, most = SIGNS_WIDE
+        self.sign = max(least, min(most, self.beside - RIM))
 
     def colour(self, share: float) -> str:
         """From pale to strong; cells with the same number have the same colour."""
@@ -121,16 +128,22 @@ class _Sweep:
             behind = self.colour(self.least if share is None else share)
             for marker, marked in self.signs.values():
                 if (row, column) in marked.get(name, ()):
-                    right, below = SIGNS[marker]
-                    x = place[0] + self.cell / 2 + right * (self.cell / 2 - CORNER)
-                    y = place[1] + (HEIGHT - CORNER if below > 0 else CORNER)
-                    self._draw_sign(x, y, marker, behind)
+                    self._draw_sign(*self._corner(*place, marker), marker, behind)
+
+    def _corner(self, x: float, y: float, marker: str) -> tuple[float, float]:
+        """Where a cell's sign stands: clear of the number, and of the other signs."""
+        right, below = SIGNS[marker]
+        from_edge = max(self.beside / 2, self.sign / 2 + RIM)
+        across, down = self.cell / 2 - from_edge, (HEIGHT - self.sign) / 2 - RIM
+        return x + self.cell / 2 + right * across, y + HEIGHT / 2 + below * down
 
     def _draw_sign(self, x: float, y: float, marker: str, behind: str) -> None:
         """A ring, so that it is no square, or a filled sign."""
-        style = {"color": ink_on(behind), "markersize": 3.6, "markeredgewidth": 0}
+        wide, edge = self.sign * 72 / DPI, 1.3  # points
+        style = {"color": ink_on(behind), "markersize": wide, "markeredgewidth": 0}
         if marker == "o":
-            style |= {"markerfacecolor": "none", "markeredgewidth": 0.9}
+            ring = {"markerfacecolor": "none", "markeredgewidth": edge}
+            style |= ring | {"markersize": wide - edge}
         self.sheet.axes.plot([x], [y], marker, zorder=4, **style)
 
     def _draw_cell(
@@ -141,48 +154,62 @@ class _Sweep:
         if share is None:
             sheet.empty(*area)
             sheet.box(*area, rim=sheet.look.rim)
-            return
-        colour = self.colour(share)
+        elif is_best:
+            self._draw_best(*area, share, PART)
+        else:
+            colour = self.colour(share)
+            sheet.box(*area, Tone(colour))
+            style = {"ha": "center", "color": ink_on(colour)}
+            place = x + self.cell / 2, y + HEIGHT / 2
+            sheet.write(*place, _in_cell(share), PART, **style)
+
+    def _draw_best(
+        self, x: float, y: float, width: float, height: float, share: float, size: float
+    ) -> None:
+        """Bold; inside the cell a frame in the number's ink, seen on any page."""
+        colour, number = self.colour(share), _in_cell(share)
         ink = ink_on(colour)
-        sheet.box(*area, Tone(colour))
-        style = {"ha": "center", "color": ink}
-        middle = y + HEIGHT / 2
-        style |= {"weight": "bold" if is_best else "normal"}
-        sheet.write(x + self.cell / 2, middle, _in_cell(share), PART, **style)
+        gap = min(INSET, (width - width_of(number, size, True)) / 2 - FRAME)
+        self.sheet.box(x, y, width, height, Tone(colour))
+        frame = x + gap, y + gap, width - 2 * gap, height - 2 * gap
+        self.sheet.box(*frame, rim=ink, linewidth=FRAME)
+        style = {"ha": "center", "color": ink, "weight": "bold"}
+        self.sheet.write(x + width / 2, y + height / 2, number, size, **style)
 
     def finish(self, unit: str) -> Figure:
         """What the colours and the signs mean."""
         sheet = self.sheet
         y = -(-len(self.shares) // self.in_row) * self.high + 6
         self._draw_bar(y, unit)
-        x, y = 0.0, y + 44
-        strong, shares = Tone(self.colour(self.most)), self.shares.values()
-        sheet.box(x, y - 8, 24, 16, strong)
-        style = {"weight": "bold", "color": ink_on(strong.face)}
-        sheet.write(x + 12, y, _in_cell(self.most), 8, ha="center", **style)
+        x, y = 0.0, y + 46
+        shares, (width, height) = self.shares.values(), KEY
+        strong = self.colour(self.most)
+        self._draw_best(x, y - height / 2, *KEY, self.most, 8.0)
         words = "the best" if len(shares) == 1 else "the best of its map"
         x = self._explain(x, y, words)
         for words, (marker, _) in self.signs.items():
             x, y = self._next(x, y, words)
-            sheet.box(x, y - 8, 24, 16, strong)
-            self._draw_sign(x + 12, y, marker, strong.face)
+            sheet.box(x, y - height / 2, *KEY, Tone(strong))
+            self._draw_sign(x + width / 2, y, marker, strong)
             x = self._explain(x, y, words)
         if any(share is None for cells in shares for share in cells.values()):
             x, y = self._next(x, y, NO_ROOM)
-            sheet.empty(x, y - 8, 24, 16)
-            sheet.box(x, y - 8, 24, 16, rim=sheet.look.rim)
+            sheet.empty(x, y - height / 2, *KEY)
+            sheet.box(x, y - height / 2, *KEY, rim=sheet.look.rim)
             self._explain(x, y, NO_ROOM)
-        sheet.finish(y + 12)
+        sheet.finish(y + 14)
         return sheet.figure
 
     def _next(self, x: float, y: float, words: str) -> tuple[float, float]:
         """Here, or in the next line if there is no room for a sign and its words."""
-        return (x, y) if x + 30 + width_of(words) <= SPAN else (0.0, y + 24)
+        fits = x + KEY[0] + 6 + width_of(words) <= SPAN
+        return (x, y) if fits else (0.0, y + 26)
 
     def _explain(self, x: float, y: float, words: str) -> float:
         """Beside a sign at x; where the next one stands."""
-        self.sheet.write(x + 30, y, words, color=self.sheet.look.quiet)
-        return x + 30 + width_of(words) + 22
+        left = x + KEY[0] + 6
+        self.sheet.write(left, y, words, color=self.sheet.look.quiet)
+        return left + width_of(words) + 20
 
     def _draw_bar(self, y: float, unit: str) -> None:
         """The colours from the slowest to the fastest, with numbers."""

@@ -13,11 +13,11 @@ from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
 
 LEFT, HIGH = 56.0, 186.0  # pixels: beside a field; from its ceiling to its axis
 HEAD, WORDS = 34.0, 48.0  # above a field: for its batch's name, for what its marks say
-COUNTS = 24.0  # inside it, above its axis: for how many are fast
-FAULTY = "has another fault"
-MOVED = "(moved aside where they would hide others)"
-APART, MOST = 4.6, 5  # pixels from sign to sign; so far one is moved aside at most
-NEAR = 0.8  # of the best's speed: fast
+COUNTS = 24.0  # inside it, above its axis: for how many are near the best
+SIGNS = {"plain": "has no other fault", "faulty": "has another fault"}
+MOVED = "each sign is a launch; moved aside where it would hide others:"
+APART = {"near": 5.0, "plain": 4.6, "faulty": 4.6}  # pixels from sign to sign
+MOST = {"near": 10, "plain": 5, "faulty": 5}  # so far one is moved aside at most
 Point = tuple[float, float, Sequence[str]]  # MB, GB/s, faults
 
 
@@ -27,19 +27,21 @@ def plot_under_way(
     title: str,
     latency: float = 1.0,
     best: tuple[str, float] | None = None,
+    near: float = 1.05,
 ) -> Figure:
     """A field for each batch, in it all of its launches; both axes are logarithmic.
 
     The level line is the ceiling. The rising one is Little's law: what is under way,
     over `latency`. Dotted lines are where both meet, and at twice as much; between
-    them stands how many of the launches without a fault come near their batch's best.
+    them stands how many of the launches are near their batch's best.
 
     points: by batch, for each launch MB, GB/s, and the names of the faults that it has;
     those with any are small and grey. ceiling: GB/s at most. latency: microseconds from
-    asking for a byte until it is there. best:
-    a place that is marked above each field: what it is, and MB.
+    asking for a tile until it is used. best: a place that is marked above each field:
+    what it is, and MB. near: launches, with or without a fault, that take at most so
+    many times their batch's least time are near the best; they are large, with a rim.
     """
-    drawing = _UnderWay(points, ceiling, latency, best, Sheet(title))
+    drawing = _UnderWay(points, ceiling, latency, best, near, Sheet(title))
     return drawing.draw()
 
 
@@ -52,10 +54,11 @@ class _UnderWay:
         ceiling: float,
         latency: float,
         best: tuple[str, float] | None,
+        near: float,
         sheet: Sheet,
     ):
         self.points, self.ceiling, self.sheet = points, ceiling, sheet
-        self.latency, self.best = latency, best
+        self.latency, self.best, self.near = latency, best, near
         found = [point for batch in points.values() for point in batch]
         self.rates = [*(rate for _, rate, _ in found), ceiling]
         enough = ceiling * latency / 1000  # 1 MB in a microsecond is 1,000 GB/s
@@ -68,7 +71,7 @@ class _UnderWay:
         """The signs, the fields, above the first what the marks say, and the axis."""
         sheet, quiet = self.sheet, {"color": self.sheet.look.quiet}
         self._draw_signs(8)
-        y = 26.0
+        y = 46.0
         for at, (name, found) in enumerate(self.points.items()):
             said = f"{len(found)} launches"
             sheet.write(LEFT, y + HEAD / 2, name, PART, weight="bold")
@@ -87,15 +90,16 @@ class _UnderWay:
 
     def _draw_signs(self, y: float) -> None:
         """What the marks of the launches mean, and that some are moved aside."""
-        sheet, x, said = self.sheet, 0.0, "each sign is a launch:"
-        sheet.write(x, y, said, color=sheet.look.quiet)
-        x += width_of(said) + 18
+        sheet, x = self.sheet, 5.0
+        sheet.write(0, y, MOVED, color=sheet.look.quiet)
+        more = f"{100 * (self.near - 1):.3g} %"
+        signs = {"near": f"near the best: at most {more} more time"}
         if any(has for batch in self.points.values() for *_, has in batch):
-            for is_faulty, words in ((False, "has no other fault"), (True, FAULTY)):
-                self._draw_signs_at([(x + 5, y)], is_faulty)
-                sheet.write(x + 16, y, words, color=sheet.look.quiet)
-                x += 16 + width_of(words) + 22
-        sheet.write(x, y, MOVED, color=sheet.look.quiet)
+            signs |= SIGNS
+        for kind, words in signs.items():
+            self._draw_signs_at([(x, y + 20)], kind)
+            sheet.write(x + 11, y + 20, words, color=sheet.look.quiet)
+            x += 16 + width_of(words) + 22
 
     def _say_marks(self, y: float) -> None:
         """Where the ceiling comes within reach, twice as much, and the best place."""
@@ -120,7 +124,7 @@ class _UnderWay:
         self.sheet.line((x, y), (x, y + WORDS), **style)
 
     def _draw_field(self, level: float, found: Sequence[Point], is_first: bool) -> None:
-        """The lines, over them the launches of a batch, and how many are fast."""
+        """Lines, over them the launches of a batch, and how many are near its best."""
         sheet, bottom = self.sheet, level + HIGH
         limits = min(self.rates) / 1.05, self.ceiling
         floor = bottom - COUNTS
@@ -138,58 +142,66 @@ class _UnderWay:
         if is_first:
             sheet.write(LEFT + 6, level + 13, CEILING, color=sheet.look.quiet)
             roof.name_law()
-        self._count_fast(bottom - COUNTS / 2, found)
+        kinds = self._kinds(found)
+        self._count_near(bottom - COUNTS / 2, found, kinds)
         places = [(self.across.x(point[0]), up.x(point[1])) for point in found]
-        self._draw_launches(_side_by_side(places), [point[2] for point in found])
+        places = _side_by_side(places, kinds)
+        for kind in APART:
+            both = zip(places, kinds, strict=True)
+            self._draw_signs_at([place for place, one in both if one == kind], kind)
 
-    def _count_fast(self, y: float, found: Sequence[Point]) -> None:
-        """In each region, how many of those without a fault come near the best."""
-        sheet, (first, second) = self.sheet, self.enough
+    def _kinds(self, found: Sequence[Point]) -> list[str]:
+        """Of each launch of a batch, as in APART."""
         best = max((rate for _, rate, _ in found), default=0.0)
+        return [
+            "near" if rate * self.near >= best else "faulty" if has else "plain"
+            for _, rate, has in found
+        ]
+
+    def _count_near(
+        self, y: float, found: Sequence[Point], kinds: Sequence[str]
+    ) -> None:
+        """In each region, how many of its launches are near the best."""
+        first, second = self.enough
         parts = (0.0, first), (first, second), (second, math.inf)
         regions = list(pairwise(self.ends))
         widest = max(regions, key=lambda region: region[1] - region[0])
         for (low, high), (left, right) in zip(parts, regions, strict=True):
-            rates = [rate for x, rate, has in found if low <= x < high and not has]
-            near = sum(rate >= NEAR * best for rate in rates)
-            words = f"{near} of {len(rates)}"
+            both = zip(found, kinds, strict=True)
+            here = [kind for (x, *_), kind in both if low <= x < high]
+            words = f"{here.count('near')} of {len(here)}"
             if (left, right) == widest:
-                words += f" reach {100 * NEAR:.0f} % of the best"
-            start = (left + right - width_of(words)) / 2
-            self._draw_signs_at([(start - 8, y)], False)
-            sheet.write(start, y, words)
+                words += " are near the best"
+            self.sheet.write((left + right) / 2, y, words, ha="center")
 
-    def _draw_launches(
-        self, places: Sequence[Place], faults: Sequence[Sequence[str]]
-    ) -> None:
-        """Those with a fault behind the others."""
-        for is_faulty in (True, False):
-            both = zip(places, faults, strict=True)
-            chosen = [place for place, has in both if bool(has) == is_faulty]
-            self._draw_signs_at(chosen, is_faulty)
+    def _draw_signs_at(self, places: Sequence[Place], kind: str) -> None:
+        """Large dots with a rim near the best; else dots, small crosses with a fault.
 
-    def _draw_signs_at(self, places: Sequence[Place], is_faulty: bool) -> None:
-        """Strong dots without a fault, small grey crosses with one."""
+        What is nearer to the best lies in front.
+        """
         style = {"marker": "o", "markersize": 4.0, "markeredgewidth": 0, "zorder": 3}
         style |= {"color": line_colour(0)}
-        if is_faulty:
+        if kind == "near":
+            style |= {"markersize": 5.2, "markeredgewidth": 0.9, "zorder": 4}
+            style |= {"color": line_colour(2), "markeredgecolor": self.sheet.look.ink}
+        if kind == "faulty":
             style |= {"marker": "x", "markersize": 3.2, "zorder": 2}
             style |= {"markeredgewidth": 0.8, "color": self.sheet.look.rim}
         xs, ys = ([place[n] for place in places] for n in (0, 1))
         self.sheet.axes.plot(xs, ys, linestyle="none", **style)
 
 
-def _side_by_side(places: Sequence[Place]) -> list[Place]:
+def _side_by_side(places: Sequence[Place], kinds: Sequence[str]) -> list[Place]:
     """Moved aside, as little as needed, where they would hide others.
 
     The highest ones stay where they are. Where all is full, some are hidden.
     """
-    steps = sorted(range(-MOST, MOST + 1), key=lambda step: (abs(step), -step))
     moved: dict[int, Place] = {}
     for index in sorted(range(len(places)), key=lambda index: places[index][1]):
-        x, y = places[index]
-        near = [place for place in moved.values() if y - place[1] < APART]
-        tried = [(x + step, y) for step in steps]
-        free = (one for one in tried if all(math.dist(one, n) >= APART for n in near))
+        (x, y), most = places[index], MOST[kinds[index]]
+        steps = sorted(range(-most, most + 1), key=lambda step: (abs(step), -step))
+        tried, apart = [(x + step, y) for step in steps], APART[kinds[index]]
+        near = [place for place in moved.values() if y - place[1] < apart]
+        free = (one for one in tried if all(math.dist(one, n) >= apart for n in near))
         moved[index] = next(free, tried[index % len(tried)])
     return [moved[index] for index in range(len(places))]

@@ -22,8 +22,9 @@ def plot_waves(launches: Mapping[str, WaveTimes], title: str) -> Figure:
 
     Upwards are the places, in rows: a row is one program on each multiprocessor. Places
     without a program are hatched. The strip below is as full as the unit of shared
-    memory and L1 is busy in a wave. Where a launch has two waves, only the time of
-    all of them was measured, and stands above them; what is reckoned is said to be.
+    memory and L1 is busy in a wave. Where a launch has two waves, only the time of both
+    was measured, and stands above them. The second wave's is reckoned, the rest is the
+    first one's. How long each keeps the unit busy is then reckoned, too.
     """
     sheet, y = Sheet(title), TOP
     longest = max(sum(times.us) for times in launches.values())
@@ -52,35 +53,51 @@ def _draw_launch(
     if has_parts:
         _draw_whole(sheet, clock, top - 10, sum(times.us))
         top += WHOLE
-    bottom, known = top + ROW * launch.fit, "reckoned" if has_parts else "measured"
-    for y in (top - 10, bottom + GAP + STRIP + 11):
-        sheet.write(LEFT - 12, y, known, ha="right", color=sheet.look.quiet)
+    else:
+        _draw_source(sheet, top - 10, "measured")
+    bottom = top + ROW * launch.fit
+    known = "reckoned" if has_parts else "measured"
+    _draw_source(sheet, bottom + GAP + STRIP + 11, f"{known}: busy for")
     sheet.write(0, (top + bottom) / 2 - 9, name, PART, weight="bold")
     said = f"room for {launch.fit} on each"
     sheet.write(0, (top + bottom) / 2 + 9, said, color=sheet.look.quiet)
     strip = bottom + GAP
     sheet.write(0, strip + STRIP / 2, "shared memory, L1", color=sheet.look.quiet)
     waves = zip(launch.waves, times.us, times.busy, strict=True)
-    for number, (programs, us, busy) in enumerate(waves, 1):
+    for (programs, us, busy), time in zip(waves, _time_words(times), strict=True):
         x, wide = clock.x(start), clock.x(start + us) - clock.x(start)
         high = ROW * launch.fit * programs / launch.places
         if programs < launch.places:
             sheet.empty(x, top, wide, bottom - top - high)
         _draw_programs(sheet, x, bottom, wide, high, programs)
-        words = f"wave {number}: {us:,.0f} µs" if has_parts else f"{us:,.0f} µs"
-        sheet.write(x + 4, top - 10, words, color=sheet.look.ink)
+        share = f"{busy * us:,.0f} of {us:,.0f} µs: {100 * busy:.0f} %"
+        for y, said in ((top - 10, time), (strip + STRIP + 11, share)):
+            sheet.write(min(x + 4, SPAN - width_of(said)), y, said)
         sheet.box(x, strip, wide, STRIP, rim=sheet.look.rim)
         high = STRIP * min(busy, 1)
         sheet.box(x, strip + STRIP - high, wide, high, soft(0))
-        sheet.write(x + 4, strip + STRIP + 11, f"busy for {100 * busy:.0f} %")
         start += us
     sheet.box(LEFT, top, clock.x(start) - LEFT, bottom - top, rim=sheet.look.rim)
     return strip + STRIP + 12
 
 
+def _time_words(times: WaveTimes) -> list[str]:
+    """Of each wave; of several the later ones' are reckoned, and the rest is left."""
+    said = [f"{us:,.0f} µs" for us in times.us]
+    if len(said) == 1:
+        return said
+    later = [f"wave {n}, reckoned: {us}" for n, us in enumerate(said[1:], 2)]
+    return [f"wave 1, the rest: {said[0]}", *later]
+
+
+def _draw_source(sheet: Sheet, y: float, words: str) -> None:
+    """At the left of numbers: where they are from."""
+    sheet.write(LEFT - 12, y, words, ha="right", color=sheet.look.quiet)
+
+
 def _draw_whole(sheet: Sheet, clock: Scale, y: float, us: float) -> None:
     """How long all waves of a launch take together: a line, and in it the time."""
-    sheet.write(LEFT - 12, y, "measured", ha="right", color=sheet.look.quiet)
+    _draw_source(sheet, y, "measured")
     words, (left, right) = f"both waves: {us:,.0f} µs", (clock.x(0), clock.x(us))
     middle, half = (left + right) / 2, width_of(words) / 2 + 8
     for x, end in ((left, middle - half), (right, middle + half)):

@@ -183,6 +183,24 @@ def test_the_interpreter_is_used_even_if_triton_was_imported_before():
     assert run(code).split() == ["True", "True", "InterpretedFunction"]
 
 
+@pytest.mark.skipif(not INTERPRETED, reason="looks at the interpreter")
+def test_sums_of_what_a_mask_will_hide_are_not_warned_of(tmp_path):
+    """Such numbers were written by nobody, so a warning would come now and then."""
+    script = tmp_path / "sums.py"  # Triton reads a kernel's source
+    script.write_text(
+        "import torch\n"
+        "from minipaged.attention.kernels.setup import tl, triton\n"
+        "@triton.jit\n"
+        "def total(out, x):\n"
+        "    tl.store(out, tl.sum(tl.load(x + tl.arange(0, 4)), 0))\n"
+        "out = torch.zeros(1)\n"
+        "total[1,](out, torch.full((4,), 3e38))\n"
+        "print(out.item())\n"
+    )
+    code = f"import runpy; runpy.run_path({str(script)!r})"
+    assert run(code) == "inf\n"
+
+
 def test_other_words_for_no_are_understood():
     code = "from minipaged.attention.kernels import setup as s; print(s.INTERPRETED)"
     assert run(code, TRITON_INTERPRET="off") == "False\n"
