@@ -3,7 +3,6 @@ from .measure.ladder_timing import rungs_here as rungs_here
 from .measure.launches import by_fault as by_fault
 from .measure.launches import launch_of as launch_of
 from .measure.launches import launch_of_rung as launch_of_rung
-from .measure.launches import launches_of as launches_of
 from .measure.launches import near_best as near_best
 from .measure.layer import random_layer as random_layer
 from .measure.machine import versions as versions
@@ -37,6 +36,7 @@ from .measure.tuning_tables import launch_lines as launch_lines
 from .measure.tuning_tables import near_lines as near_lines
 from .measure.tuning_tables import paging_ratios as paging_ratios
 from .measure.tuning_tables import points_under_way as points_under_way
+from .measure.tuning_tables import slow_lines as slow_lines
 from .measure.tuning_tables import splits_lines as splits_lines
 from .measure.tuning_tables import splits_on_each as splits_on_each
 from .measure.tuning_tables import sweep_maps as sweep_maps

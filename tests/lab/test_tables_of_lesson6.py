@@ -148,6 +148,22 @@ def test_launches_in_a_table():
     assert len(first.split()) == 6
 
 
+def test_slow_ones_without_a_fault_are_counted_by_what_they_have():
+    """The ceiling needs 1 MB under way; a program has 64 KiB."""
+    little, enough = {"programs": 1}, {"programs": 8}
+    rows = [row(10.0, **enough, splits=4), row(20.0, **enough, splits=4)]
+    rows += [row(30.0, warps=8, **enough, splits=4), row(40.0, **little, splits=9)]
+    rows += [row(50.0, **enough, spilled_bytes=8, splits=4)]
+    made = tuning(sweep={"a": rows}, ceilings={"read_gb_per_s": 200})
+    under_way = [one.under_way for _, one in launches_of(made, "a")]
+    assert under_way[3] < 0.4 < under_way[0] and under_way[3] > 0.2
+    assert tuning_tables.slow_lines(made, ["a"]) == [
+        "3 without a fault are slower than 80% of the best:",
+        "  1 have less than 0.4 MB under way;",
+        "  of the other 2, 1 have 8 warps",
+    ]
+
+
 def test_launches_near_the_best_by_what_they_have_under_way():
     us = {1: 20.0, 2: 20.9, 3: 21.1}
     rows = [row(time, programs=fit, splits=2) for fit, time in us.items()]

@@ -98,6 +98,30 @@ def near_lines(
     return lines
 
 
+def slow_lines(
+    tuning: Tuning, batches: list[str], share: float = 0.8, many_warps: int = 8
+) -> list[str]:
+    """Launches without a fault that are slower than this share of their batch's best.
+
+    Which of them have less than twice what the ceiling needs under way, and which of
+    the others have so many warps; the lines say how many each are.
+    """
+    slow = [
+        (launch.under_way < 2 * launch.least, row["num_warps"] == many_warps)
+        for batch in batches
+        for row, launch in launches_of(tuning, batch)
+        if not launch.faults and launch.percent < share * launch.best
+    ]
+    twice = 2 * tuning["ceilings"]["read_gb_per_s"] / 1e3
+    little = sum(has_little for has_little, _ in slow)
+    wide = slow.count((False, True))
+    return [
+        f"{len(slow)} without a fault are slower than {share:.0%} of the best:",
+        f"  {little} have less than {twice:.1f} MB under way;",
+        f"  of the other {len(slow) - little}, {wide} have {many_warps} warps",
+    ]
+
+
 def fifth_stage_lines(tunings: Mapping[str, Tuning]) -> list[str]:
     """What five stages in place of four cost medium programs: in two waves, in one."""
     lines = ["five stages in place of four, by two warps, measured again:"]

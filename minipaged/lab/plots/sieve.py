@@ -9,7 +9,7 @@ from minipaged.lab.plots.palette import line_colour
 from minipaged.lab.plots.scales import Scale, scale_of
 from minipaged.lab.plots.signs import PART, SPAN, Sheet
 
-LEFT, RIGHT = 176.0, 96.0  # pixels beside the dots, for words
+LEFT, RIGHT = 192.0, 96.0  # pixels beside the dots, for words
 TOP, HIGH, STEP = 26.0, 46.0, 64.0  # above rows; of a row's dots; to the next row
 GOLDEN = 0.618034  # its multiples spread evenly between 0 and 1
 FAST = 80.0  # percent of the best

@@ -2,6 +2,8 @@
 
 from IPython.display import Markdown, display
 
+from minipaged.lab.tour.show import CODE
+
 
 def reveal(guess: float, answer: float, unit: str, *lines: str) -> None:
     """Show a computed answer, folded, so that it can be guessed before it is read.
@@ -23,8 +25,7 @@ def reveal(guess: float, answer: float, unit: str, *lines: str) -> None:
         verdict = f"your guess is off by a factor of {factor:.1f}"
     else:
         verdict = f"your guess is off by {_number(gap)}"
-    more = "".join(f"{line}\n" for line in lines)
-    more = f"```text\n{more}```\n\n" if lines else ""
+    more = CODE.format("text", "\n".join(lines)) + "\n\n" if lines else ""
     display(
         Markdown(
             f"Your guess: **{_number(guess)}** {unit}\n\n"

@@ -48,8 +48,9 @@ def show_code(
 
 def folded(summary: str, lines: Iterable[str]) -> None:
     """Display lines of text that are seen after a click."""
-    head = f"<details><summary>{summary} (click)</summary>\n"
-    display(Markdown("\n".join([head, "```text", *lines, "```\n", "</details>"])))
+    head = f"<details><summary>{summary} (click)</summary>"
+    text = CODE.format("text", "\n".join(lines))
+    display(Markdown(f"{head}\n\n{text}\n\n</details>"))
 
 
 def _definition(thing: Any) -> Any:
