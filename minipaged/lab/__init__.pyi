@@ -69,6 +69,7 @@ from .plots.early_merge import plot_early_merge as plot_early_merge
 from .plots.early_merge import splits_and_merge as splits_and_merge
 from .plots.evictions import plot_evictions as plot_evictions
 from .plots.exchanges import plot_exchanges as plot_exchanges
+from .plots.exchanges import plot_unit as plot_unit
 from .plots.fork import plot_fork as plot_fork
 from .plots.free_list import plot_free_list as plot_free_list
 from .plots.gantt import Asked as Asked
@@ -113,6 +114,7 @@ from .plots.reuse import plot_reuse as plot_reuse
 from .plots.reuse import plot_searches as plot_searches
 from .plots.rungs import plot_ladder as plot_ladder
 from .plots.shares import plot_shares as plot_shares
+from .plots.sharing import plot_sharing as plot_sharing
 from .plots.sieve import plot_sieve as plot_sieve
 from .plots.size_rule import plot_size_rule as plot_size_rule
 from .plots.speeds import plot_engine_speeds as plot_engine_speeds

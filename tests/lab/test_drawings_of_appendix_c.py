@@ -226,6 +226,16 @@ def test_a_time_says_from_when_to_when_where_there_is_room():
     assert said == ["1 µs", f"10 µs{ASKED}"]  # a short belt, a long queue
 
 
+@pytest.mark.parametrize("megabytes", [(2.3, 4.6), (9.2, 2.3)])
+def test_above_the_rates_it_says_once_that_they_are_the_most(megabytes):
+    figure = belts(*megabytes)
+    assert sum("at most" in words for words in texts(figure)) == 1
+    ((x, y),) = places_of(figure, "rate, at most")
+    rates = places_of(figure, "2,300") + places_of(figure, "4,600")
+    assert {left for left, _ in rates} == {x}
+    assert 20 < min(middle for _, middle in rates) - y < 30
+
+
 def test_a_queue_is_explained_only_where_there_is_one():
     assert "asked for, waits" in texts(belts(9.2))
     assert "asked for, waits" not in texts(belts(2.3, 4.6))

@@ -1,4 +1,4 @@
-"""The drawing of exchanges: every sum follows from the arrows that lead to it."""
+"""Drawings of exchanges: every sum follows from the arrows that lead to it."""
 
 from itertools import pairwise
 
@@ -7,24 +7,34 @@ from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from helpers.drawn import arrows, boxes, places_of, texts
 from helpers.readable import readable_in_all_themes
-from minipaged.lab import plot_exchanges
+from minipaged.lab import plot_exchanges, plot_sharing, plot_unit
 from minipaged.lab.plots import palette
+from minipaged.lab.plots.signs import SPAN
 
 COUNTS = {"rung 1: 4 programs × 30": (32, 88), "rung 2": (324, 24)}
 SPREAD = {"rung 1": 16, "rung 2": 128}
 EACH, BLUE = (4, 8, 16), palette.sequence_colour(0)
 
 
-def drawn(num_threads=8, counts=None, **options):
-    options = {"spread": SPREAD, **options}
-    return plot_exchanges(counts or COUNTS, "title", num_threads, **options)
+def drawn(num_threads=8, **options):
+    return plot_exchanges("title", num_threads, **options)
+
+
+def shared(spread=None, counts=None, **options):
+    return plot_sharing(spread or SPREAD, counts or COUNTS, "title", **options)
+
+
+def unit(**options):
+    return plot_unit("title", **options)
 
 
 DRAWINGS = {f"{each} threads": lambda each=each: drawn(each) for each in EACH}
-DRAWINGS["one count"] = lambda: drawn(counts={"a rung": (12_000, 345)})
-DRAWINGS["no strips"] = lambda: drawn(spread=None)
-DRAWINGS["wide heads"] = lambda: drawn(dim=256, spread={"a": 2, "b": 32, "c": 256})
-DRAWINGS["no exchange"] = lambda: drawn(counts={"a": (0, 0), "b": (0, 0)})
+DRAWINGS["shared"] = shared
+DRAWINGS["one count"] = lambda: shared(counts={"a rung": (12_000, 345)})
+DRAWINGS["wide heads"] = lambda: shared({"a": 2, "b": 32, "c": 256}, dim=256)
+DRAWINGS["no exchange"] = lambda: shared(counts={"a": (0, 0), "b": (0, 0)})
+DRAWINGS["unit"] = unit
+DRAWINGS["unit, wide heads"] = lambda: unit(dim=256)
 test_it_can_be_read = readable_in_all_themes(DRAWINGS)
 
 
@@ -97,18 +107,24 @@ def test_an_exchange_says_how_far_apart_partners_are():
 @pytest.mark.parametrize(
     ("count", "said"), [(4, "2 exch"), (8, "3 exch"), (16, "4 exch")]
 )
-def test_a_panel_says_below_its_name_how_many_exchanges_a_logit_needs(count, said):
-    """Of a unit: none for a logit. For other sums a tile needs some even then."""
+def test_an_example_says_how_many_threads_and_exchanges_it_has(count, said):
     figure = drawn(count)
-    threads = places_of(figure, f"{said}anges for a logit")
-    unit = places_of(figure, "no exchange for a logit")
-    names = f"By threads: a smaller example, {count} threads", "By a matrix unit"
-    for ((x, y),), name in zip((threads, unit), names, strict=True):
-        ((left, top),) = places_of(figure, name)
-        assert x == left and 0 < y - top < 25
+    ((left, top),) = places_of(figure, f"A smaller example: {count} threads")
+    ((right, y),) = places_of(figure, f"{said}anges for a logit")
+    assert (left, right) == (0, SPAN) and y == top < held(figure, count)[0][0]
     colours = {text.get_text(): text.get_color() for text in figure.axes[0].texts}
     assert colours[f"{said}anges for a logit"] == palette.BAD
-    assert colours["no exchange for a logit"] == palette.GOOD
+
+
+@pytest.mark.parametrize("count", EACH)
+def test_threads_have_the_whole_width_and_nothing_else_is_drawn(count):
+    figure = drawn(count)
+    first, *_, last = columns(figure, count)
+    step = (last - first) / (count - 1)
+    assert last + step / 2 == pytest.approx(SPAN) and first - step / 2 < 120
+    assert len(arrows(figure)) == len(handed(figure, count))
+    lowest = max(y for _, y in (text.get_position() for text in figure.axes[0].texts))
+    assert lowest == held(figure, count)[-1][0]
 
 
 def test_heavy_arrows_lead_to_the_first_thread_from_all_others():
@@ -121,44 +137,87 @@ def test_heavy_arrows_lead_to_the_first_thread_from_all_others():
             thread = after[thread]
 
 
-@pytest.mark.parametrize("count", EACH)
-def test_a_unit_sums_the_same_numbers_without_threads(count):
-    figure = drawn(count)
-    ((_, numbers), *_, (y, logits)) = held(figure, count)
-    lines = [words for words in texts(figure) if " + " in words]
-    summed = [int(word) for line in lines for word in line.split() if word != "+"]
-    assert summed == numbers
-    right = max(columns(figure, count))
-    after = [text for text in figure.axes[0].texts if text.get_position()[0] > right]
-    results = [text.get_text() for text in after if text.get_position()[1] == y]
-    assert results == [str(logits[0]), "the logit"]
-    assert sum(ends(arrow)[0][0] > right + 20 for arrow in arrows(figure)) == 3
-
-
-@pytest.mark.parametrize("count", EACH)
-def test_the_drawn_threads_are_an_example_and_bars_are_of_one_tile(count):
-    figure = drawn(count)
-    said = f"By threads: a smaller example, {count} threads"
-    ((_, top),) = places_of(figure, said)
-    ((_, y),) = places_of(figure, "Exchanges in the code for one tile")
-    (rows,) = [t for t in figure.axes[0].texts if "between two rows" in t.get_text()]
-    last = held(figure, count)[-1][0]
-    first_bar = min(box.get_y() for box in boxes(figure, BLUE) if box.get_y() > y)
-    assert top < last < y == rows.get_position()[1] < first_bar
-
-
 def test_products_are_spread_evenly():
-    assert {"sums 16 products", "128 numbers"} <= set(texts(drawn()))
-    assert {"sums 4 products", "64 numbers"} <= set(
-        texts(drawn(16, dim=64, spread=None))
-    )
+    assert "sums 16 products" in texts(drawn())
+    assert "sums 4 products" in texts(drawn(16, dim=64))
     for num_threads, dim in ((6, 12), (8, 100), (1, 128)):
         with pytest.raises(ValueError, match="choose 4, 8 or 16"):
-            drawn(num_threads, dim=dim, spread=None)
+            drawn(num_threads, dim=dim)
+
+
+def parts(figure, name):
+    """Of a matrix: the edges of its boxes, soft ones and the filled one, from its name.
+
+    Boxes are a matrix's if they lie below its name. A legend's are larger.
+    """
+    ((left, top),) = places_of(figure, name)
+    soft, filled = (boxes(figure, face) for face in (palette.soft_colour(0), BLUE))
+    near = [
+        [box for box in found if abs(box.get_x() - left) < 100 and box.get_y() > top]
+        for found in (soft, filled)
+    ]
+    return [[edges(box) for box in found if edges(box)[3] != 12] for found in near]
+
+
+def edges(box):
+    return box.get_x(), box.get_y(), box.get_width(), box.get_height()
+
+
+def test_a_unit_has_sixteen_queries_and_keys_and_a_logit_for_each_pair():
+    figure = unit(dim=64)
+    for name, shape, count in (
+        ("queries", "[16, 64]", 16),
+        ("keys", "[64, 16]", 16),
+        ("logits", "[16, 16]", 256),
+    ):
+        ((_, top),), ((_, y),) = (places_of(figure, words) for words in (name, shape))
+        soft, filled = parts(figure, name)
+        assert top == y and (len(soft), len(filled)) == (count - 1, 1)
+    assert {"for each logit 64 products,", "a query: 64 numbers"} <= {*texts(figure)}
+
+
+def test_the_filled_logit_is_of_the_filled_query_and_key():
+    figure = unit()
+    places = {}
+    for name in ("queries", "keys", "logits"):
+        soft, ((x, y, _, _),) = parts(figure, name)
+        left, top = (min(place[axis] for place in soft) for axis in (0, 1))
+        places[name] = x - left, y - top
+    assert places["logits"] == (places["keys"][0], places["queries"][1])
+    assert min(places["logits"]) > 0
+    for words, name in (("a query: 128 numbers", "queries"), ("their logit", "logits")):
+        ((x, y),), (soft, _) = places_of(figure, words), parts(figure, name)
+        assert y > max(place[1] for place in soft)
+        assert x - 24 == pytest.approx(min(place[0] for place in soft))
+
+
+def test_arrows_lead_into_the_unit_and_out_and_no_number_is_invented():
+    figure = unit()
+    ((x, y),) = places_of(figure, "a matrix unit")
+    (frame,) = [
+        box
+        for patch in figure.axes[0].patches
+        if isinstance(patch, Rectangle)
+        and (box := patch.get_bbox()).x0 < x < box.x1
+        and box.y0 < y < box.y1
+    ]
+    ways = [arrow.get_path().vertices[:4] for arrow in arrows(figure)]
+    (_, *_, (end, _)), ((begin, _), *_, (_, level)) = ways
+    assert frame.x0 - 10 < end < frame.x0 < frame.x1 < begin < frame.x1 + 10
+    assert frame.y0 < level < frame.y1
+    ((middle, above),) = places_of(figure, "no exchange between threads")
+    assert middle == x and frame.y0 - 20 < above < frame.y0
+    said = " ".join(texts(figure))
+    assert {int(word) for word in said.split() if word.isdigit()} == {128}
+    assert "+" not in said
+
+
+def test_a_unit_is_low():
+    assert 100 * unit().get_figheight() <= 220
 
 
 def strips(figure):
-    """Of each strip below the example, the edges of its boxes; by the strip's name."""
+    """Of each strip, the edges of its boxes; by the strip's name."""
     ((_, above),) = places_of(figure, "Who holds the 128 products of a logit")
     ((_, below),) = places_of(figure, "Exchanges in the code for one tile")
     written, found = figure.axes[0].texts, {}
@@ -174,7 +233,7 @@ def strips(figure):
 
 
 def test_a_strip_has_a_box_for_each_thread_and_its_warps_stand_apart():
-    found = strips(drawn())
+    found = strips(shared())
     assert {name: len(edges) for name, edges in found.items()} == SPREAD
     ends = [(edges[0][0], edges[-1][1]) for edges in found.values()]
     assert ends[0] == pytest.approx(ends[1], abs=1.5)
@@ -188,7 +247,7 @@ def test_a_strip_has_a_box_for_each_thread_and_its_warps_stand_apart():
 
 def test_a_strip_says_what_a_thread_holds_and_the_exchanges_that_this_needs():
     """Beside its name; a sum over 16 threads takes log2(16), over a warp log2(32)."""
-    figure = drawn()
+    figure = shared()
     between = "in each warp, then between the warps"
     for name, who, then in (
         ("rung 1", "16 threads hold 8 each", "4 exchanges"),
@@ -199,32 +258,32 @@ def test_a_strip_says_what_a_thread_holds_and_the_exchanges_that_this_needs():
             places_of(figure, said) for said in (who, then)
         )
         assert y == beside == right
-    said = texts(drawn(dim=256, spread={"a": 2, "b": 32, "c": 64}))
+    said = texts(shared({"a": 2, "b": 32, "c": 64}, dim=256))
     assert {"2 threads hold 128 each", "1 exchange"} <= {*said}
     assert {"32 threads hold 8 each", "5 exchanges"} <= {*said}
     assert "64 threads, in 2 warps, hold 4 each" in said
-    assert not any("Who holds" in words for words in texts(drawn(spread=None)))
 
 
 @pytest.mark.parametrize("num_threads", [0, 1, 12, 256])
 def test_products_that_threads_cannot_share_evenly_are_refused(num_threads):
     with pytest.raises(ValueError, match=f"rung 7: {num_threads} threads, 128 prod"):
-        drawn(spread={"rung 7": num_threads})
+        shared({"rung 7": num_threads})
 
 
 def test_the_parts_of_bars_are_as_long_as_their_counts():
-    figure = drawn()
+    figure = shared()
     every = [box for box in figure.axes[0].patches if isinstance(box, Rectangle)]
-    unit = None
+    scale = None
     for name, (logits, others) in COUNTS.items():
         (_, y) = places_of(figure, name)[-1]
         row = [box for box in every if box.get_y() + box.get_height() / 2 == y]
         first, second = sorted(row, key=lambda box: box.get_x())
-        unit = unit or first.get_width() / logits
-        assert first.get_width() == pytest.approx(unit * logits)
-        assert second.get_width() == pytest.approx(unit * others)
+        scale = scale or first.get_width() / logits
+        assert first.get_width() == pytest.approx(scale * logits)
+        assert second.get_width() == pytest.approx(scale * others)
         end = first.get_x() + first.get_width()
         assert second.get_x() == pytest.approx(end)
         (total, _) = places_of(figure, str(logits + others))[-1]
         assert total == pytest.approx(second.get_x() + second.get_width() + 8)
-    assert {"for logits", "for the rest of the step"} <= set(texts(figure))
+    said = {"for logits", "for the rest of the step"}
+    assert said | {"all threads of a warp at once: one exchange"} <= set(texts(figure))

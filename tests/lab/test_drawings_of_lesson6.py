@@ -12,6 +12,7 @@ import torch
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 from matplotlib.path import Path
+from matplotlib.transforms import Bbox
 
 import minipaged as mp
 from helpers.drawn import arrows, boxes, places_of, texts
@@ -167,7 +168,6 @@ def neighbour(size=10, tile=4, behind=6, is_hit=True):
 LATE, EARLY = (splits_and_merge(3, 14, 2, is_early=each) for each in (False, True))
 
 
-FULLNESS = "how full the waves are"
 EXAMPLES = {"32x2k": 32 * 8 / 132, "100x1k": 100 * 8 / 132}
 
 
@@ -231,6 +231,9 @@ DRAWINGS = {
     "ladder, first rungs": lambda: plot_ladder(first_rungs(2), "title", whole=5),
     "ladder, one rung": lambda: plot_ladder(first_rungs(1), "title"),
     "ladder, what was removed": lambda: plot_ladder(SHARES, "title", removed=REMOVED),
+    "ladder, words of a batch": lambda: plot_ladder(
+        SHARES, "title", removed=REMOVED | {("64 x 4k", 3): "few bytes, second wave"}
+    ),
     "ladder, at its end": lambda: plot_ladder(
         SHARES, "title", removed={2: "few", 5: "many idle multiprocessors"}
     ),
@@ -272,6 +275,7 @@ DRAWINGS = {
     "under way, a long latency": lambda: under_way(latency=3.0),
     "on each": on_each,
     "on each, megabytes": lambda: on_each(megabytes=4.325),
+    "on each, an aim": lambda: on_each(megabytes=4.325, aim=(4, "128 KiB on each")),
     "early merge": lambda: plot_early_merge({"late": LATE, "early": EARLY}, "title"),
     "a late merge": lambda: plot_early_merge({"late": LATE}, "title"),
     "a merge after a short split": lambda: plot_early_merge(
@@ -281,6 +285,10 @@ DRAWINGS = {
     "size rule without batches": size_rule,
     "size rule, a long axis": lambda: size_rule({"a": 15.5}, most=18),
     "size rule, examples": lambda: size_rule(EXAMPLES, examples=EXAMPLES),
+    "size rule, many waves": lambda: size_rule(
+        {"a": 3.5, "many": 17.0}, examples=("a", "many"), most=18
+    ),
+    "size rule, many more": lambda: size_rule({"a": 29}, examples="a", most=30),
     "gpu": lambda: gpu(),
     "gpu, an older one": lambda: gpu(40, 5, 1),
     "gpu of one multiprocessor": lambda: gpu(1, 1, 8),
@@ -567,19 +575,45 @@ def test_slots_of_the_pool_have_their_numbers(head):
     table, positions = tables_of()["A"], range(4, 12)
     figure = pointers(positions, kv_head=head)
     ((column, top),) = places_of(figure, "slot")
-    ends = [arrow.get_path().vertices[3][1] for arrow in arrows(figure)]
-    for position, end in zip(positions, ends, strict=True):
+    for position in positions:
         slot = table.slot(position)
         (y,) = [y for x, y in places_of(figure, str(slot)) if x == column]
-        assert top < y == pytest.approx(end)
+        assert top < y
         assert places_of(figure, f"slot {slot}")
         places = places_of(figure, str(slot * 8 + 4 * head))
         (row,) = [row for left, row in places if 440 < left < column]  # in the pool
         assert abs(row - y) < 2
 
 
-def test_a_block_has_a_bracket_around_its_slots():
-    figure = pointers(range(4, 12))
+@pytest.mark.parametrize(
+    ("positions", "num_kv_heads", "head"),
+    [(range(4, 12), 2, 0), (range(4, 12), 2, 1), (range(2, 9), 4, 2), ([20], 3, 1)],
+)
+def test_an_arrow_reaches_what_is_read_and_crosses_nothing(
+    positions, num_kv_heads, head
+):
+    """It ends at the first number of its slot, and is in no box on its way."""
+    figure = pointers(positions, num_kv_heads, kv_head=head)
+    strong = palette.sequence_colour("A")
+    faces = strong, palette.soft_colour("A"), palette.theme().free
+    every = [box.get_bbox() for face in faces for box in boxes(figure, face)]
+    in_pool = [box for box in every if box.height == 19]
+    read = [box.get_bbox() for box in boxes(figure, strong) if box.get_height() == 19]
+    firsts = {box.y0: box for box in sorted(read, key=lambda box: -box.x0)}
+    found = arrows(figure)
+    assert len(found) == len(firsts) == len(positions)
+    for arrow, (_, first) in zip(found, sorted(firsts.items()), strict=True):
+        way, (_, tip, *_) = arrow.get_path().to_polygons(closed_only=False)
+        x, y = tip
+        assert first.x0 - 4 < x < first.x1 and first.y0 - 2 < y < first.y1
+        assert (x > first.x0) if head else (x < first.x0)
+        inner = [Bbox.from_extents(*(box.p0 + 0.1), *(box.p1 - 0.1)) for box in in_pool]
+        assert not any(Path(way).intersects_bbox(box, filled=False) for box in inner)
+
+
+@pytest.mark.parametrize("head", [0, 1])
+def test_a_block_has_a_bracket_around_its_slots(head):
+    figure = pointers(range(4, 12), kv_head=head)
     ((column, _),) = places_of(figure, "slot")
     upright = [
         line
@@ -592,6 +626,7 @@ def test_a_block_has_a_bracket_around_its_slots():
         numbers = [places_of(figure, str(4 * block + offset)) for offset in range(4)]
         found = [[y for x, y in places if x == column] for places in numbers]
         assert all(low < y < high for (y,) in found)
+        assert found[0][0] - low < 12 > high - found[-1][0]  # half of a slot's height
         ((_, middle),) = places_of(figure, f"block {block}")
         assert middle == pytest.approx((low + high) / 2)
 
@@ -977,33 +1012,7 @@ def test_the_strip_says_what_is_taken_from_where_to_where():
         ends.append(ends[-1] + (box.get_width() + 1) / unit)
     assert ends == pytest.approx([0, 1.5, 3, 4, 6, 8], abs=0.02)
     said = texts(figure)
-    assert [said.count(name) for name in ("small", "large", "medium")] == [2, 4, 4]
-
-
-@pytest.mark.parametrize("name, style", [("large", "-"), ("medium", "--")])
-def test_the_first_line_of_each_kind_bears_its_name(name, style):
-    """To the left of where it begins, a little above."""
-    figure = size_rule()
-    lines = [line for line in figure.axes[0].lines if line.get_linewidth() > 2]
-    begins = [
-        (line.get_xdata()[0], line.get_ydata()[0])
-        for line in lines
-        if line.get_linestyle() == style
-    ]
-    x, y = min(begins)
-    words = places_of(figure, name)
-    assert any(0 < x - right < 10 and 0 < y - middle < 15 for right, middle in words)
-
-
-def test_a_wave_is_full_where_its_line_ends():
-    lines = [
-        line.get_xydata().tolist()
-        for line in size_rule(most=12).axes[0].lines
-        if line.get_linewidth() == 2.2
-    ]
-    assert len(lines) == 4 + 3  # waves of three and of four
-    assert len({round(end[1], 6) for _, end in lines}) == 1  # at 100 %
-    assert all(start[1] > end[1] for start, end in lines)
+    assert [said.count(name) for name in ("small", "large", "medium")] == [2, 3, 3]
 
 
 def test_batches_have_signs_where_they_lie():
@@ -1012,41 +1021,113 @@ def test_batches_have_signs_where_they_lie():
     assert (b[0] - a[0]) * 40 == pytest.approx(c[0] - a[0]) and a[1] == b[1] == c[1]
 
 
-def test_an_example_is_read_off_both_lines():
-    """The numbers, the dots at their heights, and a line from the batch's sign down."""
-    figure = size_rule({"a": 0.5, **EXAMPLES}, examples=EXAMPLES)
-    read = [words for words in texts(figure) if words.split()[0] in KINDS]
-    said = {"large 65 %", "medium 48 %", "large 67 %", "medium 76 %"}
-    assert said == {words for words in read if "%" in words}
-    height = {name: places_of(figure, name)[0][1] for name in ("50 %", "100 %")}
-    dots, signs = markers(figure, "o"), sorted(markers(figure, "v"))[1:]
-    for (x, _), pieces in zip(signs, EXAMPLES.values(), strict=True):
-        found = [y for at, y in dots if at == pytest.approx(x)]
-        shares = [
-            1 - (y - height["100 %"]) / (height["50 %"] - height["100 %"]) / 2
-            for y in found
-        ]
-        waves = [-(-pieces // room) * room for room in (3, 4)]
-        assert shares == pytest.approx([pieces / room for room in waves])
-        assert any(
-            line.get_xdata() == pytest.approx([x, x])
-            and max(line.get_ydata()) > max(found)
-            for line in figure.axes[0].lines
-            if len(line.get_xdata()) == 2
-        )
+LARGE, MEDIUM = (palette.sequence_colour(at) for at in (0, 1))
 
 
-def test_at_an_example_what_is_taken_stands_above_its_line_and_the_other_below():
+def row_of(figure, batch, name):
+    """The edges of the waves that are drawn for this kind, and of what is filled."""
+    ((_, top),) = places_of(figure, batch)[1:] or places_of(figure, batch)
+    below = [y for x, y in places_of(figure, name) if x == 0 and y > top]
+    patches = [p for p in figure.axes[0].patches if p.get_height() == 24]
+    row = [p for p in patches if abs(p.get_y() + 12 - min(below)) < 1]
+    colour = LARGE if name == "large" else MEDIUM
+    assert {*row} & {*boxes(figure, colour)} == {p for p in row if p.get_fill()}
+    ends = {True: [], False: []}
+    for p in row:
+        if p.get_fill() or not p.get_hatch():
+            ends[p.get_fill()].append((p.get_x(), p.get_x() + p.get_width()))
+    return ends[False], ends[True]
+
+
+@pytest.mark.parametrize(
+    "pieces", [*EXAMPLES.values(), 1.5, 3.0, 3.5, 4.0, 5.01, 6.0, 7.9]
+)
+def test_waves_are_as_wide_as_their_places_and_filled_as_far_as_they_are_used(pieces):
+    batches = {"a": pieces, "b": 6.5}
+    figure = size_rule(batches, examples=batches)
+    place = 44
+    for name, room in (("large", 3), ("medium", 4)):
+        frames, filled = row_of(figure, "a", name)
+        count = -(-pieces // room)
+        left = places_of(figure, "0")[0][0]
+        assert len(frames) == len(filled) == count
+        for at, ((start, end), (low, high)) in enumerate(
+            zip(frames, filled, strict=True)
+        ):
+            assert start == low == pytest.approx(left + at * room * place)
+            assert end - start == pytest.approx(room * place, abs=4)
+            running = min(room, pieces - at * room)
+            assert (high - low) / (end - start) == pytest.approx(running / room)
+
+
+def test_waves_say_how_many_run_in_how_many_places():
+    """In what is used, if the words have room there; else in what is not."""
     figure = size_rule(EXAMPLES, examples=EXAMPLES)
-    dots = sorted(markers(figure, "o"))
-    taken = [min(dots[:2], key=lambda at: at[1]), min(dots[2:], key=lambda at: at[1])]
-    for (x, y), words in zip(taken, ("large 65 %", "medium 76 %"), strict=True):
-        ((left, height),) = places_of(figure, words)
-        assert 0 < x - left < 15 and 0 < y - height < 15
-    others = [dot for dot in dots if dot not in taken]
-    for (x, y), words in zip(others, ("medium 48 %", "large 67 %"), strict=True):
-        ((left, height),) = places_of(figure, words)
-        assert 0 < left - x < 15 and 0 < height - y < 15
+    for batch, name, said in (
+        ("32x2k", "large", ["1.94 of 3"]),
+        ("32x2k", "medium", ["1.94 of 4"]),
+        ("100x1k", "large", ["3 of 3", "3 of 3", "0.06 of 3"]),
+        ("100x1k", "medium", ["4 of 4", "2.06 of 4"]),
+    ):
+        frames, filled = row_of(figure, batch, name)
+        level = next(
+            p.get_y() + 12
+            for p in boxes(figure, LARGE if name == "large" else MEDIUM)
+            if p.get_height() == 24 and p.get_x() + p.get_width() == filled[-1][1]
+        )
+        for words, frame, (start, end) in zip(said, frames, filled, strict=True):
+            used = (start, end) if words != "0.06 of 3" else (end, frame[1])
+            places = places_of(figure, words)
+            assert any(
+                (x, y) == (pytest.approx(sum(used) / 2), level) for x, y in places
+            )
+    assert texts(figure).count("places of a wave that stay empty") == 1
+
+
+def verdicts(figure):
+    """What is said at the right of waves, and whether it is bold; from above."""
+    found = [
+        (words.get_position()[1], words.get_text(), words.get_weight() == "bold")
+        for words in figure.axes[0].texts
+        if words.get_text().endswith((" under way", "full", ": taken"))
+        and not words.get_text().startswith(("more", "tile"))
+    ]
+    return [(words, is_bold) for _, words, is_bold in sorted(found)]
+
+
+def test_an_example_says_what_decides_and_what_is_taken():
+    """In one wave, what is under way; else how full the waves are."""
+    figure = size_rule({"a": 0.5, **EXAMPLES}, examples=EXAMPLES)
+    assert verdicts(figure) == [
+        ("124 KiB under way: taken", True),
+        ("62 KiB under way", False),
+        ("3 waves, 67 % full", False),
+        ("2 waves, 76 % full: taken", True),
+    ]
+    said = texts(figure)
+    start = "pieces on each multiprocessor"
+    assert f"1.94 {start}, all at once: which kind has more under way?" in said
+    assert f"6.06 {start}: whose waves are fuller?" in said
+    bold = [(t.get_text()) for t in figure.axes[0].texts if t.get_weight() == "bold"]
+    assert [words for words in bold if words in KINDS] == ["large", "medium"]
+
+
+@pytest.mark.parametrize(
+    "pieces, said",
+    [
+        (3.0, ["192 KiB under way: taken", "96 KiB under way"]),
+        (3.5, ["2 waves, 58 % full", "1 wave, 88 % full: taken"]),
+        (5.0, ["2 waves, 83 % full: taken", "2 waves, 62 % full"]),
+    ],
+)
+def test_how_full_they_are_decides_where_a_kind_needs_two_waves(pieces, said):
+    assert [w for w, _ in verdicts(size_rule({"a": pieces}, examples="a"))] == said
+
+
+def test_in_one_wave_what_has_more_under_way_is_taken():
+    for pieces in (n / 100 for n in range(150, 301)):
+        under_way = {name: pieces * KINDS[name].kib for name in ("large", "medium")}
+        assert chosen(pieces) == max(under_way, key=under_way.get), pieces
 
 
 def brackets(figure):
@@ -1082,7 +1163,7 @@ def test_why_it_is_taken_stands_below_from_where_to_where():
     kib = {name: kind.kib for name, kind in KINDS.items()}
     assert kib == {"small": 32, "medium": 32, "large": 64}
     assert chosen(1.5) == chosen(3) == max(kib, key=kib.get)
-    unit, left = 86, places_of(figure, "0")[0][0]
+    unit, left = 84, places_of(figure, "0")[0][0]
     said = {
         "few: split, until": few,
         "4 are on each": few,
@@ -1111,38 +1192,9 @@ def test_whose_waves_are_emptier_is_not_taken():
         assert chosen(pieces) == max(filled, key=filled.get), pieces
 
 
-def test_each_line_bears_the_number_of_its_waves():
-    """Beside it: of what is taken there above, at its left; of the other below."""
-    figure = size_rule()
-    found = [
-        (int(words.get_text().split()[0]), words.get_ha(), *words.get_position())
-        for words in figure.axes[0].texts
-        if words.get_text().endswith((" wave", " waves"))
-    ]
-    lines = [
-        (line.get_linestyle(), *line.get_xydata().tolist())
-        for line in figure.axes[0].lines
-        if line.get_linewidth() == 2.2
-    ]
-    assert len(found) == len(lines) == 5
-    left = places_of(figure, "0")[0][0]
-    for style, (x0, y0), (x1, y1) in lines:
-        room, pieces = 3 if style == "-" else 4, (x1 - left) / 86
-        number = -(-(pieces - 0.1) // room)
-        beside = []
-        for waves, ha, x, y in found:
-            level = y0 + (x - x0) / (x1 - x0) * (y1 - y0)
-            is_above = ha == "right" and 0 < level - y < 15
-            is_below = ha == "left" and 0 < y - level < 15
-            if waves == number and x0 < x < x1 and (is_above or is_below):
-                beside.append(is_above)
-        kind = "large" if room == 3 else "medium"
-        assert beside == [chosen(pieces - 0.1) == kind]
-
-
 def test_a_long_axis_has_no_room_for_reasons():
     said = texts(size_rule(most=12))
-    assert not any("wave" in words for words in said if words != FULLNESS)
+    assert not any("wave" in words for words in said)
     assert "why" not in said and "why" in texts(size_rule())
 
 
@@ -1404,6 +1456,24 @@ def test_each_large_step_says_what_it_removes_in_every_batch():
     assert "removes none" not in texts(less)
 
 
+def test_a_batch_may_have_its_own_words_for_a_step():
+    """They stand in its panel only; a rung without others has them there alone."""
+    alone, _, many = BATCHES
+    removed = {3: "exchanges", (many, 3): "a wave", (alone, 5): "idle ones"}
+    figure = plot_ladder(SHARES, "title", removed=removed | {(many, 9): "no rung"})
+    tops = {batch: places_of(figure, batch)[0][1] for batch in BATCHES}
+
+    def panels_of(words):
+        ys = [y for _, y in places_of(figure, words)]
+        return [max((b for b in BATCHES if tops[b] < y), key=tops.get) for y in ys]
+
+    gains = {batch: [*path.values()] for batch, path in SHARES.items()}
+    large = [b for b, path in gains.items() if round(path[2] / path[1], 1) >= 1.5]
+    assert panels_of("removes a wave") == [many] and many in large
+    assert panels_of("removes exchanges") == [b for b in large if b != many] != []
+    assert panels_of("removes idle ones") == [alone]
+
+
 def test_words_of_a_step_stay_in_its_column_below_its_level_or_above_it():
     """Below where there is more room below; nothing else is in a rung's column."""
     path = {"a": 0.6, "b": 1.2, "c": 2.4, "d": 30.0, "e": 60.0, "f": 60, "g": 60}
@@ -1484,7 +1554,10 @@ def test_programs_on_each_lie_where_they_are_and_what_is_outside_is_left_out():
     assert "four fit" in said and "64" in said and "0.25" not in said
 
 
-@pytest.mark.parametrize("options", [{}, {"megabytes": 4.325}])
+AIM = {"aim": (4, "128 KiB on each")}
+
+
+@pytest.mark.parametrize("options", [{}, {"megabytes": 4.325}, AIM])
 def test_how_many_run_is_said_at_the_right_of_its_line_where_no_curve_is(options):
     """Of all batches that were measured; and no thin upright line runs through it."""
     curves, _ = splits_on_each(measured_tuning())
@@ -1498,12 +1571,41 @@ def test_how_many_run_is_said_at_the_right_of_its_line_where_no_curve_is(options
         ends = move(line.get_xydata())
         is_upright = len(ends) == 2 and ends[0][0] == ends[1][0]
         is_room = is_upright and line.get_linewidth() == 1.6
+        is_room &= line.get_linestyle() == "-"
         (upright if is_room else others).append(ends)
     ((_, room),) = upright
     assert 0 < words.x0 - room[0] < 12
     top, bottom = (move((0, places_of(figure, n)[0][1]))[1] for n in ("20", "0"))
     assert bottom < words.y0 < words.y1 < top
     assert not any(Path(ends).intersects_bbox(words, filled=False) for ends in others)
+
+
+def test_how_many_are_best_is_said_at_the_left_of_a_dotted_line():
+    curves, _ = splits_on_each(measured_tuning())
+    figure = plot_on_each(curves, "title", 6, "six run at a time", **AIM)
+    dotted = [
+        line
+        for line in figure.axes[0].lines
+        if line.get_linewidth() == 1.6
+        and line.get_linestyle() != "-"
+        and len({*line.get_xdata()}) == 1
+    ]
+    (aim,) = dotted
+    four, words = places_of(figure, "4")[0][0], places_of(figure, AIM["aim"][1])
+    assert [*aim.get_xdata()] == pytest.approx([four, four])
+    ((x, y),) = words
+    assert 0 < four - x < 12
+    assert y == places_of(figure, "six run at a time")[0][1]
+    (text,) = (t for t in figure.axes[0].texts if t.get_text() == AIM["aim"][1])
+    assert text.get_ha() == "right"
+    figure.draw_without_rendering()
+    box = text.get_window_extent().padded(2)
+    move = figure.axes[0].transData.transform
+    ends = [move(line.get_xydata()) for line in figure.axes[0].lines]
+    assert not any(Path(each).intersects_bbox(box, filled=False) for each in ends)
+    alone = plot_on_each(curves, "title", 6, "six run at a time")
+    assert AIM["aim"][1] not in texts(alone)
+    assert len(alone.axes[0].lines) == len(figure.axes[0].lines) - 1
 
 
 def test_above_it_says_what_so_many_programs_have_under_way_until_no_more_run():

@@ -135,12 +135,15 @@ def test_launches_in_a_table():
     rows = [row(20.0, tile=32), row(80.0, tile=64)]
     made = tuning(sweep={"a": rows})
     launches = {str(of["tile"]): one for of, one in launches_of(made, "a")}
-    table = tuning_tables.launch_lines(launches, "fit", "waves", "spilled")
-    head, first, second = table
-    assert head.split() == "under way fit waves spilled µs of the ceiling".split()
+    columns = "fit", "waves", "spilled", "tile µs"
+    head, first, second = tuning_tables.launch_lines(launches, *columns)
+    heads = "under way fit waves spilled tile µs µs of the ceiling"
+    assert head.split() == heads.split()
     for line, (name, one) in zip((first, second), launches.items(), strict=True):
         mb, told = f"{one.under_way:.1f}", (one.fit, len(one.waves), one.spilled)
-        said = [name, mb, "MB", *map(str, told), f"{one.us:.1f}"]
+        rate = 100 / one.us  # MB in a µs
+        said = [name, mb, "MB", *map(str, told), f"{one.under_way / rate:.1f}"]
+        said.append(f"{one.us:.1f}")
         assert line.split() == [*said, f"{one.percent:.0f}", "%"]
     assert len(first) == len(second)
     head, first, _ = tuning_tables.launch_lines(launches)
@@ -160,7 +163,8 @@ def test_slow_ones_without_a_fault_are_counted_by_what_they_have():
     assert tuning_tables.slow_lines(made, ["a"]) == [
         "3 without a fault are slower than 80% of the best:",
         "  1 have less than 0.4 MB under way;",
-        "  of the other 2, 1 have 8 warps",
+        "  of the other 2, 1 have 8 warps,",
+        "  and of those left, 0 of 1 several waves",
     ]
 
 

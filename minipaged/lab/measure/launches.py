@@ -14,7 +14,7 @@ from minipaged.lab.measure.rung_tables import num_pieces, share_of_ceiling
 
 POSITION = 2 * 128 * 2  # bytes of K and V of a KV head, in bfloat16
 GROUP = 4  # query heads that share a KV head
-LATENCY = 1.0  # µs, from asking for a byte to having it
+LATENCY = 1.0  # µs, the least from asking for a tile to using it
 AIM = 128 * 1024  # bytes under way on each multiprocessor
 WHOLE = 1.5  # so many times the aim is under way where its bar is full
 FAULTS = ("too little under way", "a last wave mostly empty", "registers that spill")
@@ -60,6 +60,11 @@ class Launch(NamedTuple):
     def aim(self) -> float:
         """MB: what best is under way on the whole GPU, AIM on each multiprocessor."""
         return self._multiprocessors * AIM / 1e6
+
+    @property
+    def tile_us(self) -> float:
+        """From asking for a tile to using it, by Little's law: under way / rate."""
+        return LATENCY * self.under_way / (self.least * self.percent / 100)
 
     @property
     def faults(self) -> list[str]:

@@ -71,14 +71,15 @@ def sweep_maps(
 def launch_lines(launches: Mapping[str, Launch], *also: str) -> list[str]:
     """A table of launches by name: what each has under way, and its time.
 
-    also: more columns, of "fit" (programs on a multiprocessor at a time), "waves", and
-    "spilled" (bytes of a thread).
+    also: more columns, of "fit" (programs on a multiprocessor at a time), "waves",
+    "spilled" (bytes of a thread), and "tile µs" (for so long a tile is under way).
     """
     width, heads = max(map(len, launches)), "".join(f"  {name:>7}" for name in also)
     lines = [f"{'':{width}}  under way{heads}      µs  of the ceiling"]
     for name, one in launches.items():
         told = {"fit": one.fit, "waves": len(one.waves), "spilled": one.spilled}
-        cells = "".join(f"  {told[name]:7}" for name in also)
+        told["tile µs"] = f"{one.tile_us:.1f}"
+        cells = "".join(f"  {told[name]:>7}" for name in also)
         line = f"{name:{width}}  {one.under_way:6.1f} MB{cells}  {one.us:6.1f}"
         lines.append(f"{line}  {one.percent:9.0f} %")
     return lines
@@ -103,22 +104,27 @@ def slow_lines(
 ) -> list[str]:
     """Launches without a fault that are slower than this share of their batch's best.
 
-    Which of them have less than twice what the ceiling needs under way, and which of
-    the others have so many warps; the lines say how many each are.
+    How many of them have less than twice what the ceiling needs under way, how many of
+    the others have so many warps, and how many of the rest need several waves.
     """
-    slow = [
-        (launch.under_way < 2 * launch.least, row["num_warps"] == many_warps)
-        for batch in batches
-        for row, launch in launches_of(tuning, batch)
-        if not launch.faults and launch.percent < share * launch.best
-    ]
     twice = 2 * tuning["ceilings"]["read_gb_per_s"] / 1e3
-    little = sum(has_little for has_little, _ in slow)
-    wide = slow.count((False, True))
+    counts = [0, 0, 0, 0]
+    for batch in batches:
+        for row, one in launches_of(tuning, batch):
+            if not one.faults and one.percent < share * one.best:
+                signs = (
+                    one.under_way < twice,
+                    row["num_warps"] == many_warps,
+                    len(one.waves) > 1,
+                    True,
+                )
+                counts[signs.index(True)] += 1
+    little, wide, waves, _ = counts
     return [
-        f"{len(slow)} without a fault are slower than {share:.0%} of the best:",
+        f"{sum(counts)} without a fault are slower than {share:.0%} of the best:",
         f"  {little} have less than {twice:.1f} MB under way;",
-        f"  of the other {len(slow) - little}, {wide} have {many_warps} warps",
+        f"  of the other {sum(counts) - little}, {wide} have {many_warps} warps,",
+        f"  and of those left, {waves} of {sum(counts) - little - wide} several waves",
     ]
 
 

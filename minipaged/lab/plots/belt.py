@@ -13,7 +13,8 @@ PLACES = 16  # boxes that cover a belt
 WIDEST, AIR, LARGEST = 20.0, 3.0, 16.0  # of a place; between boxes; of a box
 RATE, GATE = 166.0, 12.0  # pixels for the rate at the right; between queue and belt
 THICK, WHEEL = 11.0, 2.8  # of a belt; the radius of its wheels
-HEAD, ABOVE, BELOW, BETWEEN = 8.0, 42.0, 40.0, 20.0  # above all; of a row, around it
+HEAD, ABOVE, BELOW, BETWEEN = 28.0, 42.0, 40.0, 20.0  # above all; of a row, around it
+ARROW = 36.0  # pixels from a belt to its rate
 LEAST_ROOM = 60.0  # pixels for the two arrows of a time
 ENDS = " from asking to use"  # where a time begins and ends
 
@@ -53,8 +54,10 @@ class _Belts:
         return max(0, round(PLACES * (megabytes / self.full - 1)))
 
     def draw(self, megabytes: Sequence[float]) -> Figure:
-        """The rows, and what a box is."""
+        """The rows, what stands above their rates, and what a box is."""
         sheet, y = self.sheet, HEAD
+        above = y + ABOVE * bool(self._num_waiting(megabytes[0])) - 16
+        sheet.write(self.end + ARROW, above, "rate, at most")
         for under_way in megabytes:
             y = self._draw_row(y, under_way)
         signs = [(strong(0), f"{self.full / PLACES:.2f} MB on the way")]
@@ -131,7 +134,7 @@ class _Belts:
         self, floor: float, under_way: float, needed: float, rate: float
     ) -> None:
         """What arrives in a second, and how that is computed."""
-        sheet, x = self.sheet, self.end + 36
+        sheet, x = self.sheet, self.end + ARROW
         start = self.end + 6, floor - LARGEST / 2
         sheet.arrow(start, (x - 6, start[1]), line_colour(0), is_followed=True)
         said = f"{rate:,.0f}"

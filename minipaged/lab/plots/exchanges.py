@@ -1,64 +1,66 @@
-"""Lab: a sum that is spread over threads, beside one that a matrix unit builds."""
-
-from collections.abc import Mapping
+"""Lab: a sum that threads exchange, and sums that a matrix unit makes inside itself."""
 
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
 
 from minipaged.lab.plots.palette import BAD, GOOD
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, counted, width_of
-from minipaged.lab.plots.tones import behind_words, soft, strong
+from minipaged.lab.plots.signs import PART, SPAN, Point, Sheet, counted, width_of
+from minipaged.lab.plots.tones import soft, strong
 
 NUMBERS = 3, 1, 4, 1, 5, 9, 2, 6  # invented: the sum of each thread's products
-THREADS, THREADS_WIDTH = 118.0, 356.0  # pixels: where the threads begin; of all
-TOP, BOX, GAP, STEEP = 74.0, 24.0, 35.0, 5.0  # above the boxes; of one; between rows
-VERDICT = 27.0  # pixels above what a panel says of its exchanges
-PANEL, UNIT, UNIT_WIDTH = 528.0, 616.0, SPAN - 616.0  # the right panel; the unit
-LONG, THICK = 58.0, 16.0  # pixels of a query and a key, along and across
-IN_LINE, LINE = 4, 17.0  # numbers in a line of the unit, and pixels to the next
-WARP = 32  # threads
-STRIP, STRIP_STEP, APART = 16.0, 54.0, 10.0  # of a strip; to the next; between warps
-BAR, BAR_STEP = 18.0, 27.0  # pixels of a bar, and from one to the next
+THREADS, THREADS_WIDTH = 118.0, SPAN - 118.0  # pixels: where the threads begin; of all
+TOP, BOX, WIDEST = 62.0, 24.0, 46.0  # above the boxes; of a box: high, and wide at most
+GAP, STEEP = 36.0, 9.0  # from a row to the next, and how much more after each
+UNIT_ROWS = 16  # of each matrix that a unit multiplies; columns of the other
+QUERY, KEY = 1, 11  # the row and the column whose logit is marked
+LONG, PITCH = 128.0, 6.0  # pixels: along a query or a key; from one to the next
+WIDE = PITCH * UNIT_ROWS  # pixels of all queries, or of all keys
+MIDDLE = 92.0  # how high the middle of all matrices lies
+QUERIES, KEYS, UNIT, LOGITS = 0.0, 186.0, 367.0, SPAN - WIDE  # where they begin
+UNIT_WIDTH, UNIT_HEIGHT = 198.0, 76.0
 
 
-def plot_exchanges(
-    counts: Mapping[str, tuple[int, int]],
-    title: str,
-    num_threads: int = 8,
-    dim: int = 128,
-    spread: Mapping[str, int] | None = None,
-) -> Figure:
-    """A logit by threads, which exchange their sums, and by a matrix unit; then counts.
+def plot_exchanges(title: str, num_threads: int = 8, dim: int = 128) -> Figure:
+    """A few threads share a logit, and hand each other their sums.
 
-    At the left, a row of boxes is what the threads hold. Between two rows each thread
-    adds what its partner holds: a thread next to it, then one two apart, then four.
-    Heavy lines lead to the first thread's logit, thin ones to those of the others. At
-    the right, a unit sums the same numbers inside itself. The numbers are invented.
+    A row of boxes is what the threads hold. Between two rows each thread adds what its
+    partner holds: a thread next to it, then one two apart, then four. Heavy lines lead
+    to the first thread's logit, thin ones to those of the others. The numbers are
+    invented.
 
-    This is an example. Below it are strips that show which threads hold the products
-    of a real logit: a box is a thread, and warps stand apart. Then a bar for each
-    count of exchanges in the code for one tile: those for its logits, and the others.
-
-    counts: both, by what needs them. num_threads: 4, 8 or 16. dim: products of
-    a logit, of which each thread has equally many. spread: threads that share a logit,
-    by what has it so.
+    num_threads: 4, 8 or 16. dim: products of a logit, of which each thread has equally
+    many.
     """
     if num_threads not in (4, 8, 16) or dim % num_threads:
         said = f"{dim} products, {num_threads} threads"
         raise ValueError(f"{said}; choose 4, 8 or 16 that divide the products")
-    spread = spread or {}
-    for name, shared_by in spread.items():
-        if shared_by < 2 or shared_by.bit_count() > 1 or dim % shared_by:
-            said = f"{name}: {shared_by} threads, {dim} products"
-            raise ValueError(f"{said}; choose 2, 4, 8, ... that divide the products")
     sheet, rows = Sheet(title), sums_by_round(num_threads)
     tops = _tops(len(rows))
     _draw_threads(sheet, rows, tops, dim // num_threads)
-    _draw_unit(sheet, rows, tops[-1], dim)
-    x, bottom = (THREADS + THREADS_WIDTH + PANEL) / 2, tops[-1] + BOX
-    sheet.line((x, 0), (x, bottom), alpha=0.5)
-    bottom = _draw_spread(sheet, bottom + 36, spread, dim) if spread else bottom + 36
-    sheet.finish(_draw_counts(sheet, bottom, counts))
+    sheet.finish(tops[-1] + BOX)
+    return sheet.figure
+
+
+def plot_unit(title: str, dim: int = 128) -> Figure:
+    """Queries and keys go into a matrix unit, and all their logits come out.
+
+    A row of queries and a column of keys are filled, and so is their logit. The unit
+    makes the products and sums them, so threads exchange nothing.
+
+    dim: numbers in a query, and in a key.
+    """
+    sheet, shape = Sheet(title), (UNIT_ROWS, dim)
+    _draw_matrix(sheet, "queries", shape, (QUERIES, MIDDLE - WIDE / 2), row=QUERY)
+    _draw_matrix(sheet, "keys", shape[::-1], (KEYS, MIDDLE - LONG / 2), column=KEY)
+    corner, shape = (LOGITS, MIDDLE - WIDE / 2), (UNIT_ROWS, UNIT_ROWS)
+    _draw_matrix(sheet, "logits", shape, corner, QUERY, KEY)
+    between, below = (QUERIES + LONG + KEYS) / 2, MIDDLE + WIDE / 2 + 11
+    sheet.write(between, MIDDLE, "×", 13, ha="center")
+    sheet.legend(QUERIES, below, [(strong(0), f"a query: {dim} numbers")])
+    sheet.legend(KEYS + WIDE + 9, below, [(strong(0), "a key")])
+    sheet.legend(LOGITS, below, [(strong(0), "their logit")])
+    _draw_unit(sheet, dim)
+    sheet.finish(MIDDLE + LONG / 2 + 4)
     return sheet.figure
 
 
@@ -91,10 +93,10 @@ def _draw_threads(
 ) -> None:
     """Arrows, over them the boxes; what a row is, at its left."""
     count, last = len(rows[0]), len(rows) - 1
-    width = THREADS_WIDTH / count
-    sheet.write(0, 8, f"By threads: a smaller example, {count} threads", PART)
+    width = min(WIDEST, 0.8 * THREADS_WIDTH / count)
+    sheet.write(0, 8, f"A smaller example: {count} threads", PART)
     said = f"{counted(last, 'exchange')} for a logit"
-    sheet.write(0, VERDICT, said, PART, color=BAD)
+    sheet.write(SPAN, 8, said, PART, ha="right", color=BAD)
     sheet.write(0, TOP - 16, "thread", color=sheet.look.quiet)
     sheet.write(0, TOP + BOX / 2, f"sums {counted(products, 'product')}")
     for thread in range(count):
@@ -106,10 +108,10 @@ def _draw_threads(
         remark = f"{2**number} apart"
         sheet.label(top, below - top, f"exchange {number + 1}", remark)
     for number, (held, y) in enumerate(zip(rows, tops, strict=True)):
-        tone, gap = strong(0) if number == last else soft(0), min(4.0, width / 10)
+        tone = strong(0) if number == last else soft(0)
         for thread, total in enumerate(held):
-            x = _middle(thread, count) - width / 2 + gap
-            sheet.cells(x, y, [width - 2 * gap], BOX, [tone], [str(total)])
+            x = _middle(thread, count) - width / 2
+            sheet.cells(x, y, [width], BOX, [tone], [str(total)])
     sheet.write(0, tops[-1] + BOX / 2, "the logit", PART)
 
 
@@ -133,100 +135,42 @@ def _draw_exchange(
         sheet.axes.add_artist(line)
 
 
-def _draw_unit(sheet: Sheet, rows: list[list[int]], y: float, dim: int) -> None:
-    """A query and a key go in, their logit comes out; y: the top of the last row."""
-    quiet, middle = {"color": sheet.look.quiet}, UNIT + UNIT_WIDTH / 2
-    sheet.write(PANEL, 8, "By a matrix unit", PART)
-    sheet.write(PANEL, VERDICT, "no exchange for a logit", PART, color=GOOD)
-    top, bottom = TOP - 22 + LONG + 22, y - 26
-    level = (top + bottom) / 2
-    sheet.box(middle - THICK / 2, TOP - 22, THICK, LONG, soft(0), sheet.look.rim)
-    sheet.write(middle - THICK / 2 - 8, TOP - 22 + LONG / 2, "a key", ha="right")
-    sheet.box(PANEL, level - THICK / 2, LONG, THICK, soft(0), sheet.look.rim)
-    sheet.write(PANEL, level - THICK - 4, "a query")
-    sheet.write(PANEL, level + THICK + 4, f"{dim} numbers", **quiet)
-    for start, end in (
-        ((middle, TOP - 20 + LONG), (middle, top - 1)),
-        ((PANEL + LONG + 2, level), (UNIT - 1, level)),
-        ((middle, bottom + 1), (middle, y - 1)),
-    ):
-        is_upright = start[0] == end[0]
-        sheet.arrow(start, end, is_followed=True, is_upright=is_upright)
-    sheet.box(UNIT, top, UNIT_WIDTH, bottom - top, rim=sheet.look.ink, linewidth=1.6)
-    lines = _lines_of_sum(rows[0])
-    first = level - LINE * len(lines) / 2
-    sheet.write(middle, first, "the sum, inside:", ha="center", **quiet)
-    for number, said in enumerate(lines):
-        sheet.write(middle, first + LINE * (number + 1), said, ha="center")
-    (total,) = set(rows[-1])
-    width = THREADS_WIDTH / 8 - 8
-    sheet.cells(middle - width / 2, y, [width], BOX, [strong(0)], [str(total)])
-    sheet.write(PANEL, y + BOX / 2, "the logit", PART)
+def _draw_matrix(
+    sheet: Sheet,
+    name: str,
+    shape: tuple[int, int],
+    corner: Point,
+    row: int | None = None,
+    column: int | None = None,
+) -> None:
+    """Its rows, its columns, or its numbers as boxes, and above it name and shape.
 
-
-def _lines_of_sum(numbers: list[int]) -> list[str]:
-    """The sum as it is written, a few numbers in a line."""
-    starts = range(0, len(numbers), IN_LINE)
-    lines = [" + ".join(map(str, numbers[at : at + IN_LINE])) for at in starts]
-    return [lines[0], *(f"+ {line}" for line in lines[1:])]
-
-
-def _draw_spread(sheet: Sheet, y: float, spread: Mapping[str, int], dim: int) -> float:
-    """A strip of all threads that share a logit, for each; where the next part begins.
-
-    All strips are equally long, as they are of equally many products.
+    row, column: which box is filled. Without a column, boxes are whole rows; without a
+    row, whole columns.
     """
-    said = f"Who holds the {dim} products of a logit"
-    sheet.write(0, y, said, PART)
-    beside = width_of(said, PART) + 12
-    sheet.write(beside, y, "a box is a thread", color=sheet.look.quiet)
-    y += 25
-    for name, num_threads in spread.items():
-        who, then = _said_of(num_threads, dim)
-        sheet.headline(y, name, who, then, BAD)
-        num_warps = -(-num_threads // WARP)
-        room = SPAN - APART * (num_warps - 1)
-        gap = min(4.0, room / num_threads / 3)
-        step = (room + gap) / num_threads
-        for thread in range(num_threads):
-            x = thread * step + thread // WARP * APART
-            sheet.box(x, y + 13, step - gap, STRIP, behind_words(soft(0)))
-        y += STRIP_STEP
-    return y + 8
+    (left, top), num_rows = corner, 1 if row is None else UNIT_ROWS
+    num_columns = 1 if column is None else UNIT_ROWS
+    width = PITCH if column is not None else LONG
+    height = PITCH if row is not None else LONG
+    for at in range(num_rows * num_columns):
+        y, x = divmod(at, num_columns)
+        is_marked = (y, x) == (row or 0, column or 0)
+        area = left + x * width, top + y * height, width - 1, height - 1
+        sheet.box(*area, strong(0) if is_marked else soft(0))
+    said, x = str(list(shape)), left + num_columns * width / 2
+    wide = width_of(name, PART) + 7 + width_of(said)
+    sheet.write(x - wide / 2, 10, name, PART)
+    sheet.write(x + wide / 2, 10, said, ha="right", color=sheet.look.quiet)
 
 
-def _said_of(num_threads: int, dim: int) -> tuple[str, str]:
-    """What threads that share a logit hold, and the exchanges that this needs."""
-    num_warps, products = num_threads // WARP, dim // num_threads
-    hold = f"hold {products if products > 1 else 'one'} each"
-    if num_warps <= 1:
-        who = f"{counted(num_threads, 'thread')} {hold}"
-        return who, counted(num_threads.bit_length() - 1, "exchange")
-    who = f"{num_threads} threads, in {num_warps} warps, {hold}"
-    in_warp = counted(WARP.bit_length() - 1, "exchange")
-    return who, f"{in_warp} in each warp, then between the warps"
-
-
-def _draw_counts(
-    sheet: Sheet, y: float, counts: Mapping[str, tuple[int, int]]
-) -> float:
-    """A bar for each of them, in two parts; where the legend below them ends."""
-    said = "Exchanges in the code for one tile"
-    remark = "one: all threads of a warp at once, as between two rows of the example"
-    sheet.write(0, y, said, PART)
-    sheet.write(width_of(said, PART) + 12, y, remark, color=sheet.look.quiet)
-    left, most = max(map(width_of, counts)) + 14, max(1, *map(sum, counts.values()))
-    longest = SPAN - left - width_of(f"{most:,}", PART, bold=True) - 8
-    tones, y = [strong(0), soft(0)], y + 18
-    for name, parts in counts.items():
-        sheet.write(0, y + BAR / 2, name)
-        x = left
-        for part, tone in zip(parts, tones, strict=True):
-            sheet.box(x, y, longest * part / most, BAR, tone)
-            x += longest * part / most
-        words = f"{sum(parts):,}"
-        sheet.write(x + 8, y + BAR / 2, words, PART, weight="bold")
-        y += BAR_STEP
-    signs = zip(tones, ("for logits", "for the rest of the step"), strict=True)
-    sheet.legend(0, y + 8, list(signs))
-    return y + 16
+def _draw_unit(sheet: Sheet, dim: int) -> None:
+    """What it does, and does not; an arrow leads in, and one out."""
+    for left, right in ((KEYS + WIDE, UNIT), (UNIT + UNIT_WIDTH, LOGITS)):
+        sheet.arrow((left + 8, MIDDLE), (right - 6, MIDDLE), is_followed=True)
+    top, style = MIDDLE - UNIT_HEIGHT / 2, {"ha": "center"}
+    x, said = UNIT + UNIT_WIDTH / 2, "no exchange between threads"
+    sheet.box(UNIT, top, UNIT_WIDTH, UNIT_HEIGHT, rim=sheet.look.ink, linewidth=1.6)
+    sheet.write(x, MIDDLE - 20, "a matrix unit", PART, weight="bold", **style)
+    sheet.write(x, MIDDLE + 2, f"for each logit {dim} products,", **style)
+    sheet.write(x, MIDDLE + 19, "summed inside", **style)
+    sheet.write(x, top - 17, said, PART, color=GOOD, **style)

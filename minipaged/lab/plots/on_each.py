@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from minipaged.lab.plots.curves import DASHES
 from minipaged.lab.plots.dots import draw_series, marker_of
 from minipaged.lab.plots.palette import line_colour
+from minipaged.lab.plots.roof import DOTTED
 from minipaged.lab.plots.scales import Scale, scale_of
 from minipaged.lab.plots.signs import SPAN, Sheet, width_of
 
@@ -26,6 +27,7 @@ def plot_on_each(
     ylabel: str = "GB/s of K and V, in % of the read ceiling",
     limits: tuple[float, float] = LIMITS,
     megabytes: float | None = None,
+    aim: tuple[float, str] | None = None,
 ) -> Figure:
     """A line for each batch: its splits give each multiprocessor so many programs.
 
@@ -35,7 +37,8 @@ def plot_on_each(
     lines: by batch, by programs on each multiprocessor, the share in %. room: so many
     run at a time; there stands a line, and low at its right `said`. limits: the ends of
     the axis; what lies outside is left out. megabytes: of a program on each
-    multiprocessor, on the whole GPU; without it there is no axis above.
+    multiprocessor, on the whole GPU; without it there is no axis above. aim: so many
+    programs are best; there stands a dotted line, and low at its left what it says.
     """
     sheet = Sheet(title)
     y = draw_series(sheet, list(lines))
@@ -57,6 +60,10 @@ def plot_on_each(
     x, style = across.x(room), {"color": sheet.look.ink, "linewidth": 1.6, "zorder": 1}
     sheet.line((x, top), (x, top + HIGH), **style)
     sheet.write(x + BESIDE, up.x(LOW), said)
+    if aim:
+        x, dotted = across.x(aim[0]), style | {"linestyle": DOTTED}
+        sheet.line((x, top), (x, top + HIGH), **dotted)
+        sheet.write(x - BESIDE, up.x(LOW), aim[1], ha="right")
     _draw_curves(sheet, curves)
     sheet.write(LEFT, top + HIGH + 34, xlabel)
     sheet.finish(top + HIGH + 44)

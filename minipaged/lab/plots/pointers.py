@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch
+from matplotlib.path import Path
 
 from minipaged.lab.plots.palette import line_colour
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, fit, width_of
@@ -16,6 +18,7 @@ SLOTS, SLOTS_WIDTH, MATRIX, MATRIX_WIDTH = 134.0, 52.0, 214.0, 172.0
 MEMORY, MEMORY_WIDTH = 440.0, 200.0  # the left edge of the pool's numbers
 NUMBER, BRACKET = 668.0, 673.0  # where slots' numbers end, and blocks' brackets begin
 SLOT, GAP = 21.0, 16.0  # pixels from slot to slot, and between blocks
+LANE = 7.0  # pixels above a slot, for an arrow that passes other heads
 MONO = {"family": "monospace"}
 
 
@@ -63,13 +66,15 @@ class _Pointers:
         self.blocks = sorted({slot // self.size for slot in self.slots})
         self.widths = [MATRIX_WIDTH / self.dim] * self.dim
         rows, blocks = ROW * len(positions), len(self.blocks)
-        pool = blocks * self.size * SLOT + (blocks - 1) * GAP
+        self.lane = LANE if self.kv_head else 0.0
+        self.step = SLOT + self.lane
+        pool = blocks * self.size * self.step + (blocks - 1) * GAP
         self.bottom = TOP + max(rows, pool)
         self.first = self.bottom - max(rows, pool) / 2 - rows / 2
         self.heights, y = {}, self.bottom - max(rows, pool) / 2 - pool / 2
         for block in self.blocks:
             for slot in range(block * self.size, (block + 1) * self.size):
-                self.heights[slot], y = y, y + SLOT
+                self.heights[slot], y = y + self.lane, y + self.step
             y += GAP
 
     def places(self, slot: int) -> list[int]:
@@ -78,23 +83,20 @@ class _Pointers:
         return list(range(start, start + self.dim))
 
     def draw(self) -> Figure:
-        """The arrows, over them the parts; below, the sum for a single number."""
-        sheet, colour = self.sheet, line_colour(self.name)
-        for row, slot in enumerate(self.slots):
-            start = MATRIX + MATRIX_WIDTH + 4, self.first + row * ROW + HEIGHT / 2
-            left = MEMORY + self.kv_head * self.dim * MEMORY_WIDTH / self.stride
-            end = left - 2, self.heights[slot] + SLOT / 2
-            sheet.arrow(start, end, colour)
+        """The parts, and arrows between them; below, the sum for a single number."""
+        sheet = self.sheet
         self._draw_head()
         for row, slot in enumerate(self.slots):
             self._draw_row(row, slot)
         for slot, y in self.heights.items():
             self._draw_slot(slot, y)
+        for row, slot in enumerate(self.slots):
+            self._draw_arrow(row, slot)
         for block in self.blocks:
             self._draw_bracket(block)
         for before, block in pairwise(self.blocks):
             if block != before + 1:
-                y = self.heights[block * self.size] - GAP / 2
+                y = self.heights[block * self.size] - self.lane - GAP / 2
                 sheet.write(MEMORY + MEMORY_WIDTH / 2, y, "⋮", PART, ha="center")
         self._explain(self.bottom + 12)
         sheet.finish(self.bottom + 66)
@@ -125,8 +127,8 @@ class _Pointers:
         top, wide = min(self.heights.values()), self.dim * MEMORY_WIDTH / self.stride
         for head in range(self.num_kv_heads):
             x, (said, size) = MEMORY + (head + 0.5) * wide, fit(f"KV head {head}", wide)
-            sheet.write(x, top - 12, said, size, ha="center", **quiet)
-        sheet.write(NUMBER, top - 12, "slot", ha="right", **quiet)
+            sheet.write(x, top - 12 - self.lane, said, size, ha="center", **quiet)
+        sheet.write(NUMBER, top - 12 - self.lane, "slot", ha="right", **quiet)
 
     def _draw_row(self, row: int, slot: int) -> None:
         """A position, where its slot begins, and the places of its numbers."""
@@ -164,10 +166,25 @@ class _Pointers:
             sheet.box(*area, rim=sheet.look.rim)
         sheet.write(NUMBER, y + SLOT / 2, str(slot), ha="right")
 
+    def _draw_arrow(self, row: int, slot: int) -> None:
+        """To the first number that is read; above the slot past the heads before it."""
+        start = MATRIX + MATRIX_WIDTH + 4, self.first + row * ROW + HEIGHT / 2
+        y, colour = self.heights[slot], line_colour(self.name)
+        if not self.kv_head:
+            return self.sheet.arrow(start, (MEMORY - 2, y + SLOT / 2), colour)
+        x = MEMORY + (self.kv_head * self.dim + 0.5) * MEMORY_WIDTH / self.stride
+        x0, y0, x1, lane = *start, MEMORY - 2, y - LANE + 1
+        bends = [((x0 + x1) / 2, y0), ((x0 + x1) / 2, lane), (x1, lane)]
+        steps = [Path.MOVETO, *[Path.CURVE4] * 3, *[Path.LINETO] * 2]
+        path = Path([start, *bends, (x, lane), (x, y)], steps)
+        style = {"arrowstyle": "-|>", "mutation_scale": 6, "linewidth": 1.1}
+        line = FancyArrowPatch(path=path, color=colour, **style)
+        self.sheet.axes.add_artist(line)
+
     def _draw_bracket(self, block: int) -> None:
         """Around the slots of a block, and which one it is."""
         top = self.heights[block * self.size] + 1
-        bottom = top + self.size * SLOT - 4
+        bottom = top + self.size * self.step - self.lane - 4
         x, sheet = BRACKET + 5, self.sheet
         sheet.line((BRACKET, top), (x, top), (x, bottom), (BRACKET, bottom))
         sheet.write(SPAN, (top + bottom) / 2, f"block {block}", ha="right")

@@ -26,7 +26,7 @@ def plot_ladder(
     title: str,
     unit: str = "GB/s of K and V, in % of the read ceiling",
     whole: int | None = None,
-    removed: Mapping[int, str] | None = None,
+    removed: Mapping[int | tuple[str, int], str] | None = None,
 ) -> Figure:
     """A panel for each batch, in it a staircase: a step for each rung, up to a ceiling.
 
@@ -38,7 +38,8 @@ def plot_ladder(
     shares: by batch and rung, in %. whole: how many rungs there will be, so that the
     picture keeps its size while they are added one by one. removed: by number of the
     rung, counted from 1, what costs less time now: few words, which stand at its step
-    in each batch where that is 1.5 times as fast or more.
+    in each batch where that is 1.5 times as fast or more. By (batch, number), words for
+    that batch alone, in place of those by number.
     """
     sheet, rungs = Sheet(title), list(next(iter(shares.values())))
     wide = (SPAN - LEFT) / max(len(rungs), whole or 0)
@@ -55,10 +56,20 @@ def plot_ladder(
         _draw_head(sheet, y + 10, batch, path)
         _draw_scale(sheet, scale)
         _draw_stairs(sheet, scale, wide, path)
-        _write_factors(sheet, scale, wide, path, removed or {})
+        said = _words_of(batch, removed or {}, len(path))
+        _write_factors(sheet, scale, wide, path, said)
         y = bottom + GAP
     sheet.finish(y + _write_names(sheet, y + 10, wide, rungs))
     return sheet.figure
+
+
+def _words_of(
+    batch: str, removed: Mapping[int | tuple[str, int], str], num_rungs: int
+) -> dict[int, str]:
+    """What each rung removes in this batch: its own words first, then those of all."""
+    rungs = range(1, num_rungs + 1)
+    own = {rung: removed.get((batch, rung), removed.get(rung)) for rung in rungs}
+    return {rung: words for rung, words in own.items() if words}
 
 
 def _draw_head(sheet: Sheet, y: float, batch: str, path: Sequence[float]) -> None:

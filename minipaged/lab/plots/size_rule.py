@@ -1,22 +1,23 @@
 """Lab: which sizes `decode_sizes` takes, by how much work a multiprocessor has."""
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
 from minipaged.lab.measure.launches import POSITION
-from minipaged.lab.plots.signs import SPAN, Sheet, counted, width_of
-from minipaged.lab.plots.tones import Tone, strong
+from minipaged.lab.plots.signs import PART, SPAN, Sheet, counted, width_of
+from minipaged.lab.plots.tones import KEPT, Tone, strong
 
-LEFT, HIGH, STRIP = 56.0, 170.0, 26.0  # pixels: beside the field, it, and the choices
-LOW = 0.3  # the field's lower edge, as a share
+LEFT, STRIP = 72.0, 26.0  # pixels: beside the band, and its height
 ROW = 17.0  # pixels from one row of words to the next
-UP, DOWN = 0.85, 0.65  # so far along a line its waves stand, above it or below
+PLACE, VERDICT = 44.0, 220.0  # of an example: at most for a place; for words at right
+WAVE, BETWEEN, APART = 24.0, 3.0, 8.0  # a wave's height; to the next; between kinds
 STEPS = 100  # within one piece
-DASHES = ("-", (0, (5, 2)))
+ALL_AT_ONCE = ", all at once: which kind has more under way?"
+IN_TURNS = ": whose waves are fuller?"
 LEAST = 1.5  # pieces: with fewer, small programs are taken
 
 
@@ -69,29 +70,32 @@ def chosen(pieces: float) -> str:
     return max(IN_WAVES, key=lambda name: full(pieces, KINDS[name].room))
 
 
+def waves(pieces: float, at_a_time: int) -> list[float]:
+    """How many run in each wave."""
+    return [
+        min(at_a_time, pieces - at_a_time * before)
+        for before in range(math.ceil(pieces / at_a_time))
+    ]
+
+
 def plot_size_rule(
     batches: Mapping[str, float],
     title: str,
     examples: Collection[str] = (),
     most: int = 8,
 ) -> Figure:
-    """How full the waves are, by the pieces on each multiprocessor; what is taken, why.
+    """What is taken, by the pieces on each multiprocessor, and why; then examples.
 
     For even contexts on an H100 or H200, with 16 query heads for each KV head at most,
     of 128 numbers.
 
     batches: so many pieces on each; marked above. examples: of these batches, which
-    have LEAST pieces or more, it is read off the lines how full their waves are. most:
-    where the axis ends; on a long one, reasons and numbers of waves have no room.
+    have LEAST pieces or more, waves are drawn: of the kind that is taken, and of the
+    other. most: where the axis ends; on a long one, reasons have no room.
     """
     sheet = Sheet(title)
     unit, quiet = (SPAN - LEFT) / most, {"color": sheet.look.quiet}
-    sheet.write(0, 12, "how full the waves are", **quiet)
-    top = _draw_batches(sheet, batches, unit) + 12
-    _draw_waves(sheet, top, unit, most)
-    for name in examples:
-        _read_off(sheet, top, unit, batches[name])
-    y = top + HIGH + 6
+    y = _draw_batches(sheet, batches, unit) + 10
     _draw_choices(sheet, y, unit, most)
     y += STRIP + 12
     for pieces in range(most + 1):
@@ -106,6 +110,7 @@ def plot_size_rule(
         ending = f"; no splits; {kind.room} at a time" * (name in IN_WAVES)
         sheet.write(90, y, f"{kind}{ending}", **quiet)
         y += 20
+    y = _draw_examples(sheet, y, {name: batches[name] for name in examples})
     sheet.finish(y - 10)
     return sheet.figure
 
@@ -114,89 +119,24 @@ def _tone(name: str) -> Tone:
     return strong(COLOURS[name])
 
 
-def _draw_waves(sheet: Sheet, top: float, unit: float, most: int) -> None:
-    """A line for each number of waves of each kind; it ends where they are full.
-
-    It bears their number, if there is room; the first of each kind bears its name.
-    """
-    for share in (0.5, 0.75, 1.0):
-        y = top + _below(share)
-        sheet.line((LEFT, y), (SPAN, y), alpha=0.35, zorder=0)
-        words = _percent(share)
-        sheet.write(LEFT - 8, y, words, ha="right", color=sheet.look.quiet)
-    for at, name in enumerate(IN_WAVES):
-        style = {"color": _tone(name).face, "linestyle": DASHES[at]}
-        room = KINDS[name].room
-        for last in range(room, most + room, room):
-            ends = max(LEAST, last - room), min(most, last)
-            line = [(LEFT + x * unit, top + _below(x / last)) for x in ends]
-            sheet.line(*line, linewidth=2.2, zorder=2 + at, **style)
-            if _has_room(unit, most):
-                is_taken = chosen(ends[0] + UP * (ends[1] - ends[0])) == name
-                _count_waves(sheet, line, last // room, is_taken)
-            if last == room:
-                x, y = line[0]
-                sheet.write(x - 5, y - 9, name, ha="right", color=sheet.look.quiet)
-
-
-def _count_waves(
-    sheet: Sheet, line: list[tuple[float, float]], number: int, is_above: bool
-) -> None:
-    """So many waves, at the left of their line above it, or at its right below."""
-    words = counted(number, "wave")
-    (x, y), (right, top) = line
-    if right - x < 2 * width_of(words):
-        return
-    along, side, ha = (UP, -1, "right") if is_above else (DOWN, 1, "left")
-    x, y = x + along * (right - x), y + along * (top - y)
-    sheet.write(x + 5 * side, y + 7.5 * side, words, ha=ha, color=sheet.look.quiet)
-
-
-def _below(share: float) -> float:
-    """Pixels from 100 % down to a share."""
-    return HIGH * (1 - share) / (1 - LOW)
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
-
-
-def _read_off(sheet: Sheet, top: float, unit: float, pieces: float) -> None:
-    """A line down to what is taken, and a dot with its number for each kind.
-
-    The number of the kind that is taken stands above its line, the other below.
-    """
-    x, ink = LEFT + pieces * unit, sheet.look.ink
-    sheet.line((x, top), (x, top + HIGH + 6), color=ink, linewidth=1.2)
-    for name in IN_WAVES:
-        share = full(pieces, KINDS[name].room)
-        y, words = top + _below(share), f"{name} {_percent(share)}"
-        style = {"color": _tone(name).face, "markeredgecolor": ink, "markersize": 7}
-        sheet.axes.plot([x], [y], "o", markeredgewidth=1.6, zorder=5, **style)
-        if name == chosen(pieces):
-            sheet.write(x - 9, y - 7, words, ha="right")
-        else:
-            sheet.write(x + 9, y + 9, words)
-
-
 def _draw_batches(sheet: Sheet, batches: Mapping[str, float], unit: float) -> float:
-    """Their names above a sign, some a row higher; where the field begins."""
+    """Their names above a sign, some a row higher; where the band begins."""
     last, rows = [-math.inf, -math.inf], []
     for name, pieces in sorted(batches.items(), key=lambda item: item[1]):
         x, half = LEFT + pieces * unit, width_of(name) / 2
         row = 0 if x - half > last[0] + 8 else 1
         last[row] = x + half
         rows.append((name, x, row))
-    y = 34.0 + ROW * any(row for *_, row in rows)
+    y = 8.0 + ROW * any(row for *_, row in rows)
     for name, x, row in rows:
         sheet.write(x, y - ROW * row, name, ha="center")
         sheet.line((x, y - ROW * row + 8), (x, y + 12))
         sheet.axes.plot([x], [y + 13], "v", color=sheet.look.ink, markersize=5)
-    return y + 12 if rows else 20.0
+    return y + 12 if rows else 0.0
 
 
 def _draw_choices(sheet: Sheet, y: float, unit: float, most: int) -> None:
-    """A strip below the field: what is taken from where to where."""
+    """A band: what is taken from where to where."""
     middles = [(n + 0.5) / STEPS for n in range(most * STEPS)]
     x = LEFT
     sheet.write(LEFT - 8, y + STRIP / 2, "taken", ha="right", color=sheet.look.quiet)
@@ -232,3 +172,74 @@ def _draw_reasons(sheet: Sheet, y: float, unit: float) -> float:
             at = (left + right) / 2, y + 18 + ROW * row
             sheet.write(*at, said, ha="center")
     return y + 18 + ROW * (max(map(len, REASONS.values())) - 1)
+
+
+def _draw_examples(sheet: Sheet, y: float, examples: Mapping[str, float]) -> float:
+    """Below each other, on one scale; where the last one ends."""
+    widest = max((_widest(pieces) for pieces in examples.values()), default=1)
+    place = min(PLACE, (SPAN - LEFT - VERDICT) / widest)
+    for name, pieces in examples.items():
+        y = _draw_example(sheet, y + 16, name, pieces, place)
+    if examples:
+        sheet.legend(LEFT, y + 8, [(KEPT, "places of a wave that stay empty")])
+        y += 26
+    return y
+
+
+def _widest(pieces: float) -> int:
+    """Places of all waves, of the kind that has more of them."""
+    rooms = [KINDS[name].room for name in IN_WAVES]
+    return max(room * len(waves(pieces, room)) for room in rooms)
+
+
+def _draw_example(
+    sheet: Sheet, y: float, batch: str, pieces: float, place: float
+) -> float:
+    """The waves of both kinds, and what decides; where the next example begins.
+
+    If each kind needs but one wave, that is what is under way; if not, how full they
+    are. What is taken is heavy, and says so.
+    """
+    is_one = pieces <= min(KINDS[name].room for name in IN_WAVES)
+    words = f"{_number(pieces)} pieces on each multiprocessor"
+    words += ALL_AT_ONCE if is_one else IN_TURNS
+    sheet.write(0, y, batch, PART, weight="bold")
+    sheet.write(LEFT, y, words, color=sheet.look.quiet)
+    y += 14
+    for name in IN_WAVES:
+        kind = KINDS[name]
+        found = waves(pieces, kind.room)
+        verdict = f"{pieces * kind.kib:.0f} KiB under way"
+        if not is_one:
+            share = 100 * full(pieces, kind.room)
+            verdict = f"{counted(len(found), 'wave')}, {share:.0f} % full"
+        style = {}
+        if name == chosen(pieces):
+            verdict, style = f"{verdict}: taken", {"weight": "bold"}
+        sheet.write(0, y + WAVE / 2, name, **style)
+        _draw_waves(sheet, y, name, found, place)
+        x = LEFT + _widest(pieces) * place + 14
+        sheet.write(x, y + WAVE / 2, verdict, **style)
+        y += WAVE + APART
+    return y
+
+
+def _draw_waves(
+    sheet: Sheet, y: float, name: str, found: Sequence[float], place: float
+) -> None:
+    """Side by side, each filled as far as it is used; words where they have room."""
+    x, room = LEFT, KINDS[name].room
+    width = room * place - BETWEEN
+    for running in found:
+        used, words = width * running / room, f"{_number(running)} of {room}"
+        is_inside = width_of(words) < used - 4
+        sheet.empty(x + used, y, width - used, WAVE, "" if is_inside else words)
+        sheet.box(x, y, used, WAVE, _tone(name))
+        if is_inside:
+            sheet.word(x, y, used, WAVE, words, _tone(name))
+        sheet.box(x, y, width, WAVE, rim=sheet.look.rim)
+        x += room * place
+
+
+def _number(pieces: float) -> str:
+    return f"{round(pieces, 2):g}"
