@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 import pytest
+from matplotlib.colors import to_hex
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from helpers.drawn import arrows, boxes, places_of, texts
@@ -12,7 +13,7 @@ from minipaged.lab.plots import palette
 from minipaged.lab.plots.signs import SPAN
 
 COUNTS = {"rung 1: 4 programs × 30": (32, 88), "rung 2": (324, 24)}
-SPREAD = {"rung 1": 16, "rung 2": 128}
+SPREAD = {"rung 1": (16, 16), "rung 2": (128, 64)}
 EACH, BLUE = (4, 8, 16), palette.sequence_colour(0)
 
 
@@ -31,9 +32,11 @@ def unit(**options):
 DRAWINGS = {f"{each} threads": lambda each=each: drawn(each) for each in EACH}
 DRAWINGS["shared"] = shared
 DRAWINGS["one count"] = lambda: shared(counts={"a rung": (12_000, 345)})
-DRAWINGS["wide heads"] = lambda: shared({"a": 2, "b": 32, "c": 256}, dim=256)
+WIDE = {"a": (2, 128), "b": (32, 80), "c": (64, 4), "d": (256, 64)}
+DRAWINGS["wide heads"] = lambda: shared(WIDE, dim=256, num_threads=256)
 DRAWINGS["no exchange"] = lambda: shared(counts={"a": (0, 0), "b": (0, 0)})
 DRAWINGS["unit"] = unit
+DRAWINGS["unit, four heads"] = lambda: unit(group=4)
 DRAWINGS["unit, wide heads"] = lambda: unit(dim=256)
 test_it_can_be_read = readable_in_all_themes(DRAWINGS)
 
@@ -212,62 +215,135 @@ def test_arrows_lead_into_the_unit_and_out_and_no_number_is_invented():
     assert "+" not in said
 
 
+def test_rows_of_a_unit_that_no_head_needs_are_empty():
+    whole, few = unit(), unit(group=4)
+    pale = palette.soft_colour(0)
+    # Of 16 queries one is marked, and so is one of 16 keys, and one of 256 logits.
+    assert len(boxes(whole, pale)) == 15 + 15 + 255
+    assert len(boxes(few, pale)) == 3 + 15 + 63 + 0
+    assert "12 rows that no head needs" in texts(few)
+    assert not any("no head needs" in words for words in texts(whole))
+
+
 def test_a_unit_is_low():
     assert 100 * unit().get_figheight() <= 220
 
 
-def strips(figure):
-    """Of each strip, the edges of its boxes; by the strip's name."""
-    ((_, above),) = places_of(figure, "Who holds the 128 products of a logit")
+def strips(figure, spread=None, said="The 128 threads of a program"):
+    """Of each strip, its boxes from left to right; by the strip's name."""
+    ((_, above),) = places_of(figure, said)
     ((_, below),) = places_of(figure, "Exchanges in the code for one tile")
     written, found = figure.axes[0].texts, {}
     names = {
-        t.get_position()[1]: t.get_text() for t in written if t.get_text() in SPREAD
+        t.get_position()[1]: t.get_text()
+        for t in written
+        if t.get_text() in (spread or SPREAD)
     }
     for box in figure.axes[0].patches:
         if isinstance(box, Rectangle) and above < box.get_y() < below:
             name = names[max(y for y in names if y < box.get_y())]
-            edges = box.get_x(), box.get_x() + box.get_width()
-            found.setdefault(name, []).append(edges)
-    return found
+            found.setdefault(name, []).append(box)
+    return {
+        name: sorted(row, key=lambda box: box.get_x()) for name, row in found.items()
+    }
 
 
-def test_a_strip_has_a_box_for_each_thread_and_its_warps_stand_apart():
+def gaps_of(row):
+    """Between neighbours; each is thread 1's, 2's and so on."""
+    ends = [(box.get_x(), box.get_x() + box.get_width()) for box in row]
+    return [after - right for (_, right), (after, _) in pairwise(ends)]
+
+
+def test_every_strip_has_a_box_for_each_thread_of_a_program():
     found = strips(shared())
-    assert {name: len(edges) for name, edges in found.items()} == SPREAD
-    ends = [(edges[0][0], edges[-1][1]) for edges in found.values()]
-    assert ends[0] == pytest.approx(ends[1], abs=1.5)
-    for name, edges in found.items():
-        widths = [right - left for left, right in edges]
-        assert widths == pytest.approx([widths[0]] * SPREAD[name])
-        gaps = [after - right for (_, right), (after, _) in pairwise(edges)]
-        wide = [at for at, gap in enumerate(gaps, start=1) if gap > 2 * min(gaps)]
-        assert wide == list(range(32, SPREAD[name], 32)) and min(gaps) > 1
+    assert list(found) == list(SPREAD)
+    for row in found.values():
+        assert len(row) == 128
+        assert row[0].get_x() == 0
+        assert row[-1].get_x() + row[-1].get_width() == pytest.approx(SPAN)
+        widths = [box.get_width() for box in row]
+        assert widths == pytest.approx([widths[0]] * 128) and widths[0] > 2
+    said = "The 256 threads of a program"
+    wide = strips(shared(WIDE, dim=256, num_threads=256), WIDE, said)
+    assert {name: len(row) for name, row in wide.items()} == dict.fromkeys(WIDE, 256)
+
+
+def test_groups_stand_apart_and_warps_of_a_group_less_far():
+    spread = SPREAD | {"some": (64, 4)}
+    found = strips(shared(spread), spread)
+    widest = {}
+    for name, row in found.items():
+        shared_by, gaps = spread[name][0], gaps_of(row)
+        kinds = {"threads": [], "warps": [], "groups": []}
+        for thread, gap in enumerate(gaps, start=1):
+            is_warp = "threads" if thread % 32 else "warps"
+            kinds[is_warp if thread % shared_by else "groups"].append(gap)
+        for gap in kinds.values():
+            assert gap == pytest.approx(gap[:1] * len(gap))
+        assert len(kinds["groups"]) == 128 // shared_by - 1
+        widest[name] = {kind: gap[0] for kind, gap in kinds.items() if gap}
+        assert widest[name]["threads"] > 1
+        sizes = [widest[name][kind] for kind in kinds if kind in widest[name]]
+        assert all(wide > 1.5 * less for less, wide in pairwise(sizes))
+    kinds = {name: list(gaps) for name, gaps in widest.items()}
+    assert kinds["rung 1"] == ["threads", "groups"]
+    assert kinds["rung 2"] == ["threads", "warps"]
+
+
+def test_the_threads_of_the_first_logit_are_strong_and_the_others_soft():
+    for name, row in strips(shared()).items():
+        faces = [to_hex(box.get_facecolor(), keep_alpha=True) for box in row]
+        shared_by, _ = SPREAD[name]
+        soft = palette.soft_colour(0).lower()
+        assert set(faces[:shared_by]) == {f"{BLUE}FF".lower()}
+        assert faces[shared_by:] == [soft] * (128 - shared_by)
 
 
 def test_a_strip_says_what_a_thread_holds_and_the_exchanges_that_this_needs():
     """Beside its name; a sum over 16 threads takes log2(16), over a warp log2(32)."""
     figure = shared()
-    between = "in each warp, then between the warps"
     for name, who, then in (
-        ("rung 1", "16 threads hold 8 each", "4 exchanges"),
-        ("rung 2", "128 threads, in 4 warps, hold one each", f"5 exchanges {between}"),
+        (
+            "rung 1",
+            "16 threads share a logit, 8 products each",
+            "8 logits at once: 2 × 4 exchanges",
+        ),
+        (
+            "rung 2",
+            "128 threads share a logit, one product each",
+            "1 logit at a time: 64 × 5 exchanges, and between warps",
+        ),
     ):
         ((_, y), *_) = places_of(figure, name)
-        ((_, beside),), ((_, right),) = (
+        ((left, beside),), ((end, right),) = (
             places_of(figure, said) for said in (who, then)
         )
-        assert y == beside == right
-    said = texts(shared({"a": 2, "b": 32, "c": 64}, dim=256))
-    assert {"2 threads hold 128 each", "1 exchange"} <= {*said}
-    assert {"32 threads hold 8 each", "5 exchanges"} <= {*said}
-    assert "64 threads, in 2 warps, hold 4 each" in said
+        assert y == beside == right and left < 100 and end == SPAN
+    remark = "a box is a thread; the strong ones share the 128 products of a logit"
+    assert remark in texts(figure)
+    said = texts(shared(WIDE, dim=256, num_threads=256))
+    assert {"2 threads share a logit, 128 products each"} <= {*said}
+    assert {
+        "128 logits at once: 1 × 1 exchange",
+        "8 logits at once: 10 × 5 exchanges",  # in one warp
+        "4 logits at once: 1 × 5 exchanges, and between warps",
+        "1 logit at a time: 64 × 5 exchanges, and between warps",
+    } <= {*said}
+    assert remark.replace("128", "256") in said
 
 
 @pytest.mark.parametrize("num_threads", [0, 1, 12, 256])
 def test_products_that_threads_cannot_share_evenly_are_refused(num_threads):
     with pytest.raises(ValueError, match=f"rung 7: {num_threads} threads, 128 prod"):
-        shared({"rung 7": num_threads})
+        shared({"rung 7": (num_threads, 16)})
+
+
+def test_logits_and_threads_that_groups_cannot_share_evenly_are_refused():
+    for num_logits in (0, 4, 12):
+        with pytest.raises(ValueError, match=f"rung 7: {num_logits} logits, 8 at once"):
+            shared({"rung 7": (16, num_logits)})
+    with pytest.raises(ValueError, match="rung 7: groups of 128 threads, 64 in a"):
+        shared({"rung 7": (128, 16)}, num_threads=64)
 
 
 def test_the_parts_of_bars_are_as_long_as_their_counts():

@@ -139,7 +139,9 @@ def test_only_programs_that_run_use_something(waves, running):
     assert registers.used == [0.25] * running
     assert registers.unused == [0.25] * (4 - running)
     assert shared.used == [0.15] * running and shared.unused == [0.15] * (6 - running)
-    assert registers.said == "room for 4: runs out first"  # however many run
+    few = f"the least; {running} run"
+    said = "runs out first" if running == 4 else few
+    assert registers.said == f"room for 4: {said}"
 
 
 def test_programs_that_run_are_those_of_the_first_wave(h200):
@@ -417,6 +419,19 @@ def test_four_splits_with_26_megabytes_are_told_to_be_fewer(h200):
     launch_with(widget, **sizes(64, 2, 7, 1))  # within 5 % of the best, with 25.2
     assert "none of the three faults." in widget.said.value
     assert "the aim" not in widget.said.value
+
+
+@pytest.mark.parametrize(
+    ("chosen", "helps"),
+    [
+        ((16, 4, 1, 1), "Try wider tiles, more stages or more splits."),
+        ((128, 1, 2, 1), "Try narrower tiles or more warps."),
+    ],
+)
+def test_what_helps_against_a_fault_is_said(h200, chosen, helps):
+    widget = TuningWidget(h200, "32x2k", FIRST)
+    launch_with(widget, **sizes(*chosen))
+    assert helps in widget.said.value
 
 
 def test_beside_the_buttons_stands_when_a_press_is_answered_late(widget):

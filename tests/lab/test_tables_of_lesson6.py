@@ -255,7 +255,11 @@ def test_prompts_are_told_as_speeds_ours_among_them():
 def test_tiles_ahead_are_counted_in_the_assembly_code():
     sizes = {"TILE": 64, "ROWS": 16, "UPDATE": update_by_units}
     lines, ahead = stage_lines(_kv_head_kernel, (1, 5), **sizes)
-    assert ahead == {1: 0, 5: 2} and lines[-1].split() == ["5", "32", "2"]
+    assert ahead == {1: 0, 5: 2}
+    assert [line.split() for line in lines[1:]] == [
+        ["1", "0", "0", "1"],
+        ["5", "32", "2", "2"],
+    ]
 
 
 def test_sums_of_four_heads_are_exchanged_more_than_those_of_one():

@@ -21,14 +21,10 @@ def slots_of(table, position, exists, BLOCK_SIZE: tl.constexpr):
 
 @triton.jit
 def load_tile(
-    head_start,
-    slots,
-    exists,
-    SLOT_STRIDE: tl.constexpr,
-    DIM: tl.constexpr,
-    PADDED_DIM: tl.constexpr,
+    head_start, slots, exists,
+    SLOT_STRIDE: tl.constexpr, DIM: tl.constexpr, PADDED_DIM: tl.constexpr,
     MASKED: tl.constexpr,
-):
+):  # fmt: skip
     """K or V of one head at these slots: [N, PADDED_DIM], zeros where nothing exists.
 
     V needs the mask as much as K does: a slot that nobody wrote may hold NaN, and a
@@ -73,17 +69,8 @@ def sink_seen(sinks, head, exists):
 
 @triton.jit
 def online_step(
-    q,
-    k,
-    v,
-    visible,
-    maximum,
-    total,
-    weighted,
-    scale,
-    softcap,
-    MASKED: tl.constexpr,
-):
+    q, k, v, visible, maximum, total, weighted, scale, softcap, MASKED: tl.constexpr
+):  # fmt: skip
     """Lesson 5's step over one tile: raise the maximum, rescale, add.
 
     Logits are counted in powers of two, for the hardware has exp2 and makes exp of it:

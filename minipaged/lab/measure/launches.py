@@ -18,6 +18,11 @@ LATENCY = 1.0  # µs, the least from asking for a tile to using it
 AIM = 128 * 1024  # bytes under way on each multiprocessor
 WHOLE = 1.5  # so many times the aim is under way where its bar is full
 FAULTS = ("too little under way", "a last wave mostly empty", "registers that spill")
+HELPS = (
+    "wider tiles, more stages or more splits",
+    "other sizes, of which more or fewer fit",
+    "narrower tiles or more warps",
+)
 NO_FAULT, BEYOND = "none of the three faults", "more under way than the aim"
 FAR = 1.4  # so many times the aim is more than it
 NEAR = 1.05  # of the best time
@@ -114,7 +119,10 @@ class Launch(NamedTuple):
         room = self.rooms[name]
         said = f"room for {room}"
         if room == self.fit < max(self.rooms.values()):
-            said += ": runs out first"
+            is_full = self.running == room
+            said += (
+                ": runs out first" if is_full else f": the least; {self.running} run"
+            )
         if spills := name == "registers" and self.spilled > 0:
             said = f"room for {room}, and they spill"
         used, unused = (
@@ -213,7 +221,7 @@ def near_best(
     return found
 
 
-def _with_work(context: int, row: Mapping[str, Any]) -> int:
+def with_work(context: int, row: Mapping[str, Any]) -> int:
     """Splits that have something to read; they are whole tiles, so some are empty."""
     tiles, split = -(-context // row["tile"]), -(-context // row["num_splits"])
     return -(-tiles // -(-split // row["tile"]))
@@ -222,7 +230,7 @@ def _with_work(context: int, row: Mapping[str, Any]) -> int:
 def _launch(tuning: Tuning, batch: str, row: Mapping[str, Any], pieces: int) -> Launch:
     """pieces: programs, if contexts are not split."""
     gpu, ceiling = tuning["gpu"], tuning["ceilings"]["read_gb_per_s"]
-    programs = pieces * _with_work(tuning["batches"][batch]["longest"], row)
+    programs = pieces * with_work(tuning["batches"][batch]["longest"], row)
     places = row["programs"] * gpu["multiprocessors"]
     least = min(one["us"] for one in ran(tuning, batch))
     taken = {name: row[name] for name in ("num_warps", "registers", "shared_bytes")}

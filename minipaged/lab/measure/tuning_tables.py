@@ -4,7 +4,13 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise, product
 from typing import Any
 
-from minipaged.lab.measure.launches import FAULTS, Launch, launches_of, near_best
+from minipaged.lab.measure.launches import (
+    FAULTS,
+    Launch,
+    launches_of,
+    near_best,
+    with_work,
+)
 from minipaged.lab.measure.measured import Tuning
 from minipaged.lab.measure.rule_evidence import LLAMA, times_by_splits
 from minipaged.lab.measure.rung_tables import KV_HEADS, num_pieces, share_of_ceiling
@@ -146,30 +152,39 @@ def splits_on_each(
 ) -> tuple[dict[str, dict[float, float]], dict[str, dict[int, float]]]:
     """Small programs in many splits.
 
-    Returns, by batch: the share of the ceiling, by programs on each multiprocessor; and
-    microseconds, by the number of splits.
+    Returns, by batch: the share of the ceiling, by programs on each multiprocessor that
+    have work; and microseconds, by the number of splits.
     """
     lines, times = {}, {}
     for batch, found in tuning["splits"].items():
         rows = rows_of([*found, *tuning["cells"][LLAMA][batch]], tile=32)
         times[batch] = us = {row["num_splits"]: row["us"] for row in rows}
-        pieces = num_pieces(tuning, batch) / tuning["gpu"]["multiprocessors"]
-        lines[batch] = {
-            splits * pieces: share_of_ceiling(tuning, batch, {"us": us[splits]})
-            for splits in us
-        }
+        lines[batch] = {}
+        for splits in sorted(us, key=us.get, reverse=True):  # of as many, the quickest
+            share = share_of_ceiling(tuning, batch, {"us": us[splits]})
+            lines[batch][_on_each(tuning, batch, splits)] = share
+        lines[batch] = dict(sorted(lines[batch].items()))
     return lines, times
+
+
+def _on_each(tuning: Tuning, batch: str, splits: int) -> float:
+    """Small programs with work on each multiprocessor."""
+    longest = tuning["batches"][batch]["longest"]
+    programs = num_pieces(tuning, batch) * with_work(
+        longest, {"tile": KINDS["small"], "num_splits": splits}
+    )
+    return programs / tuning["gpu"]["multiprocessors"]
 
 
 def splits_lines(tuning: Tuning, times: Mapping[str, Mapping[int, float]]) -> list[str]:
     """The best number of splits, half as many, and as many as six on each are."""
     lines = []
     for batch, us in times.items():
-        pieces = num_pieces(tuning, batch) / tuning["gpu"]["multiprocessors"]
-        best, six = min(us, key=us.get), max(n for n in us if n * pieces < 6.1)
-        line = f"{batch:6} splits: {best:2}, {best * pieces:.1f} on each: {us[best]} µs"
+        each = {splits: _on_each(tuning, batch, splits) for splits in us}
+        best, six = min(us, key=us.get), max(n for n in us if each[n] < 6.1)
+        line = f"{batch:6} splits: {best:2}, {each[best]:.1f} on each: {us[best]} µs"
         line += f"; half as many: {us.get(best // 2)}" * (best > 1)
-        line += f"; {six * pieces:.1f} on each: {us[six]}" * (six > best)
+        line += f"; {each[six]:.1f} on each: {us[six]}" * (six > best)
         lines.append(line)
     return lines
 

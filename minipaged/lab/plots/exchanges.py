@@ -5,7 +5,7 @@ from matplotlib.patches import FancyArrowPatch
 
 from minipaged.lab.plots.palette import BAD, GOOD
 from minipaged.lab.plots.signs import PART, SPAN, Point, Sheet, counted, width_of
-from minipaged.lab.plots.tones import soft, strong
+from minipaged.lab.plots.tones import free, soft, strong
 
 NUMBERS = 3, 1, 4, 1, 5, 9, 2, 6  # invented: the sum of each thread's products
 THREADS, THREADS_WIDTH = 118.0, SPAN - 118.0  # pixels: where the threads begin; of all
@@ -41,24 +41,28 @@ def plot_exchanges(title: str, num_threads: int = 8, dim: int = 128) -> Figure:
     return sheet.figure
 
 
-def plot_unit(title: str, dim: int = 128) -> Figure:
+def plot_unit(title: str, dim: int = 128, group: int = UNIT_ROWS) -> Figure:
     """Queries and keys go into a matrix unit, and all their logits come out.
 
     A row of queries and a column of keys are filled, and so is their logit. The unit
     makes the products and sums them, so threads exchange nothing.
 
-    dim: numbers in a query, and in a key.
+    dim: numbers in a query, and in a key. group: queries that there are; the other rows
+    are empty.
     """
     sheet, shape = Sheet(title), (UNIT_ROWS, dim)
-    _draw_matrix(sheet, "queries", shape, (QUERIES, MIDDLE - WIDE / 2), row=QUERY)
+    corner = QUERIES, MIDDLE - WIDE / 2
+    _draw_matrix(sheet, "queries", shape, corner, row=QUERY, filled=group)
     _draw_matrix(sheet, "keys", shape[::-1], (KEYS, MIDDLE - LONG / 2), column=KEY)
     corner, shape = (LOGITS, MIDDLE - WIDE / 2), (UNIT_ROWS, UNIT_ROWS)
-    _draw_matrix(sheet, "logits", shape, corner, QUERY, KEY)
+    _draw_matrix(sheet, "logits", shape, corner, QUERY, KEY, filled=group)
     between, below = (QUERIES + LONG + KEYS) / 2, MIDDLE + WIDE / 2 + 11
     sheet.write(between, MIDDLE, "×", 13, ha="center")
     sheet.legend(QUERIES, below, [(strong(0), f"a query: {dim} numbers")])
     sheet.legend(KEYS + WIDE + 9, below, [(strong(0), "a key")])
     sheet.legend(LOGITS, below, [(strong(0), "their logit")])
+    if empty := UNIT_ROWS - group:
+        sheet.legend(UNIT, below, [(free(), f"{empty} rows that no head needs")])
     _draw_unit(sheet, dim)
     sheet.finish(MIDDLE + LONG / 2 + 4)
     return sheet.figure
@@ -142,11 +146,12 @@ def _draw_matrix(
     corner: Point,
     row: int | None = None,
     column: int | None = None,
+    filled: int = UNIT_ROWS,
 ) -> None:
     """Its rows, its columns, or its numbers as boxes, and above it name and shape.
 
-    row, column: which box is filled. Without a column, boxes are whole rows; without a
-    row, whole columns.
+    row, column: which box is marked. Without a column, boxes are whole rows; without a
+    row, whole columns. filled: rows that are not empty.
     """
     (left, top), num_rows = corner, 1 if row is None else UNIT_ROWS
     num_columns = 1 if column is None else UNIT_ROWS
@@ -156,7 +161,8 @@ def _draw_matrix(
         y, x = divmod(at, num_columns)
         is_marked = (y, x) == (row or 0, column or 0)
         area = left + x * width, top + y * height, width - 1, height - 1
-        sheet.box(*area, strong(0) if is_marked else soft(0))
+        tone = strong(0) if is_marked else soft(0)
+        sheet.box(*area, tone if y < filled else free())
     said, x = str(list(shape)), left + num_columns * width / 2
     wide = width_of(name, PART) + 7 + width_of(said)
     sheet.write(x - wide / 2, 10, name, PART)

@@ -17,8 +17,7 @@ BESIDE, AIR = 8.0, 6.0  # from a step to its words; from them to the next step
 CEILING, TICKS = 100.0, (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # %
 BEGIN = 1.0  # %: panels begin there, or at a tick below it, if there is a lower rung
 GAIN, SLOWER = 1.03, 0.97  # times as fast: what is written; less is a loss, no chance
-LARGE = 1.3  # times as fast: written with one digit, and worth a heavy line
-SAID = 1.5  # times as fast: such a step says what it removes
+LARGE = 1.3  # times as fast: written with one digit, says why, may have a heavy line
 
 
 def plot_ladder(
@@ -32,13 +31,13 @@ def plot_ladder(
 
     A step is as high as the factor by which the rung is faster than the one before: the
     scale is logarithmic, and all panels have the same. At its step each factor is
-    written that is not near 1. The largest of a batch is heavy; what takes more time
-    than before is orange.
+    written that is not near 1; where it is, the rung's share is written instead. The
+    largest factor of a batch is heavy; what takes more time than before is orange.
 
     shares: by batch and rung, in %. whole: how many rungs there will be, so that the
     picture keeps its size while they are added one by one. removed: by number of the
     rung, counted from 1, what costs less time now: few words, which stand at its step
-    in each batch where that is 1.5 times as fast or more. By (batch, number), words for
+    in each batch where that is 1.3 times as fast or more. By (batch, number), words for
     that batch alone, in place of those by number.
     """
     sheet, rungs = Sheet(title), list(next(iter(shares.values())))
@@ -117,36 +116,45 @@ def _write_factors(
     path: Sequence[float],
     removed: Mapping[int, str],
 ) -> None:
-    """At the first rung its share; at a step how many times as fast, and why."""
+    """At a step how many times as fast, and why.
+
+    At the first rung, and where hardly anything changes, its share; but not where a
+    long word of the rung before takes its room.
+    """
     most = max((after / before for before, after in pairwise(path)), default=0.0)
-    _write_at(sheet, scale, LEFT, path[0], [_percent(path[0])])
+    end = _write_at(sheet, scale, LEFT, path[0], [_percent(path[0])])
     for rung, (before, after) in enumerate(pairwise(path), start=2):
         factor, lines, style = after / before, [], {}
+        x = LEFT + (rung - 1) * wide
         if SLOWER <= factor < GAIN:
+            if end < x + BESIDE - AIR:
+                quiet, said = sheet.look.quiet, [_percent(after)]
+                end = _write_at(sheet, scale, x, after, said, color=quiet)
             continue
         if factor < SLOWER:
             style["color"] = BAD
         elif factor == most:
             style["weight"] = "bold"
-        if rung in removed and round(factor, 1) >= SAID:
+        if rung in removed and round(factor, 2) >= LARGE:
             lines = _lines(f"removes {removed[rung]}", wide - BESIDE - AIR)
-        x = LEFT + (rung - 1) * wide
-        _write_at(sheet, scale, x, after, [_times(factor), *lines], **style)
+        said = [_times(factor), *lines]
+        end = _write_at(sheet, scale, x, after, said, **style)
 
 
 def _write_at(
     sheet: Sheet, scale: Scale, x: float, share: float, lines: list[str], **style: str
-) -> None:
+) -> float:
     """Between a rung's own step and the next: below its level, or above it.
 
     There is nothing else as far as the panel reaches, so the side with more room has
-    enough. style: of the first line.
+    enough. style: of the first line. Returns where the line next to the level ends.
     """
     y, top = scale.x(share), scale.x(scale.highest)
     is_below = scale.left - y > y - top
     first = y + 11 if is_below else y - 10 - LINE * (len(lines) - 1)
     for at, words in enumerate(lines):
         sheet.write(x + BESIDE, first + LINE * at, words, **({} if at else style))
+    return x + BESIDE + width_of(lines[0 if is_below else -1])
 
 
 def _times(factor: float) -> str:

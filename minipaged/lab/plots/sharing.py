@@ -1,4 +1,4 @@
-"""Lab: which threads hold the products of a logit, and their exchanges."""
+"""Lab: which threads of a program share a logit, and their exchanges."""
 
 from collections.abc import Mapping
 
@@ -6,69 +6,103 @@ from matplotlib.figure import Figure
 
 from minipaged.lab.plots.palette import BAD
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, counted, width_of
-from minipaged.lab.plots.tones import behind_words, soft, strong
+from minipaged.lab.plots.tones import soft, strong
 
 WARP = 32  # threads
-STRIP, STRIP_STEP, APART = 16.0, 54.0, 10.0  # of a strip; to the next; between warps
+STRIP, STRIP_STEP = 16.0, 54.0  # pixels of a strip; from one to the next
+GROUPS_APART, WARPS_APART = 14.0, 6.0  # pixels, at most
 BAR, BAR_STEP = 18.0, 27.0  # pixels of a bar, and from one to the next
 
 
 def plot_sharing(
-    spread: Mapping[str, int],
+    spread: Mapping[str, tuple[int, int]],
     counts: Mapping[str, tuple[int, int]],
     title: str,
     dim: int = 128,
+    num_threads: int = 128,
 ) -> Figure:
-    """Strips of the threads that share a logit; below, bars of exchanges for a tile.
+    """Strips of a program's threads, by logits; below, bars of exchanges for a tile.
 
-    In a strip, a box is a thread, and warps stand apart. All strips are equally long,
-    as they are of equally many products. A bar has two parts: the exchanges for logits,
-    and the others of a step.
+    In a strip, a box is a thread. Threads that share a logit are a group, and groups
+    stand apart; so do the warps of a group, less far. The first group is strong. A bar
+    has two parts: the exchanges for logits, and the others of a step.
 
-    spread: how many threads share a logit, by what has it so. counts: exchanges in the
-    code for a tile, those for its logits and the others, by what needs them. dim:
-    products of a logit, of which each thread has equally many.
+    spread: how many threads share a logit, and how many logits of a tile a program
+    computes, by what has it so. counts: exchanges in the code for a tile, those for its
+    logits and the others, by what needs them. dim: products of a logit, of which each
+    thread has equally many. num_threads: of a program.
     """
-    for name, shared_by in spread.items():
-        if shared_by < 2 or shared_by.bit_count() > 1 or dim % shared_by:
-            said = f"{name}: {shared_by} threads, {dim} products"
-            raise ValueError(f"{said}; choose 2, 4, 8, ... that divide the products")
+    for name, (shared_by, num_logits) in spread.items():
+        _check(name, shared_by, num_logits, dim, num_threads)
     sheet = Sheet(title)
-    sheet.finish(_draw_counts(sheet, _draw_spread(sheet, 8, spread, dim), counts))
+    y = _draw_spread(sheet, 8, spread, dim, num_threads)
+    sheet.finish(_draw_counts(sheet, y, counts))
     return sheet.figure
 
 
-def _draw_spread(sheet: Sheet, y: float, spread: Mapping[str, int], dim: int) -> float:
-    """A strip of all threads that share a logit, for each; where the bars begin."""
-    said = f"Who holds the {dim} products of a logit"
+def _check(
+    name: str, shared_by: int, num_logits: int, dim: int, num_threads: int
+) -> None:
+    """Threads share products evenly, and groups of threads share logits evenly."""
+    if shared_by < 2 or shared_by.bit_count() > 1 or dim % shared_by:
+        said = f"{name}: {shared_by} threads, {dim} products"
+        raise ValueError(f"{said}; choose 2, 4, 8, ... that divide the products")
+    if num_threads % shared_by:
+        said = f"{name}: groups of {shared_by} threads, {num_threads} in a program"
+        raise ValueError(f"{said}; choose a size that divides the program's threads")
+    groups = num_threads // shared_by
+    if num_logits < 1 or num_logits % groups:
+        said = f"{name}: {num_logits} logits, {groups} at once"
+        raise ValueError(f"{said}; choose a multiple of {groups}")
+
+
+def _draw_spread(
+    sheet: Sheet,
+    y: float,
+    spread: Mapping[str, tuple[int, int]],
+    dim: int,
+    num_threads: int,
+) -> float:
+    """A strip of all threads of a program, for each; where the bars begin."""
+    said = f"The {num_threads} threads of a program"
+    remark = f"a box is a thread; the strong ones share the {dim} products of a logit"
     sheet.write(0, y, said, PART)
-    beside = width_of(said, PART) + 12
-    sheet.write(beside, y, "a box is a thread", color=sheet.look.quiet)
+    sheet.write(width_of(said, PART) + 12, y, remark, color=sheet.look.quiet)
     y += 25
-    for name, num_threads in spread.items():
-        who, then = _said_of(num_threads, dim)
+    for name, (shared_by, num_logits) in spread.items():
+        products = dim // shared_by
+        each = f"{products} products" if products > 1 else "one product"
+        who = f"{shared_by} threads share a logit, {each} each"
+        then = _exchanges(shared_by, num_logits, num_threads)
         sheet.headline(y, name, who, then, BAD)
-        num_warps = -(-num_threads // WARP)
-        room = SPAN - APART * (num_warps - 1)
-        gap = min(4.0, room / num_threads / 3)
-        step = (room + gap) / num_threads
-        for thread in range(num_threads):
-            x = thread * step + thread // WARP * APART
-            sheet.box(x, y + 13, step - gap, STRIP, behind_words(soft(0)))
+        _draw_strip(sheet, y + 13, shared_by, num_threads)
         y += STRIP_STEP
     return y + 8
 
 
-def _said_of(num_threads: int, dim: int) -> tuple[str, str]:
-    """What threads that share a logit hold, and the exchanges that this needs."""
-    num_warps, products = num_threads // WARP, dim // num_threads
-    hold = f"hold {products if products > 1 else 'one'} each"
-    if num_warps <= 1:
-        who = f"{counted(num_threads, 'thread')} {hold}"
-        return who, counted(num_threads.bit_length() - 1, "exchange")
-    who = f"{num_threads} threads, in {num_warps} warps, {hold}"
-    in_warp = counted(WARP.bit_length() - 1, "exchange")
-    return who, f"{in_warp} in each warp, then between the warps"
+def _exchanges(shared_by: int, num_logits: int, num_threads: int) -> str:
+    """How many logits are summed at once, and the exchanges for all of a program."""
+    at_once = num_threads // shared_by
+    said = f"{at_once} logits at once" if at_once > 1 else "1 logit at a time"
+    each = counted(min(shared_by, WARP).bit_length() - 1, "exchange")  # log2
+    between = ", and between warps" if shared_by > WARP else ""
+    return f"{said}: {num_logits // at_once} × {each}{between}"
+
+
+def _draw_strip(sheet: Sheet, y: float, shared_by: int, num_threads: int) -> None:
+    """From the left edge to the right one; the first group of threads is strong."""
+    between_groups = min(GROUPS_APART, SPAN * shared_by / num_threads / 4)
+    apart = [0.0] * num_threads  # in front of each thread
+    apart[WARP::WARP] = [WARPS_APART for _ in apart[WARP::WARP]]
+    apart[shared_by::shared_by] = [between_groups for _ in apart[shared_by::shared_by]]
+    room = (SPAN - sum(apart)) / num_threads
+    gap, x = room / 3, 0.0
+    wide = room - gap * (num_threads - 1) / num_threads  # none behind the last thread
+    for thread, before in enumerate(apart):
+        x += before
+        tone = strong(0) if thread < shared_by else soft(0)
+        sheet.box(x, y, wide, STRIP, tone)
+        x += wide + gap
 
 
 def _draw_counts(

@@ -6,7 +6,7 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from minipaged.lab.measure.launches import Bar, Launch, launch_of, ran
+from minipaged.lab.measure.launches import FAULTS, HELPS, Bar, Launch, launch_of, ran
 from minipaged.lab.measure.measured import SIZES, Tuning
 from minipaged.lab.pool.controls import button, one_of, row
 from minipaged.lab.pool.guide import Frame as Said
@@ -101,8 +101,8 @@ class TuningWidget(widgets.VBox):
     def _tell(self, launch: Launch) -> Said:
         """What it is short of; how near the best one is that was tried.
 
-        If no fault is found, and it is slow nevertheless: how far from the aim it is,
-        and what may help.
+        What helps against its first fault. If it has none, and is slow nevertheless,
+        how far from the aim it is, and what may help.
         """
         best = max(one.percent for one in self.tried.values())
         said = f"Tried: {len(self.tried)} of {len(self.launches)}. "
@@ -110,7 +110,10 @@ class TuningWidget(widgets.VBox):
             said += "This one is within 5 % of the best of all."
         else:
             said += f"Your best reaches {best:.0f} % of the ceiling."
-            if not launch.faults:
+            if launch.faults:
+                helps = HELPS[FAULTS.index(launch.faults[0])]
+                said = f"Try {helps}. {said}"
+            else:
                 way = f"{launch.under_way:.1f} MB; the aim: {launch.aim:.0f}."
                 said = f"Under way: {way} {self._advise(launch)}{said}"
         return Said(f"{launch.us:,} µs: {launch.verdict}.", said)

@@ -79,9 +79,10 @@ def stage_lines(
     Returns the tiles ahead, too, by the number of stages.
     """
     tile_bytes = 2 * sizes["TILE"] * LLAMA["DIM"] * 2  # of K and V, in bfloat16
-    lines, ahead = ["stages  copies before the loop  tiles ahead"], {}
+    lines, ahead = ["stages  copies before the loop  tiles ahead  counted"], {}
     for count in stages:
         before = count_copies(assembly_of(kernel, num_stages=count, **sizes)).before
         ahead[count] = before * COPIED // tile_bytes
-        lines.append(f"{count:6}{before:24}{ahead[count]:13}")
+        counted = max(1, ahead[count])  # one is waited for
+        lines.append(f"{count:6}{before:24}{ahead[count]:13}{counted:9}")
     return lines, ahead
