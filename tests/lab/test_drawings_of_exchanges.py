@@ -112,7 +112,7 @@ def test_an_exchange_says_how_far_apart_partners_are():
 )
 def test_an_example_says_how_many_threads_and_exchanges_it_has(count, said):
     figure = drawn(count)
-    ((left, top),) = places_of(figure, f"A smaller example: {count} threads")
+    ((left, top),) = places_of(figure, f"{count} threads share a logit")
     ((right, y),) = places_of(figure, f"{said}anges for a logit")
     assert (left, right) == (0, SPAN) and y == top < held(figure, count)[0][0]
     colours = {text.get_text(): text.get_color() for text in figure.axes[0].texts}

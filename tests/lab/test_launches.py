@@ -139,9 +139,8 @@ def test_only_programs_that_run_use_something(waves, running):
     assert registers.used == [0.25] * running
     assert registers.unused == [0.25] * (4 - running)
     assert shared.used == [0.15] * running and shared.unused == [0.15] * (6 - running)
-    few = f"the least; {running} run"
-    said = "runs out first" if running == 4 else few
-    assert registers.said == f"room for 4: {said}"
+    few = f"4 fit, {running} run" + "s" * (running == 1)
+    assert registers.said == ("room for 4: runs out first" if running == 4 else few)
 
 
 def test_programs_that_run_are_those_of_the_first_wave(h200):

@@ -99,6 +99,10 @@ class Launch(NamedTuple):
         return self.places // self.fit
 
     @property
+    def _few_run(self) -> str:
+        return f"{self.fit} fit, {self.running} run{'s' * (self.running == 1)}"
+
+    @property
     def _is_last_empty(self) -> bool:
         return len(self.waves) > 1 and self.waves[-1] < self.places / 2
 
@@ -120,9 +124,7 @@ class Launch(NamedTuple):
         said = f"room for {room}"
         if room == self.fit < max(self.rooms.values()):
             is_full = self.running == room
-            said += (
-                ": runs out first" if is_full else f": the least; {self.running} run"
-            )
+            said = f"{said}: runs out first" if is_full else self._few_run
         if spills := name == "registers" and self.spilled > 0:
             said = f"room for {room}, and they spill"
         used, unused = (

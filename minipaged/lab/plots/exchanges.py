@@ -98,7 +98,7 @@ def _draw_threads(
     """Arrows, over them the boxes; what a row is, at its left."""
     count, last = len(rows[0]), len(rows) - 1
     width = min(WIDEST, 0.8 * THREADS_WIDTH / count)
-    sheet.write(0, 8, f"A smaller example: {count} threads", PART)
+    sheet.write(0, 8, f"{count} threads share a logit", PART)
     said = f"{counted(last, 'exchange')} for a logit"
     sheet.write(SPAN, 8, said, PART, ha="right", color=BAD)
     sheet.write(0, TOP - 16, "thread", color=sheet.look.quiet)
