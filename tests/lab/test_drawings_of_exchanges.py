@@ -6,7 +6,7 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
-from helpers.drawn import arrows, boxes, places_of, texts
+from helpers.drawn import arrows, boxes, frame_of, places_of, texts
 from helpers.readable import readable_in_all_themes
 from minipaged.lab import plot_exchanges, plot_sharing, plot_unit
 from minipaged.lab.plots import palette
@@ -196,14 +196,7 @@ def test_the_filled_logit_is_of_the_filled_query_and_key():
 
 def test_arrows_lead_into_the_unit_and_out_and_no_number_is_invented():
     figure = unit()
-    ((x, y),) = places_of(figure, "a matrix unit")
-    (frame,) = [
-        box
-        for patch in figure.axes[0].patches
-        if isinstance(patch, Rectangle)
-        and (box := patch.get_bbox()).x0 < x < box.x1
-        and box.y0 < y < box.y1
-    ]
+    frame, (x, _) = frame_of(figure, "a matrix unit")
     ways = [arrow.get_path().vertices[:4] for arrow in arrows(figure)]
     (_, *_, (end, _)), ((begin, _), *_, (_, level)) = ways
     assert frame.x0 - 10 < end < frame.x0 < frame.x1 < begin < frame.x1 + 10

@@ -15,7 +15,7 @@ from matplotlib.path import Path
 from matplotlib.transforms import Bbox
 
 import minipaged as mp
-from helpers.drawn import arrows, boxes, places_of, texts
+from helpers.drawn import arrows, boxes, frame_of, places_of, texts
 from helpers.readable import check_that_no_words_overlap, readable_in_all_themes
 from minipaged.attention.kernels import sizes
 from minipaged.lab import (
@@ -356,15 +356,10 @@ def test_all_that_is_read_passes_the_unit_of_shared_memory(num_programs, num_war
     Numbers come to its lower edge, and leave its upper one for programs that wait.
     """
     figure = gpu(132, num_programs, num_warps)
-    ((middle, inside),) = places_of(figure, "all that these programs read passes here")
-    (gate,) = [
-        box
-        for patch in figure.axes[0].patches
-        if isinstance(patch, Rectangle)
-        and (box := patch.get_bbox()).y0 < inside < box.y1
-        and box.height < 50
-    ]
-    assert (gate.x0 + gate.x1) / 2 == middle and gate.width > 570
+    words = "all that these programs read passes here"
+    gate, (middle, _) = frame_of(figure, words)
+    assert (gate.x0 + gate.x1) / 2 == middle
+    assert gate.width > 570 and gate.height < 50
     # The last vertex only closes the head.
     ways = [arrow.get_path().vertices[:-1] for arrow in arrows(figure)]
     into = [way for way in ways if way[0][1] > gate.y1]

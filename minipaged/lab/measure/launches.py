@@ -18,11 +18,11 @@ LATENCY = 1.0  # µs, the least from asking for a tile to using it
 AIM = 128 * 1024  # bytes under way on each multiprocessor
 WHOLE = 1.5  # so many times the aim is under way where its bar is full
 FAULTS = ("too little under way", "a last wave mostly empty", "registers that spill")
-HELPS = (
-    "wider tiles, more stages or more splits",
-    "other sizes, of which more or fewer fit",
-    "narrower tiles or more warps",
-)
+HELPS = {
+    FAULTS[0]: "wider tiles, more stages or more splits",
+    FAULTS[1]: "other sizes, of which more or fewer fit",
+    FAULTS[2]: "narrower tiles or more warps",
+}
 NO_FAULT, BEYOND = "none of the three faults", "more under way than the aim"
 FAR = 1.4  # so many times the aim is more than it
 NEAR = 1.05  # of the best time

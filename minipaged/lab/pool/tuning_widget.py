@@ -6,7 +6,7 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from minipaged.lab.measure.launches import FAULTS, HELPS, Bar, Launch, launch_of, ran
+from minipaged.lab.measure.launches import HELPS, Bar, Launch, launch_of, ran
 from minipaged.lab.measure.measured import SIZES, Tuning
 from minipaged.lab.pool.controls import button, one_of, row
 from minipaged.lab.pool.guide import Frame as Said
@@ -111,8 +111,7 @@ class TuningWidget(widgets.VBox):
         else:
             said += f"Your best reaches {best:.0f} % of the ceiling."
             if launch.faults:
-                helps = HELPS[FAULTS.index(launch.faults[0])]
-                said = f"Try {helps}. {said}"
+                said = f"Try {HELPS[launch.faults[0]]}. {said}"
             else:
                 way = f"{launch.under_way:.1f} MB; the aim: {launch.aim:.0f}."
                 said = f"Under way: {way} {self._advise(launch)}{said}"
