@@ -4,9 +4,10 @@ import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
-from operator import attrgetter, methodcaller
+from operator import attrgetter, is_
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from minipaged.errors import UnsupportedModel
@@ -76,10 +77,11 @@ class Original:
     def __init__(self, model: PreTrainedModel):
         """Note its modules, and the weights that they hold."""
         modules = list(model.modules())
-        self._parts = [d for m in modules for d in (m._modules, m._parameters)]
+        parts = [d for m in modules for d in (m._modules, m._parameters)]
+        self._parts = [part.values() for part in parts]  # views: they show what is now
         self._buffers = [(m._buffers, name) for m, name in _stored_buffers(modules)]
         # Held, so that no other object can come to lie at their addresses.
-        self._held = [list(part.values()) for part in self._parts]
+        self._held = list(self._holds())
         buffers = [holder[name] for holder, name in self._buffers]
         self._weights = [*model.parameters(), *buffers]
         # Tensors of inference mode count no writes.
@@ -102,7 +104,8 @@ class Original:
         thoroughly: look at some of the numbers too, for not every way to change them
         leaves another trace. It costs more, and waits for the device.
         """
-        changed = self._look() != self._seen
+        changed = not all(map(is_, self._holds(), self._held))
+        changed = changed or self._look() != self._seen
         if thoroughly and not changed:
             changed = not torch.equal(self._sample(), self._numbers)
         if changed:
@@ -111,16 +114,18 @@ class Original:
                 "wrapped; wrap it again: mp.PagedModel(model)"
             )
 
-    def _look(self) -> list[list[int]]:
-        """Which modules and weights there are, where, and how often written to.
+    # Asked in every step, of some thousand objects: so without a line for each.
 
-        Asked in every step, of some thousand objects: so without a line for each.
-        """
-        parts = chain.from_iterable(map(methodcaller("values"), self._parts))
-        buffers = [holder.get(name) for holder, name in self._buffers]
-        places = map(methodcaller("data_ptr"), self._weights)
-        written = map(attrgetter("_version"), self._counted)
-        return [list(map(id, chain(parts, buffers))), list(places), list(written)]
+    def _holds(self) -> Iterator[object]:
+        """The modules and weights that there are now, in an order that stays."""
+        buffers = (holder.get(name) for holder, name in self._buffers)
+        return chain(chain.from_iterable(self._parts), buffers)
+
+    def _look(self) -> tuple[int, int, list[int]]:
+        """How many there are, how often all were written to, and where they lie."""
+        written = sum(map(attrgetter("_version"), self._counted))
+        places = list(map(Tensor.data_ptr, self._weights))
+        return sum(map(len, self._parts)), written, places
 
     def _sample(self) -> torch.Tensor:
         return torch.cat([sample.flatten().float() for sample in self._samples])

@@ -124,6 +124,7 @@ class _Launch:
         self._logs = q.new_empty(parts, dtype=torch.float32)
         self._tickets = q.new_empty((num_seqs, num_kv_heads), **of_32_bits)
         self._plan = q.new_empty((rows, COLUMNS), **of_32_bits)
+        self._own = self._means, self._logs, self._tickets, self._plan
         # Should contexts be longer later, so are their pieces.
         most_pieces = padded(min(target, _MOST_PIECES, -(-window // sizes.tile)))
         most_pieces = most_pieces if apart else None
@@ -178,17 +179,10 @@ class _Launch:
         tables = without_gaps(tables)
         if slots is not None:
             slots = slots.contiguous()
-        given = q, k, v, keys, values, slots, tables, sinks
-        own = out, self._means, self._logs, self._tickets, self._plan
-        arguments = *own, *given, tables.stride(0), *self._numbers
-        places = out.data_ptr()
-        for tensor in given:
-            if tensor is not None:
-                places |= tensor.data_ptr()
-        aligned = places % 16 == 0
-        self._read(aligned, *arguments)
+        tensors = out, *self._own, q, k, v, keys, values, slots, tables, sinks
+        self._read(tensors, tables.stride(0), *self._numbers)
         if self._merge is not None:
-            self._merge(aligned, out, self._means, self._logs, self._plan)
+            self._merge((out, self._means, self._logs, self._plan))
 
 
 class _Kernel:
@@ -196,15 +190,21 @@ class _Kernel:
 
     def __init__(self, kernel, grid, constants, options):
         self._launch, self._grid, self._constants = kernel[grid], grid, constants
-        self._options = options
+        self._options, self._sizes = options, tuple(constants.values())
         self._compiled: Callable[..., Any] | None = None
 
-    def __call__(self, aligned: bool, *arguments) -> None:
-        """aligned: all tensors lie at multiples of 16 bytes; others compile anew."""
+    def __call__(self, tensors, *numbers) -> None:
+        """One launch; None for a tensor that there is not."""
+        places = [None if t is None else t.data_ptr() for t in tensors]
+        together = 0
+        for place in places:
+            together |= place or 0
+        aligned = together % 16 == 0  # tensors that lie elsewhere: compiled anew
         if aligned and self._compiled is not None:
-            self._compiled(*arguments, *self._constants.values())
+            # Of a tensor, Triton would ask the driver once more where it lies.
+            self._compiled(*places, *numbers, *self._sizes)
             return
-        compiled = self._launch(*arguments, **self._constants, **self._options)
+        compiled = self._launch(*tensors, *numbers, **self._constants, **self._options)
         if aligned and compiled is not None:  # None: interpreted
             self._compiled = compiled[self._grid]
 
