@@ -65,12 +65,13 @@ def step_by_kernels(
     """
     from minipaged.attention.kernels import step  # appendix A
 
-    if batch.max_query_length == 1 and len(q) == len(batch.context_lengths):
+    num_tokens, num_seqs = q.shape[0], batch.context_lengths.shape[0]
+    if batch.max_query_length == 1 and num_tokens == num_seqs:
         return step.decode_step(q, k, v, cache, batch, masking)
     keys, values = cache.keys, cache.values
     write_kv(keys, values, batch.slots, k, v)
     out = q.new_empty(*q.shape[:2], values.shape[-1])
-    if len(batch.context_lengths) > 1:
+    if num_seqs > 1:
         step.decode_written(out, q, cache, batch, masking)
     where = (batch.block_tables, batch.context_lengths, batch.query_starts)
     paged_prefill(out, q, keys, values, *where, *masking, skip_single=True)

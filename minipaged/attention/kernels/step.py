@@ -88,20 +88,24 @@ def decode_written(
 def _launch(out, q, k, v, cache, batch, masking, slots=None) -> None:
     """Find the launch that was prepared for these shapes, or prepare it."""
     sinks, tables = masking.sinks, batch.block_tables
-    tensors = q, k, v, cache.keys, cache.values, sinks
-    signature = tuple([
-        None if t is None else (t.shape, t.stride(), t.dtype, t.device) for t in tensors
-    ])  # fmt: skip
-    kinds = tables.dtype, None if slots is None else slots.dtype
     # Memory that a graph uses belongs to the graph.
     capturing = not INTERPRETED and torch.cuda.is_current_stream_capturing()
-    num_seqs = len(batch.context_lengths)
-    key = "one launch", num_seqs, signature, kinds, masking[:3], capturing
-    launch = batch.scratch.get(key)
+    tensors = q, k, v, cache.keys, cache.values, sinks
+    form = [
+        (t.shape, t.stride(), t.dtype, t.get_device()) for t in tensors if t is not None
+    ]
+    # Of these the shapes are free, but a kernel that is known takes any address.
+    form += [(t.dtype, t.get_device()) for t in (tables, slots) if t is not None]
+    num_seqs = batch.context_lengths.shape[0]
+    form.append((num_seqs, k is None, sinks is None, masking[:3], capturing))
+    launches = batch.scratch.setdefault("one launch", [])
+    # One serves all layers, or those of a kind.
+    launch = next((own for known, own in launches if known == form), None)
     if launch is None:
         _check(out, q, k, v, slots, cache, batch, masking)
-        launch = batch.scratch[key] = _Launch(q, k, v, cache, batch, masking)
-    if len(q):
+        launch = _Launch(q, k, v, cache, batch, masking)
+        launches.append((form, launch))
+    if q.shape[0]:
         with torch.cuda.device_of(q):  # of several GPUs, the right one
             launch.plan_once(cache.keys.data_ptr(), k is not None, batch)
             launch(out, q, k, v, cache.keys, cache.values, slots, tables, sinks)

@@ -275,7 +275,7 @@ def test_layers_share_a_batch(apart, cut):
     cut(20, apart)
     case = moved(make_case(FAR_APART), DEVICE)
     assert all(e < 3e-5 for e in layers(case))
-    (launch,) = case.batch.scratch.values()
+    ((_, launch),) = case.batch.scratch["one launch"]
     assert not launch._tickets.any()
 
 
@@ -318,8 +318,7 @@ def test_what_is_prepared_is_for_a_number_of_sequences():
         case = moved(case, DEVICE)
         case.batch.scratch = scratch
         assert attend_error(case, triton_attention, sinks) < 3e-5
-    launches = [kept for kept in scratch.values() if hasattr(kept, "_tickets")]
-    assert [len(launch._tickets) for launch in launches] == [2, 4]
+    assert [len(launch._tickets) for _, launch in scratch["one launch"]] == [2, 4]
 
 
 def rows_of_plan(
@@ -629,6 +628,25 @@ def test_what_cannot_be_taken_is_refused():
     if INTERPRETED:
         refused("slots must lie in -1", slots=batch.slots + 10**6)
         refused("context_lengths must", context_lengths=batch.context_lengths + 99)
+
+
+def test_what_a_known_launch_cannot_take_is_refused_too():
+    case = moved(make_case(DECODES), DEVICE)
+    k, batch = torch.zeros(6, 2, 16, device=DEVICE), case.batch
+    cache = LayerCache(case.keys, case.values)
+    batch.slots = batch.slots[:6]
+    triton_attention.step(case.q, k, k, cache, batch, Masking(0.25))
+    tables, slots = batch.block_tables, batch.slots
+    for own, changed in (
+        (k.half(), {}),
+        (k[:5], {}),
+        (k, {"slots": slots.float()}),
+        (k, {"block_tables": tables.float()}),
+        *([] if INTERPRETED else [(k, {"block_tables": tables.cpu()})]),
+    ):
+        given = SimpleNamespace(**{**vars(batch), **changed})
+        with pytest.raises(ValueError):
+            triton_attention.step(case.q, own, own, cache, given, Masking(0.25))
 
 
 def test_no_sequence_at_all():
