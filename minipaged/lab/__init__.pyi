@@ -65,8 +65,6 @@ from .plots.contiguous import plot_memory_over_time as plot_memory_over_time
 from .plots.copying import freeze as freeze
 from .plots.copying import plot_copying as plot_copying
 from .plots.curves import plot_paging_cost as plot_paging_cost
-from .plots.early_merge import plot_early_merge as plot_early_merge
-from .plots.early_merge import splits_and_merge as splits_and_merge
 from .plots.evictions import plot_evictions as plot_evictions
 from .plots.exchanges import plot_exchanges as plot_exchanges
 from .plots.exchanges import plot_unit as plot_unit

@@ -23,7 +23,6 @@ from minipaged.lab import (
     near_best,
     pipeline,
     plot_coalescing,
-    plot_early_merge,
     plot_gpu,
     plot_ladder,
     plot_launch,
@@ -41,7 +40,6 @@ from minipaged.lab import (
     plot_tile_and_blocks,
     plot_under_way,
     points_under_way,
-    splits_and_merge,
     splits_on_each,
 )
 from minipaged.lab.plots import palette
@@ -165,9 +163,6 @@ def neighbour(size=10, tile=4, behind=6, is_hit=True):
     return plot_neighbour(before, after, size, tile, "title")
 
 
-LATE, EARLY = (splits_and_merge(3, 14, 2, is_early=each) for each in (False, True))
-
-
 EXAMPLES = {"32x2k": 32 * 8 / 132, "100x1k": 100 * 8 / 132}
 
 
@@ -276,11 +271,6 @@ DRAWINGS = {
     "on each": on_each,
     "on each, megabytes": lambda: on_each(megabytes=4.325),
     "on each, an aim": lambda: on_each(megabytes=4.325, aim=(4, "128 KiB on each")),
-    "early merge": lambda: plot_early_merge({"late": LATE, "early": EARLY}, "title"),
-    "a late merge": lambda: plot_early_merge({"late": LATE}, "title"),
-    "a merge after a short split": lambda: plot_early_merge(
-        {f"{each}": splits_and_merge(3, 1, 2, each) for each in (False, True)}, "title"
-    ),
     "size rule": lambda: size_rule({"1x8k": 0.06, "8x4k": 0.48, "64x4k": 3.9}),
     "size rule without batches": size_rule,
     "size rule, a long axis": lambda: size_rule({"a": 15.5}, most=18),
@@ -946,38 +936,6 @@ def test_reads_that_overlap_lie_in_different_lanes():
 def test_a_legend_names_only_what_is_drawn():
     assert "not A's" in texts(pointers(range(14, 21)))
     assert "not A's" not in texts(pointers(range(2, 10)))
-
-
-# --- launches -------------------------------------------------------------------------
-
-
-def test_a_late_merge_waits_for_its_launch_and_an_early_one_for_the_splits():
-    assert [tuple(kernel) for kernel in LATE] == [
-        ("splits", 0, 3, 3, 17),
-        ("merge", 17, 20, 20, 22),
-    ]
-    assert tuple(EARLY[1]) == ("merge", 3, 6, 17, 19)
-
-
-@pytest.mark.parametrize("launch", [1, 3, 20])
-@pytest.mark.parametrize("reading", [1, 14])
-def test_an_early_merge_saves_a_launch_at_most(launch, reading):
-    late, early = (splits_and_merge(launch, reading, 2, each) for each in (False, True))
-    assert late[0] == early[0]
-    assert early[1].start >= max(early[0].end, early[1].there)
-    assert late[1].end - early[1].end == min(launch, reading)
-
-
-def test_lanes_of_kernels_have_one_clock():
-    figure = plot_early_merge({"late": LATE, "early": EARLY}, "title")
-    runs = boxes(figure, palette.sequence_colour(0))[:-1]  # without the legend's
-    unit = runs[0].get_width() / 14
-    assert [box.get_width() / unit for box in runs] == pytest.approx(
-        [14, 2, 14, 2], rel=0.05
-    )
-    assert texts(figure).count("saved") == 1 and "waits" in texts(figure)
-    alone = texts(plot_early_merge({"late": LATE}, "title"))
-    assert "saved" not in alone and "waits" not in alone
 
 
 # --- sizes ----------------------------------------------------------------------------

@@ -48,7 +48,7 @@ def rung_lines(tuning: Tuning, *numbers: int) -> list[str]:
 
 def busy_lines(profile: Mapping[str, Any], count: int) -> list[str]:
     """Of the first so many rungs, what they kept busy; as `measured_profile` says."""
-    lines = ["           µs   shared, L1  large memory"]
+    lines = ["           µs      L1 unit  large memory"]
     for number, row in enumerate([*profile["rungs"].values()][:count], 1):
         said = "{:10.0f} % {:11.0f} %".format(*(row[part] for part in PARTS))
         lines.append(f"rung {number} {row['us']:6,.0f} {said}")
@@ -69,14 +69,14 @@ def exchange_lines(
     counts: for each rung, a program's exchanges for logits, and its others. group:
     query heads of a KV head, for each of which the first rung has a program.
     """
-    lines = ["        K and V  exchanges: logits  others  unit busy, µs  in all, µs"]
+    lines = ["        K and V  exchanges: logits  others  L1 unit, µs  in all, µs"]
     busy, rows = shared_busy(profile), [*profile["rungs"].values()]
     for number, (logits, others) in enumerate(counts, 1):
         programs = group if number == 1 else 1
         each = "" if programs == 1 else f"{programs} x "
         cells = f"{programs} x", f"{each}{logits}", f"{each}{others}"
         said = "{:>7}  {:>17}  {:>6}".format(*cells)
-        times = f"{busy[number - 1]:13,.0f}  {rows[number - 1]['us']:10,.0f}"
+        times = f"{busy[number - 1]:11,.0f}  {rows[number - 1]['us']:10,.0f}"
         lines.append(f"rung {number}  {said}  {times}")
     return lines
 

@@ -1,4 +1,4 @@
-"""Lab: how long the waves of lesson 6's rungs take, and how busy shared memory is."""
+"""Lab: how long the waves of lesson 6's rungs take, and how busy the L1 unit is."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ class WaveTimes(NamedTuple):
 
     launch: Launch
     us: list[float]  # that each takes
-    busy: list[float]  # for which share of it shared memory and L1, one unit, are busy
+    busy: list[float]  # for which share of it the L1 unit is busy
 
 
 def wave_times(tuning: Tuning, profile: Mapping[str, Any], number: int) -> WaveTimes:
@@ -52,6 +52,6 @@ def wave_lines(waves: WaveTimes) -> list[str]:
         f"  Programs as long are alone in {ALONE}, too, and take {second:.0f} µs.",
         f"Wave 1: the rest of what was measured: {whole:,.0f} - {second:.0f} ="
         f" {first:,.0f} µs.",
-        f"The unit is busy for {sum(busy):,.0f} µs, which divide as the programs do:",
+        f"The L1 unit is busy for {sum(busy):,.0f} µs, divided as the programs are:",
         f"  {busy[0]:,.0f} in wave 1, {busy[1]:,.0f} in wave 2; so for {shares}.",
     ]

@@ -11,7 +11,7 @@ LEFT, PAD, GAP = 164.0, 14.0, 10.0  # pixels beside the parts, in and between bo
 LINES, SIDE = 2, 12.0  # of small squares, and how high they are
 FRAME, CACHE, MEMORY = 62.0, 270.0, 338.0  # the upper edges of the boxes
 WARPS, WARP, REGISTERS = 92.0, 28.0, 22.0  # where programs begin; their parts' height
-GATE, HIGH = 184.0, 36.0  # the unit of shared memory, and how high it is
+GATE, HIGH = 184.0, 36.0  # the L1 unit, and how high it is
 UNITS = 76.0  # how wide the matrix units are
 LARGE, L2 = 44.0, 26.0  # how high the memory is, and its cache
 
@@ -27,7 +27,7 @@ def plot_gpu(
 
     Of the programs on the large one, the first computes, and the others wait for what
     the memory sends. Each has so many warps, and their threads' registers. All that
-    they read passes the unit of shared memory.
+    they read passes the L1 unit: shared memory and L1.
 
     gpu: `multiprocessors`, `registers` and `shared_bytes` of each, `l2_megabytes`, as
     `measured_tuning()` has them. read_gb_per_s: its read ceiling.
@@ -44,7 +44,7 @@ def plot_gpu(
     name = f"shared ({gpu['shared_bytes'] / 1024:.0f} KiB), L1"
     words = "all that these programs read passes here"
     _draw_store(sheet, GATE, HIGH, words, sheet.look.ink)
-    sheet.label(GATE, HIGH, name, "one unit, near and fast")
+    sheet.label(GATE, HIGH, "L1 unit: near, fast", name)
     for below, above in ((CACHE, GATE + HIGH), (MEMORY, CACHE + L2)):
         way = (middle, below - 3), (middle, above + 4)
         sheet.arrow(*way, is_followed=True, is_upright=True)

@@ -40,7 +40,7 @@ def plot_waves(launches: Mapping[str, WaveTimes], title: str) -> Figure:
         said = f"{tick:,.0f} µs" if tick else "0"
         sheet.write(min(x, SPAN - 24), y + 14, said, ha="center")
     signs = [(strong(0), "programs"), (KEPT, "places without a program")]
-    sheet.legend(0, y + 44, [*signs, (soft(0), "shared memory and L1 are busy")])
+    sheet.legend(0, y + 44, [*signs, (soft(0), "the L1 unit is busy")])
     sheet.finish(y + 54)
     return sheet.figure
 
@@ -62,7 +62,7 @@ def _draw_launch(
     said = f"room for {launch.fit} on each"
     sheet.write(0, (top + bottom) / 2 + 9, said, color=sheet.look.quiet)
     strip = bottom + GAP
-    sheet.write(0, strip + STRIP / 2, "shared memory, L1", color=sheet.look.quiet)
+    sheet.write(0, strip + STRIP / 2, "L1 unit", color=sheet.look.quiet)
     waves = zip(launch.waves, times.us, times.busy, strict=True)
     for (programs, us, busy), time in zip(waves, _time_words(times), strict=True):
         x, wide = clock.x(start), clock.x(start + us) - clock.x(start)
