@@ -1,4 +1,7 @@
 from . import check as check
+from .measure.l1_cycles import L1Cycles as L1Cycles
+from .measure.l1_cycles import cycle_lines as cycle_lines
+from .measure.l1_cycles import l1_cycles as l1_cycles
 from .measure.ladder_timing import rungs_here as rungs_here
 from .measure.launches import by_fault as by_fault
 from .measure.launches import launch_of as launch_of
@@ -20,7 +23,6 @@ from .measure.peer_tables import most_of_peers as most_of_peers
 from .measure.peer_tables import prompt_speeds as prompt_speeds
 from .measure.rule_evidence import rule_evidence as rule_evidence
 from .measure.rung_tables import busy_lines as busy_lines
-from .measure.rung_tables import exchange_lines as exchange_lines
 from .measure.rung_tables import rung_lines as rung_lines
 from .measure.rung_tables import share_of_ceiling as share_of_ceiling
 from .measure.rung_tables import turns_of as turns_of
@@ -46,6 +48,7 @@ from .measure.watch import watch as watch
 from .measure.wave_times import wave_lines as wave_lines
 from .measure.wave_times import wave_times as wave_times
 from .plots.address import plot_address as plot_address
+from .plots.banks import plot_banks as plot_banks
 from .plots.bars import plot_bars as plot_bars
 from .plots.batches import plot_batches as plot_batches
 from .plots.beams import plot_beam_tree as plot_beam_tree
@@ -66,8 +69,6 @@ from .plots.copying import freeze as freeze
 from .plots.copying import plot_copying as plot_copying
 from .plots.curves import plot_paging_cost as plot_paging_cost
 from .plots.evictions import plot_evictions as plot_evictions
-from .plots.exchanges import plot_exchanges as plot_exchanges
-from .plots.exchanges import plot_unit as plot_unit
 from .plots.fork import plot_fork as plot_fork
 from .plots.free_list import plot_free_list as plot_free_list
 from .plots.gantt import Asked as Asked
@@ -76,6 +77,7 @@ from .plots.gantt import plot_places as plot_places
 from .plots.gather import plot_gather as plot_gather
 from .plots.ghost import plot_ghost as plot_ghost
 from .plots.growth import plot_kv_growth as plot_kv_growth
+from .plots.l1_cycles import plot_l1_cycles as plot_l1_cycles
 from .plots.lanes import plot_lanes as plot_lanes
 from .plots.launch import plot_launch as plot_launch
 from .plots.layouts import plot_layouts as plot_layouts
@@ -112,7 +114,7 @@ from .plots.reuse import plot_reuse as plot_reuse
 from .plots.reuse import plot_searches as plot_searches
 from .plots.rungs import plot_ladder as plot_ladder
 from .plots.shares import plot_shares as plot_shares
-from .plots.sharing import plot_sharing as plot_sharing
+from .plots.shuffles import plot_shuffles as plot_shuffles
 from .plots.sieve import plot_sieve as plot_sieve
 from .plots.size_rule import plot_size_rule as plot_size_rule
 from .plots.speeds import plot_engine_speeds as plot_engine_speeds
@@ -136,7 +138,7 @@ from .pool.replay_widget import ReplayWidget as ReplayWidget
 from .pool.softmax_widget import SoftmaxWidget as SoftmaxWidget
 from .pool.tuning_widget import TuningWidget as TuningWidget
 from .pool.widget import PoolWidget as PoolWidget
-from .tour.assembly import count_exchanges as count_exchanges
+from .tour.assembly import count_shuffles as count_shuffles
 from .tour.assembly import stage_lines as stage_lines
 from .tour.change import show_change as show_change
 from .tour.chat import chat_prompts as chat_prompts

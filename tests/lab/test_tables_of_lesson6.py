@@ -5,7 +5,7 @@ import pytest
 from minipaged.lab.measure import peer_tables, rung_tables, tuning_tables
 from minipaged.lab.measure.launches import launches_of
 from minipaged.lab.measure.rule_evidence import LLAMA
-from minipaged.lab.tour.assembly import count_exchanges, stage_lines
+from minipaged.lab.tour.assembly import count_shuffles, stage_lines
 from minipaged.lab.tour.ladder import (
     _kv_head_kernel,
     _query_head_kernel,
@@ -262,23 +262,13 @@ def test_tiles_ahead_are_counted_in_the_assembly_code():
     ]
 
 
-def test_sums_of_four_heads_are_exchanged_more_than_those_of_one():
+def test_sums_of_four_heads_take_more_shuffles_than_those_of_one():
     sizes = {"TILE": 16, "ROWS": 4, "UPDATE": update_by_sums}
-    one = count_exchanges(_query_head_kernel, TILE=16)
+    one = count_shuffles(_query_head_kernel, TILE=16)
     assert one.logits == 2 * 4  # two logits of a warp's threads, by 16 threads each
     # The maximum and the sum of weights; then a thread's parts of the weighted sum.
     assert one.others == 3 + 3 + 16
-    four = count_exchanges(_kv_head_kernel, **sizes)
+    four = count_shuffles(_kv_head_kernel, **sizes)
     assert 64 * 5 <= four.logits <= 64 * 5 + 4  # 64 in a warp, by 32 threads each
     units = sizes | {"ROWS": 16, "UPDATE": update_by_units}
-    assert count_exchanges(_kv_head_kernel, **units) == (0, 10)
-
-
-def test_what_passes_shared_memory_is_told_for_all_programs_of_a_kv_head():
-    rungs = {"a": {"us": 1000.0, "shared_memory": 50}, "b": {"us": 300.0}}
-    rungs["b"]["shared_memory"] = 10
-    found = rung_tables.exchange_lines({"rungs": rungs}, [(8, 22), (324, 24)], group=4)
-    assert [line.split() for line in found[1:]] == [
-        ["rung", "1", *"4 x 4 x 8 4 x 22 500 1,000".split()],
-        ["rung", "2", *"1 x 324 24 30 300".split()],
-    ]
+    assert count_shuffles(_kv_head_kernel, **units) == (0, 10)

@@ -165,7 +165,7 @@ def test_a_row_says_its_time_and_how_much_of_it_is_reading():
         ("1 turn of 12.50 µs", "64.0 %"),
     ):
         ((x, y),) = places_of(figure, said)
-        ((below, lower),) = places_of(figure, f"memory busy: {share}")
+        ((below, lower),) = places_of(figure, f"{share} of the ceiling")
         assert below == x and 10 < lower - y < 25
 
 

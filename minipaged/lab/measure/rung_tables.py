@@ -61,26 +61,6 @@ def shared_busy(profile: Mapping[str, Any]) -> list[float]:
     return [row["us"] * row["shared_memory"] / 100 for row in rows]
 
 
-def exchange_lines(
-    profile: Mapping[str, Any], counts: Sequence[Sequence[int]], group: int = 4
-) -> list[str]:
-    """What passes shared memory and L1 in the first rungs, and for how long: a table.
-
-    counts: for each rung, a program's exchanges for logits, and its others. group:
-    query heads of a KV head, for each of which the first rung has a program.
-    """
-    lines = ["        K and V  exchanges: logits  others  L1 unit, µs  in all, µs"]
-    busy, rows = shared_busy(profile), [*profile["rungs"].values()]
-    for number, (logits, others) in enumerate(counts, 1):
-        programs = group if number == 1 else 1
-        each = "" if programs == 1 else f"{programs} x "
-        cells = f"{programs} x", f"{each}{logits}", f"{each}{others}"
-        said = "{:>7}  {:>17}  {:>6}".format(*cells)
-        times = f"{busy[number - 1]:11,.0f}  {rows[number - 1]['us']:10,.0f}"
-        lines.append(f"rung {number}  {said}  {times}")
-    return lines
-
-
 def turns_of(
     tuning: Tuning, batches: Sequence[str], tiles: Mapping[int, int], dim: int = 128
 ) -> list[Turn]:

@@ -42,8 +42,8 @@ def plot_turns(turns: Sequence[Turn], title: str) -> Figure:
             y += ROW
         y += BETWEEN
     y = _draw_clock(sheet, clock, y - BETWEEN, widest)
-    signs = [(strong(0), "the large memory is busy: bytes / read ceiling")]
-    x = sheet.legend(0, y + 26, [*signs, (KEPT, "it is idle")])
+    signs = [(strong(0), "what the bytes need at the read ceiling")]
+    x = sheet.legend(0, y + 26, [*signs, (KEPT, "the rest of a turn")])
     sheet.write(x, y + 26, "their order in a turn is not known", color=sheet.look.quiet)
     sheet.finish(y + 36)
     return sheet.figure
@@ -82,7 +82,7 @@ def _draw_row(sheet: Sheet, clock: Scale, y: float, turn: Turn, count: int) -> N
     x, middle = clock.x(count * turn.us) + 12, y + HIGH / 2
     said = f"{counted(count, 'turn')} of {turn.us:.2f} µs"
     sheet.write(x, middle - 8, said, PART)
-    said = f"memory busy: {100 * turn.reading / turn.us:.1f} %"
+    said = f"{100 * turn.reading / turn.us:.1f} % of the ceiling"
     sheet.write(x, middle + 9, said, color=sheet.look.quiet)
 
 

@@ -27,8 +27,8 @@ class Copies(NamedTuple):
     all_ids: int
 
 
-class Exchanges(NamedTuple):
-    """In the code of a program for one tile; one: all threads of a warp at once."""
+class Shuffles(NamedTuple):
+    """In the code of a warp for one tile; one: all threads of the warp at once."""
 
     logits: int
     others: int  # for the maximum, the sum of weights, and the weighted sum
@@ -54,8 +54,8 @@ def count_copies(text: str) -> Copies:
     return Copies(before, in_all, ids_before, all_ids)
 
 
-def count_exchanges(kernel: Any, **sizes: Any) -> Exchanges:
-    """How often a rung's threads hand each other numbers, for one tile.
+def count_shuffles(kernel: Any, **sizes: Any) -> Shuffles:
+    """How often the threads of a warp of a rung hand each other numbers, for one tile.
 
     The assembly names the files and, before each instruction, the line from which it
     comes.
@@ -66,7 +66,7 @@ def count_exchanges(kernel: Any, **sizes: Any) -> Exchanges:
         if place := CALLED.search(row):
             written = getline(files[place[1]], int(place[2]))
         found["logits =" in written] += "shfl.sync" in row
-    return Exchanges(logits=found[True], others=found[False])
+    return Shuffles(logits=found[True], others=found[False])
 
 
 def stage_lines(

@@ -18,13 +18,16 @@ def _query_head_kernel(
     DIM: tl.constexpr,
     TILE: tl.constexpr,  # positions read at a time
 ):  # fmt: skip
-    # 1. Which head, which sequence, and its query
+    # 1. Which head, which sequence; its query, its table, its K and V
     head, seq = tl.program_id(0), tl.program_id(1)
     context = tl.load(context_lengths + seq).to(tl.int32)
     column = tl.arange(0, DIM)
     place = (seq.to(tl.int64) * NUM_KV_HEADS * GROUP + head) * DIM + column
     q_row = tl.load(q + place).to(tl.float32)  # [DIM]
     table = block_tables + seq.to(tl.int64) * table_width
+    kv_head = head // GROUP
+    key_head, value_head = keys + kv_head * DIM, values + kv_head * DIM
+    SLOT_STRIDE: tl.constexpr = NUM_KV_HEADS * DIM  # numbers from slot to slot
     maximum, total = float("-inf"), 0.0
     weighted = tl.zeros([DIM], tl.float32)
     for first in range(0, context, TILE):
@@ -33,11 +36,9 @@ def _query_head_kernel(
         exists = position < context
         block = tl.load(table + position // BLOCK_SIZE, mask=exists, other=0)
         slots = block.to(tl.int64) * BLOCK_SIZE + position % BLOCK_SIZE
-        # [TILE, DIM]: where this head's numbers lie, in each of the slots
-        rows = slots * NUM_KV_HEADS + head // GROUP
-        places = rows[:, None] * DIM + column[None, :]
-        k = tl.load(keys + places, mask=exists[:, None], other=0.0).to(tl.float32)
-        v = tl.load(values + places, mask=exists[:, None], other=0.0).to(tl.float32)
+        places = slots[:, None] * SLOT_STRIDE + column[None, :]  # [TILE, DIM]
+        k = tl.load(key_head + places, mask=exists[:, None], other=0.0).to(tl.float32)
+        v = tl.load(value_head + places, mask=exists[:, None], other=0.0).to(tl.float32)
         # 3. The logits: a product, written as a sum
         logits = tl.sum(k * q_row[None, :], 1) * scale  # [TILE]
         logits = tl.where(exists, logits, float("-inf"))

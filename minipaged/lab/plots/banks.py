@@ -1,0 +1,76 @@
+"""Lab: the banks of shared memory, and threads that wait for each other at them."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+from matplotlib.figure import Figure
+
+from minipaged.lab.plots.palette import BAD, GOOD
+from minipaged.lab.plots.signs import PART, Sheet, counted, width_of
+from minipaged.lab.plots.tones import free, strong
+
+BANKS = 32  # each holds every 32nd number of four bytes
+LEFT, CELL = 92.0, 20.0  # pixels: where the banks begin; from a bank to the next
+ROW, BOX = 11.0, 9.0  # from 32 numbers to the next 32; of a number, high
+TOP, BETWEEN, SHORTENED = 44.0, 30.0, 6  # above the numbers; to the next; lines drawn
+
+
+def cycles_at_banks(places: list[int]) -> int:
+    """In how many cycles threads get numbers at these places: a bank gives one each.
+
+    Threads that want the same number get it together.
+    """
+    return max(Counter(place % BANKS for place in set(places)).values())
+
+
+def plot_banks(ways: Mapping[str, int], title: str, num_threads: int = 16) -> Figure:
+    """Which banks threads want at once, and how many cycles that takes: a part a way.
+
+    A column is a bank, a line 32 numbers that follow each other. What a thread wants is
+    filled. Of many lines the first few and the last are drawn.
+
+    ways: how many numbers lie from what a thread wants to what the next one wants, by
+    what that is called.
+    """
+    sheet, y = Sheet(title), 8.0
+    for name, apart in ways.items():
+        places = [thread * apart for thread in range(num_threads)]
+        cycles = cycles_at_banks(places)
+        remark = f"{num_threads} threads, {counted(apart, 'number')} apart"
+        verdict = counted(cycles, "cycle")
+        sheet.headline(y, name, remark, verdict, BAD if cycles > 1 else GOOD)
+        y = _draw_lines(sheet, y + TOP, places) + BETWEEN
+    signs = [(strong(0), "a thread wants it"), (free(), "a number in shared memory")]
+    sheet.legend(LEFT, y - 8, signs)
+    sheet.finish(y + 2)
+    return sheet.figure
+
+
+def _draw_lines(sheet: Sheet, top: float, places: list[int]) -> float:
+    """The numbers, 32 in a line, below the numbers of the banks; where they end."""
+    quiet = {"color": sheet.look.quiet, "ha": "center"}
+    sheet.write(0, top - 14, "bank", color=sheet.look.quiet)
+    for bank in range(BANKS):
+        sheet.write(LEFT + (bank + 0.5) * CELL, top - 14, str(bank), **quiet)
+    last, y = max(places) // BANKS, top
+    lines = list(range(last + 1))
+    if last >= SHORTENED:
+        lines = [*lines[: SHORTENED - 2], -1, last]
+    for line in lines:
+        if line < 0:
+            sheet.write(LEFT + CELL / 2, y + ROW / 2, "⋮", PART, ha="center")
+            y += 1.6 * ROW
+            continue
+        wanted = [place % BANKS for place in places if place // BANKS == line]
+        threads = [n for n, place in enumerate(places) if place // BANKS == line]
+        who = f"thread {threads[0]}" if threads else ""
+        if len(threads) > 1:
+            who = f"threads {threads[0]} to {threads[-1]}"
+        size = 9.0 if width_of(who) < LEFT - 6 else 7.5
+        sheet.write(0, y + BOX / 2, who, size)
+        for bank in range(BANKS):
+            tone = strong(0) if bank in wanted else free()
+            rim = "none" if bank in wanted else sheet.look.rim
+            sheet.box(LEFT + bank * CELL, y, CELL - 2, BOX, tone, rim)
+        y += ROW * 1.45
+    return y

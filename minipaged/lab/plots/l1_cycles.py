@@ -1,0 +1,56 @@
+"""Lab: what the L1 unit does for a tile, cycle by cycle, as bars."""
+
+from collections.abc import Mapping
+
+from matplotlib.figure import Figure
+
+from minipaged.lab.measure.l1_cycles import L1Cycles
+from minipaged.lab.plots.palette import ink_on
+from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
+from minipaged.lab.plots.tones import KEPT, Tone, behind_words, free, soft, strong
+
+LEFT, BAR, STEP, TOP = 66.0, 30.0, 44.0, 28.0  # pixels: beside bars; high; apart; above
+MEANINGS = "loads", "shuffles", "shared memory", "waits for its banks"
+
+
+def plot_l1_cycles(rungs: Mapping[str, L1Cycles], title: str) -> Figure:
+    """A bar for each, as long as its cycles; loads, shuffles, shared memory, conflicts.
+
+    The cycles in which threads wait for a bank that is busy are hatched.
+    """
+    sheet, y = Sheet(title), TOP
+    most = max(cycles.in_all for cycles in rungs.values())
+    words = f"{most:,}"
+    unit = (SPAN - LEFT - width_of(words, PART, bold=True) - 10) / most
+    sheet.write(0, 8, "cycles of the L1 unit for a tile, all four query heads", PART)
+    tones = strong(0), behind_words(soft(0)), free(), KEPT
+    for name, cycles in rungs.items():
+        sheet.write(0, y + BAR / 2, name, PART)
+        x = LEFT
+        parts = cycles.loads, cycles.shuffles, cycles.unhindered, cycles.conflicts
+        for part, tone in zip(parts, tones, strict=True):
+            _draw_part(sheet, x, y, part * unit, part, tone)
+            x += part * unit
+        said = f"{cycles.in_all:,}"
+        sheet.write(x + 8, y + BAR / 2, said, PART, weight="bold")
+        y += STEP
+    sheet.legend(LEFT, y + 6, list(zip(tones, MEANINGS, strict=True)))
+    sheet.finish(y + 16)
+    return sheet.figure
+
+
+def _draw_part(
+    sheet: Sheet, x: float, y: float, wide: float, cycles: int, tone: Tone
+) -> None:
+    """A part of a bar; in it the cycles, if there is room."""
+    words = f"{cycles:,}"
+    has_room = wide > width_of(words) + 8
+    if tone == KEPT:
+        sheet.empty(x, y, wide, BAR, words if has_room else "")
+        sheet.box(x, y, wide, BAR, rim=sheet.look.rim)
+        return
+    rim = sheet.look.rim if tone == free() else "none"
+    sheet.box(x, y, wide, BAR, tone, rim)
+    if has_room:
+        ink = ink_on(tone.face) if tone == strong(0) else sheet.look.ink
+        sheet.write(x + wide / 2, y + BAR / 2, words, ha="center", color=ink)

@@ -1,0 +1,115 @@
+"""The L1 unit: what its cycles are for, its banks, and the drawings of both."""
+
+import pytest
+
+from helpers.drawn import boxes, places_of, texts
+from helpers.readable import readable_in_all_themes
+from minipaged.lab import (
+    L1Cycles,
+    cycle_lines,
+    l1_cycles,
+    measured_profile,
+    plot_banks,
+    plot_l1_cycles,
+)
+from minipaged.lab.plots import palette
+from minipaged.lab.plots.banks import cycles_at_banks
+from minipaged.lab.plots.signs import SPAN
+
+ONE = L1Cycles(in_all=5255, loads=355, shuffles=480, shared=4420, conflicts=3872)
+TWO = L1Cycles(in_all=2719, loads=97, shuffles=1392, shared=1230, conflicts=9)
+BLUE = palette.sequence_colour(0)
+ROW = {"l1_cycles": 700, "shared_cycles": 600, "conflict_cycles": 400}
+
+
+def banks(ways=None, **options):
+    return plot_banks(ways or {"far": 32, "near": 1}, "title", **options)
+
+
+def cycles(rungs=None):
+    return plot_l1_cycles(rungs or {"rung 1": ONE, "rung 2": TWO}, "title")
+
+
+test_it_can_be_read = readable_in_all_themes(
+    {
+        "banks": banks,
+        "banks, two threads each": lambda: banks({"every other": 2}, num_threads=32),
+        "banks, one thread": lambda: banks(num_threads=1),
+        "cycles": cycles,
+        "cycles of one": lambda: cycles({"a rung": ONE}),
+        "few cycles": lambda: cycles({"a rung": ONE, "b": L1Cycles(20, 5, 5, 10, 1)}),
+    }
+)
+
+
+# --- banks ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("places", "cycles"),
+    [
+        ([7], 1),
+        (list(range(32)), 1),
+        ([32 * thread for thread in range(16)], 16),
+        ([2 * thread for thread in range(32)], 2),
+        ([33 * thread for thread in range(32)], 1),  # a number of padding in each line
+        ([5] * 32, 1),  # all want the same number
+        ([0, 32, 0, 32], 2),
+    ],
+)
+def test_a_bank_gives_one_number_a_cycle(places, cycles):
+    assert cycles_at_banks(places) == cycles
+
+
+def test_what_threads_want_is_filled_in_its_bank():
+    figure = banks()
+    wanted = boxes(figure, BLUE)[:-1]  # without the legend's
+    left = min(box.get_x() for box in wanted)
+    # Five lines of the first way, of which one stands for those between; then 16 boxes.
+    assert [box.get_x() == left for box in wanted] == [True] * 6 + [False] * 15
+    assert len({box.get_y() for box in wanted[:5]}) == 5
+    assert len({box.get_y() for box in wanted[5:]}) == 1
+    assert {"16 cycles", "1 cycle", "thread 15", "threads 0 to 15"} <= {*texts(figure)}
+
+
+def test_a_verdict_follows_from_the_places():
+    said = texts(banks({"every fourth": 4, "padded": 33}))
+    assert said.count("2 cycles") == 1 and said.count("1 cycle") == 1
+
+
+# --- cycles ---------------------------------------------------------------------------
+
+
+def test_cycles_are_told_for_one_tile():
+    profile = {"tiles": 10, "rungs": {"a": ROW | {"shuffles": 32 * 150}}}
+    (found,) = l1_cycles(profile)
+    assert found == L1Cycles(70, loads=10, shuffles=15, shared=45, conflicts=40)
+    assert found.unhindered == 5
+    head, line = cycle_lines(profile, 1)
+    assert line.split() == "rung 1 10 15 45 70".split() and len(head) == len(line)
+
+
+def test_the_counted_conflicts_are_those_that_the_layout_makes():
+    """Rung 1's sums lie 32 numbers apart; four programs of four warps, 16 accesses."""
+    one, two, three = l1_cycles(measured_profile("nvidia-h100-80gb-hbm3"))
+    waits = cycles_at_banks([32 * thread for thread in range(16)]) - 1
+    assert one.conflicts == pytest.approx(4 * 4 * 16 * waits, rel=0.02)
+    assert two.conflicts < 0.01 * two.in_all and three.conflicts == 0
+    for each in (one, two, three):
+        parts = each.loads + each.shuffles + each.shared
+        assert parts == pytest.approx(each.in_all, abs=2)
+    assert one.loads == pytest.approx(4 * three.loads, rel=0.05)
+
+
+def test_bars_are_as_long_as_their_cycles():
+    figure = cycles()
+    loads = boxes(figure, BLUE)[:-1]  # without the legend's
+    widths = [box.get_width() for box in loads]
+    assert widths[0] / widths[1] == pytest.approx(355 / 97)
+    ((x, _),) = places_of(figure, "5,255")
+    ((shorter, _),) = places_of(figure, "2,719")
+    left = loads[0].get_x()
+    assert (x - 8 - left) / (shorter - 8 - left) == pytest.approx(5255 / 2719, rel=0.01)
+    assert x < SPAN
+    assert {"355", "480", "548", "3,872", "1,392", "1,221"} <= {*texts(figure)}
+    assert "97" not in texts(figure)  # no room
