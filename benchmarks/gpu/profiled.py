@@ -1,4 +1,4 @@
-"""What lesson 6's first three rungs keep busy: counters of the GPU, read by ncu.
+"""What lesson 6's first four rungs keep busy: counters of the GPU, read by ncu.
 
 ncu (Nsight Compute) comes with CUDA; it runs this module once more, with --launch.
 Writes profile-<device>.json to minipaged/lab/measure/data, where lesson 6 finds it.
@@ -43,7 +43,7 @@ multiprocessors; shared_cycles: those of them for shared memory, and for shuffle
 count in all threads; conflict_cycles: those lost to bank conflicts; tiles: of 16
 positions of a KV head"""
 TILES = 64 * 8 * 4096 // 16
-COUNTED = list(RUNGS)[:3]
+COUNTED = list(RUNGS)[:4]
 
 
 def launch() -> None:

@@ -27,7 +27,7 @@ def banks(ways=None, **options):
 
 
 def cycles(rungs=None):
-    return plot_l1_cycles(rungs or {"rung 1": ONE, "rung 2": TWO}, "title")
+    return plot_l1_cycles(rungs or {"rung 1": ONE, "rung 2": TWO}, "title", "H100")
 
 
 test_it_can_be_read = readable_in_all_themes(
@@ -69,7 +69,8 @@ def test_what_threads_want_is_filled_in_its_bank():
     assert [box.get_x() == left for box in wanted] == [True] * 6 + [False] * 15
     assert len({box.get_y() for box in wanted[:5]}) == 5
     assert len({box.get_y() for box in wanted[5:]}) == 1
-    assert {"16 cycles", "1 cycle", "thread 15", "threads 0 to 15"} <= {*texts(figure)}
+    assert {"0–31", "32–63", "480–511"} <= {*texts(figure)}
+    assert {"16 cycles", "1 cycle", "thread 15", "threads 0–15"} <= {*texts(figure)}
 
 
 def test_a_verdict_follows_from_the_places():
@@ -81,21 +82,23 @@ def test_a_verdict_follows_from_the_places():
 
 
 def test_cycles_are_told_for_one_tile():
-    profile = {"tiles": 10, "rungs": {"a": ROW | {"shuffles": 32 * 150}}}
+    profile = {"machine": {"device": "NVIDIA X9 80GB"}, "tiles": 10}
+    profile |= {"rungs": {"a": ROW | {"shuffles": 32 * 150}}}
     (found,) = l1_cycles(profile)
     assert found == L1Cycles(70, loads=10, shuffles=15, shared=45, conflicts=40)
     assert found.unhindered == 5
-    head, line = cycle_lines(profile, 1)
+    title, head, line = cycle_lines(profile, 1)
+    assert title.endswith("counted on an X9:")
     assert line.split() == "rung 1 10 15 45 70".split() and len(head) == len(line)
 
 
 def test_the_counted_conflicts_are_those_that_the_layout_makes():
     """Rung 1's sums lie 32 numbers apart; four programs of four warps, 16 accesses."""
-    one, two, three = l1_cycles(measured_profile("nvidia-h100-80gb-hbm3"))
+    one, two, three, four = l1_cycles(measured_profile("nvidia-h100-80gb-hbm3"))
     waits = cycles_at_banks([32 * thread for thread in range(16)]) - 1
     assert one.conflicts == pytest.approx(4 * 4 * 16 * waits, rel=0.02)
     assert two.conflicts < 0.01 * two.in_all and three.conflicts == 0
-    for each in (one, two, three):
+    for each in (one, two, three, four):
         parts = each.loads + each.shuffles + each.shared
         assert parts == pytest.approx(each.in_all, abs=2)
     assert one.loads == pytest.approx(4 * three.loads, rel=0.05)

@@ -39,7 +39,11 @@ def l1_cycles(profile: Mapping[str, Any]) -> list[L1Cycles]:
 
 def cycle_lines(profile: Mapping[str, Any], count: int) -> list[str]:
     """Of the first so many rungs, what the L1 unit's cycles are for: a table."""
-    lines = ["cycles  loads  shuffles  shared memory   in all"]
+    gpu = profile["machine"]["device"].split()[1]
+    lines = [
+        f"the L1 unit's cycles for 16 positions and all heads, counted on an {gpu}:",
+        "        loads  shuffles  shared memory   in all",
+    ]
     for number, cycles in enumerate(l1_cycles(profile)[:count], 1):
         cells = f"{cycles.loads:7,}  {cycles.shuffles:8,}  {cycles.shared:13,}"
         lines.append(f"rung {number}{cells}  {cycles.in_all:7,}")

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from matplotlib.figure import Figure
 
 from minipaged.lab.plots.palette import BAD, GOOD
-from minipaged.lab.plots.signs import PART, Sheet, counted, width_of
+from minipaged.lab.plots.signs import PART, Sheet, counted
 from minipaged.lab.plots.tones import free, strong
 
 BANKS = 32  # each holds every 32nd number of four bytes
-LEFT, CELL = 92.0, 20.0  # pixels: where the banks begin; from a bank to the next
+LEFT, CELL = 130.0, 19.0  # pixels: where the banks begin; from a bank to the next
 ROW, BOX = 11.0, 9.0  # from 32 numbers to the next 32; of a number, high
 TOP, BETWEEN, SHORTENED = 44.0, 30.0, 6  # above the numbers; to the next; lines drawn
 
@@ -49,13 +49,14 @@ def plot_banks(ways: Mapping[str, int], title: str, num_threads: int = 16) -> Fi
 def _draw_lines(sheet: Sheet, top: float, places: list[int]) -> float:
     """The numbers, 32 in a line, below the numbers of the banks; where they end."""
     quiet = {"color": sheet.look.quiet, "ha": "center"}
-    sheet.write(0, top - 14, "bank", color=sheet.look.quiet)
+    sheet.write(0, top - 14, "places", color=sheet.look.quiet)
+    style = {"ha": "right", "color": sheet.look.quiet}
+    sheet.write(LEFT - 8, top - 14, "bank", **style)
     for bank in range(BANKS):
         sheet.write(LEFT + (bank + 0.5) * CELL, top - 14, str(bank), **quiet)
-    last, y = max(places) // BANKS, top
-    lines = list(range(last + 1))
-    if last >= SHORTENED:
-        lines = [*lines[: SHORTENED - 2], -1, last]
+    y, lines = top, list(range(max(places) // BANKS + 1))
+    if len(lines) > SHORTENED:
+        lines = [*lines[: SHORTENED - 2], -1, lines[-1]]
     for line in lines:
         if line < 0:
             sheet.write(LEFT + CELL / 2, y + ROW / 2, "⋮", PART, ha="center")
@@ -63,11 +64,12 @@ def _draw_lines(sheet: Sheet, top: float, places: list[int]) -> float:
             continue
         wanted = [place % BANKS for place in places if place // BANKS == line]
         threads = [n for n, place in enumerate(places) if place // BANKS == line]
-        who = f"thread {threads[0]}" if threads else ""
-        if len(threads) > 1:
-            who = f"threads {threads[0]} to {threads[-1]}"
-        size = 9.0 if width_of(who) < LEFT - 6 else 7.5
-        sheet.write(0, y + BOX / 2, who, size)
+        who = ""
+        if threads:
+            first, last = threads[0], threads[-1]
+            who = f"thread {first}" if first == last else f"threads {first}–{last}"
+        sheet.write(0, y + BOX / 2, f"{line * BANKS}–{line * BANKS + BANKS - 1}")
+        sheet.write(LEFT - 8, y + BOX / 2, who, ha="right")
         for bank in range(BANKS):
             tone = strong(0) if bank in wanted else free()
             rim = "none" if bank in wanted else sheet.look.rim

@@ -13,16 +13,20 @@ LEFT, BAR, STEP, TOP = 66.0, 30.0, 44.0, 28.0  # pixels: beside bars; high; apar
 MEANINGS = "loads", "shuffles", "shared memory", "waits for its banks"
 
 
-def plot_l1_cycles(rungs: Mapping[str, L1Cycles], title: str) -> Figure:
+def plot_l1_cycles(rungs: Mapping[str, L1Cycles], title: str, gpu: str) -> Figure:
     """A bar for each, as long as its cycles; loads, shuffles, shared memory, conflicts.
 
-    The cycles in which threads wait for a bank that is busy are hatched.
+    The cycles in which threads wait for a bank that is busy are hatched. gpu: where
+    they were counted.
     """
     sheet, y = Sheet(title), TOP
     most = max(cycles.in_all for cycles in rungs.values())
     words = f"{most:,}"
     unit = (SPAN - LEFT - width_of(words, PART, bold=True) - 10) / most
-    sheet.write(0, 8, "cycles of the L1 unit for a tile, all four query heads", PART)
+    sheet.write(0, 8, "cycles of the L1 unit for 16 positions", PART)
+    remark = f"all query heads of a KV head; counted on an {gpu}"
+    x = width_of("cycles of the L1 unit for 16 positions", PART) + 12
+    sheet.write(x, 8, remark, color=sheet.look.quiet)
     tones = strong(0), behind_words(soft(0)), free(), KEPT
     for name, cycles in rungs.items():
         sheet.write(0, y + BAR / 2, name, PART)

@@ -12,7 +12,7 @@ from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
 
 LEFT, TOP, HEAD = 48.0, 32.0, 34.0  # pixels beside the panels; above all; above each
 EFOLD = 30.0  # how high a step is of e times as fast
-LINE, GAP = 15.0, 8.0  # from line to line; from a panel to the next
+LINE, GAP = 15.0, 18.0  # from line to line; from a panel to the next
 BESIDE, AIR = 8.0, 6.0  # from a step to its words; from them to the next step
 CEILING, TICKS = 100.0, (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # %
 BEGIN = 1.0  # %: panels begin there, or at a tick below it, if there is a lower rung
@@ -118,8 +118,8 @@ def _write_factors(
 ) -> None:
     """At a step how many times as fast, and why.
 
-    At the first rung, and where hardly anything changes, its share; but not where a
-    long word of the rung before takes its room.
+    At the first rung its share. Where hardly anything changes, the factor is pale, and
+    left out if a long word of the rung before takes its room.
     """
     most = max((after / before for before, after in pairwise(path)), default=0.0)
     end = _write_at(sheet, scale, LEFT, path[0], [_percent(path[0])])
@@ -128,7 +128,7 @@ def _write_factors(
         x = LEFT + (rung - 1) * wide
         if SLOWER <= factor < GAIN:
             if end < x + BESIDE - AIR:
-                quiet, said = sheet.look.quiet, [_percent(after)]
+                quiet, said = sheet.look.quiet, [f"× {factor:.2f}"]
                 end = _write_at(sheet, scale, x, after, said, color=quiet)
             continue
         if factor < SLOWER:
