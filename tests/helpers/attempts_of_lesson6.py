@@ -97,6 +97,8 @@ def slots(
     ONLY_FIRST: tl.constexpr = False,
     USES_TABLE: tl.constexpr = True,
     ASKS_TILE: tl.constexpr = False,
+    STORES_PADS: tl.constexpr = True,
+    OFFSET_OF_PLACE: tl.constexpr = False,
 ):  # fmt: skip
     program = tl.program_id(0)
     if ONLY_FIRST:
@@ -121,9 +123,13 @@ def slots(
     else:
         block = block.to(tl.int32)
         position = position.to(tl.int32)
+    if OFFSET_OF_PLACE:
+        position = at
     slot = block * BLOCK_SIZE + position % BLOCK_SIZE
     if PADS:
         slot = tl.where(is_token, slot, -1)
+    if not STORES_PADS:
+        here = here & is_token
     if MASKS_STORE:
         tl.store(slots + at, slot, mask=here)
     else:
@@ -550,10 +556,15 @@ NAMED = {
         (_flawed(slots, MASKS_TABLE=False), "number -1 of table, which has 9"),
         (_flawed(slots, MASKS_STORE=False), "number 1 of slots, which has 1 (0 to 0)"),
         (_flawed(slots, MASKS_STORE=False), "mask it, or is the place wrong?"),
-        (_flawed(slots, WIDENS=False), "it wrapped: 64 bits"),
+        (_flawed(slots, WIDENS=False), "it wrapped: widen the block id"),
         (_flawed(slots, PADS=False), "(which only pads)"),
         (_flawed(slots, ONLY_FIRST=True), "stored by two programs"),
-        (_flawed(slots, USES_TABLE=False), "slot of position"),
+        (
+            _flawed(slots, USES_TABLE=False),
+            "that is the position; where does the table",
+        ),
+        (_flawed(slots, STORES_PADS=False), "pads): nothing was stored, expected -1"),
+        (_flawed(slots, OFFSET_OF_PLACE=True), "the block is right, the place in it"),
         (_flawed(slots, ASKS_TILE=True), "use tl.where, &, |, ~"),
         (sixteen_each, "slot"),
         (masks_nothing, "expected -1; nothing is masked"),

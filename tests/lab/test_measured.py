@@ -75,10 +75,11 @@ def test_a_device_that_nobody_measured():
         measured_tuning("abacus")
 
 
-def test_the_counters_are_of_the_first_three_rungs():
-    report = measured_profile()
-    assert list(report["rungs"]) == list(RUNGS)[:3]
-    ladder = measured_tuning()["ladder"]["64x4k"]
+@pytest.mark.parametrize(("device", "count"), [*zip(DEVICES, (3, 4), strict=True)])
+def test_the_counters_are_of_the_first_rungs(device, count):
+    report = measured_profile(device)
+    assert list(report["rungs"]) == list(RUNGS)[:count]
+    ladder = measured_tuning(device)["ladder"]["64x4k"]
     for name, row in report["rungs"].items():
         assert row["us"] == pytest.approx(ladder[name]["us"], rel=0.05)  # another run
         parts = "computing", "shared_memory", "large_memory"

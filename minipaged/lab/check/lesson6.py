@@ -104,17 +104,30 @@ def slots(attempt: Attempt) -> Callable[[], str] | None:
             positions.tolist(), found.tolist(), right.tolist(), strict=True
         ):
             what = f"{story}; slot of position {position}"
-            if position < 0 and mine != slot:
+            if position < 0:
                 what += " (which only pads)"
-            elif mine != slot and (mine - slot) % 2**32 == 0:
-                what += " (it wrapped: 64 bits, before anything is multiplied)"
-            elif mine == GUARD:
+            if mine == GUARD:
                 raise Rejected(f"{what}: nothing was stored, expected {slot}")
             if position < 0 and mine != slot and launched.is_unmasked:
                 said = "nothing is masked, no load and no store"
                 raise Rejected(f"{what}: got {mine}, expected {slot}; {said}")
+            if mine != slot and (why := _slot_said(mine, slot, position, block_size)):
+                raise Rejected(f"{what}: got {mine}, expected {slot}; {why}")
             expect(what, mine, slot)
     return ask_about(attempt, *arguments)
+
+
+def _slot_said(mine: int, slot: int, position: int, block_size: int) -> str:
+    """What a wrong slot is, if it can be told."""
+    if (mine - slot) % 2**32 == 0:
+        return "it wrapped: widen the block id before you multiply"
+    if position < 0:
+        return ""
+    if mine == position:
+        return "that is the position; where does the table come in?"
+    if mine // block_size == slot // block_size:
+        return "the block is right, the place in it is not"
+    return ""
 
 
 @exercise

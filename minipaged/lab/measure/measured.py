@@ -53,12 +53,13 @@ def batches_of(seed: int) -> str:
 
 
 def measured_profile(device: str = "nvidia-h200") -> dict[str, Any]:
-    """What the GPU's own counters say of lesson 6's first three rungs.
+    """What the GPU's own counters say of lesson 6's first rungs.
 
     The report of benchmarks/gpu/profiled.py. rungs: by name, `us`, `instructions` (of
-    all warps), and how busy `computing`, `shared_memory` and `large_memory` are, in
-    percent of the most that they can do. Raises FileNotFoundError for a device that
-    nobody has profiled.
+    all warps), and how busy `computing`, `shared_memory` (with L1, the L1 unit) and
+    `large_memory` are, in percent of the most that they can do. On the H100 also the
+    L1 unit's cycles, which `l1_cycles` divides by `tiles`, and a fourth rung. Raises
+    FileNotFoundError for a device that nobody has profiled.
     """
     return _report("profile", device)
 
