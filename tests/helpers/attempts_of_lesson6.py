@@ -383,6 +383,9 @@ def packed(
     CASTS: tl.constexpr = True,
     ALL_ROWS: tl.constexpr = None,
     TRANSPOSES: tl.constexpr = True,
+    KEEPS_MAXIMUM: tl.constexpr = True,
+    ADDS_TOTAL: tl.constexpr = True,
+    ADDS_VALUES: tl.constexpr = True,
 ):  # fmt: skip
     kv_head, seq = tl.program_id(0), tl.program_id(1)
     context = tl.load(context_lengths + seq)
@@ -435,13 +438,18 @@ def packed(
             weight = tl.exp2(logits - larger[:, None])
             rescale = tl.exp2(maximum - larger)
         total = total * (rescale if OF_SUM else 1.0) + tl.sum(weight, AXIS)
+        if not ADDS_TOTAL:
+            total = tl.sum(weight, AXIS)
         if OF_VALUES:
             weighted = weighted * rescale[:, None]
+        if not ADDS_VALUES:
+            weighted = tl.zeros([ALL_ROWS or ROWS, DIM], tl.float32)
         if DOTS and DOTS_VALUES:
             weighted += tl.dot(weight.to(v.dtype) if CASTS else weight, v)
         else:
             weighted += tl.sum(weight[:, :, None] * v[None, :, :], 1)
-        maximum = larger
+        if KEEPS_MAXIMUM:
+            maximum = larger
     result = weighted / total[:, None] if DIVIDES else weighted
     tl.store(out + q_rows, result, mask=mask | (not MASKS_STORE))
 
@@ -611,6 +619,9 @@ NAMED = {
         (_flawed(packed, OF_SUM=False, OF_VALUES=False), "is never rescaled"),
         (_flawed(packed, OF_SUM=False), "the sum of the weights is not"),
         (_flawed(packed, OF_VALUES=False), "the weighted values are not"),
+        (_flawed(packed, KEEPS_MAXIMUM=False), "is the maximum kept for the next?"),
+        (_flawed(packed, ADDS_VALUES=False), "add to those before"),
+        (_flawed(packed, ADDS_TOTAL=False), "add to that before"),
         (_flawed(packed, STARTS_AT_0=True), "the first maximum must be -inf, not 0"),
         (_flawed(packed, WIDENS=0), "wrap at 32 bits"),
         (_flawed(packed, WIDENS=2), "wrap at 32 bits"),

@@ -81,6 +81,14 @@ def draw_batch(
     return Batch(contexts, *pools, tables, scale, story, overflow)
 
 
+# What is left out, and whether weighted values and total are of all blocks.
+LOST = {
+    "only the last block counts: is the maximum kept for the next?": (False, False),
+    "weighted values are the last block's only; add to those before": (False, True),
+    "the total is the last block's only; add to that before": (True, False),
+}
+
+
 def compare_packed(story: str, launched: Launched, batch: Batch) -> None:
     """Compare with softmax over all positions; then ask how often K and V were read."""
     found = launched[0].double()
@@ -197,6 +205,10 @@ def _diagnosis(found: torch.Tensor, batch: Batch) -> str:
         sums.append((weights[:, None] @ v)[:, 0])
     if _same(found, torch.stack(sums)):
         return "it is the sum; divide by the sum of the weights"
+    for said, (sums_all, total_all) in LOST.items():
+        lost = [_only_last(batch, seq, sums_all, total_all) for seq in every]
+        if max(batch.contexts) > size and _same(found, torch.stack(lost)):
+            return said
     for said, (rule, by_own) in RULES.items():
         walked = []
         for seq in every:
@@ -206,6 +218,16 @@ def _diagnosis(found: torch.Tensor, batch: Batch) -> str:
         if max(batch.contexts) > size and _same(found, torch.stack(walked)):
             return said
     return "which row of block_tables, which block, and which KV head are read?"
+
+
+def _only_last(batch: Batch, seq: int, sums_all: bool, total_all: bool) -> torch.Tensor:
+    """[H, D]: the mean if weighted values or their total are the last block's only."""
+    logits, v = _logits(batch, seq)
+    weights = (logits - logits.amax(1, keepdim=True)).exp()
+    last = (logits.shape[1] - 1) // batch.keys.shape[1] * batch.keys.shape[1]
+    of_sums, of_total = (0 if is_all else last for is_all in (sums_all, total_all))
+    sums = (weights[:, None, of_sums:] @ v[:, of_sums:])[:, 0]
+    return sums / weights[:, of_total:].sum(1, keepdim=True)
 
 
 def _same(found: torch.Tensor, wrong: torch.Tensor) -> bool:
