@@ -346,7 +346,7 @@ def test_all_that_is_read_passes_the_unit_of_shared_memory(num_programs, num_war
     Numbers come to its lower edge, and leave its upper one for programs that wait.
     """
     figure = gpu(132, num_programs, num_warps)
-    words = "all that these programs read passes here"
+    words = "what programs read, and what threads hand each other, passes here"
     gate, (middle, _) = frame_of(figure, words)
     assert (gate.x0 + gate.x1) / 2 == middle
     assert gate.width > 570 and gate.height < 50
@@ -1298,7 +1298,7 @@ def test_a_ladder_says_what_each_rung_gains():
     ends = ["50 %", "74 %", "94 %"]
     assert sorted(bold) == sorted([*BATCHES, *best, *ends, *map(str, range(1, 6))])
     assert {"0.6 %", "4.7 %", "8.0 %"} <= set(texts(figure))
-    assert texts(figure).count("the read ceiling; rung 5 reaches") == 3
+    assert texts(figure).count("rung 5 reaches") == 3
     unit = "share, on a logarithmic scale; ×: times the rung before"
     assert unit in texts(plot_ladder(SHARES, "title", unit="share"))
     unit = f"GB/s of K and V, in % of the read ceiling{unit.removeprefix('share')}"

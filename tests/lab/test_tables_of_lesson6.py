@@ -204,7 +204,7 @@ def test_the_rule_is_compared_with_the_best_of_all_sizes():
     made = {"one": tuning(sweep=sweep), "two": tuning()}
     lines, ratios = tuning_tables.beside_best(made, {"a": 1})
     assert ratios == [pytest.approx(1.1), 1.0]
-    assert lines[1].split() == "a 2.0 64 2 4 1 one 1.10 two 1.00".split()
+    assert lines[1].split() == "a 2.00 64 2 4 1 one 1.10 two 1.00".split()
 
 
 def test_uneven_contexts_by_kind_of_program():

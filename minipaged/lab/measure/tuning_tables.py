@@ -205,7 +205,7 @@ def beside_best(
     first = next(iter(tunings.values()))
     for batch, num_seqs in batches.items():
         pieces = KV_HEADS * num_seqs / first["gpu"]["multiprocessors"]
-        line = f"{batch:13} {pieces:6.1f} "
+        line = f"{batch:13} {pieces:6.2f} "
         for name, tuning in tunings.items():
             tried = tuning["sweep"].get(batch) or tuning["cells"][LLAMA][batch]
             rows = [*tried, *tuning["splits"].get(batch, [])]  # the rule's comes first

@@ -10,7 +10,7 @@ from minipaged.lab.plots.signs import PART, Sheet, counted
 from minipaged.lab.plots.tones import free, strong
 
 BANKS = 32  # each holds every 32nd number of four bytes
-LEFT, CELL = 130.0, 19.0  # pixels: where the banks begin; from a bank to the next
+LEFT, CELL = 152.0, 18.4  # pixels: where the banks begin; from a bank to the next
 ROW, BOX = 11.0, 9.0  # from 32 numbers to the next 32; of a number, high
 TOP, BETWEEN, SHORTENED = 44.0, 30.0, 6  # above the numbers; to the next; lines drawn
 

@@ -16,8 +16,8 @@ MEANINGS = "loads", "shuffles", "shared memory", "waits for its banks"
 def plot_l1_cycles(rungs: Mapping[str, L1Cycles], title: str, gpu: str) -> Figure:
     """A bar for each, as long as its cycles; loads, shuffles, shared memory, conflicts.
 
-    The cycles in which threads wait for a bank that is busy are hatched. gpu: where
-    they were counted.
+    The cycles in which threads wait for a bank that is busy are hatched, if they are
+    more than a hundredth. gpu: where they were counted.
     """
     sheet, y = Sheet(title), TOP
     most = max(cycles.in_all for cycles in rungs.values())
@@ -31,8 +31,12 @@ def plot_l1_cycles(rungs: Mapping[str, L1Cycles], title: str, gpu: str) -> Figur
     for name, cycles in rungs.items():
         sheet.write(0, y + BAR / 2, name, PART)
         x = LEFT
-        parts = cycles.loads, cycles.shuffles, cycles.unhindered, cycles.conflicts
+        parts = [cycles.loads, cycles.shuffles, cycles.unhindered, cycles.conflicts]
+        if 100 * cycles.conflicts <= cycles.in_all:
+            parts[2:] = cycles.shared, 0
         for part, tone in zip(parts, tones, strict=True):
+            if not part:
+                continue
             _draw_part(sheet, x, y, part * unit, part, tone)
             x += part * unit
         said = f"{cycles.in_all:,}"

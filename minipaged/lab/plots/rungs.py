@@ -76,7 +76,7 @@ def _draw_head(sheet: Sheet, y: float, batch: str, path: Sequence[float]) -> Non
     sheet.write(LEFT, y, batch, PART, weight="bold")
     end = _percent(path[-1])
     sheet.write(SPAN, y, end, PART, ha="right", weight="bold")
-    said = f"the read ceiling; rung {len(path)} reaches"
+    said = f"rung {len(path)} reaches"
     x = SPAN - width_of(end, PART, bold=True) - 6
     sheet.write(x, y, said, ha="right", color=sheet.look.quiet)
 
