@@ -158,11 +158,14 @@ class GraphRunner(Runner):
         """
         from minipaged.attention.kernels.side_by_side import compiled_side_by_side
 
+        most, device = self._max_rows, self.paged.device
+        half = -(-most // 16) * ROWS
+        beside = prompts_of_nobody(1, min(8, self._longest), device, decoding=half)
         with compiled_side_by_side():
-            for batch in self._eager_prompts():  # first, as they take longest
+            # First, as they take longest; then a prompt beside many that decode.
+            for batch in (*self._eager_prompts(), beside):
                 self.forward(batch)
-            most = self._max_rows
-            grades = [Size(n, n, 1) for n in (most, -(-most // 16) * ROWS, ROWS)]
+            grades = [Size(n, n, 1) for n in (most, half, ROWS)]
             for size in (self._prompts[0], *grades):
                 self._fixed.send(size)
                 self._forward(size)
@@ -204,22 +207,25 @@ class GraphRunner(Runner):
         self._max_rows = 0  # whatever is still to be computed runs eagerly
 
 
-def prompts_of_nobody(count: int, length: int, device: torch.device) -> RaggedBatch:
-    """So many prompts, and one token of a sequence: K and V are written nowhere.
+def prompts_of_nobody(
+    count: int, length: int, device: torch.device, decoding: int = 1
+) -> RaggedBatch:
+    """So many prompts, and sequences that decode: K and V are written nowhere.
 
     Such a step runs kernel after kernel, and a kernel is compiled and loaded when it is
     first called.
     """
     whole = {"dtype": torch.int64, "device": device}
-    lengths = torch.tensor([1] + [length] * count, **whole)
+    lengths = torch.tensor([1] * decoding + [length] * count, **whole)
     starts = torch.cat([torch.zeros(1, **whole), lengths.cumsum(0)])
-    tokens = torch.zeros(1 + count * length, **whole)
+    tokens = torch.zeros(decoding + count * length, **whole)
     positions = torch.arange(length, device=device).repeat(count)
     return RaggedBatch(
         tokens=tokens,
-        positions=torch.cat([tokens[:1], positions]),
+        positions=torch.cat([tokens[:decoding], positions]),
         slots=tokens - 1,
-        block_tables=torch.zeros(count + 1, length, **whole),  # as if blocks held one
+        # as if blocks held one
+        block_tables=torch.zeros(len(lengths), length, **whole),
         context_lengths=lengths,
         query_starts=starts,
         logits_at=starts[1:] - 1,

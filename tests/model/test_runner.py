@@ -170,13 +170,14 @@ def test_parts_of_the_piece_begin_where_kernels_want_them(monkeypatch):
     assert pieces[0].tolist() == [1, 2, 3, -1, 4, -1, 5, 6, 7, 8]
 
 
-@pytest.mark.parametrize("count, length", [(1, 8), (3, 5)])
-def test_prompts_of_nobody_write_nothing(count, length):
+@pytest.mark.parametrize("count, length, decoding", [(1, 8, 1), (3, 5, 1), (1, 8, 6)])
+def test_prompts_of_nobody_write_nothing(count, length, decoding):
     paged = mp.PagedModel(tiny_model("qwen3"), 32, 4, replayable)
     for tensor in (*paged.cache.keys, *paged.cache.values):
         tensor.fill_(7.0)
-    logits = paged.forward(prompts_of_nobody(count, length, paged.device))
-    assert len(logits) == count + 1 and logits.isfinite().all()
+    nobodies = prompts_of_nobody(count, length, paged.device, decoding)
+    logits = paged.forward(nobodies)
+    assert len(logits) == count + decoding and logits.isfinite().all()
     for tensor in (*paged.cache.keys, *paged.cache.values):
         assert (tensor == 7.0).all()
 
@@ -248,7 +249,7 @@ def test_steps_that_only_compile_change_nothing(monkeypatch, num_sequences, rows
     """Of all grades, the largest first; nothing is written, and answers are right."""
     engine = make(attention=replayable, max_sequences=num_sequences)
     replaying(engine)
-    runner, sizes = engine._runner, []
+    runner, sizes, eager = engine._runner, [], []
 
     def forward(size):
         sizes.append(size)
@@ -258,7 +259,10 @@ def test_steps_that_only_compile_change_nothing(monkeypatch, num_sequences, rows
         tensor.fill_(7.0)
     with monkeypatch.context() as patch:
         patch.setattr(runner, "_forward", forward)
+        patch.setattr(runner, "forward", eager.append)
         runner._compile_kernels()
+    # A prompt beside as many that decode as half of the graphs' rows.
+    assert eager[-1].query_starts.diff().tolist() == [1] * rows[1] + [8]
     prompts, *decoding = sizes
     assert tuple(size.rows for size in decoding) == rows and not prompts.decodes
     for tensor in (*runner.paged.cache.keys, *runner.paged.cache.values):

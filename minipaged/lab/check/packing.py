@@ -100,7 +100,8 @@ def compare_packed(story: str, launched: Launched, batch: Batch) -> None:
     if not found.isfinite().all():
         seen = launched.says_nan()
         where = "a slot was loaded in which the sequence has no token: is the load "
-        where += f"masked, and is it the sequence's block?{seen}"
+        where += "masked, is it the sequence's block, and is the way from slot to slot "
+        where += f"right?{seen}"
         empty = batch.overflow or "is -inf subtracted from -inf, or 0 / 0?"
         raise Rejected(f"{story}: NaN; {said or (where if seen else empty)}")
     error = (found - right).abs().max().item()
