@@ -11,7 +11,7 @@ from minipaged.lab.plots.tones import free, strong
 
 BANKS = 32  # each holds every 32nd number of four bytes
 LEFT, CELL = 152.0, 18.4  # pixels: where the banks begin; from a bank to the next
-ROW, BOX = 11.0, 9.0  # from 32 numbers to the next 32; of a number, high
+ROW, BOX = 16.0, 9.0  # from 32 numbers to the next 32; of a number, high
 TOP, BETWEEN, SHORTENED = 44.0, 30.0, 6  # above the numbers; to the next; lines drawn
 
 
@@ -54,25 +54,30 @@ def _draw_lines(sheet: Sheet, top: float, places: list[int]) -> float:
     sheet.write(LEFT - 8, top - 14, "bank", **style)
     for bank in range(BANKS):
         sheet.write(LEFT + (bank + 0.5) * CELL, top - 14, str(bank), **quiet)
-    y, lines = top, list(range(max(places) // BANKS + 1))
-    if len(lines) > SHORTENED:
-        lines = [*lines[: SHORTENED - 2], -1, lines[-1]]
+    y, lines = top, [*range(max(places) // BANKS + 1)]
+    skipped = lines[SHORTENED - 2 : -1] if len(lines) > SHORTENED else []
     for line in lines:
-        if line < 0:
-            sheet.write(LEFT + CELL / 2, y + ROW / 2, "⋮", PART, ha="center")
-            y += 1.6 * ROW
+        if line in skipped[1:]:
             continue
-        wanted = [place % BANKS for place in places if place // BANKS == line]
-        threads = [n for n, place in enumerate(places) if place // BANKS == line]
-        who = ""
-        if threads:
-            first, last = threads[0], threads[-1]
-            who = f"thread {first}" if first == last else f"threads {first}–{last}"
-        sheet.write(0, y + BOX / 2, f"{line * BANKS}–{line * BANKS + BANKS - 1}")
-        sheet.write(LEFT - 8, y + BOX / 2, who, ha="right")
-        for bank in range(BANKS):
-            tone = strong(0) if bank in wanted else free()
-            rim = "none" if bank in wanted else sheet.look.rim
-            sheet.box(LEFT + bank * CELL, y, CELL - 2, BOX, tone, rim)
-        y += ROW * 1.45
+        if line in skipped:
+            sheet.write(LEFT + CELL / 2, y + BOX / 2, "⋮", PART, ha="center")
+        else:
+            _draw_line(sheet, y, line, places)
+        y += ROW
     return y
+
+
+def _draw_line(sheet: Sheet, y: float, line: int, places: list[int]) -> None:
+    """32 numbers; at the left their places, and the threads that want some of them."""
+    first = line * BANKS
+    threads = [n for n, place in enumerate(places) if place // BANKS == line]
+    wanted = {places[thread] for thread in threads}
+    sheet.write(0, y + BOX / 2, f"{first}–{first + BANKS - 1}")
+    if threads:
+        who = f"threads {threads[0]}–{threads[-1]}"
+        who = who if len(threads) > 1 else f"thread {threads[0]}"
+        sheet.write(LEFT - 8, y + BOX / 2, who, ha="right")
+    for bank in range(BANKS):
+        is_wanted = first + bank in wanted
+        tone, rim = (strong(0), "none") if is_wanted else (free(), sheet.look.rim)
+        sheet.box(LEFT + bank * CELL, y, CELL - 2, BOX, tone, rim)

@@ -21,12 +21,10 @@ def plot_l1_cycles(rungs: Mapping[str, L1Cycles], title: str, gpu: str) -> Figur
     """
     sheet, y = Sheet(title), TOP
     most = max(cycles.in_all for cycles in rungs.values())
-    words = f"{most:,}"
-    unit = (SPAN - LEFT - width_of(words, PART, bold=True) - 10) / most
-    sheet.write(0, 8, "cycles of the L1 unit for 16 positions", PART)
+    unit = (SPAN - LEFT - width_of(f"{most:,}", PART, bold=True) - 10) / most
+    what = "cycles of the L1 unit for 16 positions"
     remark = f"all query heads of a KV head; counted on an {gpu}"
-    x = width_of("cycles of the L1 unit for 16 positions", PART) + 12
-    sheet.write(x, 8, remark, color=sheet.look.quiet)
+    sheet.headline(8, what, remark, "", sheet.look.ink)
     tones = strong(0), behind_words(soft(0)), free(), KEPT
     for name, cycles in rungs.items():
         sheet.write(0, y + BAR / 2, name, PART)
