@@ -594,6 +594,7 @@ NAMED = {
         (_flawed(merge_splits, AXIS=1), "the axis of each sum and max"),
         (_flawed(merge_splits, FORGETS=1), "the last split does not count"),
         (_flawed(merge_splits, STRIDE=1), "Each has num_splits of them"),
+        (_flawed(merge_splits, STRIDE=8), "lie num_splits apart, not SPLITS"),
         (_flawed(merges_in_a_loop, OF_SUM=False, OF_VALUES=False), "is never rescaled"),
         (_flawed(merges_in_a_loop, OF_SUM=False), "the sum of the weights is not"),
         (_flawed(merges_in_a_loop, OF_VALUES=False), "the weighted values are not"),

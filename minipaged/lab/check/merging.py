@@ -41,7 +41,13 @@ def merge_splits(attempt: Attempt) -> Callable[[], str] | None:
         story += f", {len(empty)} of them without positions" if empty else ""
         out = torch.full((heads, dim), float(GUARD))
         arguments = out, means, logs, num_splits, dim, width
-        launched = launch(attempt, story, (heads,), *arguments)
+        try:
+            launched = launch(attempt, story, (heads,), *arguments)
+        except Rejected as rejected:
+            if "the place wrong?" in str(rejected):
+                said = "a head's logs and means lie num_splits apart, not SPLITS"
+                raise Rejected(f"{rejected} ({said})") from None
+            raise
         _merged(story, launched[0].double(), means.double(), logs.double(), width)
     return ask_about(attempt, *arguments)
 
