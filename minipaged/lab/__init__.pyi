@@ -48,6 +48,7 @@ from .measure.watch import watch as watch
 from .measure.wave_times import wave_lines as wave_lines
 from .measure.wave_times import wave_times as wave_times
 from .plots.address import plot_address as plot_address
+from .plots.banks import cycles_at_banks as cycles_at_banks
 from .plots.banks import plot_banks as plot_banks
 from .plots.bars import plot_bars as plot_bars
 from .plots.batches import plot_batches as plot_batches
