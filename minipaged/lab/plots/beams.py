@@ -22,10 +22,10 @@ def plot_beam_tree(
     """Draw every beam that ever ran as a path from left to right, one token a step.
 
     frames: a recorded run of one beam search (see `record`). A token has the colour of
-    the beam that chose it, and its letter is that of the replay. Beams with living
-    descendants are strong. Those that fell behind, or ended the text, are soft and end
-    in a cross. Below: the blocks held at each step, and how many it would be if no
-    block were shared.
+    the beam that chose it. Its letter, at its first step and its last one, is that of
+    the replay. Beams with living descendants are strong. Those that fell behind, or
+    ended the text, are soft and end in a cross. Below: the blocks held at each step,
+    and how many it would be if no block were shared.
 
     Raises ValueError if no beam ran on after the first step.
     """
@@ -69,6 +69,9 @@ def plot_beam_tree(
             weight = "bold" if node in living else "normal"
             x, y = places[node]
             sheet.write(x + _width(labels[node]) / 2 + 5, y, said, weight=weight)
+        elif len(node) == 1:
+            x, y = places[node]
+            sheet.write(x, y - 19, names[node], ha="center")
     _draw_token(sheet, "prompt", places[()], NOTHING, rim=sheet.look.ink)
     x, remark = 0.0, f"leads to a beam of step {len(steps)}"
     for tone, meaning in ((strong("A"), remark), (soft("A"), "leads to none")):
