@@ -383,6 +383,22 @@ def sums_without_beams(tables, scores, log_probs, eos):
     return *parts, [total for _, total in ended]
 
 
+def sums_first(tables, scores, log_probs, eos):
+    *parts, ended = next_beams(tables, scores, log_probs, eos)
+    return *parts, [pair[::-1] for pair in ended]
+
+
+def forks_what_has_ended(tables, scores, log_probs, eos):
+    """Wrong: nobody frees the fork of a text that ended."""
+    forks = [table.fork() for table in tables]
+    *parts, ended = next_beams(forks, scores, log_probs, eos)
+    held = {beam for beam, _ in ended}
+    for beam, table in enumerate(tables):
+        if beam not in held:
+            table.free()
+    return *parts, ended
+
+
 def three_lists(tables, scores, log_probs, eos):
     return next_beams(tables, scores, log_probs, eos)[:3]
 
@@ -408,13 +424,13 @@ NAMED = {
         (lambda *case: None, "is a return missing?"),
         (
             lambda kept, k, *rest: bool(kept) and is_done(kept, len(kept), *rest),
-            "got True, expected False",
+            "got True, expected False; with fewer than k answers it goes on",
         ),
         (
             lambda kept, k, *rest: (
                 rest[-1] is True or (bool(kept) and is_done(kept, len(kept), *rest))
             ),
-            "with fewer than k answers it goes on",
+            "with fewer than k answers it goes on, whatever else is asked for",
         ),
         (
             lambda kept, k, *rest: (
@@ -517,6 +533,8 @@ NAMED = {
         (forgets_who_ended, "a candidate whose token is 1 (eos) has ended"),
         (tables_in_pairs, "a pair is (index of the beam, sum), no table"),
         (sums_without_beams, "expected pairs"),
+        (sums_first, "a pair is (beam, sum), in this order"),
+        (forks_what_has_ended, "a text that ended needs no fork"),
         (three_lists, "expected four lists"),
         (
             lambda *arguments: None,

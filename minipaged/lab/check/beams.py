@@ -189,6 +189,8 @@ def _ended_rightly(story: str, ended: list[Any], wanted: _Step) -> None:
         said = f"{story}; beams that ended: got {beams}, expected {right}"
         if beams == right + wanted.late:
             said += "; an end behind the first W candidates does not count"
+        elif [total for _, total in ended] == right:
+            said += "; a pair is (beam, sum), in this order"
         elif not beams:
             said += f"; a candidate whose token is {EOS} (eos) has ended"
         raise Rejected(said)
@@ -220,7 +222,8 @@ def _nothing_is_lost(
         if holders != right:
             said = f"{story}; holders of block {block_id}: got {holders}, "
             said += f"expected {right}"
-            more = "; free all parents after forking" * (holders > right)
+            more = "; free all parents after forking; a text that ended needs no fork"
+            more *= holders > right
             raise Rejected(said + more)
     held = pool.num_blocks - pool.num_free
     expect(f"{story}; blocks held in the pool", held, len(holds))

@@ -77,6 +77,9 @@ def _with_answers(stops: Rule) -> Rule:
 
 USUAL: dict[str, Rule] = {  # what to say of a mistake, and what it answers
     "that says whether the search goes on": lambda *case: not must_stop(*case),
+    "with fewer than k answers it goes on": (
+        lambda kept, k, *rest: bool(kept) and must_stop(kept, len(kept), *rest)
+    ),
     "with fewer than k answers it goes on, whatever else is asked for": (
         lambda kept, k, *rest: (
             rest[-1] is True or (bool(kept) and must_stop(kept, len(kept), *rest))
