@@ -11,7 +11,7 @@ def capped_attention(
 ) -> Tensor:
     """As torch's attention, of q [S, KV heads, Q * G, key_dim], with G heads a KV head.
 
-    k, v: [S, KV heads, C, dim]; mask: [S, 1, Q * G, C], added to the logits. Returns
+    k, v: [S, KV heads, P, dim]; mask: [S, 1, Q * G, P], added to the logits. Returns
     [S, KV heads, Q * G, value_dim].
     """
     logits = q @ k.mT * masking.scale

@@ -25,7 +25,7 @@ def attend_gathered(
         masking: the layer's scale, window, soft cap and sinks.
 
     Returns: [T, num_heads, value_dim]. Letters in the comments: S sequences of one
-    rectangle, Q new tokens of each, C positions of each, KV heads, G query heads that
+    rectangle, Q new tokens of each, P positions of each, KV heads, G query heads that
     share one of these, D numbers in a head.
     """
     kind = q.shape, cache.keys.shape, cache.values.shape, q.dtype, cache.keys.dtype
@@ -88,10 +88,10 @@ class Reading(NamedTuple):
     """How one rectangle is computed. Letters as in `attend_gathered`."""
 
     tokens: Tensor  # [S, Q], its queries
-    slots: Tensor  # [S, C], where K and V of its sequences' positions lie
-    mask: Tensor  # [S, 1, Q * G, C], added: 0, and -inf for what is not seen
-    k_out: Tensor  # [S * C, KV heads, key_dim], for K
-    v_out: Tensor  # [S * C, KV heads, value_dim]
+    slots: Tensor  # [S, P], where K and V of its sequences' positions lie
+    mask: Tensor  # [S, 1, Q * G, P], added: 0, and -inf for what is not seen
+    k_out: Tensor  # [S * P, KV heads, key_dim], for K
+    v_out: Tensor  # [S * P, KV heads, value_dim]
 
 
 def _prepare(
@@ -108,7 +108,7 @@ def _prepare(
         # Slots past a sequence's end may hold NaN, which a weight of 0 does not remove.
         # So its first slot is read in their place, and masked.
         slots = torch.where(position < contexts, slots, slots[:, :1])
-        visible = position <= query_positions[:, :, None]  # [S, Q, C]
+        visible = position <= query_positions[:, :, None]  # [S, Q, P]
         if sliding_window is not None:
             visible &= position > query_positions[:, :, None] - sliding_window
         mask = torch.where(visible, 0.0, float("-inf")).to(q.dtype)
@@ -124,7 +124,7 @@ def _prepare(
 def _gather(blocks: Tensor, slots: Tensor, out: Tensor) -> Tensor:
     """What lies in these slots, end to end."""
     torch.index_select(blocks.flatten(0, 1), 0, slots.flatten(), out=out)
-    return out.unflatten(0, slots.shape).transpose(1, 2)  # [S, KV heads, C, dim]
+    return out.unflatten(0, slots.shape).transpose(1, 2)  # [S, KV heads, P, dim]
 
 
 def _plain_attention(

@@ -38,8 +38,8 @@ class Partial:
         """Of the positions whose logits and values are given.
 
         Args:
-            logits: [..., rows, C], -inf where a row does not see a position.
-            values: [..., C, value_dim], no NaN even where nobody sees it.
+            logits: [..., rows, P], -inf where a row does not see a position.
+            values: [..., P, value_dim], no NaN even where nobody sees it.
             maximum: [..., rows], no smaller than any logit; the largest if not given.
         """
         if maximum is None:

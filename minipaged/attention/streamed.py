@@ -112,8 +112,8 @@ def _read(
 ) -> Iterator[tuple[Rows, Tensor, Tensor | None]]:
     """For each tile, which rows it concerns, their logits and the values.
 
-    rows: [S, KV, Q * G, key_dim], scaled. Yields logits [n, KV, rows, C] and values
-    [n, KV, C, value_dim] (or None), in memory that the next tile writes over. Whoever
+    rows: [S, KV, Q * G, key_dim], scaled. Yields logits [n, KV, rows, P] and values
+    [n, KV, P, value_dim] (or None), in memory that the next tile writes over. Whoever
     keeps the logits until then holds those of two tiles.
     """
     num_seqs, num_kv_heads, num_rows, key_dim = rows.shape
@@ -134,7 +134,7 @@ def _read(
         if (cap := masking.softcap) is not None:
             logits = cap * torch.tanh(logits / cap)
         if tile.hidden is not None:
-            of_query = logits.unflatten(2, (-1, group_size))  # [n, KV, Q, G, C]
+            of_query = logits.unflatten(2, (-1, group_size))  # [n, KV, Q, G, P]
             of_query.masked_fill_(tile.hidden[:, None, :, None], -math.inf)
         v = None
         if with_values:
@@ -160,8 +160,8 @@ class Tile(NamedTuple):
 
     num_sequences: int  # n: the first ones of the rectangle; the others have ended
     queries: slice  # those of the rectangle that see any of the positions
-    positions: Tensor  # [n, C]
-    hidden: Tensor | None  # [n, Q, C]: what a query does not see; None: it sees all
+    positions: Tensor  # [n, P]
+    hidden: Tensor | None  # [n, Q, P]: what a query does not see; None: it sees all
 
 
 def _tiles(rectangle: Rectangle, num_tokens: int, window: int | None) -> Iterator[Tile]:
@@ -198,7 +198,7 @@ def _tiles(rectangle: Rectangle, num_tokens: int, window: int | None) -> Iterato
 def _places(
     position: Tensor, rectangle: Rectangle, cache: LayerCache, batch: AttentionBatch
 ) -> Tensor:
-    """Where the K and V of these positions [n, C] lie: [n, KV, C].
+    """Where the K and V of these positions [n, P] lie: [n, KV, P].
 
     A place is a KV head of a slot: number slot * KV heads + head.
     """
@@ -215,7 +215,7 @@ def _places(
 
 
 def _gather(blocks: Tensor, places: Tensor, memory: Tensor) -> Tensor:
-    """The K or V at these places: [n, KV, C, dim].
+    """The K or V at these places: [n, KV, P, dim].
 
     Always in the same memory: on a CPU, fresh memory of some megabytes costs more in
     page faults than gathering into it.

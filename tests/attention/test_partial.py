@@ -14,7 +14,7 @@ TOLERANCE = 1e-12  # float64 sums of some hundred weights of at most 1
 
 
 def draw(num_positions, seed, spread=3.0, rows=4, value_dim=5):
-    """Logits [2, rows, C], some of them hidden, and values [2, C, value_dim]."""
+    """Logits [2, rows, P], some of them hidden, and values [2, P, value_dim]."""
     generator = torch.Generator().manual_seed(seed)
     shape = {"generator": generator, "dtype": torch.float64}
     logits = spread * torch.randn(2, rows, num_positions, **shape)

@@ -257,7 +257,7 @@ class Seen:
             return found
 
         def noting(logits, *rest):
-            self.logits.append(tuple(logits.shape))  # [n, kv heads, Q * G, C]
+            self.logits.append(tuple(logits.shape))  # [n, kv heads, Q * G, P]
             return of(logits, *rest)
 
         with (

@@ -274,7 +274,8 @@ def test_frames_of_unequal_windows_are_apart():
 def test_all_blocks_are_copied_on_the_left_and_one_is_read_on_the_right():
     figure = two_ways("C", 1)
     widths = [arrow.get_linewidth() for arrow in arrows(figure)]
-    assert len(widths) == 4 + 1 + 1 + 1  # copied, read as one; in place, and a summary
+    # Copied, read as one; in place, beside a summary, for the next one
+    assert len(widths) == 4 + 1 + 1 + 1 + 1
     assert sum(width > 1.5 for width in widths) == 1
     ids = tables_of(USED)["C"].block_ids
     said = texts(figure)
@@ -284,9 +285,9 @@ def test_all_blocks_are_copied_on_the_left_and_one_is_read_on_the_right():
 
 
 def test_only_what_moves_is_strong():
-    """The copy of four blocks, the block that is read, and their sign below."""
+    """A copy of four blocks, the block that is read, what it leaves, and their sign."""
     found = boxes(two_ways("C", 1), palette.sequence_colour("C"))
-    assert len(found) == 4 + 1 + 1
+    assert len(found) == 4 + 1 + 1 + 1
     merged = boxes(DRAWINGS["merges"](), palette.sequence_colour("C"))
     assert len(merged) == 3 * 2 + 1  # parts were there before
 

@@ -163,6 +163,7 @@ def _draw_arrows(sheet: Sheet, k: Shape, row: float) -> None:
     sheet.arrow(start, (RESCALE + VECTOR / 2, BEFORE - 3), is_upright=True)
     sheet.arrow((RESCALE + VECTOR + 3, before), (TIMES - 9, before))
     sheet.write(TIMES, before, "×", COUNT, ha="center")
+    sheet.write(ADDED + 12, STEP + ROWS + 14, "+", COUNT, ha="center")
 
 
 def _write_formulas(sheet: Sheet) -> None:

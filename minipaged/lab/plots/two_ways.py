@@ -4,7 +4,15 @@ from matplotlib.figure import Figure
 
 from minipaged.lab.plots.palette import BAD, GOOD
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, fit, width_of
-from minipaged.lab.plots.tones import NOTHING, behind_words, free, others, soft, strong
+from minipaged.lab.plots.tones import (
+    NOTHING,
+    Tone,
+    behind_words,
+    free,
+    others,
+    soft,
+    strong,
+)
 from minipaged.memory.block_table import BlockTable
 
 BLOCK, HEIGHT = 66.0, 26.0  # pixels of a block
@@ -19,7 +27,8 @@ MOST = 16  # blocks in a row; of a larger pool, only the sequence's own are draw
 def plot_two_ways(table: BlockTable, at: int, title: str, name: str = "A") -> Figure:
     """Left, a copy of the whole context; right, entry `at` of the table is being read.
 
-    Strong is what moves in this step: the copy, and the block that is read in place.
+    Strong is what moves in this step: the copy; the block that is read in place, and
+    the summary that it leaves.
 
     The pool and its blocks are those of the table.
     """
@@ -40,7 +49,7 @@ def plot_two_ways(table: BlockTable, at: int, title: str, name: str = "A") -> Fi
     signs = [(soft(name), f"{name}'s K and V in the pool")]
     if table.pool.num_free + len(table.block_ids) < table.pool.num_blocks:
         signs.append((others(), "of others"))
-    signs += [(strong(name), "left: a copy; right: read where it lies")]
+    signs += [(strong(name), "left: a copy; right: what is read, and left behind")]
     sheet.legend(0, y, signs)
     sheet.finish(y + 10)
     return sheet.figure
@@ -113,26 +122,32 @@ def _draw_gathered(
 def _draw_streamed(
     sheet: Sheet, table: BlockTable, at: int, x: float, width: float, name: str
 ) -> None:
-    """Attention reads one block in place, and keeps a summary of those before."""
+    """Attention reads one block in place; of those before, it has a summary."""
     block_id = table.block_ids[at]
     middles = _draw_pool(sheet, table, x, width, name, block_id)
     start = middles[block_id], POOL + HEIGHT
     _draw_attention(sheet, start, x, width, is_followed=True)
     quiet = {"color": sheet.look.quiet}
-    half, low = width / 2, BOX + HEIGHT + 20
+    half, low, middle = width / 2, BOX + HEIGHT + 20, BOX + HEIGHT / 2 + 2
     side = 10 if start[0] < x + half else -10  # of the arrow, where it does not bend
     place = x + half + side, BOX - 18
     sheet.write(*place, "read", ha="left" if side > 0 else "right", **quiet)
     if done := ", ".join(map(str, table.block_ids[:at])):
         said, size = fit(f"read before: {done}; kept: a summary", 1.4 * half)
         sheet.write(x, low, said, size, **quiet)
-        tone, middle = behind_words(soft(name)), BOX + HEIGHT / 2 + 2
-        sheet.box(x, BOX, SUMMARY, HEIGHT + 4, tone)
-        sheet.word(x, BOX, SUMMARY, HEIGHT + 4, "summary", tone)
+        _draw_summary(sheet, x, "summary", behind_words(soft(name)))
         sheet.arrow((x + SUMMARY + 2, middle), (x + half - WIDE / 2 - 2, middle))
+    _draw_summary(sheet, x + width - SUMMARY, "new one", strong(name))
+    start = x + half + WIDE / 2 + 2, middle
+    sheet.arrow(start, (x + width - SUMMARY - 2, middle))
     if rest := ", ".join(map(str, table.block_ids[at + 1 :])):
         said, size = fit(f"to come: {rest}", 0.55 * half)
         sheet.write(x + width, low, said, size, ha="right", **quiet)
+
+
+def _draw_summary(sheet: Sheet, x: float, said: str, tone: Tone) -> None:
+    sheet.box(x, BOX, SUMMARY, HEIGHT + 4, tone)
+    sheet.word(x, BOX, SUMMARY, HEIGHT + 4, said, tone)
 
 
 def _draw_attention(

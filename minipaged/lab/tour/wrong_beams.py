@@ -13,6 +13,7 @@ class FewCandidates(Beams):
 
     @classmethod
     def choose(cls, turns: Any, logits: Tensor) -> list[Candidates]:
+        """The best next tokens of every request's beams, but too few of them."""
         few = turns[0].request.num_parallel + 1
         return [
             Candidates(*(part[:few] for part in all_of_them))
