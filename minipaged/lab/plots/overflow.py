@@ -41,15 +41,15 @@ def plot_overflow(
     power = torch.tensor(top).log2().item()
     axes.axhline(power, color=look.rim, linewidth=0.8)
     words = f"{top:,.0f}, the largest number"
-    axes.text(0, power + 0.6, words, color=look.quiet, fontsize=9, va="bottom")
+    least, most, height = float(x.min()), float(x.max()), power - LOWEST
+    axes.text(least, power + 0.6, words, color=look.quiet, fontsize=9, va="bottom")
     axes.axvline(largest, color=BAD, linestyle=":", linewidth=1.4)
     style = {"color": BAD, "fontsize": 10, "va": "bottom"}
     axes.text(1.015 * largest, power + 0.6, "∞ from here", **style)
     axes.set(xlabel="logit x", ylabel="weight, as a power of 2")
-    most, height = float(x.max()), power - LOWEST
-    axes.set_xticks([tick for tick in axes.get_xticks() if 0 <= tick <= most])
+    axes.set_xticks([tick for tick in axes.get_xticks() if least <= tick <= most])
     axes.set_yticks([tick for tick in axes.get_yticks() if LOWEST < tick < power + 4])
-    margin = 0.02 * most
-    axes.set(xlim=(-margin, most + margin), ylim=(LOWEST, power + 0.1 * height))
+    margin = 0.02 * (most - least)
+    axes.set(xlim=(least - margin, most + margin), ylim=(LOWEST, power + 0.1 * height))
     axes.grid(axis="y", color=look.rim, alpha=0.35)
     return figure
