@@ -42,7 +42,10 @@ def plot_overflow(
     axes.axhline(power, color=look.rim, linewidth=0.8)
     words = f"{top:,.0f}, the largest number"
     least, most, height = float(x.min()), float(x.max()), power - LOWEST
-    axes.text(least, power + 0.6, words, color=look.quiet, fontsize=9, va="bottom")
+    # On the side where there is more room
+    side = "left" if 2 * largest > least + most else "right"
+    style = {"color": look.quiet, "fontsize": 9, "va": "bottom", "ha": side}
+    axes.text(least if side == "left" else most, power + 0.6, words, **style)
     axes.axvline(largest, color=BAD, linestyle=":", linewidth=1.4)
     style = {"color": BAD, "fontsize": 10, "va": "bottom"}
     axes.text(1.015 * largest, power + 0.6, "∞ from here", **style)
