@@ -30,7 +30,7 @@ def stream(q, read, num_tokens, block_size):
     return weighted / total
 
 
-def window(q, read, num_tokens, width, block_size):
+def window(q, read, num_tokens, width, block_size, by_turns=False):
     """Keeps the attention so far and the log of its sum, not the sums."""
     first = max(0, num_tokens - width)
     mean, log_sum = torch.zeros(()).double(), -torch.inf
@@ -39,6 +39,8 @@ def window(q, read, num_tokens, width, block_size):
         start = max(0, first - block * block_size)
         stop = min(block_size, num_tokens - block * block_size)
         rows = q.view(k.shape[1], -1, q.shape[1])
+        if by_turns:
+            rows = q.view(-1, k.shape[1], q.shape[1]).transpose(0, 1)
         logits = torch.einsum("kgd,tkd->kgt", rows, k[start:stop]) / q.shape[1] ** 0.5
         own = logits.logsumexp(-1, keepdim=True)
         new = torch.softmax(logits, -1) @ v[start:stop].transpose(0, 1)
@@ -49,6 +51,11 @@ def window(q, read, num_tokens, width, block_size):
 
 
 # --- what is wrong --------------------------------------------------------------------
+
+
+def deals_heads_out(*case):
+    """Takes [H, D] for [G, H_kv, D]."""
+    return window(*case, by_turns=True)
 
 
 def adds(one, other):
@@ -516,6 +523,7 @@ NAMED = {
     "window": [
         (reads_all, "blocks read: got [0"),
         (heads_go_round, "KV heads went round"),
+        (deals_heads_out, "the first ones share KV head 0"),
         (whole_context, "right without a window"),
         (whole_blocks, "right if the window began with its first block"),
         (copied_window, "that is gathering, not streaming"),

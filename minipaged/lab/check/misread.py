@@ -44,8 +44,14 @@ def wrong_inputs(
 ) -> str:
     """What the mistake is, if it is one that is often made, or one of `others`."""
     tiled = torch.arange(k.shape[1]).repeat(q.numel() // q.shape[-1] // k.shape[1])
+    by_turns = q.view(-1, k.shape[1], q.shape[-1]).transpose(0, 1).reshape(q.shape)
     mistakes = {
         "right but for the scale": (q, k, v, 1.0),
+        "right if query heads took turns; the first ones share KV head 0": (
+            by_turns,
+            k,
+            v,
+        ),
         "right if KV heads went round: neighbours share one": (
             q,
             k[:, tiled],
