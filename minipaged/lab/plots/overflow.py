@@ -9,7 +9,7 @@ from minipaged.lab.plots.charts import canvas
 from minipaged.lab.plots.palette import BAD, line_colour, theme
 
 DASHES = ("-", "--", ":", "-.")
-LOWEST = -30  # the least power of 2 that is drawn
+LOWEST, BELOW = -30, 6  # the least power of 2 that is drawn; room below the lines
 
 
 def plot_overflow(
@@ -21,11 +21,12 @@ def plot_overflow(
     largest: the logit whose exponential is the format's largest number.
     """
     figure, axes = canvas(title, height=3.8)
-    look = theme()
+    look, lowest = theme(), 0.0
     for index, (name, values) in enumerate(weights.items()):
         colour, power = line_colour(index), values.log2()
         drawn = power.isfinite()
         xs, ys = x[drawn].tolist(), power[drawn].tolist()
+        lowest = max(LOWEST, min(lowest, min(ys) - BELOW))
         axes.plot(xs, ys, color=colour, linestyle=DASHES[index % len(DASHES)])
         place = {"ha": "right", "textcoords": "offset points", "fontsize": 10}
         is_lost = bool(values.isinf().any())
@@ -41,7 +42,7 @@ def plot_overflow(
     power = torch.tensor(top).log2().item()
     axes.axhline(power, color=look.rim, linewidth=0.8)
     words = f"{top:,.0f}, the largest number"
-    least, most, height = float(x.min()), float(x.max()), power - LOWEST
+    least, most, height = float(x.min()), float(x.max()), power - lowest
     # On the side where there is more room
     side = "left" if 2 * largest > least + most else "right"
     style = {"color": look.quiet, "fontsize": 9, "va": "bottom", "ha": side}
@@ -51,8 +52,8 @@ def plot_overflow(
     axes.text(1.015 * largest, power + 0.6, "∞ from here", **style)
     axes.set(xlabel="logit x", ylabel="weight, as a power of 2")
     axes.set_xticks([tick for tick in axes.get_xticks() if least <= tick <= most])
-    axes.set_yticks([tick for tick in axes.get_yticks() if LOWEST < tick < power + 4])
+    axes.set_yticks([tick for tick in axes.get_yticks() if lowest < tick < power + 4])
     margin = 0.02 * (most - least)
-    axes.set(xlim=(least - margin, most + margin), ylim=(LOWEST, power + 0.1 * height))
+    axes.set(xlim=(least - margin, most + margin), ylim=(lowest, power + 0.1 * height))
     axes.grid(axis="y", color=look.rim, alpha=0.35)
     return figure

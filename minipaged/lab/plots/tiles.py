@@ -4,14 +4,29 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
 
-from minipaged.attention.gathered import Rectangle
-from minipaged.attention.streamed import Tile
+from minipaged.attention.gathered import Rectangle, pad_to_rectangles
+from minipaged.attention.streamed import Tile, _tiles
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, fit, width_of
 from minipaged.lab.plots.tones import KEPT, Tone, free, strong
 from minipaged.memory.block_table import BlockTable
+from minipaged.model.inputs import Chunk, RaggedBatch
 
 LEFT, TOP = 104.0, 84.0  # pixels beside the rows, and above them
 WIDEST = 50.0  # a position, from left to right
+
+
+def tiles_of(
+    tables: Mapping[str, BlockTable], new_tokens: Mapping[str, int], num_positions: int
+) -> tuple[Rectangle, list[Tile]]:
+    """How streamed attention cuts a batch into tiles of so many positions.
+
+    new_tokens: how many each sequence computes, similarly many. They are the last ones
+    of its table.
+    """
+    chunks = [Chunk([0] * new, tables[name]) for name, new in new_tokens.items()]
+    batch = RaggedBatch.build(chunks, device="cpu")
+    (rectangle,), _ = pad_to_rectangles(batch)
+    return rectangle, list(_tiles(rectangle, num_positions, window=None))
 
 
 def plot_tiles(

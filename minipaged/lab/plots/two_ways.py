@@ -49,7 +49,7 @@ def plot_two_ways(table: BlockTable, at: int, title: str, name: str = "A") -> Fi
     signs = [(soft(name), f"{name}'s K and V in the pool")]
     if table.pool.num_free + len(table.block_ids) < table.pool.num_blocks:
         signs.append((others(), "of others"))
-    signs += [(strong(name), "left: a copy; right: what is read, and left behind")]
+    signs += [(strong(name), "left: a copy; right: what is read, and the new summary")]
     sheet.legend(0, y, signs)
     sheet.finish(y + 10)
     return sheet.figure
