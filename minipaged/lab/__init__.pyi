@@ -142,6 +142,7 @@ from .pool.tuning_widget import TuningWidget as TuningWidget
 from .pool.widget import PoolWidget as PoolWidget
 from .tour.assembly import count_shuffles as count_shuffles
 from .tour.assembly import stage_lines as stage_lines
+from .tour.candidates import watched_beams as watched_beams
 from .tour.change import show_change as show_change
 from .tour.chat import chat_prompts as chat_prompts
 from .tour.chat import three_users as three_users

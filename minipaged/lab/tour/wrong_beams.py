@@ -44,3 +44,6 @@ class AlwaysEarly(Beams):
 
     def _can_improve(self) -> bool:
         return super()._can_improve() and not bool(self.ended.all())
+
+
+ALL = FewCandidates, SumsOnly, NeverIsFalse, AlwaysEarly
