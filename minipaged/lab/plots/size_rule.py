@@ -107,7 +107,9 @@ def plot_size_rule(
         y = _draw_reasons(sheet, y - 6, unit) + 28
     for name, kind in KINDS.items():
         sheet.legend(0, y, [(_tone(name), name)])
-        ending = f"; no splits; {kind.room} at a time" * (name in IN_WAVES)
+        ending = f"; in splits; {kind.room} on each"
+        if name in IN_WAVES:
+            ending = f"; no splits; {kind.room} at a time"
         sheet.write(90, y, f"{kind}{ending}", **quiet)
         y += 20
     y = _draw_examples(sheet, y, {name: batches[name] for name in examples})
