@@ -1118,8 +1118,8 @@ def test_why_it_is_taken_stands_below_from_where_to_where():
     assert chosen(1.5) == chosen(3) == max(kib, key=kib.get)
     unit, left = 84, places_of(figure, "0")[0][0]
     said = {
-        "few: split, until": few,
-        "4 are on each": few,
+        "few: split, until up": few,
+        "to 4 are on each": few,
         "all run at once:": at_once,
         "large ones have": at_once,
         "more under way": at_once,

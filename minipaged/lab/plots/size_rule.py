@@ -50,7 +50,7 @@ IN_WAVES = ("large", "medium")  # of two whose waves are equally full, the first
 FIRST, LAST = sorted(IN_WAVES, key=lambda name: KINDS[name].room)  # that need 2 waves
 MOST = max(IN_WAVES, key=lambda name: KINDS[name].kib)
 REASONS = {  # why it is what is taken, from so many pieces on
-    0.0: ("few: split, until", f"{KINDS['small'].room} are on each"),
+    0.0: ("few: split, until up", f"to {KINDS['small'].room} are on each"),
     LEAST: ("all run at once:", f"{MOST} ones have", "more under way"),
     KINDS[FIRST].room: (f"{FIRST} ones", "need two", "waves"),
     KINDS[LAST].room: ("both run in several waves:", "the emptier waves lose"),
@@ -107,7 +107,7 @@ def plot_size_rule(
         y = _draw_reasons(sheet, y - 6, unit) + 28
     for name, kind in KINDS.items():
         sheet.legend(0, y, [(_tone(name), name)])
-        ending = f"; in splits; {kind.room} on each"
+        ending = f"; in splits; up to {kind.room} on each"
         if name in IN_WAVES:
             ending = f"; no splits; {kind.room} at a time"
         sheet.write(90, y, f"{kind}{ending}", **quiet)
