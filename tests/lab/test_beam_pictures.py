@@ -35,6 +35,10 @@ def texts(figure):
     return [text.get_text() for text in figure.axes[0].texts]
 
 
+def named(figure, word):
+    return [text for text in figure.axes[0].texts if text.get_text() == word]
+
+
 def texts_and_places(figure):
     return {text.get_text(): text.get_position() for text in figure.axes[0].texts}
 
@@ -66,7 +70,15 @@ def test_a_tree_has_one_node_for_each_beginning():
         "abcdef"
     )
     assert {"B ×", "C ×"} <= set(said)  # b, and the child c of a
-    assert [word for word in said if word in ("A", "D")] == ["A", "D"]
+    # a's beam is named at its first token, too; b's has that one only.
+    assert [word for word in said if word in ("A", "D")] == ["A", "A", "D"]
+
+
+def test_a_beam_is_named_above_its_first_token():
+    figure = plot_beam_tree(RACE, Letters(), "title")
+    places = [text.get_position() for text in named(figure, "A")]
+    ((x, y),) = (text.get_position() for text in named(figure, "a"))
+    assert any(at == x and 11 < y - above < 25 for at, above in places)
 
 
 def test_a_step_stands_above_its_tokens_and_the_blocks_held_below():

@@ -41,7 +41,7 @@ def cycle_lines(profile: Mapping[str, Any], count: int) -> list[str]:
     """Of the first so many rungs, what the L1 unit's cycles are for: a table."""
     gpu = profile["machine"]["device"].split()[1]
     lines = [
-        f"cycles of the L1 unit for 16 positions, all heads of a KV head; an {gpu}:",
+        f"cycles of the L1 unit for 16 positions, all heads of a KV head, on an {gpu}:",
         "        loads  shuffles  shared memory   in all",
     ]
     for number, cycles in enumerate(l1_cycles(profile)[:count], 1):
