@@ -26,6 +26,7 @@ from .measure.rung_tables import busy_lines as busy_lines
 from .measure.rung_tables import rung_lines as rung_lines
 from .measure.rung_tables import share_of_ceiling as share_of_ceiling
 from .measure.rung_tables import turns_of as turns_of
+from .measure.rungs import Rungs as Rungs
 from .measure.serving import serve_lengths as serve_lengths
 from .measure.step_clock import StepClock as StepClock
 from .measure.step_log import StepLog as StepLog
@@ -78,6 +79,7 @@ from .plots.gantt import plot_places as plot_places
 from .plots.gather import plot_gather as plot_gather
 from .plots.ghost import plot_ghost as plot_ghost
 from .plots.growth import plot_kv_growth as plot_kv_growth
+from .plots.held import plot_blocks_held as plot_blocks_held
 from .plots.l1_cycles import plot_l1_cycles as plot_l1_cycles
 from .plots.lanes import plot_lanes as plot_lanes
 from .plots.launch import plot_launch as plot_launch
@@ -150,6 +152,7 @@ from .tour.compiler import Refused as Refused
 from .tour.compiler import ask_compiler as ask_compiler
 from .tour.harm import expect_error as expect_error
 from .tour.harm import expect_harm as expect_harm
+from .tour.poison import poison as poison
 from .tour.predict import reveal as reveal
 from .tour.proof import prove as prove
 from .tour.proof import refute as refute

@@ -410,6 +410,13 @@ def takes_the_longest(kept, k, best_sum, n, longest, alpha, way):
     return best_sum / (longest if way == "never" else n) ** alpha <= kept[-1]
 
 
+def times_alpha(kept, k, best_sum, n, longest, alpha, early_stopping):
+    if len(kept) < k or early_stopping is True:
+        return len(kept) == k
+    length = longest if early_stopping == "never" and alpha > 0 else n
+    return best_sum / (length * alpha or 1) <= kept[-1]
+
+
 def must_be_worse(kept, k, best_sum, n, longest, alpha, way):
     """Wrong: goes on with a beam that is only as good."""
     done = is_done(kept, k, best_sum, n, longest, alpha, way)
@@ -459,6 +466,11 @@ NAMED = {
         ),
         (must_be_worse, "with equal scores it stops"),
         (
+            lambda kept, k, *rest: rest[-1] is True or is_done(kept, k, *rest),
+            "with fewer than k answers it goes on, also with True",
+        ),
+        (times_alpha, "length ** alpha"),
+        (
             lambda kept, k, best, n, longest, alpha, way: is_done(
                 kept, k, best, n, longest, 1.0, way
             ),
@@ -483,6 +495,7 @@ NAMED = {
         ),
         (half_done, "rightly refused, but the table now is"),
         (half_done, "count first, then take"),
+        (forgets_the_copy_in_the_count, "a copy needs a block, too"),
         (forgets_the_copy_in_the_count, "rightly refused, but the table now is [2]"),
         (takes_what_there_is, "raised no OutOfBlocks; 1 needed"),
         (

@@ -99,6 +99,7 @@ def slots(
     ASKS_TILE: tl.constexpr = False,
     STORES_PADS: tl.constexpr = True,
     OFFSET_OF_PLACE: tl.constexpr = False,
+    BLOCK_OF_PLACE: tl.constexpr = False,
 ):  # fmt: skip
     program = tl.program_id(0)
     if ONLY_FIRST:
@@ -112,7 +113,7 @@ def slots(
     is_token = position >= 0
     if ASKS_TILE and not is_token:
         position = 0
-    block = position // BLOCK_SIZE
+    block = (at if BLOCK_OF_PLACE else position) // BLOCK_SIZE
     if USES_TABLE:
         if MASKS_TABLE:
             block = tl.load(table + block, mask=is_token, other=0)
@@ -215,6 +216,7 @@ def merge_splits(
     FORGETS: tl.constexpr = 0,
     STRIDE: tl.constexpr = None,
     DIVIDES_BY_ZERO: tl.constexpr = False,
+    WEIGHS_MEANS: tl.constexpr = True,
 ):  # fmt: skip
     """All splits at once."""
     head, split, column = tl.program_id(0), tl.arange(0, SPLITS), tl.arange(0, DIM)
@@ -239,6 +241,8 @@ def merge_splits(
     total = tl.sum(weight, 0)
     if not DIVIDES_BY_ZERO:
         total = tl.where(total == 0.0, 1.0, total)
+    if not WEIGHS_MEANS:
+        weight = tl.where(exists, 1.0, 0.0)
     result = tl.sum(weight[:, None] * mean, AXIS)
     if DIVIDES:
         result = result / total
@@ -386,6 +390,7 @@ def packed(
     KEEPS_MAXIMUM: tl.constexpr = True,
     ADDS_TOTAL: tl.constexpr = True,
     ADDS_VALUES: tl.constexpr = True,
+    LOOKS_UP_EACH: tl.constexpr = False,
 ):  # fmt: skip
     kv_head, seq = tl.program_id(0), tl.program_id(1)
     context = tl.load(context_lengths + seq)
@@ -408,6 +413,9 @@ def packed(
         position = first + tl.arange(0, BLOCK_SIZE)
         exists = (position < context)[:, None]
         block = tl.load(table + first // BLOCK_SIZE)
+        if LOOKS_UP_EACH:  # as rung 1 does
+            one = position // BLOCK_SIZE
+            block = tl.load(table + one, mask=position < context, other=0)
         if WIDENS == 1:
             block = block.to(tl.int64)
         slot = block * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
@@ -567,6 +575,7 @@ NAMED = {
         (_flawed(slots, WIDENS=False), "it wrapped: widen the block id"),
         (_flawed(slots, PADS=False), "(which only pads)"),
         (_flawed(slots, ONLY_FIRST=True), "stored by two programs"),
+        (_flawed(slots, BLOCK_OF_PLACE=True), "the block is that of the place i"),
         (
             _flawed(slots, USES_TABLE=False),
             "that is the position; where does the table",
@@ -589,6 +598,7 @@ NAMED = {
         (_flawed(merge_splits, GUARDS_EMPTY=False), "all splits are empty"),
         (_flawed(merge_splits, DIVIDES_BY_ZERO=True), "0 / 0"),
         (_flawed(merge_splits, WEIGHS=False), "every split counts the same"),
+        (_flawed(merge_splits, WEIGHS_MEANS=False), "the weights count in the total"),
         (_flawed(merge_splits, BASE_2=True), "the logs are natural ones: tl.exp"),
         (_flawed(merge_splits, DIVIDES=False), "divide by the sum of the weights"),
         (_flawed(merge_splits, AXIS=1), "the axis of each sum and max"),
@@ -616,7 +626,7 @@ NAMED = {
         (_flawed(packed, MASKS_STORE=False), "of out, which has"),
         (_flawed(packed, SCALES=False), "right but for the scale"),
         (_flawed(packed, POWERS_OF_E=True), "made for tl.exp2"),
-        (_flawed(packed, GOES_ROUND=True), "KV heads went round"),
+        (_flawed(packed, GOES_ROUND=True), "query heads took turns"),
         (_flawed(packed, OF_SUM=False, OF_VALUES=False), "is never rescaled"),
         (_flawed(packed, OF_SUM=False), "the sum of the weights is not"),
         (_flawed(packed, OF_VALUES=False), "the weighted values are not"),
@@ -625,6 +635,10 @@ NAMED = {
         (_flawed(packed, ADDS_TOTAL=False), "add to that before"),
         (_flawed(packed, STARTS_AT_0=True), "the first maximum must be -inf, not 0"),
         (_flawed(packed, WIDENS=0), "wrap at 32 bits"),
+        (
+            _flawed(packed, LOOKS_UP_EACH=True, MASKS_KEYS=False),
+            "is block 0 read, where a mask is missing?",
+        ),
         (_flawed(packed, WIDENS=2), "wrap at 32 bits"),
         (_flawed(packed, AXIS=0), "the axis of each sum and max"),
         (_flawed(packed, LOOPS=False), "does each program walk over all blocks"),

@@ -52,6 +52,15 @@ def no_more_cells_than_can_be_read(notebook: dict) -> list[str]:
     return [] if number <= most else [f"{number} cells, at most {most}"]
 
 
+def deeper_is_folded(notebook: dict) -> list[str]:
+    """What is for a second reading is one heading, folded as JupyterLab stores it."""
+    cells = [
+        cell for cell in notebook["cells"] if files.source(cell).startswith("## Deeper")
+    ]
+    folded = [cell["metadata"].get("jp-MarkdownHeadingCollapsed") for cell in cells]
+    return [] if folded in ([], [True]) else ["`## Deeper` is open"]
+
+
 def nothing_of_the_machine(notebook: dict) -> list[str]:
     text = json.dumps(notebook)
     faults = [match[0] for match in MACHINE.finditer(text)]
@@ -123,6 +132,7 @@ RULES = (
     no_errors,
     short_cells,
     no_more_cells_than_can_be_read,
+    deeper_is_folded,
     nothing_of_the_machine,
     bootstraps_itself,
     links_lead_somewhere,

@@ -13,6 +13,7 @@ from helpers.tiny_models import VOCABULARY, tiny_model
 from minipaged.lab.measure.watch import Moment, saving, watch
 from minipaged.lab.plots import palette
 from minipaged.lab.plots.beams import plot_beam_tree
+from minipaged.lab.plots.held import plot_blocks_held
 from minipaged.lab.plots.tables import plot_shared_tables
 from minipaged.lab.pool.replay import record
 
@@ -209,3 +210,18 @@ def test_watching_changes_no_token(paged):
     with watch(paged):
         watched = mp.generate(paged, [[5, 6, 7]], CONFIG)
     assert plain == watched
+
+
+# --- the blocks of a long search ------------------------------------------------------
+
+
+def test_stairs_say_where_blocks_come_free():
+    counts = [(4, 4), (6, 10), (6, 10), (3, 9)]
+    moments = [Moment(1, 1, held, unshared, 0) for held, unshared in counts]
+    (axes,) = plot_blocks_held(moments, 16, "title").axes
+    held, unshared = axes.lines
+    assert list(held.get_ydata()) == [4, 6, 6, 3] and held.get_label() == "with sharing"
+    assert list(unshared.get_ydata()) == [4, 10, 10, 9]
+    assert {line.get_drawstyle() for line in axes.lines} == {"steps-post"}
+    ((text),) = axes.texts
+    assert text.get_text() == "−3" and text.xy == (3.5, 4)

@@ -34,6 +34,16 @@ def test_a_guess_is_compared_with_the_answer(monkeypatch, guess, answer, said):
     assert guess == answer or f"{answer:,}" not in head
 
 
+def test_a_guess_may_be_right_but_for_rounding(monkeypatch):
+    shown = []
+    monkeypatch.setattr(
+        "minipaged.lab.tour.predict.display", lambda m: shown.append(m.data)
+    )
+    reveal(3, 3.04, "bytes")
+    reveal(3, 3.06, "bytes")
+    assert "your guess, rounded" in shown[0] and "off by 0.1" in shown[1]
+
+
 def test_shares_are_compared_in_points(monkeypatch):
     shown = []
     monkeypatch.setattr(

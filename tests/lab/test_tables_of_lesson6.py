@@ -2,6 +2,7 @@
 
 import pytest
 
+from minipaged.lab import Rungs, measured_tuning
 from minipaged.lab.measure import peer_tables, rung_tables, tuning_tables
 from minipaged.lab.measure.launches import launches_of
 from minipaged.lab.measure.rule_evidence import LLAMA
@@ -48,6 +49,21 @@ def test_a_rung_stands_beside_the_one_before():
         "rung 3",
         "a              50.0 % -> 100.0 %, x 2.00",
     ]
+
+
+def test_rungs_are_shares_of_the_ceiling_and_gains():
+    ladder = {"a": {"x": row(400.0), "y": row(200.0), "z": row(100.0)}}
+    rungs = Rungs(tuning(ladder=ladder | {"64x4k": ladder["a"]}))
+    assert [rungs.us(number, "a") for number in (1, 2, 3)] == [400.0, 200.0, 100.0]
+    assert [rungs.reached(number, "a") for number in (1, 3)] == [25.0, 100.0]
+    assert rungs.gain(2, "a") == 2.0
+
+
+def test_the_rungs_of_the_report_have_room_for_so_many():
+    rungs = Rungs(measured_tuning("nvidia-h200"))
+    assert rungs.room(2) == "rung 2: 167 registers of a thread, 3 programs fit"
+    heads = [line for line in rungs.lines() if line.startswith("rung")]
+    assert heads == [f"rung {number}" for number in range(2, 9)]
 
 
 def test_as_many_rungs_are_profiled_as_asked_for():

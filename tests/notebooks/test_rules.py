@@ -106,6 +106,7 @@ PLANTED = [
     (file_rules.no_more_cells_than_can_be_read, grows_to(131, "6")),
     (file_rules.no_more_cells_than_can_be_read, grows_to(101, "A")),
     (file_rules.no_more_cells_than_can_be_read, replace("# 1 · A", "# A")),
+    (file_rules.deeper_is_folded, add(prose("## Deeper\n\nMore."))),
     (file_rules.nothing_of_the_machine, says("/home/me/x.py")),
     (file_rules.nothing_of_the_machine, says("File '/root/x.py'")),
     (file_rules.nothing_of_the_machine, says("C:\\x.py")),

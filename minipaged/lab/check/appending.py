@@ -233,7 +233,8 @@ class _Asked:
         elif (now := self.pool.num_free) != self.num_free:
             changed = f"{many(now, 'block')} are free now, not {self.num_free}"
         if changed:
-            self.reject(f"rightly refused, but {changed}; count first, then take")
+            advice = "count first, then take (a copy needs a block, too)"
+            self.reject(f"rightly refused, but {changed}; {advice}")
         if said == wanted:
             return ""
         said = f"the error says {said} wanted; {needed}"

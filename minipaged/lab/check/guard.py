@@ -195,6 +195,7 @@ class Guard:
                 )
         wrapped = any(room.shift for room in self.rooms)
         said = "; did an offset wrap at 32 bits? Widen the block id to 64 first"
+        said += " (or is block 0 read, where a mask is missing?)"
         return f"{who} at an address far from every tensor{said * wrapped}"
 
     def _moved(self, pointers: Any) -> Any:

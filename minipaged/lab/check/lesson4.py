@@ -22,7 +22,10 @@ def is_done(attempt: Attempt) -> None:
         try:
             expect(attempt.call(*case), found, must_stop(*case))
         except Rejected as error:
-            raise Rejected(f"{error}{_why_wrong(attempt)}") from None
+            why = _why_wrong(attempt)
+            if not why and len(case[0]) < case[1]:
+                why = "; with fewer than k answers it goes on"
+            raise Rejected(f"{error}{why}") from None
 
 
 def must_stop(
@@ -85,6 +88,9 @@ USUAL: dict[str, Rule] = {  # what to say of a mistake, and what it answers
             rest[-1] is True or (bool(kept) and must_stop(kept, len(kept), *rest))
         )
     ),
+    "with fewer than k answers it goes on, also with True": (
+        lambda kept, k, *rest: rest[-1] is True or must_stop(kept, k, *rest)
+    ),
     'the text "never" counts as true: ask whether it `is True`': _with_answers(
         lambda *case: bool(case[-1]) or must_stop(*case)
     ),
@@ -107,6 +113,13 @@ USUAL: dict[str, Rule] = {  # what to say of a mistake, and what it answers
     ),
     "compare scores: the sum must be divided by length ** alpha": _with_answers(
         lambda kept, k, best, n, longest, alpha, way: way is True or best <= kept[-1]
+    ),
+    "the length is raised to the power alpha: length ** alpha": _with_answers(
+        lambda kept, k, best, n, longest, alpha, way: (
+            way is True
+            or best / ((longest if way == "never" and alpha > 0 else n) * alpha or 1)
+            <= kept[-1]
+        )
     ),
     "with equal scores it stops: the beam is no better": _with_answers(
         lambda kept, k, best, n, longest, alpha, way: (

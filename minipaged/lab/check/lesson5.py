@@ -45,7 +45,9 @@ def merge(attempt: Attempt) -> None:
             parts = zip(names, found, _triple(logits, values), strict=True)
             for index, (name, ours, right) in enumerate(parts):
                 usual = _usual_mistakes(before[:3], before[3:], index, right)
-                rule = "; the maximum is the larger of the two" * (name == "maximum")
+                rule = "; the larger of the two, also if it is -inf" * (
+                    name == "maximum"
+                )
                 _compare(f"{story}; {name}", ours, right, usual, rule)
 
 

@@ -100,6 +100,9 @@ def slots(attempt: Attempt) -> Callable[[], str] | None:
         arguments = out, table.int(), positions, num_tokens, block_size, tile
         launched = launch(attempt, story, (-(-num_tokens // tile),), *arguments)
         found = launched[0]
+        by_place = table[torch.arange(num_tokens) // block_size] * block_size
+        by_place += positions % block_size
+        is_by_place = found.equal(torch.where(positions < 0, -1, by_place))
         for position, mine, slot in zip(
             positions.tolist(), found.tolist(), right.tolist(), strict=True
         ):
@@ -113,6 +116,9 @@ def slots(attempt: Attempt) -> Callable[[], str] | None:
                 raise Rejected(f"{what}: got {mine}, expected {slot}; {said}")
             if mine != slot and (why := _slot_said(mine, slot, position, block_size)):
                 raise Rejected(f"{what}: got {mine}, expected {slot}; {why}")
+            if mine != slot and is_by_place:
+                said = "the block is that of the place i, not of positions[i]"
+                raise Rejected(f"{what}: got {mine}, expected {slot}; {said}")
             expect(what, mine, slot)
     return ask_about(attempt, *arguments)
 

@@ -106,6 +106,9 @@ def _wrong_merges(
             (logs * math.log(2)).softmax(1).nan_to_num(0.0)
         ),
         "it is the sum; divide by the sum of the weights": weighted(powers),
+        "the weights count in the total only: multiply each mean by its weight, too": (
+            means.sum(1) / powers.sum(1, keepdim=True)
+        ),
         "each split counts by its log; it must count by e^(its log)": weighted(
             logs / logs.sum(1, keepdim=True)
         ),

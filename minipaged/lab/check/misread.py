@@ -52,7 +52,7 @@ def wrong_inputs(
             k,
             v,
         ),
-        "right if KV heads went round: neighbours share one": (
+        "right if query heads took turns: neighbours share one": (
             q,
             k[:, tiled],
             v[:, tiled],

@@ -100,7 +100,7 @@ def _draw_row(
         rim = {"rim": sheet.look.ink, "linewidth": 2.2}
         sheet.box(TOKEN, y, TOKEN_WIDTH, HEIGHT, **rim)
     sheet.write(SUM, middle, _number(one.total), ha="right")
-    said = {GOES_ON: "goes on", TOO_LATE: "× ends too late", LEFT_OUT: "× left out"}
+    said = {GOES_ON: "goes on", TOO_LATE: "× may not end", LEFT_OUT: "× left out"}
     if verdict in said:
         _say(sheet, y, said[verdict])
 

@@ -105,14 +105,14 @@ def plot_copying(
     x = sheet.legend(0, y, list(_meanings(states, blocks)))
     if any(_has_room(frame, block_id) for frame, block_id in product(states, blocks)):
         signs = [(NOTHING, "room for the next word")]
-        sheet.legend(x, y, signs, rim=sheet.look.ink, **ROOM)
-    if any(
-        _lost(*pair, id_)
-        for pair in zip(states, earlier, strict=False)
-        for id_ in blocks
-    ):
+        x = sheet.legend(x, y, signs, rim=sheet.look.ink, **ROOM)
+    pairs = list(zip(states, earlier, strict=False))
+    if any(_lost(*pair, id_) for pair in pairs for id_ in blocks):
         words = "struck out: written over"
         sheet.write(SPAN, y, words, color=BAD, ha="right")
+    elif any(any(_copies(*pair)) for pair in pairs):
+        rim = {"rim": sheet.look.ink, "linewidth": 2.2}
+        sheet.legend(x, y, [(NOTHING, "changed")], **rim)
     sheet.finish(y + 8)
     return sheet.figure
 

@@ -10,7 +10,7 @@ from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
 from minipaged.lab.plots.tones import KEPT, Tone, behind_words, free, soft, strong
 
 LEFT, BAR, STEP, TOP = 66.0, 30.0, 44.0, 28.0  # pixels: beside bars; high; apart; above
-MEANINGS = "loads", "shuffles", "shared memory", "bank conflicts"
+MEANINGS = "loads", "shuffles", "shared memory", "shared memory, waiting in line"
 
 
 def plot_l1_cycles(rungs: Mapping[str, L1Cycles], title: str, gpu: str) -> Figure:

@@ -32,7 +32,7 @@ def plot_merges(
         tree = _Tree(sheet, maxima, at * (width + GAP), width, name, blocks)
         tree.draw(order, bottom)
     leaf = behind_words(soft(name))
-    signs = [(leaf, "a block's part, its maximum"), (strong(name), "merged: new")]
+    signs = [(leaf, "a block's part, its maximum"), (strong(name), "a merged part")]
     sheet.legend(0, bottom + 24 + 20 * (len(maxima) + 1), signs)
     sheet.finish(bottom + 34 + 20 * (len(maxima) + 1))
     return sheet.figure
@@ -70,7 +70,8 @@ class _Tree:
         self.ways: dict[int, list[float]] = {leaf: [] for leaf in self.places}
         self._node(order, bottom - HEIGHT)
         quiet, y = self.sheet.look.quiet, bottom + 22
-        self.sheet.write(self.left, y, "multiplied by:", color=quiet)
+        said = f"{self._name_of(order)[1:-1]}; multiplied by:"
+        self.sheet.write(self.left, y, said, color=quiet)
         for leaf in sorted(self.ways):
             y += 20
             said = f"block {self.blocks[leaf]}: "
@@ -79,6 +80,12 @@ class _Tree:
             self.sheet.write(self.left, y, said, color=quiet)
             place, whole = self.left + width_of(said) + 8, math.prod(self.ways[leaf])
             self.sheet.write(place, y, f"{whole:.2f}", weight="bold")
+
+    def _name_of(self, order: Order) -> str:
+        """The blocks in brackets, as they are merged."""
+        if isinstance(order, int):
+            return str(self.blocks[order])
+        return f"({', '.join(map(self._name_of, order))})"
 
     def _node(self, order: Order, y: float) -> tuple[float, float, float]:
         """Draw it, its upper edge at y (parts: at TOP); its middle, top and maximum."""

@@ -39,7 +39,7 @@ def plot_recurrence(
 
     A token's bar is as high as its weight; below it stands its logit when it is new.
     Shown is what the states say, right or wrong: a factor that is not e^(old maximum -
-    new maximum) is marked, and dashed frames show what is right. Bars have the same
+    new maximum) is marked, and heavy frames show what is right. Bars have the same
     scale with and without the rescale: the sums that nobody rescales fill their column.
 
     logits: one tensor for each block. states: (maximum, sum of weights, weighted
@@ -116,7 +116,7 @@ def _draw_weights(
     name: str,
     is_right: bool,
 ) -> None:
-    """A bar for each token so far; a dashed one where it was, or where it should be.
+    """A bar for each token so far; a frame where it was, or where it should be.
 
     new: the logits of the last block. width: pixels of a bar.
     """
@@ -131,8 +131,7 @@ def _draw_weights(
         framed = before if is_right else right
         if at < num_old and not math.isclose(framed, now, rel_tol=1e-3, abs_tol=0.02):
             height = framed * BARS
-            style = {"rim": sheet.look.ink, "linestyle": "--"}
-            style["linewidth"] = 0.8 if is_right else 1.2
+            style = _frame_of(sheet, is_right)
             sheet.box(x + 1, ground - height, width - 2, height, **style)
     sheet.line((LABEL, ground), (LABEL + WEIGHTS, ground))
 
@@ -157,7 +156,7 @@ def _draw_factor(sheet: Sheet, y: float, step: Step, old: float) -> None:
         y += 17
         wanted, size = fit(f"should be × {step.expected:.2f}", 92)
         sheet.write(FACTOR, y, wanted, size, ha="center", color=BAD)
-    why = f"{'= ' * (not is_right)}e^({_signed(old, 2)} − {_signed(step.maximum, 2)})"
+    why = f"e^({_signed(old, 2)} − {_signed(step.maximum, 2)})"
     why, size = fit(why, 92)
     sheet.write(FACTOR, y + 18, why, size, ha="center", color=sheet.look.quiet)
 
@@ -263,10 +262,14 @@ def _draw_bar(
 def _draw_frame(
     sheet: Sheet, x: float, y: float, width: float, height: float, is_right: bool
 ) -> None:
-    """Dashed, around a bar: its size before, or the right size of a wrong one."""
-    width_of_line = 0.8 if is_right else 1.5
-    style = {"rim": sheet.look.ink, "linestyle": "--", "linewidth": width_of_line}
-    sheet.box(x, y - 2, width, height + 4, **style)
+    """Around a bar: its size before, or the right size of a wrong one."""
+    sheet.box(x, y - 2, width, height + 4, **_frame_of(sheet, is_right))
+
+
+def _frame_of(sheet: Sheet, is_right: bool) -> dict[str, object]:
+    """Dashed: the size before. A heavy line: the right size of what is wrong."""
+    line = {"linestyle": "--", "linewidth": 0.8} if is_right else {"linewidth": 1.8}
+    return {"rim": sheet.look.ink, **line}
 
 
 def _signed(number: float, digits: int) -> str:

@@ -29,6 +29,7 @@ class Kind(NamedTuple):
     num_stages: int
     tiles_ahead: int
     room: int  # so many at a time on a multiprocessor
+    limit: str  # what is full then
 
     @property
     def kib(self) -> float:
@@ -42,9 +43,9 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    "small": Kind(32, 1, 5, tiles_ahead=2, room=4),
-    "medium": Kind(64, 2, 4, tiles_ahead=1, room=4),
-    "large": Kind(128, 4, 2, tiles_ahead=1, room=3),
+    "small": Kind(32, 1, 5, tiles_ahead=2, room=4, limit=""),
+    "medium": Kind(64, 2, 4, tiles_ahead=1, room=4, limit="registers"),
+    "large": Kind(128, 4, 2, tiles_ahead=1, room=3, limit="shared memory"),
 }
 IN_WAVES = ("large", "medium")  # of two whose waves are equally full, the first
 FIRST, LAST = sorted(IN_WAVES, key=lambda name: KINDS[name].room)  # that need 2 waves
@@ -109,7 +110,7 @@ def plot_size_rule(
         sheet.legend(0, y, [(_tone(name), name)])
         ending = f"; in splits; up to {kind.room} on each"
         if name in IN_WAVES:
-            ending = f"; no splits; {kind.room} at a time"
+            ending = f"; no splits; {kind.room} at a time ({kind.limit})"
         sheet.write(90, y, f"{kind}{ending}", **quiet)
         y += 20
     y = _draw_examples(sheet, y, {name: batches[name] for name in examples})

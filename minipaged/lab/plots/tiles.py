@@ -111,6 +111,8 @@ class _Tiles:
         said = f"{num_seen} {thing} are seen, {num_read} are {self.done}"
         self.sheet.write(0, 8, said, PART)
         remark = f"a padded rectangle has {whole}"
+        rows = "rows: sequences" if self.is_decode else "rows: queries"
+        self.sheet.write(0, 46, rows, color=self.sheet.look.quiet)
         self.sheet.write(SPAN, 8, remark, ha="right", color=self.sheet.look.quiet)
 
     def _draw_rows(self, sequence: int) -> None:

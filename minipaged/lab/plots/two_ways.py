@@ -27,8 +27,7 @@ MOST = 16  # blocks in a row; of a larger pool, only the sequence's own are draw
 def plot_two_ways(table: BlockTable, at: int, title: str, name: str = "A") -> Figure:
     """Left, a copy of the whole context; right, entry `at` of the table is being read.
 
-    Strong is what moves in this step: the copy; the block that is read in place, and
-    the summary that it leaves.
+    Strong is what moves in this step: the copy, or the block that is read in place.
 
     The pool and its blocks are those of the table.
     """
@@ -49,7 +48,7 @@ def plot_two_ways(table: BlockTable, at: int, title: str, name: str = "A") -> Fi
     signs = [(soft(name), f"{name}'s K and V in the pool")]
     if table.pool.num_free + len(table.block_ids) < table.pool.num_blocks:
         signs.append((others(), "of others"))
-    signs += [(strong(name), "left: a copy; right: what is read, and the new summary")]
+    signs += [(strong(name), "left: the copy; right: what is read now")]
     sheet.legend(0, y, signs)
     sheet.finish(y + 10)
     return sheet.figure
@@ -137,7 +136,7 @@ def _draw_streamed(
         sheet.write(x, low, said, size, **quiet)
         _draw_summary(sheet, x, "summary", behind_words(soft(name)))
         sheet.arrow((x + SUMMARY + 2, middle), (x + half - WIDE / 2 - 2, middle))
-    _draw_summary(sheet, x + width - SUMMARY, "new one", strong(name))
+    _draw_summary(sheet, x + width - SUMMARY, "new one", behind_words(soft(name)))
     start = x + half + WIDE / 2 + 2, middle
     sheet.arrow(start, (x + width - SUMMARY - 2, middle))
     if rest := ", ".join(map(str, table.block_ids[at + 1 :])):

@@ -26,7 +26,7 @@ def watched_beams(
             texts = [str(tokenizer.decode(parent.new_tokens)) for parent in parents]
             rows = zip(*(part.tolist() for part in choice), strict=True)
             candidates = [
-                Candidate(total, parent, name.strip() or "(space)", token == eos)
+                Candidate(total, parent, name.replace(" ", "·"), token == eos)
                 for total, parent, token in rows
                 for name in [str(tokenizer.decode([token]))]
             ]

@@ -17,6 +17,8 @@ def reveal(guess: float, answer: float, unit: str, *lines: str) -> None:
     gap = abs(answer - guess)
     if gap == 0:
         verdict = "exactly your guess"
+    elif f"{guess:.1f}" == f"{answer:.1f}":
+        verdict = "your guess, rounded"
     elif unit.startswith("%"):
         verdict = f"your guess is off by {gap:.1f} points"
     elif unit.startswith("("):  # a name, such as a slot's: no factor makes sense
