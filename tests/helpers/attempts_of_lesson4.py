@@ -474,7 +474,7 @@ NAMED = {
             lambda kept, k, best, n, longest, alpha, way: is_done(
                 kept, k, best, n, longest, 1.0, way
             ),
-            "alpha=2, ",
+            "divide by length ** alpha, not by the length",
         ),
     ],
     "append": [
@@ -539,8 +539,8 @@ NAMED = {
         (probabilities, "probabilities, not their logarithms, were added"),
         (swaps_beam_and_token, "index // V is the beam, index % V the token"),
         (looks_for_a_beam_by_its_token, "is index // V the beam, and index % V the"),
-        (few_candidates, "look at 2W candidates, so that W can go on"),
-        (all_may_end, "an end behind the first W candidates does not count"),
+        (few_candidates, "look at 2k candidates, so that k can go on"),
+        (all_may_end, "an end behind the first k candidates does not count"),
         (nothing_ends, "token 1 is eos: a text that ended does not go on"),
         (ends_go_on, "token 1 is eos: a text that ended does not go on"),
         (forgets_who_ended, "a candidate whose token is 1 (eos) has ended"),

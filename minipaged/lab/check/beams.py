@@ -47,7 +47,7 @@ class _Step(NamedTuple):
 def _expected_step(
     totals: torch.Tensor, count: int | None = None, eos: int = EOS
 ) -> _Step:
-    """Of the candidates' sums [W, V]; with another count or eos, a usual mistake."""
+    """Of the candidates' sums [k, V]; with another count or eos, a usual mistake."""
     width, vocabulary = totals.shape
     best, index = totals.flatten().topk(count or 2 * width)
     candidates = [
@@ -82,7 +82,7 @@ def _usual_mistakes(
     ranked = {said: _expected_step(sums) for said, sums in mistakes.items()}
     return {
         **{said: (step.tokens, step.scores) for said, step in ranked.items()},
-        "look at 2W candidates, so that W can go on": (few.tokens, few.scores),
+        "look at 2k candidates, so that k can go on": (few.tokens, few.scores),
         "that is the best token of each beam; compare those of all beams": (
             first.tolist(),
             (best + scores).tolist(),
@@ -104,7 +104,7 @@ def _one_step(
     """Let the attempt take one step, and compare it with all candidates, sorted."""
     width, vocabulary = log_probs.shape
     wanted = _expected_step(log_probs + scores[:, None])
-    story = f"W = {width}, V = {vocabulary}; those that go on are children of "
+    story = f"k = {width}, V = {vocabulary}; those that go on are children of "
     story += f"beams {wanted.parents}, {len(wanted.ended)} ended"
     before = [(list(table.block_ids), table.num_tokens) for table in tables]
     answer = _answer(attempt, story, tables, scores, log_probs)
@@ -174,12 +174,12 @@ def _why_wrong(
     equal = [said for said, of_it in alike if _equal(sums, of_it)]
     for said in (*equal, *(said for said, _ in alike)):
         return f"; {said}"
-    too_few = "; look at 2W candidates, so that W can go on"
+    too_few = "; look at 2k candidates, so that k can go on"
     return too_few if len(tokens) < len(scores) else ""
 
 
 def _ended_rightly(story: str, ended: list[Any], wanted: _Step) -> None:
-    """Of each that ended among the first W: which beam, and its sum."""
+    """Of each that ended among the first k: which beam, and its sum."""
     if not all(isinstance(one, tuple | list) and len(one) == 2 for one in ended):
         raise Rejected(f"{story}; the fourth list is {short(ended)}, expected pairs")
     if any(isinstance(beam, BlockTable) for beam, _ in ended):
@@ -188,7 +188,7 @@ def _ended_rightly(story: str, ended: list[Any], wanted: _Step) -> None:
     if beams != right:
         said = f"{story}; beams that ended: got {beams}, expected {right}"
         if beams == right + wanted.late:
-            said += "; an end behind the first W candidates does not count"
+            said += "; an end behind the first k candidates does not count"
         elif [total for _, total in ended] == right:
             said += "; a pair is (beam, sum), in this order"
         elif not beams:

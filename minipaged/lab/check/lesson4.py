@@ -121,6 +121,11 @@ USUAL: dict[str, Rule] = {  # what to say of a mistake, and what it answers
             <= kept[-1]
         )
     ),
+    "divide by length ** alpha, not by the length": _with_answers(
+        lambda kept, k, best, n, longest, alpha, way: must_stop(
+            kept, k, best, n, longest, 1.0, way
+        )
+    ),
     "with equal scores it stops: the beam is no better": _with_answers(
         lambda kept, k, best, n, longest, alpha, way: (
             way is True

@@ -102,6 +102,8 @@ def plot_size_rule(
     for pieces in range(most + 1):
         x = min(LEFT + pieces * unit, SPAN - width_of(str(pieces)) / 2)
         sheet.write(x, y, str(pieces), ha="center", **quiet)
+    if unit > 60:  # a border between two numbers
+        sheet.write(LEFT + LEAST * unit, y, f"{LEAST:g}", ha="center", **quiet)
     sheet.write(LEFT, y + 22, "pieces (sequences × KV heads) on each multiprocessor")
     y += 46
     if _has_room(unit, most):
