@@ -52,6 +52,7 @@ class Partial:
         maximum = torch.maximum(self.maximum, other.maximum)
         finite = _finite(maximum)
         ours, theirs = (self.maximum - finite).exp_(), (other.maximum - finite).exp_()
+        # addcmul_ adds a product in place: other.total * theirs, and so on.
         total = (self.total * ours).addcmul_(other.total, theirs)
         ours, theirs = ours[..., None], theirs[..., None]
         weighted = (self.weighted * ours).addcmul_(other.weighted, theirs)

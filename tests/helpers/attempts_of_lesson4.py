@@ -471,6 +471,18 @@ NAMED = {
         ),
         (times_alpha, "length ** alpha"),
         (
+            lambda kept, k, best, n, longest, *rest: is_done(
+                kept, k, best, n, longest - n, *rest
+            ),
+            "'never'): got True, expected False",
+        ),
+        (
+            lambda kept, k, best, n, longest, *rest: is_done(
+                kept, k, best, n, longest - 1, *rest
+            ),
+            "'never'): got True, expected False",
+        ),
+        (
             lambda kept, k, best, n, longest, alpha, way: is_done(
                 kept, k, best, n, longest, 1.0, way
             ),

@@ -21,9 +21,12 @@ def sums(
     ONLY_X: tl.constexpr = False,
     MASKS_ROWS: tl.constexpr = False,
     STORES: tl.constexpr = True,
+    INDEXES: tl.constexpr = False,
 ):  # fmt: skip
     row, column = tl.arange(0, ROWS)[:, None], tl.arange(0, COLUMNS)[None, :]
-    if EXCHANGES:
+    if INDEXES:
+        number = x[row] + y[column]
+    elif EXCHANGES:
         number = tl.load(x + column) + tl.load(y + row)
     elif FIRST_X:
         number = tl.load(x) + tl.load(y + column, mask=column < num_columns)
@@ -545,6 +548,7 @@ ALSO_RIGHT = [
 # What the check must say of a mistake.
 NAMED = {
     "sums": [
+        (_flawed(sums, INDEXES=True), "a pointer is no tensor: tl.load(x + row)"),
         (_flawed(sums, MASKS_SUMS=False), "stored behind the last row; mask the store"),
         (_flawed(sums, ONE_COLUMN_MORE=True), "behind the last row; mask the store"),
         (stores_on_into_the_next_row, "row 0 was stored on into row 1: mask the store"),

@@ -58,7 +58,13 @@ def deeper_is_folded(notebook: dict) -> list[str]:
         cell for cell in notebook["cells"] if files.source(cell).startswith("## Deeper")
     ]
     folded = [cell["metadata"].get("jp-MarkdownHeadingCollapsed") for cell in cells]
-    return [] if folded in ([], [True]) else ["`## Deeper` is open"]
+    faults = [] if folded in ([], [True]) else ["`## Deeper` is open"]
+    # What stands in the heading's own cell is not folded.
+    return faults + [
+        "more than an introduction stands in its cell"
+        for cell in cells
+        if "\n#" in files.source(cell)
+    ]
 
 
 def nothing_of_the_machine(notebook: dict) -> list[str]:

@@ -95,6 +95,13 @@ def three_more_exercises(notebook):
     cells[first:first] = cells[first:-1]
 
 
+def folds_too_little(notebook):
+    """The first part of what should be folded stands in the heading's cell."""
+    cell = prose("## Deeper\n\nMore.\n\n### A part")
+    cell["metadata"]["jp-MarkdownHeadingCollapsed"] = True
+    notebook["cells"].append(cell)
+
+
 PLANTED = [
     (file_rules.run_in_order, run_again),
     (file_rules.no_errors, says("a warning", "stderr")),
@@ -107,6 +114,7 @@ PLANTED = [
     (file_rules.no_more_cells_than_can_be_read, grows_to(101, "A")),
     (file_rules.no_more_cells_than_can_be_read, replace("# 1 · A", "# A")),
     (file_rules.deeper_is_folded, add(prose("## Deeper\n\nMore."))),
+    (file_rules.deeper_is_folded, folds_too_little),
     (file_rules.nothing_of_the_machine, says("/home/me/x.py")),
     (file_rules.nothing_of_the_machine, says("File '/root/x.py'")),
     (file_rules.nothing_of_the_machine, says("C:\\x.py")),

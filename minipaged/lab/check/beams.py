@@ -149,6 +149,9 @@ def _answer(
         if isinstance(error.__cause__, IndexError):
             said = "is index // V the beam, and index % V the token?"
             raise Rejected(f"{error}; {said}") from error
+        if isinstance(error.__cause__, RuntimeError) and "size of tensor" in str(error):
+            said = "there is a score for each row: scores[:, None]"
+            raise Rejected(f"{error}; {said}") from error
         if not isinstance(error.__cause__, TableFreed):
             raise
         said = f"{error.__cause__}; fork for all children, then free the parents"

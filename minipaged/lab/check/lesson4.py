@@ -50,7 +50,10 @@ def _cases() -> Iterator[Case]:
     for alpha, way in product((1.0, 2.0, 0.5, 0.0, -1.0), (False, True, "never")):
         now, later = (BEST_SUM / length**alpha for length in (NUM_NEW, LONGEST))
         low, high = sorted((now, later))
-        for worst in (low, high, (low + high) / 2, 2 * low, high / 2):
+        # Best sums of texts that end one token sooner, or in as many as are left
+        near = (BEST_SUM / length**alpha for length in (LONGEST - 1, LONGEST - NUM_NEW))
+        near = ((later + score) / 2 for score in near)
+        for worst in (low, high, (low + high) / 2, 2 * low, high / 2, *near):
             for kept, k in (
                 ([worst], 1),
                 ([high / 4, worst], 2),

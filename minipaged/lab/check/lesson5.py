@@ -60,8 +60,10 @@ def _triple(logits: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, .
 
 
 def _three(answer: Any, story: str) -> list[torch.Tensor]:
-    if not isinstance(answer, tuple | list) or len(answer) != 3:
+    if not isinstance(answer, tuple | list):
         raise Rejected(f"{story}: returned {answer!r:.40}, expected three things")
+    if len(answer) != 3:
+        raise Rejected(f"{story}: returned {len(answer)} things, expected three")
     return [torch.as_tensor(part).double() for part in answer]
 
 

@@ -149,7 +149,7 @@ def _draw_factor(sheet: Sheet, y: float, step: Step, old: float) -> None:
     """What the past was multiplied by; in red, and with the right one, if wrong."""
     is_right, factor = step.factor == step.expected, step.factor
     bold = {"weight": "bold", "ha": "center"}
-    colour = {} if is_right and factor in (0.0, 1.0) else {"color": BAD}
+    colour = {} if is_right else {"color": BAD}
     y, said = y + BARS / 2 - 9, "× 0" if not factor else f"× {factor:.2f}"
     sheet.write(FACTOR, y, said, PART, **bold, **colour)
     if not is_right:

@@ -112,7 +112,7 @@ def plot_size_rule(
         sheet.legend(0, y, [(_tone(name), name)])
         ending = f"; in splits; up to {kind.room} on each"
         if name in IN_WAVES:
-            ending = f"; no splits; {kind.room} at a time ({kind.limit})"
+            ending = f"; {kind.room} at a time ({kind.limit})"
         sheet.write(90, y, f"{kind}{ending}", **quiet)
         y += 20
     y = _draw_examples(sheet, y, {name: batches[name] for name in examples})
