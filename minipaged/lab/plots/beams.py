@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from transformers import PreTrainedTokenizerBase
 
 from minipaged.lab.plots.palette import line_colour
-from minipaged.lab.plots.signs import SPAN, Sheet, width_of
+from minipaged.lab.plots.signs import SPAN, Sheet, fit, width_of
 from minipaged.lab.plots.tones import NOTHING, Tone, behind_words, soft, strong
 from minipaged.lab.pool.replay import Frame
 
@@ -95,20 +95,35 @@ def _rows(nodes: Rows[Path], parents: Collection[Path]) -> dict[Path, float]:
 
 
 def _draw_steps(sheet: Sheet, steps: Rows[Frame], width: float, bottom: float) -> None:
-    """The number of each step above the tree, and below it the blocks then held."""
+    """The number of each step above the tree, and below it the blocks then held.
+
+    Before a step in which every beam opens a block there is a dotted line.
+    """
     quiet = {"color": sheet.look.quiet}
     sheet.write(0, 12, "step", **quiet)
     sheet.write(0, bottom + 22, "blocks held", **quiet)
     sheet.write(0, bottom + 40, "without sharing", **quiet)
+    longest = 0  # table of the step before
     for number, frame in enumerate(steps, start=1):
         x = LEFT + (number - 0.5) * width
+        longest, before = max(map(len, _entries(frame))), longest
+        if 0 < before < longest:
+            dots = {"color": sheet.look.rim, "linestyle": ":", "linewidth": 1.2}
+            sheet.line((x - width / 2, 36), (x - width / 2, bottom + 4), **dots)
+            said, size = fit("new blocks", width - 6)
+            sheet.write(x - width / 2, 28, said, size, ha="center", **quiet)
         sheet.line((x, 22), (x, 30))
         sheet.line((x, bottom + 4), (x, bottom + 12))
         sheet.write(x, 12, str(number), ha="center")
-        held, tables = frame.snapshot.num_held, frame.snapshot.tables.values()
-        unshared = sum(len(table.block_ids) for table in tables)
-        sheet.write(x, bottom + 22, str(held), ha="center", weight="bold")
+        unshared = sum(map(len, _entries(frame)))
+        held = str(frame.snapshot.num_held)
+        sheet.write(x, bottom + 22, held, ha="center", weight="bold")
         sheet.write(x, bottom + 40, str(unshared), ha="center")
+
+
+def _entries(frame: Frame) -> list[tuple[int, ...]]:
+    """The blocks of each beam."""
+    return [table.block_ids for table in frame.snapshot.tables.values()]
 
 
 def _label(word: str) -> str:
