@@ -369,6 +369,19 @@ def all_may_end(tables, scores, log_probs, eos):
     return next_beams(tables, scores, log_probs, eos, late=True)
 
 
+def all_go_on(tables, scores, log_probs, eos):
+    """Every candidate that does not end, more than k of them."""
+    width, vocabulary = log_probs.shape
+    best, index = (log_probs + scores[:, None]).flatten().topk(2 * width)
+    rows = zip(best.tolist(), index.tolist(), strict=True)
+    going = [(*divmod(one, vocabulary), total) for total, one in rows]
+    going = [one for one in going if one[1] != eos]
+    children = [tables[beam].fork() for beam, _, _ in going]
+    for table in tables:
+        table.free()
+    return children, [one[1] for one in going], [one[2] for one in going], []
+
+
 def nothing_ends(tables, scores, log_probs, eos):
     return next_beams(tables, scores, log_probs, eos=-1)
 
@@ -552,6 +565,7 @@ NAMED = {
         (swaps_beam_and_token, "index // V is the beam, index % V the token"),
         (looks_for_a_beam_by_its_token, "is index // V the beam, and index % V the"),
         (few_candidates, "look at 2k candidates, so that k can go on"),
+        (all_go_on, "only the best k go on"),
         (all_may_end, "an end behind the first k candidates does not count"),
         (nothing_ends, "token 1 is eos: a text that ended does not go on"),
         (ends_go_on, "token 1 is eos: a text that ended does not go on"),

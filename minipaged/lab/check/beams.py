@@ -116,6 +116,8 @@ def _one_step(
         if tokens == wanted.tokens:
             what, pair = "sums", (_rounded(sums), _rounded(wanted.scores))
         said = _why_wrong(tokens, sums, scores, log_probs)
+        if len(tokens) > width and tokens[:width] == wanted.tokens:
+            said = "; only the best k go on"
         raise Rejected(f"{story}; {what}: got {pair[0]}, expected {pair[1]}{said}")
     sizes = [len(part) for part in (found_tables, tokens, found_scores)]
     expect(f"{story}; number of tables, tokens, scores", sizes, [width] * 3)

@@ -10,6 +10,12 @@ from minipaged.lab.plots.candidates import Candidate
 Noted = list[tuple[list[str], list[Candidate]]]
 
 
+def _shown(token: str) -> str:
+    """A token's text; what is but a mark stands in quotes."""
+    is_word = any(sign.isalnum() for sign in token)
+    return token.replace(" ", "·") if is_word else f"“{token}”"
+
+
 def watched_beams(
     tokenizer: PreTrainedTokenizerBase, eos: int
 ) -> tuple[type[beam.Beams], Noted]:
@@ -26,7 +32,7 @@ def watched_beams(
             texts = [str(tokenizer.decode(parent.new_tokens)) for parent in parents]
             rows = zip(*(part.tolist() for part in choice), strict=True)
             candidates = [
-                Candidate(total, parent, name.replace(" ", "·"), token == eos)
+                Candidate(total, parent, _shown(name), token == eos)
                 for total, parent, token in rows
                 for name in [str(tokenizer.decode([token]))]
             ]
