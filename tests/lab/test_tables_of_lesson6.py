@@ -64,6 +64,7 @@ def test_the_rungs_of_the_report_have_room_for_so_many():
     assert rungs.room(2) == "rung 2: 167 registers of a thread, 3 programs fit"
     heads = [line for line in rungs.lines() if line.startswith("rung")]
     assert heads == [f"rung {number}" for number in range(2, 9)]
+    assert rungs.lines(3) == rung_tables.rung_lines(rungs.tuning, 3)
 
 
 def test_as_many_rungs_are_profiled_as_asked_for():

@@ -32,9 +32,10 @@ class Rungs(NamedTuple):
         fit = launch_of_rung(self.tuning, MAIN, number).fit
         return f"rung {number}: {registers} registers of a thread, {fit} programs fit"
 
-    def lines(self) -> list[str]:
-        """Every rung beside the one before, in all batches."""
-        return rung_lines(self.tuning, *range(2, len(self._rows(MAIN)) + 1))
+    def lines(self, *numbers: int) -> list[str]:
+        """These rungs, or all, beside the ones before, in all batches."""
+        every = range(2, len(self._rows(MAIN)) + 1)
+        return rung_lines(self.tuning, *(numbers or every))
 
     def _rows(self, batch: str) -> list[dict]:
         return list(self.tuning["ladder"][batch].values())

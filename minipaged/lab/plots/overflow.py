@@ -43,13 +43,12 @@ def plot_overflow(
     power = math.log10(top)
     axes.axhline(power, color=look.rim, linewidth=0.8)
     words = f"{top:,.0f}, the largest number"
-    least, most, height = float(x.min()), float(x.max()), power - lowest
+    least, most, room = float(x.min()), float(x.max()), 0.1 * (power - lowest)
     # On the side where there is more room
     side = "left" if 2 * largest > least + most else "right"
     style = {"color": look.quiet, "fontsize": 9, "va": "bottom", "ha": side}
     axes.text(least if side == "left" else most, power + 0.18, words, **style)
-    height = power + 0.1 * height - lowest
-    ends = power - 0.1 * height, lowest + height  # not as far as the other lines
+    ends = power - room, power + room  # not as far as the lines of other weights
     axes.plot([largest] * 2, ends, color=BAD, linestyle=":", linewidth=1.4)
     style = {"color": BAD, "fontsize": 10, "va": "bottom"}
     axes.text(1.015 * largest, power + 0.18, "∞ from here", **style)
@@ -59,7 +58,7 @@ def plot_overflow(
     powers = [k for k in range(-40, 41, step) if lowest < k < power - 0.5]
     axes.set_yticks(powers, [_number(k) for k in powers])
     margin = 0.02 * (most - least)
-    axes.set(xlim=(least - margin, most + margin), ylim=(lowest, lowest + height))
+    axes.set(xlim=(least - margin, most + margin), ylim=(lowest, power + room))
     axes.grid(axis="y", color=look.rim, alpha=0.35)
     return figure
 
