@@ -38,6 +38,8 @@ def run(path: Path, save: bool) -> tuple[float, list[dict], str | None]:
         proofs.touch()
         os.environ["MINIPAGED_PROOFS"] = str(proofs)
         os.environ["TQDM_DISABLE"] = "1"
+        # The models are tiny: a second thread costs more than it saves.
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
         bar = tqdm(total=len(notebook.cells), desc=path.stem, unit="cell", leave=False)
         at = 0
 

@@ -1,7 +1,7 @@
 """Lab: copy-on-write, frame by frame (paper, section 4.4)."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import product
+from itertools import accumulate, product
 from typing import NamedTuple
 
 from matplotlib.figure import Figure
@@ -93,11 +93,12 @@ def plot_copying(
     ends = [ids[-1] for one in reversed(frames.values()) for ids in one.tables.values()]
     blocks = list(dict.fromkeys(ends))
     states, y = list(frames.values()), 8.0
+    shares = _shares(states, blocks)
     earlier = [start or states[0], *states]
     for number, (heading, frame) in enumerate(frames.items()):
         x = number % COLUMNS * (WIDTH + GUTTER)
         sheet.write(x, y, f"{number + 1}  {heading}", PART, weight="bold")
-        _draw_frame(sheet, frame, earlier[number], blocks, x, y + HEAD)
+        _draw_frame(sheet, frame, earlier[number], blocks, shares, x, y + HEAD)
         if number % COLUMNS == COLUMNS - 1 or number == len(frames) - 1:
             row = range(number - number % COLUMNS, number + 1)
             copied = any(any(_copies(states[at], earlier[at])) for at in row)
@@ -117,6 +118,15 @@ def plot_copying(
     return sheet.figure
 
 
+def _shares(frames: Sequence[Frame], blocks: Sequence[int]) -> list[float]:
+    """Of a block's width, what each slot takes: as much as its longest word needs."""
+    widths = [
+        max(width_of(frame.word(id_, at) or "") for frame in frames for id_ in blocks)
+        for at in range(frames[0].block_size)
+    ]
+    return [(width + 10) / (sum(widths) + 10 * len(widths)) for width in widths]
+
+
 def _lost(frame: Frame, before: Frame, block_id: int) -> dict[int, str]:
     """Words of the block that are written over, by the slot."""
     words = {
@@ -127,7 +137,13 @@ def _lost(frame: Frame, before: Frame, block_id: int) -> dict[int, str]:
 
 
 def _draw_frame(
-    sheet: Sheet, frame: Frame, before: Frame, blocks: list[int], x: float, y: float
+    sheet: Sheet,
+    frame: Frame,
+    before: Frame,
+    blocks: list[int],
+    shares: list[float],
+    x: float,
+    y: float,
 ) -> None:
     gap = 14.0
     width = (WIDTH + gap) / len(blocks) - gap
@@ -135,7 +151,8 @@ def _draw_frame(
     bottom = y + TABLE + DROP + BLOCK
     starts = _draw_tables(sheet, frame, before, x, y)
     for block_id, left in lefts.items():
-        _draw_block(sheet, frame, before, block_id, left, bottom - BLOCK, width)
+        slots = [share * width for share in shares]
+        _draw_block(sheet, frame, before, block_id, left, bottom - BLOCK, slots)
         arriving = [(name, at) for name, at in starts.items() if at[0] == block_id]
         for number, (name, (_, start)) in enumerate(arriving):
             end = left + width / 2 + 14 * (number - (len(arriving) - 1) / 2)
@@ -175,17 +192,17 @@ def _draw_block(
     block_id: int,
     x: float,
     y: float,
-    width: float,
+    slots: list[float],
 ) -> None:
-    """A block with its slots, over it its number and how many hold it."""
+    """A block with its slots, so wide each, over it its number and how many hold it."""
     name, holders = frame.owner(block_id), frame.holders[block_id]
     writer, lost = frame.writer(block_id, before), _lost(frame, before, block_id)
-    slot = width / frame.block_size
+    width, lefts = sum(slots), [x + left for left in accumulate(slots, initial=0)]
     sheet.write(x, y - 11, f"block {block_id}", color=sheet.look.quiet)
     count = counted(holders, "holder") if holders else "free"
     sheet.write(x + width, y + BLOCK + 11, count, ha="right")
-    for offset in range(frame.block_size):
-        word, left = frame.word(block_id, offset), x + offset * slot
+    for offset, (left, slot) in enumerate(zip(lefts, slots, strict=False)):
+        word = frame.word(block_id, offset)
         is_new = word != before.word(block_id, offset)
         if not word:
             sheet.cells(left, y, [slot], BLOCK, [free()])
@@ -202,9 +219,10 @@ def _draw_block(
         word, old = frame.word(block_id, offset), before.word(block_id, offset)
         if word and word != old and before.holders[block_id]:
             rim = {"rim": BAD if offset in lost else sheet.look.ink, "linewidth": 2.2}
-            sheet.box(x + offset * slot, y, slot, BLOCK, **rim)
+            sheet.box(lefts[offset], y, slots[offset], BLOCK, **rim)
     for offset, word in lost.items():
-        middle, half = x + (offset + 0.5) * slot, width_of(word, bold=True) / 2 + 2
+        middle = lefts[offset] + slots[offset] / 2
+        half = width_of(word, bold=True) / 2 + 2
         sheet.write(middle, y - 12, word, color=BAD, ha="center", weight="bold")
         ends = (middle - half, y - 11), (middle + half, y - 11)
         sheet.line(*ends, color=BAD, linewidth=1.2)

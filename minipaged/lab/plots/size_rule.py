@@ -29,23 +29,17 @@ class Kind(NamedTuple):
     num_stages: int
     tiles_ahead: int
     room: int  # so many at a time on a multiprocessor
-    limit: str  # what is full then
 
     @property
     def kib(self) -> float:
         """KiB of K and V that a program has under way."""
         return self.tile * self.tiles_ahead * POSITION / 1024
 
-    def __str__(self) -> str:
-        warps = counted(self.num_warps, "warp")
-        ahead = f"{self.kib:.0f} KiB under way"
-        return f"tile {self.tile}, {warps}, {self.num_stages} stages: {ahead}"
-
 
 KINDS = {
-    "small": Kind(32, 1, 5, tiles_ahead=2, room=4, limit=""),
-    "medium": Kind(64, 2, 4, tiles_ahead=1, room=4, limit="registers"),
-    "large": Kind(128, 4, 2, tiles_ahead=1, room=3, limit="shared memory"),
+    "small": Kind(32, 1, 5, tiles_ahead=2, room=4),
+    "medium": Kind(64, 2, 4, tiles_ahead=1, room=4),
+    "large": Kind(128, 4, 2, tiles_ahead=1, room=3),
 }
 IN_WAVES = ("large", "medium")  # of two whose waves are equally full, the first
 FIRST, LAST = sorted(IN_WAVES, key=lambda name: KINDS[name].room)  # that need 2 waves
@@ -108,13 +102,9 @@ def plot_size_rule(
     y += 46
     if _has_room(unit, most):
         y = _draw_reasons(sheet, y - 6, unit) + 28
-    for name, kind in KINDS.items():
-        sheet.legend(0, y, [(_tone(name), name)])
-        ending = f"; in splits; up to {kind.room} on each"
-        if name in IN_WAVES:
-            ending = f"; {kind.room} at a time ({kind.limit})"
-        sheet.write(90, y, f"{kind}{ending}", **quiet)
-        y += 20
+    else:  # nor has each kind's name
+        sheet.legend(LEFT, y, [(_tone(name), name) for name in KINDS])
+        y += 26
     y = _draw_examples(sheet, y, {name: batches[name] for name in examples})
     sheet.finish(y - 10)
     return sheet.figure
