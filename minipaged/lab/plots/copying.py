@@ -23,6 +23,7 @@ from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 
 COLUMNS, GUTTER = 2, 24.0  # frames side by side, and pixels between them
+APART = 14.0  # pixels between blocks
 HEAD, TABLE, DROP, BLOCK, ROW = 24.0, 24.0, 62.0, 28.0, 174.0  # pixels, downwards
 CURVE = 36.0  # more pixels of a row in which a block is copied
 NAME, ENTRY = 26.0, 34.0  # pixels of a table's name, and of an entry
@@ -93,12 +94,13 @@ def plot_copying(
     ends = [ids[-1] for one in reversed(frames.values()) for ids in one.tables.values()]
     blocks = list(dict.fromkeys(ends))
     states, y = list(frames.values()), 8.0
-    shares = _shares(states, blocks)
+    width = (WIDTH + APART) / len(blocks) - APART
+    slots = _slot_widths(states, blocks, width)
     earlier = [start or states[0], *states]
     for number, (heading, frame) in enumerate(frames.items()):
         x = number % COLUMNS * (WIDTH + GUTTER)
         sheet.write(x, y, f"{number + 1}  {heading}", PART, weight="bold")
-        _draw_frame(sheet, frame, earlier[number], blocks, shares, x, y + HEAD)
+        _draw_frame(sheet, frame, earlier[number], blocks, slots, x, y + HEAD)
         if number % COLUMNS == COLUMNS - 1 or number == len(frames) - 1:
             row = range(number - number % COLUMNS, number + 1)
             copied = any(any(_copies(states[at], earlier[at])) for at in row)
@@ -118,13 +120,17 @@ def plot_copying(
     return sheet.figure
 
 
-def _shares(frames: Sequence[Frame], blocks: Sequence[int]) -> list[float]:
-    """Of a block's width, what each slot takes: as much as its longest word needs."""
-    widths = [
-        max(width_of(frame.word(id_, at) or "") for frame in frames for id_ in blocks)
+def _slot_widths(
+    frames: Sequence[Frame], blocks: Sequence[int], width: float
+) -> list[float]:
+    """Of a block so wide: all the same; if a word is too long, as words need."""
+    needs = [
+        10 + max(width_of(one.word(id_, at) or "") for one in frames for id_ in blocks)
         for at in range(frames[0].block_size)
     ]
-    return [(width + 10) / (sum(widths) + 10 * len(widths)) for width in widths]
+    if max(needs) <= width / len(needs):
+        return [width / len(needs)] * len(needs)
+    return [width * need / sum(needs) for need in needs]
 
 
 def _lost(frame: Frame, before: Frame, block_id: int) -> dict[int, str]:
@@ -141,17 +147,15 @@ def _draw_frame(
     frame: Frame,
     before: Frame,
     blocks: list[int],
-    shares: list[float],
+    slots: list[float],
     x: float,
     y: float,
 ) -> None:
-    gap = 14.0
-    width = (WIDTH + gap) / len(blocks) - gap
-    lefts = {block_id: x + at * (width + gap) for at, block_id in enumerate(blocks)}
+    width = sum(slots)
+    lefts = {block_id: x + at * (width + APART) for at, block_id in enumerate(blocks)}
     bottom = y + TABLE + DROP + BLOCK
     starts = _draw_tables(sheet, frame, before, x, y)
     for block_id, left in lefts.items():
-        slots = [share * width for share in shares]
         _draw_block(sheet, frame, before, block_id, left, bottom - BLOCK, slots)
         arriving = [(name, at) for name, at in starts.items() if at[0] == block_id]
         for number, (name, (_, start)) in enumerate(arriving):
@@ -181,7 +185,7 @@ def _draw_tables(
         starts[name] = block_ids[-1], end - ENTRY / 2
         if before.tables.get(name, block_ids)[-1] != block_ids[-1]:
             sheet.box(end - ENTRY, y, ENTRY, TABLE, rim=sheet.look.ink, linewidth=2.2)
-        left += (WIDTH + 14) / max(2, len(frame.tables))
+        left += (WIDTH + APART) / max(2, len(frame.tables))
     return starts
 
 
