@@ -14,7 +14,7 @@ endif
 LESSON ?= notebooks/01_contiguous_waste.ipynb
 
 .DEFAULT_GOAL := help
-.PHONY: help lab lessons test test-oldest browser lint figures pocket bench home clean
+.PHONY: help lab lessons test test-thorough test-oldest browser lint figures pocket bench home clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -34,6 +34,9 @@ PYTEST := python -m pytest -n auto \
 test test-oldest: export PYTHONDONTWRITEBYTECODE :=
 test: $(VENV)/.ready lint  ## everything that must hold: style, import rules, tests, notebooks
 	$(BIN)/$(PYTEST)
+
+test-thorough: export MINIPAGED_THOROUGH := yes
+test-thorough: test  ## the same with more models, sizes and random examples
 
 test-oldest:  ## the tests with the oldest versions that we promise, in .venv-oldest (7 GB)
 	$(MAKE) VENV=.venv-oldest CONSTRAINTS=constraints-oldest.txt .venv-oldest/.ready

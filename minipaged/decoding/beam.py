@@ -120,8 +120,9 @@ class Beams(Strategy):
     def _can_improve(self) -> bool:
         """Could a running beam still beat the worst that has ended?
 
-        Scores only fall, but the length penalty may lift a longer one. "never" takes
-        the most favourable length; otherwise the present one is used, a heuristic.
+        Sums only fall, but the length penalty may lift the score of a longer one.
+        "never" takes the most favourable length; otherwise the present one is used, a
+        heuristic.
         """
         length, penalty = self.num_new, self.options.length_penalty
         if self.options.early_stopping == "never" and penalty > 0:

@@ -12,6 +12,7 @@ from helpers.attention_cases import (
     sinks_of,
     with_sinks,
 )
+from helpers.thorough import often
 from minipaged.attention.gathered import gathered_attention, pad_to_rectangles
 from minipaged.lab.measure.peak import peak_extra_bytes
 
@@ -76,7 +77,7 @@ def test_a_long_prompt_beside_single_tokens_is_not_padded_to_a_rectangle():
     assert sum(each.tokens.numel() for each in rectangles) == len(case.q)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=often(60), deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(0, 900), st.integers(1, 40)), min_size=1, max_size=9
@@ -182,7 +183,7 @@ def test_ends_of_table_rows_are_never_read():
     check(case)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=often(60), deadline=None)
 @given(
     lengths=st.lists(
         st.tuples(st.integers(0, 30), st.integers(1, 30)), min_size=1, max_size=6

@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.thorough import often
 from minipaged.attention.partial import Partial
 
 TOLERANCE = 1e-12  # float64 sums of some hundred weights of at most 1
@@ -52,7 +53,7 @@ def tree(parts):
     return parts[0]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=often(60), deadline=None)
 @given(
     sizes=st.lists(st.integers(0, 9), min_size=1, max_size=12).filter(any),
     spread=st.sampled_from([0.0, 1.0, 300.0]),

@@ -40,6 +40,7 @@ from helpers.real_lab import (
     wait_for_kernel,
     write,
 )
+from helpers.thorough import all_or
 from minipaged.lab.pool.scenes import SCENES
 
 SEEN = ROOT / "build" / "screenshots"
@@ -283,7 +284,7 @@ def test_nothing_moves_when_a_question_or_a_verdict_appears(page):
     """Whatever the writing: of each scene, the stage stands at one height."""
     run_cell(page, FREE_PLAY)
     widths = [WIDE, NARROW]
-    for scene in SCENES.values():
+    for scene in all_or(SCENES.values(), [SCENES["holes"], SCENES["beams"]]):
         page.get_by_label("Guided scene:").select_option(scene.title)
         tops = []
         for number in range(1, len(scene.steps) + 1):

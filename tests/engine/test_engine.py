@@ -23,6 +23,7 @@ from helpers.serving import (
     expected,
     make,
 )
+from helpers.thorough import all_or, often
 from helpers.tiny_models import tiny_model
 from minipaged.engine import stream as streams
 from minipaged.memory.swap_space import SwapSpace
@@ -45,7 +46,17 @@ class EachStep(mp.Observer):
 @pytest.mark.parametrize("cache", [False, True])
 @pytest.mark.parametrize(
     "num_blocks, block_size, max_tokens",
-    [(200, 4, 2048), (24, 4, 40), (24, 4, 16), (90, 1, 24), (11, 8, 64), (7, 16, 32)],
+    all_or(
+        [
+            (200, 4, 2048),
+            (24, 4, 40),
+            (24, 4, 16),
+            (90, 1, 24),
+            (11, 8, 64),
+            (7, 16, 32),
+        ],
+        [(200, 4, 2048), (24, 4, 16), (90, 1, 24), (7, 16, 32)],
+    ),
 )
 def test_all_kinds_of_requests_in_one_batch(
     num_blocks, block_size, max_tokens, cache, preemption
@@ -74,7 +85,7 @@ COMBINATIONS = random.Random(18).sample(
             ("recompute", "swap"),
         )
     ),
-    20,
+    often(20),
 )
 
 
@@ -133,7 +144,7 @@ class Harsh(PreemptingScheduler):
 
 
 @pytest.mark.parametrize("mode", ["recompute", "swap"])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(often(6)))
 def test_preempted_at_random_in_every_step(mode, seed):
     """Scenario 36 of the field: nobody's tokens change, whoever starts again when."""
     engine = make(96, cache=seed % 2 == 0, preemption=mode)

@@ -19,6 +19,7 @@ from helpers.interrupting import (
     sequences,
     signals,
 )
+from helpers.thorough import often
 from minipaged.attention.gathered import gathered_attention
 from minipaged.engine.arguments import make_requests
 from minipaged.engine.loop import step
@@ -138,7 +139,7 @@ def number_of_lines(kind):
 def test_generate_interrupted_at_any_line(kind):
     draw, world, places = random.Random(kind), World(), set()
     total = number_of_lines(kind)
-    for count in range(15):
+    for count in range(often(15)):
         with Lines([draw.randrange(1, total)]) as lines:
             try:
                 world.generate(kind)
@@ -148,7 +149,8 @@ def test_generate_interrupted_at_any_line(kind):
         assert world.stale() == [], lines.places
         if count % 3 == 0:
             assert sequences(world, kind) == expected(kind), lines.places
-    assert len(places) >= 8  # where most is cached, some runs end before their line
+    # Where most is cached, some runs end before their line.
+    assert len(places) > count / 2
 
 
 def proven_drive(kind, world, numbers, undisturbed, **options):
@@ -169,11 +171,12 @@ def proven_drive(kind, world, numbers, undisturbed, **options):
 def test_who_goes_on_after_interrupts_at_any_line_gets_the_same_text(kind):
     draw, world, interrupts = random.Random(kind), World(), 0
     total, undisturbed = number_of_lines(kind), World().generate(kind)
-    for count in range(6):
+    rounds = often(6)
+    for count in range(rounds):
         numbers = draw.sample(range(1, total), 5)
         limit = {"max_prompt_tokens": 3} if count % 2 else {}
         interrupts += proven_drive(kind, world, numbers, undisturbed, **limit)
-    assert interrupts >= 20
+    assert interrupts >= 3 * rounds
 
 
 @pytest.mark.parametrize("limit", [2, 100])
@@ -287,9 +290,10 @@ def test_an_undo_that_is_interrupted_is_done_once_more(monkeypatch, n):
 # A signal that lands in a callback of the garbage collector is told of, and lost.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_real_signals():
-    report = signals(count=40)
-    assert report.pop("signals") == 40
-    assert report.pop("interrupted") >= 35
+    count = often(40)
+    report = signals(count)
+    assert report.pop("signals") == count
+    assert report.pop("interrupted") >= 0.8 * count
     for harmless in ("swallowed", "next_calls"):
         report.pop(harmless)
     assert not any(report.values()), report

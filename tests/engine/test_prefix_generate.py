@@ -7,7 +7,8 @@ from xxhash import xxh64_intdigest
 
 import minipaged as mp
 from helpers.answers import huggingface_generate
-from helpers.tiny_models import ARCHITECTURES, VOCABULARY, tiny_model
+from helpers.thorough import all_or
+from helpers.tiny_models import ARCHITECTURES, UNLIKE, VOCABULARY, tiny_model
 from helpers.watching import Watcher
 
 NEVER = VOCABULARY - 1
@@ -44,7 +45,7 @@ def prove(paged, prompts, config, prefix, seed=None, **options):
 
 
 @pytest.mark.parametrize("attention", ["gathered", "streamed"])
-@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("name", all_or(ARCHITECTURES, UNLIKE))
 def test_twice_the_same_prompts(name, attention):
     paged, prefix = with_cache(name, attention=attention)
     prompts = prompts_with_common_starts()
@@ -66,7 +67,7 @@ def test_sampling_and_block_sizes(name, block_size):
 
 
 @pytest.mark.parametrize("bits", [64, 1, 0])
-@pytest.mark.parametrize("num_blocks", [8, 9, 13])
+@pytest.mark.parametrize("num_blocks", all_or([8, 9, 13], [8]))
 def test_a_pool_so_small_that_it_evicts_all_the_time(num_blocks, bits):
     paged, prefix = with_cache(
         "qwen3",

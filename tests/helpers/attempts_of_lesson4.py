@@ -501,6 +501,21 @@ NAMED = {
             ),
             "divide by length ** alpha, not by the length",
         ),
+        (
+            lambda *case: case[-1] != "never" and is_done(*case),
+            '"never" stops, too, if nothing better is possible',
+        ),
+        (
+            lambda kept, k, best, n, longest, alpha, way: (
+                len(kept) == k
+                and (
+                    way is True
+                    or best / (longest if way == "never" and alpha > 0 else n) ** alpha
+                    >= kept[-1]
+                )
+            ),
+            "it goes on if the beam is better than the worst answer kept",
+        ),
     ],
     "append": [
         (never_copies, "block 1 is written, though others hold it too"),

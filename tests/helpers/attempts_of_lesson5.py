@@ -346,6 +346,11 @@ def whole_blocks(q, read, num_tokens, width, block_size):
     return window(q, read, num_tokens, num_tokens - first, block_size)
 
 
+def scaled_by_heads(q, read, num_tokens, width, block_size):
+    factor = (q.shape[1] / len(q)) ** 0.5
+    return window(q * factor, read, num_tokens, width, block_size)
+
+
 def reads_all(q, read, num_tokens, width, block_size):
     for block in range(max(0, num_tokens - width) // block_size):
         read(block)
@@ -525,11 +530,12 @@ NAMED = {
         (heads_go_round, "query heads took turns"),
         (deals_heads_out, "the first ones share KV head 0"),
         (whole_context, "right without a window"),
-        (whole_blocks, "right if the window began with its first block"),
+        (whole_blocks, "right if all of its first block were in the window"),
         (copied_window, "that is gathering, not streaming"),
         (ONE_MAXIMUM, "each head needs its own"),
         (ONE_OF_EACH_KV_HEAD, "each head needs its own"),
         (reads_what_it_cannot_see, "sees only positions 14 to 21, in blocks 3 to 5"),
         (WRONG["window"][-1], "right but for the scale"),
+        (scaled_by_heads, "it is scaled by how many heads there are"),
     ],
 }

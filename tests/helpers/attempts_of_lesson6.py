@@ -628,7 +628,7 @@ NAMED = {
         (_flawed(packed, MASKS_LOGITS=False), "with logit 0: set those to -inf"),
         (_flawed(packed, MASKS_Q=False), "of q, which has"),
         (_flawed(packed, MASKS_STORE=False), "of out, which has"),
-        (_flawed(packed, SCALES=False), "right but for the scale"),
+        (_flawed(packed, SCALES=False), "right but for `scale`"),
         (_flawed(packed, POWERS_OF_E=True), "made for tl.exp2"),
         (_flawed(packed, GOES_ROUND=True), "query heads took turns"),
         (_flawed(packed, OF_SUM=False, OF_VALUES=False), "is never rescaled"),

@@ -11,6 +11,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
+from helpers.thorough import all_or
 from minipaged.lab.plots import palette
 
 
@@ -104,7 +105,8 @@ def readable_in_all_themes(
 ) -> Callable[..., None]:
     """A test of each drawing, for a module that names it `test_...`."""
 
-    @pytest.mark.parametrize("theme", palette.THEMES)
+    # "both" is looked at on a light and on a dark ground.
+    @pytest.mark.parametrize("theme", all_or(palette.THEMES, ["both"]))
     @pytest.mark.parametrize("name", drawings)
     def test(monkeypatch: pytest.MonkeyPatch, name: str, theme: str) -> None:
         monkeypatch.setenv("MINIPAGED_THEME", theme)

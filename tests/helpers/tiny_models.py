@@ -78,6 +78,9 @@ ARCHITECTURES: dict[str, dict] = {
     },
 }
 
+# Where one test of many tries them all, the others try those that are least alike.
+UNLIKE = "qwen3 gemma2 gemma4_text deepseek_v3 opt gpt_oss".split()
+
 # Each would generate wrong text in silence if it were not refused.
 REFUSED: dict[str, dict] = {
     "llama4_text": {"head_dim": 16},

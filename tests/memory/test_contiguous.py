@@ -12,6 +12,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from helpers.thorough import often
 from minipaged.lab.measure.traces import alpaca_like, sharegpt_like
 from minipaged.memory.contiguous import (
     BuddyAllocator,
@@ -297,7 +298,7 @@ class BuddyMachine(RuleBasedStateMachine):
 
 TestBuddyMachine = BuddyMachine.TestCase
 TestBuddyMachine.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, derandomize=True
+    max_examples=often(60), stateful_step_count=40, deadline=None, derandomize=True
 )
 
 
@@ -508,7 +509,7 @@ requests_strategy = st.lists(
 )
 
 
-@settings(max_examples=120, deadline=None, derandomize=True)
+@settings(max_examples=often(120), deadline=None, derandomize=True)
 @given(requests_strategy, st.sampled_from(POLICIES), st.integers(16, 45))
 def test_simulate_equals_the_slow_reference(requests, policy, num_slots):
     agree(requests, policy, num_slots)
@@ -594,7 +595,7 @@ def test_first_come_first_served_even_if_a_later_one_would_fit():
     assert [stay.admitted for stay in report.stays] == [0, 3, 4]
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=often(60), deadline=None, derandomize=True)
 @given(requests_strategy, st.sampled_from(POLICIES), st.integers(16, 100))
 def test_the_four_shares_sum_to_one(requests, policy, num_slots):
     report = simulate(requests, policy, num_slots, max_length=16)

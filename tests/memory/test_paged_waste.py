@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.thorough import often
 from minipaged.memory import paged_waste
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.contiguous import RequestLengths, reserve_oracle
@@ -119,7 +120,7 @@ def reference(requests, num_slots, size, keep_free):
     return kinds, sum(ran) / len(ran), max(ran), len(lost), sum(lost), len(rows)
 
 
-@settings(deadline=None, max_examples=300, derandomize=True)
+@settings(deadline=None, max_examples=often(300), derandomize=True)
 @given(
     requests=REQUESTS,
     size=st.integers(1, 9),
@@ -139,7 +140,7 @@ def test_it_equals_the_plain_reference(requests, size, spare, keep_free):
     )
 
 
-@settings(deadline=None, max_examples=60, derandomize=True)
+@settings(deadline=None, max_examples=often(60), derandomize=True)
 @given(requests=REQUESTS, size=st.integers(1, 9), spare=st.integers(0, 30))
 def test_every_slot_is_counted_once_and_only_tails_are_wasted(requests, size, spare):
     pools = []

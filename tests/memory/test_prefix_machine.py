@@ -21,6 +21,7 @@ from xxhash import xxh64_intdigest
 
 from helpers.free_blocks import free_blocks
 from helpers.rejecting import assert_rejected
+from helpers.thorough import often
 from minipaged.errors import OutOfBlocks
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
@@ -147,7 +148,7 @@ class PrefixMachine(RuleBasedStateMachine):
         return self.kv.keys[0].flatten()[slots].tolist()
 
 
-SETTINGS = settings(max_examples=150, stateful_step_count=30, deadline=None)
+SETTINGS = settings(max_examples=often(150), stateful_step_count=30, deadline=None)
 
 
 class TestPrefixMachine(PrefixMachine.TestCase):

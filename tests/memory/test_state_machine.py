@@ -22,6 +22,7 @@ from hypothesis.stateful import (
 import minipaged as mp
 from helpers.notebook_files import NOTEBOOKS, definition, load
 from helpers.rejecting import assert_rejected
+from helpers.thorough import often
 from minipaged.errors import OutOfBlocks
 from minipaged.memory.appending import blocks_needed_together
 from minipaged.memory.block_pool import BlockPool
@@ -141,7 +142,7 @@ class PoolAndTables(RuleBasedStateMachine):
                 assert torch.equal(read, expected)
 
 
-SETTINGS = settings(max_examples=150, stateful_step_count=30, deadline=None)
+SETTINGS = settings(max_examples=often(150), stateful_step_count=30, deadline=None)
 
 
 class TestPoolAndTables(PoolAndTables.TestCase):

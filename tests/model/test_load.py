@@ -20,6 +20,7 @@ from transformers import (
 )
 
 import minipaged as mp
+from helpers.thorough import all_or
 from helpers.tiny_models import tiny_model
 from minipaged.lab.tour.reference import huggingface_generate
 from minipaged.model.load import POCKET
@@ -363,7 +364,7 @@ def chat(tokenizer, question):
     return tokenizer(text, add_special_tokens=False).input_ids
 
 
-@pytest.mark.parametrize("block_size", [1, 16])
+@pytest.mark.parametrize("block_size", all_or([1, 16], [16]))
 @pytest.mark.parametrize(
     "options",
     [

@@ -8,7 +8,8 @@ from torch._dynamo.utils import counters
 from transformers import AutoModelForCausalLM, GenerationConfig
 
 import minipaged as mp
-from helpers.tiny_models import ARCHITECTURES, tiny_model
+from helpers.thorough import all_or
+from helpers.tiny_models import ARCHITECTURES, UNLIKE, tiny_model
 from minipaged.engine.generate import generate
 from minipaged.lab.tour.reference import huggingface_generate
 from minipaged.model.merged_linears import Part, Together, merge_linears
@@ -29,7 +30,10 @@ def merge(paged):
     return count
 
 
-@pytest.mark.parametrize("name", [one for one in ARCHITECTURES if one != "gpt_oss"])
+MERGED = [one for one in ARCHITECTURES if one != "gpt_oss"]
+
+
+@pytest.mark.parametrize("name", all_or(MERGED, [n for n in UNLIKE if n in MERGED]))
 def test_the_same_text(name):
     paged = wrapped(name)
     before = {key: value.clone() for key, value in paged.model.state_dict().items()}

@@ -12,6 +12,7 @@ from helpers.counting import count_calls
 from helpers.preempting_machine import PreemptingMachine, run_operations
 from helpers.scheduling_machine import HASHES, KINDS, Samples, all_or_nothing
 from helpers.scheduling_rules import BITS, BUDGETS, Scheduling
+from helpers.thorough import often
 from minipaged.errors import BlockNotHeld, OutOfBlocks
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.recovery import recover
@@ -218,7 +219,7 @@ class Preempting(Scheduling):
 
 
 class TestPreempting(Preempting.TestCase):
-    settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+    settings = settings(max_examples=often(100), stateful_step_count=40, deadline=None)
 
 
 def test_ten_thousand_operations():

@@ -6,6 +6,7 @@ from hypothesis import settings
 from helpers.free_blocks import free_blocks, set_free_blocks
 from helpers.scheduling_machine import KINDS, run_operations
 from helpers.scheduling_rules import Scheduling
+from helpers.thorough import often
 from minipaged.errors import OutOfBlocks
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
@@ -19,7 +20,7 @@ from minipaged.scheduling.sharing import PrefixSharing
 
 
 class TestScheduling(Scheduling.TestCase):
-    settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+    settings = settings(max_examples=often(150), stateful_step_count=40, deadline=None)
 
 
 def test_ten_thousand_operations():

@@ -214,6 +214,8 @@ def _windowed(
         f"right for a window of {w}": max(0, num_tokens - w)
         for w in (width + 1, width - 1)
     }
-    mistakes["right if the window began with its first block"] = first // size * size
+    mistakes["right if all of its first block were in the window"] = (
+        first // size * size
+    )
     others = {name: (q, k[at:], v[at:]) for name, at in mistakes.items()}
     attends(story, found, q, k[first:], v[first:], read, others, hint)

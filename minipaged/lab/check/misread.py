@@ -47,6 +47,10 @@ def wrong_inputs(
     by_turns = q.view(-1, k.shape[1], q.shape[-1]).transpose(0, 1).reshape(q.shape)
     mistakes = {
         "right but for the scale": (q, k, v, 1.0),
+        "scaled by how many heads there are: take q.shape[-1]": (
+            *(q, k, v),
+            len(q) ** -0.5,
+        ),
         "right if query heads took turns; the first ones share KV head 0": (
             by_turns,
             k,

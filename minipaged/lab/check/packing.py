@@ -177,7 +177,9 @@ def _diagnosis(found: torch.Tensor, batch: Batch) -> str:
     """What the mistake is, if it is one that is often made."""
     size = batch.keys.shape[1]
     mistakes = {
-        "right but for the scale, which is 1": {"factor": 1 / batch.scale},
+        "right but for `scale`, by which nothing is multiplied": {
+            "factor": 1 / batch.scale
+        },
         "the weights are powers of e, but `scale` is made for tl.exp2": {
             "factor": LOG2_E
         },

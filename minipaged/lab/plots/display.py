@@ -40,7 +40,9 @@ def encode(picture: Figure) -> tuple[str, dict[str, int | str]]:
     whole = Bbox.from_bounds(0, 0, *picture.get_size_inches())
     box = Bbox.union([whole, picture.get_tightbbox()])
     drawn, file = BytesIO(), BytesIO()
-    picture.savefig(drawn, format="png", dpi=2 * picture.dpi, bbox_inches=box)
+    quickly = {"compress_level": 1}  # it is only read again
+    options = {"dpi": 2 * picture.dpi, "bbox_inches": box, "pil_kwargs": quickly}
+    picture.savefig(drawn, format="png", **options)
     # 256 colours are a third of the bytes, and look the same.
     with Image.open(drawn) as image:
         fewer = image.quantize(256, method=Image.Quantize.FASTOCTREE)

@@ -72,7 +72,7 @@ def _draw_store(sheet: Sheet, y: float, high: float, words: str, rim: str) -> No
 
 
 def _draw_programs(sheet: Sheet, num_programs: int, num_warps: int) -> None:
-    """Side by side, with arrows to those that wait; the matrix units at the right."""
+    """Side by side, with arrows to those that wait; at the right, the matrix units."""
     right, bottom = SPAN - PAD - UNITS, WARPS + WARP + 2 + REGISTERS
     each = (right - LEFT - PAD) / num_programs
     for program in range(num_programs):
@@ -87,6 +87,8 @@ def _draw_programs(sheet: Sheet, num_programs: int, num_warps: int) -> None:
     for at, said in ((-8, "matrix"), (8, "units")):
         middle = right + UNITS / 2, (WARPS + bottom) / 2 + at
         sheet.write(*middle, said, ha="center")
+    way = (right + UNITS / 2, GATE - 2), (right + UNITS / 2, bottom + 4)
+    sheet.arrow(*way, is_followed=True, is_upright=True)
 
 
 def _draw_squares(sheet: Sheet, count: int) -> None:

@@ -47,7 +47,8 @@ def plot_recurrence(
     the weighted values are drawn.
     """
     sheet, steps = Sheet(title), steps_of(logits, states, list(dims))
-    of_output = f"{len(dims)} of {len(states[0][2])} numbers"
+    some = "one" if len(dims) == 1 else f"{len(dims)}"
+    of_output = f"{some} of {len(states[0][2])} numbers"
     _draw_headings(sheet, of_output if len(states[0][2]) > 1 else "weighted values")
     is_right = all(step.factor == step.expected for step in steps)
     rows = weights_of(logits, steps)

@@ -15,6 +15,7 @@ import minipaged as mp
 from helpers.answers import huggingface_generate
 from helpers.attention_cases import make_case, moved, oracle
 from helpers.notebook_files import NOTEBOOKS, definition, load
+from helpers.thorough import all_or
 from helpers.tiny_models import VOCABULARY, tiny_model
 from minipaged.attention.backend import Masking
 from minipaged.attention.kernels import decode as triton_decode
@@ -84,14 +85,14 @@ def prove(paged, prompts, config, seed=None, **options):
 NAMES = "qwen2 phi3 mistral gemma2 gemma4_text deepseek_v3 granite gpt_oss".split()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", all_or(NAMES, ["gemma2", "gpt_oss"]))
 def test_greedy(name):
     """A prompt's last token, one after it, and one after K and V that this has left."""
     config = GenerationConfig(max_new_tokens=3, eos_token_id=NEVER)
     prove(poisoned(name), prompts_of(1, 4, 5, 17), config)
 
 
-@pytest.mark.parametrize("name", ["qwen2", "gemma2", "gpt_oss"])
+@pytest.mark.parametrize("name", all_or(["qwen2", "gemma2", "gpt_oss"], ["gemma2"]))
 def test_greedy_in_several_launches(name):
     config = GenerationConfig(max_new_tokens=3, eos_token_id=NEVER)
     prove(poisoned(name, attention=SEVERAL_LAUNCHES), prompts_of(1, 5, 17), config)
@@ -100,7 +101,7 @@ def test_greedy_in_several_launches(name):
 def test_sampling_in_chunks():
     config = GenerationConfig(max_new_tokens=3, do_sample=True, eos_token_id=NEVER)
     paged = poisoned("qwen3")
-    prove(paged, prompts_of(3, 16, 4), config, seed=[1, 2, 3], max_prompt_tokens=7)
+    prove(paged, prompts_of(3, 9, 4), config, seed=[1, 2, 3], max_prompt_tokens=7)
 
 
 def test_beams():

@@ -5,6 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.thorough import often
 from minipaged.attention.kernels.cache import TritonKVCache
 from minipaged.attention.kernels.setup import INTERPRETED
 from minipaged.attention.kernels.write import copy_blocks, write_kv
@@ -142,7 +143,7 @@ def test_blocks_may_begin_at_any_byte():
     assert memory.tolist() == [0, *range(25, 33), *range(9, 33)]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=often(40), deadline=None)
 @given(
     shape=st.tuples(st.integers(1, 4), st.integers(1, 20), st.integers(1, 20)),
     block_size=st.integers(1, 5),

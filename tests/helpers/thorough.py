@@ -1,0 +1,22 @@
+"""How much is tried: `make test` tries some of it, `make test-thorough` all.
+
+What is left out is more of the same: other members of a family of which some are
+always tried, other random examples.
+"""
+
+import os
+from collections.abc import Iterable
+
+THOROUGH = os.environ.get("MINIPAGED_THOROUGH") == "yes"
+
+
+def all_or(everything: Iterable, some: Iterable) -> list:
+    """All of it, or only these."""
+    everything, some = list(everything), list(some)
+    assert some and all(each in everything for each in some)
+    return everything if THOROUGH else some
+
+
+def often(count: int) -> int:
+    """So many times, or a third of it."""
+    return count if THOROUGH else -(-count // 3)
