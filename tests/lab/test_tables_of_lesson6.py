@@ -1,11 +1,15 @@
 """Lesson 6's and appendix C's tables: from made-up reports with known ratios."""
 
+import re
+
 import pytest
 
+from helpers import notebook_files as files
 from minipaged.lab import Rungs, measured_tuning
 from minipaged.lab.measure import peer_tables, rung_tables, tuning_tables
 from minipaged.lab.measure.launches import launches_of
 from minipaged.lab.measure.rule_evidence import LLAMA
+from minipaged.lab.plots import size_rule
 from minipaged.lab.tour.assembly import count_shuffles, stage_lines
 from minipaged.lab.tour.ladder import (
     _kv_head_kernel,
@@ -37,6 +41,22 @@ def tuning(**parts):
         "cells": {LLAMA: {"a": [row(200.0)]}},
         **parts,
     }
+
+
+@pytest.mark.parametrize("name", ["6", "C"])
+def test_the_kinds_of_a_lessons_table_are_those_of_the_rule(name):
+    """tile, warps, stages; in lesson 6 then tiles ahead; KiB under way."""
+    (path,) = (
+        path for path in files.NOTEBOOKS if path.name.lstrip("0").startswith(name)
+    )
+    text = files.markdown(files.load(path))
+    for kind, known in size_rule.KINDS.items():
+        (line,) = re.findall(rf"^\|{kind}\|(.+)\|$", text, re.MULTILINE)
+        found = [int(re.search(r"\d+", cell)[0]) for cell in line.split("|")]
+        ahead = [known.tiles_ahead] if name == "6" else []
+        assert found[: 4 + len(ahead)] == [*known[:3], *ahead, known.kib]
+        if name == "6":
+            assert found[5:] == [known.room]
 
 
 def test_a_share_is_of_the_ceiling():
