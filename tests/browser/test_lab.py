@@ -284,7 +284,7 @@ def test_nothing_moves_when_a_question_or_a_verdict_appears(page):
     """Whatever the writing: of each scene, the stage stands at one height."""
     run_cell(page, FREE_PLAY)
     widths = [WIDE, NARROW]
-    for scene in all_or(SCENES.values(), [SCENES["holes"], SCENES["beams"]]):
+    for scene in all_or(SCENES.values(), [SCENES["holes"]]):
         page.get_by_label("Guided scene:").select_option(scene.title)
         tops = []
         for number in range(1, len(scene.steps) + 1):
@@ -471,7 +471,7 @@ FLAWS = {
 }
 
 
-@pytest.mark.parametrize("flaw", FLAWS)
+@pytest.mark.parametrize("flaw", all_or(FLAWS, [*FLAWS][::3]))
 def test_a_planted_flaw_is_noticed(crowded, flaw):
     find, css, words = FLAWS[flaw]
     set_theme(crowded, dark="dark" in flaw)

@@ -29,6 +29,7 @@ from helpers.real_lab import (
     styled,
     wait_for_kernel,
 )
+from helpers.thorough import THOROUGH
 
 SEEN = ROOT / "build" / "screenshots"
 WIDGET = ".mp.widget-box"
@@ -54,6 +55,7 @@ ReplayWidget(frames, tokenizer)"""
 
 SCENE = """
 from minipaged.lab import PoolWidget
+from helpers.thorough import THOROUGH
 
 PoolWidget(scene={name!r})"""
 
@@ -148,6 +150,7 @@ def test_the_replay_of_a_preemption_by_recompute(page):
     expect_cards(page, Waiting="CD", Running="AB")
 
 
+@pytest.mark.skipif(not THOROUGH, reason="as by recompute: make test-thorough")
 def test_the_replay_of_a_preemption_by_swapping(page):
     run_cell(page, ENGINE.format(mode="swap"))
     for _ in range(3):
