@@ -11,5 +11,5 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Two processes more than cores: who drives a browser or a kernel mostly waits."""
-    return min((os.cpu_count() or 1) + 2, 6)
+    """A process more than cores: whoever drives a browser mostly waits."""
+    return min((os.cpu_count() or 1) + 1, 5)

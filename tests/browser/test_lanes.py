@@ -55,7 +55,6 @@ ReplayWidget(frames, tokenizer)"""
 
 SCENE = """
 from minipaged.lab import PoolWidget
-from helpers.thorough import THOROUGH
 
 PoolWidget(scene={name!r})"""
 
