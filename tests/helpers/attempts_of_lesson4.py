@@ -325,6 +325,11 @@ def tables_in_pairs(tables, scores, log_probs, eos):
     return *parts, [(kept[beam], total) for beam, total in ended]
 
 
+def tokens_in_pairs(tables, scores, log_probs, eos):
+    *parts, ended = next_beams(tables, scores, log_probs, eos)
+    return *parts, [(eos, total) for _, total in ended]
+
+
 def the_heir_takes_over(tables, scores, log_probs, eos):
     """Right: the first child of a beam gets its table, as in the package."""
     width, vocabulary = log_probs.shape
@@ -573,7 +578,7 @@ NAMED = {
         (frees_only_the_childless, "free all parents after forking"),
         (frees_first, "fork for all children, then free the parents"),
         (the_best_child_of_each, "that is the best token of each beam"),
-        (forgets_the_past, "that is the ranking by log_probs alone; add scores"),
+        (forgets_the_past, "that is the ranking by log_probs alone; add sums"),
         (worst_first, "worst first; they must be best first"),
         (appends_too, "appending is left to the next step"),
         (probabilities, "probabilities, not their logarithms, were added"),
@@ -586,6 +591,7 @@ NAMED = {
         (ends_go_on, "token 1 is eos: a text that ended does not go on"),
         (forgets_who_ended, "a candidate whose token is 1 (eos) has ended"),
         (tables_in_pairs, "a pair is (index of the beam, sum), no table"),
+        (tokens_in_pairs, "a pair is (index of the beam, sum), without the token"),
         (sums_without_beams, "expected pairs"),
         (sums_first, "a pair is (beam, sum), in this order"),
         (forks_what_has_ended, "a text that ended needs no fork"),

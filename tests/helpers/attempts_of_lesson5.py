@@ -229,6 +229,12 @@ def takes_nothing(q, read, num_tokens, block_size):
     return stream(q, read, num_tokens, block_size)
 
 
+def reads_full_blocks_only(q, read, num_tokens, block_size):
+    for block in range(num_tokens // block_size):
+        k, v = read(block)
+    return (k, v) and stream(q, read, num_tokens, block_size)
+
+
 def reads_the_tail(q, read, num_tokens, block_size):
     return stream(q, read, -(-num_tokens // block_size) * block_size, block_size)
 
@@ -462,6 +468,7 @@ WRONG = {
         undivided,
         mean_of_the_blocks,
         takes_nothing,
+        reads_full_blocks_only,
         zeros_for_nan,
         keeps_a_full_block,
         lambda q, *rest: stream(q * len(q) ** 0.5, *rest),
@@ -524,6 +531,7 @@ NAMED = {
         (zeros_for_nan, "right if empty slots held zeros"),
         (keeps_a_full_block, "NaN; a block that was kept after the next one was read"),
         (takes_nothing, "of block 0 nothing is left to attend to"),
+        (reads_full_blocks_only, "no block was asked for, though the token sees"),
     ],
     "window": [
         (reads_all, "blocks read: got [0"),

@@ -263,7 +263,7 @@ def test_a_prefill_counts_pairs():
     assert (
         f"{pairs} pairs (new token, position) are seen, {computed} are computed" in said
     )
-    assert "in a tile, but hidden by the mask" in said
+    assert "read, but hidden by the mask" in said
     assert "padding" not in said
     assert texts(DRAWINGS["two prefills"]()).count("padding") == 1
 

@@ -15,7 +15,7 @@ EOS = 1
 
 @exercise
 def next_beams(attempt: Attempt) -> None:
-    """(tables, scores, log_probs, eos) -> (tables, tokens, scores, ended)."""
+    """(tables, sums, log_probs, eos) -> (tables, tokens, sums, ended)."""
     generator = torch.Generator().manual_seed(0)
     for width, vocabulary in ((2, 5), (1, 3), (4, 6), (3, 30)):
         pool = BlockPool(200, 2)
@@ -76,7 +76,7 @@ def _usual_mistakes(
     best, first = log_probs.max(dim=1)
     shifted = log_probs.exp() + scores[:, None]
     mistakes = {
-        "that is the ranking by log_probs alone; add scores": log_probs,
+        "that is the ranking by log_probs alone; add sums": log_probs,
         "probabilities, not their logarithms, were added": shifted,
     }
     ranked = {said: _expected_step(sums) for said, sums in mistakes.items()}
@@ -104,8 +104,8 @@ def _one_step(
     """Let the attempt take one step, and compare it with all candidates, sorted."""
     width, vocabulary = log_probs.shape
     wanted = _expected_step(log_probs + scores[:, None])
-    story = f"k = {width}, V = {vocabulary}; those that go on are children of "
-    story += f"beams {wanted.parents}, {len(wanted.ended)} ended"
+    story = f"in the case k = {width}, V = {vocabulary}, where children of beams "
+    story += f"{wanted.parents} must go on and {len(wanted.ended)} end"
     before = [(list(table.block_ids), table.num_tokens) for table in tables]
     answer = _answer(attempt, story, tables, scores, log_probs)
     found_tables, tokens, found_scores, ended = (list(part) for part in answer)
@@ -120,7 +120,7 @@ def _one_step(
             said = "; only the best k go on"
         raise Rejected(f"{story}; {what}: got {pair[0]}, expected {pair[1]}{said}")
     sizes = [len(part) for part in (found_tables, tokens, found_scores)]
-    expect(f"{story}; number of tables, tokens, scores", sizes, [width] * 3)
+    expect(f"{story}; number of tables, tokens, sums", sizes, [width] * 3)
     _ended_rightly(story, ended, wanted)
     if (objects := len({*map(id, found_tables)})) != width:
         said = "siblings hold one table: fork the parent for each child"
@@ -152,7 +152,7 @@ def _answer(
             said = "is index // V the beam, and index % V the token?"
             raise Rejected(f"{error}; {said}") from error
         if isinstance(error.__cause__, RuntimeError) and "size of tensor" in str(error):
-            said = "there is a score for each row: scores[:, None]"
+            said = "there is a sum for each row: sums[:, None]"
             raise Rejected(f"{error}; {said}") from error
         if not isinstance(error.__cause__, TableFreed):
             raise
@@ -196,6 +196,8 @@ def _ended_rightly(story: str, ended: list[Any], wanted: _Step) -> None:
             said += "; an end behind the first k candidates does not count"
         elif [total for _, total in ended] == right:
             said += "; a pair is (beam, sum), in this order"
+        elif beams == [EOS] * len(right):
+            said += "; a pair is (index of the beam, sum), without the token"
         elif not beams:
             said += f"; a candidate whose token is {EOS} (eos) has ended"
         raise Rejected(said)

@@ -96,7 +96,7 @@ class _Tiles:
             sheet.write(middle, bottom + 18, said, ha="center", color=sheet.look.quiet)
         sheet.write(0, bottom + 18, "position", color=sheet.look.quiet)
         signs = [(strong(self.names[0]), f"{self.done}, and seen")]
-        signs += [(KEPT, "in a tile, but hidden by the mask")]
+        signs += [(KEPT, "read, but hidden by the mask")]
         sheet.legend(0, bottom + 46, [*signs, (free(), f"not {self.done}")])
         sheet.finish(bottom + 56)
         return sheet.figure
