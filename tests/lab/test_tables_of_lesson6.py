@@ -71,6 +71,13 @@ def test_a_rung_stands_beside_the_one_before():
     ]
 
 
+def test_of_a_rung_some_batches_may_be_left_out():
+    rows = {"x": row(400.0), "y": row(200.0)}
+    report = tuning(ladder={"a": rows, "not measured": rows})
+    lines = rung_tables.rung_lines(report, 2, batches=["a"])
+    assert lines == ["rung 2", "a              25.0 % ->  50.0 %, x 2.00"]
+
+
 def test_rungs_are_shares_of_the_ceiling_and_gains():
     ladder = {"a": {"x": row(400.0), "y": row(200.0), "z": row(100.0)}}
     rungs = Rungs(tuning(ladder=ladder | {"64x4k": ladder["a"]}))

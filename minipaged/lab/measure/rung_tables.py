@@ -1,6 +1,6 @@
 """Lab: lesson 6's rungs as they were measured: shares of the ceiling, lines of text."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from minipaged.lab.measure.measured import Tuning
@@ -33,12 +33,16 @@ def num_pieces(tuning: Tuning, batch: str) -> int:
     return KV_HEADS * tuning["batches"][batch]["num_seqs"]
 
 
-def rung_lines(tuning: Tuning, *numbers: int) -> list[str]:
-    """These rungs (the lowest is 1) beside the ones before, in all batches."""
+def rung_lines(
+    tuning: Tuning, *numbers: int, batches: Collection[str] = ()
+) -> list[str]:
+    """These rungs (the lowest is 1) beside the ones before, in these batches or all."""
     lines = []
     for number in numbers:
         lines.append(f"rung {number}")
         for batch, rows in tuning["ladder"].items():
+            if batches and batch not in batches:
+                continue
             two = list(rows.values())[number - 2 : number]
             before, after = (share_of_ceiling(tuning, batch, row) for row in two)
             times = f"x {after / before:.2f}"

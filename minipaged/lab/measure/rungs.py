@@ -1,5 +1,6 @@
 """Lab: lesson 6's ladder on one GPU: how near to its ceiling each rung comes."""
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from minipaged.lab.measure.launches import launch_of_rung
@@ -32,10 +33,10 @@ class Rungs(NamedTuple):
         fit = launch_of_rung(self.tuning, MAIN, number).fit
         return f"rung {number}: {registers} registers of a thread, {fit} programs fit"
 
-    def lines(self, *numbers: int) -> list[str]:
-        """These rungs, or all, beside the ones before, in all batches."""
+    def lines(self, *numbers: int, batches: Collection[str] = ()) -> list[str]:
+        """These rungs, or all, beside the ones before, in these batches, or in all."""
         every = range(2, len(self._rows(MAIN)) + 1)
-        return rung_lines(self.tuning, *(numbers or every))
+        return rung_lines(self.tuning, *(numbers or every), batches=batches)
 
     def _rows(self, batch: str) -> list[dict]:
         return list(self.tuning["ladder"][batch].values())
