@@ -29,7 +29,7 @@ from helpers.real_lab import (
     styled,
     wait_for_kernel,
 )
-from helpers.thorough import THOROUGH
+from helpers.thorough import thorough_only
 
 SEEN = ROOT / "build" / "screenshots"
 WIDGET = ".mp.widget-box"
@@ -149,7 +149,7 @@ def test_the_replay_of_a_preemption_by_recompute(page):
     expect_cards(page, Waiting="CD", Running="AB")
 
 
-@pytest.mark.skipif(not THOROUGH, reason="as by recompute: make test-thorough")
+@thorough_only
 def test_the_replay_of_a_preemption_by_swapping(page):
     run_cell(page, ENGINE.format(mode="swap"))
     for _ in range(3):
@@ -252,6 +252,7 @@ def test_the_scene_of_who_gives_way_is_guessed_through(page):
     expect_cards(page, Waiting="C", Running="AB")
 
 
+@thorough_only
 def test_the_scene_of_the_cpus_memory_is_guessed_through(page):
     run_cell(page, SCENE.format(name="swap"))
     expect_cards(page, Waiting="", Swapped="", Running="ABC")

@@ -1,6 +1,7 @@
 """One step ahead: the same tokens, whatever stops, comes, goes or breaks meanwhile."""
 
 import random
+from itertools import product
 
 import pytest
 import torch
@@ -32,8 +33,15 @@ from minipaged.engine.ahead import LateTokens, StepsAhead
 from minipaged.model.persistent_inputs import Unread
 
 pytestmark = pytest.mark.filterwarnings("ignore:thrashing")
-MODES = pytest.mark.parametrize("mode", ["recompute", "swap"])
+MODES = "recompute", "swap"
 WAYS = pytest.mark.parametrize("way", [steps_ahead, replaying])
+BOTH = pytest.mark.parametrize(
+    ("way", "mode"),
+    all_or(
+        product([steps_ahead, replaying], MODES),
+        [(steps_ahead, "recompute"), (replaying, "swap")],
+    ),
+)
 STOPS = GenerationConfig(
     max_new_tokens=40, pad_token_id=0, eos_token_id=[*range(9, 17)]
 )
@@ -66,8 +74,7 @@ class Log(mp.Observer):
 # --- the same tokens ------------------------------------------------------------------
 
 
-@WAYS
-@MODES
+@BOTH
 @pytest.mark.parametrize("cache", [False, True])
 @pytest.mark.parametrize(
     "num_blocks, block_size, max_tokens",
@@ -86,8 +93,7 @@ def test_all_kinds_in_one_batch(way, num_blocks, block_size, max_tokens, cache, 
     assert engine.stats.num_preemptions or num_blocks == 200
 
 
-@WAYS
-@MODES
+@BOTH
 @pytest.mark.parametrize("num_blocks", all_or([400, 40], [40]))
 def test_who_stops_is_known_a_step_later(way, mode, num_blocks):
     """The token that was computed meanwhile is nobody's, and is not counted."""
@@ -225,8 +231,7 @@ def test_nobody_is_drawn_for_where_only_prompts_are_computed(monkeypatch):
 # --- who comes and goes ---------------------------------------------------------------
 
 
-@WAYS
-@MODES
+@BOTH
 @pytest.mark.parametrize("seed", all_or(range(2), [0]))
 def test_arrivals_and_aborts(way, mode, seed):
     draw, right = random.Random(seed), answers(GREEDY)
@@ -271,8 +276,7 @@ def test_closed():
 # --- interrupted ----------------------------------------------------------------------
 
 
-@WAYS
-@MODES
+@BOTH
 @pytest.mark.parametrize("seed", all_or(range(2), [0]))
 def test_interrupted_at_any_line(way, mode, seed):
     draw, right = random.Random(seed), answers(STOPS)
@@ -294,7 +298,7 @@ def test_interrupted_at_any_line(way, mode, seed):
     check_idle(engine)
 
 
-@MODES
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
 def test_failing_forwards(mode, error):
     draw, failed, is_fragile = random.Random(f"{mode}{error}"), 0, [False]

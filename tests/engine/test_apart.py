@@ -14,7 +14,7 @@ import torch
 from benchmarks.gpu import apart, engine, vllm_engine, workloads
 from benchmarks.gpu.workloads import Asked
 from helpers import other_engines
-from helpers.thorough import all_or
+from helpers.thorough import all_or, thorough_only
 
 TRACE = [Asked([1, 2], 30), Asked([4], 10), Asked([5, 6, 7], 20)]
 MODULES = {"vllm": "vllm", "nano_vllm": "nanovllm"}  # of an engine by this name
@@ -249,7 +249,8 @@ def test_without_peers_nothing_else_runs(site, rows, monkeypatch):
     assert [*rows()] == OURS
 
 
-@pytest.mark.parametrize("name", all_or(MODULES, ["vllm"]))
+@thorough_only
+@pytest.mark.parametrize("name", MODULES)
 def test_if_one_fails_its_row_says_so_and_the_others_stay(
     site, rows, monkeypatch, capfd, name
 ):

@@ -55,7 +55,7 @@ class EachStep(mp.Observer):
             (11, 8, 64),
             (7, 16, 32),
         ],
-        [(200, 4, 2048), (24, 4, 16), (90, 1, 24), (7, 16, 32)],
+        [(24, 4, 16), (7, 16, 32)],
     ),
 )
 def test_all_kinds_of_requests_in_one_batch(

@@ -7,7 +7,11 @@ always tried, other random examples.
 import os
 from collections.abc import Iterable
 
+import pytest
+
 THOROUGH = os.environ.get("MINIPAGED_THOROUGH") == "yes"
+# For a test that is much like another one, and slow.
+thorough_only = pytest.mark.skipif(not THOROUGH, reason="make test-thorough")
 
 
 def all_or(everything: Iterable, some: Iterable) -> list:
@@ -18,5 +22,5 @@ def all_or(everything: Iterable, some: Iterable) -> list:
 
 
 def often(count: int) -> int:
-    """So many times, or a third of it."""
-    return count if THOROUGH else -(-count // 3)
+    """So many times, or a fifth of it."""
+    return count if THOROUGH else -(-count // 5)

@@ -9,7 +9,7 @@ from transformers import GenerationConfig, GPT2Config, GPT2LMHeadModel
 
 import minipaged as mp
 from helpers.replaying import capture_without_a_gpu, replayable, steps_ahead
-from helpers.thorough import THOROUGH, all_or
+from helpers.thorough import all_or, thorough_only
 from helpers.tiny_models import tiny_model
 from minipaged.lab.tour.reference import huggingface_generate
 from minipaged.model import compiled
@@ -67,6 +67,7 @@ def test_one_compilation_for_all(traced, name, traces):
     assert repr(engine).endswith('run="compiled")')
 
 
+@thorough_only
 def test_what_was_compiled_serves_the_next_engines(traced):
     engine_of("qwen3").close()
     seen = counters["stats"]["unique_graphs"]
@@ -74,7 +75,7 @@ def test_what_was_compiled_serves_the_next_engines(traced):
     assert counters["stats"]["unique_graphs"] == seen
 
 
-@pytest.mark.skipif(not THOROUGH, reason="four models are compiled: make test-thorough")
+@thorough_only
 def test_other_models_do_not_use_up_what_torch_allows_a_class_of_layers(traced):
     engine_of("qwen3").close()
     for name in ("gemma3_text", "llama", "gpt2"):
