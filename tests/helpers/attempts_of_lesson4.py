@@ -469,7 +469,7 @@ NAMED = {
         ),
         (
             lambda *case: is_done(*case[:-1], case[-1] or "never"),
-            "False takes the present length, n",
+            "False takes the present length, L",
         ),
         (takes_the_longest, "the best length for alpha > 0 only"),
         (
@@ -594,7 +594,7 @@ NAMED = {
         (tokens_in_pairs, "a pair is (index of the beam, sum), without the token"),
         (sums_without_beams, "expected pairs"),
         (sums_first, "a pair is (beam, sum), in this order"),
-        (forks_what_has_ended, "a text that ended needs no fork"),
+        (forks_what_has_ended, "neither for a text that ended"),
         (three_lists, "expected four lists"),
         (
             lambda *arguments: None,

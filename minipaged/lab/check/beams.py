@@ -6,7 +6,14 @@ from typing import Any, NamedTuple
 import torch
 
 from minipaged.errors import TableFreed
-from minipaged.lab.check.verdict import Attempt, Rejected, exercise, expect, short
+from minipaged.lab.check.verdict import (
+    Attempt,
+    Rejected,
+    exercise,
+    expect,
+    many,
+    short,
+)
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 
@@ -105,7 +112,8 @@ def _one_step(
     width, vocabulary = log_probs.shape
     wanted = _expected_step(log_probs + scores[:, None])
     story = f"in the case k = {width}, V = {vocabulary}, where children of beams "
-    story += f"{wanted.parents} must go on and {len(wanted.ended)} end"
+    ends = f"{many(len(wanted.ended), 'text')} ended" if wanted.ended else "none ended"
+    story += f"{wanted.parents} must go on, and {ends}"
     before = [(list(table.block_ids), table.num_tokens) for table in tables]
     answer = _answer(attempt, story, tables, scores, log_probs)
     found_tables, tokens, found_scores, ended = (list(part) for part in answer)
@@ -229,7 +237,8 @@ def _nothing_is_lost(
         if holders != right:
             said = f"{story}; holders of block {block_id}: got {holders}, "
             said += f"expected {right}"
-            more = "; free all parents after forking; a text that ended needs no fork"
+            more = "; free all parents after forking, and fork only for those that go "
+            more += "on: neither for a text that ended, nor for candidates behind"
             more *= holders > right
             raise Rejected(said + more)
     held = pool.num_blocks - pool.num_free

@@ -1,6 +1,7 @@
 """Lab: the check of lesson 4's first exercise: when a beam search stops."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from itertools import product
 
 from minipaged.lab.check.verdict import Attempt, Rejected, exercise, expect
@@ -64,14 +65,13 @@ def _cases() -> Iterator[Case]:
 
 
 def _why_wrong(attempt: Attempt) -> str:
-    """The mistake that gives all these answers, if it is a usual one."""
-    cases = list(_cases())
-    try:
-        answers = [bool(attempt.function(*case)) for case in cases]
-    except Exception:
-        return ""
+    """The mistake that gives all its answers, if it is a usual one."""
+    answers = {}
+    for case in _cases():
+        with suppress(Exception):  # by alpha = 0, say, nothing can be divided
+            answers[(*case[0],), *case[1:]] = bool(attempt.function(*case))
     for said, rule in USUAL.items():
-        if answers == [rule(*case) for case in cases]:
+        if answers and all(rule(*case) == one for case, one in answers.items()):
             return f"; {said}"
     return ""
 
@@ -100,7 +100,7 @@ USUAL: dict[str, Rule] = {  # what to say of a mistake, and what it answers
     '"never" is not False: it takes the best possible length': _with_answers(
         lambda *case: must_stop(*case[:-1], case[-1] is True)
     ),
-    "False takes the present length, n": _with_answers(
+    "False takes the present length, L": _with_answers(
         lambda *case: must_stop(*case[:-1], case[-1] or "never")
     ),
     'the longest is the best length for alpha > 0 only, also with "never"': (

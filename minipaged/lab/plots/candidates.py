@@ -58,7 +58,8 @@ def plot_candidates(
         start = BEAM + 2, heights[one.beam] + HEIGHT / 2
         colour = line_colour(kin[one.beam]) if verdict in (GOES_ON, ENDED) else None
         sheet.arrow(start, (RANK - 28, y + HEIGHT / 2), colour)
-        _draw_row(sheet, one, verdict, row + 1, y, _tone(verdict, kin[one.beam]))
+        tone, rim = _tone(verdict, kin[one.beam]), line_colour(kin[one.beam])
+        _draw_row(sheet, one, verdict, row + 1, y, tone, rim)
         if verdict == ENDED:
             score = one.total / length**length_penalty
             power = "" if length_penalty == 1 else f"^{length_penalty:g}"
@@ -91,16 +92,22 @@ def judge(width: int, ends: Sequence[bool]) -> list[int]:
 
 
 def _draw_row(
-    sheet: Sheet, one: Candidate, verdict: int, rank: int, y: float, tone: Tone
+    sheet: Sheet,
+    one: Candidate,
+    verdict: int,
+    rank: int,
+    y: float,
+    tone: Tone,
+    rim: str,
 ) -> None:
     middle = y + HEIGHT / 2
     sheet.write(RANK - 10, middle, str(rank), color=sheet.look.quiet, ha="center")
     sheet.cells(TOKEN, y, [TOKEN_WIDTH], HEIGHT, [tone], [one.token])
     if verdict == ENDED:
-        rim = {"rim": sheet.look.ink, "linewidth": 2.2}
+        rim = {"rim": rim, "linewidth": 3.2}
         sheet.box(TOKEN, y, TOKEN_WIDTH, HEIGHT, **rim)
     sheet.write(SUM, middle, _number(one.total), ha="right")
-    said = {GOES_ON: "goes on", TOO_LATE: "× may not end", LEFT_OUT: "× left out"}
+    said = {GOES_ON: "goes on", TOO_LATE: "× thrown away", LEFT_OUT: "× left out"}
     if verdict in said:
         _say(sheet, y, said[verdict])
 

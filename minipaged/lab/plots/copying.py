@@ -24,7 +24,7 @@ from minipaged.memory.block_table import BlockTable
 
 COLUMNS, GUTTER = 2, 24.0  # frames side by side, and pixels between them
 APART = 14.0  # pixels between blocks
-HEAD, TABLE, DROP, BLOCK, ROW = 24.0, 24.0, 62.0, 28.0, 174.0  # pixels, downwards
+HEAD, TABLE, DROP, BLOCK, ROW = 24.0, 24.0, 62.0, 40.0, 186.0  # pixels, downwards
 CURVE = 36.0  # more pixels of a row in which a block is copied
 NAME, ENTRY = 26.0, 34.0  # pixels of a table's name, and of an entry
 WIDTH = (SPAN - GUTTER) / COLUMNS

@@ -60,6 +60,11 @@ def fit(word: str, width: float, size: float = SMALL) -> tuple[str, float]:
     return word, size
 
 
+def _beside_words(height: float) -> float:
+    """How far lines may come in from the top and bottom of a box with words."""
+    return max(3.0, (height - 20) / 2)
+
+
 class Sheet:
     """A drawing in pixels of the page, y downwards, below its title."""
 
@@ -151,7 +156,7 @@ class Sheet:
         if tone.face != "none" or not tone.hatching or not words:
             return self.box(x, y, width, height, tone)
         self.box(x, y, width, height, tone._replace(hatching=None))
-        side, edge = max(1.0, (width - words) / 2 - 4), 3.0
+        side, edge = max(1.0, (width - words) / 2 - 4), _beside_words(height)
         for left in (x, x + width - side):
             self._hatch(left, y, side, height, tone)
         for top in (y, y + height - edge):
@@ -190,7 +195,8 @@ class Sheet:
         shown, size = fit(visible(word), width - 4)
         if tone.hatching and not tone.line:
             plate = min(width - 2, width_of(shown, size) + 8)
-            self.box(x + (width - plate) / 2, y + 3, plate, height - 6, Tone(tone.face))
+            left, edge = x + (width - plate) / 2, _beside_words(height)
+            self.box(left, y + edge, plate, height - 2 * edge, Tone(tone.face))
         is_clear = tone.face.startswith("#") and len(tone.face) == 7
         ink = ink_on(tone.face) if is_clear else self.look.ink
         self.write(x + width / 2, y + height / 2, shown, size, ha="center", color=ink)
