@@ -12,6 +12,7 @@ from helpers.thorough import all_or
 from minipaged.attention.kernels import decode as triton_decode
 from minipaged.attention.kernels.setup import INTERPRETED
 from minipaged.attention.kernels.sizes import Sizes
+from minipaged.lab.measure.small_batches import BATCHES, largest_error
 from minipaged.lab.tour import ladder
 from minipaged.lab.tour.ladder import RUNGS, per_kv_head
 from minipaged.lab.tour.paging import paged_or_not
@@ -155,3 +156,19 @@ def test_with_a_table_and_without_is_the_same(block_size, num_splits):
     )
     assert torch.equal(paged, contiguous)
     assert (paged.cpu().double() - expected).abs().max() < 3e-5
+
+
+def test_the_largest_error_of_any_batch_counts_and_nan_is_not_lost():
+    device = "cpu" if INTERPRETED else "cuda"
+    right = RUNGS["one program per query head"]
+    assert largest_error(right, device) < 1e-5
+    for wrong in (0.5, torch.nan):
+        for batch in range(len(BATCHES)):
+            sizes = [*map(len, BATCHES)]
+
+            def spoiled(q, cache, *rest, size=sizes[batch], wrong=wrong):
+                found = right(q, cache, *rest)
+                return found + wrong if len(q) == size else found
+
+            error = largest_error(spoiled, device)
+            assert error == pytest.approx(wrong, abs=1e-4, nan_ok=True)

@@ -122,5 +122,6 @@ def _tone(verdict: int, colour: int) -> Tone:
 
 
 def _number(value: float) -> str:
-    """Two digits, with a minus that is as long as it should be, and no minus zero."""
-    return f"{round(value, 2) + 0.0:.2f}".replace("-", "−")
+    """Two digits, or three if all were 0; with a minus that is long enough."""
+    digits = 2 if abs(value) >= 0.005 else 3
+    return f"{round(value, digits) + 0.0:.{digits}f}".replace("-", "−")

@@ -99,7 +99,7 @@ class _Pointers:
                 y = self.heights[block * self.size] - self.lane - GAP / 2
                 sheet.write(MEMORY + MEMORY_WIDTH / 2, y, "⋮", PART, ha="center")
         self._explain(self.bottom + 12)
-        sheet.finish(self.bottom + 66)
+        sheet.finish(self.bottom + 90)
         return sheet.figure
 
     def _draw_head(self) -> None:
@@ -194,16 +194,20 @@ class _Pointers:
         sheet, slot = self.sheet, self.slots[-1]
         start, column = self.kv_head * self.dim, self.dim - 1
         sheet.line((0, y), (SPAN, y), alpha=0.5)
+        block, offset = divmod(slot, self.size)
+        at, where = self.positions[-1], f"{block} * {self.size} + {offset} = {slot}"
+        said = f"slot = table[{at} // {self.size}] * {self.size} + {at} % {self.size}"
+        sheet.write(0, y + 20, f"{said} = {where}", PART, weight="bold", **MONO)
         rule = f"{start} + {slot} * {self.stride} + {column}"
         said = f"head_start + slot * STRIDE + column = {rule} = {self.places(slot)[-1]}"
-        sheet.write(0, y + 20, said, PART, weight="bold", **MONO)
+        sheet.write(0, y + 44, said, PART, weight="bold", **MONO)
         read = f"{self.name}, KV head {self.kv_head}: read by this tile"
         signs = [(strong(self.name), read)]
         if self._others():
             signs += [(soft(self.name), f"{self.name}, {self._others()}: not read")]
         if {*self.heights} - self.used:
             signs += [(free(), f"not {self.name}'s")]
-        sheet.legend(0, y + 44, signs)
+        sheet.legend(0, y + 68, signs)
 
     def _others(self) -> str:
         """What is drawn of this sequence and not read: heads, positions, or both."""
