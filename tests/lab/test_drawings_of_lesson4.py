@@ -281,7 +281,7 @@ def test_the_first_may_end_and_the_best_others_go_on():
 def test_a_score_that_is_rounded_is_said_to_be_so():
     ends = [Candidate(total, 0, "end", True) for total in (-0.01, -1.5)]
     said = texts(plot_candidates(["one", "two"], ends, 6, "title"))
-    assert "has ended, score −0.01 / 6 ≈ 0.00" in said
+    assert "has ended, score −0.01 / 6 ≈ −0.002" in said
     assert "has ended, score −1.50 / 6 = −0.25" in said
 
 

@@ -122,6 +122,6 @@ def _tone(verdict: int, colour: int) -> Tone:
 
 
 def _number(value: float) -> str:
-    """Two digits, or three if all were 0; with a minus that is long enough."""
-    digits = 2 if abs(value) >= 0.005 else 3
+    """Two digits, or three if they were 0; with a minus that is long enough."""
+    digits = 3 if 0 < abs(value) < 0.005 else 2
     return f"{round(value, digits) + 0.0:.{digits}f}".replace("-", "−")
