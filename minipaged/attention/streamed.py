@@ -56,23 +56,23 @@ safe_softmax = Backend(attend_in_two_passes)
 streamed_attention = online_softmax
 
 
-def _in_one_pass(running: Partial, read: Read) -> Partial:
+def _in_one_pass(so_far: Partial, read: Read) -> Partial:
     for rows, logits, v in read():
-        running[rows] = running[rows].merge(Partial.of(logits, v))
+        so_far[rows] = so_far[rows].merge(Partial.of(logits, v))
         del logits, v  # before the next tile makes its own
-    return running
+    return so_far
 
 
-def _in_two_passes(running: Partial, read: Read) -> Partial:
-    maximum = running.maximum
+def _in_two_passes(so_far: Partial, read: Read) -> Partial:
+    maximum = so_far.maximum
     for rows, logits, _ in read(with_values=False):
         maximum[rows] = torch.maximum(maximum[rows], logits.amax(dim=-1))
     for rows, logits, v in read():
         part = Partial.of(logits, v, maximum[rows])
         del logits, v
-        running.total[rows] += part.total
-        running.weighted[rows] += part.weighted
-    return running
+        so_far.total[rows] += part.total
+        so_far.weighted[rows] += part.weighted
+    return so_far
 
 
 def _attend(

@@ -241,7 +241,7 @@ def frames(figure):
 def test_tiles_count_what_is_read():
     figure = DRAWINGS["decode"]()
     said = texts(figure)
-    assert "41 positions are seen, 45 are read" in said
+    assert "41 positions are seen, 45 are computed" in said
     assert "a padded rectangle has 63" in said
     assert {"tile 0", "tile 1", "tile 2", "3 × 8", "2 × 8", "1 × 5"} <= set(said)
     assert [words for words in said if words.endswith("token 20")] == ["A's token 20"]
@@ -263,7 +263,7 @@ def test_a_prefill_counts_pairs():
     assert (
         f"{pairs} pairs (new token, position) are seen, {computed} are computed" in said
     )
-    assert "read, but hidden by the mask" in said
+    assert "hidden by the mask" in said
     assert "padding" not in said
     assert texts(DRAWINGS["two prefills"]()).count("padding") == 1
 

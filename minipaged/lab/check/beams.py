@@ -187,6 +187,9 @@ def _why_wrong(
     equal = [said for said, of_it in alike if _equal(sums, of_it)]
     for said in (*equal, *(said for said, _ in alike)):
         return f"; {said}"
+    ends = _expected_step(log_probs + scores[:, None]).ended
+    if len(tokens) + len(ends) == len(scores) and ends:
+        return "; those that ended take no place: k others go on"
     too_few = "; look at 2k candidates, so that k can go on"
     return too_few if len(tokens) < len(scores) else ""
 

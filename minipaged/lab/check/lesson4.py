@@ -129,6 +129,13 @@ USUAL: dict[str, Rule] = {  # what to say of a mistake, and what it answers
             kept, k, best, n, longest, 1.0, way
         )
     ),
+    "True means that the search stops: the comparison is turned round": _with_answers(
+        lambda kept, k, best, n, longest, alpha, way: (
+            way is True
+            or best / (longest if way == "never" and alpha > 0 else n) ** alpha
+            > kept[-1]
+        )
+    ),
     '"never" stops, too, if nothing better is possible': _with_answers(
         lambda *case: case[-1] != "never" and must_stop(*case)
     ),

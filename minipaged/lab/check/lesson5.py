@@ -168,7 +168,7 @@ def window(attempt: Attempt) -> None:
     """(q, read, num_tokens, window, block_size) -> [H, D]; only the blocks it needs."""
     generator = torch.Generator().manual_seed(0)
     # The first window that hides anything begins amid a block that is not the first.
-    lengths = (1, 22, 4, 5, 8, 19)
+    lengths = (22, 1, 4, 5, 8, 19)
     for num_tokens, width in product(lengths, (100, 8, 1, 3, 4, 5, 9)):
         heads, kv_heads = [(4, 2), (6, 2), (3, 3), (5, 1)][(num_tokens + width) % 4]
         _windowed(attempt, *draw(generator, num_tokens, heads, kv_heads, 1.0), width)

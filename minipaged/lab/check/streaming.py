@@ -97,7 +97,7 @@ def answer_of(
         if needless := [block for block in read.reads if block not in wanted]:
             what = f"block {needless[0]} was asked for, though the token sees only "
             what += f"{_span('position', seen)}, in {_span('block', wanted)}"
-        elif not read.reads:
+        elif not read.reads and "no block" not in str(failure):
             what = "no block was asked for, though the token sees "
             what += f"{_span('position', seen)}, in {_span('block', wanted)}"
         elif "non-zero size" in str(failure) or "numel() == 0" in str(failure):

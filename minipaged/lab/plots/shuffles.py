@@ -66,7 +66,8 @@ def _draw_threads(
     sheet.write(0, 8, f"{count} threads share a sum", PART)
     sheet.write(SPAN, 8, counted(last, "shuffle"), PART, ha="right")
     sheet.write(0, TOP - 16, "thread", color=sheet.look.quiet)
-    sheet.write(0, TOP + BOX / 2, f"has {counted(products, 'product')}")
+    said = f"sum of {products}" if products > 1 else "a product"
+    sheet.write(0, TOP + BOX / 2, said)
     for thread in range(count):
         style = {"ha": "center", "color": sheet.look.quiet}
         sheet.write(_middle(thread, count), TOP - 16, str(thread), **style)

@@ -65,7 +65,6 @@ class _Tiles:
         self.num_positions = max(*map(max, self.own), *read) + 1
         self.num_queries = len(self.own[0])
         self.is_decode = self.num_queries == 1
-        self.done = "read" if self.is_decode else "computed"
         self.cell = min(WIDEST, (SPAN - LEFT) / self.num_positions)
         self.height, self.gap = (28.0, 8.0) if self.is_decode else (17.0, 12.0)
 
@@ -95,9 +94,9 @@ class _Tiles:
             said = str(position)
             sheet.write(middle, bottom + 18, said, ha="center", color=sheet.look.quiet)
         sheet.write(0, bottom + 18, "position", color=sheet.look.quiet)
-        signs = [(strong(self.names[0]), f"{self.done}, and seen")]
-        signs += [(KEPT, "read, but hidden by the mask")]
-        sheet.legend(0, bottom + 46, [*signs, (free(), f"not {self.done}")])
+        signs = [(strong(self.names[0]), "computed, and seen")]
+        signs += [(KEPT, "hidden by the mask")]
+        sheet.legend(0, bottom + 46, [*signs, (free(), "not computed")])
         sheet.finish(bottom + 56)
         return sheet.figure
 
@@ -108,7 +107,7 @@ class _Tiles:
         """How many positions are seen and read, and how many a rectangle would have."""
         whole = len(self.own) * self.num_queries * self.num_positions
         thing = "positions" if self.is_decode else "pairs (new token, position)"
-        said = f"{num_seen} {thing} are seen, {num_read} are {self.done}"
+        said = f"{num_seen} {thing} are seen, {num_read} are computed"
         self.sheet.write(0, 8, said, PART)
         remark = f"a padded rectangle has {whole}"
         rows = "rows: sequences" if self.is_decode else "rows: queries"
