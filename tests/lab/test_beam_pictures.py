@@ -217,7 +217,7 @@ def test_a_dotted_line_stands_where_every_beam_opens_a_block(paged):
         mp.generate(paged, [[1, 2, 3]], CONFIG)
     figure = plot_beam_tree(frames, Letters(), "title")
     dotted = [line for line in figure.axes[0].lines if line.get_linestyle() == ":"]
-    assert len(dotted) == len(named(figure, "new blocks"))
+    assert len(dotted) == len(named(figure, "blocks"))
     (x,) = {x for line in dotted for x in line.get_xdata()}
     step = {number: named(figure, number)[0].get_position()[0] for number in "12"}
     assert x == pytest.approx((step["1"] + step["2"]) / 2)  # 3 + 1 tokens fill a block

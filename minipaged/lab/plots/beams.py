@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from transformers import PreTrainedTokenizerBase
 
 from minipaged.lab.plots.palette import line_colour
-from minipaged.lab.plots.signs import SPAN, Sheet, fit, width_of
+from minipaged.lab.plots.signs import SPAN, Sheet, width_of
 from minipaged.lab.plots.tones import NOTHING, Tone, behind_words, soft, strong
 from minipaged.lab.pool.replay import Frame
 
@@ -109,9 +109,9 @@ def _draw_steps(sheet: Sheet, steps: Rows[Frame], width: float, bottom: float) -
         longest, before = max(map(len, _entries(frame))), longest
         if 0 < before < longest:
             dots = {"color": sheet.look.rim, "linestyle": ":", "linewidth": 1.2}
-            sheet.line((x - width / 2, 36), (x - width / 2, bottom + 4), **dots)
-            said, size = fit("new blocks", width - 6)
-            sheet.write(x - width / 2, 28, said, size, ha="center", **quiet)
+            sheet.line((x - width / 2, 47), (x - width / 2, bottom + 4), **dots)
+            for y, word in ((24, "new"), (38, "blocks")):
+                sheet.write(x - width / 2, y, word, ha="center", **quiet)
         sheet.line((x, 22), (x, 30))
         sheet.line((x, bottom + 4), (x, bottom + 12))
         sheet.write(x, 12, str(number), ha="center")

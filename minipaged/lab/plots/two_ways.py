@@ -136,7 +136,7 @@ def _draw_streamed(
         sheet.write(x, low, said, size, **quiet)
         _draw_summary(sheet, x, "summary", behind_words(soft(name)))
         sheet.arrow((x + SUMMARY + 2, middle), (x + half - WIDE / 2 - 2, middle))
-    _draw_summary(sheet, x + width - SUMMARY, "new one", behind_words(soft(name)))
+    _draw_summary(sheet, x + width - SUMMARY, "new summary", behind_words(soft(name)))
     start = x + half + WIDE / 2 + 2, middle
     sheet.arrow(start, (x + width - SUMMARY - 2, middle))
     if rest := ", ".join(map(str, table.block_ids[at + 1 :])):

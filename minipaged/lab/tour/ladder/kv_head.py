@@ -70,6 +70,7 @@ def _kv_head_kernel(
         position = first + tl.arange(0, TILE)
         exists = position < context
         slots = slots_of(table, position, exists, BLOCK_SIZE)
+        # DIM twice: it needs no padding.
         k = load_tile(key_head, slots, exists, SLOT_STRIDE, DIM, DIM, MASKED=True)
         v = load_tile(value_head, slots, exists, SLOT_STRIDE, DIM, DIM, MASKED=True)
         maximum, total, weighted = UPDATE(
