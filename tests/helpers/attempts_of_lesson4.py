@@ -10,6 +10,21 @@ def is_done(kept, k, best_sum, n, longest, alpha, early_stopping):
     return best_sum / length**alpha <= kept[-1]
 
 
+def turned_round(kept, k, best_sum, n, longest, alpha, early_stopping):
+    if len(kept) < k or early_stopping is True:
+        return len(kept) == k
+    length = longest if early_stopping == "never" and alpha > 0 else n
+    return best_sum / length**alpha > kept[-1]
+
+
+def divides_by_zero(kept, k, best_sum, n, longest, alpha, early_stopping):
+    """Times alpha, which may be 0."""
+    if len(kept) < k or early_stopping is True:
+        return len(kept) == k
+    length = longest if early_stopping == "never" and alpha > 0 else n
+    return best_sum / (length * alpha) <= kept[-1]
+
+
 def append(pool, block_ids, num_tokens, n):
     wanted = -(-(num_tokens + n) // pool.block_size) - len(block_ids)
     copies = []
@@ -325,6 +340,14 @@ def tables_in_pairs(tables, scores, log_probs, eos):
     return *parts, [(kept[beam], total) for beam, total in ended]
 
 
+def ends_take_places(tables, scores, log_probs, eos):
+    children, tokens, sums, ended = next_beams(tables, scores, log_probs, eos)
+    going = len(children) - len(ended)
+    for child in children[going:]:
+        child.free()
+    return children[:going], tokens[:going], sums[:going], ended
+
+
 def tokens_in_pairs(tables, scores, log_probs, eos):
     *parts, ended = next_beams(tables, scores, log_probs, eos)
     return *parts, [(eos, total) for _, total in ended]
@@ -472,6 +495,8 @@ NAMED = {
             "False takes the present length, L",
         ),
         (takes_the_longest, "the best length for alpha > 0 only"),
+        (turned_round, "the comparison is turned round"),
+        (divides_by_zero, "raised to the power alpha: length ** alpha"),
         (
             lambda kept, *rest: is_done(kept[:1] * len(kept), *rest),
             "the worst answer kept, not the best",
@@ -584,13 +609,14 @@ NAMED = {
         (probabilities, "probabilities, not their logarithms, were added"),
         (swaps_beam_and_token, "index // V is the beam, index % V the token"),
         (looks_for_a_beam_by_its_token, "is index // V the beam, and index % V the"),
-        (few_candidates, "look at 2k candidates, so that k can go on"),
+        (few_candidates, "look at 2k candidates: k go on"),
         (all_go_on, "only the best k go on"),
         (all_may_end, "an end behind the first k candidates does not count"),
         (nothing_ends, "token 1 is eos: a text that ended does not go on"),
         (ends_go_on, "token 1 is eos: a text that ended does not go on"),
         (forgets_who_ended, "a candidate whose token is 1 (eos) has ended"),
         (tables_in_pairs, "a pair is (index of the beam, sum), no table"),
+        (ends_take_places, "k go on, beside those that ended"),
         (tokens_in_pairs, "a pair is (index of the beam, sum), without the token"),
         (sums_without_beams, "expected pairs"),
         (sums_first, "a pair is (beam, sum), in this order"),

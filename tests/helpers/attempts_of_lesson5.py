@@ -419,6 +419,13 @@ def sharing_a_maximum(dims):
     return attempt
 
 
+def begins_before_the_first(q, read, num_tokens, width, block_size):
+    """Where the window is wider than the context."""
+    for block in range((num_tokens - width) // block_size, 0):
+        read(block)
+    return window(q, read, num_tokens, width, block_size)
+
+
 def reads_what_it_cannot_see(q, read, num_tokens, width, block_size):
     """From block 0 on, whose slice may be empty."""
     first = max(0, num_tokens - width)
@@ -542,6 +549,7 @@ NAMED = {
         (copied_window, "that is gathering, not streaming"),
         (ONE_MAXIMUM, "each head needs its own"),
         (ONE_OF_EACH_KV_HEAD, "each head needs its own"),
+        (begins_before_the_first, "IndexError: no block -"),
         (reads_what_it_cannot_see, "sees only positions 14 to 21, in blocks 3 to 5"),
         (WRONG["window"][-1], "right but for the scale"),
         (scaled_by_heads, "it is scaled by how many heads there are"),

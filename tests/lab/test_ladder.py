@@ -163,10 +163,9 @@ def test_the_largest_error_of_any_batch_counts_and_nan_is_not_lost():
     right = RUNGS["one program per query head"]
     assert largest_error(right, device) < 1e-5
     for wrong in (0.5, torch.nan):
-        for batch in range(len(BATCHES)):
-            sizes = [*map(len, BATCHES)]
+        for size in map(len, BATCHES):  # no two are equal
 
-            def spoiled(q, cache, *rest, size=sizes[batch], wrong=wrong):
+            def spoiled(q, cache, *rest, size=size, wrong=wrong):
                 found = right(q, cache, *rest)
                 return found + wrong if len(q) == size else found
 

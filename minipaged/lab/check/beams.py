@@ -89,7 +89,10 @@ def _usual_mistakes(
     ranked = {said: _expected_step(sums) for said, sums in mistakes.items()}
     return {
         **{said: (step.tokens, step.scores) for said, step in ranked.items()},
-        "look at 2k candidates, so that k can go on": (few.tokens, few.scores),
+        "look at 2k candidates: k go on, beside those that ended": (
+            few.tokens,
+            few.scores,
+        ),
         "that is the best token of each beam; compare those of all beams": (
             first.tolist(),
             (best + scores).tolist(),
@@ -187,10 +190,7 @@ def _why_wrong(
     equal = [said for said, of_it in alike if _equal(sums, of_it)]
     for said in (*equal, *(said for said, _ in alike)):
         return f"; {said}"
-    ends = _expected_step(log_probs + scores[:, None]).ended
-    if len(tokens) + len(ends) == len(scores) and ends:
-        return "; those that ended take no place: k others go on"
-    too_few = "; look at 2k candidates, so that k can go on"
+    too_few = "; look at 2k candidates: k go on, beside those that ended"
     return too_few if len(tokens) < len(scores) else ""
 
 

@@ -104,8 +104,7 @@ def _draw_row(
     sheet.write(RANK - 10, middle, str(rank), color=sheet.look.quiet, ha="center")
     sheet.cells(TOKEN, y, [TOKEN_WIDTH], HEIGHT, [tone], [one.token])
     if verdict == ENDED:
-        rim = {"rim": rim, "linewidth": 3.2}
-        sheet.box(TOKEN, y, TOKEN_WIDTH, HEIGHT, **rim)
+        sheet.box(TOKEN, y, TOKEN_WIDTH, HEIGHT, rim=rim, linewidth=3.2)
     sheet.write(SUM, middle, _number(one.total), ha="right")
     said = {GOES_ON: "goes on", TOO_LATE: "× thrown away", LEFT_OUT: "× left out"}
     if verdict in said:

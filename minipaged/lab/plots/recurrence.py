@@ -150,17 +150,17 @@ def _draw_factor(sheet: Sheet, y: float, step: Step, old: float) -> None:
     """What the past was multiplied by; in red, and with the right one, if wrong."""
     is_right, factor = step.factor == step.expected, step.factor
     bold = {"weight": "bold", "ha": "center"}
-    said_in = {} if is_right else {"color": BAD}
+    wrong = {} if is_right else {"color": BAD}
     y, said = y + BARS / 2 - 9, "× 0" if not factor else f"× {factor:.2f}"
-    sheet.write(FACTOR, y, said, PART, **bold, **said_in)
+    sheet.write(FACTOR, y, said, PART, **bold, **wrong)
     if not is_right:
         y += 17
         wanted, size = fit(f"should be × {step.expected:.2f}", 92)
-        sheet.write(FACTOR, y, wanted, size, ha="center", color=BAD)
+        sheet.write(FACTOR, y, wanted, size, ha="center", **wrong)
     why = f"e^({_signed(old, 2)} − {_signed(step.maximum, 2)})"
     why, size = fit(why if is_right else f"= {why}", 92)
-    colour = sheet.look.quiet if is_right else BAD
-    sheet.write(FACTOR, y + 18, why, size, ha="center", color=colour)
+    style = {"ha": "center", "color": sheet.look.quiet} | wrong
+    sheet.write(FACTOR, y + 18, why, size, **style)
 
 
 def _draw_result(sheet: Sheet, y: float, step: Step, is_right: bool) -> None:
