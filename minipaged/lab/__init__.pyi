@@ -94,7 +94,6 @@ from .plots.moved import plot_copies as plot_copies
 from .plots.multiprocessors import plot_multiprocessors as plot_multiprocessors
 from .plots.neighbour import plot_neighbour as plot_neighbour
 from .plots.on_each import plot_on_each as plot_on_each
-from .plots.overflow import plot_overflow as plot_overflow
 from .plots.overrun import plot_overrun as plot_overrun
 from .plots.overwritten import plot_overwritten as plot_overwritten
 from .plots.padding import plot_padding as plot_padding

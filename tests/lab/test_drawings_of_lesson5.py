@@ -14,7 +14,6 @@ from minipaged.attention import streamed
 from minipaged.attention.gathered import pad_to_rectangles
 from minipaged.lab import (
     plot_merges,
-    plot_overflow,
     plot_recurrence,
     plot_shares,
     plot_tiles,
@@ -81,12 +80,6 @@ def two_ways(name, at, **pool):
     return plot_two_ways(tables_of(USED, **pool)[name], at, "title", name=name)
 
 
-def overflow(highest, dtype=torch.float16):
-    x = torch.arange(0, highest + 0.25, 0.25).to(dtype)
-    weights = {"e^x": x.exp(), "lowered": (x - highest).exp()}
-    return plot_overflow(x, weights, math.log(torch.finfo(dtype).max), "title")
-
-
 SHARES = {"right": [2.0, 4.0, 2.0], "mean": [1, 1, 1], "no rescale": [6, 3, 1]}
 
 
@@ -112,8 +105,6 @@ DRAWINGS = {
     "one token": lambda: tiles({"A": 1}, {"A": 1}, 8),
     "merges": lambda: plot_merges([5.6, 6.6, 5.8], ORDERS, "title", "C", [2, 5, 17]),
     "merge of two": lambda: plot_merges([-900.0, 0.0], [(0, 1), (1, 0)], "title"),
-    "overflow": lambda: overflow(20),
-    "overflow of float32": lambda: overflow(100, torch.float32),
     "shares": shares,
     "shares, one tiny": lambda: plot_shares({"right": [1, 999], "wrong": [1, 1]}, "t"),
     "shares, one block": lambda: plot_shares({"right": [1.0]}, "title"),
@@ -317,43 +308,3 @@ def test_shares_are_as_wide_as_their_weight():
         *("60 %", "30 %", "10 %"),
     ]
     assert {"block 2", "block 5", "block 17"} <= set(said)
-
-
-# --- overflow -------------------------------------------------------------------------
-
-
-def test_a_line_of_weights_ends_where_the_next_one_is_infinite():
-    (axes,) = overflow(20).axes
-    (cross,) = (line for line in axes.lines if line.get_marker() == "x")
-    assert list(cross.get_xdata()) == [11.0]  # e^11.25 is above 65,504
-    (limit,) = (line for line in axes.lines if line.get_linestyle() == ":")
-    assert limit.get_xdata()[0] == math.log(65504)
-    assert "∞ from here" in texts(axes.figure)
-
-
-def test_weights_that_are_zero_are_not_drawn():
-    (axes,) = overflow(20).axes
-    (lowered,) = (line for line in axes.lines if line.get_linestyle() == "--")
-    least = pytest.approx(math.log10(2**-24))
-    assert min(lowered.get_ydata()) == least  # below 2^-25, float16 has only 0
-    assert lowered.get_xdata()[0] == 2.75
-
-
-def test_without_an_overflow_there_is_no_cross():
-    (axes,) = overflow(5).axes
-    assert all(line.get_marker() != "x" for line in axes.lines)
-
-
-@pytest.mark.parametrize(
-    ("highest", "dtype", "said"),
-    [
-        (20, torch.float16, ["0 below 2.8"]),
-        (12, torch.float16, []),
-        (100, torch.float32, []),
-        (120, torch.float32, []),
-    ],
-)
-def test_where_a_weight_becomes_zero_is_said(highest, dtype, said):
-    """e^-12 is no zero in float16; the zeros of float32 lie below the picture."""
-    words = texts(overflow(highest, dtype))
-    assert [word for word in words if word.startswith("0 below")] == said
