@@ -161,6 +161,21 @@ UPSIDE_DOWN = streamed_by(lambda fall: ((-fall).exp(), (-fall).exp()))
 MAXIMUM_FALLS = streamed_by(lambda fall: (fall.exp(), fall.exp()), falls=True)
 
 
+def upside_down_from_nothing(q, read, num_tokens, block_size):
+    """Its first factor is infinite, times a sum of 0."""
+    maximum, total, weighted = q.new_tensor(-torch.inf), 0.0, torch.zeros_like(q)
+    for block in range(-(-num_tokens // block_size)):
+        k, v = read(block)
+        size = min(block_size, num_tokens - block * block_size)
+        logits = k[:size] @ q / len(q) ** 0.5
+        largest = torch.maximum(maximum, logits.max())
+        factor, weights = (largest - maximum).exp(), (logits - largest).exp()
+        total = total * factor + weights.sum()
+        weighted = weighted * factor + weights @ v[:size]
+        maximum = largest
+    return weighted / total
+
+
 def first_maximum(q, read, num_tokens, block_size):
     """Lowers by the largest logit of the first block, for good."""
     maximum, total, weighted = None, 0.0, torch.zeros_like(q)
@@ -521,6 +536,7 @@ NAMED = {
         (ONLY_THE_SUM, "the weighted values are not"),
         (ONLY_THE_VALUES, "the sum of the weights is not"),
         (UPSIDE_DOWN, "upside down"),
+        (upside_down_from_nothing, "a factor upside down: it is e^(old - new)"),
         (MAXIMUM_FALLS, "the maximum never falls"),
         (first_maximum, "not by that of the first block"),
         (plain, "exponentials overflow"),

@@ -197,7 +197,8 @@ def _unreadable(read: Blocks) -> str:
     told *= len(read.reads) > 1
     if read.num_in_last < read.block_size:
         told.append("a slot past the last token (0 × NaN is NaN, too)")
-    return " or ".join(told) or "-inf minus -inf, 0 / 0, or an exp that overflows"
+    told = told or ["-inf minus -inf, 0 / 0, or an exp that overflows"]
+    return " or ".join([*told, "a factor upside down: it is e^(old - new)"])
 
 
 def _with_zeros(

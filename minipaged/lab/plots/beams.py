@@ -78,7 +78,7 @@ def plot_beam_tree(
         sheet.box(x, bottom + 62, 18, 12, behind_words(tone))
         sheet.write(x + 24, bottom + 68, meaning, color=sheet.look.quiet)
         x += width_of(meaning) + 44
-    legend = "letters: the beams; ×: runs no more"
+    legend = "letters: the tables; ×: runs no more"
     sheet.write(x, bottom + 68, legend, color=sheet.look.quiet)
     sheet.finish(bottom + 76)
     return sheet.figure
