@@ -353,6 +353,14 @@ def tokens_in_pairs(tables, scores, log_probs, eos):
     return *parts, [(eos, total) for _, total in ended]
 
 
+def ranks_in_pairs(tables, scores, log_probs, eos):
+    width, vocabulary = log_probs.shape
+    *parts, _ = next_beams(tables, scores, log_probs, eos)
+    best, index = (log_probs + scores[:, None]).flatten().topk(width)
+    ranked = enumerate(zip(index.tolist(), best.tolist(), strict=True))
+    return *parts, [(i, s) for i, (one, s) in ranked if one % vocabulary == eos]
+
+
 def the_heir_takes_over(tables, scores, log_probs, eos):
     """Right: the first child of a beam gets its table, as in the package."""
     width, vocabulary = log_probs.shape
@@ -618,6 +626,7 @@ NAMED = {
         (tables_in_pairs, "a pair is (index of the beam, sum), no table"),
         (ends_take_places, "k go on, beside those that ended"),
         (tokens_in_pairs, "a pair is (index of the beam, sum), without the token"),
+        (ranks_in_pairs, "that is its place among the candidates; of what beam is it?"),
         (sums_without_beams, "expected pairs"),
         (sums_first, "a pair is (beam, sum), in this order"),
         (forks_what_has_ended, "neither for a text that ended"),

@@ -374,6 +374,7 @@ def packed(
     SCALES: tl.constexpr = True,
     POWERS_OF_E: tl.constexpr = False,
     GOES_ROUND: tl.constexpr = False,
+    FORGETS_KV_HEAD: tl.constexpr = False,
     OF_SUM: tl.constexpr = True,
     OF_VALUES: tl.constexpr = True,
     STARTS_AT_0: tl.constexpr = False,
@@ -422,7 +423,8 @@ def packed(
         if WIDENS == 1:
             block = block.to(tl.int64)
         slot = block * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
-        rows = (slot * NUM_KV_HEADS + kv_head)[:, None] * DIM + column[None, :]
+        which = 0 if FORGETS_KV_HEAD else kv_head
+        rows = (slot * NUM_KV_HEADS + which)[:, None] * DIM + column[None, :]
         if WIDENS == 2:  # too late
             rows = rows.to(tl.int64)
         for _ in tl.static_range(READS):
@@ -631,6 +633,7 @@ NAMED = {
         (_flawed(packed, SCALES=False), "right but for `scale`"),
         (_flawed(packed, POWERS_OF_E=True), "made for tl.exp2"),
         (_flawed(packed, GOES_ROUND=True), "query heads took turns"),
+        (_flawed(packed, FORGETS_KV_HEAD=True), "read K and V of the first KV head"),
         (_flawed(packed, OF_SUM=False, OF_VALUES=False), "is never rescaled"),
         (_flawed(packed, OF_SUM=False), "the sum of the weights is not"),
         (_flawed(packed, OF_VALUES=False), "the weighted values are not"),

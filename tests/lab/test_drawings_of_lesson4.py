@@ -247,7 +247,7 @@ def test_without_a_start_nothing_is_new_in_the_first_frame():
         )
         for one in (None, start)
     ]
-    assert bold == [0, 1]
+    assert bold == [0, 2]  # the word, and the legend
 
 
 def test_a_frozen_state_does_not_change():

@@ -328,7 +328,7 @@ def test_a_gpu_is_drawn_from_its_facts():
     assert {
         "132 multiprocessors",
         "65,536 registers",
-        "shared (228 KiB), L1",
+        "228 KiB shared memory",
         "at most 4,591 GB/s, for all together",
         "what was read lately, 63 MB at most",
     } <= set(said)

@@ -49,6 +49,7 @@ class _Step(NamedTuple):
     scores: list[float]
     ended: list[tuple[int, float]]  # (beam, sum), best first
     late: list[int]  # beams that would end behind the first candidates
+    places: list[int]  # of those that end, among the candidates
 
 
 def _expected_step(
@@ -61,11 +62,12 @@ def _expected_step(
         (one // vocabulary, one % vocabulary, total)
         for one, total in zip(index.tolist(), best.tolist(), strict=True)
     ]
-    ended = [(beam, total) for beam, token, total in candidates[:width] if token == eos]
+    places = [at for at in range(width) if candidates[at][1] == eos]
+    ended = [(candidates[at][0], candidates[at][2]) for at in places]
     late = [beam for beam, token, _ in candidates[width:] if token == eos]
     going = [one for one in candidates if one[1] != eos][:width]
     parents, tokens, sums = ([one[part] for one in going] for part in range(3))
-    return _Step(parents, tokens, sums, ended, late)
+    return _Step(parents, tokens, sums, ended, late, places)
 
 
 def _usual_mistakes(
@@ -205,6 +207,8 @@ def _ended_rightly(story: str, ended: list[Any], wanted: _Step) -> None:
         said = f"{story}; beams that ended: got {beams}, expected {right}"
         if beams == right + wanted.late:
             said += "; an end behind the first k candidates does not count"
+        elif beams == wanted.places:
+            said += "; that is its place among the candidates; of what beam is it?"
         elif [total for _, total in ended] == right:
             said += "; a pair is (beam, sum), in this order"
         elif beams == [EOS] * len(right):

@@ -159,6 +159,7 @@ def _logits(
     seq: int,
     factor: float = 1.0,
     is_round: bool = False,
+    is_first: bool = False,
     first: int = 0,
     dropped: int = 0,
     zeros: int = 0,
@@ -169,6 +170,7 @@ def _logits(
     q = batch.q[seq].double()
     heads, kv_heads = torch.arange(len(q)), k.shape[1]
     kv = heads % kv_heads if is_round else heads // (len(q) // kv_heads)
+    kv *= not is_first
     scale = batch.scale / LOG2_E * factor
     return torch.einsum("hd,thd->ht", q, k[:, kv]) * scale, v[:, kv].transpose(0, 1)
 
@@ -187,6 +189,7 @@ def _diagnosis(found: torch.Tensor, batch: Batch) -> str:
             "factor": 1 / LOG2_E
         },
         "right if query heads took turns: neighbours share one": {"is_round": True},
+        "every program read K and V of the first KV head": {"is_first": True},
         "right if the last token did not count": {"dropped": 1},
         "right if the first block did not count": {"first": size},
     }

@@ -113,7 +113,7 @@ def plot_copying(
     if any(_lost(*pair, id_) for pair in pairs for id_ in blocks):
         words = "struck out: written over"
         sheet.write(SPAN, y, words, color=BAD, ha="right")
-    elif any(any(_copies(*pair)) for pair in pairs):
+    if start or any(any(_copies(*pair)) for pair in pairs):
         rim = {"rim": sheet.look.ink, "linewidth": 2.2}
         sheet.legend(x, y, [(NOTHING, "changed")], **rim)
     sheet.finish(y + 8)

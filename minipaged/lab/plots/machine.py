@@ -41,7 +41,7 @@ def plot_gpu(
     registers = f"{gpu['registers']:,} registers"
     sheet.label(WARPS + WARP + 2, REGISTERS, registers, "for all its threads")
     middle = (LEFT + SPAN) / 2
-    name = f"shared ({gpu['shared_bytes'] / 1024:.0f} KiB), L1"
+    name = f"{gpu['shared_bytes'] / 1024:.0f} KiB shared memory"
     words = "what programs read, and what threads hand each other, passes here"
     _draw_store(sheet, GATE, HIGH, words, sheet.look.ink)
     sheet.label(GATE, HIGH, "L1 unit: near, fast", name)

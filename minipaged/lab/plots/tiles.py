@@ -112,6 +112,8 @@ class _Tiles:
         remark = f"a padded rectangle has {whole}"
         rows = "rows: sequences" if self.is_decode else "rows: queries"
         self.sheet.write(0, 46, rows, color=self.sheet.look.quiet)
+        if self.is_decode:
+            self.sheet.write(0, 64, "longest first", color=self.sheet.look.quiet)
         self.sheet.write(SPAN, 8, remark, ha="right", color=self.sheet.look.quiet)
 
     def _draw_rows(self, sequence: int) -> None:

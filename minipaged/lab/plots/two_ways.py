@@ -20,7 +20,7 @@ POOL = 64.0  # the upper edge of the pool's blocks
 ASIDE = 40.0  # pixels to the left of the copy
 ROW = 78.0  # from one row of blocks to the next
 BOX = POOL + 2 * ROW - 24  # the upper edge of the box that says "attention"
-WIDE, SUMMARY = 150.0, 74.0  # pixels of this box, and of the summary beside it
+WIDE, SUMMARY = 112.0, 94.0  # pixels of this box, and of the summary beside it
 MOST = 16  # blocks in a row; of a larger pool, only the sequence's own are drawn
 
 
