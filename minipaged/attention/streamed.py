@@ -20,8 +20,8 @@ TILE_TOKENS = 256
 TILE_LOGITS = 2**19
 
 # Of which sequences, KV heads and stacked queries a tile gives the logits.
-Rows = tuple[slice, slice, slice]
-Read = Callable[..., Iterator[tuple[Rows, Tensor, Tensor | None]]]
+Here = tuple[slice, slice, slice]
+Read = Callable[..., Iterator[tuple[Here, Tensor, Tensor | None]]]
 
 
 def attend_in_one_pass(
@@ -57,21 +57,21 @@ streamed_attention = online_softmax
 
 
 def _in_one_pass(so_far: Partial, read: Read) -> Partial:
-    for rows, logits, v in read():
-        so_far[rows] = so_far[rows].merge(Partial.of(logits, v))
+    for here, logits, v in read():
+        so_far[here] = so_far[here].merge(Partial.of(logits, v))
         del logits, v  # before the next tile makes its own
     return so_far
 
 
 def _in_two_passes(so_far: Partial, read: Read) -> Partial:
     maximum = so_far.maximum
-    for rows, logits, _ in read(with_values=False):
-        maximum[rows] = torch.maximum(maximum[rows], logits.amax(dim=-1))
-    for rows, logits, v in read():
-        part = Partial.of(logits, v, maximum[rows])
+    for here, logits, _ in read(with_values=False):
+        maximum[here] = torch.maximum(maximum[here], logits.amax(dim=-1))
+    for here, logits, v in read():
+        part = Partial.of(logits, v, maximum[here])
         del logits, v
-        so_far.total[rows] += part.total
-        so_far.weighted[rows] += part.weighted
+        so_far.total[here] += part.total
+        so_far.weighted[here] += part.weighted
     return so_far
 
 
@@ -109,7 +109,7 @@ def _read(
     batch: AttentionBatch,
     masking: Masking,
     with_values: bool = True,
-) -> Iterator[tuple[Rows, Tensor, Tensor | None]]:
+) -> Iterator[tuple[Here, Tensor, Tensor | None]]:
     """For each tile, which rows it concerns, their logits and the values.
 
     rows: [S, KV, Q * G, key_dim], scaled. Yields logits [n, KV, rows, P] and values

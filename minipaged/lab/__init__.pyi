@@ -134,6 +134,7 @@ from .plots.two_tables import plot_two_tables as plot_two_tables
 from .plots.two_ways import plot_two_ways as plot_two_ways
 from .plots.under_way import plot_under_way as plot_under_way
 from .plots.walk import plot_tile_and_blocks as plot_tile_and_blocks
+from .plots.warp_sums import plot_warp_sums as plot_warp_sums
 from .plots.waves import plot_waves as plot_waves
 from .plots.ways import plot_ways as plot_ways
 from .pool.replay import record as record

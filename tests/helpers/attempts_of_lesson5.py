@@ -552,7 +552,7 @@ NAMED = {
         (undivided, "it is o; divide it by s at the end"),
         (mean_of_the_blocks, "it is the mean of the blocks' attentions"),
         (zeros_for_nan, "right if empty slots held zeros"),
-        (keeps_a_full_block, "NaN; a block that was kept after the next one was read"),
+        (keeps_a_full_block, "NaN; is it a block that was kept after the next one"),
         (takes_nothing, "of block 0 nothing is left to attend to"),
         (reads_full_blocks_only, "no block was asked for, though the token sees"),
     ],

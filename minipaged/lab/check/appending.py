@@ -172,7 +172,7 @@ class _Asked:
             if index == last and (new != old) != case.must_copy:
                 said = f"is now {self.block_ids}, but {self.why_no_copy()}"
                 if case.must_copy:
-                    said = f"is still {self.block_ids}: block {old} is written, though "
+                    said = f"now is {self.block_ids}: block {old} is written, though "
                     said += "others hold it too"
                     said += "; let it point to the copy" * bool(copies)
                 self.reject(f"the table {said}")

@@ -244,8 +244,8 @@ def _nothing_is_lost(
         if holders != right:
             said = f"{story}; holders of block {block_id}: got {holders}, "
             said += f"expected {right}"
-            more = "; free all parents after forking, and fork only for those that go "
-            more += "on: neither for a text that ended, nor for candidates behind"
+            more = "; free all parents after forking. Fork only for those that go on: "
+            more += "neither for a text that ended, nor for candidates behind"
             more *= holders > right
             raise Rejected(said + more)
     held = pool.num_blocks - pool.num_free

@@ -242,7 +242,9 @@ def _diagnosis(
     }
     mistakes |= {
         "right if the last token did not count": _attention(q, kv[:, :-1]),
-        "right if query heads took turns: neighbours share one": _attention(q, tiled),
+        "right if query heads took turns; but neighbours share one": _attention(
+            q, tiled
+        ),
         "right if keys were the values": _attention(q, kv[[0, 0]]),
         "right if softmax ran over heads, not over tokens": _attention(q, kv, axis=0),
         "right if blocks were read by id: the table has an order": _attention(q, by_id),

@@ -38,7 +38,8 @@ def merge_splits(attempt: Attempt) -> Callable[[], str] | None:
         story += f"SPLITS={width}, DIM={dim}"
         story += f", logs about {middle}" if middle else ""
         story += ", logs hundreds apart" if spread > 100 else ""
-        story += f", {len(empty)} of them without positions" if empty else ""
+        some = f", {len(empty)} of the {heads * num_splits} splits without positions"
+        story += some if empty else ""
         out = torch.full((heads, dim), float(GUARD))
         arguments = out, means, logs, num_splits, dim, width
         try:

@@ -56,7 +56,7 @@ def wrong_inputs(
             k,
             v,
         ),
-        "right if query heads took turns: neighbours share one": (
+        "right if query heads took turns; but neighbours share one": (
             q,
             k[:, tiled],
             v[:, tiled],

@@ -188,7 +188,7 @@ def _diagnosis(found: torch.Tensor, batch: Batch) -> str:
         "the weights are powers of 2, and `scale` lost its log2(e)": {
             "factor": 1 / LOG2_E
         },
-        "right if query heads took turns: neighbours share one": {"is_round": True},
+        "right if query heads took turns; but neighbours share one": {"is_round": True},
         "every program read K and V of the first KV head": {"is_first": True},
         "right if the last token did not count": {"dropped": 1},
         "right if the first block did not count": {"first": size},

@@ -198,7 +198,8 @@ def _unreadable(read: Blocks) -> str:
     if read.num_in_last < read.block_size:
         told.append("a slot past the last token (0 × NaN is NaN, too)")
     told = told or ["-inf minus -inf, 0 / 0, or an exp that overflows"]
-    return " or ".join([*told, "a factor upside down: it is e^(old - new)"])
+    told.append("a factor upside down: it is e^(old - new)")
+    return "is it " + ", or ".join(told)
 
 
 def _with_zeros(

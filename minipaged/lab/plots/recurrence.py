@@ -77,6 +77,10 @@ def plot_recurrence(
         _draw_frame(sheet, x + 2, bottom + 22, 14, 8, is_right)
         said = "its size before" if is_right else "the right size"
         sheet.write(x + 24, bottom + 26, said, color=sheet.look.quiet)
+        x += 24 + width_of(said) + 20
+    if not is_right:
+        _draw_aim(sheet, x + 2, bottom + 20, 12)
+        sheet.write(x + 12, bottom + 26, "the right end", color=sheet.look.quiet)
     sheet.finish(bottom + 36)
     return sheet.figure
 
@@ -233,21 +237,23 @@ def _draw_growth(
     name: str,
     is_right: bool,
 ) -> None:
-    """What is kept of a number, what is new, and a frame where the two should end.
+    """What is kept of a number, what is new, and a line where the two should end.
 
     area: where zero lies, the upper edge, pixels of 1.0, height. numbers: before,
-    kept, after, and what is right. If all is right, the frame is the size before.
+    kept, after, and what is right. If all is right, a frame shows the size before.
     """
     x, y, unit, height = area
     before, kept, after, right = numbers
     _draw_bar(sheet, x, y, kept * unit, height, soft(name))
     _draw_bar(sheet, x + kept * unit, y, (after - kept) * unit, height, strong(name))
     is_off = not math.isclose(after, right, rel_tol=1e-3, abs_tol=1e-6)
-    framed = before if is_right and is_resized else right if is_off else 0.0
-    if framed:
-        left = min(x, x + framed * unit)
-        _draw_frame(sheet, left, y, abs(framed) * unit, height, is_right)
-    end = x + max(0.0, kept, after, framed) * unit
+    shown = before if is_right and is_resized else right if is_off else 0.0
+    if is_off and not is_right:
+        _draw_aim(sheet, x + right * unit, y, height)
+    elif shown:
+        left = min(x, x + shown * unit)
+        _draw_frame(sheet, left, y, abs(shown) * unit, height, is_right)
+    end = x + max(0.0, kept, after, shown) * unit
     colour = {"color": BAD} if is_off else {}
     sheet.write(end + 6, y + height / 2, _signed(after, 2), **colour)
 
@@ -259,6 +265,11 @@ def _draw_bar(
     if width:
         rim = tone.line or "none"
         sheet.box(min(x, x + width), y, abs(width), height, tone, rim)
+
+
+def _draw_aim(sheet: Sheet, x: float, y: float, height: float) -> None:
+    """Across a bar, where it should end."""
+    sheet.line((x, y - 4), (x, y + height + 4), linewidth=2.4)
 
 
 def _draw_frame(

@@ -48,6 +48,8 @@ def plot_two_ways(table: BlockTable, at: int, title: str, name: str = "A") -> Fi
     signs = [(soft(name), f"{name}'s K and V in the pool")]
     if table.pool.num_free + len(table.block_ids) < table.pool.num_blocks:
         signs.append((others(), "of others"))
+    if table.pool.num_free and table.pool.num_blocks <= MOST:
+        signs.append((free(), "free"))
     signs += [(strong(name), "left: the copy; right: what is read now")]
     sheet.legend(0, y, signs)
     sheet.finish(y + 10)

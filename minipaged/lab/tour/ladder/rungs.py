@@ -73,5 +73,5 @@ RUNGS: dict[str, Callable[..., torch.Tensor]] = {
     ),
     "contexts split among programs": two_on_each,
     "sizes for the batch": sized,
-    "merge launched early": shipped,
+    "the package's kernel": shipped,
 }
