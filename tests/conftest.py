@@ -47,10 +47,13 @@ def pytest_collection_finish() -> None:
     """What was imported stays; so the collector need not look through it again.
 
     Half a million objects of torch, transformers and pytest took it most of a second
-    each time, a quarter of all the time that drawings take to be tested.
+    each time, a quarter of all the time that drawings take to be tested. What is left
+    is few beside what a test makes: so all of it would be gone through too often.
     """
     gc.collect()
     gc.freeze()
+    young, middle, _ = gc.get_threshold()
+    gc.set_threshold(young, middle, 200)
 
 
 class OneBrowser(LoadFileScheduling):

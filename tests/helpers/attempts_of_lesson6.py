@@ -18,6 +18,7 @@ def sums(
     EXCHANGES: tl.constexpr = False,
     TRANSPOSES: tl.constexpr = False,
     FIRST_X: tl.constexpr = False,
+    MULTIPLIES: tl.constexpr = False,
     ONLY_X: tl.constexpr = False,
     MASKS_ROWS: tl.constexpr = False,
     STORES: tl.constexpr = True,
@@ -34,6 +35,8 @@ def sums(
         number = tl.load(x + row) + tl.load(y + column, mask=column < num_columns)
     else:
         number = tl.load(x + row) + tl.load(y + column)
+    if MULTIPLIES:
+        number = tl.load(x + row) * tl.load(y + column, mask=column < num_columns)
     if ONLY_X:
         number = tl.load(x + row) + tl.zeros([ROWS, COLUMNS], tl.float32)
     places = row * num_columns + column
@@ -220,6 +223,7 @@ def merge_splits(
     STRIDE: tl.constexpr = None,
     DIVIDES_BY_ZERO: tl.constexpr = False,
     WEIGHS_MEANS: tl.constexpr = True,
+    BY_COUNT: tl.constexpr = False,
 ):  # fmt: skip
     """All splits at once."""
     head, split, column = tl.program_id(0), tl.arange(0, SPLITS), tl.arange(0, DIM)
@@ -247,7 +251,9 @@ def merge_splits(
     if not WEIGHS_MEANS:
         weight = tl.where(exists, 1.0, 0.0)
     result = tl.sum(weight[:, None] * mean, AXIS)
-    if DIVIDES:
+    if BY_COUNT:
+        result = result / num_splits
+    elif DIVIDES:
         result = result / total
     tl.store(out + head * DIM + column, result)
 
@@ -375,6 +381,7 @@ def packed(
     POWERS_OF_E: tl.constexpr = False,
     GOES_ROUND: tl.constexpr = False,
     FORGETS_KV_HEAD: tl.constexpr = False,
+    READS_K_TWICE: tl.constexpr = False,
     OF_SUM: tl.constexpr = True,
     OF_VALUES: tl.constexpr = True,
     STARTS_AT_0: tl.constexpr = False,
@@ -432,7 +439,9 @@ def packed(
                 k = tl.load(keys + rows, mask=exists, other=0.0)
             else:
                 k = tl.load(keys + rows)
-        if MASKS_VALUES:
+        if READS_K_TWICE:
+            v = tl.load(keys + rows, mask=exists, other=0.0)
+        elif MASKS_VALUES:
             v = tl.load(values + rows, mask=exists, other=0.0)
         else:
             v = tl.load(values + rows)
@@ -565,6 +574,7 @@ NAMED = {
         ),
         (_flawed(sums, EXCHANGES=True), "all of out is x[j] + y[i]"),
         (_flawed(sums, TRANSPOSES=True), "all of out is x[j] + y[i]"),
+        (_flawed(sums, MULTIPLIES=True), "all of out is x[i] * y[j]"),
         (_flawed(sums, STORES=False), "nothing was stored in out"),
         (stores_one_row, "only row 0 of 4 was stored"),
         (stores_a_diagonal, "out[0, 1], only in out[i, i]: which tile is [:, None]"),
@@ -607,6 +617,7 @@ NAMED = {
         (_flawed(merge_splits, WEIGHS_MEANS=False), "the weights count in the total"),
         (_flawed(merge_splits, BASE_2=True), "the logs are natural ones: tl.exp"),
         (_flawed(merge_splits, DIVIDES=False), "divide by the sum of the weights"),
+        (_flawed(merge_splits, BY_COUNT=True), "the divisor is not; divide by their"),
         (_flawed(merge_splits, AXIS=1), "the axis of each sum and max"),
         (_flawed(merge_splits, FORGETS=1), "the last split does not count"),
         (_flawed(merge_splits, STRIDE=1), "Each has num_splits of them"),
@@ -633,6 +644,7 @@ NAMED = {
         (_flawed(packed, SCALES=False), "right but for `scale`"),
         (_flawed(packed, POWERS_OF_E=True), "made for tl.exp2"),
         (_flawed(packed, GOES_ROUND=True), "query heads took turns"),
+        (_flawed(packed, READS_K_TWICE=True), "nothing was loaded from values"),
         (_flawed(packed, FORGETS_KV_HEAD=True), "read K and V of the first KV head"),
         (_flawed(packed, OF_SUM=False, OF_VALUES=False), "is never rescaled"),
         (_flawed(packed, OF_SUM=False), "the sum of the weights is not"),

@@ -271,7 +271,7 @@ def test_the_first_may_end_and_the_best_others_go_on():
     figure = plot_candidates(*candidates(3, 6, (0, 3)), 2, "title")
     said = texts(figure)
     assert said.count("goes on") == 3 and said.count("× left out") == 1
-    assert said.count("× ends too late") == 1
+    assert said.count("× below the line") == 1
     assert "only above the line may a text end" in said
     assert [words for words in said if words.startswith("has ended")] == [
         "has ended, score 0.00 / 2 = 0.00"

@@ -55,6 +55,8 @@ def _summed(
         mine = found[i, j].item()
         if mine != number:
             said = _sum_said(found, right, i, j)
+            if torch.equal(found, x[:, None] * y):
+                said = "; all of out is x[i] * y[j]"
             what = f"{story}; out[{i}, {j}]: got {mine:g}, expected {number:g}"
             raise Rejected(f"{what}{said}")
 

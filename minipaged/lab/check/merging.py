@@ -107,6 +107,9 @@ def _wrong_merges(
             (logs * math.log(2)).softmax(1).nan_to_num(0.0)
         ),
         "it is the sum; divide by the sum of the weights": weighted(powers),
+        "the weights are right, the divisor is not; divide by their sum": (
+            weighted(powers) / rows
+        ),
         "the weights count in the total only: multiply each mean by its weight, too": (
             means.sum(1) / powers.sum(1, keepdim=True)
         ),

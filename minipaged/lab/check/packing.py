@@ -139,6 +139,8 @@ def _too_little(launched: Launched, batch: Batch) -> str:
     needed = sum(batch.contexts)
     for name, index in (("K", 2), ("V", 3)):
         number = launched.num_loaded(index)
+        if number == 0 and launched.num_loaded(5 - index):
+            return f"nothing was loaded from {'keys' if name == 'K' else 'values'}"
         if number is not None and number < needed * kv_heads * dim:
             share = number / (kv_heads * dim)
             return (

@@ -106,7 +106,7 @@ def _draw_row(
     if verdict == ENDED:
         sheet.box(TOKEN, y, TOKEN_WIDTH, HEIGHT, rim=rim, linewidth=3.2)
     sheet.write(SUM, middle, _number(one.total), ha="right")
-    said = {GOES_ON: "goes on", TOO_LATE: "× ends too late", LEFT_OUT: "× left out"}
+    said = {GOES_ON: "goes on", TOO_LATE: "× below the line", LEFT_OUT: "× left out"}
     if verdict in said:
         _say(sheet, y, said[verdict])
 

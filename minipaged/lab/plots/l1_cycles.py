@@ -39,18 +39,26 @@ def plot_l1_cycles(rungs: Mapping[str, L1Cycles], title: str, gpu: str) -> Figur
             x += part * unit
         said = f"{cycles.in_all:,}"
         sheet.write(x + 8, y + BAR / 2, said, PART, weight="bold")
+        if not _has_room(cycles.loads, unit):
+            x += 8 + width_of(said, PART, bold=True) + 12
+            remark = f"{cycles.loads:,} of them loads"
+            sheet.write(x, y + BAR / 2, remark, color=sheet.look.quiet)
         y += STEP
     sheet.legend(LEFT, y + 6, list(zip(tones, MEANINGS, strict=True)))
     sheet.finish(y + 16)
     return sheet.figure
 
 
+def _has_room(cycles: int, unit: float) -> bool:
+    """Does their number fit into their part of a bar?"""
+    return cycles * unit > width_of(f"{cycles:,}") + 8
+
+
 def _draw_part(
     sheet: Sheet, x: float, y: float, wide: float, cycles: int, tone: Tone
 ) -> None:
     """A part of a bar; in it the cycles, if there is room."""
-    words = f"{cycles:,}"
-    has_room = wide > width_of(words) + 8
+    words, has_room = f"{cycles:,}", _has_room(cycles, wide / cycles)
     if tone == KEPT:
         sheet.empty(x, y, wide, BAR, words if has_room else "")
         sheet.box(x, y, wide, BAR, rim=sheet.look.rim)

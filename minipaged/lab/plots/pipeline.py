@@ -166,8 +166,8 @@ def _draw_bracket(
     is_like_others = all(abs(other - first) < 1e-9 for other in others[:-1])
     which = "a turn" if is_like_others else "the first turn"
     sheet.write(x, y - 10, f"{which}: {first:g} units")
-    if width_of(before) < x - 8:
-        sheet.write(x - 8, y - 10, before, ha="right", color=sheet.look.quiet)
+    if width_of(before) < x - 24:
+        sheet.write(x - 24, y - 10, before, ha="right", color=sheet.look.quiet)
 
 
 def _draw_box(

@@ -75,12 +75,12 @@ def plot_recurrence(
     x = sheet.legend(0, bottom + 26, signs)
     if not is_right or any(step.is_resized for step in steps):
         _draw_frame(sheet, x + 2, bottom + 22, 14, 8, is_right)
-        said = "its size before" if is_right else "the right size"
+        said = "its size before" if is_right else "the correct size"
         sheet.write(x + 24, bottom + 26, said, color=sheet.look.quiet)
         x += 24 + width_of(said) + 20
     if not is_right:
         _draw_aim(sheet, x + 2, bottom + 20, 12)
-        sheet.write(x + 12, bottom + 26, "the right end", color=sheet.look.quiet)
+        sheet.write(x + 12, bottom + 26, "the correct end", color=sheet.look.quiet)
     sheet.finish(bottom + 36)
     return sheet.figure
 
@@ -161,9 +161,9 @@ def _draw_factor(sheet: Sheet, y: float, step: Step, old: float) -> None:
         y += 17
         wanted, size = fit(f"should be × {step.expected:.2f}", 92)
         sheet.write(FACTOR, y, wanted, size, ha="center", **wrong)
-    why = f"e^({_signed(old, 2)} − {_signed(step.maximum, 2)})"
-    why, size = fit(why if is_right else f"= {why}", 92)
-    style = {"ha": "center", "color": sheet.look.quiet} | wrong
+        return
+    why, size = fit(f"e^({_signed(old, 2)} − {_signed(step.maximum, 2)})", 92)
+    style = {"ha": "center", "color": sheet.look.quiet}
     sheet.write(FACTOR, y + 18, why, size, **style)
 
 

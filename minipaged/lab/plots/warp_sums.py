@@ -28,6 +28,10 @@ def plot_warp_sums(title: str, warps: Sequence[Sequence[int]] = NUMBERS) -> Figu
     sheet.label(SHARED, BOX, "shared memory", "the sums of all warps")
     sheet.label(ALL, BOX, "the sum", "of the whole tile")
     sheet.box(LEFT, SHARED, SPAN - LEFT, BOX, free(), sheet.look.rim)
+    if len(warps) == 2:  # else there is no room
+        said = "who wants the same part waits in line"
+        style = {"ha": "center", "color": sheet.look.quiet}
+        sheet.write((LEFT + SPAN) / 2, SHARED + BOX / 2, said, **style)
     for number, (numbers, left) in enumerate(zip(warps, lefts, strict=True)):
         middle = left + width / 2
         sheet.write(left, HELD - 16, f"warp {number}", PART)
