@@ -152,15 +152,13 @@ def _streamed(
     num_tokens, read = len(k), Blocks(k[:, 0], v[:, 0], size)
     story = f"{many(num_tokens, 'token')} in blocks of {size}{also}"
     seen, wanted = range(num_tokens), range(-(-num_tokens // size))
-    found = answer_of(
-        story,
-        lambda: attempt.shared(q[0], read, num_tokens, size),
-        read,
-        seen,
-        wanted,
-    )
+
+    def ask(blocks: Blocks) -> Any:
+        return attempt.shared(q[0], blocks, num_tokens, size)
+
+    found = answer_of(story, lambda: ask(read), read, seen, wanted)
     read_once(story, read, wanted)
-    attends(story, found, q[0], k, v, read, hint=hint)
+    attends(story, found, q[0], k, v, read, ask, hint=hint)
 
 
 @exercise
@@ -199,13 +197,12 @@ def _windowed(
     story += f"{len(q)} heads, {k.shape[1]} KV heads{also}"
     first = max(0, num_tokens - width)
     wanted = range(first // size, -(-num_tokens // size))
-    found = answer_of(
-        story,
-        lambda: attempt.shared(q, read, num_tokens, width, size),
-        read,
-        range(first, num_tokens),
-        wanted,
-    )
+
+    def ask(blocks: Blocks) -> Any:
+        return attempt.shared(q, blocks, num_tokens, width, size)
+
+    seen = range(first, num_tokens)
+    found = answer_of(story, lambda: ask(read), read, seen, wanted)
     is_right = is_attention(found, q, k[first:], v[first:])
     if wanted[0] and not is_right and is_attention(found, q, k, v):
         raise Rejected(f"{story}: it is right without a window: all tokens are seen")
@@ -218,4 +215,4 @@ def _windowed(
         first // size * size
     )
     others = {name: (q, k[at:], v[at:]) for name, at in mistakes.items()}
-    attends(story, found, q, k[first:], v[first:], read, others, hint)
+    attends(story, found, q, k[first:], v[first:], read, ask, others, hint)

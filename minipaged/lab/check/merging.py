@@ -46,7 +46,8 @@ def merge_splits(attempt: Attempt) -> Callable[[], str] | None:
             launched = launch(attempt, story, (heads,), *arguments)
         except Rejected as rejected:
             if "the place wrong?" in str(rejected):
-                said = "a head's logs and means lie num_splits apart, not SPLITS"
+                said = "if nothing lacks a mask: a head's logs and means lie "
+                said += "num_splits apart, not SPLITS"
                 raise Rejected(f"{rejected} ({said})") from None
             raise
         _merged(story, launched[0].double(), means.double(), logs.double(), width)

@@ -35,10 +35,18 @@ class Blocks:
     slots that no token was written to.
     """
 
-    def __init__(self, k: torch.Tensor, v: torch.Tensor, block_size: int):
-        self.block_size = block_size
+    def __init__(
+        self,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        block_size: int,
+        empty: float = torch.nan,
+        is_forgotten: bool = True,
+    ):
+        self.block_size, self._all = block_size, (k, v)
+        self._is_forgotten = is_forgotten  # what was given, at the next call
         size = -len(k) % block_size  # slots without a token
-        tail = k.new_full((size, *k.shape[1:]), torch.nan)
+        tail = k.new_full((size, *k.shape[1:]), empty)
         self._k, self._v = (torch.cat([x, tail]).split(block_size) for x in (k, v))
         self.num_in_last = block_size - size  # tokens of the last block
         self._given: tuple[torch.Tensor, ...] = ()
@@ -47,11 +55,15 @@ class Blocks:
     def __call__(self, block: int) -> tuple[torch.Tensor, torch.Tensor]:
         if not 0 <= block < len(self._k):
             raise IndexError(f"no block {block}: they are 0 to {len(self._k) - 1}")
-        for given in self._given:
+        for given in self._given * self._is_forgotten:
             given.fill_(torch.nan)
         self.reads.append(int(block))
         self._given = self._k[block].clone(), self._v[block].clone()
         return self._given
+
+    def milder(self, **mercy: float) -> "Blocks":
+        """The same blocks, to be read anew; mercy: `empty`, `is_forgotten`."""
+        return Blocks(*self._all, self.block_size, **mercy)
 
     @property
     def block_bytes(self) -> int:
@@ -156,18 +168,20 @@ def attends(
     k: torch.Tensor,
     v: torch.Tensor,
     read: Blocks,
+    again: Callable[[Blocks], Any],
     others: Mapping[str, tuple[torch.Tensor, ...]] | None = None,
     hint: str = "",
 ) -> None:
     """Compare with softmax over all of k and v at once.
 
-    others: see wrong_inputs. hint: what overflows, if the logits are made for that.
+    again: asks the attempt once more, over other blocks. others: see wrong_inputs.
+    hint: what overflows, if the logits are made for that.
     """
     if not isinstance(found, torch.Tensor):
         raise Rejected(f"{story}: got {found!r:.40}, expected a tensor")
     expect(f"{story}; shape", tuple(found.shape), tuple(q.shape))
     if found.isnan().any():
-        said = _unreadable(read)
+        said = _unreadable(read, again)
         if has_one_maximum(found.double(), q, k, v):
             said = "0 / 0: one maximum serves several heads, and all weights of the "
             said += "others become 0; each head needs its own"
@@ -191,15 +205,23 @@ def is_attention(found: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) 
     return bool((found.double() - attention(q, k, v)).abs().max() < TOLERANCE)
 
 
-def _unreadable(read: Blocks) -> str:
-    """Where NaN may come from in this case."""
-    told = ["a block that was kept after the next one was read"]
-    told *= len(read.reads) > 1
-    if read.num_in_last < read.block_size:
-        told.append("a slot past the last token (0 × NaN is NaN, too)")
-    told = told or ["-inf minus -inf, 0 / 0, or an exp that overflows"]
-    told.append("a factor upside down: it is e^(old - new)")
-    return "is it " + ", or ".join(told)
+def _unreadable(read: Blocks, again: Callable[[Blocks], Any]) -> str:
+    """Where NaN comes from in this case: what must be forgiven for it to vanish."""
+    slot = "a slot past the last token was used (0 × NaN is NaN, too)"
+    kept = "a block was kept after the next one had been read"
+    causes = {slot: {"empty": 0.0}, kept: {"is_forgotten": False}}
+    causes[f"{slot}, and {kept}"] = {"empty": 0.0, "is_forgotten": False}
+    for said, mercy in causes.items():
+        try:
+            found = again(read.milder(**mercy))
+        except Rejected:
+            continue
+        if isinstance(found, torch.Tensor) and not found.isnan().any():
+            return said
+    return (
+        "is -inf subtracted from -inf, does an exp overflow, is 0 / 0 computed, or "
+        "is a factor upside down? It is e^(old - new)"
+    )
 
 
 def _with_zeros(

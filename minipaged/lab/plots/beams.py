@@ -1,6 +1,6 @@
 """Lab: a beam search as a family tree (paper, section 4.4)."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from collections.abc import Sequence as Rows
 
 from matplotlib.figure import Figure
@@ -35,7 +35,8 @@ def plot_beam_tree(
     names = {
         tuple(beam): name for frame in steps for name, beam in frame.growing.items()
     }
-    nodes = sorted({(), *names})
+    # Siblings by their letters: the best child keeps its parent's, and comes first.
+    nodes = sorted({(), *names}, key=lambda node: _letters(node, names))
     parents = {node[:-1] for node in nodes if node}
     rows = _rows(nodes, parents)
     living = {
@@ -82,6 +83,11 @@ def plot_beam_tree(
     sheet.write(x, bottom + 68, legend, color=sheet.look.quiet)
     sheet.finish(bottom + 76)
     return sheet.figure
+
+
+def _letters(node: Path, names: Mapping[Path, str]) -> list[str]:
+    """Of all beams on the way to it."""
+    return [names[node[:length]] for length in range(1, len(node) + 1)]
 
 
 def _rows(nodes: Rows[Path], parents: Collection[Path]) -> dict[Path, float]:

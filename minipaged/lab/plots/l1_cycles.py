@@ -39,9 +39,11 @@ def plot_l1_cycles(rungs: Mapping[str, L1Cycles], title: str, gpu: str) -> Figur
             x += part * unit
         said = f"{cycles.in_all:,}"
         sheet.write(x + 8, y + BAR / 2, said, PART, weight="bold")
-        if not _has_room(cycles.loads, unit):
+        named = {"loads": cycles.loads, "shuffles": cycles.shuffles}
+        small = [f"{n:,} {what}" for what, n in named.items() if not _has_room(n, unit)]
+        if small:
             x += 8 + width_of(said, PART, bold=True) + 12
-            remark = f"{cycles.loads:,} of them loads"
+            remark = f"with {', '.join(small)}"
             sheet.write(x, y + BAR / 2, remark, color=sheet.look.quiet)
         y += STEP
     sheet.legend(LEFT, y + 6, list(zip(tones, MEANINGS, strict=True)))

@@ -81,8 +81,9 @@ def _draw_programs(sheet: Sheet, num_programs: int, num_warps: int) -> None:
         _draw_program(sheet, left, each - GAP, tone, num_warps)
         if program or num_programs == 1:
             x = left + (each - GAP) / 2
-            way = (x, GATE - 2), (x, bottom + 4)
-            sheet.arrow(*way, is_followed=True, is_upright=True)
+            for at, ends in ((x, (GATE - 2, bottom + 4)), (x + 16, (bottom, GATE))):
+                way = [(at, end) for end in ends]
+                sheet.arrow(*way, is_followed=True, is_upright=True)
     sheet.box(right, WARPS, UNITS, bottom - WARPS, rim=sheet.look.rim)
     for at, said in ((-8, "matrix"), (8, "units")):
         middle = right + UNITS / 2, (WARPS + bottom) / 2 + at

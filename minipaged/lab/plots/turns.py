@@ -44,7 +44,7 @@ def plot_turns(turns: Sequence[Turn], title: str) -> Figure:
     y = _draw_clock(sheet, clock, y - BETWEEN, widest)
     signs = [(strong(0), "what the bytes need at the read ceiling")]
     x = sheet.legend(0, y + 26, [*signs, (KEPT, "the rest of a turn")])
-    sheet.write(x, y + 26, "their order in a turn is not known", color=sheet.look.quiet)
+    sheet.write(x, y + 26, "parts of a turn, in no order", color=sheet.look.quiet)
     sheet.finish(y + 36)
     return sheet.figure
 

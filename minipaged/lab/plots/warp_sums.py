@@ -29,9 +29,7 @@ def plot_warp_sums(title: str, warps: Sequence[Sequence[int]] = NUMBERS) -> Figu
     sheet.label(ALL, BOX, "the sum", "of the whole tile")
     sheet.box(LEFT, SHARED, SPAN - LEFT, BOX, free(), sheet.look.rim)
     if len(warps) == 2:  # else there is no room
-        said = "who wants the same part waits in line"
-        style = {"ha": "center", "color": sheet.look.quiet}
-        sheet.write((LEFT + SPAN) / 2, SHARED + BOX / 2, said, **style)
+        _draw_queue(sheet, (LEFT + SPAN) / 2)
     for number, (numbers, left) in enumerate(zip(warps, lefts, strict=True)):
         middle = left + width / 2
         sheet.write(left, HELD - 16, f"warp {number}", PART)
@@ -46,6 +44,18 @@ def plot_warp_sums(title: str, warps: Sequence[Sequence[int]] = NUMBERS) -> Figu
         sheet.cells(place, ALL, [WIDE], BOX, [strong(0)], [str(sum(sums))])
     sheet.finish(ALL + BOX)
     return sheet.figure
+
+
+def _draw_queue(sheet: Sheet, middle: float) -> None:
+    """Threads that want the same part of shared memory, one of which has its turn."""
+    quiet = {"ha": "center", "color": sheet.look.quiet}
+    sheet.write(middle, OWN - 14, "who wants the same part", **quiet)
+    for number, said in enumerate(("1st", "2nd", "3rd", "4th")):
+        x, tone = middle + (number - 1.5) * WIDE, soft(0) if number else strong(0)
+        sheet.cells(x - WIDE / 2 + 3, OWN, [WIDE - 6], BOX, [tone], [said])
+        end = middle + 5 * (number - 1.5), SHARED - 2
+        sheet.arrow((x, OWN + BOX + 2), end, is_upright=True, is_followed=not number)
+    sheet.write(middle, SHARED + BOX / 2, "is served in turn", **quiet)
 
 
 def _draw_threads(
