@@ -25,10 +25,9 @@ def test_each_row_has_the_sums_of_the_row_above(warps):
         assert said.count(own) == 2 + held.count(own)
         assert set(held) <= set(said)
     assert said.count(whole) == len(warps)
-    (*_, last) = sorted(y for _, y in places_of(figure, whole))
-    assert all(
-        y <= last for word in said for _, y in places_of(figure, word) if word.isdigit()
-    )
+    heights = [{y for _, y in places_of(figure, str(sum(one)))} for one in warps]
+    (last,) = {y for _, y in places_of(figure, whole)}
+    assert all(max(ys) < last for ys in heights)
 
 
 def test_every_warp_reads_what_all_have_left():
@@ -36,5 +35,13 @@ def test_every_warp_reads_what_all_have_left():
     for warps in (((3, 1, 4, 1), (5, 9, 2, 6)), FOUR):
         threads = sum(map(len, warps))
         figure = plot_warp_sums("title", warps)
-        in_line = 4 * (len(warps) == 2)  # beside two warps, threads wait in line
+        in_line = 4  # below
         assert len(arrows(figure)) == threads + len(warps) + len(warps) ** 2 + in_line
+
+
+def test_those_who_wait_want_places_of_one_part():
+    figure = plot_warp_sums("title")
+    said = texts(figure)
+    places = [int(word) for word in ("0", "32", "64", "96") if word in said]
+    assert len(places) == 4 and {place % 32 for place in places} == {0}
+    assert "32 parts" in said and said.index("1st") < said.index("4th")

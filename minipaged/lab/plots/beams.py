@@ -11,7 +11,7 @@ from minipaged.lab.plots.signs import SPAN, Sheet, width_of
 from minipaged.lab.plots.tones import NOTHING, Tone, behind_words, soft, strong
 from minipaged.lab.pool.replay import Frame
 
-ROW, TOP, HEIGHT = 36.0, 44.0, 22.0  # pixels of a row, above the first one, of a token
+ROW, TOP, HEIGHT = 40.0, 44.0, 22.0  # pixels of a row, above the first one, of a token
 LEFT, RIGHT = 86.0, 44.0  # room of the prompt, and of the letters
 Path = tuple[int, ...]  # the new tokens of a beam: a node of the tree
 
