@@ -10,7 +10,7 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 
 ROOT = Path(__file__).parent.parent
-LONG = {"browser", "kernels"}
+LONG = {"browser", "kernels", "test_house.py"}  # folders, and a file
 BROWSER = "tests/browser/"
 
 
@@ -39,7 +39,7 @@ def built_wheel(tmp_path_factory) -> Path:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long files first: else one process is still busy with one of them at the end."""
-    items.sort(key=lambda item: item.path.parent.name not in LONG)
+    items.sort(key=lambda item: LONG.isdisjoint(item.path.parts[-2:]))
     items.sort(key=lambda item: not item.path.name.startswith("test_alone"))
 
 
