@@ -64,6 +64,13 @@ RACE = frames_of(
 )
 
 
+def test_siblings_stand_best_first_not_by_their_tokens():
+    """A's own child has the token d, that of C the token c."""
+    places = texts_and_places(plot_beam_tree(RACE, Letters(), "title"))
+    assert places["d"][1] < places["c"][1] < places["b"][1]
+    assert places["e"][1] < places["f"][1]
+
+
 def test_a_tree_has_one_node_for_each_beginning():
     """a and b begin; only a has children, and of these only one lives on."""
     said = texts(plot_beam_tree(RACE, Letters(), "title"))

@@ -303,3 +303,12 @@ def test_shares_are_as_wide_as_their_weight():
         *("60 %", "30 %", "10 %"),
     ]
     assert {"block 2", "block 5", "block 17"} <= set(said)
+
+
+def test_rows_of_a_decode_are_sequences_longest_first():
+    said = texts(tiles(USED, DECODE, 8))
+    assert {"rows: sequences", "longest first"} <= set(said)
+    labels = [words for words in said if "'s token " in words]
+    numbers = [int(words.split()[-1]) for words in labels]
+    assert numbers == sorted(numbers, reverse=True) and len(numbers) == 3
+    assert "longest first" not in texts(tiles(USED, {"C": 13}, 4))

@@ -40,8 +40,15 @@ def test_every_warp_reads_what_all_have_left():
 
 
 def test_those_who_wait_want_places_of_one_part():
+    """The places stand in one row; below it, the parts are counted."""
     figure = plot_warp_sums("title")
-    said = texts(figure)
-    places = [int(word) for word in ("0", "32", "64", "96") if word in said]
-    assert len(places) == 4 and {place % 32 for place in places} == {0}
-    assert "32 parts" in said and said.index("1st") < said.index("4th")
+    ((_, row),) = places_of(figure, "0")
+    places = [
+        int(text.get_text())
+        for text in figure.axes[0].texts
+        if text.get_position()[1] == row
+    ]
+    assert len(places) == 4 == len(set(places)) and "32 parts" in texts(figure)
+    assert {place % 32 for place in places} == {0}
+    turns = [places_of(figure, turn)[0][0] for turn in ("1st", "2nd", "3rd", "4th")]
+    assert turns == sorted(turns)

@@ -115,4 +115,5 @@ def test_bars_are_as_long_as_their_cycles():
     assert (x - 8 - left) / (shorter - 8 - left) == pytest.approx(5255 / 2719, rel=0.01)
     assert x < SPAN
     assert {"355", "480", "548", "3,872", "1,392", "1,230"} <= {*texts(figure)}
-    assert "97" not in texts(figure)  # no room
+    assert "97" not in texts(figure)  # no room: it is said behind the bar
+    assert "with 97 loads" in texts(figure)

@@ -137,15 +137,17 @@ def _too_little(launched: Launched, batch: Batch) -> str:
     """What to say if fewer numbers were loaded than there are."""
     _, _, kv_heads, dim = batch.keys.shape
     needed = sum(batch.contexts)
-    for name, index in (("K", 2), ("V", 3)):
-        number = launched.num_loaded(index)
-        if number == 0 and launched.num_loaded(5 - index):
-            return f"nothing was loaded from {'keys' if name == 'K' else 'values'}"
-        if number is not None and number < needed * kv_heads * dim:
-            share = number / (kv_heads * dim)
+    loaded = {"keys": launched.num_loaded(2), "values": launched.num_loaded(3)}
+    for name, number in loaded.items():
+        if number is None:
+            continue
+        if not number and any(loaded.values()):
+            return f"nothing was loaded from {name}"
+        if number < needed * kv_heads * dim:
             return (
-                f"{name} was loaded at {share:g} positions of {needed}: "
-                "does each program walk over all blocks, from 0 to the context?"
+                f"{name} were loaded at {number / (kv_heads * dim):g} positions of "
+                f"{needed}: does each program walk over all blocks, from 0 to the "
+                "context?"
             )
     return ""
 
