@@ -35,20 +35,4 @@ def test_every_warp_reads_what_all_have_left():
     for warps in (((3, 1, 4, 1), (5, 9, 2, 6)), FOUR):
         threads = sum(map(len, warps))
         figure = plot_warp_sums("title", warps)
-        in_line = 4  # below
-        assert len(arrows(figure)) == threads + len(warps) + len(warps) ** 2 + in_line
-
-
-def test_those_who_wait_want_places_of_one_part():
-    """The places stand in one row; below it, the parts are counted."""
-    figure = plot_warp_sums("title")
-    ((_, row),) = places_of(figure, "0")
-    places = [
-        int(text.get_text())
-        for text in figure.axes[0].texts
-        if text.get_position()[1] == row
-    ]
-    assert len(places) == 4 == len(set(places)) and "32 parts" in texts(figure)
-    assert {place % 32 for place in places} == {0}
-    turns = [places_of(figure, turn)[0][0] for turn in ("1st", "2nd", "3rd", "4th")]
-    assert turns == sorted(turns)
+        assert len(arrows(figure)) == threads + len(warps) + len(warps) ** 2

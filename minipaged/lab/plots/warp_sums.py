@@ -10,14 +10,11 @@ from minipaged.lab.plots.tones import free, soft, strong
 NUMBERS = (3, 1, 4, 1), (5, 9, 2, 6)  # invented
 LEFT, GUTTER = 168.0, 40.0  # pixels: where the warps begin; from a warp to the next
 HELD, OWN, SHARED, ALL = 60.0, 136.0, 202.0, 268.0  # the upper edges of the rows
-STORES, PARTS, NUM_PARTS = 348.0, 416.0, 32  # below: who stores, and where
 BOX, WIDE = 26.0, 46.0  # of a box that holds a number: high, wide
 
 
 def plot_warp_sums(title: str, warps: Sequence[Sequence[int]] = NUMBERS) -> Figure:
     """Threads sum by shuffles within their warp; warps sum through shared memory.
-
-    Below: why threads may wait there.
 
     warps: what the threads of each warp hold, of which a few are enough to see it.
     """
@@ -43,31 +40,8 @@ def plot_warp_sums(title: str, warps: Sequence[Sequence[int]] = NUMBERS) -> Figu
             below = end + width / 2 + 8 * (number - (len(warps) - 1) / 2), ALL - 2
             sheet.arrow((middle, SHARED + BOX + 2), below, is_upright=True)
         sheet.cells(place, ALL, [WIDE], BOX, [strong(0)], [str(sum(sums))])
-    _draw_queue(sheet)
-    sheet.finish(PARTS + BOX + 24)
+    sheet.finish(ALL + BOX + 10)
     return sheet.figure
-
-
-def _draw_queue(sheet: Sheet) -> None:
-    """Threads whose places lie as far apart as there are parts: all want the first."""
-    sheet.line((0, STORES - 22), (SPAN, STORES - 22), alpha=0.5)
-    sheet.label(STORES, BOX, "threads store", "at these places")
-    sheet.label(PARTS, BOX, f"{NUM_PARTS} parts", "one number at a time")
-    cell = (SPAN - LEFT) / NUM_PARTS
-    for part in range(NUM_PARTS):
-        tone = free() if part else soft(0)
-        rim = "none" if tone.line else sheet.look.rim
-        sheet.box(LEFT + part * cell, PARTS, cell - 2, BOX, tone, rim)
-    for thread, turn in enumerate(("1st", "2nd", "3rd", "4th")):
-        x = LEFT + thread * (WIDE + 8)
-        tone, said = soft(0) if thread else strong(0), str(NUM_PARTS * thread)
-        sheet.cells(x, STORES, [WIDE], BOX, [tone], [said])
-        sheet.write(x + WIDE / 2, STORES - 10, turn, ha="center")
-        start = x + WIDE / 2, STORES + BOX + 2
-        end = LEFT + 3 + thread * (cell - 8) / 3, PARTS - 2
-        sheet.arrow(start, end, is_upright=True, is_followed=not thread)
-    said = f"place n lies in part n mod {NUM_PARTS}: all want part 0, and wait in line"
-    sheet.write(LEFT, PARTS + BOX + 16, said, color=sheet.look.quiet)
 
 
 def _draw_threads(
