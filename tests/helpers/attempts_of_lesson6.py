@@ -430,10 +430,10 @@ def packed(
         if WIDENS == 1:
             block = block.to(tl.int64)
         slot = block * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+        if WIDENS == 2:  # too late
+            slot = slot.to(tl.int64)
         which = 0 if FORGETS_KV_HEAD else kv_head
         rows = (slot * NUM_KV_HEADS + which)[:, None] * DIM + column[None, :]
-        if WIDENS == 2:  # too late
-            rows = rows.to(tl.int64)
         for _ in tl.static_range(READS):
             if MASKS_KEYS:
                 k = tl.load(keys + rows, mask=exists, other=0.0)

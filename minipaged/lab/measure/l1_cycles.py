@@ -15,11 +15,6 @@ class L1Cycles(NamedTuple):
     shared: int  # to shared memory, and from there; conflicts are among these
     conflicts: int  # threads wait for a bank that serves another one
 
-    @property
-    def unhindered(self) -> int:
-        """What shared memory would take without conflicts."""
-        return self.shared - self.conflicts
-
 
 def l1_cycles(profile: Mapping[str, Any]) -> list[L1Cycles]:
     """Of each rung, from what `measured_profile` says of it.

@@ -7,17 +7,16 @@ from matplotlib.figure import Figure
 from minipaged.lab.measure.l1_cycles import L1Cycles
 from minipaged.lab.plots.palette import ink_on
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
-from minipaged.lab.plots.tones import KEPT, Tone, behind_words, free, soft, strong
+from minipaged.lab.plots.tones import Tone, behind_words, free, soft, strong
 
 LEFT, BAR, STEP, TOP = 66.0, 30.0, 44.0, 28.0  # pixels: beside bars; high; apart; above
-MEANINGS = "loads", "shuffles", "shared memory", "shared memory, waiting in line"
+MEANINGS = "loads", "shuffles", "shared memory"
 
 
 def plot_l1_cycles(rungs: Mapping[str, L1Cycles], title: str, gpu: str) -> Figure:
-    """A bar for each, as long as its cycles; loads, shuffles, shared memory, conflicts.
+    """A bar for each, as long as its cycles: loads, shuffles, shared memory.
 
-    The cycles in which threads wait for a bank that is busy are hatched, if they are
-    more than a hundredth. gpu: where they were counted.
+    gpu: where they were counted.
     """
     sheet, y = Sheet(title), TOP
     most = max(cycles.in_all for cycles in rungs.values())
@@ -25,17 +24,13 @@ def plot_l1_cycles(rungs: Mapping[str, L1Cycles], title: str, gpu: str) -> Figur
     what = "cycles of the L1 unit for 16 positions"
     remark = f"all query heads of a KV head; counted on an {gpu}"
     sheet.headline(8, what, remark, "", sheet.look.ink)
-    tones = strong(0), behind_words(soft(0)), free(), KEPT
+    tones = strong(0), behind_words(soft(0)), free()
     for name, cycles in rungs.items():
         sheet.write(0, y + BAR / 2, name, PART)
         x = LEFT
-        parts = [cycles.loads, cycles.shuffles, cycles.unhindered, cycles.conflicts]
-        if 100 * cycles.conflicts <= cycles.in_all:
-            parts[2:] = cycles.shared, 0
+        parts = cycles.loads, cycles.shuffles, cycles.shared
         for part, tone in zip(parts, tones, strict=True):
-            if not part:
-                continue
-            _draw_part(sheet, x, y, part * unit, part, tone)
+            _draw_part(sheet, x, y, part, unit, tone)
             x += part * unit
         said = f"{cycles.in_all:,}"
         sheet.write(x + 8, y + BAR / 2, said, PART, weight="bold")
@@ -57,16 +52,11 @@ def _has_room(cycles: int, unit: float) -> bool:
 
 
 def _draw_part(
-    sheet: Sheet, x: float, y: float, wide: float, cycles: int, tone: Tone
+    sheet: Sheet, x: float, y: float, cycles: int, unit: float, tone: Tone
 ) -> None:
     """A part of a bar; in it the cycles, if there is room."""
-    words, has_room = f"{cycles:,}", _has_room(cycles, wide / cycles)
-    if tone == KEPT:
-        sheet.empty(x, y, wide, BAR, words if has_room else "")
-        sheet.box(x, y, wide, BAR, rim=sheet.look.rim)
-        return
-    rim = sheet.look.rim if tone == free() else "none"
+    rim, wide = sheet.look.rim if tone == free() else "none", cycles * unit
     sheet.box(x, y, wide, BAR, tone, rim)
-    if has_room:
+    if _has_room(cycles, unit):
         ink = ink_on(tone.face) if tone == strong(0) else sheet.look.ink
-        sheet.write(x + wide / 2, y + BAR / 2, words, ha="center", color=ink)
+        sheet.write(x + wide / 2, y + BAR / 2, f"{cycles:,}", ha="center", color=ink)

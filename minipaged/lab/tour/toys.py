@@ -60,3 +60,20 @@ class WordTable:
         """Let go of every block."""
         while self.block_ids:
             self.pool.release(self.block_ids.pop())
+
+
+def speak(table: WordTable, text: str) -> None:
+    """Append the words of a text."""
+    for word in text.split():
+        table.append()
+        table.write(word)
+
+
+def figure_8(kind: type[WordTable]) -> WordTable:
+    """A's table before the fork in figure 8 of the paper: the same blocks, 7 and 1."""
+    pool = WordPool(num_blocks=9, block_size=4)
+    pool.free_ids = [2, 5, 3, 1, 7]  # 7 comes first; others hold 0, 4, 6 and 8
+    pool.holders = [int(block not in pool.free_ids) for block in range(9)]
+    table = kind(pool)
+    speak(table, "Four score and seven years ago our")
+    return table
