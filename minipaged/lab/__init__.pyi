@@ -80,6 +80,7 @@ from .plots.gather import plot_gather as plot_gather
 from .plots.ghost import plot_ghost as plot_ghost
 from .plots.growth import plot_kv_growth as plot_kv_growth
 from .plots.held import plot_blocks_held as plot_blocks_held
+from .plots.hidden_block import plot_hidden_block as plot_hidden_block
 from .plots.l1_cycles import plot_l1_cycles as plot_l1_cycles
 from .plots.lanes import plot_lanes as plot_lanes
 from .plots.launch import plot_launch as plot_launch
