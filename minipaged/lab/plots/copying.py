@@ -63,6 +63,10 @@ class Frame(NamedTuple):
         words = self.words.get(name, ())
         return words[position] if position < len(words) else ""
 
+    def filled(self, block_id: int) -> list[str]:
+        """The words that lie in it."""
+        return [w for at in range(self.block_size) if (w := self.word(block_id, at))]
+
 
 def freeze(
     pool: BlockPool,
@@ -238,10 +242,13 @@ def _has_room(frame: Frame, block_id: int) -> bool:
 
 
 def _copies(frame: Frame, before: Frame) -> Iterator[tuple[int, int]]:
-    """(source, copy): entries that point elsewhere than before."""
-    for name, block_ids in frame.tables.items():
-        old = before.tables.get(name, ())
-        yield from ((a, b) for a, b in zip(old, block_ids, strict=False) if a != b)
+    """(source, copy): a block that has got the words of another one since then."""
+    ends = dict.fromkeys(ids[-1] for ids in frame.tables.values())
+    for copy, source in product(ends, ends):
+        words, old = frame.filled(copy), before.filled(source)
+        is_new = source != copy and not before.filled(copy)
+        if is_new and old and words[: len(old)] == old:
+            yield source, copy
 
 
 def _draw_copy(sheet: Sheet, start: float, end: float, y: float) -> None:
