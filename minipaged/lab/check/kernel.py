@@ -26,7 +26,9 @@ HINTS = {
     "power of 2": "the size of a tile is a power of two",
     "type tl.constexpr": "the size of a tile must be known when the kernel is "
     "compiled: only the parameters in capitals are",
-    "loop-carried": "what a loop changes keeps its type: 0 is an integer, 0.0 is not",
+    "loop-carried": (
+        "what a loop changes keeps its type and shape: 0 is an integer, 0.0 is not"
+    ),
     "object is not iterable": "a pointer is no tensor: tl.load(x + row), not x[row]",
     "no attribute append": "a kernel has no lists; keep numbers and tiles",
 }
