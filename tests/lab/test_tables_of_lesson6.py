@@ -43,20 +43,36 @@ def tuning(**parts):
     }
 
 
-@pytest.mark.parametrize("name", ["6", "C"])
-def test_the_kinds_of_a_lessons_table_are_those_of_the_rule(name):
-    """Tile, warps, stages, KiB under way; in lesson 6 also tiles, and how many fit."""
+def text_of(name):
     (path,) = (
         path for path in files.NOTEBOOKS if path.name.lstrip("0").startswith(name)
     )
-    text = files.markdown(files.load(path))
+    return files.markdown(files.load(path))
+
+
+def test_the_kinds_of_appendix_c_are_those_of_the_rule():
+    """Tile, warps, stages, KiB under way."""
     for kind, known in size_rule.KINDS.items():
-        (line,) = re.findall(rf"^\|{kind}\|(.+)\|$", text, re.MULTILINE)
+        (line,) = re.findall(rf"^\|{kind}\|(.+)\|$", text_of("C"), re.MULTILINE)
         found = [*map(int, re.findall(r"\d+", line))]
-        if name == "6":
-            assert found == [*known[:4], known.kib, known.room]
-        else:
-            assert found[:4] == [*known[:3], known.kib]
+        assert found[:4] == [*known[:3], known.kib]
+
+
+def test_lesson_6_tells_the_rule():
+    """For how many pieces which kind; its tile, warps, stages; what it has and fits."""
+    text = text_of("6")
+    for kind, known in size_rule.KINDS.items():
+        row = rf"^\|(.+)\|{kind}\|(.+)\|$"
+        ((pieces, sizes),) = re.findall(row, text, re.MULTILINE)
+        ends = [*map(float, re.findall(r"[\d.]+", pieces))]
+        low, high = ends if len(ends) == 2 else (0.01, *ends)
+        inside = size_rule.chosen(low + 0.01), size_rule.chosen(high - 0.01)
+        assert inside == (kind, kind) and size_rule.chosen(high + 0.01) != kind
+        assert [*map(int, re.findall(r"\d+", sizes))][:3] == [*known[:3]]
+    large, medium = size_rule.KINDS["large"], size_rule.KINDS["medium"]
+    assert f"a tile of {large.kib:.0f} KiB" in text and large.kib == 2 * medium.kib
+    assert (large.room, medium.room) == (3, 4)
+    assert "only three fit at a time" in text and "half as much, and four fit" in text
 
 
 def test_a_share_is_of_the_ceiling():
