@@ -124,6 +124,7 @@ from .plots.speeds import plot_engine_speeds as plot_engine_speeds
 from .plots.split_merge import plot_split_and_merge as plot_split_and_merge
 from .plots.stations import plot_stations as plot_stations
 from .plots.step_shapes import plot_step_shapes as plot_step_shapes
+from .plots.stopping import plot_stopping as plot_stopping
 from .plots.swapped import plot_swap as plot_swap
 from .plots.sweep import plot_sweep as plot_sweep
 from .plots.tables import plot_shared_tables as plot_shared_tables

@@ -115,4 +115,4 @@ def test_bars_are_as_long_as_their_cycles():
     assert x < SPAN
     assert {"355", "480", "4,420", "1,392", "1,230"} <= {*texts(figure)}
     assert "97" not in texts(figure)  # no room: it is said behind the bar
-    assert "with 97 loads" in texts(figure)
+    assert "loads 97" in texts(figure)

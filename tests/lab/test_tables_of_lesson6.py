@@ -73,6 +73,9 @@ def test_lesson_6_tells_the_rule():
     assert f"a tile of {large.kib:.0f} KiB" in text and large.kib == 2 * medium.kib
     assert (large.room, medium.room) == (3, 4)
     assert "only three fit at a time" in text and "half as much, and four fit" in text
+    registers = list(measured_tuning("nvidia-h200")["ladder"]["64x4k"].values())[6]
+    assert f"(64 threads × {registers['registers']} registers) = 4.45" in text
+    assert round(65_536 / (64 * registers["registers"]), 2) == 4.45
 
 
 def test_a_share_is_of_the_ceiling():

@@ -35,11 +35,10 @@ def plot_l1_cycles(rungs: Mapping[str, L1Cycles], title: str, gpu: str) -> Figur
         said = f"{cycles.in_all:,}"
         sheet.write(x + 8, y + BAR / 2, said, PART, weight="bold")
         named = {"loads": cycles.loads, "shuffles": cycles.shuffles}
-        small = [f"{n:,} {what}" for what, n in named.items() if not _has_room(n, unit)]
+        small = [f"{what} {n:,}" for what, n in named.items() if not _has_room(n, unit)]
         if small:
             x += 8 + width_of(said, PART, bold=True) + 12
-            remark = f"with {', '.join(small)}"
-            sheet.write(x, y + BAR / 2, remark, color=sheet.look.quiet)
+            sheet.write(x, y + BAR / 2, ", ".join(small), color=sheet.look.quiet)
         y += STEP
     sheet.legend(LEFT, y + 6, list(zip(tones, MEANINGS, strict=True)))
     sheet.finish(y + 16)
