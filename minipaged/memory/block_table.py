@@ -137,7 +137,7 @@ class BlockTable:
         """Copy-on-write (lesson 4): the last block becomes this table's alone."""
         shared, own = self.block_ids[-1], self.pool.allocate()
         self.block_ids[-1] = own
-        # The next forward copies before it writes, whoever holds the old block by then.
+        # Others still hold it; and the next forward copies before it writes.
         self.pool.release(shared)
         return shared, own
 

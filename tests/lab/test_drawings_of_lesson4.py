@@ -213,7 +213,7 @@ def test_what_is_written_over_is_struck_out():
 
 def test_the_legend_names_a_slot_that_awaits_a_word():
     frames = copying()
-    told = "room for the next word"
+    told = "room, not written yet"
     assert told in texts(plot_copying(frames, "title"))
     done = {name: frame for name, frame in frames.items() if "room" not in name}
     assert told not in texts(plot_copying(done, "title"))

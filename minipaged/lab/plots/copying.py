@@ -111,7 +111,7 @@ def plot_copying(
             y += ROW + CURVE * copied
     x = sheet.legend(0, y, list(_meanings(states, blocks)))
     if any(_has_room(frame, block_id) for frame, block_id in product(states, blocks)):
-        signs = [(NOTHING, "room for the next word")]
+        signs = [(NOTHING, "room, not written yet")]
         x = sheet.legend(x, y, signs, rim=sheet.look.ink, **ROOM)
     pairs = list(zip(states, earlier, strict=False))
     if any(_lost(*pair, id_) for pair in pairs for id_ in blocks):

@@ -35,13 +35,14 @@ def plot_stopping(
     sheet.write(0, 8, left, color=BAD)
     sheet.write(width_of(left) + 20, 8, "right of it: go on", color=GOOD)
     style = {"linestyle": "--", "color": sheet.look.ink, "zorder": 0.5}
-    sheet.line((edge, TOP - 22), (edge, bottom - 6), **style)
+    sheet.line((edge, TOP - 22), (edge, TOP + 10), **style)
+    sheet.line((edge, TOP + 30), (edge, bottom - 6), **style)
     sheet.write(0, TOP - 4, "answers kept", PART)
     sheet.write(0, TOP + 12, "their scores", color=sheet.look.quiet)
     for score in kept:
         x = place(score)
         sheet.box(x - DOT / 2, TOP - DOT / 2 + 4, DOT, DOT, strong(0))
-        sheet.write(x + DOT, TOP + 4, _signed(score))
+        sheet.write(x, TOP + 20, _signed(score), ha="center")
     for row, (way, (total, length)) in enumerate(ends.items(), start=1):
         y, x = TOP + row * ROW, place(scores[way])
         sheet.line((0, y - 10), (SPAN, y - 10), alpha=0.5)
