@@ -31,7 +31,7 @@ def test_what_is_subtracted_decides_the_weights():
     said = texts(figure)
     assert said.count("NaN") == 4 + 2 and said.count("0") == 4 + 1
     assert said.count("−∞") == 2 * 4 + 1 and "−3.4e38" in said
-    assert {"1.50", "block 7, hidden", "after blocks 7, 3"} <= {*said}
+    assert {"1.50", "block 7, hidden", "s, after block", "7", "3"} <= {*said}
     (above,) = {y for _, y in places_of(figure, "NaN")}
     (below,) = {y for _, y in places_of(figure, "0")}
     assert above < below

@@ -36,10 +36,13 @@ def plot_hidden_block(
         (LEFT, "logits x", f"block {blocks[0]}, hidden"),
         (subtracted, "subtracted", "from each x"),
         (weights, "weights", "e^(x − subtracted)"),
-        (sums, "s", f"after blocks {', '.join(map(str, blocks))}"),
+        (sums, "s, after block", ""),
     ):
         sheet.write(x, 8, part, PART)
         sheet.write(x, 25, remark, color=sheet.look.quiet)
+    for number, block in enumerate(blocks):
+        style = {"ha": "center", "color": sheet.look.quiet}
+        sheet.write(sums + (number + 0.5) * WIDE, 25, str(block), **style)
     for row, (way, (least, states)) in enumerate(ways.items()):
         y = TOP + row * ROW
         sheet.write(0, y + BOX / 2, way, PART)
