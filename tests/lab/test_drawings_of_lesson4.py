@@ -127,6 +127,7 @@ DRAWINGS = {
     "copying, three tables": lambda: plot_copying(copying(3), "title"),
     "copying, four tables": lambda: plot_copying(copying(4), "title"),
     "copying, large blocks": lambda: plot_copying(copying(size=16), "title"),
+    "three rounds": lambda: plot_copying(rounds()[0], "title", rounds()[1]),
     "overwriting": lambda: plot_copying(*overwriting()),
     "overwriting, four tables": lambda: plot_copying(*overwriting(4)),
     "overwriting, small blocks": lambda: plot_copying(*overwriting(2, 2)),
@@ -193,6 +194,34 @@ def test_all_but_the_last_holder_copy(num_tables):
     assert f"{num_tables} holders" in said
     if num_tables == 2:  # else the slots are narrow, and words are cut
         assert said.count("fathers") == 3 and said.count("mothers") == 1
+
+
+def rounds():
+    """Two tables append; then the words are copied; then both write."""
+    pool = mp.BlockPool(16, 4)
+    tables = {"A": mp.BlockTable(pool)}
+    tables["A"].append(7)
+    tables["B"] = tables["A"].fork()
+
+    def now(of_a, of_b):
+        return freeze(pool, tables, {"A": of_a, "B": of_b})
+
+    start = now(WORDS, WORDS)
+    assert tables["A"].append(1) + tables["B"].append(1) == [(1, 2)]
+    frames = {"append": now(WORDS[:4], WORDS), "copy": now(WORDS, WORDS)}
+    frames["write"] = now([*WORDS, "fathers"], [*WORDS, "mothers"])
+    return frames, start
+
+
+def test_a_copy_is_drawn_when_the_words_are_there():
+    """Not when the table points to the empty block, nor once more when all write."""
+    frames, start = rounds()
+    states = [start, *frames.values()]
+    for (name, frame), before in zip(frames.items(), states, strict=False):
+        said = texts(plot_copying({name: frame}, "title", before))
+        assert said.count("copied") == (name == "copy"), name
+        assert said.count("years") == (1 if name == "append" else 2)
+    assert texts(plot_copying(frames, "title", start)).count("copied") == 1
 
 
 def test_what_is_written_over_is_struck_out():
