@@ -44,13 +44,11 @@ from .measure.tuning_tables import splits_lines as splits_lines
 from .measure.tuning_tables import splits_on_each as splits_on_each
 from .measure.tuning_tables import sweep_maps as sweep_maps
 from .measure.tuning_tables import uneven_lines as uneven_lines
-from .measure.under_way import UnderWay as UnderWay
 from .measure.watch import saving as saving
 from .measure.watch import watch as watch
 from .measure.wave_times import wave_lines as wave_lines
 from .measure.wave_times import wave_times as wave_times
 from .plots.address import plot_address as plot_address
-from .plots.ahead import plot_ahead as plot_ahead
 from .plots.banks import cycles_at_banks as cycles_at_banks
 from .plots.banks import plot_banks as plot_banks
 from .plots.bars import plot_bars as plot_bars

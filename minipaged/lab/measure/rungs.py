@@ -3,11 +3,9 @@
 from collections.abc import Collection
 from typing import NamedTuple
 
-from minipaged.lab.measure.launches import POSITION, launch_of_rung
+from minipaged.lab.measure.launches import launch_of_rung
 from minipaged.lab.measure.measured import Tuning
-from minipaged.lab.measure.occupancy import tiles_under_way
 from minipaged.lab.measure.rung_tables import rung_lines, share_of_ceiling
-from minipaged.lab.measure.under_way import UnderWay
 
 MAIN = "64x4k"
 
@@ -34,15 +32,6 @@ class Rungs(NamedTuple):
         registers = self._rows(MAIN)[number - 1]["registers"]
         fit = launch_of_rung(self.tuning, MAIN, number).fit
         return f"rung {number}: {registers} registers of a thread, {fit} programs fit"
-
-    def under_way(self, number: int, batch: str = MAIN) -> UnderWay:
-        """What is on its way to a multiprocessor in the first wave of this rung."""
-        row, gpu = self._rows(batch)[number - 1], self.tuning["gpu"]
-        launch = launch_of_rung(self.tuning, batch, number)
-        tile_bytes = row["tile"] * POSITION
-        tiles = tiles_under_way(row["shared_bytes"], tile_bytes)
-        programs = launch.waves[0] / gpu["multiprocessors"]
-        return UnderWay(programs, tiles, tile_bytes / 1024)
 
     def lines(self, *numbers: int, batches: Collection[str] = ()) -> list[str]:
         """These rungs, or all, beside the ones before, in these batches, or in all."""
