@@ -108,41 +108,6 @@ def test_a_module_imports_nothing_of_a_later_lesson(path):
         )
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: p.stem)
-def test_a_module_holds_one_idea(path):
-    """Above 300 lines it is looked at again: it may be two."""
-    assert len(path.read_text().splitlines()) <= 300
-
-
-SPINE = (  # what lesson 2's reader reads
-    "memory/block_pool memory/block_table memory/kv_cache attention/gathered "
-    "model/inputs model/paged_model model/bridge scheduling/sequence "
-    "scheduling/request scheduling/scheduler decoding/sampling engine/loop"
-).split()
-
-
-def test_the_spine_is_read_aloud_in_forty_minutes():
-    """At most 600 statements, and 150 words a minute; imports are not read."""
-    statements = words = 0
-    for name in SPINE:
-        text = (PACKAGE / f"{name}.py").read_text("utf-8")
-        imports = set()
-        for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.Import | ast.ImportFrom):
-                imports |= {*range(node.lineno, node.end_lineno + 1)}
-            elif isinstance(node, ast.stmt) and not is_text(node):
-                statements += 1
-        lines = enumerate(text.splitlines(), 1)
-        words += sum(len(line.split()) for at, line in lines if at not in imports)
-    assert statements <= 600
-    assert words <= 40 * 150
-
-
-def is_text(node: ast.stmt) -> bool:
-    """A docstring."""
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-
-
 def test_the_tables_need_neither_torch_nor_numpy():
     code = (
         "import minipaged as mp, sys;"
