@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import NoReturn
 
 
 class OutOfBlocks(RuntimeError):
@@ -95,6 +96,14 @@ class PromptTooLong(ValueError):
             f"a prompt of {num_tokens} tokens leaves no room for a new one: {what} is "
             f"{limit}; {remedy}"
         )
+
+
+def refuse_to_pickle(living: object, _protocol: object = None) -> NoReturn:
+    """A `__reduce_ex__` for what lives in one process: TypeError, in words."""
+    raise TypeError(
+        f"{type(living).__name__} cannot be pickled or copied: it has memory, and "
+        "threads may wait for it; make one in each process, and send token ids"
+    )
 
 
 def require_counts(**counts: object) -> None:

@@ -1,17 +1,22 @@
 """Lesson 2: what is said to `generate`, checked and made into requests (the border)."""
 
-from collections.abc import Sequence
+import gc
+from collections.abc import Iterable, Sequence
+from math import isfinite
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import GenerationConfig
+from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 from minipaged.decoding.options import Options, resolve_options
 from minipaged.decoding.sampling import Sampling
 from minipaged.decoding.stop_strings import StopStrings
+from minipaged.engine.clock import Clock
 from minipaged.errors import PromptTooLong, require_counts
 from minipaged.memory.block_pool import BlockPool
 from minipaged.model.paged_model import PagedModel
+from minipaged.scheduling.observer import Observer
 from minipaged.scheduling.request import Request
 
 if TYPE_CHECKING:
@@ -110,16 +115,54 @@ def check_engine(
         raise ValueError("prefix_cache must be over this model's pool: paged.pool")
 
 
-def check_limits(
-    max_tokens: int, max_sequences: int, preemption: str, swap_blocks: int | None
-) -> None:
-    """Raise TypeError or ValueError for limits of an engine that make no sense."""
-    require_counts(max_tokens=max_tokens, max_sequences=max_sequences)
+def limits_that_fit(
+    max_tokens: int | None, max_sequences: int | None
+) -> tuple[int, int]:
+    """Both, decided: what is not given follows from what is. ValueError for others."""
+    given = {"max_tokens": max_tokens, "max_sequences": max_sequences}
+    require_counts(**{name: one for name, one in given.items() if one is not None})
+    if max_tokens is None:
+        max_tokens = max(2048, max_sequences or 0)
+    if max_sequences is None:
+        max_sequences = min(256, max_tokens)
     if max_sequences > max_tokens:
         raise ValueError(
             f"max_sequences is {max_sequences}, but a step computes {max_tokens} "
             "tokens at most, one of each sequence; raise max_tokens"
         )
+    return max_tokens, max_sequences
+
+
+def check_parts(observers: Iterable[Any], clock: Any, tokenizer: Any) -> None:
+    """Raise TypeError for what an engine cannot call later."""
+    for each in observers:
+        if not isinstance(each, Observer):
+            raise TypeError(
+                f"observers must be of mp.Observer or its subclasses, got {each!r:.60}"
+            )
+    if clock is not None and not isinstance(clock, Clock):
+        raise TypeError(
+            f"clock must be a Clock (minipaged.engine.clock), got {clock!r:.60}"
+        )
+    if not isinstance(tokenizer, PreTrainedTokenizerBase | None):
+        raise TypeError(
+            f"tokenizer must be one of transformers, got {tokenizer!r:.60}; mp.load "
+            "returns it beside the model"
+        )
+
+
+def check_arrival(arrival: Any) -> None:
+    """Raise TypeError or ValueError for what is no moment."""
+    if isinstance(arrival, bool) or not isinstance(arrival, Real):
+        raise TypeError(
+            f"arrival must be in seconds on the engine's clock, got {arrival!r:.60}"
+        )
+    if not isfinite(arrival):
+        raise ValueError(f"arrival must be finite, got {arrival}: it would never come")
+
+
+def check_swapping(preemption: str, swap_blocks: int | None) -> None:
+    """Raise ValueError unless this can become of requests that are preempted."""
     if preemption not in ("recompute", "swap"):
         raise ValueError(
             f'preemption must be "recompute" or "swap", got {preemption!r}'
@@ -172,8 +215,10 @@ def why_it_never_fits(
 
     `num_free`: how many blocks it may count on, if these are not the free ones.
     """
-    num_free = pool.num_free if num_free is None else num_free
     worst = request.blocks_at_most(pool.block_size)
+    if num_free is None and worst > pool.num_free:
+        gc.collect()  # a lost engine may still hold blocks
+    num_free = pool.num_free if num_free is None else num_free
     if worst <= num_free:
         return None
     many = request.num_parallel > 1

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tokenizers.decoders import DecodeStream
 
 from minipaged.decoding.strategy import Output
+from minipaged.errors import refuse_to_pickle
 from minipaged.scheduling.request import Request
 
 if TYPE_CHECKING:
@@ -33,6 +34,12 @@ class Stream:
         self.tokens: list[int] = []  # of its only sequence, so far
         self.output: Output | None = None  # once it has finished
         self.num_preemptions = 0  # how often all its blocks were taken for others
+
+    def is_of(self, engine: "Engine") -> bool:
+        """Was it made by this engine's `add`?"""
+        return self._engine is engine
+
+    __reduce_ex__ = refuse_to_pickle
 
     @property
     def finished(self) -> bool:
@@ -141,8 +148,7 @@ class Stream:
             return Output([], "error", error=request.error)
         reasons = {sequence.finish_reason for sequence in request.sequences}
         if "aborted" in reasons:
-            cached = request.num_cached_tokens
-            return Output([self.tokens], "aborted", num_cached_tokens=cached)
+            return request.strategy.so_far(request)
         return request.strategy.output(request)
 
     def __repr__(self) -> str:

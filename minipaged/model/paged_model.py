@@ -15,7 +15,7 @@ from minipaged.attention.backend import (
     exchange_attention,
     resolve_attention,
 )
-from minipaged.errors import memory_in_words
+from minipaged.errors import memory_in_words, refuse_to_pickle
 from minipaged.memory.block_pool import BlockPool
 from minipaged.model.alone import Alone
 from minipaged.model.bridge import attending, connect
@@ -132,6 +132,11 @@ class PagedModel:
     def refuse_changes(self) -> None:
         """Raise ValueError if any of the model's weights has changed since."""
         self._original.refuse_if_changed(thoroughly=True)
+
+    def refuse_altered_modules(self) -> None:
+        """TEMPORARY."""
+
+    __reduce_ex__ = refuse_to_pickle
 
     def __repr__(self) -> str:
         name = type(self.model).__name__

@@ -24,7 +24,7 @@ class Request:
     num_cached_tokens: int = 0  # of the prompt, at first
     num_restarts: int = 0  # appendix B
     swapped: Any = None  # where K and V lie (appendix B)
-    error: str | None = None  # why it was never run
+    error: str | None = None  # why it has no answer, and never will have
     observers: Observer = field(default_factory=Observers)
     number: int = field(default_factory=count().__next__)  # its place in line
 
@@ -42,6 +42,11 @@ class Request:
         """Nothing more is wanted of any of its sequences."""
         for sequence in self.live:
             sequence.end(finish_reason)
+
+    def fail(self, error: str) -> None:
+        """It has no answer, for this reason; others go on."""
+        self.error = error
+        self.end("error")
 
     def start(self, table: BlockTable) -> None:
         """It goes on from the cached blocks of this table, if any."""
