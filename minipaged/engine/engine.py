@@ -218,6 +218,8 @@ class Engine(Observer):
                 self._refuse_changes()
                 self._steps.step()  # loop.step; or one ahead, on a GPU
                 self._tell_streams()
+            if self._is_closed:  # meanwhile
+                self._close()
         self._bell.ring()
         return bool(self.streams)
 
@@ -257,16 +259,21 @@ class Engine(Observer):
     def close(self) -> None:
         """Abort whoever is unfinished, and free the graphs and their memory.
 
-        The PagedModel stays as it is. Nothing can be added afterwards. A second call
+        The PagedModel stays as it is. Nothing can be added afterwards. In the middle of
+        a step, as in a signal handler, it closes as the step ends. A second call
         changes nothing.
         """
         self._is_closed = True
         for stream in list(self.streams.values()):
             self.abort(stream)
-        with self.paged.alone():
-            self._let_in_and_out()
-            self._runner.close()
+        if not self.paged.alone.is_mine:
+            with self.paged.alone():
+                self._close()
         self._bell.ring()
+
+    def _close(self) -> None:
+        self._let_in_and_out()
+        self._runner.close()
 
     def __enter__(self) -> "Engine":
         return self

@@ -7,6 +7,7 @@ import time
 import pytest
 from transformers import GenerationConfig
 
+import minipaged as mp
 from helpers.answers import huggingface_outputs
 from helpers.serving import (
     KINDS,
@@ -230,6 +231,25 @@ def test_an_engine_in_a_with_block():
     engine.close()  # changes nothing
     with pytest.raises(ValueError, match="closed"):
         engine.add(PROMPTS[0])
+
+
+@pytest.mark.parametrize("event", ["planned", "chosen", "committed"])
+def test_closed_in_the_middle_of_a_step(event):
+    """As by a signal handler: it ends with this step, and run with it."""
+    engine = make(24)
+    opened = add_all(engine)
+    observer, told = mp.Observer(), []
+
+    def close(_plan):
+        told.append(event)
+        if len(told) == 3:
+            engine.close()
+
+    setattr(observer, event, close)
+    engine.paged.observers.append(observer)
+    engine.run()
+    assert len(told) == 3 and all(stream.finished for stream in opened)
+    check_idle(engine)
 
 
 def test_leaving_a_with_block_by_an_exception():
