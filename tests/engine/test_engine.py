@@ -197,6 +197,16 @@ def test_text_in_whole_letters():
     assert "".join(pieces) == text and len(pieces) > 5
 
 
+def test_text_of_what_is_no_text_is_refused_at_the_call():
+    _, tokenizer = mp.load("pocket")
+    engine = make()
+    with pytest.raises(TypeError, match="tokenizer must be one of transformers"):
+        engine.add(PROMPTS[0], KINDS[0]).texts("pocket")
+    samples = engine.add(PROMPTS[3], KINDS[3])
+    with pytest.raises(ValueError, match="result"):
+        samples.texts(tokenizer)
+
+
 def run_in_a_thread(coroutine):
     """As asyncio.run, also where this thread has a loop, as beside an open browser."""
     with ThreadPoolExecutor(1) as pool:
