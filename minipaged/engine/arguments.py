@@ -46,6 +46,8 @@ def make_requests(
             f"{type(prompts).__name__}; pass tokenizer(texts).input_ids, or "
             "tensor.tolist()"
         )
+    # From here on it is ours what the prompts are: their owners may go on with theirs.
+    prompts = [one.copy() if isinstance(one, list) else one for one in prompts]
     vocabulary = paged.model.get_input_embeddings().num_embeddings
     for index, prompt in enumerate(prompts):
         _check_prompt(index, prompt, vocabulary, remedy)
