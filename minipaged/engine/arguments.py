@@ -110,6 +110,8 @@ def check_engine(
         )
     if prefix_cache is not None and prefix_cache.pool is not paged.pool:
         raise ValueError("prefix_cache must be over this model's pool: paged.pool")
+    if prefix_cache is not None:
+        prefix_cache.check_attached()
 
 
 def check_limits(

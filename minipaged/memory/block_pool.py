@@ -14,6 +14,7 @@ from minipaged.errors import (
 
 if TYPE_CHECKING:
     from minipaged.memory.cached_blocks import CachedBlocks
+    from minipaged.memory.prefix_cache import PrefixCache
 
 
 class BlockPool:
@@ -33,8 +34,8 @@ class BlockPool:
         self._refcounts = [0] * num_blocks
         # A stack: the block freed last is handed out first. (Lesson 3 orders it anew.)
         self._free: list[int] | CachedBlocks = list(range(num_blocks - 1, -1, -1))
-        # Lesson 3 sets these: can a block's content be found, and who is told before it
-        # changes?
+        # Lesson 3: can a block's content be found, and who is told before it changes?
+        self.prefix_cache: PrefixCache | None = None  # set by `attach`
         self.is_cached: Callable[[int], bool] = lambda block_id: False
         self.on_evict: Callable[[int], None] | None = None
         # The running step's thread (`all_or_nothing` sets it): no other moves blocks.
@@ -105,6 +106,27 @@ class BlockPool:
         if self.is_cached(block_id):
             self.check_thread()
             self.on_evict(block_id)
+
+    def attach(
+        self,
+        prefix_cache: "PrefixCache",
+        is_cached: Callable[[int], bool],
+        on_evict: Callable[[int], None],
+    ) -> "CachedBlocks":
+        """Keep what this cache can find for longest; return the free blocks (lesson 3).
+
+        A pool has one prefix cache: from now on an earlier one finds nothing.
+        Raises PoolBusy.
+        """
+        from minipaged.memory.cached_blocks import CachedBlocks  # lesson 3
+
+        self.check_thread()
+        if self.prefix_cache is not None:
+            self.prefix_cache.detach()
+        self.prefix_cache = prefix_cache
+        self.is_cached, self.on_evict = is_cached, on_evict
+        self._free = CachedBlocks(self, self._free)
+        return self._free
 
     def check_thread(self) -> None:
         """Raise PoolBusy while a step in another thread has the pool to itself."""
