@@ -19,7 +19,7 @@ def num_positions(config: PreTrainedConfig) -> int | None:
     """
     config = config.get_text_config()
     positions = getattr(config, "max_position_embeddings", None)
-    if not positions:
+    if not positions or positions < 0:
         return None
     scaled = [
         scaling.get("original_max_position_embeddings", positions) * scaling["factor"]
