@@ -1,5 +1,7 @@
 """Lesson 2: the errors of the package; each one says what to do next."""
 
+from typing import Any
+
 
 class OutOfBlocks(RuntimeError):
     """The pool has too few free blocks; nothing was changed."""
@@ -66,6 +68,16 @@ class PromptTooLong(ValueError):
         super().__init__(
             f"a prompt of {num_tokens} tokens leaves no room for a new one: {what} is "
             f"{limit}; {remedy}"
+        )
+
+
+class Unpicklable:
+    """What lives in one process only says so when it is pickled or copied."""
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"a {type(self).__name__} cannot be pickled or copied: it holds a pool of "
+            "blocks in use; make one where it is wanted, from the model"
         )
 
 

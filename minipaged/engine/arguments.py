@@ -43,8 +43,8 @@ def make_requests(
     if isinstance(prompts, str | torch.Tensor) or not isinstance(prompts, Sequence):
         raise TypeError(
             "prompts must be a list of lists of token ids, got "
-            f"{type(prompts).__name__}; pass tokenizer(texts).input_ids, or "
-            "tensor.tolist()"
+            f"{type(prompts).__name__}; pass tokenizer(texts).input_ids, or .tolist() "
+            "of numpy's and torch's numbers"
         )
     # From here on it is ours what the prompts are: their owners may go on with theirs.
     prompts = [one.copy() if isinstance(one, list) else one for one in prompts]
@@ -180,21 +180,42 @@ def why_it_never_fits(
     worst = request.blocks_at_most(pool.block_size)
     if worst <= num_free:
         return None
-    many = request.num_parallel > 1
-    who = f"{request.num_parallel} sequences" if many else "a sequence"
-    also = " or the number of beams or samples" if many else ""
+    size, count = pool.block_size, request.num_parallel
+    others = "let go of the others, " * (worst <= pool.num_blocks)
+    who = f"{count} sequences" if count > 1 else "a sequence"
     return (
         f"{who} of {len(request.prompt)} prompt tokens and {request.max_new_tokens} "
         f"new ones may need {worst} blocks, but {num_free} are free of "
-        f"{pool.num_blocks}; raise num_blocks, or lower max_new_tokens{also}"
+        f"{pool.num_blocks}; {others}raise num_blocks, or "
+        f"{_what_fits(request, num_free, size)}"
     )
+
+
+def _what_fits(request: Request, num_free: int, block_size: int) -> str:
+    """What to ask for instead, so that it fits into the free blocks."""
+
+    def fits(new_tokens: int, count: int) -> bool:
+        less = Request(request.prompt, new_tokens, num_parallel=count)
+        return less.blocks_at_most(block_size) <= num_free
+
+    new_tokens, count = request.max_new_tokens, request.num_parallel
+    fewer = "the number of beams or samples" * (count > 1)
+    if fits(1, count) and fewer and fits(new_tokens, 1):
+        return f"lower max_new_tokens or {fewer}"
+    if fits(1, count):
+        return "lower max_new_tokens"
+    if fewer and fits(new_tokens, 1):
+        return f"lower {fewer}"
+    if fewer and fits(1, 1):
+        return f"lower max_new_tokens and {fewer}"
+    return "shorten the prompt"
 
 
 def _check_prompt(index: int, prompt: list[int], vocabulary: int, remedy: str) -> None:
     if not isinstance(prompt, list) or not set(map(type, prompt)) <= {int}:
         raise TypeError(
             f"prompt {index} must be a list of token ids (int), got {prompt!r:.60}; "
-            f"pass {remedy}"
+            f"pass {remedy}, or .tolist() of numpy's and torch's numbers"
         )
     if not prompt:
         raise ValueError(f"prompt {index} is empty; give at least one token")

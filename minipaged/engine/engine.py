@@ -21,6 +21,7 @@ from minipaged.engine.arguments import (
 from minipaged.engine.clock import Clock
 from minipaged.engine.stats import Stats
 from minipaged.engine.stream import Stream
+from minipaged.errors import Unpicklable
 from minipaged.model.paged_model import PagedModel
 from minipaged.model.runner import Run, make_runner
 from minipaged.progress import progress_bar
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from minipaged.memory.prefix_cache import PrefixCache
 
 
-class Engine(Observer):
+class Engine(Observer, Unpicklable):
     """Serves requests that arrive at any time, over one pool: continuous batching.
 
     Every step computes one token of each sequence that decodes, and as much of the

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from minipaged.decoding.strategy import Output
 from minipaged.decoding.text_pieces import TextPieces
+from minipaged.errors import Unpicklable
 from minipaged.scheduling.request import Request
 
 if TYPE_CHECKING:
     from minipaged.engine.engine import Engine
 
 
-class Stream:
+class Stream(Unpicklable):
     """What `Engine.add` returns: iterate over it for the tokens, as they come.
 
     Whoever wants a token that is not there yet makes the engine's next step himself,

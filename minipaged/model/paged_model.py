@@ -15,6 +15,7 @@ from minipaged.attention.backend import (
     exchange_attention,
     resolve_attention,
 )
+from minipaged.errors import Unpicklable
 from minipaged.memory.block_pool import BlockPool
 from minipaged.model.alone import Alone
 from minipaged.model.bridge import attending, connect
@@ -24,7 +25,7 @@ from minipaged.model.twin import Original, make_twin
 from minipaged.scheduling.observer import Observers
 
 
-class PagedModel:
+class PagedModel(Unpicklable):
     """One forward over a ragged batch, with K and V in blocks.
 
     All but attention and its memory is the model's own code, unmodified.
