@@ -99,6 +99,18 @@ def little(monkeypatch):
         )
 
 
+def test_of_a_gpu_what_torch_holds_and_does_not_use_is_free(monkeypatch):
+    said = {
+        "mem_get_info": (5 * GB, 80 * GB),
+        "memory_reserved": 9 * GB,
+        "memory_allocated": 7 * GB,
+    }
+    for name, number in said.items():
+        monkeypatch.setattr(torch.cuda, name, lambda device, number=number: number)
+    assert kv_cache.free_on(torch.device("cuda:0")) == 7 * GB
+    assert kv_cache.free_on(torch.device("meta")) == math.inf
+
+
 FITS = GB // BYTES
 
 
