@@ -8,9 +8,10 @@ class OutOfBlocks(RuntimeError):
 
     def __init__(self, wanted: int, free: int, total: int):
         self.wanted, self.free, self.total = wanted, free, total
+        other = "free a sequence, or " * (wanted <= total)  # else it is not enough
         super().__init__(
             f"wanted {wanted} block{'s' * (wanted != 1)}, {free} free of {total}; "
-            "free a sequence, or build the pool with a larger num_blocks"
+            f"{other}build the pool with a larger num_blocks"
         )
 
 

@@ -63,7 +63,7 @@ def make_requests(
         try:
             options = resolve_options(paged.model, config, prompt, stop_strings)
             requests.append(
-                make_request(prompt, options, generator, salt, device=paged.device)
+                make_request(prompt, options, generator, salt, paged.device, paged.pool)
             )
         except PromptTooLong as error:
             requests.append(Request(prompt, max_new_tokens=0, error=str(error)))
@@ -76,16 +76,31 @@ def make_request(
     generator: torch.Generator | None = None,
     salt: bytes = b"",
     device: torch.device | str = "cpu",
+    pool: BlockPool | None = None,
 ) -> Request:
-    """A request with the strategy that its options ask for; logits are on `device`."""
-    own = {"num_parallel": options.num_parallel, "salt": salt}
+    """A request with the strategy that its options ask for; logits are on `device`.
+
+    It has an `error` and no strategy if `pool` can never hold it: a billion beams would
+    take gigabytes before anybody asks for blocks.
+    """
+    request = Request(
+        prompt,
+        options.max_new_tokens,
+        num_parallel=options.num_parallel,
+        drops_sequences=options.num_beams > 1,
+        salt=salt,
+    )
+    if pool is not None:
+        request.error = why_it_never_fits(request, pool, pool.num_blocks)
+    if request.error is not None:
+        return request
     if options.num_beams == 1:
-        strategy = Sampling(options, generator)
+        request.strategy = Sampling(options, generator)
     else:
         from minipaged.decoding.beam import Beams  # lesson 4
 
-        strategy, own["drops_sequences"] = Beams(options, device), True
-    return Request(prompt, options.max_new_tokens, strategy, **own)
+        request.strategy = Beams(options, device)
+    return request
 
 
 def check_engine(
@@ -244,7 +259,9 @@ def _one_each(value: object, kind: type, name: str, count: int) -> list:
             f"got {value!r:.60}"
         )
     if len(value) != count:
-        raise ValueError(f"{count} prompts, but {len(value)} values of {name}")
+        raise ValueError(
+            f"{count} prompt{'s' * (count != 1)}, but {len(value)} values of {name}"
+        )
     return list(value)
 
 

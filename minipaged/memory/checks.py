@@ -11,7 +11,8 @@ def check_new_table(pool: BlockPool, block_ids: list[int], num_tokens: int) -> N
     """Raise unless these blocks are held, and are what so many positions fill."""
     if not isinstance(pool, BlockPool):
         raise TypeError(f"pool must be a BlockPool, got {pool!r:.60}")
-    if num_tokens < 0 or len(block_ids) != -(-num_tokens // pool.block_size):
+    check_whole_number(num_tokens, "hold")
+    if len(block_ids) != -(-num_tokens // pool.block_size):
         raise ValueError(
             f"{num_tokens} tokens in blocks of {pool.block_size} do not fill "
             f"{len(block_ids)} blocks, but so many block ids were given"

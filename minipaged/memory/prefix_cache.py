@@ -242,6 +242,10 @@ class PrefixCache:
 
 def _in_64_bits(hash_function: Callable[[bytes], int]) -> Callable[[bytes], int]:
     """The function, made safe: Python's own `hash` for instance may be negative."""
+    if not callable(hash_function):
+        raise TypeError(
+            f"hash_function must be a function of bytes, got {hash_function!r:.60}"
+        )
 
     def hash_64(data: bytes) -> int:
         if not isinstance(data, bytes):  # links are always bytes, so this is a salt

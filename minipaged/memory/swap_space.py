@@ -25,6 +25,8 @@ class SwapSpace:
         More than the cache has blocks would never be used. Raises MemoryError, before
         anything is allocated, if there is no room for them.
         """
+        if not isinstance(cache, KVCache):
+            raise TypeError(f"cache must be a KVCache, got {cache!r:.60}")
         require_counts(num_blocks=num_blocks)
         self._tensors = [*cache.keys, *cache.values]
         self.pool = BlockPool(min(num_blocks, cache.num_blocks), cache.block_size)

@@ -488,7 +488,7 @@ def test_malformed_is_refused_and_nothing_is_added():
     for bad in ([], "text", [0.5], [10**9], [[1, 2]]):
         with pytest.raises((TypeError, ValueError)):
             engine.add(bad)
-    with pytest.raises(TypeError, match=r"pass tokenizer\(text\)\.input_ids$"):
+    with pytest.raises(TypeError, match=r"pass tokenizer\(text\)\.input_ids, or"):
         engine.add("text")
     with pytest.raises(ValueError, match="max_tokens"):
         engine.add([3], config(3, num_beams=33))

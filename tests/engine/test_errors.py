@@ -397,6 +397,18 @@ def test_what_is_said_of_too_large_a_request_helps(paged, name):
         assert answer(num_new=1).error is None
 
 
+@pytest.mark.parametrize("kind", [{"num_beams": 10**12}, {"do_sample": True}])
+def test_a_group_beyond_all_measure_takes_nothing(paged, kind):
+    """A billion beams are gigabytes of scores, before anybody asks for blocks."""
+    many = kind if "num_beams" in kind else kind | {"num_return_sequences": 10**12}
+    out, other = generate(paged, [[5], [6]], [config(**many), GREEDY])
+    assert f"{10**12} sequences of 1 prompt tokens" in out.error
+    assert other.finish_reason == "length"
+    engine = mp.Engine(paged)
+    with pytest.raises(ValueError, match="compute together, but max_tokens is 2048"):
+        engine.add([5], config(**many))
+
+
 def test_blocks_that_others_hold_are_named(paged):
     table = mp.BlockTable(paged.pool)
     table.append(40)
