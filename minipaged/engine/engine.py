@@ -28,7 +28,7 @@ from minipaged.engine.bell import Bell
 from minipaged.engine.clock import Clock
 from minipaged.engine.stats import Stats
 from minipaged.engine.stream import Stream
-from minipaged.errors import refuse_to_pickle
+from minipaged.errors import Unpicklable
 from minipaged.model.paged_model import PagedModel
 from minipaged.model.runner import Run, make_runner
 from minipaged.progress import progress_bar
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("minipaged.engine")
 
 
-class Engine(Observer):
+class Engine(Observer, Unpicklable):
     """Serves requests that arrive at any time, over one pool: continuous batching.
 
     Every step computes one token of each sequence that decodes, and as much of the
@@ -391,8 +391,6 @@ class Engine(Observer):
         if self._arriving and not is_something_to_do():
             wait = partial(self._bell.wait, is_something_to_do)
             self.clock.sleep_until(self._arriving[0][0], wait)
-
-    __reduce_ex__ = refuse_to_pickle
 
     def __repr__(self) -> str:
         running, waiting = len(self.scheduler.running), len(self.scheduler.waiting)

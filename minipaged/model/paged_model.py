@@ -15,7 +15,7 @@ from minipaged.attention.backend import (
     exchange_attention,
     resolve_attention,
 )
-from minipaged.errors import memory_in_words, refuse_to_pickle
+from minipaged.errors import Unpicklable
 from minipaged.memory.block_pool import BlockPool
 from minipaged.model.alone import Alone
 from minipaged.model.bridge import attending, connect
@@ -25,7 +25,7 @@ from minipaged.model.twin import Original, make_twin
 from minipaged.scheduling.observer import Observers
 
 
-class PagedModel:
+class PagedModel(Unpicklable):
     """One forward over a ragged batch, with K and V in blocks.
 
     All but attention and its memory is the model's own code, unmodified.
@@ -78,8 +78,7 @@ class PagedModel:
     def _use_pool(self, num_blocks: int, block_size: int) -> None:
         # The cache first: a pool too large for memory fails at once.
         size, where = (num_blocks, block_size), (self.dtype, self.device)
-        with memory_in_words(*size, self._shapes, self.dtype.itemsize, self.device):
-            self.cache = self.attention.cache_class(self._shapes, *size, *where)
+        self.cache = self.attention.cache_class(self._shapes, *size, *where)
         self.pool = BlockPool(*size)
 
     @property
@@ -135,8 +134,6 @@ class PagedModel:
 
     def refuse_altered_modules(self) -> None:
         """TEMPORARY."""
-
-    __reduce_ex__ = refuse_to_pickle
 
     def __repr__(self) -> str:
         name = type(self.model).__name__

@@ -164,6 +164,11 @@ def check_logits(paged: "PagedModel") -> None:
                 out = own(ids, position_ids=positions, use_cache=False)
                 expected.append(out.logits[:, -1].float())
     ours, expected = torch.cat(ours), torch.cat(expected)
+    if not expected.isfinite().all():
+        raise UnsupportedModel(
+            f"{type(own).__name__}: its own logits are not finite numbers; are its "
+            "weights right, and does its dtype hold them?"
+        )
     error = (ours - expected).abs().max() / expected.abs().max()
     tolerance = TOLERANCE.get(own.dtype, COARSE_TOLERANCE)
     # Asked only now: some versions of torch warn whoever asks.

@@ -29,6 +29,7 @@ class Request:
     number: int = field(default_factory=count().__next__)  # its place in line
 
     def __post_init__(self) -> None:
+        self.prompt = list(self.prompt)  # a chat's history, for instance, grows on
         self.sequences = [Sequence(self.prompt)]
         # The most tokens of a sequence that are computed: all but the last.
         self.max_computed = len(self.prompt) + self.max_new_tokens - 1
