@@ -12,6 +12,7 @@ from minipaged.errors import UnsupportedModel
 from minipaged.memory.block_table import BlockTable
 from minipaged.model.bridge import attending
 from minipaged.model.inputs import Chunk, RaggedBatch
+from minipaged.model.original import refuse_autocast
 from minipaged.model.twin import everything_near, make_twin
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ def refuse_unsupported(model: PreTrainedModel) -> None:
             "lies on one device is served here: load it with device_map=None, and "
             "model.to(device)"
         )
+    refuse_autocast(model.device.type)
 
 
 class AttentionLayer(NamedTuple):

@@ -1,0 +1,148 @@
+"""Lesson 2: what a model's modules are set to, and what was altered (the border)."""
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from operator import itemgetter
+from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+from transformers import PreTrainedConfig
+
+from minipaged.model.twin import configs_of
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.Tensor)
+_FUNCTIONS = (FunctionType, MethodType, BuiltinFunctionType, partial, type)
+_LOOKED_AT = (*_PLAIN, *_FUNCTIONS, PreTrainedConfig)
+# Of what every module has: its parts and weights are looked at elsewhere.
+_NOT_OF_ALL = vars(nn.Module()).keys() - {
+    "training", "_forward_hooks", "_forward_pre_hooks",
+}  # fmt: skip
+# What HuggingFace writes down while a model generates, or is prepared to be trained.
+_NOTES = {
+    "_compiled_call", "_gradient_checkpointing_func", "_is_hf_initialized",
+    "_last_compile_config", "attention_scaling", "gradient_checkpointing",
+    "max_seq_len_cached", "warnings_issued",
+}  # fmt: skip
+# Of a config: what is no concern of a forward, or is said to it anew each time.
+_NO_CONCERN = {
+    "architectures", "bos_token_id", "dtype", "eos_token_id", "output_attentions",
+    "output_hidden_states", "pad_token_id", "problem_type", "return_dict",
+    "tie_word_embeddings", "torch_dtype", "transformers_version", "use_cache",
+}  # fmt: skip
+
+
+class Setting(NamedTuple):
+    """An attribute of a module, or of a config."""
+
+    owner: int  # its number
+    path: str  # such as model.layers.0.mlp
+    name: str
+
+
+class Settings:
+    """What the modules of a model and their configs are set to, when this is made.
+
+    That is their classes, their hooks, and all attributes that are numbers, names,
+    flags, functions or tensors, or lists, sets and dicts of these: an adapter that is
+    switched off, or dropout that is on, leaves its trace there. Objects of other kinds
+    are not looked into.
+    """
+
+    def __init__(self, model: nn.Module):
+        """Note them all. The dicts of attributes are held: they show what is now."""
+        modules = dict(model.named_modules())
+        configs = [c for c in configs_of(model) if isinstance(c, PreTrainedConfig)]
+        self._owners = [*modules.values(), *configs]
+        self._paths = [*modules, *["config"] * len(configs)]
+        self._attributes = [vars(owner) for owner in self._owners]
+        self._classes = list(map(type, self._owners))
+        self._lengths = list(map(len, self._attributes))
+        self._noted = [dict(_settings_of(owner)) for owner in self._owners]
+        self._prepare()
+
+    def _prepare(self) -> None:
+        every = zip(self._noted, self._attributes, strict=True)
+        reads = [(itemgetter(*noted), noted, now) for noted, now in every if noted]
+        self._reads = [(read, now) for read, _, now in reads]
+        self._values = [read(noted) for read, noted, _ in reads]
+
+    def overlook(self, settings: Iterable[Setting]) -> None:
+        """From now on these may change: a module keeps them as it runs."""
+        for owner, _, name in settings:
+            self._noted[owner].pop(name, None)
+        self._prepare()
+
+    def have_changed(self) -> bool:
+        """Is any of them another than it was?
+
+        Asked for each request, of some hundred modules: so without a line for each.
+        """
+        try:
+            if [read(now) for read, now in self._reads] != self._values:
+                return True
+        except Exception:  # it is gone, or is now something that cannot be compared
+            return True
+        if list(map(len, self._attributes)) != self._lengths and any(self.changes()):
+            return True
+        return list(map(type, self._owners)) != self._classes
+
+    def changes(self) -> Iterator[Setting]:
+        """Those that are others now, and methods that a module has of its own since."""
+        for owner, (now, noted) in enumerate(
+            zip(self._attributes, self._noted, strict=True)
+        ):
+            kind = self._classes[owner]
+            changed = [] if type(self._owners[owner]) is kind else ["__class__"]
+            for name, value in noted.items():
+                if name not in now or not _same(now[name], value):
+                    changed.append(name)
+            if len(now) != self._lengths[owner]:
+                added = dict(_settings_of(self._owners[owner])).keys() - noted.keys()
+                changed += (n for n in added if callable(getattr(kind, n, None)))
+            yield from (Setting(owner, self._paths[owner], name) for name in changed)
+
+
+def _settings_of(owner: nn.Module | PreTrainedConfig) -> Iterator[tuple[str, Any]]:
+    """Names and copies of what is looked at."""
+    for name, value in vars(owner).items():
+        if isinstance(owner, PreTrainedConfig):
+            skipped = name.startswith("_") or name in _NO_CONCERN
+        else:
+            skipped = name in _NOT_OF_ALL or name in _NOTES
+        if not skipped and _is_looked_at(value) and not is_compiled(owner, name):
+            yield name, _copy(value)
+
+
+def is_compiled(owner: Any, name: str) -> bool:
+    """Is this attribute what torch.compile has made of the method that it hides?"""
+    compiled_from = getattr(vars(owner)[name], "_torchdynamo_orig_callable", None)
+    method = getattr(type(owner), name, None)
+    return compiled_from is not None and compiled_from == MethodType(method, owner)
+
+
+def _is_looked_at(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(map(_is_looked_at, (*value, *value.values())))
+    if isinstance(value, list | tuple | set | frozenset):
+        return all(map(_is_looked_at, value))
+    return isinstance(value, _LOOKED_AT)
+
+
+def _copy(value: Any) -> Any:
+    """The same, in containers of our own."""
+    if isinstance(value, dict):
+        return {key: _copy(each) for key, each in value.items()}
+    if isinstance(value, list | set):
+        return type(value)(map(_copy, value))
+    if isinstance(value, tuple):
+        return tuple(map(_copy, value))
+    return value
+
+
+def _same(now: Any, then: Any) -> bool:
+    try:
+        return now is then or bool(now == then)
+    except Exception:  # tensors, say
+        return False
