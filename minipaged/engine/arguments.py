@@ -46,9 +46,8 @@ def make_requests(
             f"{type(prompts).__name__}; pass tokenizer(texts).input_ids, or "
             "tensor.tolist()"
         )
-    vocabulary = paged.model.get_input_embeddings().num_embeddings
     for index, prompt in enumerate(prompts):
-        _check_prompt(index, prompt, vocabulary, remedy)
+        _check_prompt(index, prompt, paged.num_embeddings, remedy)
     count = len(prompts)
     configs = _one_each(generation_config, GenerationConfig, "generation_config", count)
     seeds = _one_each(seed, int, "seed", count)

@@ -43,8 +43,9 @@ class KVCache:
             size = (num_blocks, block_size, num_heads, dim)
             return torch.empty(size, dtype=dtype, device=device)
 
-        self.keys = [blocks(heads, key_dim) for heads, key_dim, _ in shapes]
-        self.values = [blocks(heads, value_dim) for heads, _, value_dim in shapes]
+        with torch.inference_mode(False):  # so that they can be written to anywhere
+            self.keys = [blocks(heads, key_dim) for heads, key_dim, _ in shapes]
+            self.values = [blocks(heads, value_dim) for heads, _, value_dim in shapes]
 
     @property
     def bytes_per_block(self) -> int:

@@ -27,9 +27,11 @@ class SwapSpace:
         self.pool = BlockPool(min(num_blocks, cache.num_blocks), cache.block_size)
         numbers = sum(tensor[0].numel() for tensor in self._tensors)
         first = self._tensors[0]
-        self._rows = torch.empty(
-            (self.pool.num_blocks, numbers), dtype=first.dtype, pin_memory=first.is_cuda
-        )
+        size = self.pool.num_blocks, numbers
+        with torch.inference_mode(False):  # so that they can be written to anywhere
+            self._rows = torch.empty(
+                size, dtype=first.dtype, device="cpu", pin_memory=first.is_cuda
+            )
 
     def store(self, block_ids: Sequence[int]) -> list[int]:
         """Copy these blocks of the cache to rows of ours; returns their numbers.
@@ -42,13 +44,13 @@ class SwapSpace:
         rows = [self.pool.allocate() for _ in block_ids]
         at = torch.tensor(block_ids, device=self._tensors[0].device)
         parts = [tensor.index_select(0, at).flatten(1) for tensor in self._tensors]
-        self._rows[torch.tensor(rows)] = torch.cat(parts, dim=1).cpu()
+        self._rows[rows] = torch.cat(parts, dim=1).cpu()
         return rows
 
     def load(self, rows: Sequence[int], block_ids: Sequence[int]) -> None:
         """Copy these rows into blocks of the cache. The rows stay taken."""
         device = self._tensors[0].device
-        stored = self._rows[torch.tensor(rows)].to(device)
+        stored = self._rows[list(rows)].to(device)
         at = torch.tensor(block_ids, device=device)
         sizes = [tensor[0].numel() for tensor in self._tensors]
         for tensor, part in zip(self._tensors, stored.split(sizes, 1), strict=True):

@@ -15,13 +15,18 @@ from minipaged.attention.backend import (
     exchange_attention,
     resolve_attention,
 )
-from minipaged.errors import memory_in_words
+from minipaged.errors import UnsupportedModel, memory_in_words
 from minipaged.memory.block_pool import BlockPool
 from minipaged.model.alone import Alone
 from minipaged.model.bridge import attending, connect
 from minipaged.model.inputs import RaggedBatch
 from minipaged.model.original import Original
-from minipaged.model.probe import attention_layers, check_logits, refuse_unsupported
+from minipaged.model.probe import (
+    attention_layers,
+    check_logits,
+    num_embeddings,
+    refuse_unsupported,
+)
 from minipaged.model.settings import Settings
 from minipaged.model.twin import make_twin
 from minipaged.scheduling.observer import Observers
@@ -33,7 +38,8 @@ class PagedModel:
     All but attention and its memory is the model's own code, unmodified.
 
     Attributes: model, the user's, never touched; twin, the same weights under modules
-    of our own, which is what runs; pool; cache; attention (a Backend); observers.
+    of our own, which is what runs; num_embeddings, how many token ids there are; pool;
+    cache; attention (a Backend); observers.
     Source: PagedAttention paper, section 4.3.
     """
 
@@ -63,9 +69,17 @@ class PagedModel:
         connect(self.twin)
         before = Settings(self.twin)
         layers = attention_layers(self.twin)
+        try:
+            self.refuse_replaced_weights()
+        except ValueError as error:
+            raise UnsupportedModel(
+                f"{type(model).__name__} writes to its own weights in its forward; if "
+                "an adapter does, merge it before: peft_model.merge_and_unload()"
+            ) from error
         self._index_of = {layer.number: at for at, layer in enumerate(layers)}
         self._shapes = [layer.shape for layer in layers]
         self.dtype, self.device = layers[0].dtype, layers[0].device
+        self.num_embeddings = num_embeddings(model)
         self.observers = Observers()
         self.alone = Alone()
         # A small pool for the probe, which takes 12 blocks at most.

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedConfig
 
-from minipaged.model.twin import configs_of
+from minipaged.model.twin import configs_of, is_own_method
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.Tensor)
 _FUNCTIONS = (FunctionType, MethodType, BuiltinFunctionType, partial, type)
@@ -21,9 +21,9 @@ _NOT_OF_ALL = vars(nn.Module()).keys() - {
 }  # fmt: skip
 # What HuggingFace writes down while a model generates, or is prepared to be trained.
 _NOTES = {
-    "_compiled_call", "_gradient_checkpointing_func", "_is_hf_initialized",
-    "_last_compile_config", "attention_scaling", "gradient_checkpointing",
-    "max_seq_len_cached", "warnings_issued",
+    "_compiled_call", "_compiled_call_impl", "_gradient_checkpointing_func",
+    "_is_hf_initialized", "_last_compile_config", "attention_scaling",
+    "gradient_checkpointing", "max_seq_len_cached", "warnings_issued",
 }  # fmt: skip
 # Of a config: what is no concern of a forward, or is said to it anew each time.
 _NO_CONCERN = {
@@ -99,8 +99,10 @@ class Settings:
                 if name not in now or not _same(now[name], value):
                     changed.append(name)
             if len(now) != self._lengths[owner]:
-                added = dict(_settings_of(self._owners[owner])).keys() - noted.keys()
-                changed += (n for n in added if callable(getattr(kind, n, None)))
+                for name, value in _settings_of(self._owners[owner]):
+                    of_class = getattr(kind, name, value)
+                    if name not in noted and not _same(of_class, value):
+                        changed.append(name)
             yield from (Setting(owner, self._paths[owner], name) for name in changed)
 
 
@@ -111,15 +113,8 @@ def _settings_of(owner: nn.Module | PreTrainedConfig) -> Iterator[tuple[str, Any
             skipped = name.startswith("_") or name in _NO_CONCERN
         else:
             skipped = name in _NOT_OF_ALL or name in _NOTES
-        if not skipped and _is_looked_at(value) and not is_compiled(owner, name):
+        if not skipped and _is_looked_at(value) and not is_own_method(owner, name):
             yield name, _copy(value)
-
-
-def is_compiled(owner: Any, name: str) -> bool:
-    """Is this attribute what torch.compile has made of the method that it hides?"""
-    compiled_from = getattr(vars(owner)[name], "_torchdynamo_orig_callable", None)
-    method = getattr(type(owner), name, None)
-    return compiled_from is not None and compiled_from == MethodType(method, owner)
 
 
 def _is_looked_at(value: Any) -> bool:

@@ -4,6 +4,8 @@ import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
+from types import MethodType
+from typing import Any
 
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
@@ -24,11 +26,22 @@ def make_twin(model: PreTrainedModel) -> PreTrainedModel:
     """
     weights = {id(tensor): tensor for tensor in _tensors_of(model)}
     try:
-        return copy.deepcopy(model, memo=weights)  # what it knows already is not copied
+        twin = copy.deepcopy(model, memo=weights)  # what it knows already is not copied
     except Exception as error:
         raise UnsupportedModel(
             f"{type(model).__name__} cannot be copied without its weights: {error}"
         ) from error
+    for module, copied in zip(model.modules(), twin.modules(), strict=True):
+        if "forward" in vars(module) and is_own_method(module, "forward"):
+            del copied.forward  # it would call the user's modules
+    return twin
+
+
+def is_own_method(owner: Any, name: str) -> bool:
+    """Is this attribute the method that it hides, or is it compiled from that?"""
+    value, method = vars(owner)[name], getattr(type(owner), name, None)
+    value = getattr(value, "_torchdynamo_orig_callable", value)
+    return callable(method) and value == MethodType(method, owner)
 
 
 def _tensors_of(model: PreTrainedModel) -> Iterator[torch.Tensor]:
