@@ -16,14 +16,13 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.
 _FUNCTIONS = (FunctionType, MethodType, BuiltinFunctionType, partial, type)
 _LOOKED_AT = (*_PLAIN, *_FUNCTIONS, PreTrainedConfig)
 # Of what every module has: its parts and weights are looked at elsewhere.
-_NOT_OF_ALL = vars(nn.Module()).keys() - {
-    "training", "_forward_hooks", "_forward_pre_hooks",
-}  # fmt: skip
+_HOOKS = {"_forward_pre_hooks", "_forward_hooks"}
+_PARTS = vars(nn.Module()).keys() - {"training"} - _HOOKS
 # What HuggingFace writes down while a model generates, or is prepared to be trained.
 _NOTES = {
     "_compiled_call", "_compiled_call_impl", "_gradient_checkpointing_func",
-    "_is_hf_initialized", "_last_compile_config", "attention_scaling",
-    "gradient_checkpointing", "max_seq_len_cached", "warnings_issued",
+    "_is_hf_initialized", "_last_compile_config", "gradient_checkpointing",
+    "max_seq_len_cached", "warnings_issued",
 }  # fmt: skip
 # Of a config: what is no concern of a forward, or is said to it anew each time.
 _NO_CONCERN = {
@@ -58,11 +57,11 @@ class Settings:
         self._paths = [*modules, *["config"] * len(configs)]
         self._attributes = [vars(owner) for owner in self._owners]
         self._classes = list(map(type, self._owners))
-        self._lengths = list(map(len, self._attributes))
         self._noted = [dict(_settings_of(owner)) for owner in self._owners]
         self._prepare()
 
     def _prepare(self) -> None:
+        self._lengths = list(map(len, self._attributes))
         every = zip(self._noted, self._attributes, strict=True)
         reads = [(itemgetter(*noted), noted, now) for noted, now in every if noted]
         self._reads = [(read, now) for read, _, now in reads]
@@ -77,31 +76,36 @@ class Settings:
     def have_changed(self) -> bool:
         """Is any of them another than it was?
 
-        Asked for each request, of some hundred modules: so without a line for each.
+        Asked for each request, of some hundred modules: so without a line for each,
+        unless anything is unlike.
         """
         try:
-            if [read(now) for read, now in self._reads] != self._values:
-                return True
+            same = [read(now) for read, now in self._reads] == self._values
         except Exception:  # it is gone, or is now something that cannot be compared
+            same = False
+        same &= list(map(type, self._owners)) == self._classes
+        same &= list(map(len, self._attributes)) == self._lengths
+        if same:
+            return False
+        if any(self.changes()):
             return True
-        if list(map(len, self._attributes)) != self._lengths and any(self.changes()):
-            return True
-        return list(map(type, self._owners)) != self._classes
+        for noted, now in zip(self._noted, self._attributes, strict=True):
+            noted |= {name: _copy(now[name]) for name in _HOOKS & noted.keys()}
+        self._prepare()  # what came is no concern of ours, next time too
+        return False
 
     def changes(self) -> Iterator[Setting]:
         """Those that are others now, and methods that a module has of its own since."""
-        for owner, (now, noted) in enumerate(
-            zip(self._attributes, self._noted, strict=True)
-        ):
-            kind = self._classes[owner]
+        for owner, noted in enumerate(self._noted):
+            kind, now = self._classes[owner], self._attributes[owner]
             changed = [] if type(self._owners[owner]) is kind else ["__class__"]
             for name, value in noted.items():
-                if name not in now or not _same(now[name], value):
+                if name not in now or not _same(name, now[name], value):
                     changed.append(name)
             if len(now) != self._lengths[owner]:
                 for name, value in _settings_of(self._owners[owner]):
                     of_class = getattr(kind, name, value)
-                    if name not in noted and not _same(of_class, value):
+                    if name not in noted and not _same(name, of_class, value):
                         changed.append(name)
             yield from (Setting(owner, self._paths[owner], name) for name in changed)
 
@@ -112,8 +116,9 @@ def _settings_of(owner: nn.Module | PreTrainedConfig) -> Iterator[tuple[str, Any
         if isinstance(owner, PreTrainedConfig):
             skipped = name.startswith("_") or name in _NO_CONCERN
         else:
-            skipped = name in _NOT_OF_ALL or name in _NOTES
-        if not skipped and _is_looked_at(value) and not is_own_method(owner, name):
+            skipped = name in _PARTS or name in _NOTES
+        looked_at = name in _HOOKS or (not skipped and _is_looked_at(value))
+        if looked_at and not is_own_method(owner, name):
             yield name, _copy(value)
 
 
@@ -136,8 +141,19 @@ def _copy(value: Any) -> Any:
     return value
 
 
-def _same(now: Any, then: Any) -> bool:
+def _same(name: str, now: Any, then: Any) -> bool:
+    if name in _HOOKS:
+        now, then = _of_others(now), _of_others(then)
     try:
         return now is then or bool(now == then)
     except Exception:  # tensors, say
         return False
+
+
+def _of_others(hooks: dict) -> dict:
+    """Without those of HuggingFace, which take notes of what passes."""
+    return {
+        number: hook
+        for number, hook in hooks.items()
+        if not str(getattr(hook, "__module__", "")).startswith("transformers.")
+    }
