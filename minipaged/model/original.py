@@ -112,8 +112,10 @@ def _plain(tensor: Tensor) -> Iterator[Tensor]:
     """
     if hasattr(tensor, "__tensor_flatten__"):
         names, _ = tensor.__tensor_flatten__()
-        for name in names:
-            yield from _plain(getattr(tensor, name))
+        parts = (getattr(tensor, name) for name in names)
+        for part in parts:
+            if isinstance(part, Tensor):  # a DTensor names its mesh, too
+                yield from _plain(part)
     else:
         yield tensor
 
