@@ -43,7 +43,8 @@ class Beams(Strategy):
         """One beam that counts: else all of them would do the same for ever."""
         width = options.num_beams
         self.options = options
-        self.running_scores = torch.full((width,), NEVER, device=device)
+        size = {"dtype": torch.float32, "device": device}
+        self.running_scores = torch.full((width,), NEVER, **size)
         self.running_scores[0] = 0.0
         self.best = [Hypothesis([])] * width
         self.best_scores = torch.full_like(self.running_scores, NEVER)
@@ -70,7 +71,7 @@ class Beams(Strategy):
             [is_last or token in options.eos_ids for token in tokens],
             device=scores.device,
         )
-        running, chosen = (scores + ends * NEVER).topk(options.num_beams)
+        running, chosen = (scores + ends.float() * NEVER).topk(options.num_beams)
         self._keep_the_best(parents, scores, sources, tokens, ends)
         self.running_scores = running
         full = options.early_stopping is True and bool(self.ended.all())
@@ -121,7 +122,7 @@ class Beams(Strategy):
         width = self.options.num_beams
         may_end = ends & (torch.arange(len(tokens), device=ends.device) < width)
         final = scores / self.num_new**self.options.length_penalty
-        final = final + ~may_end * NEVER
+        final = final + (~may_end).float() * NEVER
         self.best_scores, kept = torch.cat([self.best_scores, final]).topk(width)
         self.ended = torch.cat([self.ended, may_end])[kept]
         self.best = [

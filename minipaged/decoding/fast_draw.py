@@ -179,7 +179,8 @@ def draw_unseeded(options: Sequence[Options], logits: Tensor) -> Tensor:
         of_rows = [RowOptions() if options[0].do_sample else GREEDY] * len(options)
     uniform = None
     if not all([one.is_greedy for one in of_rows]):
-        uniform = torch.rand(len(logits), 2, device=logits.device)
+        size = {"dtype": torch.float32, "device": logits.device}
+        uniform = torch.rand(len(logits), 2, **size)
     return draw_rows(logits, of_rows, uniform)
 
 
@@ -187,7 +188,7 @@ def load_kernels(
     vocabulary: int, dtypes: set[torch.dtype], device: torch.device
 ) -> None:
     """Compile and load them, for logits of these types, before anybody waits."""
-    uniform = torch.zeros(1, 2, device=device)
+    uniform = torch.zeros(1, 2, dtype=torch.float32, device=device)
     with_and_without_cutoff = RowOptions(top_k=1), RowOptions()
     for dtype in dtypes:
         logits = torch.zeros(1, vocabulary, dtype=dtype, device=device)

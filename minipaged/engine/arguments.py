@@ -53,9 +53,8 @@ def make_requests(
         )
     # From here on it is ours what the prompts are: their owners may go on with theirs.
     prompts = [one.copy() if isinstance(one, list) else one for one in prompts]
-    vocabulary = paged.model.get_input_embeddings().num_embeddings
     for index, prompt in enumerate(prompts):
-        _check_prompt(index, prompt, vocabulary, remedy)
+        _check_prompt(index, prompt, paged.num_embeddings, remedy)
     count = len(prompts)
     configs = _one_each(generation_config, GenerationConfig, "generation_config", count)
     seeds = _one_each(seed, int, "seed", count)

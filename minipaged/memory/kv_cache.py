@@ -54,7 +54,11 @@ class KVCache:
             return torch.empty(size, dtype=dtype, device=device)
 
         free = free_on(device)
-        with room_for(num_blocks, numbers * dtype.itemsize, free, device):
+        # Not tensors of inference mode: they are written to in any mode.
+        with (
+            room_for(num_blocks, numbers * dtype.itemsize, free, device),
+            torch.inference_mode(False),
+        ):
             self.keys = [blocks(heads, key_dim) for heads, key_dim, _ in shapes]
             self.values = [blocks(heads, value_dim) for heads, _, value_dim in shapes]
 

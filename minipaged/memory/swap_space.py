@@ -36,10 +36,15 @@ class SwapSpace:
             promised = cache.num_blocks * cache.bytes_per_block - resident_memory()
             free -= max(0, promised)
         size = self.pool.num_blocks, numbers * first.element_size()
-        with room_for(*size, free, remedy="swap_blocks"):
+        # Not tensors of inference mode: they are written to in any mode.
+        with (
+            room_for(*size, free, remedy="swap_blocks"),
+            torch.inference_mode(False),
+        ):
             self._rows = torch.empty(
                 (self.pool.num_blocks, numbers),
                 dtype=first.dtype,
+                device="cpu",
                 pin_memory=first.is_cuda,
             )
 
@@ -54,13 +59,13 @@ class SwapSpace:
         rows = [self.pool.allocate() for _ in block_ids]
         at = torch.tensor(block_ids, device=self._tensors[0].device)
         parts = [tensor.index_select(0, at).flatten(1) for tensor in self._tensors]
-        self._rows[torch.tensor(rows)] = torch.cat(parts, dim=1).cpu()
+        self._rows[rows] = torch.cat(parts, dim=1).cpu()
         return rows
 
     def load(self, rows: Sequence[int], block_ids: Sequence[int]) -> None:
         """Copy these rows into blocks of the cache. The rows stay taken."""
         device = self._tensors[0].device
-        stored = self._rows[torch.tensor(rows)].to(device)
+        stored = self._rows[list(rows)].to(device)
         at = torch.tensor(block_ids, device=device)
         sizes = [tensor[0].numel() for tensor in self._tensors]
         for tensor, part in zip(self._tensors, stored.split(sizes, 1), strict=True):

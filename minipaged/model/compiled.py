@@ -12,7 +12,7 @@ from minipaged.model.inputs import RaggedBatch
 from minipaged.model.merged_linears import attends_to_nothing, merge_linears
 from minipaged.model.paged_model import PagedModel, last_logits
 from minipaged.model.runner import Run
-from minipaged.model.twin import Original, make_twin
+from minipaged.model.twin import make_twin
 from minipaged.progress import progress_bar
 
 
@@ -38,7 +38,7 @@ class CompiledRunner(GraphRunner):
         self._twin = make_twin(paged.model)
         connect(self._twin)
         merge_linears(self._twin)
-        paged._original = Original(paged.model)  # the weights have moved
+        paged.note_weights()  # which have moved
         for layer in layers_of(self._twin):
             layer.compile()
         super().__init__(paged, max_sequences, max_tokens)
@@ -48,7 +48,7 @@ class CompiledRunner(GraphRunner):
         paged = self.paged
         if len(batch.tokens) == 1:  # a compiler makes a program of its own for one
             return paged.forward(batch)
-        paged._original.refuse_if_changed()
+        paged.refuse_replaced_weights()
         with torch.inference_mode(), attending(partial(paged._attend, batch)):
             paged.cache.copy(batch.copies)
             return last_logits(self._twin, batch)

@@ -45,9 +45,10 @@ class FixedInputs:
         longest = max(len(own) + size.rows * width for size, own in self._empty.items())
         whole = {"dtype": torch.int64, "device": device}
         # A step's numbers, then its tables, which are no wider than they must be.
-        self._packet = torch.zeros(longest, **whole)
-        self._tables = torch.zeros(rows, width, **whole)
-        self._unread = torch.zeros(num_logits, **whole)
+        with torch.inference_mode(False):  # so that they can be written to anywhere
+            self._packet = torch.zeros(longest, **whole)
+            self._tables = torch.zeros(rows, width, **whole)
+            self._unread = torch.zeros(num_logits, **whole)
 
     def _lengths(self, size: Size) -> list[int]:
         """Of tokens, positions, slots; contexts, starts; which logits are wanted; whose

@@ -101,7 +101,7 @@ class GraphRunner(Runner):
         size = self._size_of(plan, unread)
         if size is None:
             return super().compute(plan, unread)
-        self.paged._original.refuse_if_changed()
+        self.paged.refuse_replaced_weights()
         arrays = self.inputs.arrays(plan, unread)
         self._fixed.send(size, arrays, unread)
         graph, batch = self._graphs[size]

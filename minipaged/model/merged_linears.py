@@ -106,7 +106,8 @@ def attends_to_nothing(
 
 def _joined(parts: list[nn.Parameter]) -> nn.Parameter:
     """One parameter, of which these become views, with the numbers that they have."""
-    whole = torch.cat([part.data for part in parts])
-    for part, view in zip(parts, whole.split([len(p) for p in parts]), strict=True):
-        part.data = view
-    return nn.Parameter(whole, requires_grad=False)
+    with torch.inference_mode(False):  # else the user's model could not be trained
+        whole = torch.cat([part.data for part in parts])
+        for part, view in zip(parts, whole.split([len(p) for p in parts]), strict=True):
+            part.data = view
+        return nn.Parameter(whole, requires_grad=False)

@@ -15,13 +15,20 @@ from minipaged.attention.backend import (
     exchange_attention,
     resolve_attention,
 )
-from minipaged.errors import Unpicklable
+from minipaged.errors import Unpicklable, UnsupportedModel
 from minipaged.memory.block_pool import BlockPool
 from minipaged.model.alone import Alone
 from minipaged.model.bridge import attending, connect
 from minipaged.model.inputs import RaggedBatch
-from minipaged.model.probe import attention_layers, check_logits, refuse_unsupported
-from minipaged.model.twin import Original, make_twin
+from minipaged.model.original import Original
+from minipaged.model.probe import (
+    attention_layers,
+    check_logits,
+    num_embeddings,
+    refuse_unsupported,
+)
+from minipaged.model.settings import Settings
+from minipaged.model.twin import make_twin
 from minipaged.scheduling.observer import Observers
 
 
@@ -31,7 +38,8 @@ class PagedModel(Unpicklable):
     All but attention and its memory is the model's own code, unmodified.
 
     Attributes: model, the user's, never touched; twin, the same weights under modules
-    of our own, which is what runs; pool; cache; attention (a Backend); observers.
+    of our own, which is what runs; num_embeddings, how many token ids there are; pool;
+    cache; attention (a Backend); observers.
     Source: PagedAttention paper, section 4.3.
     """
 
@@ -59,15 +67,25 @@ class PagedModel(Unpicklable):
         self._original = Original(model)
         self.twin = make_twin(model)
         connect(self.twin)
+        before = Settings(self.twin)
         layers = attention_layers(self.twin)
+        try:
+            self.refuse_replaced_weights()
+        except ValueError as error:
+            raise UnsupportedModel(
+                f"{type(model).__name__} writes to its own weights in its forward; if "
+                "an adapter does, merge it before: peft_model.merge_and_unload()"
+            ) from error
         self._index_of = {layer.number: at for at, layer in enumerate(layers)}
         self._shapes = [layer.shape for layer in layers]
         self.dtype, self.device = layers[0].dtype, layers[0].device
+        self.num_embeddings = num_embeddings(model)
         self.observers = Observers()
         self.alone = Alone()
         # A small pool for the probe, which takes 12 blocks at most.
         self._use_pool(num_blocks=12, block_size=block_size)
         check_logits(self)
+        self._original.overlook(before.changes())  # such as counters of calls
         if num_blocks == "auto":
             from minipaged.model.room import blocks_with_room  # appendix A
 
@@ -128,12 +146,30 @@ class PagedModel(Unpicklable):
         check_result(out, expected=(*q.shape[:2], v.shape[2]))
         return out
 
-    def refuse_changes(self) -> None:
-        """Raise ValueError if any of the model's weights has changed since."""
-        self._original.refuse_if_changed(thoroughly=True)
+    def refuse_replaced_weights(self) -> None:
+        """Raise ValueError for what can be seen at once: asked in each step.
+
+        That is: weights or modules were replaced, moved or written to since; or
+        torch.autocast is on.
+        """
+        self._original.refuse_if_changed()
 
     def refuse_altered_modules(self) -> None:
-        """TEMPORARY."""
+        """Raise ValueError if hooks, adapters, flags or configs are others since."""
+        self._original.refuse_if_altered()
+
+    def refuse_changes(self) -> None:
+        """Raise ValueError for both, and if any number of any weight has changed.
+
+        It reads all weights, and waits for the device.
+        """
+        self._original.refuse_if_changed()
+        self._original.refuse_if_altered()
+        self._original.refuse_if_written_to()
+
+    def note_weights(self) -> None:
+        """The weights have moved, and it is we who moved them."""
+        self._original.note_weights()
 
     def __repr__(self) -> str:
         name = type(self.model).__name__

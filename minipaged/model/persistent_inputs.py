@@ -168,7 +168,8 @@ def host_memory(size: int, device: torch.device) -> torch.Tensor:
 
     torch gives pinned memory to others only after copies from it have ended.
     """
-    return torch.empty(size, dtype=torch.int64, pin_memory=device.type == "cuda")
+    pinned = device.type == "cuda"
+    return torch.empty(size, dtype=torch.int64, device="cpu", pin_memory=pinned)
 
 
 @dataclass(slots=True)

@@ -1,18 +1,25 @@
 """Lesson 2: find out what a model's attention needs, and refuse what would go wrong."""
 
 from inspect import signature
+from types import FunctionType
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
-from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
+from transformers import (
+    DynamicCache,
+    GenerationMixin,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
 
 from minipaged.attention.backend import Masking
 from minipaged.errors import UnsupportedModel
 from minipaged.memory.block_table import BlockTable
 from minipaged.model.bridge import attending
 from minipaged.model.inputs import Chunk, RaggedBatch
-from minipaged.model.twin import everything_near, make_twin
+from minipaged.model.original import refuse_autocast
+from minipaged.model.twin import everything_near, is_own_method, make_twin
 
 if TYPE_CHECKING:
     from minipaged.model.paged_model import PagedModel
@@ -29,7 +36,18 @@ def refuse_unsupported(model: PreTrainedModel) -> None:
     """Raise UnsupportedModel for what can be seen without running the model."""
     name = type(model).__name__
     if not isinstance(model, PreTrainedModel) or not model.can_generate():
+        for inside in ("_orig_mod", "module"):  # torch.compile, DataParallel
+            if isinstance(getattr(model, inside, None), PreTrainedModel):
+                raise UnsupportedModel(
+                    f"{name} is a wrapper; wrap the model inside: "
+                    f"mp.PagedModel(model.{inside})"
+                )
         if hasattr(model, "get_base_model"):  # of the library peft
+            if getattr(model.active_peft_config, "is_prompt_learning", False):
+                raise UnsupportedModel(
+                    f"{name} puts a soft prompt before each text, which is not served "
+                    "here: the model inside it knows nothing of that prompt"
+                )
             raise UnsupportedModel(
                 f"{name} is a wrapper; wrap the model inside: model.get_base_model()"
             )
@@ -42,7 +60,14 @@ def refuse_unsupported(model: PreTrainedModel) -> None:
     if "logits_to_keep" not in signature(model.forward).parameters:
         raise UnsupportedModel(
             f"{name}.forward takes no logits_to_keep, so it would compute the logits "
-            "of every token of every prompt"
+            f"of every token of every prompt{_replaced(model)}"
+        )
+    if type(model).generate is not GenerationMixin.generate or any(
+        method in vars(model) and not is_own_method(model, method)
+        for method in ("generate", "prepare_inputs_for_generation")
+    ):
+        raise UnsupportedModel(
+            f"{name} has a generate of its own, and here it would be passed over"
         )
     layer_types = getattr(model.config.get_text_config(), "layer_types", None) or []
     if unknown := sorted(set(layer_types) - KNOWN_LAYERS):
@@ -55,6 +80,12 @@ def refuse_unsupported(model: PreTrainedModel) -> None:
             f"{name} rotates all positions of a forward by its longest one (longrope): "
             "in a batch, one long sequence would change the text of the others"
         )
+    types = {weight.dtype for weight in model.parameters()}
+    if not any(each.is_floating_point for each in types):
+        raise UnsupportedModel(
+            f"{name} has weights of type {', '.join(map(str, types)) or 'none'}; load "
+            "it with dtype=torch.float32"
+        )
     if model.training:
         raise UnsupportedModel(f"{name} is in training mode; call model.eval() first")
     devices = sorted({str(weight.device) for weight in model.parameters()})
@@ -64,6 +95,7 @@ def refuse_unsupported(model: PreTrainedModel) -> None:
             "lies on one device is served here: load it with device_map=None, and "
             "model.to(device)"
         )
+    refuse_autocast(model.device.type)
 
 
 class AttentionLayer(NamedTuple):
@@ -107,6 +139,7 @@ def attention_layers(twin: PreTrainedModel) -> list[AttentionLayer]:
         raise UnsupportedModel(
             f"{name} does not call its attention through transformers' "
             "AttentionInterface, so paged attention would never be used"
+            f"{_replaced(twin)}"
         )
     num_layers = config.num_hidden_layers
     num_modules = len({layer.number for layer in layers})
@@ -114,7 +147,7 @@ def attention_layers(twin: PreTrainedModel) -> list[AttentionLayer]:
         raise UnsupportedModel(
             f"{name} has {num_layers} layers but called attention {len(layers)} times, "
             f"from {num_modules} modules; each layer must have its own and call it "
-            "exactly once"
+            f"exactly once{_replaced(twin)}"
         )
     if any(layer.sliding_window is None for layer in _forgetful(layers, config)):
         raise UnsupportedModel(
@@ -123,6 +156,39 @@ def attention_layers(twin: PreTrainedModel) -> list[AttentionLayer]:
             "not its text without one"
         )
     return layers
+
+
+def refuse_no_numbers(model: PreTrainedModel) -> None:
+    """Raise UnsupportedModel if weights hold NaN or infinity, and say which."""
+    bad = [n for n, w in model.named_parameters() if not w.isfinite().all()]
+    if bad:
+        raise UnsupportedModel(
+            f"{type(model).__name__} has weights that hold NaN or infinity: "
+            f"{', '.join(bad[:3])}; load or train it anew"
+        )
+
+
+def _replaced(twin: PreTrainedModel) -> str:
+    """A hint, if a module's forward is a function that may call the user's modules."""
+    replaced = [
+        f"{path or 'model'}.forward"
+        for path, module in twin.named_modules()
+        if isinstance(vars(module).get("forward"), FunctionType)
+    ]
+    if not replaced:
+        return ""
+    return (
+        f"; {', '.join(replaced[:3])} was replaced in this object, by a function that "
+        "may call the modules of your model, where a copy of them is run: take it back "
+        "(del module.forward), and replace the method of the class"
+    )
+
+
+def num_embeddings(model: PreTrainedModel) -> int:
+    """How many token ids the model knows."""
+    embeddings = model.get_input_embeddings()
+    # Around them may be an adapter, which has a weight and no number.
+    return getattr(embeddings, "num_embeddings", None) or len(embeddings.weight)
 
 
 def _forgetful(
@@ -142,9 +208,8 @@ def check_logits(paged: "PagedModel") -> None:
     UnsupportedModel when the difference is more than rounding.
     """
     own = make_twin(paged.model)  # which attends as HuggingFace does
-    vocabulary = own.get_input_embeddings().num_embeddings
     long = min(paged.pool.block_size, 64) + 3  # more than a block, for sizes up to 64
-    tokens = ((torch.arange(long + 8) * 37 + 11) % vocabulary).tolist()
+    tokens = [(n * 37 + 11) % paged.num_embeddings for n in range(long + 8)]
     sequences, split = [tokens[:long], tokens[long:]], [long - 1, 3]
     tables = [BlockTable(paged.pool) for _ in sequences]
     ours, expected = [], []
@@ -161,7 +226,7 @@ def check_logits(paged: "PagedModel") -> None:
                 ids = torch.tensor([seq[:stop]], device=paged.device)
                 # As `generate` does; without them, some models count from elsewhere.
                 positions = torch.arange(stop, device=paged.device)[None]
-                out = own(ids, position_ids=positions, use_cache=False)
+                out = own(input_ids=ids, position_ids=positions, use_cache=False)
                 expected.append(out.logits[:, -1].float())
     ours, expected = torch.cat(ours), torch.cat(expected)
     if not expected.isfinite().all():
@@ -181,13 +246,14 @@ def check_logits(paged: "PagedModel") -> None:
                 "; transformers' sdpa may skip its soft cap: try "
                 "model.set_attn_implementation('eager') before you wrap it"
             )
+        refuse_no_numbers(own)
         raise UnsupportedModel(
             f"{type(own).__name__}: logits through blocks differ from its own by "
             f"{error:.1e} of the largest one (rounding: {tolerance:.0e}). Either the "
             "attention that you gave is wrong, or the model's does something that ours "
-            "does not, or it counts positions for itself, or a layer looks at all "
-            "tokens of a batch (as one that "
-            f"quantises activations does){soft_cap}"
+            "does not, or it counts positions for itself, or a layer, or a hook of "
+            "one, looks at all tokens of a batch (as a layer that quantises "
+            f"activations does){soft_cap}"
         )
 
 

@@ -160,13 +160,13 @@ def test_enough_candidates_that_some_can_go_on():
 def test_as_many_forwards_as_huggingface(early_stopping, eos):
     """A search that cannot get better ends, although its answers are known anyway."""
     paged, theirs = poisoned("qwen3"), []
-    hook = paged.model.register_forward_hook(lambda *_: theirs.append(1))
-    ours = Watcher(paged)
     asked = config(3, eos, early_stopping=early_stopping, max_new_tokens=30)
-    for prompt in draw_prompts():
-        reference.huggingface_outputs(paged.model, [prompt], asked)
-        mp.generate(paged, [prompt], asked)
+    hook = paged.model.register_forward_hook(lambda *_: theirs.append(1))
+    reference.huggingface_outputs(paged.model, draw_prompts(), asked)
     hook.remove()
+    ours = Watcher(paged)
+    for prompt in draw_prompts():
+        mp.generate(paged, [prompt], asked)
     assert len(ours.batches) == len(theirs) > 0
 
 

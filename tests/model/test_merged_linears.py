@@ -13,7 +13,6 @@ from helpers.tiny_models import ARCHITECTURES, UNLIKE, tiny_model
 from minipaged.engine.generate import generate
 from minipaged.lab.tour.reference import huggingface_generate
 from minipaged.model.merged_linears import Part, Together, merge_linears
-from minipaged.model.twin import Original
 
 PROMPTS = [list(range(3, 3 + n)) for n in (1, 4, 9, 17)]
 CONFIG = GenerationConfig(max_new_tokens=6, min_new_tokens=6, pad_token_id=0)
@@ -26,7 +25,7 @@ def wrapped(name, **options):
 
 def merge(paged):
     count = merge_linears(paged.twin)
-    paged._original = Original(paged.model)
+    paged.note_weights()
     return count
 
 

@@ -256,7 +256,7 @@ def test_what_leaves_the_weights_alone_needs_no_new_wrap():
     paged = PagedModel(model, num_blocks=8)
     expected = huggingface_generate(model, PROMPTS, GREEDY)
     model.set_attn_implementation("eager")
-    model.requires_grad_(False).train()
+    model.requires_grad_(False)
     model.generation_config.pad_token_id = 3
     model.to("cpu", torch.float32)
     assert [out.sequences for out in generate(paged, PROMPTS, GREEDY)] == expected

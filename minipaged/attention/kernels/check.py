@@ -75,8 +75,9 @@ def check_attention(
         check_range("context_lengths", context_lengths[has_new], 0, room)
         check_range("the start of query_starts", query_starts[[0]], 0, 0)
         check_range("the end of query_starts", query_starts[[-1]], len(q), len(q))
-        blocks = torch.arange(block_tables.shape[1]) * keys.shape[1]
-        used = blocks.to(context_lengths.device) < context_lengths[:, None]
+        device = context_lengths.device
+        first = torch.arange(block_tables.shape[1], device=device) * keys.shape[1]
+        used = first < context_lengths[:, None]
         used &= has_new[:, None]
         check_range("block_tables", block_tables[used], 0, len(keys) - 1)
 

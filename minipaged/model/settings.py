@@ -1,0 +1,159 @@
+"""Lesson 2: what a model's modules are set to, and what was altered (the border)."""
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from operator import itemgetter
+from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+from transformers import PreTrainedConfig
+
+from minipaged.model.twin import configs_of, is_own_method
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.Tensor)
+_FUNCTIONS = (FunctionType, MethodType, BuiltinFunctionType, partial, type)
+_LOOKED_AT = (*_PLAIN, *_FUNCTIONS, PreTrainedConfig)
+# Of what every module has: its parts and weights are looked at elsewhere.
+_HOOKS = {"_forward_pre_hooks", "_forward_hooks"}
+_PARTS = vars(nn.Module()).keys() - {"training"} - _HOOKS
+# What HuggingFace writes down while a model generates, or is prepared to be trained.
+_NOTES = {
+    "_compiled_call", "_compiled_call_impl", "_gradient_checkpointing_func",
+    "_is_hf_initialized", "_last_compile_config", "gradient_checkpointing",
+    "max_seq_len_cached", "warnings_issued",
+}  # fmt: skip
+# Of a config: what is no concern of a forward, or is said to it anew each time.
+_NO_CONCERN = {
+    "architectures", "bos_token_id", "dtype", "eos_token_id", "output_attentions",
+    "output_hidden_states", "pad_token_id", "problem_type", "return_dict",
+    "tie_word_embeddings", "torch_dtype", "transformers_version", "use_cache",
+}  # fmt: skip
+
+
+class Setting(NamedTuple):
+    """An attribute of a module, or of a config."""
+
+    owner: int  # its number
+    path: str  # such as model.layers.0.mlp
+    name: str
+
+
+class Settings:
+    """What the modules of a model and their configs are set to, when this is made.
+
+    That is their classes, their hooks, and all attributes that are numbers, names,
+    flags, functions or tensors, or lists, sets and dicts of these: an adapter that is
+    switched off, or dropout that is on, leaves its trace there. Objects of other kinds
+    are not looked into.
+    """
+
+    def __init__(self, model: nn.Module):
+        """Note them all. The dicts of attributes are held: they show what is now."""
+        modules = dict(model.named_modules())
+        configs = [c for c in configs_of(model) if isinstance(c, PreTrainedConfig)]
+        self._owners = [*modules.values(), *configs]
+        self._paths = [*modules, *["config"] * len(configs)]
+        self._attributes = [vars(owner) for owner in self._owners]
+        self._classes = list(map(type, self._owners))
+        self._noted = [dict(_settings_of(owner)) for owner in self._owners]
+        self._prepare()
+
+    def _prepare(self) -> None:
+        self._lengths = list(map(len, self._attributes))
+        every = zip(self._noted, self._attributes, strict=True)
+        reads = [(itemgetter(*noted), noted, now) for noted, now in every if noted]
+        self._reads = [(read, now) for read, _, now in reads]
+        self._values = [read(noted) for read, noted, _ in reads]
+
+    def overlook(self, settings: Iterable[Setting]) -> None:
+        """From now on these may change: a module keeps them as it runs."""
+        for owner, _, name in settings:
+            self._noted[owner].pop(name, None)
+        self._prepare()
+
+    def have_changed(self) -> bool:
+        """Is any of them another than it was?
+
+        Asked for each request, of some hundred modules: so without a line for each,
+        unless anything is unlike.
+        """
+        try:
+            same = [read(now) for read, now in self._reads] == self._values
+        except Exception:  # it is gone, or is now something that cannot be compared
+            same = False
+        same &= list(map(type, self._owners)) == self._classes
+        same &= list(map(len, self._attributes)) == self._lengths
+        if same:
+            return False
+        if any(self.changes()):
+            return True
+        for noted, now in zip(self._noted, self._attributes, strict=True):
+            noted |= {name: _copy(now[name]) for name in _HOOKS & noted.keys()}
+        self._prepare()  # what came is no concern of ours, next time too
+        return False
+
+    def changes(self) -> Iterator[Setting]:
+        """Those that are others now, and methods that a module has of its own since."""
+        for owner, noted in enumerate(self._noted):
+            kind, now = self._classes[owner], self._attributes[owner]
+            changed = [] if type(self._owners[owner]) is kind else ["__class__"]
+            for name, value in noted.items():
+                if name not in now or not _same(name, now[name], value):
+                    changed.append(name)
+            if len(now) != self._lengths[owner]:
+                for name, value in _settings_of(self._owners[owner]):
+                    of_class = getattr(kind, name, value)
+                    if name not in noted and not _same(name, of_class, value):
+                        changed.append(name)
+            yield from (Setting(owner, self._paths[owner], name) for name in changed)
+
+
+def _settings_of(owner: nn.Module | PreTrainedConfig) -> Iterator[tuple[str, Any]]:
+    """Names and copies of what is looked at."""
+    for name, value in vars(owner).items():
+        if isinstance(owner, PreTrainedConfig):
+            skipped = name.startswith("_") or name in _NO_CONCERN
+        else:
+            skipped = name in _PARTS or name in _NOTES
+        looked_at = name in _HOOKS or (not skipped and _is_looked_at(value))
+        if looked_at and not is_own_method(owner, name):
+            yield name, _copy(value)
+
+
+def _is_looked_at(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(map(_is_looked_at, (*value, *value.values())))
+    if isinstance(value, list | tuple | set | frozenset):
+        return all(map(_is_looked_at, value))
+    return isinstance(value, _LOOKED_AT)
+
+
+def _copy(value: Any) -> Any:
+    """The same, in containers of our own."""
+    if isinstance(value, dict):
+        return {key: _copy(each) for key, each in value.items()}
+    if isinstance(value, list | set):
+        return type(value)(map(_copy, value))
+    if isinstance(value, tuple):
+        return tuple(map(_copy, value))
+    return value
+
+
+def _same(name: str, now: Any, then: Any) -> bool:
+    if name in _HOOKS:
+        now, then = _of_others(now), _of_others(then)
+    try:
+        return now is then or bool(now == then)
+    except Exception:  # tensors, say
+        return False
+
+
+def _of_others(hooks: dict) -> dict:
+    """Without those of HuggingFace, which take notes of what passes."""
+    return {
+        number: hook
+        for number, hook in hooks.items()
+        if not str(getattr(hook, "__module__", "")).startswith("transformers.")
+    }
