@@ -48,10 +48,17 @@ def next_tokens(group: list[Turn], rows: list[Rows[int]], logits: Tensor) -> Ten
     if not options.do_sample:
         return _likeliest(scores)
     probabilities = torch.softmax(scores, dim=-1)
+    # Softmax spreads NaN over its row, also where all is forbidden or a score infinite.
+    # Torch raises for such a row, on a GPU so that nothing can be computed any more.
+    wrong = probabilities[:, :1].isnan()
+    if not wrong.is_cpu or wrong.any():  # on a GPU, nobody waits to know
+        probabilities.masked_fill_(wrong, 1.0)
     generators = [turn.request.strategy.generator for turn in group]
-    if not any(generators):
-        return _multinomial(probabilities)
-    return _draw(generators, probabilities.split([len(own) for own in rows]))
+    if any(generators):
+        tokens = _draw(generators, probabilities.split([len(own) for own in rows]))
+    else:
+        tokens = torch.multinomial(probabilities, 1)
+    return tokens.masked_fill_(wrong, NO_TOKEN)[:, 0]
 
 
 def _likeliest(scores: Tensor) -> Tensor:
@@ -77,27 +84,10 @@ def _draw(
     unseeded = [p for g, p in zip(generators, probabilities, strict=True) if g is None]
     drawn = iter(())
     if unseeded:
-        together = _multinomial(torch.cat(unseeded))
+        together = torch.multinomial(torch.cat(unseeded), 1)
         drawn = iter(together.split([len(own) for own in unseeded]))
     draws = [
-        next(drawn) if g is None else _multinomial(p, g)
+        next(drawn) if g is None else torch.multinomial(p, 1, generator=g)
         for g, p in zip(generators, probabilities, strict=True)
     ]
     return torch.cat(draws)
-
-
-def _multinomial(
-    probabilities: Tensor, generator: torch.Generator | None = None
-) -> Tensor:
-    """[rows]: a random token of each row, or NO_TOKEN."""
-    try:
-        return torch.multinomial(probabilities, 1, generator=generator)[:, 0]
-    except RuntimeError:  # raised before anything is drawn, for all rows together
-        highest, total = probabilities.amax(-1), probabilities.sum(-1)
-        is_right = (probabilities.amin(-1) >= 0) & (highest < torch.inf) & (total > 0)
-        if is_right.all():  # it is something else
-            raise
-    tokens = torch.full_like(is_right, NO_TOKEN, dtype=torch.int64)
-    if is_right.any():
-        tokens[is_right] = _multinomial(probabilities[is_right], generator)
-    return tokens

@@ -8,7 +8,7 @@ import minipaged as mp
 from helpers.answers import huggingface_outputs
 from helpers.serving import CONFIGS, KINDS, PROMPTS, check, check_idle, expected, make
 from helpers.tiny_models import VOCABULARY, tiny_model
-from minipaged.decoding import draw
+from minipaged.decoding import draw, sampling
 from minipaged.decoding.strategy import Failed, or_failed
 from minipaged.engine import loop
 
@@ -135,9 +135,11 @@ def test_an_undone_step_undoes_the_error(monkeypatch):
     check(engine.run(), expected()[1:2])
 
 
-def raises_for_all(probabilities, generator=None):
+def raises_for_all(group, rows, logits):
     """Wrong: as torch does it."""
-    return torch.multinomial(probabilities, 1, generator=generator)[:, 0]
+    probabilities = torch.softmax(logits, dim=-1)
+    generators = [turn.request.strategy.generator for turn in group]
+    return draw._draw(generators, probabilities.split([len(own) for own in rows]))[:, 0]
 
 
 def applies_what_failed(turns, choices):
@@ -147,7 +149,7 @@ def applies_what_failed(turns, choices):
 
 
 WRONG = {
-    "raises for all": (draw, "_multinomial", raises_for_all),
+    "raises for all": (sampling, "next_tokens", raises_for_all),
     "applies what failed": (loop, "apply_all", applies_what_failed),
 }
 
