@@ -119,6 +119,7 @@ def resolve_options(
     config, _ = model._prepare_generation_config(config)
     refuse_unsupported_fields(config, given, own)
     _check_values(config)
+    _refuse_padding(config, prompt)
     stop_strings = stop_strings or StopStrings()
     stop_test = stop_strings.for_strings(config.stop_strings, config.num_beams or 1)
     model._prepare_special_tokens(config, True, device=model.device, batch_size=1)
@@ -230,6 +231,20 @@ def _check_values(config: GenerationConfig) -> None:
         raise TypeError(
             f"eos_token_id must be a token id or a list of them, got {eos!r}; pass "
             "tokenizer.eos_token_id"
+        )
+
+
+def _refuse_padding(config: GenerationConfig, prompt: list[int]) -> None:
+    """Raise ValueError for a padded prompt: HuggingFace hides pads, and we read them.
+
+    Inside of a prompt they are text. So they are where they have another meaning, too.
+    """
+    eos, pad = config.eos_token_id, config.pad_token_id
+    others = {config.bos_token_id, *(eos if isinstance(eos, list) else [eos])}
+    if pad in (prompt[0], prompt[-1]) and pad not in others and len(prompt) > 1:
+        raise ValueError(
+            f"a prompt begins or ends with the pad token, {pad}; prompts need no "
+            "padding here: pass tokenizer(texts).input_ids"
         )
 
 

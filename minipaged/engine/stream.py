@@ -30,7 +30,7 @@ class Stream(Unpicklable):
         self.arrival = arrival
         self.first_token_at: float | None = None
         self.finished_at: float | None = None
-        self.tokens: list[int] = []  # of its only sequence, so far
+        self._tokens: list[int] = []  # of its only sequence, so far
         self.output: Output | None = None  # once it has finished
         self.num_preemptions = 0  # how often all its blocks were taken for others
 
@@ -42,6 +42,11 @@ class Stream(Unpicklable):
     def finished(self) -> bool:
         """Has it been answered, or aborted, or can it never be?"""
         return self.output is not None
+
+    @property
+    def tokens(self) -> list[int]:
+        """What it has said so far; of several sequences nothing: see `result`."""
+        return self._tokens.copy()
 
     @property
     def num_cached_tokens(self) -> int:
@@ -86,7 +91,7 @@ class Stream(Unpicklable):
         self._require_one_sequence()
         number = 0
         while self._has_more(number):
-            yield self.tokens[number]
+            yield self._tokens[number]
             number += 1
 
     async def __aiter__(self) -> AsyncIterator[int]:
@@ -94,7 +99,7 @@ class Stream(Unpicklable):
         self._require_one_sequence()
         number = 0
         while await asyncio.to_thread(self._has_more, number):
-            yield self.tokens[number]
+            yield self._tokens[number]
             number += 1
 
     def texts(self, tokenizer: Any) -> Iterator[str]:
@@ -108,9 +113,9 @@ class Stream(Unpicklable):
 
     def _has_more(self, number: int) -> bool:
         """Wait until there is a token of this number, or it has finished without."""
-        while len(self.tokens) <= number and not self.finished:
-            self._engine.go_on(lambda: len(self.tokens) > number or self.finished)
-        return len(self.tokens) > number
+        while len(self._tokens) <= number and not self.finished:
+            self._engine.go_on(lambda: len(self._tokens) > number or self.finished)
+        return len(self._tokens) > number
 
     def _require_one_sequence(self) -> None:
         if self.request.num_parallel > 1:
@@ -130,7 +135,7 @@ class Stream(Unpicklable):
         if self.first_token_at is None and first.num_new:
             self.first_token_at = now
         if request.num_parallel == 1:
-            self.tokens += first.tokens[first.num_prompt_tokens + len(self.tokens) :]
+            self._tokens += first.tokens[first.num_prompt_tokens + len(self._tokens) :]
         if first.finish_reason is None:  # most often
             return
         if not request.live and not request.holds_blocks and self.output is None:

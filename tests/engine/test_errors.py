@@ -494,3 +494,29 @@ def test_blocks_held_by_others_are_respected(paged):
 
 def test_there_are_twenty_cases_or_more():
     assert len(BAD_PROMPTS) + len(BAD_ARGUMENTS) + len(REFUSED_OPTIONS) >= 20
+
+
+@pytest.mark.parametrize("padded", [[0, 0, 5, 6], [5, 6, 0]])
+def test_a_padded_prompt_is_refused(padded):
+    """Without a mask HuggingFace hides the pads of a prompt, and we would read them."""
+    model, own = tiny_model("qwen3"), GenerationConfig(max_new_tokens=4, pad_token_id=0)
+    paged = mp.PagedModel(model, 32, 4)
+    with pytest.raises(ValueError, match=r"needs? no padding here"):
+        mp.generate(paged, [[7, 8], padded], own)
+    bare = [token for token in padded if token]
+    theirs = model.generate(torch.tensor([padded]), generation_config=own)[0]
+    (out,) = mp.generate(paged, [bare], own)
+    if padded[-1]:  # at the end, even HuggingFace's text is another one
+        assert theirs[len(padded) :].tolist() == out.sequences[0]
+
+
+@pytest.mark.parametrize("options", [{"eos_token_id": [0, 1]}, {"bos_token_id": 0}, {}])
+def test_a_pad_that_may_mean_something_is_text(options):
+    """It is the end or the start of a text, too; or it lies inside of one."""
+    model = tiny_model("qwen3")
+    prompt = [0, 5, 6] if options else [5, 0, 6]
+    own = GenerationConfig(max_new_tokens=4, pad_token_id=0, **options)
+    (out,) = mp.generate(mp.PagedModel(model, 32, 4), [prompt], own)
+    ids = torch.tensor([prompt])
+    right = model.generate(ids, attention_mask=ids * 0 + 1, generation_config=own)
+    assert out.sequences[0] == right[0, len(prompt) :].tolist()
