@@ -23,9 +23,9 @@ class Original:
     does not count, such as writes through `.data`, is found by `refuse_if_written_to`,
     which reads all weights.
 
-    Not compared: what objects other than tensors hold beside the weights (the scales of
-    bitsandbytes, say), and code that was replaced in a class or a library, which runs
-    for us, too.
+    Not compared: what objects beside the weights hold (the scales of bitsandbytes); and
+    code, of a class or a hook, and what it looks at, for it is the same that runs for
+    us. If that changes, blocks in a prefix cache are still those of before.
     """
 
     def __init__(self, model: PreTrainedModel):

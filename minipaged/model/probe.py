@@ -229,6 +229,11 @@ def check_logits(paged: "PagedModel") -> None:
                 out = own(input_ids=ids, position_ids=positions, use_cache=False)
                 expected.append(out.logits[:, -1].float())
     ours, expected = torch.cat(ours), torch.cat(expected)
+    if ours.shape[1] > paged.num_embeddings:
+        raise UnsupportedModel(
+            f"{type(own).__name__} may choose among {ours.shape[1]} tokens, but knows "
+            f"only {paged.num_embeddings}: call model.resize_token_embeddings(...)"
+        )
     error = (ours - expected).abs().max() / expected.abs().max()
     tolerance = TOLERANCE.get(own.dtype, COARSE_TOLERANCE)
     # Asked only now: some versions of torch warn whoever asks.

@@ -1,28 +1,22 @@
 """Lesson 2: what a model's modules are set to, and what was altered (the border)."""
 
 from collections.abc import Iterable, Iterator
-from functools import partial
 from operator import itemgetter
-from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
-import torch
 from torch import nn
 from transformers import PreTrainedConfig
 
-from minipaged.model.twin import configs_of, is_own_method
+from minipaged.model.twin import configs_of, is_of_huggingface, is_own_method
 
-_PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.Tensor)
-_FUNCTIONS = (FunctionType, MethodType, BuiltinFunctionType, partial, type)
-_LOOKED_AT = (*_PLAIN, *_FUNCTIONS, PreTrainedConfig)
 # Of what every module has: its parts and weights are looked at elsewhere.
 _HOOKS = {"_forward_pre_hooks", "_forward_hooks"}
 _PARTS = vars(nn.Module()).keys() - {"training"} - _HOOKS
 # What HuggingFace writes down while a model generates, or is prepared to be trained.
 _NOTES = {
     "_compiled_call", "_compiled_call_impl", "_gradient_checkpointing_func",
-    "_is_hf_initialized", "_last_compile_config", "gradient_checkpointing",
-    "max_seq_len_cached", "warnings_issued",
+    "_is_hf_initialized", "_last_compile_config", "generation_config",
+    "gradient_checkpointing", "max_seq_len_cached", "warnings_issued",
 }  # fmt: skip
 # Of a config: what is no concern of a forward, or is said to it anew each time.
 _NO_CONCERN = {
@@ -43,10 +37,9 @@ class Setting(NamedTuple):
 class Settings:
     """What the modules of a model and their configs are set to, when this is made.
 
-    That is their classes, their hooks, and all attributes that are numbers, names,
-    flags, functions or tensors, or lists, sets and dicts of these: an adapter that is
-    switched off, or dropout that is on, leaves its trace there. Objects of other kinds
-    are not looked into.
+    That is their classes, their hooks, and all attributes: an adapter that is switched
+    off, or dropout that is on, leaves its trace there. Lists, sets and dicts are looked
+    into, other objects are not.
     """
 
     def __init__(self, model: nn.Module):
@@ -117,43 +110,28 @@ def _settings_of(owner: nn.Module | PreTrainedConfig) -> Iterator[tuple[str, Any
             skipped = name.startswith("_") or name in _NO_CONCERN
         else:
             skipped = name in _PARTS or name in _NOTES
-        looked_at = name in _HOOKS or (not skipped and _is_looked_at(value))
-        if looked_at and not is_own_method(owner, name):
+        if not skipped and not is_own_method(owner, name):
             yield name, _copy(value)
 
 
-def _is_looked_at(value: Any) -> bool:
-    if isinstance(value, dict):
-        return all(map(_is_looked_at, (*value, *value.values())))
-    if isinstance(value, list | tuple | set | frozenset):
-        return all(map(_is_looked_at, value))
-    return isinstance(value, _LOOKED_AT)
-
-
 def _copy(value: Any) -> Any:
-    """The same, in containers of our own."""
+    """The same, in containers of our own; but those of more than 1,000 as they are."""
+    if not isinstance(value, dict | list | set | tuple) or len(value) > 1000:
+        return value
     if isinstance(value, dict):
         return {key: _copy(each) for key, each in value.items()}
-    if isinstance(value, list | set):
-        return type(value)(map(_copy, value))
-    if isinstance(value, tuple):
-        return tuple(map(_copy, value))
-    return value
+    kind = next(kind for kind in (list, set, tuple) if isinstance(value, kind))
+    return kind(map(_copy, value))
 
 
 def _same(name: str, now: Any, then: Any) -> bool:
     if name in _HOOKS:
-        now, then = _of_others(now), _of_others(then)
+        now, then = _of_users(now), _of_users(then)
     try:
         return now is then or bool(now == then)
     except Exception:  # tensors, say
         return False
 
 
-def _of_others(hooks: dict) -> dict:
-    """Without those of HuggingFace, which take notes of what passes."""
-    return {
-        number: hook
-        for number, hook in hooks.items()
-        if not str(getattr(hook, "__module__", "")).startswith("transformers.")
-    }
+def _of_users(hooks: dict) -> dict:
+    return {key: hook for key, hook in hooks.items() if not is_of_huggingface(hook)}
