@@ -1,7 +1,6 @@
 """Lesson 2: find out what a model's attention needs, and refuse what would go wrong."""
 
 from inspect import signature
-from types import FunctionType
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -19,7 +18,12 @@ from minipaged.memory.block_table import BlockTable
 from minipaged.model.bridge import attending
 from minipaged.model.inputs import Chunk, RaggedBatch
 from minipaged.model.original import refuse_autocast
-from minipaged.model.twin import everything_near, is_own_method, make_twin
+from minipaged.model.twin import (
+    everything_near,
+    has_own_forward,
+    is_own_method,
+    make_twin,
+)
 
 if TYPE_CHECKING:
     from minipaged.model.paged_model import PagedModel
@@ -173,7 +177,7 @@ def _replaced(twin: PreTrainedModel) -> str:
     replaced = [
         f"{path or 'model'}.forward"
         for path, module in twin.named_modules()
-        if isinstance(vars(module).get("forward"), FunctionType)
+        if has_own_forward(module)
     ]
     if not replaced:
         return ""

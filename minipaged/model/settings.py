@@ -1,4 +1,4 @@
-"""Lesson 2: what a model's modules are set to, and what was altered (the border)."""
+"""Lesson 2: what a model's modules are set to, and what has changed (the border)."""
 
 from collections.abc import Iterable, Iterator
 from operator import itemgetter
@@ -18,7 +18,7 @@ _NOTES = {
     "_is_hf_initialized", "_last_compile_config", "generation_config",
     "gradient_checkpointing", "max_seq_len_cached", "warnings_issued",
 }  # fmt: skip
-# Of a config: what is no concern of a forward, or is said to it anew each time.
+# Of a config: what does not matter to a forward, or is said to it each time.
 _NO_CONCERN = {
     "architectures", "bos_token_id", "dtype", "eos_token_id", "output_attentions",
     "output_hidden_states", "pad_token_id", "problem_type", "return_dict",
@@ -35,11 +35,11 @@ class Setting(NamedTuple):
 
 
 class Settings:
-    """What the modules of a model and their configs are set to, when this is made.
+    """What the modules of a model, and their configs, are set to when this is made.
 
-    That is their classes, their hooks, and all attributes: an adapter that is switched
-    off, or dropout that is on, leaves its trace there. Lists, sets and dicts are looked
-    into, other objects are not.
+    That is their classes, their hooks, and all attributes: whether an adapter is on, or
+    dropout, is written there. Lists, sets and dicts are looked into, other objects are
+    not.
     """
 
     def __init__(self, model: nn.Module):
@@ -61,20 +61,20 @@ class Settings:
         self._values = [read(noted) for read, noted, _ in reads]
 
     def overlook(self, settings: Iterable[Setting]) -> None:
-        """From now on these may change: a module keeps them as it runs."""
+        """These may change: modules keep them as they run."""
         for owner, _, name in settings:
             self._noted[owner].pop(name, None)
         self._prepare()
 
     def have_changed(self) -> bool:
-        """Is any of them another than it was?
+        """Has any of them changed?
 
-        Asked for each request, of some hundred modules: so without a line for each,
-        unless anything is unlike.
+        Asked for each request, of some hundred modules: so it runs a line of Python for
+        each only if anything is different.
         """
         try:
             same = [read(now) for read, now in self._reads] == self._values
-        except Exception:  # it is gone, or is now something that cannot be compared
+        except Exception:  # an attribute is gone, or cannot be compared
             same = False
         same &= list(map(type, self._owners)) == self._classes
         same &= list(map(len, self._attributes)) == self._lengths
@@ -84,11 +84,11 @@ class Settings:
             return True
         for noted, now in zip(self._noted, self._attributes, strict=True):
             noted |= {name: _copy(now[name]) for name in _HOOKS & noted.keys()}
-        self._prepare()  # what came is no concern of ours, next time too
+        self._prepare()  # what is new does not matter: it is known from now on
         return False
 
     def changes(self) -> Iterator[Setting]:
-        """Those that are others now, and methods that a module has of its own since."""
+        """Which have changed; and attributes that now hide what the class has."""
         for owner, noted in enumerate(self._noted):
             kind, now = self._classes[owner], self._attributes[owner]
             changed = [] if type(self._owners[owner]) is kind else ["__class__"]
@@ -115,7 +115,7 @@ def _settings_of(owner: nn.Module | PreTrainedConfig) -> Iterator[tuple[str, Any
 
 
 def _copy(value: Any) -> Any:
-    """The same, in containers of our own; but those of more than 1,000 as they are."""
+    """The same, in containers of our own, but for those of more than 1,000 things."""
     if not isinstance(value, dict | list | set | tuple) or len(value) > 1000:
         return value
     if isinstance(value, dict):

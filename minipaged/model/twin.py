@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import Any
 
 import torch
@@ -54,6 +54,11 @@ def _tensors_of(model: PreTrainedModel) -> Iterator[torch.Tensor]:
         yield from (x for x in vars(module).values() if isinstance(x, torch.Tensor))
 
 
+def has_own_forward(module: nn.Module) -> bool:
+    """Does a function replace its forward, in this object alone?"""
+    return isinstance(vars(module).get("forward"), FunctionType)
+
+
 def hooks_of(module: nn.Module) -> list[Callable]:
     """Its forward hooks, but for those by which HuggingFace takes notes."""
     hooks = (*module._forward_pre_hooks.values(), *module._forward_hooks.values())
@@ -66,7 +71,7 @@ def is_of_huggingface(hook: Callable) -> bool:
 
 
 def _seen_by_hooks(model: PreTrainedModel) -> Iterator[Any]:
-    """What hooks may look at when they are called: it stays the user's, not a copy."""
+    """What hooks may look at when they are called. It is not copied: it may change."""
     for hook in chain.from_iterable(map(hooks_of, model.modules())):
         seen = [hook]
         if isinstance(hook, MethodType):

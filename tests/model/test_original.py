@@ -259,7 +259,9 @@ def ids(count=8):
 
 def caches(model):
     for kind in ("static", "dynamic"):
-        model.generate(ids(), max_new_tokens=3, cache_implementation=kind)
+        model.generate(
+            ids(), max_new_tokens=3, cache_implementation=kind, disable_compile=True
+        )
 
 
 def beams_and_outputs(model):

@@ -247,13 +247,19 @@ def test_inputs_made_in_inference_mode_are_filled_outside_of_it():
     assert (fixed.batch(size, 4).slots == -1).all()
 
 
-def test_hooks_are_not_put_into_graphs(monkeypatch):
-    """A graph would repeat what they once did, whatever the user sets later."""
+@pytest.mark.parametrize("kind", ["hook", "forward"])
+def test_code_of_the_users_is_not_put_into_graphs(monkeypatch, kind):
+    """A graph would repeat what it once did, whatever the user sets later."""
     model = copy.deepcopy(tiny_model("qwen3"))
-    model.model.layers[0].register_forward_hook(lambda *_: None)
+    mlp = model.model.layers[0].mlp
+    if kind == "hook":
+        mlp.register_forward_hook(lambda *_: None)
+    else:
+        forward = mlp.forward
+        mlp.forward = lambda x: forward(x)
     paged = mp.PagedModel(model, 32, 4)
     monkeypatch.setattr(paged, "device", torch.device("cuda"))
-    assert "remove the hooks before you wrap it" in why_no_graphs(paged)
+    assert "remove them before you wrap it" in why_no_graphs(paged)
     with pytest.raises(ValueError, match='or leave it at run="eager"'):
         make_runner(paged, "graphs", 8, 64)
 
