@@ -1,7 +1,6 @@
 """Lesson 2: the errors of the package; each one says what to do next."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from typing import Any
 
 
 class OutOfBlocks(RuntimeError):
@@ -9,35 +8,11 @@ class OutOfBlocks(RuntimeError):
 
     def __init__(self, wanted: int, free: int, total: int):
         self.wanted, self.free, self.total = wanted, free, total
+        other = "free a sequence, or " * (wanted <= total)  # else it is not enough
         super().__init__(
             f"wanted {wanted} block{'s' * (wanted != 1)}, {free} free of {total}; "
-            "free a sequence, or build the pool with a larger num_blocks"
+            f"{other}build the pool with a larger num_blocks"
         )
-
-
-@contextmanager
-def memory_in_words(
-    num_blocks: int,
-    block_size: int,
-    shapes: Iterable[tuple[int, int, int]],
-    bytes_each: int,
-    device: object,
-) -> Iterator[None]:
-    """Say in a MemoryError what torch means when a cache does not fit.
-
-    shapes: per layer (num_kv_heads, key_dim, value_dim).
-    """
-    try:
-        yield
-    except RuntimeError as error:
-        if "alloc" not in str(error):  # it "tried to allocate", on every device
-            raise
-        numbers = sum(heads * (k + v) for heads, k, v in shapes)
-        size = num_blocks * block_size * numbers * bytes_each / 1e9
-        raise MemoryError(
-            f"{num_blocks} blocks of {block_size} tokens take {size:,.1f} GB, and "
-            f"{device} has no room for them; lower num_blocks"
-        ) from error
 
 
 class BlockNotHeld(ValueError):
@@ -97,8 +72,23 @@ class PromptTooLong(ValueError):
         )
 
 
+class Unpicklable:
+    """What lives in one process only says so when it is pickled or copied."""
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"a {type(self).__name__} cannot be pickled or copied: it holds a pool of "
+            "blocks in use; make one where it is wanted, from the model"
+        )
+
+
 def require_counts(**counts: object) -> None:
     """Raise ValueError for the first of them that is no whole number from 1."""
     for name, value in counts.items():
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise ValueError(f"{name} must be a whole number from 1, got {value!r}")
+            # Of numpy or torch; True has an index, too.
+            also = hasattr(value, "__index__") and not isinstance(value, int)
+            remedy = f"; give int({name})" * also
+            raise ValueError(
+                f"{name} must be a whole number from 1, got {value!r:.60}{remedy}"
+            )

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from minipaged.decoding.options import Options
-from minipaged.decoding.strategy import Output, Strategy, Turn
+from minipaged.decoding.strategy import Failed, Output, Strategy, Turn, or_failed
 from minipaged.scheduling.request import Request
 from minipaged.scheduling.sequence import Sequence
 
@@ -53,9 +53,9 @@ class Beams(Strategy):
         self.answers: list[Hypothesis] | None = None
 
     @classmethod
-    def choose(cls, turns: Rows[Turn], logits: Tensor) -> list[Candidates]:
+    def choose(cls, turns: Rows[Turn], logits: Tensor) -> list[Candidates | Failed]:
         """The best next tokens of every request's beams."""
-        return [_candidates(turn, logits) for turn in turns]
+        return [or_failed(_candidates, turn, logits) for turn in turns]
 
     def apply(self, turn: Turn, choice: Candidates) -> None:
         """Extend the beams by one token, or end the search.
@@ -87,6 +87,20 @@ class Beams(Strategy):
         eos = self.options.eos_ids
         reason = "stop" if all(t and t[-1] in eos for t in tokens) else "length"
         return Output(tokens, reason, scores, request.num_cached_tokens)
+
+    def so_far(self, request: Request) -> Output:
+        """The best answers, as if this step had been the last one."""
+        count, running = self.options.num_sequences, request.sequences
+        tokens = [one.tokens for one in self.best]
+        scores = self.best_scores
+        if self.num_new:
+            tokens += [sequence.new_tokens for sequence in running]
+            length = self.num_new**self.options.length_penalty
+            scores = torch.cat([scores, self.running_scores / length])
+        scores, best = scores.topk(count)
+        said = [tokens[index] for index in best.tolist()]
+        cached = request.num_cached_tokens
+        return Output(said, "aborted", scores.tolist(), cached)
 
     def _keep_the_best(
         self,

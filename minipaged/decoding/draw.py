@@ -29,8 +29,15 @@ def rows_of_samples(turn: Turn) -> Rows[int]:
     ]
 
 
+# A row that nothing can be drawn from: its probabilities are no numbers.
+NO_TOKEN = -1
+
+
 def next_tokens(group: list[Turn], rows: list[Rows[int]], logits: Tensor) -> Tensor:
-    """[samples of all these requests]: the likeliest tokens, or random ones."""
+    """[samples of all these requests]: the likeliest tokens, or random ones.
+
+    NO_TOKEN where torch, and so HuggingFace, refuses to draw.
+    """
     index = list(chain.from_iterable(rows))
     scores = logits if index == list(range(len(logits))) else logits[index]
     options = group[0].request.strategy.options
@@ -43,7 +50,7 @@ def next_tokens(group: list[Turn], rows: list[Rows[int]], logits: Tensor) -> Ten
     probabilities = torch.softmax(scores, dim=-1)
     generators = [turn.request.strategy.generator for turn in group]
     if not any(generators):
-        return torch.multinomial(probabilities, 1)[:, 0]
+        return _multinomial(probabilities)
     return _draw(generators, probabilities.split([len(own) for own in rows]))
 
 
@@ -70,10 +77,27 @@ def _draw(
     unseeded = [p for g, p in zip(generators, probabilities, strict=True) if g is None]
     drawn = iter(())
     if unseeded:
-        together = torch.multinomial(torch.cat(unseeded), 1)
+        together = _multinomial(torch.cat(unseeded))
         drawn = iter(together.split([len(own) for own in unseeded]))
     draws = [
-        next(drawn) if g is None else torch.multinomial(p, 1, generator=g)
+        next(drawn) if g is None else _multinomial(p, g)
         for g, p in zip(generators, probabilities, strict=True)
     ]
-    return torch.cat(draws)[:, 0]
+    return torch.cat(draws)
+
+
+def _multinomial(
+    probabilities: Tensor, generator: torch.Generator | None = None
+) -> Tensor:
+    """[rows]: a random token of each row, or NO_TOKEN."""
+    try:
+        return torch.multinomial(probabilities, 1, generator=generator)[:, 0]
+    except RuntimeError:  # raised before anything is drawn, for all rows together
+        highest, total = probabilities.amax(-1), probabilities.sum(-1)
+        is_right = (probabilities.amin(-1) >= 0) & (highest < torch.inf) & (total > 0)
+        if is_right.all():  # it is something else
+            raise
+    tokens = torch.full_like(is_right, NO_TOKEN, dtype=torch.int64)
+    if is_right.any():
+        tokens[is_right] = _multinomial(probabilities[is_right], generator)
+    return tokens

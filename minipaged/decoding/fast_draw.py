@@ -70,20 +70,28 @@ def _draw_kernel(
     at = row * num_chunks + number
     maximum = tl.load(maxima + at, mask=is_chunk, other=float("-inf"))
     total = tl.load(totals + at, mask=is_chunk, other=0.0)
-    weight = total * _weights(maximum, tl.max(maximum, 0), sharpness)
+    highest = tl.max(maximum, 0)
+    weight = total * _weights(maximum, highest, sharpness)
     chunk = _drawn(weight, of_chunk, number)
     x = _load(logits + row * row_stride, cutoffs + row, chunk, vocabulary, CHUNK)
     weight = _weights(x, tl.max(x, 0), sharpness)
     token = _drawn(weight, of_token, tl.arange(0, CHUNK))
-    tl.store(tokens + row, (chunk * CHUNK + token).to(tl.int64))
+    drawn = (chunk * CHUNK + token).to(tl.int64)
+    # Where HuggingFace refuses to draw: nothing is left, or it is infinite, or NaN.
+    is_finite = tl.abs(highest) < float("inf")
+    tl.store(tokens + row, tl.where(is_finite | (sharpness == float("inf")), drawn, -1))
 
 
 @triton.jit
 def _load(row, cutoff, chunk, vocabulary, CHUNK: tl.constexpr):
-    """The logits of a chunk as float32; -inf where they must not be drawn."""
+    """The logits of a chunk as float32; -inf where they must not be drawn.
+
+    NaN counts as the highest, as it does to torch's argmax.
+    """
     column = chunk * CHUNK + tl.arange(0, CHUNK)
     x = tl.load(row + column, mask=column < vocabulary, other=float("-inf"))
     x = x.to(tl.float32)
+    x = tl.where(x != x, float("inf"), x)
     return tl.where(x >= tl.load(cutoff), x, float("-inf"))
 
 
@@ -110,7 +118,8 @@ def draw_rows(
 
     logits: [rows, vocabulary] float32, float16 or bfloat16; computed with in float32;
     at most 2**24 of them in a row. options: of each row. uniform: [rows, 2] float32,
-    from 0 to below 1; None if all rows are greedy. Returns [rows] int64.
+    from 0 to below 1; None if all rows are greedy. Returns [rows] int64; NO_TOKEN, -1,
+    for random rows whose probabilities are no numbers.
     """
     if not options:
         return torch.empty(0, dtype=torch.int64, device=logits.device)

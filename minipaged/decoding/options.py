@@ -21,6 +21,7 @@ from transformers.generation import logits_process as processors
 
 from minipaged.decoding.stop_strings import StopStrings, has_reached
 from minipaged.errors import PromptTooLong, UnsupportedOption, require_counts
+from minipaged.model.positions import num_positions
 
 if TYPE_CHECKING:
     from minipaged.decoding.row_options import RowOptions
@@ -104,8 +105,8 @@ def resolve_options(
 ) -> Options:
     """What `model.generate(prompt, generation_config=config)` would do, as Options.
 
-    One difference: generation ends at the model's last position. HuggingFace goes on
-    where it can, into positions that the model has never seen.
+    One difference: generation ends at the model's last position (`num_positions`).
+    HuggingFace goes on where it can, into positions that the model has never seen.
 
     Raises PromptTooLong for a prompt without room for a new token, UnsupportedOption
     for a field that is set and not honoured here, and ValueError for what HuggingFace
@@ -129,9 +130,7 @@ def resolve_options(
         input_ids_length=len(prompt),
         inputs_tensor=None,
     )
-    positions = getattr(
-        model.config.get_text_config(), "max_position_embeddings", config.max_length
-    )
+    positions = num_positions(model.config) or config.max_length
     # The last token of all needs no position: nothing is computed from it.
     longest = min(config.max_length, positions + 1)
     if len(prompt) >= longest and len(prompt) >= positions:

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minipaged.decoding.draw import next_tokens, rows_of_samples
+from minipaged.decoding.draw import NO_TOKEN, next_tokens, rows_of_samples
 from minipaged.decoding.options import Options
-from minipaged.decoding.strategy import Output, Strategy, Turn
+from minipaged.decoding.strategy import Failed, Output, Strategy, Turn, or_failed
 from minipaged.scheduling.request import Request
 
 
@@ -24,7 +24,7 @@ class Sampling(Strategy):
         self.options, self.generator = options, generator
 
     @classmethod
-    def choose(cls, turns: Rows[Turn], logits: Tensor) -> list["Chosen"]:
+    def choose(cls, turns: Rows[Turn], logits: Tensor) -> list["Chosen | Failed"]:
         """The next token of every sample of these requests.
 
         At first all share one row. Ended ones get a token too, which `apply` drops.
@@ -37,11 +37,15 @@ class Sampling(Strategy):
             groups.setdefault(key, []).append(turn)
         chosen = {}
         for group in groups.values():
-            rows = [rows_of_samples(turn) for turn in group]
-            tokens, stop = TokensTogether(next_tokens(group, rows, logits)), 0
+            rows, stop = [rows_of_samples(turn) for turn in group], 0
+            tokens = or_failed(next_tokens, group, rows, logits)
+            if isinstance(tokens, Failed):
+                chosen |= dict.fromkeys([turn.request for turn in group], tokens)
+                continue
+            together = TokensTogether(tokens)
             for turn, own in zip(group, rows, strict=True):
                 start, stop = stop, stop + len(own)
-                chosen[turn.request] = tokens, start, stop
+                chosen[turn.request] = together, start, stop
         return [chosen[turn.request] for turn in turns]
 
     def apply(self, turn: Turn, choice: "Chosen") -> None:
@@ -51,6 +55,12 @@ class Sampling(Strategy):
             request.fork(request.sequences[0])
         together, start, stop = choice
         tokens = together.as_numbers[start:stop]
+        if NO_TOKEN in tokens:
+            request.fail(
+                "no token can be drawn: probabilities are NaN or infinite; look at the "
+                "temperature, the logits processors, and the model's logits"
+            )
+            return
         for sequence, token in zip(request.sequences, tokens, strict=True):
             if sequence.finish_reason is None:
                 sequence.append(token)
@@ -67,6 +77,13 @@ class Sampling(Strategy):
             "stop" if reasons == {"stop"} else "length",
             num_cached_tokens=request.num_cached_tokens,
         )
+
+    def so_far(self, request: Request) -> Output:
+        """Every sample's tokens; before the first, as many empty lists."""
+        said = [sequence.new_tokens for sequence in request.sequences]
+        said += [list(said[0]) for _ in range(request.num_parallel - len(said))]
+        cached = request.num_cached_tokens
+        return Output(said, "aborted", num_cached_tokens=cached)
 
     def save(self) -> Any:
         """The generator's state: nothing else changes."""

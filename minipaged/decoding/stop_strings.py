@@ -1,9 +1,10 @@
 """Lesson 2: texts that end with words of the user's choice (the border)."""
 
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
-from transformers import StopStringCriteria
+from transformers import PreTrainedTokenizerBase, StopStringCriteria
 
 from minipaged.errors import UnsupportedOption
 
@@ -11,23 +12,26 @@ from minipaged.errors import UnsupportedOption
 class StopStrings:
     """HuggingFace's test of whether a text has just reached a stop string.
 
-    One object serves many requests: what strings mean for the whole vocabulary is
-    worked out once, which takes longer than a step.
+    One object serves many requests: what strings mean for the whole vocabulary takes
+    longer to find out than a step, and megabytes. It is kept for those asked for last.
     """
 
     def __init__(self, tokenizer: Any = None):
         """`tokenizer`: the model's; without one no request may have stop strings."""
+        if tokenizer is not None:
+            require_tokenizer(tokenizer)
         self._tokenizer = tokenizer
-        self._known: dict[tuple[str, ...], StopStringCriteria] = {}
+        self._test_of = lru_cache(maxsize=32)(partial(StopStringCriteria, tokenizer))
 
     def for_strings(
         self, strings: str | list[str] | None, num_beams: int = 1
     ) -> "StopStringCriteria | None":
         """The test for these strings, or None if there are none.
 
-        Raises ValueError without a tokenizer, and UnsupportedOption for beams.
+        As with HuggingFace, an empty text ends every text at once. Raises ValueError
+        without a tokenizer, TypeError for what is no text, UnsupportedOption for beams.
         """
-        if not strings:
+        if strings is None or strings == []:
             return None
         if num_beams > 1:
             raise UnsupportedOption(
@@ -39,10 +43,12 @@ class StopStrings:
                 f"stop_strings={strings!r} need the model's tokenizer: pass "
                 "tokenizer=... to generate, or to the Engine"
             )
-        key = (strings,) if isinstance(strings, str) else tuple(strings)
-        if key not in self._known:
-            self._known[key] = StopStringCriteria(self._tokenizer, list(key))
-        return self._known[key]
+        several = [strings] if isinstance(strings, str) else strings
+        if not isinstance(several, list | tuple) or {str} != set(map(type, several)):
+            raise TypeError(
+                f"stop_strings must be a text or a list of texts, got {strings!r:.60}"
+            )
+        return self._test_of(tuple(several))
 
 
 def has_reached(test: StopStringCriteria, tokens: list[int]) -> bool:
@@ -51,5 +57,15 @@ def has_reached(test: StopStringCriteria, tokens: list[int]) -> bool:
     As with HuggingFace, it may have begun in the prompt, and the last token may go on
     behind it.
     """
-    end = torch.tensor([tokens[-test.maximum_token_len :]])
+    # On the CPU, where the test's tables are, whatever torch's default device is.
+    end = torch.tensor([tokens[-test.maximum_token_len :]], device="cpu")
     return bool(test(end, None))
+
+
+def require_tokenizer(tokenizer: Any) -> None:
+    """Raise TypeError for what is no tokenizer of transformers."""
+    if not isinstance(tokenizer, PreTrainedTokenizerBase):
+        raise TypeError(
+            f"tokenizer must be one of transformers, got {tokenizer!r:.60}; "
+            "mp.load(...) returns the model's, and so does AutoTokenizer"
+        )

@@ -1,9 +1,11 @@
 """Lesson 2: how a request's tokens are chosen: what sampling and beam search share."""
 
+from collections.abc import Callable
 from collections.abc import Sequence as Rows
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from minipaged.scheduling.request import Request
@@ -14,6 +16,26 @@ class Turn(NamedTuple):
 
     request: Request
     rows: range  # one for each living sequence, in order
+
+
+class Failed(NamedTuple):
+    """In place of a choice: nothing can be chosen for this request, and why."""
+
+    reason: str
+
+
+def or_failed(choose: Callable[..., Any], *arguments: Any) -> Any:
+    """What `choose` returns; Failed if it raises, so that other requests can go on.
+
+    Except for errors that concern all requests: of memory, and of the device.
+    """
+    try:
+        return choose(*arguments)
+    except (MemoryError, torch.OutOfMemoryError, torch.AcceleratorError):
+        raise
+    except Exception as error:
+        kind = type(error).__name__
+        return Failed(f"no token can be chosen ({kind}: {error!s:.200})")
 
 
 class Strategy:
@@ -27,7 +49,7 @@ class Strategy:
         """What each turn's request will do; called once a step for all of this type.
 
         It changes no request, and does not wait for the device. logits: [R, vocabulary]
-        float32, on the device.
+        float32, on the device. What fails for one request is Failed for this one alone.
         """
         raise NotImplementedError
 
@@ -37,6 +59,10 @@ class Strategy:
 
     def output(self, request: Request) -> "Output":
         """The answer, once no sequence lives."""
+        raise NotImplementedError
+
+    def so_far(self, request: Request) -> "Output":
+        """What an aborted request has said until then."""
         raise NotImplementedError
 
     def save(self) -> Any:
@@ -58,7 +84,7 @@ class Output:
     """
 
     sequences: list[list[int]]
-    finish_reason: str  # "stop" (by eos or stop string), "length", "error"
+    finish_reason: str  # "stop" (by eos or stop string), "length", "error", "aborted"
     scores: list[float] | None = None  # of beams; None for greedy and sampling
     num_cached_tokens: int = 0  # prompt tokens found in a prefix cache
     error: str | None = None

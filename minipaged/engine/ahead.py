@@ -1,5 +1,6 @@
 """Appendix A: one step ahead: the GPU computes the next while the last one is read."""
 
+import gc
 from collections import deque
 from itertools import chain, compress
 from typing import NamedTuple
@@ -11,7 +12,8 @@ from torch import Tensor
 from minipaged.decoding.draw import next_tokens
 from minipaged.decoding.sampling import Chosen, Sampling, TokensTogether
 from minipaged.decoding.strategy import Turn
-from minipaged.engine.loop import choose_and_apply, step, turns_of
+from minipaged.engine.loop import apply_all, choose_and_apply, step, turns_of
+from minipaged.errors import OutOfBlocks
 from minipaged.model.persistent_inputs import Unread, to_device
 from minipaged.model.runner import Runner
 from minipaged.scheduling.interruption import StepUndo, all_or_nothing
@@ -33,7 +35,13 @@ class Steps:
         Raises MemoryError if the device has no room for what a step computes.
         """
         try:
-            self._make()
+            try:
+                self._make()
+            except OutOfBlocks as error:
+                gc.collect()  # a lost engine may still hold blocks
+                if self._scheduler.pool.num_free <= error.free:
+                    raise
+                self._make()
         except torch.OutOfMemoryError as error:
             raise MemoryError(
                 f"a step of up to {self._scheduler.max_tokens:,} tokens has no room on "
@@ -128,10 +136,7 @@ class StepsAhead(Steps):
             choose_and_apply(living, logits.float())
         else:
             late.read()
-            for turn, choice in zip(
-                living, compress(late.choices, is_living), strict=True
-            ):
-                turn.request.strategy.apply(turn, choice)
+            apply_all(living, compress(late.choices, is_living))
         self._scheduler.observers.chosen(plan)
         self._scheduler.commit(plan)
         self._flights.popleft()

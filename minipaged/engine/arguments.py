@@ -1,17 +1,22 @@
 """Lesson 2: what is said to `generate`, checked and made into requests (the border)."""
 
-from collections.abc import Sequence
+import gc
+from collections.abc import Iterable, Sequence
+from math import isfinite
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import GenerationConfig
+from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 from minipaged.decoding.options import Options, resolve_options
 from minipaged.decoding.sampling import Sampling
 from minipaged.decoding.stop_strings import StopStrings
+from minipaged.engine.clock import Clock
 from minipaged.errors import PromptTooLong, require_counts
 from minipaged.memory.block_pool import BlockPool
 from minipaged.model.paged_model import PagedModel
+from minipaged.scheduling.observer import Observer
 from minipaged.scheduling.request import Request
 
 if TYPE_CHECKING:
@@ -43,9 +48,11 @@ def make_requests(
     if isinstance(prompts, str | torch.Tensor) or not isinstance(prompts, Sequence):
         raise TypeError(
             "prompts must be a list of lists of token ids, got "
-            f"{type(prompts).__name__}; pass tokenizer(texts).input_ids, or "
-            "tensor.tolist()"
+            f"{type(prompts).__name__}; pass tokenizer(texts).input_ids, or .tolist() "
+            "of numpy's and torch's numbers"
         )
+    # From here on it is ours what the prompts are: their owners may go on with theirs.
+    prompts = [one.copy() if isinstance(one, list) else one for one in prompts]
     for index, prompt in enumerate(prompts):
         _check_prompt(index, prompt, paged.num_embeddings, remedy)
     count = len(prompts)
@@ -60,7 +67,7 @@ def make_requests(
         try:
             options = resolve_options(paged.model, config, prompt, stop_strings)
             requests.append(
-                make_request(prompt, options, generator, salt, device=paged.device)
+                make_request(prompt, options, generator, salt, paged.device, paged.pool)
             )
         except PromptTooLong as error:
             requests.append(Request(prompt, max_new_tokens=0, error=str(error)))
@@ -73,16 +80,31 @@ def make_request(
     generator: torch.Generator | None = None,
     salt: bytes = b"",
     device: torch.device | str = "cpu",
+    pool: BlockPool | None = None,
 ) -> Request:
-    """A request with the strategy that its options ask for; logits are on `device`."""
-    own = {"num_parallel": options.num_parallel, "salt": salt}
+    """A request with the strategy that its options ask for; logits are on `device`.
+
+    It has an `error` and no strategy if `pool` can never hold it: a billion beams would
+    take gigabytes before anybody asks for blocks.
+    """
+    request = Request(
+        prompt,
+        options.max_new_tokens,
+        num_parallel=options.num_parallel,
+        drops_sequences=options.num_beams > 1,
+        salt=salt,
+    )
+    if pool is not None:
+        request.error = why_it_never_fits(request, pool, pool.num_blocks)
+    if request.error is not None:
+        return request
     if options.num_beams == 1:
-        strategy = Sampling(options, generator)
+        request.strategy = Sampling(options, generator)
     else:
         from minipaged.decoding.beam import Beams  # lesson 4
 
-        strategy, own["drops_sequences"] = Beams(options, device), True
-    return Request(prompt, options.max_new_tokens, strategy, **own)
+        request.strategy = Beams(options, device)
+    return request
 
 
 def check_engine(
@@ -107,18 +129,58 @@ def check_engine(
         )
     if prefix_cache is not None and prefix_cache.pool is not paged.pool:
         raise ValueError("prefix_cache must be over this model's pool: paged.pool")
+    if prefix_cache is not None:
+        prefix_cache.check_attached()
 
 
-def check_limits(
-    max_tokens: int, max_sequences: int, preemption: str, swap_blocks: int | None
-) -> None:
-    """Raise TypeError or ValueError for limits of an engine that make no sense."""
-    require_counts(max_tokens=max_tokens, max_sequences=max_sequences)
+def limits_that_fit(
+    max_tokens: int | None, max_sequences: int | None
+) -> tuple[int, int]:
+    """Both, decided: what is not given follows from what is. ValueError for others."""
+    given = {"max_tokens": max_tokens, "max_sequences": max_sequences}
+    require_counts(**{name: one for name, one in given.items() if one is not None})
+    if max_tokens is None:
+        max_tokens = max(2048, max_sequences or 0)
+    if max_sequences is None:
+        max_sequences = min(256, max_tokens)
     if max_sequences > max_tokens:
         raise ValueError(
             f"max_sequences is {max_sequences}, but a step computes {max_tokens} "
             "tokens at most, one of each sequence; raise max_tokens"
         )
+    return max_tokens, max_sequences
+
+
+def check_parts(observers: Iterable[Any], clock: Any, tokenizer: Any) -> None:
+    """Raise TypeError for what an engine cannot call later."""
+    for each in observers:
+        if not isinstance(each, Observer):
+            raise TypeError(
+                f"observers must be of mp.Observer or its subclasses, got {each!r:.60}"
+            )
+    if clock is not None and not isinstance(clock, Clock):
+        raise TypeError(
+            f"clock must be a Clock (minipaged.engine.clock), got {clock!r:.60}"
+        )
+    if not isinstance(tokenizer, PreTrainedTokenizerBase | None):
+        raise TypeError(
+            f"tokenizer must be one of transformers, got {tokenizer!r:.60}; mp.load "
+            "returns it beside the model"
+        )
+
+
+def check_arrival(arrival: Any) -> None:
+    """Raise TypeError or ValueError for what is no moment."""
+    if isinstance(arrival, bool) or not isinstance(arrival, Real):
+        raise TypeError(
+            f"arrival must be in seconds on the engine's clock, got {arrival!r:.60}"
+        )
+    if not isfinite(arrival):
+        raise ValueError(f"arrival must be finite, got {arrival}: it would never come")
+
+
+def check_swapping(preemption: str, swap_blocks: int | None) -> None:
+    """Raise ValueError unless this can become of requests that are preempted."""
     if preemption not in ("recompute", "swap"):
         raise ValueError(
             f'preemption must be "recompute" or "swap", got {preemption!r}'
@@ -171,25 +233,48 @@ def why_it_never_fits(
 
     `num_free`: how many blocks it may count on, if these are not the free ones.
     """
-    num_free = pool.num_free if num_free is None else num_free
     worst = request.blocks_at_most(pool.block_size)
+    if num_free is None and worst > pool.num_free:
+        gc.collect()  # a lost engine may still hold blocks
+    num_free = pool.num_free if num_free is None else num_free
     if worst <= num_free:
         return None
-    many = request.num_parallel > 1
-    who = f"{request.num_parallel} sequences" if many else "a sequence"
-    also = " or the number of beams or samples" if many else ""
+    size, count = pool.block_size, request.num_parallel
+    others = "let go of the others, " * (worst <= pool.num_blocks)
+    who = f"{count} sequences" if count > 1 else "a sequence"
     return (
         f"{who} of {len(request.prompt)} prompt tokens and {request.max_new_tokens} "
         f"new ones may need {worst} blocks, but {num_free} are free of "
-        f"{pool.num_blocks}; raise num_blocks, or lower max_new_tokens{also}"
+        f"{pool.num_blocks}; {others}raise num_blocks, or "
+        f"{_what_fits(request, num_free, size)}"
     )
+
+
+def _what_fits(request: Request, num_free: int, block_size: int) -> str:
+    """What to ask for instead, so that it fits into the free blocks."""
+
+    def fits(new_tokens: int, count: int) -> bool:
+        less = Request(request.prompt, new_tokens, num_parallel=count)
+        return less.blocks_at_most(block_size) <= num_free
+
+    new_tokens, count = request.max_new_tokens, request.num_parallel
+    fewer = "the number of beams or samples" * (count > 1)
+    if fits(1, count) and fewer and fits(new_tokens, 1):
+        return f"lower max_new_tokens or {fewer}"
+    if fits(1, count):
+        return "lower max_new_tokens"
+    if fewer and fits(new_tokens, 1):
+        return f"lower {fewer}"
+    if fewer and fits(1, 1):
+        return f"lower max_new_tokens and {fewer}"
+    return "shorten the prompt"
 
 
 def _check_prompt(index: int, prompt: list[int], vocabulary: int, remedy: str) -> None:
     if not isinstance(prompt, list) or not set(map(type, prompt)) <= {int}:
         raise TypeError(
             f"prompt {index} must be a list of token ids (int), got {prompt!r:.60}; "
-            f"pass {remedy}"
+            f"pass {remedy}, or .tolist() of numpy's and torch's numbers"
         )
     if not prompt:
         raise ValueError(f"prompt {index} is empty; give at least one token")
@@ -218,7 +303,9 @@ def _one_each(value: object, kind: type, name: str, count: int) -> list:
             f"got {value!r:.60}"
         )
     if len(value) != count:
-        raise ValueError(f"{count} prompts, but {len(value)} values of {name}")
+        raise ValueError(
+            f"{count} prompt{'s' * (count != 1)}, but {len(value)} values of {name}"
+        )
     return list(value)
 
 

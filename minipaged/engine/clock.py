@@ -1,6 +1,7 @@
 """Appendix A: the time that an engine lives in."""
 
 import time
+from collections.abc import Callable
 
 
 class Clock:
@@ -22,6 +23,11 @@ class Clock:
         """Seconds since the start."""
         return 0.0 if self._start is None else time.perf_counter() - self._start
 
-    def sleep_until(self, moment: float) -> None:
-        """Do nothing until then."""
-        time.sleep(max(0.0, moment - self.now()))
+    def sleep_until(
+        self, moment: float, wait: Callable[[float], None] = time.sleep
+    ) -> None:
+        """Do nothing until then, by calling `wait` with the seconds that are left.
+
+        The engine's `wait` ends early when somebody adds or aborts a request.
+        """
+        wait(max(0.0, moment - self.now()))

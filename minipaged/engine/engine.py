@@ -1,10 +1,13 @@
 """Appendix A: requests that come and go while the model runs (paper, section 4.3)."""
 
+import gc
 import heapq
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import count
-from threading import Condition, Lock, get_ident
+from threading import get_ident
 from typing import TYPE_CHECKING, Literal
 
 from transformers import GenerationConfig, PreTrainedTokenizerBase
@@ -12,19 +15,24 @@ from transformers import GenerationConfig, PreTrainedTokenizerBase
 from minipaged.decoding.stop_strings import StopStrings
 from minipaged.engine.ahead import make_steps
 from minipaged.engine.arguments import (
+    check_arrival,
     check_engine,
-    check_limits,
+    check_parts,
+    check_swapping,
+    limits_that_fit,
     make_requests,
     make_scheduler,
     note_what_never_fits,
 )
+from minipaged.engine.bell import Bell
 from minipaged.engine.clock import Clock
 from minipaged.engine.stats import Stats
 from minipaged.engine.stream import Stream
+from minipaged.errors import Unpicklable
 from minipaged.model.paged_model import PagedModel
 from minipaged.model.runner import Run, make_runner
 from minipaged.progress import progress_bar
-from minipaged.scheduling.interruption import all_or_nothing
+from minipaged.scheduling.interruption import all_or_nothing, give_back
 from minipaged.scheduling.observer import Observer, Observers
 from minipaged.scheduling.plan import Plan
 from minipaged.scheduling.request import Request
@@ -34,7 +42,12 @@ if TYPE_CHECKING:
     from minipaged.memory.prefix_cache import PrefixCache
 
 
-class Engine(Observer):
+# What an engine does on its own: preempts, refuses, undoes. Off by default: see it by
+# logging.basicConfig(level="INFO").
+_log = logging.getLogger("minipaged.engine")
+
+
+class Engine(Observer, Unpicklable):
     """Serves requests that arrive at any time, over one pool: continuous batching.
 
     Every step computes one token of each sequence that decodes, and as much of the
@@ -42,8 +55,10 @@ class Engine(Observer):
     for its prompt; if blocks run out, the latest is preempted. What each one answers is
     what HuggingFace's `generate` answers it alone.
 
-    It may be used from several threads. A step that raises, Ctrl-C included, is undone:
-    nobody's text changes, and whoever ran starts again.
+    It may be used from several threads, and `add` and `abort` in signal handlers. A
+    step that raises, Ctrl-C included, is undone: nobody's text changes, and whoever ran
+    starts again. Its blocks come back when it is closed, by `with mp.Engine(...)` or
+    `close`, and when nobody has it or one of its streams any more.
 
     Attributes: paged; scheduler; stats; streams (unfinished ones, in order of `add`).
     Source: PagedAttention paper, sections 4.3 and 4.5.
@@ -54,8 +69,8 @@ class Engine(Observer):
         paged: PagedModel,
         prefix_cache: "PrefixCache | None" = None,
         *,
-        max_tokens: int = 2048,
-        max_sequences: int = 256,
+        max_tokens: int | None = None,
+        max_sequences: int | None = None,
         preemption: Literal["recompute", "swap"] = "recompute",
         swap_blocks: int | None = None,
         observers: Iterable[Observer] = (),
@@ -68,8 +83,10 @@ class Engine(Observer):
         Args:
             paged: the model over its pool.
             prefix_cache: over `paged.pool`, if requests may share what is equal.
-            max_tokens: computed in a step at most, of prompts and answers together.
-            max_sequences: that run at one time; at most `max_tokens`.
+            max_tokens: computed in a step at most, of prompts and answers together;
+                2,048, or `max_sequences` if that is more.
+            max_sequences: that run at one time, at most `max_tokens`; 256, or
+                `max_tokens` if that is less.
             preemption: what becomes of K and V of a request that must give its blocks
                 back: "recompute" drops them, "swap" keeps them in the CPU's memory.
             swap_blocks: how many blocks lie there at most; as many as in the pool.
@@ -83,7 +100,12 @@ class Engine(Observer):
         Raises MemoryError if there is no room for the graphs.
         """
         check_engine(paged, None, prefix_cache)
-        check_limits(max_tokens, max_sequences, preemption, swap_blocks)
+        observers = [*observers]
+        check_parts(observers, clock, tokenizer)
+        max_tokens, max_sequences = limits_that_fit(max_tokens, max_sequences)
+        check_swapping(preemption, swap_blocks)
+        if paged.pool.num_free < paged.pool.num_blocks:
+            gc.collect()  # a lost engine may hold blocks, one of the same cell, say
         self.paged = paged
         self.clock = clock or Clock()
         self._stop_strings = StopStrings(tokenizer)
@@ -99,11 +121,14 @@ class Engine(Observer):
         self.streams: dict[Request, Stream] = {}
         self._numbers, self._places = count(), count()  # in `add`, and in line
         self._arriving: list[tuple[float, int, Stream]] = []  # a heap
+        # Other threads and signal handlers only append to these two: no lock is needed.
+        self._coming: deque[tuple[float, int, Stream]] = deque()  # added
         self._leaving: deque[Stream] = deque()  # aborted, or never to be run
-        self._committed: deque[Plan] = deque()  # plans whose tokens nobody was told
-        self._door = Lock()  # of these four
+        self._committed: list[Plan] = []  # plans whose tokens nobody was told
+        self._preempted: list[Request] = []  # nor this
         self._thread: int | None = None  # the one that is in `run`
-        self._stepped = Condition()
+        self._bell = Bell()  # rings when something has changed
+        self._is_unseen = True  # has somebody come since the model was looked at?
         self._is_closed = False
         watching.started(prefix_cache)
 
@@ -130,8 +155,8 @@ class Engine(Observer):
         gets a Stream whose Output has finish_reason "error", and the reason.
         Raises ValueError, TypeError or UnsupportedOption for anything malformed.
         """
-        if self._is_closed:
-            raise ValueError("this engine is closed; make another one")
+        self._refuse_if_closed()
+        check_arrival(arrival)
         (request,) = make_requests(
             self.paged,
             [prompt],
@@ -142,29 +167,38 @@ class Engine(Observer):
             remedy="tokenizer(text).input_ids",
         )
         note_what_never_fits(request, self.scheduler)
-        stream = Stream(self, request, max(arrival, self.clock.now()))
-        with self._door:
-            try:
-                self.streams[request] = stream
-                if request.error is None:
-                    entry = stream.arrival, next(self._numbers), stream
-                    heapq.heappush(self._arriving, entry)
-                else:
-                    request.end("error")
-                    self._leaving.append(stream)
-            except BaseException:  # Ctrl-C: as if it had not been added
-                request.end("aborted")
-                self.streams.pop(request, None)
-                raise
+        stream = Stream(self, request, max(float(arrival), self.clock.now()))
+        try:
+            self.streams[request] = stream
+            if request.error is None:
+                self._coming.append((stream.arrival, next(self._numbers), stream))
+            else:
+                _log.info("refused a request: %s", request.error)
+                request.end("error")
+                self._leaving.append(stream)
+            self._refuse_if_closed()  # meanwhile
+        except BaseException:  # Ctrl-C, too: as if it had not been added
+            request.end("aborted")
+            self.streams.pop(request, None)
+            raise
+        self._bell.ring()
         return stream
 
     def abort(self, stream: Stream) -> None:
-        """Let a request end: now, or after the step that another thread is making.
+        """Let a request end: now, or after the step that is being made.
 
-        Its Output has finish_reason "aborted", and what it has said so far.
+        Its Output has finish_reason "aborted", and what it has said so far. One that
+        has its Output keeps it. Raises TypeError or ValueError for what is no Stream of
+        this engine.
         """
-        with self._door:
-            self._leaving.append(stream)
+        if not isinstance(stream, Stream):
+            raise TypeError(
+                f"abort takes the Stream that add has returned, got {stream!r:.60}"
+            )
+        if not stream.is_of(self):
+            raise ValueError("this stream is another engine's; abort it there")
+        self._leaving.append(stream)
+        self._bell.ring()
         if self._thread in (None, get_ident()) and not self.paged.alone.is_mine:
             with self.paged.alone():
                 self._let_in_and_out()
@@ -174,16 +208,19 @@ class Engine(Observer):
 
         It does nothing while all requests are still to arrive. An exception leaves
         every request as it was before, but waiting to start again.
-        Raises OutOfBlocks if others hold so many blocks that nobody can go on.
+        Raises OutOfBlocks if others hold so many blocks that nobody can go on, and
+        ValueError if the model has changed since it was wrapped.
         """
         self.clock.start()
         with self.paged.alone():
             self._let_in_and_out()
             if self.scheduler.waiting or self.scheduler.running:
+                self._refuse_changes()
                 self._steps.step()  # loop.step; or one ahead, on a GPU
                 self._tell_streams()
-        with self._stepped:
-            self._stepped.notify_all()
+            if self._is_closed:  # meanwhile
+                self._close()
+        self._bell.ring()
         return bool(self.streams)
 
     def run(self) -> "list[Output]":
@@ -191,12 +228,11 @@ class Engine(Observer):
 
         Of the requests that were not finished when it was called. What other threads
         add meanwhile is served, too. Between arrivals it sleeps.
-        Raises ValueError if the model's weights have changed since it was wrapped.
+        Raises ValueError if the model has changed since it was wrapped.
         """
-        self.paged.refuse_changes()
         streams = list(self.streams.values())
-        self._thread = get_ident()
         try:
+            self._thread = get_ident()
             with progress_bar(
                 desc="serve", total=len(streams), unit=" requests"
             ) as bar:
@@ -207,56 +243,109 @@ class Engine(Observer):
                 bar.update(max(0, len(streams) - bar.n))
         finally:
             self._thread = None
-            with self._stepped:
-                self._stepped.notify_all()
+            self._bell.ring()
         return [stream.output for stream in streams]
 
     def go_on(self, is_enough: Callable[[], bool]) -> None:
         """Make a step, or wait while the thread in `run` does; may return early."""
         if self._thread not in (None, get_ident()):
-            with self._stepped:  # in case that thread dies, not for ever
-                self._stepped.wait_for(
-                    lambda: is_enough() or self._thread is None, timeout=0.5
-                )
+            # Not for ever: a signal may have stopped that thread as it rang.
+            self._bell.wait(lambda: is_enough() or self._thread is None, seconds=0.5)
         else:
             self.step()
             if not is_enough():
-                self._sleep_until_arrival()
+                self._sleep_until_arrival(is_enough)
 
     def close(self) -> None:
         """Abort whoever is unfinished, and free the graphs and their memory.
 
-        The PagedModel stays as it is. Nothing can be added afterwards.
+        The PagedModel stays as it is. Nothing can be added afterwards. In the middle of
+        a step, as in a signal handler, it closes as the step ends. A second call
+        changes nothing.
         """
         self._is_closed = True
         for stream in list(self.streams.values()):
             self.abort(stream)
-        with self.paged.alone():
-            self._let_in_and_out()
-            self._runner.close()
+        if not self.paged.alone.is_mine:
+            with self.paged.alone():
+                self._close()
+        self._bell.ring()
+
+    def _close(self) -> None:
+        self._let_in_and_out()
+        self._runner.close()
+
+    def __enter__(self) -> "Engine":
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if "_is_closed" in vars(self) and not self._is_closed:  # it was made
+            give_back(self.scheduler)
 
     def committed(self, plan: Plan) -> None:
         """As an observer of its own steps: these requests may have new tokens."""
         self._committed.append(plan)
 
     def preempted(self, request: Request) -> None:
-        """As such an observer: the stream counts it."""
-        if request in self.streams:
-            self.streams[request].num_preemptions += 1
+        """As such an observer: its stream will count it."""
+        self._preempted.append(request)
+        pool = self.paged.pool
+        _log.info(
+            "preempted a request of %d prompt tokens, with %d new ones so far (%s): "
+            "%d blocks are free of %d",
+            len(request.prompt),
+            request.sequences[0].num_new,
+            "swapped out" if request.swapped else "to be computed again",
+            pool.num_free,
+            pool.num_blocks,
+        )
+
+    def save(self) -> tuple[list[Plan], list[Request]]:
+        """As such an observer: what is not told yet."""
+        return self._committed.copy(), self._preempted.copy()
+
+    def restore(self, saved: tuple[list[Plan], list[Request]]) -> None:
+        """A step was undone: what it brought is not told."""
+        self._committed, self._preempted = saved[0].copy(), saved[1].copy()
+        _log.info("a step was undone; its requests start again")
+
+    def _refuse_if_closed(self) -> None:
+        if self._is_closed:
+            raise ValueError("this engine is closed; make another one")
+
+    def _refuse_changes(self) -> None:
+        """The model must be as it was wrapped: looked at when somebody has come.
+
+        After a pause its weights, too; that costs as much as to read them once.
+        """
+        if not self._is_unseen:
+            return
+        if not self.scheduler.running:
+            self.paged.refuse_changes()
+        else:
+            self.paged.refuse_altered_modules()
+        self._is_unseen = False
 
     def _let_in_and_out(self) -> None:
         """Who has arrived waits now; who does not want to wait any more leaves."""
         self._tell_streams()  # what an interrupted call has left untold
         now = self.clock.now()
-        with self._door:
-            while self._arriving and self._arriving[0][0] <= now:
-                *_, stream = self._arriving[0]
-                waiting = self.scheduler.waiting
-                is_in = waiting and waiting[-1] is stream.request  # interrupted here
-                if stream.request.live and not is_in:
-                    stream.request.number = next(self._places)
-                    self.scheduler.add(stream.request)
-                heapq.heappop(self._arriving)
+        while self._coming:
+            heapq.heappush(self._arriving, self._coming[0])
+            self._coming.popleft()
+        while self._arriving and self._arriving[0][0] <= now:
+            *_, stream = self._arriving[0]
+            waiting = self.scheduler.waiting
+            # Interrupted here, or above, it comes a second time.
+            is_in = waiting and waiting[-1] is stream.request
+            if stream.request.live and not is_in:
+                stream.request.number = next(self._places)
+                self.scheduler.add(stream.request)
+                self._is_unseen = True
+            heapq.heappop(self._arriving)
         if self._leaving:
             self._steps.land()
             self._tell_streams()
@@ -273,24 +362,35 @@ class Engine(Observer):
 
     def _tell_streams(self) -> None:
         """Streams take over what was computed; done twice, it is the same."""
+        while self._preempted:
+            if stream := self.streams.get(self._preempted[-1]):
+                stream.num_preemptions += 1
+            del self._preempted[-1]  # no signal comes between these two lines
         while self._committed:
             now = self.clock.now()
             for request in dict.fromkeys([w.request for w in self._committed[0].works]):
                 if request in self.streams:
                     self._tell(self.streams[request], now)
-            self._committed.popleft()
+            del self._committed[0]
 
     def _tell(self, stream: Stream, now: float) -> None:
         stream.catch_up(now)
         if stream.output is not None and stream.request in self.streams:
             self.stats.finished(stream)
-            with self._door:
-                self.streams.pop(stream.request, None)
+            self.streams.pop(stream.request, None)
 
-    def _sleep_until_arrival(self) -> None:
-        """If there is nothing to compute before."""
-        if not (self.scheduler.waiting or self.scheduler.running) and self._arriving:
-            self.clock.sleep_until(self._arriving[0][0])
+    def _sleep_until_arrival(
+        self, is_enough: Callable[[], bool] = lambda: False
+    ) -> None:
+        """If there is nothing to do before; what others add or abort ends it."""
+
+        def is_something_to_do() -> bool:
+            busy = self.scheduler.waiting or self.scheduler.running
+            return bool(self._coming or self._leaving or busy or is_enough())
+
+        if self._arriving and not is_something_to_do():
+            wait = partial(self._bell.wait, is_something_to_do)
+            self.clock.sleep_until(self._arriving[0][0], wait)
 
     def __repr__(self) -> str:
         running, waiting = len(self.scheduler.running), len(self.scheduler.waiting)

@@ -1,11 +1,11 @@
 """Lesson 2: one step, and the loop around it (paper, section 4.3)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from torch import Tensor
 
-from minipaged.decoding.strategy import Strategy, Turn
+from minipaged.decoding.strategy import Failed, Strategy, Turn
 from minipaged.model.inputs import RaggedBatch
 from minipaged.model.paged_model import PagedModel
 from minipaged.scheduling.interruption import StepUndo, all_or_nothing
@@ -81,5 +81,13 @@ def choose_and_apply(turns: list[Turn], logits: Tensor) -> None:
         of_type.setdefault(type(turn.request.strategy), []).append(turn)
     chosen = {each: each.choose(own, logits) for each, own in of_type.items()}
     for each, own in of_type.items():
-        for turn, choice in zip(own, chosen[each], strict=True):
+        apply_all(own, chosen[each])
+
+
+def apply_all(turns: list[Turn], choices: Iterable[Any]) -> None:
+    """Let each request do what was chosen for it; end those that cannot go on."""
+    for turn, choice in zip(turns, choices, strict=True):
+        if isinstance(choice, Failed):
+            turn.request.fail(choice.reason)
+        else:
             turn.request.strategy.apply(turn, choice)

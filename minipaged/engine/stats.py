@@ -2,7 +2,8 @@
 
 import warnings
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from copy import copy
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minipaged.scheduling.observer import Observer
 from minipaged.scheduling.plan import Plan, Work
@@ -64,6 +65,15 @@ class Stats(Observer):
         """Blocks with several holders, now. It looks at every block of the pool."""
         pool = self._scheduler.pool
         return sum(pool.refcount(block_id) > 1 for block_id in range(pool.num_blocks))
+
+    def save(self) -> dict[str, Any]:
+        """All of it: if the step that begins is undone, it was never counted."""
+        kept = {"history": self.history.copy(), "_thrash": copy(self._thrash)}
+        return vars(self) | kept
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Forget what was counted since."""
+        vars(self).update(saved)
 
     def admitted(self, request: Request) -> None:
         """A request starts, or starts again."""
@@ -153,6 +163,11 @@ class Thrash:
         self._steps: deque[tuple[int, int]] = deque(maxlen=num_steps)
         self._generated = self._recomputed = 0
         self._told = False
+
+    def __copy__(self) -> "Thrash":
+        other = Thrash()
+        vars(other).update(vars(self), _steps=self._steps.copy())
+        return other
 
     def look_at(self, generated: int, recomputed: int) -> None:
         """One step more; warns when thrashing begins, and again only after it ended."""

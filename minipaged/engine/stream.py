@@ -4,16 +4,16 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any
 
-from tokenizers.decoders import DecodeStream
-
 from minipaged.decoding.strategy import Output
+from minipaged.decoding.text_pieces import TextPieces
+from minipaged.errors import Unpicklable
 from minipaged.scheduling.request import Request
 
 if TYPE_CHECKING:
     from minipaged.engine.engine import Engine
 
 
-class Stream:
+class Stream(Unpicklable):
     """What `Engine.add` returns: iterate over it for the tokens, as they come.
 
     Whoever wants a token that is not there yet makes the engine's next step himself,
@@ -33,6 +33,10 @@ class Stream:
         self.tokens: list[int] = []  # of its only sequence, so far
         self.output: Output | None = None  # once it has finished
         self.num_preemptions = 0  # how often all its blocks were taken for others
+
+    def is_of(self, engine: "Engine") -> bool:
+        """Was it made by this engine's `add`?"""
+        return self._engine is engine
 
     @property
     def finished(self) -> bool:
@@ -96,13 +100,11 @@ class Stream:
     def texts(self, tokenizer: Any) -> Iterator[str]:
         """The answer in pieces of text, none of which is half a letter.
 
-        tokenizer: a fast tokenizer of `transformers`. Special tokens are left out.
+        Together they are what the tokenizer decodes all the tokens to, without special
+        tokens. `tokenizer`: of `transformers`, fast or not; TypeError for others.
         """
-        decoder = DecodeStream(skip_special_tokens=True)
-        for token in self:
-            piece = decoder.step(tokenizer.backend_tokenizer, token)
-            if piece:
-                yield piece
+        self._require_one_sequence()
+        return TextPieces(tokenizer).of(self)
 
     def _has_more(self, number: int) -> bool:
         """Wait until there is a token of this number, or it has finished without."""
@@ -141,8 +143,7 @@ class Stream:
             return Output([], "error", error=request.error)
         reasons = {sequence.finish_reason for sequence in request.sequences}
         if "aborted" in reasons:
-            cached = request.num_cached_tokens
-            return Output([self.tokens], "aborted", num_cached_tokens=cached)
+            return request.strategy.so_far(request)
         return request.strategy.output(request)
 
     def __repr__(self) -> str:

@@ -1,6 +1,7 @@
 """Lesson 2: the pool of physical blocks (paper, sections 4.2 and 4.4)."""
 
 from collections.abc import Callable
+from math import inf
 from threading import get_ident
 from typing import TYPE_CHECKING
 
@@ -11,9 +12,13 @@ from minipaged.errors import (
     PoolBusy,
     require_counts,
 )
+from minipaged.memory.free_memory import free_memory, room_for
 
 if TYPE_CHECKING:
     from minipaged.memory.cached_blocks import CachedBlocks
+    from minipaged.memory.prefix_cache import PrefixCache
+
+BYTES_EACH = 48  # in Python's lists: a block's count of holders, its id, and its place
 
 
 class BlockPool:
@@ -30,11 +35,16 @@ class BlockPool:
         """Make a pool of `num_blocks` free blocks of `block_size` tokens each."""
         require_counts(num_blocks=num_blocks, block_size=block_size)
         self.num_blocks, self.block_size = num_blocks, block_size
-        self._refcounts = [0] * num_blocks
-        # A stack: the block freed last is handed out first. (Lesson 3 orders it anew.)
-        self._free: list[int] | CachedBlocks = list(range(num_blocks - 1, -1, -1))
-        # Lesson 3 sets these: can a block's content be found, and who is told before it
-        # changes?
+        free = free_memory() if num_blocks > 1e6 else inf  # to ask takes a millisecond
+        with room_for(
+            num_blocks, BYTES_EACH, free, remedy="num_blocks", what="entries"
+        ):
+            self._refcounts = [0] * num_blocks
+            # A stack: the block freed last is handed out first. (Lesson 3 orders it
+            # anew.)
+            self._free: list[int] | CachedBlocks = list(range(num_blocks - 1, -1, -1))
+        # Lesson 3: can a block's content be found, and who is told before it changes?
+        self.prefix_cache: PrefixCache | None = None  # set by `attach`
         self.is_cached: Callable[[int], bool] = lambda block_id: False
         self.on_evict: Callable[[int], None] | None = None
         # The running step's thread (`all_or_nothing` sets it): no other moves blocks.
@@ -105,6 +115,27 @@ class BlockPool:
         if self.is_cached(block_id):
             self.check_thread()
             self.on_evict(block_id)
+
+    def attach(
+        self,
+        prefix_cache: "PrefixCache",
+        is_cached: Callable[[int], bool],
+        on_evict: Callable[[int], None],
+    ) -> "CachedBlocks":
+        """Keep what this cache can find for longest; return the free blocks (lesson 3).
+
+        A pool has one prefix cache: from now on an earlier one finds nothing.
+        Raises PoolBusy.
+        """
+        from minipaged.memory.cached_blocks import CachedBlocks  # lesson 3
+
+        self.check_thread()
+        if self.prefix_cache is not None:
+            self.prefix_cache.detach()
+        self.prefix_cache = prefix_cache
+        self.is_cached, self.on_evict = is_cached, on_evict
+        self._free = CachedBlocks(self, self._free)
+        return self._free
 
     def check_thread(self) -> None:
         """Raise PoolBusy while a step in another thread has the pool to itself."""

@@ -1,7 +1,7 @@
 """Lesson 2: what tables and cache refuse, in words (the border)."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from minipaged.memory.block_pool import BlockPool
@@ -11,7 +11,8 @@ def check_new_table(pool: BlockPool, block_ids: list[int], num_tokens: int) -> N
     """Raise unless these blocks are held, and are what so many positions fill."""
     if not isinstance(pool, BlockPool):
         raise TypeError(f"pool must be a BlockPool, got {pool!r:.60}")
-    if num_tokens < 0 or len(block_ids) != -(-num_tokens // pool.block_size):
+    check_whole_number(num_tokens, "hold")
+    if len(block_ids) != -(-num_tokens // pool.block_size):
         raise ValueError(
             f"{num_tokens} tokens in blocks of {pool.block_size} do not fill "
             f"{len(block_ids)} blocks, but so many block ids were given"
@@ -42,6 +43,23 @@ def check_positions(start: int, stop: int, num_tokens: int) -> None:
             f"position {start}{last} of a table that holds 0 to {num_tokens - 1}; "
             "append() first to have more"
         )
+
+
+def checked_shapes(shapes: Any) -> list[tuple[int, int, int]]:
+    """Sizes of K and V, for one layer or more; ValueError for anything else."""
+    layers = list(shapes) if isinstance(shapes, Iterable) else []
+    right = (
+        isinstance(layer, list | tuple)
+        and len(layer) == 3
+        and all(type(size) is int and size > 0 for size in layer)
+        for layer in layers
+    )
+    if not layers or not all(right):
+        raise ValueError(
+            "shapes must have (num_kv_heads, key_dim, value_dim) for each layer, all "
+            f"from 1, got {shapes!r:.60}"
+        )
+    return layers
 
 
 def check_copies(copies: Sequence[tuple[int, int]]) -> None:

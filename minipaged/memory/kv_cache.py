@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 
 import torch
 
 from minipaged.errors import require_counts
-from minipaged.memory.checks import check_copies
+from minipaged.memory.checks import check_copies, checked_shapes
+from minipaged.memory.free_memory import free_memory, room_for
 
 
 @dataclass(frozen=True)
@@ -35,15 +37,28 @@ class KVCache:
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ):
-        """Allocate it. `shapes`: per layer (num_kv_heads, key_dim, value_dim)."""
+        """Allocate it. `shapes`: per layer (num_kv_heads, key_dim, value_dim).
+
+        Raises MemoryError, before anything is allocated, if there is no room for it.
+        """
         require_counts(num_blocks=num_blocks, block_size=block_size)
+        shapes = checked_shapes(shapes)
+        if not isinstance(dtype, torch.dtype):
+            raise TypeError(f"dtype must be a torch.dtype, got {dtype!r:.60}")
         self.num_blocks, self.block_size = num_blocks, block_size
+        numbers = block_size * sum(heads * (k + v) for heads, k, v in shapes)
+        device = torch.device(device)
 
         def blocks(num_heads: int, dim: int) -> torch.Tensor:
             size = (num_blocks, block_size, num_heads, dim)
             return torch.empty(size, dtype=dtype, device=device)
 
-        with torch.inference_mode(False):  # so that they can be written to anywhere
+        free = free_on(device)
+        # Not tensors of inference mode: they are written to in any mode.
+        with (
+            room_for(num_blocks, numbers * dtype.itemsize, free, device),
+            torch.inference_mode(False),
+        ):
             self.keys = [blocks(heads, key_dim) for heads, key_dim, _ in shapes]
             self.values = [blocks(heads, value_dim) for heads, _, value_dim in shapes]
 
@@ -79,3 +94,15 @@ class KVCache:
         source, destination = torch.tensor(copies, device=self.keys[0].device).unbind(1)
         for blocks in (*self.keys, *self.values):
             blocks.index_copy_(0, destination, blocks.index_select(0, source))
+
+
+def free_on(device: torch.device) -> float:
+    """Bytes of the device's memory that torch can still get; inf if nobody says."""
+    if device.type == "cpu":
+        return free_memory()
+    if device.type != "cuda":
+        return inf
+    free, _ = torch.cuda.mem_get_info(device)
+    # What torch has reserved and does not use is given out first.
+    reserved = torch.cuda.memory_reserved(device)
+    return free + reserved - torch.cuda.memory_allocated(device)

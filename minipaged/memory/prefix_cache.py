@@ -29,6 +29,8 @@ class PrefixCache:
     compared, and its parent, the block before it. The parent is named by a serial
     number, which stands for all tokens up to there.
 
+    A pool has one cache, and a newer one takes its place. This one then finds nothing.
+
     A freed block stays published until the pool hands it out again, and the pool does
     so for the one unused for longest first. Of a sequence, the start goes last.
 
@@ -39,14 +41,12 @@ class PrefixCache:
     def __init__(
         self, pool: BlockPool, hash_function: Callable[[bytes], int] = xxh64_intdigest
     ):
-        """Watch over `pool`; ValueError if another cache does already.
+        """Watch over `pool`, in place of any cache that did so before.
 
         `hash_function`: of bytes, to a whole number, of which 64 bits are used.
         """
         if not isinstance(pool, BlockPool):
             raise TypeError(f"pool must be a BlockPool, got {pool!r:.60}")
-        if pool.on_evict is not None:
-            raise ValueError("this pool has a prefix cache already; use that one")
         self.pool = pool
         self.tokens_asked = self.tokens_hit = 0
         self._hash = _in_64_bits(hash_function)
@@ -55,9 +55,7 @@ class PrefixCache:
         # A dict in place of a set keeps the order: the first block published is found.
         self._by_hash: dict[int, dict[int, None]] = {}
         self._next_serial = 0
-        pool.is_cached = self._contents.__contains__
-        pool.on_evict = self._forget
-        pool._free = CachedBlocks(pool, pool._free)
+        self._free = pool.attach(self, self._contents.__contains__, self._forget)
 
     def __len__(self) -> int:
         """How many blocks can be found now, held and free ones."""
@@ -85,7 +83,7 @@ class PrefixCache:
     @property
     def num_findable(self) -> int:
         """How many free blocks hold what can still be found."""
-        return len(self.pool._free.findable)
+        return len(self._free.findable)
 
     def match(self, tokens: Sequence[int], salt: bytes = b"") -> list[int]:
         """Take the blocks of the longest prefix of `tokens` that is published.
@@ -174,7 +172,30 @@ class PrefixCache:
             )
         self._contents.clear()
         self._by_hash.clear()
-        self.pool._free.rebuild([*self.pool._free])
+        self._free.rebuild([*self._free])
+
+    @property
+    def is_attached(self) -> bool:
+        """Is it still the cache of its pool, or has a newer one taken its place?"""
+        return self.pool.prefix_cache is self
+
+    def detach(self) -> None:
+        """Find nothing any more: the pool does not tell this cache what it hands out.
+
+        Called by `BlockPool.attach`. Whoever still uses it shares nothing; no text
+        changes.
+        """
+        self._contents.clear()
+        self._by_hash.clear()
+        self._free = CachedBlocks(self.pool, ())
+
+    def check_attached(self) -> None:
+        """Raise ValueError if a newer cache has the pool."""
+        if not self.is_attached:
+            raise ValueError(
+                "a newer prefix cache has taken this one's place; use that one, which "
+                "is pool.prefix_cache"
+            )
 
     def _link(self, parent_hash: int, block_tokens: tuple[int, ...]) -> int:
         """The hash of a block and all before it: 8 bytes, however long the past."""
@@ -200,6 +221,7 @@ class PrefixCache:
         return count
 
     def _new_serial(self) -> int:
+        self.check_attached()
         self._next_serial += 1
         return self._next_serial
 
@@ -212,12 +234,18 @@ class PrefixCache:
             del self._by_hash[chain_hash]
 
     def __repr__(self) -> str:
+        if not self.is_attached:
+            return "PrefixCache(replaced by a newer one)"
         share = self.tokens_hit / self.tokens_asked if self.tokens_asked else 0.0
         return f"PrefixCache({len(self)} blocks, {share:.0%} of tokens found)"
 
 
 def _in_64_bits(hash_function: Callable[[bytes], int]) -> Callable[[bytes], int]:
     """The function, made safe: Python's own `hash` for instance may be negative."""
+    if not callable(hash_function):
+        raise TypeError(
+            f"hash_function must be a function of bytes, got {hash_function!r:.60}"
+        )
 
     def hash_64(data: bytes) -> int:
         if not isinstance(data, bytes):  # links are always bytes, so this is a salt

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import torch
 
-from minipaged.errors import OutOfBlocks
+from minipaged.errors import OutOfBlocks, require_counts
 from minipaged.memory.block_pool import BlockPool
+from minipaged.memory.free_memory import free_memory, resident_memory, room_for
 from minipaged.memory.kv_cache import KVCache
 
 
@@ -21,16 +22,30 @@ class SwapSpace:
     def __init__(self, cache: KVCache, num_blocks: int):
         """Allocate `num_blocks` rows; pinned, if the cache is on a GPU.
 
-        More than the cache has blocks would never be used.
+        More than the cache has blocks would never be used. Raises MemoryError, before
+        anything is allocated, if there is no room for them.
         """
+        if not isinstance(cache, KVCache):
+            raise TypeError(f"cache must be a KVCache, got {cache!r:.60}")
+        require_counts(num_blocks=num_blocks)
         self._tensors = [*cache.keys, *cache.values]
         self.pool = BlockPool(min(num_blocks, cache.num_blocks), cache.block_size)
         numbers = sum(tensor[0].numel() for tensor in self._tensors)
-        first = self._tensors[0]
-        size = self.pool.num_blocks, numbers
-        with torch.inference_mode(False):  # so that they can be written to anywhere
+        first, free = self._tensors[0], free_memory()
+        if not first.is_cuda:  # what the cache was promised and has not written yet
+            promised = cache.num_blocks * cache.bytes_per_block - resident_memory()
+            free -= max(0, promised)
+        size = self.pool.num_blocks, numbers * first.element_size()
+        # Not tensors of inference mode: they are written to in any mode.
+        with (
+            room_for(*size, free, remedy="swap_blocks"),
+            torch.inference_mode(False),
+        ):
             self._rows = torch.empty(
-                size, dtype=first.dtype, device="cpu", pin_memory=first.is_cuda
+                (self.pool.num_blocks, numbers),
+                dtype=first.dtype,
+                device="cpu",
+                pin_memory=first.is_cuda,
             )
 
     def store(self, block_ids: Sequence[int]) -> list[int]:

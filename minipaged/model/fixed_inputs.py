@@ -100,7 +100,7 @@ class FixedInputs:
         tokens, positions, slots, contexts, starts, logits_at, unread_from = parts
         unread = self._unread[unread_from.clamp(min=0)]
         return RaggedBatch(
-            tokens=torch.where(unread_from < 0, tokens, unread),
+            tokens=torch.where(unread_from < 0, tokens, unread.clamp(min=0)),
             positions=positions,
             slots=slots,
             block_tables=self._tables[: size.rows],

@@ -2,8 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from codecs import BOM_UTF8
 from pathlib import Path
 
 import torch
@@ -20,10 +19,20 @@ from transformers import (
 )
 from transformers.utils import logging
 
+from minipaged.model.files import (
+    AGAIN,
+    check_generation_config,
+    check_weights,
+    explained,
+    refuse_without_config,
+    remedy_for_weights,
+    where,
+    without_foreign_code,
+)
+
 POCKET = Path(__file__).parent / "pocket"
 # Unset, transformers asks at the terminal, and runs what it finds if somebody says yes.
 _NO_CODE = {"trust_remote_code": False}
-_AGAIN = "is the download complete? Fetch the model again, or save it again"
 
 
 def load(
@@ -44,7 +53,8 @@ def load(
 
     Raises FileNotFoundError for a name that is neither a folder nor found on the hub,
     and for missing files; ValueError for files that do not make a decoder and its
-    tokenizer, and for a device that is not there; TypeError for other arguments.
+    tokenizer, and for a device that is not there; MemoryError without room for the
+    weights; TypeError for other arguments.
     """
     if not isinstance(name, str | os.PathLike | None):
         raise TypeError(f"name must be a folder or an id on the hub, got {name!r:.60}")
@@ -53,8 +63,8 @@ def load(
             f"dtype must be a floating-point type, such as torch.float32, got {dtype!r}"
         )
     device = _usable(device)
-    name = name or os.environ.get("MINIPAGED_MODEL") or "pocket"
-    source = POCKET if name == "pocket" else name
+    name = os.fspath(name or os.environ.get("MINIPAGED_MODEL") or "pocket")
+    source = POCKET if name == "pocket" else os.path.expanduser(name)
     # Reading 8 MB from the disk needs no progress bar; a real model does.
     quiet = name == "pocket" and logging.is_progress_bar_enabled()
     if quiet:
@@ -62,46 +72,47 @@ def load(
     try:
         config = _load_config(source)
         tokenizer = _load_tokenizer(source, config)
-        model = _load_weights(source, dtype)
+        model = _load_weights(source, config, dtype)
     finally:
         if quiet:
             logging.enable_progress_bar()
-    return model.to(device).eval(), tokenizer
+    with explained(f"the model of {where(source)}", f"does {device} work?"):
+        return model.to(device).eval(), tokenizer
 
 
 def _usable(device: torch.device | str | None) -> torch.device | str:
     """The device, which is there; better to know it before gigabytes are read."""
     if device is None:
         return "cuda" if torch.cuda.is_available() else "cpu"
-    with _explained(f"the device {device!r}", 'give "cpu", "cuda", or nothing'):
+    with explained(f"the device {device!r}", 'give "cpu", "cuda", or nothing'):
         torch.empty(1, device=device)
     return device
 
 
 def _load_config(source: str | os.PathLike) -> PreTrainedConfig:
     """The config of a decoder that transformers knows; an error for anything else."""
-    path, where = Path(source), _where(source)
+    path, said = Path(source), where(source)
     if path.is_file():
-        raise FileNotFoundError(f"{where} is a file; give the folder that it lies in")
-    if path.is_dir() and not (path / "config.json").exists():
-        raise FileNotFoundError(
-            f"{where} has no config.json; give a folder that model.save_pretrained has "
-            "written, or that was fetched from the HuggingFace hub"
-        )
+        raise FileNotFoundError(f"{said} is a file; give the folder that it lies in")
+    refuse_without_config(source)
     if path.is_dir():
-        with _explained(f"config.json of {where}", _AGAIN):
-            json.loads((path / "config.json").read_text("utf-8"))
+        text = (path / "config.json").read_bytes()
+        remedy = "save it as UTF-8, without a mark in front"
+        with explained(
+            f"config.json of {said}", remedy if text.startswith(BOM_UTF8) else AGAIN
+        ):
+            json.loads(text.decode())
             fields, _ = PreTrainedConfig.get_config_dict(source)
     else:
         remedy = (
             "it is no folder with a model, and the HuggingFace hub did not give it "
             'either (offline?); "pocket" always works'
         )
-        with _explained(where, remedy):
+        with explained(said, remedy):
             fields, _ = PreTrainedConfig.get_config_dict(source)
     kind = fields.get("model_type") if isinstance(fields, dict) else None
     if not isinstance(kind, str):
-        raise ValueError(f"config.json of {where} names no model_type; {_AGAIN}")
+        raise ValueError(f"config.json of {said} names no model_type; {AGAIN}")
     if kind not in CONFIG_MAPPING:
         remedy = "a newer transformers may know it"
         if "auto_map" in fields:
@@ -111,15 +122,16 @@ def _load_config(source: str | os.PathLike) -> PreTrainedConfig:
                 "trust_remote_code=True, and give the model to mp.PagedModel"
             )
         raise ValueError(
-            f"{where} is of the type {kind!r}, which transformers "
+            f"{said} is of the type {kind!r}, which transformers "
             f"{transformers.__version__} does not know; {remedy}"
         )
-    with _explained(f"config.json of {where}", _AGAIN):
+    with explained(f"config.json of {said}", AGAIN):
         config = AutoConfig.from_pretrained(source, **_NO_CODE)
+        without_foreign_code(config)
     if config.is_encoder_decoder or type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
         what = "has an encoder" if config.is_encoder_decoder else "continues no text"
         raise ValueError(
-            f"{where} is of the type {kind!r}, which {what}; give a decoder that "
+            f"{said} is of the type {kind!r}, which {what}; give a decoder that "
             "continues text, such as llama or qwen3"
         )
     return config
@@ -133,24 +145,28 @@ def _load_tokenizer(
         "put the model's tokenizer.json there (tokenizer.save_pretrained writes it), "
         "or load the model alone, by AutoModelForCausalLM.from_pretrained"
     )
-    with _explained(f"the tokenizer of {_where(source)}", remedy):
+    with explained(f"the tokenizer of {where(source)}", remedy):
         tokenizer = AutoTokenizer.from_pretrained(source, **_NO_CODE)
     known, wanted = len(tokenizer), config.get_text_config().vocab_size
     # Without its files, a tokenizer knows its special tokens, and turns texts into [].
     # Some models have more rows than tokens, but not twice as many.
     if 2 * known < wanted:
         raise ValueError(
-            f"the tokenizer of {_where(source)} has a vocabulary of {known}, and the "
+            f"the tokenizer of {where(source)} has a vocabulary of {known}, and the "
             f"model of {wanted}: its files are missing, or another model's; {remedy}"
         )
     return tokenizer
 
 
-def _load_weights(source: str | os.PathLike, dtype: torch.dtype) -> PreTrainedModel:
-    """The model, if all of its weights are there."""
-    with _explained(f"the model of {_where(source)}", _AGAIN):
+def _load_weights(
+    source: str | os.PathLike, config: PreTrainedConfig, dtype: torch.dtype
+) -> PreTrainedModel:
+    """The model, if all of its weights are there, and are what they seem."""
+    check_generation_config(source)
+    with explained(f"the model of {where(source)}", remedy_for_weights(source, config)):
         model, found = AutoModelForCausalLM.from_pretrained(
             source,
+            config=config,
             dtype=dtype,
             output_loading_info=True,
             ignore_mismatched_sizes=True,  # they are named below
@@ -159,26 +175,9 @@ def _load_weights(source: str | os.PathLike, dtype: torch.dtype) -> PreTrainedMo
     unfit = [*found["missing_keys"], *(key for key, *_ in found["mismatched_keys"])]
     if unfit:
         raise ValueError(
-            f"{_where(source)} lacks {len(unfit)} of the model's weights, or has them "
+            f"{where(source)} lacks {len(unfit)} of the model's weights, or has them "
             f"in another shape ({min(unfit)}, ...), and transformers would fill them "
-            f"with random numbers; {_AGAIN}"
+            f"with random numbers; {remedy_for_weights(source, config)}"
         )
+    check_weights(source, model, found["unexpected_keys"])
     return model
-
-
-def _where(source: str | os.PathLike) -> str:
-    return f"the {'folder' if Path(source).is_dir() else 'model'} {str(source)!r}"
-
-
-@contextmanager
-def _explained(what: str, remedy: str) -> Iterator[None]:
-    """Say what cannot be used, why, and what to do, whatever is raised within."""
-    try:
-        yield
-    except (MemoryError, torch.OutOfMemoryError):
-        raise
-    except Exception as error:
-        kind = FileNotFoundError if isinstance(error, OSError) else ValueError
-        # A sentence of theirs is enough: the next may advise to switch a guard off.
-        reason = " ".join(f"{type(error).__name__}: {error}".split()).split(". ")[0]
-        raise kind(f"{what} cannot be used ({reason:.200}); {remedy}") from error

@@ -15,7 +15,7 @@ from minipaged.attention.backend import (
     exchange_attention,
     resolve_attention,
 )
-from minipaged.errors import UnsupportedModel, memory_in_words
+from minipaged.errors import Unpicklable, UnsupportedModel
 from minipaged.memory.block_pool import BlockPool
 from minipaged.model.alone import Alone
 from minipaged.model.bridge import attending, connect
@@ -32,7 +32,7 @@ from minipaged.model.twin import make_twin
 from minipaged.scheduling.observer import Observers
 
 
-class PagedModel:
+class PagedModel(Unpicklable):
     """One forward over a ragged batch, with K and V in blocks.
 
     All but attention and its memory is the model's own code, unmodified.
@@ -96,8 +96,7 @@ class PagedModel:
     def _use_pool(self, num_blocks: int, block_size: int) -> None:
         # The cache first: a pool too large for memory fails at once.
         size, where = (num_blocks, block_size), (self.dtype, self.device)
-        with memory_in_words(*size, self._shapes, self.dtype.itemsize, self.device):
-            self.cache = self.attention.cache_class(self._shapes, *size, *where)
+        self.cache = self.attention.cache_class(self._shapes, *size, *where)
         self.pool = BlockPool(*size)
 
     @property

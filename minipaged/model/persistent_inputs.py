@@ -16,7 +16,7 @@ from minipaged.scheduling.sequence import Sequence
 class Unread(NamedTuple):
     """Tokens that the step before has chosen, on the device: nobody has read them."""
 
-    tokens: torch.Tensor  # [N] int64
+    tokens: torch.Tensor  # [N] int64; -1 where none could be drawn
     places: Mapping[Sequence, int]  # whose each one is
 
 
@@ -66,7 +66,7 @@ class PersistentInputs:
         )
         if unread:
             unread_at, unread_from = tensors[7:]
-            batch.tokens[unread_at] = unread.tokens[unread_from]
+            batch.tokens[unread_at] = unread.tokens[unread_from].clamp(min=0)
         return batch
 
     def arrays(self, plan: Plan, unread: Unread | None = None) -> StepArrays:

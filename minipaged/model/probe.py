@@ -238,6 +238,12 @@ def check_logits(paged: "PagedModel") -> None:
             f"{type(own).__name__} may choose among {ours.shape[1]} tokens, but knows "
             f"only {paged.num_embeddings}: call model.resize_token_embeddings(...)"
         )
+    if not expected.isfinite().all():
+        refuse_no_numbers(own)
+        raise UnsupportedModel(
+            f"{type(own).__name__}: its own logits are not finite numbers; are its "
+            "weights right, and does its dtype hold them?"
+        )
     error = (ours - expected).abs().max() / expected.abs().max()
     tolerance = TOLERANCE.get(own.dtype, COARSE_TOLERANCE)
     # Asked only now: some versions of torch warn whoever asks.
@@ -250,7 +256,6 @@ def check_logits(paged: "PagedModel") -> None:
                 "; transformers' sdpa may skip its soft cap: try "
                 "model.set_attn_implementation('eager') before you wrap it"
             )
-        refuse_no_numbers(own)
         raise UnsupportedModel(
             f"{type(own).__name__}: logits through blocks differ from its own by "
             f"{error:.1e} of the largest one (rounding: {tolerance:.0e}). Either the "

@@ -2,15 +2,22 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from itertools import chain
-from threading import Lock, get_ident
+from threading import RLock, get_ident
 from typing import Any
+from weakref import WeakKeyDictionary
 
+from minipaged.errors import TableFreed
+from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.recovery import holders_of, recover
 from minipaged.scheduling.request import Request
 from minipaged.scheduling.scheduler import Scheduler
 
-_reserving = Lock()
+# The garbage collector may come to `give_back` in the thread that has it.
+_reserving = RLock()
+# Requests that nobody can ask for any more, and whose blocks could not come back yet.
+_lost: WeakKeyDictionary[BlockPool, list[Request]] = WeakKeyDictionary()
 
 
 class StepUndo:
@@ -33,6 +40,7 @@ class StepUndo:
         self._running: list[Request] = []  # in order
         self._held: list[list[int]] = []  # blocks of each table
         self._texts: tuple[list, ...] = ([], [], [])
+        self._counted: tuple = ([], None)  # by observers, and by the prefix cache
 
     def begin(self) -> None:
         """Reserve the pool, then note who holds what.
@@ -43,6 +51,7 @@ class StepUndo:
         with _reserving:
             pool.check_thread()
             pool.reserved_for = self.thread
+        free_lost(pool)
         self._running = [*scheduler.running]
         self._held = [
             sequence.table.block_ids.copy()
@@ -50,15 +59,19 @@ class StepUndo:
             for sequence in request.sequences
             if sequence.table is not None
         ]
+        prefix, found = scheduler.prefix_cache, None
+        if prefix is not None:
+            found = prefix.tokens_asked, prefix.tokens_hit
+        self._counted = scheduler.observers.save(), found
         self._holders = holders_of(pool)
 
     def save_texts(self, requests: Iterable[Request]) -> None:
         """To be called before tokens are chosen for these requests."""
         texts = [
-            (request, request.sequences.copy(), request.strategy.save())
+            (request, request.sequences.copy(), request.error, request.strategy.save())
             for request in requests
         ]
-        all_sequences = list(chain.from_iterable(own for _, own, _ in texts))
+        all_sequences = list(chain.from_iterable(own for _, own, *_ in texts))
         # Few lists, not a tuple for each sequence: this is done in every step.
         lengths = [len(sequence.tokens) for sequence in all_sequences]
         reasons = [sequence.finish_reason for sequence in all_sequences]
@@ -71,35 +84,62 @@ class StepUndo:
         scheduler, holders = self._scheduler, self._holders.copy()
         for block_id in chain.from_iterable(self._held):
             holders[block_id] -= 1
-        if scheduler.prefix_cache is not None:
-            scheduler.prefix_cache.mend()
+        watched, found = self._counted
+        if (prefix := scheduler.prefix_cache) is not None:
+            prefix.mend()
+            prefix.tokens_asked, prefix.tokens_hit = found
         recover(scheduler.pool, holders)
         texts, *lengths_and_reasons = self._texts
         ends = zip(*lengths_and_reasons, strict=True)
-        for request, sequences, saved in texts:
-            request.sequences = sequences.copy()
+        for request, sequences, error, saved in texts:
+            request.sequences, request.error = sequences.copy(), error
             for sequence in sequences:
                 num_tokens, sequence.finish_reason = next(ends)
                 del sequence.tokens[num_tokens:]
             request.strategy.restore(saved)
-        chose = (request for request, _, _ in texts)
+        chose = (request for request, *_ in texts)
         known = {*self._running, *scheduler.running, *chose, *scheduler.waiting}
         for request in known:
-            lose_blocks(request)
+            # A request that started in this step is as if it had not.
+            lose_blocks(request, request in self._running)
+        scheduler.observers.restore(watched)
         scheduler.in_flight.clear()
-        # Who has ended was there for a plan in flight only. They wait before nobody
-        # runs any more: interrupted between these lines, all are still known.
+        # A request that has ended stays for a plan in flight only. They wait before
+        # nobody runs: interrupted between these lines, all are still known.
         live = [request for request in known if request.live]
         scheduler.waiting = deque(sorted(live, key=lambda request: request.number))
         scheduler.running = []
 
 
-def lose_blocks(request: Request) -> None:
+def give_back(scheduler: Scheduler) -> None:
+    """All blocks of a scheduler whose requests nobody can ask for any more.
+
+    May be called at any moment, in any thread, as the garbage collector does. While a
+    step has the pool to itself, they come back with the next step.
+    """
+    pool = scheduler.pool
+    with _reserving:
+        _lost.setdefault(pool, []).extend(scheduler.running)
+        if pool.reserved_for is None:
+            free_lost(pool)
+
+
+def free_lost(pool: BlockPool) -> None:
+    """Free what is lost. If it is interrupted, a second call does the rest."""
+    lost = _lost.get(pool) if _lost else None
+    while lost:
+        for sequence in lost[-1].sequences:
+            with suppress(TableFreed):
+                sequence.free()
+        lost.pop()
+
+
+def lose_blocks(request: Request, is_restart: bool = True) -> None:
     """Its blocks were taken: all that it has is to be computed again.
 
     Of several sequences all but the last tokens: these are computed together.
     """
-    request.num_restarts += request.holds_blocks
+    request.num_restarts += is_restart and request.holds_blocks
     request.swapped = None
     live = request.live
     for sequence in request.sequences:

@@ -19,6 +19,15 @@ class Observer:
     changes nothing. What it raises ends the run, as any exception does.
     """
 
+    def save(self) -> Any:
+        """What `restore` needs to forget all that is told from now on: a step begins.
+
+        For those that count: a step that raises is undone, and tells everything anew.
+        """
+
+    def restore(self, saved: Any) -> None:
+        """Be as you were when this was saved. It may be called twice."""
+
     def started(self, prefix_cache: "PrefixCache | None") -> None:
         """A run of `generate` begins, over this prefix cache, if any."""
 
@@ -56,6 +65,15 @@ class Observer:
 class Observers(list[Observer], Observer):
     """Several observers as one: whatever it is told, each of them is told, in order."""
 
+    def save(self) -> list[tuple[Observer, Any]]:
+        """What each of them has saved."""
+        return [(each, each.save()) for each in self]
+
+    def restore(self, saved: list[tuple[Observer, Any]]) -> None:
+        """Each of them is as it was."""
+        for each, own in saved:
+            each.restore(own)
+
 
 def _tells_each(event: Callable[..., None]) -> Callable[..., None]:
     @wraps(event)
@@ -66,5 +84,6 @@ def _tells_each(event: Callable[..., None]) -> Callable[..., None]:
     return tell
 
 
-for _event in [each for each in vars(Observer).values() if isfunction(each)]:
-    setattr(Observers, _event.__name__, _tells_each(_event))
+for _name, _event in vars(Observer).items():
+    if isfunction(_event) and _name not in vars(Observers):
+        setattr(Observers, _name, _tells_each(_event))

@@ -24,11 +24,12 @@ class Request:
     num_cached_tokens: int = 0  # of the prompt, at first
     num_restarts: int = 0  # appendix B
     swapped: Any = None  # where K and V lie (appendix B)
-    error: str | None = None  # why it was never run
+    error: str | None = None  # why it has no answer, and never will have
     observers: Observer = field(default_factory=Observers)
     number: int = field(default_factory=count().__next__)  # its place in line
 
     def __post_init__(self) -> None:
+        self.prompt = list(self.prompt)  # a chat's history, for instance, grows on
         self.sequences = [Sequence(self.prompt)]
         # The most tokens of a sequence that are computed: all but the last.
         self.max_computed = len(self.prompt) + self.max_new_tokens - 1
@@ -42,6 +43,11 @@ class Request:
         """Nothing more is wanted of any of its sequences."""
         for sequence in self.live:
             sequence.end(finish_reason)
+
+    def fail(self, error: str) -> None:
+        """It has no answer, for this reason; others go on."""
+        self.error = error
+        self.end("error")
 
     def start(self, table: BlockTable) -> None:
         """It goes on from the cached blocks of this table, if any."""

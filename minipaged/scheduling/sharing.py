@@ -45,6 +45,8 @@ class PrefixSharing:
 
     def publish(self, plan: Plan, observers: Observer) -> None:
         """Let others find the blocks that the plan has filled."""
+        if not self._cache.is_attached:  # a newer cache has the pool
+            return
         for work in plan.works:
             if self._publish(work):
                 observers.published(work)

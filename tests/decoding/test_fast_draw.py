@@ -11,6 +11,7 @@ from helpers.tiny_models import tiny_model
 from helpers.warpers import warpers_of
 from minipaged.attention.kernels.setup import INTERPRETED
 from minipaged.decoding import cutoff, fast_draw
+from minipaged.decoding.draw import NO_TOKEN
 from minipaged.decoding.fast_draw import draw_rows, draw_unseeded
 from minipaged.decoding.options import resolve_options
 from minipaged.decoding.row_options import GREEDY, RowOptions
@@ -35,11 +36,39 @@ def test_of_several_that_are_as_likely_the_first():
     assert draw_rows(logits, [GREEDY] * len(logits)).tolist() == [4100, 0]
 
 
-def test_what_cannot_be_is_the_first():
-    """As torch's argmax has it; and no token is beyond the vocabulary."""
+def test_where_nothing_is_left():
+    """torch's argmax says the first, and its multinomial refuses to draw."""
     logits = torch.full((2, 50), float("-inf"), device=DEVICE)
     options = [GREEDY, RowOptions(top_k=3)]
-    assert draw_rows(logits, options, torch.ones(2, 2)).tolist() == [0, 0]
+    assert draw_rows(logits, options, torch.ones(2, 2)).tolist() == [0, NO_TOKEN]
+
+
+@pytest.mark.parametrize("vocabulary", [50, 9000])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_what_is_no_number_is_not_drawn(vocabulary, bad):
+    """Where torch's multinomial raises; the likeliest is what its argmax says."""
+    logits = random_logits(6, vocabulary)
+    logits[1, vocabulary - 7], logits[4, :] = bad, float("-inf")
+    logits[2, 3] = bad
+    options = [RowOptions(), RowOptions(), GREEDY, RowOptions(top_k=5)]
+    options += [RowOptions(2.0, top_p=0.5), GREEDY]
+    tokens = draw_rows(logits, options, torch.rand(6, 2, device=DEVICE)).tolist()
+    for row, one in enumerate(options):
+        if one.is_greedy:
+            assert tokens[row] == int(logits[row].argmax())
+            continue
+        probabilities = torch.softmax(logits[row], -1)
+        try:
+            torch.multinomial(probabilities, 1)
+            assert 0 <= tokens[row] < vocabulary
+        except RuntimeError:
+            assert tokens[row] == NO_TOKEN
+    assert tokens.count(NO_TOKEN) == 2
+    logits[0, 0] = bad
+    assert (
+        draw_rows(logits, [RowOptions(top_k=5)] * 6, torch.rand(6, 2, device=DEVICE))[0]
+        == NO_TOKEN
+    )
 
 
 def launches(monkeypatch):

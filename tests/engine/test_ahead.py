@@ -56,6 +56,21 @@ def answers(generation_config, prompts=PROMPTS):
     return huggingface_outputs(tiny_model("qwen3"), prompts, generation_config)
 
 
+@WAYS
+def test_one_that_nothing_can_be_drawn_for_fails_alone(way):
+    """The next step was computed with its token before anybody had read it."""
+    engine, bad = engine_of(way), config(9, do_sample=True, temperature=1e-44)
+    for number, prompt in enumerate(PROMPTS):
+        engine.add(prompt, GREEDY)
+        if number % 4 == 0:
+            engine.add(prompt, bad)
+    outputs = engine.run()
+    failed = [out for out in outputs if out.finish_reason == "error"]
+    assert len(failed) == 3 and "no token can be drawn" in failed[0].error
+    check([out for out in outputs if out not in failed], answers(GREEDY))
+    check_idle(engine)
+
+
 class Log(mp.Observer):
     """What happened to which plan, in order."""
 

@@ -185,6 +185,41 @@ def test_a_stream_of_several_sequences_is_refused_in_words():
     )
 
 
+def test_a_prompt_that_goes_on_growing_is_what_it_was_when_it_was_added():
+    """A chat's history, for instance: one list for all, while the requests wait."""
+    histories = [PROMPTS[1][:length] for length in range(3, 13)]
+    own = config(9, do_sample=True, num_return_sequences=2)
+    seeds = list(range(len(histories)))
+    engine, history = make(num_blocks=24), PROMPTS[1][:2]
+    for length, seed in zip(range(3, 13), seeds, strict=True):
+        history.append(PROMPTS[1][length - 1])
+        engine.add(history, own, seed=seed)
+    for _ in range(3):
+        engine.step()
+    engine.scheduler.preempt(engine.scheduler.running[0])  # it is prefilled once more
+    history.clear()
+    check(
+        engine.run(),
+        huggingface_outputs(engine.paged.model, histories, [own] * 10, seed=seeds),
+    )
+    check_idle(engine)
+
+
+def test_a_config_that_is_changed_later_changes_no_request():
+    bias = [[[PROMPTS[0][0]], 9.0], [[5], 4.0]]
+    own = config(9, sequence_bias=bias, bad_words_ids=[[6]], suppress_tokens=[7])
+    right = huggingface_outputs(tiny_model("qwen3"), PROMPTS[:4], own)
+    engine = make()
+    for prompt in PROMPTS[:4]:
+        engine.add(prompt, own)
+    for each in (own.sequence_bias, own.bad_words_ids):
+        each.append(each[0])
+        each[0][0] = [9] if each is own.sequence_bias else 9
+    own.suppress_tokens.extend(range(3, 100))
+    own.eos_token_id, own.max_new_tokens = 5, 2
+    check(engine.run(), right)
+
+
 def test_text_in_whole_letters():
     model, tokenizer = mp.load("pocket")
     engine = mp.Engine(mp.PagedModel(model, 64))
@@ -195,6 +230,16 @@ def test_text_in_whole_letters():
     (right,) = mp.generate(engine.paged, [prompt], GenerationConfig(max_new_tokens=30))
     text = tokenizer.decode(right.sequences[0], skip_special_tokens=True)
     assert "".join(pieces) == text and len(pieces) > 5
+
+
+def test_text_of_what_is_no_text_is_refused_at_the_call():
+    _, tokenizer = mp.load("pocket")
+    engine = make()
+    with pytest.raises(TypeError, match="tokenizer must be one of transformers"):
+        engine.add(PROMPTS[0], KINDS[0]).texts("pocket")
+    samples = engine.add(PROMPTS[3], KINDS[3])
+    with pytest.raises(ValueError, match="result"):
+        samples.texts(tokenizer)
 
 
 def run_in_a_thread(coroutine):
@@ -443,7 +488,7 @@ def test_malformed_is_refused_and_nothing_is_added():
     for bad in ([], "text", [0.5], [10**9], [[1, 2]]):
         with pytest.raises((TypeError, ValueError)):
             engine.add(bad)
-    with pytest.raises(TypeError, match=r"pass tokenizer\(text\)\.input_ids$"):
+    with pytest.raises(TypeError, match=r"pass tokenizer\(text\)\.input_ids, or"):
         engine.add("text")
     with pytest.raises(ValueError, match="max_tokens"):
         engine.add([3], config(3, num_beams=33))

@@ -235,7 +235,7 @@ def saves_nothing(undo, requests):
 def is_told_once(engine):
     """Wrong: takes a plan off the list before its tokens are told."""
     while engine._committed:
-        plan, now = engine._committed.popleft(), engine.clock.now()
+        plan, now = engine._committed.pop(0), engine.clock.now()
         for request in dict.fromkeys(work.request for work in plan.works):
             if request in engine.streams:
                 engine._tell(engine.streams[request], now)

@@ -1,8 +1,13 @@
 """Bad input: a clear error each time, and the pool as it was before."""
 
+import copy
+import pickle
+import re
+
+import numpy as np
 import pytest
 import torch
-from transformers import GenerationConfig
+from transformers import BatchEncoding, GenerationConfig
 
 import minipaged as mp
 from helpers.answers import huggingface_generate
@@ -35,7 +40,20 @@ BAD_PROMPTS = {
     "a string": ("hello", TypeError, "tokenizer"),
     "a list of strings": (["hello"], TypeError, "prompt 0 must be a list of token ids"),
     "one flat list": ([5, 6, 7], TypeError, "a list of lists even for one text"),
-    "a tensor": (torch.tensor([[5, 6]]), TypeError, r"tensor.tolist\(\)"),
+    "a tensor": (torch.tensor([[5, 6]]), TypeError, r"or \.tolist\(\) of"),
+    "an array": (
+        np.array([[5, 6]]),
+        TypeError,
+        r"or \.tolist\(\) of numpy's and torch",
+    ),
+    "numbers of numpy": ([[np.int64(5)]], TypeError, r"or \.tolist\(\) of numpy's and"),
+    "a row of numpy": ([np.array([5])], TypeError, r"or \.tolist\(\) of numpy's and"),
+    "a tuple": ([(5, 6)], TypeError, r"input_ids, a list of lists .* or \.tolist\(\)"),
+    "all that a tokenizer gives": (
+        BatchEncoding({"input_ids": [[5]]}),
+        TypeError,
+        r"got BatchEncoding; pass tokenizer\(texts\)\.input_ids",
+    ),
     "a dictionary": ({"input_ids": [[5]]}, TypeError, "got dict"),
     "none": (None, TypeError, "got NoneType"),
     "a float": ([[5, 6.0]], TypeError, "prompt 0 must be a list of token ids"),
@@ -336,6 +354,90 @@ def test_prompts_that_can_never_fit_get_an_error_and_the_others_go_on(paged):
     fitting = [prompts[i] for i in (0, 2, 4)]
     theirs = huggingface_generate(paged.model, fitting, GREEDY)
     assert [out[i].sequences for i in (0, 2, 4)] == theirs
+
+
+LESS = "lower the number of beams or samples"
+# Tokens of the prompt, new ones, samples; and what is advised for 16 blocks of 4.
+TOO_LARGE = {
+    "too many new tokens": (20, 60, 1, "lower max_new_tokens"),
+    "too long a prompt": (70, 1, 1, "shorten the prompt"),
+    "too long a prompt, and many": (70, 8, 4, "shorten the prompt"),
+    "too many samples": (9, 1, 20, LESS),
+    "samples or new tokens": (9, 30, 3, "lower max_new_tokens or the number of beams"),
+    "samples and new tokens": (9, 80, 20, "lower max_new_tokens and the number of be"),
+}
+
+
+@pytest.mark.parametrize("name", TOO_LARGE)
+def test_what_is_said_of_too_large_a_request_helps(paged, name):
+    length, num_new, count, advice = TOO_LARGE[name]
+
+    def answer(length=length, num_new=num_new, count=count, paged=paged):
+        own = config(max_new_tokens=num_new, do_sample=True, num_return_sequences=count)
+        (out,) = generate(paged, [[5] * length], own)
+        return out
+
+    error = answer().error
+    assert re.search(rf"16 are free of 16; raise num_blocks, or {advice}", error)
+    worst = int(re.search(r"may need (\d+) blocks", error)[1])
+    for enough, error in ((worst, None), (worst - 1, str)):
+        larger = PagedModel(tiny_model("llama"), num_blocks=enough, block_size=4)
+        assert isinstance(answer(paged=larger).error, error or type(None))
+    if "shorten" in advice:
+        assert answer(length=20, num_new=1, count=1).error is None
+        assert answer(num_new=1, count=1).error
+    elif " or the number" in advice:
+        assert answer(num_new=1).error is answer(count=1).error is None
+    elif " and the number" in advice:
+        assert answer(num_new=1, count=1).error is None
+        assert answer(num_new=1).error and answer(count=1).error
+    elif advice == LESS:
+        assert answer(count=1).error is None
+    else:
+        assert answer(num_new=1).error is None
+
+
+@pytest.mark.parametrize("kind", [{"num_beams": 10**12}, {"do_sample": True}])
+def test_a_group_beyond_all_measure_takes_nothing(paged, kind):
+    """A billion beams are gigabytes of scores, before anybody asks for blocks."""
+    many = kind if "num_beams" in kind else kind | {"num_return_sequences": 10**12}
+    out, other = generate(paged, [[5], [6]], [config(**many), GREEDY])
+    assert f"{10**12} sequences of 1 prompt tokens" in out.error
+    assert other.finish_reason == "length"
+    engine = mp.Engine(paged)
+    with pytest.raises(ValueError, match="compute together, but max_tokens is 2048"):
+        engine.add([5], config(**many))
+
+
+def test_blocks_that_others_hold_are_named(paged):
+    table = mp.BlockTable(paged.pool)
+    table.append(40)
+    (out,) = generate(paged, [[5] * 30], config())
+    assert "6 are free of 16; let go of the others, raise num_blocks" in out.error
+    table.free()
+    (out,) = generate(paged, [[5] * 30], config())
+    assert out.error is None
+
+
+@pytest.mark.parametrize("part", ["paged", "engine", "stream"])
+def test_what_cannot_be_pickled_says_so(paged, part):
+    engine = mp.Engine(paged)
+    parts = {"paged": paged, "engine": engine, "stream": engine.add([5, 6], GREEDY)}
+    for attempt in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(
+            TypeError, match="cannot be pickled or copied: it holds a p"
+        ):
+            attempt(parts[part])
+    engine.close()
+
+
+def test_weights_that_are_no_numbers_are_named_and_not_attention():
+    model = copy.deepcopy(tiny_model("llama"))
+    with torch.no_grad():
+        model.model.layers[1].mlp.up_proj.weight[3, 5] = torch.nan
+    with pytest.raises(mp.UnsupportedModel, match="its own logits are not finite") as e:
+        PagedModel(model)
+    assert "attention" not in str(e.value)
 
 
 def test_exactly_fitting_is_not_refused(paged):

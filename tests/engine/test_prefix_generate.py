@@ -170,6 +170,30 @@ def test_the_cache_of_another_pool_is_refused():
         mp.generate(paged, [[5, 6]], GREEDY, prefix_cache=other)
 
 
+@pytest.mark.parametrize("steps", [0, 1, 3, 9])
+def test_an_engine_whose_cache_is_replaced_goes_on_and_shares_nothing(steps):
+    """A notebook makes cache and engine anew while the first engine is at work."""
+    paged, prefix = with_cache("qwen3")
+    prompts = prompts_with_common_starts()
+    prove(paged, prompts[:3], GREEDY, prefix)
+    engines = [mp.Engine(paged, prefix, max_tokens=16, max_sequences=4)]
+    streams = [engines[0].add(prompt, GREEDY) for prompt in prompts]
+    for _ in range(steps):
+        engines[0].step()
+    newer = mp.PrefixCache(paged.pool)
+    engines.append(mp.Engine(paged, newer))
+    streams += [engines[1].add(prompt, GREEDY) for prompt in prompts]
+    while any([engine.step() for engine in engines]):
+        pass
+    theirs = huggingface_generate(paged.model, prompts * 2, GREEDY)
+    assert [stream.output.sequences for stream in streams] == theirs
+    assert len(newer) > 0 == len(prefix)
+    assert paged.pool.num_free == paged.pool.num_blocks
+    with pytest.raises(ValueError, match=r"use that one, which is pool\.prefix_cache"):
+        mp.generate(paged, prompts, GREEDY, prefix_cache=prefix)
+    prove(paged, prompts, GREEDY, paged.pool.prefix_cache)
+
+
 @pytest.mark.parametrize("salt", ["text", 7, [b"one"]])
 def test_a_salt_that_is_none_is_refused(salt):
     paged, prefix = with_cache("qwen3")

@@ -1,5 +1,7 @@
 """Texts that end with words of the user's choice, as HuggingFace ends them."""
 
+import gc
+import weakref
 from functools import cache
 
 import pytest
@@ -8,6 +10,7 @@ from transformers import GenerationConfig
 
 import minipaged as mp
 from minipaged.decoding import options
+from minipaged.decoding.stop_strings import StopStrings
 from minipaged.errors import UnsupportedOption
 
 PROMPTS = ["Once upon a time", "Once there was a", "The capital of France is"]
@@ -17,6 +20,9 @@ STOPS = [
     ["time a f", "Paris"],  # it begins in the prompt
     ["never said"],
     ["en", " the"],
+    ["ime a funny", "a funny", "ny pen", "pen", "pen"],  # overlapping
+    ["<|user|>a", "é", "漢"],  # special tokens, bytes, and what no token makes
+    "",  # it ends every text at once
 ]
 
 SAMPLED = {"do_sample": True, "temperature": 1.2, "top_k": 0, "pad_token_id": 0}
@@ -111,6 +117,26 @@ def test_without_a_tokenizer_it_says_what_to_pass():
 def test_beams_are_refused_in_words():
     with pytest.raises(UnsupportedOption, match=r"num_beams=3 .* leave one of them"):
         ours(["Once"], config(".", num_beams=3))
+
+
+def test_what_is_no_text_is_refused_in_words():
+    for wrong in ([5], {"."}, 5, ["a", None]):
+        with pytest.raises(TypeError, match="stop_strings must be a text or a list"):
+            ours(["Once"], config(wrong))
+    with pytest.raises(TypeError, match="tokenizer must be one of transformers"):
+        ours(["Once"], config("."), tokenizer="pocket")
+
+
+def test_only_the_last_tables_are_kept():
+    """Each takes megabytes with a large vocabulary, and users choose the strings."""
+    _, tokenizer = pocket()
+    stop_strings = StopStrings(tokenizer)
+    first = weakref.ref(stop_strings.for_strings("0."))
+    assert stop_strings.for_strings("0.") is first()
+    for number in range(1, 40):
+        stop_strings.for_strings(f"{number}.")
+    gc.collect()
+    assert first() is None
 
 
 def looks_at_the_last_token(test, tokens):

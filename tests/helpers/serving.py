@@ -64,7 +64,7 @@ class Simulated(Clock):
         self.moment += 1.0
         return self.moment
 
-    def sleep_until(self, moment):
+    def sleep_until(self, moment, wait=None):
         self.moment = max(self.moment, moment)
 
 

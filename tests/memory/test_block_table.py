@@ -391,3 +391,20 @@ def test_the_wrong_table_is_caught():
     child.append(1)
     parent.append(1)
     assert child.slot(6) == parent.slot(6)  # two tokens, one slot: text is lost
+
+
+@pytest.mark.parametrize("num_tokens", [-1, 1.0, "1", True, None])
+def test_a_number_of_tokens_that_is_none_is_refused(num_tokens):
+    pool = BlockPool(4, 4)
+    with pytest.raises(ValueError, match=r"cannot hold .* give a whole number from 0"):
+        BlockTable(pool, [pool.allocate()], num_tokens)
+
+
+def test_what_is_said_of_too_few_blocks_helps():
+    table = BlockTable(BlockPool(4, 4))
+    with pytest.raises(OutOfBlocks) as caught:
+        table.append(17)  # to free others would not be enough
+    assert str(caught.value).endswith("of 4; build the pool with a larger num_blocks")
+    table.append(13)
+    with pytest.raises(OutOfBlocks, match="0 free of 4; free a sequence, or build"):
+        BlockTable(table.pool).append(13)

@@ -1,5 +1,6 @@
 """The cache's tensors: written by slot, copied by block."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -60,3 +61,29 @@ def test_sizes_that_are_none_are_refused(name, value):
     message = f"{name} must be a whole number from 1, got {value!r}"
     with pytest.raises(ValueError, match=message):
         KVCache([(1, 2, 2)], **sizes)
+
+
+NONSENSE = {
+    "two sizes": ([[(2, 64)], 4, 16], ValueError, r"shapes must have \(num_kv_heads"),
+    "a number": ([5, 4, 16], ValueError, "shapes must have .* got 5"),
+    "no layer": ([[], 4, 16], ValueError, r"for each layer, all from 1, got \[\]"),
+    "no values": ([[(2, 64, 0)], 4, 16], ValueError, "all from 1"),
+    "a type as text": ([SHAPES, 4, 16, "float32"], TypeError, "dtype must be a torch"),
+    "no blocks": ([SHAPES, 0, 16], ValueError, "num_blocks must be .* from 1, got 0"),
+    "a text": ([SHAPES, "4", 16], ValueError, "num_blocks must be .* got '4'$"),
+    "True": ([SHAPES, 4, True], ValueError, "block_size must be .* got True$"),
+    "of numpy": ([SHAPES, np.int64(4), 16], ValueError, r"give int\(num_blocks\)"),
+    "of torch": ([SHAPES, 4, torch.tensor(16)], ValueError, r"give int\(block_size\)"),
+}
+
+
+@pytest.mark.parametrize("name", NONSENSE)
+def test_what_makes_no_cache_is_refused_in_words(name):
+    arguments, error, words = NONSENSE[name]
+    with pytest.raises(error, match=words):
+        KVCache(*arguments)
+
+
+def test_shapes_may_be_made_on_the_way():
+    cache = KVCache((shape for shape in SHAPES), 5, 4)
+    assert len(cache.keys) == len(cache.values) == 2

@@ -6,7 +6,7 @@ import pytest
 from xxhash import xxh64_digest, xxh64_intdigest
 
 import minipaged as mp
-from minipaged.errors import BlockNotHeld
+from minipaged.errors import BlockNotHeld, PoolBusy
 
 HASHES = {
     "xxh64": xxh64_intdigest,
@@ -230,9 +230,46 @@ def test_a_table_that_lists_a_block_twice_cannot_be_published(cache):
     assert len(cache) == 0 and cache.find(tokens(9)) == []
 
 
-def test_one_cache_to_a_pool(cache):
-    with pytest.raises(ValueError, match="already"):
+def test_a_newer_cache_takes_the_place_of_an_older_one(cache):
+    """As in a notebook, where a cell is run twice."""
+    pool = cache.pool
+    held = fill(cache, tokens(9))
+    fill(cache, tokens(9, first=50)).free()
+    assert pool.prefix_cache is cache and len(cache) == 4
+    newer = mp.PrefixCache(pool)
+    assert pool.prefix_cache is newer and newer.find(tokens(9)) == []
+    assert pool.num_free == 7  # what is held stays held
+    newer.publish(tokens(9), held.block_ids)  # and its K and V are there
+    shared = held.block_ids[:2]
+    held.free()
+    assert newer.num_findable == 2 and newer.match(tokens(9)) == shared
+
+
+def test_an_older_cache_finds_nothing_whatever_the_pool_hands_out(cache):
+    pool = cache.pool
+    fill(cache, tokens(9)).free()
+    newer = mp.PrefixCache(pool)
+    others = mp.BlockTable(pool)
+    others.append(40)  # all of the pool: what was cached is overwritten
+    newer.publish([*range(60, 100)], others.block_ids)
+    for used in (cache.find, cache.match):
+        assert used(tokens(9)) == []
+    with pytest.raises(ValueError, match=r"a newer prefix cache has .* pool\.prefix_c"):
+        cache.publish(tokens(8), others.block_ids)
+    cache.mend()
+    cache.clear()
+    assert (len(cache), cache.num_findable, len(newer)) == (0, 0, 10)
+    assert repr(cache) == "PrefixCache(replaced by a newer one)"
+    others.free()
+    assert (newer.num_findable, pool.num_free) == (10, 10)
+
+
+def test_no_cache_comes_while_another_thread_makes_a_step(cache):
+    fill(cache, tokens(9)).free()
+    cache.pool.reserved_for = -1
+    with pytest.raises(PoolBusy):
         mp.PrefixCache(cache.pool)
+    assert cache.is_attached and len(cache.find(tokens(9))) == 2
 
 
 NO_HASHES = {

@@ -2,7 +2,9 @@
 
 import io
 import json
+import os
 import shutil
+from codecs import BOM_UTF8
 
 import pytest
 import torch
@@ -148,6 +150,52 @@ def saved(model):
     return save
 
 
+def with_weights_of(dtype, part=""):
+    def change(folder):
+        file = folder / "model.safetensors"
+        weights = {
+            k: v.to(dtype) if part in k else v for k, v in load_file(file).items()
+        }
+        save_file(weights, file, metadata={"format": "pt"})
+
+    return change
+
+
+def with_a_scale_beside_a_weight(folder):
+    file = folder / "model.safetensors"
+    extra = {"model.layers.0.mlp.up_proj.weight_scale_inv": torch.ones(1)}
+    save_file(load_file(file) | extra, file, metadata={"format": "pt"})
+
+
+def quantised(method, **fields):
+    fields = {"quant_method": method, "bits": 4, "group_size": 128, **fields}
+    return lambda folder: edit(folder / "config.json", quantization_config=fields)
+
+
+def with_an_adapter_alone(folder, **fields):
+    emptied(folder)
+    fields = {"peft_type": "LORA", "base_model_name_or_path": "some/base", **fields}
+    (folder / "adapter_config.json").write_text(json.dumps(fields))
+
+
+def with_gguf(folder):
+    (folder / "model.safetensors").rename(folder / "model-q4.gguf")
+
+
+def with_gguf_alone(folder):
+    emptied(folder)
+    (folder / "model-q4.gguf").touch()
+
+
+def with_a_mark_in_front(folder):
+    file = folder / "config.json"
+    file.write_bytes(BOM_UTF8 + file.read_bytes())
+
+
+def with_generation_config(text):
+    return lambda folder: (folder / "generation_config.json").write_bytes(text)
+
+
 SMALL = {"num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2}
 T5 = T5ForConditionalGeneration(
     T5Config(d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2, vocab_size=1024)
@@ -239,6 +287,98 @@ BROKEN = {
         ValueError,
         r"lacks 1 of the model's weights, .* \(model.embed_tokens.weight",
     ),
+    "an adapter": (
+        with_an_adapter_alone,
+        FileNotFoundError,
+        r"is no model, but an adapter \(LORA\) of 'some/base'; load that, and put",
+    ),
+    "soft prompts": (
+        lambda folder: with_an_adapter_alone(
+            folder, peft_type="PROMPT_TUNING", num_virtual_tokens=8
+        ),
+        FileNotFoundError,
+        r"adapter \(PROMPT_TUNING\) .* cannot be served here$",
+    ),
+    "a damaged adapter": (
+        lambda folder: (
+            with_an_adapter_alone(folder),
+            (folder / "adapter_config.json").write_text("[]"),
+        ),
+        ValueError,
+        "adapter_config.json of the folder .* Fetch the model again",
+    ),
+    "GPTQ": (
+        quantised("gptq"),
+        ValueError,
+        r"optimum.* quantised \(gptq\), .* install",
+    ),
+    "AWQ": (quantised("awq"), ValueError, r"gptqmodel.* quantised \(awq\), .* install"),
+    "bitsandbytes": (
+        quantised("bitsandbytes", load_in_4bit=True),
+        ValueError,
+        r"pip install -U bitsandbytes.* quantised \(bitsandbytes\)",
+    ),
+    "bits of another kind": (
+        quantised("bitnet"),
+        ValueError,
+        r"lacks 56 of the model's weights.* quantised \(bitnet\)",
+    ),
+    "a quantisation that nobody knows": (
+        quantised("nonesuch"),
+        ValueError,
+        "does not know quant_method 'nonesuch'.* a newer transformers may know it",
+    ),
+    "GGUF": (with_gguf_alone, FileNotFoundError, "no config.json; it has GGUF: load"),
+    "GGUF and a config": (
+        with_gguf,
+        FileNotFoundError,
+        r"gguf_file='model-q4.gguf'\), which needs the library gguf",
+    ),
+    "whole numbers": (
+        with_weights_of(torch.int32),
+        ValueError,
+        r"weights that are whole numbers, .* \(model.embed_tokens.weight, ",
+    ),
+    "whole numbers in a layer": (
+        with_weights_of(torch.int8, "layers.2.mlp.up_proj"),
+        ValueError,
+        r"\(model.layers.2.mlp.up_proj.weight, .* no quantization_config",
+    ),
+    "truth values": (
+        with_weights_of(torch.bool, "up_proj"),
+        ValueError,
+        "weights that are whole numbers, truth values",
+    ),
+    "complex numbers": (
+        with_weights_of(torch.complex64, "up_proj"),
+        ValueError,
+        "truth values, complex",
+    ),
+    "scales": (
+        with_a_scale_beside_a_weight,
+        ValueError,
+        r"or scaled \(model.layers.0.mlp.up_proj.weight_scale_inv, ",
+    ),
+    "a mark in front": (
+        with_a_mark_in_front,
+        ValueError,
+        "Unexpected UTF-8 BOM.* save it as UTF-8, without a mark in front",
+    ),
+    "a generation config that is no JSON": (
+        with_generation_config(b"{no json"),
+        ValueError,
+        "generation_config.json of the folder .* fetch it again, or delete it",
+    ),
+    "a generation config of bytes": (
+        with_generation_config(b"\xff\xfe"),
+        ValueError,
+        "generation_config.json of the folder .* fetch it again, or delete it",
+    ),
+    "a list as generation config": (
+        with_generation_config(b"[1]"),
+        ValueError,
+        "generation_config.json of the folder .* fetch it again, or delete it",
+    ),
     "an encoder": (saved(T5), ValueError, "'t5', which has an encoder; give a decoder"),
     "bart": (saved(BART), ValueError, "'bart', which has an encoder"),
     "vision": (saved(VIT), ValueError, "'vit', which continues no text"),
@@ -253,6 +393,104 @@ def test_a_folder_that_cannot_be_loaded_says_what_is_wrong(folder, name):
         mp.load(folder, device="cpu")
     assert type(caught.value) is error
     assert str(folder) in str(caught.value)
+
+
+def test_what_is_said_of_an_adapter_works_if_it_is_done(folder, pocket):
+    peft = pytest.importorskip("peft")
+    model, tokenizer = mp.load("pocket", device="cpu")
+    options = {"target_modules": ["q_proj", "down_proj"], "task_type": "CAUSAL_LM"}
+    torch.manual_seed(0)
+    lora = peft.get_peft_model(
+        model, peft.LoraConfig(r=16, lora_alpha=128, init_lora_weights=False, **options)
+    )
+    shutil.rmtree(folder)
+    lora.save_pretrained(folder)
+    prompt = tokenizer("The capital of France is").input_ids
+    config = GenerationConfig(max_new_tokens=8)
+    theirs = lora.generate(torch.tensor([prompt]), generation_config=config)
+    with pytest.raises(FileNotFoundError) as caught:
+        mp.load(folder, device="cpu")
+    advice = str(caught.value).split("put the adapter in: ")[1]
+    names = {"mp": mp, "peft": peft}
+    exec(advice, names)
+    paged = mp.PagedModel(names["model"].cpu(), num_blocks=8)
+    (ours,) = mp.generate(paged, [prompt], config)
+    assert ours.sequences == [theirs[0, len(prompt) :].tolist()]
+    (plain,) = mp.generate(mp.PagedModel(pocket[0], 8), [prompt], config)
+    assert ours.sequences != plain.sequences  # the adapter matters
+
+
+def test_without_a_generation_config_the_ids_are_those_of_the_config(folder):
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    model, _ = mp.load(folder, device="cpu")
+    assert model.generation_config.eos_token_id == model.config.eos_token_id
+
+
+SHAPED = {
+    "a slash behind it": lambda folder: f"{folder}/",
+    "from where we are": lambda folder: os.path.relpath(folder),
+    "a link": lambda folder: linked(folder),
+    "from home": lambda folder: f"~/{folder.name}",
+    "text": str,
+}
+
+
+def linked(folder):
+    link = folder.parent / "link"
+    link.symlink_to(folder, target_is_directory=True)
+    return link
+
+
+@pytest.mark.parametrize("name", SHAPED)
+def test_a_folder_is_found_however_it_is_said(folder, monkeypatch, name):
+    monkeypatch.setenv("HOME", str(folder.parent))
+    model, tokenizer = mp.load(SHAPED[name](folder), device="cpu")
+    assert tokenizer.decode(tokenizer("Hallo Welt").input_ids) == "Hallo Welt"
+    assert model.dtype == torch.float32
+
+
+def test_weights_in_any_float_become_the_type_that_is_asked_for(folder):
+    for dtype in (torch.float64, torch.bfloat16, torch.float16):
+        with_weights_of(dtype)(folder)
+        edit(folder / "config.json", dtype=str(dtype).split(".")[1])
+        model, _ = mp.load(folder, device="cpu")
+        assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+
+
+@pytest.mark.parametrize("named", ["nobody/attention", {"": "nobody/attention"}])
+@pytest.mark.parametrize("field", ["_attn_implementation", "attn_implementation"])
+def test_attention_from_the_hub_is_neither_fetched_nor_run(
+    folder, monkeypatch, field, named
+):
+    def fetched(*args, **options):
+        raise AssertionError("code was fetched from the hub")
+
+    hub_kernels = "transformers.integrations.hub_kernels"
+    monkeypatch.setattr(f"{hub_kernels}.load_and_register_attn_kernel", fetched)
+    monkeypatch.setattr(f"{hub_kernels}.get_kernel", fetched, raising=False)
+    edit(folder / "config.json", **{field: named})
+    model, _ = mp.load(folder, device="cpu")
+    assert model.config._attn_implementation == "sdpa"
+
+
+def test_ways_to_compute_that_are_not_here_are_not_asked_for(folder):
+    """A model that was saved where there was FlashAttention, for instance."""
+    said = {"experts_implementation": "nobody/experts"}
+    edit(folder / "config.json", attn_implementation="flash_attention_2", **said)
+    model, _ = mp.load(folder, device="cpu")
+    assert model.config._attn_implementation == "sdpa"
+    edit(folder / "config.json", attn_implementation="eager")
+    model, _ = mp.load(folder, device="cpu")
+    assert model.config._attn_implementation == "eager"
+
+
+def test_a_model_without_room_in_memory_says_so(monkeypatch):
+    def full(*args, **options):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+    monkeypatch.setattr(PreTrainedModel, "to", full)
+    with pytest.raises(MemoryError, match=r"no room in memory; dtype=torch.bfloat16"):
+        mp.load("pocket", device="cpu")
 
 
 def test_a_pickle_is_not_advised_to_be_run(folder):

@@ -6,7 +6,8 @@ import pytest
 
 from minipaged.scheduling.observer import Observer, Observers
 
-EVENTS = [name for name, one in vars(Observer).items() if inspect.isfunction(one)]
+METHODS = [name for name, one in vars(Observer).items() if inspect.isfunction(one)]
+EVENTS = [name for name in METHODS if name not in ("save", "restore")]
 
 
 @pytest.mark.parametrize("event", EVENTS)
@@ -23,6 +24,30 @@ def test_each_is_told_of_every_event_in_order(event):
     count = len(inspect.signature(getattr(Observer, event)).parameters) - 1
     getattr(observers, event)(*range(count))
     assert told == [("first", *range(count)), ("second", *range(count))]
+
+
+def test_what_each_has_counted_is_saved_and_restored():
+    class Counter(Observer):
+        count = 0
+
+        def planned(self, plan):
+            self.count += 1
+
+        def save(self):
+            return self.count
+
+        def restore(self, saved):
+            self.count = saved
+
+    one, two, three = Counter(), Counter(), Counter()
+    observers = Observers([one, Observer(), Observers([two])])
+    observers.planned(None)
+    saved = observers.save()
+    observers.append(three)  # it came meanwhile
+    observers.planned(None)
+    for _ in range(2):
+        observers.restore(saved)
+        assert (one.count, two.count, three.count) == (1, 1, 1)
 
 
 def test_there_are_as_many_events_as_the_design_wants():

@@ -89,6 +89,13 @@ def ahead(scheduler):
 # --- who starts -----------------------------------------------------------------------
 
 
+def test_a_request_keeps_a_prompt_of_its_own():
+    prompt = [1, 2, 3]
+    request = added(make(), prompt)
+    prompt.append(4)
+    assert request.prompt == [1, 2, 3] == request.sequences[0].tokens
+
+
 def test_a_small_request_does_not_overtake_a_large_one():
     scheduler = make(num_blocks=8)
     first, large, small = (added(scheduler, n) for n in (10, 20, 1))

@@ -185,7 +185,8 @@ def trusts_the_hash(prefix, chain_hash, parent, content):
 def leaves_the_strategy(undo):
     """Wrong: draws other random numbers the second time."""
     texts, *rest = undo._texts
-    undo._texts = [(one, old, one.strategy.save()) for one, old, _ in texts], *rest
+    now = [(*before, before[0].strategy.save()) for *before, _ in texts]
+    undo._texts = now, *rest
     UNDO(undo)
 
 

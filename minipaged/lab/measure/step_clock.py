@@ -25,7 +25,7 @@ class StepClock(Clock, Observer):
         """Seconds so far."""
         return self.moment
 
-    def sleep_until(self, moment: float) -> None:
+    def sleep_until(self, moment: float, wait: object = None) -> None:
         """It is that late at once."""
         self.moment = max(self.moment, moment)
 

@@ -1,0 +1,76 @@
+"""Appendix A: an answer's text, piece by piece, as its tokens come."""
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache, partial
+from typing import Any
+
+from minipaged.decoding.stop_strings import require_tokenizer
+
+_BYTE = re.compile("<0x[0-9A-F]{2}>")  # what a byte is called that is in no other token
+_LONGEST = 4  # letters, the space included, of what `clean_up_tokenization` changes
+
+
+class TextPieces:
+    """Decodes tokens one by one; the pieces together are the text of all the tokens.
+
+    What is said is never taken back. So a token waits while those to come may change
+    its text: half a letter may be completed, a byte may turn out to belong to no letter
+    at all, a space may go before a full stop. Special tokens are left out.
+
+    A text is long, so only its end is decoded each time: the tokens since the last
+    piece, and those of that piece before them, because a word looks different at the
+    start of a text. Source: the incremental detokenizing of TGI and vLLM.
+    """
+
+    def __init__(self, tokenizer: Any):
+        """`tokenizer`: the model's; TypeError for what is none of transformers."""
+        require_tokenizer(tokenizer)
+        self._tokenizer = tokenizer
+        self._cleans = getattr(tokenizer, "clean_up_tokenization_spaces", False)
+        self._is_open = cache(partial(is_open, tokenizer))  # asked again and again
+        self._tokens: list[int] = []
+        self._start = self._stop = 0  # of the last piece's tokens
+        self._known = ""  # their text, alone
+        self._num_said = 0  # letters
+
+    def of(self, tokens: Iterable[int]) -> Iterator[str]:
+        """The pieces of all these tokens, none of them empty."""
+        for token in tokens:
+            if piece := self.add(token):
+                yield piece
+        if piece := self.rest():
+            yield piece
+
+    def add(self, token: int) -> str:
+        """What can be said now that this token has come; often its text, or ""."""
+        self._tokens.append(token)
+        if self._is_open(token):
+            return ""
+        tokens = self._tokens[self._start :]
+        text = self._decode(tokens)
+        if len(text) <= len(self._known) or text.endswith("\ufffd"):
+            return ""
+        if self._cleans:
+            raw = self._decode(tokens, clean_up_tokenization_spaces=False)
+            if " " in raw[1 - _LONGEST :]:
+                return ""
+        piece = text[len(self._known) :]
+        self._start, self._stop = self._stop, len(self._tokens)
+        self._known = self._decode(self._tokens[self._start :])
+        self._num_said += len(piece)
+        return piece
+
+    def rest(self) -> str:
+        """What is still to be said, when no token will come any more."""
+        return self._decode(self._tokens)[self._num_said :]
+
+    def _decode(self, tokens: list[int], **options: bool) -> str:
+        return self._tokenizer.decode(tokens, skip_special_tokens=True, **options)
+
+
+def is_open(tokenizer: Any, token: int) -> bool:
+    """Does its text depend on the next token: it is a byte, or says nothing alone?"""
+    name = tokenizer.convert_ids_to_tokens(token) or ""
+    said = tokenizer.decode([token], skip_special_tokens=True)
+    return bool(_BYTE.fullmatch(name)) or not said

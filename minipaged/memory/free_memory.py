@@ -1,0 +1,99 @@
+"""Lesson 2: is there memory for so many blocks? Asked before it is taken (the border).
+
+A CPU promises more than there is, and the process is ended when it uses that.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import inf
+from pathlib import Path
+
+
+@contextmanager
+def room_for(
+    num_blocks: int,
+    bytes_each: int,
+    free: float,
+    where: object = "the CPU",
+    remedy: str = "num_blocks or block_size",
+    what: str = "blocks",
+) -> Iterator[None]:
+    """Allocate so many blocks within; MemoryError, in words, if there is no room.
+
+    free: how many bytes are, or inf if nobody knows. It is compared before anything is
+    allocated.
+    """
+    size = num_blocks * bytes_each
+    said = f"{num_blocks:,} {what} of {bytes_each:,} bytes take {_gigabytes(size)}"
+    if size > free:
+        raise MemoryError(
+            f"{said}, and {where} has {_gigabytes(free)} free; lower {remedy}"
+        )
+    try:
+        yield
+    except (MemoryError, OverflowError, RuntimeError, TypeError) as error:
+        # Torch "tried to allocate", on every device; or a number was too large for it.
+        if isinstance(error, MemoryError) or "alloc" in str(error) or size >= 2**63:
+            raise MemoryError(
+                f"{said}, and {where} has no room for them; lower {remedy}"
+            ) from error
+        raise
+
+
+def _gigabytes(size: float) -> str:
+    return f"{min(size, 1e30) / 1e9:,.1f} GB"
+
+
+def free_memory(root: str | os.PathLike = "/") -> float:
+    """Bytes of the CPU's memory that this process can still get; inf if nobody says.
+
+    Copies of files in memory count as free, and so does what can be swapped. Of a
+    container it is what is left of its limit. `root`: where /proc and /sys lie.
+    """
+    root = Path(root)
+    try:
+        lines = (root / "proc/meminfo").read_text().splitlines()
+        kilobytes = {name: int(number) for name, number, *_ in map(str.split, lines)}
+        free, swap = kilobytes["MemAvailable:"] * 1024, kilobytes["SwapFree:"] * 1024
+        return max(0, min([free, *_left_in_containers(root)]) + swap)
+    except (OSError, KeyError):  # no Linux: all that there is, free or not
+        try:
+            return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        except (AttributeError, ValueError, OSError):
+            return inf
+
+
+def _left_in_containers(root: Path) -> Iterator[int]:
+    """What is left of each limit on groups of processes that this one is in.
+
+    Version 2 and version 1 of control groups name the same things in other words.
+    """
+    top = root / "sys/fs/cgroup"
+    for line in (root / "proc/self/cgroup").read_text().splitlines():
+        _, kinds, path = line.split(":", 2)
+        if kinds == "":
+            mount, limit, used, total = top, "memory.max", "memory.current", ""
+        elif "memory" in kinds.split(","):
+            mount, total = top / "memory", "total_"
+            limit, used = "memory.limit_in_bytes", "memory.usage_in_bytes"
+        else:
+            continue
+        own = mount / path.lstrip("/")
+        for group in (own, *own.parents):
+            try:
+                most, now = (int((group / name).read_text()) for name in (limit, used))
+                stat = dict(map(str.split, (group / "memory.stat").open()))
+            except (OSError, ValueError):  # there is none, or no limit: "max"
+                continue
+            files = (stat[f"{total}{kind}_file"] for kind in ("inactive", "active"))
+            yield most - now + sum(map(int, files))
+
+
+def resident_memory() -> int:
+    """Bytes of the machine's memory that this process has now; 0 if nobody says."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
