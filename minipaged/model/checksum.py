@@ -11,9 +11,10 @@ _WIDTH = 1024
 
 
 def checksum(tensors: Iterable[Tensor]) -> list[int]:
-    """Numbers that are others if any bit of these tensors is another. Any device.
+    """Numbers that change if any bit of these tensors changes; on any device.
 
-    It takes about as long as the device needs to read them once or twice.
+    It takes as long as reading the tensors; on a GPU, as reading them twice. There, a
+    change is missed only if it leaves the sums of all rows and columns as they were.
     """
     hashes, sums = [], []
     for tensor in tensors:
@@ -31,10 +32,10 @@ def _bytes(tensor: Tensor) -> Tensor:
 
 
 def _sums(tensor: Tensor) -> Iterator[Tensor]:
-    """Of rows and of columns of its numbers, taken as integers, in rows of 1,024.
+    """Sums of rows and of columns, if its numbers are taken as integers, 1,024 a row.
 
-    A number that changes, changes two sums. So do numbers that change places, and rows
-    whose signs are turned round: by one kind of sums alone they might be missed.
+    Rows that are exchanged leave the sums of columns as they were, and numbers that are
+    exchanged in a row leave its sum. Both kinds together find either.
     """
     flat = tensor.detach().reshape(-1)
     numbers = flat.view(_INTEGERS.get(flat.element_size(), torch.uint8))

@@ -15,17 +15,18 @@ _WRAP_AGAIN = "wrap it again: mp.PagedModel(model)"
 
 
 class Original:
-    """The model that was wrapped, to be asked whether its text is still what ours is.
+    """The model that was wrapped, to be asked whether it has changed since.
 
-    Three looks cost unlike much. `refuse_if_changed` is for every step: are modules and
-    weights the same objects, at the same addresses, and did torch count no writes?
-    `refuse_if_altered` is for every request: are modules set as they were? What torch
-    does not count, such as writes through `.data`, is found by `refuse_if_written_to`,
-    which reads all weights.
+    There are three questions, of different cost. `refuse_if_changed` is for each step:
+    are modules and weights the same objects, at the same addresses, and has torch
+    counted no writes to them? `refuse_if_altered` is for each request: are modules set
+    as they were? torch does not count all writes, not those through `.data`. They are
+    found by `refuse_if_written_to`, which reads all weights.
 
-    Not compared: what objects other than tensors hold beside the weights (the scales of
-    bitsandbytes, say), and code that was replaced in a class or a library, which runs
-    for us, too.
+    Two things are not compared. Objects beside the weights may hold numbers, such as
+    the scales of bitsandbytes. And the code of classes and hooks, with what it looks
+    at, is shared: if it changes, our text changes too, but blocks that lie in a prefix
+    cache stay as they were.
     """
 
     def __init__(self, model: PreTrainedModel):
@@ -35,7 +36,7 @@ class Original:
         self.note_weights()
 
     def note_weights(self) -> None:
-        """From now on, the weights should be these: they have moved, say."""
+        """Note the weights; once more if they were moved, and rightly so."""
         modules = list(self._model.modules())
         parts = [d for m in modules for d in (m._modules, m._parameters)]
         self._parts = [part.values() for part in parts]  # views: they show what is now
@@ -60,7 +61,7 @@ class Original:
             )
 
     def refuse_if_altered(self) -> None:
-        """Raise ValueError if modules are set otherwise than they were."""
+        """Raise ValueError if hooks, adapters, flags or configs have changed."""
         if self._settings.have_changed():
             changes = islice(self._settings.changes(), 3)
             names = ", ".join(f"{path or 'model'}.{name}" for _, path, name in changes)
@@ -70,7 +71,7 @@ class Original:
             )
 
     def refuse_if_written_to(self) -> None:
-        """Raise ValueError if any number of any weight is another than it was."""
+        """Raise ValueError if any number of any weight has changed."""
         if checksum(self._weights) != self._checksum:
             raise ValueError(
                 "numbers of the model's weights were changed since it was wrapped; "
@@ -78,7 +79,7 @@ class Original:
             )
 
     def overlook(self, settings: Iterable[Setting]) -> None:
-        """From now on, modules may set these as they like."""
+        """These may change: modules keep them as they run."""
         self._settings.overlook(settings)
 
     # Asked in every step, of some thousand objects: so without a line for each.
@@ -96,7 +97,7 @@ class Original:
 
 
 def refuse_autocast(device_type: str) -> None:
-    """Raise ValueError within torch.autocast: a model's text is another there."""
+    """Raise ValueError within torch.autocast, where a model's text is different."""
     if torch.is_autocast_enabled(device_type):
         raise ValueError(
             "torch.autocast is on, and a model computes in one type here: leave it; "
@@ -112,8 +113,7 @@ def _plain(tensor: Tensor) -> Iterator[Tensor]:
     """
     if hasattr(tensor, "__tensor_flatten__"):
         names, _ = tensor.__tensor_flatten__()
-        parts = (getattr(tensor, name) for name in names)
-        for part in parts:
+        for part in (getattr(tensor, name) for name in names):
             if isinstance(part, Tensor):  # a DTensor names its mesh, too
                 yield from _plain(part)
     else:

@@ -147,19 +147,21 @@ class PagedModel(Unpicklable):
         return out
 
     def refuse_replaced_weights(self) -> None:
-        """Raise ValueError for what can be seen at once: asked in each step.
+        """Raise ValueError if weights or modules were replaced, moved or written to.
 
-        That is: weights or modules were replaced, moved or written to since; or
-        torch.autocast is on.
+        And within torch.autocast. Asked in each step: it costs microseconds.
         """
         self._original.refuse_if_changed()
 
     def refuse_altered_modules(self) -> None:
-        """Raise ValueError if hooks, adapters, flags or configs are others since."""
+        """Raise ValueError if hooks, adapters, flags or configs are not as they were.
+
+        For each request: it costs some ten microseconds.
+        """
         self._original.refuse_if_altered()
 
     def refuse_changes(self) -> None:
-        """Raise ValueError for both, and if any number of any weight has changed.
+        """Raise ValueError for these, and if any number of any weight has changed.
 
         It reads all weights, and waits for the device.
         """
@@ -168,7 +170,7 @@ class PagedModel(Unpicklable):
         self._original.refuse_if_written_to()
 
     def note_weights(self) -> None:
-        """The weights have moved, and it is we who moved them."""
+        """Take the weights as they are now: we moved them ourselves."""
         self._original.note_weights()
 
     def __repr__(self) -> str:

@@ -1,7 +1,6 @@
 """Lesson 2: find out what a model's attention needs, and refuse what would go wrong."""
 
 from inspect import signature
-from types import FunctionType
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -19,7 +18,12 @@ from minipaged.memory.block_table import BlockTable
 from minipaged.model.bridge import attending
 from minipaged.model.inputs import Chunk, RaggedBatch
 from minipaged.model.original import refuse_autocast
-from minipaged.model.twin import everything_near, is_own_method, make_twin
+from minipaged.model.twin import (
+    everything_near,
+    has_own_forward,
+    is_own_method,
+    make_twin,
+)
 
 if TYPE_CHECKING:
     from minipaged.model.paged_model import PagedModel
@@ -173,7 +177,7 @@ def _replaced(twin: PreTrainedModel) -> str:
     replaced = [
         f"{path or 'model'}.forward"
         for path, module in twin.named_modules()
-        if isinstance(vars(module).get("forward"), FunctionType)
+        if has_own_forward(module)
     ]
     if not replaced:
         return ""
@@ -229,7 +233,13 @@ def check_logits(paged: "PagedModel") -> None:
                 out = own(input_ids=ids, position_ids=positions, use_cache=False)
                 expected.append(out.logits[:, -1].float())
     ours, expected = torch.cat(ours), torch.cat(expected)
+    if ours.shape[1] > paged.num_embeddings:
+        raise UnsupportedModel(
+            f"{type(own).__name__} may choose among {ours.shape[1]} tokens, but knows "
+            f"only {paged.num_embeddings}: call model.resize_token_embeddings(...)"
+        )
     if not expected.isfinite().all():
+        refuse_no_numbers(own)
         raise UnsupportedModel(
             f"{type(own).__name__}: its own logits are not finite numbers; are its "
             "weights right, and does its dtype hold them?"
@@ -246,7 +256,6 @@ def check_logits(paged: "PagedModel") -> None:
                 "; transformers' sdpa may skip its soft cap: try "
                 "model.set_attn_implementation('eager') before you wrap it"
             )
-        refuse_no_numbers(own)
         raise UnsupportedModel(
             f"{type(own).__name__}: logits through blocks differ from its own by "
             f"{error:.1e} of the largest one (rounding: {tolerance:.0e}). Either the "

@@ -10,6 +10,7 @@ from minipaged.errors import UnsupportedModel
 from minipaged.model.inputs import RaggedBatch
 from minipaged.model.paged_model import PagedModel
 from minipaged.model.persistent_inputs import PersistentInputs, Unread
+from minipaged.model.twin import has_own_forward, hooks_of
 from minipaged.scheduling.plan import Plan
 
 Run = Literal["eager", "graphs", "compiled"]
@@ -89,6 +90,12 @@ def why_no_graphs(paged: PagedModel) -> str | None:
         return (
             f"needs a GPU, and the model is on the {paged.device.type}: move it with "
             "model.to('cuda') before you wrap it"
+        )
+    modules = list(paged.twin.modules())
+    if any(map(hooks_of, modules)) or any(map(has_own_forward, modules)):
+        return (
+            "would repeat what the model's hooks, or a forward that was replaced, did "
+            "once, whatever they do later: remove them before you wrap it"
         )
     if find_spec("triton") is not None:
         from minipaged.attention.kernels.attention import triton_attention  # lesson 6

@@ -1,30 +1,24 @@
-"""Lesson 2: what a model's modules are set to, and what was altered (the border)."""
+"""Lesson 2: what a model's modules are set to, and what has changed (the border)."""
 
 from collections.abc import Iterable, Iterator
-from functools import partial
 from operator import itemgetter
-from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
-import torch
 from torch import nn
 from transformers import PreTrainedConfig
 
-from minipaged.model.twin import configs_of, is_own_method
+from minipaged.model.twin import configs_of, is_of_huggingface, is_own_method
 
-_PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.Tensor)
-_FUNCTIONS = (FunctionType, MethodType, BuiltinFunctionType, partial, type)
-_LOOKED_AT = (*_PLAIN, *_FUNCTIONS, PreTrainedConfig)
 # Of what every module has: its parts and weights are looked at elsewhere.
 _HOOKS = {"_forward_pre_hooks", "_forward_hooks"}
 _PARTS = vars(nn.Module()).keys() - {"training"} - _HOOKS
 # What HuggingFace writes down while a model generates, or is prepared to be trained.
 _NOTES = {
     "_compiled_call", "_compiled_call_impl", "_gradient_checkpointing_func",
-    "_is_hf_initialized", "_last_compile_config", "gradient_checkpointing",
-    "max_seq_len_cached", "warnings_issued",
+    "_is_hf_initialized", "_last_compile_config", "generation_config",
+    "gradient_checkpointing", "max_seq_len_cached", "warnings_issued",
 }  # fmt: skip
-# Of a config: what is no concern of a forward, or is said to it anew each time.
+# Of a config: what does not matter to a forward, or is said to it each time.
 _NO_CONCERN = {
     "architectures", "bos_token_id", "dtype", "eos_token_id", "output_attentions",
     "output_hidden_states", "pad_token_id", "problem_type", "return_dict",
@@ -41,12 +35,11 @@ class Setting(NamedTuple):
 
 
 class Settings:
-    """What the modules of a model and their configs are set to, when this is made.
+    """What the modules of a model, and their configs, are set to when this is made.
 
-    That is their classes, their hooks, and all attributes that are numbers, names,
-    flags, functions or tensors, or lists, sets and dicts of these: an adapter that is
-    switched off, or dropout that is on, leaves its trace there. Objects of other kinds
-    are not looked into.
+    That is their classes, their hooks, and all attributes: whether an adapter is on, or
+    dropout, is written there. Lists, sets and dicts are looked into, other objects are
+    not.
     """
 
     def __init__(self, model: nn.Module):
@@ -68,20 +61,20 @@ class Settings:
         self._values = [read(noted) for read, noted, _ in reads]
 
     def overlook(self, settings: Iterable[Setting]) -> None:
-        """From now on these may change: a module keeps them as it runs."""
+        """These may change: modules keep them as they run."""
         for owner, _, name in settings:
             self._noted[owner].pop(name, None)
         self._prepare()
 
     def have_changed(self) -> bool:
-        """Is any of them another than it was?
+        """Has any of them changed?
 
-        Asked for each request, of some hundred modules: so without a line for each,
-        unless anything is unlike.
+        Asked for each request, of some hundred modules: so it runs a line of Python for
+        each only if anything is different.
         """
         try:
             same = [read(now) for read, now in self._reads] == self._values
-        except Exception:  # it is gone, or is now something that cannot be compared
+        except Exception:  # an attribute is gone, or cannot be compared
             same = False
         same &= list(map(type, self._owners)) == self._classes
         same &= list(map(len, self._attributes)) == self._lengths
@@ -91,11 +84,11 @@ class Settings:
             return True
         for noted, now in zip(self._noted, self._attributes, strict=True):
             noted |= {name: _copy(now[name]) for name in _HOOKS & noted.keys()}
-        self._prepare()  # what came is no concern of ours, next time too
+        self._prepare()  # what is new does not matter: it is known from now on
         return False
 
     def changes(self) -> Iterator[Setting]:
-        """Those that are others now, and methods that a module has of its own since."""
+        """Which have changed; and attributes that now hide what the class has."""
         for owner, noted in enumerate(self._noted):
             kind, now = self._classes[owner], self._attributes[owner]
             changed = [] if type(self._owners[owner]) is kind else ["__class__"]
@@ -117,43 +110,28 @@ def _settings_of(owner: nn.Module | PreTrainedConfig) -> Iterator[tuple[str, Any
             skipped = name.startswith("_") or name in _NO_CONCERN
         else:
             skipped = name in _PARTS or name in _NOTES
-        looked_at = name in _HOOKS or (not skipped and _is_looked_at(value))
-        if looked_at and not is_own_method(owner, name):
+        if not skipped and not is_own_method(owner, name):
             yield name, _copy(value)
 
 
-def _is_looked_at(value: Any) -> bool:
-    if isinstance(value, dict):
-        return all(map(_is_looked_at, (*value, *value.values())))
-    if isinstance(value, list | tuple | set | frozenset):
-        return all(map(_is_looked_at, value))
-    return isinstance(value, _LOOKED_AT)
-
-
 def _copy(value: Any) -> Any:
-    """The same, in containers of our own."""
+    """The same, in containers of our own, but for those of more than 1,000 things."""
+    if not isinstance(value, dict | list | set | tuple) or len(value) > 1000:
+        return value
     if isinstance(value, dict):
         return {key: _copy(each) for key, each in value.items()}
-    if isinstance(value, list | set):
-        return type(value)(map(_copy, value))
-    if isinstance(value, tuple):
-        return tuple(map(_copy, value))
-    return value
+    kind = next(kind for kind in (list, set, tuple) if isinstance(value, kind))
+    return kind(map(_copy, value))
 
 
 def _same(name: str, now: Any, then: Any) -> bool:
     if name in _HOOKS:
-        now, then = _of_others(now), _of_others(then)
+        now, then = _of_users(now), _of_users(then)
     try:
         return now is then or bool(now == then)
     except Exception:  # tensors, say
         return False
 
 
-def _of_others(hooks: dict) -> dict:
-    """Without those of HuggingFace, which take notes of what passes."""
-    return {
-        number: hook
-        for number, hook in hooks.items()
-        if not str(getattr(hook, "__module__", "")).startswith("transformers.")
-    }
+def _of_users(hooks: dict) -> dict:
+    return {key: hook for key, hook in hooks.items() if not is_of_huggingface(hook)}

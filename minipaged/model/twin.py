@@ -1,13 +1,15 @@
 """Lesson 2: a model's twin, which has the same weights and nothing else in common."""
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import Any
 
 import torch
+from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from minipaged.errors import UnsupportedModel
@@ -24,9 +26,10 @@ def make_twin(model: PreTrainedModel) -> PreTrainedModel:
     other threads, and also if we are interrupted. It costs milliseconds, and memory for
     the modules alone.
     """
-    weights = {id(tensor): tensor for tensor in _tensors_of(model)}
+    shared = chain(_tensors_of(model), _seen_by_hooks(model))
+    memo = {id(each): each for each in shared}  # what it knows already is not copied
     try:
-        twin = copy.deepcopy(model, memo=weights)  # what it knows already is not copied
+        twin = copy.deepcopy(model, memo)
     except Exception as error:
         raise UnsupportedModel(
             f"{type(model).__name__} cannot be copied without its weights: {error}"
@@ -49,6 +52,33 @@ def _tensors_of(model: PreTrainedModel) -> Iterator[torch.Tensor]:
     yield from chain(model.parameters(), model.buffers())
     for module in model.modules():
         yield from (x for x in vars(module).values() if isinstance(x, torch.Tensor))
+
+
+def has_own_forward(module: nn.Module) -> bool:
+    """Does a function replace its forward, in this object alone?"""
+    return isinstance(vars(module).get("forward"), FunctionType)
+
+
+def hooks_of(module: nn.Module) -> list[Callable]:
+    """Its forward hooks, but for those by which HuggingFace takes notes."""
+    hooks = (*module._forward_pre_hooks.values(), *module._forward_hooks.values())
+    return [hook for hook in hooks if not is_of_huggingface(hook)]
+
+
+def is_of_huggingface(hook: Callable) -> bool:
+    """Is this function one of the library's own?"""
+    return str(getattr(hook, "__module__", None)).startswith("transformers.")
+
+
+def _seen_by_hooks(model: PreTrainedModel) -> Iterator[Any]:
+    """What hooks may look at when they are called. It is not copied: it may change."""
+    for hook in chain.from_iterable(map(hooks_of, model.modules())):
+        seen = [hook]
+        if isinstance(hook, MethodType):
+            seen = [hook.__self__]
+        elif isinstance(hook, partial):
+            seen = [*hook.args, *hook.keywords.values()]
+        yield from (each for each in seen if not isinstance(each, nn.Module))
 
 
 def configs_of(model: PreTrainedModel) -> list[PreTrainedConfig]:

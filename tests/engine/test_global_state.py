@@ -151,7 +151,8 @@ def test_scores_of_beams_under_any_default_type(model):
         with default_dtype(dtype):
             paged = mp.PagedModel(model, 64, 4)
             outputs = mp.generate(paged, PROMPTS, CONFIGS["beams"])
-        assert [out.scores for out in outputs] == [out.scores for out in plain]
+        for ours, theirs in zip(outputs, plain, strict=True):
+            assert ours.scores == pytest.approx(theirs.scores, abs=1e-5)
 
 
 def test_the_model_can_be_trained_after_an_engine_of_inference_mode(model):

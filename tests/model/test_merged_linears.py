@@ -49,6 +49,15 @@ def test_the_same_text(name):
     assert all(torch.equal(after[key], before[key]) for key in before)
 
 
+def test_merged_in_inference_mode_the_model_can_still_be_trained():
+    paged = wrapped("qwen2")
+    with torch.inference_mode():
+        merge(paged)
+    ids = torch.tensor(PROMPTS[2:3])
+    paged.model(ids, labels=ids).loss.backward()
+    assert paged.model.model.layers[0].self_attn.q_proj.weight.grad.any()
+
+
 def test_the_weights_lie_in_one_piece_and_only_once():
     paged = wrapped("qwen2")  # with biases
     layer, own = paged.model.model.layers[0].self_attn, paged.twin.model.layers[0]

@@ -107,7 +107,8 @@ def refused(paged):
     """Is every way to ask refused, and no token served?"""
     engine = Engine(paged)
     stream = engine.add(PROMPTS[0], GREEDY)
-    for ask in (lambda: generate(paged, PROMPTS, GREEDY), engine.run):
+    ways = engine.run, engine.step, stream.result, lambda: next(iter(stream))
+    for ask in (lambda: generate(paged, PROMPTS, GREEDY), *ways):
         with pytest.raises(ValueError, match=r"wrap it again: mp.PagedModel\(model\)"):
             ask()
     assert not stream.tokens and paged.pool.num_free == paged.pool.num_blocks
@@ -259,7 +260,9 @@ def ids(count=8):
 
 def caches(model):
     for kind in ("static", "dynamic"):
-        model.generate(ids(), max_new_tokens=3, cache_implementation=kind)
+        model.generate(
+            ids(), max_new_tokens=3, cache_implementation=kind, disable_compile=True
+        )
 
 
 def beams_and_outputs(model):

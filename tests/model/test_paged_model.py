@@ -1,9 +1,12 @@
 """Models over blocks: which are refused, what the probe catches, how they attend."""
 
 import copy
+from functools import partial, wraps
 
+import peft
 import pytest
 import torch
+from torch import nn
 from transformers import GenerationConfig, T5Config, T5ForConditionalGeneration
 
 from helpers.tiny_models import ARCHITECTURES, REFUSED, tiny_model
@@ -77,12 +80,219 @@ def test_something_that_is_no_model_is_refused():
         PagedModel(torch.nn.Linear(2, 2))
 
 
-def test_a_wrapper_is_refused_with_the_way_to_the_model_inside():
-    wrapper = torch.nn.Module()
-    wrapper.get_base_model = lambda: tiny_model("llama")
+ALL = {"target_modules": "all-linear", "task_type": "CAUSAL_LM"}
+ADAPTERS = {
+    "lora": peft.LoraConfig(r=2, lora_dropout=0.5, lora_bias=True, **ALL),
+    "dora": peft.LoraConfig(r=2, use_dora=True, **ALL),
+    "embeddings": peft.LoraConfig(r=2, target_modules=["q_proj", "embed_tokens"]),
+    "tokens": peft.LoraConfig(
+        r=2, target_modules=["q_proj"], trainable_token_indices=[5, 6, 9]
+    ),
+    "tokens alone": peft.TrainableTokensConfig(token_indices=[5, 6, 9]),
+    "saved": peft.LoraConfig(
+        r=2, target_modules=["q_proj"], modules_to_save=["embed_tokens", "lm_head"]
+    ),
+    "ia3": peft.IA3Config(
+        target_modules=["k_proj", "down_proj"], feedforward_modules=["down_proj"]
+    ),
+    "norms": peft.LNTuningConfig(target_modules=["input_layernorm", "norm"]),
+}
+
+
+def serves_as_huggingface(model):
+    prompts = [[5, 6, 7], [9] * 11]
+    ours = generate(PagedModel(model, num_blocks=16, block_size=4), prompts, GREEDY)
+    return [out.sequences for out in ours] == huggingface_generate(
+        model, prompts, GREEDY
+    )
+
+
+@pytest.mark.parametrize("name", ADAPTERS)
+def test_adapters(name):
+    """Of every layer that one may be on, with weights that matter."""
+    model = copy.deepcopy(tiny_model("llama"))
+    adapter = peft.get_peft_model(model, ADAPTERS[name]).eval()
+    torch.manual_seed(0)
+    for weight in adapter.parameters():
+        if weight.requires_grad:
+            weight.data += 0.5 * torch.randn_like(weight)
     with pytest.raises(UnsupportedModel, match=r"model.get_base_model\(\)"):
-        PagedModel(wrapper)
-    PagedModel(wrapper.get_base_model(), num_blocks=8)
+        PagedModel(adapter)
+    assert serves_as_huggingface(adapter.get_base_model())
+
+
+@pytest.mark.parametrize("kind", ["PromptTuning", "PrefixTuning", "PromptEncoder"])
+def test_a_soft_prompt_is_refused_without_advice_that_would_lose_it(kind):
+    config = getattr(peft, f"{kind}Config")
+    config = config(num_virtual_tokens=4, task_type="CAUSAL_LM")
+    adapter = peft.get_peft_model(copy.deepcopy(tiny_model("llama")), config).eval()
+    with pytest.raises(UnsupportedModel, match="puts a soft prompt before") as caught:
+        PagedModel(adapter)
+    assert "get_base_model" not in str(caught.value)
+
+
+def test_an_adapter_that_rewrites_weights_in_each_forward_is_refused():
+    config = peft.LoraConfig(
+        r=2, target_modules=["q_proj"], target_parameters=["mlp.up_proj.weight"]
+    )
+    adapter = peft.get_peft_model(copy.deepcopy(tiny_model("llama")), config).eval()
+    with pytest.raises(UnsupportedModel, match=r"peft_model.merge_and_unload\(\)"):
+        PagedModel(adapter.get_base_model())
+    assert serves_as_huggingface(adapter.merge_and_unload())
+
+
+@pytest.mark.parametrize(
+    ("around", "inside"), [(torch.compile, "_orig_mod"), (nn.DataParallel, "module")]
+)
+def test_a_wrapper_is_refused_with_the_way_to_the_model_inside(around, inside):
+    model = around(tiny_model("llama"))
+    with pytest.raises(UnsupportedModel, match=rf"mp.PagedModel\(model.{inside}\)"):
+        PagedModel(model)
+    assert serves_as_huggingface(getattr(model, inside))
+
+
+def compiled_forward(model):
+    model.forward = torch.compile(model.forward, backend="eager")
+
+
+def compiled_layers(model):
+    for layer in model.model.layers:
+        layer.compile(backend="eager")
+
+
+def hook_before_all(model):
+    def other_tokens(_module, inputs, keywords):
+        return inputs, keywords | {"input_ids": (keywords["input_ids"] + 1) % 128}
+
+    model.register_forward_pre_hook(other_tokens, with_kwargs=True)
+
+
+def hook_behind_all(model):
+    def other_logits(_module, _inputs, output):
+        output.logits = output.logits.roll(1, -1)
+
+    model.register_forward_hook(other_logits)
+
+
+def hook_on_a_layer(model):
+    model.model.layers[1].register_forward_hook(lambda _, __, out: -2 * out)
+
+
+def hook_on_attention(model):
+    model.model.layers[1].self_attn.register_forward_hook(
+        lambda _, __, out: (-2 * out[0], *out[1:])
+    )
+
+
+def forward_of_an_mlp(model):
+    mlp = model.model.layers[1].mlp
+    forward = mlp.forward
+    mlp.forward = lambda x: -2 * forward(x)
+
+
+def weight_norm(model):
+    nn.utils.parametrizations.weight_norm(model.model.layers[1].mlp.up_proj)
+
+
+def more_tokens(model):
+    model.resize_token_embeddings(150)
+
+
+@pytest.mark.parametrize(
+    "alter",
+    [
+        compiled_forward, compiled_layers, hook_before_all, hook_behind_all,
+        hook_on_a_layer, hook_on_attention, forward_of_an_mlp, weight_norm, more_tokens,
+    ],
+)  # fmt: skip
+def test_what_was_altered_before_is_served_as_it_is(alter):
+    model = copy.deepcopy(tiny_model("llama"))
+    before = huggingface_generate(model, [[5, 6, 7]], GREEDY)
+    alter(model)
+    after = huggingface_generate(model, [[5, 6, 7]], GREEDY)
+    assert ("hook" in alter.__name__) <= (before != after)
+    assert serves_as_huggingface(model)
+
+
+class Steering:
+    """Adds to what passes; how much may be changed at any time."""
+
+    strength = 0.0
+
+    def __call__(self, _module, _inputs, output):
+        return output - self.strength * output
+
+    def method(self, module, inputs, output):
+        return self(module, inputs, output)
+
+
+@pytest.mark.parametrize("kind", ["object", "method", "partial"])
+def test_a_hook_looks_at_what_the_user_sets_later(kind):
+    steering, model = Steering(), copy.deepcopy(tiny_model("llama"))
+    hooks = {
+        "object": steering,
+        "method": steering.method,
+        "partial": partial(Steering.__call__, steering),
+    }
+    model.model.layers[1].register_forward_hook(hooks[kind])
+    paged, found = PagedModel(model, num_blocks=16), []
+    for steering.strength in (0.0, 3.0):
+        (out,) = generate(paged, [[5, 6, 7]], GREEDY)
+        assert [out.sequences] == huggingface_generate(model, [[5, 6, 7]], GREEDY)
+        found.append(out.sequences)
+    assert found[0] != found[1]
+
+
+@pytest.mark.parametrize("path", ["", "model.layers.1", "model.layers.1.self_attn"])
+def test_a_forward_that_leads_back_to_the_users_modules_is_refused_by_name(path):
+    model = copy.deepcopy(tiny_model("llama"))
+    module = model.get_submodule(path)
+    forward = module.forward
+    module.forward = wraps(forward)(lambda *inputs, **more: forward(*inputs, **more))
+    name = f"{path or 'model'}.forward was replaced in this object"
+    with pytest.raises(UnsupportedModel, match=name):
+        PagedModel(model)
+    del module.forward
+    PagedModel(model, num_blocks=8)
+
+
+@pytest.mark.parametrize("where", ["object", "class"])
+def test_a_generate_of_the_models_own_is_refused(where):
+    model = copy.deepcopy(tiny_model("llama"))
+    if where == "object":
+        model.generate = lambda *_inputs, **_options: None
+    else:
+
+        class Own(type(model)):
+            def generate(self, *inputs, **options):
+                return super().generate(*inputs, **options)
+
+        model.__class__ = Own
+    with pytest.raises(UnsupportedModel, match="has a generate of its own"):
+        PagedModel(model)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_weights_that_hold_no_numbers_are_named(number):
+    model = copy.deepcopy(tiny_model("llama"))
+    model.model.layers[1].mlp.up_proj.weight.data[3, 5] = number
+    with pytest.raises(UnsupportedModel, match=r"infinity: model.layers.1.mlp.up_proj"):
+        PagedModel(model)
+
+
+def test_a_head_for_more_tokens_than_there_are_is_refused():
+    model = copy.deepcopy(tiny_model("llama"))
+    model.lm_head = nn.Linear(64, 150, bias=False)
+    with pytest.raises(UnsupportedModel, match="among 150 tokens, but knows only 128"):
+        PagedModel(model)
+
+
+def test_weights_of_whole_numbers_are_refused():
+    model = copy.deepcopy(tiny_model("llama")).requires_grad_(False)
+    for weight in model.parameters():
+        weight.data = weight.data.to(torch.int32)
+    with pytest.raises(UnsupportedModel, match=r"of type torch.int32; load it with"):
+        PagedModel(model)
 
 
 def test_a_layer_that_looks_at_all_tokens_of_a_batch_is_refused():
@@ -96,7 +306,7 @@ def test_a_layer_that_looks_at_all_tokens_of_a_batch_is_refused():
     model = copy.deepcopy(tiny_model("llama"))
     for layer in model.model.layers:
         layer.mlp.up_proj.__class__ = Rounded
-    with pytest.raises(UnsupportedModel, match="as one that quantises activations"):
+    with pytest.raises(UnsupportedModel, match="as a layer that quantises"):
         PagedModel(model)
 
 

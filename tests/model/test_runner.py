@@ -1,5 +1,7 @@
 """Who computes an engine's steps; graphs without a GPU are in helpers.replaying."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -17,6 +19,7 @@ from minipaged.model import persistent_inputs
 from minipaged.model.fixed_inputs import FixedInputs, Size
 from minipaged.model.graphs import ROWS, GraphRunner, prompts_of_nobody
 from minipaged.model.persistent_inputs import StepArrays, to_device
+from minipaged.model.runner import make_runner, why_no_graphs
 from minipaged.scheduling.plan import Plan, Work
 from minipaged.scheduling.sequence import Sequence
 
@@ -234,6 +237,31 @@ def test_only_tables_of_sequences_that_are_there_are_sent(size):
     fixed.send(size, arrays)
     assert fixed._tables[0, :3].tolist() == [0, 1, 2]
     assert (fixed._tables[0, 3:] == -7).all() and (fixed._tables[1:] == -7).all()
+
+
+def test_inputs_made_in_inference_mode_are_filled_outside_of_it():
+    size, device = Size(8, 8, 1), torch.device("cpu")
+    with torch.inference_mode():
+        fixed = FixedInputs([size], width=10, num_logits=8, device=device)
+    fixed.send(size)
+    assert (fixed.batch(size, 4).slots == -1).all()
+
+
+@pytest.mark.parametrize("kind", ["hook", "forward"])
+def test_code_of_the_users_is_not_put_into_graphs(monkeypatch, kind):
+    """A graph would repeat what it once did, whatever the user sets later."""
+    model = copy.deepcopy(tiny_model("qwen3"))
+    mlp = model.model.layers[0].mlp
+    if kind == "hook":
+        mlp.register_forward_hook(lambda *_: None)
+    else:
+        forward = mlp.forward
+        mlp.forward = lambda x: forward(x)
+    paged = mp.PagedModel(model, 32, 4)
+    monkeypatch.setattr(paged, "device", torch.device("cuda"))
+    assert "remove them before you wrap it" in why_no_graphs(paged)
+    with pytest.raises(ValueError, match='or leave it at run="eager"'):
+        make_runner(paged, "graphs", 8, 64)
 
 
 def test_kernels_are_compiled_before_anything_is_captured(monkeypatch):
