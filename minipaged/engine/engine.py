@@ -14,18 +14,17 @@ from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 from minipaged.decoding.stop_strings import StopStrings
 from minipaged.engine.ahead import make_steps
-from minipaged.engine.arguments import (
+from minipaged.engine.arguments import check_engine, make_requests
+from minipaged.engine.bell import Bell
+from minipaged.engine.clock import Clock
+from minipaged.engine.limits import (
     check_arrival,
-    check_engine,
     check_parts,
     check_swapping,
     limits_that_fit,
-    make_requests,
     make_scheduler,
     note_what_never_fits,
 )
-from minipaged.engine.bell import Bell
-from minipaged.engine.clock import Clock
 from minipaged.engine.stats import Stats
 from minipaged.engine.stream import Stream
 from minipaged.errors import Unpicklable

@@ -13,6 +13,7 @@ from minipaged.model.fixed_inputs import FixedInputs, Size, without_padding
 from minipaged.model.inputs import RaggedBatch
 from minipaged.model.paged_model import PagedModel
 from minipaged.model.persistent_inputs import Unread
+from minipaged.model.positions import num_positions
 from minipaged.model.runner import Run, Runner
 from minipaged.progress import progress_bar
 from minipaged.scheduling.plan import Plan
@@ -60,8 +61,7 @@ class GraphRunner(Runner):
         # Graphs know addresses: what lies there stays, though the model's data may go.
         self._weights = [weight.detach() for weight in paged.twin.parameters()]
         self._max_rows = -(-max_sequences // ROWS) * ROWS
-        config, pool = paged.model.config.get_text_config(), paged.pool
-        positions = getattr(config, "max_position_embeddings", None) or 2**16
+        pool, positions = paged.pool, num_positions(paged.model.config) or 2**16
         self._width = min(pool.num_blocks, -(-positions // pool.block_size))
         self._longest = min(self._width * pool.block_size, positions)  # context
         self._most = min(max_tokens, pool.num_blocks * pool.block_size)  # new tokens

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from minipaged.model.checksum import checksum
+from minipaged.model.checksum import Checksum
 from minipaged.model.settings import Setting, Settings
 
 _WRAP_AGAIN = "wrap it again: mp.PagedModel(model)"
@@ -49,7 +49,8 @@ class Original:
         # Tensors of inference mode count no writes.
         self._counted = [each for each in self._weights if not each.is_inference()]
         self._seen = self._look()
-        self._checksum = checksum(self._weights)
+        self._checksum = Checksum(self._weights)
+        self._numbers = self._checksum.now()
 
     def refuse_if_changed(self) -> None:
         """Raise ValueError if weights or modules were replaced, moved or written to."""
@@ -72,7 +73,7 @@ class Original:
 
     def refuse_if_written_to(self) -> None:
         """Raise ValueError if any number of any weight has changed."""
-        if checksum(self._weights) != self._checksum:
+        if self._checksum.now() != self._numbers:
             raise ValueError(
                 "numbers of the model's weights were changed since it was wrapped; "
                 f"{_WRAP_AGAIN}"

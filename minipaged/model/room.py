@@ -6,6 +6,7 @@ import torch
 
 from minipaged.memory.block_table import BlockTable
 from minipaged.model.inputs import Chunk, RaggedBatch
+from minipaged.model.positions import num_positions
 
 if TYPE_CHECKING:
     from minipaged.model.paged_model import PagedModel
@@ -31,8 +32,7 @@ def blocks_with_room(paged: "PagedModel", block_size: int) -> int:
             f'num_blocks="auto" measures a GPU, and the model is on the {device.type}: '
             "give a number, or move it with model.to('cuda') before you wrap it"
         )
-    config = paged.model.config.get_text_config()
-    positions = getattr(config, "max_position_embeddings", None) or LARGEST_STEP
+    positions = num_positions(paged.model.config) or LARGEST_STEP
     num_tokens = min(LARGEST_STEP, positions)
     paged._use_pool(-(-num_tokens // block_size), block_size)
     table = BlockTable(paged.pool)

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from minipaged.model.checksum import _sums, checksum
+from minipaged.model.checksum_kernel import SumsOfWords, is_in_words
 
 TYPES = [
     torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn,
@@ -17,7 +18,13 @@ def sums(tensors):
     return [part.tolist() for tensor in tensors for part in _sums(tensor)]
 
 
-@pytest.mark.parametrize("of", [checksum, sums])
+def words(tensors):
+    """The kernel, interpreted where there is no GPU, for what it can read."""
+    of = [SumsOfWords([x]).now() if is_in_words(x) else _sums(x) for x in tensors]
+    return [[part.tolist() for part in parts] for parts in of]
+
+
+@pytest.mark.parametrize("of", [checksum, sums, words])
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("device", DEVICES)
 def test_any_number_counts(of, dtype, device):
@@ -31,7 +38,7 @@ def test_any_number_counts(of, dtype, device):
             assert of([bits.view(dtype)]) != before
 
 
-@pytest.mark.parametrize("of", [checksum, sums])
+@pytest.mark.parametrize("of", [checksum, sums, words])
 @pytest.mark.parametrize("device", DEVICES)
 def test_what_keeps_a_sum_is_noticed_too(of, device):
     torch.manual_seed(0)
@@ -52,10 +59,26 @@ def test_what_keeps_a_sum_is_noticed_too(of, device):
 def test_strides_empty_tensors_and_those_of_inference_mode(device):
     tensor = torch.randn(30, 20, device=device)
     apart = tensor.T.contiguous().T
-    assert checksum([apart]) == checksum([tensor])
+    assert checksum([apart]) == checksum([apart.clone()])
     apart[3, 4] += 1
     assert checksum([apart]) != checksum([tensor])
     assert checksum([tensor[:0], tensor]) == checksum([tensor[:0], tensor.clone()])
     with torch.inference_mode():
         inside = tensor.clone()
     assert checksum([inside]) == checksum([tensor])
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_pieces_of_several_tensors(device):
+    """Longer than a program reads; every word counts, and which tensor it is in."""
+    one, two = torch.randn(200_000, device=device), torch.randn(5, device=device)
+    sums = SumsOfWords([one, two])
+    before = sums.now()
+    assert len(before) == 5 and torch.equal(sums.now(), before)
+    for tensor, at in ((one, 0), (one, 65_535), (one, 65_536), (one, -1), (two, 4)):
+        kept = tensor[at].clone()
+        tensor[at] += 1
+        assert (sums.now() != before).sum() == 1
+        tensor[at] = kept
+    one *= -1  # signs alone
+    assert not torch.equal(sums.now(), before)

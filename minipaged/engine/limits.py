@@ -1,0 +1,112 @@
+"""Appendix A: what an Engine is told, beside what `generate` is told (the border)."""
+
+from collections.abc import Iterable
+from math import isfinite
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+from transformers import PreTrainedTokenizerBase
+
+from minipaged.engine.arguments import why_it_never_fits
+from minipaged.engine.clock import Clock
+from minipaged.errors import require_counts
+from minipaged.model.paged_model import PagedModel
+from minipaged.scheduling.observer import Observer
+from minipaged.scheduling.request import Request
+
+if TYPE_CHECKING:
+    from minipaged.memory.prefix_cache import PrefixCache
+    from minipaged.scheduling.preemption import PreemptingScheduler
+
+
+def limits_that_fit(
+    max_tokens: int | None, max_sequences: int | None
+) -> tuple[int, int]:
+    """Both, decided: what is not given follows from what is. ValueError for others."""
+    given = {"max_tokens": max_tokens, "max_sequences": max_sequences}
+    require_counts(**{name: one for name, one in given.items() if one is not None})
+    if max_tokens is None:
+        max_tokens = max(2048, max_sequences or 0)
+    if max_sequences is None:
+        max_sequences = min(256, max_tokens)
+    if max_sequences > max_tokens:
+        raise ValueError(
+            f"max_sequences is {max_sequences}, but a step computes {max_tokens} "
+            "tokens at most, one of each sequence; raise max_tokens"
+        )
+    return max_tokens, max_sequences
+
+
+def check_parts(observers: Iterable[Any], clock: Any, tokenizer: Any) -> None:
+    """Raise TypeError for what an engine cannot call later."""
+    for each in observers:
+        if not isinstance(each, Observer):
+            raise TypeError(
+                f"observers must be of mp.Observer or its subclasses, got {each!r:.60}"
+            )
+    if clock is not None and not isinstance(clock, Clock):
+        raise TypeError(
+            f"clock must be a Clock (minipaged.engine.clock), got {clock!r:.60}"
+        )
+    if not isinstance(tokenizer, PreTrainedTokenizerBase | None):
+        raise TypeError(
+            f"tokenizer must be one of transformers, got {tokenizer!r:.60}; mp.load "
+            "returns it beside the model"
+        )
+
+
+def check_arrival(arrival: Any) -> None:
+    """Raise TypeError or ValueError for what is no moment."""
+    if isinstance(arrival, bool) or not isinstance(arrival, Real):
+        raise TypeError(
+            f"arrival must be in seconds on the engine's clock, got {arrival!r:.60}"
+        )
+    if not isfinite(arrival):
+        raise ValueError(f"arrival must be finite, got {arrival}: it would never come")
+
+
+def check_swapping(preemption: str, swap_blocks: int | None) -> None:
+    """Raise ValueError unless this can become of requests that are preempted."""
+    if preemption not in ("recompute", "swap"):
+        raise ValueError(
+            f'preemption must be "recompute" or "swap", got {preemption!r}'
+        )
+    if swap_blocks is not None:
+        require_counts(swap_blocks=swap_blocks)
+        if preemption != "swap":
+            raise ValueError('swap_blocks is for preemption="swap"')
+
+
+def make_scheduler(
+    paged: PagedModel,
+    prefix_cache: "PrefixCache | None",
+    preemption: str,
+    swap_blocks: int | None,
+    **limits: Any,
+) -> "PreemptingScheduler":
+    """An engine's scheduler, with a swap space of so many blocks if it swaps."""
+    from minipaged.scheduling.preemption import PreemptingScheduler  # appendix B
+
+    swap_space = None
+    if preemption == "swap":
+        from minipaged.memory.swap_space import SwapSpace
+
+        swap_space = SwapSpace(paged.cache, swap_blocks or paged.pool.num_blocks)
+    return PreemptingScheduler(
+        paged.pool, prefix_cache, swap_space=swap_space, **limits
+    )
+
+
+def note_what_never_fits(request: Request, scheduler: "PreemptingScheduler") -> None:
+    """Give the request an `error` if the pool can never hold it, not even alone.
+
+    Raises ValueError if it has more sequences than a step may compute.
+    """
+    if request.num_parallel > scheduler.max_tokens:
+        raise ValueError(
+            f"{request.num_parallel} samples or beams compute together, but max_tokens "
+            f"is {scheduler.max_tokens}; raise it"
+        )
+    pool = scheduler.pool  # all of it counts: the others will have ended
+    error = request.error or why_it_never_fits(request, pool, pool.num_blocks)
+    request.error = error
