@@ -57,7 +57,8 @@ def test_what_is_no_number_is_not_drawn(vocabulary, bad):
         if one.is_greedy:
             assert tokens[row] == int(logits[row].argmax())
             continue
-        probabilities = torch.softmax(logits[row], -1)
+        # Not on a GPU, which can compute nothing any more after that.
+        probabilities = torch.softmax(logits[row], -1).cpu()
         try:
             torch.multinomial(probabilities, 1)
             assert 0 <= tokens[row] < vocabulary
