@@ -17,6 +17,7 @@ from helpers.thorough import all_or
 from helpers.tiny_models import VOCABULARY, tiny_model
 from minipaged.attention.backend import Backend
 from minipaged.lab.tour.proof import same_answer
+from minipaged.lab.tour.reference import cache_argument
 from minipaged.memory.kv_cache import KVCache
 from minipaged.model.inputs import RaggedBatch
 from minipaged.scheduling.observer import Observer
@@ -121,7 +122,7 @@ def huggingface_cache(model, tokens):
     """K of every layer, then V: what the unmodified model keeps of these tokens."""
     cache, ids = DynamicCache(), torch.tensor([tokens])
     with torch.inference_mode():
-        model(ids, attention_mask=torch.ones_like(ids), past_key_values=cache)
+        model(ids, attention_mask=torch.ones_like(ids), **cache_argument(cache))
     kept = [layer.keys for layer in cache.layers]
     kept += [layer.values for layer in cache.layers]
     return [tensor[0].transpose(0, 1) for tensor in kept]

@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from helpers.thorough import often
 from minipaged.lab.measure.traces import alpaca_like, sharegpt_like
+from minipaged.lab.tour.reference import cache_argument
 from minipaged.memory.contiguous import (
     BuddyAllocator,
     NoPiece,
@@ -108,7 +109,8 @@ def test_kv_bytes_equal_those_of_a_real_cache(family):
     num_tokens = 5
     cache = transformers.DynamicCache(config=config)
     with torch.no_grad():
-        model(torch.arange(num_tokens)[None], past_key_values=cache, use_cache=True)
+        ids = torch.arange(num_tokens)[None]
+        model(ids, **cache_argument(cache), use_cache=True)
     kv_bytes = sum(
         tensor.numel() * tensor.element_size()
         for layer in cache.layers
