@@ -8,7 +8,7 @@ from pathlib import Path
 import nbformat
 import pytest
 import torch
-from transformers import DynamicCache, GenerationConfig
+from transformers import GenerationConfig
 
 import minipaged as mp
 from helpers.thorough import all_or
@@ -17,7 +17,11 @@ from minipaged import progress
 from minipaged.attention.kernels import tile as triton_tile
 from minipaged.decoding.strategy import Output
 from minipaged.lab.tour.proof import prove, refute
-from minipaged.lab.tour.reference import cache_argument, huggingface_generate
+from minipaged.lab.tour.reference import (
+    cache_argument,
+    huggingface_cache,
+    huggingface_generate,
+)
 from minipaged.lab.tour.show import show
 
 ROOT = Path(__file__).parents[2]
@@ -34,9 +38,7 @@ def paged():
 def test_the_cache_is_taken_under_the_name_of_this_release():
     """The name of another release is swallowed without a word, or warned of."""
     model, ids = tiny_model("qwen3"), torch.tensor([PROMPTS[-1]])
-    cache, mask = DynamicCache(), torch.ones_like(ids)
-    with torch.no_grad():
-        model(ids[:, :3], **cache_argument(cache))
+    mask, cache = torch.ones_like(ids), huggingface_cache(model, PROMPTS[-1][:3])
     assert cache.get_seq_length() == 3
     answer = model.generate(ids, GREEDY, attention_mask=mask, **cache_argument(cache))
     assert answer.tolist() == model.generate(ids, GREEDY, attention_mask=mask).tolist()

@@ -5,7 +5,13 @@ from copy import copy
 from inspect import signature
 
 import torch
-from transformers import Cache, GenerationConfig, GenerationMixin, PreTrainedModel
+from transformers import (
+    Cache,
+    DynamicCache,
+    GenerationConfig,
+    GenerationMixin,
+    PreTrainedModel,
+)
 
 from minipaged.decoding.strategy import Output
 from minipaged.progress import progress_bar
@@ -21,6 +27,15 @@ def cache_argument(cache: Cache | None) -> dict[str, Cache | None]:
     name has changed, too: read the cache that you passed.
     """
     return {"cache" if "cache" in _PREPARE.parameters else "past_key_values": cache}
+
+
+@torch.no_grad()
+def huggingface_cache(model: PreTrainedModel, tokens: Sequence[int]) -> DynamicCache:
+    """HuggingFace's cache, with K and V of all these tokens, also behind a window."""
+    cache = DynamicCache()
+    ids = torch.tensor([tokens], device=model.device)
+    model(ids, **cache_argument(cache), use_cache=True)
+    return cache
 
 
 def huggingface_generate(
