@@ -70,6 +70,14 @@ if INTERPRETED:
         numbers = kind.scalar
         return _type_of_numbers(tl.uint64 if numbers.is_ptr() else numbers)
 
+    def _patch_tensor(tensor: type, *scope: Any, patch: Callable[..., None]) -> None:
+        """As the interpreter does, but its numbers are read as numpy 2.4 wants it.
+
+        Triton does so, too, from 3.7 on.
+        """
+        patch(tensor, *scope)
+        tensor.__index__ = lambda self: int(self.handle.data.item())
+
     _spread = interpreter.InterpreterBuilder.create_splat
 
     def _spread_as_told(builder: Any, tile: Any, one: Any) -> Any:
@@ -81,7 +89,12 @@ if INTERPRETED:
         return _spread(builder, tile, interpreter.TensorHandle(one.data, tile.scalar))
 
     interpreter.InterpreterBuilder.create_splat = _spread_as_told
-    interpreter._patch_lang = partial(_exchange_once, exchange=interpreter._patch_lang)
+    interpreter._patch_lang_tensor = partial(
+        _patch_tensor, patch=interpreter._patch_lang_tensor
+    )
+    if hasattr(interpreter, "_LangPatchScope"):  # before Triton 3.6, nothing goes back
+        exchange = interpreter._patch_lang
+        interpreter._patch_lang = partial(_exchange_once, exchange=exchange)
     interpreter._get_np_dtype = _numpy_type
 
 __all__ = ["INTERPRETED", "tl", "triton"]

@@ -251,6 +251,8 @@ def four_times(out, x):
 def test_the_language_is_exchanged_once_for_a_launch(monkeypatch):
     """And not again for each function that the kernel calls, which takes long."""
     module, launches = triton.runtime.interpreter, []
+    if not hasattr(module, "_LangPatchScope"):
+        pytest.skip("before Triton 3.6, the language never comes back")
     exchange = module._patch_lang_core
 
     def counted(*arguments):
