@@ -1,6 +1,6 @@
 # Every target builds .venv first if it is missing. To be set on the command line:
 #   PYTHON=python3.12   the Python that .venv is made with
-#   KEEP_TORCH=yes      use the torch that this Python has
+#   KEEP_TORCH=yes      use the torch that this Python has; no: not even if it sees a GPU
 #   LAB_FLAGS=...       passed to JupyterLab
 #   NOTEBOOKS=... TESTS=...   only some of them
 PYTHON ?= python3
@@ -14,7 +14,7 @@ endif
 LESSON ?= notebooks/01_contiguous_waste.ipynb
 
 .DEFAULT_GOAL := help
-.PHONY: help lab lessons test test-thorough test-oldest browser lint figures pocket bench home clean
+.PHONY: help lab lessons test test-thorough test-oldest test-newest browser lint figures pocket bench home clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -31,7 +31,7 @@ PYTEST := python -m pytest -n auto \
   --dist loadfile --no-loadscope-reorder $(TESTS)
 
 # Tests start many processes. Whatever the shell says, none compiles what another has.
-test test-oldest: export PYTHONDONTWRITEBYTECODE :=
+test test-oldest test-newest: export PYTHONDONTWRITEBYTECODE :=
 test: $(VENV)/.ready lint  ## everything that must hold: style, import rules, tests, notebooks
 	$(BIN)/$(PYTEST)
 
@@ -39,8 +39,19 @@ test-thorough: export MINIPAGED_THOROUGH := yes
 test-thorough: test  ## the same with more models, sizes and random examples
 
 test-oldest:  ## the tests with the oldest versions that we promise, in .venv-oldest (7 GB)
-	$(MAKE) VENV=.venv-oldest CONSTRAINTS=constraints-oldest.txt .venv-oldest/.ready
+	$(MAKE) VENV=.venv-oldest CONSTRAINTS=constraints-oldest.txt KEEP_TORCH=no .venv-oldest/.ready
 	.venv-oldest/bin/$(PYTEST)
+
+# Made anew each time, because what is newest changes.
+NEWEST := build/constraints-newest.txt
+test-newest:  ## the tests with the newest versions of all but torch, in .venv-newest (2 GB)
+	rm -f .venv-newest/.ready
+	$(MAKE) VENV=.venv-newest CONSTRAINTS=$(NEWEST) KEEP_TORCH=no .venv-newest/.ready
+	.venv-newest/bin/$(PYTEST)
+
+$(NEWEST): constraints.txt
+	@mkdir -p $(@D)
+	grep '^torch==' $< > $@
 
 # Debian's; as root, or through sudo. Where there is a Chrome already, that does as well.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
@@ -80,7 +91,7 @@ home:  ## point Colab at your fork: make home URL=https://github.com/you/minipag
 	@$(PYTHON) tools/set_home.py "$(URL)"
 
 clean:  ## remove the environment and everything that was built
-	rm -rf $(VENV) .venv-oldest build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-oldest .venv-newest build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . \( -name __pycache__ -o -name .ipynb_checkpoints \) -type d -prune -exec rm -rf {} +
 
 # A machine whose torch sees a GPU keeps it: the environment then looks through to the
@@ -94,7 +105,8 @@ $(VENV)/.ready: pyproject.toml $(CONSTRAINTS)
 	@$(PYTHON) -c '$(IS_KNOWN)' || { \
 	  echo "minipaged needs Python 3.11 to 3.13, and $(PYTHON) is: $$($(PYTHON) -V)."; \
 	  echo "Name another one: make PYTHON=python3.12 lab"; exit 1; }
-	@if test "$(KEEP_TORCH)" = yes || $(PYTHON) -c '$(SEES_GPU)' 2>/dev/null; then \
+	@if test -z "$(KEEP_TORCH)" && $(PYTHON) -c '$(SEES_GPU)' 2>/dev/null || \
+	  test "$(KEEP_TORCH)" = yes; then \
 	  echo "keeping the torch of $(PYTHON)" && \
 	  $(PYTHON) -m venv --clear --system-site-packages "$(VENV)" && \
 	  $(PYTHON) -c '$(PURELIB)' > "$$($(BIN)/python -c '$(PURELIB)')/outer.pth" && \

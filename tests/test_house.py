@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.version import Version
 
 import minipaged as mp
 from helpers.counting import count_calls
@@ -172,10 +173,30 @@ def test_the_tested_set_pins_every_dependency():
     for requirement in requirements("lab", "test"):
         name = re.match(r"[\w-]+", requirement)[0].lower().replace("_", "-")
         assert name in pinned, name
-    if f"torch=={metadata.version('torch').partition('+')[0]}" not in text:
-        pytest.skip("another set of versions is installed")
+    for name in ("torch", "transformers"):
+        if f"\n{name}=={metadata.version(name).partition('+')[0]}\n" not in text:
+            pytest.skip("another set of versions is installed")
     for name in needed_by("minipaged", {"lab", "test"}):
         assert name in pinned, f"{name} is installed with us, but not pinned"
+
+
+def test_the_oldest_set_is_what_is_promised():
+    """All of it, but for the tools that only check the source."""
+    lines = (ROOT / "constraints-oldest.txt").read_text().splitlines()
+    pinned = dict(line.split("==") for line in lines if "==" in line)
+    for requirement in map(Requirement, requirements("lab", "test")):
+        name = requirement.name.replace("_", "-")
+        if name not in {"codespell", "ruff", "setuptools"}:
+            promised = str(requirement.specifier).removeprefix(">=")
+            assert Version(promised) == Version(pinned[name]), name
+
+
+def test_of_the_newest_set_only_torch_is_pinned(tmp_path):
+    newest = tmp_path / "newest.txt"
+    run("make", f"NEWEST={newest}", str(newest))
+    (line,) = newest.read_text().splitlines()
+    assert line.startswith("torch==")
+    assert line in (ROOT / "constraints.txt").read_text().splitlines()
 
 
 def needed_by(package: str, extras: set[str]) -> set[str]:
@@ -199,6 +220,7 @@ def needed_by(package: str, extras: set[str]) -> set[str]:
 
 
 def test_ci_calls_the_readmes_test_commands_and_nothing_else():
+    """But once a week, it also takes the newest releases."""
     expected = ["make browser", "make test"]
     readme = (ROOT / "README.md").read_text()
     assert all(f"\n{command}\n" in readme for command in expected)
@@ -207,7 +229,9 @@ def test_ci_calls_the_readmes_test_commands_and_nothing_else():
     commands = [line for line in script if line and not line.startswith(plumbing)]
     assert commands == expected
     workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
-    assert re.findall(r"- run: (.+)", workflow) == expected
+    weekly = "make test-newest"
+    assert re.findall(r"- run: (.+)", workflow) == [*expected, weekly]
+    assert f"{weekly}\n        if: github.event_name == 'schedule'" in workflow
 
 
 def test_the_built_wheel_carries_the_pocket_model(tmp_path, built_wheel):

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import torch
 from tqdm import tqdm
-from transformers import GenerationConfig
+from transformers import DynamicCache, GenerationConfig
 
 import minipaged as mp
 from benchmarks.cpu.generate import alternate
@@ -26,7 +26,7 @@ from benchmarks.random_prompts import random_prompts
 from minipaged.lab.measure.machine import describe_machine
 from minipaged.lab.measure.watch import watch
 from minipaged.lab.tour.proof import same_answer
-from minipaged.lab.tour.reference import huggingface_outputs
+from minipaged.lab.tour.reference import cache_argument, huggingface_outputs
 
 ROOT = Path(__file__).parents[2]
 OUT = ROOT / "figures" / "data" / "cpu-beams.json"
@@ -80,17 +80,17 @@ def speed_and_memory(rounds: int) -> dict[str, float]:
     )
     paged = mp.PagedModel(model, num_blocks=128, block_size=16)
     ids = torch.tensor(prompt)
-    settings = GenerationConfig(**config.to_diff_dict())
-    settings.return_dict_in_generate = True
 
     def theirs():
-        mask = torch.ones_like(ids)
-        return model.generate(ids, attention_mask=mask, generation_config=settings)
+        cache = DynamicCache(config=model.config)
+        given = {"attention_mask": torch.ones_like(ids), **cache_argument(cache)}
+        model.generate(ids, generation_config=config, **given)
+        return cache
 
     ours, huggingface = alternate(
         lambda: mp.generate(paged, prompt, config), theirs, rounds
     )
-    layers = theirs().past_key_values.layers
+    layers = theirs().layers
     their_bytes = sum(t.nbytes for one in layers for t in (one.keys, one.values))
     with watch(paged) as moments:
         mp.generate(paged, prompt, config)

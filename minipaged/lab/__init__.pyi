@@ -159,6 +159,8 @@ from .tour.predict import reveal as reveal
 from .tour.proof import prove as prove
 from .tour.proof import refute as refute
 from .tour.proof import same_answer as same_answer
+from .tour.reference import cache_argument as cache_argument
+from .tour.reference import huggingface_cache as huggingface_cache
 from .tour.reference import huggingface_generate as huggingface_generate
 from .tour.reference import huggingface_outputs as huggingface_outputs
 from .tour.show import folded as folded

@@ -10,9 +10,10 @@ from minipaged.errors import UnsupportedModel
 
 # Keywords that models pass along and that leave the result of attention as it is.
 _HARMLESS = {
-    "cache_position", "logits_to_keep", "num_items_in_batch", "output_attentions",
-    "output_hidden_states", "output_router_logits", "past_key_values",
-    "position_embeddings", "position_ids", "return_dict", "use_cache",
+    "cache", "cache_position", "logits_to_keep", "num_items_in_batch",
+    "output_attentions", "output_hidden_states", "output_router_logits",
+    "past_key_values", "position_embeddings", "position_ids", "return_dict",
+    "use_cache",
 }  # fmt: skip
 
 

@@ -249,8 +249,9 @@ def test_only_processors_that_are_no_numbers_are_called(monkeypatch):
 
 def test_who_is_greedy_needs_no_random_number(monkeypatch):
     """So the state of torch's generator is left as it is."""
+    greedy, logits = resolved(), random_logits(2, 128)
     state = torch.get_rng_state()
-    draw_unseeded([resolved()] * 2, random_logits(2, 128))
+    draw_unseeded([greedy] * 2, logits)
     assert torch.equal(state, torch.get_rng_state())
-    draw_unseeded([resolved(), resolved(do_sample=True)], random_logits(2, 128))
+    draw_unseeded([greedy, resolved(do_sample=True)], logits)
     assert torch.equal(state, torch.get_rng_state()) != INTERPRETED

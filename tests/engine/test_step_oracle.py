@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 import torch
-from transformers import DynamicCache, GenerationConfig
+from transformers import GenerationConfig
 
 import minipaged as mp
 from helpers.answers import huggingface_outputs
@@ -17,6 +17,7 @@ from helpers.thorough import all_or
 from helpers.tiny_models import VOCABULARY, tiny_model
 from minipaged.attention.backend import Backend
 from minipaged.lab.tour.proof import same_answer
+from minipaged.lab.tour.reference import huggingface_cache
 from minipaged.memory.kv_cache import KVCache
 from minipaged.model.inputs import RaggedBatch
 from minipaged.scheduling.observer import Observer
@@ -84,7 +85,7 @@ class Oracle(Observer):
         for sequence in request.live:
             self.shadow[sequence] = found = self.gather(sequence.table)
             if known := sequence.tokens[: sequence.table.num_tokens]:
-                theirs = huggingface_cache(self.paged.model, known)
+                theirs = keys_and_values(self.paged.model, known)
                 for pair in zip(found, theirs, strict=True):
                     assert torch.allclose(*pair, rtol=0, atol=1e-4), STRANGE
                 self.seen["adoptions"] += 1
@@ -117,13 +118,10 @@ class Oracle(Observer):
         self.seen["checks"] += 1
 
 
-def huggingface_cache(model, tokens):
+def keys_and_values(model, tokens):
     """K of every layer, then V: what the unmodified model keeps of these tokens."""
-    cache, ids = DynamicCache(), torch.tensor([tokens])
-    with torch.inference_mode():
-        model(ids, attention_mask=torch.ones_like(ids), past_key_values=cache)
-    kept = [layer.keys for layer in cache.layers]
-    kept += [layer.values for layer in cache.layers]
+    layers = huggingface_cache(model, tokens).layers
+    kept = [layer.keys for layer in layers] + [layer.values for layer in layers]
     return [tensor[0].transpose(0, 1) for tensor in kept]
 
 

@@ -85,7 +85,6 @@ UNLIKE = "qwen3 gemma2 gemma4_text deepseek_v3 opt gpt_oss".split()
 REFUSED: dict[str, dict] = {
     "llama4_text": {"head_dim": 16},
     "diffllama": {},
-    "gptj": {"n_embd": 64, "n_layer": 2, "n_head": 4, "rotary_dim": 8},
     "gpt_neo": {
         "num_layers": 2,
         "num_heads": 4,
@@ -105,7 +104,7 @@ def tiny_model(name: str, **smaller: int) -> PreTrainedModel:
     torch.manual_seed(0)
     own = (ARCHITECTURES | REFUSED)[name]
     common = dict(_COMMON)
-    if name in ("gpt2", "gptj", "gpt_neo"):  # these name their sizes differently
+    if name in ("gpt2", "gpt_neo"):  # these name their sizes differently
         common.pop("num_hidden_layers"), common.pop("num_attention_heads")
     model = AutoModelForCausalLM.from_config(
         AutoConfig.for_model(name, **{**common, **own, **smaller}),

@@ -54,6 +54,18 @@ def test_a_kernel_of_a_notebook_is_compiled(monkeypatch):
     assert ".entry copies" in text and "ld.global" in text
 
 
+def test_products_are_summed_in_one_instruction_and_nothing_is_warned_of(monkeypatch):
+    monkeypatch.setattr(compiler, "_waiting", [])
+    kernel = in_a_notebook(copies, monkeypatch)
+    source = inspect.getsource(kernel.fn)
+    fused = source.replace("tl.load(x + at)", "tl.load(x + at) * at + 1.5")
+    monkeypatch.setattr("inspect.getsource", lambda function: fused)
+    assert "fma.rn.f32" in ask_compiler(kernel, TILE=16)
+    (process,) = compiler._waiting
+    compiler._waiting.clear()
+    assert "Warning" not in process.end()
+
+
 def test_types_are_those_that_are_named(monkeypatch):
     kernel = in_a_notebook(copies, monkeypatch)
     whole = ask_compiler(kernel, TILE=1024, num_warps=1)

@@ -17,7 +17,11 @@ from minipaged import progress
 from minipaged.attention.kernels import tile as triton_tile
 from minipaged.decoding.strategy import Output
 from minipaged.lab.tour.proof import prove, refute
-from minipaged.lab.tour.reference import huggingface_generate
+from minipaged.lab.tour.reference import (
+    cache_argument,
+    huggingface_cache,
+    huggingface_generate,
+)
 from minipaged.lab.tour.show import show
 
 ROOT = Path(__file__).parents[2]
@@ -28,6 +32,17 @@ PROMPTS = [[5, 6, 7], [8], [9, 10, 11, 12, 13]]
 @pytest.fixture
 def paged():
     return mp.PagedModel(tiny_model("qwen3"), num_blocks=32, block_size=4)
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_cache_is_taken_under_the_name_of_this_release():
+    """The name of another release is swallowed without a word, or warned of."""
+    model, ids = tiny_model("qwen3"), torch.tensor([PROMPTS[-1]])
+    mask, cache = torch.ones_like(ids), huggingface_cache(model, PROMPTS[-1][:3])
+    assert cache.get_seq_length() == 3
+    answer = model.generate(ids, GREEDY, attention_mask=mask, **cache_argument(cache))
+    assert answer.tolist() == model.generate(ids, GREEDY, attention_mask=mask).tolist()
+    assert cache.get_seq_length() == answer.shape[1] - 1
 
 
 def broken(paged, prompts, config, seed=None):

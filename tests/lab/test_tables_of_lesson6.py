@@ -337,10 +337,10 @@ def test_tiles_ahead_are_counted_in_the_assembly_code():
 def test_sums_of_four_heads_take_more_shuffles_than_those_of_one():
     sizes = {"TILE": 16, "ROWS": 4, "UPDATE": update_by_sums}
     one = count_shuffles(_query_head_kernel, TILE=16)
-    assert one.logits == 2 * 4  # two logits of a warp's threads, by 16 threads each
-    # The maximum and the sum of weights; then a thread's parts of the weighted sum.
-    assert one.others == 3 + 3 + 16
+    # Two logits in a warp, by 16 threads each; the maximum and the sum of weights; then
+    # a thread's parts of the weighted sum (for which Triton 3.9 takes eight more).
+    assert one.whole == 0 and one.others in (2 * 4 + 3 + 3 + 16, 38)
     four = count_shuffles(_kv_head_kernel, **sizes)
-    assert 64 * 5 <= four.logits <= 64 * 5 + 4  # 64 in a warp, by 32 threads each
+    assert four.whole == 64 * 5  # logits in a warp, by 32 threads each
     units = sizes | {"ROWS": 16, "UPDATE": update_by_units}
-    assert count_shuffles(_kv_head_kernel, **units) == (0, 10)
+    assert count_shuffles(_kv_head_kernel, **units) in ((0, 10), (0, 12))

@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from helpers.thorough import often
 from minipaged.lab.measure.traces import alpaca_like, sharegpt_like
+from minipaged.lab.tour.reference import huggingface_cache
 from minipaged.memory.contiguous import (
     BuddyAllocator,
     NoPiece,
@@ -106,9 +107,7 @@ def test_kv_bytes_equal_those_of_a_real_cache(family):
     torch.manual_seed(0)
     model = model_class(config).eval()
     num_tokens = 5
-    cache = transformers.DynamicCache(config=config)
-    with torch.no_grad():
-        model(torch.arange(num_tokens)[None], past_key_values=cache, use_cache=True)
+    cache = huggingface_cache(model, list(range(num_tokens)))
     kv_bytes = sum(
         tensor.numel() * tensor.element_size()
         for layer in cache.layers

@@ -67,6 +67,15 @@ def test_what_a_layer_asks_for_arrives():
     assert seen[0][:3] == (0.5, 3, 9.0) and torch.equal(seen[0].sinks, sinks)
 
 
+@pytest.mark.parametrize("name", ["cache", "past_key_values"])
+def test_a_cache_that_is_handed_along_changes_nothing(name):
+    """Under the name of any release of transformers."""
+    q = torch.zeros(1, 4, 2, 16)
+    with bridge.attending(lambda number, q, k, v, masking: q):
+        out, _ = bridge._call(module_with_number(), q, q, q, None, **{name: object()})
+    assert out.shape == (1, 2, 4, 16)
+
+
 def test_torchs_own_checks_of_the_operator():
     def attend(number, q, k, v, masking):
         return q * masking.scale

@@ -24,7 +24,6 @@ GREEDY = GenerationConfig(max_new_tokens=6, pad_token_id=0)
 WHY_REFUSED = {
     "llama4_text": "layers of type chunked_attention",
     "diffllama": "3 layers but called attention 6 times",
-    "gptj": "does not call its attention through",
     "gpt_neo": "does not call its attention through",
     "bloom": "does not call its attention through",
     "mamba": "layers of type linear_attention",

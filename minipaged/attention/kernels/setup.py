@@ -28,6 +28,9 @@ if not torch.cuda.is_available() and "TRITON_INTERPRET" not in os.environ:
     for name in [name for name in sys.modules if name.partition(".")[0] == "triton"]:
         if not name.startswith("triton._C"):  # the compiled part must stay
             del sys.modules[name]
+# The kernels are written, and measured, with a * b + c in one instruction. Triton 3.9
+# warns of whoever does not say so, and 3.10 will make two of it.
+os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
 
 import triton
 import triton.language as tl
@@ -67,7 +70,31 @@ if INTERPRETED:
         numbers = kind.scalar
         return _type_of_numbers(tl.uint64 if numbers.is_ptr() else numbers)
 
-    interpreter._patch_lang = partial(_exchange_once, exchange=interpreter._patch_lang)
+    def _patch_tensor(tensor: type, *scope: Any, patch: Callable[..., None]) -> None:
+        """As the interpreter does, but its numbers are read as numpy 2.4 wants it.
+
+        Triton does so, too, from 3.7 on.
+        """
+        patch(tensor, *scope)
+        tensor.__index__ = lambda self: int(self.handle.data.item())
+
+    _spread = interpreter.InterpreterBuilder.create_splat
+
+    def _spread_as_told(builder: Any, tile: Any, one: Any) -> Any:
+        """One value at every place of a tile, of the type that Triton gives the tile.
+
+        The interpreter keeps the value's, and to it a comparison has the type of what
+        was compared. As a mask, Triton 3.9 refuses that, and no version takes floats.
+        """
+        return _spread(builder, tile, interpreter.TensorHandle(one.data, tile.scalar))
+
+    interpreter.InterpreterBuilder.create_splat = _spread_as_told
+    interpreter._patch_lang_tensor = partial(
+        _patch_tensor, patch=interpreter._patch_lang_tensor
+    )
+    if hasattr(interpreter, "_LangPatchScope"):  # before Triton 3.6, nothing goes back
+        exchange = interpreter._patch_lang
+        interpreter._patch_lang = partial(_exchange_once, exchange=exchange)
     interpreter._get_np_dtype = _numpy_type
 
 __all__ = ["INTERPRETED", "tl", "triton"]

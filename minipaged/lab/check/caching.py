@@ -15,6 +15,7 @@ from minipaged.lab.check.verdict import (
     short,
 )
 from minipaged.lab.tour.chat import three_users
+from minipaged.lab.tour.reference import cache_argument
 from minipaged.model.load import load
 
 
@@ -228,7 +229,7 @@ def _serves_the_three_users(attempt: Attempt) -> str:
         found = attempted(
             f"the pocket model's answer to {name}, with your cache",
             lambda ids=ids, layers=layers, limit=limit: model.generate(
-                ids, past_key_values=Cache(layers=layers), **limit
+                ids, **cache_argument(Cache(layers=layers)), **limit
             ),
         )
         found, right = (tokenizer.decode(x[0, len(prompt) :]) for x in (found, right))

@@ -2,8 +2,6 @@
 
 import re
 from collections.abc import Iterable
-from linecache import getline
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from minipaged.lab.tour.compiler import ask_compiler
@@ -13,8 +11,7 @@ TENSORS = {"out": "*bf16", "q": "*bf16", "keys": "*bf16", "values": "*bf16"}
 TABLES = {"block_tables": "*i64", "context_lengths": "*i64"}
 NUMBERS = {"table_width": "i32", "scale": "fp32"}
 COPIED = 16 * 128  # bytes of K and V by one copy: 16 to each thread of four warps
-FILE = re.compile(r'^\s*\.file\s+\d+ "(.*)"', re.MULTILINE)
-CALLED = re.compile(r"\.loc\s.*?@\[ (\S+\.py):(\d+)")  # where, say, tl.sum was called
+SHUFFLE = re.compile(r"shfl\.sync.*, (\d+), 31, -1;")  # between threads so far apart
 LLAMA = {"BLOCK_SIZE": 16, "NUM_KV_HEADS": 8, "GROUP": 4, "DIM": 128}
 
 
@@ -30,8 +27,8 @@ class Copies(NamedTuple):
 class Shuffles(NamedTuple):
     """In the code of a warp for one tile; one: all threads of the warp at once."""
 
-    logits: int
-    others: int  # for the maximum, the sum of weights, and the weighted sum
+    whole: int  # of sums over all threads of the warp
+    others: int  # of sums over some of them; how many, depends on Triton's release
 
 
 def assembly_of(kernel: Any, *, num_stages: int = 1, **sizes: Any) -> str:
@@ -57,16 +54,12 @@ def count_copies(text: str) -> Copies:
 def count_shuffles(kernel: Any, **sizes: Any) -> Shuffles:
     """How often the threads of a warp of a rung hand each other numbers, for one tile.
 
-    The assembly names the files and, before each instruction, the line from which it
-    comes.
+    A sum over all 32 threads takes five shuffles: between threads that are 16 apart, 8,
+    and so on.
     """
-    code, written, found = assembly_of(kernel, **sizes), "", {True: 0, False: 0}
-    files = {Path(file).name: file for file in FILE.findall(code)}
-    for row in code.splitlines():
-        if place := CALLED.search(row):
-            written = getline(files[place[1]], int(place[2]))
-        found["logits =" in written] += "shfl.sync" in row
-    return Shuffles(logits=found[True], others=found[False])
+    apart = SHUFFLE.findall(assembly_of(kernel, **sizes))
+    whole = 5 * " ".join(apart).count("16 8 4 2 1")
+    return Shuffles(whole, len(apart) - whole)
 
 
 def stage_lines(
