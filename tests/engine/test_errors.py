@@ -437,7 +437,7 @@ def test_weights_that_are_no_numbers_are_named_and_not_attention():
         model.model.layers[1].mlp.up_proj.weight[3, 5] = torch.nan
     with pytest.raises(
         mp.UnsupportedModel,
-        match="weights that hold NaN or infinity: model.layers.1.mlp.up_proj",
+        match=r"hold NaN or infinity: model\.layers\.1\.mlp",
     ) as e:
         PagedModel(model)
     assert "attention" not in str(e.value)
