@@ -229,6 +229,8 @@ class Engine(Observer, Unpicklable):
         add meanwhile is served, too. Between arrivals it sleeps.
         Raises ValueError if the model has changed since it was wrapped.
         """
+        if self.scheduler.running:  # others are looked at when they come
+            self.paged.refuse_changes()
         streams = list(self.streams.values())
         try:
             self._thread = get_ident()
