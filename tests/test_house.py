@@ -264,9 +264,8 @@ def test_the_tables_of_lessons_come_from_the_notebooks():
     assert result.returncode == 0, result.stderr
 
 
-def test_the_front_page_is_short_and_two_pictures_say_what_this_is():
+def test_two_pictures_on_the_front_page_say_what_this_is():
     text = (ROOT / "README.md").read_text("utf-8")
-    assert len(text.split()) <= 900
     pictures = re.findall(r'<img src="figures/(\w+)-light.png" alt="[^"]+">', text)
     assert pictures == ["overview", "widget"] and text.count("<img ") == 2
     for name in pictures:
