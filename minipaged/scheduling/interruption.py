@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from itertools import chain
 from threading import RLock, get_ident
+from traceback import clear_frames
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -157,12 +158,16 @@ def all_or_nothing(scheduler: Scheduler, work: Callable[[StepUndo], Any]) -> Any
     try:
         undo.begin()
         return work(undo)
-    except BaseException:
+    except BaseException as error:
         try:
             undo.undo()
         except BaseException:  # a second Ctrl-C
             undo.undo()
             raise
+        if isinstance(error, KeyboardInterrupt):
+            # If it came as torch.inference_mode was entered, that stays on for as long
+            # as anybody keeps the traceback; and notebooks do.
+            clear_frames(error.__traceback__)
         raise
     finally:  # without a call, in which a signal could arrive
         if pool.reserved_for == undo.thread:

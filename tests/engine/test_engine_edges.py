@@ -7,6 +7,7 @@ import sys
 import threading
 
 import pytest
+import torch
 
 import minipaged as mp
 from helpers import engine_soak
@@ -261,6 +262,36 @@ def test_ctrl_c_leaves_no_lock_taken(place, event, monkeypatch):
     assert answers[1].sequences == late.output.sequences
     assert len(right) <= 2
     check_idle(engine)
+
+
+def interrupted_when_entered(mode, enter=torch.inference_mode.__enter__):
+    enter(mode)
+    raise KeyboardInterrupt
+
+
+def interrupted_when_left(mode, *_error):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("method", ["__enter__", "__exit__"])
+@pytest.mark.parametrize("way", ["generate", "run"])
+def test_ctrl_c_leaves_no_mode_on(way, method, monkeypatch):
+    """Also if the traceback is kept, as notebooks do: autograd goes on as before."""
+    engine = make()
+    engine.add(PROMPTS[0], KINDS[0]).result()
+    stops = interrupted_when_entered if "enter" in method else interrupted_when_left
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.inference_mode, method, stops)
+        with pytest.raises(KeyboardInterrupt) as kept:
+            if way == "run":
+                engine.add(PROMPTS[0], KINDS[0])
+                engine.run()
+            else:
+                mp.generate(engine.paged, PROMPTS[:1], KINDS[0])
+    assert kept.tb is not None
+    assert not torch.is_inference_mode_enabled() and torch.is_grad_enabled()
+    (out,) = mp.generate(engine.paged, PROMPTS[:1], KINDS[0])
+    check([out], expected()[:1])
 
 
 # --- under fire; more of both by hand: see helpers/engine_soak.py ---------------------

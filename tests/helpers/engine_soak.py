@@ -147,6 +147,7 @@ def signals(count: int, seed: int = 0) -> dict[str, int]:
     for thread in readers:
         thread.start()
     signal.setitimer(signal.ITIMER_REAL, 1e-3)
+    kept = None
     while report["signals"] < count:
         try:
             case = draw.choice(CASES)
@@ -155,11 +156,13 @@ def signals(count: int, seed: int = 0) -> dict[str, int]:
             engine.run()
             soak.may_interrupt = False
             soak.look_at(stream, case)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
             report["interrupted"] += 1
-            report["inference mode left on"] += torch.is_inference_mode_enabled()
+            kept = error  # as notebooks do
+        report["inference mode left on"] += torch.is_inference_mode_enabled()
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, before)
+    report["last interrupt kept"] = int(kept is not None)
     return soak.end(readers)
 
 
