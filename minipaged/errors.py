@@ -82,6 +82,13 @@ class Unpicklable:
         )
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Is there too little memory? Torch says so in other words on each device."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    return isinstance(error, RuntimeError) and "allocate" in str(error)
+
+
 def require_counts(**counts: object) -> None:
     """Raise ValueError for the first of them that is no whole number from 1."""
     for name, value in counts.items():

@@ -2,7 +2,8 @@
 
 import os
 from threading import RLock
-from typing import Any
+from typing import Any, ClassVar
+from weakref import WeakSet
 
 from tqdm.auto import tqdm
 
@@ -15,6 +16,9 @@ class ProgressBar(tqdm):
     """
 
     _lock = RLock()
+    _instances: ClassVar[WeakSet] = (
+        WeakSet()
+    )  # not those of others, who have another lock
 
     def refresh(self, *_arguments: Any, **_options: Any) -> bool:
         """Draw it as it is now."""

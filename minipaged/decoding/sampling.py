@@ -64,7 +64,10 @@ class Sampling(Strategy):
         for sequence, token in zip(request.sequences, tokens, strict=True):
             if sequence.finish_reason is None:
                 sequence.append(token)
-                if options.ends(sequence.tokens):
+                ends = or_failed(options.ends, sequence.tokens)
+                if isinstance(ends, Failed):
+                    request.fail(ends.reason)
+                elif ends:
                     sequence.end("stop")
                 elif sequence.num_new == request.max_new_tokens:
                     sequence.end("length")

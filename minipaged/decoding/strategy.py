@@ -1,5 +1,6 @@
 """Lesson 2: how a request's tokens are chosen: what sampling and beam search share."""
 
+import logging
 from collections.abc import Callable
 from collections.abc import Sequence as Rows
 from dataclasses import dataclass
@@ -8,7 +9,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from minipaged.errors import is_out_of_memory
 from minipaged.scheduling.request import Request
+
+_log = logging.getLogger("minipaged.decoding")
 
 
 class Turn(NamedTuple):
@@ -31,9 +35,10 @@ def or_failed(choose: Callable[..., Any], *arguments: Any) -> Any:
     """
     try:
         return choose(*arguments)
-    except (MemoryError, torch.OutOfMemoryError, torch.AcceleratorError):
-        raise
     except Exception as error:
+        if is_out_of_memory(error) or isinstance(error, torch.AcceleratorError):
+            raise
+        _log.info("a request failed", exc_info=True)
         kind = type(error).__name__
         return Failed(f"no token can be chosen ({kind}: {error!s:.200})")
 
@@ -49,7 +54,8 @@ class Strategy:
         """What each turn's request will do; called once a step for all of this type.
 
         It changes no request, and does not wait for the device. logits: [R, vocabulary]
-        float32, on the device. What fails for one request is Failed for this one alone.
+        float32, on the device. What fails is Failed: for one request, or for those
+        whose processors are the same.
         """
         raise NotImplementedError
 

@@ -1,6 +1,5 @@
 """Appendix A: one step ahead: the GPU computes the next while the last one is read."""
 
-import gc
 from collections import deque
 from itertools import chain, compress
 from typing import NamedTuple
@@ -11,12 +10,12 @@ from torch import Tensor
 
 from minipaged.decoding.draw import next_tokens
 from minipaged.decoding.sampling import Chosen, Sampling, TokensTogether
-from minipaged.decoding.strategy import Turn
+from minipaged.decoding.strategy import Failed, Turn, or_failed
 from minipaged.engine.loop import apply_all, choose_and_apply, step, turns_of
-from minipaged.errors import OutOfBlocks
+from minipaged.errors import OutOfBlocks, is_out_of_memory
 from minipaged.model.persistent_inputs import Unread, to_device
 from minipaged.model.runner import Runner
-from minipaged.scheduling.interruption import StepUndo, all_or_nothing
+from minipaged.scheduling.interruption import StepUndo, all_or_nothing, collect_lost
 from minipaged.scheduling.plan import Plan
 from minipaged.scheduling.request import Request
 from minipaged.scheduling.scheduler import Scheduler
@@ -37,12 +36,13 @@ class Steps:
         try:
             try:
                 self._make()
-            except OutOfBlocks as error:
-                gc.collect()  # a lost engine may still hold blocks
-                if self._scheduler.pool.num_free <= error.free:
+            except OutOfBlocks:
+                if not collect_lost(self._scheduler.pool):
                     raise
                 self._make()
-        except torch.OutOfMemoryError as error:
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
             raise MemoryError(
                 f"a step of up to {self._scheduler.max_tokens:,} tokens has no room on "
                 f"{self._runner.paged.device}; lower max_tokens of the Engine, or "
@@ -173,7 +173,13 @@ class LateTokens:
             together = by_numbers and options.of_rows is not None
             key = None if together else options.batch_key
             groups.setdefault(key, []).append(turn)
-        drawn = [_draw(group, logits) for group in groups.values()]
+        drawn, self._failed = [], {}
+        for group in groups.values():
+            tokens = or_failed(_draw, group, logits)
+            if isinstance(tokens, Failed):
+                self._failed |= dict.fromkeys([turn.request for turn in group], tokens)
+                tokens = logits.new_zeros(len(group), dtype=torch.int64)
+            drawn.append(tokens)
         # If only parts of prompts were computed, there are no tokens.
         none = torch.empty(0, dtype=torch.int64, device=logits.device)
         tokens = drawn[0] if len(drawn) == 1 else torch.cat([none, *drawn])
@@ -182,10 +188,11 @@ class LateTokens:
             turn.request.sequences[0]: place for place, turn in enumerate(in_order)
         }
         self.unread = Unread(tokens, places)
+        self._requests = [turn.request for turn in turns]
         self._places = range(len(turns))
         if len(groups) > 1:
             self._places = [places[turn.request.sequences[0]] for turn in turns]
-        self.choices: list[Chosen] = []
+        self.choices: list[Chosen | Failed] = []
         self._copy, self._has_come = tokens, None
         if tokens.is_cuda:
             self._copy = torch.empty_like(tokens, device="cpu", pin_memory=True)
@@ -198,7 +205,10 @@ class LateTokens:
         if self._has_come is not None:
             self._has_come.synchronize()
         together = TokensTogether(self._copy)
-        self.choices = [(together, at, at + 1) for at in self._places]
+        self.choices = [
+            self._failed.get(request) or (together, at, at + 1)
+            for request, at in zip(self._requests, self._places, strict=True)
+        ]
 
 
 def draws_by_numbers(logits: Tensor) -> bool:

@@ -1,6 +1,5 @@
 """Lesson 2: what is said to `generate`, checked and made into requests (the border)."""
 
-import gc
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from minipaged.decoding.stop_strings import StopStrings
 from minipaged.errors import PromptTooLong, require_counts
 from minipaged.memory.block_pool import BlockPool
 from minipaged.model.paged_model import PagedModel
+from minipaged.scheduling.interruption import collect_lost
 from minipaged.scheduling.request import Request
 
 if TYPE_CHECKING:
@@ -137,12 +137,12 @@ def why_it_never_fits(
     """
     worst = request.blocks_at_most(pool.block_size)
     if num_free is None and worst > pool.num_free:
-        gc.collect()  # a lost engine may still hold blocks
+        collect_lost(pool)
     num_free = pool.num_free if num_free is None else num_free
     if worst <= num_free:
         return None
     size, count = pool.block_size, request.num_parallel
-    others = "let go of the others, " * (worst <= pool.num_blocks)
+    others = "free the blocks of others, " * (worst <= pool.num_blocks)
     who = f"{count} sequences" if count > 1 else "a sequence"
     return (
         f"{who} of {len(request.prompt)} prompt tokens and {request.max_new_tokens} "

@@ -1,6 +1,5 @@
 """Appendix A: requests that come and go while the model runs (paper, section 4.3)."""
 
-import gc
 import heapq
 import logging
 from collections import deque
@@ -19,11 +18,11 @@ from minipaged.engine.bell import Bell
 from minipaged.engine.clock import Clock
 from minipaged.engine.limits import (
     check_arrival,
+    check_num_parallel,
     check_parts,
     check_swapping,
     limits_that_fit,
     make_scheduler,
-    note_what_never_fits,
 )
 from minipaged.engine.stats import Stats
 from minipaged.engine.stream import Stream
@@ -31,7 +30,7 @@ from minipaged.errors import Unpicklable
 from minipaged.model.paged_model import PagedModel
 from minipaged.model.runner import Run, make_runner
 from minipaged.progress import progress_bar
-from minipaged.scheduling.interruption import all_or_nothing, give_back
+from minipaged.scheduling.interruption import all_or_nothing, collect_lost, give_back
 from minipaged.scheduling.observer import Observer, Observers
 from minipaged.scheduling.plan import Plan
 from minipaged.scheduling.request import Request
@@ -104,7 +103,7 @@ class Engine(Observer, Unpicklable):
         max_tokens, max_sequences = limits_that_fit(max_tokens, max_sequences)
         check_swapping(preemption, swap_blocks)
         if paged.pool.num_free < paged.pool.num_blocks:
-            gc.collect()  # a lost engine may hold blocks, one of the same cell, say
+            collect_lost(paged.pool)  # one of the same cell, say
         self.paged = paged
         self.clock = clock or Clock()
         self._stop_strings = StopStrings(tokenizer)
@@ -121,13 +120,14 @@ class Engine(Observer, Unpicklable):
         self._numbers, self._places = count(), count()  # in `add`, and in line
         self._arriving: list[tuple[float, int, Stream]] = []  # a heap
         # Other threads and signal handlers only append to these two: no lock is needed.
-        self._coming: deque[tuple[float, int, Stream]] = deque()  # added
+        self._added: deque[tuple[float, int, Stream]] = deque()  # added
         self._leaving: deque[Stream] = deque()  # aborted, or never to be run
-        self._committed: list[Plan] = []  # plans whose tokens nobody was told
-        self._preempted: list[Request] = []  # nor this
+        # Of what these have brought, streams are not told yet.
+        self._committed: list[Plan] = []
+        self._preempted: list[Request] = []
         self._thread: int | None = None  # the one that is in `run`
         self._bell = Bell()  # rings when something has changed
-        self._is_unseen = True  # has somebody come since the model was looked at?
+        self._must_check_model = self._must_check_weights = True
         self._is_closed = False
         watching.started(prefix_cache)
 
@@ -165,26 +165,26 @@ class Engine(Observer, Unpicklable):
             self._stop_strings,
             remedy="tokenizer(text).input_ids",
         )
-        note_what_never_fits(request, self.scheduler)
+        check_num_parallel(request, self.scheduler.max_tokens)
         stream = Stream(self, request, max(float(arrival), self.clock.now()))
         try:
             self.streams[request] = stream
             if request.error is None:
-                self._coming.append((stream.arrival, next(self._numbers), stream))
+                self._added.append((stream.arrival, next(self._numbers), stream))
             else:
                 _log.info("refused a request: %s", request.error)
                 request.end("error")
                 self._leaving.append(stream)
             self._refuse_if_closed()  # meanwhile
         except BaseException:  # Ctrl-C, too: as if it had not been added
-            request.end("aborted")
             self.streams.pop(request, None)
+            self._leaving.append(stream)  # a step may have let it in already
             raise
         self._bell.ring()
         return stream
 
     def abort(self, stream: Stream) -> None:
-        """Let a request end: now, or after the step that is being made.
+        """Let a request end: now, or as the step ends that is being made.
 
         Its Output has finish_reason "aborted", and what it has said so far. One that
         has its Output keeps it. Raises TypeError or ValueError for what is no Stream of
@@ -213,12 +213,14 @@ class Engine(Observer, Unpicklable):
         self.clock.start()
         with self.paged.alone():
             self._let_in_and_out()
-            if self.scheduler.waiting or self.scheduler.running:
-                self._refuse_changes()
-                self._steps.step()  # loop.step; or one ahead, on a GPU
-                self._tell_streams()
-            if self._is_closed:  # meanwhile
-                self._close()
+            try:
+                if self.scheduler.waiting or self.scheduler.running:
+                    self._check_model()
+                    self._steps.step()  # loop.step; or one ahead, on a GPU
+                    self._tell_streams()
+            finally:
+                if self._leaving or self._is_closed:  # meanwhile
+                    self._let_in_and_out()
         self._bell.ring()
         return bool(self.streams)
 
@@ -229,8 +231,7 @@ class Engine(Observer, Unpicklable):
         add meanwhile is served, too. Between arrivals it sleeps.
         Raises ValueError if the model has changed since it was wrapped.
         """
-        if self.scheduler.running:  # others are looked at when they come
-            self.paged.refuse_changes()
+        self._must_check_weights = True
         streams = list(self.streams.values())
         try:
             self._thread = get_ident()
@@ -269,12 +270,8 @@ class Engine(Observer, Unpicklable):
             self.abort(stream)
         if not self.paged.alone.is_mine:
             with self.paged.alone():
-                self._close()
+                self._let_in_and_out()
         self._bell.ring()
-
-    def _close(self) -> None:
-        self._let_in_and_out()
-        self._runner.close()
 
     def __enter__(self) -> "Engine":
         return self
@@ -283,7 +280,7 @@ class Engine(Observer, Unpicklable):
         self.close()
 
     def __del__(self) -> None:
-        if "_is_closed" in vars(self) and not self._is_closed:  # it was made
+        if "_is_closed" in vars(self):  # it was made
             give_back(self.scheduler)
 
     def committed(self, plan: Plan) -> None:
@@ -304,11 +301,11 @@ class Engine(Observer, Unpicklable):
             pool.num_blocks,
         )
 
-    def save(self) -> tuple[list[Plan], list[Request]]:
+    def save_counts(self) -> tuple[list[Plan], list[Request]]:
         """As such an observer: what is not told yet."""
         return self._committed.copy(), self._preempted.copy()
 
-    def restore(self, saved: tuple[list[Plan], list[Request]]) -> None:
+    def restore_counts(self, saved: tuple[list[Plan], list[Request]]) -> None:
         """A step was undone: what it brought is not told."""
         self._committed, self._preempted = saved[0].copy(), saved[1].copy()
         _log.info("a step was undone; its requests start again")
@@ -317,26 +314,26 @@ class Engine(Observer, Unpicklable):
         if self._is_closed:
             raise ValueError("this engine is closed; make another one")
 
-    def _refuse_changes(self) -> None:
-        """The model must be as it was wrapped: looked at when somebody has come.
+    def _check_model(self) -> None:
+        """The model must be as it was wrapped: asked when a request has come.
 
-        After a pause its weights, too; that costs as much as to read them once.
+        If nobody else runs, or when `run` is called, its weights are read, too.
         """
-        if not self._is_unseen:
-            return
-        if not self.scheduler.running:
+        if self._must_check_weights or (
+            self._must_check_model and not self.scheduler.running
+        ):
             self.paged.refuse_changes()
-        else:
+        elif self._must_check_model:
             self.paged.refuse_altered_modules()
-        self._is_unseen = False
+        self._must_check_model = self._must_check_weights = False
 
     def _let_in_and_out(self) -> None:
         """Who has arrived waits now; who does not want to wait any more leaves."""
         self._tell_streams()  # what an interrupted call has left untold
         now = self.clock.now()
-        while self._coming:
-            heapq.heappush(self._arriving, self._coming[0])
-            self._coming.popleft()
+        while self._added:
+            heapq.heappush(self._arriving, self._added[0])
+            self._added.popleft()
         while self._arriving and self._arriving[0][0] <= now:
             *_, stream = self._arriving[0]
             waiting = self.scheduler.waiting
@@ -344,8 +341,8 @@ class Engine(Observer, Unpicklable):
             is_in = waiting and waiting[-1] is stream.request
             if stream.request.live and not is_in:
                 stream.request.number = next(self._places)
+                self._must_check_model = True
                 self.scheduler.add(stream.request)
-                self._is_unseen = True
             heapq.heappop(self._arriving)
         if self._leaving:
             self._steps.land()
@@ -356,6 +353,8 @@ class Engine(Observer, Unpicklable):
                 self._abort(stream.request)
             self._tell(stream, now)
             self._leaving.popleft()
+        if self._is_closed:
+            self._runner.close()
 
     def _abort(self, request: Request) -> None:
         """Its blocks come back; interrupted, it is as if no step had been made."""
@@ -387,11 +386,12 @@ class Engine(Observer, Unpicklable):
 
         def is_something_to_do() -> bool:
             busy = self.scheduler.waiting or self.scheduler.running
-            return bool(self._coming or self._leaving or busy or is_enough())
+            return bool(self._added or self._leaving or busy or is_enough())
 
-        if self._arriving and not is_something_to_do():
+        first = self._arriving[:1]  # at once: another thread may take it
+        if first and not is_something_to_do():
             wait = partial(self._bell.wait, is_something_to_do)
-            self.clock.sleep_until(self._arriving[0][0], wait)
+            self.clock.sleep_until(first[0][0], wait)
 
     def __repr__(self) -> str:
         running, waiting = len(self.scheduler.running), len(self.scheduler.waiting)

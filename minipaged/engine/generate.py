@@ -53,11 +53,12 @@ def generate(
         tokenizer: the model's; needed for stop strings.
 
     Returns one Output per prompt, in order. A prompt that can never fit, in the pool or
-    in the model's positions, gets an Output with finish_reason "error" and the reason
-    in `error`; the others go on.
+    in the model's positions, and one for which no token can be chosen, gets an Output
+    with finish_reason "error" and the reason in `error`; the others go on.
     Raises ValueError or TypeError for malformed arguments, and UnsupportedOption for
     generation options that are not honoured; nothing has been generated then. Raises
-    ValueError if the model's weights have changed since it was wrapped.
+    ValueError if the model has changed since it was wrapped: its weights, adapters,
+    hooks or configs. To know that, all weights are read once.
     """
     check_engine(paged, max_prompt_tokens, prefix_cache)
     requests = make_requests(

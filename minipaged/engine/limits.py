@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from transformers import PreTrainedTokenizerBase
 
-from minipaged.engine.arguments import why_it_never_fits
 from minipaged.engine.clock import Clock
 from minipaged.errors import require_counts
 from minipaged.model.paged_model import PagedModel
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 def limits_that_fit(
     max_tokens: int | None, max_sequences: int | None
 ) -> tuple[int, int]:
-    """Both, decided: what is not given follows from what is. ValueError for others."""
+    """Return both limits. One that is not given is computed from the other."""
     given = {"max_tokens": max_tokens, "max_sequences": max_sequences}
     require_counts(**{name: one for name, one in given.items() if one is not None})
     if max_tokens is None:
@@ -66,7 +65,7 @@ def check_arrival(arrival: Any) -> None:
 
 
 def check_swapping(preemption: str, swap_blocks: int | None) -> None:
-    """Raise ValueError unless this can become of requests that are preempted."""
+    """Raise ValueError for an unknown way to preempt, or a wrong swap space."""
     if preemption not in ("recompute", "swap"):
         raise ValueError(
             f'preemption must be "recompute" or "swap", got {preemption!r}'
@@ -97,16 +96,10 @@ def make_scheduler(
     )
 
 
-def note_what_never_fits(request: Request, scheduler: "PreemptingScheduler") -> None:
-    """Give the request an `error` if the pool can never hold it, not even alone.
-
-    Raises ValueError if it has more sequences than a step may compute.
-    """
-    if request.num_parallel > scheduler.max_tokens:
+def check_num_parallel(request: Request, max_tokens: int) -> None:
+    """Raise ValueError if a request has more sequences than a step may compute."""
+    if request.num_parallel > max_tokens:
         raise ValueError(
             f"{request.num_parallel} samples or beams compute together, but max_tokens "
-            f"is {scheduler.max_tokens}; raise it"
+            f"is {max_tokens}; raise it"
         )
-    pool = scheduler.pool  # all of it counts: the others will have ended
-    error = request.error or why_it_never_fits(request, pool, pool.num_blocks)
-    request.error = error

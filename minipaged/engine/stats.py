@@ -66,14 +66,22 @@ class Stats(Observer):
         pool = self._scheduler.pool
         return sum(pool.refcount(block_id) > 1 for block_id in range(pool.num_blocks))
 
-    def save(self) -> dict[str, Any]:
+    def save_counts(self) -> tuple[dict[str, Any], Any, Any]:
         """All of it: if the step that begins is undone, it was never counted."""
-        kept = {"history": self.history.copy(), "_thrash": copy(self._thrash)}
-        return vars(self) | kept
+        history = self.history  # one step more will push the oldest out, if it is full
+        oldest = history[0] if len(history) == history.maxlen else None
+        newest = history[-1] if history else None
+        return vars(self) | {"_thrash": copy(self._thrash)}, oldest, newest
 
-    def restore(self, saved: dict[str, Any]) -> None:
+    def restore_counts(self, saved: tuple[dict[str, Any], Any, Any]) -> None:
         """Forget what was counted since."""
-        vars(self).update(saved)
+        numbers, oldest, newest = saved
+        history = self.history
+        while history and history[-1] is not newest:
+            history.pop()
+            if oldest is not None:
+                history.appendleft(oldest)
+        vars(self).update(numbers)
 
     def admitted(self, request: Request) -> None:
         """A request starts, or starts again."""

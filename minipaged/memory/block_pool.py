@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from math import inf
 from threading import get_ident
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from minipaged.errors import (
     BlockNotHeld,
@@ -49,6 +49,8 @@ class BlockPool:
         self.on_evict: Callable[[int], None] | None = None
         # The running step's thread (`all_or_nothing` sets it): no other moves blocks.
         self.reserved_for: int | None = None
+        # Requests of engines that nobody has: the next step gives their blocks back.
+        self.lost: list[Any] = []
 
     @property
     def num_free(self) -> int:

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from math import inf
 from pathlib import Path
 
+from minipaged.errors import is_out_of_memory
+
 
 @contextmanager
 def room_for(
@@ -33,8 +35,7 @@ def room_for(
     try:
         yield
     except (MemoryError, OverflowError, RuntimeError, TypeError) as error:
-        # Torch "tried to allocate", on every device; or a number was too large for it.
-        if isinstance(error, MemoryError) or "alloc" in str(error) or size >= 2**63:
+        if is_out_of_memory(error) or size >= 2**63:  # no number of torch's
             raise MemoryError(
                 f"{said}, and {where} has no room for them; lower {remedy}"
             ) from error
@@ -48,16 +49,16 @@ def _gigabytes(size: float) -> str:
 def free_memory(root: str | os.PathLike = "/") -> float:
     """Bytes of the CPU's memory that this process can still get; inf if nobody says.
 
-    Copies of files in memory count as free, and so does what can be swapped. Of a
-    container it is what is left of its limit. `root`: where /proc and /sys lie.
+    Copies of files in memory count as free, and so does what can be swapped. In a
+    container it is the rest of the container's limit. `root`: where /proc and /sys lie.
     """
     root = Path(root)
     try:
         lines = (root / "proc/meminfo").read_text().splitlines()
         kilobytes = {name: int(number) for name, number, *_ in map(str.split, lines)}
         free, swap = kilobytes["MemAvailable:"] * 1024, kilobytes["SwapFree:"] * 1024
-        return max(0, min([free, *_left_in_containers(root)]) + swap)
-    except (OSError, KeyError):  # no Linux: all that there is, free or not
+        return max(0, min([free + swap, *_left_in_containers(root)]))
+    except (OSError, KeyError, ValueError):  # no Linux: all that there is
         try:
             return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         except (AttributeError, ValueError, OSError):

@@ -8,7 +8,7 @@ import torch
 
 from minipaged.errors import require_counts
 from minipaged.memory.checks import check_copies, checked_shapes
-from minipaged.memory.free_memory import free_memory, room_for
+from minipaged.memory.free_memory import free_memory, resident_memory, room_for
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,7 @@ class KVCache:
             return torch.empty(size, dtype=dtype, device=device)
 
         free = free_on(device)
+        self.resident_before = resident_memory()  # then memory is written, not taken
         # Not tensors of inference mode: they are written to in any mode.
         with (
             room_for(num_blocks, numbers * dtype.itemsize, free, device),

@@ -32,9 +32,9 @@ class SwapSpace:
         self.pool = BlockPool(min(num_blocks, cache.num_blocks), cache.block_size)
         numbers = sum(tensor[0].numel() for tensor in self._tensors)
         first, free = self._tensors[0], free_memory()
-        if not first.is_cuda:  # what the cache was promised and has not written yet
-            promised = cache.num_blocks * cache.bytes_per_block - resident_memory()
-            free -= max(0, promised)
+        if not first.is_cuda:  # what the cache was promised, but for what it has
+            written = max(0, resident_memory() - cache.resident_before)
+            free -= max(0, cache.num_blocks * cache.bytes_per_block - written)
         size = self.pool.num_blocks, numbers * first.element_size()
         # Not tensors of inference mode: they are written to in any mode.
         with (

@@ -1,6 +1,7 @@
 """Lesson 2: a checksum of all numbers of a model's weights (the border)."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from importlib.util import find_spec
 
 import torch
@@ -12,7 +13,7 @@ _WIDTH = 1024
 
 
 class Checksum:
-    """Of tensors that stay where they are: is any number another than it was?
+    """A checksum of tensors that stay where they are. It changes if any number does.
 
     It takes about as long as the device needs to read them.
     """
@@ -25,11 +26,24 @@ class Checksum:
             (self._on_cpu if tensor.is_cpu else self._others).append(tensor)
         self._in_words = None
         if any(each.is_cuda for each in self._others) and find_spec("triton"):
-            from minipaged.model.checksum_kernel import SumsOfWords, is_in_words
+            self._take_in_words()
 
-            words = [each for each in self._others if is_in_words(each)]
+    def _take_in_words(self) -> None:
+        """Sum in one launch what a kernel of ours can read, if it can be compiled."""
+        from minipaged.model.checksum_kernel import (
+            INTERPRETED,
+            SumsOfWords,
+            is_in_words,
+        )
+
+        words = [each for each in self._others if is_in_words(each)]
+        if INTERPRETED or not words:  # an interpreter reads the CPU's memory only
+            return
+        with suppress(Exception):  # no compiler, or a GPU that Triton does not know
+            in_words = SumsOfWords(words)
+            in_words.now()
             self._others = [each for each in self._others if not is_in_words(each)]
-            self._in_words = SumsOfWords(words) if words else None
+            self._in_words = in_words
 
     def now(self) -> list[int]:
         """Numbers that are others if any bit of the tensors is another."""

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import torch
 from safetensors import safe_open
 from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel
 from transformers.quantizers.auto import AutoHfQuantizer
 from transformers.utils import cached_file
+
+from minipaged.errors import is_out_of_memory
 
 AGAIN = "is the download complete? Fetch the model again, or save it again"
 # Ways to compute that are transformers' own. Others may be code from the hub.
@@ -39,12 +40,12 @@ def explained(what: str, remedy: str) -> Iterator[None]:
     """Say what cannot be used, why, and what to do, whatever is raised within."""
     try:
         yield
-    except (MemoryError, torch.OutOfMemoryError) as error:
-        raise MemoryError(
-            f"{what} has no room in memory; dtype=torch.bfloat16 takes half as much as "
-            "float32, and smaller models take less"
-        ) from error
     except Exception as error:
+        if is_out_of_memory(error):
+            raise MemoryError(
+                f"{what} has no room in memory; dtype=torch.bfloat16 takes half as "
+                "much as float32, and smaller models take less"
+            ) from error
         kind = FileNotFoundError if isinstance(error, OSError) else ValueError
         # A sentence of theirs is enough: the next may advise to switch a guard off.
         reason = " ".join(f"{type(error).__name__}: {error}".split()).split(". ")[0]
@@ -139,7 +140,7 @@ def check_weights(
     if getattr(model.config, "quantization_config", None) is not None:
         return
     names = [f".{name}" for name, _ in model.named_parameters()]
-    wrong = [key for key in unexpected if key.endswith(_SCALES)]
+    wrong = [key for key in unexpected if key.endswith(_SCALES) and "weight" in key]
     for file in _weight_files(source):
         with safe_open(file, "pt") as weights:
             keys = weights.keys()

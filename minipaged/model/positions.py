@@ -22,7 +22,8 @@ def num_positions(config: PreTrainedConfig) -> int | None:
     if not positions or positions < 0:
         return None
     scaled = [
-        scaling.get("original_max_position_embeddings", positions) * scaling["factor"]
+        (scaling.get("original_max_position_embeddings") or positions)
+        * scaling["factor"]
         for scaling in rope_scalings(config)
         if scaling.get("rope_type") in _FIXED and scaling.get("factor")
     ]

@@ -18,6 +18,7 @@ from minipaged.memory.block_table import BlockTable
 from minipaged.model.bridge import attending
 from minipaged.model.inputs import Chunk, RaggedBatch
 from minipaged.model.original import refuse_autocast
+from minipaged.model.positions import rope_scalings
 from minipaged.model.twin import (
     everything_near,
     has_own_forward,
@@ -79,7 +80,8 @@ def refuse_unsupported(model: PreTrainedModel) -> None:
             f"{name} has layers of type {', '.join(unknown)}; only full and sliding "
             "attention can be paged here"
         )
-    if "longrope" in _rope_types(model.config.get_text_config()):
+    scalings = rope_scalings(model.config.get_text_config())
+    if "longrope" in [scaling.get("rope_type") for scaling in scalings]:
         raise UnsupportedModel(
             f"{name} rotates all positions of a forward by its longest one (longrope): "
             "in a batch, one long sequence would change the text of the others"
@@ -264,10 +266,3 @@ def check_logits(paged: "PagedModel") -> None:
             "one, looks at all tokens of a batch (as a layer that quantises "
             f"activations does){soft_cap}"
         )
-
-
-def _rope_types(config: PreTrainedConfig) -> set[str]:
-    """The kinds of rotary scaling that a config names, per layer type or for all."""
-    scaling = getattr(config, "rope_parameters", None) or {}
-    nested = [value for value in scaling.values() if isinstance(value, dict)]
-    return {kind for each in (scaling, *nested) if (kind := each.get("rope_type"))}

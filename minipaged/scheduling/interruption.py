@@ -1,15 +1,13 @@
 """Lesson 2: a step that is interrupted leaves nothing behind (the border)."""
 
+import gc
 from collections import deque
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from itertools import chain
 from threading import RLock, get_ident
 from traceback import clear_frames
 from typing import Any
-from weakref import WeakKeyDictionary
 
-from minipaged.errors import TableFreed
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.recovery import holders_of, recover
 from minipaged.scheduling.request import Request
@@ -17,8 +15,6 @@ from minipaged.scheduling.scheduler import Scheduler
 
 # The garbage collector may come to `give_back` in the thread that has it.
 _reserving = RLock()
-# Requests that nobody can ask for any more, and whose blocks could not come back yet.
-_lost: WeakKeyDictionary[BlockPool, list[Request]] = WeakKeyDictionary()
 
 
 class StepUndo:
@@ -40,6 +36,7 @@ class StepUndo:
         self._holders: list[int] | None = None  # None: there is nothing to undo
         self._running: list[Request] = []  # in order
         self._held: list[list[int]] = []  # blocks of each table
+        self._lost: list[Request] = []
         self._texts: tuple[list, ...] = ([], [], [])
         self._counted: tuple = ([], None)  # by observers, and by the prefix cache
 
@@ -52,19 +49,21 @@ class StepUndo:
         with _reserving:
             pool.check_thread()
             pool.reserved_for = self.thread
-        free_lost(pool)
         self._running = [*scheduler.running]
+        self._lost = [*pool.lost]
         self._held = [
             sequence.table.block_ids.copy()
-            for request in scheduler.running
+            for request in (*scheduler.running, *self._lost)
             for sequence in request.sequences
             if sequence.table is not None
         ]
         prefix, found = scheduler.prefix_cache, None
         if prefix is not None:
             found = prefix.tokens_asked, prefix.tokens_hit
-        self._counted = scheduler.observers.save(), found
+        self._counted = scheduler.observers.save_counts(), found
         self._holders = holders_of(pool)
+        if self._lost:
+            self._free_lost()
 
     def save_texts(self, requests: Iterable[Request]) -> None:
         """To be called before tokens are chosen for these requests."""
@@ -103,13 +102,25 @@ class StepUndo:
         for request in known:
             # A request that started in this step is as if it had not.
             lose_blocks(request, request in self._running)
-        scheduler.observers.restore(watched)
         scheduler.in_flight.clear()
         # A request that has ended stays for a plan in flight only. They wait before
         # nobody runs: interrupted between these lines, all are still known.
         live = [request for request in known if request.live]
         scheduler.waiting = deque(sorted(live, key=lambda request: request.number))
         scheduler.running = []
+        self._forget_lost()
+        scheduler.observers.restore_counts(watched)  # last: it is others' code
+
+    def _free_lost(self) -> None:
+        """The blocks of requests that nobody can ask for any more come back."""
+        for request in self._lost:
+            for sequence in request.sequences:
+                sequence.free()
+        self._forget_lost()
+
+    def _forget_lost(self) -> None:
+        pool = self._scheduler.pool  # others may be lost meanwhile
+        pool.lost = [one for one in pool.lost if one not in self._lost]
 
 
 def give_back(scheduler: Scheduler) -> None:
@@ -119,20 +130,20 @@ def give_back(scheduler: Scheduler) -> None:
     step has the pool to itself, they come back with the next step.
     """
     pool = scheduler.pool
+    lost, scheduler.running = scheduler.running, []
+    if not lost:
+        return
+    pool.lost = [*pool.lost, *lost]
     with _reserving:
-        _lost.setdefault(pool, []).extend(scheduler.running)
         if pool.reserved_for is None:
-            free_lost(pool)
+            all_or_nothing(scheduler, lambda undo: None)
 
 
-def free_lost(pool: BlockPool) -> None:
-    """Free what is lost. If it is interrupted, a second call does the rest."""
-    lost = _lost.get(pool) if _lost else None
-    while lost:
-        for sequence in lost[-1].sequences:
-            with suppress(TableFreed):
-                sequence.free()
-        lost.pop()
+def collect_lost(pool: BlockPool) -> bool:
+    """Let Python look for engines that nobody has; did blocks come back by that?"""
+    before = pool.num_free
+    gc.collect()
+    return pool.num_free > before
 
 
 def lose_blocks(request: Request, is_restart: bool = True) -> None:

@@ -19,13 +19,14 @@ class Observer:
     changes nothing. What it raises ends the run, as any exception does.
     """
 
-    def save(self) -> Any:
-        """What `restore` needs to forget all that is told from now on: a step begins.
+    def save_counts(self) -> Any:
+        """What `restore_counts` needs to forget all that is told from now on.
 
-        For those that count: a step that raises is undone, and tells everything anew.
+        For observers that count. It is called as a step begins: if the step raises, it
+        is undone, and all is told anew.
         """
 
-    def restore(self, saved: Any) -> None:
+    def restore_counts(self, saved: Any) -> None:
         """Be as you were when this was saved. It may be called twice."""
 
     def started(self, prefix_cache: "PrefixCache | None") -> None:
@@ -65,14 +66,14 @@ class Observer:
 class Observers(list[Observer], Observer):
     """Several observers as one: whatever it is told, each of them is told, in order."""
 
-    def save(self) -> list[tuple[Observer, Any]]:
+    def save_counts(self) -> list[tuple[Observer, Any]]:
         """What each of them has saved."""
-        return [(each, each.save()) for each in self]
+        return [(each, each.save_counts()) for each in self]
 
-    def restore(self, saved: list[tuple[Observer, Any]]) -> None:
+    def restore_counts(self, saved: list[tuple[Observer, Any]]) -> None:
         """Each of them is as it was."""
         for each, own in saved:
-            each.restore(own)
+            each.restore_counts(own)
 
 
 def _tells_each(event: Callable[..., None]) -> Callable[..., None]:

@@ -221,6 +221,45 @@ def test_what_is_added_while_it_closes_is_not_left_behind():
         check_idle(engine)
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_what_was_let_in_before_add_was_over_is_taken_back(error, monkeypatch):
+    """Another thread steps while add is interrupted: nobody else notices."""
+    engine = make()
+    others = [engine.add(prompt, KINDS[0]) for prompt in PROMPTS[:2]]
+    refuse, calls = engine._refuse_if_closed, []
+
+    def steps_and_raises():
+        calls.append(refuse())
+        if len(calls) == 2:
+            thread = threading.Thread(target=engine.step)
+            thread.start()
+            thread.join()
+            raise error
+
+    monkeypatch.setattr(engine, "_refuse_if_closed", steps_and_raises)
+    with pytest.raises(error):
+        engine.add(PROMPTS[2], KINDS[0])
+    assert engine.scheduler.running  # the third among them
+    engine.run()
+    theirs = huggingface_outputs(engine.paged.model, PROMPTS[:2], KINDS[0])
+    check([stream.output for stream in others], theirs)
+    check_idle(engine)
+
+
+def test_aborted_in_a_step_it_ends_with_this_step():
+    engine = make()
+    stream, other = engine.add(PROMPTS[0], KINDS[0]), engine.add(PROMPTS[1], KINDS[0])
+    observer = mp.Observer()
+    observer.chosen = lambda plan: engine.abort(stream)
+    engine.paged.observers.append(observer)
+    engine.step()
+    assert stream.output.finish_reason == "aborted"
+    assert stream.output.sequences == [expected()[0].sequences[0][:1]]
+    engine.paged.observers.clear()
+    other.result()
+    check_idle(engine)
+
+
 def test_an_engine_in_a_with_block():
     with make() as engine:
         opened = add_all(engine)

@@ -132,6 +132,25 @@ def test_a_preemption_that_is_undone_is_not_counted():
     check([stream.output for stream in streams])
 
 
+def test_an_observer_that_cannot_be_restored_spoils_nothing_else():
+    class Spoils(mp.Observer):
+        def chosen(self, plan):
+            raise KeyboardInterrupt
+
+        def restore_counts(self, saved):
+            raise RuntimeError("I cannot")
+
+    engine = make(24, observers=[spoils := Spoils()])
+    streams = add_all(engine)
+    with pytest.raises(RuntimeError, match="I cannot"):
+        engine.run()
+    assert engine.paged.pool.num_free == 24
+    engine.scheduler.observers.remove(spoils)
+    engine.run()
+    check([stream.output for stream in streams])
+    check_idle(engine)
+
+
 def test_the_history_is_as_long_as_it_may_be_and_no_step_is_there_twice():
     engine = make(96)
     engine.stats.history = type(engine.stats.history)(maxlen=4)
@@ -148,7 +167,7 @@ def test_the_history_is_as_long_as_it_may_be_and_no_step_is_there_twice():
 
 
 def test_an_engine_that_takes_nothing_back_is_noticed(monkeypatch):
-    monkeypatch.setattr(Stats, "restore", lambda stats, saved: None)
+    monkeypatch.setattr(Stats, "restore_counts", lambda stats, saved: None)
     with pytest.raises(AssertionError):
         test_a_step_that_is_undone_is_not_counted("committed", 2)
 

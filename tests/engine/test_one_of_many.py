@@ -6,6 +6,7 @@ from transformers import GenerationConfig
 
 import minipaged as mp
 from helpers.answers import huggingface_outputs
+from helpers.replaying import replayable, replaying, steps_ahead
 from helpers.serving import CONFIGS, KINDS, PROMPTS, check, check_idle, expected, make
 from helpers.tiny_models import VOCABULARY, tiny_model
 from minipaged.decoding import draw, sampling
@@ -162,3 +163,40 @@ def test_wrong_versions_are_noticed(monkeypatch, name):
             test_in_the_middle_of_an_answer()
         else:
             test_it_gets_the_error_and_the_others_get_their_text("in beams", None)
+
+
+@pytest.mark.parametrize("way", [None, steps_ahead, replaying])
+def test_a_test_or_a_processor_that_raises_is_its_own_requests(way, monkeypatch):
+    """Also where a step is computed before the last one is read."""
+    options = type(make().add([5], KINDS[0]).request.strategy.options)
+    ends, engine = options.ends, make()
+    if way is not None:
+        engine = way(make(attention=replayable))
+
+    def ends_or_raises(self, tokens):
+        if tokens[0] == PROMPTS[1][0] and len(tokens) > len(PROMPTS[1]) + 3:
+            raise RuntimeError("no such vocabulary")
+        return ends(self, tokens)
+
+    monkeypatch.setattr(options, "ends", ends_or_raises)
+    theirs = huggingface_outputs(engine.paged.model, PROMPTS[:4], KINDS[0])
+    for prompt in PROMPTS[:4]:
+        engine.add(prompt, KINDS[0])
+    outputs = engine.run()
+    assert [out.finish_reason for out in outputs].count("error") == 1
+    assert "no such vocabulary" in outputs[1].error
+    check([outputs[0], *outputs[2:]], [theirs[0], *theirs[2:]])
+    check_idle(engine)
+
+
+def test_processors_that_raise_one_step_ahead():
+    engine = steps_ahead(make(attention=replayable))
+    odd = GenerationConfig(**SAMPLED | {"suppress_tokens": [1], "temperature": 0.5})
+    streams = [engine.add(PROMPTS[0], KINDS[0]), engine.add(PROMPTS[1], odd)]
+    for processor in streams[1].request.strategy.options.processors:
+        if hasattr(processor, "suppress_tokens"):
+            processor.suppress_tokens = "nonsense"
+    outputs = engine.run()
+    assert [out.finish_reason for out in outputs] == ["length", "error"]
+    check(outputs[:1], expected()[:1])
+    check_idle(engine)

@@ -7,7 +7,7 @@ import pytest
 from minipaged.scheduling.observer import Observer, Observers
 
 METHODS = [name for name, one in vars(Observer).items() if inspect.isfunction(one)]
-EVENTS = [name for name in METHODS if name not in ("save", "restore")]
+EVENTS = [name for name in METHODS if name not in ("save_counts", "restore_counts")]
 
 
 @pytest.mark.parametrize("event", EVENTS)
@@ -33,20 +33,20 @@ def test_what_each_has_counted_is_saved_and_restored():
         def planned(self, plan):
             self.count += 1
 
-        def save(self):
+        def save_counts(self):
             return self.count
 
-        def restore(self, saved):
+        def restore_counts(self, saved):
             self.count = saved
 
     one, two, three = Counter(), Counter(), Counter()
     observers = Observers([one, Observer(), Observers([two])])
     observers.planned(None)
-    saved = observers.save()
+    saved = observers.save_counts()
     observers.append(three)  # it came meanwhile
     observers.planned(None)
     for _ in range(2):
-        observers.restore(saved)
+        observers.restore_counts(saved)
         assert (one.count, two.count, three.count) == (1, 1, 1)
 
 

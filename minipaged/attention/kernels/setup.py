@@ -29,7 +29,7 @@ if not torch.cuda.is_available() and "TRITON_INTERPRET" not in os.environ:
         if not name.startswith("triton._C"):  # the compiled part must stay
             del sys.modules[name]
 # The kernels are written, and measured, with a * b + c in one instruction. Triton 3.9
-# warns of whoever does not say so, and 3.10 will make two of it.
+# warns if this is unset; 3.10 will use two instructions.
 os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
 
 import triton
