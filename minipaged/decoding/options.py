@@ -237,14 +237,15 @@ def _check_values(config: GenerationConfig) -> None:
 def _refuse_padding(config: GenerationConfig, prompt: list[int]) -> None:
     """Raise ValueError for a padded prompt: HuggingFace hides pads, and we read them.
 
-    Inside of a prompt they are text. So they are where they have another meaning, too.
+    One pad alone may be text, and so may those inside of a prompt, or with another
+    meaning, too.
     """
     eos, pad = config.eos_token_id, config.pad_token_id
     others = {config.bos_token_id, *(eos if isinstance(eos, list) else [eos])}
-    if pad in (prompt[0], prompt[-1]) and pad not in others and len(prompt) > 1:
+    if pad not in others and [pad, pad] in (prompt[:2], prompt[-2:]):
         raise ValueError(
-            f"a prompt begins or ends with the pad token, {pad}; prompts need no "
-            "padding here: pass tokenizer(texts).input_ids"
+            f"the prompt {prompt!r:.60} begins or ends with pad tokens ({pad}); "
+            "prompts need no padding here: pass tokenizer(texts).input_ids"
         )
 
 

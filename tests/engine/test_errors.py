@@ -499,12 +499,12 @@ def test_there_are_twenty_cases_or_more():
     assert len(BAD_PROMPTS) + len(BAD_ARGUMENTS) + len(REFUSED_OPTIONS) >= 20
 
 
-@pytest.mark.parametrize("padded", [[0, 0, 5, 6], [5, 6, 0]])
+@pytest.mark.parametrize("padded", [[0, 0, 5, 6], [5, 6, 0, 0]])
 def test_a_padded_prompt_is_refused(padded):
     """Without a mask HuggingFace hides the pads of a prompt, and we would read them."""
     model, own = tiny_model("qwen3"), GenerationConfig(max_new_tokens=4, pad_token_id=0)
     paged = mp.PagedModel(model, 32, 4)
-    with pytest.raises(ValueError, match=r"needs? no padding here"):
+    with pytest.raises(ValueError, match="need no padding here"):
         mp.generate(paged, [[7, 8], padded], own)
     bare = [token for token in padded if token]
     theirs = model.generate(torch.tensor([padded]), generation_config=own)[0]

@@ -291,7 +291,7 @@ def test_the_models_own_generation_config_fills_what_is_unset():
 
 def test_a_pad_token_inside_a_prompt_is_a_token():
     config = GenerationConfig(max_new_tokens=8, eos_token_id=NEVER, pad_token_id=0)
-    prove(shuffled_and_poisoned("qwen3"), [[5, 0, 0, 6], [7, 0, 8]], config)
+    prove(shuffled_and_poisoned("qwen3"), [[5, 0, 0, 6], [0, 7]], config)
 
 
 def test_finish_reasons():

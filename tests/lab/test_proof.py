@@ -179,7 +179,7 @@ def test_the_reference_leaves_the_global_generator_alone():
 def test_progress_bars_can_be_switched_off_in_notebooks_too(monkeypatch, value, silent):
     """tqdm's notebook bar does not look at the variable; ours hands it over."""
     seen = {}
-    monkeypatch.setattr(progress, "tqdm", lambda *_, **options: seen.update(options))
+    monkeypatch.setattr(progress, "ProgressBar", lambda *_, **own: seen.update(own))
     monkeypatch.setenv("TQDM_DISABLE", value)
     progress.progress_bar(range(3))
     assert seen == {"delay": 2, "disable": silent}
