@@ -7,6 +7,7 @@ unset field means and which logits processors a config asks for, so ours cannot 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 from sys import intern
 from typing import TYPE_CHECKING, Any
 
@@ -156,7 +157,7 @@ def resolve_options(
         num_sequences=config.num_return_sequences or 1,
         processors=chain,
         num_beams=config.num_beams or 1,
-        length_penalty=config.length_penalty,
+        length_penalty=_length_penalty(config, config.max_length - len(prompt)),
         early_stopping=config.early_stopping,
         batch_key=_batch_key(chain, config.do_sample),
         stop_test=stop_test,
@@ -226,12 +227,29 @@ def _check_values(config: GenerationConfig) -> None:
     for name in ("max_length", "max_new_tokens", "num_beams", "num_return_sequences"):
         if (value := getattr(config, name)) is not None:
             require_counts(**{name: value})
+    penalty = config.length_penalty
+    if not isinstance(penalty, Real | None):
+        raise TypeError(f"length_penalty must be a number, got {penalty!r:.60}")
     eos = config.eos_token_id
     if any(isinstance(one, str) for one in (eos if isinstance(eos, list) else [eos])):
         raise TypeError(
             f"eos_token_id must be a token id or a list of them, got {eos!r}; pass "
             "tokenizer.eos_token_id"
         )
+
+
+def _length_penalty(config: GenerationConfig, longest: int) -> float:
+    """As a float; ValueError if beams of so many tokens cannot be divided by it."""
+    penalty = config.length_penalty
+    if (config.num_beams or 1) == 1 or penalty is None:
+        return penalty
+    try:
+        float(longest) ** float(penalty)
+    except OverflowError:
+        raise ValueError(
+            f"length_penalty={penalty} is too large for texts of {longest} tokens"
+        ) from None
+    return float(penalty)
 
 
 def _refuse_padding(config: GenerationConfig, prompt: list[int]) -> None:

@@ -35,12 +35,16 @@ class Sampling(Strategy):
             # A request whose processors look at its tokens so far is a group alone.
             key = turn.request.strategy.options.batch_key or turn.request
             groups.setdefault(key, []).append(turn)
-        chosen = {}
-        for group in groups.values():
+        chosen, left = {}, list(groups.values())
+        while left:
+            group = left.pop(0)
             rows, stop = [rows_of_samples(turn) for turn in group], 0
             tokens = or_failed(next_tokens, group, rows, logits)
             if isinstance(tokens, Failed):
-                chosen |= dict.fromkeys([turn.request for turn in group], tokens)
+                if len(group) > 1:  # which of them was it?
+                    left += [[turn] for turn in group]
+                else:
+                    chosen[group[0].request] = tokens
                 continue
             together = TokensTogether(tokens)
             for turn, own in zip(group, rows, strict=True):

@@ -1,6 +1,6 @@
 """Lesson 2: texts that end with words of the user's choice (the border)."""
 
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -21,7 +21,10 @@ class StopStrings:
         if tokenizer is not None:
             require_tokenizer(tokenizer)
         self._tokenizer = tokenizer
-        self._test_of = lru_cache(maxsize=32)(partial(StopStringCriteria, tokenizer))
+        # By the number of its tokens, too: it may be given more.
+        self._test_of = lru_cache(maxsize=32)(
+            lambda strings, _num_tokens: StopStringCriteria(tokenizer, [*strings])
+        )
 
     def for_strings(
         self, strings: str | list[str] | None, num_beams: int = 1
@@ -48,7 +51,7 @@ class StopStrings:
             raise TypeError(
                 f"stop_strings must be a text or a list of texts, got {strings!r:.60}"
             )
-        return self._test_of(tuple(several))
+        return self._test_of(tuple(several), len(self._tokenizer))
 
 
 def has_reached(test: StopStringCriteria, tokens: list[int]) -> bool:

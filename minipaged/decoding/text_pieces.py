@@ -70,7 +70,12 @@ class TextPieces:
 
 
 def is_open(tokenizer: Any, token: int) -> bool:
-    """Does its text depend on the next token: it is a byte, or says nothing alone?"""
+    """Does its text depend on the next token?
+
+    So it is with a byte, with what says nothing alone, and with a word's beginning
+    whose mark goes when it is continued, as CTRL's "hel@@".
+    """
     name = tokenizer.convert_ids_to_tokens(token) or ""
     said = tokenizer.decode([token], skip_special_tokens=True)
-    return bool(_BYTE.fullmatch(name)) or not said
+    twice = tokenizer.decode([token, token], skip_special_tokens=True)
+    return bool(_BYTE.fullmatch(name)) or not said or not twice.startswith(said)

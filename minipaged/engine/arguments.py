@@ -18,6 +18,7 @@ from minipaged.scheduling.request import Request
 if TYPE_CHECKING:
     from minipaged.memory.prefix_cache import PrefixCache
 
+_MOST_SEQUENCES = 1_000_000  # each is an object of Python, whatever blocks it takes
 _WANTED = {
     GenerationConfig: "GenerationConfig(...)",
     int: "an int",
@@ -139,8 +140,13 @@ def why_it_never_fits(
     if num_free is None and worst > pool.num_free:
         collect_lost(pool)
     num_free = pool.num_free if num_free is None else num_free
-    if worst <= num_free:
+    if worst <= num_free and request.num_parallel <= _MOST_SEQUENCES:
         return None
+    if worst <= num_free:
+        return (
+            f"{request.num_parallel:,} samples or beams are more than a request may "
+            f"have: {_MOST_SEQUENCES:,}"
+        )
     size, count = pool.block_size, request.num_parallel
     others = "free the blocks of others, " * (worst <= pool.num_blocks)
     who = f"{count} sequences" if count > 1 else "a sequence"

@@ -98,7 +98,6 @@ class Engine(Observer, Unpicklable):
         Raises MemoryError if there is no room for the graphs.
         """
         check_engine(paged, None, prefix_cache)
-        observers = [*observers]
         check_parts(observers, clock, tokenizer)
         max_tokens, max_sequences = limits_that_fit(max_tokens, max_sequences)
         check_swapping(preemption, swap_blocks)
@@ -208,7 +207,8 @@ class Engine(Observer, Unpicklable):
         It does nothing while all requests are still to arrive. An exception leaves
         every request as it was before, but waiting to start again.
         Raises OutOfBlocks if others hold so many blocks that nobody can go on, and
-        ValueError if the model has changed since it was wrapped.
+        ValueError if the model has changed since it was wrapped. Weights written
+        through `.data` while requests run are seen when nobody runs, or by `run`.
         """
         self.clock.start()
         with self.paged.alone():

@@ -1,7 +1,7 @@
 """Appendix A: what an Engine is told, beside what `generate` is told (the border)."""
 
 from collections.abc import Iterable
-from math import isfinite
+from math import inf
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,8 @@ def limits_that_fit(
 
 def check_parts(observers: Iterable[Any], clock: Any, tokenizer: Any) -> None:
     """Raise TypeError for what an engine cannot call later."""
+    if not isinstance(observers, Iterable):
+        raise TypeError(f"observers must be a list of them, got {observers!r:.60}")
     for each in observers:
         if not isinstance(each, Observer):
             raise TypeError(
@@ -60,7 +62,7 @@ def check_arrival(arrival: Any) -> None:
         raise TypeError(
             f"arrival must be in seconds on the engine's clock, got {arrival!r:.60}"
         )
-    if not isfinite(arrival):
+    if not -inf < arrival < 1e300:
         raise ValueError(f"arrival must be finite, got {arrival}: it would never come")
 
 

@@ -84,7 +84,8 @@ def _left_in_containers(root: Path) -> Iterator[int]:
         for group in (own, *own.parents):
             try:
                 most, now = (int((group / name).read_text()) for name in (limit, used))
-                stat = dict(map(str.split, (group / "memory.stat").open()))
+                lines = (group / "memory.stat").read_text().splitlines()
+                stat = dict(map(str.split, lines))
             except (OSError, ValueError):  # there is none, or no limit: "max"
                 continue
             files = (stat[f"{total}{kind}_file"] for kind in ("inactive", "active"))

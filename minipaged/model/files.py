@@ -160,6 +160,8 @@ def _weight_files(source: str | os.PathLike) -> list[Path]:
     here = {"local_files_only": True}
     names = ["model.safetensors"]
     if index := file_of(source, "model.safetensors.index.json", **here):
-        names = sorted(set(json.loads(index.read_text("utf-8"))["weight_map"].values()))
+        with explained(f"{index.name} of {where(source)}", AGAIN):
+            weight_map = json.loads(index.read_text("utf-8"))["weight_map"]
+            names = sorted(set(map(str, weight_map.values())))
     files = (file_of(source, name, **here) for name in names)
     return [file for file in files if file is not None]

@@ -1,9 +1,11 @@
 """Lesson 2: what a model may ask of attention, and what is refused (the border)."""
 
+from inspect import signature
 from typing import Any
 
 from torch import Tensor
 from torch.nn import Module
+from transformers import Cache, GenerationMixin
 
 from minipaged.attention.backend import Masking
 from minipaged.errors import UnsupportedModel
@@ -15,6 +17,19 @@ _HARMLESS = {
     "past_key_values", "position_embeddings", "position_ids", "return_dict",
     "use_cache",
 }  # fmt: skip
+
+
+_PREPARE = signature(GenerationMixin.prepare_inputs_for_generation)
+
+
+def cache_argument(cache: Cache | None) -> dict[str, Cache | None]:
+    """HuggingFace's cache, as a model and its `generate` take it.
+
+    For example: model(ids, **cache_argument(cache)). The argument is `past_key_values`
+    up to transformers 5.23, and `cache` from 5.24 on. In what the model returns, the
+    name has changed, too: read the cache that you passed.
+    """
+    return {"cache" if "cache" in _PREPARE.parameters else "past_key_values": cache}
 
 
 def masking_of(

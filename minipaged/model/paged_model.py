@@ -15,7 +15,7 @@ from minipaged.attention.backend import (
     exchange_attention,
     resolve_attention,
 )
-from minipaged.errors import Unpicklable, UnsupportedModel
+from minipaged.errors import Unpicklable, UnsupportedModel, require_counts
 from minipaged.memory.block_pool import BlockPool
 from minipaged.model.alone import Alone
 from minipaged.model.bridge import attending, connect
@@ -23,6 +23,7 @@ from minipaged.model.inputs import RaggedBatch
 from minipaged.model.original import Original
 from minipaged.model.probe import (
     attention_layers,
+    blocks_of_probe,
     check_logits,
     num_embeddings,
     refuse_unsupported,
@@ -82,8 +83,8 @@ class PagedModel(Unpicklable):
         self.num_embeddings = num_embeddings(model)
         self.observers = Observers()
         self.alone = Alone()
-        # A small pool for the probe, which takes 12 blocks at most.
-        self._use_pool(num_blocks=12, block_size=block_size)
+        require_counts(block_size=block_size)
+        self._use_pool(blocks_of_probe(block_size), block_size)
         check_logits(self)
         self._original.overlook(before.changes())  # such as counters of calls
         if num_blocks == "auto":

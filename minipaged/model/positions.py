@@ -1,6 +1,7 @@
 """Lesson 2: how many positions a model has, as its config says (the border)."""
 
 from collections.abc import Iterator
+from math import isfinite
 
 from transformers import PreTrainedConfig
 
@@ -22,12 +23,11 @@ def num_positions(config: PreTrainedConfig) -> int | None:
     if not positions or positions < 0:
         return None
     scaled = [
-        (scaling.get("original_max_position_embeddings") or positions)
-        * scaling["factor"]
+        (scaling.get("original_max_position_embeddings") or positions) * factor
         for scaling in rope_scalings(config)
-        if scaling.get("rope_type") in _FIXED and scaling.get("factor")
+        if scaling.get("rope_type") in _FIXED and (factor := scaling.get("factor"))
     ]
-    return int(max([positions, *scaled]))
+    return int(max([positions, *filter(isfinite, scaled)]))
 
 
 def rope_scalings(config: PreTrainedConfig) -> Iterator[dict]:

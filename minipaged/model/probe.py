@@ -17,6 +17,7 @@ from minipaged.errors import UnsupportedModel
 from minipaged.memory.block_table import BlockTable
 from minipaged.model.bridge import attending
 from minipaged.model.inputs import Chunk, RaggedBatch
+from minipaged.model.keywords import cache_argument
 from minipaged.model.original import refuse_autocast
 from minipaged.model.positions import rope_scalings
 from minipaged.model.twin import (
@@ -48,6 +49,11 @@ def refuse_unsupported(model: PreTrainedModel) -> None:
                     f"mp.PagedModel(model.{inside})"
                 )
         if hasattr(model, "get_base_model"):  # of the library peft
+            if getattr(model.active_peft_config, "alora_invocation_tokens", None):
+                raise UnsupportedModel(
+                    f"{name} has an adapter that acts from certain tokens on (aLoRA), "
+                    "which is not served here: the model inside it never uses it"
+                )
             if getattr(model.active_peft_config, "is_prompt_learning", False):
                 raise UnsupportedModel(
                     f"{name} puts a soft prompt before each text, which is not served "
@@ -155,6 +161,11 @@ def attention_layers(twin: PreTrainedModel) -> list[AttentionLayer]:
             f"from {num_modules} modules; each layer must have its own and call it "
             f"exactly once{_replaced(twin)}"
         )
+    if any(layer.sliding_window == 1 for layer in layers):
+        raise UnsupportedModel(
+            f"{name} has a sliding window of one token; transformers' cache forgets "
+            "nothing then, so its text with a cache is not its text without one"
+        )
     if any(layer.sliding_window is None for layer in _forgetful(layers, config)):
         raise UnsupportedModel(
             f"{name}: its cache forgets what leaves the sliding window of its config, "
@@ -162,6 +173,23 @@ def attention_layers(twin: PreTrainedModel) -> list[AttentionLayer]:
             "not its text without one"
         )
     return layers
+
+
+def _own_logits(own: PreTrainedModel, tokens: list[int], cached: int) -> Tensor:
+    """[1, vocabulary]: the model's logits after these; so many go through its cache.
+
+    Positions are told, as `generate` does: without them, some models count otherwise.
+    """
+    cache = DynamicCache(config=own.config) if cached else None
+    for start, stop in ((0, cached), (cached, len(tokens))):
+        if start < stop:
+            ids = torch.tensor([tokens[start:stop]], device=own.device)
+            positions = torch.arange(start, stop, device=own.device)[None]
+            through = {"use_cache": bool(cached)} | (
+                cache_argument(cache) if cached else {}
+            )
+            out = own(input_ids=ids, position_ids=positions, **through)
+    return out.logits[:, -1].float()
 
 
 def refuse_no_numbers(model: PreTrainedModel) -> None:
@@ -206,21 +234,38 @@ def _forgetful(
     return [layer for layer, cache in pairs if getattr(cache, "is_sliding", False)]
 
 
+SHORT = 9  # tokens of the probe's second sequence
+
+
+def _long(block_size: int) -> int:
+    """Tokens of the probe's first sequence: more than a block, for sizes up to 64."""
+    return min(block_size, 64) + 4
+
+
+def blocks_of_probe(block_size: int) -> int:
+    """How many blocks `check_logits` takes."""
+    return sum(-(-count // block_size) for count in (_long(block_size), SHORT))
+
+
 def check_logits(paged: "PagedModel") -> None:
-    """Compare two ragged sequences with the model's own logits, in two steps each.
+    """Compare two ragged sequences with the model's own logits, in three steps each.
 
     The second step mixes a single token with several, over what the first one left in
-    the blocks; sliding windows are shrunk meanwhile, so that they matter. Raises
-    UnsupportedModel when the difference is more than rounding.
+    the blocks; sliding windows are shrunk meanwhile, so that they matter. The third
+    decodes: it is compared with HuggingFace's own decoding, over its cache, which what
+    looks at the length of a forward tells apart. Raises UnsupportedModel when the
+    difference is more than rounding.
     """
     own = make_twin(paged.model)  # which attends as HuggingFace does
-    long = min(paged.pool.block_size, 64) + 3  # more than a block, for sizes up to 64
-    tokens = [(n * 37 + 11) % paged.num_embeddings for n in range(long + 8)]
-    sequences, split = [tokens[:long], tokens[long:]], [long - 1, 3]
+    long = _long(paged.pool.block_size)
+    tokens = [(n * 37 + 11) % paged.num_embeddings for n in range(long + SHORT)]
+    sequences, split = [tokens[:long], tokens[long:]], [long - 2, 3]
+    ends = [long, SHORT]
     tables = [BlockTable(paged.pool) for _ in sequences]
     ours, expected = [], []
     with everything_near(own), everything_near(paged.twin), torch.inference_mode():
-        for starts, stops in (([0, 0], split), (split, [long, 8])):
+        before = [end - 1 for end in ends]
+        for starts, stops in (([0, 0], split), (split, before), (before, ends)):
             spans = list(zip(sequences, tables, starts, stops, strict=True))
             for _, table, start, stop in spans:
                 table.append(stop - start)
@@ -228,12 +273,9 @@ def check_logits(paged: "PagedModel") -> None:
                 Chunk(seq[start:stop], table) for seq, table, start, stop in spans
             ]
             ours.append(paged.forward(RaggedBatch.build(chunks, device=paged.device)))
-            for seq, _, _, stop in spans:
-                ids = torch.tensor([seq[:stop]], device=paged.device)
-                # As `generate` does; without them, some models count from elsewhere.
-                positions = torch.arange(stop, device=paged.device)[None]
-                out = own(input_ids=ids, position_ids=positions, use_cache=False)
-                expected.append(out.logits[:, -1].float())
+            for seq, _, start, stop in spans:
+                cached = start if starts is before else 0
+                expected.append(_own_logits(own, seq[:stop], cached))
     ours, expected = torch.cat(ours), torch.cat(expected)
     if ours.shape[1] > paged.num_embeddings:
         raise UnsupportedModel(

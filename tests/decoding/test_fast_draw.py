@@ -40,7 +40,10 @@ def test_where_nothing_is_left():
     """torch's argmax says the first, and its multinomial refuses to draw."""
     logits = torch.full((2, 50), float("-inf"), device=DEVICE)
     options = [GREEDY, RowOptions(top_k=3)]
-    assert draw_rows(logits, options, torch.ones(2, 2)).tolist() == [0, NO_TOKEN]
+    assert draw_rows(logits, options, torch.ones(2, 2, device=DEVICE)).tolist() == [
+        0,
+        NO_TOKEN,
+    ]
 
 
 @pytest.mark.parametrize("vocabulary", [50, 9000])

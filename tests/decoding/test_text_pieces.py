@@ -1,11 +1,12 @@
 """Pieces of text: together they are the tokenizer's text of all the tokens."""
 
+import json
 import random
 from functools import cache
 
 import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models
-from transformers import ByT5Tokenizer, PreTrainedTokenizerFast
+from transformers import ByT5Tokenizer, CTRLTokenizer, PreTrainedTokenizerFast
 
 import minipaged as mp
 from minipaged.decoding.text_pieces import TextPieces
@@ -201,3 +202,14 @@ def test_a_long_text_is_not_decoded_again_and_again(monkeypatch):
 def test_what_is_no_tokenizer_of_transformers_is_refused_at_once(nothing):
     with pytest.raises(TypeError, match="tokenizer must be one of transformers"):
         TextPieces(nothing)
+
+
+def test_a_word_whose_mark_goes_when_it_is_continued(tmp_path):
+    """As CTRL's: "hel@@" and "lo" are "hello"."""
+    (tmp_path / "merges").write_text("#version: 0.2\n")
+    words = {"<unk>": 0, "hel@@": 1, "lo": 2, "on@@": 3, "e": 4}
+    (tmp_path / "vocab").write_text(json.dumps(words))
+    tokenizer = CTRLTokenizer(str(tmp_path / "vocab"), str(tmp_path / "merges"))
+    for tokens in ([1, 2], [2, 1, 2, 3, 4], [3, 1], [4, 3, 3]):
+        pieces = list(TextPieces(tokenizer).of(tokens))
+        assert "".join(pieces) == tokenizer.decode(tokens)

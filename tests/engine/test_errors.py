@@ -413,7 +413,7 @@ def test_blocks_that_others_hold_are_named(paged):
     table = mp.BlockTable(paged.pool)
     table.append(40)
     (out,) = generate(paged, [[5] * 30], config())
-    assert "6 are free of 16; let go of the others, raise num_blocks" in out.error
+    assert "6 are free of 16; free the blocks of others, raise num_blocks" in out.error
     table.free()
     (out,) = generate(paged, [[5] * 30], config())
     assert out.error is None

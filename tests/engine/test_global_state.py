@@ -49,8 +49,14 @@ def default_dtype(dtype):
     return restored(torch.set_default_dtype, [torch.float32], dtype)
 
 
+def set_default_device(device):
+    torch.set_default_device(device)
+    if device is None:  # torch 2.9 cannot read a default that was taken back
+        vars(torch._GLOBAL_DEVICE_CONTEXT).pop("device_context", None)
+
+
 def default_device(device):
-    return restored(torch.set_default_device, [None], device)
+    return restored(set_default_device, [None], device)
 
 
 class NothingSpecial(torch.overrides.TorchFunctionMode):

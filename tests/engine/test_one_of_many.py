@@ -1,5 +1,7 @@
 """What goes wrong for one request is its own: the others get their text, in time."""
 
+import copy
+
 import pytest
 import torch
 from transformers import GenerationConfig
@@ -7,7 +9,16 @@ from transformers import GenerationConfig
 import minipaged as mp
 from helpers.answers import huggingface_outputs
 from helpers.replaying import replayable, replaying, steps_ahead
-from helpers.serving import CONFIGS, KINDS, PROMPTS, check, check_idle, expected, make
+from helpers.serving import (
+    CONFIGS,
+    KINDS,
+    PROMPTS,
+    check,
+    check_idle,
+    config,
+    expected,
+    make,
+)
 from helpers.tiny_models import VOCABULARY, tiny_model
 from minipaged.decoding import draw, sampling
 from minipaged.decoding.strategy import Failed, or_failed
@@ -200,3 +211,35 @@ def test_processors_that_raise_one_step_ahead():
     assert [out.finish_reason for out in outputs] == ["length", "error"]
     check(outputs[:1], expected()[:1])
     check_idle(engine)
+
+
+@pytest.mark.parametrize("penalty", [2000.0, 10**11, "x", [1.0]])
+def test_a_length_penalty_that_cannot_be_computed_is_refused_at_the_door(penalty):
+    engine = make()
+    bad = config(8, num_beams=2)
+    bad.length_penalty = penalty
+    with pytest.raises((TypeError, ValueError), match="length_penalty"):
+        engine.add(PROMPTS[0], bad)
+    assert not engine.streams
+
+
+def test_a_billion_samples_of_one_token_take_nothing():
+    """The prompt fills whole blocks, so they would take no block of their own."""
+    paged = mp.PagedModel(tiny_model("qwen3"), 64, 4)
+    many = config(1, do_sample=True, num_return_sequences=10**9)
+    out, other = mp.generate(paged, [[5, 6, 7, 8], PROMPTS[0]], [many, KINDS[0]])
+    assert "1,000,000,000 samples" in out.error
+    check([other], expected()[:1])
+
+
+def test_a_processor_that_looks_at_all_rows_fails_for_its_own_row_alone():
+    """Requests with equal processors go through them together; then one by one."""
+    model = copy.deepcopy(tiny_model("qwen3"))
+    with torch.no_grad():
+        model.model.embed_tokens.weight[77] = torch.nan
+    own = GenerationConfig(**SAMPLED | {"top_h": 0.5})
+    prompts = [[9, 10], [77, 8], [9, 10]]  # and none draws the damaged token
+    outputs = mp.generate(mp.PagedModel(model, 64, 4), prompts, own, seed=[3, 2, 3])
+    assert [out.finish_reason for out in outputs] == ["length", "error", "length"]
+    right = huggingface_outputs(model, prompts[::2], own, seed=[3, 3])
+    check(outputs[::2], right)

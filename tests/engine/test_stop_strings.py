@@ -1,5 +1,6 @@
 """Texts that end with words of the user's choice, as HuggingFace ends them."""
 
+import copy
 import gc
 import weakref
 from functools import cache
@@ -148,3 +149,15 @@ def test_a_wrong_test_is_noticed(monkeypatch):
     monkeypatch.setattr(options, "has_reached", looks_at_the_last_token)
     with pytest.raises(AssertionError):
         test_equal_to_huggingface("greedy")
+
+
+def test_a_tokenizer_that_is_given_more_tokens():
+    """The test of a stop string knows those that came later, too."""
+    tokenizer = copy.deepcopy(pocket()[1])
+    stop_strings = options.StopStrings(tokenizer)
+    before = stop_strings.for_strings("STOPX")
+    assert stop_strings.for_strings("STOPX") is before
+    tokenizer.add_tokens(["STOPX"])
+    after = stop_strings.for_strings("STOPX")
+    new = tokenizer.convert_tokens_to_ids("STOPX")
+    assert options.has_reached(after, [5, new]) and after is not before

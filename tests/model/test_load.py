@@ -630,3 +630,10 @@ def test_the_pocket_model_writes_what_it_writes_through_huggingface(
     if not options:
         assert tokenizer.decode(theirs[0][0]).startswith("68")
         assert ours[0].finish_reason == "stop"
+
+
+@pytest.mark.parametrize("index", ["{", "[]", "{}", '{"weight_map": 5}'])
+def test_a_broken_index_is_named(folder, index):
+    (folder / "model.safetensors.index.json").write_text(index)
+    with pytest.raises(ValueError, match=r"index\.json .* cannot be used"):
+        mp.load(folder)

@@ -17,6 +17,7 @@ from minipaged.errors import UnsupportedModel
 from minipaged.lab.tour.reference import huggingface_generate
 from minipaged.memory.kv_cache import KVCache
 from minipaged.model.paged_model import PagedModel
+from minipaged.model.probe import blocks_of_probe
 
 GREEDY = GenerationConfig(max_new_tokens=6, pad_token_id=0)
 
@@ -502,3 +503,58 @@ def test_a_name_and_its_backend_are_the_same():
 def test_every_architecture_is_named_once():
     assert len(ARCHITECTURES) >= 10
     assert not set(ARCHITECTURES) & set(REFUSED)
+
+
+def steers(is_steered):
+    """A forward hook that adds to what an MLP gives, in forwards of some lengths."""
+
+    def hook(_module, _inputs, out):
+        return out + 3 * torch.ones_like(out) if is_steered(out.shape[1]) else None
+
+    return hook
+
+
+@pytest.mark.parametrize(
+    "is_steered",
+    [lambda length: length > 1, lambda length: length == 1],
+    ids=["the prompt", "the answer"],
+)
+def test_a_hook_that_looks_at_the_length_of_a_forward_is_refused(is_steered):
+    """To it, one token of each of several sequences is a prompt."""
+    model = copy.deepcopy(tiny_model("qwen3"))
+    model.model.layers[1].mlp.register_forward_hook(steers(is_steered))
+    with pytest.raises(UnsupportedModel, match="or a hook of one"):
+        PagedModel(model, num_blocks=64, block_size=4)
+
+
+def test_a_hook_that_always_steers_is_served():
+    model = copy.deepcopy(tiny_model("qwen3"))
+    model.model.layers[1].mlp.register_forward_hook(steers(lambda length: True))
+    prompts, config = [[5, 6, 7], [8, 9]], GenerationConfig(max_new_tokens=6)
+    ours = generate(PagedModel(model, 64, 4), prompts, config)
+    theirs = huggingface_generate(model, prompts, config)
+    assert [out.sequences for out in ours] == theirs
+
+
+def test_a_window_of_one_token_is_refused():
+    """transformers' cache then keeps all: text with it is not text without it."""
+    with pytest.raises(UnsupportedModel, match="window of one token"):
+        PagedModel(tiny_model("mistral", sliding_window=1), 64, 4)
+
+
+def test_an_adapter_that_waits_for_certain_tokens_is_refused():
+    config = peft.LoraConfig(
+        task_type="CAUSAL_LM",
+        target_modules=["q_proj"],
+        alora_invocation_tokens=[7, 8],
+    )
+    model = peft.get_peft_model(copy.deepcopy(tiny_model("qwen3")), config)
+    with pytest.raises(UnsupportedModel, match="aLoRA") as error:
+        PagedModel(model.eval())
+    assert "get_base_model" not in str(error.value)
+
+
+@pytest.mark.parametrize("block_size", [1, 4, 67, 10**6])
+def test_the_probe_takes_few_blocks_however_large_they_are(block_size):
+    assert blocks_of_probe(block_size) <= max(14, 2)
+    assert blocks_of_probe(10**6) == 2

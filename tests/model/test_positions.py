@@ -127,3 +127,12 @@ def test_a_model_without_the_field_has_no_limit_that_we_know():
 def test_learned_positions_end_where_their_table_ends():
     assert num_positions(AutoConfig.for_model("gpt2", n_positions=77)) == 77
     assert num_positions(AutoConfig.for_model("opt", max_position_embeddings=77)) == 77
+
+
+@pytest.mark.parametrize("odd", [{"original_max_position_embeddings": None}, {}])
+@pytest.mark.parametrize("factor", [4.0, float("inf"), None])
+def test_fields_that_say_nothing_are_passed_over(odd, factor):
+    rope = {"rope_type": "linear", "rope_theta": 1e4, "factor": factor, **odd}
+    config = AutoConfig.for_model("llama", max_position_embeddings=32)
+    config.rope_parameters = rope
+    assert num_positions(config) == (128 if factor == 4.0 else 32)

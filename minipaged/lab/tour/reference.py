@@ -2,31 +2,13 @@
 
 from collections.abc import Sequence
 from copy import copy
-from inspect import signature
 
 import torch
-from transformers import (
-    Cache,
-    DynamicCache,
-    GenerationConfig,
-    GenerationMixin,
-    PreTrainedModel,
-)
+from transformers import DynamicCache, GenerationConfig, PreTrainedModel
 
 from minipaged.decoding.strategy import Output
+from minipaged.model.keywords import cache_argument
 from minipaged.progress import progress_bar
-
-_PREPARE = signature(GenerationMixin.prepare_inputs_for_generation)
-
-
-def cache_argument(cache: Cache | None) -> dict[str, Cache | None]:
-    """HuggingFace's cache, as a model and its `generate` take it.
-
-    For example: model(ids, **cache_argument(cache)). The argument is `past_key_values`
-    up to transformers 5.23, and `cache` from 5.24 on. In what the model returns, the
-    name has changed, too: read the cache that you passed.
-    """
-    return {"cache" if "cache" in _PREPARE.parameters else "past_key_values": cache}
 
 
 @torch.no_grad()
