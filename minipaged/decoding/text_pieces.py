@@ -73,7 +73,7 @@ def is_open(tokenizer: Any, token: int) -> bool:
     """Does its text depend on the next token?
 
     So it is with a byte, with what says nothing alone, and with a word's beginning
-    whose mark goes when it is continued, as CTRL's "hel@@".
+    whose mark goes when it is continued, as CTRL's "un@@".
     """
     name = tokenizer.convert_ids_to_tokens(token) or ""
     said = tokenizer.decode([token], skip_special_tokens=True)

@@ -205,9 +205,9 @@ def test_what_is_no_tokenizer_of_transformers_is_refused_at_once(nothing):
 
 
 def test_a_word_whose_mark_goes_when_it_is_continued(tmp_path):
-    """As CTRL's: "hel@@" and "lo" are "hello"."""
+    """As CTRL's: "un@@" and "der" are "under"."""
     (tmp_path / "merges").write_text("#version: 0.2\n")
-    words = {"<unk>": 0, "hel@@": 1, "lo": 2, "on@@": 3, "e": 4}
+    words = {"<unk>": 0, "un@@": 1, "der": 2, "on@@": 3, "e": 4}
     (tmp_path / "vocab").write_text(json.dumps(words))
     tokenizer = CTRLTokenizer(str(tmp_path / "vocab"), str(tmp_path / "merges"))
     for tokens in ([1, 2], [2, 1, 2, 3, 4], [3, 1], [4, 3, 3]):
