@@ -49,7 +49,7 @@ def test_a_limit_that_is_not_given_fits_the_other(given, decided):
         ({"max_sequences": 2.0}, "max_sequences must be a whole number"),
         ({"max_sequences": True}, "max_sequences must be a whole number"),
         ({"observers": [print]}, "mp.Observer"),
-        ({"observers": mp.Observer}, "iterable"),
+        ({"observers": mp.Observer}, "a list of them"),
         ({"clock": 3.0}, "clock must be a Clock"),
         ({"tokenizer": "pocket"}, "mp.load returns it"),
         ({"run": "fast"}, "run must be"),

@@ -142,6 +142,7 @@ def test_a_model_over_too_many_blocks_says_the_sum(little):
 
 def test_a_swap_space_counts_what_the_cache_was_promised(little, monkeypatch):
     cache = mp.KVCache(SHAPES, FITS * 2 // 3, 16)
+    cache.resident_before = 0
     monkeypatch.setattr(SwapSpace.__module__ + ".resident_memory", lambda: 0)
     SwapSpace(cache, FITS // 4)
     with pytest.raises(MemoryError, match=r"and the CPU has 0\.3 GB free; lower swap_"):
