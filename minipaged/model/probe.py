@@ -1,7 +1,8 @@
 """Lesson 2: find out what a model's attention needs, and refuse what would go wrong."""
 
+from contextlib import suppress
 from inspect import signature
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -176,19 +177,20 @@ def attention_layers(twin: PreTrainedModel) -> list[AttentionLayer]:
 
 
 def _own_logits(own: PreTrainedModel, tokens: list[int], cached: int) -> Tensor:
-    """[1, vocabulary]: the model's logits after these; so many go through its cache.
+    """[1, vocabulary]: the model's logits after these; so many go through its cache."""
+    if cached:
+        cache = cache_argument(DynamicCache(config=own.config))
+        with suppress(Exception):  # a model may want a cache of its own kind
+            _run(own, tokens[:cached], 0, use_cache=True, **cache)
+            return _run(own, tokens[cached:], cached, use_cache=True, **cache)
+    return _run(own, tokens, 0, use_cache=False)
 
-    Positions are told, as `generate` does: without them, some models count otherwise.
-    """
-    cache = DynamicCache(config=own.config) if cached else None
-    for start, stop in ((0, cached), (cached, len(tokens))):
-        if start < stop:
-            ids = torch.tensor([tokens[start:stop]], device=own.device)
-            positions = torch.arange(start, stop, device=own.device)[None]
-            through = {"use_cache": bool(cached)} | (
-                cache_argument(cache) if cached else {}
-            )
-            out = own(input_ids=ids, position_ids=positions, **through)
+
+def _run(own: PreTrainedModel, tokens: list[int], start: int, **options: Any) -> Tensor:
+    """Logits of the last; positions are told, since some models count otherwise."""
+    ids = torch.tensor([tokens], device=own.device)
+    positions = torch.arange(start, start + len(tokens), device=own.device)[None]
+    out = own(input_ids=ids, position_ids=positions, **options)
     return out.logits[:, -1].float()
 
 
