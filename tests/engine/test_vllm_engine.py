@@ -83,7 +83,7 @@ def test_vllm_gets_the_engines_model_and_requests(vllm, monkeypatch, tmp_path):
     monkeypatch.setattr(vllm.LLM, "__init__", watched)
     found = vllm_engine.run(requests=3, rounds=1)
     assert found["version"] == "9.8.7" and found["start_s"] == 50.0
-    assert found["machine"]["torch"] == torch.__version__
+    assert torch.__version__.startswith(found["machine"]["torch"])  # and its build
     (llm,) = made
     assert llm.settings == {
         "dtype": "bfloat16",
