@@ -30,11 +30,8 @@ class Checksum:
 
     def _take_in_words(self) -> None:
         """Sum in one launch what a kernel of ours can read, if it can be compiled."""
-        from minipaged.model.checksum_kernel import (
-            INTERPRETED,
-            SumsOfWords,
-            is_in_words,
-        )
+        from minipaged.attention.kernels.setup import INTERPRETED
+        from minipaged.model.checksum_kernel import SumsOfWords, is_in_words
 
         words = [each for each in self._others if is_in_words(each)]
         if INTERPRETED or not words:  # an interpreter reads the CPU's memory only

@@ -6,9 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from minipaged.attention.kernels.setup import INTERPRETED, tl, triton
+from minipaged.attention.kernels.setup import tl, triton
 
-__all__ = ["INTERPRETED", "SumsOfWords", "is_in_words"]
 _WORDS = 1 << 16  # of 4 bytes, that a program reads
 _TILE = 4096
 

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
+from minipaged.attention.kernels.setup import INTERPRETED
 from minipaged.model.checksum import _sums, checksum
-from minipaged.model.checksum_kernel import INTERPRETED, SumsOfWords, is_in_words
+from minipaged.model.checksum_kernel import SumsOfWords, is_in_words
 
 TYPES = [
     torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn,
