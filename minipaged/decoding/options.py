@@ -20,6 +20,7 @@ from transformers import (
 )
 from transformers.generation import logits_process as processors
 
+from minipaged.decoding.own_processors import Guarded, Processor
 from minipaged.decoding.stop_strings import StopStrings, has_reached
 from minipaged.errors import PromptTooLong, UnsupportedOption, require_counts
 from minipaged.model.positions import num_positions
@@ -37,11 +38,10 @@ HONOURED = {
     "renormalize_logits", "repetition_penalty", "sequence_bias", "stop_strings",
     "suppress_tokens", "temperature", "top_h", "top_k", "top_p", "typical_p",
 }  # fmt: skip
-# These change how HuggingFace works or what it returns, but not which tokens.
+# These change how HuggingFace works or in which form it returns what we return, too.
 IRRELEVANT = {
     "_from_model_config", "compile_config", "continuous_batching_config",
-    "disable_compile", "max_cache_len", "output_attentions", "output_hidden_states",
-    "output_logits", "output_scores", "prefill_chunk_size", "return_dict_in_generate",
+    "disable_compile", "max_cache_len", "prefill_chunk_size", "return_dict_in_generate",
     "transformers_version", "use_cache",
 }  # fmt: skip
 # Values that switch an option off, besides None, False and HuggingFace's default.
@@ -78,6 +78,9 @@ class Options:
     # because they look at the tokens so far.
     batch_key: str | None
     stop_test: StopStringCriteria | None = None  # of stop strings
+    # Appendix A: with how many of the likeliest tokens; None: no logprobs are wanted.
+    logprobs: int | None = None
+    prompt_logprobs: int | None = None
 
     def ends(self, tokens: list[int]) -> bool:
         """Is a text of these tokens, prompt included, over with the last of them?"""
@@ -103,11 +106,13 @@ def resolve_options(
     config: GenerationConfig | None,
     prompt: list[int],
     stop_strings: StopStrings | None = None,
+    own_processors: Iterable[Processor] = (),
 ) -> Options:
     """What `model.generate(prompt, generation_config=config)` would do, as Options.
 
-    One difference: generation ends at the model's last position (`num_positions`).
-    HuggingFace goes on where it can, into positions that the model has never seen.
+    `own_processors` are what it would be given as `logits_processor`. One difference:
+    generation ends at the model's last position (`num_positions`). HuggingFace goes on
+    where it can, into positions that the model has never seen.
 
     Raises PromptTooLong for a prompt without room for a new token, UnsupportedOption
     for a field that is set and not honoured here, and ValueError for what HuggingFace
@@ -146,9 +151,12 @@ def resolve_options(
         config,
         input_ids_seq_length=len(prompt),
         encoder_input_ids=torch.tensor([prompt], device=model.device),
+        logits_processor=LogitsProcessorList(own_processors),
         device=str(model.device),
         model_kwargs={},
     )
+    own = set(map(id, own_processors))
+    chain = LogitsProcessorList(Guarded(p) if id(p) in own else p for p in chain)
     eos_ids = config._eos_token_tensor
     return Options(
         max_new_tokens=config.max_length - len(prompt),
@@ -209,6 +217,8 @@ def refuse_unsupported_fields(
         listed = ", ".join(yours)
         faults.append(
             f"generation options not supported here: {listed}; leave them unset"
+            + "; logprobs=5, beside the config, returns logprobs"
+            * any(one.startswith(("output_scores", "output_logits")) for one in yours)
         )
     if faults:
         raise UnsupportedOption("; ".join(faults))
@@ -268,7 +278,7 @@ def _refuse_padding(config: GenerationConfig, prompt: list[int]) -> None:
 
 
 def _batch_key(chain: LogitsProcessorList, do_sample: bool | None) -> str | None:
-    if not all(isinstance(processor, HISTORY_FREE) for processor in chain):
+    if not all(type(processor) in HISTORY_FREE for processor in chain):
         return None
 
     def plain(value: Any) -> Any:  # a long tensor's repr is shortened, and so ambiguous

@@ -80,6 +80,17 @@ class Strategy:
         vars(self).update(saved)
 
 
+class TokenLogprob(NamedTuple):
+    """How likely a token was: the log-softmax of the logits as the model makes them.
+
+    In float32, before temperature, penalties and whatever else changes logits.
+    """
+
+    token: int
+    logprob: float
+    top: list[tuple[int, float]]  # the likeliest tokens and theirs, likeliest first
+
+
 @dataclass(frozen=True)
 class Output:
     """What `generate` returns for one prompt.
@@ -87,6 +98,8 @@ class Output:
     sequences: lists of new token ids, as HuggingFace would return them: without the
     prompt, an eos kept, no padding. Empty if `finish_reason` is "error". If fewer beams
     could end than are asked for, the rest are no answers: their scores are below -1e8.
+    logprobs: of each token of each sequence, if asked for. prompt_logprobs: of each
+    token of the prompt, if asked for; None for the first, which nothing foretells.
     """
 
     sequences: list[list[int]]
@@ -94,3 +107,5 @@ class Output:
     scores: list[float] | None = None  # of beams; None for greedy and sampling
     num_cached_tokens: int = 0  # prompt tokens found in a prefix cache
     error: str | None = None
+    logprobs: list[list[TokenLogprob]] | None = None
+    prompt_logprobs: list[TokenLogprob | None] | None = None

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from minipaged.decoding.draw import next_tokens
+from minipaged.decoding.logprobs import Logprobs, SamplingWithLogprobs, Scored
 from minipaged.decoding.sampling import Chosen, Sampling, TokensTogether
 from minipaged.decoding.strategy import Failed, Turn, or_failed
 from minipaged.engine.loop import apply_all, choose_and_apply, step, turns_of
@@ -146,8 +147,9 @@ def may_run_ahead(request: Request) -> bool:
     """Can its next token be computed before the last one is read?"""
     strategy = request.strategy
     return (
-        type(strategy) is Sampling
+        isinstance(strategy, Sampling)
         and request.num_parallel == 1
+        and not request.is_scored
         and strategy.generator is None
         and strategy.options.batch_key is not None
     )
@@ -192,7 +194,8 @@ class LateTokens:
         self._places = range(len(turns))
         if len(groups) > 1:
             self._places = [places[turn.request.sequences[0]] for turn in turns]
-        self.choices: list[Chosen | Failed] = []
+        self.choices: list[Chosen | Scored | Failed] = []
+        self._logprobs = self._compute_logprobs(turns, logits)
         self._copy, self._has_come = tokens, None
         if tokens.is_cuda:
             self._copy = torch.empty_like(tokens, device="cpu", pin_memory=True)
@@ -200,15 +203,35 @@ class LateTokens:
             stream = torch.cuda.current_stream(tokens.device)
             self._has_come = stream.record_event()
 
+    def _compute_logprobs(
+        self, turns: list[Turn], logits: Tensor
+    ) -> dict[Request, tuple[Logprobs, range]]:
+        """Of the tokens of those who ask; on their way to the CPU, too."""
+        asking = [
+            (turn, place)
+            for turn, place in zip(turns, self._places, strict=True)
+            if turn.request.strategy.options.logprobs is not None
+        ]
+        if not asking:
+            return {}
+        (at,) = to_device([np.array([place for _, place in asking])], logits.device)
+        turns, tokens = [turn for turn, _ in asking], self.unread.tokens[at]
+        logprobs, places = SamplingWithLogprobs.score(turns, tokens, logits)
+        logprobs.bring()
+        pairs = zip(turns, places, strict=True)
+        return {turn.request: (logprobs, own) for turn, own in pairs}
+
     def read(self) -> None:
         """Wait for this step, but not for the next one; then there are choices."""
         if self._has_come is not None:
             self._has_come.synchronize()
         together = TokensTogether(self._copy)
-        self.choices = [
-            self._failed.get(request) or (together, at, at + 1)
-            for request, at in zip(self._requests, self._places, strict=True)
-        ]
+        for request, at in zip(self._requests, self._places, strict=True):
+            choice = self._failed.get(request) or (together, at, at + 1)
+            is_scored = isinstance(request.strategy, SamplingWithLogprobs)
+            if is_scored and request not in self._failed:
+                choice = Scored(choice, *self._logprobs.get(request, ()))
+            self.choices.append(choice)
 
 
 def draws_by_numbers(logits: Tensor) -> bool:

@@ -1,12 +1,14 @@
 """Lesson 2: what is said to `generate`, checked and made into requests (the border)."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import GenerationConfig
+from transformers import GenerationConfig, LogitsProcessorList
 
 from minipaged.decoding.options import Options, resolve_options
+from minipaged.decoding.own_processors import Processor, check_processors
 from minipaged.decoding.sampling import Sampling
 from minipaged.decoding.stop_strings import StopStrings
 from minipaged.errors import PromptTooLong, require_counts
@@ -34,6 +36,10 @@ def make_requests(
     cache_salt: bytes | Sequence[bytes],
     stop_strings: StopStrings | None = None,
     remedy: str = "tokenizer(texts).input_ids, a list of lists even for one text",
+    *,
+    logprobs: int | Sequence[int] | None = None,
+    prompt_logprobs: int | Sequence[int] | None = None,
+    logits_processor: Sequence[Processor] | Sequence[Sequence[Processor]] | None = None,
 ) -> list[Request]:
     """A request for each prompt, with all of its options decided.
 
@@ -55,13 +61,24 @@ def make_requests(
     configs = _one_each(generation_config, GenerationConfig, "generation_config", count)
     seeds = _one_each(seed, int, "seed", count)
     salts = _one_each(cache_salt, bytes, "cache_salt", count)
+    processors = _processors_each(logits_processor, count)
+    of_answer, of_prompt = (
+        _counts_each(value, name, count, paged.num_embeddings)
+        for name, value in (
+            ("logprobs", logprobs),
+            ("prompt_logprobs", prompt_logprobs),
+        )
+    )
     requests = []
-    for prompt, config, own_seed, salt in zip(
-        prompts, configs, seeds, salts, strict=True
+    for prompt, config, own_seed, salt, own_processors, *asked in zip(
+        prompts, configs, seeds, salts, processors, of_answer, of_prompt, strict=True
     ):
         generator = _generator(own_seed, paged)
         try:
-            options = resolve_options(paged.model, config, prompt, stop_strings)
+            options = resolve_options(
+                paged.model, config, prompt, stop_strings, own_processors
+            )
+            options = replace(options, logprobs=asked[0], prompt_logprobs=asked[1])
             requests.append(
                 make_request(prompt, options, generator, salt, paged.device, paged.pool)
             )
@@ -94,7 +111,12 @@ def make_request(
         request.error = why_it_never_fits(request, pool, pool.num_blocks)
     if request.error is not None:
         return request
-    if options.num_beams == 1:
+    if options.logprobs is not None or options.prompt_logprobs is not None:
+        from minipaged.decoding.logprobs import make_strategy  # appendix A
+
+        request.strategy = make_strategy(options, generator, device)
+        request.scores_prompt = options.prompt_logprobs is not None
+    elif options.num_beams == 1:
         request.strategy = Sampling(options, generator)
     else:
         from minipaged.decoding.beam import Beams  # lesson 4
@@ -215,6 +237,33 @@ def _one_each(value: object, kind: type, name: str, count: int) -> list:
             f"{count} prompt{'s' * (count != 1)}, but {len(value)} values of {name}"
         )
     return list(value)
+
+
+def _counts_each(
+    value: Any, name: str, count: int, vocabulary: int
+) -> list[int | None]:
+    """How many of the likeliest tokens each prompt asks for; 0 asks for its own."""
+    counts = _one_each(value, int, name, count)
+    if wrong := [one for one in counts if one is not None and one < 0]:
+        raise ValueError(f"{name} must be 0 or more, got {wrong[0]}")
+    if wrong := [one for one in counts if one is not None and one > vocabulary]:
+        raise ValueError(
+            f"{name} must be at most {vocabulary}, the number of tokens; got {wrong[0]}"
+        )
+    return counts
+
+
+def _processors_each(value: Any, count: int) -> list[LogitsProcessorList]:
+    """Of each prompt, from a list for all or from a list of one list for each."""
+    is_list = isinstance(value, list | tuple) and value
+    if not is_list or not all(isinstance(one, list | tuple | None) for one in value):
+        return [check_processors(value)] * count
+    if len(value) != count:
+        raise ValueError(
+            f"{count} prompt{'s' * (count != 1)}, but {len(value)} lists in "
+            "logits_processor"
+        )
+    return [check_processors(one) for one in value]
 
 
 def _generator(seed: int | None, paged: PagedModel) -> torch.Generator | None:

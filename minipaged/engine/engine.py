@@ -3,7 +3,7 @@
 import heapq
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import count
 from threading import get_ident
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
+from minipaged.decoding.own_processors import Processor
 from minipaged.decoding.stop_strings import StopStrings
 from minipaged.engine.ahead import make_steps
 from minipaged.engine.arguments import check_engine, make_requests
@@ -138,6 +139,9 @@ class Engine(Observer, Unpicklable):
         arrival: float = 0.0,
         seed: int | None = None,
         cache_salt: bytes = b"",
+        logprobs: int | None = None,
+        prompt_logprobs: int | None = None,
+        logits_processor: Sequence[Processor] | None = None,
     ) -> Stream:
         """Hand in a request; it is served with the others, first come first served.
 
@@ -148,6 +152,7 @@ class Engine(Observer, Unpicklable):
             seed: draw what HuggingFace draws after `torch.manual_seed(seed)`, whatever
                 else is served. Without one all draw from torch's generator.
             cache_salt: only requests with the same salt share blocks.
+            logprobs, prompt_logprobs, logits_processor: as `generate` takes them.
 
         Returns its Stream. What can never fit, in the pool or in the model's positions,
         gets a Stream whose Output has finish_reason "error", and the reason.
@@ -163,6 +168,9 @@ class Engine(Observer, Unpicklable):
             cache_salt,
             self._stop_strings,
             remedy="tokenizer(text).input_ids",
+            logprobs=logprobs,
+            prompt_logprobs=prompt_logprobs,
+            logits_processor=logits_processor,
         )
         check_num_parallel(request, self.scheduler.max_tokens)
         stream = Stream(self, request, max(float(arrival), self.clock.now()))

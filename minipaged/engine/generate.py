@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
+from minipaged.decoding.own_processors import Processor
 from minipaged.decoding.stop_strings import StopStrings
 from minipaged.decoding.strategy import Output
 from minipaged.engine.arguments import check_engine, make_requests, why_it_never_fits
@@ -28,6 +29,9 @@ def generate(
     prefix_cache: "PrefixCache | None" = None,
     cache_salt: bytes | Sequence[bytes] = b"",
     tokenizer: PreTrainedTokenizerBase | None = None,
+    logprobs: int | Sequence[int] | None = None,
+    prompt_logprobs: int | Sequence[int] | None = None,
+    logits_processor: Sequence[Processor] | Sequence[Sequence[Processor]] | None = None,
 ) -> list[Output]:
     """Continue every prompt as HuggingFace's `generate` would continue it alone.
 
@@ -51,6 +55,13 @@ def generate(
             and all blocks are left there for others.
         cache_salt: one for all, or one for each. Only prompts with the same salt share.
         tokenizer: the model's; needed for stop strings.
+        logprobs: of each new token, with so many of the likeliest ones of its place; 0
+            gives the token's own. One for all, or one for each. See `TokenLogprob`.
+        prompt_logprobs: the same of the prompt's tokens. Such a prompt is computed as a
+            whole, whatever is cached of it.
+        logits_processor: HuggingFace's, or your own, as HuggingFace's `generate` takes
+            them: one list for all, or one for each prompt. Each must depend on its
+            arguments alone: prompts are computed together, and a step may be repeated.
 
     Returns one Output per prompt, in order. A prompt that can never fit, in the pool or
     in the model's positions, and one for which no token can be chosen, gets an Output
@@ -62,8 +73,10 @@ def generate(
     """
     check_engine(paged, max_prompt_tokens, prefix_cache)
     requests = make_requests(
-        paged, prompts, generation_config, seed, cache_salt, StopStrings(tokenizer)
-    )
+        paged, prompts, generation_config, seed, cache_salt, StopStrings(tokenizer),
+        logprobs=logprobs, prompt_logprobs=prompt_logprobs,
+        logits_processor=logits_processor,
+    )  # fmt: skip
     with paged.alone():
         paged.refuse_changes()
         paged.observers.started(prefix_cache)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any
 
-from minipaged.decoding.strategy import Output
+from minipaged.decoding.strategy import Output, TokenLogprob
 from minipaged.decoding.text_pieces import TextPieces
 from minipaged.errors import Unpicklable
 from minipaged.scheduling.request import Request
@@ -47,6 +47,16 @@ class Stream(Unpicklable):
     def tokens(self) -> list[int]:
         """What it has said so far; of several sequences nothing: see `result`."""
         return self._tokens.copy()
+
+    @property
+    def logprobs(self) -> list[TokenLogprob] | None:
+        """Of these tokens; None if `add` was not asked for them. See Output."""
+        strategy, first = self.request.strategy, self.request.sequences[0]
+        if strategy is None or strategy.options.logprobs is None:
+            return None
+        if self.request.num_parallel > 1:
+            return []
+        return strategy.of(first)[: len(self._tokens)]
 
     @property
     def num_cached_tokens(self) -> int:

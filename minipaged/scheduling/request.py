@@ -25,6 +25,7 @@ class Request:
     num_restarts: int = 0  # appendix B
     swapped: Any = None  # where K and V lie (appendix B)
     error: str | None = None  # why it has no answer, and never will have
+    scores_prompt: bool = False  # are logits of the prompt's tokens wanted, too?
     observers: Observer = field(default_factory=Observers)
     number: int = field(default_factory=count().__next__)  # its place in line
 
@@ -54,6 +55,11 @@ class Request:
         self.live[0].table = table
         if not self.num_restarts:
             self.num_cached_tokens = min(table.num_tokens, len(self.prompt))
+
+    @property
+    def is_scored(self) -> bool:
+        """Are logits of its prompt's tokens wanted, as long as it has said nothing?"""
+        return self.scores_prompt and not self.sequences[0].num_new
 
     @property
     def is_prefilling(self) -> bool:
@@ -92,7 +98,12 @@ class Request:
         (sequence,) = self.live
         start, end = sequence.num_computed, sequence.num_prefill_tokens
         stop = min(end, start + limit)
-        return [Work(self, sequence, start, stop, num_logits=int(stop == end))]
+        work = Work(self, sequence, start, stop, num_logits=int(stop == end))
+        if self.is_scored:
+            from minipaged.scheduling.prompt_logits import with_all_logits  # appendix A
+
+            work = with_all_logits(work)
+        return [work]
 
     def blocks_at_most(self, block_size: int) -> int:
         """The most blocks that this request can come to hold at one time.

@@ -40,6 +40,7 @@ class Scheduler:
 
     def __post_init__(self) -> None:
         self.sharing = None
+        self._scores_prompts = False  # has there been a request that does?
         if self.prefix_cache is not None:
             from minipaged.scheduling.sharing import PrefixSharing  # lesson 3
 
@@ -50,6 +51,7 @@ class Scheduler:
         if self.max_tokens < (least := request.num_parallel):
             raise ValueError(f"max_tokens must be at least {least}, one a sequence")
         request.observers = self.observers
+        self._scores_prompts |= request.scores_prompt
         self.waiting.append(request)
 
     def abort(self, request: Request) -> None:
@@ -66,6 +68,10 @@ class Scheduler:
         """
         self._admit()
         works = self._pick_works()
+        if self._scores_prompts:
+            from minipaged.scheduling.prompt_logits import in_parts  # appendix A
+
+            works = in_parts(works)
         if self.waiting and not (self.running or self.in_flight):  # nor ever will be
             needed = self.waiting[0].blocks_at_most(self.pool.block_size)
             raise OutOfBlocks(needed, self.pool.num_free, self.pool.num_blocks)

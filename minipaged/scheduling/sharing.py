@@ -24,7 +24,12 @@ class PrefixSharing:
         self._computing: WeakValueDictionary = WeakValueDictionary()
 
     def find(self, request: Request) -> list[int]:
-        """The cached blocks that the request can start from; nothing is taken."""
+        """The cached blocks that the request can start from; nothing is taken.
+
+        None if logits of its prompt are wanted: they come from computing it all.
+        """
+        if request.is_scored:
+            return []
         return self._cache.find(common_tokens(request), request.salt)
 
     def take(self, request: Request, cached: list[int]) -> bool:
@@ -34,12 +39,13 @@ class PrefixSharing:
         that comes next: False.
         """
         tokens, salt = common_tokens(request), request.salt
-        # The last token is computed in any case.
-        wanted = self._cache.next_block(tokens[:-1], cached, salt)
-        other = self._computing.get(wanted) if wanted else None
-        if other is not None and self._next_block(other) == wanted:
-            return False
-        self._cache.take(cached, len(tokens))
+        if not request.is_scored:
+            # The last token is computed in any case.
+            wanted = self._cache.next_block(tokens[:-1], cached, salt)
+            other = self._computing.get(wanted) if wanted else None
+            if other is not None and self._next_block(other) == wanted:
+                return False
+            self._cache.take(cached, len(tokens))
         self._note(request, self._cache.next_block(tokens, cached, salt))
         return True
 

@@ -1,0 +1,331 @@
+"""Appendix A: how likely each token was: logprobs of answers and of prompts."""
+
+from collections.abc import Iterable, Iterator
+from collections.abc import Sequence as Rows
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from minipaged.decoding.beam import Beams, Candidates
+from minipaged.decoding.draw import rows_of_samples
+from minipaged.decoding.options import Options
+from minipaged.decoding.sampling import Chosen, Sampling
+from minipaged.decoding.strategy import Failed, Output, Strategy, TokenLogprob, Turn
+from minipaged.model.persistent_inputs import to_device
+from minipaged.scheduling.request import Request
+from minipaged.scheduling.sequence import Sequence
+
+
+class Logprobs:
+    """Of tokens, each with the likeliest ones of its row; read once they are wanted.
+
+    The log-softmax of logits as the model makes them, before any processor, in float32.
+    """
+
+    def __init__(self, logits: Tensor, rows: Tensor, tokens: Tensor, count: int):
+        """Compute them; nobody waits for the device.
+
+        logits: [R, vocabulary], in any type. rows, tokens: [N] int64, on its device: a
+        row of logits, and a token that it may be asked for; -1 stands for none. count:
+        how many of the likeliest.
+        """
+        own = torch.log_softmax(logits[rows].float(), dim=-1)
+        best = own.topk(min(count, own.shape[1]))
+        of_tokens = own.gather(1, tokens.clamp(min=0)[:, None])[:, 0]
+        self._parts = [tokens, of_tokens, best.indices, best.values]
+
+    def bring(self) -> None:
+        """Start to copy them to the CPU. Read them after the device has got there."""
+        for place, part in enumerate(self._parts):
+            if part.is_cuda:
+                copy = torch.empty_like(part, device="cpu", pin_memory=True)
+                self._parts[place] = copy.copy_(part, non_blocking=True)
+
+    @cached_property
+    def _as_lists(self) -> list[list]:
+        return [part.tolist() for part in self._parts]
+
+    def at(self, place: int, count: int) -> TokenLogprob:
+        """Of the token at this place, with `count` of the likeliest."""
+        token, logprob, best, of_best = (part[place] for part in self._as_lists)
+        pairs = zip(best[:count], of_best[:count], strict=True)
+        return TokenLogprob(token, logprob, list(pairs))
+
+
+class Scored(NamedTuple):
+    """What was chosen for a request, and the logprobs that it asks for."""
+
+    choice: Any  # of its strategy; None: its prompt is not computed to the end
+    logprobs: Logprobs | None = None
+    places: range = range(0)  # there, of what may be appended
+    prompt: Logprobs | None = None
+    prompt_places: range = range(0)  # there, of this part of the prompt
+    prompt_start: int = 0  # the first of these tokens' position
+
+
+class WithLogprobs(Strategy):
+    """What sampling and beam search share if logprobs are asked for.
+
+    Attributes: prompt_logprobs, None if nobody asks, else of its tokens so far.
+    """
+
+    def __init__(self, options: Options, *arguments: Any):
+        """As the strategy that it is besides."""
+        super().__init__(options, *arguments)
+        asked = options.prompt_logprobs is not None
+        self.prompt_logprobs: list[TokenLogprob | None] | None = [None] * asked or None
+
+    @classmethod
+    def choose(cls, turns: Rows[Turn], logits: Tensor) -> list[Scored | Failed]:
+        """As always, and how likely that is; the prompt's logprobs besides."""
+        ready = [_to_choose(turn) for turn in turns if not _is_in_prompt(turn.request)]
+        chosen = dict(
+            zip([t.request for t in ready], super().choose(ready, logits), strict=True)
+        )
+        of_choices = cls._score(ready, chosen, logits)
+        of_prompts = _score_prompts(turns, logits)
+        scored = []
+        for request in [turn.request for turn in turns]:
+            choice = chosen.get(request)
+            if isinstance(choice, Failed):
+                scored.append(choice)
+                continue
+            own = of_choices.get(request, (None, range(0)))
+            scored.append(Scored(choice, *own, *of_prompts.get(request, ())))
+        return scored
+
+    @classmethod
+    def _score(
+        cls, turns: Rows[Turn], chosen: dict[Request, Any], logits: Tensor
+    ) -> dict[Request, tuple[Logprobs, range]]:
+        """Of all that may be appended for those who ask: where it lies."""
+        raise NotImplementedError
+
+    def apply(self, turn: Turn, choice: Scored) -> None:
+        """Note the prompt's, then do it and note what was appended."""
+        if choice.prompt is not None:
+            del self.prompt_logprobs[choice.prompt_start :]  # of before a restart
+            count = self.options.prompt_logprobs
+            self.prompt_logprobs += [
+                choice.prompt.at(place, count) for place in choice.prompt_places
+            ]
+        if choice.choice is None:
+            return
+        entries = []
+        if choice.logprobs is not None:
+            count = self.options.logprobs
+            entries = [choice.logprobs.at(place, count) for place in choice.places]
+        self._apply_scored(turn, choice.choice, entries)
+
+    def _apply_scored(
+        self, turn: Turn, choice: Any, entries: list[TokenLogprob]
+    ) -> None:
+        raise NotImplementedError
+
+    def output(self, request: Request) -> Output:
+        """The answers with their logprobs."""
+        return self._with_logprobs(super().output(request), request)
+
+    def so_far(self, request: Request) -> Output:
+        """What it has said so far, with its logprobs."""
+        return self._with_logprobs(super().so_far(request), request)
+
+    def _with_logprobs(self, output: Output, request: Request) -> Output:
+        own = None
+        if self.options.logprobs is not None:
+            own = self._logprobs_of(output, request)
+        return replace(output, logprobs=own, prompt_logprobs=self.prompt_logprobs)
+
+    def _logprobs_of(
+        self, output: Output, request: Request
+    ) -> list[list[TokenLogprob]]:
+        """For each of the output's sequences."""
+        raise NotImplementedError
+
+
+class SamplingWithLogprobs(WithLogprobs, Sampling):
+    """Greedy and random sampling."""
+
+    def __init__(self, *arguments: Any):
+        """As Sampling."""
+        super().__init__(*arguments)
+        self._of: dict[Sequence, list[TokenLogprob]] = {}
+
+    def of(self, sequence: Sequence) -> list[TokenLogprob]:
+        """Of what this sequence has said so far."""
+        return self._of.get(sequence, [])
+
+    @classmethod
+    def score(
+        cls, turns: Rows[Turn], tokens: Tensor, logits: Tensor
+    ) -> tuple[Logprobs, list[range]]:
+        """Logprobs of these turns' tokens, and where each turn's lie.
+
+        tokens: [samples of all of them] int64, on the logits' device.
+        """
+        rows = [rows_of_samples(turn) for turn in turns]
+        count = max(turn.request.strategy.options.logprobs for turn in turns)
+        at = _rows(rows, logits)
+        return Logprobs(logits, at, tokens, count), [*_places(map(len, rows))]
+
+    @classmethod
+    def _score(
+        cls, turns: Rows[Turn], chosen: dict[Request, Chosen | Failed], logits: Tensor
+    ) -> dict[Request, tuple[Logprobs, range]]:
+        asking = _asking(turns, chosen)
+        if not asking:
+            return {}
+        choices = (chosen[turn.request] for turn in asking)
+        tokens = [together.tensor[start:stop] for together, start, stop in choices]
+        logprobs, places = cls.score(asking, torch.cat(tokens), logits)
+        pairs = zip(asking, places, strict=True)
+        return {turn.request: (logprobs, place) for turn, place in pairs}
+
+    def _apply_scored(
+        self, turn: Turn, choice: Chosen, entries: list[TokenLogprob]
+    ) -> None:
+        Sampling.apply(self, turn, choice)
+        for sequence, entry in zip(turn.request.sequences, entries, strict=False):
+            own = self._of.setdefault(sequence, [])
+            if len(own) < sequence.num_new:  # it had not ended
+                own.append(entry)
+
+    def _logprobs_of(
+        self, output: Output, request: Request
+    ) -> list[list[TokenLogprob]]:
+        own = [self.of(sequence).copy() for sequence in request.sequences]
+        return own + [[] for _ in output.sequences[len(own) :]]  # aborted before a fork
+
+    def save(self) -> Any:
+        """How long they are, too."""
+        return super().save(), [(one, len(own)) for one, own in self._of.items()]
+
+    def restore(self, saved: Any) -> None:
+        """Forget those of tokens that are taken back."""
+        generator, lengths = saved
+        super().restore(generator)
+        self._of = {one: self._of[one][:length] for one, length in lengths}
+
+
+class BeamsWithLogprobs(WithLogprobs, Beams):
+    """Beam search: a hypothesis is known by its tokens."""
+
+    def __init__(self, *arguments: Any):
+        """As Beams."""
+        super().__init__(*arguments)
+        # Of the beams that go on, and of the best that have ended. Never changed, but
+        # replaced: so it is restored with all else.
+        self._of: dict[tuple[int, ...], list[TokenLogprob]] = {(): []}
+
+    @classmethod
+    def _score(
+        cls,
+        turns: Rows[Turn],
+        chosen: dict[Request, Candidates | Failed],
+        logits: Tensor,
+    ) -> dict[Request, tuple[Logprobs, range]]:
+        scored = {}
+        for turn in _asking(turns, chosen):
+            _, beams, tokens = chosen[turn.request]
+            # At first, one row is that of all beams.
+            rows = turn.rows[0] + beams * (len(turn.rows) > 1)
+            count = turn.request.strategy.options.logprobs
+            own = Logprobs(logits, rows, tokens, count)
+            scored[turn.request] = own, range(len(tokens))
+        return scored
+
+    def _apply_scored(
+        self, turn: Turn, choice: Candidates, entries: list[TokenLogprob]
+    ) -> None:
+        parents = [tuple(one.new_tokens) for one in turn.request.live]
+        Beams.apply(self, turn, choice)
+        if not entries:
+            return
+        sources = choice.beams.tolist() if len(parents) > 1 else [0] * len(entries)
+        known = dict(self._of)
+        for source, entry in zip(sources, entries, strict=True):
+            path = parents[source]
+            known[*path, entry.token] = [*self._of[path], entry]
+        running = (tuple(one.new_tokens) for one in turn.request.live)
+        ended = (tuple(one.tokens) for one in self.best)
+        self._of = {path: known[path] for path in {*running, *ended}}
+
+    def _logprobs_of(
+        self, output: Output, request: Request
+    ) -> list[list[TokenLogprob]]:
+        return [self._of[tuple(tokens)].copy() for tokens in output.sequences]
+
+
+def make_strategy(
+    options: Options, generator: torch.Generator | None, device: torch.device | str
+) -> SamplingWithLogprobs | BeamsWithLogprobs:
+    """What chooses for a request that asks for logprobs, of either kind.
+
+    generator: of a seeded one. device: where its logits are.
+    """
+    if options.num_beams == 1:
+        return SamplingWithLogprobs(options, generator)
+    return BeamsWithLogprobs(options, device)
+
+
+def _is_in_prompt(request: Request) -> bool:
+    """Is more of its prompt to be computed before anything is chosen?"""
+    return request.is_scored and request.is_prefilling
+
+
+def _to_choose(turn: Turn) -> Turn:
+    """Without the rows of a prompt's own tokens: the last one is that of the answer."""
+    return Turn(turn.request, turn.rows[-1:]) if turn.request.is_scored else turn
+
+
+def _asking(turns: Rows[Turn], chosen: dict[Request, Any]) -> list[Turn]:
+    """Those whose answers' logprobs are wanted, and who have something to say."""
+    return [
+        turn
+        for turn in turns
+        if turn.request.strategy.options.logprobs is not None
+        and not isinstance(chosen[turn.request], Failed)
+    ]
+
+
+def _score_prompts(
+    turns: Rows[Turn], logits: Tensor
+) -> dict[Request, tuple[Logprobs, range, int]]:
+    """Of the prompts' tokens that these rows foretell: each row of the token after it.
+
+    A request's part of the prompt is the last that it has room for: nothing of it is
+    planned before this is read.
+    """
+    asking, rows, tokens = [], [], []
+    for turn in turns:
+        if turn.request.is_scored:
+            stop = turn.request.live[0].num_computed + 1
+            own = turn.request.prompt[stop - len(turn.rows) : stop]
+            asking.append((turn.request, stop - len(turn.rows)))
+            rows.append(turn.rows[: len(own)])  # the last row may be the answer's
+            tokens.append(own)
+    if not asking:
+        return {}
+    count = max(one.strategy.options.prompt_logprobs for one, _ in asking)
+    places = [*_places(map(len, rows))]
+    logprobs = Logprobs(logits, _rows(rows, logits), _rows(tokens, logits), count)
+    triples = zip(asking, places, strict=True)
+    return {one: (logprobs, place, start) for (one, start), place in triples}
+
+
+def _rows(numbers: Iterable[Iterable[int]], logits: Tensor) -> Tensor:
+    """All of them in one tensor, where the logits are; nobody waits."""
+    flat = np.array([one for own in numbers for one in own], dtype=np.int64)
+    return to_device([flat], logits.device)[0]
+
+
+def _places(lengths: Iterable[int]) -> Iterator[range]:
+    """Ranges of these lengths, one after the other."""
+    stop = 0
+    for length in lengths:
+        start, stop = stop, stop + length
+        yield range(start, stop)
