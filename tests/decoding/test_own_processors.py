@@ -83,6 +83,18 @@ def test_text_and_raw_logprobs_are_huggingfaces(name, kind):
         )
 
 
+@pytest.mark.parametrize("kind", range(len(KINDS)))
+def test_logits_are_not_written_into(kind):
+    """Alone, a request's scores would be the model's logits themselves."""
+    model, (prompt, *_) = tiny_model("qwen3"), PROMPTS
+    (output,) = mp.generate(
+        mp.PagedModel(model, 64, 4), [prompt], KINDS[kind], seed=0, logprobs=2,
+        logits_processor=[in_place],
+    )  # fmt: skip
+    own = [lambda tokens, scores: in_place(tokens, scores.clone())]
+    check_answers(output, of_answers(model, prompt, KINDS[kind], 0, own), 2)
+
+
 def test_each_request_has_its_own():
     model, ways = tiny_model("qwen3"), list(PROCESSORS.values())
     for_each = [ways[number % len(ways)] for number in range(len(PROMPTS))]
