@@ -264,10 +264,10 @@ def test_the_tables_of_lessons_come_from_the_notebooks():
     assert result.returncode == 0, result.stderr
 
 
-def test_two_pictures_on_the_front_page_say_what_this_is():
+def test_pictures_on_the_front_page_are_told_in_words_and_drawn_for_dark_pages():
     text = (ROOT / "README.md").read_text("utf-8")
     pictures = re.findall(r'<img src="figures/(\w+)-light.png" alt="[^"]+">', text)
-    assert pictures == ["overview", "widget"] and text.count("<img ") == 2
+    assert len(pictures) == text.count("<img ") > 0
     for name in pictures:
         assert f'dark)" srcset="figures/{name}-dark.png">' in text
 
