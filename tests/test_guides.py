@@ -74,7 +74,7 @@ def test_the_changelog_is_of_the_known_form():
 def make(*arguments: str) -> subprocess.CompletedProcess:
     """Whatever environment there is will do: none is built."""
     return subprocess.run(
-        ["make", "-o", ".venv/.ready", *arguments],
+        ["make", "--no-print-directory", "-o", ".venv/.ready", *arguments],
         capture_output=True,
         text=True,
         cwd=ROOT,
@@ -89,10 +89,8 @@ def test_make_knows_each_benchmark_and_runs_all_but_the_families():
     assert refused.returncode and "families" in names
     (said,) = refused.stdout.splitlines()
     assert set(said.partition("NAME may be: ")[2].split()) == names
-    (one,) = make(
-        "-n", "bench-one", "NAME=step", "BENCH_FLAGS=--save"
-    ).stdout.splitlines()
-    assert one.endswith("python -m benchmarks.cpu.step --save")
+    one = make("-n", "bench-one", "NAME=step", "BENCH_FLAGS=--save").stdout
+    assert one.endswith("python -m benchmarks.cpu.step --save\n")
     run = re.findall(r"benchmarks\.cpu\.(\w+)", make("-n", "bench").stdout)
     assert {*run, "families"} == names
 

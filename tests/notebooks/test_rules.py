@@ -176,10 +176,13 @@ def test_a_wrong_badge_is_found():
 def test_a_readmes_links_are_really_looked_up(tmp_path):
     text = (
         "# The *first*, heading\n\n[a](#the-first-heading) [b](#x) [c](y.md) `[d](z)`"
+        " [e](there.md#a-heading) [f](there.md#another)"
     )
+    (tmp_path / "there.md").write_text("## A heading\n")
     assert links.broken_links(text, tmp_path, links.github_anchors(text)) == [
         "#x",
         "y.md",
+        "there.md#another",
     ]
 
 
