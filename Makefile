@@ -2,7 +2,7 @@
 #   PYTHON=python3.12   the Python that .venv is made with
 #   KEEP_TORCH=yes      use the torch that this Python has; no: not even if it sees a GPU
 #   LAB_FLAGS=...       passed to JupyterLab
-#   NOTEBOOKS=... TESTS=...   only some of them
+#   NOTEBOOKS=... TESTS=...   only some of them: TESTS=tests/model
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
@@ -14,10 +14,11 @@ endif
 LESSON ?= notebooks/01_contiguous_waste.ipynb
 
 .DEFAULT_GOAL := help
-.PHONY: help lab lessons test test-thorough test-oldest test-newest browser lint figures pocket bench home clean
+.PHONY: help lab lessons save-lessons test test-thorough test-oldest test-newest
+.PHONY: browser lint figures pocket bench bench-one home clean
 
 help:  ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
 
 lab: $(VENV)/.ready  ## open the lessons in JupyterLab, at lesson 1
 	$(BIN)/python -m jupyterlab --ServerApp.root_dir="$(CURDIR)" \
@@ -25,6 +26,9 @@ lab: $(VENV)/.ready  ## open the lessons in JupyterLab, at lesson 1
 
 lessons: $(VENV)/.ready  ## run every notebook without a browser; ends in a table of proofs
 	$(BIN)/python tools/run_lessons.py $(NOTEBOOKS)
+
+save-lessons: $(VENV)/.ready  ## run them and store what cells show; FRESH=yes: pictures, too
+	$(BIN)/python tools/run_lessons.py $(if $(FRESH),--fresh,--save) $(NOTEBOOKS)
 
 # In the order in which tests are collected: see tests/conftest.py.
 PYTEST := python -m pytest -n auto \
@@ -86,6 +90,12 @@ bench: $(VENV)/.ready  ## compare with HuggingFace generate on this machine
 	$(BIN)/python -m benchmarks.cpu.preempting $(BENCH_FLAGS)
 	$(BIN)/python -m benchmarks.cpu.engine $(BENCH_FLAGS)
 	$(BIN)/python -m benchmarks.cpu.widget_clicks $(BENCH_FLAGS)
+
+BENCHMARKS = $(basename $(notdir $(shell grep -l __main__ benchmarks/cpu/*.py)))
+bench-one: $(VENV)/.ready  ## one measurement on the CPU: make bench-one NAME=step
+	@$(if $(filter $(NAME),$(BENCHMARKS)),,echo \
+	  'There is no benchmark "$(NAME)". NAME may be: $(BENCHMARKS)'; exit 1)
+	$(BIN)/python -m benchmarks.cpu.$(NAME) $(BENCH_FLAGS)
 
 home:  ## point Colab at your fork: make home URL=https://github.com/you/minipaged
 	@$(PYTHON) tools/set_home.py "$(URL)"

@@ -15,6 +15,7 @@ from packaging.version import Version
 
 import minipaged as mp
 from helpers.counting import count_calls
+from helpers.guides import MAKEFILE, TARGETS
 from minipaged import lab
 
 ROOT = Path(__file__).parent.parent
@@ -58,10 +59,10 @@ def test_the_layers_would_notice(tmp_path):
 def lesson_of(path: Path) -> int | None:
     """The lesson that a module's first line names, A being 7; None for the lab."""
     first_line = path.read_text().splitlines()[0]
-    match = re.match(r'"""(?:Lesson (\d)|Appendix ([A-C]))[:;]|"""Lab:', first_line)
+    match = re.match(r'"""(?:Lesson (\d)|Appendix ([A-Z]))[:;]|"""Lab:', first_line)
     assert match, f"{path.name}: the first line names neither a lesson nor the lab"
     if match[2]:
-        return 7 + "ABC".index(match[2])
+        return 7 + ord(match[2]) - ord("A")
     return int(match[1]) if match[1] else None
 
 
@@ -264,19 +265,17 @@ def test_the_tables_of_lessons_come_from_the_notebooks():
     assert result.returncode == 0, result.stderr
 
 
-def test_two_pictures_on_the_front_page_say_what_this_is():
+def test_pictures_on_the_front_page_are_told_in_words_and_drawn_for_dark_pages():
     text = (ROOT / "README.md").read_text("utf-8")
     pictures = re.findall(r'<img src="figures/(\w+)-light.png" alt="[^"]+">', text)
-    assert pictures == ["overview", "widget"] and text.count("<img ") == 2
+    assert len(pictures) == text.count("<img ") > 0
     for name in pictures:
         assert f'dark)" srcset="figures/{name}-dark.png">' in text
 
 
 def test_help_lists_every_target():
-    makefile = (ROOT / "Makefile").read_text()
-    phony = re.search(r"^\.PHONY: (.+)$", makefile, flags=re.MULTILINE)[1].split()
-    described = re.findall(r"^([a-z-]+):.*## \S", makefile, flags=re.MULTILINE)
-    assert set(described) == set(phony)
+    lists = re.findall(r"^\.PHONY: (.+)$", MAKEFILE, flags=re.MULTILINE)
+    assert set(" ".join(lists).split()) == TARGETS
 
 
 def test_the_pools_work_does_not_grow_with_its_size():

@@ -4,6 +4,10 @@
     python tools/run_lessons.py notebooks/01*.ipynb  some of them
     python tools/run_lessons.py --save               also store the outputs in the files
 
+Cells tagged nbval-ignore-output, which draw or measure, keep the outputs that they
+have: so a change of code shows only where its text is shown. `--fresh` stores all.
+A single one is made anew if it was cleared before.
+
 Ends in a table: lesson, seconds, proofs passed. The proofs are counted from what the
 notebooks' own proofs record, so a lesson that proves nothing shows it.
 """
@@ -25,12 +29,13 @@ from nbclient.exceptions import (
 )
 from tqdm import tqdm
 
+VARIES = "nbval-ignore-output"  # the tag of cells that show something else each time
 WIDGET = "application/vnd.jupyter.widget-view+json"
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
 
 
-def run(path: Path, save: bool) -> tuple[float, list[dict], str | None]:
-    """Execute one notebook; return seconds, its recorded proofs, and what failed."""
+def run(path: Path) -> tuple[nbformat.NotebookNode, float, list[dict], str | None]:
+    """Execute a notebook; return it, seconds, its recorded proofs, and what failed."""
     notebook = nbformat.read(path, as_version=4)
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
@@ -67,9 +72,18 @@ def run(path: Path, save: bool) -> tuple[float, list[dict], str | None]:
         finally:
             bar.close()
         records = [json.loads(line) for line in proofs.read_text().splitlines()]
-    if save and failure is None:
-        store(notebook, path)
-    return time.perf_counter() - start, records, failure
+    return notebook, time.perf_counter() - start, records, failure
+
+
+def keep_outputs(notebook: nbformat.NotebookNode, path: Path) -> None:
+    """Take the outputs that are stored, where cells show something else each time."""
+    stored = nbformat.read(path, as_version=4)
+    for cell, before in zip(notebook.cells, stored.cells, strict=True):
+        if VARIES in cell.metadata.get("tags", []) and before.get("outputs"):
+            cell.outputs = before.outputs
+            for output in cell.outputs:
+                if "execution_count" in output:
+                    output.execution_count = cell.execution_count
 
 
 def store(notebook: nbformat.NotebookNode, path: Path) -> None:
@@ -93,6 +107,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("notebooks", nargs="*", type=Path)
     parser.add_argument("--save", action="store_true", help="store the outputs")
+    parser.add_argument(
+        "--fresh", action="store_true", help="those of cells that draw or measure, too"
+    )
     arguments = parser.parse_args()
     paths = arguments.notebooks or sorted(NOTEBOOKS.glob("*.ipynb"))
     for path in paths:
@@ -100,7 +117,12 @@ def main() -> int:
             parser.error(f"there is no notebook {path}")
     rows = []
     for path in paths:
-        rows.append((path, *run(path.resolve(), arguments.save)))
+        notebook, *row = run(path.resolve())
+        rows.append((path, *row))
+        if (arguments.save or arguments.fresh) and row[-1] is None:
+            if not arguments.fresh:
+                keep_outputs(notebook, path)
+            store(notebook, path)
     print(
         f"\n{'lesson':24}{'seconds':>8}{'proofs passed':>15}{'prompts':>9}"
         f"{'flaws noticed':>15}"

@@ -3,7 +3,7 @@
     python tools/set_home.py https://github.com/you/minipaged
 
 The one place is `Source` in pyproject.toml. The notebooks' Colab badges and bootstrap
-cells and the READMEs repeat it; there the old address is replaced, and nothing else.
+cells and the texts repeat it; there the old address is replaced, and nothing else.
 """
 
 import os
@@ -41,8 +41,8 @@ def moved(text: str, old: str, new: str) -> str:
 def files() -> list[Path]:
     """pyproject.toml comes last: after an interruption, the next run does the rest."""
     notebooks = sorted((ROOT / "notebooks").glob("*.ipynb"))
-    readmes = [ROOT / "README.md", ROOT / "notebooks" / "README.md"]
-    return [*notebooks, *filter(Path.exists, readmes), PYPROJECT]
+    texts = [*sorted(ROOT.glob("*.md")), ROOT / "notebooks" / "README.md"]
+    return [*notebooks, *filter(Path.exists, texts), PYPROJECT]
 
 
 def main(url: str) -> None:

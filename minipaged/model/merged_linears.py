@@ -57,7 +57,9 @@ def merge_linears(twin: PreTrainedModel) -> int:
     than several small ones. Returns how many layers were put together. Done twice, it
     changes nothing. Memory: at its peak, once more the largest set of such layers.
 
-    The weights move to other addresses, those of the user's model too.
+    The weights move to other addresses, those of the user's model too. There they are
+    the same parameters, with the same names, numbers, types and shapes. Whoever holds
+    an old address, such as a CUDA graph of the user's, must be made anew.
     """
     groups = list(_with_common_inputs(twin))
     for layers in groups:

@@ -38,9 +38,9 @@ class PagedModel(Unpicklable):
 
     All but attention and its memory is the model's own code, unmodified.
 
-    Attributes: model, the user's, never touched; twin, the same weights under modules
-    of our own, which is what runs; num_embeddings, how many token ids there are; pool;
-    cache; attention (a Backend); observers.
+    Attributes: model, the user's, which stays as it is; twin, the same weights under
+    modules of our own, which is what runs; num_embeddings, how many token ids there
+    are; pool; cache; attention (a Backend); observers.
     Source: PagedAttention paper, section 4.3.
     """
 

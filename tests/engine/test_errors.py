@@ -495,10 +495,6 @@ def test_blocks_held_by_others_are_respected(paged):
     held.free()
 
 
-def test_there_are_twenty_cases_or_more():
-    assert len(BAD_PROMPTS) + len(BAD_ARGUMENTS) + len(REFUSED_OPTIONS) >= 20
-
-
 @pytest.mark.parametrize("padded", [[0, 0, 5, 6], [5, 6, 0, 0]])
 def test_a_padded_prompt_is_refused(padded):
     """Without a mask HuggingFace hides the pads of a prompt, and we would read them."""

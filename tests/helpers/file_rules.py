@@ -4,7 +4,6 @@ import ast
 import functools
 import json
 import re
-import statistics
 
 from helpers import notebook_files as files
 from helpers import notebook_links as links
@@ -29,27 +28,11 @@ def is_stderr(output: dict) -> bool:
     return output.get("name") == "stderr"
 
 
-def short_cells(notebook: dict) -> list[str]:
-    sources = [files.source(cell) for cell in files.code_cells(notebook)]
-    lines = [len(source.splitlines()) for source in sources]
-    long = [s.splitlines()[0] for s, n in zip(sources, lines, strict=True) if n > 25]
-    faults = [f"more than 25 lines: {first}" for first in long]
-    median = statistics.median(lines)
-    return faults + ([f"median of {median} lines"] if median > 6 else [])
-
-
-def no_more_cells_than_can_be_read(notebook: dict) -> list[str]:
-    """At most 110 in a lesson, 130 in lesson 6, 100 in an appendix, named by a letter.
-
-    Which of these it is stands in the title: `# 6 · A Triton kernel`.
-    """
-    title = files.source(notebook["cells"][0])
-    match = re.match(r"# ([1-9]|[A-Z]) · ", title)
-    if match is None:
-        return [f"neither lesson nor appendix: {title.splitlines()[0]}"]
-    most = 100 if match[1].isalpha() else 130 if match[1] == "6" else 110
-    number = len(notebook["cells"])
-    return [] if number <= most else [f"{number} cells, at most {most}"]
+def is_named(notebook: dict) -> list[str]:
+    """A lesson by its number, an appendix by a letter: `# 6 · A Triton kernel`."""
+    title = files.source(notebook["cells"][0]).splitlines()[0]
+    named = re.match(r"# ([1-9]|[A-Z]) · ", title)
+    return [] if named else [f"neither lesson nor appendix: {title}"]
 
 
 def deeper_is_folded(notebook: dict) -> list[str]:
@@ -77,12 +60,9 @@ def nothing_of_the_machine(notebook: dict) -> list[str]:
 
 def bootstraps_itself(notebook: dict) -> list[str]:
     text = files.bootstrap(notebook)
-    faults = []
     if re.findall(r'git\+(https://[^"]*)"', text) != [files.HOME]:
-        faults.append("installs from elsewhere than pyproject's Source")
-    if len(text.splitlines()) > 10:
-        faults.append("bootstrap of more than ten lines")
-    return faults
+        return ["installs from elsewhere than pyproject's Source"]
+    return []
 
 
 def has_its_badge(notebook: dict, name: str) -> list[str]:
@@ -136,8 +116,7 @@ def no_expected_exceptions(notebook: dict) -> list[str]:
 RULES = (
     run_in_order,
     no_errors,
-    short_cells,
-    no_more_cells_than_can_be_read,
+    is_named,
     deeper_is_folded,
     nothing_of_the_machine,
     bootstraps_itself,

@@ -49,6 +49,8 @@ def leads_somewhere(link: str, folder: Path, anchors: set[str]) -> bool:
         return False
     if path.suffix == ".ipynb":
         anchors = jupyter_anchors(files.markdown(files.load(path)))
+    elif path.suffix == ".md":
+        anchors = github_anchors(path.read_text("utf-8"))
     elif file:
         return True
     return not anchor or anchor in anchors

@@ -8,6 +8,7 @@ import random
 import signal
 import time
 from collections import Counter
+from itertools import chain
 from threading import Thread
 
 import torch
@@ -24,17 +25,26 @@ PROMPTS = [[5, 6, 7, 8, 9, 10, 11, 12], [3, 4]]
 
 
 def fingerprint(model: PreTrainedModel) -> list[str]:
-    """All that decides what a model computes, but for its weights' numbers."""
+    """All that decides what a model computes, but its weights' numbers and places."""
     facts = []
     for name, module in model.named_modules():
         own = {k: v for k, v in vars(module).items() if not k.startswith("_")}
-        own |= {k: id(v) for k, v in (*module._parameters.items(),)}
+        for key, weight in module._parameters.items():
+            if weight is not None:
+                kind = weight.dtype, weight.shape, weight.stride()
+                own[key] = id(weight), *kind, weight.requires_grad
         own["hooks"] = len(module._forward_hooks) + len(module._forward_pre_hooks)
         config = getattr(module, "config", None)
         if config is not None:
             own["config"] = config.to_dict(), config._attn_implementation_internal
         facts.append(f"{name} {type(module).__name__} {own}")
     return facts
+
+
+def places(model: PreTrainedModel) -> dict[str, int]:
+    """Where each weight and buffer lies in memory."""
+    tensors = chain(model.named_parameters(), model.named_buffers())
+    return {name: tensor.data_ptr() for name, tensor in tensors}
 
 
 def three_threads(seconds: float) -> dict:

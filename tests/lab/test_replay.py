@@ -108,14 +108,14 @@ def test_the_words_tell_of_forks_hits_and_ends(run):
         assert words in text
 
 
-def test_the_text_for_pages_without_widgets_is_short(run):
+def test_the_text_for_pages_without_widgets_fits_into_their_width(run):
     _, frames, _, _ = run
     lines = tell_run(frames).splitlines()
     most = max(frame.snapshot.num_held for frame in frames)
     assert " ".join(lines).startswith(
         f"{len(frames) - 1} forwards, at most {most} of 64 blocks held"
     )
-    assert len(lines) <= 16 and max(map(len, lines)) <= 76
+    assert max(map(len, lines)) <= 76
     assert "forward 0: A begins" in "\n".join(lines) and "more" in lines[-1]
 
 
@@ -476,7 +476,7 @@ def test_an_engine_run_reads_as_a_story_where_no_widgets_run(served):
     mode, frames, _, _ = served
     text = ReplayWidget(frames, Words())._repr_mimebundle_()["text/plain"]
     lines = text.splitlines()
-    assert max(map(len, lines)) <= 76 and len(lines) <= 61
+    assert max(map(len, lines)) <= 76
     text = " ".join(text.split())
     assert text.startswith("13 forwards, at most 8 of 8 blocks held (run the cell")
     away = "waiting: D; in the CPU's memory: C" if mode == "swap" else "waiting: C, D"
@@ -516,7 +516,6 @@ def test_a_group_is_preempted_and_comes_back_together():
             shown = shown_blocks(widget.stage.value)
             holders = tuple(block.holders for block in shown.values())
             assert holders == frames[number].snapshot.refcounts
-        assert len(tell_run(frames).splitlines()) <= 80
 
 
 class Forks(mp.Observer):
@@ -577,9 +576,9 @@ def test_the_lanes_of_many_requests_stay_small():
     widget = ReplayWidget(frames, Words())
     cards = [one for one in Page(widget.stage.value).all if "mp-card" in one.kinds]
     assert len(cards) == 8 + 2 and "and 21 requests" in widget.stage.value
-    text = tell_run(frames)
-    assert len(text.splitlines()) <= 66 and "arrive, and wait" in text
-    assert "C, D, E, F, G, H, I, J and 20 more" in " ".join(text.split())
+    text = " ".join(tell_run(frames).split())
+    assert "arrive, and wait" in text
+    assert "C, D, E, F, G, H, I, J and 20 more" in text
 
 
 def moments(scene):

@@ -638,12 +638,11 @@ def test_an_empty_queue_is_refused():
         simulate([], reserve_max, 64, 16)
 
 
-def test_the_report_prints_a_short_table():
+def test_the_report_prints_a_table():
     report = simulate([RequestLengths(2, 2)] * 3, reserve_max, 8, 8)
     lines = str(report).splitlines()
     assert [line.split()[0] for line in lines] == [*KINDS, "requests"]
     assert "43.8%" in lines[0]  # 3, then 4 of 8 slots
-    assert max(map(len, lines)) < 40
     assert "stays" not in repr(report)  # there may be thousands
 
 

@@ -9,6 +9,7 @@ from transformers import GenerationConfig, GPT2Config, GPT2LMHeadModel
 
 import minipaged as mp
 from helpers.replaying import capture_without_a_gpu, replayable, steps_ahead
+from helpers.stress import fingerprint, places
 from helpers.thorough import all_or, thorough_only
 from helpers.tiny_models import tiny_model
 from minipaged.lab.tour.reference import huggingface_generate
@@ -96,6 +97,27 @@ def test_the_twin_that_is_compiled_is_nobody_elses(traced):
     engine.close()
     layers = layers_of(engine._runner._twin)
     assert len(layers) == 3 and all(x._compiled_call_impl is None for x in layers)
+
+
+def test_of_the_users_model_only_places_of_weights_change(traced):
+    """Those that are computed as one: they are the same objects, and hold the same."""
+    model = copy.deepcopy(tiny_model("qwen3"))
+    model.model.layers[0].self_attn.q_proj.weight.requires_grad_(False)
+    numbers = {name: weight.clone() for name, weight in model.state_dict().items()}
+    facts, lay = fingerprint(model), places(model)
+    paged = mp.PagedModel(model, 96, 4, replayable)
+    GraphRunner(paged, 8)
+    assert places(model) == lay
+    runner = CompiledRunner(paged, 8)
+    moved = {name for name, place in places(model).items() if place != lay[name]}
+    kinds = {name.split(".")[-2] for name in moved}
+    assert kinds == {"q_proj", "k_proj", "v_proj", "gate_proj", "up_proj"}
+    lay = places(model)
+    runner.close()
+    assert places(model) == lay and fingerprint(model) == facts
+    assert list(model.state_dict()) == list(numbers)
+    for name, weight in model.state_dict().items():
+        assert torch.equal(weight, numbers[name])
 
 
 def test_weights_that_were_replaced_before_or_after_are_noticed(traced):

@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import GenerationConfig
 
-from helpers.stress import fingerprint, signals, three_threads
+from helpers.stress import fingerprint, places, signals, three_threads
 from helpers.tiny_models import ARCHITECTURES, tiny_model
 from minipaged.attention.gathered import gathered_attention
 from minipaged.engine.generate import generate
@@ -45,12 +45,12 @@ def test_the_weights_are_shared_and_nothing_else(name):
 @pytest.mark.parametrize("name", ["llama", "gemma2", "gpt2", "mistral", "gpt_oss"])
 def test_the_model_stays_as_it_was(name):
     model = copy.deepcopy(tiny_model(name))
-    facts = fingerprint(model)
+    facts, lies = fingerprint(model), places(model)
     before = huggingface_generate(model, PROMPTS, GREEDY)
     paged = PagedModel(model, num_blocks=16, block_size=4)
     assert fingerprint(model) == facts
     assert [out.sequences for out in generate(paged, PROMPTS, GREEDY)] == before
-    assert fingerprint(model) == facts
+    assert fingerprint(model) == facts and places(model) == lies
     assert huggingface_generate(model, PROMPTS, GREEDY) == before
 
 

@@ -1,13 +1,11 @@
-"""The notebooks and READMEs, as files, keep to the rules."""
+"""The notebooks, as files, keep to the rules."""
 
 import pytest
 
 from helpers import file_rules, lesson_rules
 from helpers import notebook_files as files
-from helpers import notebook_links as links
 
 RULES = file_rules.RULES + lesson_rules.RULES
-READMES = [files.ROOT / "README.md", files.ROOT / "notebooks" / "README.md"]
 
 each_notebook = pytest.mark.parametrize("path", files.NOTEBOOKS, ids=lambda p: p.stem)
 each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
@@ -33,10 +31,3 @@ def test_a_notebook_has_its_badge(path):
 def test_all_notebooks_start_alike():
     texts = {files.bootstrap(files.load(path)) for path in files.NOTEBOOKS}
     assert len(texts) == 1, "the bootstrap cells differ"
-
-
-@pytest.mark.parametrize("path", READMES, ids=lambda path: path.parent.name)
-def test_a_readme_has_no_broken_link(path):
-    text = path.read_text("utf-8")
-    assert links.broken_links(text, path.parent, links.github_anchors(text)) == []
-    assert links.strange_badges(text) == []

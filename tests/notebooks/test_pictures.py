@@ -7,7 +7,7 @@ import pytest
 from helpers import notebook_files as files
 
 README = (files.ROOT / "notebooks" / "README.md").read_text("utf-8")
-ROW = re.compile(r"^\| ([^|]+) \| `(plot_\w+)` \| ([\dA-C, ]+) \|$", re.MULTILINE)
+ROW = re.compile(r"^\| ([^|]+) \| `(plot_\w+)` \| ([\dA-Z, ]+) \|$", re.MULTILINE)
 LISTED = {
     (name, lesson)
     for _, name, lessons in ROW.findall(README.split("<!-- pictures -->")[1])
