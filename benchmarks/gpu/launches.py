@@ -4,6 +4,7 @@ import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import torch
 
@@ -38,24 +39,24 @@ def launched() -> Iterator[list[Row]]:
     """Notes sizes and compiled kernel of every launch within."""
     seen: list[Row] = []
     kind = type(_decode_kernel)
-    run = kind.run
+    launch = kind.__getitem__
 
-    def noting(self: Any, *args: Any, grid: Any, warmup: bool, **options: Any) -> Any:
-        note = {
-            "tile": options.get("TILE"),
-            "num_warps": options.get("num_warps", 4),
-            "num_stages": options.get("num_stages", 3),
-            "num_splits": grid[2] if len(grid) > 2 else 1,
-        }
-        seen.append(note)
-        note["compiled"] = run(self, *args, grid=grid, warmup=warmup, **options)
-        return note["compiled"]
+    def noting(kernel: Any, grid: Any) -> Callable[..., Any]:
+        def run(*args: Any, **options: Any) -> Any:
+            note = {
+                "tile": options.get("TILE"),
+                "num_warps": options.get("num_warps", 4),
+                "num_stages": options.get("num_stages", 3),
+                "num_splits": grid[2] if len(grid) > 2 else 1,
+            }
+            seen.append(note)
+            note["compiled"] = launch(kernel, grid)(*args, **options)
+            return note["compiled"]
 
-    kind.run = noting
-    try:
+        return run
+
+    with patch.object(kind, "__getitem__", noting):  # kernel[grid](...)
         yield seen
-    finally:
-        kind.run = run
 
 
 def measure(calls: Calls, clock: Clock = microseconds) -> Row:

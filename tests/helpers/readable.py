@@ -18,13 +18,14 @@ from minipaged.lab.plots import palette
 def visible_texts(figure: Figure) -> list[tuple[str, Bbox]]:
     """Each text of a figure that was drawn, with the room that it takes (pixels)."""
     found = [text for text in figure.findobj(Text) if text.get_text().strip()]
-    axes = [a for a in figure.axes if not a.axison]
-    hidden = {
-        id(text)
-        for a in axes
-        for axis in (a.xaxis, a.yaxis)
-        for text in axis.findobj(Text)
-    }
+    hidden = set()
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            start, end = sorted(axis.get_view_interval())
+            ticks = axis.get_major_ticks() + axis.get_minor_ticks()
+            beyond = [tick for tick in ticks if not start <= tick.get_loc() <= end]
+            unseen = beyond if axes.axison else [axis]
+            hidden |= {id(text) for artist in unseen for text in artist.findobj(Text)}
     drawn = [text for text in found if id(text) not in hidden and text.get_visible()]
     return [(text.get_text(), Text.get_window_extent(text)) for text in drawn]
 

@@ -175,4 +175,5 @@ def test_the_stages_of_a_rung_say_how_many_tiles_are_ahead(stages):
     ahead = max(1, (stages - 1) // 2) if stages > 1 else 0
     assert found.before == 16 * ahead  # 32 KiB, of 2 KiB each
     assert found.all == found.before + 16 * (stages > 1)
-    assert found.ids_before == (2 * ahead if stages > 2 else 0)
+    each = found.all_ids - found.ids_before  # of a tile; Triton 3.5 takes eight copies
+    assert found.ids_before == (2 * ahead * each if stages > 2 else 0)

@@ -90,14 +90,17 @@ def test_what_the_rungs_leave_out_is_refused(name):
 def launches_of(rung, case, monkeypatch):
     """What the first kernel of a rung is launched with, as far as rungs differ."""
     kind, seen = type(triton_decode._decode_kernel), []
-    run = kind.run
+    launch = kind.__getitem__  # kernel[grid](...)
 
-    def noting(self, *args, grid, **options):
-        seen.append((self.fn.__name__, grid, options))
-        return run(self, *args, grid=grid, **options)
+    def noting(kernel, grid):
+        def run(*args, **options):
+            seen.append((kernel.fn.__name__, grid, options))
+            return launch(kernel, grid)(*args, **options)
+
+        return run
 
     with monkeypatch.context() as patch:
-        patch.setattr(kind, "run", noting)
+        patch.setattr(kind, "__getitem__", noting)
         case.attend(rung)
     kernel, grid, options = seen[0]
     names = "ROWS TILE UPDATE num_warps num_stages OVERLAP".split()

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
+from inspect import signature
 from threading import Lock, get_ident
 from typing import Any
 
@@ -26,9 +27,10 @@ def compiled_side_by_side() -> Iterator[None]:
     So what they would write is not there: whoever launches them must not look. At the
     end of the block all are compiled, and the next launch finds them; one that cannot
     be compiled raises there. What other threads launch is run. Where Triton interprets,
-    or is too old to compile in threads, the block launches its kernels as ever.
+    or is too old to go on where a thread fails, the block launches its kernels as ever.
     """
-    if INTERPRETED or not hasattr(triton, "AsyncCompileMode"):
+    known = signature(triton.AsyncCompileMode).parameters
+    if INTERPRETED or "ignore_errors" not in known:  # before Triton 3.6
         yield
         return
     mine, threads = get_ident(), ThreadPoolExecutor(os.cpu_count())

@@ -31,6 +31,7 @@ HINTS = {
     ),
     "object is not iterable": "a pointer is no tensor: tl.load(x + row), not x[row]",
     "no attribute append": "a kernel has no lists; keep numbers and tiles",
+    "'append' is not in list": "a kernel has no lists; keep numbers and tiles",
 }
 TYPES = {
     torch.float16: "*fp16",

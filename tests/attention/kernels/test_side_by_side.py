@@ -7,6 +7,7 @@ in a process of its own: in this one Triton interprets.
 import os
 import subprocess
 import sys
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -75,11 +76,19 @@ assert refused(wrong, x, 16, words="Error")
 """
 
 
-@pytest.mark.skipif(not INTERPRETED, reason="launches would be real")
-def test_kernels_are_compiled_in_threads_and_not_launched(tmp_path):
-    script = tmp_path / "kernels_of_a_test.py"  # Triton reads a kernel's source
-    script.write_text(KERNELS + RUN)
-    own = {"TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
+OLD = """
+triton.AsyncCompileMode = lambda executor: None  # so much Triton 3.5 takes
+with compiled_side_by_side():
+    assert refused(fill, x, 16, words="Hopper")  # it tried to launch
+assert compiled_by == [get_ident()]
+"""
+
+
+def run_alone(text, folder):
+    """In a process of its own; it must end well."""
+    script = folder / "kernels_of_a_test.py"  # Triton reads a kernel's source
+    script.write_text(text)
+    own = {"TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(folder)}
     result = subprocess.run(
         [sys.executable, str(script)],
         env=os.environ | own | {"PYTHONPATH": str(ROOT), "TQDM_DISABLE": "1"},
@@ -87,6 +96,20 @@ def test_kernels_are_compiled_in_threads_and_not_launched(tmp_path):
         text=True,
     )
     assert result.returncode == 0, result.stderr[-3000:]
+
+
+@pytest.mark.skipif(not INTERPRETED, reason="launches would be real")
+@pytest.mark.skipif(
+    "ignore_errors" not in signature(triton.AsyncCompileMode).parameters,
+    reason="Triton 3.5 stays in its mode when a kernel cannot be compiled",
+)
+def test_kernels_are_compiled_in_threads_and_not_launched(tmp_path):
+    run_alone(KERNELS + RUN, tmp_path)
+
+
+@pytest.mark.skipif(not INTERPRETED, reason="launches would be real")
+def test_an_old_triton_launches_as_ever(tmp_path):
+    run_alone(KERNELS + OLD, tmp_path)
 
 
 @triton.jit
