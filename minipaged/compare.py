@@ -27,7 +27,6 @@ from minipaged.engine.engine import Engine
 from minipaged.engine.generate import generate
 from minipaged.errors import require_counts
 from minipaged.memory.block_pool import BlockPool
-from minipaged.model.keywords import cache_argument
 from minipaged.model.load import load
 from minipaged.model.paged_model import PagedModel
 from minipaged.model.positions import num_positions
@@ -193,7 +192,10 @@ def compare(
         size = way.num_blocks(needs) if num_blocks is None else num_blocks
         wrapped.append(PagedModel(model, size, block_size, way.attention))
     config = GenerationConfig(
-        max_new_tokens=max_new_tokens, do_sample=False, num_beams=1
+        max_new_tokens=max_new_tokens,
+        do_sample=False,
+        num_beams=1,
+        return_dict_in_generate=True,  # to see HuggingFace's cache
     )
     with progress_bar(desc="runs", total=(1 + rounds) * (1 + len(ways))) as bar:
         timed = partial(_timed, rounds, bar.update)
@@ -270,15 +272,14 @@ def _huggingface(
     answers = []
     for prompt in prompts:
         ids = torch.tensor([prompt], device=model.device)
-        cache = DynamicCache(config=model.config)
         out = model.generate(
-            ids,
-            attention_mask=torch.ones_like(ids),
-            generation_config=config,
-            **cache_argument(cache),
+            ids, attention_mask=torch.ones_like(ids), generation_config=config
         )
+        # Its name there changes with the version, and some models have their own kind.
+        cache = next(one for one in out.values() if isinstance(one, DynamicCache))
         kv = [one for layer in cache for one in layer[:2] if one is not None]
-        answers.append((out[0, len(prompt) :].tolist(), sum(one.nbytes for one in kv)))
+        text = out.sequences[0, len(prompt) :].tolist()
+        answers.append((text, sum(one.nbytes for one in kv)))
     return answers
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import minipaged as mp
+from benchmarks.cpu.tiny_families import tiny_family
 from helpers.tiny_models import tiny_model
 from minipaged import compare as comparing
 from minipaged.attention.gathered import attend_gathered
@@ -96,6 +97,11 @@ def test_what_each_way_holds_is_what_its_tokens_need():
     assert rows["continuous batching"].pool_blocks == sum(needs) // 2
     assert rows["ragged batch"].pool_blocks == sum(needs)
     assert rows["ragged batch"].held_blocks > max(needs)  # several at a time
+
+
+def test_a_model_whose_cache_is_of_its_own_kind():
+    model = tiny_family("minimax", layer_types=["full_attention"] * 4)
+    assert all(row.is_equal for row in compare(model, PROMPTS[:2], 4, rounds=1))
 
 
 def near_sighted(q, cache, batch, masking):
