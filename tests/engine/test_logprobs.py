@@ -200,6 +200,20 @@ def test_a_warm_cache_is_passed_by_and_filled():
     assert all(output.prompt_logprobs is None for output in outputs)
 
 
+@pytest.mark.parametrize("kind", range(len(KINDS)))
+def test_parts_of_a_prompt_are_not_counted_as_generated(kind, monkeypatch):
+    """Nor does such a prompt ask the cache for anything."""
+    monkeypatch.setattr(prompt_logits, "MOST_ROWS", 3)
+    engine, plain = make(cache=True), make(cache=True)
+    for number in (1, 2):
+        engine.add(PROMPTS[1], KINDS[kind], seed=number, prompt_logprobs=number)
+        plain.add(PROMPTS[1], KINDS[kind], seed=number)
+        engine.run(), plain.run()
+    assert engine.stats.generation_tokens == plain.stats.generation_tokens
+    assert engine.stats.prefix_cache_queries == engine.stats.prefix_cache_hits == 0
+    assert plain.stats.prefix_cache_queries == 2 * len(PROMPTS[1])
+
+
 def test_whoever_looks_into_the_cache_lacks_logprobs(monkeypatch):
     """The wrong variant: logits of what is found there are never computed."""
     monkeypatch.setattr(mp.Request, "is_scored", property(lambda own: not own.live))
