@@ -1,5 +1,7 @@
 """Logprobs of answers and of prompts: HuggingFace's, however they are computed."""
 
+import copy
+import math
 import random
 import threading
 from functools import cache
@@ -11,7 +13,13 @@ from transformers import GenerationConfig
 import minipaged as mp
 from helpers.answers import huggingface_outputs
 from helpers.interrupting import Lines
-from helpers.logprobs import check_answers, check_prompt, of_answers, of_prompt
+from helpers.logprobs import (
+    check_answers,
+    check_entry,
+    check_prompt,
+    of_answers,
+    of_prompt,
+)
 from helpers.replaying import replayable, replaying, steps_ahead
 from helpers.serving import (
     CONFIGS,
@@ -212,6 +220,25 @@ def test_parts_of_a_prompt_are_not_counted_as_generated(kind, monkeypatch):
     assert engine.stats.generation_tokens == plain.stats.generation_tokens
     assert engine.stats.prefix_cache_queries == engine.stats.prefix_cache_hits == 0
     assert plain.stats.prefix_cache_queries == 2 * len(PROMPTS[1])
+
+
+def test_tokens_that_a_model_reads_but_never_says():
+    """Its last embeddings have no row of the head; in a prompt they are as good."""
+    model = copy.deepcopy(tiny_model("qwen3"))
+    more = torch.nn.Embedding(VOCABULARY + 8, 64)
+    torch.nn.init.normal_(more.weight, generator=torch.Generator().manual_seed(0))
+    model.set_input_embeddings(more)
+    prompt = [5, VOCABULARY, 7, VOCABULARY + 7, 9]
+    (output,) = mp.generate(
+        mp.PagedModel(model, 64, 4), [prompt], config(4),
+        logprobs=VOCABULARY + 8, prompt_logprobs=2,
+    )  # fmt: skip
+    check_answers(output, of_answers(model, prompt, config(4)), VOCABULARY)
+    entries, right = output.prompt_logprobs[1:], of_prompt(model, prompt)
+    assert [entry.token for entry in entries] == prompt[1:]
+    assert [entries[place].logprob for place in (0, 2)] == [-math.inf] * 2
+    for place in (1, 3):
+        check_entry(entries[place], prompt[place + 1], right[place], 2)
 
 
 def test_whoever_looks_into_the_cache_lacks_logprobs(monkeypatch):
