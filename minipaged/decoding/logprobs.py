@@ -78,8 +78,9 @@ class WithLogprobs(Strategy):
     def __init__(self, options: Options, *arguments: Any):
         """As the strategy that it is besides."""
         super().__init__(options, *arguments)
-        asked = options.prompt_logprobs is not None
-        self.prompt_logprobs: list[TokenLogprob | None] | None = [None] * asked or None
+        self.prompt_logprobs: list[TokenLogprob | None] | None = None
+        if options.prompt_logprobs is not None:
+            self.prompt_logprobs = [None]  # nothing foretells the first
 
     @classmethod
     def choose(cls, turns: Rows[Turn], logits: Tensor) -> list[Scored | Failed]:

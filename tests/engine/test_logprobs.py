@@ -335,6 +335,7 @@ def test_a_stream_has_them_as_it_goes():
     for token in stream:
         seen.append(stream.logprobs[-1])
         assert seen[-1].token == token and len(stream.logprobs) == len(stream.tokens)
+        assert isinstance(seen[-1], mp.TokenLogprob)
     assert stream.output.logprobs == [seen]
     of_many = engine.add(PROMPTS[0], KINDS[2], seed=2, logprobs=2)
     engine.run()
