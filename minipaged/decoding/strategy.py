@@ -80,6 +80,15 @@ class Strategy:
         vars(self).update(saved)
 
 
+def output_of(request: Request) -> "Output":
+    """What a request answers that has ended, however it did."""
+    if request.error is not None:
+        return Output([], "error", error=request.error)
+    if any(one.finish_reason == "aborted" for one in request.sequences):
+        return request.strategy.so_far(request)
+    return request.strategy.output(request)
+
+
 class TokenLogprob(NamedTuple):
     """How likely a token was: the log-softmax of the logits as the model makes them.
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any
 
-from minipaged.decoding.strategy import Output, TokenLogprob
+from minipaged.decoding.strategy import Output, TokenLogprob, output_of
 from minipaged.decoding.text_pieces import TextPieces
 from minipaged.errors import Unpicklable
 from minipaged.scheduling.request import Request
@@ -150,16 +150,7 @@ class Stream(Unpicklable):
             return
         if not request.live and not request.holds_blocks and self.output is None:
             self.finished_at = now
-            self.output = self._output()
-
-    def _output(self) -> Output:
-        request = self.request
-        if request.error is not None:
-            return Output([], "error", error=request.error)
-        reasons = {sequence.finish_reason for sequence in request.sequences}
-        if "aborted" in reasons:
-            return request.strategy.so_far(request)
-        return request.strategy.output(request)
+            self.output = output_of(request)
 
     def __repr__(self) -> str:
         state = self.output.finish_reason if self.finished else "not finished"

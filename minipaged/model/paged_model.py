@@ -31,6 +31,7 @@ from minipaged.model.probe import (
 from minipaged.model.settings import Settings
 from minipaged.model.twin import make_twin
 from minipaged.scheduling.observer import Observers
+from minipaged.scheduling.plan import Plan
 
 
 class PagedModel(Unpicklable):
@@ -111,6 +112,11 @@ class PagedModel(Unpicklable):
     @attention.setter
     def attention(self, attention: str | Backend | Attend) -> None:
         self._attention = exchange_attention(attention, self.cache)
+
+    def compute(self, plan: Plan) -> tuple[RaggedBatch, Tensor]:
+        """The plan's batch, and the logits that it asks for: see `forward`."""
+        batch = RaggedBatch.of_plan(plan, self.device)
+        return batch, self.forward(batch)
 
     def forward(self, batch: RaggedBatch) -> Tensor:
         """Write the batch's K and V into their slots; return the logits it asks for.

@@ -81,6 +81,12 @@ class Scheduler:
         self.observers.planned(plan)
         return plan
 
+    def withdraw(self, plan: Plan) -> None:
+        """Nobody computes this plan, the latest, as it has no works."""
+        if plan.works or not self.in_flight or self.in_flight[-1] is not plan:
+            raise ValueError("withdraw the latest plan only, if it computes nothing")
+        self.in_flight.pop()
+
     def commit(self, plan: Plan) -> None:
         """The plan is computed, its tokens are chosen: publish, then free.
 
