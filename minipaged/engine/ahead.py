@@ -181,9 +181,7 @@ class LateTokens:
         none = torch.empty(0, dtype=torch.int64, device=logits.device)
         tokens = drawn[0] if len(drawn) == 1 else torch.cat([none, *drawn])
         in_order = chain.from_iterable(groups.values())
-        places = {
-            turn.request.sequences[0]: place for place, turn in enumerate(in_order)
-        }
+        places = {turn.request.answers[0]: place for place, turn in enumerate(in_order)}
         self.unread = Unread(tokens, places)
         self._logprobs = self._compute_logprobs(turns, logits)
         self._copy, self._has_come = tokens, None
@@ -226,7 +224,7 @@ class LateTokens:
         return choices
 
     def _place_of(self, turn: Turn) -> int:
-        return self.unread.places[turn.request.sequences[0]]
+        return self.unread.places[turn.request.answers[0]]
 
 
 def draws_by_numbers(logits: Tensor) -> bool:

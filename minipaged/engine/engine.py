@@ -303,7 +303,7 @@ class Engine(Observer, Unpicklable):
             "preempted a request of %d prompt tokens, with %d new ones so far (%s): "
             "%d blocks are free of %d",
             len(request.prompt),
-            request.sequences[0].num_new,
+            request.answers[0].num_new,
             "swapped out" if request.swapped else "to be computed again",
             pool.num_free,
             pool.num_blocks,

@@ -51,8 +51,8 @@ class Stream(Unpicklable):
     @property
     def logprobs(self) -> list[TokenLogprob] | None:
         """Of these tokens; None if `add` was not asked for them. See Output."""
-        strategy, first = self.request.strategy, self.request.sequences[0]
-        if strategy is None or strategy.options.logprobs is None:
+        strategy, first = self.request.strategy, self.request.answers[0]
+        if self.request.error or strategy.options.logprobs is None:
             return None
         if self.request.num_parallel > 1:
             return []
@@ -141,11 +141,12 @@ class Stream(Unpicklable):
     def catch_up(self, now: float) -> None:
         """Take over what the last steps have brought; called by the engine."""
         request = self.request
-        first = request.sequences[0]
+        first = request.answers[0]
         if self.first_token_at is None and first.num_new:
             self.first_token_at = now
         if request.num_parallel == 1:
-            self._tokens += first.tokens[first.num_prompt_tokens + len(self._tokens) :]
+            start = first.num_prompt_tokens + len(self._tokens)
+            self._tokens += first.tokens[start : first.num_known]
         if first.finish_reason is None:  # most often
             return
         if not request.live and not request.holds_blocks and self.output is None:

@@ -194,7 +194,7 @@ def blocks_soon(request: Request, block_size: int) -> int:
         return soon if soon > 0 else 0
     live, last = request.live, request.max_computed
     ends = [next_end(one, last) for one in live]
-    if len(request.sequences) < request.num_parallel:
+    if len(request.answers) < request.num_parallel:
         ends *= request.num_parallel  # it will be forked
     shared = len(request.prompt) // block_size if len(ends) > 1 else 0
     wanted = shared + sum(-(-end // block_size) - shared for end in ends)

@@ -131,14 +131,15 @@ class Scheduler:
 
     def _pick_works(self) -> list[Work]:
         """Who computes what: those that decode first, then prompts, each in order."""
-        works, others = [], []
+        works, others, left = [], [], self.max_tokens
         for request in self.running:
-            decodes = request.next_decodes(self.max_tokens - len(works))
+            decodes = request.strategy.next_works(request, left)
+            left -= sum([work.stop - work.start for work in decodes])
             works += decodes
             others += [] if decodes else [request]
-        left = min(self.max_tokens - len(works), self.max_prompt_tokens)
+        left = min(left, self.max_prompt_tokens)
         for request in others:
-            for work in request.next_prefills(left):
+            for work in request.strategy.next_prefills(request, left):
                 left -= work.num_tokens
                 works.append(work)
         return works

@@ -29,6 +29,7 @@ from minipaged.memory.recovery import holders_of
 from minipaged.scheduling.interruption import StepUndo
 from minipaged.scheduling.request import Request
 from minipaged.scheduling.scheduler import Scheduler
+from minipaged.scheduling.turns import Turns
 
 PACKAGE = str(Path(errors.__file__).parent)
 CHANGES = set(
@@ -65,7 +66,7 @@ def score(*numbers: int) -> int:
     return crc32(bytes(numbers))
 
 
-class Samples:
+class Samples(Turns):
     """Each sample appends a token at every turn and ends by itself; greedy: a sample.
 
     `turn` stands for a generator's state: the choice depends on it.
@@ -133,7 +134,7 @@ class Hesitant(Samples):
             super().apply(request, works, pause)
 
 
-class Beams:
+class Beams(Turns):
     """The best continuations of all beams go on; the others are dropped."""
 
     runs_ahead = False
@@ -173,7 +174,7 @@ class Beams:
         for sequence, (_, token) in zip(sequences, children, strict=True):
             sequence.append(token)
             pause()
-        request.sequences = sequences
+        request.answers = sequences
 
     def answers(self, request):
         return self.best

@@ -13,9 +13,10 @@ from minipaged.memory.prefix_cache import PrefixCache
 from minipaged.scheduling.observer import Observer
 from minipaged.scheduling.request import Request
 from minipaged.scheduling.scheduler import Scheduler
+from minipaged.scheduling.turns import Turns
 
 
-class Strategy:
+class Strategy(Turns):
     """Remembers nothing: the tests choose the tokens."""
 
     def save(self):

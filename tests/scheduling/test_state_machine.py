@@ -17,6 +17,7 @@ from minipaged.scheduling.request import Request
 from minipaged.scheduling.scheduler import Scheduler
 from minipaged.scheduling.sequence import Sequence
 from minipaged.scheduling.sharing import PrefixSharing
+from minipaged.scheduling.turns import Turns
 
 
 class TestScheduling(Scheduling.TestCase):
@@ -36,7 +37,7 @@ def test_ten_thousand_operations():
 PUBLISH, LET_GO, ADMIT = PrefixSharing._publish, Scheduler._let_go, Scheduler._admit
 FORGET, RECOVER = BlockPool.forget, interruption.recover
 BEGIN, UNDO = StepUndo.begin, StepUndo.undo
-NEXT_TOKENS, NEXT_CHUNKS = Request.next_decodes, Request.next_prefills
+NEXT_TOKENS, NEXT_CHUNKS = Turns.next_works, Turns.next_prefills
 
 
 def frees_in_flight(scheduler, sequences):
@@ -68,7 +69,7 @@ def revives_for_nothing(scheduler, request, cached, num_blocks):
     return num_blocks - free <= scheduler.pool.num_free
 
 
-def counts_the_living_only_before_the_fork(request, block_size):
+def counts_the_living_only_before_the_fork(strategy, request, block_size):
     """Wrong: a group that has not been forked yet counts as one sequence."""
     shared = len(request.prompt) // block_size
     own = -(-request.max_computed // block_size) - shared
@@ -141,23 +142,23 @@ def publishes_what_nobody_has_read(sharing, work):
     return result
 
 
-def goes_on_behind_the_end(request, limit):
+def goes_on_behind_the_end(strategy, request, limit):
     """Wrong: computes the token after the last one that is wanted."""
     request.max_new_tokens += 1
-    works = NEXT_TOKENS(request, limit)
+    works = NEXT_TOKENS(strategy, request, limit)
     request.max_new_tokens -= 1
     return works
 
 
-def decodes_some_of_a_group(request, limit):
+def decodes_some_of_a_group(strategy, request, limit):
     """Wrong: as many sequences of a group as the budget allows, not all or none."""
-    works = NEXT_TOKENS(request, float("inf"))
+    works = NEXT_TOKENS(strategy, request, float("inf"))
     return works[: int(limit)] if len(works) > limit else works
 
 
-def computes_prompts_whole(request, limit):
+def computes_prompts_whole(strategy, request, limit):
     """Wrong: a prompt in one piece, whatever is allowed."""
-    return NEXT_CHUNKS(request, max(limit, 100))
+    return NEXT_CHUNKS(strategy, request, max(limit, 100))
 
 
 def lets_a_small_one_pass(scheduler):
@@ -199,7 +200,7 @@ WRONG = {
     "promises nothing": [(Request, "blocks_to_come", lambda request, size: 0)],
     "forgets to revive": [(Scheduler, "_may_start", revives_for_nothing)],
     "admits all": [(Scheduler, "_may_start", lambda *_: True)],
-    "counts one": [(Request, "blocks_at_most", counts_the_living_only_before_the_fork)],
+    "counts one": [(Turns, "blocks_at_most", counts_the_living_only_before_the_fork)],
     "restores the index": [
         (StepUndo, "begin", remembers_lists),
         (StepUndo, "undo", restores_the_index),
@@ -215,9 +216,9 @@ WRONG = {
     "never forgets": [(PrefixCache, "_forget", lambda prefix, block: None)],
     "restarts apart": [(restart, "share_prompt", everybody_computes_the_prompt)],
     "forks early": [(restart, "share_prompt", forks_too_early)],
-    "goes on": [(Request, "next_decodes", goes_on_behind_the_end)],
-    "splits groups": [(Request, "next_decodes", decodes_some_of_a_group)],
-    "ignores budgets": [(Request, "next_prefills", computes_prompts_whole)],
+    "goes on": [(Turns, "next_works", goes_on_behind_the_end)],
+    "splits groups": [(Turns, "next_works", decodes_some_of_a_group)],
+    "ignores budgets": [(Turns, "next_prefills", computes_prompts_whole)],
     "overtakes": [(Scheduler, "_admit", lets_a_small_one_pass)],
     "forks ids": [(Sequence, "fork", forks_a_copy_of_the_ids)],
     "trusts hashes": [(PrefixCache, "_lookup", trusts_the_hash)],
