@@ -150,7 +150,7 @@ def generated_by(work: Work) -> int:
     if work.request.num_parallel == 1:
         # It had so many before. With guesses among its works, there may be several now.
         before = max(num_prompt_tokens, work.stop - work.num_logits + 1)
-        return max(0, work.sequence.num_known - before)
+        return max(0, work.request.answers[0].num_known - before)
     is_first = work.stop == num_prompt_tokens
     return work.request.num_parallel if is_first else 1
 

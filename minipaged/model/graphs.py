@@ -39,8 +39,9 @@ class GraphRunner(Runner):
     2,048, of as many sequences as there may be. A step is padded to the next size: see
     `FixedInputs`, where a graph reads it.
 
-    Longer prompts, several logits of a sequence, and steps that copy blocks run
-    eagerly. Source: the model runners of vLLM and nano-vllm, which replay decode steps.
+    Longer prompts, more logits than there may be sequences, and steps that copy blocks
+    run eagerly. Source: the model runners of vLLM and nano-vllm, which replay decode
+    steps.
     """
 
     name: Run = "graphs"
@@ -111,17 +112,17 @@ class GraphRunner(Runner):
     def _size_of(self, plan: Plan, unread: Unread | None) -> Size | None:
         """The smallest that holds this step; None: it has to run eagerly."""
         works = plan.works
+        num_logits = sum([work.num_logits for work in works])
         if (
             plan.copies
-            or len(works) > self._max_rows
-            or any(work.num_logits > 1 for work in works)
+            or max(len(works), num_logits) > self._max_rows
             or max(work.stop for work in works) > self._longest
             or (unread is not None and len(unread.tokens) > self._max_rows)
             or self.paged.attention != self._attention  # it may be exchanged
         ):
             return None
         num_tokens = plan.num_tokens
-        if num_tokens == sum(work.num_logits for work in works):  # all decode
+        if num_tokens == len(works) == num_logits:  # all decode
             rows = -(-len(works) // ROWS) * ROWS
             return Size(rows, rows, 1)
         return next((s for s in self._prompts if num_tokens <= s.tokens), None)

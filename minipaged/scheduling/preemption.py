@@ -180,7 +180,8 @@ def blocks_soon(request: Request, block_size: int) -> int:
 
     At most: beams may share more than this counts on.
     """
-    if request.num_parallel == 1:  # most are: what is below, but without a call
+    if request.num_parallel == 1 and not request.drafts:
+        # Most are: what is below, but without a call.
         (sequence,) = request.sequences
         if sequence.finish_reason is not None:
             return 0
