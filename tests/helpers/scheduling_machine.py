@@ -27,6 +27,7 @@ from minipaged.memory.block_table import BlockTable
 from minipaged.memory.prefix_cache import PrefixCache
 from minipaged.memory.recovery import holders_of
 from minipaged.scheduling.interruption import StepUndo
+from minipaged.scheduling.plan import Work
 from minipaged.scheduling.request import Request
 from minipaged.scheduling.scheduler import Scheduler
 from minipaged.scheduling.turns import Turns
@@ -134,6 +135,45 @@ class Hesitant(Samples):
             super().apply(request, works, pause)
 
 
+class Guesses(Samples):
+    """Computes guesses at its next tokens, too, and takes those back that are wrong."""
+
+    runs_ahead = False
+
+    def next_works(self, request, limit):
+        (sequence,) = request.sequences
+        start = sequence.num_computed
+        stop = min(len(sequence.tokens), request.max_computed, start + limit)
+        if sequence.finish_reason or request.is_prefilling or start >= stop:
+            return []
+        del sequence.tokens[stop:]  # a plan ahead would compute these before it is read
+        return [Work(request, sequence, start, stop, stop - start)]
+
+    def apply(self, request, works, pause):
+        ((_, sequence, _, stop, _),) = works
+        known, right = sequence.num_known, 0
+        guessed = sequence.tokens[known:stop]
+        while True:
+            token = self.choose(sequence.tokens[: known + right], 0, self.turn)
+            self.turn += 1
+            if token == EOS or guessed[right : right + 1] != [token]:
+                break
+            right += 1
+        sequence.accept(right)
+        pause()
+        sequence.append(token)
+        pause()
+        if token == EOS or len(sequence.tokens) > request.max_computed:
+            return sequence.end("stop" if token == EOS else "length")
+        text, guesses = sequence.tokens.copy(), []
+        for turn in range(self.turn, self.turn + score(*text) % 4):
+            next_one = self.choose(text, 0, turn)  # right, if it is not forgotten
+            guesses.append(next_one if score(*text, turn) % 3 else 1)
+            text.append(guesses[-1])
+        sequence.guess(guesses)
+        pause()
+
+
 class Beams(Turns):
     """The best continuations of all beams go on; the others are dropped."""
 
@@ -189,7 +229,13 @@ class Beams(Turns):
         return texts
 
 
-KINDS = {"greedy": Samples, "samples": Samples, "hesitant": Hesitant, "beams": Beams}
+KINDS = {
+    "greedy": Samples,
+    "samples": Samples,
+    "hesitant": Hesitant,
+    "guesses": Guesses,
+    "beams": Beams,
+}
 
 
 class Outsider(NamedTuple):
@@ -435,7 +481,10 @@ class Machine:
 
     def what_is_written(self):
         return [
-            [(one.tokens.copy(), one.finish_reason) for one in request.sequences]
+            [
+                (one.tokens[: one.num_known], one.finish_reason)
+                for one in request.answers
+            ]
             + [request.strategy.save()]
             for request in self.requests
         ]
@@ -474,7 +523,7 @@ class Machine:
 
     def check_rows(self, request, works):
         assert [work.sequence for work in works] == request.live, "together, or not"
-        if not isinstance(request.strategy, Hesitant):
+        if not isinstance(request.strategy, Hesitant | Guesses):
             for work in works:
                 assert work.stop == len(work.sequence.tokens), "logits of another token"
 
