@@ -4,6 +4,7 @@ from .attention.gathered import gathered_attention as gathered_attention
 from .attention.kernels.attention import triton_attention as triton_attention
 from .attention.streamed import streamed_attention as streamed_attention
 from .decoding.strategy import Output as Output
+from .decoding.strategy import TokenLogprob as TokenLogprob
 from .engine.engine import Engine as Engine
 from .engine.generate import generate as generate
 from .engine.loop import step as step

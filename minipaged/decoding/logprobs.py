@@ -37,7 +37,9 @@ class Logprobs:
         """
         own = torch.log_softmax(logits[rows].float(), dim=-1)
         best = own.topk(min(count, own.shape[1]))
-        of_tokens = own.gather(1, tokens.clamp(min=0)[:, None])[:, 0]
+        last = own.shape[1] - 1
+        of_tokens = own.gather(1, tokens.clamp(0, last)[:, None])[:, 0]
+        of_tokens = of_tokens.masked_fill(tokens > last, -torch.inf)
         self._parts = [tokens, of_tokens, best.indices, best.values]
 
     def bring(self) -> None:
@@ -78,8 +80,9 @@ class WithLogprobs(Strategy):
     def __init__(self, options: Options, *arguments: Any):
         """As the strategy that it is besides."""
         super().__init__(options, *arguments)
-        asked = options.prompt_logprobs is not None
-        self.prompt_logprobs: list[TokenLogprob | None] | None = [None] * asked or None
+        self.prompt_logprobs: list[TokenLogprob | None] | None = None
+        if options.prompt_logprobs is not None:
+            self.prompt_logprobs = [None]  # nothing foretells the first
 
     def next_prefills(self, request: Request, limit: float) -> list[Work]:
         """As always; with the logits of all the prompt's tokens, if they are wanted."""

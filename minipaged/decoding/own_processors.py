@@ -34,7 +34,7 @@ def check_processors(given: Any) -> LogitsProcessorList:
 
 
 class Guarded(LogitsProcessor):
-    """A processor that may write into its scores, and that must keep their shape.
+    """A processor that may write into its scores, and must keep their shape and place.
 
     HuggingFace hands each request scores of its own, without gradients; so do we.
     """
@@ -45,12 +45,18 @@ class Guarded(LogitsProcessor):
 
     @torch.no_grad()
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        """Its scores. ValueError if they are no tensor of the same shape."""
+        """Its scores. ValueError if they are no such tensor on the same device."""
         out = self.processor(input_ids, scores.clone())
-        if not isinstance(out, Tensor) or out.shape != scores.shape:
-            what = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
+        wanted, what = _kind(scores), _kind(out)
+        if what != wanted:
             raise ValueError(
-                f"{self.processor!r:.60} must return scores of shape "
-                f"{tuple(scores.shape)}, got {what}"
+                f"{self.processor!r:.60} must return scores of {wanted}, got {what}"
             )
         return out
+
+
+def _kind(scores: Any) -> str:
+    """What must not change of them, in words."""
+    if not isinstance(scores, Tensor):
+        return type(scores).__name__
+    return f"shape {tuple(scores.shape)} on {scores.device}"

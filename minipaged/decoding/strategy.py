@@ -97,7 +97,7 @@ class TokenLogprob(NamedTuple):
     """
 
     token: int
-    logprob: float
+    logprob: float  # -inf if the model has no logit for it, and only reads it
     top: list[tuple[int, float]]  # the likeliest tokens and theirs, likeliest first
 
 

@@ -87,7 +87,7 @@ class Stats(Observer):
         """A request starts, or starts again."""
         if not request.num_restarts:
             self.prompt_tokens += len(request.prompt)
-            if self._scheduler.prefix_cache is not None:
+            if self._scheduler.prefix_cache is not None and not request.is_scored:
                 self.prefix_cache_queries += len(request.prompt)
                 self.prefix_cache_hits += request.num_cached_tokens
 
@@ -142,7 +142,8 @@ class Stats(Observer):
 def generated_by(work: Work) -> int:
     """How many tokens were chosen after it; after a prompt one for each sample.
 
-    None of whoever had ended, or was aborted, before they were read.
+    None of whoever had ended, or was aborted, before they were read; and none after a
+    part of a prompt whose logprobs are wanted, though it has logits.
     """
     num_prompt_tokens = len(work.request.prompt)
     if not work.num_logits or work.stop < num_prompt_tokens:

@@ -26,7 +26,7 @@ class PrefixSharing:
     def find(self, request: Request) -> list[int]:
         """The cached blocks that the request can start from; nothing is taken.
 
-        None if logits of its prompt are wanted: they come from computing it all.
+        There are none if logits of its prompt are wanted: all of it is computed.
         """
         if request.is_scored:
             return []

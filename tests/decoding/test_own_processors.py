@@ -141,9 +141,10 @@ def raising(tokens, scores):
     ("processor", "words"),
     [
         (raising, "no such thing"),
-        (lambda tokens, scores: None, "must return scores of shape .1, 128., got None"),
-        (lambda tokens, scores: scores[:, 1:], r"got \(1, 127\)"),
-        (lambda tokens, scores: scores[0], r"got \(128,\)"),
+        (lambda tokens, scores: None, "scores of shape .1, 128. on cpu, got None"),
+        (lambda tokens, scores: scores[:, 1:], r"got shape \(1, 127\)"),
+        (lambda tokens, scores: scores[0], r"got shape \(128,\)"),
+        (lambda tokens, scores: scores.to("meta"), "on cpu, got .* on meta"),
     ],
 )
 def test_one_that_fails_fails_alone(processor, words):

@@ -1,5 +1,7 @@
 """Logprobs of answers and of prompts: HuggingFace's, however they are computed."""
 
+import copy
+import math
 import random
 import threading
 from functools import cache
@@ -11,7 +13,13 @@ from transformers import GenerationConfig
 import minipaged as mp
 from helpers.answers import huggingface_outputs
 from helpers.interrupting import Lines
-from helpers.logprobs import check_answers, check_prompt, of_answers, of_prompt
+from helpers.logprobs import (
+    check_answers,
+    check_entry,
+    check_prompt,
+    of_answers,
+    of_prompt,
+)
 from helpers.replaying import replayable, replaying, steps_ahead
 from helpers.serving import (
     CONFIGS,
@@ -200,6 +208,39 @@ def test_a_warm_cache_is_passed_by_and_filled():
     assert all(output.prompt_logprobs is None for output in outputs)
 
 
+@pytest.mark.parametrize("kind", range(len(KINDS)))
+def test_parts_of_a_prompt_are_not_counted_as_generated(kind, monkeypatch):
+    """Nor does such a prompt ask the cache for anything."""
+    monkeypatch.setattr(prompt_logits, "MOST_ROWS", 3)
+    engine, plain = make(cache=True), make(cache=True)
+    for number in (1, 2):
+        engine.add(PROMPTS[1], KINDS[kind], seed=number, prompt_logprobs=number)
+        plain.add(PROMPTS[1], KINDS[kind], seed=number)
+        engine.run(), plain.run()
+    assert engine.stats.generation_tokens == plain.stats.generation_tokens
+    assert engine.stats.prefix_cache_queries == engine.stats.prefix_cache_hits == 0
+    assert plain.stats.prefix_cache_queries == 2 * len(PROMPTS[1])
+
+
+def test_tokens_that_a_model_reads_but_never_says():
+    """Its last embeddings have no row of the head; in a prompt they are as good."""
+    model = copy.deepcopy(tiny_model("qwen3"))
+    more = torch.nn.Embedding(VOCABULARY + 8, 64)
+    torch.nn.init.normal_(more.weight, generator=torch.Generator().manual_seed(0))
+    model.set_input_embeddings(more)
+    prompt = [5, VOCABULARY, 7, VOCABULARY + 7, 9]
+    (output,) = mp.generate(
+        mp.PagedModel(model, 64, 4), [prompt], config(4),
+        logprobs=VOCABULARY + 8, prompt_logprobs=2,
+    )  # fmt: skip
+    check_answers(output, of_answers(model, prompt, config(4)), VOCABULARY)
+    entries, right = output.prompt_logprobs[1:], of_prompt(model, prompt)
+    assert [entry.token for entry in entries] == prompt[1:]
+    assert [entries[place].logprob for place in (0, 2)] == [-math.inf] * 2
+    for place in (1, 3):
+        check_entry(entries[place], prompt[place + 1], right[place], 2)
+
+
 def test_whoever_looks_into_the_cache_lacks_logprobs(monkeypatch):
     """The wrong variant: logits of what is found there are never computed."""
     monkeypatch.setattr(mp.Request, "is_scored", property(lambda own: not own.live))
@@ -294,6 +335,7 @@ def test_a_stream_has_them_as_it_goes():
     for token in stream:
         seen.append(stream.logprobs[-1])
         assert seen[-1].token == token and len(stream.logprobs) == len(stream.tokens)
+        assert isinstance(seen[-1], mp.TokenLogprob)
     assert stream.output.logprobs == [seen]
     of_many = engine.add(PROMPTS[0], KINDS[2], seed=2, logprobs=2)
     engine.run()
