@@ -1,5 +1,6 @@
 """Lesson 2: a HuggingFace model over a pool of blocks (paper, section 4.3)."""
 
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Literal
 
@@ -85,17 +86,21 @@ class PagedModel(Unpicklable):
         self.observers = Observers()
         self.alone = Alone()
         require_counts(block_size=block_size)
-        self._use_pool(blocks_of_probe(block_size), block_size)
+        self.use_pool(blocks_of_probe(block_size), block_size)
         check_logits(self)
         self._original.overlook(before.changes())  # such as counters of calls
         if num_blocks == "auto":
             from minipaged.model.room import blocks_with_room  # appendix A
 
             num_blocks = blocks_with_room(self, block_size)
-        del self.cache
-        self._use_pool(num_blocks, block_size)
+        self.use_pool(num_blocks, block_size)
 
-    def _use_pool(self, num_blocks: int, block_size: int) -> None:
+    def use_pool(self, num_blocks: int, block_size: int) -> None:
+        """Take a new pool and cache. The old ones, if any, must be in nobody's use.
+
+        Raises MemoryError without room for it.
+        """
+        self.cache = None  # its memory is free again
         # The cache first: a pool too large for memory fails at once.
         size, where = (num_blocks, block_size), (self.dtype, self.device)
         self.cache = self.attention.cache_class(self._shapes, *size, *where)
@@ -126,9 +131,17 @@ class PagedModel(Unpicklable):
         weights of the model were replaced since.
         """
         self._original.refuse_if_changed()
-        with torch.inference_mode(), attending(partial(self._attend, batch)):
+        with torch.inference_mode(), self.attending(batch):
             self.cache.copy(batch.copies)
             return last_logits(self.twin, batch)
+
+    def attending(self, batch: RaggedBatch) -> AbstractContextManager[None]:
+        """A step begins: within this block, the layers of twins attend over the batch.
+
+        For runners, which have a forward of their own.
+        """
+        batch.scratch.clear()  # another step's, if the batch is computed again
+        return attending(partial(self._attend, batch))
 
     def _attend(
         self,

@@ -34,7 +34,7 @@ def blocks_with_room(paged: "PagedModel", block_size: int) -> int:
         )
     positions = num_positions(paged.model.config) or LARGEST_STEP
     num_tokens = min(LARGEST_STEP, positions)
-    paged._use_pool(-(-num_tokens // block_size), block_size)
+    paged.use_pool(-(-num_tokens // block_size), block_size)
     table = BlockTable(paged.pool)
     table.append(num_tokens)
     batch = RaggedBatch.build([Chunk([0] * num_tokens, table)], device=device)

@@ -15,7 +15,9 @@ from minipaged.attention.gathered import gathered_attention
 from minipaged.engine.generate import generate
 from minipaged.errors import UnsupportedModel
 from minipaged.lab.tour.reference import huggingface_generate
+from minipaged.memory.block_table import BlockTable
 from minipaged.memory.kv_cache import KVCache
+from minipaged.model.inputs import Chunk, RaggedBatch
 from minipaged.model.paged_model import PagedModel
 from minipaged.model.probe import blocks_of_probe
 
@@ -557,3 +559,23 @@ def test_an_adapter_that_waits_for_certain_tokens_is_refused():
 @pytest.mark.parametrize("block_size", [1, 4, 67, 10**6])
 def test_the_probe_takes_few_blocks_however_large_they_are(block_size):
     assert blocks_of_probe(block_size) == {1: 14, 4: 5, 67: 3, 10**6: 2}[block_size]
+
+
+@pytest.mark.parametrize("attention", ["gathered", "streamed", "triton"])
+def test_a_batch_may_be_computed_again_with_other_numbers(attention):
+    """In the same tensors: what layers worked out for each other is of one step."""
+    paged = PagedModel(tiny_model("qwen3"), 32, 4, attention)
+    tables = [BlockTable(paged.pool) for _ in range(2)]
+    for table, num_tokens in zip(tables, (21, 3), strict=True):
+        table.append(num_tokens)
+        paged.forward(RaggedBatch.build([Chunk([*range(5, 5 + num_tokens)], table)]))
+        table.append(1)
+    one, other = (
+        RaggedBatch.build([Chunk([7], table) for table in both])
+        for both in (tables, tables[::-1])
+    )
+    first, second = paged.forward(one), paged.forward(other)
+    for name in ("block_tables", "context_lengths", "slots", "positions"):
+        getattr(one, name).copy_(getattr(other, name))
+    assert (paged.forward(one) - second).abs().max() < 1e-5
+    assert (first - second).abs().max() > 1e-2
