@@ -1,6 +1,5 @@
 """Appendix A: steps that are captured once as CUDA graphs, and then replayed."""
 
-from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -8,7 +7,6 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from minipaged.errors import UnsupportedModel
-from minipaged.model.bridge import attending
 from minipaged.model.fixed_inputs import FixedInputs, Size, without_padding
 from minipaged.model.inputs import RaggedBatch
 from minipaged.model.paged_model import PagedModel
@@ -187,7 +185,7 @@ class GraphRunner(Runner):
         """As `PagedModel.forward`, from the inputs' places into that of the logits."""
         paged = self.paged
         batch = self._fixed.batch(size, paged.pool.block_size)
-        with torch.inference_mode(), attending(partial(paged._attend, batch)):
+        with torch.inference_mode(), paged.attending(batch):
             out = self._twin(
                 input_ids=batch.tokens[None],
                 position_ids=batch.positions[None],
