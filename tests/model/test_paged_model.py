@@ -11,7 +11,7 @@ from transformers import GenerationConfig, T5Config, T5ForConditionalGeneration
 
 from helpers.tiny_models import ARCHITECTURES, REFUSED, tiny_model
 from minipaged.attention.backend import Backend, Masking
-from minipaged.attention.gathered import gathered_attention
+from minipaged.attention.rectangles import gathered_attention
 from minipaged.engine.generate import generate
 from minipaged.errors import UnsupportedModel
 from minipaged.lab.tour.reference import huggingface_generate
