@@ -55,7 +55,11 @@ def decode(num_sequences: int, num_tokens: int, cached: bool, fast: bool) -> flo
     prefix = mp.PrefixCache(pool) if cached else None
     logits = torch.zeros(num_sequences, VOCABULARY)
     paged = SimpleNamespace(
-        pool=pool, device="cpu", forward=lambda batch: logits, observers=[]
+        pool=pool,
+        device="cpu",
+        forward=lambda batch: logits,
+        compute=lambda plan: (mp.RaggedBatch.of_plan(plan), logits),
+        observers=[],
     )
     prompts = [
         [index * num_tokens + n for n in range(num_tokens)]

@@ -20,7 +20,7 @@ class AttentionBatch(Protocol):
     max_query_length: int
     min_context_length: int
     max_context_length: int
-    scratch: dict[Any, Any]  # what one layer worked out, for the next ones
+    scratch: dict[Any, Any]  # what one layer worked out, for the step's next ones
 
 
 class Masking(NamedTuple):

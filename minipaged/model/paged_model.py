@@ -138,10 +138,11 @@ class PagedModel(Unpicklable):
     def attending(
         self, batch: RaggedBatch, cache: KVCache | None = None
     ) -> AbstractContextManager[None]:
-        """Within this block, the layers of twins attend over the batch.
+        """A step begins: within this block, the layers of twins attend over the batch.
 
         For runners, which have a forward of their own. `cache`: as in `forward`.
         """
+        batch.scratch.clear()  # another step's, if the batch is computed again
         cache = self.cache if cache is None else cache
         return attending(partial(self._attend, batch, cache))
 

@@ -9,7 +9,6 @@ from traceback import clear_frames
 from typing import Any
 
 from minipaged.memory.block_pool import BlockPool
-from minipaged.memory.recovery import holders_of, recover
 from minipaged.scheduling.request import Request
 from minipaged.scheduling.scheduler import Scheduler
 
@@ -61,7 +60,7 @@ class StepUndo:
         if prefix is not None:
             found = prefix.tokens_asked, prefix.tokens_hit
         self._counted = scheduler.observers.save_counts(), found
-        self._holders = holders_of(pool)
+        self._holders = pool.holders()
         if self._lost:
             self._free_lost()
 
@@ -88,7 +87,7 @@ class StepUndo:
         if (prefix := scheduler.prefix_cache) is not None:
             prefix.mend()
             prefix.tokens_asked, prefix.tokens_hit = found
-        recover(scheduler.pool, holders)
+        scheduler.pool.restore(holders)
         texts, *lengths_and_reasons = self._texts
         ends = zip(*lengths_and_reasons, strict=True)
         for request, sequences, error, saved in texts:

@@ -1,13 +1,13 @@
 """Appendix B: start early, and take blocks back when they run out (paper, 4.5)."""
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from minipaged.memory.appending import blocks_needed_together
 from minipaged.memory.block_table import BlockTable
-from minipaged.memory.recovery import recover
 from minipaged.scheduling.interruption import lose_blocks
 from minipaged.scheduling.plan import Work
 from minipaged.scheduling.request import Request
@@ -163,7 +163,7 @@ class PreemptingScheduler(Scheduler):
         pool = self.swap_space.pool
         places = {p for one in stay for own in one.swapped.places for p in own}
         if len(places) != pool.num_blocks - pool.num_free:
-            recover(pool, [int(place in places) for place in range(pool.num_blocks)])
+            pool.restore([int(place in places) for place in range(pool.num_blocks)])
         self.swapped = list(dict.fromkeys(stay))  # last: interrupted, it is done again
 
 
@@ -173,6 +173,24 @@ class Swapped(NamedTuple):
     sequences: list[Sequence]
     places: list[list[int]]  # block ids of the swap space
     num_tokens: list[int]
+
+
+def blocks_needed_together(appends: Iterable[tuple[BlockTable, int]]) -> int:
+    """How many free blocks these `append(n)` calls take together: no more, no less.
+
+    `appends` are (table, n) pairs, each table once. If all holders of a part-filled
+    block write in one step, the last of them keeps it: h holders need h - 1 copies.
+    """
+    needed, writers = 0, Counter()  # writers: how many write into a shared block
+    for table, n in appends:
+        needed += table.blocks_needed(n)
+        if table.must_copy(n):
+            writers[table.pool, table.block_ids[-1]] += 1
+    kept = sum(
+        num_writers == pool.refcount(block_id)
+        for (pool, block_id), num_writers in writers.items()
+    )
+    return needed - kept
 
 
 def blocks_soon(request: Request, block_size: int) -> int:

@@ -25,14 +25,13 @@ from minipaged.errors import OutOfBlocks
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 from minipaged.memory.prefix_cache import PrefixCache
-from minipaged.memory.recovery import holders_of
 from minipaged.scheduling.interruption import StepUndo
 from minipaged.scheduling.request import Request
 from minipaged.scheduling.scheduler import Scheduler
 
 PACKAGE = str(Path(errors.__file__).parent)
 CHANGES = set(
-    "allocate release share revive forget _forget append truncate fork free publish "
+    "allocate release share revive forget append truncate fork free publish "
     "take start schedule commit _admit _let_go _note share_prompt end abort "
     "_make_room preempt _swap_out _resume _tidy_swap_space _is_room".split()
 )
@@ -518,7 +517,7 @@ class Machine:
         tables = [one.table for one in own if one.table is not None]
         tables += [one.table for one in self.outsiders]
         held = Counter(chain.from_iterable(table.block_ids for table in tables))
-        counts = {b: count for b, count in enumerate(holders_of(pool)) if count}
+        counts = {b: count for b, count in enumerate(pool.holders()) if count}
         assert counts == held, "holders are not counted right"
         assert pool.num_free + len(held) == pool.num_blocks, "blocks are lost"
         plain, cached = map(set, free_blocks(pool))

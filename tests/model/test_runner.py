@@ -181,7 +181,7 @@ def test_prompts_of_nobody_write_nothing(count, length, decoding):
     paged = mp.PagedModel(tiny_model("qwen3"), 32, 4, replayable)
     for tensor in (*paged.cache.keys, *paged.cache.values):
         tensor.fill_(7.0)
-    nobodies = prompts_of_nobody(count, length, paged.device, decoding)
+    nobodies = prompts_of_nobody(paged, count, length, decoding)
     logits = paged.forward(nobodies)
     assert len(logits) == count + decoding and logits.isfinite().all()
     for tensor in (*paged.cache.keys, *paged.cache.values):
@@ -232,7 +232,7 @@ def test_only_tables_of_sequences_that_are_there_are_sent(size):
     one = np.array([5])
     arrays = StepArrays(
         *(one, one, one), np.arange(3)[None], np.array([9]), np.array([0, 1]),
-        *(one * 0, one[:0], one[:0]),
+        *(one * 0, one[:0], one[:0]), 1, 9, 9,
     )  # fmt: skip
     fixed.send(size, arrays)
     assert fixed._tables[0, :3].tolist() == [0, 1, 2]

@@ -11,7 +11,7 @@ from minipaged.errors import OutOfBlocks
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 from minipaged.memory.prefix_cache import PrefixCache
-from minipaged.scheduling import interruption, restart
+from minipaged.scheduling import restart
 from minipaged.scheduling.interruption import StepUndo
 from minipaged.scheduling.request import Request
 from minipaged.scheduling.scheduler import Scheduler
@@ -34,7 +34,7 @@ def test_ten_thousand_operations():
 # --- wrong versions, which the driver must reject -------------------------------------
 
 PUBLISH, LET_GO, ADMIT = PrefixSharing._publish, Scheduler._let_go, Scheduler._admit
-FORGET, RECOVER = BlockPool.forget, interruption.recover
+FORGET, RESTORE = BlockPool.forget, BlockPool.restore
 BEGIN, UNDO = StepUndo.begin, StepUndo.undo
 NEXT_TOKENS, NEXT_CHUNKS = Request.next_decodes, Request.next_prefills
 
@@ -100,7 +100,7 @@ def restores_the_free_lists(undo):
 
 def takes_from_all(pool, holders):
     """Wrong: what others hold is free after an interruption as well."""
-    RECOVER(pool, [0] * pool.num_blocks)
+    RESTORE(pool, [0] * pool.num_blocks)
 
 
 def lets_who_has_ended_wait(undo):
@@ -191,7 +191,7 @@ def leaves_the_strategy(undo):
 
 
 WRONG = {
-    "never copies": [(BlockTable, "_must_copy", lambda table, n: False)],
+    "never copies": [(BlockTable, "must_copy", lambda table, n: False)],
     "frees in flight": [(Scheduler, "_let_go", frees_in_flight)],
     "publishes beams": [(PrefixSharing, "_publish", publishes_beams)],
     "publishes unread": [(PrefixSharing, "_publish", publishes_what_nobody_has_read)],
@@ -209,10 +209,10 @@ WRONG = {
         (StepUndo, "undo", restores_the_free_lists),
     ],
     "does not mend": [(PrefixCache, "mend", lambda prefix: None)],
-    "takes from all": [(interruption, "recover", takes_from_all)],
+    "takes from all": [(BlockPool, "restore", takes_from_all)],
     "revives the dead": [(StepUndo, "undo", lets_who_has_ended_wait)],
     "cuts in silence": [(BlockPool, "forget", forgets_only_when_handed_out)],
-    "never forgets": [(PrefixCache, "_forget", lambda prefix, block: None)],
+    "never forgets": [(PrefixCache, "forget", lambda prefix, block: None)],
     "restarts apart": [(restart, "share_prompt", everybody_computes_the_prompt)],
     "forks early": [(restart, "share_prompt", forks_too_early)],
     "goes on": [(Request, "next_decodes", goes_on_behind_the_end)],
