@@ -18,13 +18,13 @@ from minipaged.attention.backend import (
 )
 from minipaged.errors import Unpicklable, UnsupportedModel, require_counts
 from minipaged.memory.block_pool import BlockPool
+from minipaged.memory.kv_cache import KVCache
 from minipaged.model.alone import Alone
 from minipaged.model.bridge import attending, connect
 from minipaged.model.inputs import RaggedBatch
 from minipaged.model.original import Original
 from minipaged.model.probe import (
     attention_layers,
-    blocks_of_probe,
     check_logits,
     num_embeddings,
     refuse_unsupported,
@@ -86,25 +86,23 @@ class PagedModel(Unpicklable):
         self.observers = Observers()
         self.alone = Alone()
         require_counts(block_size=block_size)
-        self.use_pool(blocks_of_probe(block_size), block_size)
-        check_logits(self)
+        check_logits(self, block_size)
         self._original.overlook(before.changes())  # such as counters of calls
         if num_blocks == "auto":
             from minipaged.model.room import blocks_with_room  # appendix A
 
             num_blocks = blocks_with_room(self, block_size)
-        self.use_pool(num_blocks, block_size)
-
-    def use_pool(self, num_blocks: int, block_size: int) -> None:
-        """Take a new pool and cache. The old ones, if any, must be in nobody's use.
-
-        Raises MemoryError without room for it.
-        """
-        self.cache = None  # its memory is free again
         # The cache first: a pool too large for memory fails at once.
-        size, where = (num_blocks, block_size), (self.dtype, self.device)
-        self.cache = self.attention.cache_class(self._shapes, *size, *where)
-        self.pool = BlockPool(*size)
+        self.cache = self.new_cache(num_blocks, block_size)
+        self.pool = BlockPool(num_blocks, block_size)
+
+    def new_cache(self, num_blocks: int, block_size: int) -> KVCache:
+        """Room for the K and V of its layers, of the class that its attention wants.
+
+        Raises MemoryError, before anything is taken, if there is no room for it.
+        """
+        make = self.attention.cache_class
+        return make(self._shapes, num_blocks, block_size, self.dtype, self.device)
 
     @property
     def attention(self) -> Backend:
@@ -123,29 +121,35 @@ class PagedModel(Unpicklable):
         batch = RaggedBatch.of_plan(plan, self.device)
         return batch, self.forward(batch)
 
-    def forward(self, batch: RaggedBatch) -> Tensor:
+    def forward(self, batch: RaggedBatch, cache: KVCache | None = None) -> Tensor:
         """Write the batch's K and V into their slots; return the logits it asks for.
 
         Block copies come first: copy-on-write is done before anything is written.
+        `cache`: where the slots lie, if not in this model's own cache (the probe's).
         Returns [number of rows wanted, vocabulary] in float32. Raises ValueError if
         weights of the model were replaced since.
         """
         self._original.refuse_if_changed()
-        with torch.inference_mode(), self.attending(batch):
-            self.cache.copy(batch.copies)
+        cache = self.cache if cache is None else cache
+        with torch.inference_mode(), self.attending(batch, cache):
+            cache.copy(batch.copies)
             return last_logits(self.twin, batch)
 
-    def attending(self, batch: RaggedBatch) -> AbstractContextManager[None]:
+    def attending(
+        self, batch: RaggedBatch, cache: KVCache | None = None
+    ) -> AbstractContextManager[None]:
         """A step begins: within this block, the layers of twins attend over the batch.
 
-        For runners, which have a forward of their own.
+        For runners, which have a forward of their own. `cache`: as in `forward`.
         """
         batch.scratch.clear()  # another step's, if the batch is computed again
-        return attending(partial(self._attend, batch))
+        cache = self.cache if cache is None else cache
+        return attending(partial(self._attend, batch, cache))
 
     def _attend(
         self,
         batch: RaggedBatch,
+        cache: KVCache,
         number: int,
         q: Tensor,
         k: Tensor,
@@ -157,12 +161,12 @@ class PagedModel(Unpicklable):
         A backend with a `step` does both by itself (lesson 6).
         """
         index = self._index_of[number]
-        cache = self.cache.layer(index)
+        layer = cache.layer(index)
         if self.attention.step is not None:
-            out = self.attention.step(q, k, v, cache, batch, masking)
+            out = self.attention.step(q, k, v, layer, batch, masking)
         else:
-            self.cache.write(index, batch.slots, k, v)
-            out = self.attention(q, cache, batch, masking)
+            cache.write(index, batch.slots, k, v)
+            out = self.attention(q, layer, batch, masking)
         check_result(out, expected=(*q.shape[:2], v.shape[2]))
         return out
 

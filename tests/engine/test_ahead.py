@@ -27,7 +27,7 @@ from helpers.serving import (
 )
 from helpers.thorough import all_or
 from helpers.tiny_models import tiny_model
-from minipaged.attention.gathered import gathered_attention
+from minipaged.attention.rectangles import gathered_attention
 from minipaged.engine import ahead
 from minipaged.engine.ahead import LateTokens, StepsAhead
 from minipaged.model.persistent_inputs import Unread

@@ -20,7 +20,7 @@ from helpers.interrupting import (
     signals,
 )
 from helpers.thorough import all_or, often
-from minipaged.attention.gathered import gathered_attention
+from minipaged.attention.rectangles import gathered_attention
 from minipaged.engine.arguments import make_requests
 from minipaged.engine.loop import step
 from minipaged.scheduling import interruption
