@@ -121,16 +121,18 @@ class PagedModel(Unpicklable):
         batch = RaggedBatch.of_plan(plan, self.device)
         return batch, self.forward(batch)
 
-    def forward(self, batch: RaggedBatch, cache: KVCache | None = None) -> Tensor:
+    def forward(self, batch: RaggedBatch) -> Tensor:
         """Write the batch's K and V into their slots; return the logits it asks for.
 
         Block copies come first: copy-on-write is done before anything is written.
-        `cache`: where the slots lie, if not in this model's own cache (the probe's).
         Returns [number of rows wanted, vocabulary] in float32. Raises ValueError if
         weights of the model were replaced since.
         """
+        return self.forward_over(batch, self.cache)
+
+    def forward_over(self, batch: RaggedBatch, cache: KVCache) -> Tensor:
+        """The same over another cache of `new_cache`, as that of the probe."""
         self._original.refuse_if_changed()
-        cache = self.cache if cache is None else cache
         with torch.inference_mode(), self.attending(batch, cache):
             cache.copy(batch.copies)
             return last_logits(self.twin, batch)
@@ -140,7 +142,7 @@ class PagedModel(Unpicklable):
     ) -> AbstractContextManager[None]:
         """A step begins: within this block, the layers of twins attend over the batch.
 
-        For runners, which have a forward of their own. `cache`: as in `forward`.
+        For runners, which have a forward of their own. `cache`: if it is not ours.
         """
         batch.scratch.clear()  # another step's, if the batch is computed again
         cache = self.cache if cache is None else cache

@@ -279,7 +279,7 @@ def check_logits(paged: "PagedModel", block_size: int) -> None:
                 Chunk(seq[start:stop], table) for seq, table, start, stop in spans
             ]
             batch = RaggedBatch.build(chunks, device=paged.device)
-            ours.append(paged.forward(batch, cache))
+            ours.append(paged.forward_over(batch, cache))
             for seq, _, start, stop in spans:
                 cached = start if starts is before else 0
                 expected.append(_own_logits(own, seq[:stop], cached))

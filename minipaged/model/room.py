@@ -41,7 +41,7 @@ def blocks_with_room(paged: "PagedModel", block_size: int) -> int:
     torch.cuda.empty_cache()  # so that all that torch holds is in use
     before = torch.cuda.memory_allocated(device)
     torch.cuda.reset_peak_memory_stats(device)
-    paged.forward(batch, cache)
+    paged.forward_over(batch, cache)
     step = torch.cuda.max_memory_allocated(device) - before
     bytes_per_block = cache.bytes_per_block
     del cache  # its memory is free again
