@@ -571,7 +571,7 @@ def test_a_forward_over_another_cache_leaves_the_models_own_alone():
     table = BlockTable(BlockPool(2, 4))
     table.append(5)
     batch = RaggedBatch.build([Chunk([3, 4, 5, 6, 7], table)])
-    there = paged.forward(batch, other)
+    there = paged.forward_over(batch, other)
     assert all(bool((tensor == 7.0).all()) for tensor in own)
     assert torch.equal(there, paged.forward(batch))
 
