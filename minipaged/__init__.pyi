@@ -1,7 +1,7 @@
 from .attention.backend import Backend as Backend
 from .attention.backend import Masking as Masking
-from .attention.gathered import gathered_attention as gathered_attention
 from .attention.kernels.attention import triton_attention as triton_attention
+from .attention.rectangles import gathered_attention as gathered_attention
 from .attention.streamed import streamed_attention as streamed_attention
 from .decoding.strategy import Output as Output
 from .decoding.strategy import TokenLogprob as TokenLogprob

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
+from torch import nn
 
 import minipaged as mp
 from helpers.counting import count_calls
@@ -98,6 +99,45 @@ def test_nothing_is_imported_by_a_string_and_nobody_watches_by_patching(word):
         }
         modules = re.findall(r"^\s*(?:from|import) ([\w.]+)", path.read_text(), re.M)
         assert word not in {*names, *".".join(modules).split(".")}, path.name
+
+
+def foreign_privates(text: str) -> set[str]:
+    """Private names that a module asks of anything but `self`, `cls` and `super()`."""
+    found = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.Attribute):
+            owner = ast.unparse(node.value)
+            if owner not in ("self", "cls", "super()"):
+                found.add(node.attr)
+    return {name for name in found if re.match("_[^_]", name)}
+
+
+BENEATH_THE_LAB = [path for path in MODULES if "lab" not in path.parts]
+
+
+def own_privates() -> set[str]:
+    """Those that we define ourselves: functions, classes, and attributes of `self`."""
+    found = set()
+    for path in BENEATH_THE_LAB:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                found.add(node.name)
+            elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self":
+                found.add(node.attr)
+    theirs = dir(nn.Module())  # some names are torch's, too
+    return {name for name in found if re.match("_[^_]", name)} - {*theirs}
+
+
+def test_nobody_uses_what_is_another_s_own():
+    """Of torch, HuggingFace and Triton, some privates are needed."""
+    own = own_privates()
+    assert {"_free", "_attend", "_launch"} <= own
+    for path in BENEATH_THE_LAB:
+        assert not foreign_privates(path.read_text()) & own, path.name
+    assert foreign_privates("pool._free, self._a, super()._b") == {"_free"}
+    assert foreign_privates("from memory import _new") == {"_new"}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: p.stem)

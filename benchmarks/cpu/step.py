@@ -55,7 +55,11 @@ def decode(num_sequences: int, num_tokens: int, cached: bool, fast: bool) -> flo
     prefix = mp.PrefixCache(pool) if cached else None
     logits = torch.zeros(num_sequences, VOCABULARY)
     paged = SimpleNamespace(
-        pool=pool, device="cpu", forward=lambda batch: logits, observers=[]
+        pool=pool,
+        device="cpu",
+        forward=lambda batch: logits,
+        compute=lambda plan: (mp.RaggedBatch.of_plan(plan), logits),
+        observers=[],
     )
     prompts = [
         [index * num_tokens + n for n in range(num_tokens)]
@@ -86,15 +90,15 @@ def _old_steps(paged, prompts, tables, prefix, fast):
 def _new_steps(paged, prompts, tables, prefix, fast):
     from minipaged.engine.arguments import make_request
     from minipaged.engine.loop import step
-    from minipaged.model.persistent_inputs import PersistentInputs
+    from minipaged.model.runner import Runner
 
     scheduler = mp.Scheduler(paged.pool, prefix)
     for prompt, table in zip(prompts, tables, strict=True):
         scheduler.add(request := make_request(prompt, OPTIONS))
         request.start(table)
         scheduler.running.append(scheduler.waiting.popleft())
-    build = PersistentInputs().build if fast else None
-    return lambda: step(paged, scheduler, build)
+    runner = Runner(paged) if fast else paged
+    return lambda: step(runner, scheduler)
 
 
 def prompt_inputs(num_prompts: int, num_tokens: int, fast: bool) -> float:

@@ -62,11 +62,12 @@ def measure(
     """Tokens a second, and for how much of the time the CPU waited for the GPU."""
     read, waited = LateTokens.read, 0.0
 
-    def timed(late: LateTokens) -> None:
+    def timed(late: LateTokens, turns: list[Any]) -> list[Any]:
         nonlocal waited
         start = time.perf_counter()
-        read(late)
+        choices = read(late, turns)
         waited += time.perf_counter() - start
+        return choices
 
     warm_up(engine, trace, **options)
     found = []

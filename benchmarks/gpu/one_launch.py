@@ -79,7 +79,7 @@ class Layers:
         self.nbytes = sum(a + b for a, b in lengths) * kv_heads * dim * 2 * 2
         count = max(LAYERS, num_rotations(self.nbytes))
         # Layers may share memory once they are more than the L2 holds; but not the
-        # first, which plans the step and is known by its address.
+        # first, with which a step begins.
         pools = [random_pool(needed, shape) for _ in range(num_rotations(self.nbytes))]
         first, *others = (LayerCache(*pool) for pool in pools)
         self.caches = [first, *(others[at % len(others)] for at in range(count - 1))]
@@ -93,7 +93,9 @@ class Layers:
         self.masking = Masking(dim**-0.5)
 
     def one_launch(self, cache: LayerCache) -> torch.Tensor:
-        """A layer's step."""
+        """A layer's step; the first layer begins a new one, and plans it."""
+        if cache is self.caches[0]:
+            self.batch.scratch.clear()
         given = self.q, self.k, self.v, cache, self.batch, self.masking
         return triton_attention.step(*given)
 

@@ -20,7 +20,7 @@ class AttentionBatch(Protocol):
     max_query_length: int
     min_context_length: int
     max_context_length: int
-    scratch: dict[Any, Any]  # what one layer worked out, for the next ones
+    scratch: dict[Any, Any]  # what one layer worked out, for the step's next ones
 
 
 class Masking(NamedTuple):
@@ -68,7 +68,7 @@ def resolve_attention(attention: str | Backend | Attend) -> Backend:
     if callable(attention):
         return Backend(attention)
     if attention == "gathered":
-        from minipaged.attention.gathered import gathered_attention as backend
+        from minipaged.attention.rectangles import gathered_attention as backend
     elif attention == "streamed":  # lesson 5
         from minipaged.attention.streamed import streamed_attention as backend
     elif attention == "triton":  # lesson 6

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from minipaged.attention.backend import AttentionBatch, Backend, Masking
-from minipaged.attention.gathered import Rectangle, pad_to_rectangles
 from minipaged.attention.partial import Partial
+from minipaged.attention.rectangles import Rectangle, pad_to_rectangles
 from minipaged.memory.kv_cache import LayerCache
 
 # A tile has so many tokens of each sequence, so that its work outweighs its calls.

@@ -79,7 +79,7 @@ class Beams(Strategy):
             self._finish(turn.request)
         else:
             children = [(sources[index], tokens[index]) for index in chosen.tolist()]
-            turn.request.sequences = _breed(turn.request, parents, children)
+            turn.request.answers = _breed(turn.request, parents, children)
 
     def output(self, request: Request) -> Output:
         """The best answers; it is "stop" if all of them ended by themselves."""
@@ -90,7 +90,7 @@ class Beams(Strategy):
 
     def so_far(self, request: Request) -> Output:
         """The best answers, as if this step had been the last one."""
-        count, running = self.options.num_sequences, request.sequences
+        count, running = self.options.num_sequences, request.answers
         tokens = [one.tokens for one in self.best]
         scores = self.best_scores
         if self.num_new:

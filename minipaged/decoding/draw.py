@@ -17,7 +17,7 @@ def rows_of_samples(turn: Turn) -> Rows[int]:
     and their tokens are thrown away: so the random numbers that the others get are
     those of HuggingFace's batch of n rows.
     """
-    sequences, num_samples = turn.request.sequences, turn.request.num_parallel
+    sequences, num_samples = turn.request.answers, turn.request.num_parallel
     if num_samples == 1:
         return turn.rows
     if len(sequences) < num_samples:
@@ -72,7 +72,7 @@ def _tokens_so_far(request: Request) -> list[list[int]]:
     """[samples, length]: for ended samples a living one's; the result is unused."""
     living = request.live[0].tokens
     now = [
-        one.tokens if one.finish_reason is None else living for one in request.sequences
+        one.tokens if one.finish_reason is None else living for one in request.answers
     ]
     return now if len(now) == request.num_parallel else now * request.num_parallel
 

@@ -16,6 +16,8 @@ from minipaged.decoding.options import Options
 from minipaged.decoding.sampling import Chosen, Sampling
 from minipaged.decoding.strategy import Failed, Output, Strategy, TokenLogprob, Turn
 from minipaged.model.persistent_inputs import to_device
+from minipaged.scheduling.plan import Work
+from minipaged.scheduling.prompt_logits import with_all_logits
 from minipaged.scheduling.request import Request
 from minipaged.scheduling.sequence import Sequence
 
@@ -81,6 +83,11 @@ class WithLogprobs(Strategy):
         self.prompt_logprobs: list[TokenLogprob | None] | None = None
         if options.prompt_logprobs is not None:
             self.prompt_logprobs = [None]  # nothing foretells the first
+
+    def next_prefills(self, request: Request, limit: float) -> list[Work]:
+        """As always; with the logits of all the prompt's tokens, if they are wanted."""
+        works = super().next_prefills(request, limit)
+        return [with_all_logits(work) for work in works] if request.is_scored else works
 
     @classmethod
     def choose(cls, turns: Rows[Turn], logits: Tensor) -> list[Scored | Failed]:
@@ -192,7 +199,7 @@ class SamplingWithLogprobs(WithLogprobs, Sampling):
         self, turn: Turn, choice: Chosen, entries: list[TokenLogprob]
     ) -> None:
         Sampling.apply(self, turn, choice)
-        for sequence, entry in zip(turn.request.sequences, entries, strict=False):
+        for sequence, entry in zip(turn.request.answers, entries, strict=False):
             own = self._of.setdefault(sequence, [])
             if len(own) < sequence.num_new:  # it had not ended
                 own.append(entry)
@@ -200,7 +207,7 @@ class SamplingWithLogprobs(WithLogprobs, Sampling):
     def _logprobs_of(
         self, output: Output, request: Request
     ) -> list[list[TokenLogprob]]:
-        own = [self.of(sequence).copy() for sequence in request.sequences]
+        own = [self.of(sequence).copy() for sequence in request.answers]
         return own + [[] for _ in output.sequences[len(own) :]]  # aborted before a fork
 
     def save(self) -> Any:

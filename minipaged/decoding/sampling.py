@@ -55,8 +55,8 @@ class Sampling(Strategy):
     def apply(self, turn: Turn, choice: "Chosen") -> None:
         """Fork at first, then append to each sample its token."""
         request, options = turn.request, self.options
-        while len(request.sequences) < request.num_parallel:
-            request.fork(request.sequences[0])
+        while len(request.answers) < request.num_parallel:
+            request.fork(request.answers[0])
         together, start, stop = choice
         tokens = together.as_numbers[start:stop]
         if NO_TOKEN in tokens:
@@ -65,7 +65,7 @@ class Sampling(Strategy):
                 "temperature, the logits processors, and the model's logits"
             )
             return
-        for sequence, token in zip(request.sequences, tokens, strict=True):
+        for sequence, token in zip(request.answers, tokens, strict=True):
             if sequence.finish_reason is None:
                 sequence.append(token)
                 ends = or_failed(options.ends, sequence.tokens)
@@ -78,16 +78,16 @@ class Sampling(Strategy):
 
     def output(self, request: Request) -> Output:
         """Every sample's tokens; it is "stop" if all of them ended by themselves."""
-        reasons = {sequence.finish_reason for sequence in request.sequences}
+        reasons = {sequence.finish_reason for sequence in request.answers}
         return Output(
-            [sequence.new_tokens for sequence in request.sequences],
+            [sequence.new_tokens for sequence in request.answers],
             "stop" if reasons == {"stop"} else "length",
             num_cached_tokens=request.num_cached_tokens,
         )
 
     def so_far(self, request: Request) -> Output:
         """Every sample's tokens; before the first, as many empty lists."""
-        said = [sequence.new_tokens for sequence in request.sequences]
+        said = [sequence.new_tokens for sequence in request.answers]
         said += [list(said[0]) for _ in range(request.num_parallel - len(said))]
         cached = request.num_cached_tokens
         return Output(said, "aborted", num_cached_tokens=cached)

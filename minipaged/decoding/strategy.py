@@ -11,6 +11,7 @@ from torch import Tensor
 
 from minipaged.errors import is_out_of_memory
 from minipaged.scheduling.request import Request
+from minipaged.scheduling.turns import Turns
 
 _log = logging.getLogger("minipaged.decoding")
 
@@ -19,7 +20,7 @@ class Turn(NamedTuple):
     """A request whose logits have come, with the rows that belong to its sequences."""
 
     request: Request
-    rows: range  # one for each living sequence, in order
+    rows: range  # those of its works: mostly one for each living sequence, in order
 
 
 class Failed(NamedTuple):
@@ -43,7 +44,7 @@ def or_failed(choose: Callable[..., Any], *arguments: Any) -> Any:
         return Failed(f"no token can be chosen ({kind}: {error!s:.200})")
 
 
-class Strategy:
+class Strategy(Turns):
     """One object for each request, which owns all that choosing must remember.
 
     A step first chooses for all requests, then applies what was chosen to each.
@@ -78,6 +79,15 @@ class Strategy:
     def restore(self, saved: Any) -> None:
         """Be as you were when this was saved."""
         vars(self).update(saved)
+
+
+def output_of(request: Request) -> "Output":
+    """What a request answers that has ended, however it did."""
+    if request.error is not None:
+        return Output([], "error", error=request.error)
+    if any(one.finish_reason == "aborted" for one in request.answers):
+        return request.strategy.so_far(request)
+    return request.strategy.output(request)
 
 
 class TokenLogprob(NamedTuple):

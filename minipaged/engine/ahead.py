@@ -1,8 +1,8 @@
 """Appendix A: one step ahead: the GPU computes the next while the last one is read."""
 
 from collections import deque
-from itertools import chain, compress
-from typing import NamedTuple
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from minipaged.decoding.draw import next_tokens
 from minipaged.decoding.logprobs import Logprobs, SamplingWithLogprobs, Scored
 from minipaged.decoding.sampling import Chosen, Sampling, TokensTogether
 from minipaged.decoding.strategy import Failed, Turn, or_failed
-from minipaged.engine.loop import apply_all, choose_and_apply, step, turns_of
+from minipaged.engine.loop import choose, finish, step, turns_of
 from minipaged.errors import OutOfBlocks, is_out_of_memory
 from minipaged.model.persistent_inputs import Unread, to_device
 from minipaged.model.runner import Runner
@@ -51,7 +51,7 @@ class Steps:
             ) from error
 
     def _make(self) -> None:
-        step(self._runner.paged, self._scheduler, self._runner.inputs.build)
+        step(self._runner, self._scheduler)
 
     def land(self) -> None:
         """End what is in flight: nothing."""
@@ -116,30 +116,25 @@ class StepsAhead(Steps):
         before = self._flights[-1].late if self._flights else None
         plan = scheduler.schedule()
         if before is not None and not plan.works:
-            scheduler.in_flight.pop()  # all wait for what is in flight
+            scheduler.withdraw(plan)  # all wait for what is in flight
             return
         batch, logits = self._runner.compute(plan, before and before.unread)
         scheduler.observers.computed(batch, logits)
-        turns, late = turns_of(plan), None
+        late = None
         may = () if before is None else before.unread.places  # they did already
         if all(w.sequence in may or may_run_ahead(w.request) for w in plan.works):
-            late = LateTokens(turns, logits)
+            late = LateTokens(turns_of(plan), logits)
             for sequence in late.unread.places:
                 sequence.num_pending += 1
-        self._flights.append(_Flight(plan, turns, logits, late))
+        self._flights.append(_Flight(plan, logits, late))
 
     def _land(self, undo: StepUndo) -> None:
-        plan, turns, logits, late = self._flights[0]
-        is_living = [turn.request.live for turn in turns]  # others were aborted
-        living = list(compress(turns, is_living))
-        undo.save_texts(turn.request for turn in living)
-        if late is None:
-            choose_and_apply(living, logits.float())
-        else:
-            late.read()
-            apply_all(living, compress(late.choices, is_living))
-        self._scheduler.observers.chosen(plan)
-        self._scheduler.commit(plan)
+        plan, logits, late = self._flights[0]
+
+        def chosen(turns: list[Turn]) -> list[Any]:
+            return choose(turns, logits.float()) if late is None else late.read(turns)
+
+        finish(plan, chosen, self._scheduler, undo)
         self._flights.popleft()
 
 
@@ -158,7 +153,7 @@ def may_run_ahead(request: Request) -> bool:
 class LateTokens:
     """A step's tokens: chosen on the device, and on their way to the CPU.
 
-    Attributes: unread, the tokens for the next step; choices, once they are read.
+    Attributes: unread, the tokens for the next step.
     """
 
     def __init__(self, turns: list[Turn], logits: Tensor):
@@ -186,15 +181,8 @@ class LateTokens:
         none = torch.empty(0, dtype=torch.int64, device=logits.device)
         tokens = drawn[0] if len(drawn) == 1 else torch.cat([none, *drawn])
         in_order = chain.from_iterable(groups.values())
-        places = {
-            turn.request.sequences[0]: place for place, turn in enumerate(in_order)
-        }
+        places = {turn.request.answers[0]: place for place, turn in enumerate(in_order)}
         self.unread = Unread(tokens, places)
-        self._requests = [turn.request for turn in turns]
-        self._places = range(len(turns))
-        if len(groups) > 1:
-            self._places = [places[turn.request.sequences[0]] for turn in turns]
-        self.choices: list[Chosen | Scored | Failed] = []
         self._logprobs = self._compute_logprobs(turns, logits)
         self._copy, self._has_come = tokens, None
         if tokens.is_cuda:
@@ -207,31 +195,36 @@ class LateTokens:
         self, turns: list[Turn], logits: Tensor
     ) -> dict[Request, tuple[Logprobs, range]]:
         """Of the tokens of those who ask; on their way to the CPU, too."""
-        asking = [
-            (turn, place)
-            for turn, place in zip(turns, self._places, strict=True)
-            if turn.request.strategy.options.logprobs is not None
-        ]
+        asking = [t for t in turns if t.request.strategy.options.logprobs is not None]
         if not asking:
             return {}
-        (at,) = to_device([np.array([place for _, place in asking])], logits.device)
-        turns, tokens = [turn for turn, _ in asking], self.unread.tokens[at]
-        logprobs, places = SamplingWithLogprobs.score(turns, tokens, logits)
+        (at,) = to_device([np.array([*map(self._place_of, asking)])], logits.device)
+        logprobs, places = SamplingWithLogprobs.score(
+            asking, self.unread.tokens[at], logits
+        )
         logprobs.bring()
-        pairs = zip(turns, places, strict=True)
-        return {turn.request: (logprobs, own) for turn, own in pairs}
+        pairs = zip(asking, places, strict=True)
+        return {turn.request: (logprobs, place) for turn, place in pairs}
 
-    def read(self) -> None:
-        """Wait for this step, but not for the next one; then there are choices."""
+    def read(self, turns: list[Turn]) -> list[Chosen | Scored | Failed]:
+        """Wait for this step, but not for the next one; what was chosen for these.
+
+        turns: all of them, or less, if some were aborted meanwhile.
+        """
         if self._has_come is not None:
             self._has_come.synchronize()
-        together = TokensTogether(self._copy)
-        for request, at in zip(self._requests, self._places, strict=True):
+        together, choices = TokensTogether(self._copy), []
+        for turn in turns:
+            request, at = turn.request, self._place_of(turn)
             choice = self._failed.get(request) or (together, at, at + 1)
             is_scored = isinstance(request.strategy, SamplingWithLogprobs)
             if is_scored and request not in self._failed:
                 choice = Scored(choice, *self._logprobs.get(request, ()))
-            self.choices.append(choice)
+            choices.append(choice)
+        return choices
+
+    def _place_of(self, turn: Turn) -> int:
+        return self.unread.places[turn.request.answers[0]]
 
 
 def draws_by_numbers(logits: Tensor) -> bool:
@@ -256,6 +249,5 @@ class _Flight(NamedTuple):
     """A step that is computed, or is about to be, and not committed."""
 
     plan: Plan
-    turns: list[Turn]
     logits: Tensor
     late: LateTokens | None  # None: nothing is chosen yet

@@ -16,7 +16,6 @@ from minipaged.decoding.stop_strings import StopStrings
 from minipaged.engine.ahead import make_steps
 from minipaged.engine.arguments import check_engine, make_requests
 from minipaged.engine.bell import Bell
-from minipaged.engine.clock import Clock
 from minipaged.engine.limits import (
     check_arrival,
     check_num_parallel,
@@ -31,6 +30,7 @@ from minipaged.errors import Unpicklable
 from minipaged.model.paged_model import PagedModel
 from minipaged.model.runner import Run, make_runner
 from minipaged.progress import progress_bar
+from minipaged.scheduling.clock import Clock
 from minipaged.scheduling.interruption import all_or_nothing, collect_lost, give_back
 from minipaged.scheduling.observer import Observer, Observers
 from minipaged.scheduling.plan import Plan
@@ -303,7 +303,7 @@ class Engine(Observer, Unpicklable):
             "preempted a request of %d prompt tokens, with %d new ones so far (%s): "
             "%d blocks are free of %d",
             len(request.prompt),
-            request.sequences[0].num_new,
+            request.answers[0].num_new,
             "swapped out" if request.swapped else "to be computed again",
             pool.num_free,
             pool.num_blocks,

@@ -8,7 +8,7 @@ from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 from minipaged.decoding.own_processors import Processor
 from minipaged.decoding.stop_strings import StopStrings
-from minipaged.decoding.strategy import Output
+from minipaged.decoding.strategy import Output, output_of
 from minipaged.engine.arguments import check_engine, make_requests, why_it_never_fits
 from minipaged.engine.loop import run
 from minipaged.model.paged_model import PagedModel
@@ -93,9 +93,4 @@ def generate(
         num_waiting = len(scheduler.waiting)
         with progress_bar(desc="generate", total=num_waiting, unit=" prompts") as bar:
             run(paged, scheduler, tell=bar.update)
-    return [
-        Output([], "error", error=request.error)
-        if request.error is not None
-        else request.strategy.output(request)
-        for request in requests
-    ]
+    return [output_of(request) for request in requests]

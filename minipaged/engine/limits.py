@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from transformers import PreTrainedTokenizerBase
 
-from minipaged.engine.clock import Clock
 from minipaged.errors import require_counts
 from minipaged.model.paged_model import PagedModel
+from minipaged.scheduling.clock import Clock
 from minipaged.scheduling.observer import Observer
 from minipaged.scheduling.request import Request
 
@@ -47,7 +47,7 @@ def check_parts(observers: Iterable[Any], clock: Any, tokenizer: Any) -> None:
             )
     if clock is not None and not isinstance(clock, Clock):
         raise TypeError(
-            f"clock must be a Clock (minipaged.engine.clock), got {clock!r:.60}"
+            f"clock must be a Clock (minipaged.scheduling.clock), got {clock!r:.60}"
         )
     if not isinstance(tokenizer, PreTrainedTokenizerBase | None):
         raise TypeError(

@@ -1,61 +1,71 @@
 """Lesson 2: one step, and the loop around it (paper, section 4.3)."""
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Protocol
 
 from torch import Tensor
 
 from minipaged.decoding.strategy import Failed, Strategy, Turn
 from minipaged.model.inputs import RaggedBatch
-from minipaged.model.paged_model import PagedModel
 from minipaged.scheduling.interruption import StepUndo, all_or_nothing
 from minipaged.scheduling.plan import Plan
 from minipaged.scheduling.request import Request
 from minipaged.scheduling.scheduler import Scheduler
 
 
-def run(paged: PagedModel, scheduler: Scheduler, tell: Callable[[int], Any]) -> None:
+class Computes(Protocol):
+    """A PagedModel is one; appendix A has faster ones (`Runner`)."""
+
+    def compute(self, plan: Plan) -> tuple[RaggedBatch, Tensor]:
+        """The plan's batch, and the logits that it asks for: [R, vocabulary]."""
+
+
+def run(runner: Computes, scheduler: Scheduler, tell: Callable[[int], Any]) -> None:
     """Step until nobody waits or runs; `tell` is given how many have ended in a step.
 
     If a step raises, all wait again, without blocks; if `tell` raises, those running
-    are aborted. The answers stay in the requests: ask each one's `strategy.output`.
+    are aborted. The answers stay in the requests: see `decoding.strategy.output_of`.
     """
     try:
         while scheduler.waiting or scheduler.running:
             num_before = len(scheduler.waiting) + len(scheduler.running)
-            step(paged, scheduler)
+            step(runner, scheduler)
             tell(num_before - len(scheduler.waiting) - len(scheduler.running))
     finally:
         for request in [*scheduler.running]:
             scheduler.abort(request)
 
 
-def step(
-    paged: PagedModel,
-    scheduler: Scheduler,
-    inputs: Callable[[Plan], RaggedBatch] | None = None,
-) -> Plan:
+def step(runner: Computes, scheduler: Scheduler) -> Plan:
     """Compute what is scheduled next, and let each request that has logits go on.
 
     Prompts and single tokens go through one forward together. If anything is raised,
     Ctrl-C included, all requests keep earlier tokens, give blocks back, and wait again.
-    `inputs` may replace `RaggedBatch.of_plan`: see PersistentInputs.
     Source: PagedAttention paper, section 4.3.
     """
 
-    def compute(undo: StepUndo) -> Plan:
+    def make(undo: StepUndo) -> Plan:
         plan = scheduler.schedule()
-        batch = inputs(plan) if inputs else RaggedBatch.of_plan(plan, paged.device)
-        logits = paged.forward(batch)
+        batch, logits = runner.compute(plan)
         scheduler.observers.computed(batch, logits)
-        turns = turns_of(plan)
-        undo.save_texts(turn.request for turn in turns)
-        choose_and_apply(turns, logits)
-        scheduler.observers.chosen(plan)
-        scheduler.commit(plan)
+        finish(plan, lambda turns: choose(turns, logits), scheduler, undo)
         return plan
 
-    return all_or_nothing(scheduler, compute)
+    return all_or_nothing(scheduler, make)
+
+
+def finish(
+    plan: Plan,
+    choose: Callable[[list[Turn]], Iterable[Any]],
+    scheduler: Scheduler,
+    undo: StepUndo,
+) -> None:
+    """The plan is computed: let its requests choose, apply, and commit it."""
+    turns = turns_of(plan)
+    undo.save_texts(turn.request for turn in turns)
+    apply_all(turns, choose(turns))
+    scheduler.observers.chosen(plan)
+    scheduler.commit(plan)
 
 
 def turns_of(plan: Plan) -> list[Turn]:
@@ -74,14 +84,16 @@ def turns_of(plan: Plan) -> list[Turn]:
     return turns
 
 
-def choose_and_apply(turns: list[Turn], logits: Tensor) -> None:
-    """Let the requests' strategies choose, all of one type at once; then apply."""
+def choose(turns: list[Turn], logits: Tensor) -> list[Any]:
+    """What each turn's request will do: strategies of one type choose together."""
     of_type: dict[type[Strategy], list[Turn]] = {}
     for turn in turns:
         of_type.setdefault(type(turn.request.strategy), []).append(turn)
-    chosen = {each: each.choose(own, logits) for each, own in of_type.items()}
+    chosen: dict[Request, Any] = {}
     for each, own in of_type.items():
-        apply_all(own, chosen[each])
+        requests = [turn.request for turn in own]
+        chosen |= zip(requests, each.choose(own, logits), strict=True)
+    return [chosen[turn.request] for turn in turns]
 
 
 def apply_all(turns: list[Turn], choices: Iterable[Any]) -> None:

@@ -145,11 +145,14 @@ def generated_by(work: Work) -> int:
     None of whoever had ended, or was aborted, before they were read; and none after a
     part of a prompt whose logprobs are wanted, though it has logits.
     """
-    if not work.num_logits or work.stop < len(work.request.prompt):
+    num_prompt_tokens = len(work.request.prompt)
+    if not work.num_logits or work.stop < num_prompt_tokens:
         return 0
     if work.request.num_parallel == 1:
-        return int(len(work.sequence.tokens) > work.stop)
-    is_first = work.stop == len(work.request.prompt)
+        # It had so many before. With guesses among its works, there may be several now.
+        before = max(num_prompt_tokens, work.stop - work.num_logits + 1)
+        return max(0, work.request.answers[0].num_known - before)
+    is_first = work.stop == num_prompt_tokens
     return work.request.num_parallel if is_first else 1
 
 

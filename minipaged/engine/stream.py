@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any
 
-from minipaged.decoding.strategy import Output, TokenLogprob
+from minipaged.decoding.strategy import Output, TokenLogprob, output_of
 from minipaged.decoding.text_pieces import TextPieces
 from minipaged.errors import Unpicklable
 from minipaged.scheduling.request import Request
@@ -51,8 +51,8 @@ class Stream(Unpicklable):
     @property
     def logprobs(self) -> list[TokenLogprob] | None:
         """Of these tokens; None if `add` was not asked for them. See Output."""
-        strategy, first = self.request.strategy, self.request.sequences[0]
-        if strategy is None or strategy.options.logprobs is None:
+        strategy, first = self.request.strategy, self.request.answers[0]
+        if self.request.error or strategy.options.logprobs is None:
             return None
         if self.request.num_parallel > 1:
             return []
@@ -141,25 +141,17 @@ class Stream(Unpicklable):
     def catch_up(self, now: float) -> None:
         """Take over what the last steps have brought; called by the engine."""
         request = self.request
-        first = request.sequences[0]
+        first = request.answers[0]
         if self.first_token_at is None and first.num_new:
             self.first_token_at = now
         if request.num_parallel == 1:
-            self._tokens += first.tokens[first.num_prompt_tokens + len(self._tokens) :]
+            start = first.num_prompt_tokens + len(self._tokens)
+            self._tokens += first.tokens[start : first.num_known]
         if first.finish_reason is None:  # most often
             return
         if not request.live and not request.holds_blocks and self.output is None:
             self.finished_at = now
-            self.output = self._output()
-
-    def _output(self) -> Output:
-        request = self.request
-        if request.error is not None:
-            return Output([], "error", error=request.error)
-        reasons = {sequence.finish_reason for sequence in request.sequences}
-        if "aborted" in reasons:
-            return request.strategy.so_far(request)
-        return request.strategy.output(request)
+            self.output = output_of(request)
 
     def __repr__(self) -> str:
         state = self.output.finish_reason if self.finished else "not finished"

@@ -1,6 +1,5 @@
 """Lesson 2: the pool of physical blocks (paper, sections 4.2 and 4.4)."""
 
-from collections.abc import Callable
 from math import inf
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
@@ -43,10 +42,7 @@ class BlockPool:
             # A stack: the block freed last is handed out first. (Lesson 3 orders it
             # anew.)
             self._free: list[int] | CachedBlocks = list(range(num_blocks - 1, -1, -1))
-        # Lesson 3: can a block's content be found, and who is told before it changes?
-        self.prefix_cache: PrefixCache | None = None  # set by `attach`
-        self.is_cached: Callable[[int], bool] = lambda block_id: False
-        self.on_evict: Callable[[int], None] | None = None
+        self.prefix_cache: PrefixCache | None = None  # see `attach` (lesson 3)
         # The running step's thread (`all_or_nothing` sets it): no other moves blocks.
         self.reserved_for: int | None = None
         # Requests of engines that nobody has: the next step gives their blocks back.
@@ -112,32 +108,48 @@ class BlockPool:
         self._refcounts[block_id] = 1
         return block_id
 
+    def is_cached(self, block_id: int) -> bool:
+        """Can the block's content be found (lesson 3)?"""
+        return self.prefix_cache is not None and block_id in self.prefix_cache
+
     def forget(self, block_id: int) -> None:
         """Nobody may find this block's content any more: it is about to change."""
         if self.is_cached(block_id):
             self.check_thread()
-            self.on_evict(block_id)
+            self.prefix_cache.forget(block_id)
 
-    def attach(
-        self,
-        prefix_cache: "PrefixCache",
-        is_cached: Callable[[int], bool],
-        on_evict: Callable[[int], None],
-    ) -> "CachedBlocks":
-        """Keep what this cache can find for longest; return the free blocks (lesson 3).
+    def attach(self, prefix_cache: "PrefixCache", free: "CachedBlocks") -> None:
+        """From now on, this cache says which blocks can be found (lesson 3).
 
-        A pool has one prefix cache: from now on an earlier one finds nothing.
-        Raises PoolBusy.
+        It is asked (`block_id in prefix_cache`), and told before a content changes
+        (`forget`). The free blocks move to `free`, which hands out last what the cache
+        can find. A pool has one prefix cache: an earlier one finds nothing any more
+        (`detach`). Raises PoolBusy.
         """
-        from minipaged.memory.cached_blocks import CachedBlocks  # lesson 3
-
         self.check_thread()
         if self.prefix_cache is not None:
             self.prefix_cache.detach()
+        free.rebuild(self._free)
+        self._free = free
         self.prefix_cache = prefix_cache
-        self.is_cached, self.on_evict = is_cached, on_evict
-        self._free = CachedBlocks(self, self._free)
-        return self._free
+
+    def holders(self) -> list[int]:
+        """How many holders each block has now."""
+        return self._refcounts.copy()
+
+    def restore(self, holders: list[int]) -> None:
+        """From now on these are the holders of each block; blocks without any are free.
+
+        For a pool whose bookkeeping was interrupted: whatever else it has noted may be
+        half done. Which free blocks can still be found, the prefix cache says: it does
+        not know a block any more that was handed out.
+        """
+        free = [i for i in reversed(range(self.num_blocks)) if not holders[i]]
+        self._refcounts = list(holders)
+        if self.prefix_cache is None:
+            self._free = free
+        else:
+            self._free.rebuild(free)
 
     def check_thread(self) -> None:
         """Raise PoolBusy while a step in another thread has the pool to itself."""

@@ -38,7 +38,15 @@ class BlockTable:
 
     def blocks_needed(self, n: int = 1) -> int:
         """How many free blocks `append(n)` takes now, one for a copy included."""
-        return self._new_blocks(n) + self._must_copy(n)
+        return self._new_blocks(n) + self.must_copy(n)
+
+    def must_copy(self, n: int) -> bool:
+        """Would `append(n)` write into a block that another table holds too?"""
+        return (
+            n > 0
+            and self.num_tokens % self.pool.block_size != 0
+            and self.pool.refcount(self.block_ids[-1]) > 1
+        )
 
     def append(self, n: int = 1) -> list[tuple[int, int]]:
         """Make room for `n` more tokens; call before their K and V are written.
@@ -50,7 +58,7 @@ class BlockTable:
         Source: PagedAttention paper, section 4.4 (copy-on-write).
         """
         new_blocks, copies = self._new_blocks(n), []
-        wanted = new_blocks + self._must_copy(n)
+        wanted = new_blocks + self.must_copy(n)
         if wanted and wanted > self.pool.num_free:
             raise OutOfBlocks(wanted, self.pool.num_free, self.pool.num_blocks)
         if wanted > new_blocks:
@@ -124,14 +132,6 @@ class BlockTable:
         self._check_alive()
         check_whole_number(n, "append")
         return -(-(self.num_tokens + n) // self.pool.block_size) - len(self.block_ids)
-
-    def _must_copy(self, n: int) -> bool:
-        """Would `append(n)` write into a block that another table holds too?"""
-        return (
-            n > 0
-            and self.num_tokens % self.pool.block_size != 0
-            and self.pool.refcount(self.block_ids[-1]) > 1
-        )
 
     def _copy_last_block(self) -> tuple[int, int]:
         """Copy-on-write (lesson 4): the last block becomes this table's alone."""

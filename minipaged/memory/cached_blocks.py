@@ -14,12 +14,11 @@ class CachedBlocks:
     the middle, which costs no search.
     """
 
-    def __init__(self, pool: BlockPool, free: Iterable[int]):
-        """Take over these free blocks, the last of them to be handed out first."""
+    def __init__(self, pool: BlockPool):
+        """None yet: `BlockPool.attach` moves the free blocks here."""
         self._pool = pool
         self.plain: list[int] = []
         self.findable: OrderedDict[int, None] = OrderedDict()
-        self.rebuild(free)
 
     def __len__(self) -> int:
         """How many blocks are free."""

@@ -55,11 +55,16 @@ class PrefixCache:
         # A dict in place of a set keeps the order: the first block published is found.
         self._by_hash: dict[int, dict[int, None]] = {}
         self._next_serial = 0
-        self._free = pool.attach(self, self._contents.__contains__, self._forget)
+        self._free = CachedBlocks(pool)
+        pool.attach(self, self._free)
 
     def __len__(self) -> int:
         """How many blocks can be found now, held and free ones."""
         return len(self._contents)
+
+    def __contains__(self, block_id: int) -> bool:
+        """Can this block be found now?"""
+        return block_id in self._contents
 
     def content(self, block_id: int) -> Content | None:
         """What the block holds, if it can be found now."""
@@ -156,6 +161,14 @@ class PrefixCache:
             self._by_hash.setdefault(chain_hash, {})[block_id] = None
             parent = serial
 
+    def forget(self, block_id: int) -> None:
+        """Called by the pool: this block's content is about to be overwritten."""
+        chain_hash = self._contents.pop(block_id).chain_hash
+        blocks = self._by_hash[chain_hash]
+        del blocks[block_id]
+        if not blocks:
+            del self._by_hash[chain_hash]
+
     def mend(self) -> None:
         """After an interruption: find again exactly the contents that are known."""
         self._by_hash = {}
@@ -187,7 +200,7 @@ class PrefixCache:
         """
         self._contents.clear()
         self._by_hash.clear()
-        self._free = CachedBlocks(self.pool, ())
+        self._free = CachedBlocks(self.pool)
 
     def check_attached(self) -> None:
         """Raise ValueError if a newer cache has the pool."""
@@ -224,14 +237,6 @@ class PrefixCache:
         self.check_attached()
         self._next_serial += 1
         return self._next_serial
-
-    def _forget(self, block_id: int) -> None:
-        """The pool hands this block out: its content will be overwritten."""
-        chain_hash = self._contents.pop(block_id).chain_hash
-        blocks = self._by_hash[chain_hash]
-        del blocks[block_id]
-        if not blocks:
-            del self._by_hash[chain_hash]
 
     def __repr__(self) -> str:
         if not self.is_attached:

@@ -1,7 +1,5 @@
 """Appendix A: the model's own layers, compiled, in steps replayed from CUDA graphs."""
 
-from functools import partial
-
 import torch
 from torch import Tensor, nn
 from torch._dynamo import config as compiler
@@ -49,7 +47,7 @@ class CompiledRunner(GraphRunner):
         if len(batch.tokens) == 1:  # a compiler makes a program of its own for one
             return paged.forward(batch)
         paged.refuse_replaced_weights()
-        with torch.inference_mode(), attending(partial(paged._attend, batch)):
+        with torch.inference_mode(), paged.attending(batch):
             paged.cache.copy(batch.copies)
             return last_logits(self._twin, batch)
 

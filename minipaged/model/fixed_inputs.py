@@ -131,17 +131,14 @@ def _in_order(arrays: StepArrays) -> tuple[np.ndarray, ...]:
 
 def without_padding(batch: RaggedBatch, arrays: StepArrays) -> RaggedBatch:
     """A padded batch without what is left over: views of what was sent."""
-    (num_rows, width), contexts = arrays.block_tables.shape, arrays.context_lengths
-    num_tokens = len(arrays.tokens)
-    return RaggedBatch(
-        tokens=batch.tokens[:num_tokens],
-        positions=batch.positions[:num_tokens],
-        slots=batch.slots[:num_tokens],
-        block_tables=batch.block_tables[:num_rows, :width],
-        context_lengths=batch.context_lengths[:num_rows],
-        query_starts=batch.query_starts[: num_rows + 1],
-        logits_at=batch.logits_at[: len(arrays.logits_at)],
-        max_query_length=int(np.diff(arrays.query_starts).max()),
-        min_context_length=int(contexts.min()),
-        max_context_length=int(contexts.max()),
+    (num_rows, width), num_tokens = arrays.block_tables.shape, len(arrays.tokens)
+    parts = (
+        batch.tokens[:num_tokens],
+        batch.positions[:num_tokens],
+        batch.slots[:num_tokens],
+        batch.block_tables[:num_rows, :width],
+        batch.context_lengths[:num_rows],
+        batch.query_starts[: num_rows + 1],
+        batch.logits_at[: len(arrays.logits_at)],
     )
+    return arrays.batch(parts)

@@ -1,6 +1,5 @@
 """Appendix A: steps that are captured once as CUDA graphs, and then replayed."""
 
-from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -8,9 +7,10 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from minipaged.errors import UnsupportedModel
-from minipaged.model.bridge import attending
+from minipaged.memory.block_pool import BlockPool
+from minipaged.memory.block_table import BlockTable
 from minipaged.model.fixed_inputs import FixedInputs, Size, without_padding
-from minipaged.model.inputs import RaggedBatch
+from minipaged.model.inputs import Chunk, RaggedBatch
 from minipaged.model.paged_model import PagedModel
 from minipaged.model.persistent_inputs import Unread
 from minipaged.model.positions import num_positions
@@ -39,8 +39,9 @@ class GraphRunner(Runner):
     2,048, of as many sequences as there may be. A step is padded to the next size: see
     `FixedInputs`, where a graph reads it.
 
-    Longer prompts, several logits of a sequence, and steps that copy blocks run
-    eagerly. Source: the model runners of vLLM and nano-vllm, which replay decode steps.
+    Longer prompts, more logits than there may be sequences, and steps that copy blocks
+    run eagerly. Source: the model runners of vLLM and nano-vllm, which replay decode
+    steps.
     """
 
     name: Run = "graphs"
@@ -111,17 +112,17 @@ class GraphRunner(Runner):
     def _size_of(self, plan: Plan, unread: Unread | None) -> Size | None:
         """The smallest that holds this step; None: it has to run eagerly."""
         works = plan.works
+        num_logits = sum([work.num_logits for work in works])
         if (
             plan.copies
-            or len(works) > self._max_rows
-            or any(work.num_logits > 1 for work in works)
+            or max(len(works), num_logits) > self._max_rows
             or max(work.stop for work in works) > self._longest
             or (unread is not None and len(unread.tokens) > self._max_rows)
             or self.paged.attention != self._attention  # it may be exchanged
         ):
             return None
         num_tokens = plan.num_tokens
-        if num_tokens == sum(work.num_logits for work in works):  # all decode
+        if num_tokens == len(works) == num_logits:  # all decode
             rows = -(-len(works) // ROWS) * ROWS
             return Size(rows, rows, 1)
         return next((s for s in self._prompts if num_tokens <= s.tokens), None)
@@ -158,9 +159,9 @@ class GraphRunner(Runner):
         """
         from minipaged.attention.kernels.side_by_side import compiled_side_by_side
 
-        most, device = self._max_rows, self.paged.device
+        most = self._max_rows
         half = -(-most // 16) * ROWS
-        beside = prompts_of_nobody(1, min(8, self._longest), device, decoding=half)
+        beside = prompts_of_nobody(self.paged, 1, min(8, self._longest), decoding=half)
         with compiled_side_by_side():
             # First, as they take longest; then a prompt beside many that decode.
             for batch in (*self._eager_prompts(), beside):
@@ -181,13 +182,13 @@ class GraphRunner(Runner):
         """With many new tokens, and with few: their kernels differ."""
         longest = min(1024, self._longest)
         sizes = ((max(1, min(8, self._most // longest)), longest), (1, min(8, longest)))
-        return [prompts_of_nobody(*size, self.paged.device) for size in sizes]
+        return [prompts_of_nobody(self.paged, *size) for size in sizes]
 
     def _forward(self, size: Size) -> RaggedBatch:
         """As `PagedModel.forward`, from the inputs' places into that of the logits."""
         paged = self.paged
         batch = self._fixed.batch(size, paged.pool.block_size)
-        with torch.inference_mode(), attending(partial(paged._attend, batch)):
+        with torch.inference_mode(), paged.attending(batch):
             out = self._twin(
                 input_ids=batch.tokens[None],
                 position_ids=batch.positions[None],
@@ -208,28 +209,19 @@ class GraphRunner(Runner):
 
 
 def prompts_of_nobody(
-    count: int, length: int, device: torch.device, decoding: int = 1
+    paged: PagedModel, count: int, length: int, decoding: int = 1
 ) -> RaggedBatch:
     """So many prompts, and sequences that decode: K and V are written nowhere.
 
     Such a step runs kernel after kernel, and a kernel is compiled and loaded when it is
     first called.
     """
-    whole = {"dtype": torch.int64, "device": device}
-    lengths = torch.tensor([1] * decoding + [length] * count, **whole)
-    starts = torch.cat([torch.zeros(1, **whole), lengths.cumsum(0)])
-    tokens = torch.zeros(decoding + count * length, **whole)
-    positions = torch.arange(length, device=device).repeat(count)
-    return RaggedBatch(
-        tokens=tokens,
-        positions=torch.cat([tokens[:decoding], positions]),
-        slots=tokens - 1,
-        # as if blocks held one
-        block_tables=torch.zeros(len(lengths), length, **whole),
-        context_lengths=lengths,
-        query_starts=starts,
-        logits_at=starts[1:] - 1,
-        max_query_length=length,
-        min_context_length=1,
-        max_context_length=length,
-    )
+    size = paged.pool.block_size
+    prompt = BlockTable(BlockPool(-(-length // size), size))
+    prompt.append(length)
+    token = prompt.fork()
+    token.truncate(1)
+    chunks = [Chunk([0], token)] * decoding + [Chunk([0] * length, prompt)] * count
+    batch = RaggedBatch.build(chunks, device=paged.device)
+    batch.slots.fill_(-1)
+    return batch

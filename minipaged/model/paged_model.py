@@ -1,5 +1,6 @@
 """Lesson 2: a HuggingFace model over a pool of blocks (paper, section 4.3)."""
 
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Literal
 
@@ -17,13 +18,13 @@ from minipaged.attention.backend import (
 )
 from minipaged.errors import Unpicklable, UnsupportedModel, require_counts
 from minipaged.memory.block_pool import BlockPool
+from minipaged.memory.kv_cache import KVCache
 from minipaged.model.alone import Alone
 from minipaged.model.bridge import attending, connect
 from minipaged.model.inputs import RaggedBatch
 from minipaged.model.original import Original
 from minipaged.model.probe import (
     attention_layers,
-    blocks_of_probe,
     check_logits,
     num_embeddings,
     refuse_unsupported,
@@ -31,6 +32,7 @@ from minipaged.model.probe import (
 from minipaged.model.settings import Settings
 from minipaged.model.twin import make_twin
 from minipaged.scheduling.observer import Observers
+from minipaged.scheduling.plan import Plan
 
 
 class PagedModel(Unpicklable):
@@ -84,21 +86,23 @@ class PagedModel(Unpicklable):
         self.observers = Observers()
         self.alone = Alone()
         require_counts(block_size=block_size)
-        self._use_pool(blocks_of_probe(block_size), block_size)
-        check_logits(self)
+        check_logits(self, block_size)
         self._original.overlook(before.changes())  # such as counters of calls
         if num_blocks == "auto":
             from minipaged.model.room import blocks_with_room  # appendix A
 
             num_blocks = blocks_with_room(self, block_size)
-        del self.cache
-        self._use_pool(num_blocks, block_size)
-
-    def _use_pool(self, num_blocks: int, block_size: int) -> None:
         # The cache first: a pool too large for memory fails at once.
-        size, where = (num_blocks, block_size), (self.dtype, self.device)
-        self.cache = self.attention.cache_class(self._shapes, *size, *where)
-        self.pool = BlockPool(*size)
+        self.cache = self.new_cache(num_blocks, block_size)
+        self.pool = BlockPool(num_blocks, block_size)
+
+    def new_cache(self, num_blocks: int, block_size: int) -> KVCache:
+        """Room for the K and V of its layers, of the class that its attention wants.
+
+        Raises MemoryError, before anything is taken, if there is no room for it.
+        """
+        make = self.attention.cache_class
+        return make(self._shapes, num_blocks, block_size, self.dtype, self.device)
 
     @property
     def attention(self) -> Backend:
@@ -112,6 +116,11 @@ class PagedModel(Unpicklable):
     def attention(self, attention: str | Backend | Attend) -> None:
         self._attention = exchange_attention(attention, self.cache)
 
+    def compute(self, plan: Plan) -> tuple[RaggedBatch, Tensor]:
+        """The plan's batch, and the logits that it asks for: see `forward`."""
+        batch = RaggedBatch.of_plan(plan, self.device)
+        return batch, self.forward(batch)
+
     def forward(self, batch: RaggedBatch) -> Tensor:
         """Write the batch's K and V into their slots; return the logits it asks for.
 
@@ -119,14 +128,30 @@ class PagedModel(Unpicklable):
         Returns [number of rows wanted, vocabulary] in float32. Raises ValueError if
         weights of the model were replaced since.
         """
+        return self.forward_over(batch, self.cache)
+
+    def forward_over(self, batch: RaggedBatch, cache: KVCache) -> Tensor:
+        """The same over another cache of `new_cache`, as that of the probe."""
         self._original.refuse_if_changed()
-        with torch.inference_mode(), attending(partial(self._attend, batch)):
-            self.cache.copy(batch.copies)
+        with torch.inference_mode(), self.attending(batch, cache):
+            cache.copy(batch.copies)
             return last_logits(self.twin, batch)
+
+    def attending(
+        self, batch: RaggedBatch, cache: KVCache | None = None
+    ) -> AbstractContextManager[None]:
+        """A step begins: within this block, the layers of twins attend over the batch.
+
+        For runners, which have a forward of their own. `cache`: if it is not ours.
+        """
+        batch.scratch.clear()  # another step's, if the batch is computed again
+        cache = self.cache if cache is None else cache
+        return attending(partial(self._attend, batch, cache))
 
     def _attend(
         self,
         batch: RaggedBatch,
+        cache: KVCache,
         number: int,
         q: Tensor,
         k: Tensor,
@@ -138,12 +163,12 @@ class PagedModel(Unpicklable):
         A backend with a `step` does both by itself (lesson 6).
         """
         index = self._index_of[number]
-        cache = self.cache.layer(index)
+        layer = cache.layer(index)
         if self.attention.step is not None:
-            out = self.attention.step(q, k, v, cache, batch, masking)
+            out = self.attention.step(q, k, v, layer, batch, masking)
         else:
-            self.cache.write(index, batch.slots, k, v)
-            out = self.attention(q, cache, batch, masking)
+            cache.write(index, batch.slots, k, v)
+            out = self.attention(q, layer, batch, masking)
         check_result(out, expected=(*q.shape[:2], v.shape[2]))
         return out
 

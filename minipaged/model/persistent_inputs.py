@@ -1,6 +1,7 @@
 """Appendix A: the inputs of a step, from arrays that are kept between steps."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from collections.abc import Sequence as Rows
 from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
@@ -21,7 +22,7 @@ class Unread(NamedTuple):
 
 
 class StepArrays(NamedTuple):
-    """A batch as numpy arrays: the first seven are those of a RaggedBatch."""
+    """A batch on the CPU: the first seven are those of a RaggedBatch."""
 
     tokens: np.ndarray  # 0 where a token is unread
     positions: np.ndarray
@@ -32,6 +33,21 @@ class StepArrays(NamedTuple):
     logits_at: np.ndarray
     unread_at: np.ndarray  # [U]: which tokens of the batch are unread
     unread_from: np.ndarray  # [U]: and their places in `Unread.tokens`
+    max_query_length: int
+    min_context_length: int
+    max_context_length: int
+
+    def batch(
+        self, tensors: Iterable[torch.Tensor], copies: Rows[tuple[int, int]] = ()
+    ) -> RaggedBatch:
+        """A RaggedBatch of these tensors: the first seven arrays, on the device."""
+        return RaggedBatch(
+            *tensors,
+            max_query_length=self.max_query_length,
+            min_context_length=self.min_context_length,
+            max_context_length=self.max_context_length,
+            copies=copies,
+        )
 
 
 class PersistentInputs:
@@ -55,15 +71,8 @@ class PersistentInputs:
         Tokens that are chosen and `unread` go from there to there on the device.
         """
         arrays = self.arrays(plan, unread)
-        stops = [work.stop for work in plan.works]
-        tensors = to_device(arrays if unread else arrays[:7], self._device)
-        batch = RaggedBatch(
-            *tensors[:7],
-            max_query_length=max([work.stop - work.start for work in plan.works]),
-            min_context_length=min(stops),
-            max_context_length=max(stops),
-            copies=plan.copies,
-        )
+        tensors = to_device(arrays[:9] if unread else arrays[:7], self._device)
+        batch = arrays.batch(tensors[:7], plan.copies)
         if unread:
             unread_at, unread_from = tensors[7:]
             batch.tokens[unread_at] = unread.tokens[unread_from].clamp(min=0)
@@ -74,8 +83,8 @@ class PersistentInputs:
         size = plan.works[0].sequence.table.pool.block_size
         _, sequences, starts, stops, wanted = zip(*plan.works, strict=True)
         rows = [self._update(sequence) for sequence in sequences]
-        numbers = np.array([row.number for row in rows])
-        block_tables = self._tables[numbers, : -(-max(stops) // size)]
+        numbers, longest = np.array([row.number for row in rows]), max(stops)
+        block_tables = self._tables[numbers, : -(-longest // size)]
         known = [sequence.tokens for sequence in sequences]
         # Of a sequence's tokens one is unread at most, and then it is a work alone.
         late = []
@@ -91,12 +100,13 @@ class PersistentInputs:
             tokens, positions, slots, contexts = np.array(
                 [*tokens, *starts, *slots, *stops], dtype=np.int64
             ).reshape(4, -1)
-            query_starts = np.arange(len(rows) + 1)
+            query_starts, most_new = np.arange(len(rows) + 1), 1
             asked_of = [at for at, count in enumerate(wanted) if count]
         else:
             contexts, lengths = np.array(stops), np.subtract(stops, starts)
             query_starts = np.concatenate([[0], lengths.cumsum()])
             count, ends = int(query_starts[-1]), query_starts[1:]
+            most_new = int(lengths.max())
             parts = (w.sequence.tokens[w.start : w.stop] or (0,) for w in plan.works)
             tokens = np.fromiter(chain.from_iterable(parts), np.int64, count)
             row = np.arange(len(rows)).repeat(lengths)
@@ -115,6 +125,9 @@ class PersistentInputs:
             unread_from=np.array(
                 [unread.places[sequences[at]] for at in late], dtype=np.int64
             ),
+            max_query_length=most_new,
+            min_context_length=min(stops),
+            max_context_length=longest,
         )
 
     def _update(self, sequence: Sequence) -> "_Row":

@@ -15,6 +15,7 @@ from transformers import (
 
 from minipaged.attention.backend import Masking
 from minipaged.errors import UnsupportedModel
+from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 from minipaged.model.bridge import attending
 from minipaged.model.inputs import Chunk, RaggedBatch
@@ -249,21 +250,24 @@ def blocks_of_probe(block_size: int) -> int:
     return sum(-(-count // block_size) for count in (_long(block_size), SHORT))
 
 
-def check_logits(paged: "PagedModel") -> None:
+def check_logits(paged: "PagedModel", block_size: int) -> None:
     """Compare two ragged sequences with the model's own logits, in three steps each.
 
     The second step mixes a single token with several, over what the first one left in
     the blocks; sliding windows are shrunk meanwhile, so that they matter. The third
     decodes: it is compared with HuggingFace's own decoding, over its cache, which what
-    looks at the length of a forward tells apart. Raises UnsupportedModel when the
-    difference is more than rounding.
+    looks at the length of a forward tells apart. All this in a small cache of its own.
+
+    Raises UnsupportedModel when the difference is more than rounding.
     """
+    size = blocks_of_probe(block_size), block_size
+    cache, pool = paged.new_cache(*size), BlockPool(*size)
     own = make_twin(paged.model)  # which attends as HuggingFace does
-    long = _long(paged.pool.block_size)
+    long = _long(block_size)
     tokens = [(n * 37 + 11) % paged.num_embeddings for n in range(long + SHORT)]
     sequences, split = [tokens[:long], tokens[long:]], [long - 2, 3]
     ends = [long, SHORT]
-    tables = [BlockTable(paged.pool) for _ in sequences]
+    tables = [BlockTable(pool) for _ in sequences]
     ours, expected = [], []
     with everything_near(own), everything_near(paged.twin), torch.inference_mode():
         before = [end - 1 for end in ends]
@@ -274,7 +278,8 @@ def check_logits(paged: "PagedModel") -> None:
             chunks = [
                 Chunk(seq[start:stop], table) for seq, table, start, stop in spans
             ]
-            ours.append(paged.forward(RaggedBatch.build(chunks, device=paged.device)))
+            batch = RaggedBatch.build(chunks, device=paged.device)
+            ours.append(paged.forward_over(batch, cache))
             for seq, _, start, stop in spans:
                 cached = start if starts is before else 0
                 expected.append(_own_logits(own, seq[:stop], cached))

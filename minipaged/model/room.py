@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 from minipaged.model.inputs import Chunk, RaggedBatch
 from minipaged.model.positions import num_positions
@@ -20,8 +21,7 @@ def blocks_with_room(paged: "PagedModel", block_size: int) -> int:
 
     A prompt of 8,192 tokens, or of as many as the model takes, is computed, and the
     memory that torch has then held at most stays free; so does a tenth of the GPU, for
-    CUDA graphs, merged weights and what else is on it. The pool of `paged` is replaced
-    by one that was measured with.
+    CUDA graphs, merged weights and what else is on it.
 
     Raises ValueError without a GPU, and MemoryError if no block fits.
     Source: vLLM's profile run and its gpu_memory_utilization.
@@ -34,17 +34,17 @@ def blocks_with_room(paged: "PagedModel", block_size: int) -> int:
         )
     positions = num_positions(paged.model.config) or LARGEST_STEP
     num_tokens = min(LARGEST_STEP, positions)
-    paged._use_pool(-(-num_tokens // block_size), block_size)
-    table = BlockTable(paged.pool)
+    size = -(-num_tokens // block_size), block_size
+    cache, table = paged.new_cache(*size), BlockTable(BlockPool(*size))
     table.append(num_tokens)
     batch = RaggedBatch.build([Chunk([0] * num_tokens, table)], device=device)
     torch.cuda.empty_cache()  # so that all that torch holds is in use
     before = torch.cuda.memory_allocated(device)
     torch.cuda.reset_peak_memory_stats(device)
-    paged.forward(batch)
+    paged.forward_over(batch, cache)
     step = torch.cuda.max_memory_allocated(device) - before
-    bytes_per_block = paged.cache.bytes_per_block
-    paged.cache = None  # its memory is free again
+    bytes_per_block = cache.bytes_per_block
+    del cache  # its memory is free again
     torch.cuda.empty_cache()
     return blocks_in(*torch.cuda.mem_get_info(device), step, bytes_per_block)
 

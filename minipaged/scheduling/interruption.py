@@ -9,7 +9,6 @@ from traceback import clear_frames
 from typing import Any
 
 from minipaged.memory.block_pool import BlockPool
-from minipaged.memory.recovery import holders_of, recover
 from minipaged.scheduling.request import Request
 from minipaged.scheduling.scheduler import Scheduler
 
@@ -61,19 +60,26 @@ class StepUndo:
         if prefix is not None:
             found = prefix.tokens_asked, prefix.tokens_hit
         self._counted = scheduler.observers.save_counts(), found
-        self._holders = holders_of(pool)
+        self._holders = pool.holders()
         if self._lost:
             self._free_lost()
 
     def save_texts(self, requests: Iterable[Request]) -> None:
         """To be called before tokens are chosen for these requests."""
         texts = [
-            (request, request.sequences.copy(), request.error, request.strategy.save())
+            (
+                request,
+                request.answers.copy(),
+                request.drafts.copy(),
+                request.error,
+                request.strategy.save(),
+            )
             for request in requests
         ]
-        all_sequences = list(chain.from_iterable(own for _, own, *_ in texts))
-        # Few lists, not a tuple for each sequence: this is done in every step.
-        lengths = [len(sequence.tokens) for sequence in all_sequences]
+        all_sequences = list(chain.from_iterable(own + dr for _, own, dr, *_ in texts))
+        # Few lists, not a tuple for each sequence: this is done in every step. Of its
+        # tokens, those that are no guesses are only ever appended to.
+        lengths = [sequence.num_known for sequence in all_sequences]
         reasons = [sequence.finish_reason for sequence in all_sequences]
         self._texts = texts, lengths, reasons  # at once: a signal may come in between
 
@@ -88,14 +94,16 @@ class StepUndo:
         if (prefix := scheduler.prefix_cache) is not None:
             prefix.mend()
             prefix.tokens_asked, prefix.tokens_hit = found
-        recover(scheduler.pool, holders)
+        scheduler.pool.restore(holders)
         texts, *lengths_and_reasons = self._texts
         ends = zip(*lengths_and_reasons, strict=True)
-        for request, sequences, error, saved in texts:
-            request.sequences, request.error = sequences.copy(), error
-            for sequence in sequences:
-                num_tokens, sequence.finish_reason = next(ends)
-                del sequence.tokens[num_tokens:]
+        for request, answers, drafts, error, saved in texts:
+            request.answers, request.drafts = answers.copy(), drafts.copy()
+            request.error = error
+            for sequence in answers + drafts:
+                num_known, sequence.finish_reason = next(ends)
+                del sequence.tokens[num_known:]
+                sequence.guesses_from = None
             request.strategy.restore(saved)
         chose = (request for request, *_ in texts)
         known = {*self._running, *scheduler.running, *chose, *scheduler.waiting}
@@ -149,13 +157,19 @@ def collect_lost(pool: BlockPool) -> bool:
 def lose_blocks(request: Request, is_restart: bool = True) -> None:
     """Its blocks were taken: all that it has is to be computed again.
 
-    Of several sequences all but the last tokens: these are computed together.
+    Of several sequences all but the last tokens: these are computed together. Drafts
+    and guesses are dropped: they can be made anew.
     """
     request.num_restarts += is_restart and request.holds_blocks
     request.swapped = None
+    for draft in request.drafts:
+        draft.table = None
+        draft.end("dropped")
+    request.drafts = []
     live = request.live
-    for sequence in request.sequences:
+    for sequence in request.answers:
         sequence.table, sequence.num_pending = None, 0
+        sequence.accept()
         sequence.num_prefill_tokens = len(sequence.tokens) - (len(live) > 1)
 
 

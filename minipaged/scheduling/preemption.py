@@ -1,13 +1,13 @@
 """Appendix B: start early, and take blocks back when they run out (paper, 4.5)."""
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from minipaged.memory.appending import blocks_needed_together
 from minipaged.memory.block_table import BlockTable
-from minipaged.memory.recovery import recover
 from minipaged.scheduling.interruption import lose_blocks
 from minipaged.scheduling.plan import Work
 from minipaged.scheduling.request import Request
@@ -163,7 +163,7 @@ class PreemptingScheduler(Scheduler):
         pool = self.swap_space.pool
         places = {p for one in stay for own in one.swapped.places for p in own}
         if len(places) != pool.num_blocks - pool.num_free:
-            recover(pool, [int(place in places) for place in range(pool.num_blocks)])
+            pool.restore([int(place in places) for place in range(pool.num_blocks)])
         self.swapped = list(dict.fromkeys(stay))  # last: interrupted, it is done again
 
 
@@ -175,12 +175,31 @@ class Swapped(NamedTuple):
     num_tokens: list[int]
 
 
+def blocks_needed_together(appends: Iterable[tuple[BlockTable, int]]) -> int:
+    """How many free blocks these `append(n)` calls take together: no more, no less.
+
+    `appends` are (table, n) pairs, each table once. If all holders of a part-filled
+    block write in one step, the last of them keeps it: h holders need h - 1 copies.
+    """
+    needed, writers = 0, Counter()  # writers: how many write into a shared block
+    for table, n in appends:
+        needed += table.blocks_needed(n)
+        if table.must_copy(n):
+            writers[table.pool, table.block_ids[-1]] += 1
+    kept = sum(
+        num_writers == pool.refcount(block_id)
+        for (pool, block_id), num_writers in writers.items()
+    )
+    return needed - kept
+
+
 def blocks_soon(request: Request, block_size: int) -> int:
     """How many blocks it takes until all its sequences have decoded a token.
 
     At most: beams may share more than this counts on.
     """
-    if request.num_parallel == 1:  # most are: what is below, but without a call
+    if request.num_parallel == 1 and not request.drafts:
+        # Most are: what is below, but without a call.
         (sequence,) = request.sequences
         if sequence.finish_reason is not None:
             return 0
@@ -194,7 +213,7 @@ def blocks_soon(request: Request, block_size: int) -> int:
         return soon if soon > 0 else 0
     live, last = request.live, request.max_computed
     ends = [next_end(one, last) for one in live]
-    if len(request.sequences) < request.num_parallel:
+    if len(request.answers) < request.num_parallel:
         ends *= request.num_parallel  # it will be forked
     shared = len(request.prompt) // block_size if len(ends) > 1 else 0
     wanted = shared + sum(-(-end // block_size) - shared for end in ends)

@@ -6,8 +6,8 @@ from typing import Any
 
 from minipaged.memory.block_table import BlockTable
 from minipaged.scheduling.observer import Observer, Observers
-from minipaged.scheduling.plan import Work
 from minipaged.scheduling.sequence import Sequence
+from minipaged.scheduling.turns import Turns
 
 
 @dataclass(eq=False)
@@ -16,11 +16,14 @@ class Request:
 
     prompt: list[int]
     max_new_tokens: int
-    strategy: Any = None  # chooses its tokens (decoding.strategy.Strategy)
+    # Says what it computes next; `decoding.Strategy` chooses its tokens, too.
+    strategy: Turns = field(default_factory=Turns)
     num_parallel: int = 1  # how many sequences may grow at one time: samples or beams
     drops_sequences: bool = False  # for better ones, before they have ended: beams
     salt: bytes = b""  # cached blocks: for equal salts
-    sequences: list[Sequence] = field(init=False)  # as they are returned; at first one
+    answers: list[Sequence] = field(init=False)  # as they are returned; at first one
+    # They hold blocks as well, and are no answers: guesses at how one goes on, say.
+    drafts: list[Sequence] = field(default_factory=list, init=False)
     num_cached_tokens: int = 0  # of the prompt, at first
     num_restarts: int = 0  # appendix B
     swapped: Any = None  # where K and V lie (appendix B)
@@ -31,9 +34,14 @@ class Request:
 
     def __post_init__(self) -> None:
         self.prompt = list(self.prompt)  # a chat's history, for instance, grows on
-        self.sequences = [Sequence(self.prompt)]
+        self.answers = [Sequence(self.prompt)]
         # The most tokens of a sequence that are computed: all but the last.
         self.max_computed = len(self.prompt) + self.max_new_tokens - 1
+
+    @property
+    def sequences(self) -> list[Sequence]:
+        """All that may hold blocks: its answers, and its drafts."""
+        return self.answers + self.drafts if self.drafts else self.answers
 
     @property
     def live(self) -> list[Sequence]:
@@ -59,63 +67,16 @@ class Request:
     @property
     def is_scored(self) -> bool:
         """Are logits of its prompt's tokens wanted, as long as it has said nothing?"""
-        return self.scores_prompt and not self.sequences[0].num_new
+        return self.scores_prompt and not self.answers[0].num_new
 
     @property
     def is_prefilling(self) -> bool:
         """Has a living sequence still to compute some of what it started with?"""
         return any(one.num_computed < one.num_prefill_tokens for one in self.live)
 
-    def next_decodes(self, limit: float) -> list[Work]:
-        """One token of each living sequence that has one to compute.
-
-        Nothing while prefilling, and if `limit` is less than their number.
-        """
-        works = []
-        if len(self.sequences) > 1 and self.is_prefilling:
-            from minipaged.scheduling.restart import share_prompt  # after a restart
-
-            share_prompt(self)
-        for sequence in self.sequences:
-            if sequence.finish_reason is not None:
-                continue
-            start = sequence.num_computed
-            if start < sequence.num_prefill_tokens:
-                return []
-            # The last one allowed is never computed, read or not.
-            if start < sequence.num_tokens and start < self.max_computed:
-                works.append(Work(self, sequence, start, start + 1, 1))
-        return works if len(works) <= limit else []
-
-    def next_prefills(self, limit: float) -> list[Work]:
-        """What is still to be prefilled, at most `limit` tokens of it."""
-        if not self.is_prefilling or not limit:
-            return []
-        if len(self.live) > 1:
-            from minipaged.scheduling.restart import chunks_of_group  # after a restart
-
-            return chunks_of_group(self, limit)
-        (sequence,) = self.live
-        start, end = sequence.num_computed, sequence.num_prefill_tokens
-        stop = min(end, start + limit)
-        work = Work(self, sequence, start, stop, num_logits=int(stop == end))
-        if self.is_scored:
-            from minipaged.scheduling.prompt_logits import with_all_logits  # appendix A
-
-            work = with_all_logits(work)
-        return [work]
-
     def blocks_at_most(self, block_size: int) -> int:
-        """The most blocks that this request can come to hold at one time.
-
-        Its sequences share the blocks that the prompt fills; the rest is their own.
-        Once all have been forked, only the living ones count.
-        """
-        has_forked = len(self.sequences) == self.num_parallel
-        num_growing = len(self.live) if has_forked else self.num_parallel
-        shared = len(self.prompt) // block_size
-        own = -(-self.max_computed // block_size) - shared
-        return shared + num_growing * own if num_growing else 0
+        """The most blocks that it can come to hold at one time: its strategy knows."""
+        return self.strategy.blocks_at_most(self, block_size)
 
     def blocks_to_come(self, block_size: int) -> int:
         """How many of these its living sequences do not hold yet."""
@@ -128,9 +89,9 @@ class Request:
         """Is any of its sequences on blocks, be it one that has just ended?"""
         return any(one.table is not None for one in self.sequences)
 
-    def fork(self, parent: Sequence) -> Sequence:
+    def fork(self, parent: Sequence, is_draft: bool = False) -> Sequence:
         """One sequence more, with the same past as `parent`; among ours at once."""
         child = parent.fork()
-        self.sequences.append(child)
+        (self.drafts if is_draft else self.answers).append(child)
         self.observers.forked(parent, child)
         return child

@@ -81,6 +81,12 @@ class Scheduler:
         self.observers.planned(plan)
         return plan
 
+    def withdraw(self, plan: Plan) -> None:
+        """Nobody computes this plan, the latest, as it has no works."""
+        if plan.works or not self.in_flight or self.in_flight[-1] is not plan:
+            raise ValueError("withdraw the latest plan only, if it computes nothing")
+        self.in_flight.pop()
+
     def commit(self, plan: Plan) -> None:
         """The plan is computed, its tokens are chosen: publish, then free.
 
@@ -97,10 +103,15 @@ class Scheduler:
     def _admit(self) -> None:
         """Start requests, in order, while their worst cases fit into the free blocks.
 
-        Each is first looked up in the cache. `promised`: what those started may still
-        take, and this one beyond the blocks found. Of these, free ones are added:
-        taking them uses free blocks up. A request whose next block another one is
-        computing waits for it.
+        Those running are promised what they may still take, and each request what it
+        may take beyond the blocks that are found in the cache. Found blocks that nobody
+        holds are counted, too: to take them uses free blocks up. A request whose next
+        block another one is computing waits for it.
+
+        For example, 6 of 9 blocks are free, and the one that runs may still take 2. The
+        first in line may come to hold 5 blocks, and 2 of them are found: one that is
+        held, and a free one. 2 + (5 - 2) + 1 = 6, so it starts. Now 5 blocks are free,
+        and 2 + 3 = 5 are promised. So the next must wait.
         """
         size = self.pool.block_size
         running = self.running if self.waiting else []
@@ -108,7 +119,7 @@ class Scheduler:
         while self.waiting:
             request = self.waiting[0]
             cached = self.sharing.find(request) if self.sharing else []
-            promised += request.blocks_at_most(size) - len(cached)  # this one's, too
+            promised += request.blocks_at_most(size) - len(cached)
             free_now = sum(self.pool.refcount(block_id) == 0 for block_id in cached)
             if not self._may_start(request, cached, promised + free_now):
                 return
@@ -125,14 +136,15 @@ class Scheduler:
 
     def _pick_works(self) -> list[Work]:
         """Who computes what: those that decode first, then prompts, each in order."""
-        works, others = [], []
+        works, others, left = [], [], self.max_tokens
         for request in self.running:
-            decodes = request.next_decodes(self.max_tokens - len(works))
+            decodes = request.strategy.next_works(request, left)
+            left -= sum([work.stop - work.start for work in decodes])
             works += decodes
             others += [] if decodes else [request]
-        left = min(self.max_tokens - len(works), self.max_prompt_tokens)
+        left = min(left, self.max_prompt_tokens)
         for request in others:
-            for work in request.next_prefills(left):
+            for work in request.strategy.next_prefills(request, left):
                 left -= work.num_tokens
                 works.append(work)
         return works

@@ -18,6 +18,7 @@ class Sequence:
         self.num_prompt_tokens = len(prompt)
         self.num_prefill_tokens = len(prompt)  # known when it started, or started again
         self.num_pending = 0  # chosen, unread: counted by callers that plan ahead
+        self.guesses_from: int | None = None  # from there on, tokens may be wrong
         self.table = table  # None: it has not started, or its blocks are given back
         self.finish_reason: str | None = None  # or why it ended: "stop", "length", ...
 
@@ -37,24 +38,46 @@ class Sequence:
         return self.num_tokens - self.num_computed
 
     @property
+    def num_known(self) -> int:
+        """How many of its tokens are no guesses; these stay as they are."""
+        return len(self.tokens) if self.guesses_from is None else self.guesses_from
+
+    @property
     def num_new(self) -> int:
         """How many tokens were generated so far."""
-        return len(self.tokens) - self.num_prompt_tokens
+        return self.num_known - self.num_prompt_tokens
 
     @property
     def new_tokens(self) -> list[int]:
         """What was generated so far."""
-        return self.tokens[self.num_prompt_tokens :]
+        return self.tokens[self.num_prompt_tokens : self.num_known]
 
     def append(self, token: int) -> None:
         """Add a generated token. Its block is found by the next step, not here."""
         self.tokens.append(token)
         self.num_pending -= self.num_pending > 0
 
+    def guess(self, tokens: list[int]) -> None:
+        """Go on with these, which a later step computes: they may be wrong."""
+        self.guesses_from = self.num_known
+        self.tokens += tokens
+
+    def accept(self, count: int = 0) -> None:
+        """The first `count` guesses are right. The others go, and their blocks.
+
+        For example: of [7, 8, 9], computed, the last two are guesses. `accept(1)`
+        leaves [7, 8], and room for two tokens in the table.
+        """
+        del self.tokens[self.num_known + count :]  # done twice, `accept()` is the same
+        self.guesses_from = None
+        if self.num_computed > len(self.tokens):
+            self.table.truncate(len(self.tokens))
+
     def fork(self) -> "Sequence":
         """A second sequence with the same past, whose blocks are shared, not copied."""
         child = Sequence(self.tokens, self.table.fork())
         child.num_prompt_tokens = self.num_prompt_tokens
+        child.guesses_from = self.guesses_from
         return child
 
     def end(self, finish_reason: str) -> None:

@@ -1,4 +1,4 @@
-"""Gathered attention against float64, on ragged, shuffled and poisoned pools."""
+"""Both gathered attentions against float64, on ragged, shuffled, poisoned pools."""
 
 import pytest
 import torch
@@ -13,8 +13,12 @@ from helpers.attention_cases import (
     with_sinks,
 )
 from helpers.thorough import often
-from minipaged.attention.gathered import gathered_attention, pad_to_rectangles
-from minipaged.lab.measure.peak import peak_extra_bytes
+from minipaged.attention.gathered import attend_gathered
+from minipaged.attention.rectangles import gathered_attention
+
+pytestmark = pytest.mark.parametrize(
+    "attention", [attend_gathered, gathered_attention], ids=["loop", "rectangles"]
+)
 
 RAGGED = [(0, 1), (3, 1), (0, 4), (4, 4), (7, 1), (5, 9), (0, 17), (12, 5)]
 TOLERANCE = (
@@ -22,7 +26,7 @@ TOLERANCE = (
 )
 
 
-def check(case, attention=gathered_attention, **options):
+def check(attention, case, **options):
     options = {"scale": case.q.shape[-1] ** -0.5, **options}
     ours = case.attend(attention, **options)
     theirs = oracle(case, **options)
@@ -33,30 +37,33 @@ def check(case, attention=gathered_attention, **options):
 
 @pytest.mark.parametrize("group", [1, 3, 5, 7, 8])
 @pytest.mark.parametrize("dim", [64, 80, 96, 128])
-def test_heads_and_dims(group, dim):
-    check(make_case(RAGGED, num_heads=2 * group, num_kv_heads=2, key_dim=dim))
+def test_heads_and_dims(attention, group, dim):
+    case = make_case(RAGGED, num_heads=2 * group, num_kv_heads=2, key_dim=dim)
+    check(attention, case)
 
 
 @pytest.mark.parametrize("block_size", [1, 3, 16, 64])
-def test_block_sizes(block_size):
-    check(make_case(RAGGED, block_size=block_size))
+def test_block_sizes(attention, block_size):
+    check(attention, make_case(RAGGED, block_size=block_size))
 
 
 @pytest.mark.parametrize("length", [1, 15, 16, 17, 32])
-def test_one_sequence_around_a_block_boundary(length):
-    check(make_case([(length - 1, 1)], block_size=16))
-    check(make_case([(0, length)], block_size=16))
+def test_one_sequence_around_a_block_boundary(attention, length):
+    check(attention, make_case([(length - 1, 1)], block_size=16))
+    check(attention, make_case([(0, length)], block_size=16))
 
 
 @pytest.mark.parametrize("sliding_window", [1, 4, 5, 1000])
-def test_sliding_windows(sliding_window):
-    check(make_case(RAGGED), sliding_window=sliding_window)
+def test_sliding_windows(attention, sliding_window):
+    check(attention, make_case(RAGGED), sliding_window=sliding_window)
 
 
-def test_soft_cap_scale_and_k_wider_than_v():
-    check(make_case(RAGGED, spread=4.0), softcap=5.0, scale=0.7)
-    check(make_case(RAGGED, key_dim=24, value_dim=12), sliding_window=6)
-    check(make_case(RAGGED, key_dim=24, value_dim=12), softcap=9.0, sliding_window=6)
+def test_soft_cap_scale_and_k_wider_than_v(attention):
+    check(attention, make_case(RAGGED), scale=0.7)
+    check(attention, make_case(RAGGED, spread=4.0), softcap=5.0, scale=0.7)
+    wide = make_case(RAGGED, key_dim=24, value_dim=12)
+    check(attention, wide, sliding_window=6)
+    check(attention, wide, softcap=9.0, sliding_window=6)
 
 
 DECODES = [(3, 1), (9, 1), (0, 1), (15, 1)]
@@ -65,54 +72,17 @@ DECODES = [(3, 1), (9, 1), (0, 1), (15, 1)]
 @pytest.mark.parametrize("sliding_window", [None, 1, 4, 5, 1000])
 @pytest.mark.parametrize("softcap", [None, 5.0])
 @pytest.mark.parametrize("lengths", [DECODES, [(7, 1)] * 3], ids=["ragged", "even"])
-def test_batches_that_only_decode(lengths, sliding_window, softcap):
+def test_batches_that_only_decode(attention, lengths, sliding_window, softcap):
     case = make_case(lengths, spread=2.0)
-    check(case, sliding_window=sliding_window, softcap=softcap)
+    check(attention, case, sliding_window=sliding_window, softcap=softcap)
 
 
-def test_a_long_prompt_beside_single_tokens_is_not_padded_to_a_rectangle():
-    case = make_case([(0, 500), *[(40, 1)] * 31])
-    check(case)
-    rectangles, _ = pad_to_rectangles(case.batch)
-    assert sum(each.tokens.numel() for each in rectangles) == len(case.q)
+@pytest.mark.parametrize("lengths", [[(0, 500)], [(1000, 1)]], ids=["prompt", "past"])
+def test_a_long_sequence_beside_short_ones(attention, lengths):
+    check(attention, make_case([*lengths, *[(40, 1)] * 31]))
 
 
-@settings(max_examples=often(60), deadline=None)
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 900), st.integers(1, 40)), min_size=1, max_size=9
-    ),
-    st.booleans(),
-)
-def test_rectangles_hold_every_token_and_little_else(lengths, by_context):
-    batch = make_case(lengths, num_heads=1, num_kv_heads=1, key_dim=1).batch
-    rectangles, row_of_token = pad_to_rectangles(batch, by_context)
-    tokens = torch.cat([each.tokens.flatten() for each in rectangles])
-    assert torch.equal(tokens[row_of_token], torch.arange(len(batch.tokens)))
-    assert len(tokens) <= 2 * len(batch.tokens)
-    sequences = torch.cat([each.sequences for each in rectangles])
-    assert sequences.sort().values.tolist() == list(range(len(lengths)))
-    for sequences, tokens, positions in rectangles:
-        assert torch.equal(positions, batch.positions[tokens])
-        contexts = batch.context_lengths[sequences]
-        assert torch.equal(contexts, contexts.sort(descending=True).values)
-        assert not by_context or contexts[0] <= max(256, 2 * contexts[-1])
-        assert torch.equal(positions[:, -1], contexts - 1)
-        lengths_here = batch.query_starts.diff()[sequences].tolist()
-        for row, length in zip(tokens.tolist(), lengths_here, strict=True):
-            assert row[:length] == list(range(row[0], row[0] + length))
-            assert row[length:] == [row[length - 1]] * (len(row) - length)
-            assert 2 * length >= len(row)
-
-
-def test_a_long_context_beside_short_ones_does_not_make_them_long():
-    case = make_case([(1000, 1), *[(40, 1)] * 31])
-    check(case)
-    rectangles, _ = pad_to_rectangles(case.batch, by_context=True)
-    assert [len(each.sequences) for each in rectangles] == [31, 1]
-
-
-def test_layers_of_unequal_shape_share_a_batch():
+def test_layers_of_unequal_shape_share_a_batch(attention):
     cases = [
         make_case(RAGGED, num_heads=heads, key_dim=16, value_dim=value_dim)
         for heads, value_dim in ((4, 16), (8, 16), (4, 12))
@@ -120,67 +90,58 @@ def test_layers_of_unequal_shape_share_a_batch():
     for case in cases:
         case.batch = cases[0].batch
         for sliding_window in (None, 5, 3):
-            check(case, sliding_window=sliding_window)
-
-
-def test_layers_of_one_kind_gather_into_the_same_memory():
-    case = make_case([(99, 1)] * 8)
-    gathered = 2 * 8 * 100 * case.keys[0, 0].nbytes  # K and V of 8 contexts of 100
-    first, second = (
-        peak_extra_bytes(lambda: case.attend(gathered_attention)) for _ in range(2)
-    )
-    assert first >= second + gathered and 4 * second < gathered
+            check(attention, case, sliding_window=sliding_window)
 
 
 @pytest.mark.parametrize("softcap", [None, 5.0])
-def test_half_precision_is_as_exact_as_its_inputs_allow(softcap):
+def test_half_precision_is_as_exact_as_its_inputs_allow(attention, softcap):
     case = make_case(RAGGED, dtype=torch.bfloat16)
-    ours = case.attend(gathered_attention, softcap=softcap)
+    ours = case.attend(attention, softcap=softcap)
     assert ours.dtype == torch.bfloat16
     assert (ours.double() - oracle(case, softcap=softcap)).abs().max() < 0.02
 
 
-def test_a_context_of_one_token_returns_its_value_exactly():
+def test_a_context_of_one_token_returns_its_value_exactly(attention):
     case = make_case([(0, 1)])
-    ours = case.attend(gathered_attention)
+    ours = case.attend(attention)
     assert torch.equal(ours, case.contexts[0][1].repeat_interleave(2, dim=1))
 
 
 @pytest.mark.parametrize("spread", [0.0, 100.0])
-def test_equal_and_huge_logits(spread):
-    check(make_case(RAGGED, spread=spread))
+def test_equal_and_huge_logits(attention, spread):
+    check(attention, make_case(RAGGED, spread=spread))
 
 
-def test_float64_stays_float64():
+def test_float64_stays_float64(attention):
     case = make_case(RAGGED, dtype=torch.float64)
-    assert (case.attend(gathered_attention) - oracle(case)).abs().max() < 1e-12
+    assert (case.attend(attention) - oracle(case)).abs().max() < 1e-12
 
 
 @pytest.mark.parametrize("lengths", [[(4, 1)] * 2, RAGGED], ids=len)
-def test_layers_of_unequal_dtype_share_a_batch(lengths):
+def test_layers_of_unequal_dtype_share_a_batch(attention, lengths):
     batch = make_case(lengths).batch
     for dtype in (torch.float32, torch.float64, torch.float32):
         case = make_case(lengths, dtype=dtype)
         case.batch = batch
-        ours = case.attend(gathered_attention)
+        ours = case.attend(attention)
         assert ours.dtype == dtype
         error = (ours - oracle(case)).abs().max()
         assert error < 10 * torch.finfo(dtype).eps
 
 
 @pytest.mark.parametrize("lengths", [[(4, 1)] * 2, RAGGED], ids=len)
-def test_through_a_window_of_none_nothing_is_seen(lengths):
+def test_through_a_window_of_none_nothing_is_seen(attention, lengths):
     case = make_case(lengths)
-    out = case.attend(gathered_attention, sliding_window=0)
+    out = case.attend(attention, sliding_window=0)
     assert torch.equal(out, torch.zeros_like(out))
 
 
-def test_ends_of_table_rows_are_never_read():
+def test_ends_of_table_rows_are_never_read(attention):
     case = make_case(RAGGED)
     own_blocks = -(-case.batch.context_lengths // 4)
     column = torch.arange(case.batch.block_tables.shape[1])
     case.batch.block_tables[column >= own_blocks[:, None]] = 10**9
-    check(case)
+    check(attention, case)
 
 
 @settings(max_examples=often(60), deadline=None)
@@ -197,6 +158,7 @@ def test_ends_of_table_rows_are_never_read():
     seed=st.integers(0, 2**31),
 )
 def test_any_shape(
+    attention,
     lengths,
     group,
     num_kv_heads,
@@ -215,7 +177,7 @@ def test_any_shape(
         seed=seed,
     )
     sinks = sinks_of(group * num_kv_heads) if has_sinks else None
-    check(case, sliding_window=sliding_window, softcap=softcap, sinks=sinks)
+    check(attention, case, sliding_window=sliding_window, softcap=softcap, sinks=sinks)
 
 
 # --- attention sinks -----------------------------------------------------------------
@@ -224,25 +186,25 @@ def test_any_shape(
 @pytest.mark.parametrize("softcap", [None, 5.0])
 @pytest.mark.parametrize("sliding_window", [None, 1, 5, 1000])
 @pytest.mark.parametrize("lengths", [RAGGED, DECODES, [(7, 1)] * 3], ids=len)
-def test_sinks(lengths, sliding_window, softcap):
+def test_sinks(attention, lengths, sliding_window, softcap):
     options = {"sliding_window": sliding_window, "softcap": softcap}
-    check(make_case(lengths, spread=2.0), sinks=sinks_of(4), **options)
+    check(attention, make_case(lengths, spread=2.0), sinks=sinks_of(4), **options)
 
 
 @pytest.mark.parametrize("group", [1, 3, 8])
-def test_every_query_head_has_a_sink_of_its_own(group):
+def test_every_query_head_has_a_sink_of_its_own(attention, group):
     sinks = sinks_of(2 * group, spread=4.0)
-    check(make_case(RAGGED, 2 * group, num_kv_heads=2), sinks=sinks)
-    check(make_case(DECODES, 2 * group, num_kv_heads=1), sinks=sinks)
+    check(attention, make_case(RAGGED, 2 * group, num_kv_heads=2), sinks=sinks)
+    check(attention, make_case(DECODES, 2 * group, num_kv_heads=1), sinks=sinks)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
 @pytest.mark.parametrize("lengths", [RAGGED, DECODES], ids=len)
-def test_sinks_in_other_precisions(lengths, dtype):
+def test_sinks_in_other_precisions(attention, lengths, dtype):
     case = make_case(lengths, dtype=dtype)
     for of_sinks in (dtype, torch.float32):  # a model may keep these in float32
         sinks = sinks_of(4, of_sinks)
-        ours = case.attend(gathered_attention, sinks=sinks)
+        ours = case.attend(attention, sinks=sinks)
         assert ours.dtype == dtype
         error = (ours.double() - oracle(case, sinks=sinks)).abs().max()
         # Weights are rounded, and so are the sums and the sink; values reach 4.
@@ -250,30 +212,30 @@ def test_sinks_in_other_precisions(lengths, dtype):
 
 
 @pytest.mark.parametrize("level", [-1e4, -100.0, 100.0, 1e4])
-def test_sinks_that_take_nothing_or_all(level):
+def test_sinks_that_take_nothing_or_all(attention, level):
     case = make_case(RAGGED)
-    out = case.attend(gathered_attention, sinks=torch.full((4,), level))
+    out = case.attend(attention, sinks=torch.full((4,), level))
     expected = torch.zeros_like(out).double() if level > 0 else oracle(case)
     assert (out - expected).abs().max() < TOLERANCE
 
 
-def test_what_sees_nothing_but_a_sink_gets_zeros():
+def test_what_sees_nothing_but_a_sink_gets_zeros(attention):
     case = make_case(RAGGED)
-    out = case.attend(gathered_attention, sinks=sinks_of(4), sliding_window=0)
+    out = case.attend(attention, sinks=sinks_of(4), sliding_window=0)
     assert torch.equal(out, torch.zeros_like(out))
 
 
 @pytest.mark.parametrize("name", WRONG_SINKS)
 @pytest.mark.parametrize("lengths", [RAGGED, DECODES], ids=len)
-def test_wrong_sinks_are_rejected(lengths, name):
+def test_wrong_sinks_are_rejected(attention, lengths, name):
     case, sinks = make_case(lengths), sinks_of(4)
-    check(case, with_sinks(gathered_attention, lambda sinks: sinks), sinks=sinks)
+    check(with_sinks(attention, lambda sinks: sinks), case, sinks=sinks)
     with pytest.raises(AssertionError, match="error"):
-        check(case, with_sinks(gathered_attention, WRONG_SINKS[name]), sinks=sinks)
+        check(with_sinks(attention, WRONG_SINKS[name]), case, sinks=sinks)
 
 
-def test_the_check_rejects_attention_that_is_off_by_one():
+def test_the_check_rejects_attention_that_is_off_by_one(attention):
     case = make_case(RAGGED)
     case.batch.context_lengths -= (case.batch.context_lengths > 1).long()
     with pytest.raises((AssertionError, RuntimeError)):
-        check(case)
+        check(attention, case)

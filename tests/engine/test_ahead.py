@@ -27,7 +27,7 @@ from helpers.serving import (
 )
 from helpers.thorough import all_or
 from helpers.tiny_models import tiny_model
-from minipaged.attention.gathered import gathered_attention
+from minipaged.attention.rectangles import gathered_attention
 from minipaged.engine import ahead
 from minipaged.engine.ahead import LateTokens, StepsAhead
 from minipaged.model.persistent_inputs import Unread
@@ -176,9 +176,9 @@ def test_sampled_without_a_seed_each_token_is_drawn_once(way):
     drawn = []
 
     class Draws(LateTokens):
-        def read(self):
-            super().read()
+        def read(self, turns):
             drawn.append(self.unread.tokens.tolist())
+            return super().read(turns)
 
     sampled = config(8, do_sample=True, temperature=1.5, top_k=0)
     engine = engine_of(way)
@@ -382,8 +382,8 @@ class OfTheDead(StepsAhead):
     """Wrong: whoever has ended gets the token, too, that was computed meanwhile."""
 
     def _land(self, undo):
-        for turn in self._flights[0].turns:
-            for sequence in turn.request.sequences:
+        for work in self._flights[0].plan.works:
+            for sequence in work.request.sequences:
                 if sequence.finish_reason == "stop":
                     sequence.tokens.append(sequence.tokens[-1])
         super()._land(undo)

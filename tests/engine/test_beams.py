@@ -267,7 +267,7 @@ def never_gives_up(search):
         (beam, "_breed", breed_without_forking),
         (beam.Beams, "_can_improve", never_gives_up),
         (beam.Beams, "_keep_the_best", ignores_the_length),
-        (mp.BlockTable, "_must_copy", of_lesson_4("never_copies")),
+        (mp.BlockTable, "must_copy", of_lesson_4("never_copies")),
     ],
     ids=["no fork", "no end", "no length penalty", "no copy-on-write"],
 )

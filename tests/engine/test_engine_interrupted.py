@@ -19,7 +19,7 @@ from helpers.serving import (
     make,
 )
 from helpers.thorough import THOROUGH, all_or
-from minipaged.attention.gathered import gathered_attention
+from minipaged.attention.rectangles import gathered_attention
 from minipaged.engine.engine import Engine
 from minipaged.scheduling.interruption import StepUndo
 

@@ -20,10 +20,9 @@ from helpers.interrupting import (
     signals,
 )
 from helpers.thorough import all_or, often
-from minipaged.attention.gathered import gathered_attention
+from minipaged.attention.rectangles import gathered_attention
 from minipaged.engine.arguments import make_requests
 from minipaged.engine.loop import step
-from minipaged.memory.recovery import holders_of
 from minipaged.scheduling import interruption
 from minipaged.scheduling.interruption import StepUndo
 
@@ -100,10 +99,10 @@ def index_and_lists_from_before_the_step(patch):
 
 
 def no_new_free_list(patch):
-    def recover(pool, holders):
+    def restore(pool, holders):
         pool._refcounts = list(holders)
 
-    patch.setattr(interruption, "recover", recover)
+    patch.setattr(mp.BlockPool, "restore", restore)
 
 
 def holds_of_the_run_kept(patch):
@@ -267,7 +266,7 @@ def test_an_undo_that_is_interrupted_is_done_once_more(monkeypatch, n):
     for owner, name in [
         (StepUndo, "undo"),
         (mp.PrefixCache, "mend"),
-        (interruption, "recover"),
+        (mp.BlockPool, "restore"),
         (interruption, "lose_blocks"),
     ]:
         work = getattr(owner, name)
@@ -363,7 +362,7 @@ def test_other_threads_are_refused_while_a_step_runs(stopped_step, name):
     def state():
         cached = [world.prefix.content(block) for block in range(pool.num_blocks)]
         return (
-            holders_of(pool),
+            pool.holders(),
             pool.num_free,
             [*table.block_ids],
             table.num_tokens,
@@ -382,6 +381,7 @@ def test_other_threads_are_refused_while_a_step_runs(stopped_step, name):
 def test_the_pool_is_reserved_before_it_is_looked_at(monkeypatch):
     """Else what another thread takes in between would be taken from it by an undo."""
     world, refused = World(), []
+    holders = mp.BlockPool.holders
 
     def look(pool):
         def take():
@@ -392,8 +392,8 @@ def test_the_pool_is_reserved_before_it_is_looked_at(monkeypatch):
         thread = Thread(target=take)
         thread.start()
         thread.join()
-        return holders_of(pool)
+        return holders(pool)
 
-    monkeypatch.setattr(interruption, "holders_of", look)
+    monkeypatch.setattr(mp.BlockPool, "holders", look)
     step(world.paged, world.scheduler("greedy"))
     assert refused == [True]

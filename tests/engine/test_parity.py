@@ -8,6 +8,7 @@ from helpers.answers import huggingface_generate
 from helpers.thorough import all_or
 from helpers.tiny_models import ARCHITECTURES, UNLIKE, VOCABULARY, tiny_model
 from helpers.watching import Watcher
+from minipaged.attention.gathered import attend_gathered
 from minipaged.engine.generate import generate
 from minipaged.model.paged_model import PagedModel
 
@@ -47,7 +48,7 @@ GREEDY = GenerationConfig(max_new_tokens=12, eos_token_id=NEVER)
 each_attention = pytest.mark.parametrize("attention", ["gathered", "streamed"])
 
 
-@each_attention
+@pytest.mark.parametrize("attention", ["gathered", attend_gathered, "streamed"])
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_greedy(name, attention):
     prove(shuffled_and_poisoned(name, attention=attention), ragged_prompts(), GREEDY)

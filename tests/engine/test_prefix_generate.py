@@ -74,8 +74,8 @@ def test_a_pool_so_small_that_it_evicts_all_the_time(num_blocks, bits):
         num_blocks,
         hash_function=lambda data: xxh64_intdigest(data) % 2**bits,
     )
-    evicted, forget = [], paged.pool.on_evict
-    paged.pool.on_evict = lambda block: evicted.append(block) or forget(block)
+    evicted, forget = [], prefix.forget
+    prefix.forget = lambda block: evicted.append(block) or forget(block)
     for seed in range(4):
         prove(paged, prompts_with_common_starts(seed % 3), GREEDY, prefix)
     assert len(evicted) > 20

@@ -7,7 +7,7 @@ from transformers import GenerationConfig
 from helpers.answers import huggingface_generate
 from helpers.tiny_models import tiny_model
 from helpers.watching import Watcher
-from minipaged.attention.gathered import gathered_attention
+from minipaged.attention.rectangles import gathered_attention
 from minipaged.decoding.options import resolve_options
 from minipaged.engine.arguments import make_request
 from minipaged.engine.generate import generate

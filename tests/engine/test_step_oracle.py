@@ -46,8 +46,9 @@ class Oracle(Observer):
         self.paged, self.running, self.shadow = paged, [], {}
         self.blocks = [*paged.cache.keys, *paged.cache.values]
         self.seen = Counter()  # that there is something to watch
-        evict = paged.pool.on_evict
-        paged.pool.on_evict = lambda b: self.seen.update(["evictions"]) or evict(b)
+        if (prefix := paged.pool.prefix_cache) is not None:
+            forget = prefix.forget
+            prefix.forget = lambda b: self.seen.update(["evictions"]) or forget(b)
         paged.observers.append(self)
 
     def admitted(self, request):
@@ -246,7 +247,7 @@ def finds_by_own_tokens(prefix, chain_hash, parent, content):
 @pytest.mark.parametrize(
     ("where", "method", "wrong", "complaint"),
     [
-        (mp.BlockTable, "_must_copy", lambda table, n: False, "layer 0"),
+        (mp.BlockTable, "must_copy", lambda table, n: False, "layer 0"),
         (RaggedBatch, "build", forgets_the_copies, "layer 0"),
         (KVCache, "copy", copies_only_layer_0, "layer 1"),
         (mp.BlockPool, "release", frees_at_the_first_release, "holders"),
@@ -254,7 +255,7 @@ def finds_by_own_tokens(prefix, chain_hash, parent, content):
         (PrefixSharing, "_publish", publishes_too_soon, STRANGE),
         (mp.PrefixCache, "publish", publishes_tails, STRANGE),
         (mp.PrefixCache, "_lookup", finds_by_own_tokens, STRANGE),
-        (mp.PrefixCache, "_forget", lambda prefix, block_id: None, STRANGE),
+        (mp.PrefixCache, "forget", lambda prefix, block_id: None, STRANGE),
     ],
 )
 def test_the_oracle_rejects(monkeypatch, where, method, wrong, complaint):

@@ -23,7 +23,6 @@ from helpers.free_blocks import free_blocks
 from helpers.tiny_models import tiny_model
 from minipaged.engine.arguments import make_requests
 from minipaged.engine.loop import step
-from minipaged.memory.recovery import holders_of
 from minipaged.model.inputs import Chunk, RaggedBatch
 from minipaged.scheduling.interruption import all_or_nothing
 
@@ -104,7 +103,7 @@ class World:
         found = [b for b in range(pool.num_blocks) if self.prefix.content(b)]
         facts = {
             "blocks are lost": pool.num_free == self.num_free,
-            "holders are wrong": holders_of(pool) == holders,
+            "holders are wrong": pool.holders() == holders,
             "the free lists are wrong": sorted([*plain, *findable, *held])
             == list(range(pool.num_blocks)),
             "cached is not what can be found": sorted(findable) == found,

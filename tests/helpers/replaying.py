@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 
 from minipaged.attention.backend import Backend
-from minipaged.attention.gathered import attend_gathered
+from minipaged.attention.rectangles import gathered_attention
 from minipaged.engine.ahead import StepsAhead
 from minipaged.memory.kv_cache import KVCache
 from minipaged.model.graphs import Graph, GraphRunner
@@ -52,7 +52,7 @@ class SkippingCache(KVCache):
 
 
 def attend_present(q, cache, batch, masking):
-    """As attend_gathered, which wants sequences that have new tokens."""
+    """As gathered_attention, which wants sequences that have new tokens."""
     present = batch.query_starts.diff() > 0
     batch = replace(
         batch,
@@ -63,7 +63,7 @@ def attend_present(q, cache, batch, masking):
         ),
         scratch={},
     )
-    return attend_gathered(q, cache, batch, masking)
+    return gathered_attention(q, cache, batch, masking)
 
 
 # What graphs need of an attention, and quick without a GPU.

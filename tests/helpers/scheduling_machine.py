@@ -25,14 +25,15 @@ from minipaged.errors import OutOfBlocks
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 from minipaged.memory.prefix_cache import PrefixCache
-from minipaged.memory.recovery import holders_of
 from minipaged.scheduling.interruption import StepUndo
+from minipaged.scheduling.plan import Work
 from minipaged.scheduling.request import Request
 from minipaged.scheduling.scheduler import Scheduler
+from minipaged.scheduling.turns import Turns
 
 PACKAGE = str(Path(errors.__file__).parent)
 CHANGES = set(
-    "allocate release share revive forget _forget append truncate fork free publish "
+    "allocate release share revive forget append truncate fork free publish "
     "take start schedule commit _admit _let_go _note share_prompt end abort "
     "_make_room preempt _swap_out _resume _tidy_swap_space _is_room".split()
 )
@@ -65,7 +66,7 @@ def score(*numbers: int) -> int:
     return crc32(bytes(numbers))
 
 
-class Samples:
+class Samples(Turns):
     """Each sample appends a token at every turn and ends by itself; greedy: a sample.
 
     `turn` stands for a generator's state: the choice depends on it.
@@ -133,7 +134,46 @@ class Hesitant(Samples):
             super().apply(request, works, pause)
 
 
-class Beams:
+class Guesses(Samples):
+    """Computes guesses at its next tokens, too, and takes those back that are wrong."""
+
+    runs_ahead = False
+
+    def next_works(self, request, limit):
+        (sequence,) = request.sequences
+        start = sequence.num_computed
+        stop = min(len(sequence.tokens), request.max_computed, start + limit)
+        if sequence.finish_reason or request.is_prefilling or start >= stop:
+            return []
+        del sequence.tokens[stop:]  # a plan ahead would compute these before it is read
+        return [Work(request, sequence, start, stop, stop - start)]
+
+    def apply(self, request, works, pause):
+        ((_, sequence, _, stop, _),) = works
+        known, right = sequence.num_known, 0
+        guessed = sequence.tokens[known:stop]
+        while True:
+            token = self.choose(sequence.tokens[: known + right], 0, self.turn)
+            self.turn += 1
+            if token == EOS or guessed[right : right + 1] != [token]:
+                break
+            right += 1
+        sequence.accept(right)
+        pause()
+        sequence.append(token)
+        pause()
+        if token == EOS or len(sequence.tokens) > request.max_computed:
+            return sequence.end("stop" if token == EOS else "length")
+        text, guesses = sequence.tokens.copy(), []
+        for turn in range(self.turn, self.turn + score(*text) % 4):
+            next_one = self.choose(text, 0, turn)  # right, if it is not forgotten
+            guesses.append(next_one if score(*text, turn) % 3 else 1)
+            text.append(guesses[-1])
+        sequence.guess(guesses)
+        pause()
+
+
+class Beams(Turns):
     """The best continuations of all beams go on; the others are dropped."""
 
     runs_ahead = False
@@ -173,7 +213,7 @@ class Beams:
         for sequence, (_, token) in zip(sequences, children, strict=True):
             sequence.append(token)
             pause()
-        request.sequences = sequences
+        request.answers = sequences
 
     def answers(self, request):
         return self.best
@@ -188,7 +228,13 @@ class Beams:
         return texts
 
 
-KINDS = {"greedy": Samples, "samples": Samples, "hesitant": Hesitant, "beams": Beams}
+KINDS = {
+    "greedy": Samples,
+    "samples": Samples,
+    "hesitant": Hesitant,
+    "guesses": Guesses,
+    "beams": Beams,
+}
 
 
 class Outsider(NamedTuple):
@@ -434,7 +480,10 @@ class Machine:
 
     def what_is_written(self):
         return [
-            [(one.tokens.copy(), one.finish_reason) for one in request.sequences]
+            [
+                (one.tokens[: one.num_known], one.finish_reason)
+                for one in request.answers
+            ]
             + [request.strategy.save()]
             for request in self.requests
         ]
@@ -473,7 +522,7 @@ class Machine:
 
     def check_rows(self, request, works):
         assert [work.sequence for work in works] == request.live, "together, or not"
-        if not isinstance(request.strategy, Hesitant):
+        if not isinstance(request.strategy, Hesitant | Guesses):
             for work in works:
                 assert work.stop == len(work.sequence.tokens), "logits of another token"
 
@@ -518,7 +567,7 @@ class Machine:
         tables = [one.table for one in own if one.table is not None]
         tables += [one.table for one in self.outsiders]
         held = Counter(chain.from_iterable(table.block_ids for table in tables))
-        counts = {b: count for b, count in enumerate(holders_of(pool)) if count}
+        counts = {b: count for b, count in enumerate(pool.holders()) if count}
         assert counts == held, "holders are not counted right"
         assert pool.num_free + len(held) == pool.num_blocks, "blocks are lost"
         plain, cached = map(set, free_blocks(pool))

@@ -10,7 +10,7 @@ from transformers import GenerationConfig
 import minipaged as mp
 from helpers.answers import huggingface_outputs
 from helpers.tiny_models import VOCABULARY, tiny_model
-from minipaged.engine.clock import Clock
+from minipaged.scheduling.clock import Clock
 
 NEVER = VOCABULARY - 1  # an eos that is hardly ever drawn, so that sequences get long
 

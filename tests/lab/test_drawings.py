@@ -31,6 +31,7 @@ from minipaged.lab import (
 from minipaged.lab.plots import palette
 from minipaged.lab.plots.charts import plot_lines
 from minipaged.lab.plots.signs import LEAST, fit, width_of
+from minipaged.memory.cached_blocks import CachedBlocks
 from minipaged.memory.contiguous import BuddyAllocator
 from minipaged.model.inputs import Chunk, RaggedBatch
 
@@ -88,11 +89,16 @@ def grown_pool(used, before):
     return plot_pool(pool, tables, "title", tokens, 4, before=before)
 
 
+class Found(set):
+    """In place of a PrefixCache: these blocks can be found."""
+
+    forget = set.discard
+
+
 def pool_with_found(num_blocks, found):
     """A pool of blocks of 4, whose blocks `found` can be found once they are free."""
-    pool, found = mp.BlockPool(num_blocks, 4), set(found)
-    mp.PrefixCache(pool)
-    pool.is_cached, pool.on_evict = found.__contains__, found.discard
+    pool = mp.BlockPool(num_blocks, 4)
+    pool.attach(Found(found), CachedBlocks(pool))
     return pool
 
 

@@ -66,7 +66,7 @@ def two_tables(num_blocks=9, size=4, is_forked=True):
 class Overwriting(mp.BlockTable):
     """As in the lesson: writes, whoever else holds the block."""
 
-    def _must_copy(self, n):
+    def must_copy(self, n):
         return False
 
 

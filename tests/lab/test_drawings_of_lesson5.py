@@ -11,7 +11,7 @@ import minipaged as mp
 from helpers.drawn import arrows, boxes, texts
 from helpers.readable import readable_in_all_themes
 from minipaged.attention import streamed
-from minipaged.attention.gathered import pad_to_rectangles
+from minipaged.attention.rectangles import pad_to_rectangles
 from minipaged.lab import (
     plot_merges,
     plot_recurrence,

@@ -26,7 +26,7 @@ def test_each_chat_is_told_its_own_pet(monkeypatch):
     right = "Ben has a dog.<|end|> and Ben has a cat.<|end|>"
     assert two_chats(paged, tokenizer) == right
     assert paged.pool.num_free == 16
-    monkeypatch.setattr(mp.BlockTable, "_must_copy", lambda table, n: False)
+    monkeypatch.setattr(mp.BlockTable, "must_copy", lambda table, n: False)
     assert two_chats(paged, tokenizer) != right
 
 

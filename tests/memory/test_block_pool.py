@@ -2,8 +2,10 @@
 
 import pytest
 
+from helpers.free_blocks import set_free_blocks
 from minipaged.errors import BlockNotHeld, ForeignBlock, OutOfBlocks
 from minipaged.memory.block_pool import BlockPool
+from minipaged.memory.prefix_cache import PrefixCache
 
 
 def state(pool):
@@ -80,3 +82,23 @@ def test_sizes_must_be_whole_numbers_from_1(name, value):
     sizes = {"num_blocks": 4, "block_size": 4, name: value}
     with pytest.raises(ValueError, match=f"{name} must be a whole number from 1"):
         BlockPool(**sizes)
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_restored_holders_are_believed_whatever_else_was_noted(cached):
+    """Interrupted between two lines: block 0 has a holder, and is free as well."""
+    pool = BlockPool(num_blocks=5, block_size=4)
+    if cached:
+        PrefixCache(pool)
+    held = [pool.allocate() for _ in range(3)]
+    pool.share(held[1])
+    before = pool.holders()
+    assert before == [1, 2, 1, 0, 0]
+    pool.release(held[1])
+    pool.allocate()
+    set_free_blocks(pool, plain=[0, 4, 4], findable=[])
+    pool.restore(before)
+    assert (pool.holders(), pool.num_free) == (before, 2)
+    assert sorted([pool.allocate(), pool.allocate()]) == [3, 4]
+    pool.restore([0] * 5)
+    assert [pool.allocate() for _ in range(5)] == [0, 1, 2, 3, 4]

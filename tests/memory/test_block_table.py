@@ -3,7 +3,6 @@
 import pytest
 
 from minipaged.errors import BlockNotHeld, OutOfBlocks, TableFreed
-from minipaged.memory.appending import blocks_needed_together
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 from minipaged.memory.prefix_cache import PrefixCache
@@ -103,20 +102,6 @@ def test_four_beams_of_64_plus_10_tokens_hold_8_blocks():
             beam.append(1)
     assert pool.num_blocks - pool.num_free == 8
     assert sum(len(beam.block_ids) for beam in beams) == 20
-
-
-@pytest.mark.parametrize("holders", [1, 2, 5])
-@pytest.mark.parametrize("writers", [1, 2, 5])
-def test_siblings_need_together_exactly_what_they_take(holders, writers):
-    pool = BlockPool(num_blocks=64, block_size=4)
-    tables = [BlockTable(pool)]
-    tables[0].append(6)
-    tables += [tables[0].fork() for _ in range(holders - 1)]
-    appends = [(table, 3) for table in tables[:writers]]
-    announced, free = blocks_needed_together(appends), pool.num_free
-    for table, n in appends:
-        table.append(n)
-    assert free - pool.num_free == announced
 
 
 @pytest.mark.parametrize("n", [9, 100])
@@ -290,7 +275,7 @@ def test_whoever_goes_on_in_a_shared_block_after_a_cut_copies_it():
     child = parent.fork()
     before = list(parent.block_ids)
     child.truncate(6)
-    assert child.blocks_needed(1) == blocks_needed_together([(child, 1)]) == 1
+    assert child.must_copy(1) and child.blocks_needed(1) == 1
     assert child.append(1) == [(before[1], child.block_ids[1])]
     assert parent.block_ids == before and child.block_ids[0] == before[0]
     assert [pool.refcount(block) for block in before] == [2, 1]
@@ -369,7 +354,7 @@ class ForgetsCounts(BlockPool):
 class NeverCopies(BlockTable):
     """Wrong: writes into a block that a sibling still reads."""
 
-    def _must_copy(self, n):
+    def must_copy(self, n):
         return False
 
 

@@ -184,7 +184,7 @@ class ChecksOnlyTokens(PrefixCache):
 class NeverForgets(PrefixCache):
     """Wrong: still finds a block that was handed out again."""
 
-    def _forget(self, block_id):
+    def forget(self, block_id):
         pass
 
 

@@ -24,10 +24,10 @@ from helpers.notebook_files import NOTEBOOKS, definition, load
 from helpers.rejecting import assert_rejected
 from helpers.thorough import often
 from minipaged.errors import OutOfBlocks
-from minipaged.memory.appending import blocks_needed_together
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 from minipaged.memory.kv_cache import KVCache
+from minipaged.scheduling.preemption import blocks_needed_together
 
 
 class PoolAndTables(RuleBasedStateMachine):
@@ -166,7 +166,7 @@ class ForgetfulPool(BlockPool):
 class NoCopyOnWrite(BlockTable):
     """Wrong: writes into a block that a sibling still reads."""
 
-    _must_copy = of_lesson(4, "never_copies")
+    must_copy = of_lesson(4, "never_copies")
 
 
 @pytest.mark.parametrize(

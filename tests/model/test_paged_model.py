@@ -11,11 +11,14 @@ from transformers import GenerationConfig, T5Config, T5ForConditionalGeneration
 
 from helpers.tiny_models import ARCHITECTURES, REFUSED, tiny_model
 from minipaged.attention.backend import Backend, Masking
-from minipaged.attention.gathered import gathered_attention
+from minipaged.attention.rectangles import gathered_attention
 from minipaged.engine.generate import generate
 from minipaged.errors import UnsupportedModel
 from minipaged.lab.tour.reference import huggingface_generate
+from minipaged.memory.block_pool import BlockPool
+from minipaged.memory.block_table import BlockTable
 from minipaged.memory.kv_cache import KVCache
+from minipaged.model.inputs import Chunk, RaggedBatch
 from minipaged.model.paged_model import PagedModel
 from minipaged.model.probe import blocks_of_probe
 
@@ -557,3 +560,37 @@ def test_an_adapter_that_waits_for_certain_tokens_is_refused():
 @pytest.mark.parametrize("block_size", [1, 4, 67, 10**6])
 def test_the_probe_takes_few_blocks_however_large_they_are(block_size):
     assert blocks_of_probe(block_size) == {1: 14, 4: 5, 67: 3, 10**6: 2}[block_size]
+
+
+def test_a_forward_over_another_cache_leaves_the_models_own_alone():
+    """The probe's, and the one that is measured with, when a GPU's room is asked."""
+    paged = PagedModel(tiny_model("llama"), num_blocks=8, block_size=4)
+    other, own = paged.new_cache(2, 4), [*paged.cache.keys, *paged.cache.values]
+    for tensor in own:
+        tensor.fill_(7.0)
+    table = BlockTable(BlockPool(2, 4))
+    table.append(5)
+    batch = RaggedBatch.build([Chunk([3, 4, 5, 6, 7], table)])
+    there = paged.forward_over(batch, other)
+    assert all(bool((tensor == 7.0).all()) for tensor in own)
+    assert torch.equal(there, paged.forward(batch))
+
+
+@pytest.mark.parametrize("attention", ["gathered", "streamed", "triton"])
+def test_a_batch_may_be_computed_again_with_other_numbers(attention):
+    """In the same tensors: what layers worked out for each other is of one step."""
+    paged = PagedModel(tiny_model("qwen3"), 32, 4, attention)
+    tables = [BlockTable(paged.pool) for _ in range(2)]
+    for table, num_tokens in zip(tables, (21, 3), strict=True):
+        table.append(num_tokens)
+        paged.forward(RaggedBatch.build([Chunk([*range(5, 5 + num_tokens)], table)]))
+        table.append(1)
+    one, other = (
+        RaggedBatch.build([Chunk([7], table) for table in both])
+        for both in (tables, tables[::-1])
+    )
+    first, second = paged.forward(one), paged.forward(other)
+    for name in ("block_tables", "context_lengths", "slots", "positions"):
+        getattr(one, name).copy_(getattr(other, name))
+    assert (paged.forward(one) - second).abs().max() < 1e-5
+    assert (first - second).abs().max() > 1e-2

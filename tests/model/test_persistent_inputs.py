@@ -14,6 +14,7 @@ from minipaged.engine.arguments import make_request
 from minipaged.engine.loop import step
 from minipaged.model.inputs import RaggedBatch
 from minipaged.model.persistent_inputs import PersistentInputs
+from minipaged.model.runner import Runner
 
 LONG = {"max_new_tokens": 9, "eos_token_id": [5, 9], "pad_token_id": 0}
 CONFIGS = [
@@ -29,7 +30,7 @@ class Checked:
     def __init__(self):
         self.kept, self.seen = PersistentInputs(), []
 
-    def __call__(self, plan):
+    def build(self, plan, unread=None):
         new, kept = RaggedBatch.of_plan(plan), self.kept.build(plan)
         for field in fields(RaggedBatch):
             ours, theirs = getattr(kept, field.name), getattr(new, field.name)
@@ -59,12 +60,15 @@ def run(checked, interrupted=(), **budget):
         generator = torch.Generator().manual_seed(index)
         requests.append(make_request(prompt, options, generator))
         scheduler.add(requests[-1])
-    number, forward = 0, paged.forward
+    number, forward, runner = 0, paged.forward, paged
+    if checked is not None:
+        runner = Runner(paged)
+        runner.inputs = checked
     while scheduler.waiting or scheduler.running:
         number += 1
         paged.forward = forward if number not in interrupted else None  # not callable
         try:
-            step(paged, scheduler, checked)
+            step(runner, scheduler)
         except TypeError:
             assert number in interrupted
     return [request.strategy.output(request).sequences for request in requests]
@@ -92,7 +96,7 @@ def test_a_table_that_was_cut_and_has_grown_again():
         sequence.table.truncate(cut)
         other.append(3)  # takes what was given back
         sequence.table.append(grown - cut)
-        kept(mp.Plan([mp.Work(None, sequence, cut, grown, 1)]))
+        kept.build(mp.Plan([mp.Work(None, sequence, cut, grown, 1)]))
 
 
 def test_rows_are_used_again():
@@ -101,7 +105,7 @@ def test_rows_are_used_again():
         sequences = [mp.Sequence([start] * n, mp.BlockTable(pool)) for n in (3, 1)]
         for sequence in sequences:
             sequence.table.append(sequence.num_prompt_tokens)
-        kept(mp.Plan([mp.Work(None, s, 0, s.num_tokens, 1) for s in sequences]))
+        kept.build(mp.Plan([mp.Work(None, s, 0, s.num_tokens, 1) for s in sequences]))
         for sequence in sequences:
             sequence.free()
     assert len(kept.kept._tables) <= 4

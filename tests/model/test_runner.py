@@ -109,16 +109,17 @@ def test_what_no_graph_holds_runs_eagerly():
     assert engine._runner.num_replays == 5
 
 
-def test_a_graph_has_one_row_of_logits_for_each_sequence():
-    runner = replaying(make(attention=replayable))._runner
+def test_a_graph_has_as_many_rows_of_logits_as_there_may_be_sequences():
+    """Several of one sequence, too."""
+    runner = replaying(make(attention=replayable, max_sequences=16))._runner
     pool = runner.paged.pool
-    sequence = Sequence(list(range(5)), BlockTable(pool))
+    sequence = Sequence(list(range(20)), BlockTable(pool))
 
     def size_of(num_logits):
-        return runner._size_of(Plan([Work(None, sequence, 0, 5, num_logits)]), None)
+        return runner._size_of(Plan([Work(None, sequence, 0, 20, num_logits)]), None)
 
-    assert size_of(0) == size_of(1) != size_of(2)
-    assert size_of(2) is None
+    assert size_of(0) == size_of(1) == size_of(16) is not None
+    assert size_of(17) is None
 
 
 def test_weights_that_were_replaced_are_refused_in_a_replay():
@@ -181,7 +182,7 @@ def test_prompts_of_nobody_write_nothing(count, length, decoding):
     paged = mp.PagedModel(tiny_model("qwen3"), 32, 4, replayable)
     for tensor in (*paged.cache.keys, *paged.cache.values):
         tensor.fill_(7.0)
-    nobodies = prompts_of_nobody(count, length, paged.device, decoding)
+    nobodies = prompts_of_nobody(paged, count, length, decoding)
     logits = paged.forward(nobodies)
     assert len(logits) == count + decoding and logits.isfinite().all()
     for tensor in (*paged.cache.keys, *paged.cache.values):
@@ -232,7 +233,7 @@ def test_only_tables_of_sequences_that_are_there_are_sent(size):
     one = np.array([5])
     arrays = StepArrays(
         *(one, one, one), np.arange(3)[None], np.array([9]), np.array([0, 1]),
-        *(one * 0, one[:0], one[:0]),
+        *(one * 0, one[:0], one[:0]), 1, 9, 9,
     )  # fmt: skip
     fixed.send(size, arrays)
     assert fixed._tables[0, :3].tolist() == [0, 1, 2]

@@ -10,7 +10,7 @@ from transformers import GenerationConfig
 
 from helpers.stress import fingerprint, places, signals, three_threads
 from helpers.tiny_models import ARCHITECTURES, tiny_model
-from minipaged.attention.gathered import gathered_attention
+from minipaged.attention.rectangles import gathered_attention
 from minipaged.engine.generate import generate
 from minipaged.errors import UnsupportedModel
 from minipaged.lab.tour.reference import huggingface_generate

@@ -15,9 +15,13 @@ from helpers.scheduling_rules import BITS, BUDGETS, Scheduling
 from helpers.thorough import often
 from minipaged.errors import BlockNotHeld, OutOfBlocks
 from minipaged.memory.block_pool import BlockPool
-from minipaged.memory.recovery import recover
+from minipaged.memory.block_table import BlockTable
 from minipaged.scheduling import preemption
-from minipaged.scheduling.preemption import PreemptingScheduler, Swapped
+from minipaged.scheduling.preemption import (
+    PreemptingScheduler,
+    Swapped,
+    blocks_needed_together,
+)
 from minipaged.scheduling.request import Request
 
 # --- the scenarios of the field -------------------------------------------------------
@@ -143,6 +147,20 @@ def test_a_request_that_grows_beyond_the_pool_fails_in_words():
     with pytest.raises(OutOfBlocks):
         for _ in range(20):
             step(scheduler)
+
+
+@pytest.mark.parametrize("holders", [1, 2, 5])
+@pytest.mark.parametrize("writers", [1, 2, 5])
+def test_siblings_need_together_exactly_what_they_take(holders, writers):
+    pool = BlockPool(num_blocks=64, block_size=4)
+    tables = [BlockTable(pool)]
+    tables[0].append(6)
+    tables += [tables[0].fork() for _ in range(holders - 1)]
+    appends = [(table, 3) for table in tables[:writers]]
+    announced, free = blocks_needed_together(appends), pool.num_free
+    for table, n in appends:
+        table.append(n)
+    assert free - pool.num_free == announced
 
 
 def test_no_more_sequences_than_allowed_but_one_request_always():
@@ -368,7 +386,8 @@ def counts_requests(scheduler, request):
 def tidies_too_much(scheduler):
     """Wrong: rows of those that still wait to come back are handed out again."""
     if scheduler.swap_space:
-        recover(scheduler.swap_space.pool, [0] * scheduler.swap_space.pool.num_blocks)
+        pool = scheduler.swap_space.pool
+        pool.restore([0] * pool.num_blocks)
 
 
 ENOUGH = 5_000  # random operations; the first wrong one ends the run

@@ -13,9 +13,10 @@ from minipaged.memory.prefix_cache import PrefixCache
 from minipaged.scheduling.observer import Observer
 from minipaged.scheduling.request import Request
 from minipaged.scheduling.scheduler import Scheduler
+from minipaged.scheduling.turns import Turns
 
 
-class Strategy:
+class Strategy(Turns):
     """Remembers nothing: the tests choose the tokens."""
 
     def save(self):
@@ -166,6 +167,26 @@ def test_cached_blocks_that_somebody_holds_cost_nothing(missing):
     table.free()
     finish(scheduler)
     assert second.num_cached_tokens == 12
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+def test_the_example_of_admission(missing):
+    """What the docstring says; with a block less, the first in line waits, too."""
+    scheduler, prompt = make(num_blocks=9, cached=True), list(range(9))
+    added(scheduler, prompt, max_new_tokens=1)
+    finish(scheduler)  # it leaves 2 blocks in the cache
+    runs = added(scheduler, [*prompt[:4], *[9] * 8], max_new_tokens=9)
+    step(scheduler)
+    assert (scheduler.pool.num_free, runs.blocks_to_come(4)) == (6, 2)
+    first = added(scheduler, prompt, max_new_tokens=12)
+    following = added(scheduler, 1)
+    found = scheduler.prefix_cache.find(prompt)
+    assert [scheduler.pool.refcount(block_id) for block_id in found] == [1, 0]
+    assert [one.blocks_at_most(4) for one in (first, following)] == [5, 1]
+    others_hold(scheduler, missing)
+    scheduler.schedule()
+    assert (first in scheduler.running) == (not missing)
+    assert following in scheduler.waiting
 
 
 @pytest.mark.parametrize("num_ended", [1, 2])

@@ -11,12 +11,13 @@ from minipaged.errors import OutOfBlocks
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 from minipaged.memory.prefix_cache import PrefixCache
-from minipaged.scheduling import interruption, restart
+from minipaged.scheduling import restart
 from minipaged.scheduling.interruption import StepUndo
 from minipaged.scheduling.request import Request
 from minipaged.scheduling.scheduler import Scheduler
 from minipaged.scheduling.sequence import Sequence
 from minipaged.scheduling.sharing import PrefixSharing
+from minipaged.scheduling.turns import Turns
 
 
 class TestScheduling(Scheduling.TestCase):
@@ -34,9 +35,9 @@ def test_ten_thousand_operations():
 # --- wrong versions, which the driver must reject -------------------------------------
 
 PUBLISH, LET_GO, ADMIT = PrefixSharing._publish, Scheduler._let_go, Scheduler._admit
-FORGET, RECOVER = BlockPool.forget, interruption.recover
+FORGET, RESTORE = BlockPool.forget, BlockPool.restore
 BEGIN, UNDO = StepUndo.begin, StepUndo.undo
-NEXT_TOKENS, NEXT_CHUNKS = Request.next_decodes, Request.next_prefills
+NEXT_TOKENS, NEXT_CHUNKS = Turns.next_works, Turns.next_prefills
 
 
 def frees_in_flight(scheduler, sequences):
@@ -68,7 +69,7 @@ def revives_for_nothing(scheduler, request, cached, num_blocks):
     return num_blocks - free <= scheduler.pool.num_free
 
 
-def counts_the_living_only_before_the_fork(request, block_size):
+def counts_the_living_only_before_the_fork(strategy, request, block_size):
     """Wrong: a group that has not been forked yet counts as one sequence."""
     shared = len(request.prompt) // block_size
     own = -(-request.max_computed // block_size) - shared
@@ -100,7 +101,7 @@ def restores_the_free_lists(undo):
 
 def takes_from_all(pool, holders):
     """Wrong: what others hold is free after an interruption as well."""
-    RECOVER(pool, [0] * pool.num_blocks)
+    RESTORE(pool, [0] * pool.num_blocks)
 
 
 def lets_who_has_ended_wait(undo):
@@ -141,23 +142,23 @@ def publishes_what_nobody_has_read(sharing, work):
     return result
 
 
-def goes_on_behind_the_end(request, limit):
+def goes_on_behind_the_end(strategy, request, limit):
     """Wrong: computes the token after the last one that is wanted."""
     request.max_new_tokens += 1
-    works = NEXT_TOKENS(request, limit)
+    works = NEXT_TOKENS(strategy, request, limit)
     request.max_new_tokens -= 1
     return works
 
 
-def decodes_some_of_a_group(request, limit):
+def decodes_some_of_a_group(strategy, request, limit):
     """Wrong: as many sequences of a group as the budget allows, not all or none."""
-    works = NEXT_TOKENS(request, float("inf"))
+    works = NEXT_TOKENS(strategy, request, float("inf"))
     return works[: int(limit)] if len(works) > limit else works
 
 
-def computes_prompts_whole(request, limit):
+def computes_prompts_whole(strategy, request, limit):
     """Wrong: a prompt in one piece, whatever is allowed."""
-    return NEXT_CHUNKS(request, max(limit, 100))
+    return NEXT_CHUNKS(strategy, request, max(limit, 100))
 
 
 def lets_a_small_one_pass(scheduler):
@@ -191,7 +192,7 @@ def leaves_the_strategy(undo):
 
 
 WRONG = {
-    "never copies": [(BlockTable, "_must_copy", lambda table, n: False)],
+    "never copies": [(BlockTable, "must_copy", lambda table, n: False)],
     "frees in flight": [(Scheduler, "_let_go", frees_in_flight)],
     "publishes beams": [(PrefixSharing, "_publish", publishes_beams)],
     "publishes unread": [(PrefixSharing, "_publish", publishes_what_nobody_has_read)],
@@ -199,7 +200,7 @@ WRONG = {
     "promises nothing": [(Request, "blocks_to_come", lambda request, size: 0)],
     "forgets to revive": [(Scheduler, "_may_start", revives_for_nothing)],
     "admits all": [(Scheduler, "_may_start", lambda *_: True)],
-    "counts one": [(Request, "blocks_at_most", counts_the_living_only_before_the_fork)],
+    "counts one": [(Turns, "blocks_at_most", counts_the_living_only_before_the_fork)],
     "restores the index": [
         (StepUndo, "begin", remembers_lists),
         (StepUndo, "undo", restores_the_index),
@@ -209,15 +210,15 @@ WRONG = {
         (StepUndo, "undo", restores_the_free_lists),
     ],
     "does not mend": [(PrefixCache, "mend", lambda prefix: None)],
-    "takes from all": [(interruption, "recover", takes_from_all)],
+    "takes from all": [(BlockPool, "restore", takes_from_all)],
     "revives the dead": [(StepUndo, "undo", lets_who_has_ended_wait)],
     "cuts in silence": [(BlockPool, "forget", forgets_only_when_handed_out)],
-    "never forgets": [(PrefixCache, "_forget", lambda prefix, block: None)],
+    "never forgets": [(PrefixCache, "forget", lambda prefix, block: None)],
     "restarts apart": [(restart, "share_prompt", everybody_computes_the_prompt)],
     "forks early": [(restart, "share_prompt", forks_too_early)],
-    "goes on": [(Request, "next_decodes", goes_on_behind_the_end)],
-    "splits groups": [(Request, "next_decodes", decodes_some_of_a_group)],
-    "ignores budgets": [(Request, "next_prefills", computes_prompts_whole)],
+    "goes on": [(Turns, "next_works", goes_on_behind_the_end)],
+    "splits groups": [(Turns, "next_works", decodes_some_of_a_group)],
+    "ignores budgets": [(Turns, "next_prefills", computes_prompts_whole)],
     "overtakes": [(Scheduler, "_admit", lets_a_small_one_pass)],
     "forks ids": [(Sequence, "fork", forks_a_copy_of_the_ids)],
     "trusts hashes": [(PrefixCache, "_lookup", trusts_the_hash)],

@@ -41,9 +41,10 @@ def decode_step(
     """Write K and V of one new token for each sequence, and attend: one launch.
 
     Two, if few sequences may be cut into many pieces: see `step_sizes`. Before the
-    first layer's, a second kernel plans the step (see `pieces`). The layer that planned
-    is known again: when it comes back, a new step has begun. So the batch may be used
-    again with other lengths, tables and slots in the same tensors.
+    first layer's, another kernel plans the step (see `pieces`). The plan lies in
+    `batch.scratch`, for the next layers. So whoever computes the batch again, with
+    other lengths, tables and slots in the same tensors, clears it as a step begins:
+    `PagedModel.attending` does.
 
     A CUDA graph may hold all layers of a step, and is right for any lengths: those at
     its capture decide sizes only. A row that only pads the batch has slot -1, so
@@ -101,18 +102,19 @@ def _launch(out, q, k, v, cache, batch, masking, slots=None) -> None:
     launches = batch.scratch.setdefault("one launch", [])
     # One serves all layers, or those of a kind.
     launch = next((own for known, own in launches if known == form), None)
-    if launch is None:
-        _check(out, q, k, v, slots, cache, batch, masking)
-        launch = _Launch(q, k, v, cache, batch, masking)
-        launches.append((form, launch))
-    if q.shape[0]:
-        with torch.cuda.device_of(q):  # of several GPUs, the right one
-            launch.plan_once(cache.keys.data_ptr(), k is not None, batch)
+    with torch.cuda.device_of(q):  # of several GPUs, the right one
+        if launch is None:  # the first layer of a step, or the first of a kind
+            _check(out, q, k, v, slots, cache, batch, masking)
+            launch = _Launch(q, k, v, cache, batch, masking)
+            if q.shape[0]:
+                launch.plan(k is not None, batch)
+            launches.append((form, launch))
+        if q.shape[0]:
             launch(out, q, k, v, cache.keys, cache.values, slots, tables, sinks)
 
 
 class _Launch:
-    """What the layers of a batch that have the same shapes share."""
+    """What the layers of a step that have the same shapes share."""
 
     def __init__(self, q, k, v, cache, batch, masking):
         """Sizes, and room for the plan and for what programs tell each other."""
@@ -133,7 +135,6 @@ class _Launch:
         most_pieces = padded(min(target, _MOST_PIECES, -(-window // sizes.tile)))
         most_pieces = most_pieces if apart else None
         self._how_to_cut = target, sizes.tile, masking.sliding_window, most_pieces
-        self._planned_by: int | None = None  # address of the first layer's K
         new = (0,) * 4 if k is None else (*k.stride()[:2], *v.stride()[:2])
         scales = log2_scales(masking.scale, masking.softcap)
         self._numbers = (*q.stride()[:2], *new, *scales)
@@ -169,14 +170,11 @@ class _Launch:
             options = {"num_warps": 2, "launch_pdl": overlap}
             self._merge = _Kernel(merge_kernel, grid, constants, options)
 
-    def plan_once(self, layer: int, all_decode: bool, batch: AttentionBatch) -> None:
-        """Plan, in the first layer of a step. Layers are known by their addresses."""
-        if self._planned_by is None:
-            self._planned_by = layer
-        if self._planned_by == layer:
-            starts = None if all_decode else batch.query_starts.contiguous()
-            contexts = batch.context_lengths.contiguous()
-            write_plan(self._plan, self._tickets, contexts, starts, *self._how_to_cut)
+    def plan(self, all_decode: bool, batch: AttentionBatch) -> None:
+        """Say what each program reads: once a step, as lengths are those of a step."""
+        starts = None if all_decode else batch.query_starts.contiguous()
+        contexts = batch.context_lengths.contiguous()
+        write_plan(self._plan, self._tickets, contexts, starts, *self._how_to_cut)
 
     def __call__(self, out, q, k, v, keys, values, slots, tables, sinks) -> None:
         """One launch."""

@@ -5,7 +5,7 @@ from functools import cache
 import torch
 
 from minipaged.attention.backend import Attend
-from minipaged.attention.gathered import gathered_attention
+from minipaged.attention.rectangles import gathered_attention
 from minipaged.lab.measure.layer import Layer, random_layer
 
 SHAPE = {"num_heads": 8, "num_kv_heads": 2, "head_dim": 16}

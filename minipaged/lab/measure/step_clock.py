@@ -1,6 +1,6 @@
 """Lab: a clock for engines that runs the same on every machine."""
 
-from minipaged.engine.clock import Clock
+from minipaged.scheduling.clock import Clock
 from minipaged.scheduling.observer import Observer
 from minipaged.scheduling.plan import Plan
 

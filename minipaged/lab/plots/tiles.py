@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
 
-from minipaged.attention.gathered import Rectangle, pad_to_rectangles
+from minipaged.attention.rectangles import Rectangle, pad_to_rectangles
 from minipaged.attention.streamed import Tile, _tiles
 from minipaged.lab.plots.signs import PART, SPAN, Sheet, fit, width_of
 from minipaged.lab.plots.tones import KEPT, Tone, free, strong

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 import torch
 
 from minipaged.attention.backend import Attend, AttentionBatch, Masking
-from minipaged.attention.gathered import gathered_attention
+from minipaged.attention.rectangles import gathered_attention
 from minipaged.memory.kv_cache import LayerCache
 from minipaged.model.inputs import RaggedBatch
 from minipaged.model.paged_model import PagedModel

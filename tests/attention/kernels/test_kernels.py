@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 
 from helpers.attention_cases import make_case, moved, oracle
 from helpers.thorough import often
-from minipaged.attention.gathered import gathered_attention
 from minipaged.attention.kernels import decode as triton_decode
 from minipaged.attention.kernels import prefill as triton_prefill
 from minipaged.attention.kernels import tile as triton_tile
 from minipaged.attention.kernels.attention import triton_attention
 from minipaged.attention.kernels.setup import INTERPRETED, tl, triton
 from minipaged.attention.kernels.tile import slots_of
+from minipaged.attention.rectangles import gathered_attention
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in.*:RuntimeWarning")
 

@@ -283,7 +283,7 @@ def test_layers_share_a_batch(apart, cut):
 
 @SOME_APART
 def test_a_batch_may_be_used_again_with_other_lengths(apart, cut):
-    """In the same tensors, as in a CUDA graph: the first layer plans anew."""
+    """In the same tensors, as `PagedModel.attending` begins a step: it plans anew."""
     cut(12, apart)
     case = moved(make_case(FAR_APART), DEVICE)
     assert all(e < 3e-5 for e in layers(case, 2))
@@ -293,6 +293,7 @@ def test_a_batch_may_be_used_again_with_other_lengths(apart, cut):
             getattr(case.batch, name).copy_(getattr(later.batch, name))
         case.keys.copy_(later.keys), case.values.copy_(later.values)
         case.contexts = later.contexts
+        case.batch.scratch.clear()
         assert all(e < 3e-5 for e in layers(case, 2))
 
 
@@ -302,11 +303,8 @@ def test_contexts_may_be_longer_than_what_was_prepared_for(cut):
     case = moved(make_case([(600, 1)]), DEVICE)
     batch, expected = case.batch, oracle(case)
     k, v = (b.flatten(0, 1)[batch.slots].clone() for b in (case.keys, case.values))
-    cache, longest = LayerCache(case.keys, case.values), batch.context_lengths.clone()
-    batch.max_context_length = 200
-    for lengths in (torch.full_like(longest, 200), longest):
-        batch.context_lengths.copy_(lengths)
-        out = triton_attention.step(case.q, k, v, cache, batch, Masking(0.25))
+    cache, batch.max_context_length = LayerCache(case.keys, case.values), 200
+    out = triton_attention.step(case.q, k, v, cache, batch, Masking(0.25))
     assert (out.cpu() - expected).abs().max() < 3e-5
 
 

@@ -1,0 +1,78 @@
+"""Attention in rectangles: as by the loop; what is padded, and how little."""
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from helpers.attention_cases import make_case, sinks_of
+from helpers.thorough import often
+from minipaged.attention.gathered import attend_gathered
+from minipaged.attention.rectangles import gathered_attention, pad_to_rectangles
+from minipaged.lab.measure.peak import peak_extra_bytes
+
+
+@settings(max_examples=often(60), deadline=None)
+@given(
+    lengths=st.lists(
+        st.tuples(st.integers(0, 400), st.integers(1, 40)), min_size=1, max_size=9
+    ),
+    sliding_window=st.none() | st.integers(1, 40),
+    softcap=st.none() | st.just(3.0),
+    sinks=st.none() | st.just(sinks_of(4)),
+)
+def test_the_loop_computes_the_same(lengths, sliding_window, softcap, sinks):
+    case = make_case(lengths, value_dim=12, dtype=torch.float64)
+    options = {"sliding_window": sliding_window, "softcap": softcap, "sinks": sinks}
+    ours, loop = (
+        case.attend(each, **options) for each in (gathered_attention, attend_gathered)
+    )
+    assert torch.allclose(ours, loop, rtol=0, atol=1e-12)
+
+
+def test_a_long_prompt_beside_single_tokens_is_not_padded_to_a_rectangle():
+    case = make_case([(0, 500), *[(40, 1)] * 31])
+    rectangles, _ = pad_to_rectangles(case.batch)
+    assert sum(each.tokens.numel() for each in rectangles) == len(case.q)
+
+
+@settings(max_examples=often(60), deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 900), st.integers(1, 40)), min_size=1, max_size=9
+    ),
+    st.booleans(),
+)
+def test_rectangles_hold_every_token_and_little_else(lengths, by_context):
+    batch = make_case(lengths, num_heads=1, num_kv_heads=1, key_dim=1).batch
+    rectangles, row_of_token = pad_to_rectangles(batch, by_context)
+    tokens = torch.cat([each.tokens.flatten() for each in rectangles])
+    assert torch.equal(tokens[row_of_token], torch.arange(len(batch.tokens)))
+    assert len(tokens) <= 2 * len(batch.tokens)
+    sequences = torch.cat([each.sequences for each in rectangles])
+    assert sequences.sort().values.tolist() == list(range(len(lengths)))
+    for sequences, tokens, positions in rectangles:
+        assert torch.equal(positions, batch.positions[tokens])
+        contexts = batch.context_lengths[sequences]
+        assert torch.equal(contexts, contexts.sort(descending=True).values)
+        assert not by_context or contexts[0] <= max(256, 2 * contexts[-1])
+        assert torch.equal(positions[:, -1], contexts - 1)
+        lengths_here = batch.query_starts.diff()[sequences].tolist()
+        for row, length in zip(tokens.tolist(), lengths_here, strict=True):
+            assert row[:length] == list(range(row[0], row[0] + length))
+            assert row[length:] == [row[length - 1]] * (len(row) - length)
+            assert 2 * length >= len(row)
+
+
+def test_a_long_context_beside_short_ones_does_not_make_them_long():
+    batch = make_case([(1000, 1), *[(40, 1)] * 31]).batch
+    rectangles, _ = pad_to_rectangles(batch, by_context=True)
+    assert [len(each.sequences) for each in rectangles] == [31, 1]
+
+
+def test_layers_of_one_kind_gather_into_the_same_memory():
+    case = make_case([(99, 1)] * 8)
+    gathered = 2 * 8 * 100 * case.keys[0, 0].nbytes  # K and V of 8 contexts of 100
+    first, second = (
+        peak_extra_bytes(lambda: case.attend(gathered_attention)) for _ in range(2)
+    )
+    assert first >= second + gathered and 4 * second < gathered
