@@ -259,7 +259,8 @@ def test_wrong_engines_are_noticed(monkeypatch, name):
     where, what, wrong = WRONG[name]
     monkeypatch.setattr(where, what, wrong)
     monkeypatch.setattr(Engine, "run", run_with_a_limit)
-    noticed = AssertionError, LookupError, RuntimeError  # also: beams without logits
+    # Also: beams without logits, and a plan that is committed beside an older one.
+    noticed = AssertionError, LookupError, RuntimeError, ValueError
     with pytest.raises((*noticed, mp.OutOfBlocks, mp.TableFreed)):
         if "abort" in name:
             test_interrupted_while_adding_or_aborting("abort", 1)

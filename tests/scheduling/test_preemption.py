@@ -419,4 +419,5 @@ def test_the_driver_rejects(monkeypatch, name):
     where = preemption if hasattr(preemption, what) else PreemptingScheduler
     monkeypatch.setattr(where, what, wrong)
     with pytest.raises((AssertionError, OutOfBlocks, BlockNotHeld)):
-        run_operations(seed=1, count=ENOUGH)
+        for seed in (1, 2, 3):
+            run_operations(seed=seed, count=ENOUGH)
