@@ -218,8 +218,12 @@ def _work(name: str, sender: Connection) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="all if none is given")
-    parser.add_argument("--save", action="store_true", help=f"write {OUT.name}")
+    parser.add_argument(
+        "--save", action="store_true", help=f"write {OUT.name}; of all families only"
+    )
     arguments = parser.parse_args()
+    if arguments.save and arguments.names:
+        parser.error("--save stores all families: give no names with it")
     if unknown := sorted(set(arguments.names) - set(MODEL_CLASSES)):
         parser.error(f"no families of transformers: {', '.join(unknown)}")
 
