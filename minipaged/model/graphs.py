@@ -168,7 +168,7 @@ class GraphRunner(Runner):
 
         most = self._max_rows
         half = -(-most // 16) * ROWS
-        mixed = prompts_of_nobody(self.paged, 1, min(8, self._longest), decoding=half)
+        mixed = unwritten_prompts(self.paged, 1, min(8, self._longest), decoding=half)
         with compiled_side_by_side():
             # Prompts take longest, so they are first; then one beside many that decode.
             for batch in (*self._eager_prompts(), mixed):
@@ -189,8 +189,8 @@ class GraphRunner(Runner):
         """Prompts with many new tokens, and with few: their kernels differ."""
         longest = min(1024, self._longest)
         count = max(1, min(8, self._most // longest))
-        many = prompts_of_nobody(self.paged, count, longest)
-        few = prompts_of_nobody(self.paged, 1, min(8, longest))
+        many = unwritten_prompts(self.paged, count, longest)
+        few = unwritten_prompts(self.paged, 1, min(8, longest))
         return [many, few]
 
     def _forward(self, size: Size) -> RaggedBatch:
@@ -217,7 +217,7 @@ class GraphRunner(Runner):
         self._max_rows = 0  # later steps run eagerly
 
 
-def prompts_of_nobody(
+def unwritten_prompts(
     paged: PagedModel, count: int, length: int, decoding: int = 1
 ) -> RaggedBatch:
     """A batch of prompts and of sequences that decode, whose K and V go nowhere.
