@@ -150,7 +150,7 @@ class Held(Observer):
         self._requests: set[Request] = set()
 
     def admitted(self, request: Request) -> None:
-        """Its tables are looked at from now on; a preempted one comes again."""
+        """Its tables are counted from now on; a preempted request comes again."""
         self._requests.add(request)
 
     def planned(self, plan: Plan) -> None:
@@ -183,8 +183,8 @@ def compare(
             that for continuous batching.
         rounds: how often a way runs after its warm-up.
 
-    Raises UnsupportedModel if a text would be wrong, and ValueError without prompts,
-    and for one that is empty, or too long for the model or a pool.
+    Raises UnsupportedModel if a text would be wrong, and ValueError without prompts, or
+    for a prompt that is empty, or too long for the model or a pool.
     """
     require_counts(max_new_tokens=max_new_tokens, block_size=block_size, rounds=rounds)
     _check_lengths(model, prompts, max_new_tokens)

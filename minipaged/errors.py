@@ -18,7 +18,7 @@ class OutOfBlocks(RuntimeError):
 
 
 class BlockNotHeld(ValueError):
-    """A block was released or shared that nobody holds: a double release, mostly."""
+    """A block without holders was released or shared: mostly a double release."""
 
     def __init__(self, block_id: int, action: str):
         super().__init__(

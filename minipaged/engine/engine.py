@@ -82,7 +82,7 @@ class Engine(Observer, Unpicklable):
 
         Args:
             paged: the model over its pool.
-            prefix_cache: over `paged.pool`, if requests may share what is equal.
+            prefix_cache: over `paged.pool`, if requests may share equal prefixes.
             max_tokens: the most tokens that a step computes, of prompts and answers
                 together; by default 2,048, or `max_sequences` if that is more.
             max_sequences: the most sequences that run at one time, up to `max_tokens`;
@@ -122,7 +122,7 @@ class Engine(Observer, Unpicklable):
         self._numbers = count()  # of requests, in the order of `add`
         self._places = count()  # of requests, in the order in which they wait
         self._arriving: list[tuple[float, int, Stream]] = []  # a heap
-        # Other threads and signal handlers only append to these two: no lock is needed.
+        # Other threads and signal handlers only append to these: no lock is needed.
         self._added: deque[tuple[float, int, Stream]] = deque()  # by `add`
         self._leaving: deque[Stream] = deque()  # aborted, or never to be run
         # Streams are not told of these yet.
@@ -227,7 +227,7 @@ class Engine(Observer, Unpicklable):
             try:
                 if self.scheduler.waiting or self.scheduler.running:
                     self._check_model()
-                    self._steps.step()  # loop.step; or one ahead, on a GPU
+                    self._steps.step()  # `loop.step`; on a GPU, a step ahead
                     self._tell_streams()
             finally:
                 if self._leaving or self._is_closed:  # since the step began

@@ -64,7 +64,7 @@ def generate(
             arguments alone: prompts are computed together, and a step may be repeated.
 
     Returns one Output per prompt, in order. A prompt that can never fit, in the pool or
-    in the model's positions, and one for which no token can be chosen, gets an Output
+    in the model's positions, or for which no token can be chosen, gets an Output
     with finish_reason "error" and the reason in `error`; the others go on.
     Raises ValueError or TypeError for malformed arguments, and UnsupportedOption for
     generation options that are not honoured; nothing has been generated then. Raises

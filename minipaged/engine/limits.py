@@ -42,7 +42,7 @@ def limits_that_fit(
 
 
 def check_parts(observers: Iterable[Any], clock: Any, tokenizer: Any) -> None:
-    """Raise TypeError for what an engine cannot call later."""
+    """Raise TypeError for objects that an engine cannot use later."""
     if not isinstance(observers, Iterable):
         raise TypeError(f"observers must be a list of them, got {observers!r:.60}")
     for observer in observers:

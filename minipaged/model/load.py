@@ -49,7 +49,7 @@ def load(
             id on the HuggingFace hub. Without a name, the variable
             MINIPAGED_MODEL decides, and "pocket" if that is not set.
         dtype: float32 makes token-for-token proofs possible.
-        device: "cuda" if there is one and none is given, else "cpu".
+        device: by default "cuda" if there is a GPU, else "cpu".
 
     Raises FileNotFoundError for a name that is neither a folder nor found on the hub,
     and for missing files; ValueError for files that do not make a decoder and its

@@ -93,7 +93,7 @@ class PersistentInputs:
             ends = enumerate(zip(stops, texts, strict=True))
             late = [index for index, (stop, text) in ends if stop > len(text)]
         if sum(stops) - sum(starts) == len(rows):  # one token each, as in most steps
-            # From lists, because a call of numpy costs as much as making one of them.
+            # From lists, because a call of numpy costs as much as to make a list.
             last = zip(texts, starts, strict=True)
             tokens = [text[start] if start < len(text) else 0 for text, start in last]
             places = zip(rows, starts, strict=True)
