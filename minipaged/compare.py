@@ -50,14 +50,14 @@ Prompts = Sequence[list[int]]
 class Way(NamedTuple):
     """A way to serve prompts through blocks."""
 
-    what: str  # it is, in words
+    what: str  # the way in words
     run: Callable[[PagedModel, Prompts, GenerationConfig], list[Output]]
     num_blocks: Callable[[list[int]], int]  # of its pool, from what each may need
     attention: str | Backend | Attend = "gathered"
 
 
 class Row(NamedTuple):
-    """What one way has answered, and what that took."""
+    """The answers of a way, and what they took."""
 
     way: str
     what: str
@@ -65,7 +65,7 @@ class Row(NamedTuple):
     num_equal: int  # texts that are HuggingFace's, token for token, in every run
     seconds: float
     kv_bytes: int  # of the keys and values held at most
-    filled: float = 1.0  # the share of them that tokens had filled by then
+    filled: float = 1.0  # the share of them that tokens filled then
     held_blocks: int | None = None  # at most; HuggingFace has no blocks
     pool_blocks: int | None = None  # reserved
 
@@ -150,13 +150,18 @@ class Held(Observer):
         self._requests: set[Request] = set()
 
     def admitted(self, request: Request) -> None:
-        """Its tables are looked at from now on; a preempted one comes again."""
+        """Its tables are counted from now on; a preempted request comes again."""
         self._requests.add(request)
 
     def planned(self, plan: Plan) -> None:
         """Tables have grown."""
-        sequences = [one for request in self._requests for one in request.sequences]
-        tokens = sum(one.table.num_tokens for one in sequences if one.table)
+        tables = [
+            sequence.table
+            for request in self._requests
+            for sequence in request.sequences
+            if sequence.table
+        ]
+        tokens = sum(table.num_tokens for table in tables)
         blocks = self._pool.num_blocks - self._pool.num_free
         self.most = max(self.most, (blocks, tokens))
 
@@ -178,12 +183,12 @@ def compare(
             that for continuous batching.
         rounds: how often a way runs after its warm-up.
 
-    Raises UnsupportedModel if a text would be wrong, and ValueError without prompts,
-    and for one that is empty, or too long for the model or a pool.
+    Raises UnsupportedModel if a text would be wrong, and ValueError without prompts, or
+    for a prompt that is empty, or too long for the model or a pool.
     """
     require_counts(max_new_tokens=max_new_tokens, block_size=block_size, rounds=rounds)
     _check_lengths(model, prompts, max_new_tokens)
-    needs = [-(-(len(one) + max_new_tokens - 1) // block_size) for one in prompts]
+    needs = [-(-(len(p) + max_new_tokens - 1) // block_size) for p in prompts]
     ways = dict(WAYS)
     if model.device.type == "cuda" and find_spec("triton"):
         ways["Triton kernel"] = TRITON
@@ -223,7 +228,7 @@ def compare(
                     way=name,
                     what=way.what,
                     texts=texts[0],
-                    num_equal=sum(own.count(hf) == len(own) for hf, *own in pairs),
+                    num_equal=sum(ours.count(hf) == len(ours) for hf, *ours in pairs),
                     seconds=seconds,
                     kv_bytes=blocks * paged.cache.bytes_per_block,
                     filled=tokens / (blocks * block_size),
@@ -255,8 +260,9 @@ def _check_lengths(
 def _timed(
     rounds: int, tell: Callable[[], Any], run: Callable[..., Any], *arguments: Any
 ) -> tuple[list[Any], float]:
-    """What each run returns, the warm-up's first; the median seconds of the others."""
-    results, seconds = [], []
+    """All results, the warm-up's first, and the median seconds of the other runs."""
+    results = []
+    seconds = []
     for _ in range(1 + rounds):
         start = time.perf_counter()
         results.append(run(*arguments))
@@ -275,11 +281,11 @@ def _huggingface(
         out = model.generate(
             ids, attention_mask=torch.ones_like(ids), generation_config=config
         )
-        # Its name there changes with the version, and some models have their own kind.
-        cache = next(one for one in out.values() if isinstance(one, DynamicCache))
-        kv = [one for layer in cache for one in layer[:2] if one is not None]
+        # Its name in `out` changes with the version, and some models subclass it.
+        cache = next(value for value in out.values() if isinstance(value, DynamicCache))
+        kv = [tensor for layer in cache for tensor in layer[:2] if tensor is not None]
         text = out.sequences[0, len(prompt) :].tolist()
-        answers.append((text, sum(one.nbytes for one in kv)))
+        answers.append((text, sum(tensor.nbytes for tensor in kv)))
     return answers
 
 
@@ -291,14 +297,15 @@ def _text(output: Output) -> list[int]:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """The rows in columns, and what ways and columns are."""
+    """The rows as a table, with an explanation of its ways and columns."""
     lines = [
         f"{'way':21}{'equal':>8}{'pool':>6}{'held':>6}{'KV kB':>11}{'filled':>8}"
         f"{'seconds':>9}{'tokens/s':>10}"
     ]
     for row in rows:
         equal = f"{row.num_equal} of {len(row.texts)}"
-        pool, held = row.pool_blocks or "-", row.held_blocks or "-"
+        pool = row.pool_blocks or "-"
+        held = row.held_blocks or "-"
         lines.append(
             f"{row.way:21}{equal:>8}{pool:>6}{held:>6}{row.kv_bytes / 1e3:11,.1f}"
             f"{row.filled:8.0%}{row.seconds:9.3f}{row.tokens_per_second:10.1f}"

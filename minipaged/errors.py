@@ -7,7 +7,9 @@ class OutOfBlocks(RuntimeError):
     """The pool has too few free blocks; nothing was changed."""
 
     def __init__(self, wanted: int, free: int, total: int):
-        self.wanted, self.free, self.total = wanted, free, total
+        self.wanted = wanted
+        self.free = free
+        self.total = total
         other = "free a sequence, or " * (wanted <= total)  # else it is not enough
         super().__init__(
             f"wanted {wanted} block{'s' * (wanted != 1)}, {free} free of {total}; "
@@ -16,7 +18,7 @@ class OutOfBlocks(RuntimeError):
 
 
 class BlockNotHeld(ValueError):
-    """A block was released or shared that nobody holds: a double release, mostly."""
+    """A block without holders was released or shared: mostly a double release."""
 
     def __init__(self, block_id: int, action: str):
         super().__init__(
@@ -73,7 +75,7 @@ class PromptTooLong(ValueError):
 
 
 class Unpicklable:
-    """What lives in one process only says so when it is pickled or copied."""
+    """Raises TypeError when it is pickled or copied: it lives in one process only."""
 
     def __reduce__(self) -> Any:
         raise TypeError(
@@ -83,19 +85,19 @@ class Unpicklable:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Is there too little memory? Torch says so in other words on each device."""
+    """Is there too little memory? Torch has other words for it on each device."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
     return isinstance(error, RuntimeError) and "allocate" in str(error)
 
 
 def require_counts(**counts: object) -> None:
-    """Raise ValueError for the first of them that is no whole number from 1."""
+    """Raise ValueError for the first count that is no whole number from 1."""
     for name, value in counts.items():
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            # Of numpy or torch; True has an index, too.
-            also = hasattr(value, "__index__") and not isinstance(value, int)
-            remedy = f"; give int({name})" * also
+            # Whole numbers of numpy and torch have an index; so has True, an int.
+            is_whole = hasattr(value, "__index__") and not isinstance(value, int)
+            remedy = f"; give int({name})" * is_whole
             raise ValueError(
                 f"{name} must be a whole number from 1, got {value!r:.60}{remedy}"
             )

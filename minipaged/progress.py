@@ -16,9 +16,8 @@ class ProgressBar(tqdm):
     """
 
     _lock = RLock()
-    _instances: ClassVar[WeakSet] = (
-        WeakSet()
-    )  # not those of others, who have another lock
+    # Without tqdm's bars, which have another lock.
+    _instances: ClassVar[WeakSet] = WeakSet()
 
     def refresh(self, *_arguments: Any, **_options: Any) -> bool:
         """Draw it as it is now."""
@@ -31,8 +30,8 @@ class ProgressBar(tqdm):
 def progress_bar(*args: Any, **options: Any) -> tqdm:
     """A bar that appears after two seconds; none if TQDM_DISABLE is set.
 
-    Handed over here because tqdm's own notebook bar does not look at that variable, and
-    stored notebook outputs must not depend on how fast a machine is.
+    The variable is read here, because tqdm's notebook bar does not read it, and stored
+    notebook outputs must not depend on how fast a machine is.
     """
     disable = os.environ.get("TQDM_DISABLE", "") not in ("", "0")
     return ProgressBar(*args, delay=2, disable=disable, **options)

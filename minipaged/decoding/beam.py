@@ -11,7 +11,7 @@ from minipaged.decoding.strategy import Failed, Output, Strategy, Turn, or_faile
 from minipaged.scheduling.request import Request
 from minipaged.scheduling.sequence import Sequence
 
-# Added to a score, it takes a candidate out of the race, as HuggingFace does.
+# Added to a score, it rules a candidate out, as in HuggingFace's search.
 NEVER = -1e9
 
 
@@ -26,21 +26,24 @@ class Candidates(NamedTuple):
     """The K best next tokens over all of a request's beams, best first."""
 
     scores: Tensor  # [K] sums of log-probabilities
-    beams: Tensor  # [K] whose next token each of them is
+    beams: Tensor  # [K] the beam that each token would extend
     tokens: Tensor  # [K]
 
 
 class Beams(Strategy):
     """The beam search of one request, as HuggingFace does it.
 
-    Attributes, with W beams: running_scores, [W], of those that go on, summed
-    log-probabilities, best first; best, W Hypotheses, at first empty ones that have not
-    ended; best_scores, [W], theirs with the length penalty, best first; ended, [W],
-    which of them have ended; num_new; answers, once the search is over.
+    Attributes, with W beams:
+        running_scores: [W] summed log-probabilities of running beams, best first.
+        best: the W best Hypotheses that have ended, best first; at first, empty ones.
+        best_scores: [W] scores of `best`, with the length penalty.
+        ended: [W] which Hypotheses in `best` have really ended.
+        num_new: how many new tokens each running beam has.
+        answers: the Hypotheses to return, once the search is over.
     """
 
     def __init__(self, options: Options, device: torch.device | str = "cpu"):
-        """One beam that counts: else all of them would do the same for ever."""
+        """At first one beam counts: equal beams would do the same for ever."""
         width = options.num_beams
         self.options = options
         size = {"dtype": torch.float32, "device": device}
@@ -60,11 +63,14 @@ class Beams(Strategy):
     def apply(self, turn: Turn, choice: Candidates) -> None:
         """Extend the beams by one token, or end the search.
 
-        Beams that fell behind end, those with several children are forked: their blocks
-        are shared, and copied only when children write different tokens into one block.
+        Beams without children end. Beams with several are forked: their blocks are
+        shared, and copied only when children write different tokens into one block.
         """
-        options, parents = self.options, _parents(turn.request)
-        scores, sources, tokens = choice.scores, *(x.tolist() for x in choice[1:])
+        options = self.options
+        parents = _parents(turn.request)
+        scores = choice.scores
+        sources = choice.beams.tolist()
+        tokens = choice.tokens.tolist()
         self.num_new += 1
         is_last = self.num_new == options.max_new_tokens
         ends = torch.tensor(
@@ -82,7 +88,7 @@ class Beams(Strategy):
             turn.request.answers = _breed(turn.request, parents, children)
 
     def output(self, request: Request) -> Output:
-        """The best answers; it is "stop" if all of them ended by themselves."""
+        """The best answers; "stop" is the reason if all of them ended by themselves."""
         tokens, scores = map(list, zip(*self.answers, strict=True))
         eos = self.options.eos_ids
         reason = "stop" if all(t and t[-1] in eos for t in tokens) else "length"
@@ -90,14 +96,13 @@ class Beams(Strategy):
 
     def so_far(self, request: Request) -> Output:
         """The best answers, as if this step had been the last one."""
-        count, running = self.options.num_sequences, request.answers
-        tokens = [one.tokens for one in self.best]
+        tokens = [hypothesis.tokens for hypothesis in self.best]
         scores = self.best_scores
         if self.num_new:
-            tokens += [sequence.new_tokens for sequence in running]
+            tokens += [sequence.new_tokens for sequence in request.answers]
             length = self.num_new**self.options.length_penalty
             scores = torch.cat([scores, self.running_scores / length])
-        scores, best = scores.topk(count)
+        scores, best = scores.topk(self.options.num_sequences)
         said = [tokens[index] for index in best.tolist()]
         cached = request.num_cached_tokens
         return Output(said, "aborted", scores.tolist(), cached)
@@ -110,10 +115,10 @@ class Beams(Strategy):
         tokens: list[int],
         ends: Tensor,
     ) -> None:
-        """Merge what has just ended with what had ended before, and keep the best W.
+        """Merge the texts that end now with those that ended before; keep the best W.
 
-        Only the first W candidates may end: the others are there to go on. All that end
-        in one step are compared, also if fewer of them would have been enough to stop.
+        Only the first W candidates may end: the others are there to go on. All texts
+        that end in one step are compared, even if fewer would be enough to stop.
 
         Args:
             scores, sources, tokens: of the K candidates, best first.
@@ -133,13 +138,14 @@ class Beams(Strategy):
         ]
 
     def _can_improve(self) -> bool:
-        """Could a running beam still beat the worst that has ended?
+        """Could a running beam still beat the worst text that has ended?
 
-        Sums only fall, but the length penalty may lift the score of a longer one.
-        "never" takes the most favourable length; otherwise the present one is used, a
-        heuristic.
+        Sums only fall, but the length penalty may lift the score of a longer text. With
+        early_stopping="never", the most favourable length counts. Otherwise the present
+        length counts, which is a heuristic.
         """
-        length, penalty = self.num_new, self.options.length_penalty
+        length = self.num_new
+        penalty = self.options.length_penalty
         if self.options.early_stopping == "never" and penalty > 0:
             length = self.options.max_new_tokens
         best_possible = self.running_scores[0] / length**penalty
@@ -148,26 +154,31 @@ class Beams(Strategy):
 
     def _finish(self, request: Request) -> None:
         request.end("dropped")
-        scores, count = self.best_scores.tolist(), self.options.num_sequences
+        scores = self.best_scores.tolist()
+        best = self.best[: self.options.num_sequences]
         self.answers = [
-            Hypothesis(one.tokens, score)
-            for one, score in zip(self.best[:count], scores, strict=False)
+            Hypothesis(hypothesis.tokens, score)
+            for hypothesis, score in zip(best, scores, strict=False)
         ]
 
 
 def _parents(request: Request) -> list[Sequence]:
-    """[W] the sequences that rows of logits belong to: at first one for all beams."""
-    live, width = request.live, request.strategy.options.num_beams
+    """The sequence of each of the W beams; at first, all have the same sequence."""
+    live = request.live
+    width = request.strategy.options.num_beams
     return live if len(live) == width else live * width
 
 
 def _candidates(turn: Turn, logits: Tensor) -> Candidates:
     """The best next tokens of W beams: max(2, 1 + e) * W, if e tokens end a text.
 
-    So many that W can go on, also if all that can end a text are among the best.
+    So W can go on even if all tokens that end a text are among the best. For example:
+    with 3 beams and 2 such tokens, at most 6 of 9 candidates end.
     """
-    search, parents = turn.request.strategy, _parents(turn.request)
-    options, rows = search.options, list(turn.rows)
+    search = turn.request.strategy
+    parents = _parents(turn.request)
+    options = search.options
+    rows = list(turn.rows)
     logits = logits[rows if len(rows) == options.num_beams else rows * len(parents)]
     log_probs = torch.log_softmax(logits, dim=-1)
     if options.processors:
@@ -189,13 +200,14 @@ def _breed(
 ) -> list[Sequence]:
     """Fork, append and end, so that every child is a sequence; return them in order.
 
-    children: for each, the index of its parent, and its token.
+    children: the index of each child's parent, and its token. For example: of two
+    parents, the children [(0, 5), (0, 7)] fork the first and end the second.
     """
-    heirs: dict[Sequence, list[int]] = {parent: [] for parent in parents}
+    places_of: dict[Sequence, list[int]] = {parent: [] for parent in parents}
     for place, (source, _) in enumerate(children):
-        heirs[parents[source]].append(place)
+        places_of[parents[source]].append(place)
     sequences: list[Sequence | None] = [None] * len(children)
-    for parent, places in heirs.items():
+    for parent, places in places_of.items():
         if not places:
             parent.end("dropped")
             continue

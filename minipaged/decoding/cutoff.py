@@ -1,17 +1,19 @@
 """Appendix A: how low a logit may be: top-k, top-p and min-p as one number a row.
 
-Each of the three leaves out the lowest logits, so each is a cutoff: what is at least
-as high may be drawn. Min-p's follows from the highest logit. The others are found
-without sorting. Of all numbers that a logit can be, the cutoff is the highest one such
-that what lies there and above is enough: k logits, or the wanted share of probability.
-A look at the row weighs what lies above four such numbers, and leaves a quarter of
-them, and so on: all that 16 bits can say is searched in eight looks.
+Each of the three leaves out the lowest logits. So each is a cutoff: a token may be
+drawn if its logit is at least as high. For example: top-k with k = 2 has the cutoff 3.0
+in the row [4.0, 1.0, 3.0, 2.0]. The cutoff of min-p follows from the highest logit. The
+others are found without sorting. They are the highest number that has enough of the row
+at or above it: k logits, or the wanted share of probability. The search begins with all
+numbers that a logit can be. A look at the row weighs the logits from four of these
+numbers on, and leaves a quarter of the numbers. So eight looks search all 16 bits.
 
-Most often one look will do. 4,096 lanes go side by side over the row, and each keeps
-the highest logit that it meets. These few are searched first, in registers. What is
-enough among them is enough in the row, so the cutoff is no lower. The highest logits
-seldom share a lane; if none do, it is the cutoff, and one look at the row confirms that
-nothing higher is enough. Else the search goes on from there.
+Most often, one look at the row is enough. First, 4,096 lanes go side by side over the
+row, and each keeps the highest logit that it meets. These few logits are searched, in
+registers. If enough of them lie at or above a number, enough of the row does: the
+cutoff is no lower. The highest logits seldom share a lane. If none do, the number found
+is the cutoff, and one look at the row confirms it. Otherwise the search goes on from
+that number.
 """
 
 from torch import Tensor, bfloat16, float16, float32
@@ -20,7 +22,7 @@ from minipaged.attention.kernels.setup import tl, triton
 
 _LANES = 4096
 _PIVOTS = 4  # numbers that are tried in one look
-# A logit is widened to float32. That adds to its bits so many that are always 0.
+# A logit is widened to float32. So many of the new bits are always 0.
 _EMPTY_BITS = {float32: 0, float16: 13, bfloat16: 16}
 
 
@@ -28,7 +30,7 @@ _EMPTY_BITS = {float32: 0, float16: 13, bfloat16: 16}
 def _cutoff_kernel(
     cutoffs,  # [rows]
     logits,  # [rows, vocabulary]
-    numbers,  # [rows, 4]: of RowOptions, in its order
+    numbers,  # [rows, 4]: the fields of RowOptions, in their order
     row_stride,
     vocabulary,
     EMPTY_BITS: tl.constexpr,
@@ -64,7 +66,7 @@ def _cutoff_kernel(
             )  # fmt: skip
         lowest_of_min_p = highest + tl.log(min_p) / sharpness
         cutoff = tl.maximum(_logit(low, EMPTY_BITS), lowest_of_min_p)
-        cutoff = tl.minimum(cutoff, highest)  # which always stays
+        cutoff = tl.minimum(cutoff, highest)  # the highest logit always stays
     tl.store(cutoffs + number, cutoff)
 
 
@@ -73,9 +75,10 @@ def _cut(
     row, vocabulary, lanes, low, high, target, highest, sharpness,
     EMPTY_BITS: tl.constexpr, LANES: tl.constexpr, PIVOTS: tl.constexpr,
 ):  # fmt: skip
-    """The highest key such that what lies there and above in the row is enough.
+    """The highest key that has enough of the row at or above it.
 
-    That of -inf, if all is not enough: a k beyond the vocabulary leaves all of it.
+    If the whole row is not enough, it is the key of -inf: a k beyond the vocabulary
+    keeps all logits.
     """
     low = _search(
         row, vocabulary, lanes, low, high, target, highest, sharpness,
@@ -93,9 +96,9 @@ def _search(
     IN_LANES: tl.constexpr, EMPTY_BITS: tl.constexpr,
     LANES: tl.constexpr, PIVOTS: tl.constexpr,
 ):  # fmt: skip
-    """The same, in the row or in the lanes: from low on is enough, from high on not.
+    """The same key, in the row or the lanes: from low on is enough, from high on not.
 
-    The first pivot is the key next to low: if low is the answer, one look says so.
+    The first pivot is the key next to low: if low is the answer, one look shows it.
     """
     while high - low > 1:
         pivots = low + 1 + (high - low - 1) * tl.arange(0, PIVOTS) // PIVOTS
@@ -113,9 +116,9 @@ def _weigh(
     row, vocabulary, lanes, starts, highest, sharpness,
     IN_LANES: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
-    """The weight of what is at least as high as each start. [P, 1] to [P], float32.
+    """The weight of all logits at or above each start. [P, 1] to [P], float32.
 
-    A logit's weight is its probability, in parts of that of the highest.
+    A logit's weight is its probability, divided by that of the highest logit.
     """
     found = tl.zeros([starts.shape[0], LANES], tl.float32)
     for start in range(0, LANES if IN_LANES else vocabulary, LANES):
@@ -127,7 +130,7 @@ def _weigh(
 
 @triton.jit
 def _load(row, start, vocabulary, LANES: tl.constexpr):
-    """So many logits of the row, [1, LANES] float32; beyond its end, the lowest."""
+    """The row's logits from `start` on, [1, LANES] float32; -inf beyond its end."""
     column = start + tl.arange(0, LANES)[None, :]
     x = tl.load(row + column, mask=column < vocabulary, other=float("-inf"))
     return x.to(tl.float32)
@@ -135,10 +138,10 @@ def _load(row, start, vocabulary, LANES: tl.constexpr):
 
 @triton.jit
 def _key(logit, EMPTY_BITS: tl.constexpr):
-    """An integer for each number that a logit can be; in the same order, without gaps.
+    """An integer for each number that a logit can be, in the same order, without gaps.
 
-    A float's bits are a sign and a size; here they become an integer of that sign and
-    size. So 0.0 and -0.0 are the same.
+    A float's bits are a sign and a size; its key is the integer of that sign and size.
+    So 0.0 and -0.0 have the same key.
     """
     bits = logit.to(tl.int32, bitcast=True)
     size = ((bits & 0x7FFFFFFF) >> EMPTY_BITS).to(tl.int64)
@@ -158,9 +161,10 @@ def find_cutoffs(logits: Tensor, numbers: Tensor) -> Tensor:
     logits: [rows, vocabulary] float32, float16 or bfloat16. numbers: [rows, 4] float32,
     of each row's RowOptions. Returns [rows] float32; -inf for rows that keep all.
 
-    What is kept is what TopKLogitsWarper, TopPLogitsWarper and MinPLogitsWarper keep,
-    one after the other, after the temperature. One difference: of several equal logits
-    at top-p's cut HuggingFace keeps some, by the order of its sort, and we keep all.
+    Kept are the logits that TopKLogitsWarper, TopPLogitsWarper and MinPLogitsWarper
+    keep, one after the other, after the temperature. One difference: of several equal
+    logits at top-p's cut, HuggingFace keeps some, by the order of its sort, and we keep
+    all.
     """
     cutoffs = logits.new_empty(len(logits), dtype=float32)
     _cutoff_kernel[len(logits),](

@@ -13,11 +13,13 @@ from minipaged.scheduling.request import Request
 def rows_of_samples(turn: Turn) -> Rows[int]:
     """For every sample of the request, in order, the row of logits it draws from.
 
-    At first there is one row for all. Later, ended samples keep drawing, from any row,
-    and their tokens are thrown away: so the random numbers that the others get are
-    those of HuggingFace's batch of n rows.
+    At first all samples have the same row. Later, ended samples keep drawing, from any
+    row, and their tokens are dropped: so the others get the random numbers that they
+    get in HuggingFace's batch of n rows. For example: if turn.rows is range(4, 6), and
+    the second of three samples has ended, the rows are [4, 4, 5].
     """
-    sequences, num_samples = turn.request.answers, turn.request.num_parallel
+    sequences = turn.request.answers
+    num_samples = turn.request.num_parallel
     if num_samples == 1:
         return turn.rows
     if len(sequences) < num_samples:
@@ -29,14 +31,15 @@ def rows_of_samples(turn: Turn) -> Rows[int]:
     ]
 
 
-# A row that nothing can be drawn from: its probabilities are no numbers.
+# The token of a row that torch cannot draw from: its probabilities are NaN.
 NO_TOKEN = -1
 
 
 def next_tokens(group: list[Turn], rows: list[Rows[int]], logits: Tensor) -> Tensor:
-    """[samples of all these requests]: the likeliest tokens, or random ones.
+    """[samples of all these requests] int64: the likeliest tokens, or random tokens.
 
-    NO_TOKEN where torch, and so HuggingFace, refuses to draw.
+    rows: of each request's samples. NO_TOKEN where torch, and so HuggingFace, refuses
+    to draw.
     """
     index = list(chain.from_iterable(rows))
     scores = logits if index == list(range(len(logits))) else logits[index]
@@ -48,14 +51,14 @@ def next_tokens(group: list[Turn], rows: list[Rows[int]], logits: Tensor) -> Ten
     if not options.do_sample:
         return _likeliest(scores)
     probabilities = torch.softmax(scores, dim=-1)
-    # Softmax spreads NaN over its row, also where all is forbidden or a score infinite.
-    # Torch raises for such a row, on a GPU so that nothing can be computed any more.
+    # Softmax fills a row with NaN if a score is NaN or infinite, or if all tokens are
+    # forbidden. Torch raises for such a row; a GPU then computes nothing any more.
     wrong = probabilities[:, :1].isnan()
-    if not wrong.is_cpu or wrong.any():  # on a GPU, nobody waits to know
+    if not wrong.is_cpu or wrong.any():  # on a GPU, any() would wait
         probabilities.masked_fill_(wrong, 1.0)
     generators = [turn.request.strategy.generator for turn in group]
     if any(generators):
-        tokens = _draw(generators, probabilities.split([len(own) for own in rows]))
+        tokens = _draw(generators, probabilities.split(list(map(len, rows))))
     else:
         tokens = torch.multinomial(probabilities, 1)
     return tokens.masked_fill_(wrong, NO_TOKEN)[:, 0]
@@ -69,23 +72,24 @@ def _likeliest(scores: Tensor) -> Tensor:
 
 
 def _tokens_so_far(request: Request) -> list[list[int]]:
-    """[samples, length]: for ended samples a living one's; the result is unused."""
+    """[samples, length]; for an ended sample, whose draw is dropped, a living one's."""
     living = request.live[0].tokens
-    now = [
-        one.tokens if one.finish_reason is None else living for one in request.answers
+    texts = [
+        sequence.tokens if sequence.finish_reason is None else living
+        for sequence in request.answers
     ]
-    return now if len(now) == request.num_parallel else now * request.num_parallel
+    return texts if len(texts) == request.num_parallel else texts * request.num_parallel
 
 
 def _draw(
     generators: list[torch.Generator | None], probabilities: tuple[Tensor, ...]
 ) -> Tensor:
-    """One random token per row: unseeded requests in one draw, seeded ones alone."""
+    """A random token per row: unseeded requests in one draw, each seeded one alone."""
     unseeded = [p for g, p in zip(generators, probabilities, strict=True) if g is None]
     drawn = iter(())
     if unseeded:
         together = torch.multinomial(torch.cat(unseeded), 1)
-        drawn = iter(together.split([len(own) for own in unseeded]))
+        drawn = iter(together.split(list(map(len, unseeded))))
     draws = [
         next(drawn) if g is None else torch.multinomial(p, 1, generator=g)
         for g, p in zip(generators, probabilities, strict=True)

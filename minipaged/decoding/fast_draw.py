@@ -1,13 +1,13 @@
-"""Appendix A: tokens of many rows, drawn on the GPU while nobody waits for it.
+"""Appendix A: tokens of many rows, drawn on the GPU while the CPU goes on.
 
-A vocabulary of 150,000 makes logits of 256 rows as large as the model's weights are
-small. Dividing by a temperature, softmax and the draw each read and write all of it.
-Here it is read once: a row is cut into chunks, and each chunk gets one number, its
-share of the row's probability. Then a chunk is drawn, and inside it a token.
+With a vocabulary of 150,000, the logits of 256 rows take 154 MB in float32. To divide
+by a temperature, to compute softmax and to draw would each read and write all of them.
+Here they are read once: a row is cut into chunks, and each chunk gets one number, its
+share of the row's probability. Then a chunk is drawn, and a token inside the chunk.
 
-Each row has its own temperature and its own cutoff (see cutoff.py), so rows that ask
-for different things are drawn together. Greedy is a draw, too: its temperature is the
-limit, 0, where only the highest logits weigh anything, and it takes the first of them.
+Each row has a temperature and a cutoff (see cutoff.py), so rows with different options
+are drawn together. Greedy is a draw, too: its temperature is the limit, 0, where only
+the highest logits have a weight, and it takes the first of them.
 """
 
 from collections.abc import Sequence
@@ -28,10 +28,10 @@ _CHUNK = 4096  # logits
 @triton.jit
 def _weigh_kernel(
     logits,  # [rows, vocabulary]
-    numbers,  # [rows, 4]: of RowOptions, in its order
+    numbers,  # [rows, 4]: the fields of RowOptions, in their order
     cutoffs,  # [rows]
     maxima,  # [rows, chunks]
-    totals,  # [rows, chunks]: the weight of each chunk beside that of its maximum
+    totals,  # [rows, chunks]: each chunk's weight, divided by that of its maximum
     row_stride,
     vocabulary,
     num_chunks,
@@ -62,7 +62,7 @@ def _draw_kernel(
 ):
     row = tl.program_id(0).to(tl.int64)
     sharpness = tl.load(numbers + 4 * row)
-    is_random = sharpness < float("inf")  # else the number 0 draws the first
+    is_random = sharpness < float("inf")  # greedy rows draw with 0.0: the first
     of_chunk = tl.load(uniform + 2 * row, mask=is_random, other=0.0)
     of_token = tl.load(uniform + 2 * row + 1, mask=is_random, other=0.0)
     number = tl.arange(0, CHUNKS)
@@ -77,7 +77,7 @@ def _draw_kernel(
     weight = _weights(x, tl.max(x, 0), sharpness)
     token = _drawn(weight, of_token, tl.arange(0, CHUNK))
     drawn = (chunk * CHUNK + token).to(tl.int64)
-    # Where HuggingFace refuses to draw: nothing is left, or it is infinite, or NaN.
+    # HuggingFace refuses to draw if no logit is left, or one is infinite or NaN.
     is_finite = tl.abs(highest) < float("inf")
     tl.store(tokens + row, tl.where(is_finite | (sharpness == float("inf")), drawn, -1))
 
@@ -97,14 +97,14 @@ def _load(row, cutoff, chunk, vocabulary, CHUNK: tl.constexpr):
 
 @triton.jit
 def _weights(x, highest, sharpness):
-    """Probabilities beside that of the highest, which is 1 also if sharpness is inf."""
+    """Probabilities divided by the highest, which gives 1 also if sharpness is inf."""
     weight = tl.where(x == highest, 1.0, tl.exp((x - highest) * sharpness))
     return tl.where(x == float("-inf"), 0.0, weight)
 
 
 @triton.jit
 def _drawn(weight, uniform, number):
-    """The first whose sum of weights, its own included, passes this share of all."""
+    """The first number whose sum of weights up to there passes this share of all."""
     sums = tl.cumsum(weight, 0)
     passed = (sums > uniform * tl.max(sums, 0)) & (weight > 0.0)
     last = tl.max(tl.where(weight > 0.0, number, 0), 0)  # where rounding let none pass
@@ -117,21 +117,22 @@ def draw_rows(
     """A token of each row: the likeliest, or drawn by these random numbers.
 
     logits: [rows, vocabulary] float32, float16 or bfloat16; computed with in float32;
-    at most 2**24 of them in a row. options: of each row. uniform: [rows, 2] float32,
+    at most 2**24 tokens. options: of each row. uniform: [rows, 2] float32,
     from 0 to below 1; None if all rows are greedy. Returns [rows] int64; NO_TOKEN, -1,
     for random rows whose probabilities are no numbers.
     """
     if not options:
         return torch.empty(0, dtype=torch.int64, device=logits.device)
     numbers = to_numbers(options, logits.device)
-    has_cutoffs = any([one.has_cutoff for one in options])
+    has_cutoffs = any([row.has_cutoff for row in options])
     return launch_draw(logits, numbers, has_cutoffs, uniform)
 
 
 def to_numbers(options: Sequence[RowOptions], device: torch.device) -> Tensor:
-    """The numbers of these rows, [rows, 4] float32, on the device; nobody waits."""
-    packed = bytearray().join([one.packed for one in options])
-    as_integers = np.frombuffer(packed, np.int64).reshape(-1, 2)  # to travel
+    """The numbers of these rows, [rows, 4] float32, on the device; the CPU goes on."""
+    packed = bytearray().join([row.packed for row in options])
+    # `to_device` takes int64: two float32 travel as one.
+    as_integers = np.frombuffer(packed, np.int64).reshape(-1, 2)
     (numbers,) = to_device([as_integers], device)
     return numbers.view(torch.float32)
 
@@ -139,7 +140,7 @@ def to_numbers(options: Sequence[RowOptions], device: torch.device) -> Tensor:
 def launch_draw(
     logits: Tensor, numbers: Tensor, has_cutoffs: bool, uniform: Tensor | None
 ) -> Tensor:
-    """As `draw_rows`, from what is on the device: three kernels, or two.
+    """As `draw_rows`, from numbers that are on the device: three kernels, or two.
 
     numbers: of `to_numbers`. has_cutoffs: does any row leave out low logits?
     """
@@ -166,19 +167,19 @@ def launch_draw(
 
 
 def draw_unseeded(options: Sequence[Options], logits: Tensor) -> Tensor:
-    """The next token of each row, by its options, whose processors need no history.
+    """The next token of each row, by options whose processors need no history.
 
     options: of each row, one at least; all have `of_rows`, or all have none and the
     same processors. logits: [rows, vocabulary], in any type that the model makes them
     in; computed with in float32. Returns [rows] int64, on the same GPU.
     """
-    of_rows = [one.of_rows for one in options]
+    of_rows = [row.of_rows for row in options]
     if of_rows[0] is None:
         none = torch.empty(0, dtype=torch.int64, device=logits.device)
         logits = options[0].processors(none, logits.float())
         of_rows = [RowOptions() if options[0].do_sample else GREEDY] * len(options)
     uniform = None
-    if not all([one.is_greedy for one in of_rows]):
+    if not all([row.is_greedy for row in of_rows]):
         size = {"dtype": torch.float32, "device": logits.device}
         uniform = torch.rand(len(logits), 2, **size)
     return draw_rows(logits, of_rows, uniform)
@@ -187,7 +188,7 @@ def draw_unseeded(options: Sequence[Options], logits: Tensor) -> Tensor:
 def load_kernels(
     vocabulary: int, dtypes: set[torch.dtype], device: torch.device
 ) -> None:
-    """Compile and load them, for logits of these types, before anybody waits."""
+    """Compile and load the kernels for logits of these types, before a user waits."""
     uniform = torch.zeros(1, 2, dtype=torch.float32, device=device)
     with_and_without_cutoff = RowOptions(top_k=1), RowOptions()
     for dtype in dtypes:

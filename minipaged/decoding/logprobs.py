@@ -23,27 +23,28 @@ from minipaged.scheduling.sequence import Sequence
 
 
 class Logprobs:
-    """Of tokens, each with the likeliest ones of its row; read once they are wanted.
+    """Logprobs of tokens, and of the likeliest tokens of each row.
 
-    The log-softmax of logits as the model makes them, before any processor, in float32.
+    They are the log-softmax of logits as the model makes them, before any processor, in
+    float32. The CPU reads them when they are wanted.
     """
 
     def __init__(self, logits: Tensor, rows: Tensor, tokens: Tensor, count: int):
-        """Compute them; nobody waits for the device.
+        """Compute them, without waiting for the device.
 
         logits: [R, vocabulary], in any type. rows, tokens: [N] int64, on its device: a
-        row of logits, and a token that it may be asked for; -1 stands for none. count:
-        how many of the likeliest.
+        row of logits, and a token whose logprob is wanted; -1 stands for none. count:
+        how many of the likeliest tokens.
         """
-        own = torch.log_softmax(logits[rows].float(), dim=-1)
-        best = own.topk(min(count, own.shape[1]))
-        last = own.shape[1] - 1
-        of_tokens = own.gather(1, tokens.clamp(0, last)[:, None])[:, 0]
+        logprobs = torch.log_softmax(logits[rows].float(), dim=-1)
+        best = logprobs.topk(min(count, logprobs.shape[1]))
+        last = logprobs.shape[1] - 1
+        of_tokens = logprobs.gather(1, tokens.clamp(0, last)[:, None])[:, 0]
         of_tokens = of_tokens.masked_fill(tokens > last, -torch.inf)
         self._parts = [tokens, of_tokens, best.indices, best.values]
 
     def bring(self) -> None:
-        """Start to copy them to the CPU. Read them after the device has got there."""
+        """Start to copy them to the CPU. Read them after the device has done so."""
         for place, part in enumerate(self._parts):
             if part.is_cuda:
                 copy = torch.empty_like(part, device="cpu", pin_memory=True)
@@ -54,7 +55,7 @@ class Logprobs:
         return [part.tolist() for part in self._parts]
 
     def at(self, place: int, count: int) -> TokenLogprob:
-        """Of the token at this place, with `count` of the likeliest."""
+        """The token at this place, its logprob, and `count` of the likeliest tokens."""
         token, logprob, best, of_best = (part[place] for part in self._as_lists)
         pairs = zip(best[:count], of_best[:count], strict=True)
         return TokenLogprob(token, logprob, list(pairs))
@@ -63,35 +64,35 @@ class Logprobs:
 class Scored(NamedTuple):
     """What was chosen for a request, and the logprobs that it asks for."""
 
-    choice: Any  # of its strategy; None: its prompt is not computed to the end
+    choice: Any  # of its strategy; None while its prompt is being computed
     logprobs: Logprobs | None = None
-    places: range = range(0)  # there, of what may be appended
+    places: range = range(0)  # in `logprobs`, of tokens that may be appended
     prompt: Logprobs | None = None
-    prompt_places: range = range(0)  # there, of this part of the prompt
-    prompt_start: int = 0  # the first of these tokens' position
+    prompt_places: range = range(0)  # in `prompt`, of this part of the prompt
+    prompt_start: int = 0  # the position of its first token
 
 
 class WithLogprobs(Strategy):
-    """What sampling and beam search share if logprobs are asked for.
+    """What sampling and beam search share if logprobs are wanted.
 
-    Attributes: prompt_logprobs, None if nobody asks, else of its tokens so far.
+    Attributes: prompt_logprobs, of the prompt's tokens so far; None if not wanted.
     """
 
     def __init__(self, options: Options, *arguments: Any):
-        """As the strategy that it is besides."""
+        """Takes the arguments of Sampling or Beams, the other base of a subclass."""
         super().__init__(options, *arguments)
         self.prompt_logprobs: list[TokenLogprob | None] | None = None
         if options.prompt_logprobs is not None:
-            self.prompt_logprobs = [None]  # nothing foretells the first
+            self.prompt_logprobs = [None]  # nothing foretells the first token
 
     def next_prefills(self, request: Request, limit: float) -> list[Work]:
-        """As always; with the logits of all the prompt's tokens, if they are wanted."""
+        """The parts of the prompt; all logits are wanted if its logprobs are."""
         works = super().next_prefills(request, limit)
         return [with_all_logits(work) for work in works] if request.is_scored else works
 
     @classmethod
     def choose(cls, turns: Rows[Turn], logits: Tensor) -> list[Scored | Failed]:
-        """As always, and how likely that is; the prompt's logprobs besides."""
+        """What the strategy chooses, with logprobs of that and of the prompt."""
         ready = [_to_choose(turn) for turn in turns if not _is_in_prompt(turn.request)]
         chosen = dict(
             zip([t.request for t in ready], super().choose(ready, logits), strict=True)
@@ -104,21 +105,22 @@ class WithLogprobs(Strategy):
             if isinstance(choice, Failed):
                 scored.append(choice)
                 continue
-            own = of_choices.get(request, (None, range(0)))
-            scored.append(Scored(choice, *own, *of_prompts.get(request, ())))
+            of_choice = of_choices.get(request, (None, range(0)))
+            of_prompt = of_prompts.get(request, ())
+            scored.append(Scored(choice, *of_choice, *of_prompt))
         return scored
 
     @classmethod
     def _score(
         cls, turns: Rows[Turn], chosen: dict[Request, Any], logits: Tensor
     ) -> dict[Request, tuple[Logprobs, range]]:
-        """Of all that may be appended for those who ask: where it lies."""
+        """For requests that ask: logprobs, and the places of what may be appended."""
         raise NotImplementedError
 
     def apply(self, turn: Turn, choice: Scored) -> None:
-        """Note the prompt's, then do it and note what was appended."""
+        """Note logprobs of the prompt; then apply the choice, and note its logprobs."""
         if choice.prompt is not None:
-            del self.prompt_logprobs[choice.prompt_start :]  # of before a restart
+            del self.prompt_logprobs[choice.prompt_start :]  # from before a restart
             count = self.options.prompt_logprobs
             self.prompt_logprobs += [
                 choice.prompt.at(place, count) for place in choice.prompt_places
@@ -141,24 +143,24 @@ class WithLogprobs(Strategy):
         return self._with_logprobs(super().output(request), request)
 
     def so_far(self, request: Request) -> Output:
-        """What it has said so far, with its logprobs."""
+        """The answers so far with their logprobs."""
         return self._with_logprobs(super().so_far(request), request)
 
     def _with_logprobs(self, output: Output, request: Request) -> Output:
-        own = None
+        logprobs = None
         if self.options.logprobs is not None:
-            own = self._logprobs_of(output, request)
-        return replace(output, logprobs=own, prompt_logprobs=self.prompt_logprobs)
+            logprobs = self._logprobs_of(output, request)
+        return replace(output, logprobs=logprobs, prompt_logprobs=self.prompt_logprobs)
 
     def _logprobs_of(
         self, output: Output, request: Request
     ) -> list[list[TokenLogprob]]:
-        """For each of the output's sequences."""
+        """The logprobs of each of the output's sequences."""
         raise NotImplementedError
 
 
 class SamplingWithLogprobs(WithLogprobs, Sampling):
-    """Greedy and random sampling."""
+    """Greedy and random sampling, with logprobs."""
 
     def __init__(self, *arguments: Any):
         """As Sampling."""
@@ -166,14 +168,14 @@ class SamplingWithLogprobs(WithLogprobs, Sampling):
         self._of: dict[Sequence, list[TokenLogprob]] = {}
 
     def of(self, sequence: Sequence) -> list[TokenLogprob]:
-        """Of what this sequence has said so far."""
+        """The logprobs of this sequence's new tokens so far."""
         return self._of.get(sequence, [])
 
     @classmethod
     def score(
         cls, turns: Rows[Turn], tokens: Tensor, logits: Tensor
     ) -> tuple[Logprobs, list[range]]:
-        """Logprobs of these turns' tokens, and where each turn's lie.
+        """Logprobs of these turns' tokens, and the places of each turn's.
 
         tokens: [samples of all of them] int64, on the logits' device.
         """
@@ -200,35 +202,37 @@ class SamplingWithLogprobs(WithLogprobs, Sampling):
     ) -> None:
         Sampling.apply(self, turn, choice)
         for sequence, entry in zip(turn.request.answers, entries, strict=False):
-            own = self._of.setdefault(sequence, [])
-            if len(own) < sequence.num_new:  # it had not ended
-                own.append(entry)
+            logprobs = self._of.setdefault(sequence, [])
+            if len(logprobs) < sequence.num_new:  # it had not ended
+                logprobs.append(entry)
 
     def _logprobs_of(
         self, output: Output, request: Request
     ) -> list[list[TokenLogprob]]:
-        own = [self.of(sequence).copy() for sequence in request.answers]
-        return own + [[] for _ in output.sequences[len(own) :]]  # aborted before a fork
+        logprobs = [self.of(sequence).copy() for sequence in request.answers]
+        num_missing = len(output.sequences) - len(logprobs)  # if aborted before a fork
+        return logprobs + [[] for _ in range(num_missing)]
 
     def save(self) -> Any:
-        """How long they are, too."""
-        return super().save(), [(one, len(own)) for one, own in self._of.items()]
+        """The generator's state, and how many logprobs each sequence has."""
+        lengths = [(sequence, len(entries)) for sequence, entries in self._of.items()]
+        return super().save(), lengths
 
     def restore(self, saved: Any) -> None:
-        """Forget those of tokens that are taken back."""
+        """Forget the logprobs of tokens that are taken back."""
         generator, lengths = saved
         super().restore(generator)
-        self._of = {one: self._of[one][:length] for one, length in lengths}
+        self._of = {answer: self._of[answer][:length] for answer, length in lengths}
 
 
 class BeamsWithLogprobs(WithLogprobs, Beams):
-    """Beam search: a hypothesis is known by its tokens."""
+    """Beam search, with logprobs: a hypothesis is known by its tokens."""
 
     def __init__(self, *arguments: Any):
         """As Beams."""
         super().__init__(*arguments)
-        # Of the beams that go on, and of the best that have ended. Never changed, but
-        # replaced: so it is restored with all else.
+        # Of running beams, and of the best that have ended. The dict is replaced, never
+        # changed, so `restore` brings the old one back.
         self._of: dict[tuple[int, ...], list[TokenLogprob]] = {(): []}
 
     @classmethod
@@ -241,17 +245,17 @@ class BeamsWithLogprobs(WithLogprobs, Beams):
         scored = {}
         for turn in _asking(turns, chosen):
             _, beams, tokens = chosen[turn.request]
-            # At first, one row is that of all beams.
+            # At first, all beams share one row.
             rows = turn.rows[0] + beams * (len(turn.rows) > 1)
             count = turn.request.strategy.options.logprobs
-            own = Logprobs(logits, rows, tokens, count)
-            scored[turn.request] = own, range(len(tokens))
+            logprobs = Logprobs(logits, rows, tokens, count)
+            scored[turn.request] = logprobs, range(len(tokens))
         return scored
 
     def _apply_scored(
         self, turn: Turn, choice: Candidates, entries: list[TokenLogprob]
     ) -> None:
-        parents = [tuple(one.new_tokens) for one in turn.request.live]
+        parents = [tuple(sequence.new_tokens) for sequence in turn.request.live]
         Beams.apply(self, turn, choice)
         if not entries:
             return
@@ -260,8 +264,8 @@ class BeamsWithLogprobs(WithLogprobs, Beams):
         for source, entry in zip(sources, entries, strict=True):
             path = parents[source]
             known[*path, entry.token] = [*self._of[path], entry]
-        running = (tuple(one.new_tokens) for one in turn.request.live)
-        ended = (tuple(one.tokens) for one in self.best)
+        running = (tuple(sequence.new_tokens) for sequence in turn.request.live)
+        ended = (tuple(hypothesis.tokens) for hypothesis in self.best)
         self._of = {path: known[path] for path in {*running, *ended}}
 
     def _logprobs_of(
@@ -273,9 +277,9 @@ class BeamsWithLogprobs(WithLogprobs, Beams):
 def make_strategy(
     options: Options, generator: torch.Generator | None, device: torch.device | str
 ) -> SamplingWithLogprobs | BeamsWithLogprobs:
-    """What chooses for a request that asks for logprobs, of either kind.
+    """The strategy of a request that asks for logprobs, of answers or of the prompt.
 
-    generator: of a seeded one. device: where its logits are.
+    generator: of a seeded request. device: where its logits are.
     """
     if options.num_beams == 1:
         return SamplingWithLogprobs(options, generator)
@@ -288,12 +292,12 @@ def _is_in_prompt(request: Request) -> bool:
 
 
 def _to_choose(turn: Turn) -> Turn:
-    """Without the rows of a prompt's own tokens: the last one is that of the answer."""
+    """The turn without rows of the prompt's tokens: the last row is the answer's."""
     return Turn(turn.request, turn.rows[-1:]) if turn.request.is_scored else turn
 
 
 def _asking(turns: Rows[Turn], chosen: dict[Request, Any]) -> list[Turn]:
-    """Those whose answers' logprobs are wanted, and who have something to say."""
+    """The turns that want logprobs of their answers, and have not failed."""
     return [
         turn
         for turn in turns
@@ -305,36 +309,38 @@ def _asking(turns: Rows[Turn], chosen: dict[Request, Any]) -> list[Turn]:
 def _score_prompts(
     turns: Rows[Turn], logits: Tensor
 ) -> dict[Request, tuple[Logprobs, range, int]]:
-    """Of the prompts' tokens that these rows foretell: each row of the token after it.
+    """Logprobs of prompt tokens, their places, and the position of the first.
 
-    A request's part of the prompt is the last that it has room for: nothing of it is
-    planned before this is read.
+    Each row of logits foretells the token after its own. The rows are those of the last
+    part of the prompt that was planned: the next part waits until these are read.
     """
-    asking, rows, tokens = [], [], []
+    asking = []
+    rows = []
+    tokens = []
     for turn in turns:
         if turn.request.is_scored:
             stop = turn.request.live[0].num_computed + 1
-            own = turn.request.prompt[stop - len(turn.rows) : stop]
+            foretold = turn.request.prompt[stop - len(turn.rows) : stop]
             asking.append((turn.request, stop - len(turn.rows)))
-            rows.append(turn.rows[: len(own)])  # the last row may be the answer's
-            tokens.append(own)
+            rows.append(turn.rows[: len(foretold)])  # the last row may be the answer's
+            tokens.append(foretold)
     if not asking:
         return {}
-    count = max(one.strategy.options.prompt_logprobs for one, _ in asking)
+    count = max(request.strategy.options.prompt_logprobs for request, _ in asking)
     places = [*_places(map(len, rows))]
     logprobs = Logprobs(logits, _rows(rows, logits), _rows(tokens, logits), count)
     triples = zip(asking, places, strict=True)
-    return {one: (logprobs, place, start) for (one, start), place in triples}
+    return {request: (logprobs, place, start) for (request, start), place in triples}
 
 
-def _rows(numbers: Iterable[Iterable[int]], logits: Tensor) -> Tensor:
-    """All of them in one tensor, where the logits are; nobody waits."""
-    flat = np.array([one for own in numbers for one in own], dtype=np.int64)
+def _rows(groups: Iterable[Iterable[int]], logits: Tensor) -> Tensor:
+    """All these numbers in one tensor, on the device of the logits; nothing waits."""
+    flat = np.array([number for group in groups for number in group], dtype=np.int64)
     return to_device([flat], logits.device)[0]
 
 
 def _places(lengths: Iterable[int]) -> Iterator[range]:
-    """Ranges of these lengths, one after the other."""
+    """Ranges of these lengths: range(0, 2) and range(2, 5) for lengths 2 and 3."""
     stop = 0
     for length in lengths:
         start, stop = stop, stop + length

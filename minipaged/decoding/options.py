@@ -1,7 +1,7 @@
 """Lesson 2: one dialect, HuggingFace's GenerationConfig, resolved for one prompt.
 
-The only module that calls HuggingFace's private generation helpers. They decide what an
-unset field means and which logits processors a config asks for, so ours cannot differ.
+No other module calls HuggingFace's private generation helpers. They decide what an
+unset field means, and which logits processors a config asks for. So ours cannot differ.
 """
 
 from collections.abc import Iterable
@@ -38,7 +38,7 @@ HONOURED = {
     "renormalize_logits", "repetition_penalty", "sequence_bias", "stop_strings",
     "suppress_tokens", "temperature", "top_h", "top_k", "top_p", "typical_p",
 }  # fmt: skip
-# These change how HuggingFace works or in which form it returns what we return, too.
+# These change how HuggingFace works, or the form of its result, but no token.
 IRRELEVANT = {
     "_from_model_config", "compile_config", "continuous_batching_config",
     "disable_compile", "max_cache_len", "prefill_chunk_size", "return_dict_in_generate",
@@ -46,7 +46,7 @@ IRRELEVANT = {
 }  # fmt: skip
 # Values that switch an option off, besides None, False and HuggingFace's default.
 OFF = {"guidance_scale": 1.0, "penalty_alpha": 0.0}
-# Processors that look at the logits alone, so that requests can be put together.
+# Processors that read the logits alone, so that requests can share a call.
 HISTORY_FREE = (
     processors.EpsilonLogitsWarper,
     processors.EtaLogitsWarper,
@@ -74,16 +74,16 @@ class Options:
     num_beams: int
     length_penalty: float
     early_stopping: bool | str
-    # Requests with equal keys may share one call of the processors; None: a call alone,
-    # because they look at the tokens so far.
+    # Requests with equal keys may share one call of the processors. None: the request
+    # needs a call alone, because its processors read its tokens so far.
     batch_key: str | None
     stop_test: StopStringCriteria | None = None  # of stop strings
-    # Appendix A: with how many of the likeliest tokens; None: no logprobs are wanted.
+    # Appendix A: how many of the likeliest tokens; None: no logprobs are wanted.
     logprobs: int | None = None
     prompt_logprobs: int | None = None
 
     def ends(self, tokens: list[int]) -> bool:
-        """Is a text of these tokens, prompt included, over with the last of them?"""
+        """Does the last of these tokens, prompt included, end the text?"""
         if tokens[-1] in self.eos_ids:
             return True
         return self.stop_test is not None and has_reached(self.stop_test, tokens)
@@ -95,7 +95,7 @@ class Options:
 
     @cached_property
     def of_rows(self) -> "RowOptions | None":
-        """Appendix A: the processors as four numbers; None if they are no numbers."""
+        """Appendix A: the processors as four numbers; None if that is impossible."""
         from minipaged.decoding.row_options import row_options
 
         return row_options(self.processors, self.do_sample)
@@ -110,20 +110,21 @@ def resolve_options(
 ) -> Options:
     """What `model.generate(prompt, generation_config=config)` would do, as Options.
 
-    `own_processors` are what it would be given as `logits_processor`. One difference:
-    generation ends at the model's last position (`num_positions`). HuggingFace goes on
+    `own_processors` are the `logits_processor` of that call. One difference: generation
+    ends at the model's last position (`num_positions`). HuggingFace goes on
     where it can, into positions that the model has never seen.
 
     Raises PromptTooLong for a prompt without room for a new token, UnsupportedOption
-    for a field that is set and not honoured here, and ValueError for what HuggingFace
-    itself rejects; stop strings without a tokenizer among it.
+    for a field that is set and not honoured here, and ValueError for values that
+    HuggingFace rejects, such as stop strings without a tokenizer.
     """
     # HuggingFace looks at both before it merges them: "unset" means set in neither.
-    own, given = model.generation_config, config or GenerationConfig()
-    max_unset = own.max_length is None and given.max_length is None
-    min_unset = own.min_length is None and given.min_length is None
+    of_model = model.generation_config
+    given = config or GenerationConfig()
+    max_unset = of_model.max_length is None and given.max_length is None
+    min_unset = of_model.min_length is None and given.min_length is None
     config, _ = model._prepare_generation_config(config)
-    refuse_unsupported_fields(config, given, own)
+    refuse_unsupported_fields(config, given, of_model)
     _check_values(config)
     _refuse_padding(config, prompt)
     stop_strings = stop_strings or StopStrings()
@@ -141,11 +142,11 @@ def resolve_options(
     # The last token of all needs no position: nothing is computed from it.
     longest = min(config.max_length, positions + 1)
     if len(prompt) >= longest and len(prompt) >= positions:
-        limit = "the model's number of positions", "shorten the prompt"
-        raise PromptTooLong(len(prompt), positions, *limit)
+        what = "the model's number of positions"
+        raise PromptTooLong(len(prompt), positions, what, "shorten the prompt")
     if len(prompt) >= longest:
-        limit = "max_length", "set max_new_tokens instead"
-        raise PromptTooLong(len(prompt), config.max_length, *limit)
+        remedy = "set max_new_tokens instead"
+        raise PromptTooLong(len(prompt), config.max_length, "max_length", remedy)
     config.max_length = longest
     chain = model._get_logits_processor(
         config,
@@ -155,8 +156,8 @@ def resolve_options(
         device=str(model.device),
         model_kwargs={},
     )
-    own = set(map(id, own_processors))
-    chain = LogitsProcessorList(Guarded(p) if id(p) in own else p for p in chain)
+    users = set(map(id, own_processors))
+    chain = LogitsProcessorList(Guarded(p) if id(p) in users else p for p in chain)
     eos_ids = config._eos_token_tensor
     return Options(
         max_new_tokens=config.max_length - len(prompt),
@@ -173,19 +174,19 @@ def resolve_options(
 
 
 def refuse_unsupported_fields(
-    config: GenerationConfig, given: GenerationConfig, own: GenerationConfig
+    config: GenerationConfig, given: GenerationConfig, of_model: GenerationConfig
 ) -> None:
     """Raise UnsupportedOption for every field that is set and has no effect here.
 
-    Better a clear refusal than an option that is silently ignored. A field that a later
-    transformers adds is refused too, until somebody has looked at it. Let pass are
-    remarks in the model's `own` config that mean nothing to HuggingFace. The error says
-    which fields are not `given` by the user.
+    A clear refusal is better than an option that is silently ignored. A field that a
+    later transformers adds is refused too, until we have looked at it. Fields that
+    HuggingFace does not know may stand in the config `of_model`. The error says which
+    fields the user has not `given`.
     """
     if (config.num_beams or 1) > 1 and config.do_sample:
         remedy = "leave one of them unset"
-        if theirs := _set_by_the_model(("num_beams", "do_sample"), config, given):
-            said = " and ".join(theirs.values())
+        if unset := _set_by_the_model(("num_beams", "do_sample"), config, given):
+            said = " and ".join(unset.values())
             remedy = (
                 f"the model's own generation config says {said}; say "
                 f"GenerationConfig(num_beams={config.num_beams}, do_sample=False), or "
@@ -196,7 +197,7 @@ def refuse_unsupported_fields(
         )
     fields = vars(GenerationConfig())
     off = GenerationConfig()._get_default_generation_params() | OFF
-    known = HONOURED | IRRELEVANT | (vars(own).keys() - fields.keys())
+    known = HONOURED | IRRELEVANT | (vars(of_model).keys() - fields.keys())
     refused = [
         field
         for field, value in vars(config).items()
@@ -206,19 +207,19 @@ def refuse_unsupported_fields(
         and value != off.get(field)
         and value is not False
     ]
-    theirs = _set_by_the_model(refused, config, given)
+    unset = _set_by_the_model(refused, config, given)
     faults = [
         f"the model's own generation config says {text}, which is not supported here; "
         f"unset it: model.generation_config.{field} = None"
-        for field, text in theirs.items()
+        for field, text in unset.items()
     ]
-    yours = [f"{f}={getattr(config, f)!r}" for f in refused if f not in theirs]
+    yours = [f"{f}={getattr(config, f)!r}" for f in refused if f not in unset]
     if yours:
         listed = ", ".join(yours)
         faults.append(
             f"generation options not supported here: {listed}; leave them unset"
             + "; logprobs=5, beside the config, returns logprobs"
-            * any(one.startswith(("output_scores", "output_logits")) for one in yours)
+            * any(text.startswith(("output_scores", "output_logits")) for text in yours)
         )
     if faults:
         raise UnsupportedOption("; ".join(faults))
@@ -227,13 +228,13 @@ def refuse_unsupported_fields(
 def _set_by_the_model(
     fields: Iterable[str], config: GenerationConfig, given: GenerationConfig
 ) -> dict[str, str]:
-    """Those of the fields that the user has left unset, as "field=value"."""
+    """The fields that the user has left unset, each as "field=value"."""
     unset = [field for field in fields if getattr(given, field, None) is None]
     return {field: f"{field}={getattr(config, field)!r}" for field in unset}
 
 
 def _check_values(config: GenerationConfig) -> None:
-    """Raise for wrong values that HuggingFace lets pass: they would do harm later."""
+    """Raise for wrong values that HuggingFace accepts: they would do harm later."""
     for name in ("max_length", "max_new_tokens", "num_beams", "num_return_sequences"):
         if (value := getattr(config, name)) is not None:
             require_counts(**{name: value})
@@ -241,7 +242,8 @@ def _check_values(config: GenerationConfig) -> None:
     if not isinstance(penalty, Real | None):
         raise TypeError(f"length_penalty must be a number, got {penalty!r:.60}")
     eos = config.eos_token_id
-    if any(isinstance(one, str) for one in (eos if isinstance(eos, list) else [eos])):
+    eos_ids = eos if isinstance(eos, list) else [eos]
+    if any(isinstance(eos_id, str) for eos_id in eos_ids):
         raise TypeError(
             f"eos_token_id must be a token id or a list of them, got {eos!r}; pass "
             "tokenizer.eos_token_id"
@@ -249,7 +251,7 @@ def _check_values(config: GenerationConfig) -> None:
 
 
 def _length_penalty(config: GenerationConfig, longest: int) -> float:
-    """As a float; ValueError if beams of so many tokens cannot be divided by it."""
+    """The penalty as a float; ValueError if it overflows for `longest` tokens."""
     penalty = config.length_penalty
     if (config.num_beams or 1) == 1 or penalty is None:
         return penalty
@@ -265,10 +267,11 @@ def _length_penalty(config: GenerationConfig, longest: int) -> float:
 def _refuse_padding(config: GenerationConfig, prompt: list[int]) -> None:
     """Raise ValueError for a padded prompt: HuggingFace hides pads, and we read them.
 
-    One pad alone may be text, and so may those inside of a prompt, or with another
-    meaning, too.
+    A single pad may be text. So may pads inside a prompt, and a pad token that has
+    another meaning, too.
     """
-    eos, pad = config.eos_token_id, config.pad_token_id
+    eos = config.eos_token_id
+    pad = config.pad_token_id
     others = {config.bos_token_id, *(eos if isinstance(eos, list) else [eos])}
     if pad not in others and [pad, pad] in (prompt[:2], prompt[-2:]):
         raise ValueError(

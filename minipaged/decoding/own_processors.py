@@ -1,4 +1,4 @@
-"""Lesson 2: logits processors that a user brings along (the border)."""
+"""Lesson 2: logits processors of the user (the border)."""
 
 from collections.abc import Callable, Iterable
 from inspect import signature
@@ -12,7 +12,7 @@ Processor = Callable[[Tensor, Tensor], Tensor]  # (tokens so far, scores) -> sco
 
 
 def check_processors(given: Any) -> LogitsProcessorList:
-    """What was given as `logits_processor`, in a list of our own.
+    """The processors that were given as `logits_processor`, in a new list.
 
     Raises TypeError for what HuggingFace's `generate` cannot call with two arguments.
     """
@@ -25,38 +25,39 @@ def check_processors(given: Any) -> LogitsProcessorList:
     if not isinstance(given, Iterable):
         raise TypeError(f"{wanted}, got {given!r:.60}")
     processors = LogitsProcessorList(given)
-    for each in processors:
-        if not callable(each):
-            raise TypeError(f"{wanted}; {each!r:.60} cannot be called")
-        if len(signature(each.__call__).parameters) > 2:
-            raise TypeError(f"{wanted}; {each!r:.60} takes other arguments")
+    for processor in processors:
+        if not callable(processor):
+            raise TypeError(f"{wanted}; {processor!r:.60} cannot be called")
+        if len(signature(processor.__call__).parameters) > 2:
+            raise TypeError(f"{wanted}; {processor!r:.60} takes other arguments")
     return processors
 
 
 class Guarded(LogitsProcessor):
-    """A processor that may write into its scores, and must keep their shape and place.
+    """A processor that may write into its scores, and must keep shape and device.
 
-    HuggingFace hands each request scores of its own, without gradients; so do we.
+    As with HuggingFace, it gets a copy of one request's scores, without gradients.
     """
 
     def __init__(self, processor: Processor):
-        """It will be called for a single request at a time."""
+        """It is called for a single request at a time."""
         self.processor = processor
 
     @torch.no_grad()
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        """Its scores. ValueError if they are no such tensor on the same device."""
+        """Its scores; ValueError if they have another shape, or another device."""
         out = self.processor(input_ids, scores.clone())
-        wanted, what = _kind(scores), _kind(out)
-        if what != wanted:
+        wanted = _kind(scores)
+        got = _kind(out)
+        if got != wanted:
             raise ValueError(
-                f"{self.processor!r:.60} must return scores of {wanted}, got {what}"
+                f"{self.processor!r:.60} must return scores of {wanted}, got {got}"
             )
         return out
 
 
 def _kind(scores: Any) -> str:
-    """What must not change of them, in words."""
+    """What must not change, in words, such as: shape (1, 96) on cpu."""
     if not isinstance(scores, Tensor):
         return type(scores).__name__
     return f"shape {tuple(scores.shape)} on {scores.device}"

@@ -15,9 +15,10 @@ _SHARPEST = 3e38  # about the greatest float32
 
 @dataclass(frozen=True)
 class RowOptions:
-    """The numbers of a row; those left out are off.
+    """The numbers of a row; by default, all logits stay as they are.
 
-    sharpness: 1 / temperature. Greedy is its limit: infinite. top_k: 0 keeps all.
+    sharpness: 1 / temperature; greedy is the limit, infinity. top_k: 0 keeps all. For
+    example: temperature 0.5 and top_k 40 are RowOptions(sharpness=2.0, top_k=40).
     """
 
     sharpness: float = 1.0
@@ -27,25 +28,25 @@ class RowOptions:
 
     @cached_property
     def is_greedy(self) -> bool:
-        """Is the likeliest token taken, and no random number needed?"""
+        """Is the likeliest token taken, without a random number?"""
         return self.sharpness == float("inf")
 
     @cached_property
     def has_cutoff(self) -> bool:
-        """Are there logits, too low for top-k, top-p or min-p, that are left out?"""
+        """Does top-k, top-p or min-p leave out low logits?"""
         return self.top_k > 0 or self.top_p < 1 or self.min_p > 0
 
     @cached_property
     def packed(self) -> bytes:
-        """The four as float32, side by side. Beyond 2**24 no k means anything."""
+        """The four as float32, side by side. A k beyond 2**24 keeps all anyway."""
         top_k = min(self.top_k, 2**24)
         numbers = [self.sharpness, top_k, self.top_p, self.min_p]
         return np.array(numbers, dtype=np.float32).tobytes()
 
 
 GREEDY = RowOptions(sharpness=float("inf"))
-# The order in which HuggingFace puts them (`GenerationMixin._get_logits_processor`):
-# top-p is of what top-k has left, so another order would mean something else.
+# HuggingFace's order (`GenerationMixin._get_logits_processor`). Top-p looks at the
+# logits that top-k has kept, so another order would mean something else.
 _IN_ORDER = [
     (processors.TemperatureLogitsWarper, "temperature"),
     (processors.TopKLogitsWarper, "top_k"),
@@ -55,21 +56,22 @@ _IN_ORDER = [
 
 
 def row_options(chain: LogitsProcessorList, do_sample: bool) -> RowOptions | None:
-    """What these processors ask of a row; None if only they themselves can say it.
+    """The numbers that do what these processors do; None if there are no such numbers.
 
-    That is so for all others than temperature, top-k, top-p and min-p, and for these in
-    another order, or with settings that HuggingFace does not use for one sequence.
+    There are none for processors other than temperature, top-k, top-p and min-p, for
+    another order, and for settings that HuggingFace does not use for one sequence.
     """
     if not do_sample:
         return None if chain else GREEDY
-    found, left = {}, iter(_IN_ORDER)
-    for each in chain:
-        # What was passed over does not come again, so each is there once at most.
-        name = next((name for kind, name in left if type(each) is kind), None)
-        if name is None or getattr(each, "min_tokens_to_keep", 1) != 1:
+    found = {}
+    kinds = iter(_IN_ORDER)
+    for processor in chain:
+        # The iterator never goes back, so each kind is found once at most.
+        name = next((name for kind, name in kinds if type(processor) is kind), None)
+        if name is None or getattr(processor, "min_tokens_to_keep", 1) != 1:
             return None
-        if getattr(each, "filter_value", -float("inf")) != -float("inf"):
+        if getattr(processor, "filter_value", -float("inf")) != -float("inf"):
             return None
-        found[name] = getattr(each, name)
+        found[name] = getattr(processor, name)
     temperature = found.pop("temperature", 1.0)
     return RowOptions(min(1 / temperature, _SHARPEST), **found)

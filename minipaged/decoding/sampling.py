@@ -20,45 +20,49 @@ class Sampling(Strategy):
     """
 
     def __init__(self, options: Options, generator: torch.Generator | None = None):
-        """Draw from `generator`, or without one from that which all share."""
-        self.options, self.generator = options, generator
+        """Draw from `generator`; without it, from torch's global generator."""
+        self.options = options
+        self.generator = generator
 
     @classmethod
     def choose(cls, turns: Rows[Turn], logits: Tensor) -> list["Chosen | Failed"]:
         """The next token of every sample of these requests.
 
-        At first all share one row. Ended ones get a token too, which `apply` drops.
+        At first, samples share one row. Ended samples get a token, too, which `apply`
+        drops.
         Requests with equal processors go through them together, as one tensor.
         """
         groups: dict[Any, list[Turn]] = {}
         for turn in turns:
-            # A request whose processors look at its tokens so far is a group alone.
+            # A request whose processors read its tokens so far is a group alone.
             key = turn.request.strategy.options.batch_key or turn.request
             groups.setdefault(key, []).append(turn)
-        chosen, left = {}, list(groups.values())
-        while left:
-            group = left.pop(0)
-            rows, stop = [rows_of_samples(turn) for turn in group], 0
+        chosen = {}
+        remaining = list(groups.values())
+        while remaining:
+            group = remaining.pop(0)
+            rows = [rows_of_samples(turn) for turn in group]
             tokens = or_failed(next_tokens, group, rows, logits)
             if isinstance(tokens, Failed):
-                if len(group) > 1:  # which of them was it?
-                    left += [[turn] for turn in group]
+                if len(group) > 1:  # each request alone shows which of them fails
+                    remaining += [[turn] for turn in group]
                 else:
                     chosen[group[0].request] = tokens
                 continue
-            together = TokensTogether(tokens)
-            for turn, own in zip(group, rows, strict=True):
-                start, stop = stop, stop + len(own)
-                chosen[turn.request] = together, start, stop
+            chosen_tokens = ChosenTokens(tokens)
+            stop = 0
+            for turn, samples in zip(group, rows, strict=True):
+                start, stop = stop, stop + len(samples)
+                chosen[turn.request] = chosen_tokens, start, stop
         return [chosen[turn.request] for turn in turns]
 
     def apply(self, turn: Turn, choice: "Chosen") -> None:
         """Fork at first, then append to each sample its token."""
-        request, options = turn.request, self.options
+        request = turn.request
         while len(request.answers) < request.num_parallel:
             request.fork(request.answers[0])
-        together, start, stop = choice
-        tokens = together.as_numbers[start:stop]
+        chosen_tokens, start, stop = choice
+        tokens = chosen_tokens.as_numbers[start:stop]
         if NO_TOKEN in tokens:
             request.fail(
                 "no token can be drawn: probabilities are NaN or infinite; look at the "
@@ -68,7 +72,7 @@ class Sampling(Strategy):
         for sequence, token in zip(request.answers, tokens, strict=True):
             if sequence.finish_reason is None:
                 sequence.append(token)
-                ends = or_failed(options.ends, sequence.tokens)
+                ends = or_failed(self.options.ends, sequence.tokens)
                 if isinstance(ends, Failed):
                     request.fail(ends.reason)
                 elif ends:
@@ -77,7 +81,7 @@ class Sampling(Strategy):
                     sequence.end("length")
 
     def output(self, request: Request) -> Output:
-        """Every sample's tokens; it is "stop" if all of them ended by themselves."""
+        """Every sample's tokens; "stop" is the reason if all ended by themselves."""
         reasons = {sequence.finish_reason for sequence in request.answers}
         return Output(
             [sequence.new_tokens for sequence in request.answers],
@@ -97,21 +101,21 @@ class Sampling(Strategy):
         return self.generator and self.generator.get_state()
 
     def restore(self, saved: Any) -> None:
-        """Draw once more what was drawn since."""
+        """Set the generator back: the same tokens will be drawn again."""
         if self.generator is not None:
             self.generator.set_state(saved)
 
 
-class TokensTogether:
-    """A tensor of tokens."""
+class ChosenTokens:
+    """Tokens that were chosen for several requests, in one tensor."""
 
     def __init__(self, tensor: Tensor):
         self.tensor = tensor
 
     @cached_property
     def as_numbers(self) -> list[int]:
-        """Waits for the device, once."""
+        """The tokens as a list; the first call waits for the device."""
         return self.tensor.tolist()
 
 
-Chosen = tuple[TokensTogether, int, int]  # a request's: those from start to stop
+Chosen = tuple[ChosenTokens, int, int]  # a request has those from start to stop

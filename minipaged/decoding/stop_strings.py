@@ -12,8 +12,8 @@ from minipaged.errors import UnsupportedOption
 class StopStrings:
     """HuggingFace's test of whether a text has just reached a stop string.
 
-    One object serves many requests: what strings mean for the whole vocabulary takes
-    longer to find out than a step, and megabytes. It is kept for those asked for last.
+    One object serves many requests. To compare strings with the whole vocabulary takes
+    longer than a step, and megabytes. So the tests for the latest strings are kept.
     """
 
     def __init__(self, tokenizer: Any = None):
@@ -21,7 +21,7 @@ class StopStrings:
         if tokenizer is not None:
             require_tokenizer(tokenizer)
         self._tokenizer = tokenizer
-        # By the number of its tokens, too: it may be given more.
+        # The number of its tokens is a key, too: it may be given more tokens.
         self._test_of = lru_cache(maxsize=32)(
             lambda strings, _num_tokens: StopStringCriteria(tokenizer, [*strings])
         )
@@ -32,7 +32,7 @@ class StopStrings:
         """The test for these strings, or None if there are none.
 
         As with HuggingFace, an empty text ends every text at once. Raises ValueError
-        without a tokenizer, TypeError for what is no text, UnsupportedOption for beams.
+        without a tokenizer, TypeError for no text, UnsupportedOption for beams.
         """
         if strings is None or strings == []:
             return None
@@ -46,19 +46,19 @@ class StopStrings:
                 f"stop_strings={strings!r} need the model's tokenizer: pass "
                 "tokenizer=... to generate, or to the Engine"
             )
-        several = [strings] if isinstance(strings, str) else strings
-        if not isinstance(several, list | tuple) or {str} != set(map(type, several)):
+        texts = [strings] if isinstance(strings, str) else strings
+        if not isinstance(texts, list | tuple) or {str} != set(map(type, texts)):
             raise TypeError(
                 f"stop_strings must be a text or a list of texts, got {strings!r:.60}"
             )
-        return self._test_of(tuple(several), len(self._tokenizer))
+        return self._test_of(tuple(texts), len(self._tokenizer))
 
 
 def has_reached(test: StopStringCriteria, tokens: list[int]) -> bool:
     """Does a stop string end within the last of these tokens?
 
-    As with HuggingFace, it may have begun in the prompt, and the last token may go on
-    behind it.
+    As with HuggingFace, it may have begun in the prompt, and the last token may be
+    longer than its end.
     """
     # On the CPU, where the test's tables are, whatever torch's default device is.
     end = torch.tensor([tokens[-test.maximum_token_len :]], device="cpu")
@@ -66,7 +66,7 @@ def has_reached(test: StopStringCriteria, tokens: list[int]) -> bool:
 
 
 def require_tokenizer(tokenizer: Any) -> None:
-    """Raise TypeError for what is no tokenizer of transformers."""
+    """Raise TypeError if this is no tokenizer of transformers."""
     if not isinstance(tokenizer, PreTrainedTokenizerBase):
         raise TypeError(
             f"tokenizer must be one of transformers, got {tokenizer!r:.60}; "

@@ -20,11 +20,11 @@ class Turn(NamedTuple):
     """A request whose logits have come, with the rows that belong to its sequences."""
 
     request: Request
-    rows: range  # those of its works: mostly one for each living sequence, in order
+    rows: range  # of its works: mostly one row for each living sequence, in order
 
 
 class Failed(NamedTuple):
-    """In place of a choice: nothing can be chosen for this request, and why."""
+    """Takes the place of a choice: why no token can be chosen for a request."""
 
     reason: str
 
@@ -32,7 +32,7 @@ class Failed(NamedTuple):
 def or_failed(choose: Callable[..., Any], *arguments: Any) -> Any:
     """What `choose` returns; Failed if it raises, so that other requests can go on.
 
-    Except for errors that concern all requests: of memory, and of the device.
+    Errors of memory and of the device are raised: they concern all requests.
     """
     try:
         return choose(*arguments)
@@ -45,7 +45,7 @@ def or_failed(choose: Callable[..., Any], *arguments: Any) -> Any:
 
 
 class Strategy(Turns):
-    """One object for each request, which owns all that choosing must remember.
+    """Chooses the tokens of one request, and remembers all that this needs.
 
     A step first chooses for all requests, then applies what was chosen to each.
     """
@@ -55,13 +55,12 @@ class Strategy(Turns):
         """What each turn's request will do; called once a step for all of this type.
 
         It changes no request, and does not wait for the device. logits: [R, vocabulary]
-        float32, on the device. What fails is Failed: for one request, or for those
-        whose processors are the same.
+        float32, on the device. A request for which this fails gets Failed.
         """
         raise NotImplementedError
 
     def apply(self, turn: Turn, choice: Any) -> None:
-        """Do it: append, fork, and mark as ended. Blocks are the scheduler's."""
+        """Do it: append, fork, mark as ended. The scheduler frees blocks."""
         raise NotImplementedError
 
     def output(self, request: Request) -> "Output":
@@ -69,23 +68,23 @@ class Strategy(Turns):
         raise NotImplementedError
 
     def so_far(self, request: Request) -> "Output":
-        """What an aborted request has said until then."""
+        """The answer of an aborted request: its tokens until then."""
         raise NotImplementedError
 
     def save(self) -> Any:
-        """What `restore` needs to forget all that is done from now on."""
+        """The state now, for `restore`."""
         return vars(self).copy()
 
     def restore(self, saved: Any) -> None:
-        """Be as you were when this was saved."""
+        """Return to the state that was saved."""
         vars(self).update(saved)
 
 
 def output_of(request: Request) -> "Output":
-    """What a request answers that has ended, however it did."""
+    """The answer of a request that has ended, in whatever way."""
     if request.error is not None:
         return Output([], "error", error=request.error)
-    if any(one.finish_reason == "aborted" for one in request.answers):
+    if any(answer.finish_reason == "aborted" for answer in request.answers):
         return request.strategy.so_far(request)
     return request.strategy.output(request)
 
@@ -93,12 +92,12 @@ def output_of(request: Request) -> "Output":
 class TokenLogprob(NamedTuple):
     """How likely a token was: the log-softmax of the logits as the model makes them.
 
-    In float32, before temperature, penalties and whatever else changes logits.
+    In float32, before temperature, penalties and other changes of logits.
     """
 
     token: int
-    logprob: float  # -inf if the model has no logit for it, and only reads it
-    top: list[tuple[int, float]]  # the likeliest tokens and theirs, likeliest first
+    logprob: float  # -inf if the model reads this token, but has no logit for it
+    top: list[tuple[int, float]]  # the likeliest tokens with logprobs, likeliest first
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,7 @@ class Output:
     prompt, an eos kept, no padding. Empty if `finish_reason` is "error". If fewer beams
     could end than are asked for, the rest are no answers: their scores are below -1e8.
     logprobs: of each token of each sequence, if asked for. prompt_logprobs: of each
-    token of the prompt, if asked for; None for the first, which nothing foretells.
+    token of the prompt, if asked for; None for the first: no logits foretell it.
     """
 
     sequences: list[list[int]]

@@ -7,24 +7,24 @@ from typing import Any
 
 from minipaged.decoding.stop_strings import require_tokenizer
 
-_BYTE = re.compile("<0x[0-9A-F]{2}>")  # what a byte is called that is in no other token
-_LONGEST = 4  # letters, the space included, of what `clean_up_tokenization` changes
+_BYTE = re.compile("<0x[0-9A-F]{2}>")  # tokens for bytes that are in no other token
+_LONGEST = 4  # letters, with the space, of a text that `clean_up_tokenization` changes
 
 
 class TextPieces:
     """Decodes tokens one by one; the pieces together are the text of all the tokens.
 
-    What is said is never taken back. So a token waits while those to come may change
-    its text: half a letter may be completed, a byte may turn out to belong to no letter
-    at all, a space may go before a full stop. Special tokens are left out.
+    A piece is never taken back. So a token waits as long as later tokens may change its
+    text: half a letter may be completed, a byte may turn out to belong to no letter at
+    all, a space may vanish before a full stop. Special tokens are left out.
 
-    A text is long, so only its end is decoded each time: the tokens since the last
-    piece, and those of that piece before them, because a word looks different at the
-    start of a text. Source: the incremental detokenizing of TGI and vLLM.
+    Texts are long, so each time only the end is decoded: the tokens since the last
+    piece, and before them the tokens of that piece, because a word looks different at
+    the start of a text. Source: the incremental detokenizing of TGI and vLLM.
     """
 
     def __init__(self, tokenizer: Any):
-        """`tokenizer`: the model's; TypeError for what is none of transformers."""
+        """`tokenizer`: the model's; TypeError if it is none of transformers."""
         require_tokenizer(tokenizer)
         self._tokenizer = tokenizer
         self._cleans = getattr(tokenizer, "clean_up_tokenization_spaces", False)
@@ -43,7 +43,7 @@ class TextPieces:
             yield piece
 
     def add(self, token: int) -> str:
-        """What can be said now that this token has come; often its text, or ""."""
+        """The text that is certain with this token; often that of the token, or ""."""
         self._tokens.append(token)
         if self._is_open(token):
             return ""
@@ -62,7 +62,7 @@ class TextPieces:
         return piece
 
     def rest(self) -> str:
-        """What is still to be said, when no token will come any more."""
+        """The remaining text, when no more tokens will come."""
         return self._decode(self._tokens)[self._num_said :]
 
     def _decode(self, tokens: list[int], **options: bool) -> str:
@@ -70,10 +70,10 @@ class TextPieces:
 
 
 def is_open(tokenizer: Any, token: int) -> bool:
-    """Does its text depend on the next token?
+    """Does this token's text depend on the next token?
 
-    So it is with a byte, with what says nothing alone, and with a word's beginning
-    whose mark goes when it is continued, as CTRL's "un@@".
+    It does for a byte, for a token that has no text alone, and for the beginning of a
+    word if its mark vanishes when the word goes on, such as CTRL's "un@@".
     """
     name = tokenizer.convert_ids_to_tokens(token) or ""
     said = tokenizer.decode([token], skip_special_tokens=True)

@@ -1,4 +1,4 @@
-"""Appendix A: one step ahead: the GPU computes the next while the last one is read."""
+"""Appendix A: one step ahead: the GPU computes the next while the last is read."""
 
 from collections import deque
 from itertools import chain
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from minipaged.decoding.draw import next_tokens
 from minipaged.decoding.logprobs import Logprobs, SamplingWithLogprobs, Scored
-from minipaged.decoding.sampling import Chosen, Sampling, TokensTogether
+from minipaged.decoding.sampling import Chosen, ChosenTokens, Sampling
 from minipaged.decoding.strategy import Failed, Turn, or_failed
 from minipaged.engine.loop import choose, finish, step, turns_of
 from minipaged.errors import OutOfBlocks, is_out_of_memory
@@ -23,14 +23,15 @@ from minipaged.scheduling.scheduler import Scheduler
 
 
 class Steps:
-    """An engine's steps, each made as a whole: see `loop.step`."""
+    """Makes an engine's steps, each as a whole: see `loop.step`."""
 
     def __init__(self, runner: Runner, scheduler: Scheduler):
         """No step is made yet."""
-        self._runner, self._scheduler = runner, scheduler
+        self._runner = runner
+        self._scheduler = scheduler
 
     def step(self) -> None:
-        """Make one; if anything is raised, Ctrl-C included, it is undone.
+        """Make a step; if anything is raised, Ctrl-C included, it is undone.
 
         Raises MemoryError if the device has no room for what a step computes.
         """
@@ -54,25 +55,25 @@ class Steps:
         step(self._runner, self._scheduler)
 
     def land(self) -> None:
-        """End what is in flight: nothing."""
+        """End the steps in flight: there are none."""
 
 
 def make_steps(runner: Runner, scheduler: Scheduler) -> Steps:
-    """One step ahead, but for the eager runner: its steps are lesson 2's."""
+    """Steps that run one ahead; for the eager runner, the steps of lesson 2."""
     return (Steps if runner.name == "eager" else StepsAhead)(runner, scheduler)
 
 
 class StepsAhead(Steps):
-    """Makes the same steps as `loop.step`, but computes one before it reads another.
+    """Makes the steps of `loop.step`, but starts the next before it reads the last.
 
-    A GPU is never idle if the CPU hands it a step before it has ended the last one. So
-    a step's tokens stay on the GPU as the inputs of the next one, and are read while
-    that is computed. Whoever has reached an eos or a stop string is known a step later:
-    a token more was computed for it, which is dropped.
+    A GPU is never idle if the CPU hands it the next step before it has ended the last
+    one. So a step's tokens stay on the GPU as inputs of the next step, and are read
+    while that is computed. An eos or a stop string is therefore noticed a step later:
+    one more token was computed for that sequence, and is dropped.
 
-    A plan can only be made before the last one is read if nothing else depends on what
-    was chosen: for requests of one sequence, greedy or sampled without a seed, whose
-    processors do not look at earlier tokens. If a plan computes others, it is read
+    The next plan can be made before the last tokens are read if it does not depend on
+    them. This holds for requests of one sequence, greedy or sampled without a seed,
+    whose processors do not read earlier tokens. A plan with other requests is read
     before the next one is made.
 
     Between two calls a step may be in flight: `land` ends it.
@@ -90,14 +91,14 @@ class StepsAhead(Steps):
             load_kernels(vocabulary, {torch.float32, paged.dtype}, paged.device)
 
     def _make(self) -> None:
-        """Hand out the next step; then read, apply and commit the one before it.
+        """Start the next step; then read, apply and commit the step before it.
 
         If anything is raised, Ctrl-C included, both are undone: see StepUndo.
         """
         all_or_nothing(self._scheduler, self._step)
 
     def land(self) -> None:
-        """Read, apply and commit all that is in flight."""
+        """Read, apply and commit all steps in flight."""
         while self._scheduler.in_flight:
             all_or_nothing(self._scheduler, self._land)
 
@@ -113,16 +114,18 @@ class StepsAhead(Steps):
         scheduler = self._scheduler
         if not scheduler.in_flight:
             self._flights.clear()  # of steps that were undone
-        before = self._flights[-1].late if self._flights else None
+        unread = None
+        if self._flights and self._flights[-1].late is not None:
+            unread = self._flights[-1].late.unread
         plan = scheduler.schedule()
-        if before is not None and not plan.works:
-            scheduler.withdraw(plan)  # all wait for what is in flight
+        if unread is not None and not plan.works:
+            scheduler.withdraw(plan)  # all wait for the step in flight
             return
-        batch, logits = self._runner.compute(plan, before and before.unread)
+        batch, logits = self._runner.compute(plan, unread)
         scheduler.observers.computed(batch, logits)
         late = None
-        may = () if before is None else before.unread.places  # they did already
-        if all(w.sequence in may or may_run_ahead(w.request) for w in plan.works):
+        ahead = () if unread is None else unread.places  # these may run ahead: they do
+        if all(w.sequence in ahead or may_run_ahead(w.request) for w in plan.works):
             late = LateTokens(turns_of(plan), logits)
             for sequence in late.unread.places:
                 sequence.num_pending += 1
@@ -139,7 +142,7 @@ class StepsAhead(Steps):
 
 
 def may_run_ahead(request: Request) -> bool:
-    """Can its next token be computed before the last one is read?"""
+    """Can the request's next token be computed before the last one is read?"""
     strategy = request.strategy
     return (
         isinstance(strategy, Sampling)
@@ -157,7 +160,7 @@ class LateTokens:
     """
 
     def __init__(self, turns: list[Turn], logits: Tensor):
-        """Choose, and start to copy; nobody waits.
+        """Choose, and start to copy, without waiting.
 
         turns: of requests that may run ahead, so each has one row. logits: [R,
         vocabulary], in float32 or the model's own type.
@@ -166,11 +169,12 @@ class LateTokens:
         by_numbers = draws_by_numbers(logits)
         for turn in turns:
             options = turn.request.strategy.options
-            # Whatever rows ask for as numbers, they are drawn together.
-            together = by_numbers and options.of_rows is not None
-            key = None if together else options.batch_key
+            # Rows whose options are numbers are drawn together.
+            has_numbers = by_numbers and options.of_rows is not None
+            key = None if has_numbers else options.batch_key
             groups.setdefault(key, []).append(turn)
-        drawn, self._failed = [], {}
+        drawn = []
+        self._failed = {}
         for group in groups.values():
             tokens = or_failed(_draw, group, logits)
             if isinstance(tokens, Failed):
@@ -184,7 +188,8 @@ class LateTokens:
         places = {turn.request.answers[0]: place for place, turn in enumerate(in_order)}
         self.unread = Unread(tokens, places)
         self._logprobs = self._compute_logprobs(turns, logits)
-        self._copy, self._has_come = tokens, None
+        self._copy = tokens
+        self._has_come = None
         if tokens.is_cuda:
             self._copy = torch.empty_like(tokens, device="cpu", pin_memory=True)
             self._copy.copy_(tokens, non_blocking=True)
@@ -194,7 +199,7 @@ class LateTokens:
     def _compute_logprobs(
         self, turns: list[Turn], logits: Tensor
     ) -> dict[Request, tuple[Logprobs, range]]:
-        """Of the tokens of those who ask; on their way to the CPU, too."""
+        """The logprobs that are wanted, and their places; on their way to the CPU."""
         asking = [t for t in turns if t.request.strategy.options.logprobs is not None]
         if not asking:
             return {}
@@ -207,16 +212,18 @@ class LateTokens:
         return {turn.request: (logprobs, place) for turn, place in pairs}
 
     def read(self, turns: list[Turn]) -> list[Chosen | Scored | Failed]:
-        """Wait for this step, but not for the next one; what was chosen for these.
+        """Wait for this step, but not for the next one; return these turns' choices.
 
-        turns: all of them, or less, if some were aborted meanwhile.
+        turns: all turns of the step, except those that were aborted meanwhile.
         """
         if self._has_come is not None:
             self._has_come.synchronize()
-        together, choices = TokensTogether(self._copy), []
+        tokens = ChosenTokens(self._copy)
+        choices = []
         for turn in turns:
-            request, at = turn.request, self._place_of(turn)
-            choice = self._failed.get(request) or (together, at, at + 1)
+            request = turn.request
+            place = self._place_of(turn)
+            choice = self._failed.get(request) or (tokens, place, place + 1)
             is_scored = isinstance(request.strategy, SamplingWithLogprobs)
             if is_scored and request not in self._failed:
                 choice = Scored(choice, *self._logprobs.get(request, ()))
@@ -228,12 +235,12 @@ class LateTokens:
 
 
 def draws_by_numbers(logits: Tensor) -> bool:
-    """Are there kernels for what lies here, to which a row's options are numbers?"""
+    """Are there kernels for these logits, which take a row's options as numbers?"""
     return logits.is_cuda
 
 
 def _draw(group: list[Turn], logits: Tensor) -> Tensor:
-    """The next tokens of requests of one group; on a GPU, nobody waits."""
+    """The next tokens of a group of requests; on a GPU, without waiting."""
     if not draws_by_numbers(logits):
         return next_tokens(group, [turn.rows for turn in group], logits)
     from minipaged.decoding.fast_draw import draw_unseeded  # which needs Triton
@@ -246,7 +253,7 @@ def _draw(group: list[Turn], logits: Tensor) -> Tensor:
 
 
 class _Flight(NamedTuple):
-    """A step that is computed, or is about to be, and not committed."""
+    """A step that was handed to the device, and is not committed yet."""
 
     plan: Plan
     logits: Tensor

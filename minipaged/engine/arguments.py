@@ -1,4 +1,4 @@
-"""Lesson 2: what is said to `generate`, checked and made into requests (the border)."""
+"""Lesson 2: arguments of `generate`, checked and made into requests (the border)."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,7 +20,7 @@ from minipaged.scheduling.request import Request
 if TYPE_CHECKING:
     from minipaged.memory.prefix_cache import PrefixCache
 
-_MOST_SEQUENCES = 1_000_000  # each is an object of Python, whatever blocks it takes
+_MOST_SEQUENCES = 1_000_000  # each is an object of Python, even without blocks
 _WANTED = {
     GenerationConfig: "GenerationConfig(...)",
     int: "an int",
@@ -45,7 +45,7 @@ def make_requests(
 
     A prompt that is too long for the model gets a request with an `error`. Raises
     ValueError, TypeError or UnsupportedOption for anything malformed. `remedy`: what
-    the caller's user should pass in place of what is no list of token ids.
+    a user should pass if a prompt is no list of token ids.
     """
     if isinstance(prompts, str | torch.Tensor) or not isinstance(prompts, Sequence):
         raise TypeError(
@@ -53,24 +53,20 @@ def make_requests(
             f"{type(prompts).__name__}; pass tokenizer(texts).input_ids, or .tolist() "
             "of numpy's and torch's numbers"
         )
-    # From here on it is ours what the prompts are: their owners may go on with theirs.
-    prompts = [one.copy() if isinstance(one, list) else one for one in prompts]
+    # Copies, because the caller may change the lists while we work.
+    prompts = [p.copy() if isinstance(p, list) else p for p in prompts]
     for index, prompt in enumerate(prompts):
         _check_prompt(index, prompt, paged.num_embeddings, remedy)
     count = len(prompts)
-    configs = _one_each(generation_config, GenerationConfig, "generation_config", count)
-    seeds = _one_each(seed, int, "seed", count)
-    salts = _one_each(cache_salt, bytes, "cache_salt", count)
-    processors = _processors_each(logits_processor, count)
-    of_answer, of_prompt = (
-        _counts_each(value, name, count, paged.num_embeddings)
-        for name, value in (
-            ("logprobs", logprobs),
-            ("prompt_logprobs", prompt_logprobs),
-        )
-    )
+    vocabulary = paged.num_embeddings
+    configs = _values(generation_config, GenerationConfig, "generation_config", count)
+    seeds = _values(seed, int, "seed", count)
+    salts = _values(cache_salt, bytes, "cache_salt", count)
+    processors = _processors(logits_processor, count)
+    of_answer = _counts(logprobs, "logprobs", count, vocabulary)
+    of_prompt = _counts(prompt_logprobs, "prompt_logprobs", count, vocabulary)
     requests = []
-    for prompt, config, own_seed, salt, own_processors, *asked in zip(
+    for prompt, config, own_seed, salt, own_processors, num_top, num_prompt_top in zip(
         prompts, configs, seeds, salts, processors, of_answer, of_prompt, strict=True
     ):
         generator = _generator(own_seed, paged)
@@ -78,7 +74,7 @@ def make_requests(
             options = resolve_options(
                 paged.model, config, prompt, stop_strings, own_processors
             )
-            options = replace(options, logprobs=asked[0], prompt_logprobs=asked[1])
+            options = replace(options, logprobs=num_top, prompt_logprobs=num_prompt_top)
             requests.append(
                 make_request(prompt, options, generator, salt, paged.device, paged.pool)
             )
@@ -97,8 +93,8 @@ def make_request(
 ) -> Request:
     """A request with the strategy that its options ask for; logits are on `device`.
 
-    It has an `error` and no strategy if `pool` can never hold it: a billion beams would
-    take gigabytes before anybody asks for blocks.
+    It has an `error` and no strategy if `pool` can never hold it: the strategy of a
+    billion beams would take gigabytes before any block is taken.
     """
     request = Request(
         prompt,
@@ -130,7 +126,7 @@ def check_engine(
     max_prompt_tokens: int | None,
     prefix_cache: "PrefixCache | None",
 ) -> None:
-    """Raise TypeError or ValueError for what does not concern a single prompt."""
+    """Raise TypeError or ValueError for arguments that concern all prompts."""
     from minipaged.memory.prefix_cache import PrefixCache  # lesson 3
 
     if not isinstance(paged, PagedModel):
@@ -156,7 +152,7 @@ def why_it_never_fits(
 ) -> str | None:
     """Why the pool can never hold this request at its longest, or None if it can.
 
-    `num_free`: how many blocks it may count on, if these are not the free ones.
+    `num_free`: the number of blocks that it can get; by default, of free blocks.
     """
     worst = request.blocks_at_most(pool.block_size)
     if num_free is None and worst > pool.num_free:
@@ -169,14 +165,14 @@ def why_it_never_fits(
             f"{request.num_parallel:,} samples or beams are more than a request may "
             f"have: {_MOST_SEQUENCES:,}"
         )
-    size, count = pool.block_size, request.num_parallel
+    count = request.num_parallel
     others = "free the blocks of others, " * (worst <= pool.num_blocks)
     who = f"{count} sequences" if count > 1 else "a sequence"
     return (
         f"{who} of {len(request.prompt)} prompt tokens and {request.max_new_tokens} "
         f"new ones may need {worst} blocks, but {num_free} are free of "
         f"{pool.num_blocks}; {others}raise num_blocks, or "
-        f"{_what_fits(request, num_free, size)}"
+        f"{_what_fits(request, num_free, pool.block_size)}"
     )
 
 
@@ -187,7 +183,8 @@ def _what_fits(request: Request, num_free: int, block_size: int) -> str:
         less = Request(request.prompt, new_tokens, num_parallel=count)
         return less.blocks_at_most(block_size) <= num_free
 
-    new_tokens, count = request.max_new_tokens, request.num_parallel
+    new_tokens = request.max_new_tokens
+    count = request.num_parallel
     fewer = "the number of beams or samples" * (count > 1)
     if fits(1, count) and fewer and fits(new_tokens, 1):
         return f"lower max_new_tokens or {fewer}"
@@ -215,15 +212,15 @@ def _check_prompt(index: int, prompt: list[int], vocabulary: int, remedy: str) -
         )
 
 
-def _one_each(value: object, kind: type, name: str, count: int) -> list:
-    """A value for every prompt, from one for all or from one for each.
+def _values(value: object, kind: type, name: str, count: int) -> list:
+    """A value for each prompt, from a value for all or from a list of values.
 
-    None is for "not said", but for a salt: who has none must not share with everybody
-    by mistake.
+    None means "not given", except for a salt: with None by mistake, a prompt must not
+    share blocks with all others.
     """
 
-    def fits(one: object) -> bool:  # True is an int to Python, but no seed
-        return isinstance(one, kind) and not isinstance(one, bool)
+    def fits(item: object) -> bool:  # True is an int to Python, but no seed
+        return isinstance(item, kind) and not isinstance(item, bool)
 
     if fits(value) or (value is None and kind is not bytes):
         return [value] * count
@@ -239,35 +236,33 @@ def _one_each(value: object, kind: type, name: str, count: int) -> list:
     return list(value)
 
 
-def _counts_each(
-    value: Any, name: str, count: int, vocabulary: int
-) -> list[int | None]:
-    """How many of the likeliest tokens each prompt asks for; 0 asks for its own."""
-    counts = _one_each(value, int, name, count)
-    if wrong := [one for one in counts if one is not None and one < 0]:
+def _counts(value: Any, name: str, count: int, vocabulary: int) -> list[int | None]:
+    """How many of the likeliest tokens each prompt asks for; 0: the token alone."""
+    counts = _values(value, int, name, count)
+    if wrong := [number for number in counts if number is not None and number < 0]:
         raise ValueError(f"{name} must be 0 or more, got {wrong[0]}")
-    if wrong := [one for one in counts if one is not None and one > vocabulary]:
+    if wrong := [number for number in counts if number and number > vocabulary]:
         raise ValueError(
             f"{name} must be at most {vocabulary}, the number of tokens; got {wrong[0]}"
         )
     return counts
 
 
-def _processors_each(value: Any, count: int) -> list[LogitsProcessorList]:
-    """Of each prompt, from a list for all or from a list of one list for each."""
+def _processors(value: Any, count: int) -> list[LogitsProcessorList]:
+    """The processors of each prompt, from a list for all or from a list of lists."""
     is_list = isinstance(value, list | tuple) and value
-    if not is_list or not all(isinstance(one, list | tuple | None) for one in value):
+    if not is_list or not all(isinstance(item, list | tuple | None) for item in value):
         return [check_processors(value)] * count
     if len(value) != count:
         raise ValueError(
             f"{count} prompt{'s' * (count != 1)}, but {len(value)} lists in "
             "logits_processor"
         )
-    return [check_processors(one) for one in value]
+    return [check_processors(processors) for processors in value]
 
 
 def _generator(seed: int | None, paged: PagedModel) -> torch.Generator | None:
-    """A generator of the request's own, if it has a seed."""
+    """A generator for one request; None without a seed."""
     if seed is None:
         return None
     if not -(2**63) <= seed < 2**64:  # what torch takes

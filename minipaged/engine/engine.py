@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from minipaged.memory.prefix_cache import PrefixCache
 
 
-# What an engine does on its own: preempts, refuses, undoes. Off by default: see it by
+# Preemptions, refusals and undone steps. Off by default: to see them, call
 # logging.basicConfig(level="INFO").
 _log = logging.getLogger("minipaged.engine")
 
@@ -51,15 +51,16 @@ class Engine(Observer, Unpicklable):
 
     Every step computes one token of each sequence that decodes, and as much of the
     prompts as `max_tokens` leaves room for. A request starts as soon as there is room
-    for its prompt; if blocks run out, the latest is preempted. What each one answers is
-    what HuggingFace's `generate` answers it alone.
+    for its prompt; if blocks run out, the latest request is preempted. Each request
+    gets the answer that HuggingFace's `generate` gives it alone.
 
     It may be used from several threads, and `add` and `abort` in signal handlers. A
-    step that raises, Ctrl-C included, is undone: nobody's text changes, and whoever ran
-    starts again. Its blocks come back when it is closed, by `with mp.Engine(...)` or
-    `close`, and when nobody has it or one of its streams any more.
+    step that raises, Ctrl-C included, is undone: no text changes, and requests that ran
+    start again. Blocks come back when the engine is closed, by `with mp.Engine(...)` or
+    `close`, or when the program has dropped the engine and all of its streams.
 
-    Attributes: paged; scheduler; stats; streams (unfinished ones, in order of `add`).
+    Attributes: paged; scheduler; stats; streams (of unfinished requests, in the order
+    of `add`).
     Source: PagedAttention paper, sections 4.3 and 4.5.
     """
 
@@ -81,15 +82,16 @@ class Engine(Observer, Unpicklable):
 
         Args:
             paged: the model over its pool.
-            prefix_cache: over `paged.pool`, if requests may share what is equal.
-            max_tokens: computed in a step at most, of prompts and answers together;
-                2,048, or `max_sequences` if that is more.
-            max_sequences: that run at one time, at most `max_tokens`; 256, or
-                `max_tokens` if that is less.
+            prefix_cache: over `paged.pool`, if requests may share equal prefixes.
+            max_tokens: the most tokens that a step computes, of prompts and answers
+                together; by default 2,048, or `max_sequences` if that is more.
+            max_sequences: the most sequences that run at one time, up to `max_tokens`;
+                by default 256, or `max_tokens` if that is less.
             preemption: what becomes of K and V of a request that must give its blocks
                 back: "recompute" drops them, "swap" keeps them in the CPU's memory.
-            swap_blocks: how many blocks lie there at most; as many as in the pool.
-            observers: are told what happens, besides `paged.observers`.
+            swap_blocks: the most blocks that "swap" keeps; by default as many as the
+                pool has.
+            observers: they are told what happens, after `paged.observers`.
             clock: of arrivals and latencies; the wall clock unless given.
             tokenizer: the model's; needed for stop strings.
             run: "eager", kernel after kernel; "graphs" replays all but long prompts
@@ -103,7 +105,7 @@ class Engine(Observer, Unpicklable):
         max_tokens, max_sequences = limits_that_fit(max_tokens, max_sequences)
         check_swapping(preemption, swap_blocks)
         if paged.pool.num_free < paged.pool.num_blocks:
-            collect_lost(paged.pool)  # one of the same cell, say
+            collect_lost(paged.pool)  # an earlier engine of the same cell, say
         self.paged = paged
         self.clock = clock or Clock()
         self._stop_strings = StopStrings(tokenizer)
@@ -117,15 +119,16 @@ class Engine(Observer, Unpicklable):
         self._runner = make_runner(paged, run, max_sequences, max_tokens)
         self._steps = make_steps(self._runner, self.scheduler)
         self.streams: dict[Request, Stream] = {}
-        self._numbers, self._places = count(), count()  # in `add`, and in line
+        self._numbers = count()  # of requests, in the order of `add`
+        self._places = count()  # of requests, in the order in which they wait
         self._arriving: list[tuple[float, int, Stream]] = []  # a heap
-        # Other threads and signal handlers only append to these two: no lock is needed.
-        self._added: deque[tuple[float, int, Stream]] = deque()  # added
+        # Other threads and signal handlers only append to these: no lock is needed.
+        self._added: deque[tuple[float, int, Stream]] = deque()  # by `add`
         self._leaving: deque[Stream] = deque()  # aborted, or never to be run
-        # Of what these have brought, streams are not told yet.
+        # Streams are not told of these yet.
         self._committed: list[Plan] = []
         self._preempted: list[Request] = []
-        self._thread: int | None = None  # the one that is in `run`
+        self._thread: int | None = None  # the thread that is in `run`
         self._bell = Bell()  # rings when something has changed
         self._must_check_model = self._must_check_weights = True
         self._is_closed = False
@@ -148,14 +151,14 @@ class Engine(Observer, Unpicklable):
         Args:
             prompt: token ids.
             generation_config: as HuggingFace's `generate` takes it.
-            arrival: when it comes, on the engine's clock; what is past is now.
+            arrival: when it comes, on the engine's clock; a past time means now.
             seed: draw what HuggingFace draws after `torch.manual_seed(seed)`, whatever
-                else is served. Without one all draw from torch's generator.
+                else is served. Without a seed, draw from torch's global generator.
             cache_salt: only requests with the same salt share blocks.
             logprobs, prompt_logprobs, logits_processor: as `generate` takes them.
 
-        Returns its Stream. What can never fit, in the pool or in the model's positions,
-        gets a Stream whose Output has finish_reason "error", and the reason.
+        Returns its Stream. A request that can never fit, in the pool or in the model's
+        positions, gets a Stream whose Output has finish_reason "error", and the reason.
         Raises ValueError, TypeError or UnsupportedOption for anything malformed.
         """
         self._refuse_if_closed()
@@ -182,8 +185,8 @@ class Engine(Observer, Unpicklable):
                 _log.info("refused a request: %s", request.error)
                 request.end("error")
                 self._leaving.append(stream)
-            self._refuse_if_closed()  # meanwhile
-        except BaseException:  # Ctrl-C, too: as if it had not been added
+            self._refuse_if_closed()  # it may have been closed meanwhile
+        except BaseException:  # Ctrl-C, too: the request was not added
             self.streams.pop(request, None)
             self._leaving.append(stream)  # a step may have let it in already
             raise
@@ -191,11 +194,11 @@ class Engine(Observer, Unpicklable):
         return stream
 
     def abort(self, stream: Stream) -> None:
-        """Let a request end: now, or as the step ends that is being made.
+        """End a request: now, or when the present step ends.
 
-        Its Output has finish_reason "aborted", and what it has said so far. One that
-        has its Output keeps it. Raises TypeError or ValueError for what is no Stream of
-        this engine.
+        Its Output has finish_reason "aborted", and its tokens so far. A request that
+        has an Output keeps it. Raises TypeError or ValueError if `stream` is no Stream
+        of this engine.
         """
         if not isinstance(stream, Stream):
             raise TypeError(
@@ -210,13 +213,13 @@ class Engine(Observer, Unpicklable):
                 self._let_in_and_out()
 
     def step(self) -> bool:
-        """Let in who has arrived, and compute a step; is there more to do?
+        """Let arrived requests in, and compute a step; is there more to do?
 
         It does nothing while all requests are still to arrive. An exception leaves
         every request as it was before, but waiting to start again.
-        Raises OutOfBlocks if others hold so many blocks that nobody can go on, and
+        Raises OutOfBlocks if others hold so many blocks that no request can go on, and
         ValueError if the model has changed since it was wrapped. Weights written
-        through `.data` while requests run are seen when nobody runs, or by `run`.
+        through `.data` are noticed when no request runs, or by `run`.
         """
         self.clock.start()
         with self.paged.alone():
@@ -224,19 +227,19 @@ class Engine(Observer, Unpicklable):
             try:
                 if self.scheduler.waiting or self.scheduler.running:
                     self._check_model()
-                    self._steps.step()  # loop.step; or one ahead, on a GPU
+                    self._steps.step()  # `loop.step`; on a GPU, a step ahead
                     self._tell_streams()
             finally:
-                if self._leaving or self._is_closed:  # meanwhile
+                if self._leaving or self._is_closed:  # since the step began
                     self._let_in_and_out()
         self._bell.ring()
         return bool(self.streams)
 
     def run(self) -> "list[Output]":
-        """Step until all are answered; the Outputs, in the order of `add`.
+        """Step until all requests are answered; return Outputs, in the order of `add`.
 
-        Of the requests that were not finished when it was called. What other threads
-        add meanwhile is served, too. Between arrivals it sleeps.
+        These are of the requests that were unfinished when it was called. Requests that
+        other threads add meanwhile are served, too. Between arrivals it sleeps.
         Raises ValueError if the model has changed since it was wrapped.
         """
         self._must_check_weights = True
@@ -257,9 +260,9 @@ class Engine(Observer, Unpicklable):
         return [stream.output for stream in streams]
 
     def go_on(self, is_enough: Callable[[], bool]) -> None:
-        """Make a step, or wait while the thread in `run` does; may return early."""
+        """Make a step, or wait while the thread in `run` makes it; may return early."""
         if self._thread not in (None, get_ident()):
-            # Not for ever: a signal may have stopped that thread as it rang.
+            # Half a second at most: a signal may have stopped that thread as it rang.
             self._bell.wait(lambda: is_enough() or self._thread is None, seconds=0.5)
         else:
             self.step()
@@ -267,10 +270,10 @@ class Engine(Observer, Unpicklable):
                 self._sleep_until_arrival(is_enough)
 
     def close(self) -> None:
-        """Abort whoever is unfinished, and free the graphs and their memory.
+        """Abort unfinished requests, and free the graphs and their memory.
 
         The PagedModel stays as it is. Nothing can be added afterwards. In the middle of
-        a step, as in a signal handler, it closes as the step ends. A second call
+        a step, as in a signal handler, it closes when the step ends. A second call
         changes nothing.
         """
         self._is_closed = True
@@ -288,15 +291,15 @@ class Engine(Observer, Unpicklable):
         self.close()
 
     def __del__(self) -> None:
-        if "_is_closed" in vars(self):  # it was made
+        if "_is_closed" in vars(self):  # `__init__` did not fail
             give_back(self.scheduler)
 
     def committed(self, plan: Plan) -> None:
-        """As an observer of its own steps: these requests may have new tokens."""
+        """Called after each step, as an observer: its requests may have new tokens."""
         self._committed.append(plan)
 
     def preempted(self, request: Request) -> None:
-        """As such an observer: its stream will count it."""
+        """Called after a preemption, as an observer: the stream will count it."""
         self._preempted.append(request)
         pool = self.paged.pool
         _log.info(
@@ -310,11 +313,11 @@ class Engine(Observer, Unpicklable):
         )
 
     def save_counts(self) -> tuple[list[Plan], list[Request]]:
-        """As such an observer: what is not told yet."""
+        """Called before each step, as an observer: what streams are not told yet."""
         return self._committed.copy(), self._preempted.copy()
 
     def restore_counts(self, saved: tuple[list[Plan], list[Request]]) -> None:
-        """A step was undone: what it brought is not told."""
+        """Called when a step is undone: streams are not told of it."""
         self._committed, self._preempted = saved[0].copy(), saved[1].copy()
         _log.info("a step was undone; its requests start again")
 
@@ -323,9 +326,9 @@ class Engine(Observer, Unpicklable):
             raise ValueError("this engine is closed; make another one")
 
     def _check_model(self) -> None:
-        """The model must be as it was wrapped: asked when a request has come.
+        """Raise ValueError if the model has changed; called when a request has come.
 
-        If nobody else runs, or when `run` is called, its weights are read, too.
+        If no other request runs, or when `run` is called, all weights are read, too.
         """
         if self._must_check_weights or (
             self._must_check_model and not self.scheduler.running
@@ -336,7 +339,7 @@ class Engine(Observer, Unpicklable):
         self._must_check_model = self._must_check_weights = False
 
     def _let_in_and_out(self) -> None:
-        """Who has arrived waits now; who does not want to wait any more leaves."""
+        """Arrived requests begin to wait; aborted and refused requests leave."""
         self._tell_streams()  # what an interrupted call has left untold
         now = self.clock.now()
         while self._added:
@@ -345,7 +348,7 @@ class Engine(Observer, Unpicklable):
         while self._arriving and self._arriving[0][0] <= now:
             *_, stream = self._arriving[0]
             waiting = self.scheduler.waiting
-            # Interrupted here, or above, it comes a second time.
+            # After an interruption here or above, the stream comes a second time.
             is_in = waiting and waiting[-1] is stream.request
             if stream.request.live and not is_in:
                 stream.request.number = next(self._places)
@@ -365,18 +368,19 @@ class Engine(Observer, Unpicklable):
             self._runner.close()
 
     def _abort(self, request: Request) -> None:
-        """Its blocks come back; interrupted, it is as if no step had been made."""
+        """Take the blocks back; an interruption undoes all, as in a step."""
         all_or_nothing(self.scheduler, lambda undo: self.scheduler.abort(request))
 
     def _tell_streams(self) -> None:
-        """Streams take over what was computed; done twice, it is the same."""
+        """Streams take over what was computed; a second call changes nothing."""
         while self._preempted:
             if stream := self.streams.get(self._preempted[-1]):
                 stream.num_preemptions += 1
             del self._preempted[-1]  # no signal comes between these two lines
         while self._committed:
             now = self.clock.now()
-            for request in dict.fromkeys([w.request for w in self._committed[0].works]):
+            works = self._committed[0].works
+            for request in dict.fromkeys([work.request for work in works]):
                 if request in self.streams:
                     self._tell(self.streams[request], now)
             del self._committed[0]
@@ -390,19 +394,20 @@ class Engine(Observer, Unpicklable):
     def _sleep_until_arrival(
         self, is_enough: Callable[[], bool] = lambda: False
     ) -> None:
-        """If there is nothing to do before; what others add or abort ends it."""
+        """Sleep until a request arrives, unless there is something to do before."""
 
         def is_something_to_do() -> bool:
             busy = self.scheduler.waiting or self.scheduler.running
             return bool(self._added or self._leaving or busy or is_enough())
 
-        first = self._arriving[:1]  # at once: another thread may take it
+        first = self._arriving[:1]  # one operation: another thread may empty it
         if first and not is_something_to_do():
             wait = partial(self._bell.wait, is_something_to_do)
             self.clock.sleep_until(first[0][0], wait)
 
     def __repr__(self) -> str:
-        running, waiting = len(self.scheduler.running), len(self.scheduler.waiting)
+        running = len(self.scheduler.running)
+        waiting = len(self.scheduler.waiting)
         return (
             f"Engine({running} running, {waiting} waiting, {self.paged.pool}, "
             f'run="{self._runner.name}")'

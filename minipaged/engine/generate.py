@@ -38,33 +38,33 @@ def generate(
     First come first served: a prompt is admitted while the blocks for its worst case,
     prompt and max_new_tokens, are certain; the others wait. Sequences that end leave
     the batch and give their blocks back at once. The pool is afterwards as it was
-    before, also after an exception. Called from several threads on one PagedModel, one
-    run waits for the other.
+    before, also after an exception. If several threads call it on one PagedModel, they
+    take turns.
 
     Args:
         paged: the model over its pool.
         prompts: lists of token ids, of any lengths.
-        generation_config: one for all prompts or one for each. Unset fields mean what
-            they mean to HuggingFace, with the model's own generation config first. A
-            text ends at the model's last position.
-        seed: without one, all prompts draw from torch's global generator. With one (for
-            all, or one for each), a prompt gets exactly the tokens that HuggingFace
-            draws for it alone after `torch.manual_seed(seed)`.
+        generation_config: one for all prompts, or a list. Unset fields mean what they
+            mean to HuggingFace: it looks at the model's generation config first. A text
+            ends at the model's last position.
+        seed: one for all prompts, or a list. With a seed, a prompt gets exactly the
+            tokens that HuggingFace draws for it alone after `torch.manual_seed(seed)`.
+            Without, all prompts draw from torch's global generator.
         max_prompt_tokens: compute at most so many prompt tokens in a step.
         prefix_cache: over `paged.pool`. Prompts take the blocks that they find there,
-            and all blocks are left there for others.
-        cache_salt: one for all, or one for each. Only prompts with the same salt share.
+            and leave all of their blocks there for others.
+        cache_salt: one for all prompts, or a list. Only prompts of one salt share.
         tokenizer: the model's; needed for stop strings.
-        logprobs: of each new token, with so many of the likeliest ones of its place; 0
-            gives the token's own. One for all, or one for each. See `TokenLogprob`.
-        prompt_logprobs: the same of the prompt's tokens. Such a prompt is computed as a
-            whole, whatever is cached of it.
-        logits_processor: HuggingFace's, or your own, as HuggingFace's `generate` takes
-            them: one list for all, or one for each prompt. Each must depend on its
+        logprobs: a number for all prompts, or a list. Each new token comes with its
+            logprob, and with so many of the likeliest tokens. See `TokenLogprob`.
+        prompt_logprobs: the same for the prompt's tokens. Such a prompt is computed as
+            a whole, whatever is cached of it.
+        logits_processor: HuggingFace's, or yours, as HuggingFace's `generate` takes
+            them: a list for all prompts, or a list for each. Each must depend on its
             arguments alone: prompts are computed together, and a step may be repeated.
 
     Returns one Output per prompt, in order. A prompt that can never fit, in the pool or
-    in the model's positions, and one for which no token can be chosen, gets an Output
+    in the model's positions, or for which no token can be chosen, gets an Output
     with finish_reason "error" and the reason in `error`; the others go on.
     Raises ValueError or TypeError for malformed arguments, and UnsupportedOption for
     generation options that are not honoured; nothing has been generated then. Raises

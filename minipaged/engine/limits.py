@@ -1,4 +1,4 @@
-"""Appendix A: what an Engine is told, beside what `generate` is told (the border)."""
+"""Appendix A: arguments of an Engine that `generate` does not have (the border)."""
 
 from collections.abc import Iterable
 from math import inf
@@ -21,9 +21,14 @@ if TYPE_CHECKING:
 def limits_that_fit(
     max_tokens: int | None, max_sequences: int | None
 ) -> tuple[int, int]:
-    """Return both limits. One that is not given is computed from the other."""
-    given = {"max_tokens": max_tokens, "max_sequences": max_sequences}
-    require_counts(**{name: one for name, one in given.items() if one is not None})
+    """Return both limits. A limit that is not given is computed from the other.
+
+    For example: max_tokens=128 gives 128 and 128; max_sequences=4096 gives 4096 and
+    4096; without both, they are 2048 and 256.
+    """
+    limits = {"max_tokens": max_tokens, "max_sequences": max_sequences}
+    given = {name: limit for name, limit in limits.items() if limit is not None}
+    require_counts(**given)
     if max_tokens is None:
         max_tokens = max(2048, max_sequences or 0)
     if max_sequences is None:
@@ -37,13 +42,14 @@ def limits_that_fit(
 
 
 def check_parts(observers: Iterable[Any], clock: Any, tokenizer: Any) -> None:
-    """Raise TypeError for what an engine cannot call later."""
+    """Raise TypeError for objects that an engine cannot use later."""
     if not isinstance(observers, Iterable):
         raise TypeError(f"observers must be a list of them, got {observers!r:.60}")
-    for each in observers:
-        if not isinstance(each, Observer):
+    for observer in observers:
+        if not isinstance(observer, Observer):
             raise TypeError(
-                f"observers must be of mp.Observer or its subclasses, got {each!r:.60}"
+                "observers must be of mp.Observer or its subclasses, got "
+                f"{observer!r:.60}"
             )
     if clock is not None and not isinstance(clock, Clock):
         raise TypeError(
@@ -57,7 +63,7 @@ def check_parts(observers: Iterable[Any], clock: Any, tokenizer: Any) -> None:
 
 
 def check_arrival(arrival: Any) -> None:
-    """Raise TypeError or ValueError for what is no moment."""
+    """Raise TypeError or ValueError if this is no moment in time."""
     if isinstance(arrival, bool) or not isinstance(arrival, Real):
         raise TypeError(
             f"arrival must be in seconds on the engine's clock, got {arrival!r:.60}"

@@ -14,16 +14,16 @@ from minipaged.scheduling.scheduler import Scheduler
 
 
 class Computes(Protocol):
-    """A PagedModel is one; appendix A has faster ones (`Runner`)."""
+    """Computes plans: a PagedModel, or one of appendix A's faster runners."""
 
     def compute(self, plan: Plan) -> tuple[RaggedBatch, Tensor]:
         """The plan's batch, and the logits that it asks for: [R, vocabulary]."""
 
 
 def run(runner: Computes, scheduler: Scheduler, tell: Callable[[int], Any]) -> None:
-    """Step until nobody waits or runs; `tell` is given how many have ended in a step.
+    """Step until no request waits or runs; tell how many have ended in each step.
 
-    If a step raises, all wait again, without blocks; if `tell` raises, those running
+    If a step raises, all wait again, without blocks; if `tell` raises, running requests
     are aborted. The answers stay in the requests: see `decoding.strategy.output_of`.
     """
     try:
@@ -60,7 +60,7 @@ def finish(
     scheduler: Scheduler,
     undo: StepUndo,
 ) -> None:
-    """The plan is computed: let its requests choose, apply, and commit it."""
+    """Choose and apply the next tokens of a computed plan, and commit the plan."""
     turns = turns_of(plan)
     undo.save_texts(turn.request for turn in turns)
     apply_all(turns, choose(turns))
@@ -69,14 +69,17 @@ def finish(
 
 
 def turns_of(plan: Plan) -> list[Turn]:
-    """Which rows of the logits are whose: those of a request follow one another.
+    """The plan's requests, each with its rows of the logits, one after the other.
 
-    Requests that were aborted meanwhile have no turn.
+    Requests without logits have no turn, and those that were aborted meanwhile. For
+    example: if A, B and C have works with 2, 0 and 1 logits, A has rows 0 and 1, and C
+    has row 2.
     """
     counts: dict[Request, int] = {}
     for work in plan.works:
         counts[work.request] = counts.get(work.request, 0) + work.num_logits
-    turns, stop = [], 0
+    turns = []
+    stop = 0
     for request, count in counts.items():
         start, stop = stop, stop + count
         if count and request.live:
@@ -90,9 +93,9 @@ def choose(turns: list[Turn], logits: Tensor) -> list[Any]:
     for turn in turns:
         of_type.setdefault(type(turn.request.strategy), []).append(turn)
     chosen: dict[Request, Any] = {}
-    for each, own in of_type.items():
-        requests = [turn.request for turn in own]
-        chosen |= zip(requests, each.choose(own, logits), strict=True)
+    for strategy, group in of_type.items():
+        requests = [turn.request for turn in group]
+        chosen |= zip(requests, strategy.choose(group, logits), strict=True)
     return [chosen[turn.request] for turn in turns]
 
 

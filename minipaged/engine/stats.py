@@ -1,4 +1,4 @@
-"""Appendix A: what an engine does, in figures, under the names that the field uses."""
+"""Appendix A: an engine's work in figures, under the names that the field uses."""
 
 import warnings
 from collections import deque
@@ -20,9 +20,9 @@ class Snapshot(NamedTuple):
     num_scheduled_tokens: int  # computed in this step
     num_sequences: int  # that computed something: the batch
     num_requests_running: int
-    num_requests_waiting: int  # those swapped out among them
+    num_requests_waiting: int  # with those swapped out
     num_requests_swapped: int
-    used_blocks: int  # held by somebody
+    used_blocks: int  # that have a holder
     cached_blocks: int  # free, but their content can be found
     swapped_blocks: int  # that lie in the swap space
     generation_tokens: int  # chosen in this step
@@ -56,7 +56,7 @@ class Stats(Observer):
 
     @property
     def kv_cache_usage(self) -> float:
-        """The share of the pool's blocks that somebody holds, from 0 to 1."""
+        """The share of the pool's blocks that have a holder, from 0 to 1."""
         pool = self._scheduler.pool
         return 1 - pool.num_free / pool.num_blocks
 
@@ -67,7 +67,7 @@ class Stats(Observer):
         return sum(pool.refcount(block_id) > 1 for block_id in range(pool.num_blocks))
 
     def save_counts(self) -> tuple[dict[str, Any], Any, Any]:
-        """All of it: if the step that begins is undone, it was never counted."""
+        """All figures, before a step that may be undone."""
         history = self.history  # one step more will push the oldest out, if it is full
         oldest = history[0] if len(history) == history.maxlen else None
         newest = history[-1] if history else None
@@ -92,13 +92,14 @@ class Stats(Observer):
                 self.prefix_cache_hits += request.num_cached_tokens
 
     def preempted(self, request: Request) -> None:
-        """Its blocks were taken."""
+        """The blocks of a request were taken."""
         self.num_preemptions += 1
         self.num_swapped_out += request.swapped is not None
 
     def committed(self, plan: Plan) -> None:
         """A step is over."""
-        scheduler, pool = self._scheduler, self._scheduler.pool
+        scheduler = self._scheduler
+        pool = scheduler.pool
         num_tokens = plan.num_tokens
         generated = sum(map(generated_by, plan.works))
         again = [work for work in plan.works if work.request.num_restarts]
@@ -107,7 +108,8 @@ class Stats(Observer):
         self.num_scheduled_tokens += num_tokens
         self.generation_tokens += generated
         self.recomputed_tokens += recomputed
-        space, prefix = scheduler.swap_space, scheduler.prefix_cache
+        space = scheduler.swap_space
+        prefix = scheduler.prefix_cache
         self.history.append(
             Snapshot(
                 num_scheduled_tokens=num_tokens,
@@ -140,16 +142,16 @@ class Stats(Observer):
 
 
 def generated_by(work: Work) -> int:
-    """How many tokens were chosen after it; after a prompt one for each sample.
+    """How many tokens were chosen after this work; after a prompt one for each sample.
 
-    None of whoever had ended, or was aborted, before they were read; and none after a
-    part of a prompt whose logprobs are wanted, though it has logits.
+    It is 0 if the request ended, or was aborted, before they were read. It is 0, too,
+    after a part of a prompt whose logprobs are wanted, though this part has logits.
     """
     num_prompt_tokens = len(work.request.prompt)
     if not work.num_logits or work.stop < num_prompt_tokens:
         return 0
     if work.request.num_parallel == 1:
-        # It had so many before. With guesses among its works, there may be several now.
+        # So many tokens were known before. With guesses, several may be new.
         before = max(num_prompt_tokens, work.stop - work.num_logits + 1)
         return max(0, work.request.answers[0].num_known - before)
     is_first = work.stop == num_prompt_tokens
@@ -157,10 +159,10 @@ def generated_by(work: Work) -> int:
 
 
 def recomputed_by(work: Work) -> int:
-    """How many of its tokens were computed before, and lost.
+    """How many tokens of this work were computed before, and lost.
 
-    By a preemption, or an interrupted step. At most: a prompt that was lost in its
-    middle counts wholly.
+    A preemption or an interrupted step loses them. This is the largest possible number:
+    a prompt that was lost half-way counts as a whole.
     """
     if not work.request.num_restarts:
         return 0
@@ -168,7 +170,7 @@ def recomputed_by(work: Work) -> int:
 
 
 class Thrash:
-    """Notices when an engine is busier with what it has lost than with what is new."""
+    """Notices when an engine recomputes more tokens than it generates."""
 
     def __init__(self, num_steps: int = 200):
         """Look at so many steps together."""
@@ -182,7 +184,7 @@ class Thrash:
         return other
 
     def look_at(self, generated: int, recomputed: int) -> None:
-        """One step more; warns when thrashing begins, and again only after it ended."""
+        """Count a step; warn when thrashing begins, and again only after it ended."""
         if len(self._steps) == self._steps.maxlen:
             old_generated, old_recomputed = self._steps[0]
             self._generated -= old_generated

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 class Stream(Unpicklable):
     """What `Engine.add` returns: iterate over it for the tokens, as they come.
 
-    Whoever wants a token that is not there yet makes the engine's next step himself,
-    or waits for the thread that is in `Engine.run`. A request of several samples or
-    beams has no order of tokens: ask for its `result`.
+    A thread that asks for a token before it is there makes the engine's next step, or
+    waits for the thread that is in `Engine.run`. The tokens of several samples or beams
+    have no common order: ask for the `result`.
 
-    Times are in seconds on the engine's clock; None as long as it has not happened.
+    Times are in seconds on the engine's clock, and None before they come.
     """
 
     def __init__(self, engine: "Engine", request: Request, arrival: float):
@@ -40,46 +40,46 @@ class Stream(Unpicklable):
 
     @property
     def finished(self) -> bool:
-        """Has it been answered, or aborted, or can it never be?"""
+        """Is there an Output: was the request answered, aborted or refused?"""
         return self.output is not None
 
     @property
     def tokens(self) -> list[int]:
-        """What it has said so far; of several sequences nothing: see `result`."""
+        """The new tokens so far; none for several sequences: see `result`."""
         return self._tokens.copy()
 
     @property
     def logprobs(self) -> list[TokenLogprob] | None:
-        """Of these tokens; None if `add` was not asked for them. See Output."""
-        strategy, first = self.request.strategy, self.request.answers[0]
+        """The logprobs of these tokens; None if `add` was not asked for them."""
+        strategy = self.request.strategy
         if self.request.error or strategy.options.logprobs is None:
             return None
         if self.request.num_parallel > 1:
             return []
-        return strategy.of(first)[: len(self._tokens)]
+        return strategy.of(self.request.answers[0])[: len(self._tokens)]
 
     @property
     def num_cached_tokens(self) -> int:
-        """Prompt tokens found in the prefix cache when it first started."""
+        """Prompt tokens found in the prefix cache when the request first started."""
         return self.request.num_cached_tokens
 
     @property
     def time_to_first_token(self) -> float | None:
-        """From its arrival on."""
+        """From the arrival to the first token."""
         return (
             None if self.first_token_at is None else self.first_token_at - self.arrival
         )
 
     @property
     def time_per_token(self) -> float | None:
-        """Between tokens, from the first to the last; None for fewer than two."""
+        """The mean time between tokens; None for fewer than two tokens."""
         if self.finished_at is None or self._num_tokens < 2:
             return None
         return (self.finished_at - self.first_token_at) / (self._num_tokens - 1)
 
     @property
     def normalised_latency(self) -> float | None:
-        """From arrival to end, divided by the tokens of its longest answer.
+        """From the arrival to the end, divided by the tokens of the longest answer.
 
         Source: PagedAttention paper, section 6.1.
         """
@@ -88,13 +88,13 @@ class Stream(Unpicklable):
         return (self.finished_at - self.arrival) / self._num_tokens
 
     def result(self) -> Output:
-        """Its Output, once it has finished; the engine steps until then."""
+        """The Output, once the request has finished; the engine steps until then."""
         while not self.finished:
             self._engine.go_on(lambda: self.finished)
         return self.output
 
     def __iter__(self) -> Iterator[int]:
-        """Its new tokens, each as soon as it is chosen.
+        """The new tokens, each as soon as it is chosen.
 
         Raises ValueError for a request of several samples or beams.
         """
@@ -105,7 +105,7 @@ class Stream(Unpicklable):
             number += 1
 
     async def __aiter__(self) -> AsyncIterator[int]:
-        """The same in an event loop, which is free for others meanwhile."""
+        """The new tokens, in an event loop, which is free for other tasks meanwhile."""
         self._require_one_sequence()
         number = 0
         while await asyncio.to_thread(self._has_more, number):
@@ -115,14 +115,14 @@ class Stream(Unpicklable):
     def texts(self, tokenizer: Any) -> Iterator[str]:
         """The answer in pieces of text, none of which is half a letter.
 
-        Together they are what the tokenizer decodes all the tokens to, without special
-        tokens. `tokenizer`: of `transformers`, fast or not; TypeError for others.
+        Together they are the text that the tokenizer decodes all tokens to, without
+        special tokens. `tokenizer`: of `transformers`, fast or not; else TypeError.
         """
         self._require_one_sequence()
         return TextPieces(tokenizer).of(self)
 
     def _has_more(self, number: int) -> bool:
-        """Wait until there is a token of this number, or it has finished without."""
+        """Wait for the token of this number; False if the request ends without it."""
         while len(self._tokens) <= number and not self.finished:
             self._engine.go_on(lambda: len(self._tokens) > number or self.finished)
         return len(self._tokens) > number
@@ -139,7 +139,7 @@ class Stream(Unpicklable):
         return max(map(len, self.output.sequences), default=0)
 
     def catch_up(self, now: float) -> None:
-        """Take over what the last steps have brought; called by the engine."""
+        """Take over the new tokens of the last steps; called by the engine."""
         request = self.request
         first = request.answers[0]
         if self.first_token_at is None and first.num_new:

@@ -5,26 +5,26 @@ from threading import RLock
 
 
 class Alone:
-    """Who uses a PagedModel: one thread, while the others wait."""
+    """Lets one thread use a PagedModel while other threads wait."""
 
     def __init__(self) -> None:
-        """Nobody, for now."""
+        """No thread uses it yet."""
         self._lock = RLock()
 
     @property
     def is_mine(self) -> bool:
-        """Is it this thread that uses it?"""
+        """Does this thread use the PagedModel now?"""
         return self._lock._is_owned()
 
     def __call__(self) -> AbstractContextManager:
-        """To be used as `with paged.alone():`. Other threads wait until it is over.
+        """Use it as `with paged.alone():`. Other threads wait until that block ends.
 
-        Raises RuntimeError where nobody could ever go on: in an attention function that
-        generates with its own model.
+        Raises RuntimeError if this thread uses the PagedModel already: an attention
+        function, for example, must not generate with the model that calls it.
         """
         if self.is_mine:
             raise RuntimeError(
                 "generate was called from within generate on the same PagedModel; wrap "
                 "the model once more for it: mp.PagedModel(model)"
             )
-        return self._lock  # itself: no signal can come between it and the `with`
+        return self._lock  # the lock itself: no signal comes before the `with`

@@ -13,7 +13,7 @@ from minipaged.attention.backend import Masking
 from minipaged.model.keywords import masking_of
 from minipaged.model.twin import configs_of
 
-# attend(number, q, k, v, masking) -> [T, num_heads, value_dim]; number: the module's
+# attend(number, q, k, v, masking) -> [T, num_heads, value_dim]; number: of the module
 LayerAttend = Callable[[int, Tensor, Tensor, Tensor, Masking], Tensor]
 
 _NAME = "minipaged"
@@ -21,9 +21,9 @@ _attend: ContextVar[LayerAttend] = ContextVar("minipaged attention")
 
 
 def connect(twin: PreTrainedModel) -> None:
-    """From now on, the twin's attention layers call what `attending` is given.
+    """Make the twin's attention layers call the function that `attending` is given.
 
-    Each looks up its function by a name in its config, at every call. Modules get
+    At every call, a layer looks up its function by a name in its config. Modules get
     numbers, because an operator of torch takes tensors and numbers, but no modules.
     """
     AttentionInterface.register(_NAME, _call)
@@ -51,7 +51,7 @@ def _call(
     attention_mask: Tensor | None,
     **asked: Any,
 ) -> tuple[Tensor, None]:
-    """What HuggingFace's layers call; refuses whatever would be silently wrong."""
+    """HuggingFace's layers call this; it refuses a request that would go wrong."""
     masking = masking_of(module, query, attention_mask, asked)
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))  # [T, heads, dim]
     return paged_attention(q, k, v, module.minipaged_number, *masking)[None], None
@@ -68,17 +68,17 @@ def paged_attention(
     softcap: float | None,
     sinks: Tensor | None,
 ) -> Tensor:
-    """Write K and V, and attend: one operator of torch, which a compiler leaves as is.
+    """Write K and V, then attend: an operator of torch that a compiler leaves as it is.
 
-    q: [T, num_heads, key_dim], k and v the new tokens' [T, num_kv_heads, dim]. `number`
-    is that of the attention module in the twin. Returns [T, num_heads, value_dim].
+    q: [T, num_heads, key_dim]; k, v: [T, num_kv_heads, dim], of the new tokens; number:
+    of the attention module in the twin. Returns [T, num_heads, value_dim].
     """
     attend = _attend.get(None)
     if attend is None:
         raise RuntimeError("a twin runs through PagedModel.forward only, not by itself")
     masking = Masking(scale, sliding_window, softcap, sinks)
     out = attend(number, q, k, v, masking).contiguous()
-    # An operator must not return what it was given; a function of the reader's may.
+    # An operator must not return its input; the reader's attention function may.
     given = q.data_ptr(), k.data_ptr(), v.data_ptr()
     return out.clone() if out.data_ptr() in given else out
 

@@ -15,46 +15,46 @@ _WIDTH = 1024
 class Checksum:
     """A checksum of tensors that stay where they are. It changes if any number does.
 
-    It takes about as long as the device needs to read them.
+    To compute it takes about as long as the device needs to read the tensors.
     """
 
     def __init__(self, tensors: Iterable[Tensor]):
-        """On the CPU, or on one other device."""
+        """The tensors lie on the CPU, on one other device, or on both."""
         self._on_cpu: list[Tensor] = []
         self._others: list[Tensor] = []
         for tensor in tensors:
             (self._on_cpu if tensor.is_cpu else self._others).append(tensor)
         self._in_words = None
-        if any(each.is_cuda for each in self._others) and find_spec("triton"):
-            self._take_in_words()
+        if any(tensor.is_cuda for tensor in self._others) and find_spec("triton"):
+            self._prepare_kernel()
 
-    def _take_in_words(self) -> None:
-        """Sum in one launch what a kernel of ours can read, if it can be compiled."""
+    def _prepare_kernel(self) -> None:
+        """Let our kernel sum the tensors that it can read, if it can be compiled."""
         from minipaged.attention.kernels.setup import INTERPRETED
         from minipaged.model.checksum_kernel import SumsOfWords, is_in_words
 
-        words = [each for each in self._others if is_in_words(each)]
+        words = [tensor for tensor in self._others if is_in_words(tensor)]
         if INTERPRETED or not words:  # an interpreter reads the CPU's memory only
             return
         with suppress(Exception):  # no compiler, or a GPU that Triton does not know
             in_words = SumsOfWords(words)
             in_words.now()
-            self._others = [each for each in self._others if not is_in_words(each)]
+            self._others = [x for x in self._others if not is_in_words(x)]
             self._in_words = in_words
 
     def now(self) -> list[int]:
-        """Numbers that are others if any bit of the tensors is another."""
-        hashes = [xxh3_64_intdigest(_bytes(one).numpy()) for one in self._on_cpu]
+        """The checksum now: a list of numbers that is another if any bit is another."""
+        hashes = [xxh3_64_intdigest(_bytes(x).numpy()) for x in self._on_cpu]
         sums = [] if self._in_words is None else [self._in_words.now()]
         for tensor in self._others:
             sums += _sums(tensor)
-        if sums:  # all on one device; to copy them waits, once
+        if sums:  # all on one device, so only one copy waits
             hashes.append(xxh3_64_intdigest(torch.cat(sums).cpu().numpy()))
         return hashes
 
 
 def checksum(tensors: Iterable[Tensor]) -> list[int]:
-    """Numbers that are others if any bit of these tensors is another."""
+    """The present checksum of these tensors."""
     return Checksum(tensors).now()
 
 
@@ -63,10 +63,12 @@ def _bytes(tensor: Tensor) -> Tensor:
 
 
 def _sums(tensor: Tensor) -> Iterator[Tensor]:
-    """Of rows and of columns of its numbers, taken as integers, in rows of 1,024.
+    """Sums of its numbers, taken as integers, over columns and over rows of 1,024.
 
-    A number that changes, changes two sums. So do numbers that change places, and rows
-    whose signs are turned round: by one kind of sums alone they might be missed.
+    A number that changes also changes two sums. With sums of one kind alone, some
+    changes might be missed, such as numbers of a row that change places. Numbers beyond
+    the last whole row stay as they are. For example: 2,050 numbers give 1,024 sums of
+    columns, 2 sums of rows, and 2 numbers.
     """
     flat = tensor.detach().reshape(-1)
     numbers = flat.view(_INTEGERS.get(flat.element_size(), torch.uint8))

@@ -8,14 +8,14 @@ from torch import Tensor
 
 from minipaged.attention.kernels.setup import tl, triton
 
-_WORDS = 1 << 16  # of 4 bytes, that a program reads
+_WORDS = 1 << 16  # of 4 bytes: how many a program reads
 _TILE = 4096
 
 
 @triton.jit
 def _checksum_kernel(
     sums,  # [pieces]
-    pieces,  # [pieces, 2]: where each begins in memory, and how many words it has
+    pieces,  # [pieces, 2]: each piece's address, and its number of words
     TILE: tl.constexpr,
 ):
     piece = tl.program_id(0)
@@ -32,7 +32,7 @@ def _checksum_kernel(
 
 @triton.jit
 def _mix(x):
-    """Another number for each one: if a bit changes, about half of its bits change.
+    """A different number for each x: if a bit of x changes, about half of its bits do.
 
     Source: lowbias32, from Chris Wellons' search for integer hashes.
     """
@@ -42,16 +42,16 @@ def _mix(x):
 
 
 def is_in_words(tensor: Tensor) -> bool:
-    """Can it be read as a row of whole words?"""
+    """Can the tensor be read as a row of whole words?"""
     whole = tensor.nbytes % 4 == 0 and tensor.data_ptr() % 4 == 0
     return whole and tensor.nbytes > 0 and tensor.is_contiguous()
 
 
 class SumsOfWords:
-    """Of tensors that stay where they are, on one device."""
+    """Sums the words of tensors that stay where they are, on one device."""
 
     def __init__(self, tensors: Sequence[Tensor]):
-        """Note where they lie: at least one tensor, all of them `is_in_words`."""
+        """Note the addresses of at least one tensor, each of which `is_in_words`."""
         pieces = []
         for tensor in tensors:
             starts = np.arange(0, tensor.nbytes // 4, _WORDS)
@@ -60,9 +60,9 @@ class SumsOfWords:
         self._pieces = torch.from_numpy(np.concatenate(pieces)).to(tensors[0].device)
 
     def now(self) -> Tensor:
-        """[pieces] int64: another sum where a word is another, or at another place."""
-        count, device = len(self._pieces), self._pieces.device
-        sums = torch.empty(count, dtype=torch.int64, device=device)
+        """[pieces] int64: a piece's sum changes if a word changes or moves."""
+        count = len(self._pieces)
+        sums = torch.empty(count, dtype=torch.int64, device=self._pieces.device)
         with torch.cuda.device_of(sums):
             _checksum_kernel[(count,)](sums, self._pieces, TILE=_TILE, num_warps=8)
         return sums

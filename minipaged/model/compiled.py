@@ -15,36 +15,36 @@ from minipaged.progress import progress_bar
 
 
 class CompiledRunner(GraphRunner):
-    """As GraphRunner, but a layer's kernels are made by torch.compile, prompts' too.
+    """A GraphRunner whose layers are compiled by torch.compile, for prompts, too.
 
     HuggingFace's code adds, norms and rotates in many kernels, each of which reads and
-    writes memory. The compiler makes one of those that follow each other; attention is
-    an operator that it leaves as it is. All layers have the same code, so it is
-    compiled once for them all, and for any number of tokens. torch keeps the result on
-    the disk for the next time. Linear layers with a common input are computed as one:
+    writes memory. The compiler merges kernels that follow each other. It leaves
+    attention as it is, because that is an operator. All layers have the same code, so
+    it is compiled once for all layers, and for any number of tokens. torch keeps the
+    result on the disk for the next time. Linear layers with a common input are merged:
     see `merge_linears` for the memory that this takes.
 
-    It runs a twin of its own; other runners of the PagedModel stay as they are. Other
-    PagedModels of the same model have to be made anew.
+    It makes another twin to run, so other runners of the PagedModel stay as they are.
+    Other PagedModels of the same model have to be made anew.
     """
 
     name: Run = "compiled"
 
     def __init__(self, paged: PagedModel, max_sequences: int, max_tokens: int = 8192):
-        """Compile, then capture; progress bars say so. Raises as GraphRunner does."""
+        """Compile, then capture, with progress bars. Raises what GraphRunner raises."""
         paged.refuse_changes()
         self._twin = make_twin(paged.model)
         connect(self._twin)
         merge_linears(self._twin)
-        paged.note_weights()  # which have moved
+        paged.note_weights()  # which merging has moved
         for layer in layers_of(self._twin):
             layer.compile()
         super().__init__(paged, max_sequences, max_tokens)
 
     def forward(self, batch: RaggedBatch) -> Tensor:
-        """As `PagedModel.forward`, compiled."""
+        """Compute what `PagedModel.forward` computes, with compiled layers."""
         paged = self.paged
-        if len(batch.tokens) == 1:  # a compiler makes a program of its own for one
+        if len(batch.tokens) == 1:  # for which the compiler would make another program
             return paged.forward(batch)
         paged.refuse_replaced_weights()
         with torch.inference_mode(), paged.attending(batch):
@@ -52,9 +52,9 @@ class CompiledRunner(GraphRunner):
             return last_logits(self._twin, batch)
 
     def _capture_all(self) -> None:
-        # A number that comes a second time with another value may take any from then
-        # on: that of a layer's module, and how many tokens there are. torch counts what
-        # it compiles for the layers of all models together, and would soon give up.
+        # Once the compiler has met two values of a number, it allows any value: for the
+        # number of a layer's module, and for the number of tokens. torch counts how
+        # often it compiles the layers of all models, and would soon give up.
         with compiler.patch(allow_unspec_int_on_nn_module=True, recompile_limit=64):
             sizes = (3 * ROWS, 5 * ROWS)
             for size in progress_bar(sizes, desc="compile a layer", unit=" times"):
@@ -71,14 +71,14 @@ class CompiledRunner(GraphRunner):
             super()._capture_all()
 
     def close(self) -> None:
-        """Free the graphs and the memory that they share, and forget the code."""
+        """Free the graphs, the memory that they share, and the compiled code."""
         super().close()
         for layer in layers_of(self._twin):
             layer._compiled_call_impl = None
 
 
 def layers_of(twin: nn.Module) -> list[nn.Module]:
-    """The modules that a model repeats, by what HuggingFace calls them; else itself."""
+    """The modules that a model repeats, found by class name; without any, the model."""
     names = set(getattr(twin, "_no_split_modules", None) or [])
-    layers = [one for one in twin.modules() if type(one).__name__ in names]
+    layers = [module for module in twin.modules() if type(module).__name__ in names]
     return layers or [twin]

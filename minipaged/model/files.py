@@ -14,20 +14,20 @@ from transformers.utils import cached_file
 from minipaged.errors import is_out_of_memory
 
 AGAIN = "is the download complete? Fetch the model again, or save it again"
-# Ways to compute that are transformers' own. Others may be code from the hub.
+# Ways to compute inside transformers. Any other name may mean code from the hub.
 _ATTENTION = (None, "eager", "sdpa")
 _EXPERTS = (None, "eager", "batched_mm", "grouped_mm")
-# What beside a weight says that its numbers are not what they seem.
+# Names beside a weight that say that its numbers must be scaled.
 _SCALES = ("_scale", "_scale_inv", "_scales", ".SCB", ".absmax")
 
 
 def where(source: str | os.PathLike) -> str:
-    """The source as it is called in errors."""
+    """The source's name in errors, such as: the model 'Qwen/Qwen3-0.6B'."""
     return f"the {'folder' if Path(source).is_dir() else 'model'} {str(source)!r}"
 
 
 def file_of(source: str | os.PathLike, name: str, **options: bool) -> Path | None:
-    """Where the file of this name lies, in the folder or fetched; None without it."""
+    """The path of a file in the folder, or fetched from the hub; None without it."""
     try:
         found = cached_file(source, name, **options)
     except OSError:
@@ -37,7 +37,7 @@ def file_of(source: str | os.PathLike, name: str, **options: bool) -> Path | Non
 
 @contextmanager
 def explained(what: str, remedy: str) -> Iterator[None]:
-    """Say what cannot be used, why, and what to do, whatever is raised within."""
+    """Make any error within say what cannot be used, why, and what to do."""
     try:
         yield
     except Exception as error:
@@ -47,19 +47,20 @@ def explained(what: str, remedy: str) -> Iterator[None]:
                 "much as float32, and smaller models take less"
             ) from error
         kind = FileNotFoundError if isinstance(error, OSError) else ValueError
-        # A sentence of theirs is enough: the next may advise to switch a guard off.
+        # Their first sentence is enough: the next may advise to switch a guard off.
         reason = " ".join(f"{type(error).__name__}: {error}".split()).split(". ")[0]
         raise kind(f"{what} cannot be used ({reason:.200}); {remedy}") from error
 
 
 def refuse_without_config(source: str | os.PathLike) -> None:
-    """Raise FileNotFoundError if a folder, or what the hub has, is no model at all."""
+    """Raise FileNotFoundError for a folder without a model, and for an adapter."""
     if file_of(source, "config.json") is not None:
         return
     if adapter := file_of(source, "adapter_config.json"):
         with explained(f"adapter_config.json of {where(source)}", AGAIN):
             fields = json.loads(adapter.read_text("utf-8"))
-            kind, base = fields["peft_type"], fields["base_model_name_or_path"]
+            kind = fields["peft_type"]
+            base = fields["base_model_name_or_path"]
         remedy = (
             "load that, and put the adapter in: model, tokenizer = "
             f"mp.load({base!r}); model = peft.PeftModel.from_pretrained(model, "
@@ -71,7 +72,7 @@ def refuse_without_config(source: str | os.PathLike) -> None:
             f"{where(source)} is no model, but an adapter ({kind}) of {base!r}; "
             f"{remedy}"
         )
-    if Path(source).is_dir():  # of anything else the hub says why
+    if Path(source).is_dir():  # for an id, the hub's error says why
         remedy = _remedy_for_gguf(source) or (
             "give a folder that model.save_pretrained has written, or that was fetched "
             "from the HuggingFace hub"
@@ -89,25 +90,29 @@ def _remedy_for_gguf(source: str | os.PathLike) -> str | None:
 
 
 def without_foreign_code(config: PreTrainedConfig) -> None:
-    """Attention and experts are computed by transformers itself, whatever is said.
+    """Let transformers compute attention and experts, whatever the config says.
 
-    A config may name a repository instead, whose code would be fetched and run. Ours
-    takes the place of attention anyway.
+    A config may name a repository instead, whose code would be fetched and run. Our
+    attention takes the place of the model's anyway.
     """
     parts = [getattr(config, name, None) for name in config.sub_configs]
-    for each in (config, *(part for part in parts if part is not None)):
-        if each._attn_implementation not in _ATTENTION:
-            each._attn_implementation = None
-        if each._experts_implementation not in _EXPERTS:
-            each._experts_implementation = None
+    for part in (config, *(part for part in parts if part is not None)):
+        if part._attn_implementation not in _ATTENTION:
+            part._attn_implementation = None
+        if part._experts_implementation not in _EXPERTS:
+            part._experts_implementation = None
 
 
 def remedy_for_weights(source: str | os.PathLike, config: PreTrainedConfig) -> str:
-    """What to do if they cannot be loaded; ValueError for a way that nobody knows."""
-    said = getattr(config, "quantization_config", None)
-    if said is None:
+    """What to do if the weights cannot be loaded.
+
+    Raises ValueError if they are quantised by a method that transformers lacks.
+    """
+    quantization = getattr(config, "quantization_config", None)
+    if quantization is None:
         return _remedy_for_gguf(source) or AGAIN
-    fields = said if isinstance(said, dict) else said.to_dict()
+    is_dict = isinstance(quantization, dict)
+    fields = quantization if is_dict else quantization.to_dict()
     method = fields.get("quant_method")
     remedy = "a newer transformers may know it, or give the model as it was before"
     with explained(f"quantization_config of {where(source)}", remedy):
@@ -120,7 +125,7 @@ def remedy_for_weights(source: str | os.PathLike, config: PreTrainedConfig) -> s
 
 
 def check_generation_config(source: str | os.PathLike) -> None:
-    """Raise ValueError if it is damaged: transformers would leave it out in silence."""
+    """Raise ValueError for a damaged file, which transformers would skip in silence."""
     file = file_of(source, "generation_config.json")
     if file is None:
         return
@@ -133,9 +138,9 @@ def check_generation_config(source: str | os.PathLike) -> None:
 def check_weights(
     source: str | os.PathLike, model: PreTrainedModel, unexpected: Iterable[str]
 ) -> None:
-    """Raise ValueError for weights that are no plain numbers, and were loaded as such.
+    """Raise ValueError for weights that were loaded as plain numbers, but are not.
 
-    Integers may stand for others, by scales, and so may floats of 8 bits.
+    Integers may have to be multiplied by scales, and so may floats of 8 bits.
     """
     if getattr(model.config, "quantization_config", None) is not None:
         return
@@ -145,8 +150,8 @@ def check_weights(
         with safe_open(file, "pt") as weights:
             keys = weights.keys()
             kinds = {key: weights.get_slice(key).get_dtype() for key in keys}
-        whole = [key for key, kind in kinds.items() if not kind.startswith(("F", "BF"))]
-        wrong += [k for k in whole if any(name.endswith(f".{k}") for name in names)]
+        others = [k for k, kind in kinds.items() if not kind.startswith(("F", "BF"))]
+        wrong += [k for k in others if any(name.endswith(f".{k}") for name in names)]
     if wrong:
         raise ValueError(
             f"{where(source)} has weights that are whole numbers, truth values, "
@@ -156,12 +161,12 @@ def check_weights(
 
 
 def _weight_files(source: str | os.PathLike) -> list[Path]:
-    """Files of safetensors that are there; they have been fetched before."""
-    here = {"local_files_only": True}
+    """The files of safetensors, which have been fetched before."""
+    local = {"local_files_only": True}
     names = ["model.safetensors"]
-    if index := file_of(source, "model.safetensors.index.json", **here):
+    if index := file_of(source, "model.safetensors.index.json", **local):
         with explained(f"{index.name} of {where(source)}", AGAIN):
             weight_map = json.loads(index.read_text("utf-8"))["weight_map"]
             names = sorted(set(map(str, weight_map.values())))
-    files = (file_of(source, name, **here) for name in names)
+    files = (file_of(source, name, **local) for name in names)
     return [file for file in files if file is not None]

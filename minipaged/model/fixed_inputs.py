@@ -1,4 +1,4 @@
-"""Appendix A: the inputs of a step at places that never change, as a graph reads them.
+"""Appendix A: the inputs of a step at fixed places, where a CUDA graph reads them.
 
 A CUDA graph repeats the shapes and addresses that it was captured with. So a step is
 padded to a size for which there is a graph, and one copy fills the places it reads.
@@ -15,48 +15,59 @@ from minipaged.model.persistent_inputs import StepArrays, Unread, host_memory
 
 
 class Size(NamedTuple):
-    """Of a graph's batch. All three are multiples of 8, but for a `longest` of one."""
+    """The size of a graph's batch: multiples of 8, except that `longest` may be 1."""
 
     tokens: int
     rows: int  # sequences
-    longest: int  # new tokens of a sequence at most; 1: each has one
+    longest: int  # most new tokens of a sequence; 1: each sequence has one
 
     @property
     def decodes(self) -> bool:
-        """Has every sequence one new token, whose logits are wanted?"""
+        """Does every sequence have one new token, whose logits are wanted?"""
         return self.longest == 1
 
 
 class FixedInputs:
-    """Places for the largest batch; smaller ones use the first of them.
+    """Places for the largest batch; a smaller batch uses the first of them.
 
-    What is left over reads and writes nothing. Of a batch that decodes, each row that
-    is left over has one token; in others, the first one has all of them. Their slots
-    are -1, and the contexts of those rows are 0.
+    A step is padded with tokens of slot -1 and rows of context 0, which read and write
+    nothing. If the step decodes, each padding row has one padding token; otherwise the
+    first padding row has all padding tokens. For example: 5 sequences decode in 8 rows,
+    so rows 5, 6 and 7 are padding, with one padding token each.
     """
 
     def __init__(self, sizes: list[Size], width: int, num_logits: int, device):
-        """Room for these sizes, `width` blocks a sequence, so many rows of logits."""
-        self.width, self.num_logits, self._device = width, num_logits, device
-        # The numbers of a step of which all is left over, by its size; made once, for
-        # the CPU may have less than a millisecond for a step.
-        self._empty = {size: self._all_left_over(size) for size in sizes}
+        """Room for these sizes, with tables of `width` blocks."""
+        self.width = width
+        self.num_logits = num_logits
+        self._device = device
+        # For each size, the numbers of a step that is all padding. They are made once,
+        # because the CPU may have less than a millisecond for a step.
+        self._empty = {size: self._all_padding(size) for size in sizes}
         rows = max(size.rows for size in sizes)
-        longest = max(len(own) + size.rows * width for size, own in self._empty.items())
+        longest = max(
+            len(numbers) + size.rows * width for size, numbers in self._empty.items()
+        )
         whole = {"dtype": torch.int64, "device": device}
-        # A step's numbers, then its tables, which are no wider than they must be.
-        with torch.inference_mode(False):  # so that they can be written to anywhere
+        # A step's numbers, then its tables, which are no wider than the step needs.
+        with torch.inference_mode(False):  # so that any mode may write to them
             self._packet = torch.zeros(longest, **whole)
             self._tables = torch.zeros(rows, width, **whole)
             self._unread = torch.zeros(num_logits, **whole)
 
     def _lengths(self, size: Size) -> list[int]:
-        """Of tokens, positions, slots; contexts, starts; which logits are wanted; whose
-        the tokens are if unread. Even ones: kernels are compiled for such addresses."""
-        tokens, rows = size.tokens, size.rows
-        return [tokens] * 3 + [rows, rows + 2, self.num_logits, tokens]
+        """How many numbers each part of a step has.
 
-    def _all_left_over(self, size: Size) -> np.ndarray:
+        The parts: tokens, positions, slots, contexts, starts, which logits are wanted,
+        and places of unread tokens. Lengths are even, because kernels are compiled for
+        addresses that are multiples of 16 bytes. For example: 8 sequences that decode,
+        with 8 rows of logits, have [8, 8, 8, 8, 10, 8, 8].
+        """
+        of_tokens = [size.tokens] * 3
+        of_rows = [size.rows, size.rows + 2]
+        return [*of_tokens, *of_rows, self.num_logits, size.tokens]
+
+    def _all_padding(self, size: Size) -> np.ndarray:
         numbers = np.zeros(sum(self._lengths(size)), np.int64)
         ends = np.cumsum(self._lengths(size))
         _, _, slots, _, starts, _, unread_from = np.split(numbers, ends[:-1])
@@ -71,31 +82,33 @@ class FixedInputs:
         arrays: StepArrays | None = None,
         unread: Unread | None = None,
     ) -> None:
-        """Bring a step, which is no larger than that, to the places; nobody waits.
+        """Copy a step, no larger than `size`, to the places, without waiting.
 
-        unread: tokens of the step before that nobody has read yet. Without arrays, all
-        is left over.
+        arrays: the step; without them, all is padding. unread: tokens of the step
+        before that the CPU has not read yet.
         """
         num_rows, width = (0, 0) if arrays is None else arrays.block_tables.shape
         empty = self._empty[size]
         sent = host_memory(len(empty) + num_rows * width, self._device)
-        numbers, tables = sent.numpy()[: len(empty)], sent.numpy()[len(empty) :]
+        numbers = sent.numpy()[: len(empty)]
         numbers[:] = empty
         if arrays is not None:
+            tables = sent.numpy()[len(empty) :]
             tables[:] = arrays.block_tables.reshape(-1)
             start = 0
-            for own, length in zip(_in_order(arrays), self._lengths(size)):  # noqa: B905
-                numbers[start : start + len(own)] = own
+            for part, length in zip(_in_order(arrays), self._lengths(size)):  # noqa: B905
+                numbers[start : start + len(part)] = part
                 start += length
             numbers[start + arrays.unread_at] = arrays.unread_from
         self._packet[: len(sent)].copy_(sent, non_blocking=True)
-        came = self._packet[len(empty) : len(sent)].view(num_rows, width)
-        self._tables[:num_rows, :width].copy_(came)  # others' contexts are 0: unread
+        sent_tables = self._packet[len(empty) : len(sent)].view(num_rows, width)
+        # Tables of other rows are not read: the contexts are 0.
+        self._tables[:num_rows, :width].copy_(sent_tables)
         if unread is not None:
             self._unread[: len(unread.tokens)].copy_(unread.tokens)
 
     def batch(self, size: Size, block_size: int) -> RaggedBatch:
-        """What lies at the places, as a batch; made once, it stays right."""
+        """A batch that reads the places; captured once, it is right for every step."""
         parts = self._parts(size)
         tokens, positions, slots, contexts, starts, logits_at, unread_from = parts
         unread = self._unread[unread_from.clamp(min=0)]
@@ -118,7 +131,7 @@ class FixedInputs:
 
 
 def _in_order(arrays: StepArrays) -> tuple[np.ndarray, ...]:
-    """As `FixedInputs` sends them; whose tokens are unread comes behind them."""
+    """As `FixedInputs` sends them; the places of unread tokens follow them."""
     return (
         arrays.tokens,
         arrays.positions,
@@ -130,8 +143,9 @@ def _in_order(arrays: StepArrays) -> tuple[np.ndarray, ...]:
 
 
 def without_padding(batch: RaggedBatch, arrays: StepArrays) -> RaggedBatch:
-    """A padded batch without what is left over: views of what was sent."""
-    (num_rows, width), num_tokens = arrays.block_tables.shape, len(arrays.tokens)
+    """A padded batch without its padding: views of the places that the step fills."""
+    num_rows, width = arrays.block_tables.shape
+    num_tokens = len(arrays.tokens)
     parts = (
         batch.tokens[:num_tokens],
         batch.positions[:num_tokens],

@@ -18,11 +18,11 @@ from minipaged.model.runner import Run, Runner
 from minipaged.progress import progress_bar
 from minipaged.scheduling.plan import Plan
 
-ROWS = 8  # of steps that decode, a graph has so many, or a multiple of that
+ROWS = 8  # if a step decodes, its graph has a multiple of so many rows
 
 
 class Graph(NamedTuple):
-    """A captured step: a replay computes this batch, whatever it holds by then."""
+    """A captured step: a replay computes this batch from the numbers it has by then."""
 
     graph: torch.cuda.CUDAGraph
     batch: RaggedBatch
@@ -33,11 +33,13 @@ class GraphRunner(Runner):
 
     To launch a model's kernels one by one takes the CPU longer than the GPU takes to
     run them. A graph holds all launches of a step: it is captured once, and a replay is
-    one launch. But it repeats whatever was known on the CPU, shapes and addresses among
-    it. So if every sequence has one new token, there is a graph for 8 of them, for 16,
-    and so on; and if some have more, one for each of a few numbers of tokens, up to
-    2,048, of as many sequences as there may be. A step is padded to the next size: see
-    `FixedInputs`, where a graph reads it.
+    one launch. But it repeats all that was known on the CPU, such as shapes and
+    addresses. So there are many graphs. If every sequence has one new token, there is a
+    graph for 8 sequences, for 16, and so on. If some have more, there is a graph for
+    128 tokens, for 256, and so on up to 2,048, with rows for as many sequences as there
+    may be. A step is padded to the next size: see `FixedInputs`, where a graph reads
+    it. For example: 13 sequences that decode take the graph for 16 sequences; beside a
+    prompt of 200 tokens, they take the graph for 256 tokens.
 
     Longer prompts, more logits than there may be sequences, and steps that copy blocks
     run eagerly. Source: the model runners of vLLM and nano-vllm, which replay decode
@@ -45,33 +47,35 @@ class GraphRunner(Runner):
     """
 
     name: Run = "graphs"
-    _twin: PreTrainedModel | None = None  # what runs, if not that of the PagedModel
+    _twin: PreTrainedModel | None = None  # to run, if not the PagedModel's
     _prompt_tokens = 128, 256, 384, 512, 768, 1024, 1536, 2048
 
     def __init__(self, paged: PagedModel, max_sequences: int, max_tokens: int = 8192):
         """Capture the graphs for steps of up to so many sequences and new tokens.
 
-        A progress bar says so.
+        A progress bar shows it.
 
-        Raises MemoryError if there is no room for them, and UnsupportedModel if the
-        model does in its forward what no graph can hold.
+        Raises MemoryError if there is no room for them, and UnsupportedModel if no
+        graph can hold the model's forward.
         """
         super().__init__(paged)
         self._twin = self._twin or paged.twin
         self._attention = paged.attention
-        # Graphs know addresses: what lies there stays, though the model's data may go.
+        # Graphs know addresses. These references keep the weights there, even if the
+        # model gets others.
         self._weights = [weight.detach() for weight in paged.twin.parameters()]
         self._max_rows = -(-max_sequences // ROWS) * ROWS
-        pool, positions = paged.pool, num_positions(paged.model.config) or 2**16
+        pool = paged.pool
+        positions = num_positions(paged.model.config) or 2**16
         self._width = min(pool.num_blocks, -(-positions // pool.block_size))
         self._longest = min(self._width * pool.block_size, positions)  # context
         self._most = min(max_tokens, pool.num_blocks * pool.block_size)  # new tokens
         decoding = [Size(n, n, 1) for n in range(ROWS, self._max_rows + 1, ROWS)]
-        # One row more than sequences, at least, for the tokens that are left over.
+        # At least one row more than sequences, for the padding tokens.
         rows = self._max_rows + ROWS
         numbers = self._prompt_tokens
-        before = zip(numbers, (0, *numbers), strict=False)
-        self._prompts = [Size(n, rows, n) for n, less in before if less < self._most]
+        pairs = zip(numbers, (0, *numbers), strict=False)
+        self._prompts = [Size(n, rows, n) for n, less in pairs if less < self._most]
         self._sizes = sorted([*decoding, *self._prompts], reverse=True)
         self._graphs: dict[Size, Graph] = {}
         try:
@@ -89,16 +93,17 @@ class GraphRunner(Runner):
             ) from error
 
     def _allocate(self) -> None:
-        where = self._max_rows, self.paged.device
-        self._fixed = FixedInputs(self._sizes, self._width, *where)
-        # [rows, vocabulary], as the model makes them. All graphs write here: each would
-        # have to keep as much for itself.
+        self._fixed = FixedInputs(
+            self._sizes, self._width, self._max_rows, self.paged.device
+        )
+        # [rows, vocabulary], in the model's type. All graphs write to the same memory:
+        # otherwise each graph would have to keep as much.
         self._logits: Tensor | None = None
 
     def compute(
         self, plan: Plan, unread: Unread | None = None
     ) -> tuple[RaggedBatch, Tensor]:
-        """As `Runner.compute`; replayed where that can be."""
+        """As `Runner.compute`; a replay, if there is a graph for this step."""
         size = self._size_of(plan, unread)
         if size is None:
             return super().compute(plan, unread)
@@ -110,7 +115,7 @@ class GraphRunner(Runner):
         return without_padding(batch, arrays), self._logits[: len(arrays.logits_at)]
 
     def _size_of(self, plan: Plan, unread: Unread | None) -> Size | None:
-        """The smallest that holds this step; None: it has to run eagerly."""
+        """The smallest size that holds this step; None if it has to run eagerly."""
         works = plan.works
         num_logits = sum([work.num_logits for work in works])
         if (
@@ -128,64 +133,68 @@ class GraphRunner(Runner):
         return next((s for s in self._prompts if num_tokens <= s.tokens), None)
 
     def _capture_all(self) -> None:
-        """The largest first: the others find room in its memory. Then what is eager."""
+        """Capture the largest size first: the others find room in its memory."""
         self._compile_kernels()
-        device, memory = self.paged.device, torch.cuda.graph_pool_handle()
-        now, aside = torch.cuda.current_stream(device), torch.cuda.Stream(device)
-        aside.wait_stream(now)
-        with torch.cuda.stream(aside):
+        device = self.paged.device
+        memory = torch.cuda.graph_pool_handle()
+        stream = torch.cuda.current_stream(device)
+        side_stream = torch.cuda.Stream(device)
+        side_stream.wait_stream(stream)
+        with torch.cuda.stream(side_stream):
             for size in progress_bar(
                 self._sizes, desc="capture graphs", unit=" graphs"
             ):
                 self._fixed.send(size)
-                self._forward(size)  # kernels are loaded before
+                self._forward(size)  # loads the kernels, before the capture
                 graph = torch.cuda.CUDAGraph()
-                # Other threads may go on with what is theirs.
+                # Other threads may use the GPU meanwhile.
                 graph.capture_begin(pool=memory, capture_error_mode="thread_local")
                 try:
                     batch = self._forward(size)
                 finally:
                     graph.capture_end()
                 self._graphs[size] = Graph(graph, batch)
-        now.wait_stream(aside)
+        stream.wait_stream(side_stream)
         self._load_kernels_of_prompts()
 
     def _compile_kernels(self) -> None:
-        """Compile what steps will launch, several kernels at a time.
+        """Compile the kernels that steps will launch, several at a time.
 
-        Which kernels of attention there are follows from sizes, in a few grades: those
-        of prompts, and of the most, of half as many and of the fewest rows. A kernel
-        that is missed is compiled when it is launched.
+        Attention has different kernels for different sizes of a step, in a few grades.
+        So these steps are run: prompts, and steps that decode with the most rows, half
+        as many, and the fewest. Other kernels are compiled when they are launched.
         """
         from minipaged.attention.kernels.side_by_side import compiled_side_by_side
 
         most = self._max_rows
         half = -(-most // 16) * ROWS
-        beside = prompts_of_nobody(self.paged, 1, min(8, self._longest), decoding=half)
+        mixed = unwritten_prompts(self.paged, 1, min(8, self._longest), decoding=half)
         with compiled_side_by_side():
-            # First, as they take longest; then a prompt beside many that decode.
-            for batch in (*self._eager_prompts(), beside):
+            # Prompts take longest, so they are first; then one beside many that decode.
+            for batch in (*self._eager_prompts(), mixed):
                 self.forward(batch)
             grades = [Size(n, n, 1) for n in (most, half, ROWS)]
             for size in (self._prompts[0], *grades):
                 self._fixed.send(size)
                 self._forward(size)
-        torch.cuda.empty_cache()  # what the prompts took is room for graphs
+        torch.cuda.empty_cache()  # the prompts' memory is room for graphs
 
     def _load_kernels_of_prompts(self) -> None:
-        """Make steps that run kernel after kernel, before any user waits."""
+        """Run eager steps once: their kernels are loaded before any user waits."""
         prompts = self._eager_prompts()
         for batch in progress_bar(prompts, desc="load prompts' kernels", unit=" times"):
             self.forward(batch)
 
     def _eager_prompts(self) -> list[RaggedBatch]:
-        """With many new tokens, and with few: their kernels differ."""
+        """Prompts with many new tokens, and with few: their kernels differ."""
         longest = min(1024, self._longest)
-        sizes = ((max(1, min(8, self._most // longest)), longest), (1, min(8, longest)))
-        return [prompts_of_nobody(self.paged, *size) for size in sizes]
+        count = max(1, min(8, self._most // longest))
+        many = unwritten_prompts(self.paged, count, longest)
+        few = unwritten_prompts(self.paged, 1, min(8, longest))
+        return [many, few]
 
     def _forward(self, size: Size) -> RaggedBatch:
-        """As `PagedModel.forward`, from the inputs' places into that of the logits."""
+        """As `PagedModel.forward`, from the fixed inputs to the common logits."""
         paged = self.paged
         batch = self._fixed.batch(size, paged.pool.block_size)
         with torch.inference_mode(), paged.attending(batch):
@@ -205,19 +214,18 @@ class GraphRunner(Runner):
         self._graphs.clear()
         for name in ("_weights", "_fixed", "_logits"):
             vars(self).pop(name, None)
-        self._max_rows = 0  # whatever is still to be computed runs eagerly
+        self._max_rows = 0  # later steps run eagerly
 
 
-def prompts_of_nobody(
+def unwritten_prompts(
     paged: PagedModel, count: int, length: int, decoding: int = 1
 ) -> RaggedBatch:
-    """So many prompts, and sequences that decode: K and V are written nowhere.
+    """A batch of prompts and of sequences that decode, whose K and V go nowhere.
 
-    Such a step runs kernel after kernel, and a kernel is compiled and loaded when it is
-    first called.
+    If it is computed eagerly, kernel after kernel is compiled and loaded.
     """
-    size = paged.pool.block_size
-    prompt = BlockTable(BlockPool(-(-length // size), size))
+    block_size = paged.pool.block_size
+    prompt = BlockTable(BlockPool(-(-length // block_size), block_size))
     prompt.append(length)
     token = prompt.fork()
     token.truncate(1)

@@ -29,7 +29,11 @@ class RaggedBatch:
 
     Letters: T tokens to compute, S sequences, M blocks of the longest table, R rows of
     logits. Prefill (many tokens of a sequence) and decode (one token) differ only in
-    their number.
+    the number of tokens.
+
+    For example, in blocks of 4: a prompt of 3 tokens in block 7, and the tenth token of
+    a sequence in blocks 2, 9 and 4. positions: [0, 1, 2, 9]; slots: [28, 29, 30, 17];
+    block_tables: [[7, 0, 0], [2, 9, 4]]; query_starts: [0, 3, 4].
 
     Source: PagedAttention paper, section 4.3 ("concatenates all the input tokens").
     """
@@ -44,12 +48,12 @@ class RaggedBatch:
     max_query_length: int
     min_context_length: int
     max_context_length: int
-    copies: Rows[tuple[int, int]] = ()  # (source, copy) blocks, first of all
-    scratch: dict[Any, Any] = field(default_factory=dict)  # of attention, this step
+    copies: Rows[tuple[int, int]] = ()  # (source, copy) blocks, to be copied first
+    scratch: dict[Any, Any] = field(default_factory=dict)  # for attention, in this step
 
     @classmethod
     def of_plan(cls, plan: Plan, device: torch.device | str = "cpu") -> "RaggedBatch":
-        """The batch of a plan with works; make it before the next plan."""
+        """The batch of a plan that has works; make it before the next plan."""
         chunks = [
             Chunk(sequence.tokens[start:stop], sequence.table, num_logits)
             for _, sequence, start, stop, num_logits in plan.works
@@ -69,7 +73,8 @@ class RaggedBatch:
             raise ValueError("give at least one chunk, each of one token or more")
         contexts = [chunk.table.num_tokens for chunk in chunks]
         tables = [chunk.table.block_ids for chunk in chunks]
-        num_blocks, block_size = max(map(len, tables)), chunks[0].table.pool.block_size
+        num_blocks = max(map(len, tables))
+        block_size = chunks[0].table.pool.block_size
         stops = list(accumulate(lengths))
         wanted = [
             range(stop - chunk.num_logits, stop)
@@ -81,10 +86,11 @@ class RaggedBatch:
 
         tokens = tensor(chain.from_iterable(chunk.tokens for chunk in chunks))
         block_tables = tensor(ids + [0] * (num_blocks - len(ids)) for ids in tables)
-        context_lengths, query_starts = tensor(contexts), tensor([0, *stops])
-        # A sequence's new tokens are the last of its context. `row`: whose each one is.
+        context_lengths = tensor(contexts)
+        query_starts = tensor([0, *stops])
+        # A sequence's new tokens are the last of its context. `row`: of each token.
         row = torch.arange(len(chunks), device=device)
-        positions = context_lengths - 1  # if each has one new token
+        positions = context_lengths - 1  # if each chunk has one token
         if len(chunks) < stops[-1]:  # some have more
             row = row.repeat_interleave(query_starts.diff(), output_size=stops[-1])
             # A token's position in its sequence, less its place in the batch.

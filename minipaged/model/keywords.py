@@ -35,10 +35,10 @@ def cache_argument(cache: Cache | None) -> dict[str, Cache | None]:
 def masking_of(
     module: Module, query: Tensor, attention_mask: Tensor | None, asked: dict[str, Any]
 ) -> Masking:
-    """What this layer asks of attention, besides being causal.
+    """The masking that this layer asks for, besides being causal.
 
     query: [1, num_heads, T, dim]; `asked`: the keywords that the layer passes. Raises
-    UnsupportedModel for whatever would make the text wrong in silence.
+    UnsupportedModel for a request that would make the text wrong in silence.
     """
     asked = {name: option for name, option in asked.items() if option is not None}
     masking = Masking(

@@ -31,7 +31,7 @@ from minipaged.model.files import (
 )
 
 POCKET = Path(__file__).parent / "pocket"
-# Unset, transformers asks at the terminal, and runs what it finds if somebody says yes.
+# Without this, transformers asks at the terminal, and runs code if the answer is yes.
 _NO_CODE = {"trust_remote_code": False}
 
 
@@ -46,10 +46,10 @@ def load(
 
     Args:
         name: "pocket" (shipped with the package, no network needed), a folder, or an
-            id on the HuggingFace hub. Without one, the environment variable
+            id on the HuggingFace hub. Without a name, the variable
             MINIPAGED_MODEL decides, and "pocket" if that is not set.
-        dtype: float32 is what makes token-for-token proofs possible.
-        device: "cuda" if there is one and none is given, else "cpu".
+        dtype: float32 makes token-for-token proofs possible.
+        device: by default "cuda" if there is a GPU, else "cpu".
 
     Raises FileNotFoundError for a name that is neither a folder nor found on the hub,
     and for missing files; ValueError for files that do not make a decoder and its
@@ -81,7 +81,7 @@ def load(
 
 
 def _usable(device: torch.device | str | None) -> torch.device | str:
-    """The device, which is there; better to know it before gigabytes are read."""
+    """The device, if it works: better to know that before gigabytes are read."""
     if device is None:
         return "cuda" if torch.cuda.is_available() else "cpu"
     with explained(f"the device {device!r}", 'give "cpu", "cuda", or nothing'):
@@ -91,15 +91,16 @@ def _usable(device: torch.device | str | None) -> torch.device | str:
 
 def _load_config(source: str | os.PathLike) -> PreTrainedConfig:
     """The config of a decoder that transformers knows; an error for anything else."""
-    path, said = Path(source), where(source)
+    path = Path(source)
+    place = where(source)
     if path.is_file():
-        raise FileNotFoundError(f"{said} is a file; give the folder that it lies in")
+        raise FileNotFoundError(f"{place} is a file; give the folder that it lies in")
     refuse_without_config(source)
     if path.is_dir():
         text = (path / "config.json").read_bytes()
         remedy = "save it as UTF-8, without a mark in front"
         with explained(
-            f"config.json of {said}", remedy if text.startswith(BOM_UTF8) else AGAIN
+            f"config.json of {place}", remedy if text.startswith(BOM_UTF8) else AGAIN
         ):
             json.loads(text.decode())
             fields, _ = PreTrainedConfig.get_config_dict(source)
@@ -108,11 +109,11 @@ def _load_config(source: str | os.PathLike) -> PreTrainedConfig:
             "it is no folder with a model, and the HuggingFace hub did not give it "
             'either (offline?); "pocket" always works'
         )
-        with explained(said, remedy):
+        with explained(place, remedy):
             fields, _ = PreTrainedConfig.get_config_dict(source)
     kind = fields.get("model_type") if isinstance(fields, dict) else None
     if not isinstance(kind, str):
-        raise ValueError(f"config.json of {said} names no model_type; {AGAIN}")
+        raise ValueError(f"config.json of {place} names no model_type; {AGAIN}")
     if kind not in CONFIG_MAPPING:
         remedy = "a newer transformers may know it"
         if "auto_map" in fields:
@@ -122,16 +123,16 @@ def _load_config(source: str | os.PathLike) -> PreTrainedConfig:
                 "trust_remote_code=True, and give the model to mp.PagedModel"
             )
         raise ValueError(
-            f"{said} is of the type {kind!r}, which transformers "
+            f"{place} is of the type {kind!r}, which transformers "
             f"{transformers.__version__} does not know; {remedy}"
         )
-    with explained(f"config.json of {said}", AGAIN):
+    with explained(f"config.json of {place}", AGAIN):
         config = AutoConfig.from_pretrained(source, **_NO_CODE)
         without_foreign_code(config)
     if config.is_encoder_decoder or type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
         what = "has an encoder" if config.is_encoder_decoder else "continues no text"
         raise ValueError(
-            f"{said} is of the type {kind!r}, which {what}; give a decoder that "
+            f"{place} is of the type {kind!r}, which {what}; give a decoder that "
             "continues text, such as llama or qwen3"
         )
     return config
@@ -140,16 +141,17 @@ def _load_config(source: str | os.PathLike) -> PreTrainedConfig:
 def _load_tokenizer(
     source: str | os.PathLike, config: PreTrainedConfig
 ) -> PreTrainedTokenizerBase:
-    """The tokenizer, if it can be that of the model."""
+    """The tokenizer; ValueError if it cannot be that of the model."""
     remedy = (
         "put the model's tokenizer.json there (tokenizer.save_pretrained writes it), "
         "or load the model alone, by AutoModelForCausalLM.from_pretrained"
     )
     with explained(f"the tokenizer of {where(source)}", remedy):
         tokenizer = AutoTokenizer.from_pretrained(source, **_NO_CODE)
-    known, wanted = len(tokenizer), config.get_text_config().vocab_size
-    # Without its files, a tokenizer knows its special tokens, and turns texts into [].
-    # Some models have more rows than tokens, but not twice as many.
+    known = len(tokenizer)
+    wanted = config.get_text_config().vocab_size
+    # Without its files, a tokenizer knows special tokens only, and turns texts into [].
+    # Some models have more embeddings than tokens, but not twice as many.
     if 2 * known < wanted:
         raise ValueError(
             f"the tokenizer of {where(source)} has a vocabulary of {known}, and the "
@@ -161,7 +163,7 @@ def _load_tokenizer(
 def _load_weights(
     source: str | os.PathLike, config: PreTrainedConfig, dtype: torch.dtype
 ) -> PreTrainedModel:
-    """The model, if all of its weights are there, and are what they seem."""
+    """The model; ValueError if weights are missing, or are no plain numbers."""
     check_generation_config(source)
     with explained(f"the model of {where(source)}", remedy_for_weights(source, config)):
         model, found = AutoModelForCausalLM.from_pretrained(

@@ -1,4 +1,4 @@
-"""Lesson 2: the model that was wrapped: is it still what it was? (the border)"""
+"""Lesson 2: has the model changed since it was wrapped? (the border)"""
 
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
@@ -15,39 +15,40 @@ _WRAP_AGAIN = "wrap it again: mp.PagedModel(model)"
 
 
 class Original:
-    """The model that was wrapped, to be asked whether it has changed since.
+    """The wrapped model as it was, to find out whether it has changed since.
 
     There are three questions, of different cost. `refuse_if_changed` is for each step:
     are modules and weights the same objects, at the same addresses, and has torch
-    counted no writes to them? `refuse_if_altered` is for each request: are modules set
-    as they were? torch does not count all writes, not those through `.data`. They are
-    found by `refuse_if_written_to`, which reads all weights.
+    counted no writes to them? `refuse_if_altered` is for each request: do modules have
+    the same settings? `refuse_if_written_to` reads all weights, because torch does not
+    count writes through `.data`.
 
     Two things are not compared. Objects beside the weights may hold numbers, such as
-    the scales of bitsandbytes. And the code of classes and hooks, with what it looks
-    at, is shared: if it changes, our text changes too, but blocks that lie in a prefix
-    cache stay as they were.
+    the scales of bitsandbytes. And the code of classes and hooks is shared with the
+    user's model, as are the objects that it reads: if these change, our text changes
+    too, but blocks in a prefix cache stay as they were.
     """
 
     def __init__(self, model: PreTrainedModel):
-        """Note its modules, what they are set to, and the weights that they hold."""
-        self._model, self._device_type = model, model.device.type
+        """Note its modules, their settings and their weights."""
+        self._model = model
+        self._device_type = model.device.type
         self._settings = Settings(model)
         self.note_weights()
 
     def note_weights(self) -> None:
-        """Note the weights; once more if they were moved, and rightly so."""
+        """Note the weights; to be called again after we have moved them."""
         modules = list(self._model.modules())
-        parts = [d for m in modules for d in (m._modules, m._parameters)]
-        self._parts = [part.values() for part in parts]  # views: they show what is now
+        parts = [part for m in modules for part in (m._modules, m._parameters)]
+        self._parts = [part.values() for part in parts]  # views: they show changes
         self._buffers = [(m._buffers, name) for m, name in _lasting_buffers(modules)]
-        # Held, so that no other object can come to lie at their addresses.
+        # They are held, so that no other object can take their addresses.
         self._held = list(self._holds())
         buffers = [holder[name] for holder, name in self._buffers]
         weights = [*self._model.parameters(), *buffers]
-        self._weights = list(chain.from_iterable(map(_plain, weights)))
+        self._weights = list(chain.from_iterable(map(_plain_tensors, weights)))
         # Tensors of inference mode count no writes.
-        self._counted = [each for each in self._weights if not each.is_inference()]
+        self._counted = [x for x in self._weights if not x.is_inference()]
         self._seen = self._look()
         self._checksum = Checksum(self._weights)
         self._numbers = self._checksum.now()
@@ -80,21 +81,21 @@ class Original:
             )
 
     def overlook(self, settings: Iterable[Setting]) -> None:
-        """These may change: modules keep them as they run."""
+        """Allow changes of these settings: modules write to them as they run."""
         self._settings.overlook(settings)
 
-    # Asked in every step, of some thousand objects: so without a line for each.
+    # Every step calls these for some thousand objects: no line of Python runs for each.
 
     def _holds(self) -> Iterator[object]:
-        """The modules and weights that there are now, in an order that stays."""
+        """The present modules and weights, always in the same order."""
         buffers = (holder.get(name) for holder, name in self._buffers)
         return chain(chain.from_iterable(self._parts), buffers)
 
     def _look(self) -> tuple[int, int, list[int]]:
-        """How many there are, how often all were written to, and where they lie."""
+        """How many there are, how often all were written to, and their addresses."""
         written = sum(map(attrgetter("_version"), self._counted))
-        places = list(map(Tensor.data_ptr, self._weights))
-        return sum(map(len, self._parts)), written, places
+        addresses = list(map(Tensor.data_ptr, self._weights))
+        return sum(map(len, self._parts)), written, addresses
 
 
 def refuse_autocast(device_type: str) -> None:
@@ -107,16 +108,16 @@ def refuse_autocast(device_type: str) -> None:
         )
 
 
-def _plain(tensor: Tensor) -> Iterator[Tensor]:
-    """What holds a tensor's numbers: itself, or the parts of a composed one.
+def _plain_tensors(tensor: Tensor) -> Iterator[Tensor]:
+    """The tensors that hold a tensor's numbers: itself, or the parts of a composed one.
 
-    Such as a DTensor's local shard, or what torchao makes of a quantised weight.
+    A DTensor's part is its local shard; torchao's quantised weights have several parts.
     """
     if hasattr(tensor, "__tensor_flatten__"):
         names, _ = tensor.__tensor_flatten__()
         for part in (getattr(tensor, name) for name in names):
             if isinstance(part, Tensor):  # a DTensor names its mesh, too
-                yield from _plain(part)
+                yield from _plain_tensors(part)
     else:
         yield tensor
 

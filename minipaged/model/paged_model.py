@@ -38,11 +38,11 @@ from minipaged.scheduling.plan import Plan
 class PagedModel(Unpicklable):
     """One forward over a ragged batch, with K and V in blocks.
 
-    All but attention and its memory is the model's own code, unmodified.
+    Except for attention and its memory, the model's code runs unmodified.
 
-    Attributes: model, the user's, which stays as it is; twin, the same weights under
-    modules of our own, which is what runs; num_embeddings, how many token ids there
-    are; pool; cache; attention (a Backend); observers.
+    Attributes: model, the user's, which stays as it is; twin, which runs: the same
+    weights under other modules; num_embeddings, the number of token ids; pool; cache;
+    attention (a Backend); observers.
     Source: PagedAttention paper, section 4.3.
     """
 
@@ -57,12 +57,12 @@ class PagedModel(Unpicklable):
 
         Args:
             model: a causal language model of `transformers`, in eval mode.
-            num_blocks, block_size: of the pool; "auto": as many as a GPU has room for.
+            num_blocks, block_size: of the pool; "auto": as many as fit on the GPU.
             attention: "gathered", "streamed", "triton", a Backend, or a function with
                 the signature of `attend_gathered`.
 
-        Raises UnsupportedModel if the text would be wrong, MemoryError without room for
-        the pool.
+        Raises UnsupportedModel if the text would be wrong, and MemoryError if there is
+        no room for the pool.
         """
         refuse_unsupported(model)
         self.model = model
@@ -70,7 +70,7 @@ class PagedModel(Unpicklable):
         self._original = Original(model)
         self.twin = make_twin(model)
         connect(self.twin)
-        before = Settings(self.twin)
+        settings = Settings(self.twin)
         layers = attention_layers(self.twin)
         try:
             self.refuse_replaced_weights()
@@ -79,15 +79,16 @@ class PagedModel(Unpicklable):
                 f"{type(model).__name__} writes to its own weights in its forward; if "
                 "an adapter does, merge it before: peft_model.merge_and_unload()"
             ) from error
-        self._index_of = {layer.number: at for at, layer in enumerate(layers)}
+        self._index_of = {layer.number: index for index, layer in enumerate(layers)}
         self._shapes = [layer.shape for layer in layers]
-        self.dtype, self.device = layers[0].dtype, layers[0].device
+        self.dtype = layers[0].dtype
+        self.device = layers[0].device
         self.num_embeddings = num_embeddings(model)
         self.observers = Observers()
         self.alone = Alone()
         require_counts(block_size=block_size)
         check_logits(self, block_size)
-        self._original.overlook(before.changes())  # such as counters of calls
+        self._original.overlook(settings.changes())  # such as counters of calls
         if num_blocks == "auto":
             from minipaged.model.room import blocks_with_room  # appendix A
 
@@ -97,18 +98,18 @@ class PagedModel(Unpicklable):
         self.pool = BlockPool(num_blocks, block_size)
 
     def new_cache(self, num_blocks: int, block_size: int) -> KVCache:
-        """Room for the K and V of its layers, of the class that its attention wants.
+        """A cache for the K and V of its layers, of the class that its attention needs.
 
-        Raises MemoryError, before anything is taken, if there is no room for it.
+        Raises MemoryError, before any memory is taken, if there is no room for it.
         """
         make = self.attention.cache_class
         return make(self._shapes, num_blocks, block_size, self.dtype, self.device)
 
     @property
     def attention(self) -> Backend:
-        """How blocks are read. Set it to whatever `__init__` takes.
+        """The backend that reads blocks. Set it to anything that `__init__` takes.
 
-        Nothing is probed again. ValueError if it needs a cache of another class.
+        The new one is not probed. ValueError if it needs a cache of another class.
         """
         return self._attention
 
@@ -126,12 +127,12 @@ class PagedModel(Unpicklable):
 
         Block copies come first: copy-on-write is done before anything is written.
         Returns [number of rows wanted, vocabulary] in float32. Raises ValueError if
-        weights of the model were replaced since.
+        weights of the model have been replaced.
         """
         return self.forward_over(batch, self.cache)
 
     def forward_over(self, batch: RaggedBatch, cache: KVCache) -> Tensor:
-        """The same over another cache of `new_cache`, as that of the probe."""
+        """As `forward`, over another cache of `new_cache`: the probe has its own."""
         self._original.refuse_if_changed()
         with torch.inference_mode(), self.attending(batch, cache):
             cache.copy(batch.copies)
@@ -140,11 +141,11 @@ class PagedModel(Unpicklable):
     def attending(
         self, batch: RaggedBatch, cache: KVCache | None = None
     ) -> AbstractContextManager[None]:
-        """A step begins: within this block, the layers of twins attend over the batch.
+        """Within this block, a step runs: the layers of twins attend over the batch.
 
-        For runners, which have a forward of their own. `cache`: if it is not ours.
+        For runners, which call a twin themselves. `cache`: instead of `self.cache`.
         """
-        batch.scratch.clear()  # another step's, if the batch is computed again
+        batch.scratch.clear()  # in case the batch was computed before
         cache = self.cache if cache is None else cache
         return attending(partial(self._attend, batch, cache))
 
@@ -158,9 +159,9 @@ class PagedModel(Unpicklable):
         v: Tensor,
         masking: Masking,
     ) -> Tensor:
-        """What the layers call: write, then attend, so that a token sees itself.
+        """The layers call this: write, then attend, so that a token sees itself.
 
-        A backend with a `step` does both by itself (lesson 6).
+        A backend with a `step` does both (lesson 6).
         """
         index = self._index_of[number]
         layer = cache.layer(index)
@@ -175,7 +176,7 @@ class PagedModel(Unpicklable):
     def refuse_replaced_weights(self) -> None:
         """Raise ValueError if weights or modules were replaced, moved or written to.
 
-        And within torch.autocast. Asked in each step: it costs about a
+        It also raises within torch.autocast. Each step calls it, which costs about a
         microsecond for each weight.
         """
         self._original.refuse_if_changed()
@@ -183,12 +184,12 @@ class PagedModel(Unpicklable):
     def refuse_altered_modules(self) -> None:
         """Raise ValueError if hooks, adapters, flags or configs are not as they were.
 
-        Asked when requests come: it costs about as much as a look at the weights.
+        Each request calls it, which costs about as much as a look at the weights.
         """
         self._original.refuse_if_altered()
 
     def refuse_changes(self) -> None:
-        """Raise ValueError for these, and if any number of any weight has changed.
+        """Raise ValueError for either, and if any number of a weight has changed.
 
         It reads all weights, and waits for the device.
         """
@@ -197,7 +198,7 @@ class PagedModel(Unpicklable):
         self._original.refuse_if_written_to()
 
     def note_weights(self) -> None:
-        """Take the weights as they are now: we moved them ourselves."""
+        """Note where the weights are now, after we have moved them."""
         self._original.note_weights()
 
     def __repr__(self) -> str:
@@ -208,11 +209,11 @@ class PagedModel(Unpicklable):
 def last_logits(model: PreTrainedModel, batch: RaggedBatch) -> torch.Tensor:
     """Run the model over the flattened tokens; logits only where the batch wants them.
 
-    To the model it is one row of T tokens; only positions and attention tell sequences
+    The model sees one row of T tokens; only positions and attention tell sequences
     apart. Returns [number wanted, vocabulary] in float32.
     """
     num_wanted = len(batch.logits_at)
-    # At least one row: for none, a compiler would make a program of its own.
+    # At least one row: for none, a compiler would make another program.
     rows = batch.logits_at if num_wanted else batch.query_starts[:1]
     out = model(
         input_ids=batch.tokens[None],

@@ -5,18 +5,19 @@ from math import isfinite
 
 from transformers import PreTrainedConfig
 
-# Rotary scalings with which a position is rotated in one way, whatever else is computed
-# beside it. (The angles of "dynamic" change with the longest sequence of a forward.)
+# Rotary scalings that rotate a position in one way, whatever is computed beside it.
+# (The angles of "dynamic" change with the longest sequence of a forward.)
 _FIXED = {"linear", "llama3", "proportional", "yarn"}
 
 
 def num_positions(config: PreTrainedConfig) -> int | None:
     """How many positions the model has, or None if its config does not say.
 
-    With scaled rotary positions, max_position_embeddings may be their number before or
-    after scaling: both are found in use. It is taken for the one before, unless the
-    config says what that was: 4 times max_position_embeddings for Qwen2.5 with YaRN, no
-    more than it for Llama 3.1. So nothing is cut off that the model was made for.
+    If rotary positions are scaled, max_position_embeddings is their number before
+    scaling in some configs, and after scaling in others. Here it is the number before,
+    unless the config says that number, too. So all positions that the model was made
+    for can be used. For example: with YaRN and a factor of 4, Qwen2.5 has 4 times
+    max_position_embeddings; Llama 3.1 has no more than max_position_embeddings.
     """
     config = config.get_text_config()
     positions = getattr(config, "max_position_embeddings", None)
@@ -31,7 +32,7 @@ def num_positions(config: PreTrainedConfig) -> int | None:
 
 
 def rope_scalings(config: PreTrainedConfig) -> Iterator[dict]:
-    """How positions are rotated, as a config says it: for all layers, or each type."""
+    """The config's ways to rotate positions: for all layers, or for each type."""
     scaling = getattr(config, "rope_parameters", None) or {}
     yield scaling
     yield from (value for value in scaling.values() if isinstance(value, dict))

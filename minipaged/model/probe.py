@@ -41,7 +41,7 @@ COARSE_TOLERANCE = 0.05
 
 
 def refuse_unsupported(model: PreTrainedModel) -> None:
-    """Raise UnsupportedModel for what can be seen without running the model."""
+    """Raise UnsupportedModel for faults that are seen without running the model."""
     name = type(model).__name__
     if not isinstance(model, PreTrainedModel) or not model.can_generate():
         for inside in ("_orig_mod", "module"):  # torch.compile, DataParallel
@@ -95,7 +95,7 @@ def refuse_unsupported(model: PreTrainedModel) -> None:
             "in a batch, one long sequence would change the text of the others"
         )
     types = {weight.dtype for weight in model.parameters()}
-    if not any(each.is_floating_point for each in types):
+    if not any(dtype.is_floating_point for dtype in types):
         raise UnsupportedModel(
             f"{name} has weights of type {', '.join(map(str, types)) or 'none'}; load "
             "it with dtype=torch.float32"
@@ -113,9 +113,9 @@ def refuse_unsupported(model: PreTrainedModel) -> None:
 
 
 class AttentionLayer(NamedTuple):
-    """An attention module of a twin, and what it hands over to be cached."""
+    """An attention module of a twin, and the K and V that it hands over."""
 
-    number: int  # the module's, see `bridge.connect`
+    number: int  # of the module: see `bridge.connect`
     shape: tuple[int, int, int]  # num_kv_heads, key_dim, value_dim
     dtype: torch.dtype
     device: torch.device
@@ -125,7 +125,7 @@ class AttentionLayer(NamedTuple):
 def attention_layers(twin: PreTrainedModel) -> list[AttentionLayer]:
     """The attention layers of a connected twin, in the order in which they are called.
 
-    Read from one forward of one token: fields of a config do not tell it reliably.
+    A forward of one token shows them: fields of a config are not reliable.
     Raises UnsupportedModel unless every layer calls attention exactly once.
     """
     layers: list[AttentionLayer] = []
@@ -138,7 +138,8 @@ def attention_layers(twin: PreTrainedModel) -> list[AttentionLayer]:
         layers.append(AttentionLayer(number, shape, k.dtype, k.device, window))
         return q.new_zeros(q.shape[0], q.shape[1], v.shape[2])
 
-    name, config = type(twin).__name__, twin.config.get_text_config()
+    name = type(twin).__name__
+    config = twin.config.get_text_config()
     token = torch.zeros(1, 1, dtype=torch.int64, device=twin.device)
     try:
         with torch.inference_mode(), attending(record):
@@ -177,27 +178,33 @@ def attention_layers(twin: PreTrainedModel) -> list[AttentionLayer]:
     return layers
 
 
-def _own_logits(own: PreTrainedModel, tokens: list[int], cached: int) -> Tensor:
-    """[1, vocabulary]: the model's logits after these; so many go through its cache."""
+def _expected_logits(twin: PreTrainedModel, tokens: list[int], cached: int) -> Tensor:
+    """[1, vocabulary]: HuggingFace's logits after these tokens.
+
+    A first forward puts `cached` of the tokens into its cache; 0: there is no cache.
+    """
     if cached:
-        cache = cache_argument(DynamicCache(config=own.config))
-        with suppress(Exception):  # a model may want a cache of its own kind
-            _run(own, tokens[:cached], 0, use_cache=True, **cache)
-            return _run(own, tokens[cached:], cached, use_cache=True, **cache)
-    return _run(own, tokens, 0, use_cache=False)
+        cache = cache_argument(DynamicCache(config=twin.config))
+        with suppress(Exception):  # a model may want another class of cache
+            _run(twin, tokens[:cached], 0, use_cache=True, **cache)
+            return _run(twin, tokens[cached:], cached, use_cache=True, **cache)
+    return _run(twin, tokens, 0, use_cache=False)
 
 
-def _run(own: PreTrainedModel, tokens: list[int], start: int, **options: Any) -> Tensor:
-    """Logits of the last; positions are told, since some models count otherwise."""
-    ids = torch.tensor([tokens], device=own.device)
-    positions = torch.arange(start, start + len(tokens), device=own.device)[None]
-    out = own(input_ids=ids, position_ids=positions, **options)
+def _run(
+    twin: PreTrainedModel, tokens: list[int], start: int, **options: Any
+) -> Tensor:
+    """Logits of the last token. Positions are given: some models count otherwise."""
+    ids = torch.tensor([tokens], device=twin.device)
+    positions = torch.arange(start, start + len(tokens), device=twin.device)[None]
+    out = twin(input_ids=ids, position_ids=positions, **options)
     return out.logits[:, -1].float()
 
 
 def refuse_no_numbers(model: PreTrainedModel) -> None:
     """Raise UnsupportedModel if weights hold NaN or infinity, and say which."""
-    bad = [n for n, w in model.named_parameters() if not w.isfinite().all()]
+    parameters = model.named_parameters()
+    bad = [name for name, weight in parameters if not weight.isfinite().all()]
     if bad:
         raise UnsupportedModel(
             f"{type(model).__name__} has weights that hold NaN or infinity: "
@@ -206,7 +213,7 @@ def refuse_no_numbers(model: PreTrainedModel) -> None:
 
 
 def _replaced(twin: PreTrainedModel) -> str:
-    """A hint, if a module's forward is a function that may call the user's modules."""
+    """A hint if a module's forward is a function that may call the user's modules."""
     replaced = [
         f"{path or 'model'}.forward"
         for path, module in twin.named_modules()
@@ -224,7 +231,7 @@ def _replaced(twin: PreTrainedModel) -> str:
 def num_embeddings(model: PreTrainedModel) -> int:
     """How many token ids the model knows."""
     embeddings = model.get_input_embeddings()
-    # Around them may be an adapter, which has a weight and no number.
+    # An adapter around them has a weight, but no such number.
     return getattr(embeddings, "num_embeddings", None) or len(embeddings.weight)
 
 
@@ -241,74 +248,81 @@ SHORT = 9  # tokens of the probe's second sequence
 
 
 def _long(block_size: int) -> int:
-    """Tokens of the probe's first sequence: more than a block, for sizes up to 64."""
+    """Tokens of the probe's first sequence: more than a block of up to 64 tokens."""
     return min(block_size, 64) + 4
 
 
 def blocks_of_probe(block_size: int) -> int:
-    """How many blocks `check_logits` takes."""
+    """How many blocks `check_logits` needs."""
     return sum(-(-count // block_size) for count in (_long(block_size), SHORT))
 
 
 def check_logits(paged: "PagedModel", block_size: int) -> None:
-    """Compare two ragged sequences with the model's own logits, in three steps each.
+    """Compare the logits of two sequences with HuggingFace's, in three steps.
 
-    The second step mixes a single token with several, over what the first one left in
-    the blocks; sliding windows are shrunk meanwhile, so that they matter. The third
-    decodes: it is compared with HuggingFace's own decoding, over its cache, which what
-    looks at the length of a forward tells apart. All this in a small cache of its own.
+    The second step mixes a single token with several, over the blocks that the first
+    has filled. The third decodes. It is compared with HuggingFace's decoding over a
+    cache, because a module may compute something else in a forward of one token. For
+    example, in blocks of 16: 18 and 3 tokens, then 1 and 5, then 1 and 1. Meanwhile,
+    sliding windows are shrunk, so that they matter. The blocks are in a small cache
+    that is made for this.
 
     Raises UnsupportedModel when the difference is more than rounding.
     """
-    size = blocks_of_probe(block_size), block_size
-    cache, pool = paged.new_cache(*size), BlockPool(*size)
-    own = make_twin(paged.model)  # which attends as HuggingFace does
+    num_blocks = blocks_of_probe(block_size)
+    cache = paged.new_cache(num_blocks, block_size)
+    pool = BlockPool(num_blocks, block_size)
+    theirs = make_twin(paged.model)  # which attends as HuggingFace does
+    name = type(theirs).__name__
     long = _long(block_size)
     tokens = [(n * 37 + 11) % paged.num_embeddings for n in range(long + SHORT)]
-    sequences, split = [tokens[:long], tokens[long:]], [long - 2, 3]
+    texts = [tokens[:long], tokens[long:]]
+    split = [long - 2, 3]
     ends = [long, SHORT]
-    tables = [BlockTable(pool) for _ in sequences]
-    ours, expected = [], []
-    with everything_near(own), everything_near(paged.twin), torch.inference_mode():
+    tables = [BlockTable(pool) for _ in texts]
+    ours = []
+    expected = []
+    with everything_near(theirs), everything_near(paged.twin), torch.inference_mode():
         before = [end - 1 for end in ends]
         for starts, stops in (([0, 0], split), (split, before), (before, ends)):
-            spans = list(zip(sequences, tables, starts, stops, strict=True))
+            spans = list(zip(texts, tables, starts, stops, strict=True))
             for _, table, start, stop in spans:
                 table.append(stop - start)
             chunks = [
-                Chunk(seq[start:stop], table) for seq, table, start, stop in spans
+                Chunk(text[start:stop], table) for text, table, start, stop in spans
             ]
             batch = RaggedBatch.build(chunks, device=paged.device)
             ours.append(paged.forward_over(batch, cache))
-            for seq, _, start, stop in spans:
+            for text, _, start, stop in spans:
                 cached = start if starts is before else 0
-                expected.append(_own_logits(own, seq[:stop], cached))
-    ours, expected = torch.cat(ours), torch.cat(expected)
+                expected.append(_expected_logits(theirs, text[:stop], cached))
+    ours = torch.cat(ours)
+    expected = torch.cat(expected)
     if ours.shape[1] > paged.num_embeddings:
         raise UnsupportedModel(
-            f"{type(own).__name__} may choose among {ours.shape[1]} tokens, but knows "
+            f"{name} may choose among {ours.shape[1]} tokens, but knows "
             f"only {paged.num_embeddings}: call model.resize_token_embeddings(...)"
         )
     if not expected.isfinite().all():
-        refuse_no_numbers(own)
+        refuse_no_numbers(theirs)
         raise UnsupportedModel(
-            f"{type(own).__name__}: its own logits are not finite numbers; are its "
+            f"{name}: its own logits are not finite numbers; are its "
             "weights right, and does its dtype hold them?"
         )
     error = (ours - expected).abs().max() / expected.abs().max()
-    tolerance = TOLERANCE.get(own.dtype, COARSE_TOLERANCE)
-    # Asked only now: some versions of torch warn whoever asks.
+    tolerance = TOLERANCE.get(theirs.dtype, COARSE_TOLERANCE)
+    # Last, because some versions of torch warn when they are asked this.
     if not error <= tolerance and torch.get_float32_matmul_precision() != "highest":
         tolerance = COARSE_TOLERANCE
     if not error <= tolerance:  # also when it is NaN
         soft_cap = ""
-        if getattr(own.config.get_text_config(), "attn_logit_softcapping", None):
+        if getattr(theirs.config.get_text_config(), "attn_logit_softcapping", None):
             soft_cap = (
                 "; transformers' sdpa may skip its soft cap: try "
                 "model.set_attn_implementation('eager') before you wrap it"
             )
         raise UnsupportedModel(
-            f"{type(own).__name__}: logits through blocks differ from its own by "
+            f"{name}: logits through blocks differ from its own by "
             f"{error:.1e} of the largest one (rounding: {tolerance:.0e}). Either the "
             "attention that you gave is wrong, or the model's does something that ours "
             "does not, or it counts positions for itself, or a layer, or a hook of "

@@ -19,9 +19,9 @@ SHARE = 0.9  # of the GPU's memory, for weights, blocks and the largest step
 def blocks_with_room(paged: "PagedModel", block_size: int) -> int:
     """How many blocks fit beside the weights and the largest step.
 
-    A prompt of 8,192 tokens, or of as many as the model takes, is computed, and the
-    memory that torch has then held at most stays free; so does a tenth of the GPU, for
-    CUDA graphs, merged weights and what else is on it.
+    A prompt of 8,192 tokens, or of as many as the model takes, is computed. The most
+    memory that torch held meanwhile stays free. So does a tenth of the GPU, for CUDA
+    graphs, merged weights and other programs.
 
     Raises ValueError without a GPU, and MemoryError if no block fits.
     Source: vLLM's profile run and its gpu_memory_utilization.
@@ -34,8 +34,9 @@ def blocks_with_room(paged: "PagedModel", block_size: int) -> int:
         )
     positions = num_positions(paged.model.config) or LARGEST_STEP
     num_tokens = min(LARGEST_STEP, positions)
-    size = -(-num_tokens // block_size), block_size
-    cache, table = paged.new_cache(*size), BlockTable(BlockPool(*size))
+    num_blocks = -(-num_tokens // block_size)
+    cache = paged.new_cache(num_blocks, block_size)
+    table = BlockTable(BlockPool(num_blocks, block_size))
     table.append(num_tokens)
     batch = RaggedBatch.build([Chunk([0] * num_tokens, table)], device=device)
     torch.cuda.empty_cache()  # so that all that torch holds is in use
@@ -52,7 +53,8 @@ def blocks_with_room(paged: "PagedModel", block_size: int) -> int:
 def blocks_in(free: int, total: int, step: int, bytes_per_block: int) -> int:
     """How many blocks fit into `free` bytes, if a step and a tenth of all stay free.
 
-    All in bytes. Raises MemoryError if that is none.
+    All sizes are in bytes. For example: blocks_in(free=70, total=80, step=10,
+    bytes_per_block=10) is 5. Raises MemoryError if no block fits.
     """
     room = free - step - (1 - SHARE) * total
     if room < bytes_per_block:

@@ -1,4 +1,4 @@
-"""Appendix A: who computes an engine's steps: eagerly, or from CUDA graphs."""
+"""Appendix A: how an engine's steps are computed: eagerly, or from CUDA graphs."""
 
 import warnings
 from importlib.util import find_spec
@@ -19,7 +19,7 @@ Run = Literal["eager", "graphs", "compiled"]
 class Runner:
     """Computes plans eagerly: `PagedModel.forward`, from inputs that are kept.
 
-    Attributes: paged; inputs; name, which is what `Engine(run=...)` calls it.
+    Attributes: paged; inputs; name, as in `Engine(run=name)`.
     """
 
     name: Run = "eager"
@@ -34,9 +34,9 @@ class Runner:
     ) -> tuple[RaggedBatch, Tensor]:
         """The plan's batch, and the logits that it asks for, both on the device.
 
-        unread: tokens of the step before, if nobody has read them yet. Nothing waits
-        for the device. The logits, [R, vocabulary] in float32 or in the model's own
-        type, hold until the next call. Raises ValueError if weights of the model were
+        unread: tokens of the step before that the CPU has not read yet. Nothing waits
+        for the device. The logits, [R, vocabulary] in float32 or in the model's type,
+        hold until the next call. Raises ValueError if weights of the model were
         replaced.
         """
         batch = self.inputs.build(plan, unread)
@@ -47,13 +47,13 @@ class Runner:
         return self.paged.forward(batch)
 
     def close(self) -> None:
-        """Give back what memory it has; a second call changes nothing."""
+        """Give its memory back; a second call changes nothing."""
 
 
 def make_runner(
     paged: PagedModel, run: Run | None, max_sequences: int, max_tokens: int
 ) -> Runner:
-    """The runner of this name; or, without one, the fastest that works here.
+    """The runner of this name; without a name, the fastest that works here.
 
     A step has up to `max_sequences` sequences, and `max_tokens` new tokens.
 

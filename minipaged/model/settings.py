@@ -9,16 +9,16 @@ from transformers import PreTrainedConfig
 
 from minipaged.model.twin import configs_of, is_of_huggingface, is_own_method
 
-# Of what every module has: its parts and weights are looked at elsewhere.
+# Attributes of every module: `Original` compares its parts and weights.
 _HOOKS = {"_forward_pre_hooks", "_forward_hooks"}
 _PARTS = vars(nn.Module()).keys() - {"training"} - _HOOKS
-# What HuggingFace writes down while a model generates, or is prepared to be trained.
+# HuggingFace writes these while a model generates, or is prepared to be trained.
 _NOTES = {
     "_compiled_call", "_compiled_call_impl", "_gradient_checkpointing_func",
     "_is_hf_initialized", "_last_compile_config", "generation_config",
     "gradient_checkpointing", "max_seq_len_cached", "warnings_issued",
 }  # fmt: skip
-# Of a config: what does not matter to a forward, or is said to it each time.
+# Fields of a config that a forward does not read, or is given at each call.
 _NO_CONCERN = {
     "architectures", "bos_token_id", "dtype", "eos_token_id", "output_attentions",
     "output_hidden_states", "pad_token_id", "problem_type", "return_dict",
@@ -29,21 +29,20 @@ _NO_CONCERN = {
 class Setting(NamedTuple):
     """An attribute of a module, or of a config."""
 
-    owner: int  # its number
+    owner: int  # the number of that module or config
     path: str  # such as model.layers.0.mlp
     name: str
 
 
 class Settings:
-    """What the modules of a model, and their configs, are set to when this is made.
+    """The settings of a model's modules and their configs when this is made.
 
-    That is their classes, their hooks, and all attributes: whether an adapter is on, or
-    dropout, is written there. Lists, sets and dicts are looked into, other objects are
-    not.
+    Settings are classes, hooks, and all attributes: they say whether an adapter or
+    dropout is on. Lists, sets and dicts are looked into, other objects are not.
     """
 
     def __init__(self, model: nn.Module):
-        """Note them all. The dicts of attributes are held: they show what is now."""
+        """Note all settings. Dicts of attributes are held: they show later changes."""
         modules = dict(model.named_modules())
         configs = [c for c in configs_of(model) if isinstance(c, PreTrainedConfig)]
         self._owners = [*modules.values(), *configs]
@@ -55,22 +54,22 @@ class Settings:
 
     def _prepare(self) -> None:
         self._lengths = list(map(len, self._attributes))
-        every = zip(self._noted, self._attributes, strict=True)
-        reads = [(itemgetter(*noted), noted, now) for noted, now in every if noted]
+        pairs = zip(self._noted, self._attributes, strict=True)
+        reads = [(itemgetter(*noted), noted, now) for noted, now in pairs if noted]
         self._reads = [(read, now) for read, _, now in reads]
         self._values = [read(noted) for read, noted, _ in reads]
 
     def overlook(self, settings: Iterable[Setting]) -> None:
-        """These may change: modules keep them as they run."""
+        """Allow changes of these settings: modules write to them as they run."""
         for owner, _, name in settings:
             self._noted[owner].pop(name, None)
         self._prepare()
 
     def have_changed(self) -> bool:
-        """Has any of them changed?
+        """Has any of the settings changed?
 
-        Asked for each request, of some hundred modules: so it runs a line of Python for
-        each only if anything is different.
+        Each request asks this of some hundred modules. So Python loops over them only
+        if something is different.
         """
         try:
             same = [read(now) for read, now in self._reads] == self._values
@@ -84,13 +83,14 @@ class Settings:
             return True
         for noted, now in zip(self._noted, self._attributes, strict=True):
             noted |= {name: _copy(now[name]) for name in _HOOKS & noted.keys()}
-        self._prepare()  # what is new does not matter: it is known from now on
+        self._prepare()  # new attributes do not matter: they are known now
         return False
 
     def changes(self) -> Iterator[Setting]:
-        """Which have changed; and attributes that now hide what the class has."""
+        """Settings that have changed, and new attributes that hide the class's."""
         for owner, noted in enumerate(self._noted):
-            kind, now = self._classes[owner], self._attributes[owner]
+            kind = self._classes[owner]
+            now = self._attributes[owner]
             changed = [] if type(self._owners[owner]) is kind else ["__class__"]
             for name, value in noted.items():
                 if name not in now or not _same(name, now[name], value):
@@ -104,7 +104,7 @@ class Settings:
 
 
 def _settings_of(owner: nn.Module | PreTrainedConfig) -> Iterator[tuple[str, Any]]:
-    """Names and copies of what is looked at."""
+    """The names and copies of this module's or config's settings."""
     for name, value in vars(owner).items():
         if isinstance(owner, PreTrainedConfig):
             skipped = name.startswith("_") or name in _NO_CONCERN
@@ -115,18 +115,19 @@ def _settings_of(owner: nn.Module | PreTrainedConfig) -> Iterator[tuple[str, Any
 
 
 def _copy(value: Any) -> Any:
-    """The same, in containers of our own, but for those of more than 1,000 things."""
+    """The value in new containers, except for those of more than 1,000 entries."""
     if not isinstance(value, dict | list | set | tuple) or len(value) > 1000:
         return value
     if isinstance(value, dict):
-        return {key: _copy(each) for key, each in value.items()}
+        return {key: _copy(entry) for key, entry in value.items()}
     kind = next(kind for kind in (list, set, tuple) if isinstance(value, kind))
     return kind(map(_copy, value))
 
 
 def _same(name: str, now: Any, then: Any) -> bool:
     if name in _HOOKS:
-        now, then = _of_users(now), _of_users(then)
+        now = _of_users(now)
+        then = _of_users(then)
     try:
         return now is then or bool(now == then)
     except Exception:  # tensors, say

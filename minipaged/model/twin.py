@@ -14,20 +14,20 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from minipaged.errors import UnsupportedModel
 
-# What matters only from some distance on. A probe is a few tokens long, so there it is
-# made small.
+# Settings that matter only beyond some distance. A probe is a few tokens long, so they
+# are made small there.
 _DISTANCES = ("sliding_window", "floor_scale")
 
 
 def make_twin(model: PreTrainedModel) -> PreTrainedModel:
     """A second model over the same weights, with modules and configs of its own.
 
-    We change how it attends, and what the user's model does stays as it was: also in
-    other threads, and also if we are interrupted. It costs milliseconds, and memory for
+    We change how the twin attends. The user's model stays as it was, also in other
+    threads, and also if we are interrupted. A twin costs milliseconds, and memory for
     the modules alone.
     """
     shared = chain(_tensors_of(model), _seen_by_hooks(model))
-    memo = {id(each): each for each in shared}  # what it knows already is not copied
+    memo = {id(known): known for known in shared}  # `deepcopy` does not copy these
     try:
         twin = copy.deepcopy(model, memo)
     except Exception as error:
@@ -41,8 +41,9 @@ def make_twin(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def is_own_method(owner: Any, name: str) -> bool:
-    """Is this attribute the method that it hides, or is it compiled from that?"""
-    value, method = vars(owner)[name], getattr(type(owner), name, None)
+    """Is this attribute the class's method, or compiled from that method?"""
+    value = vars(owner)[name]
+    method = getattr(type(owner), name, None)
     value = getattr(value, "_torchdynamo_orig_callable", value)
     return callable(method) and value == MethodType(method, owner)
 
@@ -55,30 +56,30 @@ def _tensors_of(model: PreTrainedModel) -> Iterator[torch.Tensor]:
 
 
 def has_own_forward(module: nn.Module) -> bool:
-    """Does a function replace its forward, in this object alone?"""
+    """Does a function replace this module's forward, in this object alone?"""
     return isinstance(vars(module).get("forward"), FunctionType)
 
 
 def hooks_of(module: nn.Module) -> list[Callable]:
-    """Its forward hooks, but for those by which HuggingFace takes notes."""
+    """The module's forward hooks, without those by which HuggingFace takes notes."""
     hooks = (*module._forward_pre_hooks.values(), *module._forward_hooks.values())
     return [hook for hook in hooks if not is_of_huggingface(hook)]
 
 
 def is_of_huggingface(hook: Callable) -> bool:
-    """Is this function one of the library's own?"""
+    """Does this hook belong to transformers?"""
     return str(getattr(hook, "__module__", None)).startswith("transformers.")
 
 
 def _seen_by_hooks(model: PreTrainedModel) -> Iterator[Any]:
-    """What hooks may look at when they are called. It is not copied: it may change."""
+    """Objects that hooks may read when called; not copied, because they may change."""
     for hook in chain.from_iterable(map(hooks_of, model.modules())):
         seen = [hook]
         if isinstance(hook, MethodType):
             seen = [hook.__self__]
         elif isinstance(hook, partial):
             seen = [*hook.args, *hook.keywords.values()]
-        yield from (each for each in seen if not isinstance(each, nn.Module))
+        yield from (x for x in seen if not isinstance(x, nn.Module))
 
 
 def configs_of(model: PreTrainedModel) -> list[PreTrainedConfig]:
@@ -91,7 +92,7 @@ def configs_of(model: PreTrainedModel) -> list[PreTrainedConfig]:
 def everything_near(twin: PreTrainedModel, to: int = 3) -> Iterator[None]:
     """Within this block, sliding windows and the like are `to` tokens wide.
 
-    Only ever done to a twin.
+    Only a twin is ever changed like this.
     """
     places = [
         (owner, name, value)

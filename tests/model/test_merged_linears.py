@@ -12,7 +12,7 @@ from helpers.thorough import all_or
 from helpers.tiny_models import ARCHITECTURES, UNLIKE, tiny_model
 from minipaged.engine.generate import generate
 from minipaged.lab.tour.reference import huggingface_generate
-from minipaged.model.merged_linears import Part, Together, merge_linears
+from minipaged.model.merged_linears import LinearPart, MergedLinear, merge_linears
 
 PROMPTS = [list(range(3, 3 + n)) for n in (1, 4, 9, 17)]
 CONFIG = GenerationConfig(max_new_tokens=6, min_new_tokens=6, pad_token_id=0)
@@ -38,7 +38,7 @@ def test_the_same_text(name):
     before = {key: value.clone() for key, value in paged.model.state_dict().items()}
     merged = merge(paged)
     assert merged == COUNTS.get(name, merged)
-    parts = [one for one in paged.twin.modules() if isinstance(one, Part)]
+    parts = [one for one in paged.twin.modules() if isinstance(one, LinearPart)]
     assert len(parts) == merged and merge(paged) == 0
     theirs = huggingface_generate(tiny_model(name), PROMPTS, CONFIG)
     ours = generate(paged, PROMPTS, CONFIG)
@@ -64,7 +64,7 @@ def test_the_weights_lie_in_one_piece_and_only_once():
     merge(paged)
     for kind in ("weight", "bias"):
         parts = [getattr(getattr(layer, f"{x}_proj"), kind) for x in "qkv"]
-        whole = getattr(own.self_attn.q_proj.together, kind)
+        whole = getattr(own.self_attn.q_proj.merged, kind)
         assert torch.equal(torch.cat(parts), whole)
         pointers = {part.untyped_storage().data_ptr() for part in parts}
         assert pointers == {whole.untyped_storage().data_ptr()}
@@ -129,5 +129,5 @@ def test_nothing_is_kept_of_a_forward():
     paged = wrapped("qwen3")
     merge(paged)
     generate(paged, PROMPTS, CONFIG)
-    wholes = [one for one in paged.twin.modules() if isinstance(one, Together)]
+    wholes = [one for one in paged.twin.modules() if isinstance(one, MergedLinear)]
     assert wholes and all(w.input is None and not w.outputs for w in wholes)

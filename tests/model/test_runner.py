@@ -17,7 +17,7 @@ from minipaged.lab.tour.reference import huggingface_outputs
 from minipaged.memory.block_table import BlockTable
 from minipaged.model import persistent_inputs
 from minipaged.model.fixed_inputs import FixedInputs, Size
-from minipaged.model.graphs import ROWS, GraphRunner, prompts_of_nobody
+from minipaged.model.graphs import ROWS, GraphRunner, unwritten_prompts
 from minipaged.model.persistent_inputs import StepArrays, to_device
 from minipaged.model.runner import make_runner, why_no_graphs
 from minipaged.scheduling.plan import Plan, Work
@@ -178,11 +178,11 @@ def test_parts_of_the_piece_begin_where_kernels_want_them(monkeypatch):
 
 
 @pytest.mark.parametrize("count, length, decoding", [(1, 8, 1), (3, 5, 1), (1, 8, 6)])
-def test_prompts_of_nobody_write_nothing(count, length, decoding):
+def test_unwritten_prompts_write_nothing(count, length, decoding):
     paged = mp.PagedModel(tiny_model("qwen3"), 32, 4, replayable)
     for tensor in (*paged.cache.keys, *paged.cache.values):
         tensor.fill_(7.0)
-    nobodies = prompts_of_nobody(paged, count, length, decoding)
+    nobodies = unwritten_prompts(paged, count, length, decoding)
     logits = paged.forward(nobodies)
     assert len(logits) == count + decoding and logits.isfinite().all()
     for tensor in (*paged.cache.keys, *paged.cache.values):
@@ -214,7 +214,7 @@ def test_no_graph_is_larger_than_a_step_can_be(max_tokens, num_blocks, largest):
     assert longest <= 1 + 4 * num_blocks
 
 
-def test_prompts_of_nobody_stay_within_the_model_s_positions():
+def test_unwritten_prompts_stay_within_the_model_s_positions():
     """100 of them are no whole number of blocks."""
     sizes = {"vocab_size": 64, "n_embd": 32, "n_layer": 1, "n_head": 2}
     model = GPT2LMHeadModel(GPT2Config(**sizes, n_positions=100)).eval()
