@@ -92,7 +92,7 @@ class StepUndo:
             holders[block_id] -= 1
         watched, found = self._counted
         if (prefix := scheduler.prefix_cache) is not None:
-            prefix.mend()
+            prefix.repair()
             prefix.tokens_asked, prefix.tokens_hit = found
         scheduler.pool.restore(holders)
         texts, *lengths_and_reasons = self._texts
