@@ -223,7 +223,7 @@ class PrefixCache:
     def _lookup(
         self, chain_hash: int, parent: int | bytes, block_tokens: tuple[int, ...]
     ) -> int | None:
-        """Find a block with exactly these tokens and this parent: hashes may collide."""
+        """A block with exactly these tokens and this parent: a hash may collide."""
         for block_id in self._by_hash.get(chain_hash, ()):
             known = self._contents[block_id]
             if known.parent == parent and known.tokens == block_tokens:
