@@ -75,7 +75,7 @@ class BlockPool:
         """Add a holder to a block that is held already, and return its id.
 
         Raises BlockNotHeld for a free block (its content may change at any moment) and
-        ForeignBlock for an id that no block has.
+        ForeignBlock for an unknown id.
         """
         self.check_thread()
         if self.refcount(block_id) == 0:
@@ -86,8 +86,7 @@ class BlockPool:
     def release(self, block_id: int) -> None:
         """Remove a holder of the block; the block is free once no holder remains.
 
-        Raises BlockNotHeld for a free block and ForeignBlock for an id that no block
-        has.
+        Raises BlockNotHeld for a free block and ForeignBlock for an unknown id.
         """
         if self.reserved_for:
             self.check_thread()

@@ -56,8 +56,8 @@ class BlockTable:
         """Make room for `n` more tokens; call before their K and V are written.
 
         If another table holds the part-filled last block too, this table takes a new
-        block in its place. Returns the pair (shared block, new block), which the cache
-        must copy first, in a list; an empty list if there is nothing to copy.
+        block in its place. Returns [(shared block, new block)], which the cache must
+        copy first; [] if there is nothing to copy.
         Raises OutOfBlocks, ValueError and TableFreed, leaving table and pool untouched.
         Source: PagedAttention paper, section 4.4 (copy-on-write).
         """

@@ -56,7 +56,7 @@ def _decode_kernel(
     SPLIT: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    if SPLIT and OVERLAP:  # the merge may be launched now: it waits until we end
+    if SPLIT and OVERLAP:  # the merge may launch now, and then waits for this kernel
         tl.extra.cuda.gdc_launch_dependents()
     kv_head, seq, split = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     num_splits = tl.num_programs(2)
