@@ -1,4 +1,4 @@
-"""Lesson 2: what every attention is given, so that they can be exchanged."""
+"""Lesson 2: what every attention is given, so that backends can be exchanged."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
@@ -9,18 +9,18 @@ from minipaged.memory.kv_cache import KVCache, LayerCache
 
 
 class AttentionBatch(Protocol):
-    """What attention must know of a batch: which blocks belong to whom.
+    """What attention must know of a batch: which blocks belong to which sequence.
 
     Letters: T tokens to compute, S sequences, M blocks of the longest table.
     """
 
-    block_tables: torch.Tensor  # [S, M] int64; behind a table's end may be anything
+    block_tables: torch.Tensor  # [S, M] int64; after a table's end come any numbers
     context_lengths: torch.Tensor  # [S] int64: tokens to read, the new ones included
     query_starts: torch.Tensor  # [S + 1] int64: where s's new tokens start in the batch
     max_query_length: int
     min_context_length: int
     max_context_length: int
-    scratch: dict[Any, Any]  # what one layer worked out, for the step's next ones
+    scratch: dict[Any, Any]  # what a layer computed, for the next layers of the step
 
 
 class Masking(NamedTuple):
@@ -42,8 +42,8 @@ Attend = Callable[[torch.Tensor, LayerCache, AttentionBatch, Masking], torch.Ten
 class Backend(NamedTuple):
     """One way to compute attention over blocks; called as its `attend` is.
 
-    `step(q, k, v, cache, batch, masking)`, if given, stands for writing the new K and V
-    and attending, both in one.
+    `step(q, k, v, cache, batch, masking)`, if given, writes the new K and V and
+    attends, both in one call.
     """
 
     attend: Attend
@@ -62,7 +62,7 @@ class Backend(NamedTuple):
 
 
 def resolve_attention(attention: str | Backend | Attend) -> Backend:
-    """The backend of this name; or the backend itself, or one around a function."""
+    """The backend of this name; a function becomes a backend; a backend stays."""
     if isinstance(attention, Backend):
         return attention
     if callable(attention):
@@ -82,22 +82,23 @@ def resolve_attention(attention: str | Backend | Attend) -> Backend:
 
 
 def exchange_attention(attention: str | Backend | Attend, cache: KVCache) -> Backend:
-    """The same, over a cache that exists; ValueError if it wants one of another class.
+    """As `resolve_attention`, for an existing cache; ValueError if it does not fit.
 
-    A function of the reader's own takes any.
+    A function that the reader wrote takes a cache of any class.
     """
-    backend, own = resolve_attention(attention), type(cache)
-    if backend.cache_class is not own and backend.attend is not attention:
+    backend = resolve_attention(attention)
+    cache_class = type(cache)
+    if backend.cache_class is not cache_class and backend.attend is not attention:
         raise ValueError(
-            f"the cache is a {own.__name__}, and that attention wants a "
+            f"the cache is a {cache_class.__name__}, and that attention wants a "
             f"{backend.cache_class.__name__}; wrap the model once more: "
             "mp.PagedModel(model, attention=...)"
         )
-    return backend._replace(cache_class=own)
+    return backend._replace(cache_class=cache_class)
 
 
 def check_result(out: Any, expected: tuple[int, ...]) -> None:
-    """Raise ValueError unless this is a tensor of that shape."""
+    """Raise ValueError unless `out` is a tensor of the expected shape."""
     if not isinstance(out, torch.Tensor) or out.shape != expected:
         raise ValueError(
             f"attention must return a tensor of shape {expected}, got "

@@ -17,7 +17,7 @@ def attend_gathered(
     """Causal attention of new tokens over their sequences' blocks, gathered first.
 
     Simple and exact, a sequence at a time. `rectangles.py`, the default, computes the
-    same for many sequences together. Both first copy what they read; lesson 5 does not.
+    same for many sequences together. Both first copy all K and V; lesson 5 does not.
 
     Args:
         q: [T, num_heads, key_dim], the new tokens of all sequences.
@@ -26,7 +26,7 @@ def attend_gathered(
         masking: the layer's scale, window, soft cap and sinks.
 
     Returns: [T, num_heads, value_dim]. Letters in the comments: Q new tokens of a
-    sequence, P positions of it, H query heads, D numbers in a head.
+    sequence, P positions of its context, H query heads, D numbers in a head.
     """
     _, block_size, num_kv_heads, _ = cache.keys.shape
     group_size = q.shape[1] // num_kv_heads  # query heads that share a KV head
@@ -36,12 +36,12 @@ def attend_gathered(
     for table, context, (start, stop) in zip(
         batch.block_tables, contexts, spans, strict=True
     ):
-        # Gather K and V: each position's slot, in the table's order, and what is there.
+        # Gather: the slots of all positions, in order, then the K and V in them.
         position = torch.arange(context, device=q.device)  # [P]
         slots = table[position // block_size] * block_size + position % block_size
         k, v = (x.flatten(0, 1)[slots] for x in (cache.keys, cache.values))
         k, v = (x.repeat_interleave(group_size, dim=1) for x in (k, v))  # [P, H, D]
-        # The new tokens are the last of the context. Each sees all up to itself.
+        # The new tokens end the context. Each sees all positions up to its own.
         new = position[context - (stop - start) :, None]  # [Q, 1]
         visible = position <= new  # [Q, P]
         if masking.sliding_window is not None:
@@ -51,7 +51,7 @@ def attend_gathered(
         new_q, k, v = (x.transpose(0, 1)[None] for x in (q[start:stop], k, v))
         if masking.softcap is None and masking.sinks is None:
             out = scaled_dot_product_attention(new_q, k, v, mask, scale=masking.scale)
-        else:  # some models
+        else:  # a few models
             out = capped_attention(new_q, k, v, mask, masking)
         rows.append(out[0].transpose(0, 1))  # [Q, H, D]
     return torch.cat(rows)

@@ -10,9 +10,9 @@ import torch
 class Partial:
     """What attention over a part of the context leaves behind for each query.
 
-    Two of them over different positions `merge` into one over both. The order does not
-    matter, nor how they are bracketed: blocks may be read in any order, by anybody, and
-    put together in the end. One over no positions (`nothing`) changes nothing.
+    Two partials over different positions `merge` into a partial over both. Order and
+    brackets do not matter: several programs may read blocks in any order, and merge
+    their partials in the end. A partial over no positions (`nothing`) changes nothing.
 
     Weights are exp(logit - maximum): at most 1, so nothing overflows, whatever the
     logits. Source: Milakov and Gimelshein, "Online normalizer calculation for softmax".
@@ -24,7 +24,7 @@ class Partial:
 
     @classmethod
     def nothing(cls, *shape: int, like: torch.Tensor) -> "Partial":
-        """Of no positions. `shape`: [..., rows, value_dim]; made as `like` is."""
+        """The partial over no positions, of shape [..., rows, value_dim]."""
         maximum = like.new_full(shape[:-1], float("-inf"))
         return cls(maximum, like.new_zeros(shape[:-1]), like.new_zeros(shape))
 
@@ -35,11 +35,11 @@ class Partial:
         values: torch.Tensor,
         maximum: torch.Tensor | None = None,
     ) -> "Partial":
-        """Of the positions whose logits and values are given.
+        """The partial over the positions with these logits and values.
 
         Args:
             logits: [..., rows, P], -inf where a row does not see a position.
-            values: [..., P, value_dim], no NaN even where nobody sees it.
+            values: [..., P, value_dim], without NaN, even where no row sees them.
             maximum: [..., rows], no smaller than any logit; the largest if not given.
         """
         if maximum is None:
@@ -48,7 +48,7 @@ class Partial:
         return cls(maximum, weights.sum(dim=-1), weights @ values)
 
     def merge(self, other: "Partial") -> "Partial":
-        """Of the positions of both: each is rescaled to the larger maximum."""
+        """The partial over the positions of both, rescaled to the larger maximum."""
         maximum = torch.maximum(self.maximum, other.maximum)
         finite = _finite(maximum)
         ours, theirs = (self.maximum - finite).exp_(), (other.maximum - finite).exp_()
@@ -77,5 +77,5 @@ class Partial:
 
 
 def _finite(maximum: torch.Tensor) -> torch.Tensor:
-    """To be subtracted: -inf minus -inf would be NaN, -inf minus this is -inf."""
+    """The maximum, made safe to subtract: -inf minus -inf would be NaN, not -inf."""
     return maximum.clamp_min(torch.finfo(maximum.dtype).min)

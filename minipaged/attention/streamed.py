@@ -13,15 +13,15 @@ from minipaged.attention.partial import Partial
 from minipaged.attention.rectangles import Rectangle, pad_to_rectangles
 from minipaged.memory.kv_cache import LayerCache
 
-# A tile has so many tokens of each sequence, so that its work outweighs its calls.
+# Tokens of each sequence in a tile: enough for its work to outweigh its calls.
 TILE_TOKENS = 256
-# It has fewer where many queries wait, so that its logits stay in the processor's
-# cache; but a quarter at least, for it also rescales value_dim numbers of each row.
+# A tile has fewer tokens if there are many queries, so that its logits stay in the
+# processor's cache; but at least a quarter, for it rescales all rows, too.
 TILE_LOGITS = 2**19
 
-# Of which sequences, KV heads and stacked queries a tile gives the logits.
-Here = tuple[slice, slice, slice]
-Read = Callable[..., Iterator[tuple[Here, Tensor, Tensor | None]]]
+# The rows that see a tile: of which sequences, KV heads and stacked queries.
+TileRows = tuple[slice, slice, slice]
+Read = Callable[..., Iterator[tuple[TileRows, Tensor, Tensor | None]]]
 
 
 def attend_in_one_pass(
@@ -29,10 +29,10 @@ def attend_in_one_pass(
 ) -> Tensor:
     """Causal attention of new tokens, read a few blocks at a time, in one pass.
 
-    What is held beside the cache does not grow with the context: one tile's K or V and
+    The memory that it needs does not grow with the context: a tile's K or V, its
     logits, and a Partial for each query. Sums are in float32 at least.
 
-    Args and result: as of `attend_gathered`. A token that sees nothing gets zeros.
+    Args and result: those of `attend_gathered`. A token that sees nothing gets zeros.
     Source: Milakov and Gimelshein (the running maximum); paper, section 4.1.
     """
     return _attend(_in_one_pass, q, cache, batch, masking)
@@ -43,9 +43,9 @@ def attend_in_two_passes(
 ) -> Tensor:
     """The same in two passes: the first finds every query's largest logit.
 
-    Simpler, since nothing is ever rescaled; but K is read twice.
+    This is simpler, since nothing is ever rescaled; but K is read twice.
 
-    Args and result: as of `attend_gathered`. A token that sees nothing gets zeros.
+    Args and result: those of `attend_gathered`. A token that sees nothing gets zeros.
     """
     return _attend(_in_two_passes, q, cache, batch, masking)
 
@@ -57,21 +57,21 @@ streamed_attention = online_softmax
 
 
 def _in_one_pass(so_far: Partial, read: Read) -> Partial:
-    for here, logits, v in read():
-        so_far[here] = so_far[here].merge(Partial.of(logits, v))
-        del logits, v  # before the next tile makes its own
+    for rows, logits, v in read():
+        so_far[rows] = so_far[rows].merge(Partial.of(logits, v))
+        del logits, v  # before the next tile allocates
     return so_far
 
 
 def _in_two_passes(so_far: Partial, read: Read) -> Partial:
     maximum = so_far.maximum
-    for here, logits, _ in read(with_values=False):
-        maximum[here] = torch.maximum(maximum[here], logits.amax(dim=-1))
-    for here, logits, v in read():
-        part = Partial.of(logits, v, maximum[here])
+    for rows, logits, _ in read(with_values=False):
+        maximum[rows] = torch.maximum(maximum[rows], logits.amax(dim=-1))
+    for rows, logits, v in read():
+        part = Partial.of(logits, v, maximum[rows])
         del logits, v
-        so_far.total[here] += part.total
-        so_far.weighted[here] += part.weighted
+        so_far.total[rows] += part.total
+        so_far.weighted[rows] += part.weighted
     return so_far
 
 
@@ -83,7 +83,7 @@ def _attend(
     masking: Masking,
 ) -> Tensor:
     """Attention of each rectangle, put back into the order of the tokens."""
-    if "rectangles" not in batch.scratch:  # the same for all layers
+    if "rectangles" not in batch.scratch:  # all layers use the same
         batch.scratch["rectangles"] = pad_to_rectangles(batch)
     rectangles, row_of_token = batch.scratch["rectangles"]
     num_kv_heads, value_dim = cache.values.shape[2:]
@@ -109,28 +109,29 @@ def _read(
     batch: AttentionBatch,
     masking: Masking,
     with_values: bool = True,
-) -> Iterator[tuple[Here, Tensor, Tensor | None]]:
-    """For each tile, which rows it concerns, their logits and the values.
+) -> Iterator[tuple[TileRows, Tensor, Tensor | None]]:
+    """For each tile, which rows see it, their logits, and the values.
 
     rows: [S, KV, Q * G, key_dim], scaled. Yields logits [n, KV, rows, P] and values
-    [n, KV, P, value_dim] (or None), in memory that the next tile writes over. Whoever
-    keeps the logits until then holds those of two tiles.
+    [n, KV, P, value_dim] (or None), in memory that the next tile overwrites. A caller
+    that keeps the logits until then holds the logits of two tiles.
     """
     num_seqs, num_kv_heads, num_rows, key_dim = rows.shape
-    num_queries, value_dim = rectangle.tokens.shape[1], cache.values.shape[3]
+    num_queries = rectangle.tokens.shape[1]
+    value_dim = cache.values.shape[3]
     group_size = num_rows // num_queries
     if masking.sinks is not None:
         yield (slice(None),) * 3, *_sinks(rows, masking.sinks, value_dim)
     num_tokens = max(TILE_LOGITS // rows[..., 0].numel(), TILE_TOKENS // 4)
     num_tokens = min(num_tokens, TILE_TOKENS)
     size = num_seqs * num_kv_heads * num_tokens * max(key_dim, value_dim)
-    memory = cache.keys.new_empty(size)  # for K; and once that has been used, for V
+    memory = cache.keys.new_empty(size)  # for K, and for V after K was used
     for tile in _tiles(rectangle, num_tokens, masking.sliding_window):
         queries = tile.queries
         stacked = slice(queries.start * group_size, queries.stop * group_size)
-        here = slice(tile.num_sequences), slice(None), stacked
+        tile_rows = slice(tile.num_sequences), slice(None), stacked
         places = _places(tile.positions, rectangle, cache, batch)
-        logits = rows[here] @ _gather(cache.keys, places, memory).to(rows.dtype).mT
+        logits = rows[tile_rows] @ _gather(cache.keys, places, memory).to(rows.dtype).mT
         if (cap := masking.softcap) is not None:
             logits = cap * torch.tanh(logits / cap)
         if tile.hidden is not None:
@@ -139,14 +140,14 @@ def _read(
         v = None
         if with_values:
             v = _gather(cache.values, places, memory).to(rows.dtype)
-        yield here, logits, v
+        yield tile_rows, logits, v
         del logits, v
 
 
 def _sinks(rows: Tensor, sinks: Tensor, value_dim: int) -> tuple[Tensor, Tensor]:
-    """One more logit in each row, whose value is zero, as a tile of its own.
+    """A tile with one more logit in each row, whose value is zero.
 
-    After it, the row's Partial is (sink, 1, 0).
+    After this tile, the row's Partial is (sink, 1, 0).
     """
     num_seqs, num_kv_heads, num_rows, _ = rows.shape
     by_head = sinks.to(rows.dtype).view(num_kv_heads, -1)  # [KV, G]
@@ -158,8 +159,8 @@ def _sinks(rows: Tensor, sinks: Tensor, value_dim: int) -> tuple[Tensor, Tensor]
 class Tile(NamedTuple):
     """What is read at a time: the same number of positions of some sequences."""
 
-    num_sequences: int  # n: the first ones of the rectangle; the others have ended
-    queries: slice  # those of the rectangle that see any of the positions
+    num_sequences: int  # n, the first of the rectangle; the other contexts have ended
+    queries: slice  # the queries of the rectangle that see any of the positions
     positions: Tensor  # [n, P]
     hidden: Tensor | None  # [n, Q, P]: what a query does not see; None: it sees all
 
@@ -167,48 +168,49 @@ class Tile(NamedTuple):
 def _tiles(rectangle: Rectangle, num_tokens: int, window: int | None) -> Iterator[Tile]:
     """The tiles of a rectangle: up to `num_tokens` positions of each sequence.
 
-    They begin at the first position that any query of the sequence sees. Counted from
-    there, its query 0 stands at `lead`, and its context ends at `end`:
+    Tiles begin at the first position that any query of the sequence sees. Counted from
+    there, the sequence's query 0 stands at `lead`, and its context ends at `end`:
 
         first                                   lead          end
         [= = = = tile = = = =][= = = = tile = = = =][= = tile =]
                                                   0 1 2 3 4 5 6   (queries)
     """
-    own = rectangle.positions
+    query_at = rectangle.positions
     if window is None:
-        window = int(own.max()) + 1  # hides nothing
-    first = (own[:, :1] + 1 - window).clamp(min=0)
-    leads = (own[:, :1] - first).flatten().tolist()
-    ends = (own[:, -1:] + 1 - first).flatten().tolist()
+        window = int(query_at.max()) + 1  # hides nothing
+    first = (query_at[:, :1] + 1 - window).clamp(min=0)
+    leads = (query_at[:, :1] - first).flatten().tolist()
+    ends = (query_at[:, -1:] + 1 - first).flatten().tolist()
     for start in range(0, max(ends), num_tokens):
         stop = min(start + num_tokens, max(ends))
         n = max(s for s, end in enumerate(ends) if end > start) + 1
         low, high = min(leads[:n]), max(leads[:n])
-        # Query i stands at lead + i, and sees from lead + i - window + 1 up to there.
+        # Query i stands at lead + i, and sees positions from lead + i - window + 1 on.
         queries = slice(max(0, start - high), stop - 1 + window - low)
-        positions = first[:n] + torch.arange(start, stop, device=own.device)
+        positions = first[:n] + torch.arange(start, stop, device=query_at.device)
         hidden = None
         # Unless the first query sees the tile's end, and the last its beginning:
-        if low < stop - 1 or high + own.shape[1] - window > start:
-            at, sees = positions[:, None], own[:n, queries, None]
-            hidden = (at > sees) | (at <= sees - window)
+        if low < stop - 1 or high + query_at.shape[1] - window > start:
+            key_at = positions[:, None]
+            asks_at = query_at[:n, queries, None]
+            hidden = (key_at > asks_at) | (key_at <= asks_at - window)
         yield Tile(n, queries, positions, hidden)
 
 
 def _places(
     position: Tensor, rectangle: Rectangle, cache: LayerCache, batch: AttentionBatch
 ) -> Tensor:
-    """Where the K and V of these positions [n, P] lie: [n, KV, P].
+    """The places of the K and V of these positions [n, P]: [n, KV, P].
 
     A place is a KV head of a slot: number slot * KV heads + head.
     """
     _, block_size, num_kv_heads, _ = cache.keys.shape
-    n, (sequences, _, own) = len(position), rectangle
-    # Past a sequence's end lie slots that nobody wrote. They may hold NaN, which a
-    # weight of 0 does not remove; and its table may say anything. So its last token is
-    # read once more.
-    position = position.minimum(own[:n, -1:])
-    blocks = batch.block_tables[sequences[:n, None], position // block_size]
+    n = len(position)
+    # After a sequence's end, its table may hold any number, and slots may hold NaN,
+    # which a weight of 0 does not remove. So the last token is read again instead.
+    position = position.minimum(rectangle.positions[:n, -1:])
+    sequences = rectangle.sequences[:n, None]
+    blocks = batch.block_tables[sequences, position // block_size]
     slots = blocks * block_size + position % block_size
     head = torch.arange(num_kv_heads, device=slots.device)[:, None]
     return slots[:, None] * num_kv_heads + head
@@ -217,8 +219,8 @@ def _places(
 def _gather(blocks: Tensor, places: Tensor, memory: Tensor) -> Tensor:
     """The K or V at these places: [n, KV, P, dim].
 
-    Always in the same memory: on a CPU, fresh memory of some megabytes costs more in
-    page faults than gathering into it.
+    Every call uses the same memory: on a CPU, the page faults of some megabytes of
+    fresh memory cost more than the gathering.
     """
     vectors = blocks.flatten(0, 2)
     out = memory[: places.numel() * vectors.shape[1]].view(-1, vectors.shape[1])

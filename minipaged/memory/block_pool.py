@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from minipaged.memory.cached_blocks import CachedBlocks
     from minipaged.memory.prefix_cache import PrefixCache
 
-BYTES_EACH = 48  # in Python's lists: a block's count of holders, its id, and its place
+BYTES_EACH = 48  # of a block in Python's lists: its count of holders, its id, its place
 
 
 class BlockPool:
-    """Who holds which physical block: a free list and a count of holders per block.
+    """Which blocks are free, and how many holders each of the others has.
 
     A block is `block_size` token slots of K and V, in every layer at once. The pool
     knows only ids; the tensors live in `KVCache`. At any time, a block is either free
-    or has one holder or more. A call that raises changes nothing.
+    or has at least one holder. A call that raises changes nothing.
 
     Source: PagedAttention paper, sections 4.2 (blocks) and 4.4 (reference counts).
     """
@@ -33,19 +33,20 @@ class BlockPool:
     def __init__(self, num_blocks: int, block_size: int):
         """Make a pool of `num_blocks` free blocks of `block_size` tokens each."""
         require_counts(num_blocks=num_blocks, block_size=block_size)
-        self.num_blocks, self.block_size = num_blocks, block_size
+        self.num_blocks = num_blocks
+        self.block_size = block_size
         free = free_memory() if num_blocks > 1e6 else inf  # to ask takes a millisecond
         with room_for(
             num_blocks, BYTES_EACH, free, remedy="num_blocks", what="entries"
         ):
             self._refcounts = [0] * num_blocks
-            # A stack: the block freed last is handed out first. (Lesson 3 orders it
-            # anew.)
+            # A stack: the block freed last is handed out first, until lesson 3.
             self._free: list[int] | CachedBlocks = list(range(num_blocks - 1, -1, -1))
         self.prefix_cache: PrefixCache | None = None  # see `attach` (lesson 3)
-        # The running step's thread (`all_or_nothing` sets it): no other moves blocks.
+        # The thread of the running step (`all_or_nothing` sets it): only this thread
+        # moves blocks.
         self.reserved_for: int | None = None
-        # Requests of engines that nobody has: the next step gives their blocks back.
+        # Requests of engines that are gone: the next step frees their blocks.
         self.lost: list[Any] = []
 
     @property
@@ -73,8 +74,8 @@ class BlockPool:
     def share(self, block_id: int) -> int:
         """Add a holder to a block that is held already, and return its id.
 
-        Raises BlockNotHeld for a free block (its content may change any moment) and
-        ForeignBlock for an id of no block.
+        Raises BlockNotHeld for a free block (its content may change at any moment) and
+        ForeignBlock for an unknown id.
         """
         self.check_thread()
         if self.refcount(block_id) == 0:
@@ -83,9 +84,9 @@ class BlockPool:
         return block_id
 
     def release(self, block_id: int) -> None:
-        """Give up one hold; the block is free once its last holder has let go.
+        """Remove a holder of the block; the block is free once no holder remains.
 
-        Raises BlockNotHeld for a free block and ForeignBlock for an id of no block.
+        Raises BlockNotHeld for a free block and ForeignBlock for an unknown id.
         """
         if self.reserved_for:
             self.check_thread()
@@ -97,7 +98,7 @@ class BlockPool:
             self._free.append(block_id)
 
     def revive(self, block_id: int) -> int:
-        """Hold a free block again, for its content was found; return its id (lesson 3).
+        """Hold a free block whose content was found, and return its id (lesson 3).
 
         Raises BlockNotHeld for any other block.
         """
@@ -113,7 +114,7 @@ class BlockPool:
         return self.prefix_cache is not None and block_id in self.prefix_cache
 
     def forget(self, block_id: int) -> None:
-        """Nobody may find this block's content any more: it is about to change."""
+        """Let nobody find this block's content any more: it is about to change."""
         if self.is_cached(block_id):
             self.check_thread()
             self.prefix_cache.forget(block_id)
@@ -121,10 +122,10 @@ class BlockPool:
     def attach(self, prefix_cache: "PrefixCache", free: "CachedBlocks") -> None:
         """From now on, this cache says which blocks can be found (lesson 3).
 
-        It is asked (`block_id in prefix_cache`), and told before a content changes
-        (`forget`). The free blocks move to `free`, which hands out last what the cache
-        can find. A pool has one prefix cache: an earlier one finds nothing any more
-        (`detach`). Raises PoolBusy.
+        The pool asks it (`block_id in prefix_cache`), and tells it before a block's
+        content changes (`forget`). The free blocks move to `free`, which hands out
+        findable blocks last. A pool has a single prefix cache: an earlier cache finds
+        nothing any more (`detach`). Raises PoolBusy while another thread's step runs.
         """
         self.check_thread()
         if self.prefix_cache is not None:
@@ -138,13 +139,14 @@ class BlockPool:
         return self._refcounts.copy()
 
     def restore(self, holders: list[int]) -> None:
-        """From now on these are the holders of each block; blocks without any are free.
+        """Set how many holders each block has; blocks without holders are free.
 
-        For a pool whose bookkeeping was interrupted: whatever else it has noted may be
-        half done. Which free blocks can still be found, the prefix cache says: it does
-        not know a block any more that was handed out.
+        For a pool whose bookkeeping was interrupted, so that its lists may be half
+        changed. The prefix cache says which free blocks can still be found: it has
+        forgotten every block that was handed out.
         """
-        free = [i for i in reversed(range(self.num_blocks)) if not holders[i]]
+        block_ids = reversed(range(self.num_blocks))
+        free = [block_id for block_id in block_ids if not holders[block_id]]
         self._refcounts = list(holders)
         if self.prefix_cache is None:
             self._free = free

@@ -37,7 +37,11 @@ class BlockTable:
         check_new_table(pool, self.block_ids, num_tokens)
 
     def blocks_needed(self, n: int = 1) -> int:
-        """How many free blocks `append(n)` takes now, one for a copy included."""
+        """How many free blocks `append(n)` takes now, including the block for a copy.
+
+        For example, a table of 10 tokens in blocks of 4: `blocks_needed(2)` is 0 and
+        `blocks_needed(3)` is 1; if another table holds the last block too, 1 and 2.
+        """
         return self._new_blocks(n) + self.must_copy(n)
 
     def must_copy(self, n: int) -> bool:
@@ -51,20 +55,21 @@ class BlockTable:
     def append(self, n: int = 1) -> list[tuple[int, int]]:
         """Make room for `n` more tokens; call before their K and V are written.
 
-        A part-filled last block that has other holders is exchanged for a block of our
-        own; then new blocks are added. Returns the (source, copy) blocks that the cache
-        must copy first: one pair or none.
+        If another table holds the part-filled last block too, this table takes a new
+        block in its place. Returns [(shared block, new block)], which the cache must
+        copy first; [] if there is nothing to copy.
         Raises OutOfBlocks, ValueError and TableFreed, leaving table and pool untouched.
         Source: PagedAttention paper, section 4.4 (copy-on-write).
         """
-        new_blocks, copies = self._new_blocks(n), []
+        new_blocks = self._new_blocks(n)
+        copies = []
         wanted = new_blocks + self.must_copy(n)
         if wanted and wanted > self.pool.num_free:
             raise OutOfBlocks(wanted, self.pool.num_free, self.pool.num_blocks)
         if wanted > new_blocks:
             copies.append(self._copy_last_block())
         elif n and self.num_tokens % self.pool.block_size:
-            # Nobody may find what is overwritten (lesson 3).
+            # The block's content changes, so nobody may find it (lesson 3).
             self.pool.forget(self.block_ids[-1])
         for _ in range(new_blocks):
             self.block_ids.append(self.pool.allocate())
@@ -72,7 +77,7 @@ class BlockTable:
         return copies
 
     def truncate(self, n: int) -> None:
-        """Keep the first `n` positions only; blocks that hold none of them go back.
+        """Keep only the first `n` positions; release the blocks that hold none of them.
 
         Raises ValueError, changing nothing, for an n that is not from 0 to num_tokens.
         """
@@ -80,14 +85,15 @@ class BlockTable:
         check_whole_number(n, "keep", self.num_tokens)
         self.pool.check_thread()
         kept = -(-n // self.pool.block_size)
-        # A new list tells PersistentInputs that more than its end changed.
-        self.block_ids, dropped = self.block_ids[:kept], self.block_ids[kept:]
+        dropped = self.block_ids[kept:]
+        # A new list: PersistentInputs sees that ids were not only added at the end.
+        self.block_ids = self.block_ids[:kept]
         self.num_tokens = n
         for block_id in reversed(dropped):
             self.pool.release(block_id)
 
     def fork(self) -> "BlockTable":
-        """A second table over the same blocks: one more holder each, nothing copied.
+        """A second table over the same blocks: holders are added, nothing is copied.
 
         Source: PagedAttention paper, section 5.2 (fork).
         """
@@ -96,10 +102,10 @@ class BlockTable:
         return BlockTable(self.pool, shared, self.num_tokens)
 
     def free(self) -> None:
-        """Let go of every block; the table is unusable afterwards.
+        """Release every block; the table is unusable afterwards.
 
-        Raises TableFreed the second time. Blocks go back tail first, because
-        lesson 3 finds content in free blocks; the start is wanted longest.
+        Raises TableFreed the second time. The last block is released first: lesson 3
+        finds content in free blocks, and the start of a text stays there longest.
         """
         self._check_alive()
         self.pool.check_thread()
@@ -134,12 +140,13 @@ class BlockTable:
         return -(-(self.num_tokens + n) // self.pool.block_size) - len(self.block_ids)
 
     def _copy_last_block(self) -> tuple[int, int]:
-        """Copy-on-write (lesson 4): the last block becomes this table's alone."""
-        shared, own = self.block_ids[-1], self.pool.allocate()
-        self.block_ids[-1] = own
-        # Others still hold it; and the next forward copies before it writes.
+        """Copy-on-write (lesson 4): a new block takes the place of the shared one."""
+        shared = self.block_ids[-1]
+        copy = self.pool.allocate()
+        self.block_ids[-1] = copy
+        # Other tables still hold it, and the next forward copies before it writes.
         self.pool.release(shared)
-        return shared, own
+        return shared, copy
 
     def _check_alive(self) -> None:
         if self._freed:

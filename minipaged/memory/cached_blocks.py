@@ -9,13 +9,13 @@ from minipaged.memory.block_pool import BlockPool
 class CachedBlocks:
     """A pool's free blocks, in place of its stack.
 
-    Plain ones are handed out first. Then those that can be found, the one unused for
-    longest first: its content is given up. To hold such a block again takes it out of
-    the middle, which costs no search.
+    Blocks without findable content ("plain") are handed out first. Then come the
+    findable blocks, the longest unused first; their content is lost. A findable block
+    that is held again is removed from the middle, which costs no search.
     """
 
     def __init__(self, pool: BlockPool):
-        """None yet: `BlockPool.attach` moves the free blocks here."""
+        """Start empty: `BlockPool.attach` moves the free blocks here."""
         self._pool = pool
         self.plain: list[int] = []
         self.findable: OrderedDict[int, None] = OrderedDict()
@@ -25,19 +25,19 @@ class CachedBlocks:
         return len(self.plain) + len(self.findable)
 
     def __iter__(self) -> Iterator[int]:
-        """All of them."""
+        """All free blocks: plain ones, then findable ones."""
         yield from self.plain
         yield from self.findable
 
     def append(self, block_id: int) -> None:
-        """A block has come back."""
+        """Take in a block that was released."""
         if self._pool.is_cached(block_id):
             self.findable[block_id] = None
         else:
             self.plain.append(block_id)
 
     def pop(self) -> int:
-        """The next block to be handed out; IndexError or KeyError if there is none."""
+        """Remove the next block to hand out; KeyError if there is none."""
         if self.plain:
             return self.plain.pop()
         block_id, _ = self.findable.popitem(last=False)
@@ -45,13 +45,16 @@ class CachedBlocks:
         return block_id
 
     def remove(self, block_id: int) -> None:
-        """A block whose content was found is held again; KeyError for any other."""
+        """Remove a findable block, because it is held again; KeyError for any other."""
         del self.findable[block_id]
 
     def rebuild(self, free: Iterable[int]) -> None:
-        """These blocks are free, and no others; what can be found keeps its order."""
+        """Set which blocks are free; findable blocks keep their order."""
         free = dict.fromkeys(free)
         in_order = dict.fromkeys([*self.findable, *free])  # the longest unused first
-        found = [i for i in in_order if i in free and self._pool.is_cached(i)]
-        self.findable = OrderedDict.fromkeys(found)
-        self.plain = [i for i in free if i not in self.findable]
+        self.findable = OrderedDict.fromkeys(
+            block_id
+            for block_id in in_order
+            if block_id in free and self._pool.is_cached(block_id)
+        )
+        self.plain = [block_id for block_id in free if block_id not in self.findable]

@@ -8,14 +8,14 @@ from minipaged.memory.block_pool import BlockPool
 
 
 def check_new_table(pool: BlockPool, block_ids: list[int], num_tokens: int) -> None:
-    """Raise unless these blocks are held, and are what so many positions fill."""
+    """Raise unless these blocks are held, and `num_tokens` tokens fill exactly them."""
     if not isinstance(pool, BlockPool):
         raise TypeError(f"pool must be a BlockPool, got {pool!r:.60}")
     check_whole_number(num_tokens, "hold")
     if len(block_ids) != -(-num_tokens // pool.block_size):
         raise ValueError(
             f"{num_tokens} tokens in blocks of {pool.block_size} do not fill "
-            f"{len(block_ids)} blocks, but so many block ids were given"
+            f"{len(block_ids)} blocks, but that many block ids were given"
         )
     holds = Counter(block_ids)
     for block_id in holds:
@@ -46,7 +46,7 @@ def check_positions(start: int, stop: int, num_tokens: int) -> None:
 
 
 def checked_shapes(shapes: Any) -> list[tuple[int, int, int]]:
-    """Sizes of K and V, for one layer or more; ValueError for anything else."""
+    """The shapes as a list; ValueError unless they are sizes of K and V per layer."""
     layers = list(shapes) if isinstance(shapes, Iterable) else []
     right = (
         isinstance(layer, list | tuple)

@@ -24,7 +24,7 @@ def kv_bytes_per_token(config: Any, dtype_bytes: int = 2) -> int:
 
 
 class RequestLengths(NamedTuple):
-    """Tokens of prompt and output (1 or more); each gets a slot, even the last one."""
+    """Tokens of prompt and output (1 or more); each gets a slot, the last one too."""
 
     prompt: int
     output: int
@@ -56,7 +56,7 @@ class Piece(NamedTuple):
 
 
 class Allocator(Protocol):
-    """What the server of `simulate` needs: pieces of memory, and to give them back."""
+    """What `simulate` needs of a memory: it hands out pieces, and takes them back."""
 
     def allocate(self, slots: int) -> Piece:
         """Hand out `slots` neighbouring slots or more, or raise NoPiece."""
@@ -113,10 +113,11 @@ class BuddyAllocator:
 
     def free(self, piece: Piece) -> None:
         """Give `piece` back, merged with free buddies; ValueError if it is not held."""
-        if self._held.get(piece.start) is not piece:  # an equal one may be another's
+        # Not `!=`: once freed, an equal piece may belong to another request.
+        if self._held.get(piece.start) is not piece:
             raise ValueError(f"{piece} is not held: freed twice, or not from here")
         del self._held[piece.start]
-        # Ends at an initial piece: what follows it in memory is smaller than itself.
+        # The loop ends at an initial piece: the piece behind it in memory is smaller.
         while (buddy := Piece(piece.start ^ piece.size, piece.size)) in self._free:
             self._free.remove(buddy)
             piece = Piece(min(piece.start, buddy.start), 2 * piece.size)

@@ -1,6 +1,6 @@
 """Lesson 2: is there memory for so many blocks? Asked before it is taken (the border).
 
-A CPU promises more than there is, and the process is ended when it uses that.
+An operating system promises more memory than there is, and ends a process that uses it.
 """
 
 import os
@@ -21,10 +21,10 @@ def room_for(
     remedy: str = "num_blocks or block_size",
     what: str = "blocks",
 ) -> Iterator[None]:
-    """Allocate so many blocks within; MemoryError, in words, if there is no room.
+    """Allocate the blocks inside this `with`: MemoryError says what is too large.
 
-    free: how many bytes are, or inf if nobody knows. It is compared before anything is
-    allocated.
+    free: the number of free bytes, or inf if nobody knows. It is compared before
+    anything is allocated.
     """
     size = num_blocks * bytes_each
     said = f"{num_blocks:,} {what} of {bytes_each:,} bytes take {_gigabytes(size)}"
@@ -35,7 +35,7 @@ def room_for(
     try:
         yield
     except (MemoryError, OverflowError, RuntimeError, TypeError) as error:
-        if is_out_of_memory(error) or size >= 2**63:  # no number of torch's
+        if is_out_of_memory(error) or size >= 2**63:  # torch has no such numbers
             raise MemoryError(
                 f"{said}, and {where} has no room for them; lower {remedy}"
             ) from error
@@ -49,46 +49,49 @@ def _gigabytes(size: float) -> str:
 def free_memory(root: str | os.PathLike = "/") -> float:
     """Bytes of the CPU's memory that this process can still get; inf if nobody says.
 
-    Copies of files in memory count as free, and so does what can be swapped. In a
-    container it is the rest of the container's limit. `root`: where /proc and /sys lie.
+    Copies of files in memory count as free, and so does free swap space. In a container
+    it is the rest of the container's limit. `root`: where /proc and /sys lie.
     """
     root = Path(root)
     try:
         lines = (root / "proc/meminfo").read_text().splitlines()
         kilobytes = {name: int(number) for name, number, *_ in map(str.split, lines)}
-        free, swap = kilobytes["MemAvailable:"] * 1024, kilobytes["SwapFree:"] * 1024
-        return max(0, min([free + swap, *_left_in_containers(root)]))
-    except (OSError, KeyError, ValueError):  # no Linux: all that there is
+        free = (kilobytes["MemAvailable:"] + kilobytes["SwapFree:"]) * 1024
+        return max(0, min([free, *_rests_of_limits(root)]))
+    except (OSError, KeyError, ValueError):  # no Linux: all memory that there is
         try:
             return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         except (AttributeError, ValueError, OSError):
             return inf
 
 
-def _left_in_containers(root: Path) -> Iterator[int]:
-    """What is left of each limit on groups of processes that this one is in.
+def _rests_of_limits(root: Path) -> Iterator[int]:
+    """What remains of the limit of each control group that this process is in.
 
-    Version 2 and version 1 of control groups name the same things in other words.
+    Versions 2 and 1 of control groups use different names for the same numbers.
     """
     top = root / "sys/fs/cgroup"
     for line in (root / "proc/self/cgroup").read_text().splitlines():
         _, kinds, path = line.split(":", 2)
         if kinds == "":
-            mount, limit, used, total = top, "memory.max", "memory.current", ""
+            mount = top
+            limit, used = "memory.max", "memory.current"
+            prefix = ""
         elif "memory" in kinds.split(","):
-            mount, total = top / "memory", "total_"
+            mount = top / "memory"
             limit, used = "memory.limit_in_bytes", "memory.usage_in_bytes"
+            prefix = "total_"
         else:
             continue
-        own = mount / path.lstrip("/")
-        for group in (own, *own.parents):
+        innermost = mount / path.lstrip("/")
+        for group in (innermost, *innermost.parents):
             try:
                 most, now = (int((group / name).read_text()) for name in (limit, used))
                 lines = (group / "memory.stat").read_text().splitlines()
                 stat = dict(map(str.split, lines))
-            except (OSError, ValueError):  # there is none, or no limit: "max"
+            except (OSError, ValueError):  # no such group, or no limit: "max"
                 continue
-            files = (stat[f"{total}{kind}_file"] for kind in ("inactive", "active"))
+            files = (stat[f"{prefix}{kind}_file"] for kind in ("inactive", "active"))
             yield most - now + sum(map(int, files))
 
 

@@ -37,15 +37,16 @@ class KVCache:
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ):
-        """Allocate it. `shapes`: per layer (num_kv_heads, key_dim, value_dim).
+        """Allocate the tensors. `shapes`: (num_kv_heads, key_dim, value_dim) per layer.
 
-        Raises MemoryError, before anything is allocated, if there is no room for it.
+        Raises MemoryError, before anything is allocated, if there is no room for them.
         """
         require_counts(num_blocks=num_blocks, block_size=block_size)
         shapes = checked_shapes(shapes)
         if not isinstance(dtype, torch.dtype):
             raise TypeError(f"dtype must be a torch.dtype, got {dtype!r:.60}")
-        self.num_blocks, self.block_size = num_blocks, block_size
+        self.num_blocks = num_blocks
+        self.block_size = block_size
         numbers = block_size * sum(heads * (k + v) for heads, k, v in shapes)
         device = torch.device(device)
 
@@ -54,8 +55,9 @@ class KVCache:
             return torch.empty(size, dtype=dtype, device=device)
 
         free = free_on(device)
-        self.resident_before = resident_memory()  # then memory is written, not taken
-        # Not tensors of inference mode: they are written to in any mode.
+        # A CPU's memory is promised here, and taken only when it is written.
+        self.resident_before = resident_memory()
+        # Not tensors of inference mode, because every mode writes to them.
         with (
             room_for(num_blocks, numbers * dtype.itemsize, free, device),
             torch.inference_mode(False),
@@ -66,7 +68,8 @@ class KVCache:
     @property
     def bytes_per_block(self) -> int:
         """Bytes of K and V that one block holds, over all layers."""
-        return sum(t[0].numel() * t.element_size() for t in (*self.keys, *self.values))
+        tensors = (*self.keys, *self.values)
+        return sum(tensor[0].numel() * tensor.element_size() for tensor in tensors)
 
     def layer(self, index: int) -> LayerCache:
         """The keys and values of one layer."""
@@ -85,7 +88,7 @@ class KVCache:
         self.values[layer].flatten(0, 1).index_copy_(0, slots, values)
 
     def copy(self, copies: Sequence[tuple[int, int]]) -> None:
-        """Copy whole blocks, (source, copy) each, in all layers, as if all at once.
+        """Copy whole blocks in all layers: (source, copy) pairs, as if all at once.
 
         Raises ValueError, changing nothing, if their order could change the result.
         """
@@ -104,6 +107,6 @@ def free_on(device: torch.device) -> float:
     if device.type != "cuda":
         return inf
     free, _ = torch.cuda.mem_get_info(device)
-    # What torch has reserved and does not use is given out first.
+    # What torch has reserved and does not use can be had, too.
     reserved = torch.cuda.memory_reserved(device)
     return free + reserved - torch.cuda.memory_allocated(device)

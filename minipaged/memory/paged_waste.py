@@ -12,9 +12,9 @@ from minipaged.memory.waste import WasteReport
 
 @dataclass(frozen=True)
 class PagedReport(WasteReport):
-    """A WasteReport, and what it cost that nobody reserves."""
+    """A WasteReport, and the price of reserving nothing."""
 
-    preemptions: int = 0  # times that a running chat gave up its blocks
+    preemptions: int = 0  # how often a running chat gave up its blocks
     recomputed_tokens: int = 0  # tokens that were in memory and are computed again
 
 
@@ -23,7 +23,7 @@ class Chat:
     """A request on its way. While it runs, its table has room for whole blocks."""
 
     num_tokens: int  # in memory; while it waits, those to be computed when it starts
-    num_left: int  # tokens still to be produced
+    num_to_come: int  # tokens still to be produced
     table: BlockTable | None = None  # None: it waits
 
     @property
@@ -32,9 +32,9 @@ class Chat:
         return self.num_tokens == self.table.num_tokens
 
     def add_token(self) -> None:
-        """One more token, in the room that there is."""
+        """Add a token, for which the last block has room."""
         self.num_tokens += 1
-        self.num_left -= 1
+        self.num_to_come -= 1
 
 
 def simulate_paged(
@@ -51,15 +51,16 @@ def simulate_paged(
     sequence's last block; `external` are the free blocks, and slots that make no whole
     block. `stays` is empty.
 
-    If a running chat finds no block for its next token, the newest one is preempted: it
-    gives up its blocks and waits in front; all that it had is computed again later.
+    If a running chat finds no block for its next token, the newest chat is preempted:
+    it gives up its blocks and waits at the head of the queue; all its tokens are
+    computed again later.
 
     Args:
         keep_free: a chat starts only if so many blocks stay free, for others to grow.
 
-    Raises ValueError, before any runs, for a request that never fits.
+    Raises ValueError, before any request runs, for a request that never fits.
     Source: PagedAttention paper, section 4.5 (preemption, recomputation). The paper's
-    server also lets nobody new start until all that were preempted have ended.
+    server also lets no new request start until all preempted requests have ended.
     """
     pool = BlockPool(num_slots // block_size, block_size)
     if keep_free < 0:
@@ -74,18 +75,19 @@ def simulate_paged(
     waiting = deque(Chat(request.prompt, request.output) for request in requests)
     running: list[Chat] = []
     lost: list[int] = []  # tokens in memory of each chat that was preempted
-    under_load, idle = [], []  # per iteration: the four kinds, and how many ran
+    under_load = []  # per iteration: the four kinds, and how many ran
+    idle = []  # the same, where nobody waits
     while waiting or running:
         lost += _grow(running, waiting, pool)
         _admit(running, waiting, pool, keep_free)
         # Only while somebody waits is a free slot a loss.
         (under_load if waiting else idle).append((*_kinds(running, pool), len(running)))
-        for chat in [chat for chat in running if chat.num_left == 0]:
+        for chat in [chat for chat in running if chat.num_to_come == 0]:
             chat.table.free()
             running.remove(chat)
     rows = under_load or idle
     *counts, ran = map(sum, zip(*rows, strict=True))
-    # num_slots may be no multiple of block_size; what is left over serves nobody.
+    # num_slots may be no multiple of block_size; the remaining slots serve nobody.
     counts[3] += len(rows) * (num_slots - pool.num_blocks * block_size)
     shares = [count / (len(rows) * num_slots) for count in counts]
     return PagedReport(
@@ -102,9 +104,9 @@ def simulate_paged(
 
 
 def _grow(running: list[Chat], waiting: deque[Chat], pool: BlockPool) -> list[int]:
-    """One more token for everyone; the newest is preempted until there is room.
+    """Add a token to each running chat; preempt the newest chat until there is room.
 
-    Returns how many tokens each of the preempted had in memory.
+    Returns how many tokens each preempted chat had in memory.
     """
     lost = []
     full = [chat for chat in running if chat.is_full]
@@ -125,10 +127,10 @@ def _grow(running: list[Chat], waiting: deque[Chat], pool: BlockPool) -> list[in
 def _admit(
     running: list[Chat], waiting: deque[Chat], pool: BlockPool, keep_free: int
 ) -> None:
-    """Let the head of the queue in while what it has and one more token fit."""
+    """Start the head of the queue while its tokens and one more fit."""
     while waiting:
         chat = waiting[0]
-        # Alone, it may take all: else a long prompt would wait for ever.
+        # A chat that runs alone may take all blocks, or a long prompt would never run.
         spare = pool.num_free - (keep_free if running else 0)
         wanted = -(-(chat.num_tokens + 1) // pool.block_size)
         if wanted > spare:
@@ -143,8 +145,8 @@ def _kinds(running: list[Chat], pool: BlockPool) -> tuple[int, int, int, int]:
     """How many slots of each kind there are now."""
     tokens = sum(chat.num_tokens for chat in running)
     held = (pool.num_blocks - pool.num_free) * pool.block_size
-    room = (
-        (chat.table.num_tokens - chat.num_tokens, chat.num_left) for chat in running
+    reserved = sum(
+        min(chat.table.num_tokens - chat.num_tokens, chat.num_to_come)
+        for chat in running
     )
-    reserved = sum(min(slots, left) for slots, left in room)
     return tokens, reserved, held - tokens - reserved, pool.num_free * pool.block_size

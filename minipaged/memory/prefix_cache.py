@@ -12,9 +12,9 @@ from minipaged.memory.cached_blocks import CachedBlocks
 
 
 class Content(NamedTuple):
-    """What a published block holds, and after what."""
+    """What a published block holds, and after which block."""
 
-    parent: int | bytes  # the serial of the block before it; of the first one, the salt
+    parent: int | bytes  # the serial of the block before; the salt, for the first block
     tokens: tuple[int, ...]
     serial: int  # the same for all blocks with this parent and these tokens
     chain_hash: int
@@ -24,15 +24,16 @@ class PrefixCache:
     """Full blocks, found again by the tokens in them and all the tokens before.
 
     K and V of a token depend on every token before it. So a block may be shared only if
-    its own tokens *and* its whole past are equal. A chain of hashes leads to the
-    candidates. A hash may collide, so it is never believed: a block's own tokens are
-    compared, and its parent, the block before it. The parent is named by a serial
-    number, which stands for all tokens up to there.
+    its tokens *and* its whole past are equal. A chain of hashes leads to candidates.
+    Hashes may collide, so each candidate is verified: its tokens are compared, and its
+    parent, the block before it. A serial number names the parent, and stands for all
+    tokens up to the parent's end.
 
-    A pool has one cache, and a newer one takes its place. This one then finds nothing.
+    A pool has a single cache. If a newer cache takes its place, the older cache finds
+    nothing any more.
 
-    A freed block stays published until the pool hands it out again, and the pool does
-    so for the one unused for longest first. Of a sequence, the start goes last.
+    A freed block stays published until the pool hands it out again. The pool hands out
+    the longest unused block first, and the blocks of a sequence from its end.
 
     Attributes: tokens_asked, tokens_hit: over all calls of `match`.
     Source: PagedAttention paper, section 4.4 (shared prefix), found automatically.
@@ -41,25 +42,25 @@ class PrefixCache:
     def __init__(
         self, pool: BlockPool, hash_function: Callable[[bytes], int] = xxh64_intdigest
     ):
-        """Watch over `pool`, in place of any cache that did so before.
+        """Become the prefix cache of `pool`, in place of an earlier cache.
 
-        `hash_function`: of bytes, to a whole number, of which 64 bits are used.
+        `hash_function` turns bytes into a whole number, of which 64 bits are used.
         """
         if not isinstance(pool, BlockPool):
             raise TypeError(f"pool must be a BlockPool, got {pool!r:.60}")
         self.pool = pool
         self.tokens_asked = self.tokens_hit = 0
         self._hash = _in_64_bits(hash_function)
-        self._hash(b"")  # raises TypeError for what is no hash function
+        self._hash(b"")  # raises TypeError unless it is a hash function
         self._contents: dict[int, Content] = {}
-        # A dict in place of a set keeps the order: the first block published is found.
+        # Inner dicts serve as ordered sets: the block published first is found.
         self._by_hash: dict[int, dict[int, None]] = {}
         self._next_serial = 0
         self._free = CachedBlocks(pool)
         pool.attach(self, self._free)
 
     def __len__(self) -> int:
-        """How many blocks can be found now, held and free ones."""
+        """How many blocks can be found now, held or free."""
         return len(self._contents)
 
     def __contains__(self, block_id: int) -> bool:
@@ -72,9 +73,11 @@ class PrefixCache:
 
     def find(self, tokens: Sequence[int], salt: bytes = b"") -> list[int]:
         """The blocks that `match` would take; takes nothing and counts nothing."""
-        # The last token must be computed in any case: its logits are wanted.
-        size, found = self.pool.block_size, []
-        parent, chain_hash = salt, self._hash(salt)
+        size = self.pool.block_size
+        found = []
+        parent = salt
+        chain_hash = self._hash(salt)
+        # Not the block of the last token: its logits are wanted, so it is computed.
         for start in range(0, len(tokens) - size, size):
             block_tokens = tuple(tokens[start : start + size])
             chain_hash = self._link(chain_hash, block_tokens)
@@ -87,19 +90,19 @@ class PrefixCache:
 
     @property
     def num_findable(self) -> int:
-        """How many free blocks hold what can still be found."""
+        """How many free blocks can still be found."""
         return len(self._free.findable)
 
     def match(self, tokens: Sequence[int], salt: bytes = b"") -> list[int]:
         """Take the blocks of the longest prefix of `tokens` that is published.
 
-        Whole blocks only, and never all the tokens. Each block returned is held once
-        more; give them to a BlockTable. Tokens with another salt are never matched.
+        Whole blocks only, and never all the tokens. Each returned block has a new
+        holder; give the blocks to a BlockTable. Another salt's blocks never match.
         """
         return self.take(self.find(tokens, salt), len(tokens))
 
     def take(self, found: list[int], num_tokens: int) -> list[int]:
-        """Hold the blocks that `find` has found for so many tokens; return them."""
+        """Hold the blocks that `find` found for `num_tokens` tokens; return them."""
         for block_id in found:
             hold = self.pool.share if self.pool.refcount(block_id) else self.pool.revive
             hold(block_id)
@@ -110,11 +113,12 @@ class PrefixCache:
     def next_block(
         self, tokens: Sequence[int], block_ids: Sequence[int], salt: bytes = b""
     ) -> tuple[int | bytes, tuple[int, ...]] | None:
-        """Which block `tokens` fill after those of `block_ids` that are published.
+        """The block that `tokens` fill after the published blocks of `block_ids`.
 
-        Named by its parent and its tokens, as in Content; None if they do not fill it.
+        Returns its parent and its tokens, as in Content; None if they do not fill it.
         """
-        size, index = self.pool.block_size, self._num_published(block_ids)
+        size = self.pool.block_size
+        index = self._num_published(block_ids)
         block_tokens = tuple(tokens[index * size : (index + 1) * size])
         parent = self._contents[block_ids[index - 1]].serial if index else salt
         return (parent, block_tokens) if len(block_tokens) == size else None
@@ -129,10 +133,9 @@ class PrefixCache:
     ) -> None:
         """Let others find these blocks; call once K and V of `tokens` are in them.
 
-        `block_ids` is the sequence's table. Only blocks that `tokens`, or the first
-        `stop` of them, fill are published, and only the new ones cost anything. Raises
-        ValueError, changing nothing, if a block is missing, held by nobody, or there
-        twice.
+        `block_ids` is the sequence's table. Publishes the blocks that `tokens`, or the
+        first `stop` tokens, fill; blocks that are published already cost nothing.
+        Raises ValueError, changing nothing, if a block is missing, free or there twice.
         """
         size = self.pool.block_size
         num_tokens = len(tokens) if stop is None else stop
@@ -146,10 +149,12 @@ class PrefixCache:
             raise ValueError("publish a sequence's blocks before you free them")
         if len(set(block_ids[start:stop])) < stop - start:
             raise ValueError("a block holds one content; this table has one twice")
-        parent, chain_hash = salt, self._hash(salt)
-        if start:  # those before are known: go on from the last of them
+        parent = salt
+        chain_hash = self._hash(salt)
+        if start:  # the blocks before are published: continue their chain
             before = self._contents[block_ids[start - 1]]
-            parent, chain_hash = before.serial, before.chain_hash
+            parent = before.serial
+            chain_hash = before.chain_hash
         for index in range(start, stop):
             block_id = block_ids[index]
             block_tokens = tuple(tokens[index * size : (index + 1) * size])
@@ -169,8 +174,8 @@ class PrefixCache:
         if not blocks:
             del self._by_hash[chain_hash]
 
-    def mend(self) -> None:
-        """After an interruption: find again exactly the contents that are known."""
+    def repair(self) -> None:
+        """After an interruption, make the index of hashes anew from the contents."""
         self._by_hash = {}
         for block_id, content in self._contents.items():
             self._by_hash.setdefault(content.chain_hash, {})[block_id] = None
@@ -189,14 +194,14 @@ class PrefixCache:
 
     @property
     def is_attached(self) -> bool:
-        """Is it still the cache of its pool, or has a newer one taken its place?"""
+        """Is it still its pool's cache, or has a newer cache taken its place?"""
         return self.pool.prefix_cache is self
 
     def detach(self) -> None:
-        """Find nothing any more: the pool does not tell this cache what it hands out.
+        """Forget all blocks: the pool no longer tells this cache what it hands out.
 
-        Called by `BlockPool.attach`. Whoever still uses it shares nothing; no text
-        changes.
+        Called by `BlockPool.attach`. Those who still use this cache find nothing; their
+        texts stay the same.
         """
         self._contents.clear()
         self._by_hash.clear()
@@ -206,12 +211,11 @@ class PrefixCache:
         """Raise ValueError if a newer cache has the pool."""
         if not self.is_attached:
             raise ValueError(
-                "a newer prefix cache has taken this one's place; use that one, which "
-                "is pool.prefix_cache"
+                "a newer prefix cache has taken this one's place; use pool.prefix_cache"
             )
 
     def _link(self, parent_hash: int, block_tokens: tuple[int, ...]) -> int:
-        """The hash of a block and all before it: 8 bytes, however long the past."""
+        """Hash a block together with its past, for which the parent's hash stands."""
         return self._hash(
             parent_hash.to_bytes(8, "little") + array("q", block_tokens).tobytes()
         )
@@ -219,7 +223,7 @@ class PrefixCache:
     def _lookup(
         self, chain_hash: int, parent: int | bytes, block_tokens: tuple[int, ...]
     ) -> int | None:
-        """A block that really holds these tokens after this parent."""
+        """A block with exactly these tokens and this parent: a hash may collide."""
         for block_id in self._by_hash.get(chain_hash, ()):
             known = self._contents[block_id]
             if known.parent == parent and known.tokens == block_tokens:
@@ -227,7 +231,7 @@ class PrefixCache:
         return None
 
     def _num_published(self, block_ids: Sequence[int], stop: int | None = None) -> int:
-        """How many of the first `stop` blocks; the others are the last ones of them."""
+        """How many of the first `stop` blocks are published: always the first ones."""
         count = len(block_ids) if stop is None else stop
         while count and block_ids[count - 1] not in self._contents:
             count -= 1
@@ -246,7 +250,7 @@ class PrefixCache:
 
 
 def _in_64_bits(hash_function: Callable[[bytes], int]) -> Callable[[bytes], int]:
-    """The function, made safe: Python's own `hash` for instance may be negative."""
+    """The hash function, reduced to 64 bits: Python's `hash` may be negative."""
     if not callable(hash_function):
         raise TypeError(
             f"hash_function must be a function of bytes, got {hash_function!r:.60}"

@@ -13,17 +13,17 @@ from minipaged.memory.kv_cache import KVCache
 class SwapSpace:
     """Blocks in the memory of the CPU, for K and V that must leave the cache for now.
 
-    A block is a row here: its K and V of all layers, side by side, so that a request's
+    A row holds a block: its K and V of all layers, side by side, so that a request's
     blocks move in a single transfer. `pool` says which rows are taken.
 
     Source: PagedAttention paper, section 4.5 (swapping).
     """
 
     def __init__(self, cache: KVCache, num_blocks: int):
-        """Allocate `num_blocks` rows; pinned, if the cache is on a GPU.
+        """Allocate `num_blocks` rows, in pinned memory if the cache is on a GPU.
 
-        More than the cache has blocks would never be used. Raises MemoryError, before
-        anything is allocated, if there is no room for them.
+        At most as many as the cache has blocks: more would never be used. Raises
+        MemoryError, before anything is allocated, if there is no room for them.
         """
         if not isinstance(cache, KVCache):
             raise TypeError(f"cache must be a KVCache, got {cache!r:.60}")
@@ -31,14 +31,15 @@ class SwapSpace:
         self._tensors = [*cache.keys, *cache.values]
         self.pool = BlockPool(min(num_blocks, cache.num_blocks), cache.block_size)
         numbers = sum(tensor[0].numel() for tensor in self._tensors)
-        first, free = self._tensors[0], free_memory()
-        if not first.is_cuda:  # what the cache was promised, but for what it has
+        first = self._tensors[0]
+        free = free_memory()
+        if not first.is_cuda:  # the cache still takes what it has not written yet
             written = max(0, resident_memory() - cache.resident_before)
             free -= max(0, cache.num_blocks * cache.bytes_per_block - written)
-        size = self.pool.num_blocks, numbers * first.element_size()
-        # Not tensors of inference mode: they are written to in any mode.
+        row_bytes = numbers * first.element_size()
+        # Not a tensor of inference mode, because every mode writes to it.
         with (
-            room_for(*size, free, remedy="swap_blocks"),
+            room_for(self.pool.num_blocks, row_bytes, free, remedy="swap_blocks"),
             torch.inference_mode(False),
         ):
             self._rows = torch.empty(
@@ -49,16 +50,17 @@ class SwapSpace:
             )
 
     def store(self, block_ids: Sequence[int]) -> list[int]:
-        """Copy these blocks of the cache to rows of ours; returns their numbers.
+        """Copy these blocks of the cache into free rows; return the rows' numbers.
 
-        Raises OutOfBlocks, taking nothing, if there are not so many free rows.
+        Raises OutOfBlocks, taking nothing, if too few rows are free.
         """
-        wanted, free = len(block_ids), self.pool.num_free
+        wanted = len(block_ids)
+        free = self.pool.num_free
         if wanted > free:
             raise OutOfBlocks(wanted, free, self.pool.num_blocks)
         rows = [self.pool.allocate() for _ in block_ids]
-        at = torch.tensor(block_ids, device=self._tensors[0].device)
-        parts = [tensor.index_select(0, at).flatten(1) for tensor in self._tensors]
+        index = torch.tensor(block_ids, device=self._tensors[0].device)
+        parts = [tensor.index_select(0, index).flatten(1) for tensor in self._tensors]
         self._rows[rows] = torch.cat(parts, dim=1).cpu()
         return rows
 
@@ -66,7 +68,7 @@ class SwapSpace:
         """Copy these rows into blocks of the cache. The rows stay taken."""
         device = self._tensors[0].device
         stored = self._rows[list(rows)].to(device)
-        at = torch.tensor(block_ids, device=device)
+        index = torch.tensor(block_ids, device=device)
         sizes = [tensor[0].numel() for tensor in self._tensors]
         for tensor, part in zip(self._tensors, stored.split(sizes, 1), strict=True):
-            tensor.index_copy_(0, at, part.unflatten(1, tensor.shape[1:]))
+            tensor.index_copy_(0, index, part.unflatten(1, tensor.shape[1:]))

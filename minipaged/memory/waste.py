@@ -29,7 +29,8 @@ class Stay(NamedTuple):
 
 def memory_map(stays: Sequence[Stay], num_slots: int, iteration: int) -> list[Span]:
     """All slots in address order at the end of `iteration` (from 1), as in figure 3."""
-    spans, end = [], 0
+    spans = []
+    end = 0  # of the last span
     present = (
         index
         for index, stay in enumerate(stays)
@@ -51,9 +52,10 @@ def memory_map(stays: Sequence[Stay], num_slots: int, iteration: int) -> list[Sp
 class WasteReport:
     """Shares of the capacity, averaged over the iterations under load (figure 2).
 
-    A slot holds a token state, or is `reserved` for a later one of the same request, or
-    is `internal`: past its end. The rest is `external`: free slots, and what the buddy
-    allocator rounds up, for that is "known before serving a request" (section 3.1).
+    A slot holds a token state, or is `reserved` for a later token of the same request,
+    or is `internal`: past the request's end. The rest is `external`: free slots, and
+    what the buddy allocator rounds up, for that is "known before serving a request"
+    (section 3.1).
     """
 
     token_states: float
@@ -65,7 +67,7 @@ class WasteReport:
     slot_iterations: tuple[int, ...]  # the four kinds, exact
     rounded_up: float  # the part of `external` inside pieces; the rest are gaps
     stays: tuple[Stay, ...] = field(repr=False)  # as admitted; for `memory_map`
-    num_steps: int  # iterations until all are served
+    num_steps: int  # iterations until all requests are served
 
     def __str__(self) -> str:
         rows = [f"{kind:<13}{getattr(self, kind):7.1%}" for kind in KINDS]
@@ -79,12 +81,12 @@ def simulate(
     max_length: int,
     allocator: Callable[[int], Allocator] = BuddyAllocator,
 ) -> WasteReport:
-    """Serve `requests` in order, each one token per iteration, as Orca would (2.3).
+    """Serve `requests` in order, a token of each per iteration, as Orca would (2.3).
 
     The queue's head is admitted while it gets a piece from `allocator(num_slots)`.
-    Only iterations that leave some request waiting count (all, if none ever waits):
-    there, free slots are a loss.
-    Raises NoPiece or ValueError, before any runs, for a request that never could.
+    Only iterations that leave a request waiting count, for only there a free slot is a
+    loss. If no request ever waits, all iterations count.
+    Raises NoPiece or ValueError, before any request runs, for one that never fits.
     """
     queue = [(request, policy(request, max_length)) for request in requests]
     if not queue:
@@ -93,8 +95,11 @@ def simulate(
         if request.output < 1 or sum(request) > min(slots, max_length):
             raise ValueError(f"{request} outgrows its {slots} slots or {max_length=}")
         allocator(num_slots).allocate(slots)  # it must fit when all is free
-    memory, iteration, peak = allocator(num_slots), 0, 0
-    stays, running = [], []  # a heap of (last iteration, piece): who finishes first
+    memory = allocator(num_slots)
+    iteration = 0
+    peak = 0
+    stays = []
+    running = []  # a heap of (last iteration, piece): the next to finish is first
     for request, slots in queue:
         while (piece := _try_allocate(memory, slots)) is None:
             peak = max(peak, len(running))
@@ -103,7 +108,7 @@ def simulate(
                 memory.free(heappop(running)[1])
         stays.append(Stay(request, slots, piece, iteration))
         heappush(running, (iteration + request.output, stays[-1].piece))
-    last = iteration or max(running)[0]  # of the iterations that count
+    last = iteration or max(running)[0]  # the last iteration that counts
     tokens = filled = reserved = ran = held = 0
     for (prompt, output), slots, piece, admitted in stays:
         produced = min(output, last - admitted)
@@ -114,11 +119,15 @@ def simulate(
         ran += produced
     counts = (tokens, filled - tokens, reserved - filled, last * num_slots - reserved)
     shares = [count / (last * num_slots) for count in counts]
-    rounded_up = (held - reserved) / (last * num_slots)
-    peak = peak or len(running)
-    steps = max(stay.admitted + stay.request.output for stay in stays)
-    report = *shares, ran / last, peak, counts, rounded_up, tuple(stays), steps
-    return WasteReport(*report)
+    return WasteReport(
+        *shares,
+        mean_running=ran / last,
+        peak_running=peak or len(running),
+        slot_iterations=counts,
+        rounded_up=(held - reserved) / (last * num_slots),
+        stays=tuple(stays),
+        num_steps=max(stay.admitted + stay.request.output for stay in stays),
+    )
 
 
 def _try_allocate(memory: Allocator, slots: int) -> Piece | None:

@@ -7,15 +7,15 @@ from collections.abc import Callable
 class Clock:
     """Seconds since the engine's first step; before it, time stands still at 0.
 
-    A simulation, or a test, gives the engine another one with the same methods.
+    A simulation or a test gives the engine another clock with the same methods.
     """
 
     def __init__(self) -> None:
-        """Not running yet."""
+        """Make a clock that stands at 0."""
         self._start: float | None = None
 
     def start(self) -> None:
-        """From now on time passes; a second call changes nothing."""
+        """Let time pass from now on; a second call changes nothing."""
         if self._start is None:
             self._start = time.perf_counter()
 
@@ -26,7 +26,7 @@ class Clock:
     def sleep_until(
         self, moment: float, wait: Callable[[float], None] = time.sleep
     ) -> None:
-        """Do nothing until then, by calling `wait` with the seconds that are left.
+        """Do nothing until `moment`: call `wait` with the seconds that remain.
 
         The engine's `wait` ends early when somebody adds or aborts a request.
         """

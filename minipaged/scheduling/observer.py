@@ -1,4 +1,4 @@
-"""Lesson 2: who may watch a run, and what is told when."""
+"""Lesson 2: observers of a run, and what they are told, when."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -13,30 +13,30 @@ if TYPE_CHECKING:
 
 
 class Observer:
-    """Is told what happens on a PagedModel while it is among its `observers`.
+    """Is told what happens on a PagedModel, while the model's `observers` include it.
 
-    Override what you want to see; by default nothing is done. An observer looks and
-    changes nothing. What it raises ends the run, as any exception does.
+    Override the methods that you need; by default they do nothing. An observer looks
+    and changes nothing. If it raises an exception, the run ends.
     """
 
     def save_counts(self) -> Any:
-        """What `restore_counts` needs to forget all that is told from now on.
+        """Return what `restore_counts` needs to forget all events from now on.
 
-        For observers that count. It is called as a step begins: if the step raises, it
-        is undone, and all is told anew.
+        For observers that count. It is called as a step begins: a step that raises is
+        undone, and its events come again.
         """
 
     def restore_counts(self, saved: Any) -> None:
-        """Be as you were when this was saved. It may be called twice."""
+        """Set the counts to what `save_counts` returned. It may be called twice."""
 
     def started(self, prefix_cache: "PrefixCache | None") -> None:
         """A run of `generate` begins, over this prefix cache, if any."""
 
     def admitted(self, request: "Request") -> None:
-        """The request has a table, with what was cached of its prompt."""
+        """The request has a table, with the cached blocks of its prompt."""
 
     def preempted(self, request: "Request") -> None:
-        """All its blocks were taken; `request.swapped` if they lie somewhere else."""
+        """All its blocks were taken; `request.swapped` is None, or where they lie."""
 
     def planned(self, plan: "Plan") -> None:
         """Tables have grown for this plan; it is computed next."""
@@ -44,7 +44,7 @@ class Observer:
     def computed(self, batch: Any, logits: Any) -> None:
         """K and V of this RaggedBatch are in the cache; its logits are a tensor.
 
-        Both hold until the next step: copy what is to be kept.
+        The next step overwrites batch and logits: copy what you keep.
         """
 
     def forked(self, parent: "Sequence", child: "Sequence") -> None:
@@ -57,30 +57,30 @@ class Observer:
         """Blocks that this work has filled can be found by others."""
 
     def freed(self, sequence: "Sequence") -> None:
-        """The sequence has ended, and its blocks are given back."""
+        """The sequence has ended, and its blocks were given back."""
 
     def committed(self, plan: "Plan") -> None:
-        """The step is over: what it filled is published, what has ended is freed."""
+        """The step is over: full blocks are published, ended sequences are freed."""
 
 
 class Observers(list[Observer], Observer):
-    """Several observers as one: whatever it is told, each of them is told, in order."""
+    """Several observers as one: it tells each of them what it is told, in order."""
 
     def save_counts(self) -> list[tuple[Observer, Any]]:
-        """What each of them has saved."""
-        return [(each, each.save_counts()) for each in self]
+        """Each observer, with what it has saved."""
+        return [(observer, observer.save_counts()) for observer in self]
 
     def restore_counts(self, saved: list[tuple[Observer, Any]]) -> None:
-        """Each of them is as it was."""
-        for each, own in saved:
-            each.restore_counts(own)
+        """Give each observer what it has saved."""
+        for observer, counts in saved:
+            observer.restore_counts(counts)
 
 
 def _tells_each(event: Callable[..., None]) -> Callable[..., None]:
     @wraps(event)
     def tell(observers: Observers, *arguments: Any) -> None:
-        for each in observers:
-            getattr(each, event.__name__)(*arguments)
+        for observer in observers:
+            getattr(observer, event.__name__)(*arguments)
 
     return tell
 

@@ -11,9 +11,10 @@ if TYPE_CHECKING:
 
 
 class Work(NamedTuple):
-    """Tokens of one sequence that a step computes: a prompt, a part of one, or one.
+    """Tokens of a sequence that a step computes: a prompt, a part of it, or one token.
 
-    Logits are wanted of the last `num_logits`.
+    Logits are wanted of the last `num_logits` tokens. For example, `start=8`, `stop=12`
+    and `num_logits=1`: compute positions 8 to 11, and choose a token by 11's logits.
     """
 
     request: "Request"
@@ -24,25 +25,28 @@ class Work(NamedTuple):
 
     @property
     def num_tokens(self) -> int:
-        """How many tokens these are."""
+        """How many tokens are computed."""
         return self.stop - self.start
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """One step: who computes what, once these blocks are copied (source, copy)."""
+    """One step: copy these blocks, (source, copy) each, then compute these works."""
 
     works: Rows[Work]
     copies: Rows[tuple[int, int]] = ()
 
     @property
     def sequences(self) -> "Rows[Sequence]":
-        """All that its requests have now, and whichever it computes but was dropped."""
-        own = [work.sequence for work in self.works]
-        theirs = [work.request.sequences for work in self.works]
-        return list(dict.fromkeys(chain(own, *theirs)))
+        """The sequences that it computes, and all others that their requests have now.
+
+        A beam that was dropped since is computed, but its request has it no longer.
+        """
+        computed = [work.sequence for work in self.works]
+        of_requests = [work.request.sequences for work in self.works]
+        return list(dict.fromkeys(chain(computed, *of_requests)))
 
     @property
     def num_tokens(self) -> int:
-        """How many tokens it computes, of all sequences together."""
+        """How many tokens it computes, over all sequences."""
         return sum([work.stop - work.start for work in self.works])

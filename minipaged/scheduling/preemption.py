@@ -24,11 +24,11 @@ class PreemptingScheduler(Scheduler):
 
     A request starts when there is room for its prompt and a token more, not for its
     worst case. So blocks can run out. Then the latest request is preempted: all of its
-    sequences together give all of their blocks back, and it is first in line again.
-    The earliest one is never preempted, so somebody always goes on, and all end.
+    sequences give all of their blocks back, and it is first in line again. The earliest
+    request is never preempted, so it always goes on, and in the end all requests do.
 
-    What a preempted request has computed is computed again (recompute); or, with a
-    `swap_space`, it lies there meanwhile (swap), while there is room.
+    The K and V of a preempted request are computed again (recompute). With a
+    `swap_space`, they are stored there meanwhile (swap), if it has room.
 
     Source: PagedAttention paper, section 4.5.
     """
@@ -36,15 +36,15 @@ class PreemptingScheduler(Scheduler):
     swap_space: "SwapSpace | None" = field(default=None, kw_only=True)
     max_sequences: float = field(default=inf, kw_only=True)  # that run together
     swapped: list[Request] = field(default_factory=list, init=False)
-    _soon: int = field(default=0, init=False)  # blocks that those running want next
+    _soon: int = field(default=0, init=False)  # blocks that running requests need soon
 
     def _admit(self) -> None:
-        """Make room for those running; only if there was enough, start others."""
+        """Make room for running requests; start others only if nobody was preempted."""
         self._tidy_swap_space()
-        size, free = self.pool.block_size, self.pool.num_free
+        size = self.pool.block_size
         self._soon = sum([blocks_soon(request, size) for request in self.running])
-        if self._soon > free and self._make_room():
-            return  # whoever was preempted would come back at once
+        if self._soon > self.pool.num_free and self._make_room():
+            return  # a preempted request would start again at once
         while self.waiting and self.waiting[0].swapped is not None:
             if not self._resume(self.waiting[0]):
                 return
@@ -52,15 +52,15 @@ class PreemptingScheduler(Scheduler):
             super()._admit()
 
     def _may_start(self, request: Request, cached: list[int], num_blocks: int) -> bool:
-        """Is there room for what it takes soon? It may be `num_blocks` in the end."""
+        """Is there room for the blocks that it needs soon, not for all `num_blocks`?"""
         free_now = sum(self.pool.refcount(block_id) == 0 for block_id in cached)
         soon = blocks_soon(request, self.pool.block_size) - len(cached) + free_now
         return request.swapped is None and self._is_room(request, soon, free_now)
 
     def _is_room(self, request: Request, soon: int, at_once: int) -> bool:
-        """For the request, beside those running? Then it is counted among them.
+        """Is there room for it beside the running requests? If so, count its blocks.
 
-        `at_once` of the blocks that it takes `soon` are not free any more by then.
+        It needs `soon` blocks, and takes `at_once` of them from the pool as it starts.
         """
         if self._is_crowded(request) or self._soon + soon > self.pool.num_free:
             return False
@@ -68,28 +68,32 @@ class PreemptingScheduler(Scheduler):
         return True
 
     def _is_crowded(self, request: Request) -> bool:
-        """Would more sequences run together with it than may?"""
-        running = sum(one.num_parallel for one in self.running)
+        """Would more than `max_sequences` run with it? (Alone, it may always run.)"""
+        running = sum(other.num_parallel for other in self.running)
         return running > 0 and running + request.num_parallel > self.max_sequences
 
     def _make_room(self) -> bool:
-        """Preempt the latest until the others can all go on; was anybody preempted?
+        """Preempt the latest request until the others fit; was any request preempted?
 
-        Never one whose blocks a plan in flight computes: then nobody is.
+        A request in a plan in flight keeps its blocks, so preempting stops there.
         """
-        flying = {work.request for plan in self.in_flight for work in plan.works}
-        count = len(self.running)
+        busy = {work.request for plan in self.in_flight for work in plan.works}
+        num_running = len(self.running)
         while not self._fits(super()._pick_works()):
             *others, latest = self.running
-            if not others or latest in flying:
+            if not others or latest in busy:
                 break
             self.preempt(latest)
-        return len(self.running) < count
+        return len(self.running) < num_running
 
     def _pick_works(self) -> list[Work]:
-        """As always; but who finds no room while a plan is in flight skips a step."""
+        """The works of a step; while a plan is in flight, only those that have room.
+
+        The latest requests skip the step then, because `_make_room` may not have been
+        able to preempt them.
+        """
         works = super()._pick_works()
-        if self._soon <= self.pool.num_free:  # there is room for all, and more
+        if self._soon <= self.pool.num_free:  # there is room for all works, and more
             return works
         while self.in_flight and not self._fits(works):
             latest = works[-1].request
@@ -101,11 +105,15 @@ class PreemptingScheduler(Scheduler):
         return blocks_needed_together(appends) <= self.pool.num_free
 
     def preempt(self, request: Request) -> None:
-        """Take all of its blocks, of all its sequences; it is first in line again.
+        """Take all blocks of all its sequences, and put it first in line again.
 
         It must be running, and in no plan in flight. Its answer does not change.
         """
-        tables = [one.table for one in request.sequences if one.table is not None]
+        tables = [
+            sequence.table
+            for sequence in request.sequences
+            if sequence.table is not None
+        ]
         swapped = self._swap_out(request, tables)
         if swapped is None:
             lose_blocks(request)
@@ -116,39 +124,41 @@ class PreemptingScheduler(Scheduler):
                 sequence.table = None
         for table in tables:
             table.free()
-        self.running = [one for one in self.running if one is not request]
+        self.running = [other for other in self.running if other is not request]
         self.waiting.appendleft(request)
         self.observers.preempted(request)
 
     def _swap_out(self, request: Request, tables: list[BlockTable]) -> "Swapped | None":
-        """Store its blocks, shared ones once; None if they are to be computed again."""
-        blocks = list(dict.fromkeys(chain.from_iterable(t.block_ids for t in tables)))
+        """Store its blocks, shared blocks once; None if there is no room for them."""
+        all_ids = chain.from_iterable(table.block_ids for table in tables)
+        distinct = list(dict.fromkeys(all_ids))
         num_free = 0 if self.swap_space is None else self.swap_space.pool.num_free
-        if not blocks or len(blocks) > num_free:
+        if not distinct or len(distinct) > num_free:
             return None
         self.swapped.append(request)
-        place = dict(zip(blocks, self.swap_space.store(blocks), strict=True))
+        place_of = dict(zip(distinct, self.swap_space.store(distinct), strict=True))
         return Swapped(
-            [one for one in request.sequences if one.table is not None],
-            [[place[block_id] for block_id in table.block_ids] for table in tables],
+            [sequence for sequence in request.sequences if sequence.table is not None],
+            [[place_of[block_id] for block_id in table.block_ids] for table in tables],
             [table.num_tokens for table in tables],
         )
 
     def _resume(self, request: Request) -> bool:
-        """Bring its blocks back, if there is room for them and for the next step."""
+        """Load its blocks, if there is room for them and for the next step."""
         stored = list(dict.fromkeys(chain.from_iterable(request.swapped.places)))
         soon = blocks_soon(request, self.pool.block_size)
         if not self._is_room(request, soon, len(stored)):
             return False
-        block_ids = [self.pool.allocate() for _ in stored]
-        self.swap_space.load(stored, block_ids)
-        block_of, taken = dict(zip(stored, block_ids, strict=True)), set()
+        allocated = [self.pool.allocate() for _ in stored]
+        self.swap_space.load(stored, allocated)
+        block_of = dict(zip(stored, allocated, strict=True))
+        taken = set()  # blocks that a table holds; the next table must share them
         for sequence, places, num_tokens in zip(*request.swapped, strict=True):
-            own = [block_of[place] for place in places]
-            for block_id in taken.intersection(own):
+            block_ids = [block_of[place] for place in places]
+            for block_id in taken.intersection(block_ids):
                 self.pool.share(block_id)
-            taken.update(own)
-            sequence.table = BlockTable(self.pool, own, num_tokens)
+            taken.update(block_ids)
+            sequence.table = BlockTable(self.pool, block_ids, num_tokens)
         request.swapped = None
         self.running.append(request)
         self.waiting.popleft()
@@ -156,19 +166,28 @@ class PreemptingScheduler(Scheduler):
         return True
 
     def _tidy_swap_space(self) -> None:
-        """Free what belongs to nobody: to who is back, aborted, or was interrupted."""
+        """Free the places of requests that run again, have ended or were interrupted.
+
+        An interrupted step may have stored blocks of which no request knows.
+        """
         if self.swap_space is None or not self.swapped:
             return
-        stay = [one for one in self.swapped if one.swapped is not None and one.live]
+        stored = [
+            request
+            for request in self.swapped
+            if request.swapped is not None and request.live
+        ]
+        tables = chain.from_iterable(request.swapped.places for request in stored)
+        used = set(chain.from_iterable(tables))
         pool = self.swap_space.pool
-        places = {p for one in stay for own in one.swapped.places for p in own}
-        if len(places) != pool.num_blocks - pool.num_free:
-            pool.restore([int(place in places) for place in range(pool.num_blocks)])
-        self.swapped = list(dict.fromkeys(stay))  # last: interrupted, it is done again
+        if len(used) != pool.num_blocks - pool.num_free:
+            pool.restore([int(place in used) for place in range(pool.num_blocks)])
+        # Last: if this call is interrupted, the next call does it all.
+        self.swapped = list(dict.fromkeys(stored))
 
 
 class Swapped(NamedTuple):
-    """Where a preempted request's K and V lie: per sequence that had blocks."""
+    """Where a preempted request's K and V lie, for each sequence that had blocks."""
 
     sequences: list[Sequence]
     places: list[list[int]]  # block ids of the swap space
@@ -181,7 +200,8 @@ def blocks_needed_together(appends: Iterable[tuple[BlockTable, int]]) -> int:
     `appends` are (table, n) pairs, each table once. If all holders of a part-filled
     block write in one step, the last of them keeps it: h holders need h - 1 copies.
     """
-    needed, writers = 0, Counter()  # writers: how many write into a shared block
+    needed = 0
+    writers = Counter()  # of each shared block
     for table, n in appends:
         needed += table.blocks_needed(n)
         if table.must_copy(n):
@@ -194,36 +214,42 @@ def blocks_needed_together(appends: Iterable[tuple[BlockTable, int]]) -> int:
 
 
 def blocks_soon(request: Request, block_size: int) -> int:
-    """How many blocks it takes until all its sequences have decoded a token.
+    """How many blocks it takes at most until each of its sequences decodes a token.
 
-    At most: beams may share more than this counts on.
+    Beams may take fewer: they may share more blocks than those of the prompt.
     """
     if request.num_parallel == 1 and not request.drafts:
-        # Most are: what is below, but without a call.
+        # Most requests come here: the same as below, but without calls.
         (sequence,) = request.sequences
         if sequence.finish_reason is not None:
             return 0
-        end, last = len(sequence.tokens) + sequence.num_pending, request.max_computed
-        table, computed, held = sequence.table, 0, 0
+        end = len(sequence.tokens) + sequence.num_pending
+        last = request.max_computed
+        table = sequence.table
+        computed = 0
+        held = 0
         if table is not None:
-            computed, held = table.num_tokens, len(table.block_ids)
+            computed = table.num_tokens
+            held = len(table.block_ids)
         if computed < sequence.num_prefill_tokens:
             end += 1  # the prompt first, then a token
         soon = -(-(end if end < last else last) // block_size) - held
         return soon if soon > 0 else 0
-    live, last = request.live, request.max_computed
-    ends = [next_end(one, last) for one in live]
+    live = request.live
+    ends = [next_end(sequence, request.max_computed) for sequence in live]
     if len(request.answers) < request.num_parallel:
         ends *= request.num_parallel  # it will be forked
     shared = len(request.prompt) // block_size if len(ends) > 1 else 0
     wanted = shared + sum(-(-end // block_size) - shared for end in ends)
-    tables = [one.table.block_ids for one in live if one.table is not None]
+    tables = [
+        sequence.table.block_ids for sequence in live if sequence.table is not None
+    ]
     held = len(tables[0]) if len(tables) == 1 else len(set().union(*tables))
     return max(0, wanted - held)
 
 
 def next_end(sequence: Sequence, max_computed: int) -> int:
-    """How many tokens it will have computed when it has decoded one more."""
+    """How many of its tokens are computed once it has decoded its next token."""
     end = sequence.num_tokens
     is_prefilling = sequence.num_computed < sequence.num_prefill_tokens
     return min(end + is_prefilling, max_computed)  # the prompt first, then a token

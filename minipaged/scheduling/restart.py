@@ -1,4 +1,4 @@
-"""Appendix B: sequences of one request that start again, their blocks being gone."""
+"""Appendix B: a request of several sequences that starts again without its blocks."""
 
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def share_prompt(request: "Request") -> None:
-    """Once the first sequence has computed the prompt, the others fork it there."""
+    """Once the first sequence has computed the prompt, the others share its blocks."""
     leader, *others = request.live
     if leader.num_computed == len(request.prompt):
         for sequence in others:
@@ -18,14 +18,15 @@ def share_prompt(request: "Request") -> None:
 
 
 def chunks_of_group(request: "Request", limit: float) -> list[Work]:
-    """What to compute, `limit` tokens at most, until all sequences can decode together.
+    """The works, `limit` tokens at most, until all sequences can decode together.
 
-    First one of them computes the prompt, and the others fork it there: so the group
-    holds no more blocks than it did. Then each computes what is its own, but for the
-    last token, whose logits are wanted of all at once.
+    First, one sequence computes the prompt, and the others fork it there: so the group
+    holds no more blocks than before. Then each computes its remaining tokens, except
+    the last: all last tokens are computed in one step, which wants their logits.
     """
-    live, works = request.live, []
-    spans = [(one, one.num_prefill_tokens) for one in live]
+    live = request.live
+    works = []
+    spans = [(sequence, sequence.num_prefill_tokens) for sequence in live]
     if live[-1].table is None:
         spans = [(live[0], len(request.prompt))]
     for sequence, end in spans:

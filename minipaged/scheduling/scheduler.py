@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Scheduler:
-    """First come first served, and certain: who has started will never lack a block.
+    """First come first served, and certain: a started request never lacks a block.
 
-    `schedule` makes the plan of a step, `commit` is called after the step. One plan
-    more may be made before that: requests of a plan in flight keep their blocks.
+    `schedule` makes the plan of a step, and `commit` is called after the step. The next
+    plan may be made before that: requests of a plan in flight keep their blocks.
 
     Source: PagedAttention paper, sections 4.3 (steps), 4.5 (first come first served).
     """
@@ -32,7 +32,7 @@ class Scheduler:
     pool: BlockPool
     prefix_cache: "PrefixCache | None" = None
     max_tokens: float = field(default=inf, kw_only=True)  # computed in a step
-    max_prompt_tokens: float = field(default=inf, kw_only=True)  # of them, of prompts
+    max_prompt_tokens: float = field(default=inf, kw_only=True)  # of prompts, of these
     waiting: deque[Request] = field(default_factory=deque, init=False)
     running: list[Request] = field(default_factory=list, init=False)
     in_flight: deque[Plan] = field(default_factory=deque, init=False)  # uncommitted
@@ -40,7 +40,7 @@ class Scheduler:
 
     def __post_init__(self) -> None:
         self.sharing = None
-        self._scores_prompts = False  # has there been a request that does?
+        self._scores_prompts = False  # did any request want logits of its prompt?
         if self.prefix_cache is not None:
             from minipaged.scheduling.sharing import PrefixSharing  # lesson 3
 
@@ -55,16 +55,16 @@ class Scheduler:
         self.waiting.append(request)
 
     def abort(self, request: Request) -> None:
-        """Let it end. Its blocks come back at once, or with the plans in flight."""
-        self.waiting = deque(one for one in self.waiting if one is not request)
+        """End the request. Its blocks come back now, or after its plans in flight."""
+        self.waiting = deque(other for other in self.waiting if other is not request)
         request.end("aborted")
         self._let_go(request.sequences)
 
     def schedule(self) -> Plan:
-        """The next step: who computes which tokens, with room for them in the tables.
+        """The next step: which sequences compute which tokens; their tables have grown.
 
-        Raises OutOfBlocks if the first in line does not fit even into an idle pool, or
-        if others took certain blocks: some tables have grown then.
+        Raises OutOfBlocks if the first request in line does not fit even into an idle
+        pool; or if others took promised blocks, when some tables may have grown.
         """
         self._admit()
         works = self._pick_works()
@@ -72,23 +72,23 @@ class Scheduler:
             from minipaged.scheduling.prompt_logits import in_parts  # appendix A
 
             works = in_parts(works)
-        if self.waiting and not (self.running or self.in_flight):  # nor ever will be
+        if self.waiting and not (self.running or self.in_flight):  # nor ever will fit
             needed = self.waiting[0].blocks_at_most(self.pool.block_size)
             raise OutOfBlocks(needed, self.pool.num_free, self.pool.num_blocks)
-        copies = [one.sequence.table.append(one.stop - one.start) for one in works]
+        copies = [work.sequence.table.append(work.stop - work.start) for work in works]
         plan = Plan(works, list(chain.from_iterable(copies)))
         self.in_flight.append(plan)
         self.observers.planned(plan)
         return plan
 
     def withdraw(self, plan: Plan) -> None:
-        """Nobody computes this plan, the latest, as it has no works."""
+        """Take back the latest plan, which nobody computes: it has no works."""
         if plan.works or not self.in_flight or self.in_flight[-1] is not plan:
             raise ValueError("withdraw the latest plan only, if it computes nothing")
         self.in_flight.pop()
 
     def commit(self, plan: Plan) -> None:
-        """The plan is computed, its tokens are chosen: publish, then free.
+        """Once the plan is computed and its tokens are chosen: publish, then free.
 
         Plans are committed in the order in which they were made: ValueError otherwise.
         """
@@ -97,25 +97,25 @@ class Scheduler:
         if self.sharing:
             self.sharing.publish(plan, self.observers)
         self.in_flight.popleft()
-        self._let_go(plan.sequences)  # forks of this turn are among them
+        self._let_go(plan.sequences)  # with the forks of this step
         self.observers.committed(plan)
 
     def _admit(self) -> None:
         """Start requests, in order, while their worst cases fit into the free blocks.
 
-        Those running are promised what they may still take, and each request what it
-        may take beyond the blocks that are found in the cache. Found blocks that nobody
-        holds are counted, too: to take them uses free blocks up. A request whose next
-        block another one is computing waits for it.
+        The scheduler promises blocks: to a running request, those that it may still
+        take; to a new request, those that it may take beyond its cached blocks. A free
+        cached block counts, too, because the request takes it out of the free blocks. A
+        request waits while another request computes the block that it needs next.
 
-        For example, 6 of 9 blocks are free, and the one that runs may still take 2. The
-        first in line may come to hold 5 blocks, and 2 of them are found: one that is
-        held, and a free one. 2 + (5 - 2) + 1 = 6, so it starts. Now 5 blocks are free,
-        and 2 + 3 = 5 are promised. So the next must wait.
+        For example, 6 of 9 blocks are free, and the running request may still take 2.
+        The first in line may come to hold 5 blocks. 2 of these are cached: one is held,
+        and one is free. 2 + (5 - 2) + 1 = 6, so the request starts. Now 5 blocks are
+        free, and 2 + 3 = 5 are promised, so the next request must wait.
         """
         size = self.pool.block_size
         running = self.running if self.waiting else []
-        promised = sum(one.blocks_to_come(size) for one in running)
+        promised = sum(request.blocks_to_come(size) for request in running)
         while self.waiting:
             request = self.waiting[0]
             cached = self.sharing.find(request) if self.sharing else []
@@ -124,39 +124,42 @@ class Scheduler:
             if not self._may_start(request, cached, promised + free_now):
                 return
             if self.sharing and not self.sharing.take(request, cached):
-                return  # it waits
+                return  # another request computes its next block
             request.start(BlockTable(self.pool, cached, len(cached) * size))
             self.running.append(request)
             self.waiting.popleft()
             self.observers.admitted(request)
 
     def _may_start(self, request: Request, cached: list[int], num_blocks: int) -> bool:
-        """Is all of it free: what it and those running may take?"""
+        """Are `num_blocks` free, all that this and the running requests may take?"""
         return num_blocks <= self.pool.num_free
 
     def _pick_works(self) -> list[Work]:
-        """Who computes what: those that decode first, then prompts, each in order."""
-        works, others, left = [], [], self.max_tokens
+        """The works of a step: first requests that decode, then prompts, in order."""
+        works = []
+        others = []
+        budget = self.max_tokens
         for request in self.running:
-            decodes = request.strategy.next_works(request, left)
-            left -= sum([work.stop - work.start for work in decodes])
+            decodes = request.strategy.next_works(request, budget)
+            budget -= sum([work.stop - work.start for work in decodes])
             works += decodes
             others += [] if decodes else [request]
-        left = min(left, self.max_prompt_tokens)
+        budget = min(budget, self.max_prompt_tokens)
         for request in others:
-            for work in request.strategy.next_prefills(request, left):
-                left -= work.num_tokens
+            for work in request.strategy.next_prefills(request, budget):
+                budget -= work.num_tokens
                 works.append(work)
         return works
 
     def _let_go(self, sequences: Iterable[Sequence]) -> None:
-        """Free what has ended, unless its request is in a plan in flight."""
-        ended = [one for one in sequences if one.finish_reason and one.table]
+        """Free the sequences that have ended, except those of plans in flight."""
+        ended = [seq for seq in sequences if seq.finish_reason and seq.table]
         if not ended:
             return
+        # A plan's sequences are all those of its requests.
         busy = {sequence for plan in self.in_flight for sequence in plan.sequences}
         for sequence in ended:
             if sequence not in busy:
                 sequence.free()
                 self.observers.freed(sequence)
-        self.running = [one for one in self.running if one.holds_blocks]
+        self.running = [request for request in self.running if request.holds_blocks]

@@ -6,8 +6,9 @@ from minipaged.memory.block_table import BlockTable
 class Sequence:
     """Prompt and generated tokens, with the table of the blocks of their K and V.
 
-    `num_computed` of its tokens have room in the table: at first those found cached;
-    once prefilled, between steps, all but the last. A fork is made while all have room.
+    `num_computed` of its tokens have room in the table. At first, these are the cached
+    tokens; after the prefill, between steps, all but the last. A fork is made while all
+    tokens have room.
 
     Source: PagedAttention paper, section 5.2.
     """
@@ -17,10 +18,10 @@ class Sequence:
         self.tokens = list(prompt)
         self.num_prompt_tokens = len(prompt)
         self.num_prefill_tokens = len(prompt)  # known when it started, or started again
-        self.num_pending = 0  # chosen, unread: counted by callers that plan ahead
-        self.guesses_from: int | None = None  # from there on, tokens may be wrong
-        self.table = table  # None: it has not started, or its blocks are given back
-        self.finish_reason: str | None = None  # or why it ended: "stop", "length", ...
+        self.num_pending = 0  # chosen but not read yet, by callers that plan ahead
+        self.guesses_from: int | None = None  # from this position on, they may be wrong
+        self.table = table  # None: it has not started, or its blocks were given back
+        self.finish_reason: str | None = None  # why it ended: "stop", "length", ...
 
     @property
     def num_computed(self) -> int:
@@ -29,7 +30,7 @@ class Sequence:
 
     @property
     def num_tokens(self) -> int:
-        """All its tokens, those included that are chosen and not read yet."""
+        """How many tokens it has, including those that are chosen but not read yet."""
         return len(self.tokens) + self.num_pending
 
     @property
@@ -39,49 +40,49 @@ class Sequence:
 
     @property
     def num_known(self) -> int:
-        """How many of its tokens are no guesses; these stay as they are."""
+        """How many of its tokens are no guesses: these never change."""
         return len(self.tokens) if self.guesses_from is None else self.guesses_from
 
     @property
     def num_new(self) -> int:
-        """How many tokens were generated so far."""
+        """How many tokens it has generated so far."""
         return self.num_known - self.num_prompt_tokens
 
     @property
     def new_tokens(self) -> list[int]:
-        """What was generated so far."""
+        """The tokens that it has generated so far."""
         return self.tokens[self.num_prompt_tokens : self.num_known]
 
     def append(self, token: int) -> None:
-        """Add a generated token. Its block is found by the next step, not here."""
+        """Add a generated token. The next step, not this call, finds a block for it."""
         self.tokens.append(token)
         self.num_pending -= self.num_pending > 0
 
     def guess(self, tokens: list[int]) -> None:
-        """Go on with these, which a later step computes: they may be wrong."""
+        """Append guesses, which may be wrong; a later step computes them."""
         self.guesses_from = self.num_known
         self.tokens += tokens
 
     def accept(self, count: int = 0) -> None:
-        """The first `count` guesses are right. The others go, and their blocks.
+        """Keep the first `count` guesses; drop the others, and their blocks.
 
-        For example: of [7, 8, 9], computed, the last two are guesses. `accept(1)`
-        leaves [7, 8], and room for two tokens in the table.
+        For example, the tokens are [7, 8, 9], all computed, and 8 and 9 are guesses.
+        `accept(1)` leaves [7, 8], and room for two tokens in the table.
         """
-        del self.tokens[self.num_known + count :]  # done twice, `accept()` is the same
+        del self.tokens[self.num_known + count :]  # `accept()` may come twice
         self.guesses_from = None
         if self.num_computed > len(self.tokens):
             self.table.truncate(len(self.tokens))
 
     def fork(self) -> "Sequence":
-        """A second sequence with the same past, whose blocks are shared, not copied."""
+        """A second sequence with the same past. Its blocks are shared, not copied."""
         child = Sequence(self.tokens, self.table.fork())
         child.num_prompt_tokens = self.num_prompt_tokens
         child.guesses_from = self.guesses_from
         return child
 
     def end(self, finish_reason: str) -> None:
-        """Nothing more is wanted of it. Its blocks are given back by the scheduler."""
+        """Mark it as ended. The scheduler gives its blocks back."""
         self.finish_reason = finish_reason
 
     def free(self) -> None:

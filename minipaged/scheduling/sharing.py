@@ -1,4 +1,4 @@
-"""Lesson 3: requests that go on from blocks which others have computed."""
+"""Lesson 3: requests that start from blocks which other requests have computed."""
 
 from weakref import WeakValueDictionary
 
@@ -9,7 +9,7 @@ from minipaged.scheduling.request import Request
 
 
 def common_tokens(request: Request) -> list[int]:
-    """What a prefix cache is asked for: all of a lone sequence, else the prompt."""
+    """The tokens to look up: those of the only living sequence, else the prompt."""
     live = request.live
     return live[0].tokens if len(live) == 1 else request.prompt
 
@@ -18,29 +18,30 @@ class PrefixSharing:
     """What a scheduler does with its prefix cache."""
 
     def __init__(self, prefix_cache: PrefixCache):
-        """Nothing is being computed yet."""
+        """Share blocks through this cache."""
         self._cache = prefix_cache
-        # Who computes which block of a prompt next. It may have gone on since.
+        # Which request computes a block next, as last noted: see `_next_block`.
         self._computing: WeakValueDictionary = WeakValueDictionary()
 
     def find(self, request: Request) -> list[int]:
         """The cached blocks that the request can start from; nothing is taken.
 
-        There are none if logits of its prompt are wanted: all of it is computed.
+        If logits of its prompt are wanted, there are none: all tokens are computed.
         """
         if request.is_scored:
             return []
         return self._cache.find(common_tokens(request), request.salt)
 
     def take(self, request: Request, cached: list[int]) -> bool:
-        """Hold these cached blocks. The request computes what comes after them.
+        """Hold these cached blocks; the request computes the tokens after them.
 
-        Nothing is taken, and it has to wait, if another one is computing the very block
-        that comes next: False.
+        If another request is computing the very next block, the request has to wait for
+        it: then nothing is taken, and the answer is False.
         """
-        tokens, salt = common_tokens(request), request.salt
+        tokens = common_tokens(request)
+        salt = request.salt
         if not request.is_scored:
-            # The last token is computed in any case.
+            # The last token is always computed.
             wanted = self._cache.next_block(tokens[:-1], cached, salt)
             other = self._computing.get(wanted) if wanted else None
             if other is not None and self._next_block(other) == wanted:
@@ -58,21 +59,21 @@ class PrefixSharing:
                 observers.published(work)
 
     def _publish(self, work: Work) -> bool:
-        """The same for one work; False if it has filled none.
+        """Publish the blocks that this work has filled; False if it has filled none.
 
-        Of beams those of the prompt only. Blocks that others count on must stay while
-        their request lives, and a beam may be dropped.
+        Of beams, only blocks of the prompt: published blocks must stay while their
+        request lives, and a beam may be dropped.
         """
         request, sequence, start, stop, _ = work
-        # Less, if it was truncated since, or aborted before its last token was read.
+        # Fewer tokens, if it was truncated since, or aborted before the last was read.
         stop = min(stop, sequence.num_computed, len(sequence.tokens))
         if request.drops_sequences:
             stop = min(stop, len(request.prompt))
         size = self._cache.pool.block_size
         if start // size >= stop // size:
             return False
-        ids, salt = sequence.table.block_ids, request.salt
-        self._cache.publish(sequence.tokens, ids, salt, stop=stop)
+        block_ids = sequence.table.block_ids
+        self._cache.publish(sequence.tokens, block_ids, request.salt, stop=stop)
         self._note(request, self._next_block(request))
         return True
 
@@ -81,7 +82,7 @@ class PrefixSharing:
             self._computing[block] = request
 
     def _next_block(self, request: Request) -> tuple | None:
-        """The block of its prompt that it computes next."""
+        """The block that the request computes next, while it computes its prompt."""
         if not request.is_prefilling or request.live[0].table is None:
             return None
         block_ids = request.live[0].table.block_ids

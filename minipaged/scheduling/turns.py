@@ -12,16 +12,16 @@ class Turns:
     """What a scheduler asks of a request's strategy. This default needs no model.
 
     First comes the prompt, in one part or in several; then one token of each living
-    sequence at a time. A strategy that checks several tokens in a step says so in a
-    `next_works` of its own.
+    sequence at a time. A strategy that checks several tokens in a step overrides
+    `next_works`.
     """
 
     def next_works(self, request: "Request", limit: float) -> list[Work]:
         """One token of each living sequence, with its logits.
 
-        Nothing while the prompt is being computed, or if `limit` is less than their
-        number. For example: two samples of 9 tokens, of which 8 are computed, give two
-        works from position 8 to 9.
+        An empty list while the prompt is being computed, or if `limit` is less than the
+        number of tokens. For example, two samples of 9 tokens, 8 of them computed, give
+        two works, both with `start=8` and `stop=9`.
         """
         works = []
         if len(request.sequences) > 1 and request.is_prefilling:
@@ -34,15 +34,15 @@ class Turns:
             start = sequence.num_computed
             if start < sequence.num_prefill_tokens:
                 return []
-            # The last one allowed is never computed, read or not.
+            # The last token that is allowed is never computed, read or not.
             if start < sequence.num_tokens and start < request.max_computed:
                 works.append(Work(request, sequence, start, start + 1, 1))
         return works if len(works) <= limit else []
 
     def next_prefills(self, request: "Request", limit: float) -> list[Work]:
-        """What is still to be computed of its prompt, at most `limit` tokens.
+        """The tokens of its prompt that are not computed yet, at most `limit` of them.
 
-        Logits are wanted of the last one: they choose the first new token.
+        Logits of the prompt's last token are wanted: they choose the first new token.
         """
         if not request.is_prefilling or not limit:
             return []
@@ -51,22 +51,23 @@ class Turns:
 
             return chunks_of_group(request, limit)
         (sequence,) = request.live
-        start, end = sequence.num_computed, sequence.num_prefill_tokens
+        start = sequence.num_computed
+        end = sequence.num_prefill_tokens
         stop = min(end, start + limit)
         return [Work(request, sequence, start, stop, num_logits=int(stop == end))]
 
     def blocks_at_most(self, request: "Request", block_size: int) -> int:
         """The most blocks that the request can come to hold at one time.
 
-        Its sequences share the blocks that the prompt fills; the rest is their own.
-        Once all have been forked, only the living ones count. For example: a prompt of
-        10 tokens, of which 2 samples of 7 tokens are wanted, in blocks of 4. Two blocks
-        are shared; each sample computes 10 + 7 - 1 = 16 positions, and has 2 more
-        blocks of its own: 2 + 2 * 2 = 6.
+        Its sequences share at least the blocks that the prompt fills. Once all of them
+        are forked, only the living sequences count. For example, a prompt of 10 tokens,
+        2 samples of 7 new tokens, blocks of 4: the samples share the 2 blocks that the
+        prompt fills. Each sample computes 10 + 7 - 1 = 16 positions in 4 blocks, of
+        which 2 are not shared: 2 + 2 * 2 = 6.
         """
         num_parallel = request.num_parallel
         has_forked = len(request.answers) == num_parallel
         num_growing = len(request.live) if has_forked else num_parallel
         shared = len(request.prompt) // block_size
-        own = -(-request.max_computed // block_size) - shared
-        return shared + num_growing * own if num_growing else 0
+        unshared = -(-request.max_computed // block_size) - shared
+        return shared + num_growing * unshared if num_growing else 0

@@ -265,7 +265,7 @@ def test_an_undo_that_is_interrupted_is_done_once_more(monkeypatch, n):
     world, calls = World(), []
     for owner, name in [
         (StepUndo, "undo"),
-        (mp.PrefixCache, "mend"),
+        (mp.PrefixCache, "repair"),
         (mp.BlockPool, "restore"),
         (interruption, "lose_blocks"),
     ]:

@@ -256,7 +256,7 @@ def test_an_older_cache_finds_nothing_whatever_the_pool_hands_out(cache):
         assert used(tokens(9)) == []
     with pytest.raises(ValueError, match=r"a newer prefix cache has .* pool\.prefix_c"):
         cache.publish(tokens(8), others.block_ids)
-    cache.mend()
+    cache.repair()
     cache.clear()
     assert (len(cache), cache.num_findable, len(newer)) == (0, 0, 10)
     assert repr(cache) == "PrefixCache(replaced by a newer one)"

@@ -390,7 +390,7 @@ def tidies_too_much(scheduler):
         pool.restore([0] * pool.num_blocks)
 
 
-ENOUGH = 5_000  # random operations; the first wrong one ends the run
+ENOUGH = 20_000  # random operations; the first wrong one ends the run
 
 WRONG = {
     "preempts the earliest": ("preempt", preempts_the_earliest),

@@ -209,7 +209,7 @@ WRONG = {
         (StepUndo, "begin", remembers_lists),
         (StepUndo, "undo", restores_the_free_lists),
     ],
-    "does not mend": [(PrefixCache, "mend", lambda prefix: None)],
+    "does not repair": [(PrefixCache, "repair", lambda prefix: None)],
     "takes from all": [(BlockPool, "restore", takes_from_all)],
     "revives the dead": [(StepUndo, "undo", lets_who_has_ended_wait)],
     "cuts in silence": [(BlockPool, "forget", forgets_only_when_handed_out)],

@@ -1,4 +1,4 @@
-"""Lesson 6: attention by kernels, with the signature of lesson 2's gathered one."""
+"""Lesson 6: attention by kernels, with the signature of `attend_gathered`."""
 
 import torch
 
@@ -15,9 +15,9 @@ def attend_by_kernels(
 ) -> torch.Tensor:
     """Causal attention of new tokens over their sequences' blocks, read in place.
 
-    Nothing waits for the GPU, so a CUDA graph may hold it: with the sizes that suit the
-    shortest and the longest context that the batch named at capture. For inference: no
-    gradients.
+    Nothing waits for the GPU, so a CUDA graph may hold this call. The graph keeps the
+    sizes that suit the shortest and the longest context of the batch at capture. For
+    inference only: no gradients.
 
     Args:
         q: [T, num_heads, key_dim], the new tokens of all sequences one after another.
@@ -26,19 +26,19 @@ def attend_by_kernels(
         masking: scale, window, soft cap and sinks of this layer.
 
     Returns: [T, num_heads, value_dim]; zeros for a token that sees nothing.
-    Raises ValueError for tensors that the kernels cannot take; it says what can.
+    Raises ValueError for tensors that the kernels cannot take, and says what can.
     """
     scale, sliding_window, softcap, sinks = masking
     keys, values = cache.keys, cache.values
     out = q.new_empty(*q.shape[:2], values.shape[-1])
     where = (batch.block_tables, batch.context_lengths, batch.query_starts)
-    # Beside prompts, lengths say nothing of those that decode: they may be uneven.
+    # Beside prompts, these lengths say nothing about the sequences that decode.
     shortest = batch.min_context_length if batch.max_query_length == 1 else 0
     lengths = (shortest, batch.max_context_length)
     options = (scale, sliding_window, softcap)
     only_prompt = len(batch.context_lengths) == 1 and batch.max_query_length > 1
-    # Which of several sequences have one new token, only the GPU knows. They have a
-    # kernel of their own, for most rows of a prefill program would stay empty.
+    # Only the GPU knows which of several sequences have a single new token. A separate
+    # kernel computes these, for most rows of a prefill program would stay empty.
     if sinks is not None and not only_prompt:
         from minipaged.attention.kernels.step import decode_written  # appendix A
 
@@ -60,8 +60,8 @@ def step_by_kernels(
 ) -> torch.Tensor:
     """Write the new tokens' K and V, and attend: one launch if all sequences decode.
 
-    Arguments and result are those of `attend_by_kernels`; k and v are the new tokens'
-    [T, num_kv_heads, dim], and batch has their slots.
+    Arguments and result are those of `attend_by_kernels`; k and v belong to the new
+    tokens, [T, num_kv_heads, dim], and batch has their slots.
     """
     from minipaged.attention.kernels import step  # appendix A
 

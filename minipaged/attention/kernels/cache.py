@@ -10,7 +10,7 @@ from minipaged.memory.kv_cache import KVCache
 
 
 class TritonKVCache(KVCache):
-    """K and V in blocks; a layer's new tokens, or a step's copies, in one launch."""
+    """K and V in blocks; a layer's new tokens, or a step's copies, take one launch."""
 
     def write(
         self, layer: int, slots: torch.Tensor, keys: torch.Tensor, values: torch.Tensor

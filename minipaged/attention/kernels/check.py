@@ -1,9 +1,9 @@
-"""Lesson 6: what the kernels can take; all else is refused before one is launched.
+"""Lesson 6: what the kernels can take; all else is refused before a launch.
 
-A kernel believes the sizes it is given: with a tensor of another shape it would read,
-or write, somewhere else in memory. Shapes and strides are known without waiting for the
-GPU. What the tensors hold is not: block ids, slots and lengths are only looked at in
-Triton's interpreter, where nobody has to wait.
+A kernel believes the sizes that it is given: with a tensor of another shape, it would
+read or write somewhere else in memory. Shapes and strides are known without waiting for
+the GPU. The numbers in tensors are not: block ids, slots and lengths are only checked
+in Triton's interpreter, where nobody has to wait.
 """
 
 import torch
@@ -83,7 +83,7 @@ def check_attention(
 
 
 def check_sinks(q: torch.Tensor, sinks: torch.Tensor | None) -> None:
-    """Refuse sinks that are not one for each query head."""
+    """Refuse sinks unless there is a number for each query head."""
     if sinks is not None:
         check_fit(q=(q, "num_tokens num_heads key_dim"), sinks=(sinks, "num_heads"))
         check_contiguous(sinks=sinks)
@@ -92,8 +92,8 @@ def check_sinks(q: torch.Tensor, sinks: torch.Tensor | None) -> None:
 def check_fit(**tensors: tuple[torch.Tensor, str]) -> None:
     """Refuse tensors whose shapes do not fit together, or on different devices.
 
-    tensors: by name, each with the names of its dimensions; what has the same name must
-    have the same size.
+    tensors: by name, each with the names of its dimensions. Dimensions of the same name
+    must have the same size.
     """
     check_devices(**{name: tensor for name, (tensor, _) in tensors.items()})
     sizes: dict[str, int] = {}
@@ -133,7 +133,7 @@ def check_heads(q: torch.Tensor, keys: torch.Tensor) -> None:
 
 
 def check_contiguous(**tensors: torch.Tensor) -> None:
-    """Refuse gaps in what is too large to copy, or is to be written."""
+    """Refuse gaps in tensors that are too large to copy, or are written."""
     for name, tensor in tensors.items():
         if not tensor.is_contiguous():
             raise ValueError(

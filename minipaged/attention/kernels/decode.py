@@ -1,9 +1,9 @@
 """Lesson 6: one new token for each sequence, at the speed of the memory (section 4.3).
 
 Decoding reads every K and V once and does little with them: all that matters is that
-enough reads are under way at any time. So the query heads of one KV head share a
-program, which reads K and V once for all of them; and long contexts are cut into
-splits, each with a program of its own, whose results a second kernel merges.
+enough reads are under way at any time. So the query heads of a KV head share a program,
+which reads K and V once for all of them. And long contexts are cut into splits: each
+split has its own program, and a second kernel merges the results.
 """
 
 import torch
@@ -56,7 +56,7 @@ def _decode_kernel(
     SPLIT: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    if SPLIT and OVERLAP:  # the merge may be launched meanwhile: it waits for the end
+    if SPLIT and OVERLAP:  # the merge may launch now, and then waits for this kernel
         tl.extra.cuda.gdc_launch_dependents()
     kv_head, seq, split = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     num_splits = tl.num_programs(2)
@@ -64,11 +64,11 @@ def _decode_kernel(
     next_token = tl.load(query_starts + seq + 1)
     context = tl.load(context_lengths + seq).to(tl.int32)
     if next_token - token != 1:
-        return  # a part of a prompt, or nothing at all
+        return  # a part of a prompt, or no new token
     begin = 0
     if WINDOW is not None:
         begin = tl.maximum(context - WINDOW, 0)
-    # Equal shares of what is to be read, in whole tiles; the last ones may be empty.
+    # Each split reads an equal share, in whole tiles; the last splits may be empty.
     share = tl.cdiv(tl.cdiv(context - begin, num_splits), TILE) * TILE
     start = begin + split * share
     stop = tl.minimum(start + share, context)
@@ -127,7 +127,7 @@ def _merge_kernel(
     token = tl.load(query_starts + seq).to(tl.int64)
     is_single = tl.load(query_starts + seq + 1) - token == 1
     out_row = out + (token * NUM_HEADS + head) * VALUE_DIM
-    # Nobody wrote parts of a sequence with more tokens: what came out is not stored.
+    # Of a sequence with more new tokens, no parts were written: store nothing.
     mask = is_single & (column < VALUE_DIM)
     tl.store(out_row + column, result.to(out.dtype.element_ty), mask=mask)
 
@@ -139,13 +139,13 @@ def merge_splits(
     query_starts: torch.Tensor,
     overlap: bool,
 ) -> None:
-    """Each split counts by the sum of its weights; an empty one, by nothing.
+    """The mean of the splits, each weighted by the sum of its weights.
 
-    out: [T, H, value_dim], of which only the rows of sequences with one new token are
-    written. partial: [S, H, splits, value_dim] float32, a weighted mean each;
+    out: [T, H, value_dim]; only the rows of sequences with one new token are written.
+    partial: [S, H, splits, value_dim] float32, the weighted mean of each split.
     log_totals: [S, H, splits] float32, log2 of the sum of its weights. overlap: launch
-    it while the splits are still being computed, which hides the launch; the kernel
-    then waits on the GPU until they are all written.
+    the kernel while the splits are still being computed, which hides the launch; it
+    then waits on the GPU until all splits are written.
     """
     num_seqs, num_heads, num_splits, value_dim = partial.shape
     _merge_kernel[num_heads, num_seqs, -(-value_dim // _MERGED_COLUMNS)](
@@ -177,8 +177,8 @@ def paged_decode(
     """Attention of every sequence that has one new token; the rest of `out` stays.
 
     Shapes are those of `triton_attention`. The two context lengths only decide sizes
-    and splits: in a CUDA graph, which is captured once for many steps, they may be the
-    bounds of what is to come. `num_splits` overrides the rule of `decode_sizes`.
+    and splits. For a CUDA graph, which is captured once for many steps, they may be the
+    bounds of later lengths. `num_splits` overrides the rule of `decode_sizes`.
     """
     where = block_tables, context_lengths, query_starts
     check_attention(out, q, keys, values, *where, sliding_window, softcap)
@@ -211,7 +211,7 @@ def launch_decode(
     num_splits: int,
     overlap: bool,
 ) -> None:
-    """`paged_decode` with sizes of the caller's choice, and nothing is checked.
+    """`paged_decode` with sizes of the caller's choice, and without checks.
 
     overlap: launch the merge early, as `merge_splits` says.
     """

@@ -1,14 +1,15 @@
 """Appendix A: a decode step's attention in one launch: write, read and merge.
 
 Lesson 6 takes three launches a layer: K and V are written, splits are read, splits are
-merged. Here one kernel does it all, where every sequence has one new token. Only of few
-sequences, which may be cut into many pieces, a second launch merges (see `pieces`).
+merged. If every sequence has one new token, a single kernel does all three. If there
+are few sequences, each may be cut into many pieces: then a second launch merges them
+(see `pieces`).
 
 - Every program reads the piece that the step's plan gives to it.
-- The new token takes part from the program's registers: nobody reads a slot that
+- The new token takes part from the program's registers, so no program reads a slot that
   another program writes in this launch.
-- The last program of a sequence and KV head to arrive merges their pieces. It knows by
-  a ticket that it is the last, and puts it back to zero for the next layer.
+- The last program of a sequence and KV head to arrive merges their pieces. A ticket
+  tells it that it is the last; it puts the ticket back to zero for the next layer.
 """
 
 from minipaged.attention.kernels.pieces import merge
@@ -27,8 +28,8 @@ from minipaged.attention.kernels.tile import (
 def _one_more(q, k, v, maximum, total, weighted, scale, softcap):
     """Lesson 5's step over one position only: k [key dim], v [value dim].
 
-    Plain sums are enough. A tile of sixteen, as a matrix unit wants, takes registers
-    that fewer programs would have to share.
+    Plain sums are enough. A tile of sixteen positions, as a matrix unit wants, would
+    take so many registers that fewer programs could run at a time.
     """
     logits = tl.sum(q.to(tl.float32) * k.to(tl.float32)[None, :], 1) * scale
     logits = capped(logits, softcap)
@@ -78,7 +79,7 @@ def step_kernel(
     TILE: tl.constexpr,  # positions read at a time
     MERGED_AT_ONCE: tl.constexpr,  # pieces
     APART: tl.constexpr,  # a launch of its own merges
-    OVERLAP: tl.constexpr,  # and may begin before this one has ended
+    OVERLAP: tl.constexpr,  # that launch may begin before this launch has ended
 ):
     """One piece of one sequence and KV head: `write_plan` says which."""
     if APART and OVERLAP:
@@ -89,7 +90,7 @@ def step_kernel(
     start, stop = tl.load(own + 2), tl.load(own + 3)
     first_row, num_pieces, kind = tl.load(own + 4), tl.load(own + 5), tl.load(own + 6)
     if seq < 0:
-        return  # a row that is left over
+        return  # an unused row of the plan
 
     row = tl.arange(0, ROWS)
     is_head = row < GROUP  # the other rows only pad

@@ -1,13 +1,17 @@
 """Appendix A: how a decode step is cut into pieces, and how pieces are merged.
 
-The grid of a launch is fixed before anybody knows the lengths, at the latest when a
-CUDA graph is captured. So a small kernel, once a step, looks at the lengths on the GPU
-and writes a *plan*: a row for each program of the layers' launches, which says what to
-read. All pieces are about equally long, and the longest come first: what is left at
-the end is short, and no multiprocessor waits long for another.
+The grid of a launch is fixed before the CPU knows the lengths, at the latest when a
+CUDA graph is captured. So once a step, a small kernel looks at the lengths on the GPU
+and writes a *plan*. A row of the plan says what a program of the layers' launches
+reads. All pieces are about equally long, and the longest come first. So the last pieces
+are short, and no multiprocessor waits long for another.
 
-The last program of a sequence and KV head merges its pieces; or, where there are many
-pieces of few sequences, a kernel of its own does, with a program for each query head.
+For example, sequences of 8, 8, 4 and 1 tiles are to be cut into about 6 pieces. That is
+4 tiles a piece at most, so the rows of the plan have 4, 4, 4, 4, 4 and 1 tiles.
+
+The last program of a sequence and KV head to arrive merges their pieces. If there are
+many pieces of few sequences, a separate kernel merges, with programs for each query
+head.
 """
 
 import torch
@@ -30,9 +34,9 @@ def _to_read(
 ):
     """What sequences have to read: context, new token, first position, end, tiles.
 
-    The end is that of what lies in the cache. Without query_starts, all sequences have
-    one new token, which is not there yet. With them, it is; and those of more or less
-    new tokens are not ours: their token is -1.
+    Positions up to `end` lie in the cache. Without query_starts, every sequence has one
+    new token, which is not in the cache yet. With query_starts, it is; sequences with
+    more new tokens, or none, are skipped: their token is -1.
     """
     exists = seq < num_seqs
     context = tl.load(context_lengths + seq, mask=exists, other=0).to(tl.int32)
@@ -52,7 +56,7 @@ def _to_read(
 
 @triton.jit
 def _cut(tiles, token, share):
-    """(tiles of a piece, number of pieces): equal ones, of `share` tiles at most."""
+    """(tiles of a piece, number of pieces): equal pieces, of `share` tiles at most."""
     length = tl.cdiv(tiles, tl.maximum(tl.cdiv(tiles, share), 1))
     length = tl.maximum(length, 1)
     return length, tl.where(token < 0, 0, tl.maximum(tl.cdiv(tiles, length), 1))
@@ -63,11 +67,11 @@ def _plan_kernel(
     plan,  # [rows, COLUMNS] int32
     tickets,  # [S, KV heads] int32
     context_lengths,  # [S]
-    query_starts,  # [S + 1]; None: one token for each
+    query_starts,  # [S + 1]; None: one token for each sequence
     num_seqs,
     target,
     num_rows,
-    most_pieces,  # of a sequence; None: programs that read merge them
+    most_pieces,  # of a sequence; None: the programs that read also merge
     WINDOW: tl.constexpr,
     TILE: tl.constexpr,
     NUM_KV_HEADS: tl.constexpr,
@@ -84,11 +88,11 @@ def _plan_kernel(
         longest = tl.maximum(longest, tl.max(tiles, 0))
     if most_pieces is not None:
         least = tl.cdiv(longest, most_pieces)
-        # Lengths are rounded up, by a piece a sequence at most. All are to run at once.
+        # Rounding adds a piece a sequence at most. All pieces are to run at once.
         target = tl.maximum(target - num_seqs, 1)
     else:
-        # One program merges all pieces of a sequence, while it could read instead: of n
-        # tiles, the best number of pieces grows as the root of n.
+        # A program that merges all pieces of a sequence cannot read meanwhile: for n
+        # tiles, the best number of pieces grows as the square root of n.
         least = tl.ceil(tl.sqrt(longest.to(tl.float32)) / 4).to(tl.int32)
     share = tl.maximum(tl.maximum(tl.cdiv(all_tiles, target), least), 1)
 
@@ -97,7 +101,7 @@ def _plan_kernel(
         context_lengths, query_starts, seq, num_seqs, WINDOW, TILE
     )
     length, pieces = _cut(tiles, token, share)
-    # Longer pieces come before, and equal ones of earlier sequences.
+    # First come all longer pieces, then pieces as long of earlier sequences.
     first_row, num_used = tl.zeros([N], tl.int32), 0
     for first in range(0, num_seqs, N):
         other = first + tl.arange(0, N)
@@ -124,7 +128,7 @@ def _plan_kernel(
         # The last piece has the new token, unless the row only pads the batch.
         kind = tl.where(piece < pieces - 1, 0, tl.where(context > 0, 2, 1))
         tl.store(row + 6, kind, mask=exists)
-    # Where to find a sequence: in row n, for the n-th.
+    # Row n says where sequence n begins.
     found_at = tl.where(pieces > 0, first_row, -1)
     tl.store(plan + seq * COLUMNS + 7, found_at, mask=seq < num_seqs)
     for kv_head in range(0, NUM_KV_HEADS):
@@ -145,16 +149,16 @@ def write_plan(
     sliding_window: int | None,
     most_pieces: int | None,
 ) -> None:
-    """Say which piece each program reads, and put the tickets to zero.
+    """Say which piece each program reads, and set the tickets to zero.
 
     plan: [target + S, COLUMNS] int32: sequence, token, first position, end, first row
     of the sequence, its number of rows, and whether this is its last (1; 2 if it has a
-    new token). Rows that are left over belong to sequence -1. The last column of row n
-    says where the n-th sequence begins: its first row, or -1 if it has none.
+    new token). Unused rows belong to sequence -1. The last column of row n says where
+    sequence n begins: its first row, or -1 if it has none.
     tickets: [S, KV heads].
-    The batch is cut into about `target` pieces, but each sequence has one at least, and
-    `most_pieces` at most, where a launch of its own merges so many. Without it, none is
-    cut into so many that merging them would take longer than reading.
+    The batch is cut into about `target` pieces, but each sequence into at least one,
+    and at most `most_pieces`, which a separate launch merges. If that is None, no
+    sequence is cut into so many that merging would take longer than reading.
     """
     num_seqs = len(context_lengths)
     _plan_kernel[-(-num_seqs // _SEQUENCES),](
@@ -183,11 +187,11 @@ def merge(
     PADDED_VALUE_DIM: tl.constexpr,
     AT_ONCE: tl.constexpr,  # pieces that are read
 ):
-    """Each piece counts by the sum of its weights; an empty one, by nothing.
+    """The mean of a sequence's pieces, each weighted by the sum of its weights.
 
-    So many at a time, as lesson 5's step over a tile: what belongs to all of them waits
-    for their maximum only. A piece lies in the registers of the same threads as every
-    other, so threads need not wait for each other.
+    AT_ONCE pieces are read at a time, as lesson 5's step reads a tile: they wait for
+    their common maximum only. Every piece lies in the registers of the same threads, so
+    threads need not wait for each other.
     """
     head, column = tl.arange(0, HEADS), tl.arange(0, PADDED_VALUE_DIM)
     maximum, total, weighted = nothing_seen(HEADS, PADDED_VALUE_DIM)
@@ -198,7 +202,7 @@ def merge(
         for at in tl.static_range(AT_ONCE):
             exists = first + at < num_pieces
             own = row + (first + at) * (NUM_KV_HEADS * GROUP)
-            # Others wrote them: not to be taken from this multiprocessor's cache.
+            # Other multiprocessors wrote them, so this one's own cache may be stale.
             log = tl.load(
                 logs + own,
                 mask=(head < GROUP) & exists,
@@ -241,17 +245,17 @@ def merge_kernel(
     PIECES: tl.constexpr,  # of a sequence at most, padded
     OVERLAP: tl.constexpr,
 ):
-    """Some numbers of a query head, where a launch of its own merges the pieces."""
+    """Merge some numbers of a query head's pieces, in a separate launch."""
     seq, head = tl.program_id(1), tl.program_id(0)
     first_row = tl.load(plan + seq * COLUMNS + 7)
     own = plan + tl.maximum(first_row, 0) * COLUMNS
     token, num_pieces = tl.load(own + 1).to(tl.int64), tl.load(own + 5)
     if OVERLAP:
-        # Until all pieces are written. Those who merge nothing wait, too: what comes
-        # after this launch may begin when it ends, and needs what the other has stored.
+        # Until all pieces are written. Programs that merge nothing wait, too: the next
+        # kernel may begin when this launch ends, and needs what `step_kernel` stores.
         tl.extra.cuda.gdc_wait()
     if first_row < 0:
-        return  # a sequence that is not ours
+        return  # a sequence that the plan skips
     if num_pieces == 1:
         return  # it is stored already
     column = tl.program_id(2) * NUMBERS + tl.arange(0, NUMBERS)

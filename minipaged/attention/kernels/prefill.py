@@ -1,9 +1,9 @@
 """Lesson 6: many new tokens of many sequences in one launch, causal, over the cache.
 
 Here K and V of a tile meet many queries, so arithmetic is the limit. A program takes a
-run of new tokens of one sequence, with all query heads of one KV head: `ROWS` rows of
+run of new tokens of a sequence, with all query heads of a KV head: `ROWS` rows of
 (token, head). Most of its tiles lie wholly in the past of all rows and need no mask;
-only those on the diagonal do.
+only the tiles on the diagonal need a mask.
 """
 
 import torch
@@ -24,9 +24,9 @@ _SEARCHED_AT_ONCE = 128  # sequences
 def _find_sequence(run, query_starts, num_seqs, TOKENS: tl.constexpr, N: tl.constexpr):
     """The sequence that this run of new tokens belongs to.
 
-    Sequence s may have runs from number starts[s] // TOKENS + s on. That leaves room
-    for its last run, which may be short, without anybody having to count runs; the
-    numbers that are left over belong to nobody.
+    The runs of sequence s begin at number starts[s] // TOKENS + s. So there is room for
+    a short last run of each sequence, and nobody has to count runs. Some numbers may
+    stay unused.
     """
     found = 0
     for first in range(0, num_seqs, N):
@@ -67,8 +67,8 @@ def _prefill_kernel(
     SKIP_SINGLE: tl.constexpr,
 ):
     TOKENS: tl.constexpr = ROWS // GROUP
-    # One axis, for the others have room for 65,535 only. A sequence's last tokens see
-    # most and take longest: they start first.
+    # The grid has one axis, because the other axes take 65,535 programs only. The last
+    # tokens of a sequence see the most and take the longest, so they start first.
     program = tl.num_programs(0) - 1 - tl.program_id(0)
     run, kv_head = program // NUM_KV_HEADS, program % NUM_KV_HEADS
     seq = _find_sequence(run, query_starts, num_seqs, TOKENS, SEARCHED_AT_ONCE)
@@ -76,13 +76,13 @@ def _prefill_kernel(
     num_new = (tl.load(query_starts + seq + 1) - first_token).to(tl.int32)
     offset = (run - (first_token // TOKENS + seq)).to(tl.int32) * TOKENS
     if offset >= num_new:
-        return  # a number that is left over
+        return  # an unused number
     if SKIP_SINGLE and num_new == 1:
         return
     context = tl.load(context_lengths + seq).to(tl.int32)
 
     row = tl.arange(0, ROWS)
-    own = offset + row // GROUP  # which of the sequence's new tokens
+    own = offset + row // GROUP  # number of the row's token among the new ones
     exists = (row // GROUP < TOKENS) & (own < num_new)
     head = kv_head * GROUP + row % GROUP
     position = context - num_new + own

@@ -28,8 +28,8 @@ if not torch.cuda.is_available() and "TRITON_INTERPRET" not in os.environ:
     for name in [name for name in sys.modules if name.partition(".")[0] == "triton"]:
         if not name.startswith("triton._C"):  # the compiled part must stay
             del sys.modules[name]
-# The kernels are written, and measured, with a * b + c in one instruction. Triton 3.9
-# warns if this is unset; 3.10 will use two instructions.
+# The kernels are written and measured with a * b + c in one instruction. Triton 3.9
+# warns if this is unset; Triton 3.10 will use two instructions.
 os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
 
 import triton
@@ -40,8 +40,8 @@ INTERPRETED = not isinstance(tl.max, triton.JITFunction)
 if INTERPRETED:
     from triton.runtime import interpreter
 
-    # It computes with elements that a mask will hide, too, and numpy warns of what
-    # happens to be in them. What is not hidden, the tests look at.
+    # It also computes with elements that a mask hides, and numpy warns of the numbers
+    # that happen to be in them. The tests check the elements that are not hidden.
     warnings.filterwarnings(
         "ignore", category=RuntimeWarning, module="triton.runtime.interpreter"
     )
@@ -54,8 +54,9 @@ if INTERPRETED:
     ) -> Any:
         """Put the interpreter's functions into triton.language, unless they are there.
 
-        They go back when a kernel has ended. Triton puts them there anew whenever a
-        kernel calls another function: that changes nothing, and is a third of the time.
+        They go back when a kernel has ended. Triton exchanges them again whenever a
+        kernel calls another function. That changes nothing, and takes a third of the
+        time.
         """
         known = function.__globals__.values()
         languages = [value for value in known if value is tl or value is tl.core]
@@ -66,14 +67,14 @@ if INTERPRETED:
     _type_of_numbers = cache(interpreter._get_np_dtype)
 
     def _numpy_type(kind: Any) -> Any:
-        """As the interpreter finds it, but its table is not made at every call."""
+        """The interpreter's answer, but without making its table at every call."""
         numbers = kind.scalar
         return _type_of_numbers(tl.uint64 if numbers.is_ptr() else numbers)
 
     def _patch_tensor(tensor: type, *scope: Any, patch: Callable[..., None]) -> None:
-        """As the interpreter does, but its numbers are read as numpy 2.4 wants it.
+        """Patch as the interpreter does, but read its numbers as numpy 2.4 wants it.
 
-        Triton does so, too, from 3.7 on.
+        From 3.7 on, Triton does so itself.
         """
         patch(tensor, *scope)
         tensor.__index__ = lambda self: int(self.handle.data.item())
@@ -83,8 +84,8 @@ if INTERPRETED:
     def _spread_as_told(builder: Any, tile: Any, one: Any) -> Any:
         """One value at every place of a tile, of the type that Triton gives the tile.
 
-        The interpreter keeps the value's, and to it a comparison has the type of what
-        was compared. As a mask, Triton 3.9 refuses that, and no version takes floats.
+        The interpreter keeps the value's type, and gives a comparison the type of the
+        compared numbers. Triton 3.9 refuses that as a mask; no version takes floats.
         """
         return _spread(builder, tile, interpreter.TensorHandle(one.data, tile.scalar))
 

@@ -1,9 +1,9 @@
-"""Appendix A: kernels that are compiled side by side, before anybody launches them.
+"""Appendix A: kernels that are compiled side by side, before they are launched.
 
-Triton compiles a kernel when it is first launched, and others wait. That takes up to
-seconds for each, nearly all of them in LLVM and in NVIDIA's assembler, which let other
-threads of Python go on. So a step can be made once for its kernels' names and types
-only; as many of them as there are processors are compiled at a time.
+Triton compiles a kernel at its first launch, while other kernels wait. That takes up to
+seconds for each kernel, nearly all of it in LLVM and in NVIDIA's assembler, which let
+other threads of Python go on. So a step is made once just to learn its kernels and
+their types; then as many are compiled at a time as there are processors.
 """
 
 import os
@@ -17,17 +17,17 @@ from typing import Any
 from minipaged.attention.kernels.setup import INTERPRETED, triton
 from minipaged.progress import progress_bar
 
-_alone = Lock()  # who exchanges what Triton does at a launch
+_alone = Lock()  # one thread at a time exchanges what Triton does at a launch
 
 
 @contextmanager
 def compiled_side_by_side() -> Iterator[None]:
-    """Within this block, kernels that this thread launches are compiled, and not run.
+    """Within this block, kernels that this thread launches are compiled, but not run.
 
-    So what they would write is not there: whoever launches them must not look. At the
-    end of the block all are compiled, and the next launch finds them; one that cannot
-    be compiled raises there. What other threads launch is run. Where Triton interprets,
-    or is too old to go on where a thread fails, the block launches its kernels as ever.
+    So they write no results, and the block must not read any. At the end of the block
+    all are compiled, and the next launch finds them. A kernel that cannot be compiled
+    raises at the next launch. Kernels of other threads run. If Triton interprets, or is
+    too old to go on after a thread has failed, the block runs its kernels as ever.
     """
     known = signature(triton.AsyncCompileMode).parameters
     if INTERPRETED or "ignore_errors" not in known:  # before Triton 3.6
@@ -42,7 +42,7 @@ def compiled_side_by_side() -> Iterator[None]:
             if get_ident() != mine:
                 return launch(kernel, *given, warmup=warmup, **options)
             launch(kernel, *given, warmup=True, **options)
-            return None  # as an interpreted kernel: there is nothing to keep yet
+            return None  # as from an interpreted kernel: there is nothing to keep yet
 
         triton.JITFunction.run = compile_mine
         try:

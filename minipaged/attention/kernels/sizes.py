@@ -1,8 +1,8 @@
 """Lesson 6: how large the tiles are and how many programs run; rules, not searches.
 
-The sizes follow from shapes and from the shortest and the longest context, as numbers
-that are known on the CPU; nobody asks the GPU, and nobody tries sizes out. A CUDA graph
-keeps those that it was captured with. The rules follow from what
+The sizes follow from shapes and from the shortest and the longest context, which are
+numbers that the CPU knows. Nothing asks the GPU, and nothing tries sizes out. A CUDA
+graph keeps the sizes that it was captured with. The rules follow from what
 benchmarks/gpu/tuning.py has measured on an H200 and an H100.
 """
 
@@ -32,12 +32,12 @@ class Device(NamedTuple):
     multiprocessors: int
     shared_bytes: int  # that one program may have
     matrix_dtypes: tuple[torch.dtype, ...]  # what its matrix units multiply
-    can_overlap: bool  # launch a kernel before the one it waits for has ended
+    can_overlap: bool  # launch a kernel before the kernel that it waits for has ended
 
 
 @functools.cache
 def device_of(index: int) -> Device:
-    """The GPU of this number; asked once."""
+    """The GPU of this number, asked once."""
     if INTERPRETED:  # large tiles are quickest there
         return Device(4, 2**18, (torch.float16, torch.float32), can_overlap=False)
     gpu = torch.cuda.get_device_properties(index)
@@ -50,12 +50,12 @@ def device_of(index: int) -> Device:
 
 
 def padded(n: int, least: int = 16) -> int:
-    """The next power of two; from 16 on, which is what a matrix unit takes."""
+    """The next power of two; at least 16, which a matrix unit takes."""
     return max(least, 1 << (n - 1).bit_length())
 
 
 def log2_scales(scale: float, softcap: float | None) -> tuple[float, float | None]:
-    """(scale, softcap) so that exp2 of a logit is what exp of the model's would be."""
+    """(scale, softcap) so that exp2 of a logit equals exp of the model's logit."""
     if softcap is None:
         return scale * LOG2_E, None
     return scale / softcap, softcap * LOG2_E
@@ -68,21 +68,21 @@ def decode_sizes(
     shortest: int,
     longest: int,
 ) -> tuple[Sizes, int]:
-    """Sizes for one new token of each sequence; and in how many splits it is read.
+    """Sizes for one new token of each sequence, and the number of splits.
 
-    Each sequence and KV head is one piece of work, of `shortest` to `longest`
-    positions. The memory is only busy while all multiprocessors have enough reads under
-    way. On an H100 or H200 that is 128 KiB on each: of four small programs, of four
-    medium, or of two large ones.
+    Each sequence and KV head is a piece of work, of `shortest` to `longest` positions.
+    The memory is only busy while all multiprocessors have enough reads under way. On an
+    H100 or H200 that is 128 KiB on each: the reads of four small programs, four medium
+    programs, or two large programs.
 
     - Few pieces, less than 1.5 on each multiprocessor: small programs, and each piece
-      is split into as many as leave at most four on each.
-    - More: no splits. Three large programs on each run at a time, or four medium ones,
-      wave by wave: those are chosen whose waves, taken together, are fuller. Where one
-      wave is enough, those are the large ones, which have more under way.
+      is split so that at most four programs are on each.
+    - More pieces: no splits. On each multiprocessor, three large programs or four
+      medium programs run at a time, wave by wave; the programs whose waves are fuller
+      are chosen. If one wave is enough, these are large, with more reads under way.
     - Uneven pieces, the longest above 1.25 times the shortest: large programs, and each
-      piece is split until there are sixteen on each, so that the ends even out, but not
-      into less than two tiles.
+      piece is split until sixteen programs are on each, so that the ends even out; but
+      a split has two tiles or more.
 
     A program with more than 16 query heads is large in any case.
     """
@@ -105,34 +105,34 @@ def decode_sizes(
     elif num_splits <= 1 and max(q.shape[2], values.shape[3]) <= 64:
         sizes = sizes._replace(tile=2 * sizes.tile)  # short heads: as many bytes
     sizes = _fitted(sizes, q, values, device)
-    # A split has a tile at least; and no more are merged than one program can hold.
+    # A split has a tile at least, and a program can merge 256 splits at most.
     return sizes, max(1, min(num_splits, -(-longest // sizes.tile), 256))
 
 
 def _fullness(programs: float, at_a_time: int) -> float:
-    """How much of its room is used if programs run in waves of so many."""
+    """The share of places in use if programs run in waves of `at_a_time`."""
     return programs / (at_a_time * math.ceil(programs / at_a_time))
 
 
 def step_sizes(
     q: torch.Tensor, values: torch.Tensor, num_seqs: int, shortest: int, longest: int
 ) -> tuple[Sizes, int, bool]:
-    """Sizes for one launch a layer; into how many pieces a step is cut; merged apart?
+    """Sizes for one launch a layer; how many pieces a step is cut into; merged apart?
 
-    Pieces are cut on the GPU, by the real lengths, and begin with the longest. So ends
-    even out by themselves, and two or three pieces for each multiprocessor are enough;
-    four, if heads are short. Programs are large; but where uneven lengths make several
-    waves, smaller ones hide better how each of them begins: four on each multiprocessor
-    at a time, and of very many pieces six.
+    The GPU cuts the pieces, by the real lengths, and begins with the longest piece. So
+    the ends even out, and two or three pieces for each multiprocessor are enough; four,
+    if heads are short. Programs are large. But if uneven lengths make several waves,
+    smaller programs hide better how each wave begins: four on each multiprocessor at a
+    time; with very many pieces, six.
 
-    `shortest` and `longest` only say whether lengths are even. Then all pieces end at
-    the same time. Where there is little to read (short heads, a few sequences, or
-    contexts of up to 1,024), four small programs on each multiprocessor have most
-    under way. Where there is more, it matters that the last wave is full: see
+    `shortest` and `longest` only say whether lengths are even. If they are, all pieces
+    end at the same time. If there is little to read (short heads, a few sequences, or
+    contexts of up to 1,024), four small programs on each multiprocessor have the most
+    reads under way. If there is more to read, the last wave should be full: see
     `_even_pieces`.
 
-    Few sequences may be cut into many pieces, which one program of each KV head would
-    be long in merging. So a launch of its own merges (True), where it can begin early.
+    Few sequences may be cut into many pieces, and one program for each KV head would
+    take long to merge them. So a separate launch merges (True), if it can begin early.
     """
     device = device_of(q.device.index or 0)
     num_kv_heads, dim = values.shape[2], max(q.shape[2], values.shape[3])
@@ -160,16 +160,17 @@ def step_sizes(
             sizes = Sizes(rows, tile=64, num_warps=2, num_stages=4)
     sizes = _fitted(sizes, q, values, device)
     apart = on_each < (0.25 if is_even else 0.4)
-    apart = apart and longest > sizes.tile  # else nobody is cut
+    apart = apart and longest > sizes.tile  # else no sequence is cut
     apart = apart and (device.can_overlap or INTERPRETED)
     return sizes, max(1, target), apart
 
 
 def _even_pieces(on_each: float, length: int) -> tuple[int, int]:
-    """Into how many a sequence is cut, and how many programs run at a time.
+    """How many pieces a sequence is cut into, and how many programs run at a time.
 
-    Three large ones on each multiprocessor, or four medium: what fills its waves best.
-    One piece more has to gain something, and to have 1,500 positions.
+    On each multiprocessor, three large programs or four medium programs: whichever
+    fills the waves better. Another piece has to fill them better by 3 %, and pieces
+    have 1,500 positions or more.
     """
     best, most = (1, 3), 0.0
     for pieces in range(1, max(1, min(4, length // 1500)) + 1):
@@ -180,10 +181,10 @@ def _even_pieces(on_each: float, length: int) -> tuple[int, int]:
 
 
 def prefill_sizes(q: torch.Tensor, values: torch.Tensor) -> Sizes:
-    """Sizes for many new tokens of a sequence: there, arithmetic is the limit.
+    """Sizes for many new tokens of a sequence, where arithmetic is the limit.
 
-    The more rows share a tile of K and V, the fewer reads for each multiplication; but
-    there should be two programs for every multiprocessor, so those of short prompts
+    The more rows share a tile of K and V, the fewer reads for each multiplication. But
+    there should be two programs for every multiprocessor, so programs of short prompts
     are smaller.
     """
     device = device_of(q.device.index or 0)
@@ -199,9 +200,9 @@ def prefill_sizes(q: torch.Tensor, values: torch.Tensor) -> Sizes:
 def _fitted(
     sizes: Sizes, q: torch.Tensor, values: torch.Tensor, device: Device
 ) -> Sizes:
-    """The sizes, changed for shapes and devices other than those they were made for."""
+    """The sizes, changed to fit other shapes and devices than those measured."""
     group_rows = padded(q.shape[1] // values.shape[2])
-    if q.dtype not in device.matrix_dtypes:  # then all goes through registers
+    if q.dtype not in device.matrix_dtypes:  # then all numbers go through registers
         return Sizes(group_rows, tile=16, num_warps=4, num_stages=2)
     rows = max(sizes.rows, group_rows)
     row_bytes = 2 * padded(max(q.shape[2], values.shape[3])) * q.element_size()

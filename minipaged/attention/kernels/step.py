@@ -1,8 +1,8 @@
 """Appendix A: the kernels of `one_launch`, from Python: checked once, launched often.
 
-A layer's call costs the host microseconds, and a model has many layers. So whatever
-follows from shapes alone is worked out, and refused, in a step's first layer; and from
-the second launch on, Triton is not asked again which compiled kernel is meant.
+A layer's call costs the CPU microseconds, and a model has many layers. So a step's
+first layer checks the shapes, and computes all that follows from them. From the second
+launch on, Triton is not asked again which compiled kernel is meant.
 """
 
 from collections.abc import Callable
@@ -26,8 +26,8 @@ from minipaged.attention.kernels.sizes import device_of, log2_scales, padded, st
 from minipaged.memory.kv_cache import LayerCache
 
 _MERGED_NUMBERS = 8  # at once, by each warp, for each position of a tile
-_MERGED_COLUMNS = 32  # of a result, by a program of a kernel of its own
-_MOST_PIECES = 256  # that it merges
+_MERGED_COLUMNS = 32  # of a result, by a program of the separate kernel that merges
+_MOST_PIECES = 256  # of a sequence, that this kernel merges
 
 
 def decode_step(
@@ -40,20 +40,20 @@ def decode_step(
 ) -> torch.Tensor:
     """Write K and V of one new token for each sequence, and attend: one launch.
 
-    Two, if few sequences may be cut into many pieces: see `step_sizes`. Before the
-    first layer's, another kernel plans the step (see `pieces`). The plan lies in
-    `batch.scratch`, for the next layers. So whoever computes the batch again, with
-    other lengths, tables and slots in the same tensors, clears it as a step begins:
-    `PagedModel.attending` does.
+    There are two launches if few sequences may be cut into many pieces: see
+    `step_sizes`. Before the first layer's launch, another kernel plans the step (see
+    `pieces`). The plan lies in `batch.scratch`, for the next layers. To compute the
+    batch again, with other lengths, tables and slots in the same tensors, clear
+    `batch.scratch` as the step begins: `PagedModel.attending` does.
 
-    A CUDA graph may hold all layers of a step, and is right for any lengths: those at
-    its capture decide sizes only. A row that only pads the batch has slot -1, so
-    nothing is written, and context 0, so its result is zeros.
+    A CUDA graph may hold all layers of a step, and is right for any lengths: the
+    lengths at its capture only decide sizes. A row that only pads the batch has slot
+    -1, so nothing is written, and context 0, so its result is zeros.
 
-    What the programs of a launch tell each other lies in `batch.scratch`, and the next
-    layer uses it again. That is safe because the layers of a batch run one after
-    another; other batches, so other engines and streams, have tensors of their own.
-    Those of a graph are made in its capture.
+    The programs of a launch exchange pieces and tickets through `batch.scratch`, and
+    the next layer uses the same tensors. That is safe, because the layers of a batch
+    run one after another. Other batches, so other engines and streams, have other
+    tensors; the tensors of a graph are made in its capture.
 
     Args:
         q: [S, num_heads, key_dim]; k: [S, num_kv_heads, key_dim]; v: the same with
@@ -63,7 +63,7 @@ def decode_step(
         masking: scale, window, soft cap and sinks of this layer.
 
     Returns: [S, num_heads, value_dim]. Raises ValueError for tensors that the kernel
-    cannot take; it says what can.
+    cannot take, and says what can.
     """
     q, k, v = without_gaps(q), without_gaps(k), without_gaps(v)
     out = q.new_empty((q.shape[0], q.shape[1], v.shape[2]))
@@ -80,8 +80,8 @@ def decode_written(
 ) -> None:
     """Attention of every sequence that has one new token; the rest of `out` stays.
 
-    As lesson 6's `paged_decode`, but it knows sinks. K and V are in the cache already,
-    also those of the new tokens.
+    This is lesson 6's `paged_decode`, with sinks. K and V are in the cache already, the
+    new tokens' included.
     """
     _launch(out, without_gaps(q), None, None, cache, batch, masking)
 
@@ -89,18 +89,18 @@ def decode_written(
 def _launch(out, q, k, v, cache, batch, masking, slots=None) -> None:
     """Find the launch that was prepared for these shapes, or prepare it."""
     sinks, tables = masking.sinks, batch.block_tables
-    # Memory that a graph uses belongs to the graph.
+    # Tensors for a graph are made in its capture.
     capturing = not INTERPRETED and torch.cuda.is_current_stream_capturing()
     tensors = q, k, v, cache.keys, cache.values, sinks
     form = [
         (t.shape, t.stride(), t.dtype, t.get_device()) for t in tensors if t is not None
     ]
-    # Of these the shapes are free, but a kernel that is known takes any address.
+    # Tables and slots may have any shape. A compiled kernel takes any address of them.
     form += [(t.dtype, t.get_device()) for t in (tables, slots) if t is not None]
     num_seqs = batch.context_lengths.shape[0]
     form.append((num_seqs, k is None, sinks is None, masking[:3], capturing))
     launches = batch.scratch.setdefault("one launch", [])
-    # One serves all layers, or those of a kind.
+    # A launch serves all layers, or all layers of a kind.
     launch = next((own for known, own in launches if known == form), None)
     with torch.cuda.device_of(q):  # of several GPUs, the right one
         if launch is None:  # the first layer of a step, or the first of a kind
@@ -131,7 +131,7 @@ class _Launch:
         self._tickets = q.new_empty((num_seqs, num_kv_heads), **of_32_bits)
         self._plan = q.new_empty((rows, COLUMNS), **of_32_bits)
         self._own = self._means, self._logs, self._tickets, self._plan
-        # Should contexts be longer later, so are their pieces.
+        # If contexts become longer later, so do their pieces.
         most_pieces = padded(min(target, _MOST_PIECES, -(-window // sizes.tile)))
         most_pieces = most_pieces if apart else None
         self._how_to_cut = target, sizes.tile, masking.sliding_window, most_pieces
@@ -139,7 +139,7 @@ class _Launch:
         scales = log2_scales(masking.scale, masking.softcap)
         self._numbers = (*q.stride()[:2], *new, *scales)
         heads, padded_dim = padded(group, least=1), padded(value_dim)
-        # Smaller tiles have more programs on a multiprocessor, so fewer registers.
+        # With smaller tiles, more programs share a multiprocessor's registers.
         numbers = _MERGED_NUMBERS * sizes.tile * sizes.num_warps
         overlap = device_of(q.device.index or 0).can_overlap
         constants = {
@@ -171,13 +171,13 @@ class _Launch:
             self._merge = _Kernel(merge_kernel, grid, constants, options)
 
     def plan(self, all_decode: bool, batch: AttentionBatch) -> None:
-        """Say what each program reads: once a step, as lengths are those of a step."""
+        """Say what each program reads: once a step, because a step has its lengths."""
         starts = None if all_decode else batch.query_starts.contiguous()
         contexts = batch.context_lengths.contiguous()
         write_plan(self._plan, self._tickets, contexts, starts, *self._how_to_cut)
 
     def __call__(self, out, q, k, v, keys, values, slots, tables, sinks) -> None:
-        """One launch."""
+        """Launch a layer's kernel, and the kernel that merges, if there is one."""
         tables = without_gaps(tables)
         if slots is not None:
             slots = slots.contiguous()
@@ -188,7 +188,7 @@ class _Launch:
 
 
 class _Kernel:
-    """A kernel with its sizes. Which compiled one is meant, Triton is asked once."""
+    """A kernel with its sizes. Triton is asked once which compiled kernel it is."""
 
     def __init__(self, kernel, grid, constants, options):
         self._launch, self._grid, self._constants = kernel[grid], grid, constants
@@ -196,14 +196,14 @@ class _Kernel:
         self._compiled: Callable[..., Any] | None = None
 
     def __call__(self, tensors, *numbers) -> None:
-        """One launch; None for a tensor that there is not."""
+        """Launch it; a missing tensor is None."""
         places = [None if t is None else t.data_ptr() for t in tensors]
         together = 0
         for place in places:
             together |= place or 0
-        aligned = together % 16 == 0  # tensors that lie elsewhere: compiled anew
+        aligned = together % 16 == 0  # for other addresses, Triton compiles anew
         if aligned and self._compiled is not None:
-            # Of a tensor, Triton would ask the driver once more where it lies.
+            # Addresses, for Triton would ask the driver where each tensor lies.
             self._compiled(*places, *numbers, *self._sizes)
             return
         compiled = self._launch(*tensors, *numbers, **self._constants, **self._options)

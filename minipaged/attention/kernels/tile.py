@@ -1,7 +1,7 @@
 """Lesson 6: what both kernels do with one tile of K and V (paper, equation 4).
 
 A tile is a run of positions of one sequence, as long as is good for the hardware. It
-has nothing to do with blocks: each position finds its own block through the table.
+has nothing to do with blocks: each position finds its block through the table.
 """
 
 from minipaged.attention.kernels.setup import tl, triton
@@ -9,11 +9,11 @@ from minipaged.attention.kernels.setup import tl, triton
 
 @triton.jit
 def slots_of(table, position, exists, BLOCK_SIZE: tl.constexpr):
-    """The slots where positions lie, in 64 bits.
+    """The slots of these positions, in 64 bits.
 
     table: pointer to a row of the block tables. position: [N]; exists: [N], False where
-    the table has no entry that may be read. A pool's K can pass 2**31 numbers, so the
-    block id is widened before anything is multiplied.
+    the table has no entry that may be read. A pool's K can have more than 2**31
+    numbers, so the block id is widened before it is multiplied.
     """
     block = tl.load(table + position // BLOCK_SIZE, mask=exists, other=0)
     return block.to(tl.int64) * BLOCK_SIZE + position % BLOCK_SIZE
@@ -59,7 +59,7 @@ def capped(logits, softcap):
 
 @triton.jit
 def sink_seen(sinks, head, exists):
-    """(maximum, total) after a logit of these heads' own, whose value is zero.
+    """(maximum, total) after one more logit for each head, whose value is zero.
 
     sinks: [H], one for each query head; head and exists: [rows].
     """
@@ -73,14 +73,14 @@ def online_step(
 ):  # fmt: skip
     """Lesson 5's step over one tile: raise the maximum, rescale, add.
 
-    Logits are counted in powers of two, for the hardware has exp2 and makes exp of it:
-    `scale` is the model's times log2(e); with a soft cap, `softcap` is, and `scale` is
-    the model's divided by the cap.
+    Logits are counted in powers of two, for the hardware has exp2 and makes exp of it.
+    So `scale` is the model's scale times log2(e). With a soft cap, `softcap` is the
+    model's cap times log2(e), and `scale` is the model's scale divided by its cap.
 
     q: [rows, key dim]; k: [N, key dim]; v: [N, value dim]; visible: [rows, N]. The
     state, in float32: maximum [rows], total [rows], weighted [rows, value dim].
     """
-    # "ieee" keeps float32 as exact as it is; numbers of 16 bits do not mind.
+    # "ieee" keeps the precision of float32; numbers of 16 bits have less anyway.
     logits = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
     logits = capped(logits, softcap)
     if MASKED:
@@ -112,9 +112,9 @@ def over_tiles(
 ):  # fmt: skip
     """Lesson 5's loop, from `start` to `stop`, a tile at a time.
 
-    position: [rows], the last one that each row sees. key_head and value_head: pointers
-    to this KV head in slot 0. Without MASKED, all tiles must be whole and seen by all
-    rows.
+    position: [rows], the last position that each row sees. key_head and value_head:
+    pointers to this KV head in slot 0. Without MASKED, all tiles must be whole and seen
+    by all rows.
     """
     for first in range(start, stop, TILE):
         seen = first + tl.arange(0, TILE)
@@ -150,9 +150,9 @@ def log_of(maximum, total):
 
 @triton.jit
 def merge_parts(logs, means, rows, exists, column, DIM: tl.constexpr):
-    """The mean of what several programs have read; zeros, if that was nothing.
+    """The mean of the parts that several programs have read; zeros, if all are empty.
 
-    Each part counts by the sum of its weights, of which `logs` has the log2.
+    Each part is weighted by the sum of its weights; `logs` has the log2 of the sum.
 
     rows: [N], where the parts lie; exists: [N]. column: numbers of the mean. Returns
     [columns].

@@ -1,8 +1,8 @@
 """Lesson 6: fill the cache with kernels: store new tokens, copy blocks (section 5.1).
 
-Both only move memory. What they save over lesson 2's `KVCache.write` and `copy` is
-launches and second passes: K and V go in one launch, and all copies of a step, in all
-layers, in another.
+Both kernels only move memory. Compared with lesson 2's `KVCache.write` and `copy`, they
+save launches and second passes: one launch writes K and V, and one launch makes all
+copies of a step, in all layers.
 """
 
 import functools
@@ -43,7 +43,7 @@ def _write_kernel(
 ):
     token = tl.program_id(0).to(tl.int64)
     column = (tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)).to(tl.int64)
-    # All loads before the first store, so that none waits for another.
+    # All loads come before the first store, so that no load waits for a store.
     slot = tl.load(slots + token).to(tl.int64)
     is_key = column < HEADS * KEY_DIM
     offset = column // KEY_DIM * key_head_stride + column % KEY_DIM
@@ -67,9 +67,9 @@ def write_kv(
 
     keys: [num_blocks, block_size, num_kv_heads, key_dim], values with value_dim, both
     contiguous. slots: [T] int64 or int32; -1 stores nothing (a row that only pads the
-    batch), all others different. new_keys: [T, num_kv_heads, key_dim] and new_values,
-    of the cache's dtypes. Raises ValueError for other shapes and dtypes; a GPU believes
-    the slots.
+    batch), and all other slots differ. new_keys: [T, num_kv_heads, key_dim] and
+    new_values, of the cache's dtypes. Raises ValueError for other shapes and dtypes. On
+    a GPU, nothing checks the slots.
     """
     if not new_keys.dtype == new_values.dtype == keys.dtype == values.dtype:
         raise ValueError(
@@ -128,7 +128,7 @@ def _table_of_tensors(
 ) -> torch.Tensor:
     """(address, words in a block) of each tensor, on the GPU.
 
-    A cache's tensors stay where they are, so this is not done anew in every step.
+    A cache's tensors stay where they are, so a table serves all steps.
     """
     return torch.tensor(tensors, dtype=torch.int64, device=device)
 
@@ -142,9 +142,9 @@ def copy_blocks(tensors: list[torch.Tensor], copies: torch.Tensor) -> None:
     copies run in any order, or at once.
 
     The kernel finds the tensors through a table of their addresses, which is uploaded
-    at the first call; so make one before you capture a CUDA graph. The alternative, one
-    large tensor for all layers, would decide the cache's layout. Raises ValueError for
-    tensors of other layouts; block ids are believed on a GPU.
+    at the first call; so make a first call before you capture a CUDA graph. The
+    alternative, one large tensor for all layers, would decide the cache's layout.
+    Raises ValueError for tensors of other layouts. On a GPU, nothing checks block ids.
     """
     named = {f"tensors[{i}]": tensor for i, tensor in enumerate(tensors)}
     check_devices(copies=copies, **named)
@@ -160,7 +160,7 @@ def copy_blocks(tensors: list[torch.Tensor], copies: torch.Tensor) -> None:
         return
     check_range("copies", copies, 0, len(tensors[0]) - 1)
     copies = copies.contiguous()
-    # The widest word that fits everywhere: blocks of odd sizes move byte by byte.
+    # The widest word that divides all sizes and addresses; at worst, a byte.
     sizes = [tensor[0].nbytes for tensor in tensors]
     word = math.gcd(8, *sizes, *(tensor.data_ptr() for tensor in tensors))
     rows = [
