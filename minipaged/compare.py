@@ -126,7 +126,10 @@ WAYS = {
         safe_softmax,
     ),
     "continuous batching": Way(
-        "prompts come while others run", one_after_another, half
+        f"a prompt comes every {STEPS_BETWEEN} steps, into half the blocks; its wait "
+        "counts",
+        one_after_another,
+        half,
     ),
     "ragged batch": Way(
         "all prompts in one forward, end to end, without padding", generate, sum
@@ -137,7 +140,8 @@ LEGEND = """\
 pool      blocks that are reserved
 held      blocks in use at most; KV kB: their keys and values
 filled    how much of these belongs to tokens; the rest is room in last blocks
-seconds   of all prompts: the median of the runs after a warm-up"""
+seconds   of all prompts: the median of the runs after a warm-up; for texts as short
+          as these it varies a lot, and --rounds makes it steadier"""
 
 
 class Held(Observer):
@@ -303,7 +307,8 @@ def table(rows: Sequence[Row]) -> str:
         f"{'seconds':>9}{'tokens/s':>10}"
     ]
     for row in rows:
-        equal = f"{row.num_equal} of {len(row.texts)}"
+        is_reference = row.pool_blocks is None
+        equal = "-" if is_reference else f"{row.num_equal} of {len(row.texts)}"
         pool = row.pool_blocks or "-"
         held = row.held_blocks or "-"
         lines.append(
