@@ -16,8 +16,9 @@ def attend_gathered(
 ) -> Tensor:
     """Causal attention of new tokens over their sequences' blocks, gathered first.
 
-    Simple and exact, a sequence at a time. `rectangles.py`, the default, computes the
-    same for many sequences together. Both first copy all K and V; lesson 5 does not.
+    Simple and exact, a sequence at a time. `attention="gathered"` runs `rectangles.py`,
+    which computes the same for many sequences together. Both first copy all K and V;
+    lesson 5 does not.
 
     Args:
         q: [T, num_heads, key_dim], the new tokens of all sequences.

@@ -88,7 +88,11 @@ class WithLogprobs(Strategy):
     def next_prefills(self, request: Request, limit: float) -> list[Work]:
         """The parts of the prompt; all logits are wanted if its logprobs are."""
         works = super().next_prefills(request, limit)
-        return [with_all_logits(work) for work in works] if request.is_scored else works
+        return (
+            [with_all_logits(work) for work in works]
+            if request.wants_prompt_logits
+            else works
+        )
 
     @classmethod
     def choose(cls, turns: Rows[Turn], logits: Tensor) -> list[Scored | Failed]:
@@ -288,12 +292,14 @@ def make_strategy(
 
 def _is_in_prompt(request: Request) -> bool:
     """Is more of its prompt to be computed before anything is chosen?"""
-    return request.is_scored and request.is_prefilling
+    return request.wants_prompt_logits and request.is_prefilling
 
 
 def _to_choose(turn: Turn) -> Turn:
     """The turn without rows of the prompt's tokens: the last row is the answer's."""
-    return Turn(turn.request, turn.rows[-1:]) if turn.request.is_scored else turn
+    return (
+        Turn(turn.request, turn.rows[-1:]) if turn.request.wants_prompt_logits else turn
+    )
 
 
 def _asking(turns: Rows[Turn], chosen: dict[Request, Any]) -> list[Turn]:
@@ -318,7 +324,7 @@ def _score_prompts(
     rows = []
     tokens = []
     for turn in turns:
-        if turn.request.is_scored:
+        if turn.request.wants_prompt_logits:
             stop = turn.request.live[0].num_computed + 1
             foretold = turn.request.prompt[stop - len(turn.rows) : stop]
             asking.append((turn.request, stop - len(turn.rows)))

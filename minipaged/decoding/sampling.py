@@ -57,7 +57,7 @@ class Sampling(Strategy):
         return [chosen[turn.request] for turn in turns]
 
     def apply(self, turn: Turn, choice: "Chosen") -> None:
-        """Fork at first, then append to each sample its token."""
+        """At the first turn, fork. Then append each sample's token."""
         request = turn.request
         while len(request.answers) < request.num_parallel:
             request.fork(request.answers[0])
@@ -90,7 +90,7 @@ class Sampling(Strategy):
         )
 
     def so_far(self, request: Request) -> Output:
-        """Every sample's tokens; before the first, as many empty lists."""
+        """Every sample's tokens so far; empty lists if there are none."""
         said = [sequence.new_tokens for sequence in request.answers]
         said += [list(said[0]) for _ in range(request.num_parallel - len(said))]
         cached = request.num_cached_tokens
@@ -118,4 +118,6 @@ class ChosenTokens:
         return self.tensor.tolist()
 
 
-Chosen = tuple[ChosenTokens, int, int]  # a request has those from start to stop
+Chosen = tuple[
+    ChosenTokens, int, int
+]  # the tokens from start to stop are the request's

@@ -1,4 +1,4 @@
-"""Lesson 2: how a request's tokens are chosen: what sampling and beam search share."""
+"""Lesson 2: how tokens are chosen, the base of sampling and beam search."""
 
 import logging
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from minipaged.errors import is_out_of_memory
 from minipaged.scheduling.request import Request
-from minipaged.scheduling.turns import Turns
+from minipaged.scheduling.turns import NextWorks
 
 _log = logging.getLogger("minipaged.decoding")
 
@@ -20,7 +20,7 @@ class Turn(NamedTuple):
     """A request whose logits have come, with the rows that belong to its sequences."""
 
     request: Request
-    rows: range  # of its works: mostly one row for each living sequence, in order
+    rows: range  # of the logits; mostly one for each living sequence, in order
 
 
 class Failed(NamedTuple):
@@ -44,8 +44,8 @@ def or_failed(choose: Callable[..., Any], *arguments: Any) -> Any:
         return Failed(f"no token can be chosen ({kind}: {error!s:.200})")
 
 
-class Strategy(Turns):
-    """Chooses the tokens of one request, and remembers all that this needs.
+class Strategy(NextWorks):
+    """One object for each request: it chooses the tokens, and remembers what it must.
 
     A step first chooses for all requests, then applies what was chosen to each.
     """
@@ -55,12 +55,16 @@ class Strategy(Turns):
         """What each turn's request will do; called once a step for all of this type.
 
         It changes no request, and does not wait for the device. logits: [R, vocabulary]
-        float32, on the device. A request for which this fails gets Failed.
+        float32, on the device. Return Failed for a request for which nothing can be
+        chosen: an exception undoes the whole step.
         """
         raise NotImplementedError
 
     def apply(self, turn: Turn, choice: Any) -> None:
-        """Do it: append, fork, mark as ended. The scheduler frees blocks."""
+        """Do what was chosen: append, fork, take guesses back, mark as ended.
+
+        The scheduler frees the blocks of what has ended.
+        """
         raise NotImplementedError
 
     def output(self, request: Request) -> "Output":
@@ -72,7 +76,10 @@ class Strategy(Turns):
         raise NotImplementedError
 
     def save(self) -> Any:
-        """The state now, for `restore`."""
+        """The state now, for `restore`.
+
+        A shallow copy: replace lists and dicts, do not change them; or override this.
+        """
         return vars(self).copy()
 
     def restore(self, saved: Any) -> None:
@@ -96,7 +103,7 @@ class TokenLogprob(NamedTuple):
     """
 
     token: int
-    logprob: float  # -inf if the model reads this token, but has no logit for it
+    logprob: float  # -inf if the model can read this token, but never say it
     top: list[tuple[int, float]]  # the likeliest tokens with logprobs, likeliest first
 
 

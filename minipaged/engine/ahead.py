@@ -20,6 +20,7 @@ from minipaged.scheduling.interruption import StepUndo, all_or_nothing, collect_
 from minipaged.scheduling.plan import Plan
 from minipaged.scheduling.request import Request
 from minipaged.scheduling.scheduler import Scheduler
+from minipaged.scheduling.turns import NextWorks
 
 
 class Steps:
@@ -73,8 +74,8 @@ class StepsAhead(Steps):
 
     The next plan can be made before the last tokens are read if it does not depend on
     them. This holds for requests of one sequence, greedy or sampled without a seed,
-    whose processors do not read earlier tokens. A plan with other requests is read
-    before the next one is made.
+    whose processors do not read earlier tokens. One other request in a plan is
+    enough: then its tokens are read before the next plan is made.
 
     Between two calls a step may be in flight: `land` ends it.
     """
@@ -124,7 +125,9 @@ class StepsAhead(Steps):
         batch, logits = self._runner.compute(plan, unread)
         scheduler.observers.computed(batch, logits)
         late = None
-        ahead = () if unread is None else unread.places  # these may run ahead: they do
+        ahead = (
+            () if unread is None else unread.places
+        )  # the last step has checked these
         if all(w.sequence in ahead or may_run_ahead(w.request) for w in plan.works):
             late = LateTokens(turns_of(plan), logits)
             for sequence in late.unread.places:
@@ -146,8 +149,9 @@ def may_run_ahead(request: Request) -> bool:
     strategy = request.strategy
     return (
         isinstance(strategy, Sampling)
+        and type(strategy).next_works is NextWorks.next_works  # a token at a time
         and request.num_parallel == 1
-        and not request.is_scored
+        and not request.wants_prompt_logits
         and strategy.generator is None
         and strategy.options.batch_key is not None
     )
@@ -214,7 +218,7 @@ class LateTokens:
     def read(self, turns: list[Turn]) -> list[Chosen | Scored | Failed]:
         """Wait for this step, but not for the next one; return these turns' choices.
 
-        turns: all turns of the step, except those that were aborted meanwhile.
+        turns: all turns of the step, but not of requests that have ended meanwhile.
         """
         if self._has_come is not None:
             self._has_come.synchronize()

@@ -111,7 +111,7 @@ def make_request(
         from minipaged.decoding.logprobs import make_strategy  # appendix A
 
         request.strategy = make_strategy(options, generator, device)
-        request.scores_prompt = options.prompt_logprobs is not None
+        request.prompt_logits = options.prompt_logprobs is not None
     elif options.num_beams == 1:
         request.strategy = Sampling(options, generator)
     else:

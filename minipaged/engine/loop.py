@@ -13,14 +13,17 @@ from minipaged.scheduling.request import Request
 from minipaged.scheduling.scheduler import Scheduler
 
 
-class Computes(Protocol):
-    """Computes plans: a PagedModel, or one of appendix A's faster runners."""
+class StepRunner(Protocol):
+    """What computes a plan: a PagedModel, or one of appendix A's faster runners."""
 
     def compute(self, plan: Plan) -> tuple[RaggedBatch, Tensor]:
-        """The plan's batch, and the logits that it asks for: [R, vocabulary]."""
+        """The plan's batch, for observers, and the logits that it asks for.
+
+        Those are [R, vocabulary], in float32.
+        """
 
 
-def run(runner: Computes, scheduler: Scheduler, tell: Callable[[int], Any]) -> None:
+def run(runner: StepRunner, scheduler: Scheduler, tell: Callable[[int], Any]) -> None:
     """Step until no request waits or runs; tell how many have ended in each step.
 
     If a step raises, all wait again, without blocks; if `tell` raises, running requests
@@ -36,8 +39,8 @@ def run(runner: Computes, scheduler: Scheduler, tell: Callable[[int], Any]) -> N
             scheduler.abort(request)
 
 
-def step(runner: Computes, scheduler: Scheduler) -> Plan:
-    """Compute what is scheduled next, and let each request that has logits go on.
+def step(runner: StepRunner, scheduler: Scheduler) -> Plan:
+    """Compute what is scheduled next, and let requests with logits choose their tokens.
 
     Prompts and single tokens go through one forward together. If anything is raised,
     Ctrl-C included, all requests keep earlier tokens, give blocks back, and wait again.
@@ -56,14 +59,14 @@ def step(runner: Computes, scheduler: Scheduler) -> Plan:
 
 def finish(
     plan: Plan,
-    choose: Callable[[list[Turn]], Iterable[Any]],
+    choose_for: Callable[[list[Turn]], Iterable[Any]],
     scheduler: Scheduler,
     undo: StepUndo,
 ) -> None:
     """Choose and apply the next tokens of a computed plan, and commit the plan."""
     turns = turns_of(plan)
     undo.save_texts(turn.request for turn in turns)
-    apply_all(turns, choose(turns))
+    apply_all(turns, choose_for(turns))
     scheduler.observers.chosen(plan)
     scheduler.commit(plan)
 
@@ -71,9 +74,8 @@ def finish(
 def turns_of(plan: Plan) -> list[Turn]:
     """The plan's requests, each with its rows of the logits, one after the other.
 
-    Requests without logits have no turn, and those that were aborted meanwhile. For
-    example: if A, B and C have works with 2, 0 and 1 logits, A has rows 0 and 1, and C
-    has row 2.
+    A request has no turn if it has no logits, or has ended meanwhile. For example: if
+    A, B and C have works with 2, 0 and 1 logits, A has rows 0 and 1, and C has row 2.
     """
     counts: dict[Request, int] = {}
     for work in plan.works:

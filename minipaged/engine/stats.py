@@ -87,7 +87,10 @@ class Stats(Observer):
         """A request starts, or starts again."""
         if not request.num_restarts:
             self.prompt_tokens += len(request.prompt)
-            if self._scheduler.prefix_cache is not None and not request.is_scored:
+            if (
+                self._scheduler.prefix_cache is not None
+                and not request.wants_prompt_logits
+            ):
                 self.prefix_cache_queries += len(request.prompt)
                 self.prefix_cache_hits += request.num_cached_tokens
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from minipaged.memory.cached_blocks import CachedBlocks
     from minipaged.memory.prefix_cache import PrefixCache
 
-BYTES_EACH = 48  # of a block in Python's lists: its count of holders, its id, its place
+BYTES_EACH = 48  # what a block costs in Python's lists
 
 
 class BlockPool:
@@ -35,12 +35,12 @@ class BlockPool:
         require_counts(num_blocks=num_blocks, block_size=block_size)
         self.num_blocks = num_blocks
         self.block_size = block_size
-        free = free_memory() if num_blocks > 1e6 else inf  # to ask takes a millisecond
+        free = free_memory() if num_blocks > 1e6 else inf  # asking takes a millisecond
         with room_for(
             num_blocks, BYTES_EACH, free, remedy="num_blocks", what="entries"
         ):
             self._refcounts = [0] * num_blocks
-            # A stack: the block freed last is handed out first, until lesson 3.
+            # A stack: the block freed last is handed out first. Lesson 3 changes that.
             self._free: list[int] | CachedBlocks = list(range(num_blocks - 1, -1, -1))
         self.prefix_cache: PrefixCache | None = None  # see `attach` (lesson 3)
         # The thread of the running step (`all_or_nothing` sets it): only this thread

@@ -27,8 +27,8 @@ class BlockTable:
     ):
         """Make a table over blocks whose references the caller already holds.
 
-        `block_ids` (usually none, or a matched prefix) must be exactly the blocks that
-        `num_tokens` positions fill. Raises ValueError otherwise, taking nothing over.
+        `block_ids` (usually none, or a matched prefix) must be as many blocks as
+        `num_tokens` positions need. Otherwise raises ValueError, and takes nothing.
         """
         self.pool = pool
         self.block_ids = list(block_ids)
@@ -86,7 +86,7 @@ class BlockTable:
         self.pool.check_thread()
         kept = -(-n // self.pool.block_size)
         dropped = self.block_ids[kept:]
-        # A new list: PersistentInputs sees that ids were not only added at the end.
+        # A new list: by that, PersistentInputs sees that blocks were dropped.
         self.block_ids = self.block_ids[:kept]
         self.num_tokens = n
         for block_id in reversed(dropped):
@@ -104,8 +104,8 @@ class BlockTable:
     def free(self) -> None:
         """Release every block; the table is unusable afterwards.
 
-        Raises TableFreed the second time. The last block is released first: lesson 3
-        finds content in free blocks, and the start of a text stays there longest.
+        Raises TableFreed the second time. The last block is released first. So the
+        start of a text can be found longest in free blocks (lesson 3).
         """
         self._check_alive()
         self.pool.check_thread()

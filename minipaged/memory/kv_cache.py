@@ -55,9 +55,9 @@ class KVCache:
             return torch.empty(size, dtype=dtype, device=device)
 
         free = free_on(device)
-        # A CPU's memory is promised here, and taken only when it is written.
+        # On a CPU, the system gives memory at the first write: note what is used now.
         self.resident_before = resident_memory()
-        # Not tensors of inference mode, because every mode writes to them.
+        # No inference tensors: code outside inference mode writes to them, too.
         with (
             room_for(num_blocks, numbers * dtype.itemsize, free, device),
             torch.inference_mode(False),
@@ -101,7 +101,7 @@ class KVCache:
 
 
 def free_on(device: torch.device) -> float:
-    """Bytes of the device's memory that torch can still get; inf if nobody says."""
+    """Bytes of the device's memory that torch can still get; inf if that is unknown."""
     if device.type == "cpu":
         return free_memory()
     if device.type != "cuda":

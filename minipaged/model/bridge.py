@@ -51,7 +51,7 @@ def _call(
     attention_mask: Tensor | None,
     **asked: Any,
 ) -> tuple[Tensor, None]:
-    """HuggingFace's layers call this; it refuses a request that would go wrong."""
+    """HuggingFace's layers call this; it refuses options that we cannot honour."""
     masking = masking_of(module, query, attention_mask, asked)
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))  # [T, heads, dim]
     return paged_attention(q, k, v, module.minipaged_number, *masking)[None], None
@@ -78,7 +78,7 @@ def paged_attention(
         raise RuntimeError("a twin runs through PagedModel.forward only, not by itself")
     masking = Masking(scale, sliding_window, softcap, sinks)
     out = attend(number, q, k, v, masking).contiguous()
-    # An operator must not return its input; the reader's attention function may.
+    # An operator must not return its input; a user's attention function may.
     given = q.data_ptr(), k.data_ptr(), v.data_ptr()
     return out.clone() if out.data_ptr() in given else out
 

@@ -13,14 +13,14 @@ from minipaged.scheduling.plan import Plan
 
 
 class Chunk(NamedTuple):
-    """Tokens of a sequence that a step computes: a prompt, a part of it, or one token.
+    """A Work as a batch needs it: the tokens themselves, and their table.
 
-    The table has room for them already: they are the last `len(tokens)` of its tokens.
+    The table has room for them already: they take its last `len(tokens)` positions.
     """
 
     tokens: Rows[int]
     table: BlockTable
-    num_logits: int = 1  # of its last tokens; 0: more of the prompt is to come
+    num_logits: int = 1  # of its last tokens; 0: none is wanted yet
 
 
 @dataclass
@@ -53,7 +53,7 @@ class RaggedBatch:
 
     @classmethod
     def of_plan(cls, plan: Plan, device: torch.device | str = "cpu") -> "RaggedBatch":
-        """The batch of a plan that has works; make it before the next plan."""
+        """The batch of a plan that has works. The next plan makes the tables longer."""
         chunks = [
             Chunk(sequence.tokens[start:stop], sequence.table, num_logits)
             for _, sequence, start, stop, num_logits in plan.works
@@ -88,12 +88,13 @@ class RaggedBatch:
         block_tables = tensor(ids + [0] * (num_blocks - len(ids)) for ids in tables)
         context_lengths = tensor(contexts)
         query_starts = tensor([0, *stops])
-        # A sequence's new tokens are the last of its context. `row`: of each token.
+        # A sequence's new tokens are the last of its context.
+        # `row`: the row of each token in block_tables.
         row = torch.arange(len(chunks), device=device)
         positions = context_lengths - 1  # if each chunk has one token
         if len(chunks) < stops[-1]:  # some have more
             row = row.repeat_interleave(query_starts.diff(), output_size=stops[-1])
-            # A token's position in its sequence, less its place in the batch.
+            # A token's position in its sequence, minus its place in the batch.
             shift = context_lengths - query_starts[1:]
             positions = torch.arange(stops[-1], device=device) + shift[row]
         blocks = block_tables[row, positions // block_size]

@@ -36,13 +36,13 @@ from minipaged.scheduling.plan import Plan
 
 
 class PagedModel(Unpicklable):
-    """One forward over a ragged batch, with K and V in blocks.
+    """A model that computes ragged batches, with K and V in blocks.
 
     Except for attention and its memory, the model's code runs unmodified.
 
     Attributes: model, the user's, which stays as it is; twin, which runs: the same
     weights under other modules; num_embeddings, the number of token ids; pool; cache;
-    attention (a Backend); observers.
+    attention (a Backend); observers; alone, which lets one thread in at a time.
     Source: PagedAttention paper, section 4.3.
     """
 
@@ -88,7 +88,7 @@ class PagedModel(Unpicklable):
         self.alone = Alone()
         require_counts(block_size=block_size)
         check_logits(self, block_size)
-        self._original.overlook(settings.changes())  # such as counters of calls
+        self._original.overlook(settings.changes())  # by the probe itself
         if num_blocks == "auto":
             from minipaged.model.room import blocks_with_room  # appendix A
 
@@ -141,7 +141,7 @@ class PagedModel(Unpicklable):
     def attending(
         self, batch: RaggedBatch, cache: KVCache | None = None
     ) -> AbstractContextManager[None]:
-        """Within this block, a step runs: the layers of twins attend over the batch.
+        """Inside this `with`, a step runs: the layers of twins attend over the batch.
 
         For runners, which call a twin themselves. `cache`: instead of `self.cache`.
         """
@@ -189,7 +189,7 @@ class PagedModel(Unpicklable):
         self._original.refuse_if_altered()
 
     def refuse_changes(self) -> None:
-        """Raise ValueError for either, and if any number of a weight has changed.
+        """Raise ValueError for either, and if a value in a weight has changed.
 
         It reads all weights, and waits for the device.
         """
@@ -213,7 +213,7 @@ def last_logits(model: PreTrainedModel, batch: RaggedBatch) -> torch.Tensor:
     apart. Returns [number wanted, vocabulary] in float32.
     """
     num_wanted = len(batch.logits_at)
-    # At least one row: for none, a compiler would make another program.
+    # At least one row: for none, a compiler would compile a second program.
     rows = batch.logits_at if num_wanted else batch.query_starts[:1]
     out = model(
         input_ids=batch.tokens[None],

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 class Work(NamedTuple):
-    """Tokens of a sequence that a step computes: a prompt, a part of it, or one token.
+    """Tokens of a sequence that a step computes: of its prompt, or its newest ones.
 
-    Logits are wanted of the last `num_logits` tokens. For example, `start=8`, `stop=12`
-    and `num_logits=1`: compute positions 8 to 11, and choose a token by 11's logits.
+    The last `num_logits` of them get logits. For example, `start=8`, `stop=12` and
+    `num_logits=1`: compute positions 8 to 11, and choose a token by the logits of 11.
     """
 
     request: "Request"
@@ -31,7 +31,7 @@ class Work(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """One step: copy these blocks, (source, copy) each, then compute these works."""
+    """One step: copy blocks, pairs (source, copy), then compute these works."""
 
     works: Rows[Work]
     copies: Rows[tuple[int, int]] = ()
@@ -40,7 +40,8 @@ class Plan:
     def sequences(self) -> "Rows[Sequence]":
         """The sequences that it computes, and all others that their requests have now.
 
-        A beam that was dropped since is computed, but its request has it no longer.
+        After the step, forks made in it are there. A beam that was dropped in it is
+        there, too, because it was computed.
         """
         computed = [work.sequence for work in self.works]
         of_requests = [work.request.sequences for work in self.works]

@@ -22,7 +22,7 @@ def in_parts(works: Rows[Work]) -> list[Work]:
     remaining = MOST_ROWS
     taken = []
     for work in works:
-        if work.request.is_scored:
+        if work.request.wants_prompt_logits:
             work = with_all_logits(work, remaining)
             remaining -= work.num_logits
         if work.num_tokens:

@@ -7,7 +7,7 @@ from typing import Any
 from minipaged.memory.block_table import BlockTable
 from minipaged.scheduling.observer import Observer, Observers
 from minipaged.scheduling.sequence import Sequence
-from minipaged.scheduling.turns import Turns
+from minipaged.scheduling.turns import NextWorks
 
 
 @dataclass(eq=False)
@@ -16,19 +16,19 @@ class Request:
 
     prompt: list[int]
     max_new_tokens: int
-    # Says what the request computes next; `decoding.Strategy` chooses its tokens, too.
-    strategy: Turns = field(default_factory=Turns)
+    # Says what is computed next. A `decoding.Strategy` also chooses the tokens.
+    strategy: NextWorks = field(default_factory=NextWorks)
     num_parallel: int = 1  # how many sequences may grow at one time: samples or beams
-    drops_sequences: bool = False  # before they have ended, for better ones: beams
+    drops_sequences: bool = False  # beams: a living one may be dropped for a better one
     salt: bytes = b""  # requests with equal salts share cached blocks
-    answers: list[Sequence] = field(init=False)  # as they are returned; at first one
+    answers: list[Sequence] = field(init=False)  # what the user gets; at first one
     # Sequences that hold blocks and are no answers: guesses at the next tokens, say.
     drafts: list[Sequence] = field(default_factory=list, init=False)
     num_cached_tokens: int = 0  # of the prompt, when the request first started
     num_restarts: int = 0  # appendix B
     swapped: Any = None  # where K and V lie (appendix B)
     error: str | None = None  # why it will never have an answer
-    scores_prompt: bool = False  # are logits of the prompt's tokens wanted, too?
+    prompt_logits: bool = False  # are logits of the prompt's tokens wanted, too?
     observers: Observer = field(default_factory=Observers)
     number: int = field(default_factory=count().__next__)  # its place in line
 
@@ -59,15 +59,15 @@ class Request:
         self.end("error")
 
     def start(self, table: BlockTable) -> None:
-        """Let it compute from now on, after the cached blocks of this table, if any."""
+        """Give it this table: it computes the tokens after those in the table."""
         self.live[0].table = table
         if not self.num_restarts:
             self.num_cached_tokens = min(table.num_tokens, len(self.prompt))
 
     @property
-    def is_scored(self) -> bool:
-        """Are logits of the prompt's tokens still wanted: has it no new token yet?"""
-        return self.scores_prompt and not self.answers[0].num_new
+    def wants_prompt_logits(self) -> bool:
+        """Are logits of its prompt still wanted? Not after the first new token."""
+        return self.prompt_logits and not self.answers[0].num_new
 
     @property
     def is_prefilling(self) -> bool:

@@ -32,7 +32,7 @@ class Scheduler:
     pool: BlockPool
     prefix_cache: "PrefixCache | None" = None
     max_tokens: float = field(default=inf, kw_only=True)  # computed in a step
-    max_prompt_tokens: float = field(default=inf, kw_only=True)  # of prompts, of these
+    max_prompt_tokens: float = field(default=inf, kw_only=True)  # of these, for prompts
     waiting: deque[Request] = field(default_factory=deque, init=False)
     running: list[Request] = field(default_factory=list, init=False)
     in_flight: deque[Plan] = field(default_factory=deque, init=False)  # uncommitted
@@ -40,7 +40,7 @@ class Scheduler:
 
     def __post_init__(self) -> None:
         self.sharing = None
-        self._scores_prompts = False  # did any request want logits of its prompt?
+        self._prompt_logits = False  # did any request want logits of its prompt?
         if self.prefix_cache is not None:
             from minipaged.scheduling.sharing import PrefixSharing  # lesson 3
 
@@ -51,7 +51,7 @@ class Scheduler:
         if self.max_tokens < (least := request.num_parallel):
             raise ValueError(f"max_tokens must be at least {least}, one a sequence")
         request.observers = self.observers
-        self._scores_prompts |= request.scores_prompt
+        self._prompt_logits |= request.prompt_logits
         self.waiting.append(request)
 
     def abort(self, request: Request) -> None:
@@ -64,15 +64,17 @@ class Scheduler:
         """The next step: which sequences compute which tokens; their tables have grown.
 
         Raises OutOfBlocks if the first request in line does not fit even into an idle
-        pool; or if others took promised blocks, when some tables may have grown.
+        pool. Also if others took promised blocks: then some tables have grown already.
         """
         self._admit()
         works = self._pick_works()
-        if self._scores_prompts:
+        if self._prompt_logits:
             from minipaged.scheduling.prompt_logits import in_parts  # appendix A
 
             works = in_parts(works)
-        if self.waiting and not (self.running or self.in_flight):  # nor ever will fit
+        if self.waiting and not (
+            self.running or self.in_flight
+        ):  # no block will come back
             needed = self.waiting[0].blocks_at_most(self.pool.block_size)
             raise OutOfBlocks(needed, self.pool.num_free, self.pool.num_blocks)
         copies = [work.sequence.table.append(work.stop - work.start) for work in works]
@@ -131,7 +133,7 @@ class Scheduler:
             self.observers.admitted(request)
 
     def _may_start(self, request: Request, cached: list[int], num_blocks: int) -> bool:
-        """Are `num_blocks` free, all that this and the running requests may take?"""
+        """Are `num_blocks` free? This and the running requests may take so many."""
         return num_blocks <= self.pool.num_free
 
     def _pick_works(self) -> list[Work]:

@@ -6,9 +6,9 @@ from minipaged.memory.block_table import BlockTable
 class Sequence:
     """Prompt and generated tokens, with the table of the blocks of their K and V.
 
-    `num_computed` of its tokens have room in the table. At first, these are the cached
-    tokens; after the prefill, between steps, all but the last. A fork is made while all
-    tokens have room.
+    `num_computed` counts the tokens with room in the table: at first those found in a
+    cache. Between steps, after the prefill, only the last token has none. A fork is
+    made before a new token is appended, when all have room.
 
     Source: PagedAttention paper, section 5.2.
     """
@@ -17,9 +17,9 @@ class Sequence:
         """Start with the prompt; a fork's `table` has room for it already."""
         self.tokens = list(prompt)
         self.num_prompt_tokens = len(prompt)
-        self.num_prefill_tokens = len(prompt)  # known when it started, or started again
-        self.num_pending = 0  # chosen but not read yet, by callers that plan ahead
-        self.guesses_from: int | None = None  # from this position on, they may be wrong
+        self.num_prefill_tokens = len(prompt)  # how many it had when it (re)started
+        self.num_pending = 0  # chosen on the device, and not read yet
+        self.guesses_from: int | None = None  # tokens from this position on are guesses
         self.table = table  # None: it has not started, or its blocks were given back
         self.finish_reason: str | None = None  # why it ended: "stop", "length", ...
 
@@ -69,7 +69,7 @@ class Sequence:
         For example, the tokens are [7, 8, 9], all computed, and 8 and 9 are guesses.
         `accept(1)` leaves [7, 8], and room for two tokens in the table.
         """
-        del self.tokens[self.num_known + count :]  # `accept()` may come twice
+        del self.tokens[self.num_known + count :]  # a second `accept()` deletes nothing
         self.guesses_from = None
         if self.num_computed > len(self.tokens):
             self.table.truncate(len(self.tokens))

@@ -28,7 +28,7 @@ class PrefixSharing:
 
         If logits of its prompt are wanted, there are none: all tokens are computed.
         """
-        if request.is_scored:
+        if request.wants_prompt_logits:
             return []
         return self._cache.find(common_tokens(request), request.salt)
 
@@ -40,7 +40,7 @@ class PrefixSharing:
         """
         tokens = common_tokens(request)
         salt = request.salt
-        if not request.is_scored:
+        if not request.wants_prompt_logits:
             # The last token is always computed.
             wanted = self._cache.next_block(tokens[:-1], cached, salt)
             other = self._computing.get(wanted) if wanted else None

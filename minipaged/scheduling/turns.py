@@ -8,8 +8,12 @@ if TYPE_CHECKING:
     from minipaged.scheduling.request import Request
 
 
-class Turns:
-    """What a scheduler asks of a request's strategy. This default needs no model.
+class NextWorks:
+    """What a scheduler asks of a request's strategy: which tokens come next.
+
+    The base of `decoding.Strategy`, which chooses and applies. Alone it is enough for
+    a scheduler whose caller appends the tokens, as lesson 2's simulations do.
+
 
     First comes the prompt, in one part or in several; then one token of each living
     sequence at a time. A strategy that checks several tokens in a step overrides
@@ -34,15 +38,15 @@ class Turns:
             start = sequence.num_computed
             if start < sequence.num_prefill_tokens:
                 return []
-            # The last token that is allowed is never computed, read or not.
+            # No token follows the last one that is allowed: it is never computed.
             if start < sequence.num_tokens and start < request.max_computed:
                 works.append(Work(request, sequence, start, start + 1, 1))
         return works if len(works) <= limit else []
 
     def next_prefills(self, request: "Request", limit: float) -> list[Work]:
-        """The tokens of its prompt that are not computed yet, at most `limit` of them.
+        """Tokens that it started with and has not computed, at most `limit` of them.
 
-        Logits of the prompt's last token are wanted: they choose the first new token.
+        Logits of the last of them are wanted: the next token is chosen from them.
         """
         if not request.is_prefilling or not limit:
             return []
@@ -60,7 +64,7 @@ class Turns:
         """The most blocks that the request can come to hold at one time.
 
         Its sequences share at least the blocks that the prompt fills. Once all of them
-        are forked, only the living sequences count. For example, a prompt of 10 tokens,
+        exist, only the living sequences count. For example, a prompt of 10 tokens,
         2 samples of 7 new tokens, blocks of 4: the samples share the 2 blocks that the
         prompt fills. Each sample computes 10 + 7 - 1 = 16 positions in 4 blocks, of
         which 2 are not shared: 2 + 2 * 2 = 6.

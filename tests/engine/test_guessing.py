@@ -20,6 +20,8 @@ from helpers.serving import (
 )
 from helpers.thorough import all_or, often
 from helpers.tiny_models import UNLIKE, tiny_model
+from minipaged.decoding.sampling import Sampling
+from minipaged.engine.ahead import may_run_ahead
 from minipaged.scheduling.sequence import Sequence
 
 pytestmark = pytest.mark.filterwarnings("ignore:thrashing")
@@ -162,6 +164,20 @@ def test_interrupted_at_any_line(made, way, number):
     assert len(lines.places) > 10
     check([stream.output for stream in streams], answers())
     check_idle(engine)
+
+
+def test_who_computes_several_tokens_does_not_run_ahead():
+    """Be it a kind of sampling: a plan ahead counts on one row for each request."""
+
+    class Several(Sampling):
+        def next_works(self, request, limit):
+            return super().next_works(request, limit)
+
+    engine = make()
+    request = engine.add(PROMPTS[0], GREEDY).request
+    assert may_run_ahead(request)
+    request.strategy = Several(request.strategy.options)
+    assert not may_run_ahead(request)
 
 
 # --- wrong versions, which these tests must reject ------------------------------------

@@ -86,7 +86,7 @@ def test_prompts_come_in_parts(rows, monkeypatch):
 
     class Watch(mp.Observer):
         def planned(self, plan):
-            works = [work for work in plan.works if work.request.is_scored]
+            works = [work for work in plan.works if work.request.wants_prompt_logits]
             asked.append(sum(work.num_logits for work in works))
 
     paged.observers.append(Watch())
@@ -243,7 +243,9 @@ def test_tokens_that_a_model_reads_but_never_says():
 
 def test_whoever_looks_into_the_cache_lacks_logprobs(monkeypatch):
     """The wrong variant: logits of what is found there are never computed."""
-    monkeypatch.setattr(mp.Request, "is_scored", property(lambda own: not own.live))
+    monkeypatch.setattr(
+        mp.Request, "wants_prompt_logits", property(lambda own: not own.live)
+    )
     paged = mp.PagedModel(tiny_model("qwen3"), 256, 4)
     prefix = mp.PrefixCache(paged.pool)
     mp.generate(paged, PROMPTS[:2], config(3), prefix_cache=prefix)

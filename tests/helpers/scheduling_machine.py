@@ -29,7 +29,7 @@ from minipaged.scheduling.interruption import StepUndo
 from minipaged.scheduling.plan import Work
 from minipaged.scheduling.request import Request
 from minipaged.scheduling.scheduler import Scheduler
-from minipaged.scheduling.turns import Turns
+from minipaged.scheduling.turns import NextWorks
 
 PACKAGE = str(Path(errors.__file__).parent)
 CHANGES = set(
@@ -66,7 +66,7 @@ def score(*numbers: int) -> int:
     return crc32(bytes(numbers))
 
 
-class Samples(Turns):
+class Samples(NextWorks):
     """Each sample appends a token at every turn and ends by itself; greedy: a sample.
 
     `turn` stands for a generator's state: the choice depends on it.
@@ -173,7 +173,7 @@ class Guesses(Samples):
         pause()
 
 
-class Beams(Turns):
+class Beams(NextWorks):
     """The best continuations of all beams go on; the others are dropped."""
 
     runs_ahead = False

@@ -13,10 +13,10 @@ from minipaged.memory.prefix_cache import PrefixCache
 from minipaged.scheduling.observer import Observer
 from minipaged.scheduling.request import Request
 from minipaged.scheduling.scheduler import Scheduler
-from minipaged.scheduling.turns import Turns
+from minipaged.scheduling.turns import NextWorks
 
 
-class Strategy(Turns):
+class Strategy(NextWorks):
     """Remembers nothing: the tests choose the tokens."""
 
     def save(self):

@@ -17,7 +17,7 @@ from minipaged.scheduling.request import Request
 from minipaged.scheduling.scheduler import Scheduler
 from minipaged.scheduling.sequence import Sequence
 from minipaged.scheduling.sharing import PrefixSharing
-from minipaged.scheduling.turns import Turns
+from minipaged.scheduling.turns import NextWorks
 
 
 class TestScheduling(Scheduling.TestCase):
@@ -37,7 +37,7 @@ def test_ten_thousand_operations():
 PUBLISH, LET_GO, ADMIT = PrefixSharing._publish, Scheduler._let_go, Scheduler._admit
 FORGET, RESTORE = BlockPool.forget, BlockPool.restore
 BEGIN, UNDO = StepUndo.begin, StepUndo.undo
-NEXT_TOKENS, NEXT_CHUNKS = Turns.next_works, Turns.next_prefills
+NEXT_TOKENS, NEXT_CHUNKS = NextWorks.next_works, NextWorks.next_prefills
 
 
 def frees_in_flight(scheduler, sequences):
@@ -200,7 +200,9 @@ WRONG = {
     "promises nothing": [(Request, "blocks_to_come", lambda request, size: 0)],
     "forgets to revive": [(Scheduler, "_may_start", revives_for_nothing)],
     "admits all": [(Scheduler, "_may_start", lambda *_: True)],
-    "counts one": [(Turns, "blocks_at_most", counts_the_living_only_before_the_fork)],
+    "counts one": [
+        (NextWorks, "blocks_at_most", counts_the_living_only_before_the_fork)
+    ],
     "restores the index": [
         (StepUndo, "begin", remembers_lists),
         (StepUndo, "undo", restores_the_index),
@@ -216,9 +218,9 @@ WRONG = {
     "never forgets": [(PrefixCache, "forget", lambda prefix, block: None)],
     "restarts apart": [(restart, "share_prompt", everybody_computes_the_prompt)],
     "forks early": [(restart, "share_prompt", forks_too_early)],
-    "goes on": [(Turns, "next_works", goes_on_behind_the_end)],
-    "splits groups": [(Turns, "next_works", decodes_some_of_a_group)],
-    "ignores budgets": [(Turns, "next_prefills", computes_prompts_whole)],
+    "goes on": [(NextWorks, "next_works", goes_on_behind_the_end)],
+    "splits groups": [(NextWorks, "next_works", decodes_some_of_a_group)],
+    "ignores budgets": [(NextWorks, "next_prefills", computes_prompts_whole)],
     "overtakes": [(Scheduler, "_admit", lets_a_small_one_pass)],
     "forks ids": [(Sequence, "fork", forks_a_copy_of_the_ids)],
     "trusts hashes": [(PrefixCache, "_lookup", trusts_the_hash)],
