@@ -220,7 +220,7 @@ def blocks_soon(request: Request, block_size: int) -> int:
     """
     if request.num_parallel == 1 and not request.drafts:
         # Most requests come here: the same as below, but without calls.
-        (sequence,) = request.sequences
+        (sequence,) = request.answers
         if sequence.finish_reason is not None:
             return 0
         end = len(sequence.tokens) + sequence.num_pending

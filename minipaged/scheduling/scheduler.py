@@ -143,7 +143,8 @@ class Scheduler:
         budget = self.max_tokens
         for request in self.running:
             decodes = request.strategy.next_works(request, budget)
-            budget -= sum([work.stop - work.start for work in decodes])
+            for work in decodes:
+                budget -= work.stop - work.start
             works += decodes
             others += [] if decodes else [request]
         budget = min(budget, self.max_prompt_tokens)

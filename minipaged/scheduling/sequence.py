@@ -46,7 +46,8 @@ class Sequence:
     @property
     def num_new(self) -> int:
         """How many tokens it has generated so far."""
-        return self.num_known - self.num_prompt_tokens
+        end = len(self.tokens) if self.guesses_from is None else self.guesses_from
+        return end - self.num_prompt_tokens
 
     @property
     def new_tokens(self) -> list[int]:

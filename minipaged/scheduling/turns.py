@@ -28,18 +28,21 @@ class NextWorks:
         two works, both with `start=8` and `stop=9`.
         """
         works = []
-        if len(request.sequences) > 1 and request.is_prefilling:
+        sequences = request.sequences if request.drafts else request.answers
+        if len(sequences) > 1 and request.is_prefilling:
             from minipaged.scheduling.restart import share_prompt  # appendix B
 
             share_prompt(request)
-        for sequence in request.sequences:
+        for sequence in sequences:
             if sequence.finish_reason is not None:
                 continue
-            start = sequence.num_computed
+            table = sequence.table  # as num_computed and num_tokens, without calls
+            start = 0 if table is None else table.num_tokens
             if start < sequence.num_prefill_tokens:
                 return []
+            end = len(sequence.tokens) + sequence.num_pending
             # No token follows the last one that is allowed: it is never computed.
-            if start < sequence.num_tokens and start < request.max_computed:
+            if start < end and start < request.max_computed:
                 works.append(Work(request, sequence, start, start + 1, 1))
         return works if len(works) <= limit else []
 
