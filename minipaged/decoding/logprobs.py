@@ -88,11 +88,9 @@ class WithLogprobs(Strategy):
     def next_prefills(self, request: Request, limit: float) -> list[Work]:
         """The parts of the prompt; all logits are wanted if its logprobs are."""
         works = super().next_prefills(request, limit)
-        return (
-            [with_all_logits(work) for work in works]
-            if request.wants_prompt_logits
-            else works
-        )
+        if request.wants_prompt_logits:
+            works = [with_all_logits(work) for work in works]
+        return works
 
     @classmethod
     def choose(cls, turns: Rows[Turn], logits: Tensor) -> list[Scored | Failed]:
@@ -196,8 +194,8 @@ class SamplingWithLogprobs(WithLogprobs, Sampling):
         if not asking:
             return {}
         choices = (chosen[turn.request] for turn in asking)
-        tokens = [together.tensor[start:stop] for together, start, stop in choices]
-        logprobs, places = cls.score(asking, torch.cat(tokens), logits)
+        parts = [tokens.tensor[start:stop] for tokens, start, stop in choices]
+        logprobs, places = cls.score(asking, torch.cat(parts), logits)
         pairs = zip(asking, places, strict=True)
         return {turn.request: (logprobs, place) for turn, place in pairs}
 
@@ -297,9 +295,9 @@ def _is_in_prompt(request: Request) -> bool:
 
 def _to_choose(turn: Turn) -> Turn:
     """The turn without rows of the prompt's tokens: the last row is the answer's."""
-    return (
-        Turn(turn.request, turn.rows[-1:]) if turn.request.wants_prompt_logits else turn
-    )
+    if turn.request.wants_prompt_logits:
+        turn = turn._replace(rows=turn.rows[-1:])
+    return turn
 
 
 def _asking(turns: Rows[Turn], chosen: dict[Request, Any]) -> list[Turn]:

@@ -218,7 +218,7 @@ def refuse_unsupported_fields(
         listed = ", ".join(yours)
         faults.append(
             f"generation options not supported here: {listed}; leave them unset"
-            + "; logprobs=5, beside the config, returns logprobs"
+            + "; for logprobs, pass logprobs=5 beside the config"
             * any(text.startswith(("output_scores", "output_logits")) for text in yours)
         )
     if faults:

@@ -17,8 +17,8 @@ def check_processors(given: Any) -> LogitsProcessorList:
     Raises TypeError for what HuggingFace's `generate` cannot call with two arguments.
     """
     wanted = (
-        "logits_processor must be a list of what takes (tokens so far, scores) and "
-        "returns scores, such as transformers.LogitsProcessorList([...])"
+        "logits_processor must be a list of callables, (tokens so far, scores) -> "
+        "scores, such as transformers.LogitsProcessorList([...])"
     )
     if given is None:
         return LogitsProcessorList()

@@ -125,9 +125,8 @@ class StepsAhead(Steps):
         batch, logits = self._runner.compute(plan, unread)
         scheduler.observers.computed(batch, logits)
         late = None
-        ahead = (
-            () if unread is None else unread.places
-        )  # the last step has checked these
+        # The last step has checked that these sequences may run ahead.
+        ahead = () if unread is None else unread.places
         if all(w.sequence in ahead or may_run_ahead(w.request) for w in plan.works):
             late = LateTokens(turns_of(plan), logits)
             for sequence in late.unread.places:

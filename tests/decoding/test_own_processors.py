@@ -163,7 +163,7 @@ def test_one_that_fails_fails_alone(processor, words):
 @pytest.mark.parametrize(
     ("value", "error", "words"),
     [
-        (in_place, TypeError, "must be a list of what takes"),
+        (in_place, TypeError, "must be a list of callables"),
         ([3], TypeError, "3 cannot be called"),
         ([[in_place], [in_place], []], ValueError, "2 prompts, but 3 lists"),
         ([lambda tokens, scores: scores, None], TypeError, "None cannot be called"),

@@ -9,7 +9,7 @@ from transformers import GenerationConfig
 
 import minipaged as mp
 from helpers.answers import huggingface_outputs
-from helpers.interrupting import Lines
+from helpers.interrupting import Lines, run_interrupted
 from helpers.replaying import replayable, replaying, steps_ahead
 from helpers.serving import (
     ALWAYS_THE_LIKELIEST,
@@ -299,15 +299,7 @@ def test_interrupted_at_any_line(way, mode, seed):
     streams = add_all(engine)
     late = [engine.add(prompt, STOPS) for prompt in PROMPTS]
     lines = Lines([draw.randrange(1, 60_000) for _ in range(25)])
-    interrupted = 0
-    with lines:
-        while engine.streams:
-            try:
-                engine.run()
-            except KeyboardInterrupt:
-                interrupted += 1
-                lines.resume()
-    assert interrupted > 10
+    assert run_interrupted(engine, lines) > 10
     check([stream.output for stream in streams])
     check([stream.output for stream in late], right)
     check_idle(engine)

@@ -6,7 +6,7 @@ import signal
 import pytest
 
 import minipaged as mp
-from helpers.interrupting import Lines
+from helpers.interrupting import Lines, run_interrupted
 from helpers.serving import (
     CONFIGS,
     PROMPTS,
@@ -38,19 +38,6 @@ def check_survivors(streams):
 
 
 # --- by lines -------------------------------------------------------------------------
-
-
-def run_interrupted(engine, lines):
-    """Run until all are answered, going on after every interrupt; how many came."""
-    interrupted = 0
-    with lines:
-        while engine.streams:
-            try:
-                engine.run()
-            except KeyboardInterrupt:
-                interrupted += 1
-                lines.resume()
-    return interrupted
 
 
 @MODES

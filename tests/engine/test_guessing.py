@@ -7,7 +7,7 @@ import pytest
 import minipaged as mp
 from helpers.answers import huggingface_outputs
 from helpers.guessing import MOST, Drafting, Guessing, guess_instead_of_sampling
-from helpers.interrupting import Lines
+from helpers.interrupting import Lines, run_interrupted
 from helpers.replaying import replayable, replaying, steps_ahead
 from helpers.serving import (
     CONFIGS,
@@ -155,13 +155,7 @@ def test_interrupted_at_any_line(made, way, number):
     engine = way(make(28, attention=replayable, cache=True))
     streams = [engine.add(prompt, GREEDY) for prompt in PROMPTS]
     lines = Lines([draw.randrange(1, 20_000) for _ in range(25)])
-    with lines:
-        while engine.streams:
-            try:
-                engine.run()
-            except KeyboardInterrupt:
-                lines.resume()
-    assert len(lines.places) > 10
+    assert run_interrupted(engine, lines) > 10
     check([stream.output for stream in streams], answers())
     check_idle(engine)
 

@@ -12,7 +12,7 @@ from transformers import GenerationConfig
 
 import minipaged as mp
 from helpers.answers import huggingface_outputs
-from helpers.interrupting import Lines
+from helpers.interrupting import Lines, run_interrupted
 from helpers.logprobs import (
     check_answers,
     check_entry,
@@ -270,39 +270,26 @@ def test_text_is_the_same_with_and_without():
 @pytest.mark.parametrize("number", range(often(15)))
 def test_a_step_that_is_undone_says_nothing_twice(way, number):
     """Ctrl-C at 25 lines, anywhere: as if it had not been."""
-    draw, engine = (
-        random.Random(number),
-        way(make(28, attention=replayable, cache=True)),
-    )
+    draw = random.Random(number)
+    engine = way(make(28, attention=replayable, cache=True))
     for seed, (prompt, own) in enumerate(zip(PROMPTS, CONFIGS, strict=True)):
         count = COUNTS[seed]
         engine.add(prompt, own, seed=seed, logprobs=count, prompt_logprobs=count)
     streams = list(engine.streams.values())
     lines = Lines([draw.randrange(1, 60_000) for _ in range(25)])
-    with lines:
-        while engine.streams:
-            try:
-                engine.run()
-            except KeyboardInterrupt:
-                lines.resume()
-    assert len(lines.places) > 10
+    assert run_interrupted(engine, lines) > 10
     check_all([stream.output for stream in streams])
     check_idle(engine)
 
 
 def test_what_is_drawn_anew_after_an_interrupt_has_its_own():
     """Unseeded: a step that is made again draws other tokens."""
-    draw, engine = random.Random(0), make()
+    draw = random.Random(0)
+    engine = make()
     drawn = config(30, do_sample=True, temperature=3.0, top_k=0)
     streams = [engine.add(prompt, drawn, logprobs=0) for prompt in PROMPTS]
     lines = Lines([draw.randrange(1, 30_000) for _ in range(25)])
-    with lines:
-        while engine.streams:
-            try:
-                engine.run()
-            except KeyboardInterrupt:
-                lines.resume()
-    assert len(lines.places) > 10
+    assert run_interrupted(engine, lines) > 10
     for output in [stream.output for stream in streams]:
         assert [one.token for one in output.logprobs[0]] == output.sequences[0]
 
@@ -343,6 +330,20 @@ def test_a_stream_has_them_as_it_goes():
     engine.run()
     assert of_many.logprobs == []  # as its tokens: ask for the result
     assert engine.add(PROMPTS[0], config(8)).logprobs is None
+
+
+def test_a_stream_never_has_more_of_them_than_tokens():
+    """In the middle of a step they are noted, and its token is not told yet."""
+    seen = []
+
+    class Watch(mp.Observer):
+        def chosen(self, plan):
+            seen.append((len(stream.tokens), len(stream.logprobs)))
+
+    engine = make(observers=[Watch()])
+    stream = engine.add(PROMPTS[0], config(8), logprobs=0)
+    engine.run()
+    assert seen == [(number, number) for number in range(len(stream.tokens))]
 
 
 def test_threads_read_what_belongs_together():

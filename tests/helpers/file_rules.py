@@ -108,6 +108,32 @@ def no_second_copy(notebook: dict) -> list[str]:
     return sorted(names & public_names())
 
 
+@functools.cache
+def words_of_the_package() -> frozenset[str]:
+    modules = (files.ROOT / "minipaged").rglob("*.py")
+    return frozenset(
+        word for path in modules for word in re.findall(r"\w+", path.read_text("utf-8"))
+    )
+
+
+def names_in_prose_exist(notebook: dict) -> list[str]:
+    """What stands as `a_name` in a text is a name in the package or in a code cell.
+
+    Texts that speak of vLLM use its names, too; and `triton.autotune` is Triton's.
+    """
+    cells = files.code_cells(notebook)
+    code = "".join(files.source(cell) + files.output_text(cell) for cell in cells)
+    known = words_of_the_package() | set(re.findall(r"\w+", code))
+    texts = [
+        files.source(cell)
+        for cell in notebook["cells"]
+        if cell["cell_type"] == "markdown" and "vLLM" not in files.source(cell)
+    ]
+    names = re.findall(r"(?<!`)`([A-Za-z_][\w.]*)(?:\(\))?`(?!`)", "\n".join(texts))
+    ours = [name for name in names if not name.startswith("triton.")]
+    return [name for name in ours if name.split(".")[-1] not in known]
+
+
 def no_expected_exceptions(notebook: dict) -> list[str]:
     tags = [tag for c in notebook["cells"] for tag in c["metadata"].get("tags", [])]
     return [tag for tag in tags if tag == "raises-exception"]
@@ -123,5 +149,6 @@ RULES = (
     links_lead_somewhere,
     figures_end_in_show,
     no_second_copy,
+    names_in_prose_exist,
     no_expected_exceptions,
 )

@@ -8,9 +8,9 @@ from random import Random
 
 from transformers import GenerationConfig
 
+from helpers.scheduling_machine import works_with_guesses
 from minipaged.decoding.options import Options
 from minipaged.decoding.strategy import Output, Strategy
-from minipaged.scheduling.plan import Work
 
 MOST = 3  # guesses at a time
 
@@ -30,11 +30,7 @@ class Guessing(Strategy):
     def next_works(self, request, limit):
         """All that is not computed, with as many logits: the last, and the guesses."""
         (sequence,) = request.sequences
-        start = sequence.num_computed
-        stop = min(len(sequence.tokens), request.max_computed, start + limit)
-        if sequence.finish_reason or request.is_prefilling or start >= stop:
-            return []
-        return [Work(request, sequence, start, stop, stop - start)]
+        return works_with_guesses(request, sequence, limit)
 
     @classmethod
     def choose(cls, turns, logits):
@@ -82,11 +78,7 @@ class Drafting(Guessing):
     def next_works(self, request, limit):
         """The draft's; as long as there is none, the answer's."""
         sequence = request.drafts[0] if request.drafts else request.answers[0]
-        start = sequence.num_computed
-        stop = min(len(sequence.tokens), request.max_computed, start + limit)
-        if sequence.finish_reason or request.is_prefilling or start >= stop:
-            return []
-        return [Work(request, sequence, start, stop, stop - start)]
+        return works_with_guesses(request, sequence, limit)
 
     def blocks_at_most(self, request, block_size):
         """A draft has blocks of its own: a copy of the last one, and those behind."""

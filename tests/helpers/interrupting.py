@@ -219,6 +219,19 @@ def drive(paged: mp.PagedModel, scheduler: mp.Scheduler, lines: Lines) -> list:
     return [request.strategy.output(request) for request in requests]
 
 
+def run_interrupted(engine: mp.Engine, lines: Lines) -> int:
+    """Run until all are answered, going on after every interrupt; how many came."""
+    interrupted = 0
+    with lines:
+        while engine.streams:
+            try:
+                engine.run()
+            except KeyboardInterrupt:
+                interrupted += 1
+                lines.resume()
+    return interrupted
+
+
 def signals(count: int, *, twice: bool = False, seed: int = 0) -> dict[str, int]:
     """Real signals at random moments of runs; what is wrong afterwards, counted.
 

@@ -29,6 +29,7 @@ from minipaged.scheduling.interruption import StepUndo
 from minipaged.scheduling.plan import Work
 from minipaged.scheduling.request import Request
 from minipaged.scheduling.scheduler import Scheduler
+from minipaged.scheduling.sequence import Sequence
 from minipaged.scheduling.turns import NextWorks
 
 PACKAGE = str(Path(errors.__file__).parent)
@@ -134,6 +135,20 @@ class Hesitant(Samples):
             super().apply(request, works, pause)
 
 
+def works_with_guesses(request: Request, sequence: Sequence, limit: float):
+    """All that the sequence has not computed, with as many logits.
+
+    These are its newest token and its guesses. A guess without room is dropped: else a
+    plan ahead would compute it before this one is read.
+    """
+    start = sequence.num_computed
+    stop = min(len(sequence.tokens), request.max_computed, start + limit)
+    if sequence.finish_reason or request.is_prefilling or start >= stop:
+        return []
+    del sequence.tokens[stop:]
+    return [Work(request, sequence, start, stop, num_logits=stop - start)]
+
+
 class Guesses(Samples):
     """Computes guesses at its next tokens, too, and takes those back that are wrong."""
 
@@ -141,16 +156,12 @@ class Guesses(Samples):
 
     def next_works(self, request, limit):
         (sequence,) = request.sequences
-        start = sequence.num_computed
-        stop = min(len(sequence.tokens), request.max_computed, start + limit)
-        if sequence.finish_reason or request.is_prefilling or start >= stop:
-            return []
-        del sequence.tokens[stop:]  # a plan ahead would compute these before it is read
-        return [Work(request, sequence, start, stop, stop - start)]
+        return works_with_guesses(request, sequence, limit)
 
     def apply(self, request, works, pause):
         ((_, sequence, _, stop, _),) = works
-        known, right = sequence.num_known, 0
+        known = sequence.num_known
+        right = 0
         guessed = sequence.tokens[known:stop]
         while True:
             token = self.choose(sequence.tokens[: known + right], 0, self.turn)

@@ -110,6 +110,8 @@ PLANTED = [
     ),
     (file_rules.no_second_copy, add(code("class BlockPool:\n    pass"))),
     (file_rules.no_second_copy, add(code("def kv_bytes_per_token():\n    return 1"))),
+    (file_rules.names_in_prose_exist, add(prose("`next_decoding_works` is a list."))),
+    (file_rules.names_in_prose_exist, add(prose("`pool.is_not_there()` frees it."))),
     (file_rules.no_expected_exceptions, sets("tags", ["raises-exception"])),
     (lesson_rules.a_proof_and_a_control, replace("refute(2)", "'refute(2)'")),
     (lesson_rules.a_proof_and_a_control, replace("prove(1)", "prove")),
