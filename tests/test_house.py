@@ -87,7 +87,7 @@ def test_a_lesson_hands_over_by_an_ordinary_local_import():
                     found.setdefault(path.stem, set()).add(target.stem)
     assert found["backend"] >= {"streamed", "attention"}
     assert "prefix_cache" in found["scheduler"]  # for its type only
-    assert found["arguments"] >= {"beam"} and found["turns"] >= {"restart"}
+    assert found["arguments"] >= {"beam"} and found["next_works"] >= {"restart"}
 
 
 @pytest.mark.parametrize("word", ["import_module", "__import__", "mock", "monkeypatch"])

@@ -38,7 +38,7 @@ from benchmarks.gpu.peers import installed
 from benchmarks.gpu.shapes import random_model
 from benchmarks.gpu.workloads import OPTIONS, Asked, num_answered, sampled
 from minipaged.attention.kernels import attention
-from minipaged.engine.ahead import LateTokens
+from minipaged.engine.ahead import PendingChoices
 from minipaged.engine.stream import Stream
 from minipaged.lab.measure.machine import describe_machine
 
@@ -60,18 +60,18 @@ def measure(
     engine: mp.Engine, trace: Sequence[Asked], rounds: int, **options: Any
 ) -> dict[str, Any]:
     """Tokens a second, and for how much of the time the CPU waited for the GPU."""
-    read, waited = LateTokens.read, 0.0
+    read, waited = PendingChoices.read, 0.0
 
-    def timed(late: LateTokens, turns: list[Any]) -> list[Any]:
+    def timed(choices: PendingChoices, turns: list[Any]) -> list[Any]:
         nonlocal waited
         start = time.perf_counter()
-        choices = read(late, turns)
+        choices = read(choices, turns)
         waited += time.perf_counter() - start
         return choices
 
     warm_up(engine, trace, **options)
     found = []
-    LateTokens.read = timed
+    PendingChoices.read = timed
     try:
         for _ in range(rounds):
             add_all(engine, trace, **options)
@@ -89,7 +89,7 @@ def measure(
                 }
             )
     finally:
-        LateTokens.read = read
+        PendingChoices.read = read
     speeds = [each["tokens_per_s"] for each in found]
     return {"tokens_per_s": statistics.median(speeds), "rounds": found}
 

@@ -1,6 +1,5 @@
 """Lesson 4: beam search over fork, append and end (paper, sections 4.4 and 5.2)."""
 
-from collections.abc import Sequence as Rows
 from typing import NamedTuple
 
 import torch
@@ -56,7 +55,7 @@ class Beams(Strategy):
         self.answers: list[Hypothesis] | None = None
 
     @classmethod
-    def choose(cls, turns: Rows[Turn], logits: Tensor) -> list[Candidates | Failed]:
+    def choose(cls, turns: list[Turn], logits: Tensor) -> list[Candidates | Failed]:
         """The best next tokens of every request's beams."""
         return [or_failed(_candidates, turn, logits) for turn in turns]
 

@@ -1,6 +1,5 @@
 """Lesson 2: from logits to tokens, number for number as HuggingFace (the border)."""
 
-from collections.abc import Sequence as Rows
 from itertools import chain
 
 import torch
@@ -10,7 +9,7 @@ from minipaged.decoding.strategy import Turn
 from minipaged.scheduling.request import Request
 
 
-def rows_of_samples(turn: Turn) -> Rows[int]:
+def rows_of_samples(turn: Turn) -> range | list[int]:
     """For every sample of the request, in order, the row of logits it draws from.
 
     At first all samples have the same row. Later, ended samples keep drawing, from any
@@ -35,7 +34,9 @@ def rows_of_samples(turn: Turn) -> Rows[int]:
 NO_TOKEN = -1
 
 
-def next_tokens(group: list[Turn], rows: list[Rows[int]], logits: Tensor) -> Tensor:
+def next_tokens(
+    group: list[Turn], rows: list[range | list[int]], logits: Tensor
+) -> Tensor:
     """[samples of all these requests] int64: the likeliest tokens, or random tokens.
 
     rows: of each request's samples. NO_TOKEN where torch, and so HuggingFace, refuses

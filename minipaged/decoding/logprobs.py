@@ -1,7 +1,6 @@
 """Appendix A: how likely each token was: logprobs of answers and of prompts."""
 
 from collections.abc import Iterable, Iterator
-from collections.abc import Sequence as Rows
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -93,7 +92,7 @@ class WithLogprobs(Strategy):
         return works
 
     @classmethod
-    def choose(cls, turns: Rows[Turn], logits: Tensor) -> list[Scored | Failed]:
+    def choose(cls, turns: list[Turn], logits: Tensor) -> list[Scored | Failed]:
         """What the strategy chooses, with logprobs of that and of the prompt."""
         ready = [_to_choose(turn) for turn in turns if not _is_in_prompt(turn.request)]
         chosen = dict(
@@ -114,7 +113,7 @@ class WithLogprobs(Strategy):
 
     @classmethod
     def _score(
-        cls, turns: Rows[Turn], chosen: dict[Request, Any], logits: Tensor
+        cls, turns: list[Turn], chosen: dict[Request, Any], logits: Tensor
     ) -> dict[Request, tuple[Logprobs, range]]:
         """For requests that ask: logprobs, and the places of what may be appended."""
         raise NotImplementedError
@@ -175,7 +174,7 @@ class SamplingWithLogprobs(WithLogprobs, Sampling):
 
     @classmethod
     def score(
-        cls, turns: Rows[Turn], tokens: Tensor, logits: Tensor
+        cls, turns: list[Turn], tokens: Tensor, logits: Tensor
     ) -> tuple[Logprobs, list[range]]:
         """Logprobs of these turns' tokens, and the places of each turn's.
 
@@ -188,7 +187,7 @@ class SamplingWithLogprobs(WithLogprobs, Sampling):
 
     @classmethod
     def _score(
-        cls, turns: Rows[Turn], chosen: dict[Request, Chosen | Failed], logits: Tensor
+        cls, turns: list[Turn], chosen: dict[Request, Chosen | Failed], logits: Tensor
     ) -> dict[Request, tuple[Logprobs, range]]:
         asking = _asking(turns, chosen)
         if not asking:
@@ -240,7 +239,7 @@ class BeamsWithLogprobs(WithLogprobs, Beams):
     @classmethod
     def _score(
         cls,
-        turns: Rows[Turn],
+        turns: list[Turn],
         chosen: dict[Request, Candidates | Failed],
         logits: Tensor,
     ) -> dict[Request, tuple[Logprobs, range]]:
@@ -300,7 +299,7 @@ def _to_choose(turn: Turn) -> Turn:
     return turn
 
 
-def _asking(turns: Rows[Turn], chosen: dict[Request, Any]) -> list[Turn]:
+def _asking(turns: list[Turn], chosen: dict[Request, Any]) -> list[Turn]:
     """The turns that want logprobs of their answers, and have not failed."""
     return [
         turn
@@ -311,7 +310,7 @@ def _asking(turns: Rows[Turn], chosen: dict[Request, Any]) -> list[Turn]:
 
 
 def _score_prompts(
-    turns: Rows[Turn], logits: Tensor
+    turns: list[Turn], logits: Tensor
 ) -> dict[Request, tuple[Logprobs, range, int]]:
     """Logprobs of prompt tokens, their places, and the position of the first.
 

@@ -1,6 +1,5 @@
 """Lesson 2: greedy and random sampling; lesson 4: n samples (paper, section 4.4)."""
 
-from collections.abc import Sequence as Rows
 from functools import cached_property
 from typing import Any
 
@@ -25,12 +24,11 @@ class Sampling(Strategy):
         self.generator = generator
 
     @classmethod
-    def choose(cls, turns: Rows[Turn], logits: Tensor) -> list["Chosen | Failed"]:
+    def choose(cls, turns: list[Turn], logits: Tensor) -> list["Chosen | Failed"]:
         """The next token of every sample of these requests.
 
         At first, samples share one row. Ended samples get a token, too, which `apply`
-        drops.
-        Requests with equal processors go through them together, as one tensor.
+        drops. Requests with equal processors go through them together, as one tensor.
         """
         groups: dict[Any, list[Turn]] = {}
         for turn in turns:
@@ -118,6 +116,5 @@ class ChosenTokens:
         return self.tensor.tolist()
 
 
-Chosen = tuple[
-    ChosenTokens, int, int
-]  # the tokens from start to stop are the request's
+# A request's tokens are those from start to stop - 1.
+Chosen = tuple[ChosenTokens, int, int]

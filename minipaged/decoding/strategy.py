@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable
-from collections.abc import Sequence as Rows
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,8 +9,8 @@ import torch
 from torch import Tensor
 
 from minipaged.errors import is_out_of_memory
+from minipaged.scheduling.next_works import NextWorks
 from minipaged.scheduling.request import Request
-from minipaged.scheduling.turns import NextWorks
 
 _log = logging.getLogger("minipaged.decoding")
 
@@ -45,13 +44,14 @@ def or_failed(choose: Callable[..., Any], *arguments: Any) -> Any:
 
 
 class Strategy(NextWorks):
-    """One object for each request: it chooses the tokens, and remembers what it must.
+    """One object for each request; it remembers what it must.
 
-    A step first chooses for all requests, then applies what was chosen to each.
+    In a step, the class chooses for all of its requests together; then each object
+    applies what was chosen for its request.
     """
 
     @classmethod
-    def choose(cls, turns: Rows[Turn], logits: Tensor) -> list[Any]:
+    def choose(cls, turns: list[Turn], logits: Tensor) -> list[Any]:
         """What each turn's request will do; called once a step for all of this type.
 
         It changes no request, and does not wait for the device. logits: [R, vocabulary]
@@ -78,7 +78,8 @@ class Strategy(NextWorks):
     def save(self) -> Any:
         """The state now, for `restore`.
 
-        A shallow copy: replace lists and dicts, do not change them; or override this.
+        A shallow copy. So `apply` must replace lists and dicts, not change them; else
+        the class overrides `save`.
         """
         return vars(self).copy()
 

@@ -14,13 +14,13 @@ from minipaged.decoding.sampling import Chosen, ChosenTokens, Sampling
 from minipaged.decoding.strategy import Failed, Turn, or_failed
 from minipaged.engine.loop import choose, finish, step, turns_of
 from minipaged.errors import OutOfBlocks, is_out_of_memory
-from minipaged.model.persistent_inputs import Unread, to_device
+from minipaged.model.persistent_inputs import Pending, to_device
 from minipaged.model.runner import Runner
 from minipaged.scheduling.interruption import StepUndo, all_or_nothing, collect_lost
+from minipaged.scheduling.next_works import NextWorks
 from minipaged.scheduling.plan import Plan
 from minipaged.scheduling.request import Request
 from minipaged.scheduling.scheduler import Scheduler
-from minipaged.scheduling.turns import NextWorks
 
 
 class Steps:
@@ -60,8 +60,8 @@ class Steps:
 
 
 def make_steps(runner: Runner, scheduler: Scheduler) -> Steps:
-    """Steps that run one ahead; for the eager runner, the steps of lesson 2."""
-    return (Steps if runner.name == "eager" else StepsAhead)(runner, scheduler)
+    """Steps that run one ahead, if this runner can; else the steps of lesson 2."""
+    return (StepsAhead if runner.runs_ahead else Steps)(runner, scheduler)
 
 
 class StepsAhead(Steps):
@@ -74,8 +74,8 @@ class StepsAhead(Steps):
 
     The next plan can be made before the last tokens are read if it does not depend on
     them. This holds for requests of one sequence, greedy or sampled without a seed,
-    whose processors do not read earlier tokens. One other request in a plan is
-    enough: then its tokens are read before the next plan is made.
+    whose processors do not read earlier tokens. If a plan has any other request, all
+    tokens of the plan are read before the next plan is made.
 
     Between two calls a step may be in flight: `land` ends it.
     """
@@ -106,7 +106,7 @@ class StepsAhead(Steps):
     def _step(self, undo: StepUndo) -> None:
         if not self._scheduler.in_flight:
             self._start()
-        if self._flights[-1].late is not None:
+        if self._flights[-1].choices is not None:
             self._start()
         self._land(undo)
 
@@ -115,29 +115,31 @@ class StepsAhead(Steps):
         scheduler = self._scheduler
         if not scheduler.in_flight:
             self._flights.clear()  # of steps that were undone
-        unread = None
-        if self._flights and self._flights[-1].late is not None:
-            unread = self._flights[-1].late.unread
+        pending = None
+        if self._flights and self._flights[-1].choices is not None:
+            pending = self._flights[-1].choices.pending
         plan = scheduler.schedule()
-        if unread is not None and not plan.works:
+        if pending is not None and not plan.works:
             scheduler.withdraw(plan)  # all wait for the step in flight
             return
-        batch, logits = self._runner.compute(plan, unread)
+        batch, logits = self._runner.compute(plan, pending)
         scheduler.observers.computed(batch, logits)
-        late = None
+        choices = None
         # The last step has checked that these sequences may run ahead.
-        ahead = () if unread is None else unread.places
+        ahead = () if pending is None else pending.places
         if all(w.sequence in ahead or may_run_ahead(w.request) for w in plan.works):
-            late = LateTokens(turns_of(plan), logits)
-            for sequence in late.unread.places:
+            choices = PendingChoices(turns_of(plan), logits)
+            for sequence in choices.pending.places:
                 sequence.num_pending += 1
-        self._flights.append(_Flight(plan, logits, late))
+        self._flights.append(_Flight(plan, logits, choices))
 
     def _land(self, undo: StepUndo) -> None:
-        plan, logits, late = self._flights[0]
+        plan, logits, choices = self._flights[0]
 
         def chosen(turns: list[Turn]) -> list[Any]:
-            return choose(turns, logits.float()) if late is None else late.read(turns)
+            if choices is None:
+                return choose(turns, logits.float())
+            return choices.read(turns)
 
         finish(plan, chosen, self._scheduler, undo)
         self._flights.popleft()
@@ -156,10 +158,10 @@ def may_run_ahead(request: Request) -> bool:
     )
 
 
-class LateTokens:
+class PendingChoices:
     """A step's tokens: chosen on the device, and on their way to the CPU.
 
-    Attributes: unread, the tokens for the next step.
+    Attributes: pending, the tokens for the next step.
     """
 
     def __init__(self, turns: list[Turn], logits: Tensor):
@@ -189,7 +191,7 @@ class LateTokens:
         tokens = drawn[0] if len(drawn) == 1 else torch.cat([none, *drawn])
         in_order = chain.from_iterable(groups.values())
         places = {turn.request.answers[0]: place for place, turn in enumerate(in_order)}
-        self.unread = Unread(tokens, places)
+        self.pending = Pending(tokens, places)
         self._logprobs = self._compute_logprobs(turns, logits)
         self._copy = tokens
         self._has_come = None
@@ -208,7 +210,7 @@ class LateTokens:
             return {}
         (at,) = to_device([np.array([*map(self._place_of, asking)])], logits.device)
         logprobs, places = SamplingWithLogprobs.score(
-            asking, self.unread.tokens[at], logits
+            asking, self.pending.tokens[at], logits
         )
         logprobs.bring()
         pairs = zip(asking, places, strict=True)
@@ -234,7 +236,7 @@ class LateTokens:
         return choices
 
     def _place_of(self, turn: Turn) -> int:
-        return self.unread.places[turn.request.answers[0]]
+        return self.pending.places[turn.request.answers[0]]
 
 
 def draws_by_numbers(logits: Tensor) -> bool:
@@ -260,4 +262,4 @@ class _Flight(NamedTuple):
 
     plan: Plan
     logits: Tensor
-    late: LateTokens | None  # None: nothing is chosen yet
+    choices: PendingChoices | None  # None: nothing is chosen yet

@@ -212,14 +212,18 @@ def _check_prompt(index: int, prompt: list[int], vocabulary: int, remedy: str) -
         )
 
 
-def _values(value: object, kind: type, name: str, count: int) -> list:
+def _values(
+    value: object, kind: type, name: str, count: int, optional: bool = False
+) -> list:
     """A value for each prompt, from a value for all or from a list of values.
 
     None means "not given", except for a salt: with None by mistake, a prompt must not
-    share blocks with all others.
+    share blocks with all others. In a list None may stand only if it is `optional`.
     """
 
     def fits(item: object) -> bool:  # True is an int to Python, but no seed
+        if item is None:
+            return optional
         return isinstance(item, kind) and not isinstance(item, bool)
 
     if fits(value) or (value is None and kind is not bytes):
@@ -238,7 +242,7 @@ def _values(value: object, kind: type, name: str, count: int) -> list:
 
 def _counts(value: Any, name: str, count: int, vocabulary: int) -> list[int | None]:
     """How many of the likeliest tokens each prompt asks for; 0: the token alone."""
-    counts = _values(value, int, name, count)
+    counts = _values(value, int, name, count, optional=True)
     if wrong := [number for number in counts if number is not None and number < 0]:
         raise ValueError(f"{name} must be 0 or more, got {wrong[0]}")
     if wrong := [number for number in counts if number and number > vocabulary]:

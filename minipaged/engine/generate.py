@@ -55,8 +55,9 @@ def generate(
             and leave all of their blocks there for others.
         cache_salt: one for all prompts, or a list. Only prompts of one salt share.
         tokenizer: the model's; needed for stop strings.
-        logprobs: a number for all prompts, or a list. Each new token comes with its
-            logprob, and with so many of the likeliest tokens. See `TokenLogprob`.
+        logprobs: a number for all prompts, or a list; None: none are wanted. Each new
+            token comes with its logprob, and with so many of the likeliest tokens. See
+            `TokenLogprob`.
         prompt_logprobs: the same for the prompt's tokens. Such a prompt is computed as
             a whole, whatever is cached of it.
         logits_processor: HuggingFace's, or yours, as HuggingFace's `generate` takes

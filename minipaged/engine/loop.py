@@ -14,7 +14,7 @@ from minipaged.scheduling.scheduler import Scheduler
 
 
 class StepRunner(Protocol):
-    """What computes a plan: a PagedModel, or one of appendix A's faster runners."""
+    """What computes a plan: a PagedModel, or appendix A's eager `Runner`."""
 
     def compute(self, plan: Plan) -> tuple[RaggedBatch, Tensor]:
         """The plan's batch, for observers, and the logits that it asks for.
@@ -63,7 +63,7 @@ def finish(
     scheduler: Scheduler,
     undo: StepUndo,
 ) -> None:
-    """Choose and apply the next tokens of a computed plan, and commit the plan."""
+    """Choose the next tokens of a computed plan, apply them, and commit the plan."""
     turns = turns_of(plan)
     undo.save_texts(turn.request for turn in turns)
     apply_all(turns, choose_for(turns))

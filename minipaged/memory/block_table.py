@@ -25,10 +25,11 @@ class BlockTable:
     def __init__(
         self, pool: BlockPool, block_ids: Iterable[int] = (), num_tokens: int = 0
     ):
-        """Make a table over blocks whose references the caller already holds.
+        """Make a table over blocks that the caller holds: it takes them over.
 
         `block_ids` (usually none, or a matched prefix) must be as many blocks as
-        `num_tokens` positions need. Otherwise raises ValueError, and takes nothing.
+        `num_tokens` positions need. Otherwise raises ValueError: the caller still holds
+        them.
         """
         self.pool = pool
         self.block_ids = list(block_ids)
@@ -86,7 +87,7 @@ class BlockTable:
         self.pool.check_thread()
         kept = -(-n // self.pool.block_size)
         dropped = self.block_ids[kept:]
-        # A new list: by that, PersistentInputs sees that blocks were dropped.
+        # A new list: PersistentInputs compares list objects, and so sees the change.
         self.block_ids = self.block_ids[:kept]
         self.num_tokens = n
         for block_id in reversed(dropped):
@@ -104,8 +105,8 @@ class BlockTable:
     def free(self) -> None:
         """Release every block; the table is unusable afterwards.
 
-        Raises TableFreed the second time. The last block is released first. So the
-        start of a text can be found longest in free blocks (lesson 3).
+        Raises TableFreed the second time. The last block is released first. So,
+        among free blocks, the start of a text stays findable longest (lesson 3).
         """
         self._check_alive()
         self.pool.check_thread()

@@ -29,6 +29,7 @@ class CompiledRunner(GraphRunner):
     """
 
     name: Run = "compiled"
+    runs_ahead = True
 
     def __init__(self, paged: PagedModel, max_sequences: int, max_tokens: int = 8192):
         """Compile, then capture, with progress bars. Raises what GraphRunner raises."""

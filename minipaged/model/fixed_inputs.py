@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from minipaged.model.inputs import RaggedBatch
-from minipaged.model.persistent_inputs import StepArrays, Unread, host_memory
+from minipaged.model.persistent_inputs import Pending, StepArrays, host_memory
 
 
 class Size(NamedTuple):
@@ -53,13 +53,13 @@ class FixedInputs:
         with torch.inference_mode(False):  # so that any mode may write to them
             self._packet = torch.zeros(longest, **whole)
             self._tables = torch.zeros(rows, width, **whole)
-            self._unread = torch.zeros(num_logits, **whole)
+            self._pending = torch.zeros(num_logits, **whole)
 
     def _lengths(self, size: Size) -> list[int]:
         """How many numbers each part of a step has.
 
         The parts: tokens, positions, slots, contexts, starts, which logits are wanted,
-        and places of unread tokens. Lengths are even, because kernels are compiled for
+        and places of pending tokens. Lengths are even, because kernels are compiled for
         addresses that are multiples of 16 bytes. For example: 8 sequences that decode,
         with 8 rows of logits, have [8, 8, 8, 8, 10, 8, 8].
         """
@@ -70,8 +70,8 @@ class FixedInputs:
     def _all_padding(self, size: Size) -> np.ndarray:
         numbers = np.zeros(sum(self._lengths(size)), np.int64)
         ends = np.cumsum(self._lengths(size))
-        _, _, slots, _, starts, _, unread_from = np.split(numbers, ends[:-1])
-        unread_from[:] = slots[:] = -1
+        _, _, slots, _, starts, _, pending_from = np.split(numbers, ends[:-1])
+        pending_from[:] = slots[:] = -1
         starts[:] = np.arange(len(starts)) if size.decodes else size.tokens
         starts[0] = 0
         return numbers
@@ -80,11 +80,11 @@ class FixedInputs:
         self,
         size: Size,
         arrays: StepArrays | None = None,
-        unread: Unread | None = None,
+        pending: Pending | None = None,
     ) -> None:
         """Copy a step, no larger than `size`, to the places, without waiting.
 
-        arrays: the step; without them, all is padding. unread: tokens of the step
+        arrays: the step; without them, all is padding. pending: tokens of the step
         before that the CPU has not read yet.
         """
         num_rows, width = (0, 0) if arrays is None else arrays.block_tables.shape
@@ -99,21 +99,21 @@ class FixedInputs:
             for part, length in zip(_in_order(arrays), self._lengths(size)):  # noqa: B905
                 numbers[start : start + len(part)] = part
                 start += length
-            numbers[start + arrays.unread_at] = arrays.unread_from
+            numbers[start + arrays.pending_at] = arrays.pending_from
         self._packet[: len(sent)].copy_(sent, non_blocking=True)
         sent_tables = self._packet[len(empty) : len(sent)].view(num_rows, width)
         # Tables of other rows are not read: the contexts are 0.
         self._tables[:num_rows, :width].copy_(sent_tables)
-        if unread is not None:
-            self._unread[: len(unread.tokens)].copy_(unread.tokens)
+        if pending is not None:
+            self._pending[: len(pending.tokens)].copy_(pending.tokens)
 
     def batch(self, size: Size, block_size: int) -> RaggedBatch:
         """A batch that reads the places; captured once, it is right for every step."""
         parts = self._parts(size)
-        tokens, positions, slots, contexts, starts, logits_at, unread_from = parts
-        unread = self._unread[unread_from.clamp(min=0)]
+        tokens, positions, slots, contexts, starts, logits_at, pending_from = parts
+        pending = self._pending[pending_from.clamp(min=0)]
         return RaggedBatch(
-            tokens=torch.where(unread_from < 0, tokens, unread.clamp(min=0)),
+            tokens=torch.where(pending_from < 0, tokens, pending.clamp(min=0)),
             positions=positions,
             slots=slots,
             block_tables=self._tables[: size.rows],
@@ -131,7 +131,7 @@ class FixedInputs:
 
 
 def _in_order(arrays: StepArrays) -> tuple[np.ndarray, ...]:
-    """As `FixedInputs` sends them; the places of unread tokens follow them."""
+    """As `FixedInputs` sends them; the places of pending tokens follow them."""
     return (
         arrays.tokens,
         arrays.positions,
@@ -155,4 +155,4 @@ def without_padding(batch: RaggedBatch, arrays: StepArrays) -> RaggedBatch:
         batch.query_starts[: num_rows + 1],
         batch.logits_at[: len(arrays.logits_at)],
     )
-    return arrays.batch(parts)
+    return arrays.batch(parts, copies=[])

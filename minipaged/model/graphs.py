@@ -12,7 +12,7 @@ from minipaged.memory.block_table import BlockTable
 from minipaged.model.fixed_inputs import FixedInputs, Size, without_padding
 from minipaged.model.inputs import Chunk, RaggedBatch
 from minipaged.model.paged_model import PagedModel
-from minipaged.model.persistent_inputs import Unread
+from minipaged.model.persistent_inputs import Pending
 from minipaged.model.positions import num_positions
 from minipaged.model.runner import Run, Runner
 from minipaged.progress import progress_bar
@@ -47,6 +47,7 @@ class GraphRunner(Runner):
     """
 
     name: Run = "graphs"
+    runs_ahead = True
     _twin: PreTrainedModel | None = None  # to run, if not the PagedModel's
     _prompt_tokens = 128, 256, 384, 512, 768, 1024, 1536, 2048
 
@@ -101,20 +102,20 @@ class GraphRunner(Runner):
         self._logits: Tensor | None = None
 
     def compute(
-        self, plan: Plan, unread: Unread | None = None
+        self, plan: Plan, pending: Pending | None = None
     ) -> tuple[RaggedBatch, Tensor]:
         """As `Runner.compute`; a replay, if there is a graph for this step."""
-        size = self._size_of(plan, unread)
+        size = self._size_of(plan, pending)
         if size is None:
-            return super().compute(plan, unread)
+            return super().compute(plan, pending)
         self.paged.refuse_replaced_weights()
-        arrays = self.inputs.arrays(plan, unread)
-        self._fixed.send(size, arrays, unread)
+        arrays = self.inputs.arrays(plan, pending)
+        self._fixed.send(size, arrays, pending)
         graph, batch = self._graphs[size]
         graph.replay()
         return without_padding(batch, arrays), self._logits[: len(arrays.logits_at)]
 
-    def _size_of(self, plan: Plan, unread: Unread | None) -> Size | None:
+    def _size_of(self, plan: Plan, pending: Pending | None) -> Size | None:
         """The smallest size that holds this step; None if it has to run eagerly."""
         works = plan.works
         num_logits = sum([work.num_logits for work in works])
@@ -122,7 +123,7 @@ class GraphRunner(Runner):
             plan.copies
             or max(len(works), num_logits) > self._max_rows
             or max(work.stop for work in works) > self._longest
-            or (unread is not None and len(unread.tokens) > self._max_rows)
+            or (pending is not None and len(pending.tokens) > self._max_rows)
             or self.paged.attention != self._attention  # it may be exchanged
         ):
             return None

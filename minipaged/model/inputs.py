@@ -1,7 +1,6 @@
 """Lesson 2: all tokens that one step computes, laid end to end (paper, section 4.3)."""
 
 from collections.abc import Iterable
-from collections.abc import Sequence as Rows
 from dataclasses import dataclass, field
 from itertools import accumulate, chain
 from typing import Any, NamedTuple
@@ -18,7 +17,7 @@ class Chunk(NamedTuple):
     The table has room for them already: they take its last `len(tokens)` positions.
     """
 
-    tokens: Rows[int]
+    tokens: list[int]
     table: BlockTable
     num_logits: int = 1  # of its last tokens; 0: none is wanted yet
 
@@ -43,17 +42,20 @@ class RaggedBatch:
     slots: torch.Tensor  # [T] int64: where its K and V are written
     block_tables: torch.Tensor  # [S, M] int64; rows of shorter tables end in zeros
     context_lengths: torch.Tensor  # [S] int64: tokens to attend to, new ones included
-    query_starts: torch.Tensor  # [S + 1] int64: where s's new tokens start in the batch
+    query_starts: torch.Tensor  # [S + 1] int64: where each one's tokens start; T
     logits_at: torch.Tensor  # [R] int64: the tokens whose logits are wanted
     max_query_length: int
     min_context_length: int
     max_context_length: int
-    copies: Rows[tuple[int, int]] = ()  # (source, copy) blocks, to be copied first
+    copies: list[tuple[int, int]] = field(default_factory=list)  # (source, copy) blocks
     scratch: dict[Any, Any] = field(default_factory=dict)  # for attention, in this step
 
     @classmethod
     def of_plan(cls, plan: Plan, device: torch.device | str = "cpu") -> "RaggedBatch":
-        """The batch of a plan that has works. The next plan makes the tables longer."""
+        """The batch of a plan, which must compute something.
+
+        Build it before the next plan is made: that makes the tables longer.
+        """
         chunks = [
             Chunk(sequence.tokens[start:stop], sequence.table, num_logits)
             for _, sequence, start, stop, num_logits in plan.works
@@ -63,8 +65,8 @@ class RaggedBatch:
     @classmethod
     def build(
         cls,
-        chunks: Rows[Chunk],
-        copies: Rows[tuple[int, int]] = (),
+        chunks: list[Chunk],
+        copies: list[tuple[int, int]] | None = None,
         device: torch.device | str = "cpu",
     ) -> "RaggedBatch":
         """Flatten the chunks (at least one, none empty), in their order."""
@@ -102,5 +104,5 @@ class RaggedBatch:
         return cls(
             tokens, positions, slots, block_tables, context_lengths, query_starts,
             tensor(chain.from_iterable(wanted)), max(lengths), min(contexts),
-            max(contexts), copies,
+            max(contexts), copies or [],
         )  # fmt: skip

@@ -40,9 +40,15 @@ class PagedModel(Unpicklable):
 
     Except for attention and its memory, the model's code runs unmodified.
 
-    Attributes: model, the user's, which stays as it is; twin, which runs: the same
-    weights under other modules; num_embeddings, the number of token ids; pool; cache;
-    attention (a Backend); observers; alone, which lets one thread in at a time.
+    Attributes:
+        model: the user's, which stays as it is.
+        twin: what runs: the same weights under other modules.
+        pool, cache: the blocks, and the K and V in them.
+        attention: a Backend.
+        num_embeddings: the number of token ids.
+        observers: they are told what happens.
+        alone: lets one thread in at a time.
+
     Source: PagedAttention paper, section 4.3.
     """
 
@@ -88,7 +94,8 @@ class PagedModel(Unpicklable):
         self.alone = Alone()
         require_counts(block_size=block_size)
         check_logits(self, block_size)
-        self._original.overlook(settings.changes())  # by the probe itself
+        # The probe itself has made these changes.
+        self._original.overlook(settings.changes())
         if num_blocks == "auto":
             from minipaged.model.room import blocks_with_room  # appendix A
 
@@ -132,7 +139,7 @@ class PagedModel(Unpicklable):
         return self.forward_over(batch, self.cache)
 
     def forward_over(self, batch: RaggedBatch, cache: KVCache) -> Tensor:
-        """As `forward`, over another cache of `new_cache`: the probe has its own."""
+        """As `forward`, over a cache that `new_cache` made: the probe has its own."""
         self._original.refuse_if_changed()
         with torch.inference_mode(), self.attending(batch, cache):
             cache.copy(batch.copies)
@@ -184,12 +191,13 @@ class PagedModel(Unpicklable):
     def refuse_altered_modules(self) -> None:
         """Raise ValueError if hooks, adapters, flags or configs are not as they were.
 
-        Each request calls it, which costs about as much as a look at the weights.
+        An engine calls it for each new request. It costs about as much as
+        `refuse_replaced_weights`.
         """
         self._original.refuse_if_altered()
 
     def refuse_changes(self) -> None:
-        """Raise ValueError for either, and if a value in a weight has changed.
+        """Raise ValueError as both methods above do, and if any weight has a new value.
 
         It reads all weights, and waits for the device.
         """

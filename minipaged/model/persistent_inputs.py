@@ -1,7 +1,6 @@
 """Appendix A: the inputs of a step, from arrays that are kept between steps."""
 
 from collections.abc import Iterable, Mapping
-from collections.abc import Sequence as Rows
 from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
@@ -14,7 +13,7 @@ from minipaged.scheduling.plan import Plan
 from minipaged.scheduling.sequence import Sequence
 
 
-class Unread(NamedTuple):
+class Pending(NamedTuple):
     """Tokens that the last step has chosen, and that the CPU has not read yet."""
 
     tokens: torch.Tensor  # [N] int64; -1 where none could be drawn
@@ -24,21 +23,21 @@ class Unread(NamedTuple):
 class StepArrays(NamedTuple):
     """A batch on the CPU: the first seven arrays are those of a RaggedBatch."""
 
-    tokens: np.ndarray  # 0 where a token is unread
+    tokens: np.ndarray  # 0 where a token is pending
     positions: np.ndarray
     slots: np.ndarray
     block_tables: np.ndarray
     context_lengths: np.ndarray
     query_starts: np.ndarray
     logits_at: np.ndarray
-    unread_at: np.ndarray  # [U]: which tokens of the batch are unread
-    unread_from: np.ndarray  # [U]: their places in `Unread.tokens`
+    pending_at: np.ndarray  # [U]: which tokens of the batch are pending
+    pending_from: np.ndarray  # [U]: their places in `Pending.tokens`
     max_query_length: int
     min_context_length: int
     max_context_length: int
 
     def batch(
-        self, tensors: Iterable[torch.Tensor], copies: Rows[tuple[int, int]] = ()
+        self, tensors: Iterable[torch.Tensor], copies: list[tuple[int, int]]
     ) -> RaggedBatch:
         """A RaggedBatch of these tensors: the first seven arrays, on the device."""
         return RaggedBatch(
@@ -65,20 +64,20 @@ class PersistentInputs:
         self._rows: dict[Sequence, _Row] = {}
         self._free = [0]  # numbers of rows
 
-    def build(self, plan: Plan, unread: Unread | None = None) -> RaggedBatch:
+    def build(self, plan: Plan, pending: Pending | None = None) -> RaggedBatch:
         """The batch of this plan, which must compute something.
 
-        Tokens that are `unread` are copied into it on the device.
+        Tokens that are `pending` are copied into it on the device.
         """
-        arrays = self.arrays(plan, unread)
-        tensors = to_device(arrays[:9] if unread else arrays[:7], self._device)
+        arrays = self.arrays(plan, pending)
+        tensors = to_device(arrays[:9] if pending else arrays[:7], self._device)
         batch = arrays.batch(tensors[:7], plan.copies)
-        if unread:
-            unread_at, unread_from = tensors[7:]
-            batch.tokens[unread_at] = unread.tokens[unread_from].clamp(min=0)
+        if pending:
+            pending_at, pending_from = tensors[7:]
+            batch.tokens[pending_at] = pending.tokens[pending_from].clamp(min=0)
         return batch
 
-    def arrays(self, plan: Plan, unread: Unread | None = None) -> StepArrays:
+    def arrays(self, plan: Plan, pending: Pending | None = None) -> StepArrays:
         """The batch as arrays, before they are brought to the device."""
         block_size = plan.works[0].sequence.table.pool.block_size
         _, sequences, starts, stops, wanted = zip(*plan.works, strict=True)
@@ -87,11 +86,11 @@ class PersistentInputs:
         longest = max(stops)
         block_tables = self._tables[numbers, : -(-longest // block_size)]
         texts = [sequence.tokens for sequence in sequences]
-        # A sequence has one unread token at most, and that token is a work alone.
-        late = []
-        if unread is not None:
+        # A sequence has one pending token at most, and that token is a work alone.
+        alone = []
+        if pending is not None:
             ends = enumerate(zip(stops, texts, strict=True))
-            late = [index for index, (stop, text) in ends if stop > len(text)]
+            alone = [index for index, (stop, text) in ends if stop > len(text)]
         if sum(stops) - sum(starts) == len(rows):  # one token each, as in most steps
             # From lists, because a call of numpy costs as much as to make a list.
             last = zip(texts, starts, strict=True)
@@ -126,9 +125,9 @@ class PersistentInputs:
             context_lengths=contexts,
             query_starts=query_starts,
             logits_at=np.array([*logits_at], dtype=np.int64),
-            unread_at=query_starts[1:][late] - 1,
-            unread_from=np.array(
-                [unread.places[sequences[index]] for index in late], dtype=np.int64
+            pending_at=query_starts[1:][alone] - 1,
+            pending_from=np.array(
+                [pending.places[sequences[index]] for index in alone], dtype=np.int64
             ),
             max_query_length=most_new,
             min_context_length=min(stops),

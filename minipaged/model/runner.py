@@ -9,7 +9,7 @@ from torch import Tensor
 from minipaged.errors import UnsupportedModel
 from minipaged.model.inputs import RaggedBatch
 from minipaged.model.paged_model import PagedModel
-from minipaged.model.persistent_inputs import PersistentInputs, Unread
+from minipaged.model.persistent_inputs import Pending, PersistentInputs
 from minipaged.model.twin import has_own_forward, hooks_of
 from minipaged.scheduling.plan import Plan
 
@@ -19,10 +19,12 @@ Run = Literal["eager", "graphs", "compiled"]
 class Runner:
     """Computes plans eagerly: `PagedModel.forward`, from inputs that are kept.
 
-    Attributes: paged; inputs; name, as in `Engine(run=name)`.
+    Attributes: paged; inputs; name, as in `Engine(run=name)`; runs_ahead: an engine
+    hands it the next step before it has read the last one. Subclasses set the last two.
     """
 
     name: Run = "eager"
+    runs_ahead = False
 
     def __init__(self, paged: PagedModel):
         """Nothing is computed yet."""
@@ -30,20 +32,23 @@ class Runner:
         self.inputs = PersistentInputs(paged.device)
 
     def compute(
-        self, plan: Plan, unread: Unread | None = None
+        self, plan: Plan, pending: Pending | None = None
     ) -> tuple[RaggedBatch, Tensor]:
         """The plan's batch, and the logits that it asks for, both on the device.
 
-        unread: tokens of the step before that the CPU has not read yet. Nothing waits
+        pending: tokens of the step before that the CPU has not read yet. Nothing waits
         for the device. The logits, [R, vocabulary] in float32 or in the model's type,
         hold until the next call. Raises ValueError if weights of the model were
         replaced.
         """
-        batch = self.inputs.build(plan, unread)
+        batch = self.inputs.build(plan, pending)
         return batch, self.forward(batch)
 
     def forward(self, batch: RaggedBatch) -> Tensor:
-        """The logits of this batch."""
+        """The logits of this batch, which holds all that a step needs, copies included.
+
+        A runner on many GPUs overrides this; a runner that replays graphs, `compute`.
+        """
         return self.paged.forward(batch)
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 class Clock:
     """Seconds since the engine's first step; before it, time stands still at 0.
 
-    A simulation or a test gives the engine another clock with the same methods.
+    A simulation or a test gives the engine a subclass.
     """
 
     def __init__(self) -> None:

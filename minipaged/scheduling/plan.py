@@ -1,7 +1,6 @@
 """Lesson 2: what one step computes."""
 
-from collections.abc import Sequence as Rows
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -31,17 +30,17 @@ class Work(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """One step: copy blocks, pairs (source, copy), then compute these works."""
+    """One step: first copy these blocks, then compute these works."""
 
-    works: Rows[Work]
-    copies: Rows[tuple[int, int]] = ()
+    works: list[Work]
+    copies: list[tuple[int, int]] = field(default_factory=list)  # (source, copy)
 
     @property
-    def sequences(self) -> "Rows[Sequence]":
+    def sequences(self) -> "list[Sequence]":
         """The sequences that it computes, and all others that their requests have now.
 
-        After the step, forks made in it are there. A beam that was dropped in it is
-        there, too, because it was computed.
+        Asked after the step, it includes the forks that the step made, and a beam that
+        the step computed and dropped.
         """
         computed = [work.sequence for work in self.works]
         of_requests = [work.request.sequences for work in self.works]

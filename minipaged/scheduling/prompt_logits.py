@@ -1,7 +1,5 @@
 """Appendix A: logits of a prompt's tokens, in parts, for all at once are too large."""
 
-from collections.abc import Sequence as Rows
-
 from minipaged.scheduling.plan import Work
 
 # Rows of prompts' logits in a step. With a vocabulary of 150,000 they take 150 MB.
@@ -14,7 +12,7 @@ def with_all_logits(work: Work, most: int = MOST_ROWS) -> Work:
     return work._replace(stop=work.start + num_tokens, num_logits=num_tokens)
 
 
-def in_parts(works: Rows[Work]) -> list[Work]:
+def in_parts(works: list[Work]) -> list[Work]:
     """These works, with logits of at most MOST_ROWS tokens of prompts.
 
     The first prompts come first; the rest of the others waits for later steps.

@@ -5,9 +5,9 @@ from itertools import count
 from typing import Any
 
 from minipaged.memory.block_table import BlockTable
+from minipaged.scheduling.next_works import NextWorks
 from minipaged.scheduling.observer import Observer, Observers
 from minipaged.scheduling.sequence import Sequence
-from minipaged.scheduling.turns import NextWorks
 
 
 @dataclass(eq=False)
@@ -25,8 +25,8 @@ class Request:
     # Sequences that hold blocks and are no answers: guesses at the next tokens, say.
     drafts: list[Sequence] = field(default_factory=list, init=False)
     num_cached_tokens: int = 0  # of the prompt, when the request first started
-    num_restarts: int = 0  # appendix B
-    swapped: Any = None  # where K and V lie (appendix B)
+    num_restarts: int = 0  # how often it lost its blocks (appendix B)
+    swapped: Any = None  # where its K and V are kept while it is preempted (B)
     error: str | None = None  # why it will never have an answer
     prompt_logits: bool = False  # are logits of the prompt's tokens wanted, too?
     observers: Observer = field(default_factory=Observers)

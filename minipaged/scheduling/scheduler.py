@@ -64,7 +64,8 @@ class Scheduler:
         """The next step: which sequences compute which tokens; their tables have grown.
 
         Raises OutOfBlocks if the first request in line does not fit even into an idle
-        pool. Also if others took promised blocks: then some tables have grown already.
+        pool; also if somebody outside this scheduler took promised blocks: then some
+        tables have grown already.
         """
         self._admit()
         works = self._pick_works()
@@ -72,9 +73,8 @@ class Scheduler:
             from minipaged.scheduling.prompt_logits import in_parts  # appendix A
 
             works = in_parts(works)
-        if self.waiting and not (
-            self.running or self.in_flight
-        ):  # no block will come back
+        if self.waiting and not self.running and not self.in_flight:
+            # No block will come back.
             needed = self.waiting[0].blocks_at_most(self.pool.block_size)
             raise OutOfBlocks(needed, self.pool.num_free, self.pool.num_blocks)
         copies = [work.sequence.table.append(work.stop - work.start) for work in works]
@@ -107,8 +107,8 @@ class Scheduler:
 
         The scheduler promises blocks: to a running request, those that it may still
         take; to a new request, those that it may take beyond its cached blocks. A free
-        cached block counts, too, because the request takes it out of the free blocks. A
-        request waits while another request computes the block that it needs next.
+        cached block is added, too: the request takes it from the free blocks. A request
+        waits while another one is computing a block that it needs.
 
         For example, 6 of 9 blocks are free, and the running request may still take 2.
         The first in line may come to hold 5 blocks. 2 of these are cached: one is held,
@@ -126,14 +126,14 @@ class Scheduler:
             if not self._may_start(request, cached, promised + free_now):
                 return
             if self.sharing and not self.sharing.take(request, cached):
-                return  # another request computes its next block
+                return  # another request is computing a block that it needs
             request.start(BlockTable(self.pool, cached, len(cached) * size))
             self.running.append(request)
             self.waiting.popleft()
             self.observers.admitted(request)
 
     def _may_start(self, request: Request, cached: list[int], num_blocks: int) -> bool:
-        """Are `num_blocks` free? This and the running requests may take so many."""
+        """Are `num_blocks` free: all that it and the running ones may still take?"""
         return num_blocks <= self.pool.num_free
 
     def _pick_works(self) -> list[Work]:
@@ -159,7 +159,7 @@ class Scheduler:
         ended = [seq for seq in sequences if seq.finish_reason and seq.table]
         if not ended:
             return
-        # A plan's sequences are all those of its requests.
+        # A plan in flight keeps all sequences of the requests that it computes.
         busy = {sequence for plan in self.in_flight for sequence in plan.sequences}
         for sequence in ended:
             if sequence not in busy:

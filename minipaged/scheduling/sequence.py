@@ -7,8 +7,8 @@ class Sequence:
     """Prompt and generated tokens, with the table of the blocks of their K and V.
 
     `num_computed` counts the tokens with room in the table: at first those found in a
-    cache. Between steps, after the prefill, only the last token has none. A fork is
-    made before a new token is appended, when all have room.
+    cache. Between steps, after the prefill, all tokens have room but the last, and
+    guesses. A fork is made when all have room: before a new token is appended.
 
     Source: PagedAttention paper, section 5.2.
     """
@@ -40,7 +40,7 @@ class Sequence:
 
     @property
     def num_known(self) -> int:
-        """How many of its tokens are no guesses: these never change."""
+        """How many tokens come before its guesses; those never change."""
         return len(self.tokens) if self.guesses_from is None else self.guesses_from
 
     @property
@@ -55,9 +55,9 @@ class Sequence:
         return self.tokens[self.num_prompt_tokens : self.num_known]
 
     def append(self, token: int) -> None:
-        """Add a generated token. The next step, not this call, finds a block for it."""
+        """Add a generated token. The step that computes it finds a block for it."""
         self.tokens.append(token)
-        self.num_pending -= self.num_pending > 0
+        self.num_pending -= self.num_pending > 0  # if it was pending, it is read now
 
     def guess(self, tokens: list[int]) -> None:
         """Append guesses, which may be wrong; a later step computes them."""

@@ -29,8 +29,8 @@ from helpers.thorough import all_or
 from helpers.tiny_models import tiny_model
 from minipaged.attention.rectangles import gathered_attention
 from minipaged.engine import ahead
-from minipaged.engine.ahead import LateTokens, StepsAhead
-from minipaged.model.persistent_inputs import Unread
+from minipaged.engine.ahead import PendingChoices, StepsAhead
+from minipaged.model.persistent_inputs import Pending
 
 pytestmark = pytest.mark.filterwarnings("ignore:thrashing")
 MODES = "recompute", "swap"
@@ -175,15 +175,15 @@ def test_sampled_without_a_seed_each_token_is_drawn_once(way):
     """What is drawn on the device is what is told, token for token."""
     drawn = []
 
-    class Draws(LateTokens):
+    class Draws(PendingChoices):
         def read(self, turns):
-            drawn.append(self.unread.tokens.tolist())
+            drawn.append(self.pending.tokens.tolist())
             return super().read(turns)
 
     sampled = config(8, do_sample=True, temperature=1.5, top_k=0)
     engine = engine_of(way)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ahead, "LateTokens", Draws)
+        patch.setattr(ahead, "PendingChoices", Draws)
         (out,) = [engine.add(PROMPTS[0], sampled).result()]
     (told,), tokens = out.sequences, [token for (token,) in drawn]
     assert told == tokens[: len(told)]
@@ -351,7 +351,7 @@ def test_no_room_for_a_step_is_said_with_what_to_lower(wrap):
 
 
 class NotPending(StepsAhead):
-    """Wrong: does not count what is chosen and unread."""
+    """Wrong: does not count what is chosen and not read yet."""
 
     def _start(self):
         super()._start()
@@ -360,14 +360,14 @@ class NotPending(StepsAhead):
                 work.sequence.num_pending = 0
 
 
-class OfRows(LateTokens):
+class OfRows(PendingChoices):
     """Wrong: the next step takes the tokens by its own rows, not by whose they are."""
 
     def __init__(self, turns, logits):
         super().__init__(turns, logits)
-        first = [self.unread.tokens[0]] * len(self.unread.tokens)
+        first = [self.pending.tokens[0]] * len(self.pending.tokens)
         if first:
-            self.unread = Unread(torch.stack(first), self.unread.places)
+            self.pending = Pending(torch.stack(first), self.pending.places)
 
 
 class OfTheDead(StepsAhead):
@@ -383,7 +383,7 @@ class OfTheDead(StepsAhead):
 
 WRONG = {
     "not pending": ("StepsAhead", NotPending),
-    "of rows": ("LateTokens", OfRows),
+    "of rows": ("PendingChoices", OfRows),
     "of the dead": ("StepsAhead", OfTheDead),
 }
 

@@ -78,6 +78,19 @@ def test_generate(family, kind):
     assert paged.pool.num_free == 256
 
 
+def test_a_list_may_ask_for_some_prompts_only():
+    paged = mp.PagedModel(tiny_model("qwen3"), 64, 4)
+    counts = [None, 2, None]
+    outputs = mp.generate(
+        paged, PROMPTS[:3], config(4), logprobs=counts, prompt_logprobs=[3, None, None]
+    )
+    assert [output.logprobs is None for output in outputs] == [True, False, True]
+    asked = [output.prompt_logprobs is None for output in outputs]
+    assert asked == [False, True, True]
+    (tokens,) = outputs[1].logprobs
+    assert all(len(entry.top) == 2 for entry in tokens)
+
+
 @pytest.mark.parametrize("rows", [1, 5, 256])
 def test_prompts_come_in_parts(rows, monkeypatch):
     """No step computes more logits of prompts than there is room for."""
@@ -147,7 +160,7 @@ def test_an_engine(way, asked):
 
 @pytest.mark.parametrize("way", [steps_ahead, replaying])
 def test_many_that_run_ahead(way):
-    """Greedy and unseeded ones, of which some ask, are computed unread."""
+    """Greedy and unseeded ones, of which some ask, are computed ahead."""
     engine, greedy = way(make(attention=replayable)), config(12)
     likeliest = config(12, do_sample=True, top_k=1, temperature=2.0)
     counts = [None, 0, 3, None, 2, 5, None, 1, 0, None, 4]
@@ -205,7 +218,8 @@ def test_a_warm_cache_is_passed_by_and_filled():
         output.num_cached_tokens == (len(prompt) - 1) // 4 * 4
         for output, prompt in zip(outputs, PROMPTS, strict=True)
     )
-    assert all(output.prompt_logprobs is None for output in outputs)
+    asked = [output.prompt_logprobs is None for output in outputs]
+    assert asked == [False, True, True]
 
 
 @pytest.mark.parametrize("kind", range(len(KINDS)))

@@ -26,11 +26,11 @@ from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 from minipaged.memory.prefix_cache import PrefixCache
 from minipaged.scheduling.interruption import StepUndo
+from minipaged.scheduling.next_works import NextWorks
 from minipaged.scheduling.plan import Work
 from minipaged.scheduling.request import Request
 from minipaged.scheduling.scheduler import Scheduler
 from minipaged.scheduling.sequence import Sequence
-from minipaged.scheduling.turns import NextWorks
 
 PACKAGE = str(Path(errors.__file__).parent)
 CHANGES = set(

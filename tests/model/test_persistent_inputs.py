@@ -30,7 +30,7 @@ class Checked:
     def __init__(self):
         self.kept, self.seen = PersistentInputs(), []
 
-    def build(self, plan, unread=None):
+    def build(self, plan, pending=None):
         new, kept = RaggedBatch.of_plan(plan), self.kept.build(plan)
         for field in fields(RaggedBatch):
             ours, theirs = getattr(kept, field.name), getattr(new, field.name)

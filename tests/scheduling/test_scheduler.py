@@ -10,10 +10,10 @@ from minipaged.errors import OutOfBlocks
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 from minipaged.memory.prefix_cache import PrefixCache
+from minipaged.scheduling.next_works import NextWorks
 from minipaged.scheduling.observer import Observer
 from minipaged.scheduling.request import Request
 from minipaged.scheduling.scheduler import Scheduler
-from minipaged.scheduling.turns import NextWorks
 
 
 class Strategy(NextWorks):

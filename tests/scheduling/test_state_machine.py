@@ -13,11 +13,11 @@ from minipaged.memory.block_table import BlockTable
 from minipaged.memory.prefix_cache import PrefixCache
 from minipaged.scheduling import restart
 from minipaged.scheduling.interruption import StepUndo
+from minipaged.scheduling.next_works import NextWorks
 from minipaged.scheduling.request import Request
 from minipaged.scheduling.scheduler import Scheduler
 from minipaged.scheduling.sequence import Sequence
 from minipaged.scheduling.sharing import PrefixSharing
-from minipaged.scheduling.turns import NextWorks
 
 
 class TestScheduling(Scheduling.TestCase):

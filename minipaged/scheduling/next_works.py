@@ -14,17 +14,16 @@ class NextWorks:
     The base of `decoding.Strategy`, which chooses and applies. Alone it is enough for
     a scheduler whose caller appends the tokens, as lesson 2's simulations do.
 
-
     First comes the prompt, in one part or in several; then one token of each living
     sequence at a time. A strategy that checks several tokens in a step overrides
-    `next_works`.
+    `next_works`. A scheduler may ask several times before a step: answer alike.
     """
 
     def next_works(self, request: "Request", limit: float) -> list[Work]:
         """One token of each living sequence, with its logits.
 
-        An empty list while the prompt is being computed, or if `limit` is less than the
-        number of tokens. For example, two samples of 9 tokens, 8 of them computed, give
+        An empty list while the prompt is being computed, or if these would be more than
+        `limit` tokens. For example, two samples of 9 tokens, 8 of them computed, give
         two works, both with `start=8` and `stop=9`.
         """
         works = []
@@ -36,7 +35,8 @@ class NextWorks:
         for sequence in sequences:
             if sequence.finish_reason is not None:
                 continue
-            table = sequence.table  # as num_computed and num_tokens, without calls
+            # start is num_computed, end is num_tokens: without calls, which take time.
+            table = sequence.table
             start = 0 if table is None else table.num_tokens
             if start < sequence.num_prefill_tokens:
                 return []
@@ -49,7 +49,8 @@ class NextWorks:
     def next_prefills(self, request: "Request", limit: float) -> list[Work]:
         """Tokens that it started with and has not computed, at most `limit` of them.
 
-        Logits of the last of them are wanted: the next token is chosen from them.
+        The last token that it started with gets logits: the next one is chosen from
+        them. A part before it gets none.
         """
         if not request.is_prefilling or not limit:
             return []
