@@ -27,8 +27,9 @@ class Sampling(Strategy):
     def choose(cls, turns: list[Turn], logits: Tensor) -> list["Chosen | Failed"]:
         """The next token of every sample of these requests.
 
-        At first, samples share one row. Ended samples get a token, too, which `apply`
-        drops. Requests with equal processors go through them together, as one tensor.
+        At first, samples share one row. Ended samples draw, too, as in HuggingFace, so
+        that the others draw the same tokens; `apply` drops theirs. Requests with equal
+        processors go through them together, as one tensor.
         """
         groups: dict[Any, list[Turn]] = {}
         for turn in turns:

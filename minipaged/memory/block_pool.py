@@ -100,7 +100,7 @@ class BlockPool:
     def revive(self, block_id: int) -> int:
         """Hold a free block whose content was found, and return its id (lesson 3).
 
-        Raises BlockNotHeld for any other block.
+        Raises BlockNotHeld if it is not free, or cannot be found.
         """
         self.check_thread()
         if self.refcount(block_id) or not self.is_cached(block_id):
@@ -124,8 +124,9 @@ class BlockPool:
 
         The pool asks it (`block_id in prefix_cache`), and tells it before a block's
         content changes (`forget`). The free blocks move to `free`, which hands out
-        findable blocks last. A pool has a single prefix cache: an earlier cache finds
-        nothing any more (`detach`). Raises PoolBusy while another thread's step runs.
+        findable blocks last, and has the cache forget them then. A pool has a single
+        prefix cache: an earlier cache finds nothing any more (`detach`). Raises PoolBusy
+        while another thread's step runs.
         """
         self.check_thread()
         if self.prefix_cache is not None:
@@ -142,8 +143,8 @@ class BlockPool:
         """Set how many holders each block has; blocks without holders are free.
 
         For a pool whose bookkeeping was interrupted, so that its lists may be half
-        changed. The prefix cache says which free blocks can still be found: it has
-        forgotten every block that was handed out.
+        changed. The prefix cache says which free blocks can still be found: it forgets
+        what is in a block when the block is handed out.
         """
         block_ids = reversed(range(self.num_blocks))
         free = [block_id for block_id in block_ids if not holders[block_id]]

@@ -70,7 +70,8 @@ class BlockTable:
         if wanted > new_blocks:
             copies.append(self._copy_last_block())
         elif n and self.num_tokens % self.pool.block_size:
-            # The block's content changes, so nobody may find it (lesson 3).
+            # After a truncate, it may be a block that was published when it was full.
+            # Its content changes now, so nobody may find it any more (lesson 3).
             self.pool.forget(self.block_ids[-1])
         for _ in range(new_blocks):
             self.block_ids.append(self.pool.allocate())

@@ -40,9 +40,9 @@ class RaggedBatch:
     tokens: torch.Tensor  # [T] int64
     positions: torch.Tensor  # [T] int64: position of each token in its own sequence
     slots: torch.Tensor  # [T] int64: where its K and V are written
-    block_tables: torch.Tensor  # [S, M] int64; rows of shorter tables end in zeros
+    block_tables: torch.Tensor  # [S, M] int64; after a table's end come any numbers
     context_lengths: torch.Tensor  # [S] int64: tokens to attend to, new ones included
-    query_starts: torch.Tensor  # [S + 1] int64: where each one's tokens start; T
+    query_starts: torch.Tensor  # [S + 1] int64: each one's first token; last, T
     logits_at: torch.Tensor  # [R] int64: the tokens whose logits are wanted
     max_query_length: int
     min_context_length: int

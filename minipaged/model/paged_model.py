@@ -77,7 +77,7 @@ class PagedModel(Unpicklable):
         self.twin = make_twin(model)
         connect(self.twin)
         settings = Settings(self.twin)
-        layers = attention_layers(self.twin)
+        layers = attention_layers(self.twin)  # by a forward of one token
         try:
             self.refuse_replaced_weights()
         except ValueError as error:
@@ -94,7 +94,7 @@ class PagedModel(Unpicklable):
         self.alone = Alone()
         require_counts(block_size=block_size)
         check_logits(self, block_size)
-        # The probe itself has made these changes.
+        # Some modules write to their settings whenever they run, as in this probe.
         self._original.overlook(settings.changes())
         if num_blocks == "auto":
             from minipaged.model.room import blocks_with_room  # appendix A
@@ -199,7 +199,8 @@ class PagedModel(Unpicklable):
     def refuse_changes(self) -> None:
         """Raise ValueError as both methods above do, and if any weight has a new value.
 
-        It reads all weights, and waits for the device.
+        So it sees what was written through `.data`, too. It reads all weights, and
+        waits for the device.
         """
         self._original.refuse_if_changed()
         self._original.refuse_if_altered()

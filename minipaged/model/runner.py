@@ -37,9 +37,9 @@ class Runner:
         """The plan's batch, and the logits that it asks for, both on the device.
 
         pending: tokens of the step before that the CPU has not read yet. Nothing waits
-        for the device. The logits, [R, vocabulary] in float32 or in the model's type,
-        hold until the next call. Raises ValueError if weights of the model were
-        replaced.
+        for the device. The logits are [R, vocabulary], in float32; a runner that runs
+        ahead may keep the model's type. They hold until the next call. Raises
+        ValueError if weights of the model were replaced.
         """
         batch = self.inputs.build(plan, pending)
         return batch, self.forward(batch)

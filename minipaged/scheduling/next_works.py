@@ -41,7 +41,7 @@ class NextWorks:
             if start < sequence.num_prefill_tokens:
                 return []
             end = len(sequence.tokens) + sequence.num_pending
-            # No token follows the last one that is allowed: it is never computed.
+            # The last token that is allowed is never computed: no token follows it.
             if start < end and start < request.max_computed:
                 works.append(Work(request, sequence, start, start + 1, 1))
         return works if len(works) <= limit else []
@@ -67,8 +67,8 @@ class NextWorks:
     def blocks_at_most(self, request: "Request", block_size: int) -> int:
         """The most blocks that the request can come to hold at one time.
 
-        Its sequences share at least the blocks that the prompt fills. Once all of them
-        exist, only the living sequences count. For example, a prompt of 10 tokens,
+        Its sequences share at least the blocks that the prompt fills. Once all of its
+        sequences exist, only the living ones count. For example, a prompt of 10 tokens,
         2 samples of 7 new tokens, blocks of 4: the samples share the 2 blocks that the
         prompt fills. Each sample computes 10 + 7 - 1 = 16 positions in 4 blocks, of
         which 2 are not shared: 2 + 2 * 2 = 6.

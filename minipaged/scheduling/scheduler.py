@@ -107,8 +107,8 @@ class Scheduler:
 
         The scheduler promises blocks: to a running request, those that it may still
         take; to a new request, those that it may take beyond its cached blocks. A free
-        cached block is added, too: the request takes it from the free blocks. A request
-        waits while another one is computing a block that it needs.
+        cached block counts as promised, too: the request takes it from the free blocks.
+        A request waits while another one is computing a block that it needs.
 
         For example, 6 of 9 blocks are free, and the running request may still take 2.
         The first in line may come to hold 5 blocks. 2 of these are cached: one is held,

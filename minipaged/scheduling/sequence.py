@@ -7,8 +7,8 @@ class Sequence:
     """Prompt and generated tokens, with the table of the blocks of their K and V.
 
     `num_computed` counts the tokens with room in the table: at first those found in a
-    cache. Between steps, after the prefill, all tokens have room but the last, and
-    guesses. A fork is made when all have room: before a new token is appended.
+    cache. Between steps, after the prefill, only the last token and guesses have no
+    room yet. A fork is made when all have room: before a new token is appended.
 
     Source: PagedAttention paper, section 5.2.
     """
@@ -17,7 +17,7 @@ class Sequence:
         """Start with the prompt; a fork's `table` has room for it already."""
         self.tokens = list(prompt)
         self.num_prompt_tokens = len(prompt)
-        self.num_prefill_tokens = len(prompt)  # how many it had when it (re)started
+        self.num_prefill_tokens = len(prompt)  # how many of them its prefill computes
         self.num_pending = 0  # chosen on the device, and not read yet
         self.guesses_from: int | None = None  # tokens from this position on are guesses
         self.table = table  # None: it has not started, or its blocks were given back
@@ -40,7 +40,7 @@ class Sequence:
 
     @property
     def num_known(self) -> int:
-        """How many tokens come before its guesses; those never change."""
+        """How many tokens come before its guesses. These tokens never change."""
         return len(self.tokens) if self.guesses_from is None else self.guesses_from
 
     @property

@@ -138,8 +138,9 @@ class Hesitant(Samples):
 def works_with_guesses(request: Request, sequence: Sequence, limit: float):
     """All that the sequence has not computed, with as many logits.
 
-    These are its newest token and its guesses. A guess without room is dropped: else a
-    plan ahead would compute it before this one is read.
+    These are its newest token and its guesses. Guesses beyond `limit`, or beyond
+    `max_computed`, are dropped: else a plan ahead, which only tests make for such
+    requests, would compute them before this plan is read.
     """
     start = sequence.num_computed
     stop = min(len(sequence.tokens), request.max_computed, start + limit)
