@@ -125,8 +125,8 @@ class BlockPool:
         The pool asks it (`block_id in prefix_cache`), and tells it before a block's
         content changes (`forget`). The free blocks move to `free`, which hands out
         findable blocks last, and has the cache forget them then. A pool has a single
-        prefix cache: an earlier cache finds nothing any more (`detach`). Raises PoolBusy
-        while another thread's step runs.
+        prefix cache: an earlier cache finds nothing any more (`detach`). Raises
+        PoolBusy while another thread's step runs.
         """
         self.check_thread()
         if self.prefix_cache is not None:
