@@ -11,8 +11,8 @@ from random import Random
 from draw_kernels import draw_kernels
 from matplotlib.figure import Figure
 
+from minipaged.draw.palette import theme
 from minipaged.lab.measure.measured import measured_engine
-from minipaged.lab.plots.palette import theme
 from minipaged.lab.plots.reservations import plot_reservations_and_pool
 from minipaged.lab.plots.speeds import plot_engine_speeds
 from minipaged.memory.block_pool import BlockPool

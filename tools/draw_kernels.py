@@ -2,8 +2,8 @@
 
 import matplotlib.pyplot as plt
 
+from minipaged.draw.palette import SEQUENCE_COLOURS, Theme
 from minipaged.lab.measure.measured import measured_kernels
-from minipaged.lab.plots.palette import SEQUENCE_COLOURS, Theme
 
 SHAPE = "32 query heads, 8 KV heads, 128"
 SERIES = {  # microseconds, of a cell; colour, hatch: told apart in grey too

@@ -98,8 +98,6 @@ from .plots.on_each import plot_on_each as plot_on_each
 from .plots.overrun import plot_overrun as plot_overrun
 from .plots.overwritten import plot_overwritten as plot_overwritten
 from .plots.padding import plot_padding as plot_padding
-from .plots.palette import sequence_colour as sequence_colour
-from .plots.palette import theme as theme
 from .plots.pipeline import pipeline as pipeline
 from .plots.pipeline import plot_pipeline as plot_pipeline
 from .plots.pointers import plot_pointer_tile as plot_pointer_tile

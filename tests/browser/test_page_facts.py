@@ -18,7 +18,7 @@ from helpers.page_facts import (
 )
 from helpers.pool_facts import colour_flaws, contradictions, pale_blocks, shown_pool
 from helpers.real_lab import fresh_page, styled
-from minipaged.lab.plots.palette import SEQUENCE_COLOURS, ink_on, relative_luminance
+from minipaged.draw.palette import SEQUENCE_COLOURS, ink_on, relative_luminance
 from minipaged.lab.pool.html import story
 from minipaged.lab.pool.html.stage import Here, stage
 from minipaged.lab.pool.html.style import STYLE

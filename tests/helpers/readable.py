@@ -12,7 +12,7 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 from helpers.thorough import all_or
-from minipaged.lab.plots import palette
+from minipaged.draw import palette
 
 
 def visible_texts(figure: Figure) -> list[tuple[str, Bbox]]:

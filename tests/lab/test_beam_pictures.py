@@ -10,8 +10,8 @@ from transformers import GenerationConfig
 
 import minipaged as mp
 from helpers.tiny_models import VOCABULARY, tiny_model
+from minipaged.draw import palette
 from minipaged.lab.measure.watch import Moment, saving, watch
-from minipaged.lab.plots import palette
 from minipaged.lab.plots.beams import plot_beam_tree
 from minipaged.lab.plots.held import plot_blocks_held
 from minipaged.lab.plots.tables import plot_shared_tables

@@ -15,6 +15,8 @@ from helpers.readable import (
     readable_in_all_themes,
     visible_texts,
 )
+from minipaged.draw import palette
+from minipaged.draw.letters import LEAST, fit, width_of
 from minipaged.lab import (
     plot_address,
     plot_buddies,
@@ -28,9 +30,7 @@ from minipaged.lab import (
     plot_reservations_and_pool,
     plot_shared_tables,
 )
-from minipaged.lab.plots import palette
 from minipaged.lab.plots.charts import plot_lines
-from minipaged.lab.plots.signs import LEAST, fit, width_of
 from minipaged.memory.cached_blocks import CachedBlocks
 from minipaged.memory.contiguous import BuddyAllocator
 from minipaged.model.inputs import Chunk, RaggedBatch

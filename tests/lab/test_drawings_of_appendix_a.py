@@ -8,8 +8,9 @@ from matplotlib.colors import to_hex
 import minipaged as mp
 from helpers.drawn import arrows, boxes, texts
 from helpers.readable import readable_in_all_themes
+from minipaged.draw import palette
 from minipaged.lab.measure.measured import measured_engine
-from minipaged.lab.plots import palette, speeds
+from minipaged.lab.plots import speeds
 from minipaged.lab.plots.gantt import Asked, plot_gantt, plot_places
 from minipaged.lab.plots.ghost import plot_ghost
 from minipaged.lab.plots.load import plot_load, plot_present

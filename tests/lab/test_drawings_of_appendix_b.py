@@ -9,10 +9,10 @@ import minipaged as mp
 from helpers.drawn import arrows, boxes, texts
 from helpers.readable import readable_in_all_themes
 from helpers.tiny_models import VOCABULARY, tiny_model
+from minipaged.draw import palette
 from minipaged.lab.measure.serving import serve_lengths
 from minipaged.lab.measure.step_clock import StepClock
 from minipaged.lab.measure.step_log import StepLog
-from minipaged.lab.plots import palette
 from minipaged.lab.plots.bars import plot_bars
 from minipaged.lab.plots.evictions import plot_evictions
 from minipaged.lab.plots.pool import plot_pool
@@ -131,7 +131,7 @@ def test_a_gap_is_named_as_in_the_legend():
     steps = [{"A": (1, 1), "B": (1, 1)}, *[{"A": (1, 1)}] * 3, {"B": (5, 1)}]
     log = [*steps, *[{"B": (1, 1)}] * 28]
     said = texts(plot_preemptions(log, "title", 3))
-    assert "away" in said and "preempted: away until it is back" in said
+    assert "away" in said and "preempted, until it is back" in said
 
 
 def test_blocks_of_others_look_as_in_the_legend():

@@ -13,6 +13,7 @@ from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from helpers.drawn import arrows, boxes, places_of, texts
 from helpers.readable import readable_in_all_themes
+from minipaged.draw import palette
 from minipaged.lab import (
     launch_of,
     measured_batches,
@@ -25,7 +26,6 @@ from minipaged.lab import (
     stretches_for_k,
 )
 from minipaged.lab.measure.launches import Launch
-from minipaged.lab.plots import palette
 from minipaged.lab.plots.batches import spread
 from minipaged.lab.plots.dots import marker_of
 

@@ -5,6 +5,8 @@ from matplotlib.text import Text
 
 from helpers.drawn import boxes, texts
 from helpers.readable import readable_in_all_themes
+from minipaged.draw.palette import BAD
+from minipaged.draw.tones import others, strong
 from minipaged.lab import (
     plot_copies,
     plot_histogram,
@@ -13,8 +15,6 @@ from minipaged.lab import (
     plot_padding,
 )
 from minipaged.lab.plots.moved import MOVED
-from minipaged.lab.plots.palette import BAD
-from minipaged.lab.plots.tones import others, strong
 
 
 def overrun(prompt=21, story=65, other=13, size=36, word=None):

@@ -7,6 +7,8 @@ import pytest
 import minipaged as mp
 from helpers.drawn import arrows, boxes, places_of, texts
 from helpers.readable import readable_in_all_themes
+from minipaged.draw.palette import BAD
+from minipaged.draw.tones import strong
 from minipaged.lab import (
     plot_gather,
     plot_lanes,
@@ -15,8 +17,6 @@ from minipaged.lab import (
     plot_stations,
 )
 from minipaged.lab.measure.watch import Moment
-from minipaged.lab.plots.palette import BAD
-from minipaged.lab.plots.tones import strong
 from minipaged.model.inputs import Chunk, RaggedBatch
 from minipaged.scheduling.plan import Work
 from minipaged.scheduling.request import Request

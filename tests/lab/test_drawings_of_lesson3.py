@@ -7,6 +7,7 @@ from matplotlib.patches import Rectangle
 import minipaged as mp
 from helpers.drawn import arrows, boxes, crosses, places_of, texts
 from helpers.readable import readable_in_all_themes
+from minipaged.draw.palette import BAD, soft_colour
 from minipaged.lab import (
     plot_bars,
     plot_collisions,
@@ -16,7 +17,6 @@ from minipaged.lab import (
     plot_reuse,
     plot_searches,
 )
-from minipaged.lab.plots.palette import BAD, soft_colour
 
 LONG = "abcdefghijkl"
 COMMON = "Answer in one short line of words . and so on now".split()  # 12 words

@@ -11,7 +11,8 @@ from helpers.drawn import arrows, boxes, places_of, texts
 from helpers.readable import readable_in_all_themes
 from helpers.tiny_models import VOCABULARY, tiny_model
 from minipaged.decoding import beam
-from minipaged.lab.plots import palette
+from minipaged.draw import palette
+from minipaged.draw.tones import free, others
 from minipaged.lab.plots.beams import plot_beam_tree
 from minipaged.lab.plots.candidates import (
     ENDED,
@@ -25,7 +26,6 @@ from minipaged.lab.plots.candidates import (
 )
 from minipaged.lab.plots.copying import freeze, plot_copying
 from minipaged.lab.plots.tables import plot_shared_tables
-from minipaged.lab.plots.tones import free, others
 from minipaged.lab.plots.two_tables import plot_two_tables
 
 WORDS = "Four score and seven years ago our".split()

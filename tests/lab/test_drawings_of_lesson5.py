@@ -12,6 +12,7 @@ from helpers.drawn import arrows, boxes, texts
 from helpers.readable import readable_in_all_themes
 from minipaged.attention import streamed
 from minipaged.attention.rectangles import pad_to_rectangles
+from minipaged.draw import palette
 from minipaged.lab import (
     plot_merges,
     plot_recurrence,
@@ -19,7 +20,6 @@ from minipaged.lab import (
     plot_tiles,
     plot_two_ways,
 )
-from minipaged.lab.plots import palette
 from minipaged.model.inputs import Chunk, RaggedBatch
 
 USED = {"A": 21, "B": 7, "C": 13}

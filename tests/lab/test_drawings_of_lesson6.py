@@ -18,6 +18,10 @@ import minipaged as mp
 from helpers.drawn import arrows, boxes, frame_of, places_of, texts
 from helpers.readable import check_that_no_words_overlap, readable_in_all_themes
 from minipaged.attention.kernels import sizes
+from minipaged.draw import palette
+from minipaged.draw.letters import PART, width_of
+from minipaged.draw.scales import LEAST_ABOVE, LEAST_APART, scale_of
+from minipaged.draw.sheet import SPAN
 from minipaged.lab import (
     measured_tuning,
     near_best,
@@ -42,9 +46,6 @@ from minipaged.lab import (
     points_under_way,
     splits_on_each,
 )
-from minipaged.lab.plots import palette
-from minipaged.lab.plots.scales import LEAST_ABOVE, LEAST_APART, scale_of
-from minipaged.lab.plots.signs import PART, SPAN, width_of
 from minipaged.lab.plots.size_rule import KINDS, chosen
 from minipaged.lab.plots.under_way import MOVED
 from minipaged.lab.plots.walk import split_shares

@@ -7,8 +7,8 @@ from matplotlib.patches import FancyArrowPatch
 
 from helpers.drawn import arrows, places_of, texts
 from helpers.readable import readable_in_all_themes
+from minipaged.draw.sheet import SPAN
 from minipaged.lab import plot_shuffles
-from minipaged.lab.plots.signs import SPAN
 
 EACH = 4, 8, 16
 

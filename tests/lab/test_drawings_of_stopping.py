@@ -4,8 +4,8 @@ import pytest
 
 from helpers.drawn import places_of, texts
 from helpers.readable import readable_in_all_themes
+from minipaged.draw.palette import BAD, GOOD
 from minipaged.lab import plot_stopping
-from minipaged.lab.plots.palette import BAD, GOOD
 
 KEPT = [-0.25, -1.5]
 

@@ -4,6 +4,8 @@ import pytest
 
 from helpers.drawn import boxes, places_of, texts
 from helpers.readable import readable_in_all_themes
+from minipaged.draw import palette
+from minipaged.draw.sheet import SPAN
 from minipaged.lab import (
     L1Cycles,
     cycle_lines,
@@ -12,9 +14,7 @@ from minipaged.lab import (
     plot_banks,
     plot_l1_cycles,
 )
-from minipaged.lab.plots import palette
 from minipaged.lab.plots.banks import cycles_at_banks
-from minipaged.lab.plots.signs import SPAN
 
 ONE = L1Cycles(in_all=5255, loads=355, shuffles=480, shared=4420, conflicts=3872)
 TWO = L1Cycles(in_all=2719, loads=97, shuffles=1392, shared=1230, conflicts=9)

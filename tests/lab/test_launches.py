@@ -8,6 +8,7 @@ import pytest
 
 from helpers.drawn import boxes, texts
 from helpers.readable import readable_in_all_themes
+from minipaged.draw import palette
 from minipaged.lab import (
     TuningWidget,
     by_fault,
@@ -20,7 +21,6 @@ from minipaged.lab import (
 )
 from minipaged.lab.measure.launches import BEYOND, FAULTS, NO_FAULT, Bar, Launch, ran
 from minipaged.lab.measure.occupancy import programs_that_fit
-from minipaged.lab.plots import palette
 from minipaged.lab.plots.quantities import LEFT, LONG
 from minipaged.lab.pool.tuning_widget import DIMMED, UNUSED, USED
 

@@ -10,7 +10,7 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
 import minipaged as mp
-from minipaged.lab.plots import palette
+from minipaged.draw import palette
 from minipaged.lab.plots.charts import plot_histogram, plot_lines, plot_waste
 from minipaged.lab.plots.contiguous import plot_memory_over_time
 from minipaged.lab.plots.display import encode
@@ -234,7 +234,8 @@ def test_every_picture_can_be_drawn_in_every_theme(monkeypatch, name, shared):
         else:
             assert to_hex(figure.get_facecolor()).upper() == look.ground
         assert figure.get_suptitle() == "title"
-        ink = figure.axes[0].title.get_color(), figure.axes[0].xaxis.label.get_color()
+        words = *figure.axes[0].texts, figure.axes[0].xaxis.label
+        ink = [text.get_color().upper() for text in words]
         assert look.ink in ink
 
 

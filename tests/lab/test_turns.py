@@ -8,9 +8,9 @@ from matplotlib.patches import Rectangle
 
 from helpers.drawn import boxes, places_of, texts
 from helpers.readable import readable_in_all_themes
+from minipaged.draw import palette
 from minipaged.lab import measured_tuning, plot_turns, turns_of
 from minipaged.lab.measure.rung_tables import Turn, share_of_ceiling
-from minipaged.lab.plots import palette
 
 BUSY = palette.sequence_colour(0)
 TURNS = [

@@ -4,6 +4,9 @@ import pytest
 
 from helpers.drawn import boxes, places_of, texts
 from helpers.readable import readable_in_all_themes
+from minipaged.draw import palette
+from minipaged.draw.letters import width_of
+from minipaged.draw.sheet import SPAN
 from minipaged.lab import (
     launch_of_rung,
     measured_profile,
@@ -14,8 +17,6 @@ from minipaged.lab import (
 )
 from minipaged.lab.measure.launches import Launch
 from minipaged.lab.measure.wave_times import WaveTimes
-from minipaged.lab.plots import palette
-from minipaged.lab.plots.signs import SPAN, width_of
 from minipaged.lab.plots.waves import LEFT, STRIP
 
 BLUE, SOFT = palette.sequence_colour(0), palette.soft_colour(0)

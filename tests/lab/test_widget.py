@@ -11,7 +11,7 @@ import pytest
 
 from helpers.shown_blocks import Page, shown_blocks, shown_pieces, shown_tables
 from helpers.thorough import all_or
-from minipaged.lab.plots.palette import sequence_colour
+from minipaged.draw.palette import sequence_colour
 from minipaged.lab.pool.guide import Frame, Verdict, rehearse
 from minipaged.lab.pool.html import story
 from minipaged.lab.pool.html.style import SEQUENCE_COLOURS, STYLE, rim_on

@@ -5,8 +5,11 @@ from itertools import pairwise
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.signs import PART, SPAN, Point, Sheet, width_of
-from minipaged.lab.plots.tones import Tone, free, others, shared, soft, strong
+from minipaged.draw.letters import PART, width_of
+from minipaged.draw.marks import Point, Scene
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import Tone, free, others, shared, soft, strong
+from minipaged.lab.plots.render import render
 from minipaged.memory.block_table import BlockTable
 
 LOGICAL, TABLE, PHYSICAL = 0.0, 304.0, 516.0  # where the three parts begin, in pixels
@@ -28,8 +31,7 @@ def plot_address(
     the rows beside the path and at the ends are drawn.
     """
     drawing = _Address(table, position, name, words, Sheet(title))
-    drawing.draw()
-    return drawing.sheet.figure
+    return render(drawing.draw())
 
 
 def rows_of(count: int, many: int, needed: set[int]) -> list[int]:
@@ -77,7 +79,7 @@ class _Address:
             y += step + 20 * (row == followed)
         return places
 
-    def draw(self) -> None:
+    def draw(self) -> Scene:
         """Headings, the arrows, over them the boxes, at the end the sum."""
         sheet, quiet = self.sheet, self.sheet.look.quiet
         for x, part, remark in (
@@ -107,7 +109,7 @@ class _Address:
             PART,
             **mono,
         )
-        sheet.finish(bottom + 36)
+        return sheet.finish(bottom + 36)
 
     def _tones(self, index: int) -> tuple[list[Tone], list[str]]:
         """Of a logical block: a tone for each of its slots, and the words in them."""

@@ -5,9 +5,11 @@ from collections.abc import Mapping
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.palette import BAD, GOOD
-from minipaged.lab.plots.signs import PART, Sheet, counted
-from minipaged.lab.plots.tones import free, strong
+from minipaged.draw.letters import PART, counted
+from minipaged.draw.palette import BAD, GOOD
+from minipaged.draw.sheet import Sheet
+from minipaged.draw.tones import free, strong
+from minipaged.lab.plots.render import render
 
 BANKS = 32  # each holds every 32nd number of four bytes
 LEFT, CELL = 152.0, 18.4  # pixels: where the banks begin; from a bank to the next
@@ -42,8 +44,7 @@ def plot_banks(ways: Mapping[str, int], title: str, num_threads: int = 16) -> Fi
         y = _draw_lines(sheet, y + TOP, places) + BETWEEN
     signs = [(strong(0), "a thread wants it"), (free(), "a number in shared memory")]
     sheet.legend(LEFT, y - 8, signs)
-    sheet.finish(y + 2)
-    return sheet.figure
+    return render(sheet.finish(y + 2))
 
 
 def _draw_lines(sheet: Sheet, top: float, places: list[int]) -> float:

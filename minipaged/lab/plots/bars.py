@@ -4,9 +4,11 @@ from collections.abc import Collection, Mapping
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.palette import BAD
-from minipaged.lab.plots.signs import SPAN, Sheet, width_of
-from minipaged.lab.plots.tones import Tone, others, strong
+from minipaged.draw.letters import width_of
+from minipaged.draw.palette import BAD
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import Tone, others, strong
+from minipaged.lab.plots.render import render
 
 HEIGHT, ROW = 20.0, 28.0  # pixels of a bar, and from one to the next
 
@@ -47,8 +49,7 @@ def plot_bars(
     if ends:
         bottom += 24
         sheet.legend(left, bottom, [(Tone(BAD), ends_are)])
-    sheet.finish(bottom + 8)
-    return sheet.figure
+    return render(sheet.finish(bottom + 8))
 
 
 def _written(value: float) -> str:

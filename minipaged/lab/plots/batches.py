@@ -6,10 +6,12 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from minipaged.draw.letters import COUNT, PART, width_of
+from minipaged.draw.scales import Scale, scale_of
+from minipaged.draw.sheet import SPAN, Sheet
 from minipaged.lab.measure.peer_tables import NAMES
 from minipaged.lab.plots.dots import draw_axis, draw_reference, marker_of
-from minipaged.lab.plots.scales import Scale, scale_of
-from minipaged.lab.plots.signs import COUNT, PART, SPAN, Sheet, width_of
+from minipaged.lab.plots.render import render
 
 RIGHT = 116.0  # pixels beside the dots, for the share
 KEY, HEAD, HIGH, BETWEEN = 46.0, 28.0, 64.0, 8.0  # above all; a group, and around it
@@ -42,8 +44,7 @@ def plot_batches(batches: Mapping[str, Mapping[str, Any]], title: str) -> Figure
     sheet.write(SPAN, KEY - 9, "equal or less", ha="right")
     for top, (name, report) in zip(tops, batches.items(), strict=True):
         _draw_group(sheet, scale, top, name, report)
-    sheet.finish(spans[-1][1] + 44)
-    return sheet.figure
+    return render(sheet.finish(spans[-1][1] + 44))
 
 
 def _draw_peers(sheet: Sheet, shown: set[str]) -> None:
@@ -53,13 +54,13 @@ def _draw_peers(sheet: Sheet, shown: set[str]) -> None:
     x = width_of(said) + 14
     for at, (peer, name) in enumerate(NAMES.items()):
         if peer in shown:
-            sheet.axes.plot([x + 5], [8], **_sign(at))
+            sheet.dots([(x + 5, 8)], **_sign(at))
             sheet.write(x + 16, 8, name, **quiet)
             x += 16 + width_of(name) + 22
 
 
 def _sign(peer: int) -> dict[str, str | float]:
-    return {**marker_of(peer), "markersize": SIZE}
+    return {**marker_of(peer), "size": SIZE}
 
 
 def _draw_group(
@@ -75,7 +76,7 @@ def _draw_group(
     places = [scale.x(row["step_over_best_peer"]) for row in rows]
     for row, x, off in zip(rows, places, spread(places, APART), strict=True):
         sign = _sign(peers.index(row["best_peer"]))
-        sheet.axes.plot([x], [middle + off], zorder=3, **sign)
+        sheet.dots([(x, middle + off)], layer=3, **sign)
     share, number = found["at_most_1.00"], len(rows)
     sheet.write(SPAN, middle - 9, f"{100 * share:.0f} %", COUNT, ha="right")
     said = f"{round(share * number)} of {number}"

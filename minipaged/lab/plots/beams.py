@@ -6,9 +6,11 @@ from collections.abc import Sequence as Rows
 from matplotlib.figure import Figure
 from transformers import PreTrainedTokenizerBase
 
-from minipaged.lab.plots.palette import line_colour
-from minipaged.lab.plots.signs import SPAN, Sheet, width_of
-from minipaged.lab.plots.tones import NOTHING, Tone, behind_words, soft, strong
+from minipaged.draw.letters import width_of
+from minipaged.draw.palette import line_colour
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import NOTHING, Tone, behind_words, soft, strong
+from minipaged.lab.plots.render import render
 from minipaged.lab.pool.replay import Frame
 
 ROW, TOP, HEIGHT = 40.0, 44.0, 22.0  # pixels of a row, above the first one, of a token
@@ -81,8 +83,7 @@ def plot_beam_tree(
         x += width_of(meaning) + 44
     legend = "letters: the tables; ×: runs no more"
     sheet.write(x, bottom + 68, legend, color=sheet.look.quiet)
-    sheet.finish(bottom + 76)
-    return sheet.figure
+    return render(sheet.finish(bottom + 76))
 
 
 def _letters(node: Path, names: Mapping[Path, str]) -> list[str]:

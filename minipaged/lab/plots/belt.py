@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle, FancyBboxPatch
 
-from minipaged.lab.plots.palette import line_colour
-from minipaged.lab.plots.signs import COUNT, PART, SPAN, Sheet, width_of
-from minipaged.lab.plots.tones import Tone, strong
+from minipaged.draw.letters import COUNT, DPI, PART, width_of
+from minipaged.draw.palette import line_colour
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import Tone, strong
+from minipaged.lab.plots.render import render
 
 PLACES = 16  # boxes that cover a belt
 WIDEST, AIR, LARGEST = 20.0, 3.0, 16.0  # of a place; between boxes; of a box
@@ -64,8 +65,7 @@ class _Belts:
         if self._num_waiting(max(megabytes)):
             signs += [(_waiting(), "asked for, waits")]
         sheet.legend(0, y + 2, signs)
-        sheet.finish(y + 12)
-        return sheet.figure
+        return render(sheet.finish(y + 12))
 
     def _draw_row(self, y: float, under_way: float) -> float:
         """A belt, what waits before it, the time, the rate; where the row ends."""
@@ -101,15 +101,13 @@ class _Belts:
     def _draw_belt(self, y: float) -> None:
         """Seen from the side: a band around wheels; its upper edge is at y."""
         sheet, wide = self.sheet, self.end - self.start
-        style = {"fill": False, "edgecolor": sheet.look.rim, "linewidth": 1.4}
-        shape = f"round,pad=0,rounding_size={THICK / 2}"
-        band = FancyBboxPatch((self.start, y), wide, THICK, boxstyle=shape, **style)
-        sheet.axes.add_artist(band)
+        style = {"linewidth": 1.4, "rounding": THICK / 2}
+        sheet.box(self.start, y, wide, THICK, rim=sheet.look.rim, **style)
         count = PLACES // 2
-        for wheel in range(count + 1):
-            x = self.start + THICK / 2 + wheel * (wide - THICK) / count
-            style = {"color": sheet.look.rim, "linewidth": 0}
-            sheet.axes.add_artist(Circle((x, y + THICK / 2), WHEEL, **style))
+        apart = (wide - THICK) / count
+        xs = [self.start + THICK / 2 + wheel * apart for wheel in range(count + 1)]
+        style = {"size": 2 * WHEEL * 72 / DPI, "color": sheet.look.rim, "linewidth": 0}
+        sheet.dots([(x, y + THICK / 2) for x in xs], "o", **style)
 
     def _draw_box(self, x: float, floor: float, tone: Tone) -> None:
         """In the middle of a place that begins at x."""

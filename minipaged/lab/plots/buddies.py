@@ -5,9 +5,11 @@ from itertools import pairwise
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.palette import BAD
-from minipaged.lab.plots.signs import PART, SPAN, Sheet
-from minipaged.lab.plots.tones import free, strong
+from minipaged.draw.letters import PART
+from minipaged.draw.palette import BAD
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import free, strong
+from minipaged.lab.plots.render import render
 from minipaged.memory.contiguous import BuddyAllocator, Piece
 
 HEIGHT, LEVEL = 30.0, 58.0  # pixels of a piece, and from halves to their whole
@@ -48,8 +50,7 @@ def plot_buddies(
         if both and one.start ^ one.size != two.start:
             _draw_cross(sheet, two.start * slot, _depth(one, whole) * LEVEL)
             end = max(end, _depth(one, whole) * LEVEL + HEIGHT + 44)
-    sheet.finish(end)
-    return sheet.figure
+    return render(sheet.finish(end))
 
 
 def _depth(piece: Piece, whole: int) -> int:

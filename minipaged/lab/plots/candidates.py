@@ -5,9 +5,11 @@ from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.palette import line_colour
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, fit
-from minipaged.lab.plots.tones import Tone, others, soft, strong
+from minipaged.draw.letters import PART, fit
+from minipaged.draw.palette import line_colour
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import Tone, others, soft, strong
+from minipaged.lab.plots.render import render
 
 HEIGHT, ROW, TOP = 26.0, 36.0, 46.0  # pixels of a box, of a row, above the first one
 # Pixels from the left.
@@ -75,8 +77,7 @@ def plot_candidates(
         remark = f"above the line: the best {width}"
         remark = "only above the line may a text end" if ends else remark
         sheet.write(VERDICT, 28, remark, color=sheet.look.quiet)
-    sheet.finish(bottom + 4)
-    return sheet.figure
+    return render(sheet.finish(bottom + 4))
 
 
 def judge(width: int, ends: Sequence[bool]) -> list[int]:

@@ -5,10 +5,12 @@ from itertools import accumulate, pairwise
 
 from matplotlib.figure import Figure
 
+from minipaged.draw.letters import PART, fit, visible, width_of
+from minipaged.draw.palette import BAD, GOOD
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import NOTHING
 from minipaged.lab.plots.holders import STRIP, Holders, draw_holders, list_holders
-from minipaged.lab.plots.palette import BAD, GOOD
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, fit, visible, width_of
-from minipaged.lab.plots.tones import NOTHING
+from minipaged.lab.plots.render import render
 
 GAP, LINE = 22.0, 22.0  # pixels between blocks; of a line of words in a block
 TOP, BETWEEN = 46.0, 88.0  # pixels above the first row, and between the rows
@@ -62,8 +64,7 @@ def plot_hash_chain(
         _draw_link(sheet, index * (width + GAP), width, middle, kind)
     bottom = middle + BETWEEN + height + 64
     _draw_legend(sheet, names, len(rows[0]), kinds, found, bottom)
-    sheet.finish(bottom + 8)
-    return sheet.figure
+    return render(sheet.finish(bottom + 8))
 
 
 def _blocks(words: Words, size: int) -> list[Words]:

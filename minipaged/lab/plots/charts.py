@@ -8,14 +8,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from minipaged.lab.plots.display import DPI, Picture, show_sharply
-from minipaged.lab.plots.palette import (
+from minipaged.draw.letters import DPI
+from minipaged.draw.palette import (
     KINDS_OF_SLOTS,
     hatching_on,
     ink_on,
     sequence_colour,
     theme,
 )
+from minipaged.lab.plots.display import Picture, show_sharply
 from minipaged.memory.waste import WasteReport
 
 WIDTH = 7.6  # inches; as many hundreds of pixels in a notebook

@@ -5,10 +5,14 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyArrowPatch, Polygon
 
+from minipaged.draw.letters import PART, width_of
+from minipaged.draw.palette import line_colour
+from minipaged.draw.scales import Scale, scale_of
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import KEPT
 from minipaged.lab.measure.launches import Launch
-from minipaged.lab.plots.palette import line_colour
+from minipaged.lab.plots.render import render
 from minipaged.lab.plots.roof import (
     CEILING,
     DOTTED,
@@ -19,9 +23,6 @@ from minipaged.lab.plots.roof import (
     write_axis,
     written,
 )
-from minipaged.lab.plots.scales import Scale, scale_of
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
-from minipaged.lab.plots.tones import KEPT
 
 LEFT, SKY, HIGH = 56.0, 34.0, 262.0  # pixels: beside the field; above its roof; below
 HEAD = 10.0  # of what is hatched, above the ceiling
@@ -62,11 +63,9 @@ def plot_climb(
     _draw_roof(roof, enough, areas)
     for ends in pairwise(places):
         _draw_step(sheet, *ends)
-    style = {"marker": "o", "markersize": 9.0, "markeredgewidth": 0, "zorder": 3}
-    for x, y in places:
-        sheet.axes.plot([x], [y], color=line_colour(0), **style)
-    sheet.finish(floor + 46)
-    return sheet.figure
+    for place in places:
+        sheet.dots([place], "o", color=line_colour(0), size=9.0, linewidth=0, layer=3)
+    return render(sheet.finish(floor + 46))
 
 
 def _draw_roof(roof: Roof, enough: float, areas: list[tuple[Ends, Ends]]) -> None:
@@ -82,7 +81,7 @@ def _draw_roof(roof: Roof, enough: float, areas: list[tuple[Ends, Ends]]) -> Non
     sheet.write(SPAN, y, CEILING, ha="right", color=sheet.look.quiet)
     areas = [*areas, ((SPAN - width_of(CEILING) - 4, SPAN + 1), (y - HALF, y + HALF))]
     roof.draw_grid(areas)
-    sheet.line((LEFT, floor), (SPAN, floor), zorder=1)
+    sheet.line((LEFT, floor), (SPAN, floor), layer=1)
     corners = [
         (LEFT, SKY - HEAD),
         (SPAN, SKY - HEAD),
@@ -90,12 +89,12 @@ def _draw_roof(roof: Roof, enough: float, areas: list[tuple[Ends, Ends]]) -> Non
         *reversed(roof.law),
     ]
     corners.append((LEFT, roof.law[0][1]))
-    style = {"hatch": HATCH, "edgecolor": sheet.look.rim + FAINT, "zorder": 0}
-    sheet.axes.add_artist(Polygon(corners, fill=False, linewidth=0, **style))
+    lines = {"pattern": HATCH, "hatching": sheet.look.rim + FAINT}
+    sheet.area(*corners, layer=0, **lines)
     sheet.legend(LEFT, 8, [(KEPT, "hardly reached")])
     roof.draw()
     roof.name_law(0.75, is_below=True)  # between thin lines, and not on the hatching
-    style = {"linestyle": DOTTED, "linewidth": 1.6, "zorder": 1}
+    style = {"linestyle": DOTTED, "linewidth": 1.6, "layer": 1}
     for top, bottom in parts(x, (roof.level, floor), areas):
         sheet.line((x, top), (x, bottom), **style)
     sheet.write(x, floor + 12, said, ha="center", weight="bold")
@@ -109,10 +108,8 @@ def _draw_step(sheet: Sheet, start: Place, end: Place) -> None:
     if long < 3 * NEAR:
         return
     dx, dy = NEAR * (x1 - x0) / long, NEAR * (y1 - y0) / long
-    style = {"color": line_colour(0), "linewidth": 2.2, "arrowstyle": "-|>"}
-    style |= {"mutation_scale": 15, "zorder": 2, "shrinkA": 0, "shrinkB": 0}
-    arrow = FancyArrowPatch((x0 + dx, y0 + dy), (x1 - dx, y1 - dy), **style)
-    sheet.axes.add_artist(arrow)
+    style = {"color": line_colour(0), "linewidth": 2.2, "head": 15}
+    sheet.line((x0 + dx, y0 + dy), (x1 - dx, y1 - dy), **style)
 
 
 def _name_launches(

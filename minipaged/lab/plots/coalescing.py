@@ -4,9 +4,12 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.palette import BAD, GOOD, line_colour
-from minipaged.lab.plots.signs import SPAN, Point, Sheet, width_of
-from minipaged.lab.plots.tones import behind_words, free, soft, strong
+from minipaged.draw.letters import width_of
+from minipaged.draw.marks import Point
+from minipaged.draw.palette import BAD, GOOD, line_colour
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import behind_words, free, soft, strong
+from minipaged.lab.plots.render import render
 
 NUMBER = 4  # bytes that a thread reads
 LEFT = 104.0  # pixels beside the rows
@@ -43,8 +46,7 @@ def plot_coalescing(
     signs = [(strong(0), "what a thread has asked for")]
     signs += [(soft(0), "comes with it, in vain"), (free(), "a stretch that stays")]
     sheet.legend(0, y, signs)
-    sheet.finish(y + 8)
-    return sheet.figure
+    return render(sheet.finish(y + 8))
 
 
 def _draw_panel(

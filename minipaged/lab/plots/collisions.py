@@ -4,9 +4,11 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.palette import BAD, GOOD
-from minipaged.lab.plots.signs import SPAN, Sheet, width_of
-from minipaged.lab.plots.tones import behind_words, soft
+from minipaged.draw.letters import width_of
+from minipaged.draw.palette import BAD, GOOD
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import behind_words, soft
+from minipaged.lab.plots.render import render
 
 TOP, HEIGHT, BETWEEN, GAP = 22.0, 30.0, 78.0, 16.0  # pixels
 WIDEST = 200.0  # pixels of a block, at most
@@ -60,8 +62,7 @@ def plot_collisions(
     sheet.write(0, y, "the same content", color=GOOD)
     x = width_of("the same content") + 24
     sheet.write(x, y, "×  the same key, another content", color=BAD)
-    sheet.finish(y + 8)
-    return sheet.figure
+    return render(sheet.finish(y + 8))
 
 
 def _cross(sheet: Sheet, x: float, y: float) -> None:

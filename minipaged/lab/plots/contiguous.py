@@ -7,8 +7,8 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
+from minipaged.draw.palette import KINDS_OF_SLOTS, ink_on
 from minipaged.lab.plots.charts import canvas, legend_of_kinds
-from minipaged.lab.plots.palette import KINDS_OF_SLOTS, ink_on
 from minipaged.memory.waste import Span, Stay, WasteReport, memory_map
 
 KINDS = list(KINDS_OF_SLOTS)

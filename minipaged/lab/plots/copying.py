@@ -5,12 +5,11 @@ from itertools import accumulate, product
 from typing import NamedTuple
 
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyArrowPatch
-from matplotlib.path import Path
 
-from minipaged.lab.plots.palette import BAD, line_colour
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, counted, width_of
-from minipaged.lab.plots.tones import (
+from minipaged.draw.letters import PART, counted, width_of
+from minipaged.draw.palette import BAD, line_colour
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import (
     NOTHING,
     Tone,
     behind_words,
@@ -19,6 +18,7 @@ from minipaged.lab.plots.tones import (
     soft,
     strong,
 )
+from minipaged.lab.plots.render import render
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 
@@ -120,8 +120,7 @@ def plot_copying(
     if start or any(any(_copies(*pair)) for pair in pairs):
         rim = {"rim": sheet.look.ink, "linewidth": 2.2}
         sheet.legend(x, y, [(NOTHING, "changed")], **rim)
-    sheet.finish(y + 8)
-    return sheet.figure
+    return render(sheet.finish(y + 8))
 
 
 def _slot_widths(
@@ -255,10 +254,7 @@ def _draw_copy(sheet: Sheet, start: float, end: float, y: float) -> None:
     """An arrow below the blocks, from one to the other."""
     bends = [(start, y + 44), (end, y + 44)]
     points = [(start, y), *bends, (end, y)]
-    path = Path(points, [Path.MOVETO, *[Path.CURVE4] * 3])
-    style = {"linewidth": 2.0, "color": sheet.look.ink}
-    head = {"arrowstyle": "-|>", "mutation_scale": 11}
-    sheet.axes.add_patch(FancyArrowPatch(path=path, **head, **style))
+    sheet.curve(points, color=sheet.look.ink, linewidth=2.0, head=11)
     sheet.write((start + end) / 2, y + 46, "copied", ha="center")
 
 

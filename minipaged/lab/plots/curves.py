@@ -5,11 +5,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
+from minipaged.draw.letters import PART, width_of
+from minipaged.draw.marks import Point
+from minipaged.draw.palette import line_colour
+from minipaged.draw.scales import Scale, scale_of
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import others
 from minipaged.lab.plots.dots import draw_series, marker_of
-from minipaged.lab.plots.palette import line_colour
-from minipaged.lab.plots.scales import Scale, scale_of
-from minipaged.lab.plots.signs import PART, SPAN, Point, Sheet, width_of
-from minipaged.lab.plots.tones import others
+from minipaged.lab.plots.render import render
 
 HIGH, HEAD, LEFT, GAP = 160.0, 26.0, 40.0, 22.0  # of a panel, and around it
 NARROW = 4.0  # pixels: so high a band hides behind the line at 1, and is told
@@ -75,8 +78,7 @@ def plot_paging_cost(
         said = "as far as it differed when measured again"
         sheet.write(SPAN, bottom, said, ha="right", color=sheet.look.quiet)
         sheet.box(SPAN - width_of(said) - 26, bottom - 6, 18, 12, others())
-    sheet.finish(bottom + 8)
-    return sheet.figure
+    return render(sheet.finish(bottom + 8))
 
 
 def _draw_above(
@@ -113,13 +115,13 @@ def _draw_panel(
     sheet.write(x, top - 12, name, PART, weight="bold")
     for tick in scale.ticks:
         height = scale.x(tick)
-        sheet.line((x, height), (x + wide, height), alpha=0.35, zorder=0)
+        sheet.line((x, height), (x + wide, height), alpha=0.35, layer=0)
         if is_first:
             sheet.write(x - 8, height, f"{tick:g}", ha="right", **quiet)
     one = scale.x(1.0)
-    style = {"color": sheet.look.ink, "linewidth": 1.6, "zorder": 1}
+    style = {"color": sheet.look.ink, "linewidth": 1.6, "layer": 1}
     sheet.line((x, one), (x + wide, one), **style)
-    sheet.line((x, bottom), (x + wide, bottom), zorder=1)
+    sheet.line((x, bottom), (x + wide, bottom), layer=1)
     step = wide / len(sizes)
     widest = max(width_of(f"{size:g}") for size in sizes) + 6
     every = max(1, -(-int(widest) // max(1, int(step))))
@@ -195,6 +197,5 @@ def _points(
 def _draw_curve(sheet: Sheet, points: Sequence[Point], series: int) -> None:
     style = {"color": line_colour(series), "linewidth": 1.6}
     dashes = DASHES[series % len(DASHES)]
-    columns = list(zip(*points, strict=True))
-    sheet.axes.plot(*columns, linestyle=dashes, zorder=2, **style)
-    sheet.axes.plot(*columns, zorder=3, **marker_of(series))
+    sheet.path(points, linestyle=dashes, **style)
+    sheet.dots(points, layer=3, **marker_of(series))

@@ -7,8 +7,6 @@ from io import BytesIO
 from matplotlib.figure import Figure
 from PIL import Image
 
-DPI = 100  # pixels of the page per inch; stored are twice as many
-
 
 class Picture(Figure):
     """A figure that a notebook stores in two pixels for each one of the page."""

@@ -4,9 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.palette import BAD, GOOD
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, counted
-from minipaged.lab.plots.tones import Tone, free, soft, strong
+from minipaged.draw.letters import PART, counted
+from minipaged.draw.palette import BAD, GOOD
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import Tone, free, soft, strong
+from minipaged.lab.plots.render import render
 
 HEIGHT, GAP, PARTS = 15.0, 3.0, 22.0  # pixels of a block, between rows, between parts
 LEFT = 74.0  # where the blocks begin
@@ -59,5 +61,4 @@ def plot_evictions(
     signs = [(strong(first), "must be brought back"), (soft(first), "is there")]
     x = sheet.legend(LEFT, y, [*signs, (free(), "not read: its user waits")])
     sheet.write(SPAN, y, f"room: {num_blocks}", ha="right", color=sheet.look.quiet)
-    sheet.finish(y + 10)
-    return sheet.figure
+    return render(sheet.finish(y + 10))

@@ -5,9 +5,11 @@ from itertools import accumulate
 
 from matplotlib.figure import Figure
 
+from minipaged.draw.letters import visible, width_of
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import NOTHING, free
 from minipaged.lab.plots.holders import STRIP, Holders, draw_holders, list_holders
-from minipaged.lab.plots.signs import SPAN, Sheet, visible, width_of
-from minipaged.lab.plots.tones import NOTHING, free
+from minipaged.lab.plots.render import render
 
 LEFT, RIGHT, CELL, ROW = 100.0, 84.0, 24.0, 34.0  # labels; counts; a cell; a row
 BRANCH, FORK = 40.0, 34.0  # from the trunk's middle to a branch's; between them
@@ -68,8 +70,7 @@ def plot_fork(
     signs += [(Holders(name), f"of {name} alone") for name in names]
     x = list_holders(sheet, 0, bottom, signs)
     sheet.legend(x, bottom, [(free(), "a block that is not found")])
-    sheet.finish(bottom + 8)
-    return sheet.figure
+    return render(sheet.finish(bottom + 8))
 
 
 def _draw_words(

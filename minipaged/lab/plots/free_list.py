@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyArrowPatch
-from matplotlib.path import Path
 
+from minipaged.draw.letters import PART, width_of
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import DASHED, FOUND, free
 from minipaged.lab.plots.holders import STRIP, Holders, draw_holders, list_holders
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
-from minipaged.lab.plots.tones import DASHED, FOUND, free
+from minipaged.lab.plots.render import render
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.cached_blocks import CachedBlocks
 
@@ -16,7 +16,6 @@ COLUMNS, GAP, HEIGHT, BETWEEN = 10, 10.0, 42.0, 32.0
 ARC, DEEPER = 16.0, 8.0  # pixels that an arc hangs down, and for each block it skips
 WIDEST = 160.0  # pixels of a block, at most
 TOP = 66.0
-CURVE = [Path.MOVETO, *[Path.CURVE4] * 3]
 
 
 def plot_free_list(
@@ -92,8 +91,7 @@ def plot_free_list(
     if arcs:
         told = "an arrow leads to the block before it in the text"
         sheet.write(x, bottom, told, color=sheet.look.quiet)
-    sheet.finish(bottom + 8)
-    return sheet.figure
+    return render(sheet.finish(bottom + 8))
 
 
 def _lead_back(sheet: Sheet, y: float, child: float, parent: float, steps: int) -> None:
@@ -102,9 +100,8 @@ def _lead_back(sheet: Sheet, y: float, child: float, parent: float, steps: int) 
     start, end = child + aside, parent - aside
     # A curve reaches three quarters of the way to its handles.
     low = y + (ARC + DEEPER * steps) * 4 / 3
-    path = Path([(start, y + 3), (start, low), (end, low), (end, y + 3)], CURVE)
-    style = {"arrowstyle": "-|>", "mutation_scale": 11, "linewidth": 1.6}
-    sheet.axes.add_artist(FancyArrowPatch(path=path, color=sheet.look.ink, **style))
+    points = (start, y + 3), (start, low), (end, low), (end, y + 3)
+    sheet.curve(points, color=sheet.look.ink, linewidth=1.6, head=11)
 
 
 def _lead_on(sheet: Sheet, y: float, between: float, width: float) -> None:

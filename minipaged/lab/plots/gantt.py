@@ -5,9 +5,11 @@ from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.palette import BAD, GOOD
-from minipaged.lab.plots.signs import LEAST, SPAN, Sheet, counted, fit, width_of
-from minipaged.lab.plots.tones import KEPT, Tone, free, others, soft, strong
+from minipaged.draw.letters import LEAST, counted, fit, width_of
+from minipaged.draw.palette import BAD, GOOD
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import KEPT, Tone, free, others, soft, strong
+from minipaged.lab.plots.render import render
 
 Steps = Sequence[Mapping[str, int]]  # of each step: how many tokens a user computes
 
@@ -16,7 +18,7 @@ BAR, LANE = 22.0, 27.0  # pixels of a bar, and from one to the next
 HEAD, AXIS, APART = 26.0, 30.0, 22.0  # of a panel: above its bars, below, to the next
 HIGH = 52.0  # pixels: the most tokens of a step
 SIGNS = 19.0  # pixels above a place where somebody leaves it to another
-CHANGE = "v"  # matplotlib's triangle
+CHANGE = "v"  # a triangle
 
 
 class Asked(NamedTuple):
@@ -77,8 +79,7 @@ def plot_places(
         _draw_sign(sheet, x + 6, y)
         words = "a place changes hands: one retires, another is admitted"
         sheet.write(x + 18, y, words, color=sheet.look.quiet)
-    sheet.finish(y + 10)
-    return sheet.figure
+    return render(sheet.finish(y + 10))
 
 
 def _changes(
@@ -115,8 +116,7 @@ def _draw_changes(
 
 def _draw_sign(sheet: Sheet, x: float, y: float) -> None:
     """A triangle that points down."""
-    style = {"color": sheet.look.ink, "markersize": 6, "markeredgewidth": 0}
-    sheet.axes.plot([x], [y], CHANGE, **style)
+    sheet.dots([(x, y)], CHANGE, size=6, linewidth=0)
 
 
 def _idle(steps: Steps, asked: Mapping[str, Asked], places: int) -> int:
@@ -188,8 +188,7 @@ def plot_gantt(
     words = "beside a name: tokens of the prompt + of the answer; "
     words += "in a box: how many of the prompt this step computes"
     sheet.write(0, y + 21, words, color=sheet.look.quiet)
-    sheet.finish(y + 31)
-    return sheet.figure
+    return render(sheet.finish(y + 31))
 
 
 def _pauses(steps: Steps, user: str) -> bool:

@@ -2,8 +2,10 @@
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.signs import SPAN, Sheet, width_of
-from minipaged.lab.plots.tones import KEPT, Tone, free, others, strong
+from minipaged.draw.letters import width_of
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import KEPT, Tone, free, others, strong
+from minipaged.lab.plots.render import render
 from minipaged.memory.block_table import BlockTable
 
 LEFT, ROOM = 152.0, SPAN - 152.0  # pixels: of what is said beside a row; of the row
@@ -50,8 +52,7 @@ def plot_gather(table: BlockTable, title: str, name: str = "A") -> Figure:
         )
     bottom = FIRST + 2 * STEP + HEIGHT + 38
     _legend(sheet, bottom, name, rest)
-    sheet.finish(bottom + 8)
-    return sheet.figure
+    return render(sheet.finish(bottom + 8))
 
 
 def _draw_row(

@@ -4,9 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.palette import BAD
-from minipaged.lab.plots.signs import SPAN, Sheet, visible, width_of
-from minipaged.lab.plots.tones import Tone, behind_words, free, soft, strong
+from minipaged.draw.letters import visible, width_of
+from minipaged.draw.palette import BAD
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import Tone, behind_words, free, soft, strong
+from minipaged.lab.plots.render import render
 from minipaged.memory.block_table import BlockTable
 from minipaged.model.inputs import RaggedBatch
 
@@ -62,5 +64,4 @@ def plot_ghost(
     signs = [(behind_words(soft(owner)), "there before")]
     signs += [(strong(owner), "written in this step")]
     sheet.legend(0, y + 30, [*signs, (Tone(BAD), f"written over by {ghost}'s row")])
-    sheet.finish(y + 40)
-    return sheet.figure
+    return render(sheet.finish(y + 40))

@@ -4,18 +4,10 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.signs import (
-    COUNT,
-    LEAST,
-    PART,
-    SMALL,
-    SPAN,
-    Sheet,
-    fit,
-    visible,
-    width_of,
-)
-from minipaged.lab.plots.tones import soft, strong
+from minipaged.draw.letters import COUNT, LEAST, PART, SMALL, fit, visible, width_of
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import soft, strong
+from minipaged.lab.plots.render import render
 
 LEFT, COUNTS = 112.0, 128.0  # pixels beside the columns: names of steps, and counts
 ROOMY, DENSE, PAIRED = 112.0, 30.0, 16.0  # pixels of a step; of both halves
@@ -77,8 +69,7 @@ def plot_kv_growth(
                 shown, size = fit(words[after], SPAN - COUNTS + 16 - x)
                 sheet.write(x + 6, middle, shown, size)
         before = after
-    sheet.finish(top + len(stored) * row - (22 if is_roomy else 6))
-    return sheet.figure
+    return render(sheet.finish(top + len(stored) * row - (22 if is_roomy else 6)))
 
 
 def _draw_without(

@@ -5,9 +5,9 @@ from itertools import pairwise
 
 from matplotlib.figure import Figure
 
+from minipaged.draw.palette import theme
 from minipaged.lab.measure.watch import Moment
 from minipaged.lab.plots.charts import plot_lines
-from minipaged.lab.plots.palette import theme
 
 
 def plot_blocks_held(moments: Sequence[Moment], block_size: int, title: str) -> Figure:

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 import torch
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.palette import BAD, GOOD
+from minipaged.draw.letters import PART, SMALL
+from minipaged.draw.palette import BAD, GOOD
+from minipaged.draw.sheet import Sheet
+from minipaged.draw.tones import free
 from minipaged.lab.plots.recurrence_steps import Triple
-from minipaged.lab.plots.signs import PART, SMALL, Sheet
-from minipaged.lab.plots.tones import free
+from minipaged.lab.plots.render import render
 
 LEFT, TOP, ROW, BOX = 92.0, 50.0, 54.0, 28.0  # pixels: names; headings; rows; boxes
 WIDE, GAP = 42.0, 28.0  # of a box; from a group of boxes to the next
@@ -55,8 +57,7 @@ def plot_hidden_block(
         for end in (subtracted, weights, sums):
             middle = y + BOX / 2
             sheet.arrow((end - GAP + 4, middle), (end - 4, middle))
-    sheet.finish(TOP + len(ways) * ROW - (ROW - BOX) + 10)
-    return sheet.figure
+    return render(sheet.finish(TOP + len(ways) * ROW - (ROW - BOX) + 10))
 
 
 def _draw_numbers(

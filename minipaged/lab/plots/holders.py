@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from minipaged.lab.plots.palette import sequence_colour, soft_colour
-from minipaged.lab.plots.signs import Sheet, width_of
-from minipaged.lab.plots.tones import Tone
+from minipaged.draw.letters import width_of
+from minipaged.draw.palette import sequence_colour, soft_colour
+from minipaged.draw.sheet import Sheet
+from minipaged.draw.tones import Tone
 
 STRIP = 12.0  # pixels that the bands take above a block's words
 

@@ -4,10 +4,12 @@ from collections.abc import Mapping
 
 from matplotlib.figure import Figure
 
+from minipaged.draw.letters import PART, width_of
+from minipaged.draw.palette import ink_on
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import Tone, behind_words, free, soft, strong
 from minipaged.lab.measure.l1_cycles import L1Cycles
-from minipaged.lab.plots.palette import ink_on
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
-from minipaged.lab.plots.tones import Tone, behind_words, free, soft, strong
+from minipaged.lab.plots.render import render
 
 LEFT, BAR, STEP, TOP = 66.0, 30.0, 44.0, 28.0  # pixels: beside bars; high; apart; above
 MEANINGS = "loads", "shuffles", "shared memory"
@@ -41,8 +43,7 @@ def plot_l1_cycles(rungs: Mapping[str, L1Cycles], title: str, gpu: str) -> Figur
             sheet.write(x, y + BAR / 2, ", ".join(small), color=sheet.look.quiet)
         y += STEP
     sheet.legend(LEFT, y + 6, list(zip(tones, MEANINGS, strict=True)))
-    sheet.finish(y + 16)
-    return sheet.figure
+    return render(sheet.finish(y + 16))
 
 
 def _has_room(cycles: int, unit: float) -> bool:

@@ -6,9 +6,11 @@ from string import ascii_uppercase
 
 from matplotlib.figure import Figure
 
+from minipaged.draw.letters import PART, width_of
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import free, others, soft, strong
 from minipaged.lab.measure.watch import Moment
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
-from minipaged.lab.plots.tones import free, others, soft, strong
+from minipaged.lab.plots.render import render
 from minipaged.memory.block_pool import BlockPool
 from minipaged.scheduling.plan import Work
 from minipaged.scheduling.request import Request
@@ -54,8 +56,7 @@ def plot_lanes(
     x = SPAN - RIGHT - width_of("promised")
     sheet.line((x - 30, low), (x - 6, low), color=sheet.look.ink, **DASHES)
     sheet.write(x, low, "promised", color=sheet.look.quiet)
-    sheet.finish(low + 10)
-    return sheet.figure
+    return render(sheet.finish(low + 10))
 
 
 def _draw_axis(sheet: Sheet, num_steps: int, step: float) -> None:

@@ -3,8 +3,10 @@
 import torch
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, counted, width_of
-from minipaged.lab.plots.tones import KEPT, NOTHING, free, soft, strong
+from minipaged.draw.letters import PART, counted, width_of
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import KEPT, NOTHING, free, soft, strong
+from minipaged.lab.plots.render import render
 
 LEFT = 104.0  # pixels beside the places
 WIDEST, HEIGHT = 44.0, 26.0  # of a place
@@ -68,8 +70,7 @@ class _Launch:
             area = self.x(place) + 0.5, RESULT, self.cell - 1, HEIGHT
             sheet.box(*area, NOTHING, sheet.look.rim)
         self._label()
-        sheet.finish(RESULT + 90)
-        return sheet.figure
+        return render(sheet.finish(RESULT + 90))
 
     def _draw_program(self, program: int) -> None:
         """Its places, those past the end hatched; where they are loaded and stored."""

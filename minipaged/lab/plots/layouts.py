@@ -5,10 +5,12 @@ from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
+from minipaged.draw.letters import PART, counted, width_of
+from minipaged.draw.palette import BAD, GOOD
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import free, soft, strong
 from minipaged.lab.measure.stretches import runs_of_k, stretches_for_k
-from minipaged.lab.plots.palette import BAD, GOOD
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, counted, width_of
-from minipaged.lab.plots.tones import free, soft, strong
+from minipaged.lab.plots.render import render
 
 WIDE, BETWEEN, HIGH = 128.0, 20.0, 30.0  # pixels: of a stretch; between runs; of both
 ABOVE, BELOW = 60.0, 54.0  # from a layout's top to its strip; from there to its sums
@@ -62,8 +64,7 @@ def plot_layouts(
         said = f"of other {' and '.join(in_vain)}: comes in vain"
         signs.append((soft(0), said))
     sheet.legend(0, y, [*signs, (free(), "not asked for")])
-    sheet.finish(y + 8)
-    return sheet.figure
+    return render(sheet.finish(y + 8))
 
 
 class _Layout(NamedTuple):

@@ -5,8 +5,8 @@ from itertools import pairwise
 
 from matplotlib.figure import Figure
 
+from minipaged.draw.palette import theme
 from minipaged.lab.plots.charts import plot_lines, style_axes
-from minipaged.lab.plots.palette import theme
 
 
 def plot_load(

@@ -4,8 +4,10 @@ from collections.abc import Mapping
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, counted, width_of
-from minipaged.lab.plots.tones import Tone, behind_words, free, soft, strong
+from minipaged.draw.letters import PART, counted, width_of
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import Tone, behind_words, free, soft, strong
+from minipaged.lab.plots.render import render
 
 LEFT, PAD, GAP = 164.0, 14.0, 10.0  # pixels beside the parts, in and between boxes
 LINES, SIDE = 2, 12.0  # of small squares, and how high they are
@@ -61,8 +63,7 @@ def plot_gpu(
     said = "a warp: 32 threads"
     quiet = {"ha": "right", "color": sheet.look.quiet}
     sheet.write(SPAN, MEMORY + LARGE + 26, said, **quiet)
-    sheet.finish(MEMORY + LARGE + 36)
-    return sheet.figure
+    return render(sheet.finish(MEMORY + LARGE + 36))
 
 
 def _draw_store(sheet: Sheet, y: float, high: float, words: str, rim: str) -> None:

@@ -5,9 +5,11 @@ from itertools import groupby
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.palette import KINDS_OF_SLOTS, ink_on
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
-from minipaged.lab.plots.tones import free, kind_of_slot
+from minipaged.draw.letters import PART, width_of
+from minipaged.draw.palette import KINDS_OF_SLOTS, ink_on
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import free, kind_of_slot
+from minipaged.lab.plots.render import render
 from minipaged.memory.waste import Span
 
 LEFT, HEIGHT, ROW = 118.0, 26.0, 36.0
@@ -45,8 +47,7 @@ def plot_memory_map(
     for at, kind in enumerate(kind for kind in KINDS_OF_SLOTS if kind in used):
         x, low = at % 2 * SPAN / 2, y + at // 2 * 20
         sheet.legend(x, low, [(kind_of_slot(kind), KINDS_OF_SLOTS[kind][2])])
-    sheet.finish(y + (len(used) - 1) // 2 * 20 + 8)
-    return sheet.figure
+    return render(sheet.finish(y + (len(used) - 1) // 2 * 20 + 8))
 
 
 def name_of(kind: str, owner: int | None) -> str:

@@ -5,8 +5,10 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.signs import SPAN, Sheet, width_of
-from minipaged.lab.plots.tones import behind_words, soft, strong
+from minipaged.draw.letters import width_of
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import behind_words, soft, strong
+from minipaged.lab.plots.render import render
 
 # An order: the number of a part, or two orders that are merged.
 Order = int | tuple["Order", "Order"]
@@ -34,8 +36,7 @@ def plot_merges(
     leaf = behind_words(soft(name))
     signs = [(leaf, "a block's part, its maximum"), (strong(name), "a merged part")]
     sheet.legend(0, bottom + 24 + 20 * (len(maxima) + 1), signs)
-    sheet.finish(bottom + 34 + 20 * (len(maxima) + 1))
-    return sheet.figure
+    return render(sheet.finish(bottom + 34 + 20 * (len(maxima) + 1)))
 
 
 def _depth(order: Order) -> int:

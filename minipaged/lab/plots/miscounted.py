@@ -5,9 +5,11 @@ from typing import Protocol
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.palette import BAD
-from minipaged.lab.plots.signs import PART, SPAN, Sheet
-from minipaged.lab.plots.tones import soft, strong
+from minipaged.draw.letters import PART
+from minipaged.draw.palette import BAD
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import soft, strong
+from minipaged.lab.plots.render import render
 
 TOP, BLOCKS, BELOW = 14.0, 104.0, 188.0  # how far down tables and blocks are, in pixels
 HEIGHT, ENTRY = 28.0, 44.0  # of a row; of an entry
@@ -63,8 +65,7 @@ def plot_miscounted(
     named = sum(block_id in table.block_ids for table in tables.values())
     counted = f"the pool counts: {pool.refcount(block_id)}"
     _draw_counts(sheet, f"tables that name it: {named}", counted)
-    sheet.finish(BELOW + HEIGHT + 6)
-    return sheet.figure
+    return render(sheet.finish(BELOW + HEIGHT + 6))
 
 
 def _draw_block(sheet: Sheet, block_id: int, text: str, name: str, x: float) -> None:

@@ -5,9 +5,10 @@ from itertools import accumulate
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.palette import BAD
-from minipaged.lab.plots.signs import SPAN, Sheet
-from minipaged.lab.plots.tones import Tone, strong
+from minipaged.draw.palette import BAD
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import Tone, strong
+from minipaged.lab.plots.render import render
 
 LEFT, COUNTS = 112.0, 128.0  # pixels beside the rows: names of steps, and counts
 LOWEST, HIGHEST, WIDEST = 6.0, 20.0, 44.0  # pixels of a row and of a token
@@ -42,5 +43,4 @@ def plot_copies(copies: Sequence[int], title: str, name: str = "A") -> Figure:
             sheet.write(0, middle, f"decode {step + 1}")
             sheet.write(SPAN - 62, middle, f"{moved:,}", ha="right")
             sheet.write(SPAN, middle, f"{so_far:,}", ha="right", weight="bold")
-    sheet.finish(30 + len(copies) * row + 4)
-    return sheet.figure
+    return render(sheet.finish(30 + len(copies) * row + 4))

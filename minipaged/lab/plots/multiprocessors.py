@@ -5,9 +5,11 @@ from collections.abc import Mapping
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.palette import BAD, GOOD
-from minipaged.lab.plots.signs import SPAN, Sheet, counted, width_of
-from minipaged.lab.plots.tones import free, strong
+from minipaged.draw.letters import counted, width_of
+from minipaged.draw.palette import BAD, GOOD
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import free, strong
+from minipaged.lab.plots.render import render
 
 ROWS, HEAD, BETWEEN = 3, 26.0, 22.0  # of squares; pixels above them and below
 
@@ -36,8 +38,7 @@ def plot_multiprocessors(
         y += math.ceil(num_multiprocessors / columns) * side + BETWEEN
     signs = [(strong(0), "programs on it"), (free(), "has nothing to do")]
     sheet.legend(0, y, signs)
-    sheet.finish(y + 8)
-    return sheet.figure
+    return render(sheet.finish(y + 8))
 
 
 def _draw_multiprocessor(

@@ -5,12 +5,14 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
 
+from minipaged.draw.letters import width_of
+from minipaged.draw.palette import line_colour
+from minipaged.draw.scales import Scale, scale_of
+from minipaged.draw.sheet import SPAN, Sheet
 from minipaged.lab.plots.curves import DASHES
 from minipaged.lab.plots.dots import draw_series, marker_of
-from minipaged.lab.plots.palette import line_colour
+from minipaged.lab.plots.render import render
 from minipaged.lab.plots.roof import DOTTED
-from minipaged.lab.plots.scales import Scale, scale_of
-from minipaged.lab.plots.signs import SPAN, Sheet, width_of
 
 LEFT, HIGH = 40.0, 240.0  # pixels beside the field, and its height
 HEAD = 20.0  # above it, for megabytes
@@ -57,7 +59,7 @@ def plot_on_each(
     _draw_grid(sheet, across, up)
     if megabytes:
         _draw_megabytes(sheet, across, top, room, megabytes)
-    x, style = across.x(room), {"color": sheet.look.ink, "linewidth": 1.6, "zorder": 1}
+    x, style = across.x(room), {"color": sheet.look.ink, "linewidth": 1.6, "layer": 1}
     sheet.line((x, top), (x, top + HIGH), **style)
     sheet.write(x + BESIDE, up.x(LOW), said)
     if aim:
@@ -66,17 +68,15 @@ def plot_on_each(
         sheet.write(x - BESIDE, up.x(LOW), aim[1], ha="right")
     _draw_curves(sheet, curves)
     sheet.write(LEFT, top + HIGH + 34, xlabel)
-    sheet.finish(top + HIGH + 44)
-    return sheet.figure
+    return render(sheet.finish(top + HIGH + 44))
 
 
 def _draw_curves(sheet: Sheet, curves: Sequence[Sequence[tuple[float, float]]]) -> None:
     """A line for each batch, with its signs."""
     for index, points in enumerate(curves):
-        columns = list(zip(*points, strict=True))
-        style = {"color": line_colour(index), "linewidth": 1.6, "zorder": 2}
-        sheet.axes.plot(*columns, linestyle=DASHES[index % len(DASHES)], **style)
-        sheet.axes.plot(*columns, zorder=3, **marker_of(index))
+        style = {"color": line_colour(index), "linewidth": 1.6, "layer": 2}
+        sheet.path(points, linestyle=DASHES[index % len(DASHES)], **style)
+        sheet.dots(points, layer=3, **marker_of(index))
 
 
 def _doublings(across: Scale) -> list[float]:
@@ -90,14 +90,14 @@ def _draw_grid(sheet: Sheet, across: Scale, up: Scale) -> None:
     quiet, bottom = {"color": sheet.look.quiet}, up.left
     for tick in up.ticks:
         height = up.x(tick)
-        sheet.line((LEFT, height), (SPAN, height), alpha=0.35, zorder=0)
+        sheet.line((LEFT, height), (SPAN, height), alpha=0.35, layer=0)
         sheet.write(LEFT - 8, height, f"{tick:g}", ha="right", **quiet)
     for programs in _doublings(across):
         x, number = across.x(programs), f"{programs:g}"
-        sheet.line((x, bottom - HIGH), (x, up.x(up.ticks[1])), alpha=0.35, zorder=0)
+        sheet.line((x, bottom - HIGH), (x, up.x(up.ticks[1])), alpha=0.35, layer=0)
         middle = min(x, SPAN - width_of(number) / 2)
         sheet.write(middle, bottom + 12, number, ha="center", **quiet)
-    sheet.line((LEFT, bottom), (SPAN, bottom), zorder=1)
+    sheet.line((LEFT, bottom), (SPAN, bottom), layer=1)
 
 
 def _draw_megabytes(

@@ -5,9 +5,12 @@ from itertools import pairwise
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.palette import BAD
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, visible
-from minipaged.lab.plots.tones import Tone, free, soft, strong
+from minipaged.draw.letters import PART, visible
+from minipaged.draw.marks import Scene
+from minipaged.draw.palette import BAD
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import Tone, free, soft, strong
+from minipaged.lab.plots.render import render
 
 FREE = "."  # the owner of a slot that nobody has written
 LEFT, HEIGHT = 118.0, 26.0  # where the slots begin; how high they are, in pixels
@@ -30,8 +33,7 @@ def plot_overrun(
     words: of each sequence, in order; the word in a slot follows from its start.
     """
     drawing = _Overrun(before, after, starts, words, Sheet(title))
-    drawing.draw()
-    return drawing.sheet.figure
+    return render(drawing.draw())
 
 
 class _Overrun:
@@ -53,7 +55,7 @@ class _Overrun:
         pairs = enumerate(zip(before, after, strict=True))
         self.lost = [slot for slot, (was, now) in pairs if was not in (FREE, now)]
 
-    def draw(self) -> None:
+    def draw(self) -> Scene:
         """The memory twice, the overwritten slots, and what the tones mean."""
         self._draw_pieces()
         self._draw_memory(ROWS[0], "before", self.before, is_after=False)
@@ -68,7 +70,7 @@ class _Overrun:
         if self.lost:
             signs.append((Tone(BAD), "overwritten"))
         self.sheet.legend(LEFT, y, signs)
-        self.sheet.finish(y + 10)
+        return self.sheet.finish(y + 10)
 
     def _draw_pieces(self) -> None:
         """Above the memory: whose piece begins where, and its number of slots."""

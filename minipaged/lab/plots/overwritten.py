@@ -4,9 +4,12 @@ from collections.abc import Mapping
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.palette import BAD
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
-from minipaged.lab.plots.tones import Tone, free, soft, strong
+from minipaged.draw.letters import PART, width_of
+from minipaged.draw.marks import Scene
+from minipaged.draw.palette import BAD
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import Tone, free, soft, strong
+from minipaged.lab.plots.render import render
 from minipaged.memory.block_table import BlockTable
 from minipaged.model.inputs import RaggedBatch
 
@@ -27,8 +30,7 @@ def plot_overwritten(
     tables: two, in the batch's order; a table may lack the block of its last token.
     """
     drawing = _Overwritten(batch, tables, Sheet(title))
-    drawing.draw()
-    return drawing.sheet.figure
+    return render(drawing.draw())
 
 
 class _Overwritten:
@@ -59,7 +61,7 @@ class _Overwritten:
         self.shown = sorted([*written, *sorted(held - written)][:MOST_BLOCKS])
         self.width = min(200.0, (SPAN + GAP) / len(self.shown) - GAP)
 
-    def draw(self) -> None:
+    def draw(self) -> Scene:
         """The tables, the blocks between them, the arrows, and what they mean."""
         for row, (name, y) in enumerate(zip(self.tables, (20.0, BELOW), strict=True)):
             self._draw_row(row, name, y)
@@ -70,7 +72,7 @@ class _Overwritten:
         if any(self._is_lost(row) for row in range(2)):
             signs.append((Tone(BAD), "overwritten by the other sequence"))
         self.sheet.legend(0, y, signs)
-        self.sheet.finish(y + 10)
+        return self.sheet.finish(y + 10)
 
     def _is_lost(self, row: int) -> bool:
         """Does this row write into a slot of the other sequence?"""

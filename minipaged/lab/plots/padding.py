@@ -4,9 +4,11 @@ from collections.abc import Mapping
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.palette import BAD
-from minipaged.lab.plots.signs import PART, SPAN, Sheet
-from minipaged.lab.plots.tones import others, strong
+from minipaged.draw.letters import PART
+from minipaged.draw.palette import BAD
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import others, strong
+from minipaged.lab.plots.render import render
 
 LEFT, MIDDLE, GAP = 22.0, 316.0, 16.0  # pixels: the rows, the triangles, between them
 ROW, CELL, PAIR = 42.0, 12.5, 6.4  # pixels of a row; of a token and a pair, at most
@@ -39,8 +41,7 @@ def plot_padding(counts: Mapping[str, int], title: str) -> Figure:
     sheet.legend(0, bottom, [(others(), "padding: computed for nothing")])
     said = "each line: a token, with all that it looks at"
     sheet.write(MIDDLE, bottom, said, color=sheet.look.quiet)
-    sheet.finish(bottom + 10)
-    return sheet.figure
+    return render(sheet.finish(bottom + 10))
 
 
 def _pairs(num_tokens: int) -> int:

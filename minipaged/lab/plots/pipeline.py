@@ -5,9 +5,11 @@ from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.palette import BAD, GOOD
-from minipaged.lab.plots.signs import SPAN, Sheet, counted, width_of
-from minipaged.lab.plots.tones import behind_words, soft, strong
+from minipaged.draw.letters import counted, width_of
+from minipaged.draw.palette import BAD, GOOD
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import behind_words, soft, strong
+from minipaged.lab.plots.render import render
 
 LEFT = 96.0  # pixels beside the rows
 LANE, HEIGHT = 27.0, 22.0  # pixels from box to box downwards, and of a box
@@ -96,8 +98,7 @@ def plot_pipeline(runs: Mapping[str, Sequence[Tile]], title: str) -> Figure:
     x = sheet.legend(0, y + 24, [(strong(0), "begins in the first turn"), others])
     remark = "ids, K and V: from asking until they are there"
     sheet.write(x, y + 24, remark, color=sheet.look.quiet)
-    sheet.finish(y + 32)
-    return sheet.figure
+    return render(sheet.finish(y + 32))
 
 
 def _draw_panel(sheet: Sheet, y: float, tiles: Sequence[Tile], unit: float) -> float:
@@ -113,7 +114,7 @@ def _draw_panel(sheet: Sheet, y: float, tiles: Sequence[Tile], unit: float) -> f
     bottom = y + BRACKET + LANE * sum(map(len, lanes.values()))
     for moment in {moment for tile in tiles for moment in tile.turn}:
         x = LEFT + moment * unit
-        sheet.line((x, y + BRACKET / 2), (x, bottom), zorder=0.5)
+        sheet.line((x, y + BRACKET / 2), (x, bottom), layer=0.5)
     if is_ahead:
         _write_beside(sheet, right, y, "in turn i:")
     y += BRACKET

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyArrowPatch
-from matplotlib.path import Path
 
-from minipaged.lab.plots.palette import line_colour
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, fit, width_of
-from minipaged.lab.plots.tones import Tone, free, soft, strong
+from minipaged.draw.letters import PART, fit, width_of
+from minipaged.draw.palette import line_colour
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import Tone, free, soft, strong
+from minipaged.lab.plots.render import render
 from minipaged.memory.block_table import BlockTable
 
 ROW, HEIGHT, TOP = 30.0, 24.0, 132.0  # of the rows; above them
@@ -99,8 +99,7 @@ class _Pointers:
                 y = self.heights[block * self.size] - self.lane - GAP / 2
                 sheet.write(MEMORY + MEMORY_WIDTH / 2, y, "⋮", PART, ha="center")
         self._explain(self.bottom + 12)
-        sheet.finish(self.bottom + 90)
-        return sheet.figure
+        return render(sheet.finish(self.bottom + 90))
 
     def _draw_head(self) -> None:
         """The headings, the number that all places have in common, and the row."""
@@ -175,11 +174,8 @@ class _Pointers:
         x = MEMORY + (self.kv_head * self.dim + 0.5) * MEMORY_WIDTH / self.stride
         x0, y0, x1, lane = *start, MEMORY - 2, y - LANE + 1
         bends = [((x0 + x1) / 2, y0), ((x0 + x1) / 2, lane), (x1, lane)]
-        steps = [Path.MOVETO, *[Path.CURVE4] * 3, *[Path.LINETO] * 2]
-        path = Path([start, *bends, (x, lane), (x, y)], steps)
-        style = {"arrowstyle": "-|>", "mutation_scale": 6, "linewidth": 1.1}
-        line = FancyArrowPatch(path=path, color=colour, **style)
-        self.sheet.axes.add_artist(line)
+        points = [start, *bends, (x, lane), (x, y)]
+        self.sheet.curve(points, color=colour, linewidth=1.1, head=6)
 
     def _draw_bracket(self, block: int) -> None:
         """Around the slots of a block, and which one it is."""

@@ -5,9 +5,10 @@ from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.palette import BAD
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, counted, width_of
-from minipaged.lab.plots.tones import (
+from minipaged.draw.letters import PART, counted, width_of
+from minipaged.draw.palette import BAD
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import (
     DASHED,
     FOUND,
     NOTHING,
@@ -18,6 +19,7 @@ from minipaged.lab.plots.tones import (
     soft,
     strong,
 )
+from minipaged.lab.plots.render import render
 from minipaged.lab.pool.snapshot import Contents, read_contents
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
@@ -77,8 +79,7 @@ def plot_pool(
     x = sheet.legend(0, y, list(_meanings(pool, contents, before)))
     if taken:
         sheet.legend(x, y, [(NOTHING, "leads to a block that was taken")], **LOST)
-    sheet.finish(y + 8)
-    return sheet.figure
+    return render(sheet.finish(y + 8))
 
 
 def _looks(

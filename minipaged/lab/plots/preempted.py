@@ -5,11 +5,13 @@ from itertools import groupby
 
 from matplotlib.figure import Figure
 
+from minipaged.draw.letters import PART, width_of
+from minipaged.draw.palette import line_colour
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import KEPT as KEPT_ROOM
+from minipaged.draw.tones import free, soft, strong
 from minipaged.lab.measure.step_log import Steps
-from minipaged.lab.plots.palette import line_colour
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
-from minipaged.lab.plots.tones import KEPT as KEPT_ROOM
-from minipaged.lab.plots.tones import free, soft, strong
+from minipaged.lab.plots.render import render
 
 LEFT, RIGHT, TOP = 84.0, 100.0, 40.0  # pixels beside the lanes, and above
 LANE, HEIGHT = 42.0, 22.0  # pixels from lane to lane, and of a lane
@@ -54,8 +56,7 @@ def plot_preemptions(
     if kept:
         words = [(KEPT_ROOM, "no block yet, but kept for its prompt and a token more")]
         sheet.legend(0, y + HIGH + 56, words)
-    sheet.finish(y + HIGH + 44 + 22 * bool(kept))
-    return sheet.figure
+    return render(sheet.finish(y + HIGH + 44 + 22 * bool(kept)))
 
 
 def _draw_legend(sheet: Sheet, first: str, kinds: set[str], y: float) -> None:
@@ -66,7 +67,7 @@ def _draw_legend(sheet: Sheet, first: str, kinds: set[str], y: float) -> None:
     x = sheet.legend(0, y, signs)
     if AWAY_FROM & kinds:
         sheet.box(x, y - 6, 18, 12, rim=sheet.look.ink, **AWAY)
-        words = "preempted: away until it is back"
+        words = "preempted, until it is back"
         sheet.write(x + 24, y, words, color=sheet.look.quiet)
 
 

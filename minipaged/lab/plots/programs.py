@@ -4,9 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.palette import BAD, GOOD, line_colour
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, counted, width_of
-from minipaged.lab.plots.tones import soft, strong
+from minipaged.draw.letters import PART, counted, width_of
+from minipaged.draw.palette import BAD, GOOD, line_colour
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import soft, strong
+from minipaged.lab.plots.render import render
 from minipaged.memory.block_table import BlockTable
 
 PANEL, GAP = 350.0, 8.0  # pixels of a panel; between programs
@@ -47,8 +49,7 @@ def plot_programs(
         sheet.write(x, y, said, PART)
         beside = x + width_of(said, PART) + 12
         sheet.write(beside, y, "for each sequence and KV head", color=sheet.look.quiet)
-    sheet.finish(bottom + CAPTION + 10)
-    return sheet.figure
+    return render(sheet.finish(bottom + CAPTION + 10))
 
 
 def _draw_programs(

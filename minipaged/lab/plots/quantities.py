@@ -4,10 +4,12 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
 
+from minipaged.draw.letters import PART
+from minipaged.draw.palette import BAD
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import free, soft, strong
 from minipaged.lab.measure.launches import Bar
-from minipaged.lab.plots.palette import BAD
-from minipaged.lab.plots.signs import PART, SPAN, Sheet
-from minipaged.lab.plots.tones import free, soft, strong
+from minipaged.lab.plots.render import render
 
 LEFT, RIGHT = 160.0, 210.0  # pixels beside the bars, for words
 LONG = SPAN - LEFT - RIGHT
@@ -29,8 +31,7 @@ def plot_quantities(panels: Mapping[str, Sequence[Bar]], title: str) -> Figure:
     if any(bar.unused for bars in panels.values() for bar in bars):
         signs.insert(1, (soft(0), "room for more programs"))
     sheet.legend(0, y - BETWEEN + 8, signs)
-    sheet.finish(y - BETWEEN + 16)
-    return sheet.figure
+    return render(sheet.finish(y - BETWEEN + 16))
 
 
 def _draw(sheet: Sheet, y: float, bar: Bar) -> None:

@@ -5,18 +5,11 @@ from itertools import pairwise
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.palette import BAD, GOOD, line_colour
-from minipaged.lab.plots.signs import (
-    PART,
-    SMALL,
-    SPAN,
-    Sheet,
-    counted,
-    fit,
-    visible,
-    width_of,
-)
-from minipaged.lab.plots.tones import Tone, free, others, soft, strong
+from minipaged.draw.letters import PART, SMALL, counted, fit, visible, width_of
+from minipaged.draw.palette import BAD, GOOD, line_colour
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import Tone, free, others, soft, strong
+from minipaged.lab.plots.render import render
 from minipaged.memory.block_table import BlockTable
 from minipaged.model.inputs import RaggedBatch
 
@@ -72,8 +65,7 @@ def plot_ragged_batch(
     signs.append((strong(owners[0]), "written in this step"))
     signs.append((soft(owners[0]), "there before"))
     sheet.legend(0, bottom + 64, signs)
-    sheet.finish(bottom + 72)
-    return sheet.figure
+    return render(sheet.finish(bottom + 72))
 
 
 def _runs(

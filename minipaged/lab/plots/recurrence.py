@@ -7,7 +7,10 @@ from itertools import pairwise
 import torch
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.palette import BAD, GOOD, sequence_colour
+from minipaged.draw.letters import PART, fit, visible, width_of
+from minipaged.draw.palette import BAD, GOOD, sequence_colour
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import Tone, soft, strong
 from minipaged.lab.plots.recurrence_steps import (
     Step,
     Triple,
@@ -15,8 +18,7 @@ from minipaged.lab.plots.recurrence_steps import (
     steps_of,
     weights_of,
 )
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, fit, visible, width_of
-from minipaged.lab.plots.tones import Tone, soft, strong
+from minipaged.lab.plots.render import render
 
 LABEL, WEIGHTS = 104.0, 252.0  # pixels from left to right: of the words, of the bars
 MAXIMUM, FACTOR = 382.0, 450.0  # where the middles of these columns are
@@ -81,8 +83,7 @@ def plot_recurrence(
     if not is_right:
         _draw_aim(sheet, x + 2, bottom + 20, 12)
         sheet.write(x + 12, bottom + 26, "the correct end", color=sheet.look.quiet)
-    sheet.finish(bottom + 36)
-    return sheet.figure
+    return render(sheet.finish(bottom + 36))
 
 
 def _draw_headings(sheet: Sheet, remark_of_output: str) -> None:
@@ -199,8 +200,8 @@ def _draw_sums(sheet: Sheet, steps: Sequence[Step], name: str, is_right: bool) -
         ends = step.before[0] * unit, step.kept[0] * unit
         xs = (SUM, SUM + ends[0], SUM + ends[1], SUM)
         top, low = above + height / 2 + 2, below - height / 2 - 2
-        shade = {"color": sequence_colour(name), "alpha": 0.14, "linewidth": 0}
-        sheet.axes.fill(xs, (top, top, low, low), **shade)
+        corners = zip(xs, (top, top, low, low), strict=True)
+        sheet.area(*corners, face=sequence_colour(name), alpha=0.14)
     for middle, step in zip(middles, steps, strict=True):
         numbers = step.before[0], step.kept[0], step.after[0], step.right[0]
         area = SUM, middle - height / 2, unit, height

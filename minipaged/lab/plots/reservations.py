@@ -4,9 +4,11 @@ from collections.abc import Mapping
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.palette import BAD, GOOD, line_colour
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, counted, width_of
-from minipaged.lab.plots.tones import free, others, shared, strong
+from minipaged.draw.letters import PART, counted, width_of
+from minipaged.draw.palette import BAD, GOOD, line_colour
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import free, others, shared, strong
+from minipaged.lab.plots.render import render
 from minipaged.lab.pool.snapshot import read_contents
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
@@ -18,8 +20,7 @@ ROW, BLOCK_ROW = 34.0, 52.0
 def plot_reservations(used: Mapping[str, int], reserved: int, title: str) -> Figure:
     """Each sequence's piece of `reserved` slots, those that are empty hatched."""
     sheet = Sheet(title)
-    sheet.finish(_draw_pieces(sheet, used, reserved))
-    return sheet.figure
+    return render(sheet.finish(_draw_pieces(sheet, used, reserved)))
 
 
 def plot_reservations_and_pool(
@@ -33,8 +34,7 @@ def plot_reservations_and_pool(
     sheet = Sheet(title)
     y = _draw_pieces(sheet, used, reserved) + 20
     sheet.line((0, y), (SPAN, y), alpha=0.5)
-    sheet.finish(_draw_pool(sheet, pool, tables, y + 24))
-    return sheet.figure
+    return render(sheet.finish(_draw_pool(sheet, pool, tables, y + 24)))
 
 
 def _draw_pieces(sheet: Sheet, used: Mapping[str, int], reserved: int) -> float:

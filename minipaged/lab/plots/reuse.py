@@ -5,9 +5,11 @@ from types import MappingProxyType
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.palette import BAD, GOOD
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, fit, width_of
-from minipaged.lab.plots.tones import Tone, behind_words, soft, strong
+from minipaged.draw.letters import PART, fit, width_of
+from minipaged.draw.palette import BAD, GOOD
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import Tone, behind_words, soft, strong
+from minipaged.lab.plots.render import render
 
 GAP, LINE, LINES = 30.0, 16.0, 3  # pixels between blocks and of a line; lines of text
 HEIGHT = LINE * LINES + 8
@@ -66,8 +68,7 @@ def plot_reuse(
         )
     ]
     sheet.legend(0, bottom, signs)
-    sheet.finish(bottom + 8)
-    return sheet.figure
+    return render(sheet.finish(bottom + 8))
 
 
 def plot_searches(
@@ -118,8 +119,7 @@ def plot_searches(
     bottom = TOP + ROW + LOWER + HEIGHT + 40
     names = dict.fromkeys(owners.values())
     sheet.legend(0, bottom, [(behind_words(soft(name)), f"{name}'s") for name in names])
-    sheet.finish(bottom + 8)
-    return sheet.figure
+    return render(sheet.finish(bottom + 8))
 
 
 def _listed(blocks: Sequence[int]) -> str:

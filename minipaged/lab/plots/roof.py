@@ -5,8 +5,9 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from minipaged.lab.plots.scales import Scale
-from minipaged.lab.plots.signs import SPAN, Sheet, width_of
+from minipaged.draw.letters import width_of
+from minipaged.draw.scales import Scale
+from minipaged.draw.sheet import SPAN, Sheet
 
 NEAR = 0.8  # of the ceiling: above it, no number has room below the ceiling's
 DOTTED, DASHED = (0, (1, 2)), (0, (5, 2))
@@ -53,7 +54,7 @@ class Roof(NamedTuple):
         """
         sheet, quiet = self.sheet, {"color": self.sheet.look.quiet}
         left, right = self.across.left, self.across.left + self.across.width
-        thin = {"alpha": 0.35, "zorder": 0}
+        thin = {"alpha": 0.35, "layer": 0}
         for x in map(self.across.x, self.across.ticks):
             for top, bottom in parts(x, (self.level, self.up.left), words):
                 sheet.line((x, top), (x, bottom), **thin)
@@ -68,7 +69,7 @@ class Roof(NamedTuple):
         """Both lines; beside the level one, how many GB/s it is."""
         sheet, level = self.sheet, self.level
         left, right = self.across.left, self.across.left + self.across.width
-        ink = {"color": sheet.look.ink, "linewidth": 1.6, "zorder": 1}
+        ink = {"color": sheet.look.ink, "linewidth": 1.6, "layer": 1}
         sheet.line((left, level), (right, level), **ink)
         sheet.write(left - 8, level, f"{self.ceiling:,.0f}", ha="right")
         sheet.line(*self.law, linestyle=DASHED, **ink)

@@ -6,9 +6,11 @@ from math import log
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.palette import BAD, line_colour
-from minipaged.lab.plots.scales import Scale
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
+from minipaged.draw.letters import PART, width_of
+from minipaged.draw.palette import BAD, line_colour
+from minipaged.draw.scales import Scale
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.lab.plots.render import render
 
 LEFT, TOP, HEAD = 48.0, 32.0, 34.0  # pixels beside the panels; above all; above each
 EFOLD = 30.0  # how high a step is of e times as fast
@@ -58,8 +60,7 @@ def plot_ladder(
         said = _words_of(batch, removed or {}, len(path))
         _write_factors(sheet, scale, wide, path, said)
         y = bottom + GAP
-    sheet.finish(y + _write_names(sheet, y + 10, wide, rungs))
-    return sheet.figure
+    return render(sheet.finish(y + _write_names(sheet, y + 10, wide, rungs)))
 
 
 def _words_of(
@@ -105,7 +106,7 @@ def _draw_stairs(
         x, factor = LEFT + (rung - 1) * wide, after / before
         style = level | ({"color": BAD} if factor < SLOWER else {})
         if factor == most > LARGE:
-            style |= {"linewidth": 6.0, "solid_capstyle": "butt"}
+            style |= {"linewidth": 6.0, "cap": "butt"}
         sheet.line((x, scale.x(before)), (x, scale.x(after)), **style)
 
 
@@ -136,7 +137,7 @@ def _write_factors(
         elif factor == most:
             style["weight"] = "bold"
         if rung in removed and round(factor, 2) >= LARGE:
-            lines = _lines(f"removes {removed[rung]}", wide - BESIDE - AIR)
+            lines = _lines(f"removes {removed[rung]}", wide - BESIDE - AIR + 1)
         said = [_times(factor), *lines]
         end = _write_at(sheet, scale, x, after, said, **style)
 

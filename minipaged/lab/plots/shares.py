@@ -5,8 +5,10 @@ from itertools import pairwise
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, fit, visible, width_of
-from minipaged.lab.plots.tones import soft, strong
+from minipaged.draw.letters import PART, fit, visible, width_of
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import soft, strong
+from minipaged.lab.plots.render import render
 
 HEIGHT, ROW, TOP = 32.0, 66.0, 44.0  # pixels of a bar, from one to the next, above
 
@@ -57,8 +59,7 @@ def plot_shares(
         for row in range(1, len(parts)):
             top = TOP + ROW * (row - 1) + HEIGHT
             sheet.line((cut, top), (cut, top + ROW - HEIGHT), **dots)
-    sheet.finish(bottom + 24)
-    return sheet.figure
+    return render(sheet.finish(bottom + 24))
 
 
 def _shares(parts: Sequence[float]) -> list[float]:

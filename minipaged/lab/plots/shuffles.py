@@ -1,10 +1,11 @@
 """Lab: threads of a warp that hand each other their sums."""
 
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyArrowPatch
 
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, counted
-from minipaged.lab.plots.tones import soft, strong
+from minipaged.draw.letters import PART, counted
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import soft, strong
+from minipaged.lab.plots.render import render
 
 NUMBERS = 3, 1, 4, 1, 5, 9, 2, 6  # invented: the sum of each thread's products
 THREADS, THREADS_WIDTH = 118.0, SPAN - 118.0  # pixels: where the threads begin; of all
@@ -29,8 +30,7 @@ def plot_shuffles(title: str, num_threads: int = 8, dim: int = 128) -> Figure:
     sheet, rows = Sheet(title), sums_by_round(num_threads)
     tops = _tops(len(rows))
     _draw_threads(sheet, rows, tops, dim // num_threads)
-    sheet.finish(tops[-1] + BOX)
-    return sheet.figure
+    return render(sheet.finish(tops[-1] + BOX))
 
 
 def sums_by_round(num_threads: int) -> list[list[int]]:
@@ -99,6 +99,4 @@ def _draw_shuffle(
         sheet.line((x, top), (x, below), **style)
         start = _middle(partner, count), top
         end = x + (side if partner > thread else -side), below
-        arrow = {"arrowstyle": "-|>", "mutation_scale": head, "shrinkA": 0}
-        line = FancyArrowPatch(start, end, **arrow, shrinkB=0, **style)
-        sheet.axes.add_artist(line)
+        sheet.line(start, end, head=head, layer=1, **style)

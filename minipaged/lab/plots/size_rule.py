@@ -7,9 +7,11 @@ from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
+from minipaged.draw.letters import PART, counted, width_of
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import KEPT, Tone, strong
 from minipaged.lab.measure.launches import POSITION
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, counted, width_of
-from minipaged.lab.plots.tones import KEPT, Tone, strong
+from minipaged.lab.plots.render import render
 
 LEFT, STRIP = 72.0, 26.0  # pixels: beside the band, and its height
 ROW = 17.0  # pixels from one row of words to the next
@@ -106,8 +108,7 @@ def plot_size_rule(
         sheet.legend(LEFT, y, [(_tone(name), name) for name in KINDS])
         y += 26
     y = _draw_examples(sheet, y, {name: batches[name] for name in examples})
-    sheet.finish(y - 10)
-    return sheet.figure
+    return render(sheet.finish(y - 10))
 
 
 def _tone(name: str) -> Tone:
@@ -126,7 +127,7 @@ def _draw_batches(sheet: Sheet, batches: Mapping[str, float], unit: float) -> fl
     for name, x, row in rows:
         sheet.write(x, y - ROW * row, name, ha="center")
         sheet.line((x, y - ROW * row + 8), (x, y + 12))
-        sheet.axes.plot([x], [y + 13], "v", color=sheet.look.ink, markersize=5)
+        sheet.dots([(x, y + 13)], "v", size=5)
     return y + 12 if rows else 0.0
 
 

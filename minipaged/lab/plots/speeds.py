@@ -5,11 +5,13 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from minipaged.draw.letters import PART, width_of
+from minipaged.draw.scales import Scale, scale_of
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import Tone, others, soft, strong
 from minipaged.lab.measure.measured import OTHERS, PARTS
 from minipaged.lab.plots.dots import draw_axis
-from minipaged.lab.plots.scales import Scale, scale_of
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
-from minipaged.lab.plots.tones import Tone, others, soft, strong
+from minipaged.lab.plots.render import render
 
 RUNGS = {  # of the ladder, then the parts: what they are called here
     "generate": "HuggingFace generate, a batch of {requests}",
@@ -52,8 +54,7 @@ def plot_engine_speeds(hosts: Sequence[Mapping[str, Any]], title: str) -> Figure
             _draw_row(sheet, scale, y, rung, host[rung], host[rungs[0]])
             y += ROW
     draw_axis(sheet, scale, spans, "output tokens a second")
-    sheet.finish(y + 44)
-    return sheet.figure
+    return render(sheet.finish(y + 44))
 
 
 def _rounds(row: Mapping[str, Any]) -> list[float]:
@@ -94,8 +95,7 @@ def _draw_row(
 
 def _draw_round(sheet: Sheet, x: float, y: float) -> None:
     """A sign that points up to a bar."""
-    style = {"color": sheet.look.ink, "markersize": 4, "linestyle": "none"}
-    sheet.axes.plot([x], [y], marker="^", zorder=3, **style)
+    sheet.dots([(x, y)], "^", size=4, layer=3)
 
 
 def _draw_key(sheet: Sheet) -> None:

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 import torch
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
-from minipaged.lab.plots.tones import Tone, behind_words, soft, strong
+from minipaged.draw.letters import PART, width_of
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import Tone, behind_words, soft, strong
+from minipaged.lab.plots.render import render
 from minipaged.lab.plots.walk import split_shares
 
 LEFT, BAND = 120.0, 26.0  # pixels beside the two bands at the top; how high each is
@@ -77,8 +79,7 @@ def plot_split_and_merge(
     signs = [(behind_words(soft(name)), "not weighted yet")]
     signs += [(strong(name), "weighted")]
     sheet.legend(0, y + high + 20, signs)
-    sheet.finish(y + high + 28)
-    return sheet.figure
+    return render(sheet.finish(y + high + 28))
 
 
 def _written(sums: Sequence[float]) -> tuple[list[str], str]:

@@ -5,8 +5,10 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, fit, width_of
-from minipaged.lab.plots.tones import free
+from minipaged.draw.letters import PART, fit, width_of
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import free
+from minipaged.lab.plots.render import render
 
 TOP, HEIGHT, GAP = 36.0, 32.0, 22.0  # above the boxes; of a box; between two
 LINE, BACK = 16.0, 34.0  # pixels of a line of words; that the way back goes down
@@ -51,8 +53,7 @@ def plot_stations(
             sheet.arrow((x - GAP + 2, y), (x - 2, y), is_followed=True)
     _draw_step(sheet, places[before], places[-1] + width)
     _draw_way_back(sheet, places[before], places[-1], width, low, again)
-    sheet.finish(low + BACK + 12)
-    return sheet.figure
+    return render(sheet.finish(low + BACK + 12))
 
 
 def _draw_step(sheet: Sheet, left: float, right: float) -> None:

@@ -4,9 +4,10 @@ from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.display import DPI
-from minipaged.lab.plots.signs import COUNT, SMALL, SPAN, Sheet
-from minipaged.lab.plots.tones import KEPT, NOTHING, soft, strong
+from minipaged.draw.letters import COUNT, DPI, SMALL
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import KEPT, NOTHING, soft, strong
+from minipaged.lab.plots.render import render
 
 # How long an axis is drawn, in pixels: the same wherever it occurs.
 ROWS, TILE, DIM = 96.0, 116.0, 160.0
@@ -96,8 +97,7 @@ def plot_step_shapes(
     _draw_arrows(sheet, k, (marked + 0.5) * ROWS / rows)
     _draw_legend(sheet, BEFORE + 24, rows - group, f"one query head of {group}", name)
     _write_formulas(sheet)
-    sheet.finish(FORMULAS + LINE * (len(STEPS) - 1) + 12)
-    return sheet.figure
+    return render(sheet.finish(FORMULAS + LINE * (len(STEPS) - 1) + 12))
 
 
 def _frame_position(sheet: Sheet, part: Shape, is_column: bool) -> None:

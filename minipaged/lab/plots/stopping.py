@@ -4,9 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.palette import BAD, GOOD
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
-from minipaged.lab.plots.tones import free, strong
+from minipaged.draw.letters import PART, width_of
+from minipaged.draw.palette import BAD, GOOD
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import free, strong
+from minipaged.lab.plots.render import render
 
 LEFT, RIGHT = 290.0, 50.0  # pixels: of names and a sum; beside the last number
 TOP, ROW, DOT = 46.0, 44.0, 10.0  # above the rows; of a row; of a mark
@@ -34,7 +36,7 @@ def plot_stopping(
     left = "left of the worst answer kept: stop"
     sheet.write(0, 8, left, color=BAD)
     sheet.write(width_of(left) + 20, 8, "right of it: go on", color=GOOD)
-    style = {"linestyle": "--", "color": sheet.look.ink, "zorder": 0.5}
+    style = {"linestyle": "--", "color": sheet.look.ink, "layer": 0.5}
     sheet.line((edge, TOP - 22), (edge, TOP + 10), **style)
     sheet.line((edge, TOP + 30), (edge, bottom - 6), **style)
     sheet.write(0, TOP - 4, "answers kept", PART)
@@ -55,8 +57,7 @@ def plot_stopping(
         is_left = scores[way] <= worst or x + DOT + width_of(said, bold=True) > SPAN
         side, apart = ("right", -DOT) if is_left else ("left", DOT)
         sheet.write(x + apart, y + 9, said, ha=side, color=colour, weight="bold")
-    sheet.finish(bottom - 4)
-    return sheet.figure
+    return render(sheet.finish(bottom - 4))
 
 
 def _signed(number: float) -> str:

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.palette import BAD
-from minipaged.lab.plots.signs import SPAN, Sheet
-from minipaged.lab.plots.tones import (
+from minipaged.draw.palette import BAD
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import (
     NOTHING,
     Tone,
     behind_words,
@@ -14,6 +14,7 @@ from minipaged.lab.plots.tones import (
     soft,
     strong,
 )
+from minipaged.lab.plots.render import render
 
 HEIGHT, ROW, LEFT = 30.0, 92.0, 118.0  # pixels of a block, from row to row, beside
 Held = Mapping[str, Sequence[int]]  # block ids by name
@@ -67,8 +68,7 @@ def plot_swap(
     if arrive:
         said = [(NOTHING, f"{name}'s K and V arrive here")]
         sheet.legend(x, y, said, rim=BAD, linewidth=2.6)
-    sheet.finish(y + 10)
-    return sheet.figure
+    return render(sheet.finish(y + 10))
 
 
 def _draw_pool(

@@ -5,11 +5,12 @@ from collections.abc import Collection, Mapping
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.display import DPI
-from minipaged.lab.plots.palette import ink_on, mix
-from minipaged.lab.plots.scales import scale_of
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
-from minipaged.lab.plots.tones import Tone
+from minipaged.draw.letters import DPI, PART, width_of
+from minipaged.draw.palette import ink_on, mix
+from minipaged.draw.scales import scale_of
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import Tone
+from minipaged.lab.plots.render import render
 
 HEIGHT = 28.0  # of a cell
 LEAST, WIDEST = 32.0, 60.0  # of a cell: its width
@@ -140,11 +141,11 @@ class _Sweep:
     def _draw_sign(self, x: float, y: float, marker: str, behind: str) -> None:
         """A ring, so that it is no square, or a filled sign."""
         wide, edge = self.sign * 72 / DPI, 1.3  # points
-        style = {"color": ink_on(behind), "markersize": wide, "markeredgewidth": 0}
+        style = {"color": ink_on(behind), "size": wide, "linewidth": 0}
         if marker == "o":
-            ring = {"markerfacecolor": "none", "markeredgewidth": edge}
-            style |= ring | {"markersize": wide - edge}
-        self.sheet.axes.plot([x], [y], marker, zorder=4, **style)
+            style = {"color": "none", "rim": ink_on(behind)}
+            style |= {"size": wide - edge, "linewidth": edge}
+        self.sheet.dots([(x, y)], marker, layer=4, **style)
 
     def _draw_cell(
         self, x: float, y: float, share: float | None, is_best: bool
@@ -197,8 +198,7 @@ class _Sweep:
             sheet.empty(x, y - height / 2, *KEY)
             sheet.box(x, y - height / 2, *KEY, rim=sheet.look.rim)
             self._explain(x, y, NO_ROOM)
-        sheet.finish(y + 14)
-        return sheet.figure
+        return render(sheet.finish(y + 14))
 
     def _next(self, x: float, y: float, words: str) -> tuple[float, float]:
         """Here, or in the next line if there is no room for a sign and its words."""

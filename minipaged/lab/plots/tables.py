@@ -7,8 +7,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from minipaged.lab.plots.charts import canvas
-from minipaged.lab.plots.palette import (
+from minipaged.draw.letters import width_of
+from minipaged.draw.palette import (
     HATCHING,
     SHARED_HATCH,
     Theme,
@@ -16,7 +16,8 @@ from minipaged.lab.plots.palette import (
     sequence_colour,
     theme,
 )
-from minipaged.lab.plots.signs import SPAN, width_of
+from minipaged.draw.sheet import SPAN
+from minipaged.lab.plots.charts import canvas
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 

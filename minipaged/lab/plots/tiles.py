@@ -6,8 +6,10 @@ from matplotlib.figure import Figure
 
 from minipaged.attention.rectangles import Rectangle, pad_to_rectangles
 from minipaged.attention.streamed import Tile, _tiles
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, fit, width_of
-from minipaged.lab.plots.tones import KEPT, Tone, free, strong
+from minipaged.draw.letters import PART, fit, width_of
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import KEPT, Tone, free, strong
+from minipaged.lab.plots.render import render
 from minipaged.memory.block_table import BlockTable
 from minipaged.model.inputs import Chunk, RaggedBatch
 
@@ -97,8 +99,7 @@ class _Tiles:
         signs = [(strong(self.names[0]), "computed, and seen")]
         signs += [(KEPT, "hidden by the mask")]
         sheet.legend(0, bottom + 46, [*signs, (free(), "not computed")])
-        sheet.finish(bottom + 56)
-        return sheet.figure
+        return render(sheet.finish(bottom + 56))
 
     def _block_size(self) -> int:
         return self.tables[0].pool.block_size

@@ -5,11 +5,12 @@ from itertools import pairwise
 
 from matplotlib.figure import Figure
 
+from minipaged.draw.palette import BAD, line_colour
+from minipaged.draw.scales import scale_of
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import Tone, free
 from minipaged.lab.plots.gantt import APART, BAR, HEAD, LANE, LEFT, RIGHT
-from minipaged.lab.plots.palette import BAD, line_colour
-from minipaged.lab.plots.scales import scale_of
-from minipaged.lab.plots.signs import SPAN, Sheet
-from minipaged.lab.plots.tones import Tone, free
+from minipaged.lab.plots.render import render
 
 
 def plot_token_times(
@@ -69,8 +70,7 @@ def plot_token_times(
     ]
     signs += [(free(), "waits for the first token")] * bool(arrivals)
     sheet.legend(0, y, signs)
-    sheet.finish(y + 10)
-    return sheet.figure
+    return render(sheet.finish(y + 10))
 
 
 def _longest_pauses(moments: Sequence[float]) -> tuple[float, list[float]]:

@@ -5,11 +5,13 @@ from itertools import groupby
 
 from matplotlib.figure import Figure
 
+from minipaged.draw.letters import PART, counted
+from minipaged.draw.palette import BAD, GOOD
+from minipaged.draw.scales import Scale, scale_of
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import KEPT, behind_words, soft, strong
 from minipaged.lab.measure.rung_tables import Turn
-from minipaged.lab.plots.palette import BAD, GOOD
-from minipaged.lab.plots.scales import Scale, scale_of
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, counted
-from minipaged.lab.plots.tones import KEPT, behind_words, soft, strong
+from minipaged.lab.plots.render import render
 
 STRIP, WIDE = 86.0, 60.0  # pixels beside the strip of a tile, and of the widest one
 LEFT, RIGHT = 162.0, 148.0  # pixels beside the bars, for words
@@ -45,8 +47,7 @@ def plot_turns(turns: Sequence[Turn], title: str) -> Figure:
     signs = [(strong(0), "what the bytes need at the read ceiling")]
     x = sheet.legend(0, y + 26, [*signs, (KEPT, "the rest of a turn")])
     sheet.write(x, y + 26, "parts of a turn, in no order", color=sheet.look.quiet)
-    sheet.finish(y + 36)
-    return sheet.figure
+    return render(sheet.finish(y + 36))
 
 
 def _count(turn: Turn, widest: int) -> int:
@@ -75,7 +76,7 @@ def _draw_row(sheet: Sheet, clock: Scale, y: float, turn: Turn, count: int) -> N
     sheet.label(y, HIGH, f"rung {turn.rung}", f"{turn.tile} positions")
     for number in range(count + 1):
         x = clock.x(number * turn.us)
-        ink = {"color": sheet.look.ink, "linewidth": 1.6, "zorder": 0.5}
+        ink = {"color": sheet.look.ink, "linewidth": 1.6, "layer": 0.5}
         sheet.line((x, y - OVER), (x, y + HIGH + OVER), **ink)
     for number in range(count):
         _draw_turn(sheet, clock, y, turn, number * turn.us)

@@ -4,9 +4,11 @@ from collections.abc import Collection, Mapping, Sequence
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.palette import line_colour
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
-from minipaged.lab.plots.tones import free, others, shared, soft, strong
+from minipaged.draw.letters import PART, width_of
+from minipaged.draw.palette import line_colour
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import free, others, shared, soft, strong
+from minipaged.lab.plots.render import render
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 
@@ -50,8 +52,7 @@ def plot_two_tables(
     if any(pool.refcount(block_id) > 1 for block_id in one.block_ids):
         signs.insert(0, (shared(strong(left), left), "several holders"))
     sheet.legend(LEFT, bottom + 14, signs)
-    sheet.finish(bottom + 22)
-    return sheet.figure
+    return render(sheet.finish(bottom + 22))
 
 
 def _top(block_id: int) -> float:

@@ -2,9 +2,10 @@
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.palette import BAD, GOOD
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, fit, width_of
-from minipaged.lab.plots.tones import (
+from minipaged.draw.letters import PART, fit, width_of
+from minipaged.draw.palette import BAD, GOOD
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import (
     NOTHING,
     Tone,
     behind_words,
@@ -13,6 +14,7 @@ from minipaged.lab.plots.tones import (
     soft,
     strong,
 )
+from minipaged.lab.plots.render import render
 from minipaged.memory.block_table import BlockTable
 
 BLOCK, HEIGHT = 66.0, 26.0  # pixels of a block
@@ -52,8 +54,7 @@ def plot_two_ways(table: BlockTable, at: int, title: str, name: str = "A") -> Fi
         signs.append((free(), "free"))
     signs += [(strong(name), "left: the copy; right: what is read now")]
     sheet.legend(0, y, signs)
-    sheet.finish(y + 10)
-    return sheet.figure
+    return render(sheet.finish(y + 10))
 
 
 def _draw_pool(

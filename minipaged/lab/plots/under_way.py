@@ -6,10 +6,12 @@ from itertools import pairwise
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.palette import line_colour
+from minipaged.draw.letters import PART, width_of
+from minipaged.draw.palette import line_colour
+from minipaged.draw.scales import scale_of
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.lab.plots.render import render
 from minipaged.lab.plots.roof import CEILING, DOTTED, Place, Roof, write_axis, written
-from minipaged.lab.plots.scales import scale_of
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, width_of
 
 LEFT, HIGH = 56.0, 186.0  # pixels: beside a field; from its ceiling to its axis
 HEAD, WORDS = 34.0, 48.0  # above a field: for its batch's name, for what its marks say
@@ -85,8 +87,7 @@ class _UnderWay:
             self._draw_field(y, found, is_first=at == 0)
             y += HIGH + 8
         write_axis(sheet, self.across, y + 4)
-        sheet.finish(y + 36)
-        return sheet.figure
+        return render(sheet.finish(y + 36))
 
     def _draw_signs(self, y: float) -> None:
         """What the marks of the launches mean, and that some are moved aside."""
@@ -120,7 +121,7 @@ class _UnderWay:
         for row, words in enumerate(said):
             at = x + (-7 if is_left else 7)
             self.sheet.write(at, y + 8 + 17 * row, words, ha=ha)
-        style = {"linestyle": DOTTED, "linewidth": 1.6, "zorder": 1}
+        style = {"linestyle": DOTTED, "linewidth": 1.6, "layer": 1}
         self.sheet.line((x, y), (x, y + WORDS), **style)
 
     def _draw_field(self, level: float, found: Sequence[Point], is_first: bool) -> None:
@@ -131,14 +132,13 @@ class _UnderWay:
         up = scale_of(self.rates, floor, level - floor, True, limits)
         roof = Roof(sheet, self.across, up, self.ceiling, self.latency)
         roof.draw_grid()
-        sheet.line((LEFT, bottom), (SPAN, bottom), zorder=1)
+        sheet.line((LEFT, bottom), (SPAN, bottom), layer=1)
         roof.draw()
         for x in map(self.across.x, self.enough):
-            style = {"linestyle": DOTTED, "linewidth": 1.6, "zorder": 1}
+            style = {"linestyle": DOTTED, "linewidth": 1.6, "layer": 1}
             sheet.line((x, level), (x, bottom), **style)
         if self.best:
-            x, look = self.across.x(self.best[1]), {"color": sheet.look.ink}
-            sheet.axes.plot([x], [level - 5], "v", markersize=7, **look)
+            sheet.dots([(self.across.x(self.best[1]), level - 5)], "v", size=7)
         if is_first:
             sheet.write(LEFT + 6, level + 13, CEILING, color=sheet.look.quiet)
             roof.name_law()
@@ -179,16 +179,14 @@ class _UnderWay:
 
         What is nearer to the best lies in front.
         """
-        style = {"marker": "o", "markersize": 4.0, "markeredgewidth": 0, "zorder": 3}
-        style |= {"color": line_colour(0)}
+        look = self.sheet.look
+        style = {"color": line_colour(0), "size": 4.0, "linewidth": 0, "layer": 3}
         if kind == "near":
-            style |= {"markersize": 5.2, "markeredgewidth": 0.9, "zorder": 4}
-            style |= {"color": line_colour(2), "markeredgecolor": self.sheet.look.ink}
+            style |= {"color": line_colour(2), "size": 5.2, "layer": 4}
+            style |= {"linewidth": 0.9, "rim": look.ink}
         if kind == "faulty":
-            style |= {"marker": "x", "markersize": 3.2, "zorder": 2}
-            style |= {"markeredgewidth": 0.8, "color": self.sheet.look.rim}
-        xs, ys = ([place[n] for place in places] for n in (0, 1))
-        self.sheet.axes.plot(xs, ys, linestyle="none", **style)
+            style = {"color": look.rim, "size": 3.2, "linewidth": 0.8}
+        self.sheet.dots(places, "x" if kind == "faulty" else "o", **style)
 
 
 def _side_by_side(places: Sequence[Place], kinds: Sequence[str]) -> list[Place]:

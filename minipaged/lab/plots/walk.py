@@ -5,9 +5,11 @@ from itertools import pairwise
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.palette import line_colour
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, fit, width_of
-from minipaged.lab.plots.tones import Tone, free, others, soft, strong
+from minipaged.draw.letters import PART, fit, width_of
+from minipaged.draw.palette import line_colour
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import Tone, free, others, soft, strong
+from minipaged.lab.plots.render import render
 from minipaged.memory.block_table import BlockTable
 
 LEFT = 116.0  # pixels beside the positions
@@ -111,8 +113,7 @@ class _Walk:
         signs += [(free(), "free")] * (free() in tones)
         signs += [(others(), "others")] * (others() in tones)
         sheet.legend(0, bottom, signs)
-        sheet.finish(bottom + 8)
-        return sheet.figure
+        return render(sheet.finish(bottom + 8))
 
     def _is_read(self, index: int) -> bool:
         """By the marked tile: does it have a position of this block of the table?"""

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from minipaged.lab.plots.signs import PART, SPAN, Sheet
-from minipaged.lab.plots.tones import free, soft, strong
+from minipaged.draw.letters import PART
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import free, soft, strong
+from minipaged.lab.plots.render import render
 
 NUMBERS = (3, 1, 4, 1), (5, 9, 2, 6)  # invented
 LEFT, GUTTER = 168.0, 40.0  # pixels: where the warps begin; from a warp to the next
@@ -40,8 +42,7 @@ def plot_warp_sums(title: str, warps: Sequence[Sequence[int]] = NUMBERS) -> Figu
             below = end + width / 2 + 8 * (number - (len(warps) - 1) / 2), ALL - 2
             sheet.arrow((middle, SHARED + BOX + 2), below, is_upright=True)
         sheet.cells(place, ALL, [WIDE], BOX, [strong(0)], [str(sum(sums))])
-    sheet.finish(ALL + BOX + 10)
-    return sheet.figure
+    return render(sheet.finish(ALL + BOX + 10))
 
 
 def _draw_threads(

@@ -5,11 +5,13 @@ from collections.abc import Mapping
 
 from matplotlib.figure import Figure
 
+from minipaged.draw.letters import PART, counted, width_of
+from minipaged.draw.palette import HATCHING, ink_on
+from minipaged.draw.scales import Scale, scale_of
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import KEPT, soft, strong
 from minipaged.lab.measure.wave_times import WaveTimes
-from minipaged.lab.plots.palette import HATCHING, ink_on
-from minipaged.lab.plots.scales import Scale, scale_of
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, counted, width_of
-from minipaged.lab.plots.tones import KEPT, soft, strong
+from minipaged.lab.plots.render import render
 
 LEFT, RIGHT = 160.0, 10.0  # pixels beside the waves
 ROW, STRIP = 26.0, 26.0  # of a program on each multiprocessor; of the unit below
@@ -41,8 +43,7 @@ def plot_waves(launches: Mapping[str, WaveTimes], title: str) -> Figure:
         sheet.write(min(x, SPAN - 24), y + 14, said, ha="center")
     signs = [(strong(0), "programs"), (KEPT, "places without a program")]
     sheet.legend(0, y + 44, [*signs, (soft(0), "the L1 unit is busy")])
-    sheet.finish(y + 54)
-    return sheet.figure
+    return render(sheet.finish(y + 54))
 
 
 def _draw_launch(

@@ -4,9 +4,11 @@ from collections.abc import Mapping
 
 from matplotlib.figure import Figure
 
+from minipaged.draw.letters import PART, counted, fit, width_of
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import strong
 from minipaged.lab.measure.launches import AIM, Launch
-from minipaged.lab.plots.signs import PART, SPAN, Sheet, counted, fit, width_of
-from minipaged.lab.plots.tones import strong
+from minipaged.lab.plots.render import render
 
 HEAD, HIGH, BETWEEN = 32.0, 34.0, 24.0  # pixels above all rows, of one, between two
 LABEL, RESULT = 260.0, 152.0  # of a launch's name, at most; of its time and its share
@@ -40,8 +42,7 @@ def plot_ways(launches: Mapping[str, Launch], title: str) -> Figure:
     sheet.write(line, HEAD - 22, said, ha="right")
     meaning = "a program of a multiprocessor, and what it has under way"
     sheet.legend(0, y + 34, [(strong(0), meaning)])
-    sheet.finish(y + 42)
-    return sheet.figure
+    return render(sheet.finish(y + 42))
 
 
 def kib_of(launch: Launch) -> float:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import ipywidgets as widgets
 import torch
 
-from minipaged.lab.plots.signs import visible
+from minipaged.draw.letters import visible
 from minipaged.lab.pool.controls import button, row, tick
 from minipaged.lab.pool.guide import Frame as Said
 from minipaged.lab.pool.html import parts, story

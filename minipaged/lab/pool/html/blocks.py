@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from html import escape
 
-from minipaged.lab.plots.palette import sequence_colour
+from minipaged.draw.palette import sequence_colour
 from minipaged.lab.pool.html.parts import chip, colour, span
 from minipaged.lab.pool.snapshot import Snapshot
 from minipaged.lab.pool.words import name_slots

@@ -3,7 +3,7 @@
 import re
 from html import escape
 
-from minipaged.lab.plots.palette import SEQUENCE_COLOURS, sequence_colour
+from minipaged.draw.palette import SEQUENCE_COLOURS, sequence_colour
 
 
 def colour(name: str) -> str:

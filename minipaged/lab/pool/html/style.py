@@ -3,7 +3,7 @@
 from importlib import resources
 from string import ascii_uppercase
 
-from minipaged.lab.plots.palette import (
+from minipaged.draw.palette import (
     DARK,
     LIGHT,
     SEQUENCE_COLOURS,

@@ -1,6 +1,6 @@
 """Lab: contiguous memory as HTML: reservations in a row, and who does not fit."""
 
-from minipaged.lab.plots.palette import sequence_colour
+from minipaged.draw.palette import sequence_colour
 from minipaged.lab.pool.html.parts import chip, colour, heading
 from minipaged.lab.pool.twin import Resident, TwinState
 from minipaged.lab.pool.words import tell_reserved, tell_twin

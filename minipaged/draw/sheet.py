@@ -1,19 +1,13 @@
-"""Lab: the signs that all drawings share: boxes with words, arrows, headings."""
+"""Lab: pens for a scene: boxes with words, arrows, headings, a legend."""
 
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import pairwise
+from textwrap import fill
 
-from matplotlib.font_manager import FontProperties
-from matplotlib.patches import FancyArrowPatch, Rectangle
-from matplotlib.path import Path
-from matplotlib.text import Text
-from matplotlib.textpath import text_to_path
-
-from minipaged.lab.plots.charts import WIDTH, canvas
-from minipaged.lab.plots.display import DPI
-from minipaged.lab.plots.palette import ink_on, theme
-from minipaged.lab.plots.tones import (
+from minipaged.draw.letters import DPI, PART, SMALL, fit, visible, width_of
+from minipaged.draw.marks import Area, Box, Dots, Point, Scene, Stroke, Words
+from minipaged.draw.palette import ink_on, theme
+from minipaged.draw.tones import (
     DASHED,
     FOUND,
     KEPT,
@@ -23,41 +17,11 @@ from minipaged.lab.plots.tones import (
     free,
 )
 
-SMALL, PART, COUNT = 9.0, 10.0, 15.0  # points: remarks, names of parts, what is counted
-LEAST = 6.5  # points: no word is written smaller
+WIDTH = 7.6  # inches; as many hundreds of pixels in a notebook
 MARGIN = 8.0  # pixels
 SPAN = WIDTH * DPI - 2 * MARGIN  # pixels of a sheet from left to right
-TITLE = 48.0  # pixels above a sheet, for a title of one line
+TITLE_LETTERS = 74  # of a line; longer titles go on below
 EMPTY_HATCH = "\\\\\\\\"
-Point = tuple[float, float]
-
-
-@lru_cache(maxsize=4096)
-def width_of(words: str, size: float = SMALL, bold: bool = False) -> float:
-    """Pixels from left to right."""
-    font = FontProperties(size=size, weight="bold" if bold else "normal")
-    return text_to_path.get_text_width_height_descent(words, font, False)[0] * DPI / 72
-
-
-def visible(word: str) -> str:
-    """A token's text without spaces around it, or a sign if nothing else is there."""
-    return word.strip() or word.replace("\n", "⏎").replace(" ", "·") or "∅"
-
-
-def counted(number: int, thing: str) -> str:
-    """So many things, in words."""
-    return f"{number:,} {thing}" + "s" * (number != 1)
-
-
-def fit(word: str, width: float, size: float = SMALL) -> tuple[str, float]:
-    """The word and its size: made smaller until it fits, in the end cut."""
-    while width_of(word, size) > width and size > LEAST:
-        size -= 0.5
-    kept = word
-    while len(kept) > 1 and width_of(word, size) > width:
-        kept = kept[:-1]
-        word = kept + "…"
-    return word, size
 
 
 def _beside_words(height: float) -> float:
@@ -66,30 +30,29 @@ def _beside_words(height: float) -> float:
 
 
 class Sheet:
-    """A drawing in pixels of the page, y downwards, below its title."""
+    """A drawing in pixels of the page, y downwards, below its title.
+
+    Attributes: scene, what was drawn; look, the theme.
+    """
 
     def __init__(self, title: str):
-        self.figure, self.axes = canvas(title, height=1)
-        self.figure.set_layout_engine("none")
-        self.axes.set_axis_off()
         self.look = theme()
+        self.scene = Scene(
+            fill(title, TITLE_LETTERS), SPAN, ground=self.look.ground, ink=self.look.ink
+        )
 
-    def finish(self, height: float) -> None:
-        """Cut the sheet off at `height`."""
-        (title,) = self.figure.texts
-        above = TITLE + 22 * title.get_text().count("\n")
-        whole = height + above + MARGIN
-        self.figure.set_size_inches(WIDTH, whole / DPI)
-        title.set(x=MARGIN / (SPAN + 2 * MARGIN), y=1 - MARGIN / whole, va="top")
-        self.axes.set_position((0, 0, 1, (height + MARGIN) / whole))
-        self.axes.set(xlim=(-MARGIN, SPAN + MARGIN), ylim=(height + MARGIN, 0))
+    def finish(self, height: float) -> Scene:
+        """Cut the sheet off at `height`; the scene that was drawn."""
+        self.scene.height = height
+        return self.scene
 
     def write(
         self, x: float, y: float, words: str, size: float = SMALL, **style: str | float
-    ) -> Text:
+    ) -> Words:
         """Words whose middle is at height y, in ink; "ha" says what of them is at x."""
-        style = {"color": self.look.ink, "va": "center", **style}
-        return self.axes.text(x, y, words, fontsize=size, parse_math=False, **style)
+        written = Words(x, y, words, size, **{"color": self.look.ink, **style})
+        self.scene.marks.append(written)
+        return written
 
     def headline(
         self, y: float, what: str, remark: str, verdict: str, colour: str
@@ -117,30 +80,23 @@ class Sheet:
         **style: str | float,
     ) -> None:
         """A rectangle, its upper left corner at (x, y)."""
-        area = (x, y)
+        add = self.scene.marks.append
         if tone.face != "none":
-            self.axes.add_artist(
-                Rectangle(area, width, height, facecolor=tone.face, linewidth=0)
-            )
+            add(Box(x, y, width, height, tone.face))
         if tone.hatching:
             self._hatch(x, y, width, height, tone)
         if rim == "none" and tone.line and tone.face == "none":
-            inner, style = (
-                (x + 0.6, y + 0.6),
-                {"edgecolor": tone.line, "linewidth": 1.1},
-            )
-            sides = width - 1.2, height - 1.2
-            self.axes.add_artist(Rectangle(inner, *sides, fill=False, **style))
+            inner = (x + 0.6, y + 0.6, width - 1.2, height - 1.2)
+            add(Box(*inner, rim=tone.line, linewidth=1.1))
         if rim != "none":
-            style = {"edgecolor": rim, "linewidth": 0.8, **style}
-            self.axes.add_artist(Rectangle(area, width, height, fill=False, **style))
+            add(Box(x, y, width, height, rim=rim, **style))
 
     def _hatch(
         self, x: float, y: float, width: float, height: float, tone: Tone
     ) -> None:
         """Lines over a box, or over a part of it."""
-        lines = {"hatch": tone.pattern, "edgecolor": tone.hatching, "linewidth": 0}
-        self.axes.add_artist(Rectangle((x, y), width, height, fill=False, **lines))
+        lines = {"pattern": tone.pattern, "hatching": tone.hatching}
+        self.scene.marks.append(Box(x, y, width, height, **lines))
 
     def frame(
         self,
@@ -205,14 +161,13 @@ class Sheet:
         self, x: float, y: float, width: float, height: float, remark: str = ""
     ) -> None:
         """Slots that are kept and hold nothing: hatched, but not behind the remark."""
-        lines = {"hatch": EMPTY_HATCH, "edgecolor": self.look.rim, "linewidth": 0}
+        lines = {"pattern": EMPTY_HATCH, "hatching": self.look.rim, "alpha": 0.6}
         gap = width_of(remark) + 14 if remark else 0
         if gap > width:
             remark, gap = "", 0
         side = (width - gap) / 2
         for left in (x, x + side + gap):
-            area = Rectangle((left, y), side, height, fill=False, alpha=0.6, **lines)
-            self.axes.add_artist(area)
+            self.scene.marks.append(Box(left, y, side, height, **lines))
         self.write(x + width / 2, y + height / 2, remark, ha="center")
 
     def wait(self, x: float, y: float, width: float, height: float) -> None:
@@ -236,17 +191,39 @@ class Sheet:
         bends = [(middle[0], y0), (middle[0], y1)]
         if is_upright:
             bends = [(x0, middle[1]), (x1, middle[1])]
-        path = Path([start, *bends, end], [Path.MOVETO, *[Path.CURVE4] * 3])
         colour = colour or (self.look.ink if is_followed else self.look.rim)
-        style = {"linewidth": 2.0 if is_followed else 1.1, "color": colour}
-        head = {"arrowstyle": "-|>", "mutation_scale": 11 if is_followed else 8}
-        self.axes.add_artist(FancyArrowPatch(path=path, **head, **style))
+        linewidth, head = (2.0, 11) if is_followed else (1.1, 8)
+        self.curve(
+            (start, *bends, end), color=colour, linewidth=linewidth, head=head, layer=1
+        )
+
+    def curve(self, points: Sequence[Point], **style: str | float) -> None:
+        """A curve from the first to the fourth point, drawn towards those between.
+
+        Straight lines lead on to further points.
+        """
+        style = {"color": self.look.rim, "layer": 1, **style}
+        self.scene.marks.append(Stroke(tuple(points), curved=True, **style))
 
     def line(self, *points: Point, **style: str | float) -> None:
         """A thin line from point to point."""
-        style = {"color": self.look.rim, "linewidth": 0.8, **style}
-        for (x0, y0), (x1, y1) in pairwise(points):
-            self.axes.plot((x0, x1), (y0, y1), **style)
+        style = {"color": self.look.rim, **style}
+        for pair in pairwise(points):
+            self.scene.marks.append(Stroke(pair, **style))
+
+    def path(self, points: Sequence[Point], **style: str | float) -> None:
+        """One line through all points."""
+        style = {"color": self.look.rim, **style}
+        self.scene.marks.append(Stroke(tuple(points), **style))
+
+    def area(self, *corners: Point, **style: str | float) -> None:
+        """What lies within these corners."""
+        self.scene.marks.append(Area(corners, **style))
+
+    def dots(self, places: Sequence[Point], marker: str, **style: str | float) -> None:
+        """The same marker at each of the places."""
+        style = {"color": self.look.ink, "size": 6.0, **style}
+        self.scene.marks.append(Dots(tuple(places), marker, **style))
 
     def legend(
         self,

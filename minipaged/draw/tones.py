@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from minipaged.lab.plots.palette import (
+from minipaged.draw.palette import (
     CACHED_RIM,
     HATCHING,
     KINDS_OF_SLOTS,

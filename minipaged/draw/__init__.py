@@ -1,0 +1,1 @@
+"""Lab: pictures as scenes, and how they become HTML; standard library alone."""

@@ -1,0 +1,102 @@
+"""Lab: what stands between the rows of a picture: words, a legend, panels."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from minipaged.draw.letters import PART, fit, width_of
+from minipaged.draw.rows import Band
+from minipaged.draw.sheet import Sheet
+from minipaged.draw.tones import Tone
+
+if TYPE_CHECKING:
+    from minipaged.draw.picture import Picture
+
+
+class Drawn(Band):
+    """A band of a fixed height that a function draws, given sheet, x, y and width."""
+
+    def __init__(
+        self, height: float, draw: Callable[[Sheet, float, float, float], None]
+    ):
+        self._height, self._draw = height, draw
+
+    def measure(self, width: float) -> float:
+        """Always as high."""
+        return self._height
+
+    def draw(self, sheet: Sheet, x: float, y: float, width: float) -> None:
+        """By the function."""
+        self._draw(sheet, x, y, width)
+
+
+class Legend(Band):
+    """What the tones mean, in as many lines as it takes, behind a verdict."""
+
+    def __init__(
+        self,
+        signs: Sequence[tuple[Tone, str]],
+        verdict: str,
+        colour: str | None,
+        rim: dict,
+    ):
+        self._signs, self._verdict = signs, verdict
+        self._colour, self._rim = colour, rim
+
+    def _lines(self, width: float) -> list[list[tuple[Tone, str]]]:
+        used = width_of(self._verdict, PART, bold=True) + 28 if self._verdict else 0.0
+        lines: list[list[tuple[Tone, str]]] = [[]]
+        for sign in self._signs:
+            wide = 24 + width_of(sign[1])
+            if used + wide > width and (lines[-1] or self._verdict):
+                lines.append([])
+                used = 0.0
+            lines[-1].append(sign)
+            used += wide + 20
+        return lines
+
+    def measure(self, width: float) -> float:
+        """As high as its lines."""
+        return 6.0 + 20.0 * len(self._lines(width))
+
+    def draw(self, sheet: Sheet, x: float, y: float, width: float) -> None:
+        """The verdict, then the signs."""
+        left = x
+        if self._verdict:
+            colour = self._colour or sheet.look.ink
+            style = {"color": colour, "weight": "bold"}
+            sheet.write(x, y + 14, self._verdict, PART, **style)
+            left += width_of(self._verdict, PART, bold=True) + 28
+        for at, line in enumerate(self._lines(width)):
+            place = left if at == 0 else x
+            for tone, words, *rim in line:
+                style = {"rim": rim[0], "linewidth": 2.2} if rim else self._rim
+                low = y + 14 + 20 * at
+                place = sheet.legend(place, low, [(tone, words)], **style)
+
+
+class Panels(Band):
+    """Pictures side by side, equally wide."""
+
+    def __init__(self, pictures: "Sequence[Picture]", gap: float):
+        self.pictures, self._gap = pictures, gap
+
+    def _width(self, width: float) -> float:
+        count = len(self.pictures)
+        return (width - self._gap * (count - 1)) / count
+
+    def measure(self, width: float) -> float:
+        """As high as the highest of them."""
+        heads = 22.0 * any(picture.title for picture in self.pictures)
+        one = self._width(width)
+        return heads + max(picture.measure(one) for picture in self.pictures)
+
+    def draw(self, sheet: Sheet, x: float, y: float, width: float) -> None:
+        """One after another, their titles above them."""
+        one = self._width(width)
+        heads = 22.0 * any(picture.title for picture in self.pictures)
+        for at, picture in enumerate(self.pictures):
+            left = x + at * (one + self._gap)
+            if picture.title:
+                shown, size = fit(picture.title, one, PART)
+                sheet.write(left, y + 8, shown, size, weight="bold")
+            picture.draw(sheet, left, y + heads, one)

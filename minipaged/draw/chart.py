@@ -1,0 +1,257 @@
+"""Lab: charts of numbers: lines, stairs, columns and dots over two axes.
+
+For example:
+
+    chart = Chart("Twice as fast", xlabel="sequences", ylabel="tokens a second")
+    chart.line([(1, 90), (2, 170), (4, 300)], "ours")
+    chart.mark(y=250, words="the goal")
+    svg = to_svg(chart.scene())
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from minipaged.draw.letters import width_of
+from minipaged.draw.marks import Point, Scene
+from minipaged.draw.palette import line_colour
+from minipaged.draw.picture import Band, Picture
+from minipaged.draw.scales import Scale, scale_of
+from minipaged.draw.sheet import Sheet
+from minipaged.draw.tones import strong
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h")
+DASHES = ("-", "--", ":", "-.")
+MANY = 20  # points of a line; more have no markers
+SIZE = 6.5  # points of a marker
+TICKS, LABEL = 20.0, 22.0  # pixels below the axis, for numbers and for what they are
+
+
+class Curve(NamedTuple):
+    """Points of one series, from left to right."""
+
+    name: str
+    points: tuple[Point, ...]
+    series: int  # which colour, marker and dashes it has
+    is_stairs: bool
+    has_markers: bool
+    has_line: bool
+
+
+class Chart(Band):
+    """Numbers over an axis: `scene()` is a picture of this chart alone.
+
+    In a larger picture: `picture.add(chart)`.
+    """
+
+    def __init__(
+        self,
+        title: str = "",
+        *,
+        xlabel: str = "",
+        ylabel: str = "",
+        height: float = 260.0,
+        x_limits: tuple[float, float] | None = None,
+        y_limits: tuple[float, float] | None = None,
+        x_is_logarithmic: bool = False,
+        y_is_logarithmic: bool = False,
+        x_ticks: Sequence[float] | None = None,
+    ):
+        """A chart without numbers.
+
+        height: pixels between the axis and the upper edge. limits: where an axis begins
+        and ends; by default it holds all numbers, and an even one begins at 0 if they
+        are near it. x_ticks: the numbers below the axis, if they are not to be chosen.
+        """
+        self.title, self.xlabel, self.ylabel = title, xlabel, ylabel
+        self.height = height
+        self.x_limits, self.y_limits, self.x_ticks = x_limits, y_limits, x_ticks
+        self.x_is_logarithmic, self.y_is_logarithmic = (
+            x_is_logarithmic,
+            y_is_logarithmic,
+        )
+        self.curves: list[Curve] = []
+        self._columns: list[tuple[float, float, float]] = []
+        self._marks: list[tuple[float | None, float | None, str, str]] = []
+        self._notes: list[tuple[float, float, str]] = []
+
+    def line(
+        self,
+        points: Sequence[Point],
+        name: str = "",
+        *,
+        series: int | None = None,
+        is_stairs: bool = False,
+        has_markers: bool | None = None,
+        has_line: bool = True,
+    ) -> None:
+        """A line through these points, or stairs that hold each value to the next.
+
+        series: which colour, marker and dashes; by default the next ones. A line of
+        more than 20 points has no markers, unless it is said otherwise.
+        """
+        if series is None:
+            series = len(self.curves)
+        if has_markers is None:
+            has_markers = len(points) <= MANY and not is_stairs
+        points = tuple(points)
+        self.curves.append(
+            Curve(name, points, series, is_stairs, has_markers, has_line)
+        )
+
+    def columns(self, edges: Sequence[float], counts: Sequence[float]) -> None:
+        """Upright bars from edge to edge, one fewer than there are edges."""
+        pairs = zip(pairwise(edges), counts, strict=True)
+        self._columns += [(low, high, count) for (low, high), count in pairs]
+
+    def mark(
+        self,
+        *,
+        x: float | None = None,
+        y: float | None = None,
+        words: str = "",
+        linestyle: str = "--",
+    ) -> None:
+        """A line over the whole chart at x, or at y, with words at its end."""
+        self._marks.append((x, y, words, linestyle))
+
+    def note(self, x: float, y: float, words: str) -> None:
+        """Words above a point."""
+        self._notes.append((x, y, words))
+
+    def scene(self) -> Scene:
+        """A picture of this chart alone."""
+        picture = Picture(self.title)
+        picture.add(self)
+        return picture.scene()
+
+    # --- layout -----------------------------------------------------------------------
+
+    def _numbers(self, at: int) -> list[float]:
+        """All that must have room on the axis: 0 for across, 1 for upwards."""
+        found = [point[at] for curve in self.curves for point in curve.points]
+        found += [mark[at] for mark in self._marks if mark[at] is not None]
+        if self._columns and at == 0:
+            found += [edge for low, high, _ in self._columns for edge in (low, high)]
+        if self._columns and at == 1:
+            found += [0.0, *(count for *_, count in self._columns)]
+        return found
+
+    def _above(self) -> float:
+        return 20.0 * any(x is not None and words for x, _, words, _ in self._marks)
+
+    def _names(self) -> list[Curve]:
+        return [curve for curve in self.curves if curve.name]
+
+    def _legend(self, width: float) -> list[list[Curve]]:
+        """The named curves, in as many lines as they take."""
+        lines: list[list[Curve]] = [[]]
+        used = 0.0
+        for curve in self._names():
+            wide = 36 + width_of(curve.name) + 22
+            if lines[-1] and used + wide > width:
+                lines.append([])
+                used = 0.0
+            lines[-1].append(curve)
+            used += wide
+        return lines if lines[0] else []
+
+    def measure(self, width: float) -> float:
+        """Words above, the chart, its numbers, what they are, and what lines mean."""
+        below = TICKS + LABEL * bool(self.xlabel)
+        head = 22.0 * bool(self.ylabel)
+        legend = 20.0 * len(self._legend(width))
+        return head + self._above() + self.height + below + legend + 6 * bool(legend)
+
+    def draw(self, sheet: Sheet, x: float, y: float, width: float) -> None:
+        """Grid first, then columns, lines, marks and words."""
+        head = 22.0 * bool(self.ylabel)
+        if self.ylabel:
+            sheet.write(x, y + 8, self.ylabel)
+        top = y + head + self._above()
+        bottom = top + self.height
+        up = scale_of(
+            self._numbers(1), bottom, -self.height, self.y_is_logarithmic, self.y_limits
+        )
+        left = x + max(width_of(f"{tick:,g}") for tick in up.ticks) + 10
+        beside = [width_of(words) for _, y, words, _ in self._marks if y is not None]
+        right = x + width - max([8.0, *(wide + 8 for wide in beside)])
+        across = scale_of(
+            self._numbers(0), left, right - left, self.x_is_logarithmic, self.x_limits
+        )
+        if self.x_ticks is not None:
+            across = across._replace(ticks=tuple(self.x_ticks))
+        self._draw_axes(sheet, across, up, (left, right, bottom))
+        if self.xlabel:
+            low = bottom + TICKS + LABEL / 2
+            sheet.write((left + right) / 2, low, self.xlabel, ha="center")
+        for low, high, count in self._columns:
+            gap = 0.03 * (across.x(high) - across.x(low))
+            box = across.x(low) + gap, up.x(count)
+            wide = across.x(high) - across.x(low) - 2 * gap
+            if count:
+                sheet.box(*box, wide, bottom - box[1], strong(0))
+        for curve in self.curves:
+            self._draw_curve(sheet, curve, across, up)
+        for x_mark, y_mark, words, linestyle in self._marks:
+            style = {"color": sheet.look.ink, "linewidth": 1.2, "linestyle": linestyle}
+            if x_mark is not None:
+                middle = across.x(x_mark)
+                sheet.line((middle, top), (middle, bottom), **style)
+                sheet.write(middle, top - 9, words, ha="center")
+            else:
+                sheet.line((left, up.x(y_mark)), (right, up.x(y_mark)), **style)
+                sheet.write(right + 6, up.x(y_mark), words)
+        for x_note, y_note, words in self._notes:
+            sheet.write(across.x(x_note), up.x(y_note) - 9, words, ha="center")
+        self._draw_legend(sheet, x, y + self.measure(width), width)
+
+    def _draw_axes(
+        self,
+        sheet: Sheet,
+        across: Scale,
+        up: Scale,
+        frame: tuple[float, float, float],
+    ) -> None:
+        left, right, bottom = frame
+        quiet = {"color": sheet.look.quiet}
+        for tick in up.ticks:
+            height = up.x(tick)
+            sheet.line((left, height), (right, height), alpha=0.35, layer=0)
+            sheet.write(left - 7, height, f"{tick:,g}", ha="right", **quiet)
+        for tick in across.ticks:
+            place = across.x(tick)
+            sheet.line((place, bottom), (place, bottom + 4))
+            sheet.write(place, bottom + 13, f"{tick:,g}", ha="center", **quiet)
+        sheet.line((left, bottom), (right, bottom), layer=1)
+
+    def _draw_curve(self, sheet: Sheet, curve: Curve, across: Scale, up: Scale) -> None:
+        places = [(across.x(x), up.x(y)) for x, y in curve.points]
+        colour = line_colour(curve.series)
+        if curve.has_line:
+            path = places
+            if curve.is_stairs:
+                path = places[:1]
+                for (_, before), (x, y) in pairwise(places):
+                    path += [(x, before), (x, y)]
+            dashes = DASHES[curve.series % len(DASHES)]
+            sheet.path(path, color=colour, linewidth=1.6, linestyle=dashes)
+        if curve.has_markers:
+            marker = MARKERS[curve.series % len(MARKERS)]
+            sheet.dots(places, marker, color=colour, size=SIZE, layer=3)
+
+    def _draw_legend(self, sheet: Sheet, x: float, low: float, width: float) -> None:
+        lines = self._legend(width)
+        for at, line in enumerate(lines):
+            y, left = low - 20.0 * (len(lines) - at) + 10, x
+            for curve in line:
+                colour = line_colour(curve.series)
+                if curve.has_line:
+                    dashes = DASHES[curve.series % len(DASHES)]
+                    style = {"color": colour, "linewidth": 1.6, "linestyle": dashes}
+                    sheet.path([(left, y), (left + 28, y)], **style)
+                if curve.has_markers:
+                    marker = MARKERS[curve.series % len(MARKERS)]
+                    sheet.dots([(left + 14, y)], marker, color=colour, size=SIZE)
+                sheet.write(left + 36, y, curve.name)
+                left += 36 + width_of(curve.name) + 22

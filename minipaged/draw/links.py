@@ -1,0 +1,56 @@
+"""Lab: what lies over the rows of a picture: links between cells, and crosses."""
+
+from minipaged.draw.palette import BAD
+from minipaged.draw.rows import Area, Span
+from minipaged.draw.sheet import Sheet
+
+
+def draw_link(
+    sheet: Sheet,
+    source: Span,
+    target: Span,
+    colour: str | None,
+    is_followed: bool,
+    words: str,
+) -> None:
+    """Upright between rows one below the other; level between panels; else an arc."""
+    start, end = (span.row.area(span.start, span.stop) for span in (source, target))
+    if source.row is target.row:
+        low = start.y + start.height + source.row.below + 3
+        points = (start.middle, low), (end.middle, low)
+        deep = low + 44
+        bends = (start.middle, deep), (end.middle, deep)
+        style = {"color": colour or sheet.look.ink, "linewidth": 1.6, "head": 11}
+        sheet.curve((points[0], *bends, points[1]), **style)
+        if words:
+            middle = (start.middle + end.middle) / 2
+            sheet.write(middle, low + 42, words, ha="center")
+        return
+    style = {"colour": colour, "is_followed": is_followed}
+    if source.row.picture is target.row.picture:
+        is_down = start.y < end.y
+        upper, lower = (source, target) if is_down else (target, source)
+        areas = [span.row.area(span.start, span.stop) for span in (upper, lower)]
+        ends = [
+            (areas[0].middle, areas[0].y + areas[0].height + upper.row.below + 3),
+            (areas[1].middle, areas[1].y - lower.row.above - 3),
+        ]
+        sheet.arrow(*(ends if is_down else ends[::-1]), is_upright=True, **style)
+    else:
+        is_right = start.x < end.x
+        ends = (
+            (start.x + start.width * is_right, start.y + start.height / 2),
+            (end.x + end.width * (not is_right), end.y + end.height / 2),
+        )
+        (x0, y0), (x1, y1) = ends
+        aside = 3 if is_right else -3
+        sheet.arrow((x0 + aside, y0), (x1 - aside, y1), **style)
+
+
+def draw_cross(sheet: Sheet, area: Area) -> None:
+    """Strike an area out."""
+    for ends in (
+        ((area.x + 4, area.y + 4), (area.x + area.width - 4, area.y + area.height - 4)),
+        ((area.x + 4, area.y + area.height - 4), (area.x + area.width - 4, area.y + 4)),
+    ):
+        sheet.line(*ends, color=BAD, linewidth=2.6)

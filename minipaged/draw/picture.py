@@ -1,0 +1,263 @@
+"""Lab: pictures made of rows of cells, with links and words; they lay themselves out.
+
+Say what there is, from top to bottom; nothing is measured. For example:
+
+    picture = Picture("B's table names A's block")
+    a = picture.row("A", "writes position 3", [Cell("0", soft("A"))])
+    memory = picture.row("memory", "", [Cell("A", soft("A")), Cell("B", soft("B"))])
+    picture.link(a[0], memory[0])
+    picture.legend((soft("A"), "A's"))
+    svg = to_svg(picture.scene())
+"""
+
+from collections.abc import Sequence
+
+from minipaged.draw.bands import Drawn, Legend, Panels
+from minipaged.draw.letters import PART, width_of
+from minipaged.draw.links import draw_cross, draw_link
+from minipaged.draw.marks import Link, Scene
+from minipaged.draw.rows import AIR, Band, Cell, Row, Span
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import Tone
+
+WIDEST = 44.0  # pixels of a cell, at most
+NEAR, LINKED = (
+    10.0,
+    46.0,
+)  # pixels between rows; and if links lead from one to the other
+
+
+class Picture(Band):
+    """Rows, headings, panels and a legend, from top to bottom."""
+
+    def __init__(self, title: str = "", widest: float = WIDEST):
+        """An empty picture. `widest`: pixels that a unit of cells takes at most."""
+        self.title, self.widest = title, widest
+        self._bands: list[Band] = []
+        self._links: list[tuple[Span, Span, dict]] = []
+        self._frames: list[tuple[Span, str, float]] = []
+        self._crosses: list[Span] = []
+        self._heads: Sequence[str] = ()
+
+    # --- what it consists of ----------------------------------------------------------
+
+    def row(
+        self,
+        label: str = "",
+        remark: str = "",
+        cells: Sequence[Cell] = (),
+        **options: object,
+    ) -> Row:
+        """A row of cells. `label`, with a quiet `remark` below, stands at its left.
+
+        Options: values, words at the right edge, each below its head (see `heads`);
+        aside, words behind the last cell, in aside_colour; height, in pixels; start,
+        units before the first cell; gap, pixels between cells; unit, pixels of a unit,
+        by default the same for all rows; fills, if it takes all the room; is_bold, of
+        the label; rim, of a frame around all cells.
+        """
+        row = Row(cells, self, label=label, remark=remark, **options)
+        self.add(row)
+        return row
+
+    def heads(self, *words: str) -> None:
+        """What the values at the right of the next rows are."""
+        self._heads = words
+
+        def draw(sheet: Sheet, x: float, y: float, width: float) -> None:
+            for end, word in zip(self.ends_of_values(x + width), words, strict=False):
+                sheet.write(end, y + 7, word, ha="right", color=sheet.look.quiet)
+
+        self.add(Drawn(14.0, draw))
+
+    def headline(
+        self, what: str, remark: str = "", verdict: str = "", colour: str | None = None
+    ) -> None:
+        """What the next rows show; at the right edge, how good or bad it is."""
+
+        def draw(sheet: Sheet, x: float, y: float, width: float) -> None:
+            sheet.write(x, y + 10, what, PART, weight="bold")
+            beside = x + width_of(what, PART, bold=True) + 12
+            sheet.write(beside, y + 10, remark, color=sheet.look.quiet)
+            style = {"ha": "right", "color": colour or sheet.look.ink}
+            sheet.write(x + width, y + 10, verdict, PART, **style)
+
+        self.add(Drawn(20.0, draw))
+
+    def text(self, words: str, **style: str | float) -> None:
+        """A line of words: quiet, if no style says otherwise."""
+
+        def draw(sheet: Sheet, x: float, y: float, width: float) -> None:
+            sheet.write(x, y + 9, words, **{"color": sheet.look.quiet, **style})
+
+        self.add(Drawn(18.0, draw))
+
+    def add(self, band: Band) -> None:
+        """A band of another kind, such as a `Chart`."""
+        self._bands.append(band)
+
+    def rule(self) -> None:
+        """A thin line over the whole width."""
+
+        def draw(sheet: Sheet, x: float, y: float, width: float) -> None:
+            sheet.line((x, y + 5), (x + width, y + 5), alpha=0.5)
+
+        self.add(Drawn(10.0, draw))
+
+    def space(self, height: float = 12.0) -> None:
+        """Nothing, so many pixels high, besides the space around it."""
+        self.add(Drawn(height, lambda *place: None))
+
+    def legend(
+        self,
+        *signs: tuple[Tone, str] | tuple[Tone, str, str],
+        verdict: str = "",
+        colour: str | None = None,
+        **rim: str | float,
+    ) -> None:
+        """What the tones mean, in as many lines as it takes; a verdict before them.
+
+        A sign with a third value has a thick rim of this colour. rim, linewidth: of a
+        thin rim around all signs.
+        """
+        self.add(Legend(signs, verdict, colour, rim))
+
+    def beside(self, *pictures: "Picture", gap: float = 28.0) -> None:
+        """These pictures side by side, equally wide; their titles are headings."""
+        self.add(Panels(pictures, gap))
+
+    def link(
+        self,
+        source: Span,
+        target: Span,
+        colour: str | None = None,
+        is_followed: bool = False,
+        words: str = "",
+    ) -> None:
+        """An arrow between cells of two rows, or below the cells of one row."""
+        style = {"colour": colour, "is_followed": is_followed, "words": words}
+        self._links.append((source, target, style))
+
+    def over(self, span: Span, words: str, colour: str | None = None) -> None:
+        """A bracket above these cells, with words; of colour "none": words alone."""
+        span.row.brackets.append((span, words, colour, True))
+
+    def under(self, span: Span, words: str, colour: str | None = None) -> None:
+        """A bracket below these cells, with words."""
+        span.row.brackets.append((span, words, colour, False))
+
+    def frame(self, span: Span, colour: str, linewidth: float = 2.0) -> None:
+        """A frame around these cells."""
+        self._frames.append((span, colour, linewidth))
+
+    def cross(self, span: Span) -> None:
+        """Strike these cells out."""
+        self._crosses.append(span)
+
+    def scene(self) -> Scene:
+        """The picture as a scene, laid out."""
+        sheet = Sheet(self.title)
+        self.draw(sheet, 0.0, 0.0, SPAN)
+        self.tell(sheet.scene)
+        return sheet.finish(self.measure(SPAN))
+
+    # --- layout -----------------------------------------------------------------------
+
+    @property
+    def _rows(self) -> list[Row]:
+        return [band for band in self._bands if isinstance(band, Row)]
+
+    @property
+    def room_left(self) -> float:
+        """Pixels that labels take, with air behind them."""
+        widths = [0.0]
+        for row in self._rows:
+            widths.append(width_of(row.label, PART, row.is_bold))
+            widths.append(width_of(row.remark))
+        return max(widths) + AIR if max(widths) else 0.0
+
+    @property
+    def room_right(self) -> float:
+        """Pixels that the values take."""
+        return sum(self._widths_of_values())
+
+    def _widths_of_values(self) -> list[float]:
+        columns = max((len(row.values) for row in self._rows), default=0)
+        widths = [0.0] * columns
+        for words in [self._heads, *(row.values for row in self._rows)]:
+            for at, word in enumerate(words):
+                widths[at] = max(widths[at], width_of(word) + AIR)
+        return widths
+
+    def ends_of_values(self, right: float) -> list[float]:
+        """Where each column of values ends, if the picture ends at `right`; pixels."""
+        widths = self._widths_of_values()
+        return [right - sum(widths[at + 1 :]) for at in range(len(widths))]
+
+    def unit(self, width: float) -> float:
+        """Pixels of a unit, for all rows that have no unit of their own."""
+        room = width - self.room_left - self.room_right
+        found = [self.widest]
+        for row in self._rows:
+            if row.cells and not row.unit and not row.fills:
+                aside = width_of(row.aside) + AIR if row.aside else 0.0
+                gaps = row.gap * (len(row.cells) - 1)
+                found.append((room - aside - gaps) / row.units)
+        return min(found)
+
+    def _gap(self, upper: Band, lower: Band) -> float:
+        """Pixels between two bands: more if links lead down or up there."""
+        rows = self._rows
+        for source, target, _ in self._links:
+            if source.row not in rows or target.row not in rows:
+                continue
+            if source.row is target.row:
+                if source.row is upper:
+                    return LINKED
+                continue
+            first, last = sorted((source.row, target.row), key=self._bands.index)
+            if first is upper or last is lower:
+                return LINKED
+        return NEAR
+
+    def measure(self, width: float) -> float:
+        """How high all bands are together, if they are so wide."""
+        return self._walk(width)[-1]
+
+    def _walk(self, width: float) -> list[float]:
+        """The upper edge of each band, and the lower edge of the last."""
+        y, edges = 0.0, []
+        for at, band in enumerate(self._bands):
+            if at:
+                y += self._gap(self._bands[at - 1], band)
+            edges.append(y)
+            y += band.measure(width)
+        return [*edges, y]
+
+    def draw(self, sheet: Sheet, x: float, y: float, width: float) -> None:
+        """Draw all bands; links and frames when all have their places."""
+        edges = self._walk(width)
+        for band, top in zip(self._bands, edges, strict=False):
+            band.draw(sheet, x, y + top, width)
+        for span, colour, linewidth in self._frames:
+            area = span.row.area(span.start, span.stop)
+            inner = area.x + 1.5, area.y - 3, area.width - 3, area.height + 6
+            sheet.box(*inner, rim=colour, linewidth=linewidth)
+        for span in self._crosses:
+            draw_cross(sheet, span.row.area(span.start, span.stop))
+        for source, target, style in self._links:
+            draw_link(sheet, source, target, **style)
+
+    def tell(self, scene: Scene) -> None:
+        """Note in the scene what rows and links say, also of pictures within."""
+        scene.rows += [row.facts for row in self._rows]
+        scene.links += [
+            Link(
+                one.row.label, one.start, other.row.label, other.start, style["colour"]
+            )
+            for one, other, style in self._links
+        ]
+        for band in self._bands:
+            if isinstance(band, Panels):
+                for picture in band.pictures:
+                    picture.tell(scene)

@@ -1,0 +1,255 @@
+"""Lab: a row of cells: what it is, its boxes with words, and values at its right."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from minipaged.draw.letters import PART, fit, visible, width_of
+from minipaged.draw.marks import RowFacts
+from minipaged.draw.sheet import Sheet
+from minipaged.draw.tones import (
+    DASHED,
+    FOUND,
+    KEPT,
+    NOTHING,
+    Tone,
+    behind_words,
+    free,
+)
+
+if TYPE_CHECKING:
+    from minipaged.draw.picture import Picture
+
+HEIGHT = 26.0  # pixels of a cell
+TWO_LINES = 28.0  # pixels that a label with a remark needs
+CAPTION, BRACKET = 18.0, 30.0  # pixels that words above or below cells take
+AIR = 14.0  # pixels between words and what is beside them
+
+
+class Cell(NamedTuple):
+    """A box of a row: its word, its tone, and how many units wide it is.
+
+    tone: `KEPT` is hatched, `FOUND` has a dashed rim. rim: the colour of a frame.
+    """
+
+    word: str = ""
+    tone: Tone = NOTHING
+    wide: float = 1.0
+    rim: str = "none"
+    above: str = ""
+    below: str = ""
+
+
+class Span(NamedTuple):
+    """Cells `start` to `stop - 1` of a row."""
+
+    row: "Row"
+    start: int
+    stop: int
+
+
+class Area(NamedTuple):
+    """Where something lies, in pixels."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+    @property
+    def middle(self) -> float:
+        """From the left, in pixels."""
+        return self.x + self.width / 2
+
+
+class Band:
+    """What takes the whole width of a picture; the next band lies below it."""
+
+    def measure(self, width: float) -> float:
+        """How high it is, if it is so wide."""
+        raise NotImplementedError
+
+    def draw(self, sheet: Sheet, x: float, y: float, width: float) -> None:
+        """Draw it, its upper left corner at (x, y)."""
+        raise NotImplementedError
+
+
+class Row(Band):
+    """Cells side by side, what they are at their left, values at their right.
+
+    `row[2]` and `row[2:5]` say which cells a link, a bracket or a frame is for.
+    """
+
+    def __init__(self, cells: Sequence[Cell], picture: "Picture", **options: object):
+        self.cells = list(cells)
+        self.picture = picture
+        self.label: str = ""
+        self.remark: str = ""
+        self.values: Sequence[str] = ()
+        self.aside: str = ""
+        self.aside_colour: str | None = None
+        self.height = HEIGHT
+        self.start = 0.0
+        self.gap = 0.0
+        self.fills = False
+        self.unit: float | None = None
+        self.is_bold = False
+        self.rim = "none"
+        for name, value in options.items():
+            if not hasattr(self, name):
+                raise TypeError(f"a row has no {name!r}")
+            setattr(self, name, value)
+        self.brackets: list[tuple[Span, str, str | None, bool]] = []
+        self.x = self.y = self.left = 0.0
+
+    def __getitem__(self, at: int | slice) -> Span:
+        if isinstance(at, slice):
+            start, stop, _ = at.indices(len(self.cells))
+        else:
+            start = range(len(self.cells))[at]
+            stop = start + 1
+        if stop <= start:
+            raise IndexError(f"no cells from {start} to {stop}")
+        return Span(self, start, stop)
+
+    @property
+    def units(self) -> float:
+        """How many units wide it is."""
+        return self.start + sum(cell.wide for cell in self.cells)
+
+    @property
+    def above(self) -> float:
+        """Pixels that words above its cells take."""
+        has_bracket = any(is_over for *_, is_over in self.brackets)
+        return CAPTION * any(c.above for c in self.cells) + BRACKET * has_bracket
+
+    @property
+    def below(self) -> float:
+        """Pixels that words below its cells take."""
+        has_bracket = any(not is_over for *_, is_over in self.brackets)
+        return CAPTION * any(c.below for c in self.cells) + BRACKET * has_bracket
+
+    def measure(self, width: float) -> float:
+        """Cells, and the words above and below them; a remark takes a second line."""
+        return self.above + max(self.height, TWO_LINES * bool(self.remark)) + self.below
+
+    def area(self, start: int, stop: int) -> Area:
+        """Where these cells lie; known once the picture is laid out."""
+        before = self.start + sum(cell.wide for cell in self.cells[:start])
+        wide = sum(cell.wide for cell in self.cells[start:stop])
+        x = self.left + before * self.unit_now + self.gap * start
+        across = wide * self.unit_now + self.gap * (stop - start - 1)
+        return Area(x, self.y, across, self.height)
+
+    def draw(self, sheet: Sheet, x: float, y: float, width: float) -> None:
+        """Draw it; from now on its cells have their places."""
+        picture = self.picture
+        extra = max(0.0, TWO_LINES * bool(self.remark) - self.height)
+        self.y = y + self.above + extra / 2
+        self.left = x + picture.room_left
+        room = width - picture.room_left - picture.room_right
+        gaps = self.gap * (len(self.cells) - 1)
+        self.unit_now = self.unit or picture.unit(width)
+        if self.fills:
+            self.unit_now = (room - gaps) / self.units
+        self._say(sheet, x, width)
+        has_words = self._has_words()
+        for at, cell in enumerate(self.cells):
+            self._draw_cell(sheet, self.area(at, at + 1), cell, has_words)
+        if self.rim != "none":
+            whole = self.area(0, len(self.cells))
+            sheet.box(*whole, rim=self.rim)
+        self._draw_captions(sheet, [cell.above for cell in self.cells], self.y - 9)
+        low = self.y + self.height + 11
+        self._draw_captions(sheet, [cell.below for cell in self.cells], low)
+        for span, words, colour, is_over in self.brackets:
+            self._draw_bracket(sheet, span, words, colour, is_over)
+
+    def _say(self, sheet: Sheet, x: float, width: float) -> None:
+        """What it is, at the left; its values, each in its column at the right."""
+        weight = {"weight": "bold" if self.is_bold else "normal"}
+        middle = self.y + self.height / 2
+        if self.remark:
+            sheet.write(x, middle - 8, self.label, PART, **weight)
+            sheet.write(x, middle + 9, self.remark, color=sheet.look.quiet)
+        else:
+            sheet.write(x, middle, self.label, PART, **weight)
+        if self.aside:
+            after = self.area(0, len(self.cells))
+            colour = self.aside_colour or sheet.look.quiet
+            sheet.write(after.x + after.width + AIR, middle, self.aside, color=colour)
+        ends = self.picture.ends_of_values(x + width)
+        for at, value in enumerate(self.values):
+            sheet.write(ends[at], middle, value, ha="right")
+
+    def _has_words(self) -> bool:
+        """Are there words in its cells, and room for at least two letters of each?"""
+        cells = [(at, cell.word) for at, cell in enumerate(self.cells) if cell.word]
+        return bool(cells) and all(
+            width_of(*fit(visible(word)[:2], 0)) <= self.area(at, at + 1).width - 2
+            for at, word in cells
+        )
+
+    def _draw_cell(self, sheet: Sheet, area: Area, cell: Cell, has_words: bool) -> None:
+        x, y, wide, high = area
+        word = cell.word if has_words else ""
+        if cell.tone == KEPT:
+            sheet.empty(x, y, wide, high, word)
+        elif cell.tone == FOUND:
+            sheet.box(x, y, wide, high, free(), **DASHED)
+        elif word:
+            sheet.cells(x, y, [wide], high, [cell.tone], [word])
+        else:
+            # Beside words, soft cells are lines: ink needs the page's ground.
+            tone = behind_words(cell.tone) if has_words else cell.tone
+            sheet.cells(x, y, [wide], high, [tone])
+        if word and cell.tone == FOUND:
+            sheet.word(x, y, wide, high, word, free())
+        if cell.tone.face == free().face and cell.rim == "none":
+            inset = 0.5 if wide > 8 else 0.0
+            sheet.box(x + inset, y, wide - 2 * inset, high, rim=sheet.look.rim)
+        if cell.rim != "none":
+            inner = x + 1.5, y - 2, wide - 3, high + 4
+            sheet.box(*inner, rim=cell.rim, linewidth=2.2)
+
+    def _draw_captions(self, sheet: Sheet, captions: Sequence[str], y: float) -> None:
+        """Words above or below the cells: of every second or third one, if need be."""
+        areas = [self.area(at, at + 1) for at in range(len(self.cells))]
+        pairs = list(zip(areas, captions, strict=True))
+        step = 1
+        while step < len(pairs) and any(
+            (width_of(one) + width_of(other)) / 2 + 4 > b.middle - a.middle
+            for (a, one), (b, other) in zip(
+                pairs[::step], pairs[step::step], strict=False
+            )
+        ):
+            step += 1
+        for area, words in pairs[::step]:
+            if words:
+                quiet = {"ha": "center", "color": sheet.look.quiet}
+                sheet.write(area.middle, y, words, **quiet)
+
+    def _draw_bracket(
+        self, sheet: Sheet, span: Span, words: str, colour: str | None, is_over: bool
+    ) -> None:
+        area = self.area(span.start, span.stop)
+        captions = CAPTION * any(
+            cell.above if is_over else cell.below for cell in self.cells
+        )
+        line = self.y - captions - 7 if is_over else self.y + self.height + captions + 7
+        ends = area.x + 2, area.x + area.width - 2
+        style = {"color": colour or sheet.look.rim, "linewidth": 2.0}
+        if colour != "none":
+            sheet.line((ends[0], line), (ends[1], line), **style)
+        shown, size = fit(words, area.width)
+        if width_of(shown, size) <= area.width:
+            text = line - 13 if is_over else line + 13
+            sheet.write(area.middle, text, shown, size, ha="center")
+
+    @property
+    def facts(self) -> RowFacts:
+        """What it says: for tests, and for readers who cannot see it."""
+        words = [cell.word for cell in self.cells]
+        tones = [cell.tone for cell in self.cells]
+        return RowFacts(
+            self.label, self.remark, words, tones, [*self.values], self.aside
+        )

@@ -1,0 +1,217 @@
+"""Pictures lay themselves out: nothing overlaps, and a scene says what it shows."""
+
+import re
+import subprocess
+import sys
+from itertools import combinations
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from minipaged.draw.bands import Legend
+from minipaged.draw.chart import Chart
+from minipaged.draw.html import to_page, to_svg
+from minipaged.draw.letters import DPI, width_of
+from minipaged.draw.marks import Box, Dots, Stroke, Words
+from minipaged.draw.palette import BAD, THEMES
+from minipaged.draw.picture import Cell, Picture
+from minipaged.draw.sheet import SPAN
+from minipaged.draw.tones import FOUND, KEPT, free, others, shared, soft, strong
+
+PAGE = Path(__file__).parents[2] / "minipaged" / "draw" / "README.md"
+NAMES = st.text("abc WMi", max_size=12)
+TONES = st.sampled_from(
+    [strong("A"), soft("B"), free(), others(), shared(strong("A"), "A"), KEPT, FOUND]
+)
+
+
+def room_of(words):
+    """Left, top, right, bottom of words, by the widths that the layout knows."""
+    wide = width_of(words.text, words.size, words.weight == "bold")
+    left = words.x - wide * {"left": 0, "center": 0.5, "right": 1}[words.ha]
+    half = words.size * DPI / 72 / 2
+    return left, words.y - half, left + wide, words.y + half
+
+
+def check_that_nothing_overlaps(scene):
+    """No words over others, and none beyond the picture."""
+    found = [words for words in scene.of(Words) if words.text.strip()]
+    rooms = [room_of(words) for words in found]
+    for words, (left, top, right, bottom) in zip(found, rooms, strict=True):
+        assert left > -4 and right < scene.width + 4, words
+        assert top > -4 and bottom < scene.height + 4, words
+    for one, other in combinations(range(len(found)), 2):
+        (a, b, c, d), (e, f, g, h) = rooms[one], rooms[other]
+        meets = a < g - 1 and e < c - 1 and b < h - 1 and f < d - 1
+        assert not meets, (found[one].text, found[other].text)
+
+
+@st.composite
+def pictures(draw):
+    """Rows of any cells, some of them linked, bracketed, with values and captions."""
+    picture = Picture("title")
+    rows = []
+    for _ in range(draw(st.integers(1, 4))):
+        count = draw(st.integers(1, 30))
+        captions = draw(st.booleans())
+        cells = [
+            Cell(draw(NAMES), draw(TONES), above=str(at) if captions else "")
+            for at in range(count)
+        ]
+        rows.append(
+            picture.row(
+                draw(NAMES),
+                draw(NAMES),
+                cells,
+                values=draw(st.lists(NAMES, max_size=2)),
+            )
+        )
+    for _ in range(draw(st.integers(0, 3))):
+        one, other = draw(st.sampled_from(rows)), draw(st.sampled_from(rows))
+        if one is not other:
+            picture.link(one[0], other[-1])
+    if draw(st.booleans()):
+        picture.over(rows[0][:], draw(NAMES))
+    picture.legend((strong("A"), "first"), (KEPT, "second"), verdict=draw(NAMES))
+    return picture
+
+
+@settings(max_examples=60, deadline=None)
+@given(pictures())
+def test_any_picture_can_be_read(picture):
+    scene = picture.scene()
+    check_that_nothing_overlaps(scene)
+    ElementTree.fromstring(to_svg(scene))
+
+
+def test_rows_stand_apart_where_links_lead():
+    def gap(is_linked):
+        picture = Picture()
+        one, other = (picture.row(name, "", [Cell("x")]) for name in "ab")
+        if is_linked:
+            picture.link(one[0], other[0])
+        picture.scene()
+        return other.y - one.y
+
+    assert gap(True) > gap(False) + 20
+
+
+def test_a_link_leads_from_the_one_cell_to_the_other():
+    picture = Picture()
+    one = picture.row("one", "", [Cell(str(n)) for n in range(4)])
+    other = picture.row("other", "", [Cell(str(n)) for n in range(4)])
+    picture.link(one[3], other[1], BAD)
+    picture.link(other[0], one[0])
+    scene = picture.scene()
+    assert [link[:4] for link in scene.links] == [
+        ("one", 3, "other", 1), ("other", 0, "one", 0),
+    ]  # fmt: skip
+    down, up = (stroke for stroke in scene.of(Stroke) if stroke.head)
+    assert down.color == BAD and down.points[0][0] == one.area(3, 4).middle
+    assert down.points[-1][0] == other.area(1, 2).middle
+    assert one.area(3, 4).y < down.points[0][1] < down.points[-1][1] < other.y
+    assert up.points[0][1] > up.points[-1][1] > one.y + one.height
+
+
+def test_panels_may_be_linked():
+    table, pool = Picture("a table"), Picture("the pool")
+    entry = table.row("entry 0", "", [Cell("1", soft("A"))])
+    blocks = [pool.row(f"block {n}", "", [Cell("", free(), wide=4)]) for n in range(3)]
+    both = Picture("title")
+    both.beside(table, pool)
+    both.link(entry[0], blocks[1][0])
+    scene = both.scene()
+    (arrow,) = (stroke for stroke in scene.of(Stroke) if stroke.head)
+    assert arrow.points[0][0] < arrow.points[-1][0] <= blocks[1].area(0, 1).x
+    assert arrow.points[-1][1] == pytest.approx(blocks[1].y + blocks[1].height / 2)
+    assert [row.label for row in scene.rows] == [
+        "entry 0",
+        *(f"block {n}" for n in range(3)),
+    ]
+
+
+def test_a_row_with_no_such_option_or_cells():
+    picture = Picture()
+    row = picture.row("a", "", [Cell("1")])
+    with pytest.raises(IndexError):
+        row[1]
+    with pytest.raises(IndexError):
+        row[1:]
+    with pytest.raises(TypeError, match="no 'hight'"):
+        picture.row("a", "", [], hight=3)
+
+
+def test_a_long_legend_takes_several_lines():
+    signs = [(strong("A"), "what a tone means, in many words")] * 7
+    short, long = (Legend(signs[:n], "", None, {}) for n in (1, 7))
+    assert long.measure(SPAN) > 2 * short.measure(SPAN)
+    picture = Picture()
+    picture.legend(*signs)
+    check_that_nothing_overlaps(picture.scene())
+
+
+def test_chart_points_lie_where_their_numbers_are():
+    chart = Chart("title", xlabel="x", ylabel="y")
+    chart.line([(0, 0), (5, 10), (10, 20)], "a line")
+    chart.mark(x=5, words="half")
+    scene = chart.scene()
+    (start, middle, end) = scene.of(Dots)[0].places
+    assert middle[0] == pytest.approx((start[0] + end[0]) / 2)
+    assert middle[1] == pytest.approx((start[1] + end[1]) / 2)
+    assert start[0] < end[0] and start[1] > end[1]
+    (mark,) = (s for s in scene.of(Stroke) if s.linestyle == "--")
+    assert mark.points[0][0] == pytest.approx(middle[0])
+    check_that_nothing_overlaps(scene)
+
+
+def test_columns_are_as_high_as_their_counts():
+    chart = Chart("title", ylabel="count")
+    chart.columns([0, 1, 2, 3], [4, 0, 2])
+    four, two = (box for box in chart.scene().of(Box) if box.face == strong(0).face)
+    assert four.height == pytest.approx(2 * two.height)
+
+
+def test_stairs_hold_a_value_to_the_next():
+    chart = Chart("title")
+    chart.line([(0, 1), (2, 3)], "held", is_stairs=True)
+    (path,) = (s for s in chart.scene().of(Stroke) if len(s.points) == 3)
+    (_, low), (turn, also_low), (_, high) = path.points
+    assert low == also_low > high and turn == path.points[2][0]
+
+
+def examples():
+    return re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
+
+
+def test_the_page_s_examples_run_with_the_standard_library_alone(tmp_path):
+    code = "\n".join(examples())
+    code += "\nimport sys\nassert not {'numpy', 'torch', 'matplotlib'} & {*sys.modules}"
+    script = tmp_path / "page.py"
+    script.write_text(code)
+    subprocess.run([sys.executable, script], check=True)
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_svg_is_well_formed_in_every_theme(theme, monkeypatch):
+    monkeypatch.setenv("MINIPAGED_THEME", theme)
+    picture = Picture("A <title> & more")
+    row = picture.row(
+        "a", "b", [Cell("<x>", strong("A")), Cell("", KEPT), Cell("", FOUND)]
+    )
+    picture.link(row[0], row[2], words="copied")
+    picture.cross(row[1])
+    chart = Chart(ylabel="y")
+    chart.line([(1, 2), (2, 3)], "line")
+    picture.add(chart)
+    svg = ElementTree.fromstring(to_svg(picture.scene()))
+    texts = [
+        "".join(node.itertext()) for node in svg.iter() if node.tag.endswith("text")
+    ]
+    assert "A <title> & more" in texts and "<x>" in texts
+    used = set(re.findall(r"url\(#([^)]+)\)", to_svg(picture.scene())))
+    defined = {n.get("id") for n in svg.iter() if n.tag.endswith("pattern")}
+    assert used == defined and used
+    assert to_page([picture.scene()]).count("<svg") == 1
