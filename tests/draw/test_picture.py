@@ -140,8 +140,8 @@ def test_a_row_with_no_such_option_or_cells():
         row[1]
     with pytest.raises(IndexError):
         row[1:]
-    with pytest.raises(TypeError, match="no 'hight'"):
-        picture.row("a", "", [], hight=3)
+    with pytest.raises(TypeError, match="no 'tallness'"):
+        picture.row("a", "", [], tallness=3)
 
 
 def test_a_long_legend_takes_several_lines():
