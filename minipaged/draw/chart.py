@@ -69,7 +69,7 @@ class Chart(Band):
         height: pixels between the axis and the upper edge. limits: where an axis begins
         and ends, or None; by default it holds all numbers, and an even one begins at 0
         if they are near it. x_ticks: the numbers below the axis, if they are not to be
-        chosen. below: a chart above this one, in the same picture and to the same scale.
+        chosen. below: a chart above this one; both are to one scale.
         """
         self.title, self.xlabel, self.ylabel = title, xlabel, ylabel
         self.height = height

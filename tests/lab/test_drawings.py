@@ -13,7 +13,6 @@ from helpers.readable import (
     check_that_words_stand_out,
     contrast,
     readable_in_all_themes,
-    visible_texts,
 )
 from minipaged.draw import palette
 from minipaged.draw.letters import LEAST, fit, width_of
@@ -30,7 +29,6 @@ from minipaged.lab import (
     plot_reservations_and_pool,
     plot_shared_tables,
 )
-from minipaged.lab.plots.charts import plot_lines
 from minipaged.memory.cached_blocks import CachedBlocks
 from minipaged.memory.contiguous import BuddyAllocator
 from minipaged.model.inputs import Chunk, RaggedBatch
@@ -229,15 +227,6 @@ def test_words_that_cannot_be_read_are_noticed(x, y, words, colour):
     with noticed:
         check_that_words_stand_out(figure)
         check_that_no_words_overlap(figure)
-
-
-def test_the_label_of_a_tick_beyond_the_end_is_not_read():
-    """matplotlib makes it, and does not draw it."""
-    figure = plot_lines([0, 1], {"line": [0, 2]}, "title", "x", "y", logarithmic=False)
-    figure.axes[0].set_ylim(0, 2.4)
-    figure.draw_without_rendering()
-    said = {words for words, _ in visible_texts(figure)}
-    assert {"2.0", "y"} <= said and "2.5" not in said
 
 
 @pytest.mark.parametrize("name", ["pool", "false hits", "chain", "free list"])

@@ -1,7 +1,6 @@
 """Lesson 1's pictures of a memory that nobody guards: true, and readable."""
 
 import pytest
-from matplotlib.text import Text
 
 from helpers.drawn import boxes, texts
 from helpers.readable import readable_in_all_themes
@@ -9,7 +8,6 @@ from minipaged.draw.palette import BAD
 from minipaged.draw.tones import others, strong
 from minipaged.lab import (
     plot_copies,
-    plot_histogram,
     plot_kv_growth,
     plot_overrun,
     plot_padding,
@@ -83,18 +81,6 @@ def test_a_story_that_fits_harms_nobody():
 def test_a_memory_keeps_its_size():
     with pytest.raises(ValueError, match="2 slots before, but 3 after"):
         plot_overrun("A.", "AAA", {"A": 0}, "title", {"A": "abc"})
-
-
-def test_the_mean_stands_above_all_bars():
-    """No bar can touch its label, wherever it is."""
-    figure = plot_histogram([170] * 9 + [180] * 9 + [600], "title", "x")
-    figure.draw_without_rendering()
-    (label,) = figure.axes[0].texts
-    room = Text.get_window_extent(label)
-    bars = [bar.get_window_extent() for bar in figure.axes[0].patches]
-    assert room.y0 > max(bar.y1 for bar in bars)
-    (title,) = figure.texts
-    assert room.y1 < title.get_window_extent().y0
 
 
 def test_the_copies_are_counted_to_the_last_one():
