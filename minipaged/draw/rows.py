@@ -177,13 +177,19 @@ class Row(Band):
         if self.rim != "none":
             blocks = map(self.block, range(len(self.starts)))
             for _, start, stop in blocks if self.starts else [self[:]]:
-                if self.cells[start].tone != FOUND:  # it has a rim
-                    sheet.box(*self.area(start, stop), rim=self.rim)
-        self._draw_captions(sheet, [cell.above for cell in self.cells], self.y - 9)
-        low = self.y + self.height + 11
-        self._draw_captions(sheet, [cell.below for cell in self.cells], low)
+                area = self.area(start, stop)
+                if self.cells[start].tone != FOUND and area.width > 4:
+                    sheet.box(*area, rim=self.rim)
+        low, right = self.y + self.height + 11, x + width
+        for is_over, y, away in ((True, self.y - 9, -CAPTION), (False, low, CAPTION)):
+            each = [cell.above if is_over else cell.below for cell in self.cells]
+            captions = [(self[at], words) for at, words in enumerate(each) if words]
+            self._draw_captions(sheet, captions, y, right)
+            alone = [b[:2] for b in self.brackets if b[2:] == ("none", is_over)]
+            self._draw_captions(sheet, alone, y + away * bool(captions), right)
         for span, words, colour, is_over in self.brackets:
-            self._draw_bracket(sheet, span, words, colour, is_over)
+            if colour != "none":
+                self._draw_bracket(sheet, span, words, colour, is_over)
 
     def _say(self, sheet: Sheet, x: float, width: float) -> None:
         """What it is, at the left; its values, each in its column at the right."""
@@ -232,22 +238,24 @@ class Row(Band):
             inner = x + 1.5, y - 2, wide - 3, high + 4
             sheet.box(*inner, rim=cell.rim, linewidth=2.2)
 
-    def _draw_captions(self, sheet: Sheet, captions: Sequence[str], y: float) -> None:
-        """Words above or below the cells: of every second or third one, if need be."""
-        areas = [self.area(at, at + 1) for at in range(len(self.cells))]
-        pairs = list(zip(areas, captions, strict=True))
+    def _draw_captions(
+        self, sheet: Sheet, captions: Sequence[tuple[Span, str]], y: float, right: float
+    ) -> None:
+        """Words above or below: all, or if need be every second or third."""
+        wide = [width_of(words) for _, words in captions]
+        middles = [
+            min(self.area(span.start, span.stop).middle, right - width / 2)
+            for (span, _), width in zip(captions, wide, strict=True)
+        ]
         step = 1
-        while step < len(pairs) and any(
-            (width_of(one) + width_of(other)) / 2 + 4 > b.middle - a.middle
-            for (a, one), (b, other) in zip(
-                pairs[::step], pairs[step::step], strict=False
-            )
+        while any(
+            (wide[one] + wide[one + step]) / 2 + 4 > middles[one + step] - middles[one]
+            for one in range(0, len(wide) - step, step)
         ):
             step += 1
-        for area, words in pairs[::step]:
-            if words:
-                quiet = {"ha": "center", "color": sheet.look.quiet}
-                sheet.write(area.middle, y, words, **quiet)
+        for middle, (_, words) in list(zip(middles, captions, strict=True))[::step]:
+            style = {"ha": "center", "color": sheet.look.quiet}
+            sheet.write(middle, y, words, **style)
 
     def _draw_bracket(
         self, sheet: Sheet, span: Span, words: str, colour: str | None, is_over: bool
@@ -259,12 +267,10 @@ class Row(Band):
         line = self.y - captions - 7 if is_over else self.y + self.height + captions + 7
         ends = area.x + 2, area.x + area.width - 2
         style = {"color": colour or sheet.look.rim, "linewidth": 2.0}
-        if colour != "none":
-            sheet.line((ends[0], line), (ends[1], line), **style)
+        sheet.line((ends[0], line), (ends[1], line), **style)
         shown, size = fit(words, area.width)
         if width_of(shown, size) <= area.width:
-            away = 2 if colour == "none" else 13
-            text = line - away if is_over else line + away
+            text = line - 13 if is_over else line + 13
             sheet.write(area.middle, text, shown, size, ha="center")
 
     @property
