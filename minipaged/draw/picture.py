@@ -11,11 +11,13 @@ Say what there is, from top to bottom; nothing is measured. For example:
 """
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 from minipaged.draw.bands import Drawn, Legend, Panels
 from minipaged.draw.letters import PART, width_of
 from minipaged.draw.links import draw_cross, draw_link
 from minipaged.draw.marks import Link, Scene
+from minipaged.draw.palette import theme
 from minipaged.draw.rows import AIR, Band, Cell, Row, Span
 from minipaged.draw.sheet import SPAN, Sheet
 from minipaged.draw.tones import Tone
@@ -59,6 +61,22 @@ class Picture(Band):
         row = Row(cells, self, label=label, remark=remark, **options)
         self.add(row)
         return row
+
+    def blocks(
+        self,
+        label: str = "",
+        remark: str = "",
+        blocks: Sequence[Sequence[Cell]] = (),
+        **options: object,
+    ) -> Row:
+        """A row of blocks of cells, with air between them and a rim around each.
+
+        `row.block(2)` are the cells of the third block. Options: as of `row`.
+        """
+        starts = [0, *accumulate(map(len, blocks))][:-1]
+        cells = [cell for block in blocks for cell in block]
+        options = {"gap": 12.0, "rim": theme().rim, "starts": starts, **options}
+        return self.row(label, remark, cells, **options)
 
     def heads(self, *words: str) -> None:
         """What the values at the right of the next rows are."""
@@ -201,8 +219,7 @@ class Picture(Band):
         for row in self._rows:
             if row.cells and not row.unit and not row.fills:
                 aside = width_of(row.aside) + AIR if row.aside else 0.0
-                gaps = row.gap * (len(row.cells) - 1)
-                found.append((room - aside - gaps) / row.units)
+                found.append((room - aside - row.gaps) / row.units)
         return min(found)
 
     def _gap(self, upper: Band, lower: Band) -> float:

@@ -133,6 +133,19 @@ def test_panels_may_be_linked():
     ]
 
 
+def test_a_block_is_its_cells_and_has_a_rim():
+    picture = Picture()
+    row = picture.blocks("pool", "", [[Cell(), Cell()], [Cell(wide=2)]], gap=12)
+    picture.over(row.block(1), "block 1", "none")
+    scene = picture.scene()
+    first, second = rims = [row.area(0, 2), row.area(2, 3)]
+    assert first.width == pytest.approx(second.width)
+    assert second.x == pytest.approx(first.x + first.width + 12)
+    assert [box[:4] for box in scene.of(Box) if box.rim != "none"] == rims
+    (words,) = (words for words in scene.of(Words) if words.text == "block 1")
+    assert words.x == pytest.approx(second.middle) and words.y < second.y
+
+
 def test_a_row_with_no_such_option_or_cells():
     picture = Picture()
     row = picture.row("a", "", [Cell("1")])
