@@ -156,6 +156,16 @@ def test_a_block_is_its_cells_and_has_a_rim():
     assert words.x == pytest.approx(second.middle) and words.y < second.y
 
 
+def test_frames_stand_in_the_gaps_and_do_not_meet():
+    picture = Picture()
+    row = picture.row("a", "", [Cell("x"), Cell("y")], gap=14.0)
+    picture.frame(row[0], BAD)
+    picture.frame(row[1], BAD)
+    left, right = (box for box in picture.scene().of(Box) if box.rim == BAD)
+    assert left.x < row.area(0, 1).x and right.x < row.area(1, 2).x
+    assert left.x + left.width < right.x
+
+
 def test_a_row_with_no_such_option_or_cells():
     picture = Picture()
     row = picture.row("a", "", [Cell("1")])
