@@ -36,6 +36,10 @@ def draw_link(
             (areas[1].middle, areas[1].y - lower.row.above - 3),
         ]
         sheet.arrow(*(ends if is_down else ends[::-1]), is_upright=True, **style)
+        if words:
+            (x0, y0), (x1, y1) = ends
+            place = (x0 + x1) / 2 + 8, (y0 + y1) / 2
+            sheet.write(*place, words, color=sheet.look.quiet)
     else:
         is_right = start.x < end.x
         ends = (

@@ -134,7 +134,10 @@ class Picture(Band):
         is_followed: bool = False,
         words: str = "",
     ) -> None:
-        """An arrow between cells of two rows, or below the cells of one row."""
+        """An arrow between cells of two rows, or below the cells of one row.
+
+        words: beside the middle of the arrow, if it does not lead to another panel.
+        """
         style = {"colour": colour, "is_followed": is_followed, "words": words}
         self._links.append((source, target, style))
 

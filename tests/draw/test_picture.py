@@ -116,6 +116,16 @@ def test_a_link_leads_from_the_one_cell_to_the_other():
     assert up.points[0][1] > up.points[-1][1] > one.y + one.height
 
 
+def test_words_of_a_link_stand_beside_its_middle():
+    picture = Picture()
+    one, other = (picture.row(name, "", [Cell("x")]) for name in "ab")
+    picture.link(one[0], other[0], words="copied")
+    scene = picture.scene()
+    (words,) = (words for words in scene.of(Words) if words.text == "copied")
+    assert one.y + one.height < words.y < other.y
+    assert one.area(0, 1).middle < words.x < one.area(0, 1).middle + 12
+
+
 def test_panels_may_be_linked():
     table, pool = Picture("a table"), Picture("the pool")
     entry = table.row("entry 0", "", [Cell("1", soft("A"))])
