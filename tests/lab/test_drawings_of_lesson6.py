@@ -22,6 +22,7 @@ from minipaged.draw import palette
 from minipaged.draw.letters import PART, width_of
 from minipaged.draw.scales import LEAST_ABOVE, LEAST_APART, scale_of
 from minipaged.draw.sheet import SPAN
+from minipaged.draw.tones import KEPT, free, soft, strong
 from minipaged.lab import (
     measured_tuning,
     near_best,
@@ -304,23 +305,16 @@ test_it_can_be_read = readable_in_all_themes(DRAWINGS)
 # --- programs and their places --------------------------------------------------------
 
 
-def test_a_launch_shows_what_was_stored_and_what_was_masked():
-    figure = launch()
-    said = texts(figure)
-    assert said.count("exists") == 3 and said.count("masked") == 1
-    assert said.count("-1") == 6 and "18" in said
-    for program, count in enumerate((4, 4, 2)):
-        found = boxes(figure, palette.sequence_colour(program))
-        assert len(found) == count + (program == 0)  # the legend's
-
-
-def test_what_no_program_reaches_stays_as_it_was():
-    said = texts(launch(10, 16, 4, 2))
-    assert (
-        said.count("-1") == 8
-        and "masked" not in said
-        and "2 programs" in " ".join(said)
-    )
+def test_a_launch_stores_what_exists_and_nothing_else():
+    numbers, places, out = launch().scene.rows
+    assert places.tones == [soft(at // 4) for at in range(10)] + [KEPT] * 2
+    assert out.words == [str(2 * n) for n in range(10)] + ["-1"] * 6
+    assert out.tones == [strong(at // 4) for at in range(10)] + [free()] * 6
+    assert numbers.words == [str(n) for n in range(10)]
+    ways = ("x", "place"), ("place", "out")
+    links = [(one, 4 * n, two, 4 * n) for n in range(3) for one, two in ways]
+    assert [link[:4] for link in launch().scene.links] == links
+    assert launch(10, 16, 4, 2).scene.rows[2].words[8:] == ["-1"] * 8
 
 
 def test_a_gpu_is_drawn_from_its_facts():
