@@ -150,7 +150,7 @@ class Picture(Band):
         span.row.brackets.append((span, words, colour, False))
 
     def frame(self, span: Span, colour: str, linewidth: float = 2.0) -> None:
-        """A frame around these cells."""
+        """A frame around these cells: in the gaps beside them, if there are any."""
         self._frames.append((span, colour, linewidth))
 
     def cross(self, span: Span) -> None:
@@ -244,7 +244,8 @@ class Picture(Band):
             band.draw(sheet, x, y + top, width)
         for span, colour, linewidth in self._frames:
             area = span.row.area(span.start, span.stop)
-            inner = area.x + 1.5, area.y - 3, area.width - 3, area.height + 6
+            aside = 1.5 - 0.3 * span.row.gap
+            inner = area.x + aside, area.y - 3, area.width - 2 * aside, area.height + 6
             sheet.box(*inner, rim=colour, linewidth=linewidth)
         for span in self._crosses:
             draw_cross(sheet, span.row.area(span.start, span.stop))

@@ -143,6 +143,16 @@ def test_panels_may_be_linked():
     ]
 
 
+def test_frames_stand_in_the_gaps_and_do_not_meet():
+    picture = Picture()
+    row = picture.row("a", "", [Cell("x"), Cell("y")], gap=14.0)
+    picture.frame(row[0], BAD)
+    picture.frame(row[1], BAD)
+    left, right = (box for box in picture.scene().of(Box) if box.rim == BAD)
+    assert left.x < row.area(0, 1).x and right.x < row.area(1, 2).x
+    assert left.x + left.width < right.x
+
+
 def test_a_row_with_no_such_option_or_cells():
     picture = Picture()
     row = picture.row("a", "", [Cell("1")])
