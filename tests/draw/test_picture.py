@@ -116,6 +116,16 @@ def test_a_link_leads_from_the_one_cell_to_the_other():
     assert up.points[0][1] > up.points[-1][1] > one.y + one.height
 
 
+def test_words_of_a_link_stand_beside_its_middle():
+    picture = Picture()
+    one, other = (picture.row(name, "", [Cell("x")]) for name in "ab")
+    picture.link(one[0], other[0], words="copied")
+    scene = picture.scene()
+    (words,) = (words for words in scene.of(Words) if words.text == "copied")
+    assert one.y + one.height < words.y < other.y
+    assert one.area(0, 1).middle < words.x < one.area(0, 1).middle + 12
+
+
 def test_panels_may_be_linked():
     table, pool = Picture("a table"), Picture("the pool")
     entry = table.row("entry 0", "", [Cell("1", soft("A"))])
@@ -144,6 +154,16 @@ def test_a_block_is_its_cells_and_has_a_rim():
     assert [box[:4] for box in scene.of(Box) if box.rim != "none"] == rims
     (words,) = (words for words in scene.of(Words) if words.text == "block 1")
     assert words.x == pytest.approx(second.middle) and words.y < second.y
+
+
+def test_frames_stand_in_the_gaps_and_do_not_meet():
+    picture = Picture()
+    row = picture.row("a", "", [Cell("x"), Cell("y")], gap=14.0)
+    picture.frame(row[0], BAD)
+    picture.frame(row[1], BAD)
+    left, right = (box for box in picture.scene().of(Box) if box.rim == BAD)
+    assert left.x < row.area(0, 1).x and right.x < row.area(1, 2).x
+    assert left.x + left.width < right.x
 
 
 def test_a_row_with_no_such_option_or_cells():
