@@ -153,6 +153,15 @@ def test_frames_stand_in_the_gaps_and_do_not_meet():
     assert left.x + left.width < right.x
 
 
+def test_a_word_without_room_is_a_short_one():
+    def said(wide):
+        picture = Picture()
+        picture.row("a", "", [Cell("block 3", soft("A"), wide, short="3")])
+        return [words.text for words in picture.scene().of(Words)]
+
+    assert "block 3" in said(3) and "3" in said(0.6)
+
+
 def test_a_row_with_no_such_option_or_cells():
     picture = Picture()
     row = picture.row("a", "", [Cell("1")])
