@@ -143,6 +143,19 @@ def test_panels_may_be_linked():
     ]
 
 
+def test_a_block_is_its_cells_and_has_a_rim():
+    picture = Picture()
+    row = picture.blocks("pool", "", [[Cell(), Cell()], [Cell(wide=2)]], gap=12)
+    picture.over(row.block(1), "block 1", "none")
+    scene = picture.scene()
+    first, second = rims = [row.area(0, 2), row.area(2, 3)]
+    assert first.width == pytest.approx(second.width)
+    assert second.x == pytest.approx(first.x + first.width + 12)
+    assert [box[:4] for box in scene.of(Box) if box.rim != "none"] == rims
+    (words,) = (words for words in scene.of(Words) if words.text == "block 1")
+    assert words.x == pytest.approx(second.middle) and words.y < second.y
+
+
 def test_frames_stand_in_the_gaps_and_do_not_meet():
     picture = Picture()
     row = picture.row("a", "", [Cell("x"), Cell("y")], gap=14.0)
@@ -194,6 +207,32 @@ def test_chart_points_lie_where_their_numbers_are():
     (mark,) = (s for s in scene.of(Stroke) if s.linestyle == "--")
     assert mark.points[0][0] == pytest.approx(middle[0])
     check_that_nothing_overlaps(scene)
+
+
+def test_a_line_ends_where_the_axis_does():
+    chart = Chart("title", y_limits=(0, 2))
+    chart.line([(0, 1), (1, 1), (2, 3), (3, 3), (4, 1)], "a line", has_markers=True)
+    scene = chart.scene()
+    (dots,) = scene.of(Dots)[:1]
+    lines = [s.points for s in scene.of(Stroke) if s.linewidth == 1.6]
+    first, last, _ = lines  # and the legend
+    assert len(dots.places) == 3 and len(first) == 3 and len(last) == 2
+    assert first[-1][1] == last[0][1] == pytest.approx(min(y for _, y in first))
+    assert scene.curves[0].points[2] == (2, 3)
+
+
+def test_charts_one_above_the_other_have_one_scale():
+    above = Chart()
+    above.line([(0, 1), (10, 20_000)], "a line")
+    below = Chart(below=above)
+    below.line([(5, 1), (10, 2)], "another", marker="x")
+    above.mark(y=7, words="a limit")
+    picture = Picture("title")
+    picture.add(above)
+    picture.add(below)
+    one, other = (dots for dots in picture.scene().of(Dots) if len(dots.places) == 2)
+    assert one.places[1][0] == pytest.approx(other.places[1][0])
+    assert other.marker == "x"
 
 
 def test_columns_are_as_high_as_their_counts():
