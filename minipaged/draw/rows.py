@@ -67,6 +67,8 @@ class Area(NamedTuple):
 class Band:
     """What takes the whole width of a picture; the next band lies below it."""
 
+    apart = 10.0  # pixels to the next band, if no links lead there
+
     def measure(self, width: float) -> float:
         """How high it is, if it is so wide."""
         raise NotImplementedError

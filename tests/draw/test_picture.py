@@ -99,6 +99,13 @@ def test_rows_stand_apart_where_links_lead():
     assert gap(True) > gap(False) + 20
 
 
+def test_rows_are_as_far_apart_as_they_say():
+    picture = Picture()
+    one, other = (picture.row("", "", [Cell()], apart=n) for n in (2, 30))
+    picture.scene()
+    assert other.y == one.y + one.height + 2
+
+
 def test_a_link_leads_from_the_one_cell_to_the_other():
     picture = Picture()
     one = picture.row("one", "", [Cell(str(n)) for n in range(4)])
