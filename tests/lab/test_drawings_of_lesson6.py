@@ -1255,13 +1255,17 @@ def test_bars_of_a_split_stand_in_its_row():
 
 
 def test_busy_multiprocessors_are_counted():
-    figure = plot_multiprocessors({"few": 8, "many": 512}, "title")
-    said, written = texts(figure), figure.axes[0].texts
-    colours = {text.get_text(): text.get_color() for text in written}
+    scene = plot_multiprocessors({"few": 8, "many": 512}, "title").scene
+    few, many = ([w for row in rows for w in row.words] for rows in halves(scene.rows))
+    assert few == ["1"] * 8 + [""] * 124
+    assert many == ["4"] * (512 - 3 * 132) + ["3"] * (132 - (512 - 3 * 132))
+    colours = {words.text: words.color for words in scene.of(Words)}
     assert colours["8 of 132 busy"] == palette.BAD
     assert colours["132 of 132 busy"] == palette.GOOD
-    assert said.count("4") == 512 - 3 * 132 and said.count("3") == 132 - (512 - 3 * 132)
-    assert len(boxes(figure, palette.sequence_colour(0))) == 8 + 132 + 1
+
+
+def halves(rows):
+    return rows[: len(rows) // 2], rows[len(rows) // 2 :]
 
 
 # --- measurements ---------------------------------------------------------------------
