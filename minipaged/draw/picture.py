@@ -23,7 +23,6 @@ from minipaged.draw.sheet import SPAN, Sheet
 from minipaged.draw.tones import Tone
 
 WIDEST = 44.0  # pixels of a cell, at most
-NEAR = 10.0  # pixels between rows
 LINKED, WORDS = 46.0, 12.0  # pixels if links lead there; more, if they have words
 
 
@@ -53,8 +52,8 @@ class Picture(Band):
         Options: values, words at the right edge, each below its head (see `heads`);
         aside, words behind the last cell, in aside_colour; height, in pixels; start,
         units before the first cell; gap, pixels between cells; unit, pixels of a unit,
-        by default the same for all rows; fills, if it takes all the room; is_bold, of
-        the label; rim, of a frame around all cells.
+        by default the same for all rows; apart, pixels to the next row; fills, if it
+        takes all the room; is_bold, of the label; rim, of a frame around all cells.
         """
         row = Row(cells, self, label=label, remark=remark, **options)
         self.add(row)
@@ -236,7 +235,7 @@ class Picture(Band):
             first, last = sorted((source.row, target.row), key=self._bands.index)
             if first is upper or last is lower:
                 return LINKED
-        return NEAR
+        return upper.apart
 
     def measure(self, width: float) -> float:
         """How high all bands are together, if they are so wide."""

@@ -30,6 +30,7 @@ class Cell(NamedTuple):
     """A box of a row: its word, its tone, and how many units wide it is.
 
     tone: `KEPT` is hatched, `FOUND` has a dashed rim. rim: the colour of a frame.
+    short: what stands in it instead of the word, if there is no room for that.
     """
 
     word: str = ""
@@ -38,6 +39,7 @@ class Cell(NamedTuple):
     rim: str = "none"
     above: str = ""
     below: str = ""
+    short: str = ""
 
 
 class Span(NamedTuple):
@@ -64,6 +66,8 @@ class Area(NamedTuple):
 
 class Band:
     """What takes the whole width of a picture; the next band lies below it."""
+
+    apart = 10.0  # pixels to the next band, if no links lead there
 
     def measure(self, width: float) -> float:
         """How high it is, if it is so wide."""
@@ -172,8 +176,8 @@ class Row(Band):
             self.unit_now = (room - self.gaps) / self.units
         self._say(sheet, x, width)
         has_words = self._has_words()
-        for at, cell in enumerate(self.cells):
-            self._draw_cell(sheet, self.area(at, at + 1), cell, has_words)
+        for at in range(len(self.cells)):
+            self._draw_cell(sheet, at, has_words)
         if self.rim != "none":
             blocks = map(self.block, range(len(self.starts)))
             for _, start, stop in blocks if self.starts else [self[:]]:
@@ -210,17 +214,25 @@ class Row(Band):
 
     def _has_words(self) -> bool:
         """Are there words in its cells, and room for at least two letters of each?"""
-        cells = [(at, cell.word) for at, cell in enumerate(self.cells) if cell.word]
+        cells = [
+            (at, self._word(at)) for at, cell in enumerate(self.cells) if cell.word
+        ]
         return bool(cells) and all(
             width_of(*fit(visible(word)[:2], 0)) <= self.area(at, at + 1).width - 2
             for at, word in cells
         )
 
-    def _draw_cell(self, sheet: Sheet, area: Area, cell: Cell, has_words: bool) -> None:
-        x, y, wide, high = area
-        word = cell.word if has_words else ""
+    def _word(self, at: int) -> str:
+        """A cell's word, or what is short, if there is no room for the word."""
+        cell, room = self.cells[at], self.area(at, at + 1).width - 4
+        return cell.short if cell.short and width_of(cell.word) > room else cell.word
+
+    def _draw_cell(self, sheet: Sheet, at: int, has_words: bool) -> None:
+        cell, (x, y, wide, high) = self.cells[at], self.area(at, at + 1)
+        word = self._word(at) if has_words else ""
         if cell.tone == KEPT:
             sheet.empty(x, y, wide, high, word)
+            sheet.box(x + 0.5, y, wide - 1, high, rim=sheet.look.rim)
         elif cell.tone == FOUND:
             sheet.box(x, y, wide, high, free(), **DASHED)
         elif word:

@@ -99,6 +99,13 @@ def test_rows_stand_apart_where_links_lead():
     assert gap(True) > gap(False) + 20
 
 
+def test_rows_are_as_far_apart_as_they_say():
+    picture = Picture()
+    one, other = (picture.row("", "", [Cell()], apart=n) for n in (2, 30))
+    picture.scene()
+    assert other.y == one.y + one.height + 2
+
+
 def test_a_link_leads_from_the_one_cell_to_the_other():
     picture = Picture()
     one = picture.row("one", "", [Cell(str(n)) for n in range(4)])
@@ -164,6 +171,15 @@ def test_frames_stand_in_the_gaps_and_do_not_meet():
     left, right = (box for box in picture.scene().of(Box) if box.rim == BAD)
     assert left.x < row.area(0, 1).x and right.x < row.area(1, 2).x
     assert left.x + left.width < right.x
+
+
+def test_a_word_without_room_is_a_short_one():
+    def said(wide):
+        picture = Picture()
+        picture.row("a", "", [Cell("block 3", soft("A"), wide, short="3")])
+        return [words.text for words in picture.scene().of(Words)]
+
+    assert "block 3" in said(3) and "3" in said(0.6)
 
 
 def test_a_row_with_no_such_option_or_cells():
