@@ -16,6 +16,8 @@ from helpers.readable import (
 )
 from minipaged.draw import palette
 from minipaged.draw.letters import LEAST, fit, width_of
+from minipaged.draw.marks import Words
+from minipaged.draw.tones import KEPT, strong
 from minipaged.lab import (
     plot_address,
     plot_buddies,
@@ -300,21 +302,26 @@ def test_buddies_are_those_that_are_held():
         plot_buddies(memory, held, "title")
 
 
-def test_empty_slots_are_counted():
-    said = texts(plot_reservations(USED, 36, "title"))
-    assert "67 of 108 slots empty" in said
-    assert {"15 empty", "29 empty", "23 empty"} <= set(said)
+def test_empty_slots_are_counted_and_hatched():
+    scene = plot_reservations(USED, 36, "title").scene
+    assert "67 of 108 slots empty" in [words.text for words in scene.of(Words)]
+    for row, (name, used) in zip(scene.rows, USED.items(), strict=True):
+        assert row.tones == [strong(name)] * used + [KEPT]
+        assert row.words[-1] == f"{36 - used} empty"
 
 
 def test_a_pool_beside_the_reservations_follows_its_tables():
     pool, tables = tables_of(USED)
-    figure = plot_reservations_and_pool(USED, 36, pool, tables, "title")
-    assert "7 of 48 slots empty, 15 blocks free" in texts(figure)
-    assert {"A5", "A1: A's second block"} <= set(texts(figure))
+
+    def said():
+        figure = plot_reservations_and_pool(USED, 36, pool, tables, "title")
+        return {words.text for words in figure.scene.of(Words)}
+
+    places = {f"{block_id}: A{n}" for n, block_id in enumerate(tables["A"].block_ids)}
+    new = {"7 of 48 slots empty, 15 blocks free", "A1: A's second block"}
+    assert places | new <= said()
     tables.pop("A").free()
-    figure = plot_reservations_and_pool(USED, 36, pool, tables, "title")
-    assert "4 of 24 slots empty, 21 blocks free" in texts(figure)
-    assert "A5" not in texts(figure)
+    assert "4 of 24 slots empty, 21 blocks free" in said() and not places & said()
 
 
 def test_an_address_is_that_of_the_table():
@@ -348,8 +355,8 @@ class Table:
 def test_a_readers_pool_and_table_can_be_drawn():
     pool, table = Table.pool, Table()
     assert "slot 12" in texts(plot_address(table, 8, "title", words=WORDS))
-    said = texts(plot_pool(pool, {"A": table}, "title", {"A": WORDS}))
-    assert said.count("brought") == 1 and "9 tokens" in said
+    blocks = plot_pool(pool, {"A": table}, "title", {"A": WORDS}).scene.rows[:-1]
+    assert sum(row.words.count("brought") for row in blocks) == 1
     said = texts(plot_reservations_and_pool({"A": 9}, 16, pool, {"A": table}, "title"))
     assert "3 of 12 slots empty, 5 blocks free" in said
 
@@ -459,15 +466,6 @@ def test_a_memory_map_counts_its_slots():
     said = texts(plot_memory_map(SPANS, "title"))
     assert {"22", "44", "6", "7", "64", "112", "216–255"} - set(said) == {"216–255"}
     assert "external: rounded up" in said and "external: free" in said
-
-
-def test_what_is_new_in_a_pool_is_strong():
-    pool, tables = tables_of({"A": 9})
-    figure = plot_pool(pool, tables, "title", before={"A": 7})
-    # Two slots, the entry of the new block, and the legend.
-    assert len(boxes(figure, palette.sequence_colour("A"))) == 2 + 1 + 1
-    assert len(boxes(figure, palette.soft_colour("A"))) == 7 + 1
-    assert {"new", "there before"} <= set(texts(figure))
 
 
 # --- letters and tones ----------------------------------------------------------------

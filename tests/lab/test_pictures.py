@@ -6,14 +6,12 @@ from itertools import combinations, pairwise
 
 import matplotlib.pyplot as plt
 import pytest
-from matplotlib.colors import to_hex
-from matplotlib.patches import Rectangle
 
 import minipaged as mp
 from helpers.readable import readable_in_all_themes
-from minipaged.draw import palette
+from minipaged.draw import palette, tones
 from minipaged.draw.marks import Words
-from minipaged.draw.tones import kind_of_slot
+from minipaged.draw.tones import FOUND, free, kind_of_slot, others, soft, strong
 from minipaged.lab.plots.charts import plot_histogram, plot_lines, plot_waste
 from minipaged.lab.plots.contiguous import plot_memory_over_time
 from minipaged.lab.plots.display import encode
@@ -34,88 +32,63 @@ def shared():
     return pool, {"A": a, "B": b}
 
 
-def texts(figure):
-    (axes,) = figure.axes
-    return [text.get_text() for text in axes.texts]
-
-
-def drawn(figure, colour):
-    """How many boxes have this colour, and how many are hatched over."""
-    (axes,) = figure.axes
-    boxes = [patch for patch in axes.patches if isinstance(patch, Rectangle)]
-    faces = [to_hex(box.get_facecolor(), keep_alpha=True).upper() for box in boxes]
-    full = colour if len(colour) == 9 else colour + "FF"
-    return sum(
-        face == full and box.get_fill() for face, box in zip(faces, boxes, strict=True)
-    )
-
-
-def num_hatched(figure):
-    return sum(bool(patch.get_hatch()) for patch in figure.axes[0].patches)
+def said(figure):
+    return [words.text for words in figure.scene.of(Words)]
 
 
 def test_a_pool_is_drawn_as_it_is(shared):
     pool, tables = shared
-    figure = plot_pool(pool, tables, "title")
-    blue, look = palette.sequence_colour("A"), palette.theme()
-    # Slots, and a hatched box of the legend: no block has a single holder.
-    assert drawn(figure, blue) == 6 + 1
-    assert num_hatched(figure) == 6 + 1
-    assert drawn(figure, look.others) == 1 + 1
-    assert drawn(figure, look.free) == 2 + 4 + 1
-    said = texts(figure)
-    assert said.count("A B") == 2 and said.count("others") == 1
-    assert {f"block {block_id}" for block_id in range(7)} <= set(said)
-    assert said.count("6 tokens") == 2
-    # The entries of a table of two blocks, and the blocks in them.
-    assert said.count("0") == 1 + 2 and said.count("1") == 1 + 2
-
-
-def test_a_pool_shows_the_words_of_its_tokens(shared):
-    pool, tables = shared
     figure = plot_pool(pool, tables, "title", {"A": "a b c d e f".split()})
-    said = texts(figure)
-    assert [word for word in said if len(word) == 1 and word.islower()] == list(
-        "abcdef"
-    )
+    first, second, third, *entries = figure.scene.rows
+    mine = tones.shared(strong("A"), "A")
+    assert first.tones == [mine] * 6 + [free(), others()]
+    assert "".join(first.words) == "abcdef"
+    assert second.tones + third.tones == [free()] * 4
+    captions = [words for words in said(figure) if words.startswith("block ")]
+    assert captions == [
+        "block 0: A B", "block 1: A B", "block 2: others",
+        *(f"block {block_id}" for block_id in range(3, 7)),
+    ]  # fmt: skip
+    assert [(row.label, row.remark, row.words) for row in entries] == [
+        ("A", "6 tokens", ["0", "1"]), ("B", "6 tokens", ["0", "1"]),
+    ]  # fmt: skip
+    assert {"several holders", "held by others", "empty"} <= set(said(figure))
 
 
 def test_the_picture_follows_the_pool(shared):
-    pool, tables = shared
-    tables.pop("B").free()
-    tables["A"].append(3)
-    figure = plot_pool(pool, tables, "title")
-    assert drawn(figure, palette.sequence_colour("A")) == 9 + 1
-    assert num_hatched(figure) == 0
-    assert "A B" not in texts(figure) and "9 tokens" in texts(figure)
-
-
-def test_a_sequence_keeps_its_colour_when_others_end(shared):
+    """B keeps its colour when A has ended, and nothing is shared any more."""
     pool, tables = shared
     tables.pop("A").free()
-    figure = plot_pool(pool, tables, "title")
-    assert drawn(figure, palette.sequence_colour("B")) == 6 + 1
+    tables["B"].append(3)
+    first, second, _, entries = plot_pool(pool, tables, "title").scene.rows
+    assert first.tones == [strong("B")] * 8 + [others()]
+    assert second.tones == [strong("B"), *[free()] * 3]
+    assert entries.remark == "9 tokens"
 
 
 def test_a_cached_block_is_marked_while_it_is_free(shared):
-    pool, tables = shared
-    figure = plot_pool(pool, tables, "title", cached=[0, 5])
-    assert texts(figure).count("cached") == 1
-    # Around block 5, and in the legend.
-    rims = [p for p in figure.axes[0].patches if p.get_linestyle() == "--"]
-    assert [to_hex(p.get_edgecolor()).upper() for p in rims] == [palette.CACHED_RIM] * 2
+    figure = plot_pool(*shared, "title", cached=[0, 5])
+    assert [row.tones.count(FOUND) for row in figure.scene.rows] == [0, 1, 0, 0, 0]
+    assert {"block 5: cached", "can still be found"} <= set(said(figure))
 
 
-def test_a_large_pool_fits(shared):
+def test_what_is_new_in_a_pool_is_strong():
+    pool = mp.BlockPool(num_blocks=3, block_size=4)
+    table = mp.BlockTable(pool)
+    table.append(9)
+    figure = plot_pool(pool, {"A": table}, "title", before={"A": 7})
+    blocks, entries = figure.scene.rows
+    assert blocks.tones == [soft("A")] * 7 + [strong("A")] * 2 + [free()]
+    assert entries.tones == [soft("A"), soft("A"), strong("A")]
+    assert {"new", "there before"} <= set(said(figure))
+
+
+def test_of_a_long_table_the_last_entries_are_counted():
     pool = mp.BlockPool(64, 16)
     table = mp.BlockTable(pool)
-    table.append(70)
+    table.append(570)
     figure = plot_pool(pool, {"A": table}, "title", columns=8)
-    assert "70 tokens" in texts(figure)
-    assert figure.get_size_inches()[1] < 8
-    table.append(500)
-    figure = plot_pool(pool, {"A": table}, "title", columns=8)
-    assert "and 20 more" in texts(figure)
+    assert figure.scene.rows[-1].aside == "and 20 more"
 
 
 def test_memory_over_time_shows_the_kinds_that_are_there():
@@ -244,8 +217,7 @@ def test_lines_are_the_values_and_crosses_lie_in_the_line_s_colour():
 
 
 def test_a_histogram_marks_the_mean():
-    said = [words.text for words in DRAWINGS["histogram"]().scene.of(Words)]
-    assert "mean 197" in said
+    assert "mean 197" in said(DRAWINGS["histogram"]())
 
 
 @pytest.mark.parametrize("name", palette.THEMES)
@@ -325,8 +297,9 @@ def test_an_unknown_theme_says_which_there_are():
 
 def test_holders_that_are_not_drawn_are_counted(shared):
     pool, tables = shared
-    said = texts(plot_pool(pool, {"B": tables["B"]}, "title"))
-    assert said.count("B · 2 holders") == 2
+    captions = said(plot_pool(pool, {"B": tables["B"]}, "title"))
+    assert "block 0: B · 2 holders" in captions
+    assert "0: B ×2" in said(plot_pool(pool, {"B": tables["B"]}, "title", columns=7))
 
 
 def test_a_long_title_goes_on_below():
