@@ -99,6 +99,7 @@ class RowFacts(NamedTuple):
     tones: list  # of each cell
     values: list[str]
     aside: str
+    widths: list[float]  # of each cell, in units
 
 
 class Link(NamedTuple):

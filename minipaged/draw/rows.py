@@ -148,8 +148,8 @@ class Row(Band):
 
     def _height_of_words(self, captions: Sequence[str], is_over: bool) -> float:
         colours = [colour for *_, colour, over in self.brackets if over == is_over]
-        brackets = [CAPTION if colour == "none" else BRACKET for colour in colours]
-        return CAPTION * any(captions) + max(brackets, default=0.0)
+        num_lines = any(captions) + ("none" in colours)
+        return CAPTION * num_lines + BRACKET * any(one != "none" for one in colours)
 
     def measure(self, width: float) -> float:
         """Cells, and the words above and below them; a remark takes a second line."""
@@ -273,9 +273,7 @@ class Row(Band):
         self, sheet: Sheet, span: Span, words: str, colour: str | None, is_over: bool
     ) -> None:
         area = self.area(span.start, span.stop)
-        captions = CAPTION * any(
-            cell.above if is_over else cell.below for cell in self.cells
-        )
+        captions = (self.above if is_over else self.below) - BRACKET
         line = self.y - captions - 7 if is_over else self.y + self.height + captions + 7
         ends = area.x + 2, area.x + area.width - 2
         style = {"color": colour or sheet.look.rim, "linewidth": 2.0}
@@ -290,6 +288,7 @@ class Row(Band):
         """What it says: for tests, and for readers who cannot see it."""
         words = [cell.word for cell in self.cells]
         tones = [cell.tone for cell in self.cells]
+        widths, values = [cell.wide for cell in self.cells], [*self.values]
         return RowFacts(
-            self.label, self.remark, words, tones, [*self.values], self.aside
+            self.label, self.remark, words, tones, values, self.aside, widths
         )

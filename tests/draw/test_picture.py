@@ -159,6 +159,7 @@ def test_a_block_is_its_cells_and_has_a_rim():
     assert first.width == pytest.approx(second.width)
     assert second.x == pytest.approx(first.x + first.width + 12)
     assert [box[:4] for box in scene.of(Box) if box.rim != "none"] == rims
+    assert scene.rows[0].widths == [1, 1, 2]
     (words,) = (words for words in scene.of(Words) if words.text == "block 1")
     assert words.x == pytest.approx(second.middle) and words.y < second.y
 
