@@ -17,7 +17,7 @@ from helpers.readable import (
 from minipaged.draw import palette
 from minipaged.draw.letters import LEAST, fit, width_of
 from minipaged.draw.marks import Words
-from minipaged.draw.tones import KEPT, strong
+from minipaged.draw.tones import KEPT, free, kind_of_slot, strong
 from minipaged.lab import (
     plot_address,
     plot_buddies,
@@ -286,13 +286,29 @@ def test_without_a_cache_every_step_computes_all():
     assert "Without a cache: 25 tokens" in said and "With a cache: 10 tokens" in said
 
 
-def test_free_neighbours_that_are_no_buddies_bear_a_cross():
-    figure = buddies()
-    assert crosses(figure) == 1 and texts(figure).count("free, 64") == 2
-    assert texts(figure).count("128, split") == 2
-    figure = buddies(freed="CD")
-    assert crosses(figure) == 0 and "free, 128" in texts(figure)
-    assert texts(figure).count("128, split") == 1
+def test_free_neighbours_that_are_no_buddies_are_marked():
+    said, whole = "not buddies: these two never merge", [["256, split"]]
+    halves = ["128, split", "128, split"]
+    scene = buddies().scene
+    assert [row.words for row in scene.rows] == [
+        *whole, halves, ["A 64", "free, 64", "free, 64", "D 64"],
+    ]  # fmt: skip
+    assert said in [words.text for words in scene.of(Words)]
+    assert [(link.start, link.end) for link in scene.links] == [
+        (0, 0), (0, 1), (0, 0), (0, 1), (1, 2), (1, 3),
+    ]  # fmt: skip
+    scene = buddies(freed="CD").scene
+    assert [row.words for row in scene.rows] == [
+        *whole, ["128, split", "free, 128"], ["A 64", "B 64", "", ""],
+    ]  # fmt: skip
+    assert said not in [words.text for words in scene.of(Words)]
+
+
+def test_what_a_buddy_has_over_is_hatched():
+    *_, lowest = buddies(40, "A").scene.rows
+    assert lowest.words[:3] == ["free, 64", "B 40", "24 over"]
+    assert lowest.tones[:3] == [free(), strong("B"), KEPT]
+    assert lowest.widths[:3] == [64, 40, 24]
 
 
 def test_buddies_are_those_that_are_held():
@@ -462,10 +478,15 @@ def test_free_blocks_stand_in_the_order_in_which_they_are_handed_out():
     assert drawn == [pool.allocate() for _ in range(6)]
 
 
-def test_a_memory_map_counts_its_slots():
-    said = texts(plot_memory_map(SPANS, "title"))
-    assert {"22", "44", "6", "7", "64", "112", "216–255"} - set(said) == {"216–255"}
-    assert "external: rounded up" in said and "external: free" in said
+def test_a_memory_map_counts_its_slots_and_tells_what_is_rounded_up_apart():
+    rows = plot_memory_map(SPANS, "title").scene.rows
+    kinds = [kind_of_slot(kind) for kind in ("token_states", "reserved")]
+    rounded_up, outside = map(kind_of_slot, ("rounded_up", "external"))
+    assert [row.words for row in rows] == [["22", "44", "6"], ["7", "", "64"], ["112"]]
+    assert rows[1].tones == [*kinds, rounded_up] and rows[2].tones == [outside]
+    assert [(row.label, row.remark) for row in rows] == [
+        ("A", "0–71"), ("B", "72–143"), ("free", "144–255"),
+    ]  # fmt: skip
 
 
 # --- letters and tones ----------------------------------------------------------------

@@ -4,6 +4,7 @@ import pytest
 
 from helpers.drawn import boxes, texts
 from helpers.readable import readable_in_all_themes
+from minipaged.draw.marks import Box, Words
 from minipaged.draw.palette import BAD
 from minipaged.draw.tones import others, strong
 from minipaged.lab import (
@@ -85,11 +86,11 @@ def test_a_memory_keeps_its_size():
 
 def test_the_copies_are_counted_to_the_last_one():
     for copies in (range(21, 65), range(5, 9), [7]):
-        said = texts(plot_copies(copies, "title"))
-        assert said.count(f"{sum(copies):,}") >= 1
-        assert f"decode {len(copies)}" in said
-        rows = boxes(plot_copies(copies, "title"), MOVED.face)
-        assert len(rows) == len(copies) + 1  # and the legend
+        rows = plot_copies(copies, "title").scene.rows
+        assert [row.tones for row in rows] == [[MOVED, strong("A")]] * len(copies)
+        assert [row.widths for row in rows] == [[moved, 1] for moved in copies]
+        assert rows[-1].values == [str(copies[-1]), f"{sum(copies):,}"]
+        assert rows[-1].label == f"decode {len(copies)}"
 
 
 def test_the_prompts_words_stand_over_both_halves():
@@ -111,21 +112,19 @@ def test_with_and_without_a_cache_a_token_is_a_cell_of_one_size():
 
 def test_padding_is_counted_in_tokens_and_in_pairs():
     """Of 3 x 4 cells, 7 hold tokens; of 3 x 10 pairs, 10 + 1 + 3 are of tokens."""
-    figure = plot_padding({"A": 4, "B": 1, "C": 2}, "title")
-    assert "5 of 12 tokens are padding" in texts(figure)
-    assert "16 of 30 pairs are padding" in texts(figure)
-    for name, count in (("A", 4), ("B", 1), ("C", 2)):
-        drawn = boxes(figure, strong(name).face)
-        assert len(drawn) == 2 * count  # a cell, and a line of the triangle
-        widest = max(box.get_width() for box in drawn[count:])
-        assert widest == pytest.approx(count * drawn[count].get_width())
-    assert len(boxes(figure, others().face)) == 2 * 5 + 1  # and the legend
+    counts = {"A": 4, "B": 1, "C": 2}
+    scene = plot_padding(counts, "title").scene
+    said = [words.text for words in scene.of(Words)]
+    assert {"5 of 12 tokens are padding", "16 of 30 pairs are padding"} <= set(said)
+    assert {row.label: row.tones for row in scene.rows} == {
+        name: [strong(name)] * count + [others()] * (4 - count)
+        for name, count in counts.items()
+    }
+    lines = [box for box in scene.of(Box) if box.face == strong("C").face][2:]
+    assert lines[1].width == pytest.approx(2 * lines[0].width) and len(lines) == 2
 
 
 def test_prompts_of_one_length_have_no_padding():
-    figure = plot_padding({"A": 4, "B": 4}, "title")
-    assert "0 of 8 tokens are padding" in texts(figure)
-    (title,) = [
-        text for text in figure.axes[0].texts if "tokens are" in text.get_text()
-    ]
-    assert title.get_color() != BAD
+    words = plot_padding({"A": 4, "B": 4}, "title").scene.of(Words)
+    (title,) = (one for one in words if one.text == "0 of 8 tokens are padding")
+    assert title.color != BAD

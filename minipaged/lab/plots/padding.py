@@ -1,18 +1,18 @@
 """Lab: prompts filled up to one length: the tokens and the pairs that this adds."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from matplotlib.figure import Figure
 
+from minipaged.draw.bands import Drawn
 from minipaged.draw.letters import PART
-from minipaged.draw.palette import BAD
-from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.palette import BAD, theme
+from minipaged.draw.picture import Cell, Picture
+from minipaged.draw.sheet import Sheet
 from minipaged.draw.tones import others, strong
 from minipaged.lab.plots.render import render
 
-LEFT, MIDDLE, GAP = 22.0, 316.0, 16.0  # pixels: the rows, the triangles, between them
-ROW, CELL, PAIR = 42.0, 12.5, 6.4  # pixels of a row; of a token and a pair, at most
-TOP = 26.0  # pixels above rows and triangles
+GAP, HIGH = 16.0, 140.0  # pixels between triangles, and of one
 
 
 def plot_padding(counts: Mapping[str, int], title: str) -> Figure:
@@ -21,34 +21,40 @@ def plot_padding(counts: Mapping[str, int], title: str) -> Figure:
     counts: the tokens of each prompt. A line of a triangle is a token: it looks at
     itself and at all before.
     """
-    sheet, longest = Sheet(title), max(counts.values())
-    token = min(CELL, (MIDDLE - LEFT - 40) / longest)
-    room = (SPAN - MIDDLE + GAP) / len(counts) - GAP
-    pair = min(PAIR, room / longest)
-    _say(sheet, 0, "tokens", sum(counts.values()), len(counts) * longest)
-    pairs = sum(map(_pairs, counts.values()))
-    _say(sheet, MIDDLE, "pairs", pairs, len(counts) * _pairs(longest))
-    for row, (name, count) in enumerate(counts.items()):
-        tones = [strong(name)] * count + [others()] * (longest - count)
-        y, x = TOP + row * ROW, MIDDLE + row * (room + GAP)
-        sheet.write(0, y + ROW / 2 - 3, name, PART, weight="bold")
-        sheet.cells(LEFT, y, [token] * longest, ROW - 6, tones)
-        for line, tone in enumerate(tones):
-            y = TOP + line * pair
-            sheet.box(x, y, (line + 1) * pair, max(0.5, pair - 0.6), tone)
-        sheet.write(x + room, TOP + 8, name, PART, ha="right", weight="bold")
-    bottom = TOP + max(len(counts) * ROW, longest * pair) + 16
-    sheet.legend(0, bottom, [(others(), "padding: computed for nothing")])
-    said = "each line: a token, with all that it looks at"
-    sheet.write(MIDDLE, bottom, said, color=sheet.look.quiet)
-    return render(sheet.finish(bottom + 10))
+    picture, tokens, pairs = Picture(title), Picture(), Picture()
+    longest = max(counts.values())
+    rows = {
+        name: [strong(name)] * count + [others()] * (longest - count)
+        for name, count in counts.items()
+    }
+    _say(tokens, "tokens", counts, lambda num_tokens: num_tokens)
+    for name, tones in rows.items():
+        cells = [Cell("", tone) for tone in tones]
+        tokens.row(name, "", cells, is_bold=True, height=36, apart=6)
+    tokens.legend((others(), "padding: computed for nothing"))
+
+    def draw(sheet: Sheet, x: float, y: float, width: float) -> None:
+        """A triangle for each prompt."""
+        wide, line = (width + GAP) / len(rows), HIGH / longest
+        for name, tones in rows.items():
+            for at, tone in enumerate(tones):
+                area = x, y + at * line, (at + 1) * (wide - GAP) / longest
+                sheet.box(*area, max(0.5, line - 0.6), tone)
+            style = {"ha": "right", "weight": "bold"}
+            sheet.write(x + wide - GAP, y + 8, name, PART, **style)
+            x += wide
+
+    _say(pairs, "pairs", counts, lambda num_tokens: num_tokens * (num_tokens + 1) // 2)
+    pairs.add(Drawn(HIGH, draw))
+    pairs.text("each line: a token, with all that it looks at")
+    picture.beside(tokens, pairs)
+    return render(picture.scene())
 
 
-def _pairs(num_tokens: int) -> int:
-    """Each token with itself and with all before."""
-    return num_tokens * (num_tokens + 1) // 2
-
-
-def _say(sheet: Sheet, x: float, what: str, used: int, computed: int) -> None:
-    said = f"{computed - used:,} of {computed:,} {what} are padding"
-    sheet.write(x, 8, said, PART, color=BAD if used < computed else sheet.look.ink)
+def _say(
+    picture: Picture, what: str, counts: Mapping[str, int], size: Callable[[int], int]
+) -> None:
+    computed = len(counts) * size(max(counts.values()))
+    lost = computed - sum(map(size, counts.values()))
+    said = f"{lost:,} of {computed:,} {what} are padding"
+    picture.text(said, size=PART, color=BAD if lost else theme().ink)
