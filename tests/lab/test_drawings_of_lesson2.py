@@ -5,8 +5,9 @@ from dataclasses import replace
 import minipaged as mp
 from helpers.drawn import arrows, boxes, places_of, texts
 from helpers.readable import readable_in_all_themes
+from minipaged.draw.marks import Words
 from minipaged.draw.palette import BAD
-from minipaged.draw.tones import KEPT, others, strong
+from minipaged.draw.tones import KEPT, Tone, free, others, soft, strong
 from minipaged.lab import (
     plot_gather,
     plot_lanes,
@@ -142,18 +143,25 @@ def test_nothing_is_cut_from_blocks_that_are_full():
         assert (KEPT in gathered(num_tokens).scene.rows[1].tones) == is_cut
 
 
-def test_the_lost_slot_is_crossed_out():
-    figure = overwritten()
-    assert "K and V of A's position 0 are gone" in texts(figure)
-    assert "no blocks: the row is filled up with zeros" in texts(figure)
-    assert len(boxes(figure, BAD)) == 1 + 1  # the slot, and the legend
-    assert len(arrows(figure)) == 2
+def test_the_lost_slot_is_marked_and_both_rows_lead_to_what_they_write():
+    scene = overwritten(names=("owner", "late")).scene
+    owner, memory, late = scene.rows
+    assert memory.tones[0] == Tone(BAD) and memory.tones[39] == strong("A")
+    assert memory.tones[40:48] == [free()] * 8 and memory.tones[48] == soft("B")
+    assert (owner.label, owner.words, owner.aside) == ("owner", ["0", "1", "2"], "")
+    assert (late.label, late.words) == ("late", ["3", "0", "0"])
+    assert late.aside == "no blocks: the row is filled up with zeros"
+    assert [link[1:4:2] for link in scene.links] == [(2, 39), (1, 0)]
+    assert [link.colour for link in scene.links] == [None, BAD]
+    said = {words.text for words in scene.of(Words)}
+    whose = {f"block {block_id}, owner's" for block_id in range(3)}
+    assert {"K and V of owner's position 0 are gone", "block 3, late's"} | whose <= said
 
 
 def test_a_table_in_time_harms_nobody():
-    figure = overwritten(is_late=False)
-    assert not any("gone" in words for words in texts(figure))
-    assert not boxes(figure, BAD)
+    scene = overwritten(is_late=False).scene
+    assert not any("gone" in words.text for words in scene.of(Words))
+    assert all(Tone(BAD) not in row.tones for row in scene.rows)
 
 
 def test_a_lane_says_when_its_prompt_ends():
@@ -220,20 +228,15 @@ def placed(figure):
 
 
 def test_the_wrong_count_is_said_beside_the_right_one():
-    figure = miscounted()
-    assert "tables that name it: 2" in texts(figure)
-    assert "the pool counts: 1" in texts(figure)
-    assert "reads: My PIN is 4711" in texts(figure)
-    for word in "My PIN is 4711".split():
-        assert texts(figure).count(word) == 1
-
-
-def test_the_owner_is_named_as_in_the_code():
-    figure = overwritten(names=("owner", "late"))
-    assert "K and V of owner's position 0 are gone" in texts(figure)
-    assert {"owner", "late"} <= set(texts(figure))
-    whose = [f"block {block_id}, owner's" for block_id in range(3)]
-    assert {*whose, "block 3, late's"} <= set(texts(figure))
+    scene = miscounted(3).scene
+    above, block, below = scene.rows
+    assert block.aside == "tables that name it: 2, the pool counts: 1"
+    assert above.aside == "reads: My PIN is 4711" and "polite" in above.remark
+    assert block.words == "My PIN is 4711".split()
+    assert above.words == ["0", "1", "2", "3"] and below.words == ["3"]
+    assert [(link.source, link.start) for link in scene.links] == [
+        ("B's table", 3), ("C's table", 0),
+    ]  # fmt: skip
 
 
 def test_the_line_of_what_is_promised_has_the_height_of_the_worst_case():
