@@ -4,13 +4,13 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from random import Random
 from types import FrameType
 from typing import Any
 
 from minipaged.lab.check.verdict import Attempt, Rejected, exercise, many, short
-from minipaged.lab.measure.without_model import answer_all
+from minipaged.lab.measure.without_model import steps
 from minipaged.memory.block_pool import BlockPool
 from minipaged.scheduling.preemption import PreemptingScheduler
 from minipaged.scheduling.request import Request
@@ -108,13 +108,8 @@ def _by_package(requests: Lengths, num_blocks: int, size: int) -> list[list[int]
     made = [Request([0] * prompt, new) for prompt, new in requests]
     for request in made:
         scheduler.add(request)
-    steps = []
-    while scheduler.waiting or scheduler.running:
-        plan = scheduler.schedule()
-        steps.append([made.index(work.request) for work in plan.works])
-        answer_all(plan)
-        scheduler.commit(plan)
-    return steps
+    plans = takewhile(lambda plan: plan.works, steps(scheduler))
+    return [[made.index(work.request) for work in plan.works] for plan in plans]
 
 
 _MISTAKES = {

@@ -1,16 +1,14 @@
 """Lab: what preemption costs a server, by the scheduler alone, without a model."""
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
-from minipaged.engine.stats import recomputed_by
 from minipaged.lab.measure.step_clock import StepClock
-from minipaged.lab.measure.without_model import answer_all
+from minipaged.lab.measure.without_model import Places, steps
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.contiguous import RequestLengths
-from minipaged.memory.kv_cache import KVCache
 from minipaged.memory.prefix_cache import PrefixCache
-from minipaged.memory.swap_space import SwapSpace
 from minipaged.scheduling.observer import Observer, Observers
 from minipaged.scheduling.plan import Plan
 from minipaged.scheduling.preemption import PreemptingScheduler
@@ -41,7 +39,7 @@ class _Count(Observer):
 
     def planned(self, plan: Plan) -> None:
         """Some of it was computed before."""
-        self.tokens += sum(map(recomputed_by, plan.works))
+        self.tokens += sum(work.num_recomputed for work in plan.works)
         self.computed += plan.num_tokens
 
 
@@ -59,23 +57,18 @@ def serve_lengths(
     cached: with a prefix cache; no two prompts are alike, so it only serves those that
     come back. swaps: with a swap space as large as the pool.
     """
-    pool, count, space = BlockPool(num_blocks, block_size), _Count(), None
-    if swaps:  # blocks of one number for each token: nobody reads them
-        cache = KVCache([(1, 1, 1)], num_blocks, block_size)
-        space = SwapSpace(cache, num_blocks)
+    pool, count = BlockPool(num_blocks, block_size), _Count()
     scheduler = PreemptingScheduler(
         pool,
         PrefixCache(pool) if cached else None,
         max_tokens=2048,
-        swap_space=space,
+        swap_space=Places(num_blocks, block_size) if swaps else None,
         observers=Observers([clock, count]),
     )
     for number, chat in enumerate(chats):
         prompt = [number] + [0] * (chat.prompt - 1)
         scheduler.add(Request(prompt, max_new_tokens=chat.output))
-    while scheduler.waiting or scheduler.running:
-        plan = scheduler.schedule()
-        answer_all(plan)
-        scheduler.commit(plan)
+    for _ in takewhile(lambda plan: plan.works, steps(scheduler)):
+        pass
     counts = count.preemptions, count.tokens, count.blocks, count.computed
     return Served(clock.moment, *counts)
