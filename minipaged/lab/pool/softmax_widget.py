@@ -10,6 +10,7 @@ import ipywidgets as widgets
 import torch
 
 from minipaged.draw.letters import visible
+from minipaged.lab.measure.table import table
 from minipaged.lab.pool.controls import button, row, tick
 from minipaged.lab.pool.guide import Frame as Said
 from minipaged.lab.pool.html import parts, story
@@ -146,13 +147,14 @@ class SoftmaxWidget(widgets.VBox):
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
         """With the result of every order, for pages that run no widgets."""
-        lines = ["The result in every order (run the cell to step through one)"]
-        lines.append(f"{'order of the blocks':22}with the factor   without it")
+        title = "The result in every order (run the cell to step through one)"
+        rows = []
         for order in sorted(self.orders):
-            ends = [walk(*self.parts, order, way)[-1].result for way in (True, False)]
-            lines.append("{:22}{:15.3f}{:13.3f}".format(self._ids(order), *ends))
+            ends = (walk(*self.parts, order, way)[-1] for way in (True, False))
+            rows.append((self._ids(order), *(f"{end.result:.3f}" for end in ends)))
+        heads = "order of the blocks ", "with the factor", " without it"
         bundle = super()._repr_mimebundle_(**options)
-        return bundle | {"text/plain": "\n".join(lines)}
+        return bundle | {"text/plain": "\n".join([title, *table(heads, rows)])}
 
 
 def _two(number: float) -> str:
