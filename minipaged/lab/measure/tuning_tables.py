@@ -112,23 +112,16 @@ def slow_lines(
     the others have so many warps, and how many of the rest need several waves.
     """
     twice = 2 * tuning["ceilings"]["read_gb_per_s"] / 1e3
-    counts = [0, 0, 0, 0]
-    for batch in batches:
-        for row, one in launches_of(tuning, batch):
-            if not one.faults and one.percent < share * one.best:
-                signs = (
-                    one.under_way < twice,
-                    row["num_warps"] == many_warps,
-                    len(one.waves) > 1,
-                    True,
-                )
-                counts[signs.index(True)] += 1
-    little, wide, waves, _ = counts
+    every = (pair for batch in batches for pair in launches_of(tuning, batch))
+    slow = [(r, o) for r, o in every if not o.faults and o.percent < share * o.best]
+    more = [(row, one) for row, one in slow if one.under_way >= twice]
+    rest = [one for row, one in more if row["num_warps"] != many_warps]
+    waves = sum(len(one.waves) > 1 for one in rest)
     return [
-        f"{sum(counts)} without a fault are slower than {share:.0%} of the best:",
-        f"  {little} have less than {twice:.1f} MB under way;",
-        f"  of the other {sum(counts) - little}, {wide} have {many_warps} warps,",
-        f"  and of those left, {waves} of {sum(counts) - little - wide} several waves",
+        f"{len(slow)} without a fault are slower than {share:.0%} of the best:",
+        f"  {len(slow) - len(more)} have less than {twice:.1f} MB under way;",
+        f"  of the other {len(more)}, {len(more) - len(rest)} have {many_warps} warps,",
+        f"  and of those left, {waves} of {len(rest)} several waves",
     ]
 
 

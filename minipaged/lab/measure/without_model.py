@@ -35,9 +35,11 @@ class Places:
     def __init__(self, num_blocks: int, block_size: int):
         """All places are free."""
         self.pool = BlockPool(num_blocks, block_size)
+        self.num_stored = 0  # blocks so far
 
     def store(self, block_ids: Sequence[int]) -> list[int]:
         """Take a place for each; the scheduler has asked whether there are so many."""
+        self.num_stored += len(block_ids)
         return [self.pool.allocate() for _ in block_ids]
 
     def load(self, places: Sequence[int], block_ids: Sequence[int]) -> None:
