@@ -5,14 +5,14 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from random import Random
 from types import FrameType
 from typing import Any
 
 from minipaged.lab.check.diagnose import Case, telling, which, why
 from minipaged.lab.check.verdict import Attempt, Rejected, exercise, many, short
-from minipaged.lab.measure.without_model import answer_all
+from minipaged.lab.measure.without_model import steps
 from minipaged.memory.block_pool import BlockPool
 from minipaged.scheduling.preemption import PreemptingScheduler
 from minipaged.scheduling.request import Request
@@ -116,13 +116,8 @@ def _by_package(requests: Lengths, num_blocks: int, size: int) -> list[list[int]
     made = [Request([0] * prompt, new) for prompt, new in requests]
     for request in made:
         scheduler.add(request)
-    steps = []
-    while scheduler.waiting or scheduler.running:
-        plan = scheduler.schedule()
-        steps.append([made.index(work.request) for work in plan.works])
-        answer_all(plan)
-        scheduler.commit(plan)
-    return steps
+    plans = takewhile(lambda plan: plan.works, steps(scheduler))
+    return [[made.index(work.request) for work in plan.works] for plan in plans]
 
 
 def _by_rules(

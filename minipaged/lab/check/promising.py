@@ -6,7 +6,7 @@ from random import Random
 
 from minipaged.lab.check.diagnose import diagnose, which
 from minipaged.lab.check.verdict import Attempt, Rejected, attempted, exercise, many
-from minipaged.lab.measure.without_model import answer_all
+from minipaged.lab.measure.without_model import steps
 from minipaged.memory.block_pool import BlockPool
 from minipaged.scheduling.request import Request
 from minipaged.scheduling.scheduler import Scheduler
@@ -76,17 +76,16 @@ def _package_plans(case: Case) -> list[Plan]:
     """What the package's scheduler plans, without a model."""
     pool = BlockPool(case.num_blocks, case.block_size)
     real, names, plans = Scheduler(pool, max_tokens=case.budget), {}, []
+    planned = steps(real)
     for own in case.steps(len(case.coming) + 400):
         for name, prompt, new in own:
             request = Request([0] * prompt, new)
             names[request] = name
             real.add(request)
-        plan = real.schedule()
-        answer_all(plan)
-        real.commit(plan)
-        plans.append({names[work.request]: work.num_tokens for work in plan.works})
-        if len(plans) > len(case.coming) and not (real.waiting or real.running):
+        works = next(planned).works
+        if not works and len(plans) > len(case.coming):
             return plans
+        plans.append({names[work.request]: work.num_tokens for work in works})
     raise AssertionError("it never ends")
 
 
