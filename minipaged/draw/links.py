@@ -36,15 +36,24 @@ def draw_link(
             (areas[1].middle, areas[1].y - lower.row.above - 3),
         ]
         sheet.arrow(*(ends if is_down else ends[::-1]), is_upright=True, **style)
+        if words:
+            (x0, y0), (x1, y1) = ends
+            place = (x0 + x1) / 2 + 8, (y0 + y1) / 2
+            sheet.write(*place, words, color=sheet.look.quiet)
     else:
         is_right = start.x < end.x
-        ends = (
-            (start.x + start.width * is_right, start.y + start.height / 2),
-            (end.x + end.width * (not is_right), end.y + end.height / 2),
-        )
-        (x0, y0), (x1, y1) = ends
+        x0 = _side(source, start, is_right)
+        x1 = _side(target, end, not is_right)
         aside = 3 if is_right else -3
+        y0, y1 = (area.y + area.height / 2 for area in (start, end))
         sheet.arrow((x0 + aside, y0), (x1 - aside, y1), **style)
+
+
+def _side(span: Span, area: Area, is_right: bool) -> float:
+    """Where a level link leaves a span, or arrives: before the label of its row."""
+    if is_right:
+        return area.x + area.width
+    return span.row.x if span.start == 0 else area.x
 
 
 def draw_cross(sheet: Sheet, area: Area) -> None:

@@ -11,6 +11,7 @@ Say what there is, from top to bottom; nothing is measured. For example:
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from math import inf
 
 from minipaged.draw.bands import Drawn, Legend, Panels
@@ -18,15 +19,14 @@ from minipaged.draw.lanes import Axis, Lane
 from minipaged.draw.letters import PART, width_of
 from minipaged.draw.links import draw_cross, draw_link
 from minipaged.draw.marks import Link, Scene
+from minipaged.draw.palette import theme
 from minipaged.draw.rows import AIR, Band, Cell, Row, Span
 from minipaged.draw.sheet import SPAN, Sheet
 from minipaged.draw.tones import Sign, Tone
 
 WIDEST = 44.0  # pixels of a cell, at most
-NEAR, LINKED = (
-    10.0,
-    46.0,
-)  # pixels between rows; and if links lead from one to the other
+NEAR = 10.0  # pixels between rows
+LINKED, WORDS = 46.0, 12.0  # pixels if links lead there; more, if they have words
 
 
 class Picture(Band):
@@ -90,6 +90,22 @@ class Picture(Band):
         lanes = [band for band in self._bands if isinstance(band, Lane)]
         lanes = [lane for lane in lanes if not lane.axis]
         self.add(Axis(lanes, words, highest, is_logarithmic, marks or {}))
+
+    def blocks(
+        self,
+        label: str = "",
+        remark: str = "",
+        blocks: Sequence[Sequence[Cell]] = (),
+        **options: object,
+    ) -> Row:
+        """A row of blocks of cells, with air between them and a rim around each.
+
+        `row.block(2)` are the cells of the third block. Options: as of `row`.
+        """
+        starts = [0, *accumulate(map(len, blocks))][:-1]
+        cells = [cell for block in blocks for cell in block]
+        options = {"gap": 12.0, "rim": theme().rim, "starts": starts, **options}
+        return self.row(label, remark, cells, **options)
 
     def heads(self, *words: str) -> None:
         """What the values at the right of the next rows are."""
@@ -167,7 +183,10 @@ class Picture(Band):
         is_followed: bool = False,
         words: str = "",
     ) -> None:
-        """An arrow between cells of two rows, or below the cells of one row."""
+        """An arrow between cells of two rows, or below the cells of one row.
+
+        words: beside the middle of the arrow, if it does not lead to another panel.
+        """
         style = {"colour": colour, "is_followed": is_followed, "words": words}
         self._links.append((source, target, style))
 
@@ -180,7 +199,7 @@ class Picture(Band):
         span.row.brackets.append((span, words, colour, False))
 
     def frame(self, span: Span, colour: str, linewidth: float = 2.0) -> None:
-        """A frame around these cells."""
+        """A frame around these cells: in the gaps beside them, if there are any."""
         self._frames.append((span, colour, linewidth))
 
     def cross(self, span: Span) -> None:
@@ -235,19 +254,18 @@ class Picture(Band):
         for row in self._rows:
             if row.units and not row.unit and not row.fills:
                 aside = width_of(row.aside) + AIR if row.aside else 0.0
-                gaps = row.gap * (len(row.cells) - 1)
-                found.append((room - aside - gaps) / row.units)
+                found.append((room - aside - row.gaps) / row.units)
         return min(found)
 
     def _gap(self, upper: Band, lower: Band) -> float:
         """Pixels between two bands: more if links lead down or up there."""
         rows = self._rows
-        for source, target, _ in self._links:
+        for source, target, style in self._links:
             if source.row not in rows or target.row not in rows:
                 continue
             if source.row is target.row:
                 if source.row is upper:
-                    return LINKED
+                    return LINKED + WORDS * bool(style["words"])
                 continue
             first, last = sorted((source.row, target.row), key=self._bands.index)
             if first is upper or last is lower:
@@ -275,7 +293,8 @@ class Picture(Band):
             band.draw(sheet, x, y + top, width)
         for span, colour, linewidth in self._frames:
             area = span.row.area(span.start, span.stop)
-            inner = area.x + 1.5, area.y - 3, area.width - 3, area.height + 6
+            aside = 1.5 - 0.3 * span.row.gap
+            inner = area.x + aside, area.y - 3, area.width - 2 * aside, area.height + 6
             sheet.box(*inner, rim=colour, linewidth=linewidth)
         for span in self._crosses:
             draw_cross(sheet, span.row.area(span.start, span.stop))

@@ -1,5 +1,6 @@
 """Lab: a row of cells: what it is, its boxes with words, and values at its right."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -99,12 +100,13 @@ class Row(Band):
         self.unit: float | None = None
         self.is_bold = False
         self.rim = "none"
+        self.starts: Sequence[int] = ()
         for name, value in options.items():
             if not hasattr(self, name):
                 raise TypeError(f"a row has no {name!r}")
             setattr(self, name, value)
         self.brackets: list[tuple[Span, str, str | None, bool]] = []
-        self.x = self.y = self.left = 0.0
+        self.x = self.y = self.left = 0.0  # of the label, of the cells
 
     def __getitem__(self, at: int | slice) -> Span:
         if isinstance(at, slice):
@@ -116,6 +118,20 @@ class Row(Band):
             raise IndexError(f"no cells from {start} to {stop}")
         return Span(self, start, stop)
 
+    def block(self, at: int) -> Span:
+        """The cells of a block, if it is a row of `Picture.blocks`."""
+        stops = [*self.starts[1:], len(self.cells)]
+        return Span(self, self.starts[at], stops[at])
+
+    @property
+    def _starts(self) -> Sequence[int]:
+        return self.starts or range(len(self.cells))
+
+    @property
+    def gaps(self) -> float:
+        """Pixels between all its blocks, or cells."""
+        return self.gap * (len(self._starts) - 1)
+
     @property
     def units(self) -> float:
         """How many units wide it is."""
@@ -124,16 +140,20 @@ class Row(Band):
     @property
     def above(self) -> float:
         """Pixels that words above its cells take."""
-        found = [words for _, words, _, is_over in self.brackets if is_over]
-        bracket = (BRACKET if any(found) else ALONE) * bool(found)
-        return CAPTION * any(c.above for c in self.cells) + bracket
+        return self._height_of_words([cell.above for cell in self.cells], True)
 
     @property
     def below(self) -> float:
         """Pixels that words below its cells take."""
-        found = [words for _, words, _, is_over in self.brackets if not is_over]
-        bracket = (BRACKET if any(found) else ALONE) * bool(found)
-        return CAPTION * any(c.below for c in self.cells) + bracket
+        return self._height_of_words([cell.below for cell in self.cells], False)
+
+    def _height_of_words(self, captions: Sequence[str], is_over: bool) -> float:
+        found = [
+            CAPTION if colour == "none" else BRACKET if words else ALONE
+            for _, words, colour, over in self.brackets
+            if over == is_over
+        ]
+        return CAPTION * any(captions) + max(found, default=0.0)
 
     def measure(self, width: float) -> float:
         """Cells, and the words above and below them; a remark takes a second line."""
@@ -143,8 +163,9 @@ class Row(Band):
         """Where these cells lie; known once the picture is laid out."""
         before = self.start + sum(cell.wide for cell in self.cells[:start])
         wide = sum(cell.wide for cell in self.cells[start:stop])
-        x = self.left + before * self.unit_now + self.gap * start
-        across = wide * self.unit_now + self.gap * (stop - start - 1)
+        first, last = (bisect_right(self._starts, at) - 1 for at in (start, stop - 1))
+        x = self.left + before * self.unit_now + self.gap * first
+        across = wide * self.unit_now + self.gap * (last - first)
         return Area(x, self.y, across, self.height)
 
     def draw(self, sheet: Sheet, x: float, y: float, width: float) -> None:
@@ -152,19 +173,20 @@ class Row(Band):
         picture = self.picture
         extra = max(0.0, TWO_LINES * bool(self.remark) - self.height)
         self.y = y + self.above + extra / 2
-        self.left = x + picture.room_left
+        self.x, self.left = x, x + picture.room_left
         room = width - picture.room_left - picture.room_right
-        gaps = self.gap * (len(self.cells) - 1)
         self.unit_now = self.unit or picture.unit(width)
         if self.fills:
-            self.unit_now = (room - gaps) / self.units
+            self.unit_now = (room - self.gaps) / self.units
         self._say(sheet, x, width)
         has_words = self._has_words()
         for at, cell in enumerate(self.cells):
             self._draw_cell(sheet, self.area(at, at + 1), cell, has_words)
         if self.rim != "none":
-            whole = self.area(0, len(self.cells))
-            sheet.box(*whole, rim=self.rim)
+            blocks = map(self.block, range(len(self.starts)))
+            for _, start, stop in blocks if self.starts else [self[:]]:
+                if self.cells[start].tone != FOUND:  # it has a rim
+                    sheet.box(*self.area(start, stop), rim=self.rim)
         self._draw_captions(sheet, [cell.above for cell in self.cells], self.y - 9)
         low = self.y + self.height + 11
         self._draw_captions(sheet, [cell.below for cell in self.cells], low)
@@ -246,7 +268,8 @@ class Row(Band):
             sheet.line((ends[0], line), (ends[1], line), **style)
         shown, size = fit(words, area.width)
         if width_of(shown, size) <= area.width:
-            text = line - 13 if is_over else line + 13
+            away = 2 if colour == "none" else 13
+            text = line - away if is_over else line + away
             sheet.write(area.middle, text, shown, size, ha="center")
 
     @property

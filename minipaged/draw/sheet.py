@@ -163,7 +163,7 @@ class Sheet:
     ) -> None:
         """Slots that are kept and hold nothing: hatched, but not behind the remark."""
         lines = {"pattern": EMPTY_HATCH, "hatching": self.look.rim, "alpha": 0.6}
-        gap = width_of(remark) + 14 if remark else 0
+        gap = width_of(remark) + 8 if remark else 0
         if gap > width:
             remark, gap = "", 0
         side = (width - gap) / 2

@@ -126,6 +126,16 @@ def test_a_link_leads_from_the_one_cell_to_the_other():
     assert up.points[0][1] > up.points[-1][1] > one.y + one.height
 
 
+def test_words_of_a_link_stand_beside_its_middle():
+    picture = Picture()
+    one, other = (picture.row(name, "", [Cell("x")]) for name in "ab")
+    picture.link(one[0], other[0], words="copied")
+    scene = picture.scene()
+    (words,) = (words for words in scene.of(Words) if words.text == "copied")
+    assert one.y + one.height < words.y < other.y
+    assert one.area(0, 1).middle < words.x < one.area(0, 1).middle + 12
+
+
 def test_panels_may_be_linked():
     table, pool = Picture("a table"), Picture("the pool")
     entry = table.row("entry 0", "", [Cell("1", soft("A"))])
@@ -141,6 +151,29 @@ def test_panels_may_be_linked():
         "entry 0",
         *(f"block {n}" for n in range(3)),
     ]
+
+
+def test_a_block_is_its_cells_and_has_a_rim():
+    picture = Picture()
+    row = picture.blocks("pool", "", [[Cell(), Cell()], [Cell(wide=2)]], gap=12)
+    picture.over(row.block(1), "block 1", "none")
+    scene = picture.scene()
+    first, second = rims = [row.area(0, 2), row.area(2, 3)]
+    assert first.width == pytest.approx(second.width)
+    assert second.x == pytest.approx(first.x + first.width + 12)
+    assert [box[:4] for box in scene.of(Box) if box.rim != "none"] == rims
+    (words,) = (words for words in scene.of(Words) if words.text == "block 1")
+    assert words.x == pytest.approx(second.middle) and words.y < second.y
+
+
+def test_frames_stand_in_the_gaps_and_do_not_meet():
+    picture = Picture()
+    row = picture.row("a", "", [Cell("x"), Cell("y")], gap=14.0)
+    picture.frame(row[0], BAD)
+    picture.frame(row[1], BAD)
+    left, right = (box for box in picture.scene().of(Box) if box.rim == BAD)
+    assert left.x < row.area(0, 1).x and right.x < row.area(1, 2).x
+    assert left.x + left.width < right.x
 
 
 def test_a_row_with_no_such_option_or_cells():
@@ -175,6 +208,32 @@ def test_chart_points_lie_where_their_numbers_are():
     (mark,) = (s for s in scene.of(Stroke) if s.linestyle == "--")
     assert mark.points[0][0] == pytest.approx(middle[0])
     check_that_nothing_overlaps(scene)
+
+
+def test_a_line_ends_where_the_axis_does():
+    chart = Chart("title", y_limits=(0, 2))
+    chart.line([(0, 1), (1, 1), (2, 3), (3, 3), (4, 1)], "a line", has_markers=True)
+    scene = chart.scene()
+    (dots,) = scene.of(Dots)[:1]
+    lines = [s.points for s in scene.of(Stroke) if s.linewidth == 1.6]
+    first, last, _ = lines  # and the legend
+    assert len(dots.places) == 3 and len(first) == 3 and len(last) == 2
+    assert first[-1][1] == last[0][1] == pytest.approx(min(y for _, y in first))
+    assert scene.curves[0].points[2] == (2, 3)
+
+
+def test_charts_one_above_the_other_have_one_scale():
+    above = Chart()
+    above.line([(0, 1), (10, 20_000)], "a line")
+    below = Chart(below=above)
+    below.line([(5, 1), (10, 2)], "another", marker="x")
+    above.mark(y=7, words="a limit")
+    picture = Picture("title")
+    picture.add(above)
+    picture.add(below)
+    one, other = (dots for dots in picture.scene().of(Dots) if len(dots.places) == 2)
+    assert one.places[1][0] == pytest.approx(other.places[1][0])
+    assert other.marker == "x"
 
 
 def test_columns_are_as_high_as_their_counts():
@@ -216,9 +275,8 @@ def test_numbers_of_a_lane_lie_where_the_axis_says():
     assert one.area(2, 3).x == one.place(3) == pytest.approx(said["3"])
     assert other.place(8) == pytest.approx(said["8"], abs=4)
     (half,) = (box for box in scene.of(Box) if box.face == strong("A").face)
-    assert half.height == one.height / 2
-    assert half.x == one.area(3, 4).x
-    assert half.y == one.y + one.height / 2
+    assert half.height == one.height / 2 == half.y - one.y
+    assert half.x == pytest.approx(one.place(3), abs=1)
     assert scene.rows[0].wides == [1, 2, 1] and scene.rows[0].signs == [(2, "here")]
     assert (8, "line") in scene.rows[1].signs
 

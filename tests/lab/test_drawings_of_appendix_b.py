@@ -6,7 +6,7 @@ from matplotlib.patches import Rectangle
 from transformers import GenerationConfig
 
 import minipaged as mp
-from helpers.drawn import arrows, boxes, texts
+from helpers.drawn import boxes, texts
 from helpers.readable import readable_in_all_themes
 from helpers.tiny_models import VOCABULARY, tiny_model
 from minipaged.draw import palette
@@ -134,11 +134,23 @@ def test_a_gap_is_named_as_in_the_legend():
     assert "away" in said and "preempted, until it is back" in said
 
 
+def test_blocks_come_back_in_the_order_of_the_table():
+    """To other places; the old ones, if K and V arrive there, in orange."""
+    scene = DRAWINGS["swap"]().scene
+    assert scene.links == [
+        ("pool", 4, "CPU memory", 0, None), ("CPU memory", 0, "pool", 9, None),
+        ("pool", 6, "CPU memory", 1, None), ("CPU memory", 1, "pool", 2, None),
+    ]  # fmt: skip
+    out, waiting, back = (row.words for row in scene.rows)
+    assert waiting == ["D0", "D1"] and (back[9], back[2]) == ("D0", "D1")
+    assert out[:8] == ["A", "A", "", "", "D0", "", "D1", ""]
+    wrong = [link for link in old_places().scene.links if link.colour == palette.BAD]
+    assert [link.end for link in wrong] == [4, 6]
+
+
 def test_blocks_of_others_look_as_in_the_legend():
     """Words stand in them, so they are rims without a face: in both places."""
-    figure = plot_swap(4, {"D": [0], "A": [1]}, [0], {"D": [2]}, "D", "title")
-    assert "of others" in texts(figure)
-    assert not boxes(figure, palette.soft_colour("A"))
+    assert not boxes(DRAWINGS["swap"](), palette.soft_colour("A"))
 
 
 def test_who_is_cut_off_has_not_ended():
@@ -191,29 +203,12 @@ def test_whose_blocks_they_are_is_said_each_time_that_it_has_some():
     assert said.count("A") == 1 + 2 and said.count("B") == 1 + 1
 
 
-@pytest.mark.parametrize("count", [1, 3])
-def test_each_block_has_two_arrows(count):
-    rows, out, back = range(count), range(4, 4 + count), range(9, 9 - count, -1)
-    figure = plot_swap(12, {"D": [*out]}, [*rows], {"D": [*back]}, "D", "title")
-    assert len(arrows(figure)) == 2 * count
-
-
 def rims(figure):
     """Boxes with an orange rim, but for the legend's."""
     found = [p for p in figure.axes[0].patches if isinstance(p, Rectangle)]
     edges = [to_hex(p.get_edgecolor()).upper() for p in found]
     pairs = zip(found, edges, strict=True)
     return [p for p, e in pairs if e == palette.BAD and p.get_height() > 20]
-
-
-def test_old_places_are_marked_where_k_and_v_arrive():
-    figure = old_places()
-    assert "D's K and V arrive here" in texts(figure) and len(rims(figure)) == 2
-    wrong = [
-        a for a in arrows(figure) if to_hex(a.get_edgecolor()).upper() == palette.BAD
-    ]
-    assert len(wrong) == 2 and len(arrows(figure)) == 4
-    assert not rims(DRAWINGS["swap"]())
 
 
 def test_an_entry_whose_block_was_taken_is_marked():
