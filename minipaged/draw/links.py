@@ -4,6 +4,15 @@ from minipaged.draw.palette import BAD
 from minipaged.draw.rows import Area, Span
 from minipaged.draw.sheet import Sheet
 
+STEP = 16.0  # pixels between cells in which an arrow has room
+
+
+def is_step(source: Span, target: Span) -> bool:
+    """Do they stand side by side in a row, with room for an arrow between them?"""
+    first, last = sorted((source, target), key=lambda span: span.start)
+    is_near = source.row is target.row and first.stop == last.start
+    return is_near and source.row.gap >= STEP
+
 
 def draw_link(
     sheet: Sheet,
@@ -12,43 +21,52 @@ def draw_link(
     colour: str | None,
     is_followed: bool,
     words: str,
+    is_false: bool,
 ) -> None:
-    """Upright between rows one below the other; level between panels; else an arc."""
+    """Upright between rows; level between panels, or side by side; else an arc."""
     start, end = (span.row.area(span.start, span.stop) for span in (source, target))
-    if source.row is target.row:
-        low = start.y + start.height + source.row.below + 3
-        points = (start.middle, low), (end.middle, low)
-        deep = low + 44
-        bends = (start.middle, deep), (end.middle, deep)
-        style = {"color": colour or sheet.look.ink, "linewidth": 1.6, "head": 11}
-        sheet.curve((points[0], *bends, points[1]), **style)
-        if words:
-            middle = (start.middle + end.middle) / 2
-            sheet.write(middle, low + 42, words, ha="center")
-        return
     style = {"colour": colour, "is_followed": is_followed}
-    if source.row.picture is target.row.picture:
+    is_level = source.row.picture is not target.row.picture or is_step(source, target)
+    if source.row is target.row and not is_level:
+        return _draw_arc(sheet, source, target, colour, words)
+    if is_level:
+        is_right = start.x < end.x
+        aside = 3 if is_right else -3
+        x0 = start.x + start.width * is_right + aside
+        x1 = end.x + end.width * (not is_right) - aside
+        y0, y1 = start.y + start.height / 2, end.y + end.height / 2
+        sheet.arrow((x0, y0), (x1, y1), **style)
+        middle = (x0 + x1) / 2, (y0 + y1) / 2 - 15
+    else:
         is_down = start.y < end.y
         upper, lower = (source, target) if is_down else (target, source)
         areas = [span.row.area(span.start, span.stop) for span in (upper, lower)]
-        ends = [
-            (areas[0].middle, areas[0].y + areas[0].height + upper.row.below + 3),
-            (areas[1].middle, areas[1].y - lower.row.above - 3),
-        ]
+        x0, y0 = areas[0].middle, areas[0].y + areas[0].height + upper.row.below + 3
+        x1, y1 = areas[1].middle, areas[1].y - lower.row.above - 3
+        ends = (x0, y0), (x1, y1)
         sheet.arrow(*(ends if is_down else ends[::-1]), is_upright=True, **style)
+        middle = (x0 + x1) / 2, (y0 + y1) / 2
         if words:
-            (x0, y0), (x1, y1) = ends
-            place = (x0 + x1) / 2 + 8, (y0 + y1) / 2
-            sheet.write(*place, words, color=sheet.look.quiet)
-    else:
-        is_right = start.x < end.x
-        ends = (
-            (start.x + start.width * is_right, start.y + start.height / 2),
-            (end.x + end.width * (not is_right), end.y + end.height / 2),
-        )
-        (x0, y0), (x1, y1) = ends
-        aside = 3 if is_right else -3
-        sheet.arrow((x0 + aside, y0), (x1 - aside, y1), **style)
+            place = middle[0] + 8 + 6 * is_false, middle[1]
+            sheet.write(*place, words, color=colour or sheet.look.quiet)
+    if is_false:
+        draw_cross(sheet, Area(middle[0] - 10, middle[1] - 10, 20, 20))
+
+
+def _draw_arc(
+    sheet: Sheet, source: Span, target: Span, colour: str | None, words: str
+) -> None:
+    """Below the cells of one row; longer arcs enclose shorter ones."""
+    start, end = (span.row.area(span.start, span.stop) for span in (source, target))
+    steps = abs(target.start - source.start)
+    aside = start.width * max(0.04, 0.3 - 0.1 * steps) * (1 if end.x > start.x else -1)
+    x0, x1 = start.middle + aside, end.middle - aside
+    low = start.y + start.height + source.row.below + 3
+    deep = low + min(48, 24 + 8 * steps)
+    style = {"color": colour or sheet.look.ink, "linewidth": 1.6, "head": 11}
+    sheet.curve(((x0, low), (x0, deep), (x1, deep), (x1, low)), **style)
+    if words:
+        sheet.write((x0 + x1) / 2, low + 42, words, ha="center")
 
 
 def draw_cross(sheet: Sheet, area: Area) -> None:

@@ -99,6 +99,8 @@ class RowFacts(NamedTuple):
     tones: list  # of each cell
     values: list[str]
     aside: str
+    above: list[str]  # of each cell, too
+    below: list[str]
 
 
 class Link(NamedTuple):
@@ -109,6 +111,8 @@ class Link(NamedTuple):
     target: str
     end: int
     colour: str | None
+    words: str = ""
+    is_false: bool = False  # it bears a cross
 
 
 Mark = Box | Words | Stroke | Area | Dots

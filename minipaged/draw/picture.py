@@ -15,7 +15,7 @@ from itertools import accumulate
 
 from minipaged.draw.bands import Drawn, Legend, Panels
 from minipaged.draw.letters import PART, width_of
-from minipaged.draw.links import draw_cross, draw_link
+from minipaged.draw.links import draw_cross, draw_link, is_step
 from minipaged.draw.marks import Link, Scene
 from minipaged.draw.palette import theme
 from minipaged.draw.rows import AIR, Band, Cell, Row, Span
@@ -151,12 +151,15 @@ class Picture(Band):
         colour: str | None = None,
         is_followed: bool = False,
         words: str = "",
+        is_false: bool = False,
     ) -> None:
-        """An arrow between cells of two rows, or below the cells of one row.
+        """An arrow between cells of two rows, or of one: below it, or in a wide gap.
 
         words: beside the middle of the arrow, if it does not lead to another panel.
+        is_false: the arrow bears a cross.
         """
-        style = {"colour": colour, "is_followed": is_followed, "words": words}
+        style = {"colour": colour, "is_followed": is_followed}
+        style |= {"words": words, "is_false": is_false}
         self._links.append((source, target, style))
 
     def over(self, span: Span, words: str, colour: str | None = None) -> None:
@@ -232,7 +235,7 @@ class Picture(Band):
             if source.row not in rows or target.row not in rows:
                 continue
             if source.row is target.row:
-                if source.row is upper:
+                if source.row is upper and not is_step(source, target):
                     return LINKED
                 continue
             first, last = sorted((source.row, target.row), key=self._bands.index)
@@ -274,7 +277,13 @@ class Picture(Band):
         scene.rows += [row.facts for row in self._rows]
         scene.links += [
             Link(
-                one.row.label, one.start, other.row.label, other.start, style["colour"]
+                one.row.label,
+                one.start,
+                other.row.label,
+                other.start,
+                style["colour"],
+                style["words"],
+                style["is_false"],
             )
             for one, other, style in self._links
         ]
