@@ -9,7 +9,7 @@ For example:
 """
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from minipaged.draw.letters import width_of
@@ -36,6 +36,12 @@ class Curve(NamedTuple):
     is_stairs: bool
     has_markers: bool
     has_line: bool
+    marker: str
+
+    @property
+    def dashes(self) -> str:
+        """Of its line."""
+        return DASHES[self.series % len(DASHES)]
 
 
 class Chart(Band):
@@ -56,12 +62,14 @@ class Chart(Band):
         x_is_logarithmic: bool = False,
         y_is_logarithmic: bool = False,
         x_ticks: Sequence[float] | None = None,
+        below: "Chart | None" = None,
     ):
         """A chart without numbers.
 
         height: pixels between the axis and the upper edge. limits: where an axis begins
         and ends; by default it holds all numbers, and an even one begins at 0 if they
         are near it. x_ticks: the numbers below the axis, if they are not to be chosen.
+        below: a chart in the same picture, above which this one lies to one scale.
         """
         self.title, self.xlabel, self.ylabel = title, xlabel, ylabel
         self.height = height
@@ -74,6 +82,8 @@ class Chart(Band):
         self._columns: list[tuple[float, float, float]] = []
         self._marks: list[tuple[float | None, float | None, str, str]] = []
         self._notes: list[tuple[float, float, str]] = []
+        self._aligned: list[Chart] = below._aligned if below else []
+        self._aligned.append(self)
 
     def line(
         self,
@@ -84,19 +94,21 @@ class Chart(Band):
         is_stairs: bool = False,
         has_markers: bool | None = None,
         has_line: bool = True,
+        marker: str | None = None,
     ) -> None:
         """A line through these points, or stairs that hold each value to the next.
 
         series: which colour, marker and dashes; by default the next ones. A line of
-        more than 20 points has no markers, unless it is said otherwise.
+        more than 20 points has no markers, unless it is said otherwise. marker: in
+        place of the series' own.
         """
         if series is None:
             series = len(self.curves)
         if has_markers is None:
             has_markers = len(points) <= MANY and not is_stairs
-        points = tuple(points)
+        marker = marker or MARKERS[series % len(MARKERS)]
         self.curves.append(
-            Curve(name, points, series, is_stairs, has_markers, has_line)
+            Curve(name, tuple(points), series, is_stairs, has_markers, has_line, marker)
         )
 
     def columns(self, edges: Sequence[float], counts: Sequence[float]) -> None:
@@ -137,6 +149,18 @@ class Chart(Band):
             found += [0.0, *(count for *_, count in self._columns)]
         return found
 
+    def _up(self, bottom: float) -> Scale:
+        numbers = self._numbers(1)
+        return scale_of(
+            numbers, bottom, -self.height, self.y_is_logarithmic, self.y_limits
+        )
+
+    def _rooms(self) -> tuple[float, float]:
+        """Pixels at the left, for numbers; at the right, for the words of marks."""
+        numbers = [width_of(f"{tick:,g}") for tick in self._up(0.0).ticks]
+        words = [width_of(words) for _, y, words, _ in self._marks if y is not None]
+        return max(numbers) + 10, max([0.0, *words]) + 8
+
     def _above(self) -> float:
         return 20.0 * any(x is not None and words for x, _, words, _ in self._marks)
 
@@ -170,17 +194,17 @@ class Chart(Band):
             sheet.write(x, y + 8, self.ylabel)
         top = y + head + self._above()
         bottom = top + self.height
-        up = scale_of(
-            self._numbers(1), bottom, -self.height, self.y_is_logarithmic, self.y_limits
-        )
-        left = x + max(width_of(f"{tick:,g}") for tick in up.ticks) + 10
-        beside = [width_of(words) for _, y, words, _ in self._marks if y is not None]
-        right = x + width - max([8.0, *(wide + 8 for wide in beside)])
+        up = self._up(bottom)
+        rooms = [chart._rooms() for chart in self._aligned]
+        left, right = (max(room) for room in zip(*rooms, strict=True))
+        left, right = x + left, x + width - right
+        numbers = [n for chart in self._aligned for n in chart._numbers(0)]
         across = scale_of(
-            self._numbers(0), left, right - left, self.x_is_logarithmic, self.x_limits
+            numbers, left, right - left, self.x_is_logarithmic, self.x_limits
         )
         if self.x_ticks is not None:
             across = across._replace(ticks=tuple(self.x_ticks))
+        sheet.scene.curves += self.curves
         self._draw_axes(sheet, across, up, (left, right, bottom))
         if self.xlabel:
             low = bottom + TICKS + LABEL / 2
@@ -227,6 +251,7 @@ class Chart(Band):
 
     def _draw_curve(self, sheet: Sheet, curve: Curve, across: Scale, up: Scale) -> None:
         places = [(across.x(x), up.x(y)) for x, y in curve.points]
+        ends = up.left + up.width - 0.01, up.left + 0.01
         colour = line_colour(curve.series)
         if curve.has_line:
             path = places
@@ -234,11 +259,11 @@ class Chart(Band):
                 path = places[:1]
                 for (_, before), (x, y) in pairwise(places):
                     path += [(x, before), (x, y)]
-            dashes = DASHES[curve.series % len(DASHES)]
-            sheet.path(path, color=colour, linewidth=1.6, linestyle=dashes)
+            for part in _between(path, *ends):
+                sheet.path(part, color=colour, linewidth=1.6, linestyle=curve.dashes)
         if curve.has_markers:
-            marker = MARKERS[curve.series % len(MARKERS)]
-            sheet.dots(places, marker, color=colour, size=SIZE, layer=3)
+            dots = [(x, y) for x, y in places if ends[0] <= y <= ends[1]]
+            sheet.dots(dots, curve.marker, color=colour, size=SIZE, layer=3)
 
     def _draw_legend(self, sheet: Sheet, x: float, low: float, width: float) -> None:
         lines = self._legend(width)
@@ -247,11 +272,22 @@ class Chart(Band):
             for curve in line:
                 colour = line_colour(curve.series)
                 if curve.has_line:
-                    dashes = DASHES[curve.series % len(DASHES)]
-                    style = {"color": colour, "linewidth": 1.6, "linestyle": dashes}
+                    style = {"linewidth": 1.6, "linestyle": curve.dashes}
+                    style["color"] = colour
                     sheet.path([(left, y), (left + 28, y)], **style)
                 if curve.has_markers:
-                    marker = MARKERS[curve.series % len(MARKERS)]
-                    sheet.dots([(left + 14, y)], marker, color=colour, size=SIZE)
+                    sheet.dots([(left + 14, y)], curve.marker, color=colour, size=SIZE)
                 sheet.write(left + 36, y, curve.name)
                 left += 36 + width_of(curve.name) + 22
+
+
+def _between(path: Sequence[Point], top: float, bottom: float) -> list[list[Point]]:
+    """The parts of a line that lie between two heights."""
+    points = list(path[:1])
+    for (x0, y0), (x1, y1) in pairwise(path):
+        ways = [(edge - y0) / (y1 - y0) for edge in (top, bottom) if y0 != y1]
+        cuts = sorted(way for way in ways if 0 < way < 1)
+        points += [(x0 + way * (x1 - x0), y0 + way * (y1 - y0)) for way in cuts]
+        points.append((x1, y1))
+    runs = groupby(points, key=lambda point: top - 0.01 <= point[1] <= bottom + 0.01)
+    return [list(run) for is_between, run in runs if is_between]

@@ -69,6 +69,13 @@ def _draw_arc(
         sheet.write((x0 + x1) / 2, low + 42, words, ha="center")
 
 
+def _side(span: Span, area: Area, is_right: bool) -> float:
+    """Where a level link leaves a span, or arrives: before the label of its row."""
+    if is_right:
+        return area.x + area.width
+    return span.row.x if span.start == 0 else area.x
+
+
 def draw_cross(sheet: Sheet, area: Area) -> None:
     """Strike an area out."""
     for ends in (

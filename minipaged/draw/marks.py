@@ -122,7 +122,7 @@ Mark = Box | Words | Stroke | Area | Dots
 class Scene:
     """A picture as data: a title, marks, and how much room they take.
 
-    rows, links: what the marks say, if a `Picture` made them.
+    rows, links, curves: what the marks say, if a `Picture` or a `Chart` made them.
     """
 
     title: str
@@ -133,6 +133,7 @@ class Scene:
     marks: list[Mark] = field(default_factory=list)
     rows: list[RowFacts] = field(default_factory=list)
     links: list[Link] = field(default_factory=list)
+    curves: list = field(default_factory=list)
 
     def of(self, kind: type) -> list:
         """The marks of a kind, in the order in which they were made."""

@@ -23,10 +23,8 @@ from minipaged.draw.sheet import SPAN, Sheet
 from minipaged.draw.tones import Tone
 
 WIDEST = 44.0  # pixels of a cell, at most
-NEAR, LINKED = (
-    10.0,
-    46.0,
-)  # pixels between rows; and if links lead from one to the other
+NEAR = 10.0  # pixels between rows
+LINKED, WORDS = 46.0, 12.0  # pixels if links lead there; more, if they have words
 
 
 class Picture(Band):
@@ -231,12 +229,12 @@ class Picture(Band):
     def _gap(self, upper: Band, lower: Band) -> float:
         """Pixels between two bands: more if links lead down or up there."""
         rows = self._rows
-        for source, target, _ in self._links:
+        for source, target, style in self._links:
             if source.row not in rows or target.row not in rows:
                 continue
             if source.row is target.row:
                 if source.row is upper and not is_step(source, target):
-                    return LINKED
+                    return LINKED + WORDS * bool(style["words"])
                 continue
             first, last = sorted((source.row, target.row), key=self._bands.index)
             if first is upper or last is lower:

@@ -103,7 +103,7 @@ class Row(Band):
                 raise TypeError(f"a row has no {name!r}")
             setattr(self, name, value)
         self.brackets: list[tuple[Span, str, str | None, bool]] = []
-        self.x = self.y = self.left = 0.0
+        self.x = self.y = self.left = 0.0  # of the label, of the cells
 
     def __getitem__(self, at: int | slice) -> Span:
         if isinstance(at, slice):
@@ -167,7 +167,7 @@ class Row(Band):
         picture = self.picture
         extra = max(0.0, TWO_LINES * bool(self.remark) - self.height)
         self.y = y + self.above + extra / 2
-        self.left = x + picture.room_left
+        self.x, self.left = x, x + picture.room_left
         room = width - picture.room_left - picture.room_right
         self.unit_now = self.unit or picture.unit(width)
         if self.fills:

@@ -255,6 +255,32 @@ def test_chart_points_lie_where_their_numbers_are():
     check_that_nothing_overlaps(scene)
 
 
+def test_a_line_ends_where_the_axis_does():
+    chart = Chart("title", y_limits=(0, 2))
+    chart.line([(0, 1), (1, 1), (2, 3), (3, 3), (4, 1)], "a line", has_markers=True)
+    scene = chart.scene()
+    (dots,) = scene.of(Dots)[:1]
+    lines = [s.points for s in scene.of(Stroke) if s.linewidth == 1.6]
+    first, last, _ = lines  # and the legend
+    assert len(dots.places) == 3 and len(first) == 3 and len(last) == 2
+    assert first[-1][1] == last[0][1] == pytest.approx(min(y for _, y in first))
+    assert scene.curves[0].points[2] == (2, 3)
+
+
+def test_charts_one_above_the_other_have_one_scale():
+    above = Chart()
+    above.line([(0, 1), (10, 20_000)], "a line")
+    below = Chart(below=above)
+    below.line([(5, 1), (10, 2)], "another", marker="x")
+    above.mark(y=7, words="a limit")
+    picture = Picture("title")
+    picture.add(above)
+    picture.add(below)
+    one, other = (dots for dots in picture.scene().of(Dots) if len(dots.places) == 2)
+    assert one.places[1][0] == pytest.approx(other.places[1][0])
+    assert other.marker == "x"
+
+
 def test_columns_are_as_high_as_their_counts():
     chart = Chart("title", ylabel="count")
     chart.columns([0, 1, 2, 3], [4, 0, 2])

@@ -20,8 +20,10 @@ from helpers.readable import check_that_no_words_overlap, readable_in_all_themes
 from minipaged.attention.kernels import sizes
 from minipaged.draw import palette
 from minipaged.draw.letters import PART, width_of
+from minipaged.draw.marks import Box, Words
 from minipaged.draw.scales import LEAST_ABOVE, LEAST_APART, scale_of
 from minipaged.draw.sheet import SPAN
+from minipaged.draw.tones import KEPT, free, soft, strong
 from minipaged.lab import (
     measured_tuning,
     near_best,
@@ -304,23 +306,16 @@ test_it_can_be_read = readable_in_all_themes(DRAWINGS)
 # --- programs and their places --------------------------------------------------------
 
 
-def test_a_launch_shows_what_was_stored_and_what_was_masked():
-    figure = launch()
-    said = texts(figure)
-    assert said.count("exists") == 3 and said.count("masked") == 1
-    assert said.count("-1") == 6 and "18" in said
-    for program, count in enumerate((4, 4, 2)):
-        found = boxes(figure, palette.sequence_colour(program))
-        assert len(found) == count + (program == 0)  # the legend's
-
-
-def test_what_no_program_reaches_stays_as_it_was():
-    said = texts(launch(10, 16, 4, 2))
-    assert (
-        said.count("-1") == 8
-        and "masked" not in said
-        and "2 programs" in " ".join(said)
-    )
+def test_a_launch_stores_what_exists_and_nothing_else():
+    numbers, places, out = launch().scene.rows
+    assert places.tones == [soft(at // 4) for at in range(10)] + [KEPT] * 2
+    assert out.words == [str(2 * n) for n in range(10)] + ["-1"] * 6
+    assert out.tones == [strong(at // 4) for at in range(10)] + [free()] * 6
+    assert numbers.words == [str(n) for n in range(10)]
+    ways = ("x", "place"), ("place", "out")
+    links = [(one, 4 * n, two, 4 * n) for n in range(3) for one, two in ways]
+    assert [link[:4] for link in launch().scene.links] == links
+    assert launch(10, 16, 4, 2).scene.rows[2].words[8:] == ["-1"] * 8
 
 
 def test_a_gpu_is_drawn_from_its_facts():
@@ -379,66 +374,22 @@ def test_a_gpu_says_nothing_that_lesson_6_tells_later():
     assert not any(f"program {number}" in said for number in range(10))
 
 
-def frames_of(figure):
-    """Of each program, from the left: its edges, and what stands in it."""
-    patches = figure.axes[0].patches
-    found = [p.get_bbox() for p in patches if p.get_linewidth() == 1.6]
-    written = [(t.get_text(), *t.get_position()) for t in figure.axes[0].texts]
-    return [
-        (
-            (b.x0, b.x1),
-            [s for s, x, y in written if b.x0 < x < b.x1 and b.y0 < y < b.y1],
-        )
-        for b in found
-    ]
-
-
 @pytest.mark.parametrize("num_kv_heads", [1, 8])
-def test_a_program_has_its_heads_and_an_arrow_from_k_and_v(num_kv_heads):
+def test_each_program_asks_for_k_and_v(num_kv_heads):
     """Those of the first sequence's KV head 0: four programs, then one."""
-    figure = plot_programs(tables_of(), 4 * num_kv_heads, num_kv_heads, "title")
-    frames = frames_of(figure)
-    heads = [f"head {head}" for head in range(4)]
-    assert [said for _, said in frames] == [[head] for head in heads] + [heads]
-    middles = [sum(edges) / 2 for edges, _ in frames]
-    kept = boxes(figure, palette.sequence_colour("A"))
-    ways = [arrow.get_path().vertices for arrow in arrows(figure)]
-    assert [way[3][0] for way in ways] == pytest.approx(middles)
-    starts = [box.get_x() + box.get_width() / 2 for box in kept]
-    assert [way[0][0] for way in ways] == pytest.approx(starts[:1] * 4 + starts[1:])
-    low = kept[0].get_y() + kept[0].get_height()
-    assert all(low < way[0][1] < way[3][1] for way in ways)
-    edges = [edge for frame, _ in frames for edge in frame]
-    assert edges == sorted({*edges})  # no two programs meet
-    sides = [side for b in kept for side in (b.get_x(), b.get_x() + b.get_width())]
-    assert [edges[0], edges[7], *edges[8:]] == pytest.approx(sides, abs=1)
+    scene = plot_programs(tables_of(), 4 * num_kv_heads, num_kv_heads, "title").scene
+    kept, heads = scene.rows[0::2], scene.rows[1::2]
     said = f"A, KV head 0: K and V of {USED['A']} tokens"
-    assert texts(figure).count(said) == len(kept) == 2
-
-
-@pytest.mark.parametrize("num_kv_heads", [1, 8])
-def test_programs_are_counted_for_each_sequence_and_kv_head(num_kv_heads):
-    """Below their panel; and above it how often K and V are asked for."""
-    figure = plot_programs(USED, 4 * num_kv_heads, num_kv_heads, "title")
-    sides, lowest = {}, max(text.get_position()[1] for text in figure.axes[0].texts)
-    for text in figure.axes[0].texts:
-        x, y = text.get_position()
-        said = text.get_text(), text.get_color(), y == lowest
-        sides.setdefault(x > 350, []).append(said)
-    for side, drawn, often, colour in (
-        (False, "4 programs", "4 times", palette.BAD),
-        (True, "1 program", "once", palette.GOOD),
-    ):
-        below = [words for words, _, is_below in sides[side] if is_below]
-        assert below == [drawn, "for each sequence and KV head"]
-        assert (f"K and V are asked for {often}", colour, False) in sides[side]
-
-
-def test_heads_that_have_no_room_for_a_name_have_a_number():
-    frames = frames_of(plot_programs({"A": 9}, 14, 2, "title"))
-    names = [[str(head)] for head in range(7)]
-    assert [said for _, said in frames] == [*names, [*"0123456"]]
-    assert all(not said for _, said in frames_of(plot_programs({"A": 9}, 64, 1, "t")))
+    assert [row.words for row in kept] == [[said]] * 2
+    assert [row.words for row in heads] == [[f"head {head}" for head in range(4)]] * 2
+    assert [link.end for link in scene.links] == [0, 1, 2, 3, 0]
+    frames = [box for box in scene.of(Box) if box.linewidth == 2]
+    assert len(frames) == 4 + 1 and frames[4].width > 4 * frames[0].width
+    said = [words.text for words in scene.of(Words)]
+    assert said.index("4 programs") < said.index("1 program")
+    colours = {words.text: words.color for words in scene.of(Words)}
+    assert colours["K and V are asked for 4 times"] == palette.BAD
+    assert colours["K and V are asked for once"] == palette.GOOD
 
 
 def test_a_group_of_one_is_asked_for_once_on_both_sides():

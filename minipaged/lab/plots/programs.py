@@ -1,21 +1,15 @@
 """Lab: programs of a decode step that ask for the same K and V."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from matplotlib.figure import Figure
 
-from minipaged.draw.letters import PART, counted, width_of
-from minipaged.draw.palette import BAD, GOOD, line_colour
-from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.letters import PART, counted
+from minipaged.draw.palette import BAD, GOOD, line_colour, theme
+from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import soft, strong
 from minipaged.lab.plots.render import render
 from minipaged.memory.block_table import BlockTable
-
-PANEL, GAP = 350.0, 8.0  # pixels of a panel; between programs
-VERDICT, MEMORY, FIRST = 27.0, 48.0, 116.0  # above it, above K and V, above programs
-HEIGHT, EDGE = 24.0, 7.0  # of a box; from a program's frame to its heads
-CAPTION = 18.0  # pixels from the programs to how many they are
-MANY = 8  # with more query heads they stand close
 
 
 def plot_programs(
@@ -34,47 +28,28 @@ def plot_programs(
     """
     name, held = next(iter(contexts.items()))
     num_tokens = held if isinstance(held, int) else held.num_tokens
-    group, sheet = num_heads // num_kv_heads, Sheet(title)
-    each, together = [[head] for head in range(group)], [[*range(group)]]
-    panels = {"query": (0.0, each), "KV": (SPAN - PANEL, together)}
-    for kind, (x, programs) in panels.items():
-        verdict = f"{group} times" if len(programs) > 1 else "once"
-        colour = BAD if len(programs) > 1 else GOOD
-        sheet.write(x, 8, f"A program for each {kind} head", PART)
-        sheet.write(x, VERDICT, f"K and V are asked for {verdict}", PART, color=colour)
-        said = f"{name}, KV head 0: K and V of {counted(num_tokens, 'token')}"
-        sheet.cells(x, MEMORY, [PANEL], HEIGHT, [strong(name)], [said])
-        bottom = _draw_programs(sheet, x, name, programs)
-        said, y = counted(len(programs), "program"), bottom + CAPTION
-        sheet.write(x, y, said, PART)
-        beside = x + width_of(said, PART) + 12
-        sheet.write(beside, y, "for each sequence and KV head", color=sheet.look.quiet)
-    return render(sheet.finish(bottom + CAPTION + 10))
+    group, picture = num_heads // num_kv_heads, Picture(title)
+    each = _panel("query", name, num_tokens, group, heads=1)
+    picture.beside(each, _panel("KV", name, num_tokens, group, heads=group))
+    return render(picture.scene())
 
 
-def _draw_programs(
-    sheet: Sheet, left: float, name: str, programs: Sequence[Sequence[int]]
-) -> float:
-    """A frame for each, with its query heads, and an arrow to it; where they end."""
-    is_crowded = sum(map(len, programs)) > MANY
-    gap, edge = (2.0, 2.0) if is_crowded else (GAP, EDGE)
-    wide = (PANEL + gap) / len(programs) - gap
-    start = left + PANEL / 2, MEMORY + HEIGHT + 2
-    for number, heads in enumerate(programs):
-        x = left + number * (wide + gap)
-        # All begin at one place: each program reads all of it.
-        end = x + wide / 2, FIRST - 2
-        sheet.arrow(start, end, line_colour(name), is_upright=True)
-        high = HEIGHT + 2 * edge
-        sheet.box(x, FIRST, wide, high, rim=sheet.look.ink, linewidth=1.6)
-        step = (wide - 2 * edge + gap) / len(heads)
-        for at, head in enumerate(heads):
-            place, said = (x + edge + at * step, FIRST + edge), _named(head, step - 14)
-            sheet.cells(*place, [step - gap], HEIGHT, [soft(name)], [said])
-    return FIRST + high
-
-
-def _named(head: int, width: float) -> str:
-    """A query head by its name, or its number if there is no room, or not at all."""
-    tries = f"head {head}", str(head), ""
-    return next(said for said in tries if width_of(said) <= width or not said)
+def _panel(kind: str, name: str, num_tokens: int, group: int, heads: int) -> Picture:
+    """Programs that have so many of the group's query heads each."""
+    panel, count = Picture(f"A program for each {kind} head"), group // heads
+    often = "once" if count == 1 else f"{count} times"
+    style = {"size": PART, "color": GOOD if count == 1 else BAD}
+    panel.text(f"K and V are asked for {often}", **style)
+    said = f"{name}, KV head 0: K and V of {counted(num_tokens, 'token')}"
+    kept = panel.row("", "", [Cell(said, strong(name))], fills=True)
+    said = "head {}" if group <= 4 else "{}"
+    cells = [Cell(said.format(head), soft(name)) for head in range(group)]
+    gap = 14.0 if group <= 8 else 3.0
+    queries = panel.row("", "", cells, fills=True, gap=gap)
+    for first in range(0, group, heads):
+        panel.frame(queries[first : first + heads], theme().ink)
+        colour = line_colour(name)
+        panel.link(kept[0], queries[first : first + heads], colour)
+    remark = "for each sequence and KV head"
+    panel.headline(counted(count, "program"), remark)
+    return panel
