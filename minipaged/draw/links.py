@@ -32,8 +32,8 @@ def draw_link(
     if is_level:
         is_right = start.x < end.x
         aside = 3 if is_right else -3
-        x0 = start.x + start.width * is_right + aside
-        x1 = end.x + end.width * (not is_right) - aside
+        x0 = _side(source, start, is_right) + aside
+        x1 = _side(target, end, not is_right) - aside
         y0, y1 = start.y + start.height / 2, end.y + end.height / 2
         sheet.arrow((x0, y0), (x1, y1), **style)
         middle = (x0 + x1) / 2, (y0 + y1) / 2 - 15
@@ -53,6 +53,13 @@ def draw_link(
         draw_cross(sheet, Area(middle[0] - 10, middle[1] - 10, 20, 20))
 
 
+def _side(span: Span, area: Area, is_right: bool) -> float:
+    """Where a level link leaves a span, or arrives: before the label of its row."""
+    if is_right:
+        return area.x + area.width
+    return span.row.x if span.start == 0 else area.x
+
+
 def _draw_arc(
     sheet: Sheet, source: Span, target: Span, colour: str | None, words: str
 ) -> None:
@@ -67,13 +74,6 @@ def _draw_arc(
     sheet.curve(((x0, low), (x0, deep), (x1, deep), (x1, low)), **style)
     if words:
         sheet.write((x0 + x1) / 2, low + 42, words, ha="center")
-
-
-def _side(span: Span, area: Area, is_right: bool) -> float:
-    """Where a level link leaves a span, or arrives: before the label of its row."""
-    if is_right:
-        return area.x + area.width
-    return span.row.x if span.start == 0 else area.x
 
 
 def draw_cross(sheet: Sheet, area: Area) -> None:

@@ -138,9 +138,14 @@ class Picture(Band):
         """
         self.add(Legend(signs, verdict, colour, rim))
 
-    def beside(self, *pictures: "Picture", gap: float = 28.0) -> None:
-        """These pictures side by side, equally wide; their titles are headings."""
-        self.add(Panels(pictures, gap))
+    def beside(
+        self, *pictures: "Picture", gap: float = 28.0, shares: Sequence[float] = ()
+    ) -> None:
+        """These pictures side by side; their titles are headings.
+
+        shares: in which proportion they are wide, if not equally.
+        """
+        self.add(Panels(pictures, gap, shares))
 
     def link(
         self,

@@ -131,11 +131,13 @@ def test_panels_may_be_linked():
     entry = table.row("entry 0", "", [Cell("1", soft("A"))])
     blocks = [pool.row(f"block {n}", "", [Cell("", free(), wide=4)]) for n in range(3)]
     both = Picture("title")
-    both.beside(table, pool)
+    both.beside(table, pool, shares=(1, 2))
     both.link(entry[0], blocks[1][0])
     scene = both.scene()
     (arrow,) = (stroke for stroke in scene.of(Stroke) if stroke.head)
-    assert arrow.points[0][0] < arrow.points[-1][0] <= blocks[1].area(0, 1).x
+    label = next(words for words in scene.of(Words) if words.text == "block 1")
+    assert arrow.points[0][0] < arrow.points[-1][0] <= label.x
+    assert label.x == pytest.approx((SPAN - 28) / 3 + 28)
     assert arrow.points[-1][1] == pytest.approx(blocks[1].y + blocks[1].height / 2)
     assert [row.label for row in scene.rows] == [
         "entry 0",
