@@ -7,12 +7,12 @@ from matplotlib.colors import to_rgba
 from transformers import GenerationConfig
 
 import minipaged as mp
-from helpers.drawn import arrows, boxes, places_of, texts
+from helpers.drawn import arrows, boxes, texts
 from helpers.readable import readable_in_all_themes
 from helpers.tiny_models import VOCABULARY, tiny_model
 from minipaged.decoding import beam
 from minipaged.draw import palette
-from minipaged.draw.tones import free, others
+from minipaged.draw.tones import free, others, shared, strong
 from minipaged.lab.plots.beams import plot_beam_tree
 from minipaged.lab.plots.candidates import (
     ENDED,
@@ -158,31 +158,25 @@ def thick(figure):
 
 
 def test_an_arrow_leads_from_each_entry_to_its_block():
-    figure = two_tables()
-    paths = [arrow._path_original.vertices[[0, -1]] for arrow in arrows(figure)]
-    assert len(paths) == 4
-    colours = [to_rgba(palette.line_colour(name)) for name in "AABB"]
-    assert [arrow.get_edgecolor() for arrow in arrows(figure)] == colours
-    named = [places_of(figure, f"block {block_id}") for block_id in (2, 1, 2, 1)]
-    assert [y for _, (_, y) in paths] == [y for ((_, y),) in named]
-    assert [x0 < x1 for (x0, _), (x1, _) in paths] == [True, True, False, False]
+    links = two_tables().scene.links
+    assert [(link.source, link.target) for link in links] == [
+        ("A's entry 0", "block 2"), ("A's entry 1", "block 1"),
+        ("B's entry 0", "block 2"), ("B's entry 1", "block 1"),
+    ]  # fmt: skip
+    assert [link.colour for link in links] == [*map(palette.line_colour, "AABB")]
+    alone = two_tables(is_forked=False)
+    assert len(alone.scene.links) == 2 and "several holders" not in texts(alone)
 
 
 def test_a_block_in_two_tables_is_drawn_once_and_hatched():
-    said = texts(two_tables())
-    assert all(said.count(word) == 1 for word in WORDS)
-    assert "several holders" in said and said.count("2") == said.count("1") == 2
-    alone = texts(two_tables(is_forked=False))
-    assert "several holders" not in alone and alone.count("2") == 1
-    assert len(arrows(two_tables(is_forked=False))) == 2
-
-
-def test_blocks_of_somebody_else_are_grey_and_slots_without_a_word_are_empty():
-    greys, pales = (
-        len(boxes(two_tables(), colour)) for colour in (others().face, free().face)
-    )
-    assert greys == 1 + 1  # block 0, and in the legend
-    assert pales == 8 + 1  # under the words, too
+    blocks = {row.label: row for row in two_tables().scene.rows}
+    both = shared(strong("A"), "A")
+    assert blocks["block 2"].words == WORDS[:4]
+    assert blocks["block 1"].words[:3] == WORDS[4:]
+    assert blocks["block 2"].tones == [both] * 4
+    assert blocks["block 1"].tones == [both] * 3 + [free()]
+    assert blocks["block 0"].tones == [others()]  # somebody else's
+    assert blocks["block 8"].tones == [free()]
 
 
 @pytest.mark.parametrize("num_tables", [2, 3, 4])
