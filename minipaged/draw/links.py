@@ -69,7 +69,7 @@ def _draw_arc(
     aside = start.width * max(0.04, 0.3 - 0.1 * steps) * (1 if end.x > start.x else -1)
     x0, x1 = start.middle + aside, end.middle - aside
     low = start.y + start.height + source.row.below + 3
-    deep = low + min(48, 24 + 8 * steps)
+    deep = low + min(44, 24 + 6 * steps)
     style = {"color": colour or sheet.look.ink, "linewidth": 1.6, "head": 11}
     sheet.curve(((x0, low), (x0, deep), (x1, deep), (x1, low)), **style)
     if words:

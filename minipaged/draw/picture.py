@@ -231,7 +231,7 @@ class Picture(Band):
                 found.append((room - aside - row.gaps) / row.units)
         return min(found)
 
-    def _gap(self, upper: Band, lower: Band) -> float:
+    def _gap(self, upper: Band, lower: Band | None) -> float:
         """Pixels between two bands: more if links lead down or up there."""
         rows = self._rows
         for source, target, style in self._links:
@@ -258,7 +258,8 @@ class Picture(Band):
                 y += self._gap(self._bands[at - 1], band)
             edges.append(y)
             y += band.measure(width)
-        return [*edges, y]
+        arcs = self._gap(self._bands[-1], None) - NEAR if self._bands else 0.0
+        return [*edges, y + arcs]
 
     def draw(self, sheet: Sheet, x: float, y: float, width: float) -> None:
         """Draw all bands; links and frames when all have their places."""

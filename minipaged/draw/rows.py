@@ -30,8 +30,8 @@ AIR = 14.0  # pixels between words and what is beside them
 class Cell(NamedTuple):
     """A box of a row: its word, its tone, and how many units wide it is.
 
-    tone: `KEPT` is hatched, `FOUND` has a dashed rim. rim: the colour of a frame;
-    `CACHED_RIM` is dashed, too.
+    tone: `KEPT` is hatched, `FOUND` has a dashed rim. rim: the colour of a frame, or
+    "dashed".
     """
 
     word: str = ""
@@ -234,7 +234,7 @@ class Row(Band):
         if is_pale and cell.rim == "none":
             inset = 0.5 if wide > 8 else 0.0
             sheet.box(x + inset, y, wide - 2 * inset, high, rim=sheet.look.rim)
-        if cell.rim == DASHED["rim"]:
+        if cell.rim == "dashed":
             sheet.box(x, y, wide, high, **DASHED)
         elif cell.rim != "none":
             inner = x + 1.5, y - 2, wide - 3, high + 4

@@ -223,6 +223,15 @@ def test_words_break_into_lines_if_there_is_room_for_them():
     assert len(lines(26)) == 1
 
 
+def test_an_arc_below_the_last_row_has_room():
+    picture = Picture()
+    row = picture.row("a", "", [Cell("x"), Cell("y")])
+    height = picture.measure(SPAN)
+    picture.link(row[0], row[1], words="copied")
+    assert picture.measure(SPAN) > height + 40
+    check_that_nothing_overlaps(picture.scene())
+
+
 def test_a_row_with_no_such_option_or_cells():
     picture = Picture()
     row = picture.row("a", "", [Cell("1")])
