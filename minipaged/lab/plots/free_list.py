@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
 
-from minipaged.draw.palette import CACHED_RIM, theme
+from minipaged.draw.palette import theme
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import FOUND, free, held
 from minipaged.lab.plots.render import render
@@ -44,7 +44,7 @@ def plot_free_list(
             Cell(
                 words.get(block, ""),
                 held(owners[block]) if owners.get(block) else free(),
-                rim=CACHED_RIM if block in findable else "none",
+                rim="dashed" if block in findable else "none",
                 above=" · ".join(filter(None, (str(block), owners.get(block)))),
             )
             for block in here
