@@ -1,5 +1,6 @@
 """Lab: what lies over the rows of a picture: links between cells, and crosses."""
 
+from minipaged.draw.marks import Point
 from minipaged.draw.palette import BAD
 from minipaged.draw.rows import Area, Span
 from minipaged.draw.sheet import Sheet
@@ -18,12 +19,16 @@ def draw_link(
     sheet: Sheet,
     source: Span,
     target: Span,
+    aside: float,
     colour: str | None,
     is_followed: bool,
     words: str,
     is_false: bool,
 ) -> None:
-    """Upright between rows; level between panels, or side by side; else an arc."""
+    """Upright between rows; level between panels, or side by side; else an arc.
+
+    aside: where an upright arrow ends, in pixels from the target's middle.
+    """
     start, end = (span.row.area(span.start, span.stop) for span in (source, target))
     style = {"colour": colour, "is_followed": is_followed}
     is_level = source.row.picture is not target.row.picture or is_step(source, target)
@@ -31,9 +36,9 @@ def draw_link(
         return _draw_arc(sheet, source, target, colour, words)
     if is_level:
         is_right = start.x < end.x
-        aside = 3 if is_right else -3
-        x0 = _side(source, start, is_right) + aside
-        x1 = _side(target, end, not is_right) - aside
+        air = 3 if is_right else -3
+        x0 = _side(source, start, is_right) + air
+        x1 = _side(target, end, not is_right) - air
         y0, y1 = start.y + start.height / 2, end.y + end.height / 2
         sheet.arrow((x0, y0), (x1, y1), **style)
         middle = (x0 + x1) / 2, (y0 + y1) / 2 - 15
@@ -43,14 +48,22 @@ def draw_link(
         areas = [span.row.area(span.start, span.stop) for span in (upper, lower)]
         x0, y0 = areas[0].middle, areas[0].y + areas[0].height + upper.row.below + 3
         x1, y1 = areas[1].middle, areas[1].y - lower.row.above - 3
+        x0, x1 = (x0, x1 + aside) if is_down else (x0 + aside, x1)
         ends = (x0, y0), (x1, y1)
-        sheet.arrow(*(ends if is_down else ends[::-1]), is_upright=True, **style)
-        middle = (x0 + x1) / 2, (y0 + y1) / 2
+        ends = ends if is_down else ends[::-1]
+        sheet.arrow(*ends, is_upright=True, **style)
         if words:
-            place = middle[0] + 8 + 6 * is_false, middle[1]
+            place = (x0 + x1) / 2 + 8, (y0 + y1) / 2
             sheet.write(*place, words, color=colour or sheet.look.quiet)
+        middle = _early(*ends)
     if is_false:
         draw_cross(sheet, Area(middle[0] - 10, middle[1] - 10, 20, 20))
+
+
+def _early(start: Point, end: Point) -> Point:
+    """Where an upright arrow bears a cross: before it meets others."""
+    (x0, y0), (x1, y1) = start, end
+    return x0 + 0.2 * (x1 - x0), y0 + (y1 - y0) / 3
 
 
 def _side(span: Span, area: Area, is_right: bool) -> float:

@@ -274,7 +274,20 @@ class Picture(Band):
         for span in self._crosses:
             draw_cross(sheet, span.row.area(span.start, span.stop))
         for source, target, style in self._links:
-            draw_link(sheet, source, target, **style)
+            draw_link(sheet, source, target, self._aside(source, target), **style)
+
+    def _aside(self, source: Span, target: Span) -> float:
+        """Pixels from the target's middle, so that not all arrows meet there."""
+        rows = {
+            span.row.area(span.start, span.stop).middle: span
+            for span, other, _ in self._links
+            if other == target and span.row is not target.row
+        }
+        if len(rows) < 2 or source.row is target.row:
+            return 0.0
+        order = [rows[x] for x in sorted(rows)].index(source)
+        area = target.row.area(target.start, target.stop)
+        return min(24.0, area.width / len(rows)) * (order - (len(rows) - 1) / 2)
 
     def tell(self, scene: Scene) -> None:
         """Note in the scene what rows and links say, also of pictures within."""

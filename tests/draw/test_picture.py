@@ -223,6 +223,18 @@ def test_words_break_into_lines_if_there_is_room_for_them():
     assert len(lines(26)) == 1
 
 
+def test_arrows_to_one_cell_do_not_meet_and_do_not_cross():
+    picture = Picture()
+    row = picture.row("a", "", [Cell("x"), Cell("y"), Cell("z")])
+    end = picture.row("b", "", [Cell("w", wide=3)])
+    for at in (2, 0, 1):
+        picture.link(row[at], end[0])
+    arrows = [stroke.points for stroke in picture.scene().of(Stroke) if stroke.head]
+    start, stop = ([points[at][0] for points in arrows] for at in (0, -1))
+    assert stop[1] < stop[2] < stop[0] and start[1] < start[2] < start[0]
+    assert stop[2] == pytest.approx(end.area(0, 1).middle)
+
+
 def test_an_arc_below_the_last_row_has_room():
     picture = Picture()
     row = picture.row("a", "", [Cell("x"), Cell("y")])
