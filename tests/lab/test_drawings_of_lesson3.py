@@ -147,19 +147,16 @@ def test_a_search_by_serial_numbers_can_be_followed_from_block_to_block():
 
 
 def test_a_key_that_leads_to_another_content_bears_a_cross():
-    figure = collisions()
-    assert crosses(figure) == 2 and len(arrows(figure)) == 4
-    said = texts(figure)
-    assert said.count("B's entry 3") == said.count("A's entry 1") == 1
-    assert "A's entry 2" not in said
-    assert crosses(collisions((0, 1, 2, 3))) == 0
-
-
-def test_an_arrow_leads_from_a_key_to_the_same_key():
-    assert not any(words.startswith("key ") for words in texts(collisions()))
-    said = texts(collisions(keys=(7, 5)))
-    keys = [words for words in said if words.startswith("key ")]
-    assert keys == ["key 7", "key 5", "key 7", "key 5", "key 7", "key 5"]
+    scene = collisions(keys=(7, 5)).scene
+    ends = [(link.start, link.end, link.is_false) for link in scene.links]
+    assert ends == [(0, 0, False), (1, 1, False), (2, 0, True), (3, 1, True)]
+    assert {link.colour for link in scene.links[2:]} == {BAD}
+    above, below = (row.above for row in scene.rows)
+    assert above == [f"B's entry {n}: key {key}" for n, key in enumerate((7, 5, 7, 5))]
+    assert below == ["A's entry 0: key 7", "A's entry 1: key 5"]
+    assert collisions().scene.rows[1].above == ["A's entry 0", "A's entry 1"]
+    same = plot_collisions(["one", "one"], ["one"], [0, 0], "title").scene.links
+    assert not any(link.is_false for link in same)
 
 
 def test_one_row_of_free_blocks_leads_to_the_next():
