@@ -3,7 +3,7 @@
 from minipaged.draw.marks import Point
 from minipaged.draw.palette import BAD
 from minipaged.draw.rows import Area, Span
-from minipaged.draw.sheet import Sheet
+from minipaged.draw.sheet import LINE, Sheet
 
 STEP = 16.0  # pixels between cells in which an arrow has room
 
@@ -52,9 +52,11 @@ def draw_link(
         ends = (x0, y0), (x1, y1)
         ends = ends if is_down else ends[::-1]
         sheet.arrow(*ends, is_upright=True, **style)
-        if words:
-            place = (x0 + x1) / 2 + 8, (y0 + y1) / 2
-            sheet.write(*place, words, color=colour or sheet.look.quiet)
+        lines = words.splitlines()
+        for at, line in enumerate(lines):
+            left = (x0 + x1) / 2 + (14 if is_false else 8)
+            low = (y0 + y1) / 2 + LINE * (at - (len(lines) - 1) / 2)
+            sheet.write(left, low, line, color=colour or sheet.look.quiet)
         middle = _early(*ends)
     if is_false:
         draw_cross(sheet, Area(middle[0] - 10, middle[1] - 10, 20, 20))

@@ -158,7 +158,7 @@ class Picture(Band):
     ) -> None:
         """An arrow between cells of two rows, or of one: below it, or in a wide gap.
 
-        words: beside the middle of the arrow, if it does not lead to another panel.
+        words: in lines beside the middle, if it does not lead to another panel.
         is_false: the arrow bears a cross.
         """
         style = {"colour": colour, "is_followed": is_followed}
