@@ -1,7 +1,6 @@
 """Lesson 3's drawings: reused blocks, false keys, a fork of two texts, named bars."""
 
 import pytest
-from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
 import minipaged as mp
@@ -14,7 +13,6 @@ from minipaged.lab import (
     plot_collisions,
     plot_fork,
     plot_free_list,
-    plot_hash_chain,
     plot_reuse,
     plot_searches,
 )
@@ -172,23 +170,6 @@ def test_a_free_block_has_a_band_for_each_of_its_holders():
     (row,) = plot_free_list(pool, "title", owners={0: "GHA", 1: "G"}).scene.rows
     assert row.tones == [held("GHA"), held("G"), free(), free()]
     assert row.above == ["0 · GHA", "1 · G", "2", "3"]
-
-
-def hatches(figure, colour=None):
-    """How many boxes have lines over them, or lines of this colour."""
-    lines = [p for p in figure.axes[0].patches if p.get_hatch()]
-    seen = [to_hex(p.get_edgecolor()).upper() for p in lines]
-    return len(seen) if colour is None else seen.count(colour)
-
-
-def test_lines_through_a_block_that_was_taken_wrongly_are_orange():
-    """Blocks 0, 2 and 3 are equal, and 2 and 3 stand after another past."""
-    words = list("aabbccdd"), list("aaxxccdd")
-    for taken, num_right, num_wrong in ((0, 0, 0), (1, 1, 0), (3, 1, 1), (4, 1, 2)):
-        figure = plot_hash_chain(*words, 2, taken, "title")
-        wrong = hatches(figure, BAD)
-        assert wrong == 2 * num_wrong + bool(num_wrong)  # both rows, and the legend
-        assert hatches(figure) - wrong == 2 * num_right + bool(num_right)
 
 
 def test_an_arrow_leads_from_a_free_block_to_each_that_it_follows():
