@@ -34,7 +34,7 @@ class Picture(Band):
         self.title, self.widest = title, widest
         self._bands: list[Band] = []
         self._links: list[tuple[Span, Span, dict]] = []
-        self._frames: list[tuple[Span, str, float]] = []
+        self._frames: list[tuple[Span, Span, str, float]] = []
         self._crosses: list[Span] = []
         self._heads: Sequence[str] = ()
 
@@ -99,13 +99,15 @@ class Picture(Band):
 
         self.add(Drawn(20.0, draw))
 
-    def text(self, words: str, **style: str | float) -> None:
-        """A line of words: quiet, if no style says otherwise."""
+    def text(self, *lines: str, **style: str | float) -> None:
+        """Lines of words: quiet, if no style says otherwise."""
 
         def draw(sheet: Sheet, x: float, y: float, width: float) -> None:
-            sheet.write(x, y + 9, words, **{"color": sheet.look.quiet, **style})
+            for at, words in enumerate(lines):
+                quiet = {"color": sheet.look.quiet}
+                sheet.write(x, y + 9 + 18 * at, words, **{**quiet, **style})
 
-        self.add(Drawn(18.0, draw))
+        self.add(Drawn(18.0 * len(lines), draw))
 
     def add(self, band: Band) -> None:
         """A band of another kind, such as a `Chart`."""
@@ -164,9 +166,18 @@ class Picture(Band):
         """A bracket below these cells, with words."""
         span.row.brackets.append((span, words, colour, False))
 
-    def frame(self, span: Span, colour: str, linewidth: float = 2.0) -> None:
-        """A frame around these cells: in the gaps beside them, if there are any."""
-        self._frames.append((span, colour, linewidth))
+    def frame(
+        self,
+        span: Span,
+        colour: str,
+        linewidth: float = 2.0,
+        last: Span | None = None,
+    ) -> None:
+        """A frame around these cells: in the gaps beside them, if there are any.
+
+        last: cells of a row further below, down to which the frame reaches.
+        """
+        self._frames.append((span, last or span, colour, linewidth))
 
     def cross(self, span: Span) -> None:
         """Strike these cells out."""
@@ -256,10 +267,11 @@ class Picture(Band):
         edges = self._walk(width)
         for band, top in zip(self._bands, edges, strict=False):
             band.draw(sheet, x, y + top, width)
-        for span, colour, linewidth in self._frames:
+        for span, last, colour, linewidth in self._frames:
             area = span.row.area(span.start, span.stop)
             aside = 1.5 - 0.3 * span.row.gap
-            inner = area.x + aside, area.y - 3, area.width - 2 * aside, area.height + 6
+            high = last.row.y + last.row.height - area.y + 6
+            inner = area.x + aside, area.y - 3, area.width - 2 * aside, high
             sheet.box(*inner, rim=colour, linewidth=linewidth)
         for span in self._crosses:
             draw_cross(sheet, span.row.area(span.start, span.stop))

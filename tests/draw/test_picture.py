@@ -173,6 +173,16 @@ def test_frames_stand_in_the_gaps_and_do_not_meet():
     assert left.x + left.width < right.x
 
 
+def test_a_frame_may_reach_down_to_another_row():
+    picture = Picture()
+    rows = [picture.row("", "", [Cell(), Cell()]) for _ in range(3)]
+    picture.frame(rows[0][1], BAD, last=rows[1][1])
+    (box,) = (box for box in picture.scene().of(Box) if box.rim == BAD)
+    middles = [(row.area(1, 2).middle, row.y + 9) for row in rows]
+    assert [box.holds(*middle) for middle in middles] == [True, True, False]
+    assert not box.holds(rows[0].area(0, 1).middle, rows[0].y + 9)
+
+
 def test_a_word_without_room_is_a_short_one():
     def said(wide):
         picture = Picture()
