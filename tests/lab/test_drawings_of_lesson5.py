@@ -13,6 +13,8 @@ from helpers.readable import readable_in_all_themes
 from minipaged.attention import streamed
 from minipaged.attention.rectangles import pad_to_rectangles
 from minipaged.draw import palette
+from minipaged.draw.marks import Box, Words
+from minipaged.draw.tones import KEPT, free, strong
 from minipaged.lab import (
     plot_merges,
     plot_recurrence,
@@ -218,45 +220,44 @@ def test_weights_that_nobody_rescales_are_too_high():
     assert right == pytest.approx([math.exp(x - 2.4) for x in RISING[:4]])
 
 
-def frames(figure):
-    """The rims of the tiles: left, top, width and height."""
-    found = [p for p in figure.axes[0].patches if isinstance(p, Rectangle)]
-    return [p.get_bbox().bounds for p in found if p.get_linewidth() == 2.0]
+def facts(scene):
+    """The rows of tokens: of each, its label, words and tones."""
+    return {row.label: row for row in scene.rows[1:-1]}
 
 
-def test_tiles_count_what_is_read():
-    figure = DRAWINGS["decode"]()
-    said = texts(figure)
+def test_tiles_name_the_blocks_of_the_tables_and_count_what_is_read():
+    tables, scene = tables_of(USED), DRAWINGS["decode"]().scene
+    head, rows = scene.rows[0], facts(scene)
+    assert head.words[1:] == ["3 × 8", "2 × 8", "1 × 5"]
+    assert list(rows) == ["A's token 20", "C's token 12", "B's token 6"]
+    for name, row in zip("ACB", rows.values(), strict=True):
+        blocks = [f"block {block}" for block in tables[name].block_ids]
+        assert [word for word in row.words if word] == blocks
+    assert rows["B's token 6"].tones == [strong("B"), strong("B"), KEPT, free()]
+    assert rows["A's token 20"].tones == [strong("A")] * 6
+    said = texts(DRAWINGS["decode"]())
     assert "41 positions are seen, 45 are computed" in said
     assert "a padded rectangle has 63" in said
-    assert {"tile 0", "tile 1", "tile 2", "3 × 8", "2 × 8", "1 × 5"} <= set(said)
-    assert [words for words in said if words.endswith("token 20")] == ["A's token 20"]
-    heights = [height for *_, height in frames(figure)]
-    assert heights == sorted(heights, reverse=True) and len(set(heights)) == 3
 
 
-def test_tiles_name_the_blocks_of_the_tables():
-    tables, said = tables_of(USED), texts(DRAWINGS["decode"]())
-    for table in tables.values():
-        for block_id in table.block_ids[:-1]:
-            assert f"block {block_id}" in said
+def test_a_prefill_counts_pairs_and_shows_them():
+    scene = DRAWINGS["prefill"]().scene
+    pairs, computed = 13 * 14 // 2, 13 * 4 + 9 * 4 + 5 * 4 + 1
+    said = f"{pairs} pairs (new token, position) are seen, {computed} are computed"
+    assert said in [words.text for words in scene.of(Words)]
+    for token, row in enumerate(facts(scene).values()):
+        assert row.tones.count(strong("C")) == token + 1
+    assert "padding" not in facts(scene)
+    assert "padding" in facts(DRAWINGS["two prefills"]().scene)
 
 
-def test_a_prefill_counts_pairs():
-    said = texts(DRAWINGS["prefill"]())
-    pairs = 13 * 14 // 2
-    computed = 13 * 4 + 9 * 4 + 5 * 4 + 1
-    assert (
-        f"{pairs} pairs (new token, position) are seen, {computed} are computed" in said
-    )
-    assert "hidden by the mask" in said
-    assert "padding" not in said
-    assert texts(DRAWINGS["two prefills"]()).count("padding") == 1
-
-
-def test_frames_of_unequal_windows_are_apart():
-    lefts = {left for left, *_ in frames(DRAWINGS["a window"]())}
-    assert len(lefts) == 6  # three tiles of each of the two
+def test_frames_reach_over_all_who_have_a_tile():
+    """One for each tile; of unequal windows, one for each of the two."""
+    frames = [[b for b in DRAWINGS[name]().scene.of(Box) if b.linewidth == 2]
+              for name in ("decode", "a window")]  # fmt: skip
+    heights = [box.height for box in frames[0]]
+    assert heights == sorted(heights, reverse=True) and len({*heights}) == 3
+    assert len({box.x for box in frames[1]}) == len(frames[1]) == 6
 
 
 def test_all_blocks_are_copied_on_the_left_and_one_is_read_on_the_right():
@@ -303,12 +304,3 @@ def test_shares_are_as_wide_as_their_weight():
         *("60 %", "30 %", "10 %"),
     ]
     assert {"block 2", "block 5", "block 17"} <= set(said)
-
-
-def test_rows_of_a_decode_are_sequences_longest_first():
-    said = texts(tiles(USED, DECODE, 8))
-    assert {"rows: sequences", "longest first"} <= set(said)
-    labels = [words for words in said if "'s token " in words]
-    numbers = [int(words.split()[-1]) for words in labels]
-    assert numbers == sorted(numbers, reverse=True) and len(numbers) == 3
-    assert "longest first" not in texts(tiles(USED, {"C": 13}, 4))
