@@ -8,13 +8,13 @@ import torch
 from matplotlib.patches import Rectangle
 
 import minipaged as mp
-from helpers.drawn import arrows, boxes, texts
+from helpers.drawn import boxes, texts
 from helpers.readable import readable_in_all_themes
 from minipaged.attention import streamed
 from minipaged.attention.rectangles import pad_to_rectangles
 from minipaged.draw import palette
 from minipaged.draw.marks import Box, Words
-from minipaged.draw.tones import KEPT, free, strong
+from minipaged.draw.tones import KEPT, free, soft, strong
 from minipaged.lab import (
     plot_merges,
     plot_recurrence,
@@ -261,24 +261,21 @@ def test_frames_reach_over_all_who_have_a_tile():
 
 
 def test_all_blocks_are_copied_on_the_left_and_one_is_read_on_the_right():
-    figure = two_ways("C", 1)
-    widths = [arrow.get_linewidth() for arrow in arrows(figure)]
-    # Copied, read as one; in place, beside a summary, for the next one
-    assert len(widths) == 4 + 1 + 1 + 1 + 1
-    assert sum(width > 1.5 for width in widths) == 1
-    ids = tables_of(USED)["C"].block_ids
-    said = texts(figure)
-    assert "summary" in said and "summary" not in texts(two_ways("B", 0))
-    assert f"read before: {ids[0]}; kept: a summary" in said
-    assert f"to come: {ids[2]}, {ids[3]}" in said and "a copy of 4 blocks" in said
-
-
-def test_only_what_moves_is_strong():
-    """A copy of four blocks, the block that is read, and their sign."""
-    found = boxes(two_ways("C", 1), palette.sequence_colour("C"))
-    assert len(found) == 4 + 1 + 1
-    merged = boxes(DRAWINGS["merges"](), palette.sequence_colour("C"))
-    assert len(merged) == 3 * 2 + 1  # parts were there before
+    """Strong is what moves: the copy of four blocks, and the block that is read."""
+    scene, ids = two_ways("C", 1).scene, tables_of(USED)["C"].block_ids
+    gathered, copied, _, streamed, attention = scene.rows
+    assert copied.words == [str(block) for block in ids]
+    assert copied.tones == [strong("C")] * 4 and strong("C") not in gathered.tones
+    assert [gathered.tones[block] for block in ids] == [soft("C")] * 4
+    assert [at for at in range(16) if streamed.tones[at] == strong("C")] == [ids[1]]
+    *copies, again, read = [link[:4] for link in scene.links]
+    assert copies == [("pool", block, "copy", at) for at, block in enumerate(ids)]
+    assert again == ("copy", 0, "", 1) and read == ("pool", ids[1], "", 2)
+    assert attention.words == ["summary", "→", "attention", "→", "new summary"]
+    said = [words.text for words in scene.of(Words)]
+    rest = f"to come: {ids[2]}, {ids[3]}"
+    assert f"read before: {ids[0]}; kept: a summary; {rest}" in said
+    assert "summary" not in two_ways("B", 0).scene.rows[-1].words
 
 
 def test_each_part_ends_with_the_same_factor_in_any_order():
