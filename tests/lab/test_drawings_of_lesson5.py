@@ -279,25 +279,36 @@ def test_all_blocks_are_copied_on_the_left_and_one_is_read_on_the_right():
 
 
 def test_each_part_ends_with_the_same_factor_in_any_order():
-    said = texts(DRAWINGS["merges"]())
-    for maximum in (5.6, 6.6, 5.8):
-        assert said.count(f"{math.exp(maximum - 6.6):.2f}") == 3
-    assert said.count("m = 6.6") == 3 + 3 + 2  # leaves, roots, and merged once before
-    assert f"block 2: {math.exp(-0.2):.2f} × {math.exp(-0.8):.2f} =" in said
+    scene = DRAWINGS["merges"]().scene
+    said = [words.text for words in scene.of(Words)]
+    for block, maximum in (2, 5.6), (5, 6.6), (17, 5.8):
+        found = [words for words in said if words.startswith(f"block {block}: ")]
+        factor = f"{math.exp(maximum - 6.6):.2f}"
+        assert len(found) == 3 and all(words.endswith(factor) for words in found)
+    assert f"block 2: {math.exp(-0.2):.2f} × {math.exp(-0.8):.2f} = 0.37" in said
+
+
+def test_a_merged_part_has_the_largest_maximum():
+    """And an arrow from each of its two parts."""
+    scene = plot_merges([5.6, 6.6, 5.8], [((2, 0), 1)], "title").scene
+    said = [[word for word in row.words if word] for row in scene.rows]
+    assert said == [["m = 5.8", "m = 5.6", "m = 6.6"], ["m = 5.8"], ["m = 6.6"]]
+    assert len(scene.links) == 4
+    tones = [tone for row in scene.rows[1:] for tone in row.tones]
+    assert tones.count(strong("A")) == 2 and strong("A") not in scene.rows[0].tones
 
 
 def test_shares_are_as_wide_as_their_weight():
     """The heaviest block of the right rule is strong in every row."""
-    found = boxes(shares(), palette.sequence_colour("C"))
-    assert len(boxes(shares(), palette.soft_colour("C"))) == 6
-    widths = [box.get_width() + 1.5 for box in found]
-    assert len(widths) == 3
-    assert widths[0] / widths[1] == pytest.approx(0.5 / (1 / 3))
-    assert widths[2] / widths[1] == pytest.approx(0.3 / (1 / 3))
-    said = texts(shares())
+    scene = shares().scene
+    assert [row.label for row in scene.rows] == list(SHARES)
+    assert all(row.tones == [soft("C"), strong("C"), soft("C")] for row in scene.rows)
+    wide = [box.width + 1 for box in scene.of(Box) if box.face == strong("C").face]
+    assert [share / wide[0] for share in wide] == pytest.approx([1, 2 / 3, 0.6])
+    said = [words.text for words in scene.of(Words)]
     assert [words for words in said if words.endswith("%")] == [
         *("25 %", "50 %", "25 %"),
         *("33 %", "33 %", "33 %"),
         *("60 %", "30 %", "10 %"),
     ]
-    assert {"block 2", "block 5", "block 17"} <= set(said)
+    assert {"block 2", "block 5", "block 17", *WORDS[:3]} <= {*said}
