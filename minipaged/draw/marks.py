@@ -99,6 +99,8 @@ class RowFacts(NamedTuple):
     tones: list  # of each cell
     values: list[str]
     aside: str
+    wides: list[float]  # of each cell
+    signs: list[tuple[float, str]]  # what lies over a lane, and at which number
 
 
 class Link(NamedTuple):
