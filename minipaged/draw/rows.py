@@ -34,7 +34,8 @@ class Cell(NamedTuple):
     """A box of a row: its word, its tone, and how many units wide it is.
 
     tone: `KEPT` is hatched, `FOUND` has a dashed rim. rim: the colour of a frame, or
-    "dashed". high: which part of the row's height it has, from below.
+    "dashed". high: which part of the row's height it has, from below. short: what
+    stands in it instead of the word, if there is no room for that.
     """
 
     word: str = ""
@@ -44,6 +45,7 @@ class Cell(NamedTuple):
     above: str = ""
     below: str = ""
     high: float = 1.0
+    short: str = ""
 
 
 class Span(NamedTuple):
@@ -70,6 +72,8 @@ class Area(NamedTuple):
 
 class Band:
     """What takes the whole width of a picture; the next band lies below it."""
+
+    apart = 10.0  # pixels to the next band, if no links lead there
 
     def measure(self, width: float) -> float:
         """How high it is, if it is so wide."""
@@ -181,8 +185,9 @@ class Row(Band):
             self.unit_now = (room - self.gaps) / self.units
         self._say(sheet, x, width)
         has_words = self._has_words()
-        for at, cell in enumerate(self.cells):
-            self._draw_cell(sheet, self.area(at, at + 1), cell, has_words)
+        for at in range(len(self.cells)):
+            area = self.area(at, at + 1)
+            self._draw_cell(sheet, area, self._shown(at), has_words)
         if self.rim != "none":
             blocks = map(self.block, range(len(self.starts)))
             for _, start, stop in blocks if self.starts else [self[:]]:
@@ -214,11 +219,21 @@ class Row(Band):
 
     def _has_words(self) -> bool:
         """Are there words in its cells, and room for at least two letters of each?"""
-        cells = [(at, cell.word) for at, cell in enumerate(self.cells) if cell.word]
+        cells = [
+            (at, self._shown(at).word)
+            for at, cell in enumerate(self.cells)
+            if cell.word
+        ]
         return bool(cells) and all(
             width_of(*fit(visible(word)[:2], 0)) <= self.area(at, at + 1).width - 2
             for at, word in cells
         )
+
+    def _shown(self, at: int) -> Cell:
+        """The cell, with its short word if there is no room for the other one."""
+        cell, room = self.cells[at], self.area(at, at + 1).width - 4
+        is_short = cell.short and width_of(cell.word) > room
+        return cell._replace(word=cell.short) if is_short else cell
 
     def _draw_cell(self, sheet: Sheet, area: Area, cell: Cell, has_words: bool) -> None:
         x, y, wide, high = area
@@ -226,6 +241,7 @@ class Row(Band):
         word = cell.word if has_words else ""
         if cell.tone == KEPT:
             sheet.empty(x, y, wide, high, word)
+            sheet.box(x + 0.5, y, wide - 1, high, rim=sheet.look.rim)
         elif cell.tone == FOUND:
             sheet.box(x, y, wide, high, free(), **DASHED)
         elif word and cell.tone.bands:
