@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from matplotlib.figure import Figure
 
-from minipaged.draw.letters import counted
+from minipaged.draw.letters import counted, from_to
 from minipaged.draw.palette import line_colour, theme
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import KEPT, Tone, free, others, soft, strong
@@ -59,8 +59,7 @@ def plot_tile_and_blocks(
         picture.over(tiles[first:stop], f"split {number}", theme().ink)
     cells = []
     for at, block in enumerate(table.block_ids):
-        last = min((at + 1) * size, context) - 1
-        held = f"{at * size}–{last}" if last > at * size else str(last)
+        held = from_to(at * size, min((at + 1) * size, context) - 1)
         said = {"above": held, "short": str(block)}
         cells.append(Cell(f"block {block}", tone(block), size, **said))
     blocks = picture.row(f"blocks of {size}", "for the allocator", cells)
