@@ -271,7 +271,7 @@ class Picture(Band):
         found = [inf if has_axis else self.widest]
         for row in self._rows:
             if row.units and not row.unit and not row.fills:
-                aside = width_of(row.aside) + AIR if row.aside else 0.0
+                aside = width_of(row.aside) + 2 * AIR if row.aside else 0.0
                 found.append((room - aside - row.gaps) / row.units)
         return min(found)
 

@@ -145,22 +145,26 @@ class Row(Band):
     @property
     def above(self) -> float:
         """Pixels that words above its cells take."""
-        return self._height_of_words([cell.above for cell in self.cells], True)
+        return self._height_of_words(True)
 
     @property
     def below(self) -> float:
         """Pixels that words below its cells take."""
-        return self._height_of_words([cell.below for cell in self.cells], False)
+        return self._height_of_words(False)
 
-    def _height_of_words(self, captions: Sequence[str], is_over: bool) -> float:
-        words = [
-            words
+    def _height_of_words(self, is_over: bool) -> float:
+        brackets = [
+            BRACKET if words else ALONE
             for _, words, colour, over in self.brackets
             if over == is_over and colour != "none"
         ]
-        alone = any(b[2:] == ("none", is_over) for b in self.brackets)
-        lines = CAPTION * (any(captions) + alone)
-        return lines + max((BRACKET if one else ALONE for one in words), default=0.0)
+        return self._height_of_captions(is_over) + max(brackets, default=0.0)
+
+    def _height_of_captions(self, is_over: bool) -> float:
+        """Of words of cells, and of words alone: between the cells and brackets."""
+        captions = [cell.above if is_over else cell.below for cell in self.cells]
+        is_alone = any(b[2:] == ("none", is_over) for b in self.brackets)
+        return CAPTION * (any(captions) + is_alone)
 
     def measure(self, width: float) -> float:
         """Cells, and the words above and below them; a remark takes a second line."""
@@ -276,7 +280,7 @@ class Row(Band):
     def _draw_captions(
         self, sheet: Sheet, captions: Sequence[tuple[Span, str]], y: float, right: float
     ) -> None:
-        """Words above or below cells: smaller, or of every second one, if need be."""
+        """Words above or below: smaller, or of every second one, if need be."""
         areas = [self.area(span.start, span.stop) for span, _ in captions]
         pairs = [
             (min(area.middle, right - width_of(words) / 2), words)
@@ -293,7 +297,7 @@ class Row(Band):
         self, sheet: Sheet, span: Span, words: str, colour: str | None, is_over: bool
     ) -> None:
         area = self.area(span.start, span.stop)
-        captions = (self.above if is_over else self.below) - BRACKET
+        captions = self._height_of_captions(is_over)
         line = self.y - captions - 7 if is_over else self.y + self.height + captions + 7
         ends = area.x + 2, area.x + area.width - 2
         style = {"color": colour or sheet.look.rim, "linewidth": 2.0}

@@ -282,6 +282,14 @@ def test_a_word_without_room_is_a_short_one():
     assert "block 3" in said(3) and "3" in said(0.6)
 
 
+def test_a_bracket_without_words_lies_outside_of_the_cells():
+    picture = Picture()
+    row = picture.row("a", "", [Cell("1", above="one"), Cell("2", above="two")])
+    picture.over(row[:], "", BAD)
+    (line,) = (s for s in picture.scene().of(Stroke) if s.color == BAD)
+    assert line.points[0][1] < row.y - 18
+
+
 def test_a_row_with_no_such_option_or_cells():
     picture = Picture()
     row = picture.row("a", "", [Cell("1")])
