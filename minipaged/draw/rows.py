@@ -27,6 +27,7 @@ CAPTION, BRACKET = 18.0, 30.0  # pixels that words above or below cells take
 ALONE = 8.0  # pixels of a bracket without words
 SMALLER = 7.0  # points: of words below or above narrow cells
 STRIP = 12.0  # pixels of a tone's bands, if words stand below them
+UPRIGHT = 90.0  # pixels that upright words take, at most
 AIR = 14.0  # pixels between words and what is beside them
 
 
@@ -104,6 +105,7 @@ class Row(Band):
         self.fills = False
         self.unit: float | None = None
         self.is_bold = False
+        self.is_upright = False
         self.rim = "none"
         self.starts: Sequence[int] = ()
         for name, value in options.items():
@@ -164,6 +166,9 @@ class Row(Band):
         """Of words of cells, and of words alone: between the cells and brackets."""
         captions = [cell.above if is_over else cell.below for cell in self.cells]
         is_alone = any(b[2:] == ("none", is_over) for b in self.brackets)
+        if is_over and self.is_upright:
+            longest = max(width_of(*fit(words, UPRIGHT)) for words in captions)
+            return longest + 8 + CAPTION * is_alone
         return CAPTION * (any(captions) + is_alone)
 
     def measure(self, width: float) -> float:
@@ -204,7 +209,10 @@ class Row(Band):
         for is_over, y, away in ((True, self.y - 9, -CAPTION), (False, low, CAPTION)):
             each = [cell.above if is_over else cell.below for cell in self.cells]
             captions = [(self[at], words) for at, words in enumerate(each) if words]
-            self._draw_captions(sheet, captions, y, right)
+            if is_over and self.is_upright:
+                self._draw_upright(sheet)
+            else:
+                self._draw_captions(sheet, captions, y, right)
             alone = [b[:2] for b in self.brackets if b[2:] == ("none", is_over)]
             self._draw_captions(sheet, alone, y + away * bool(captions), right)
         for span, words, colour, is_over in self.brackets:
@@ -292,6 +300,14 @@ class Row(Band):
         for middle, words in pairs[::step]:
             style = {"ha": "center", "color": sheet.look.quiet}
             sheet.write(middle, y, words, size, **style)
+
+    def _draw_upright(self, sheet: Sheet) -> None:
+        """Words above the cells, from below upwards."""
+        style = {"rotation": 90, "va": "bottom", "ha": "center"}
+        for at, cell in enumerate(self.cells):
+            area = self.area(at, at + 1)
+            shown, size = fit(cell.above, UPRIGHT, min(SMALL, 0.6 * area.width))
+            sheet.write(area.middle, self.y - 4, shown, size, **style)
 
     def _draw_bracket(
         self, sheet: Sheet, span: Span, words: str, colour: str | None, is_over: bool
