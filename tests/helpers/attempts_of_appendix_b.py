@@ -272,7 +272,7 @@ def the_last_none_is_all(held, wanted, free):
 
 
 # What the check must say of each mistake.
-NAMED = {
+FAULTS = {
     "num_preempted": [
         (lambda held, wanted, free: 0, "more is wanted than is free"),
         (blocks_stay_taken, "the blocks of those who go are free for the others"),
@@ -318,4 +318,3 @@ NAMED = {
         (returns_no_schedule, "is a return missing?"),
     ],
 }
-WRONG = {name: [attempt for attempt, _ in NAMED[name]] for name in NAMED}

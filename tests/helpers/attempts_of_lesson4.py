@@ -474,7 +474,7 @@ def must_be_worse(kept, k, best_sum, n, longest, alpha, way):
 
 
 # What the check must say of each mistake.
-NAMED = {
+FAULTS = {
     "is_done": [
         (lambda *case: not is_done(*case), "that says whether the search goes on"),
         (lambda *case: None, "is a return missing?"),
@@ -637,4 +637,3 @@ NAMED = {
         ),
     ],
 }
-WRONG = {name: [attempt for attempt, _ in NAMED[name]] for name in NAMED}
