@@ -106,7 +106,7 @@ class Row(Band):
                 raise TypeError(f"a row has no {name!r}")
             setattr(self, name, value)
         self.brackets: list[tuple[Span, str, str | None, bool]] = []
-        self.x = self.y = self.left = 0.0  # of the label, of the cells
+        self.x = self.y = self.left = self.right = 0.0  # of the label, of the cells
 
     def __getitem__(self, at: int | slice) -> Span:
         if isinstance(at, slice):
@@ -173,7 +173,7 @@ class Row(Band):
         picture = self.picture
         extra = max(0.0, TWO_LINES * bool(self.remark) - self.height)
         self.y = y + self.above + extra / 2
-        self.x, self.left = x, x + picture.room_left
+        self.x, self.left, self.right = x, x + picture.room_left, x + width
         room = width - picture.room_left - picture.room_right
         self.unit_now = self.unit or picture.unit(width)
         if self.fills:
@@ -244,15 +244,18 @@ class Row(Band):
 
     def _draw_captions(self, sheet: Sheet, captions: Sequence[str], y: float) -> None:
         """Words above or below cells: smaller, or of every second one, if need be."""
-        areas = [self.area(at, at + 1) for at in range(len(self.cells))]
-        pairs = list(zip(areas, captions, strict=True))
-        step, size = 1, SMALL
-        while not _stand_apart(pairs[::step], size):
-            step, size = (step, SMALLER) if size == SMALL else (step + 1, SMALL)
-        for area, words in pairs[::step]:
+        found = []
+        for at, words in enumerate(captions):
             if words:
-                quiet = {"ha": "center", "color": sheet.look.quiet}
-                sheet.write(area.middle, y, words, size, **quiet)
+                half = width_of(words) / 2
+                middle = min(self.area(at, at + 1).middle, self.right - half)
+                found.append((max(middle, self.x + half), words))
+        step, size = 1, SMALL
+        while not _stand_apart(found[::step], size):
+            step, size = (step, SMALLER) if size == SMALL else (step + 1, SMALL)
+        for middle, words in found[::step]:
+            quiet = {"ha": "center", "color": sheet.look.quiet}
+            sheet.write(middle, y, words, size, **quiet)
 
     def _draw_bracket(
         self, sheet: Sheet, span: Span, words: str, colour: str | None, is_over: bool
@@ -283,9 +286,9 @@ class Row(Band):
         )
 
 
-def _stand_apart(pairs: Sequence[tuple[Area, str]], size: float) -> bool:
-    """Do words at the middles of these areas leave air between each other?"""
+def _stand_apart(found: Sequence[tuple[float, str]], size: float) -> bool:
+    """Do words around these places leave air between each other?"""
     return all(
-        (width_of(one, size) + width_of(other, size)) / 2 + 3 < b.middle - a.middle
-        for (a, one), (b, other) in pairwise(pairs)
+        (width_of(one, size) + width_of(other, size)) / 2 + 3 < b - a
+        for (a, one), (b, other) in pairwise(found)
     )
