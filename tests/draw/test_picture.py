@@ -236,6 +236,17 @@ def test_charts_one_above_the_other_have_one_scale():
     assert other.marker == "x"
 
 
+def test_words_of_several_marks_stand_one_above_the_other():
+    chart = Chart("title", x_limits=(0, 10))
+    chart.line([(0, 0), (10, 20)])
+    for x in (4, 5, 9.9):
+        chart.mark(x=x, words=f"words of the mark at {x}")
+    scene = chart.scene()
+    check_that_nothing_overlaps(scene)
+    heights = [words.y for words in scene.of(Words) if "mark" in words.text]
+    assert heights == sorted(heights) and len({*heights}) == 3
+
+
 def test_columns_are_as_high_as_their_counts():
     chart = Chart("title", ylabel="count")
     chart.columns([0, 1, 2, 3], [4, 0, 2])
