@@ -11,6 +11,7 @@ For example:
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import sqrt
 
 from minipaged.draw.letters import LEAST, visible, width_of
@@ -167,7 +168,7 @@ class Lane(Row):
         said = [(number, sign.marker) for number, sign in self.signs]
         said += [(number, "line") for number, *_ in self.lines]
         said += [(number, words) for number, words, _ in self.points]
-        return super().facts._replace(signs=said)
+        return replace(super().facts, signs=said)
 
 
 class Axis(Band):

@@ -17,7 +17,7 @@ from math import inf
 from minipaged.draw.bands import Drawn, Legend, Panels
 from minipaged.draw.lanes import Axis, Lane
 from minipaged.draw.letters import PART, width_of
-from minipaged.draw.links import draw_cross, draw_link
+from minipaged.draw.links import draw_cross, draw_link, is_step
 from minipaged.draw.marks import Link, Scene
 from minipaged.draw.palette import theme
 from minipaged.draw.rows import AIR, Band, Cell, Row, Span
@@ -25,7 +25,6 @@ from minipaged.draw.sheet import SPAN, Sheet
 from minipaged.draw.tones import Sign, Tone
 
 WIDEST = 44.0  # pixels of a cell, at most
-NEAR = 10.0  # pixels between rows
 LINKED, WORDS = 46.0, 12.0  # pixels if links lead there; more, if they have words
 
 
@@ -37,7 +36,7 @@ class Picture(Band):
         self.title, self.widest = title, widest
         self._bands: list[Band] = []
         self._links: list[tuple[Span, Span, dict]] = []
-        self._frames: list[tuple[Span, str, float]] = []
+        self._frames: list[tuple[Span, Span, str, float]] = []
         self._crosses: list[Span] = []
         self._heads: Sequence[str] = ()
 
@@ -55,8 +54,8 @@ class Picture(Band):
         Options: values, words at the right edge, each below its head (see `heads`);
         aside, words behind the last cell, in aside_colour; height, in pixels; start,
         units before the first cell; gap, pixels between cells; unit, pixels of a unit,
-        by default the same for all rows; fills, if it takes all the room; is_bold, of
-        the label; rim, of a frame around all cells.
+        by default the same for all rows; apart, pixels to the next row; fills, if it
+        takes all the room; is_bold, of the label; rim, of a frame around all cells.
         """
         row = Row(cells, self, label=label, remark=remark, **options)
         self.add(row)
@@ -133,13 +132,15 @@ class Picture(Band):
 
         self.add(Drawn(20.0 + air, draw))
 
-    def text(self, words: str, **style: str | float) -> None:
-        """A line of words: quiet, if no style says otherwise."""
+    def text(self, *lines: str, **style: str | float) -> None:
+        """Lines of words: quiet, if no style says otherwise."""
 
         def draw(sheet: Sheet, x: float, y: float, width: float) -> None:
-            sheet.write(x, y + 9, words, **{"color": sheet.look.quiet, **style})
+            for at, words in enumerate(lines):
+                quiet = {"color": sheet.look.quiet}
+                sheet.write(x, y + 9 + 18 * at, words, **{**quiet, **style})
 
-        self.add(Drawn(18.0, draw))
+        self.add(Drawn(18.0 * len(lines), draw))
 
     def add(self, band: Band) -> None:
         """A band of another kind, such as a `Chart`."""
@@ -171,9 +172,14 @@ class Picture(Band):
         """
         self.add(Legend(signs, verdict, colour, rim))
 
-    def beside(self, *pictures: "Picture", gap: float = 28.0) -> None:
-        """These pictures side by side, equally wide; their titles are headings."""
-        self.add(Panels(pictures, gap))
+    def beside(
+        self, *pictures: "Picture", gap: float = 28.0, shares: Sequence[float] = ()
+    ) -> None:
+        """These pictures side by side; their titles are headings.
+
+        shares: in which proportion they are wide, if not equally.
+        """
+        self.add(Panels(pictures, gap, shares))
 
     def link(
         self,
@@ -182,12 +188,15 @@ class Picture(Band):
         colour: str | None = None,
         is_followed: bool = False,
         words: str = "",
+        is_false: bool = False,
     ) -> None:
-        """An arrow between cells of two rows, or below the cells of one row.
+        """An arrow between cells of two rows, or of one: below it, or in a wide gap.
 
-        words: beside the middle of the arrow, if it does not lead to another panel.
+        words: in lines beside the middle, if it does not lead to another panel.
+        is_false: the arrow bears a cross.
         """
-        style = {"colour": colour, "is_followed": is_followed, "words": words}
+        style = {"colour": colour, "is_followed": is_followed}
+        style |= {"words": words, "is_false": is_false}
         self._links.append((source, target, style))
 
     def over(self, span: Span, words: str, colour: str | None = None) -> None:
@@ -198,9 +207,18 @@ class Picture(Band):
         """A bracket below these cells, with words."""
         span.row.brackets.append((span, words, colour, False))
 
-    def frame(self, span: Span, colour: str, linewidth: float = 2.0) -> None:
-        """A frame around these cells: in the gaps beside them, if there are any."""
-        self._frames.append((span, colour, linewidth))
+    def frame(
+        self,
+        span: Span,
+        colour: str,
+        linewidth: float = 2.0,
+        last: Span | None = None,
+    ) -> None:
+        """A frame around these cells: in the gaps beside them, if there are any.
+
+        last: cells of a row further below, down to which the frame reaches.
+        """
+        self._frames.append((span, last or span, colour, linewidth))
 
     def cross(self, span: Span) -> None:
         """Strike these cells out."""
@@ -257,20 +275,20 @@ class Picture(Band):
                 found.append((room - aside - row.gaps) / row.units)
         return min(found)
 
-    def _gap(self, upper: Band, lower: Band) -> float:
+    def _gap(self, upper: Band, lower: Band | None) -> float:
         """Pixels between two bands: more if links lead down or up there."""
         rows = self._rows
         for source, target, style in self._links:
             if source.row not in rows or target.row not in rows:
                 continue
             if source.row is target.row:
-                if source.row is upper:
+                if source.row is upper and not is_step(source, target):
                     return LINKED + WORDS * bool(style["words"])
                 continue
             first, last = sorted((source.row, target.row), key=self._bands.index)
             if first is upper or last is lower:
                 return LINKED
-        return NEAR
+        return upper.apart
 
     def measure(self, width: float) -> float:
         """How high all bands are together, if they are so wide."""
@@ -284,6 +302,8 @@ class Picture(Band):
                 y += self._gap(self._bands[at - 1], band)
             edges.append(y)
             y += band.measure(width)
+        if self._bands:  # arcs below the last row
+            y += self._gap(self._bands[-1], None) - self._bands[-1].apart
         return [*edges, y]
 
     def draw(self, sheet: Sheet, x: float, y: float, width: float) -> None:
@@ -291,22 +311,42 @@ class Picture(Band):
         edges = self._walk(width)
         for band, top in zip(self._bands, edges, strict=False):
             band.draw(sheet, x, y + top, width)
-        for span, colour, linewidth in self._frames:
+        for span, last, colour, linewidth in self._frames:
             area = span.row.area(span.start, span.stop)
             aside = 1.5 - 0.3 * span.row.gap
-            inner = area.x + aside, area.y - 3, area.width - 2 * aside, area.height + 6
+            high = last.row.y + last.row.height - area.y + 6
+            inner = area.x + aside, area.y - 3, area.width - 2 * aside, high
             sheet.box(*inner, rim=colour, linewidth=linewidth)
         for span in self._crosses:
             draw_cross(sheet, span.row.area(span.start, span.stop))
         for source, target, style in self._links:
-            draw_link(sheet, source, target, **style)
+            draw_link(sheet, source, target, self._aside(source, target), **style)
+
+    def _aside(self, source: Span, target: Span) -> float:
+        """Pixels from the target's middle, so that not all arrows meet there."""
+        rows = {
+            span.row.area(span.start, span.stop).middle: span
+            for span, other, _ in self._links
+            if other == target and span.row is not target.row
+        }
+        if len(rows) < 2 or source.row is target.row:
+            return 0.0
+        order = [rows[x] for x in sorted(rows)].index(source)
+        area = target.row.area(target.start, target.stop)
+        return min(24.0, area.width / len(rows)) * (order - (len(rows) - 1) / 2)
 
     def tell(self, scene: Scene) -> None:
         """Note in the scene what rows and links say, also of pictures within."""
         scene.rows += [row.facts for row in self._rows]
         scene.links += [
             Link(
-                one.row.label, one.start, other.row.label, other.start, style["colour"]
+                one.row.label,
+                one.start,
+                other.row.label,
+                other.start,
+                style["colour"],
+                style["words"],
+                style["is_false"],
             )
             for one, other, style in self._links
         ]

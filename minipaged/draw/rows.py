@@ -26,14 +26,16 @@ TWO_LINES = 28.0  # pixels that a label with a remark needs
 CAPTION, BRACKET = 18.0, 30.0  # pixels that words above or below cells take
 ALONE = 8.0  # pixels of a bracket without words
 SMALLER = 7.0  # points: of words below or above narrow cells
+STRIP = 12.0  # pixels of a tone's bands, if words stand below them
 AIR = 14.0  # pixels between words and what is beside them
 
 
 class Cell(NamedTuple):
     """A box of a row: its word, its tone, and how many units wide it is.
 
-    tone: `KEPT` is hatched, `FOUND` has a dashed rim. rim: the colour of a frame. high:
-    which part of the row's height it has, from below.
+    tone: `KEPT` is hatched, `FOUND` has a dashed rim. rim: the colour of a frame, or
+    "dashed". high: which part of the row's height it has, from below. short: what
+    stands in it instead of the word, if there is no room for that.
     """
 
     word: str = ""
@@ -43,6 +45,7 @@ class Cell(NamedTuple):
     above: str = ""
     below: str = ""
     high: float = 1.0
+    short: str = ""
 
 
 class Span(NamedTuple):
@@ -69,6 +72,8 @@ class Area(NamedTuple):
 
 class Band:
     """What takes the whole width of a picture; the next band lies below it."""
+
+    apart = 10.0  # pixels to the next band, if no links lead there
 
     def measure(self, width: float) -> float:
         """How high it is, if it is so wide."""
@@ -180,8 +185,9 @@ class Row(Band):
             self.unit_now = (room - self.gaps) / self.units
         self._say(sheet, x, width)
         has_words = self._has_words()
-        for at, cell in enumerate(self.cells):
-            self._draw_cell(sheet, self.area(at, at + 1), cell, has_words)
+        for at in range(len(self.cells)):
+            area = self.area(at, at + 1)
+            self._draw_cell(sheet, area, self._shown(at), has_words)
         if self.rim != "none":
             blocks = map(self.block, range(len(self.starts)))
             for _, start, stop in blocks if self.starts else [self[:]]:
@@ -213,11 +219,21 @@ class Row(Band):
 
     def _has_words(self) -> bool:
         """Are there words in its cells, and room for at least two letters of each?"""
-        cells = [(at, cell.word) for at, cell in enumerate(self.cells) if cell.word]
+        cells = [
+            (at, self._shown(at).word)
+            for at, cell in enumerate(self.cells)
+            if cell.word
+        ]
         return bool(cells) and all(
             width_of(*fit(visible(word)[:2], 0)) <= self.area(at, at + 1).width - 2
             for at, word in cells
         )
+
+    def _shown(self, at: int) -> Cell:
+        """The cell, with its short word if there is no room for the other one."""
+        cell, room = self.cells[at], self.area(at, at + 1).width - 4
+        is_short = cell.short and width_of(cell.word) > room
+        return cell._replace(word=cell.short) if is_short else cell
 
     def _draw_cell(self, sheet: Sheet, area: Area, cell: Cell, has_words: bool) -> None:
         x, y, wide, high = area
@@ -225,8 +241,12 @@ class Row(Band):
         word = cell.word if has_words else ""
         if cell.tone == KEPT:
             sheet.empty(x, y, wide, high, word)
+            sheet.box(x + 0.5, y, wide - 1, high, rim=sheet.look.rim)
         elif cell.tone == FOUND:
             sheet.box(x, y, wide, high, free(), **DASHED)
+        elif word and cell.tone.bands:
+            sheet.box(x, y, wide, STRIP, cell.tone)
+            sheet.word(x, y + STRIP, wide, high - STRIP, word, NOTHING)
         elif word:
             sheet.cells(x, y, [wide], high, [cell.tone], [word])
         else:
@@ -235,10 +255,13 @@ class Row(Band):
             sheet.cells(x, y, [wide], high, [tone])
         if word and cell.tone == FOUND:
             sheet.word(x, y, wide, high, word, free())
-        if cell.tone.face == free().face and cell.rim == "none":
+        is_pale = cell.tone.face == free().face or cell.tone.bands
+        if is_pale and cell.rim == "none":
             inset = 0.5 if wide > 8 else 0.0
             sheet.box(x + inset, y, wide - 2 * inset, high, rim=sheet.look.rim)
-        if cell.rim != "none":
+        if cell.rim == "dashed":
+            sheet.box(x, y, wide, high, **DASHED)
+        elif cell.rim != "none":
             inner = x + 1.5, y - 2, wide - 3, high + 4
             sheet.box(*inner, rim=cell.rim, linewidth=2.2)
 
@@ -278,12 +301,8 @@ class Row(Band):
     @property
     def facts(self) -> RowFacts:
         """What it says: for tests, and for readers who cannot see it."""
-        words = [cell.word for cell in self.cells]
-        tones = [cell.tone for cell in self.cells]
-        wides = [cell.wide for cell in self.cells]
-        return RowFacts(
-            self.label, self.remark, words, tones, [*self.values], self.aside, wides, []
-        )
+        said = self.label, self.remark, self.cells, [*self.values], self.aside
+        return RowFacts(*said)
 
 
 def _stand_apart(found: Sequence[tuple[float, str]], size: float) -> bool:
