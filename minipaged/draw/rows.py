@@ -178,8 +178,9 @@ class Row(Band):
         picture = self.picture
         extra = max(0.0, TWO_LINES * bool(self.remark) - self.height)
         self.y = y + self.above + extra / 2
-        self.x, self.left, self.right = x, x + picture.room_left, x + width
-        room = width - picture.room_left - picture.room_right
+        self.x, self.left = x, x + picture.room_left
+        self.right = x + width - picture.room_right
+        room = self.right - self.left
         self.unit_now = self.unit or picture.unit(width)
         if self.fills:
             self.unit_now = (room - self.gaps) / self.units
