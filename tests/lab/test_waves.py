@@ -84,7 +84,7 @@ def test_other_waves_are_refused(h200):
 def test_a_wave_is_as_long_as_it_takes_and_as_high_as_its_programs():
     figure = plot_waves({"rung 2": TWO, "rung 3": ONE}, "title")
     running, unit, alone, _ = figure.scene.rows
-    assert running.wides == unit.wides == [1200, 600] and alone.wides == [450]
+    assert running.widths == unit.widths == [1200, 600] and alone.widths == [450]
     heights = [box.height for box in figure.scene.of(Box) if box.face == BLUE]
     each = 3 * EACH / 396
     assert heights[:3] == pytest.approx([396 * each, 116 * each, 512 * each])
