@@ -117,6 +117,16 @@ def test_rows_are_as_far_apart_as_they_say():
     assert other.y == one.y + one.height + 2
 
 
+@pytest.mark.parametrize("words", ["", "said"])
+def test_a_bracket_lies_below_its_cells(words):
+    picture = Picture()
+    row = picture.row("a", "", [Cell("1"), Cell("2")])
+    picture.under(row[:], words)
+    (line,) = (s for s in picture.scene().of(Stroke) if s.linewidth == 2.0)
+    low = row.y + row.height
+    assert low < line.points[0][1] <= low + row.below
+
+
 def test_a_link_leads_from_the_one_cell_to_the_other():
     picture = Picture()
     one = picture.row("one", "", [Cell(str(n)) for n in range(4)])
