@@ -4,7 +4,9 @@ import re
 import subprocess
 import sys
 from itertools import combinations
+from math import dist
 from pathlib import Path
+from random import Random
 from xml.etree import ElementTree
 
 import pytest
@@ -424,6 +426,10 @@ def test_dots_give_way_and_no_farther_than_needed():
     assert len(dots) == 6 and dots[0][1] == other.y + other.height / 2
     apart = [abs(a[1] - b[1]) for a, b in combinations(dots[3:], 2)]
     assert min(apart) > 5
+    draw = Random(0)
+    places = [draw.uniform(0, 100) for _ in range(50)]
+    moved = zip(places, spread(places, 9.0), strict=True)
+    assert all(dist(*pair) > 9 - 1e-6 for pair in combinations(moved, 2))
     assert spread([1, 50, 11], 9.0) == [0.0, 0.0, 0.0]
     assert list(map(abs, spread([5, 5, 1], 5.0))) == [3.0, 3.0, 0.0]
 
