@@ -153,14 +153,17 @@ class Row(Band):
         return self._height_of_words([cell.below for cell in self.cells], False)
 
     def _height_of_words(self, captions: Sequence[str], is_over: bool) -> float:
-        words = [
-            words
+        alone = any(b[2:] == ("none", is_over) for b in self.brackets)
+        lines = CAPTION * (any(captions) + alone)
+        return lines + self._height_of_brackets(is_over)
+
+    def _height_of_brackets(self, is_over: bool) -> float:
+        found = [
+            BRACKET if words else ALONE
             for _, words, colour, over in self.brackets
             if over == is_over and colour != "none"
         ]
-        alone = any(b[2:] == ("none", is_over) for b in self.brackets)
-        lines = CAPTION * (any(captions) + alone)
-        return lines + max((BRACKET if one else ALONE for one in words), default=0.0)
+        return max(found, default=0.0)
 
     def measure(self, width: float) -> float:
         """Cells, and the words above and below them; a remark takes a second line."""
@@ -293,7 +296,8 @@ class Row(Band):
         self, sheet: Sheet, span: Span, words: str, colour: str | None, is_over: bool
     ) -> None:
         area = self.area(span.start, span.stop)
-        captions = (self.above if is_over else self.below) - BRACKET
+        captions = self.above if is_over else self.below
+        captions -= self._height_of_brackets(is_over)
         line = self.y - captions - 7 if is_over else self.y + self.height + captions + 7
         ends = area.x + 2, area.x + area.width - 2
         style = {"color": colour or sheet.look.rim, "linewidth": 2.0}
