@@ -3,7 +3,7 @@
 import json
 import random
 import re
-from itertools import combinations, pairwise
+from itertools import accumulate, combinations, pairwise
 from math import dist, exp, inf, log
 from types import SimpleNamespace
 
@@ -801,95 +801,53 @@ def test_a_schedule_is_possible(tiles_ahead, ids, latency):
         assert other.ids[0] == one.turn[0 if tiles_ahead else 1]
 
 
-def begun_in_the_first_turn(figure):
-    """The filled boxes, from above, without the legend's; the numbers in them."""
-    filled = boxes(figure, palette.sequence_colour(0))[:-1]
-    numbers = []
-    for box in filled:
-        middle = box.get_x() + box.get_width() / 2, box.get_y() + box.get_height() / 2
-        found = [t for t in figure.axes[0].texts if t.get_position() == middle]
-        numbers += [int(text.get_text()) for text in found]
-    return filled, numbers
+def bars(row):
+    """From when to when each box of a lane is, and its tile; those that are strong."""
+    ends = [*accumulate(row.wides)]
+    every = zip([0, *ends], ends, row.words, row.tones, strict=False)
+    every = [(start, end, int(word), tone) for start, end, word, tone in every if word]
+    return every, [bar[:3] for bar in every if bar[3] == strong(0)]
 
 
-def test_what_a_turn_does_is_filled_and_overlaps_with_a_tile_ahead():
-    figure = plot_pipeline(RUNS, "title")
-    filled, numbers = begun_in_the_first_turn(figure)
-    assert numbers == [0, 0, 0, 2, 1, 0]
-    unit = (filled[1].get_width() + 1) / 8
-    starts = [(box.get_x() - filled[0].get_x()) / unit for box in filled]
-    assert starts == pytest.approx([0, 3, 11, 11, 11, 11])
-    lengths = [(box.get_width() + 1) / unit for box in filled]
-    assert lengths == pytest.approx([3, 8, 4, 3, 8, 4])  # all panels have one clock
-    heights = [box.get_y() for box in filled]
-    assert heights == sorted(heights) and len(set(heights)) == 6
-    for moment in (10, 80):
-        ((x, _),) = places_of(figure, str(moment))
-        assert (x - filled[0].get_x() + 0.5) / unit == pytest.approx(moment)
+def test_what_a_turn_does_is_strong_and_overlaps_with_a_tile_ahead():
+    rows = plot_pipeline(RUNS, "title").scene.rows
+    assert [row.label for row in rows] == ["block ids", "K and V", "computes"] * 2
+    begun = [bars(row)[1] for row in rows]
+    assert begun[:3] == [[(0, 3, 0)], [(3, 11, 0)], [(11, 15, 0)]]
+    assert begun[3:] == [[(11, 14, 2)], [(11, 19, 1)], [(11, 15, 0)]]
+    moments = [sorted(moment for moment, _ in row.signs) for row in rows]
+    assert moments == [[0, 15, 30, 45, 60, 75, 90]] * 3 + [AHEAD_TURNS] * 3
 
 
-def test_rows_of_a_pipeline_are_named_beside_them():
-    figure = plot_pipeline(RUNS, "title")
-    filled, _ = begun_in_the_first_turn(figure)
-    middles = [box.get_y() + box.get_height() / 2 for box in filled]
-    named = [places_of(figure, row) for row in ("block ids", "K and V", "computes")]
-    assert [y for panel in zip(*named, strict=True) for _, y in panel] == middles
-    what = "block ids of tile i + 2", "K and V of tile i + 1", "computes tile i"
-    beside = [places_of(figure, words) for words in what]
-    assert [y for ((_, y),) in beside] == middles[3:]
-    assert "block ids" not in texts(plot_pipeline({"a": pipeline(6, 8, 4)}, "title"))
+AHEAD_TURNS = [11, 19, 27, 35, 43, 51, 55]
 
 
-def test_every_tile_is_in_each_row_of_a_pipeline():
-    said = texts(plot_pipeline({"a": pipeline(5, 8, 4, 2, ids=3)}, "title"))
-    assert [said.count(str(tile)) for tile in range(1, 5)] == [3] * 4
-
-
-def test_turns_are_bracketed_and_begin_at_thin_lines():
-    figure = plot_pipeline(RUNS, "title")
-    filled, _ = begun_in_the_first_turn(figure)
-    left, unit = filled[0].get_x() - 0.5, (filled[1].get_width() + 1) / 8
-    thin = [line for line in figure.axes[0].lines if line.get_zorder() == 0.5]
-    places = [round((line.get_xdata()[0] - left) / unit, 6) for line in thin]
-    assert sorted(places[:7]) == [0, 15, 30, 45, 60, 75, 90]
-    assert sorted(places[7:]) == [11, 19, 27, 35, 43, 51, 55]
-    for line in thin:  # through all rows of its panel
-        at = 0 if line in thin[:7] else 3
-        low, high = sorted(line.get_ydata())
-        last = filled[at + 2]
-        assert low < filled[at].get_y() and high > last.get_y() + last.get_height()
-    heavy = [line for line in figure.axes[0].lines if line.get_linewidth() == 1.6]
-    across = [line.get_xdata() for line in heavy if len({*line.get_ydata()}) == 1]
-    ends = [[(x - left) / unit for x in xs] for xs in across]
-    assert ends == [pytest.approx([0, 15]), pytest.approx([11, 19])]
-    for words, xs in zip(("a turn: 15 units", "a turn: 8 units"), across, strict=True):
-        ((x, _),) = places_of(figure, words)
-        assert x == xs[0]
+@pytest.mark.parametrize("ids", [0, 3])
+def test_every_tile_is_in_each_row_once_and_boxes_of_a_lane_are_apart(ids):
+    tiles, found = pipeline(9, 8, 2, tiles_ahead=3, ids=ids), {}
+    label = None
+    for row in plot_pipeline({"a": tiles}, "title").scene.rows:
+        label = row.label or label
+        found.setdefault(label, []).extend(bars(row)[0])
+    parts = {"block ids": "ids", "K and V": "reads", "computes": "computes"}
+    assert [*found] == [*parts][not ids :]
+    for label, every in found.items():
+        spans = {tile: (start, end) for start, end, tile, _ in every}
+        assert len(spans) == len(every) == 9
+        assert [spans[n] for n in range(9)] == [getattr(t, parts[label]) for t in tiles]
 
 
 def test_a_pipeline_says_how_long_it_takes():
-    figure = plot_pipeline(RUNS, "title")
-    said = {text.get_text(): text.get_color() for text in figure.axes[0].texts}
+    scene = plot_pipeline(RUNS, "title").scene
+    said = {words.text: words.color for words in scene.of(Words)}
     assert said["6 tiles in 90 units"] == palette.BAD
     assert said["6 tiles in 55 units"] == palette.GOOD
-    assert texts(figure).count("before the loop") == 1
+    assert {"a turn: 15 units", "a turn: 8 units, after 11 before the loop"} <= {*said}
+    of = "block ids of tile i + 2, K and V of tile i + 1, computes tile i"
+    assert f"in turn i: {of}" in said
     uneven = {"uneven": pipeline(6, 8, 2, tiles_ahead=2, ids=3)}
-    assert "the first turn: 3 units" in texts(plot_pipeline(uneven, "title"))
-
-
-def test_reads_that_overlap_lie_in_different_lanes():
-    figure = plot_pipeline({"a": pipeline(9, 8, 2, tiles_ahead=3, ids=3)}, "title")
-    drawn = [
-        patch
-        for patch in figure.axes[0].patches
-        if isinstance(patch, Rectangle) and patch.get_height() > 15
-    ]
-    assert len(drawn) == 3 * 9
-    areas = [(*box.get_xy(), box.get_width(), box.get_height()) for box in drawn]
-    for at, (x, y, width, height) in enumerate(areas):
-        for left, top, wide, high in areas[:at]:
-            beside = x + width <= left or left + wide <= x
-            assert beside or y + height <= top or top + high <= y
+    said = texts(plot_pipeline(uneven, "title"))
+    assert any(words.startswith("the first turn: 3 units") for words in said)
 
 
 def test_a_legend_names_only_what_is_drawn():
