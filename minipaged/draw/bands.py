@@ -75,28 +75,32 @@ class Legend(Band):
 
 
 class Panels(Band):
-    """Pictures side by side, equally wide."""
+    """Pictures side by side, whose widths are in proportion to `shares`."""
 
-    def __init__(self, pictures: "Sequence[Picture]", gap: float):
+    def __init__(
+        self, pictures: "Sequence[Picture]", gap: float, shares: Sequence[float]
+    ):
         self.pictures, self._gap = pictures, gap
+        self._shares = shares or [1.0] * len(pictures)
 
-    def _width(self, width: float) -> float:
-        count = len(self.pictures)
-        return (width - self._gap * (count - 1)) / count
+    def _widths(self, width: float) -> list[float]:
+        room = width - self._gap * (len(self.pictures) - 1)
+        return [room * share / sum(self._shares) for share in self._shares]
+
+    @property
+    def _heads(self) -> float:
+        return 22.0 * any(picture.title for picture in self.pictures)
 
     def measure(self, width: float) -> float:
         """As high as the highest of them."""
-        heads = 22.0 * any(picture.title for picture in self.pictures)
-        one = self._width(width)
-        return heads + max(picture.measure(one) for picture in self.pictures)
+        pairs = zip(self.pictures, self._widths(width), strict=True)
+        return self._heads + max(picture.measure(wide) for picture, wide in pairs)
 
     def draw(self, sheet: Sheet, x: float, y: float, width: float) -> None:
         """One after another, their titles above them."""
-        one = self._width(width)
-        heads = 22.0 * any(picture.title for picture in self.pictures)
-        for at, picture in enumerate(self.pictures):
-            left = x + at * (one + self._gap)
+        for picture, wide in zip(self.pictures, self._widths(width), strict=True):
             if picture.title:
-                shown, size = fit(picture.title, one, PART)
-                sheet.write(left, y + 8, shown, size, weight="bold")
-            picture.draw(sheet, left, y + heads, one)
+                shown, size = fit(picture.title, wide, PART)
+                sheet.write(x, y + 8, shown, size, weight="bold")
+            picture.draw(sheet, x, y + self._heads, wide)
+            x += wide + self._gap

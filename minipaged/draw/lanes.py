@@ -11,9 +11,10 @@ For example:
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import sqrt
 
-from minipaged.draw.letters import fit, visible, width_of
+from minipaged.draw.letters import LEAST, visible, width_of
 from minipaged.draw.marks import RowFacts
 from minipaged.draw.rows import Area, Band, Cell, Row
 from minipaged.draw.scales import Scale, scale_of
@@ -151,8 +152,8 @@ class Lane(Row):
 
     def _draw_cell(self, sheet: Sheet, area: Area, cell: Cell, has_words: bool) -> None:
         """With its word if it has room; without one, soft boxes have a rim too."""
-        least = width_of(*fit(visible(cell.word)[:2], 0))
-        has_word = bool(cell.word) and least <= area.width - 2
+        least = width_of(visible(cell.word)[:2], LEAST)
+        has_word = bool(cell.word) and least <= area.width - 4
         super()._draw_cell(sheet, area, cell, has_word)
         if cell.tone.line and not has_word and area.width > 6:
             high = cell.high * area.height
@@ -167,7 +168,7 @@ class Lane(Row):
         said = [(number, sign.marker) for number, sign in self.signs]
         said += [(number, "line") for number, *_ in self.lines]
         said += [(number, words) for number, words, _ in self.points]
-        return super().facts._replace(signs=said)
+        return replace(super().facts, signs=said)
 
 
 class Axis(Band):

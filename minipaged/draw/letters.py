@@ -66,6 +66,18 @@ def visible(word: str) -> str:
     return word.strip() or word.replace("\n", "⏎").replace(" ", "·") or "∅"
 
 
+def lines_of(words: str, width: float, most: int) -> list[str]:
+    """Words in lines so wide, as many as are needed; the last one may be too wide."""
+    lines: list[str] = []
+    for word in words.split():
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and (width_of(longer) <= width or len(lines) == most):
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return lines
+
+
 def counted(number: int, thing: str) -> str:
     """So many things, in words."""
     return f"{number:,} {thing}" + "s" * (number != 1)

@@ -1,52 +1,71 @@
 """Lab: what lies over the rows of a picture: links between cells, and crosses."""
 
+from minipaged.draw.marks import Point
 from minipaged.draw.palette import BAD
 from minipaged.draw.rows import Area, Span
-from minipaged.draw.sheet import Sheet
+from minipaged.draw.sheet import LINE, Sheet
+
+STEP = 16.0  # pixels between cells in which an arrow has room
+
+
+def is_step(source: Span, target: Span) -> bool:
+    """Do they stand side by side in a row, with room for an arrow between them?"""
+    first, last = sorted((source, target), key=lambda span: span.start)
+    is_near = source.row is target.row and first.stop == last.start
+    return is_near and source.row.gap >= STEP
 
 
 def draw_link(
     sheet: Sheet,
     source: Span,
     target: Span,
+    aside: float,
     colour: str | None,
     is_followed: bool,
     words: str,
+    is_false: bool,
 ) -> None:
-    """Upright between rows one below the other; level between panels; else an arc."""
+    """Upright between rows; level between panels, or side by side; else an arc.
+
+    aside: where an upright arrow ends, in pixels from the target's middle.
+    """
     start, end = (span.row.area(span.start, span.stop) for span in (source, target))
-    if source.row is target.row:
-        low = start.y + start.height + source.row.below + 3
-        points = (start.middle, low), (end.middle, low)
-        deep = low + 44
-        bends = (start.middle, deep), (end.middle, deep)
-        style = {"color": colour or sheet.look.ink, "linewidth": 1.6, "head": 11}
-        sheet.curve((points[0], *bends, points[1]), **style)
-        if words:
-            middle = (start.middle + end.middle) / 2
-            sheet.write(middle, low + 42, words, ha="center")
-        return
     style = {"colour": colour, "is_followed": is_followed}
-    if source.row.picture is target.row.picture:
+    is_level = source.row.picture is not target.row.picture or is_step(source, target)
+    if source.row is target.row and not is_level:
+        return _draw_arc(sheet, source, target, colour, words)
+    if is_level:
+        is_right = start.x < end.x
+        air = 3 if is_right else -3
+        x0 = _side(source, start, is_right) + air
+        x1 = _side(target, end, not is_right) - air
+        y0, y1 = start.y + start.height / 2, end.y + end.height / 2
+        sheet.arrow((x0, y0), (x1, y1), **style)
+        middle = (x0 + x1) / 2, (y0 + y1) / 2 - 15
+    else:
         is_down = start.y < end.y
         upper, lower = (source, target) if is_down else (target, source)
         areas = [span.row.area(span.start, span.stop) for span in (upper, lower)]
-        ends = [
-            (areas[0].middle, areas[0].y + areas[0].height + upper.row.below + 3),
-            (areas[1].middle, areas[1].y - lower.row.above - 3),
-        ]
-        sheet.arrow(*(ends if is_down else ends[::-1]), is_upright=True, **style)
-        if words:
-            (x0, y0), (x1, y1) = ends
-            place = (x0 + x1) / 2 + 8, (y0 + y1) / 2
-            sheet.write(*place, words, color=sheet.look.quiet)
-    else:
-        is_right = start.x < end.x
-        x0 = _side(source, start, is_right)
-        x1 = _side(target, end, not is_right)
-        aside = 3 if is_right else -3
-        y0, y1 = (area.y + area.height / 2 for area in (start, end))
-        sheet.arrow((x0 + aside, y0), (x1 - aside, y1), **style)
+        x0, y0 = areas[0].middle, areas[0].y + areas[0].height + upper.row.below + 3
+        x1, y1 = areas[1].middle, areas[1].y - lower.row.above - 3
+        x0, x1 = (x0, x1 + aside) if is_down else (x0 + aside, x1)
+        ends = (x0, y0), (x1, y1)
+        ends = ends if is_down else ends[::-1]
+        sheet.arrow(*ends, is_upright=True, **style)
+        lines = words.splitlines()
+        for at, line in enumerate(lines):
+            left = (x0 + x1) / 2 + (14 if is_false else 8)
+            low = (y0 + y1) / 2 + LINE * (at - (len(lines) - 1) / 2)
+            sheet.write(left, low, line, color=colour or sheet.look.quiet)
+        middle = _early(*ends)
+    if is_false:
+        draw_cross(sheet, Area(middle[0] - 10, middle[1] - 10, 20, 20))
+
+
+def _early(start: Point, end: Point) -> Point:
+    """Where an upright arrow bears a cross: before it meets others."""
+    (x0, y0), (x1, y1) = start, end
+    return x0 + 0.2 * (x1 - x0), y0 + (y1 - y0) / 3
 
 
 def _side(span: Span, area: Area, is_right: bool) -> float:
@@ -54,6 +73,22 @@ def _side(span: Span, area: Area, is_right: bool) -> float:
     if is_right:
         return area.x + area.width
     return span.row.x if span.start == 0 else area.x
+
+
+def _draw_arc(
+    sheet: Sheet, source: Span, target: Span, colour: str | None, words: str
+) -> None:
+    """Below the cells of one row; longer arcs enclose shorter ones."""
+    start, end = (span.row.area(span.start, span.stop) for span in (source, target))
+    steps = abs(target.start - source.start)
+    aside = start.width * max(0.04, 0.3 - 0.1 * steps) * (1 if end.x > start.x else -1)
+    x0, x1 = start.middle + aside, end.middle - aside
+    low = start.y + start.height + source.row.below + 3
+    deep = low + min(44, 24 + 6 * steps)
+    style = {"color": colour or sheet.look.ink, "linewidth": 1.6, "head": 11}
+    sheet.curve(((x0, low), (x0, deep), (x1, deep), (x1, low)), **style)
+    if words:
+        sheet.write((x0 + x1) / 2, low + 42, words, ha="center")
 
 
 def draw_cross(sheet: Sheet, area: Area) -> None:

@@ -17,7 +17,7 @@ from math import inf
 from minipaged.draw.bands import Drawn, Legend, Panels
 from minipaged.draw.lanes import Axis, Lane
 from minipaged.draw.letters import PART, width_of
-from minipaged.draw.links import draw_cross, draw_link
+from minipaged.draw.links import draw_cross, draw_link, is_step
 from minipaged.draw.marks import Link, Scene
 from minipaged.draw.palette import theme
 from minipaged.draw.rows import AIR, Band, Cell, Row, Span
@@ -172,9 +172,14 @@ class Picture(Band):
         """
         self.add(Legend(signs, verdict, colour, rim))
 
-    def beside(self, *pictures: "Picture", gap: float = 28.0) -> None:
-        """These pictures side by side, equally wide; their titles are headings."""
-        self.add(Panels(pictures, gap))
+    def beside(
+        self, *pictures: "Picture", gap: float = 28.0, shares: Sequence[float] = ()
+    ) -> None:
+        """These pictures side by side; their titles are headings.
+
+        shares: in which proportion they are wide, if not equally.
+        """
+        self.add(Panels(pictures, gap, shares))
 
     def link(
         self,
@@ -183,12 +188,15 @@ class Picture(Band):
         colour: str | None = None,
         is_followed: bool = False,
         words: str = "",
+        is_false: bool = False,
     ) -> None:
-        """An arrow between cells of two rows, or below the cells of one row.
+        """An arrow between cells of two rows, or of one: below it, or in a wide gap.
 
-        words: beside the middle of the arrow, if it does not lead to another panel.
+        words: in lines beside the middle, if it does not lead to another panel.
+        is_false: the arrow bears a cross.
         """
-        style = {"colour": colour, "is_followed": is_followed, "words": words}
+        style = {"colour": colour, "is_followed": is_followed}
+        style |= {"words": words, "is_false": is_false}
         self._links.append((source, target, style))
 
     def over(self, span: Span, words: str, colour: str | None = None) -> None:
@@ -267,14 +275,14 @@ class Picture(Band):
                 found.append((room - aside - row.gaps) / row.units)
         return min(found)
 
-    def _gap(self, upper: Band, lower: Band) -> float:
+    def _gap(self, upper: Band, lower: Band | None) -> float:
         """Pixels between two bands: more if links lead down or up there."""
         rows = self._rows
         for source, target, style in self._links:
             if source.row not in rows or target.row not in rows:
                 continue
             if source.row is target.row:
-                if source.row is upper:
+                if source.row is upper and not is_step(source, target):
                     return LINKED + WORDS * bool(style["words"])
                 continue
             first, last = sorted((source.row, target.row), key=self._bands.index)
@@ -294,6 +302,8 @@ class Picture(Band):
                 y += self._gap(self._bands[at - 1], band)
             edges.append(y)
             y += band.measure(width)
+        if self._bands:  # arcs below the last row
+            y += self._gap(self._bands[-1], None) - self._bands[-1].apart
         return [*edges, y]
 
     def draw(self, sheet: Sheet, x: float, y: float, width: float) -> None:
@@ -310,14 +320,33 @@ class Picture(Band):
         for span in self._crosses:
             draw_cross(sheet, span.row.area(span.start, span.stop))
         for source, target, style in self._links:
-            draw_link(sheet, source, target, **style)
+            draw_link(sheet, source, target, self._aside(source, target), **style)
+
+    def _aside(self, source: Span, target: Span) -> float:
+        """Pixels from the target's middle, so that not all arrows meet there."""
+        rows = {
+            span.row.area(span.start, span.stop).middle: span
+            for span, other, _ in self._links
+            if other == target and span.row is not target.row
+        }
+        if len(rows) < 2 or source.row is target.row:
+            return 0.0
+        order = [rows[x] for x in sorted(rows)].index(source)
+        area = target.row.area(target.start, target.stop)
+        return min(24.0, area.width / len(rows)) * (order - (len(rows) - 1) / 2)
 
     def tell(self, scene: Scene) -> None:
         """Note in the scene what rows and links say, also of pictures within."""
         scene.rows += [row.facts for row in self._rows]
         scene.links += [
             Link(
-                one.row.label, one.start, other.row.label, other.start, style["colour"]
+                one.row.label,
+                one.start,
+                other.row.label,
+                other.start,
+                style["colour"],
+                style["words"],
+                style["is_false"],
             )
             for one, other, style in self._links
         ]

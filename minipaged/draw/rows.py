@@ -26,15 +26,16 @@ TWO_LINES = 28.0  # pixels that a label with a remark needs
 CAPTION, BRACKET = 18.0, 30.0  # pixels that words above or below cells take
 ALONE = 8.0  # pixels of a bracket without words
 SMALLER = 7.0  # points: of words below or above narrow cells
+STRIP = 12.0  # pixels of a tone's bands, if words stand below them
 AIR = 14.0  # pixels between words and what is beside them
 
 
 class Cell(NamedTuple):
     """A box of a row: its word, its tone, and how many units wide it is.
 
-    tone: `KEPT` is hatched, `FOUND` has a dashed rim. rim: the colour of a frame. high:
-    which part of the row's height it has, from below. short: what stands in it instead
-    of the word, if there is no room for that.
+    tone: `KEPT` is hatched, `FOUND` has a dashed rim. rim: the colour of a frame, or
+    "dashed". high: which part of the row's height it has, from below. short: what
+    stands in it instead of the word, if there is no room for that.
     """
 
     word: str = ""
@@ -240,6 +241,9 @@ class Row(Band):
             sheet.box(x + 0.5, y, wide - 1, high, rim=sheet.look.rim)
         elif cell.tone == FOUND:
             sheet.box(x, y, wide, high, free(), **DASHED)
+        elif word and cell.tone.bands:
+            sheet.box(x, y, wide, STRIP, cell.tone)
+            sheet.word(x, y + STRIP, wide, high - STRIP, word, NOTHING)
         elif word:
             sheet.cells(x, y, [wide], high, [cell.tone], [word])
         else:
@@ -248,10 +252,13 @@ class Row(Band):
             sheet.cells(x, y, [wide], high, [tone])
         if word and cell.tone == FOUND:
             sheet.word(x, y, wide, high, word, free())
-        if cell.tone.face == free().face and cell.rim == "none":
+        is_pale = cell.tone.face == free().face or cell.tone.bands
+        if is_pale and cell.rim == "none":
             inset = 0.5 if wide > 8 else 0.0
             sheet.box(x + inset, y, wide - 2 * inset, high, rim=sheet.look.rim)
-        if cell.rim != "none":
+        if cell.rim == "dashed":
+            sheet.box(x, y, wide, high, **DASHED)
+        elif cell.rim != "none":
             inner = x + 1.5, y - 2, wide - 3, high + 4
             sheet.box(*inner, rim=cell.rim, linewidth=2.2)
 
@@ -288,12 +295,8 @@ class Row(Band):
     @property
     def facts(self) -> RowFacts:
         """What it says: for tests, and for readers who cannot see it."""
-        words = [cell.word for cell in self.cells]
-        tones = [cell.tone for cell in self.cells]
-        wides = [cell.wide for cell in self.cells]
-        return RowFacts(
-            self.label, self.remark, words, tones, [*self.values], self.aside, wides, []
-        )
+        said = self.label, self.remark, self.cells, [*self.values], self.aside
+        return RowFacts(*said)
 
 
 def _stand_apart(pairs: Sequence[tuple[Area, str]], size: float) -> bool:

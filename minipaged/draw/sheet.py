@@ -4,7 +4,15 @@ from collections.abc import Sequence
 from itertools import pairwise
 from textwrap import fill
 
-from minipaged.draw.letters import DPI, PART, SMALL, fit, visible, width_of
+from minipaged.draw.letters import (
+    DPI,
+    PART,
+    SMALL,
+    fit,
+    lines_of,
+    visible,
+    width_of,
+)
 from minipaged.draw.marks import Area, Box, Dots, Point, Scene, Stroke, Words
 from minipaged.draw.palette import ink_on, theme
 from minipaged.draw.tones import (
@@ -22,6 +30,7 @@ WIDTH = 7.6  # inches; as many hundreds of pixels in a notebook
 MARGIN = 8.0  # pixels
 SPAN = WIDTH * DPI - 2 * MARGIN  # pixels of a sheet from left to right
 TITLE_LETTERS = 74  # of a line; longer titles go on below
+LINE = 16.0  # pixels of a line of words
 EMPTY_HATCH = "\\\\\\\\"
 
 
@@ -84,6 +93,9 @@ class Sheet:
         add = self.scene.marks.append
         if tone.face != "none":
             add(Box(x, y, width, height, tone.face))
+        for at, face in enumerate(tone.bands):
+            high = height / len(tone.bands)
+            add(Box(x, y + at * high, width, high, face))
         if tone.hatching:
             self._hatch(x, y, width, height, tone)
         if rim == "none" and tone.line and tone.face == "none":
@@ -148,7 +160,16 @@ class Sheet:
     def word(
         self, x: float, y: float, width: float, height: float, word: str, tone: Tone
     ) -> None:
-        """A word in the middle of a box; over hatching, on a plate of its face."""
+        """A word in the middle of a box; over hatching, on a plate of its face.
+
+        Several words stand in lines, if they are too wide and there is room for lines.
+        """
+        lines = lines_of(word, width - 10, int(height // LINE))
+        if len(lines) > 1 and width_of(word) > width - 10:
+            top = y + (height - LINE * len(lines)) / 2
+            for at, line in enumerate(lines):
+                self.word(x, top + LINE * at, width, LINE, line, tone)
+            return
         shown, size = fit(visible(word), width - 4)
         if tone.hatching and not tone.line:
             plate = min(width - 2, width_of(shown, size) + 8)

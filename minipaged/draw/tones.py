@@ -19,13 +19,15 @@ class Tone(NamedTuple):
     """How a box is filled: its face, and the lines over it if it is hatched.
 
     A face that lets the page shine through cannot carry words: no ink stands out from
-    it on light pages and on dark ones. It has a `line` that replaces it there.
+    it on light pages and on dark ones. It has a `line` that replaces it there. `bands`
+    are the colours of several faces, one below the other; beside words they are low.
     """
 
     face: str
     hatching: str | None = None
     line: str | None = None
     pattern: str = SHARED_HATCH
+    bands: tuple[str, ...] = ()
 
 
 class Sign(NamedTuple):
@@ -57,6 +59,13 @@ def shared(tone: Tone, name: str | int) -> Tone:
     """The same tone, held by several."""
     is_strong = tone.face == sequence_colour(name)
     return tone._replace(hatching=HATCHING if is_strong else line_colour(name))
+
+
+def held(names: str, hatching: str | None = None, is_new: bool = False) -> Tone:
+    """Of each of these sequences, in bands; hatched, in ink, if they are several."""
+    colour_of = sequence_colour if is_new else soft_colour
+    lines = (hatching or theme().ink) if len(names) > 1 else None
+    return Tone("none", lines, bands=tuple(map(colour_of, names)))
 
 
 def behind_words(tone: Tone) -> Tone:

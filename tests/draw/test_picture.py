@@ -24,6 +24,7 @@ from minipaged.draw.tones import (
     FOUND,
     KEPT,
     free,
+    held,
     others,
     shared,
     sign_of,
@@ -148,11 +149,13 @@ def test_panels_may_be_linked():
     entry = table.row("entry 0", "", [Cell("1", soft("A"))])
     blocks = [pool.row(f"block {n}", "", [Cell("", free(), wide=4)]) for n in range(3)]
     both = Picture("title")
-    both.beside(table, pool)
+    both.beside(table, pool, shares=(1, 2))
     both.link(entry[0], blocks[1][0])
     scene = both.scene()
     (arrow,) = (stroke for stroke in scene.of(Stroke) if stroke.head)
-    assert arrow.points[0][0] < arrow.points[-1][0] <= blocks[1].area(0, 1).x
+    label = next(words for words in scene.of(Words) if words.text == "block 1")
+    assert arrow.points[0][0] < arrow.points[-1][0] <= label.x
+    assert label.x == pytest.approx((SPAN - 28) / 3 + 28)
     assert arrow.points[-1][1] == pytest.approx(blocks[1].y + blocks[1].height / 2)
     assert [row.label for row in scene.rows] == [
         "entry 0",
@@ -181,6 +184,82 @@ def test_frames_stand_in_the_gaps_and_do_not_meet():
     left, right = (box for box in picture.scene().of(Box) if box.rim == BAD)
     assert left.x < row.area(0, 1).x and right.x < row.area(1, 2).x
     assert left.x + left.width < right.x
+
+
+def test_a_level_arrow_leads_to_the_next_cell_and_a_false_one_bears_a_cross():
+    picture = Picture()
+    row = picture.row("a", "", [Cell("x"), Cell("y"), Cell("z")], gap=30.0)
+    picture.link(row[0], row[1])
+    picture.link(row[1], row[2], BAD, is_false=True)
+    scene = picture.scene()
+    level = [stroke for stroke in scene.of(Stroke) if stroke.head]
+    middle = row.y + row.height / 2
+    assert {y for stroke in level for _, y in stroke.points} == {middle}
+    for stroke, at in zip(level, (0, 1), strict=True):
+        ends = row.area(at, at + 1), row.area(at + 1, at + 2)
+        assert ends[0].x + ends[0].width < stroke.points[0][0]
+        assert stroke.points[-1][0] < ends[1].x
+    assert sum(stroke.color == BAD for stroke in scene.of(Stroke)) == 1 + 2
+    assert [link.is_false for link in scene.links] == [False, True]
+
+
+def test_arcs_of_a_row_reach_further_down_if_they_are_longer():
+    picture = Picture()
+    row = picture.row("a", "", [Cell(str(n)) for n in range(4)])
+    for at in (1, 2, 3):
+        picture.link(row[at], row[0])
+    arcs = [stroke.points for stroke in picture.scene().of(Stroke) if stroke.head]
+    deep = [points[1][1] for points in arcs]
+    assert deep == sorted({*deep})
+    ends = [points[-1][0] for points in arcs]
+    assert ends == sorted({*ends}, reverse=True) and ends[-1] > row.area(0, 1).middle
+
+
+def test_of_several_holders_each_has_a_band_and_words_stand_below_them():
+    tone = held("AB")
+    for word, high in (("", 48), ("word", 12)):
+        picture = Picture()
+        row = picture.row("", "", [Cell(word, tone)], height=48.0)
+        scene = picture.scene()
+        bands = [box for box in scene.of(Box) if box.face in tone.bands]
+        assert [band.face for band in bands] == [soft("A").face, soft("B").face]
+        assert [band.y - row.y for band in bands] == [0, high / 2]
+        assert [band.height for band in bands] == [high / 2] * 2
+        (lines,) = (box for box in scene.of(Box) if box.pattern)
+        assert lines[:4] == (*bands[0][:3], high)
+    assert not held("A").hatching
+
+
+def test_words_break_into_lines_if_there_is_room_for_them():
+    def lines(height):
+        picture = Picture(widest=90)
+        picture.row("", "", [Cell("once upon a time in a land")], height=height)
+        return [words.text for words in picture.scene().of(Words) if words.text]
+
+    assert lines(48) == ["once upon a", "time in a", "land"]
+    assert len(lines(32)) == 2
+    assert len(lines(26)) == 1
+
+
+def test_arrows_to_one_cell_do_not_meet_and_do_not_cross():
+    picture = Picture()
+    row = picture.row("a", "", [Cell("x"), Cell("y"), Cell("z")])
+    end = picture.row("b", "", [Cell("w", wide=3)])
+    for at in (2, 0, 1):
+        picture.link(row[at], end[0])
+    arrows = [stroke.points for stroke in picture.scene().of(Stroke) if stroke.head]
+    start, stop = ([points[at][0] for points in arrows] for at in (0, -1))
+    assert stop[1] < stop[2] < stop[0] and start[1] < start[2] < start[0]
+    assert stop[2] == pytest.approx(end.area(0, 1).middle)
+
+
+def test_an_arc_below_the_last_row_has_room():
+    picture = Picture()
+    row = picture.row("a", "", [Cell("x"), Cell("y")])
+    height = picture.measure(SPAN)
+    picture.link(row[0], row[1], words="copied")
+    assert picture.measure(SPAN) > height + 40
+    check_that_nothing_overlaps(picture.scene())
 
 
 def test_a_frame_may_reach_down_to_another_row():

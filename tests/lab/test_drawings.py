@@ -17,6 +17,8 @@ from helpers.readable import (
 )
 from minipaged.draw import palette
 from minipaged.draw.letters import LEAST, fit, width_of
+from minipaged.draw.palette import BAD
+from minipaged.draw.tones import held
 from minipaged.lab import (
     plot_address,
     plot_buddies,
@@ -415,33 +417,50 @@ def test_a_long_batch_has_an_arrow_for_each_block():
     assert len(arrows(figure)) == 6 + 2 + 4
 
 
+def answers(figure):
+    """Of each block of the second prompt: what it has to do with the first one's."""
+    links = [link for link in figure.scene.links if link.words]
+    assert all((link.source, link.target) == ("B", "A") for link in links)
+    said = {link.end: " ".join(link.words.split()) for link in links}
+    return {link.end: (said[link.end], link.is_false) for link in links}
+
+
 def test_false_hits_bear_a_cross():
     """Blocks 0, 2 and 3 are equal, block 1 is not."""
-    first, second = list("aabbccdd"), list("aaxxccdd")
-    taken = plot_hash_chain(first, second, 2, 4, "title")
-    assert crosses(taken) == 2
-    assert texts(taken).count("same block") == 1
-    assert texts(taken).count("another past") == 2
-    right = plot_hash_chain(first, second, 2, 1, "title")
-    assert crosses(right) == 0
-    assert texts(right).count("same block") == 1
-    assert texts(right).count("not taken") == 2
+    same, past = ("same block", False), ("equal tokens, another past", True)
+    not_taken = ("equal tokens, not taken", False)
+    for found, expected in (
+        (4, {0: same, 2: past, 3: past}),
+        (3, {0: same, 2: past, 3: not_taken}),
+        (1, {0: same, 2: not_taken, 3: not_taken}),
+    ):
+        figure = plot_hash_chain(*map(list, ("aabbccdd", "aaxxccdd")), 2, found, "t")
+        assert answers(figure) == expected
+        wrong = [held("AB", BAD) if expected[n] == past else None for n in (2, 3)]
+        assert figure.scene.rows[1].tones[1] == held("B", is_new=found < 2)
+        for row in figure.scene.rows:
+            assert row.tones[0] == held("AB")
+            assert [tone if tone in wrong else None for tone in row.tones[2:]] == wrong
 
 
-def test_a_tail_is_no_block():
-    figure = plot_hash_chain(list("aab"), list("aac"), 2, 1, "title")
-    assert texts(figure).count("entry 0") == 2 and "entry 1" not in texts(figure)
-    assert not arrows(figure)
+def test_a_chain_leads_from_parent_to_child_and_a_tail_is_no_block():
+    figure = plot_hash_chain(list("aabbccd"), list("aaxxy"), 2, 1, "title")
+    assert [row.words for row in figure.scene.rows] == [
+        ["a a", "b b", "c c"],
+        ["a a", "x x"],
+    ]
+    steps = [link[:4] for link in figure.scene.links if not link.words]
+    assert steps == [("A", 0, "A", 1), ("A", 1, "A", 2), ("B", 0, "B", 1)]
 
 
 def test_a_chain_names_its_entries_and_if_given_its_blocks():
     words = list("aabbcc"), list("aaxxcc")
-    plain = texts(plot_hash_chain(*words, 2, 1, "title"))
-    assert plain.count("entry 2") == 2 and not [w for w in plain if "block 2" in w]
+    first, second = plot_hash_chain(*words, 2, 1, "title").scene.rows
+    assert first.above == second.below == ["entry 0", "entry 1", "entry 2"]
     ids = (4, 7, 2), (4, 9, 2)
-    said = texts(plot_hash_chain(*words, 2, 3, "title", block_ids=ids))
-    blocks = [words for words in said if words.startswith("block ")]
-    assert blocks == ["block 4", "block 7", "block 2", "block 4", "block 9", "block 2"]
+    rows = plot_hash_chain(*words, 2, 3, "title", block_ids=ids).scene.rows
+    assert rows[0].above == ["entry 0: block 4", "entry 1: block 7", "entry 2: block 2"]
+    assert rows[1].below[1] == "entry 1: block 9"
 
 
 def test_the_legend_of_a_chain_has_all_tones():
@@ -461,9 +480,8 @@ def test_free_blocks_stand_in_the_order_in_which_they_are_handed_out():
     for block_id in (5, 3, 1, 0):
         pool.release(block_id)
     assert held == [0, 1, 2, 3, 4, 5]
-    figure = plot_free_list(pool, "title")
-    drawn = [int(words) for words in texts(figure) if words.isdigit()]
-    assert drawn == [pool.allocate() for _ in range(6)]
+    (row,) = plot_free_list(pool, "title").scene.rows
+    assert list(map(int, row.above)) == [pool.allocate() for _ in range(6)]
 
 
 def test_a_memory_map_counts_its_slots():

@@ -1,19 +1,18 @@
 """Lesson 3's drawings: reused blocks, false keys, a fork of two texts, named bars."""
 
 import pytest
-from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
 import minipaged as mp
-from helpers.drawn import arrows, boxes, crosses, places_of, texts
+from helpers.drawn import arrows, crosses, places_of, texts
 from helpers.readable import readable_in_all_themes
-from minipaged.draw.palette import BAD, soft_colour
+from minipaged.draw.palette import BAD
+from minipaged.draw.tones import free, held
 from minipaged.lab import (
     plot_bars,
     plot_collisions,
     plot_fork,
     plot_free_list,
-    plot_hash_chain,
     plot_reuse,
     plot_searches,
 )
@@ -146,85 +145,51 @@ def test_a_search_by_serial_numbers_can_be_followed_from_block_to_block():
 
 
 def test_a_key_that_leads_to_another_content_bears_a_cross():
-    figure = collisions()
-    assert crosses(figure) == 2 and len(arrows(figure)) == 4
-    said = texts(figure)
-    assert said.count("B's entry 3") == said.count("A's entry 1") == 1
-    assert "A's entry 2" not in said
-    assert crosses(collisions((0, 1, 2, 3))) == 0
-
-
-def test_an_arrow_leads_from_a_key_to_the_same_key():
-    assert not any(words.startswith("key ") for words in texts(collisions()))
-    said = texts(collisions(keys=(7, 5)))
-    keys = [words for words in said if words.startswith("key ")]
-    assert keys == ["key 7", "key 5", "key 7", "key 5", "key 7", "key 5"]
+    scene = collisions(keys=(7, 5)).scene
+    ends = [(link.start, link.end, link.is_false) for link in scene.links]
+    assert ends == [(0, 0, False), (1, 1, False), (2, 0, True), (3, 1, True)]
+    assert {link.colour for link in scene.links[2:]} == {BAD}
+    above, below = (row.above for row in scene.rows)
+    assert above == [f"B's entry {n}: key {key}" for n, key in enumerate((7, 5, 7, 5))]
+    assert below == ["A's entry 0: key 7", "A's entry 1: key 5"]
+    assert collisions().scene.rows[1].above == ["A's entry 0", "A's entry 1"]
+    same = plot_collisions(["one", "one"], ["one"], [0, 0], "title").scene.links
+    assert not any(link.is_false for link in same)
 
 
 def test_one_row_of_free_blocks_leads_to_the_next():
-    for num_blocks, num_rows in ((6, 1), (20, 2), (24, 3)):
-        assert len(arrows(free_list(num_blocks))) == num_rows
+    for num_blocks, lengths in ((6, [6]), (20, [10, 10]), (24, [10, 10, 4])):
+        scene = free_list(num_blocks).scene
+        assert [len(row.words) for row in scene.rows] == lengths
+        ends = [(link.start, link.end) for link in scene.links]
+        assert ends == [(9, 0)] * (len(lengths) - 1)
 
 
-def test_a_free_block_has_a_band_for_each_of_its_holders_and_so_has_the_legend():
+def test_a_free_block_has_a_band_for_each_of_its_holders():
     pool = mp.BlockPool(4, 4)
-    owners, words = {0: "GHA", 1: "G"}, {0: "one", 1: "two"}
-    for said in (words, None):
-        figure = plot_free_list(pool, "title", said, owners)
-        bands = {name: boxes(figure, soft_colour(name)) for name in "GHA"}
-        counts = {name: len(found) for name, found in bands.items()}
-        assert counts == {"G": 2 + 1, "H": 1 + 1, "A": 1 + 1}  # blocks and the legend
-        tops = [sorted(box.get_y() for box in found)[0] for found in bands.values()]
-        assert tops == sorted(set(tops)), "one above the other"
-        assert hatches(figure) == 2  # the block of several, and the legend
-
-
-def hatches(figure, colour=None):
-    """How many boxes have lines over them, or lines of this colour."""
-    lines = [p for p in figure.axes[0].patches if p.get_hatch()]
-    seen = [to_hex(p.get_edgecolor()).upper() for p in lines]
-    return len(seen) if colour is None else seen.count(colour)
-
-
-def test_lines_through_a_block_that_was_taken_wrongly_are_orange():
-    """Blocks 0, 2 and 3 are equal, and 2 and 3 stand after another past."""
-    words = list("aabbccdd"), list("aaxxccdd")
-    for taken, num_right, num_wrong in ((0, 0, 0), (1, 1, 0), (3, 1, 1), (4, 1, 2)):
-        figure = plot_hash_chain(*words, 2, taken, "title")
-        wrong = hatches(figure, BAD)
-        assert wrong == 2 * num_wrong + bool(num_wrong)  # both rows, and the legend
-        assert hatches(figure) - wrong == 2 * num_right + bool(num_right)
+    (row,) = plot_free_list(pool, "title", owners={0: "GHA", 1: "G"}).scene.rows
+    assert row.tones == [held("GHA"), held("G"), free(), free()]
+    assert row.above == ["0 · GHA", "1 · G", "2", "3"]
 
 
 def test_an_arrow_leads_from_a_free_block_to_each_that_it_follows():
-    without, figure = free_list(6), free_list(6, parents=PARENTS)
-    assert len(arrows(figure)) == len(arrows(without)) + 4
+    """Not to blocks that are held; and the key says what it means."""
+    links = free_list(6, parents=PARENTS).scene.links
+    ends = [(link.start, link.end) for link in links]
+    assert ends == [(1, 0), (2, 0), (3, 1), (3, 2)]
     told = "an arrow leads to the block before it in the text"
-    assert told in texts(figure) and told not in texts(without)
-    assert figure.get_size_inches()[1] > without.get_size_inches()[1]
-
-
-def test_the_arrow_to_a_parent_ends_below_its_box():
-    figure = free_list(6, parents={4: [1]})  # in the order 0, 1, ..., 5
-    lefts = sorted(box.get_x() for box in boxes(figure, soft_colour("G")))
-    reach = [x for x, _ in arrows(figure)[-1].get_path().vertices if x > 0]
-    assert lefts[1] < min(reach) < lefts[2] and lefts[4] < max(reach) < lefts[5]
-
-
-def test_no_arrow_leads_to_a_block_that_is_held():
+    assert told in texts(free_list(6, parents=PARENTS))
+    assert told not in texts(free_list(6))
     pool = mp.BlockPool(6, 4)
-    held = pool.allocate()
-    plain = plot_free_list(pool, "title")
-    figure = plot_free_list(pool, "title", parents={3: [held], held: [4]})
-    assert len(arrows(figure)) == len(arrows(plain))
+    held_one = pool.allocate()
+    parents = {3: [held_one], held_one: [4]}
+    assert not plot_free_list(pool, "title", parents=parents).scene.links
 
 
-def test_few_free_blocks_take_the_whole_width_and_the_key_says_what_is_hatched():
-    for holders, is_hatched in (("G", False), ("GH", True)):
-        figure = free_list(6, holders)
-        assert ("several held it" in texts(figure)) == is_hatched
-        boxes = [p for p in figure.axes[0].patches if isinstance(p, Rectangle)]
-        assert max(box.get_x() + box.get_width() for box in boxes) > 740
+def test_the_key_says_what_is_hatched():
+    for holders in ("G", "GH"):
+        said = texts(free_list(6, holders))
+        assert ("several held it" in said) == (len(holders) > 1)
 
 
 def test_a_fork_counts_what_blocks_find():

@@ -3,16 +3,15 @@
 from types import SimpleNamespace
 
 import pytest
-from matplotlib.colors import to_rgba
 from transformers import GenerationConfig
 
 import minipaged as mp
-from helpers.drawn import arrows, boxes, places_of, texts
+from helpers.drawn import boxes, texts
 from helpers.readable import readable_in_all_themes
 from helpers.tiny_models import VOCABULARY, tiny_model
 from minipaged.decoding import beam
 from minipaged.draw import palette
-from minipaged.draw.tones import free, others
+from minipaged.draw.tones import free, others, shared, soft, strong
 from minipaged.lab.plots.beams import plot_beam_tree
 from minipaged.lab.plots.candidates import (
     ENDED,
@@ -152,48 +151,51 @@ test_it_can_be_read = readable_in_all_themes(DRAWINGS)
 # --- they show what happened ----------------------------------------------------------
 
 
-def thick(figure):
-    """Arrows of copies: as thick as what is to be followed."""
-    return [arrow for arrow in arrows(figure) if arrow.get_linewidth() > 1.5]
+def copies(figure):
+    """How many blocks are copied."""
+    return [link.words for link in figure.scene.links].count("copied")
 
 
 def test_an_arrow_leads_from_each_entry_to_its_block():
-    figure = two_tables()
-    paths = [arrow._path_original.vertices[[0, -1]] for arrow in arrows(figure)]
-    assert len(paths) == 4
-    colours = [to_rgba(palette.line_colour(name)) for name in "AABB"]
-    assert [arrow.get_edgecolor() for arrow in arrows(figure)] == colours
-    named = [places_of(figure, f"block {block_id}") for block_id in (2, 1, 2, 1)]
-    assert [y for _, (_, y) in paths] == [y for ((_, y),) in named]
-    assert [x0 < x1 for (x0, _), (x1, _) in paths] == [True, True, False, False]
+    links = two_tables().scene.links
+    assert [(link.source, link.target) for link in links] == [
+        ("A's entry 0", "block 2"), ("A's entry 1", "block 1"),
+        ("B's entry 0", "block 2"), ("B's entry 1", "block 1"),
+    ]  # fmt: skip
+    assert [link.colour for link in links] == [*map(palette.line_colour, "AABB")]
+    alone = two_tables(is_forked=False)
+    assert len(alone.scene.links) == 2 and "several holders" not in texts(alone)
 
 
 def test_a_block_in_two_tables_is_drawn_once_and_hatched():
-    said = texts(two_tables())
-    assert all(said.count(word) == 1 for word in WORDS)
-    assert "several holders" in said and said.count("2") == said.count("1") == 2
-    alone = texts(two_tables(is_forked=False))
-    assert "several holders" not in alone and alone.count("2") == 1
-    assert len(arrows(two_tables(is_forked=False))) == 2
-
-
-def test_blocks_of_somebody_else_are_grey_and_slots_without_a_word_are_empty():
-    greys, pales = (
-        len(boxes(two_tables(), colour)) for colour in (others().face, free().face)
-    )
-    assert greys == 1 + 1  # block 0, and in the legend
-    assert pales == 8 + 1  # under the words, too
+    blocks = {row.label: row for row in two_tables().scene.rows}
+    both = shared(strong("A"), "A")
+    assert blocks["block 2"].words == WORDS[:4]
+    assert blocks["block 1"].words[:3] == WORDS[4:]
+    assert blocks["block 2"].tones == [both] * 4
+    assert blocks["block 1"].tones == [both] * 3 + [free()]
+    assert blocks["block 0"].tones == [others()]  # somebody else's
+    assert blocks["block 8"].tones == [free()]
 
 
 @pytest.mark.parametrize("num_tables", [2, 3, 4])
 def test_all_but_the_last_holder_copy(num_tables):
-    frames = copying(num_tables)
-    figure = plot_copying(frames, "title")
-    assert len(thick(figure)) == texts(figure).count("copied") == num_tables - 1
-    said = texts(figure)
-    assert f"{num_tables} holders" in said
-    if num_tables == 2:  # else the slots are narrow, and words are cut
-        assert said.count("fathers") == 3 and said.count("mothers") == 1
+    figure = plot_copying(copying(num_tables), "title")
+    assert copies(figure) == num_tables - 1
+    assert f"{num_tables} holders" in texts(figure)
+    words = [word for row in figure.scene.rows for word in row.words]
+    assert [words.count(end) for end in ENDS[:num_tables]] == [
+        2 * num_tables - 1 - 2 * at for at in range(num_tables)
+    ]
+
+
+def test_an_arrow_leads_from_the_last_entry_of_a_table_to_its_block():
+    """First both to block 1, then A's to block 2, which stands at the left."""
+    frames = copying()
+    links = plot_copying(frames, "title").scene.links
+    ends = [(link.start, link.end) for link in links if not link.words]
+    assert ends == [(2, 4), (5, 4)] + [(2, 0), (5, 4)] * (len(frames) - 1)
+    assert {link.colour for link in links[:2]} == {*map(palette.line_colour, "AB")}
 
 
 def rounds():
@@ -218,26 +220,22 @@ def test_a_copy_is_drawn_when_the_words_are_there():
     frames, start = rounds()
     states = [start, *frames.values()]
     for (name, frame), before in zip(frames.items(), states, strict=False):
-        said = texts(plot_copying({name: frame}, "title", before))
-        assert said.count("copied") == (name == "copy"), name
-        assert said.count("years") == (1 if name == "append" else 2)
-    assert texts(plot_copying(frames, "title", start)).count("copied") == 1
+        figure = plot_copying({name: frame}, "title", before)
+        assert copies(figure) == (name == "copy"), name
+        words = figure.scene.rows[1].words
+        assert words.count("years") == (1 if name == "append" else 2)
+    assert copies(plot_copying(frames, "title", start)) == 1
 
 
-def test_what_is_written_over_is_struck_out():
+def test_what_is_written_over_stands_above_its_slot():
     figure = plot_copying(*overwriting())
-    said, axes = texts(figure), figure.axes[0]
-    assert said.count("fathers") == 2 and said.count("mothers") == 1
-    (lost,) = (
-        t
-        for t in axes.texts
-        if t.get_color() == palette.BAD and t.get_text() == "fathers"
-    )
-    (strike,) = (line for line in axes.lines if line.get_color() == palette.BAD)
-    assert min(strike.get_xdata()) < lost.get_position()[0] < max(strike.get_xdata())
-    assert "struck out: written over" in said and not thick(figure)
+    blocks = [row.words[-1] for row in figure.scene.rows[1::2]]
+    assert blocks == ["fathers", "mothers"] and not copies(figure)
+    said = texts(figure)
+    assert "× fathers" in said and "× mothers" not in said
     assert "empty" not in said  # all slots of the block are full
-    assert "struck out: written over" not in texts(plot_copying(copying(), "title"))
+    lost = "×: written over"
+    assert lost in said and lost not in texts(plot_copying(copying(), "title"))
 
 
 def test_the_legend_names_a_slot_that_awaits_a_word():
@@ -249,34 +247,13 @@ def test_the_legend_names_a_slot_that_awaits_a_word():
     assert told not in texts(plot_copying(*overwriting()))
 
 
-def test_the_legend_shows_old_words_as_they_are_drawn():
-    """Lines without a face: no ink stands out from a pale one on every page."""
-    patches = plot_copying(copying(), "title").axes[0].patches
-    pale = to_rgba(palette.soft_colour("A"))
-    assert pale not in [patch.get_facecolor() for patch in patches]
-
-
-def test_a_word_has_the_colour_of_its_writer():
-    figure = plot_copying(*overwriting())
-    faces = [patch.get_facecolor() for patch in figure.axes[0].patches]
-    of_b = to_rgba(palette.sequence_colour("B"))
-    assert faces.count(of_b) >= 3  # its name in two frames, and the word
-
-
-def test_without_a_start_nothing_is_new_in_the_first_frame():
-    frames, title, start = overwriting()
-    first = {"A": frames["A"]}
-    bold = [
-        len(
-            [
-                p
-                for p in plot_copying(first, title, one).axes[0].patches
-                if p.get_linewidth() > 2
-            ]
-        )
-        for one in (None, start)
-    ]
-    assert bold == [0, 2]  # the word, and the legend
+def test_a_word_has_the_colour_of_its_writer_and_without_a_start_nothing_is_new():
+    old, new = shared(soft("A"), "A"), [shared(strong(name), name) for name in "AB"]
+    rows = plot_copying(*overwriting()).scene.rows
+    assert [row.tones for row in rows[1::2]] == [[old] * 3 + [tone] for tone in new]
+    frames, title, _ = overwriting()
+    figure = plot_copying({"A": frames["A"]}, title)
+    assert figure.scene.rows[1].tones == [old] * 4 and "changed" not in texts(figure)
 
 
 def test_a_frozen_state_does_not_change():

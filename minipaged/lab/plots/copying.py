@@ -1,15 +1,16 @@
 """Lab: copy-on-write, frame by frame (paper, section 4.4)."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate, product
+from itertools import product
 from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
-from minipaged.draw.letters import PART, counted, width_of
-from minipaged.draw.palette import BAD, line_colour
-from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.letters import counted, width_of
+from minipaged.draw.palette import BAD, line_colour, theme
+from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import (
+    FOUND,
     NOTHING,
     Tone,
     behind_words,
@@ -22,13 +23,7 @@ from minipaged.lab.plots.render import render
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 
-COLUMNS, GUTTER = 2, 24.0  # frames side by side, and pixels between them
-APART = 14.0  # pixels between blocks
-HEAD, TABLE, DROP, BLOCK, ROW = 24.0, 24.0, 62.0, 40.0, 186.0  # pixels, downwards
-CURVE = 36.0  # more pixels of a row in which a block is copied
-NAME, ENTRY = 26.0, 34.0  # pixels of a table's name, and of an entry
-WIDTH = (SPAN - GUTTER) / COLUMNS
-ROOM = {"linestyle": "--", "linewidth": 1.4}  # the rim of a slot that awaits a word
+COLUMNS = 2  # frames side by side
 
 
 class Frame(NamedTuple):
@@ -90,50 +85,34 @@ def plot_copying(
 
     Only blocks are drawn in which the tables' text ends. What is new since the frame
     before is strong, and framed in ink; a new block that took over the content of
-    another has an arrow from there. A word that was written over is struck out above.
+    another has an arrow from there. A word that was written over stands above.
     start: what was before the first frame; without it, nothing is new there.
     """
-    sheet = Sheet(title)
     # As in the last frame from left to right, so that arrows cross less.
     ends = [ids[-1] for one in reversed(frames.values()) for ids in one.tables.values()]
     blocks = list(dict.fromkeys(ends))
-    states, y = list(frames.values()), 8.0
-    width = (WIDTH + APART) / len(blocks) - APART
-    slots = _slot_widths(states, blocks, width)
+    states = list(frames.values())
     earlier = [start or states[0], *states]
-    for number, (heading, frame) in enumerate(frames.items()):
-        x = number % COLUMNS * (WIDTH + GUTTER)
-        sheet.write(x, y, f"{number + 1}  {heading}", PART, weight="bold")
-        _draw_frame(sheet, frame, earlier[number], blocks, slots, x, y + HEAD)
-        if number % COLUMNS == COLUMNS - 1 or number == len(frames) - 1:
-            row = range(number - number % COLUMNS, number + 1)
-            copied = any(any(_copies(states[at], earlier[at])) for at in row)
-            y += ROW + CURVE * copied
-    x = sheet.legend(0, y, list(_meanings(states, blocks)))
-    if any(_has_room(frame, block_id) for frame, block_id in product(states, blocks)):
-        signs = [(NOTHING, "room, not written yet")]
-        x = sheet.legend(x, y, signs, rim=sheet.look.ink, **ROOM)
-    pairs = list(zip(states, earlier, strict=False))
-    if any(_lost(*pair, id_) for pair in pairs for id_ in blocks):
-        words = "struck out: written over"
-        sheet.write(SPAN, y, words, color=BAD, ha="right")
-    if start or any(any(_copies(*pair)) for pair in pairs):
-        rim = {"rim": sheet.look.ink, "linewidth": 2.2}
-        sheet.legend(x, y, [(NOTHING, "changed")], **rim)
-    return render(sheet.finish(y + 8))
-
-
-def _slot_widths(
-    frames: Sequence[Frame], blocks: Sequence[int], width: float
-) -> list[float]:
-    """Of a block so wide: all the same; if a word is too long, as words need."""
-    needs = [
-        10 + max(width_of(one.word(id_, at) or "") for one in frames for id_ in blocks)
-        for at in range(frames[0].block_size)
+    words = [
+        [one.word(block, at) or "" for one in states for block in blocks]
+        for at in range(states[0].block_size)
     ]
-    if max(needs) <= width / len(needs):
-        return [width / len(needs)] * len(needs)
-    return [width * need / sum(needs) for need in needs]
+    widths = [10 + max(map(width_of, here)) for here in words]
+    drawing, pairs = Picture(title), list(zip(states, earlier, strict=False))
+    panels = [
+        _panel(f"{number}  {heading}", *pair, blocks, widths)
+        for number, (heading, pair) in enumerate(zip(frames, pairs, strict=True), 1)
+    ]
+    panels += [Picture()] * (-len(panels) % COLUMNS)
+    for at in range(0, len(panels), COLUMNS):
+        drawing.space(2)
+        drawing.beside(*panels[at : at + COLUMNS])
+    signs = list(_meanings(states, blocks))
+    if start or any(any(_copies(*pair)) for pair in pairs):
+        signs.append((NOTHING, "changed", theme().ink))
+    lost = any(_lost(*pair, block) for pair in pairs for block in blocks)
+    drawing.legend(*signs, verdict="×: written over" * lost, colour=BAD)
+    return render(drawing.scene())
 
 
 def _lost(frame: Frame, before: Frame, block_id: int) -> dict[int, str]:
@@ -145,99 +124,68 @@ def _lost(frame: Frame, before: Frame, block_id: int) -> dict[int, str]:
     return {offset: old for offset, (old, new) in words.items() if old and new != old}
 
 
-def _draw_frame(
-    sheet: Sheet,
+def _panel(
+    title: str,
     frame: Frame,
     before: Frame,
-    blocks: list[int],
-    slots: list[float],
-    x: float,
-    y: float,
-) -> None:
-    width = sum(slots)
-    lefts = {block_id: x + at * (width + APART) for at, block_id in enumerate(blocks)}
-    bottom = y + TABLE + DROP + BLOCK
-    starts = _draw_tables(sheet, frame, before, x, y)
-    for block_id, left in lefts.items():
-        _draw_block(sheet, frame, before, block_id, left, bottom - BLOCK, slots)
-        arriving = [(name, at) for name, at in starts.items() if at[0] == block_id]
-        for number, (name, (_, start)) in enumerate(arriving):
-            end = left + width / 2 + 14 * (number - (len(arriving) - 1) / 2)
-            sheet.arrow(
-                (start, y + TABLE + 1),
-                (end, bottom - BLOCK - 1),
-                line_colour(name),
-                is_upright=True,
-            )
+    blocks: Sequence[int],
+    widths: Sequence[float],
+) -> Picture:
+    """Tables above, below them the blocks in which they end."""
+    panel = Picture(title)
+    entries = [
+        [
+            Cell(name, strong(name)),
+            *(Cell(str(block), soft(name)) for block in block_ids[:-1]),
+            _last_entry(name, block_ids[-1], before),
+        ]
+        for name, block_ids in frame.tables.items()
+    ]
+    tables = panel.blocks("", "", entries, fills=True, rim="none")
+    slots = [_slots(frame, before, block, widths) for block in blocks]
+    row = panel.blocks("", "", slots, fills=True, height=36.0)
+    for at, block in enumerate(blocks):
+        span, holders = row.block(at), frame.holders[block]
+        panel.over(span, f"block {block}", "none")
+        panel.under(span, counted(holders, "holder") if holders else "free", "none")
+        for offset, word in _lost(frame, before, block).items():
+            panel.over(row[span.start + offset], f"× {word}", "none")
+    for at, (name, block_ids) in enumerate(frame.tables.items()):
+        end = row.block(blocks.index(block_ids[-1]))
+        panel.link(tables[tables.block(at).stop - 1], end, line_colour(name))
     for source, copy in _copies(frame, before):
-        ends = [left + 0.3 * width for left in (lefts[source], lefts[copy])]
-        _draw_copy(sheet, *ends, bottom + 3)
+        ends = (row.block(blocks.index(block)) for block in (source, copy))
+        panel.link(*ends, words="copied")
+    return panel
 
 
-def _draw_tables(
-    sheet: Sheet, frame: Frame, before: Frame, x: float, y: float
-) -> dict[str, tuple[int, float]]:
-    """A box for each table; its last block, and where the arrow to it begins."""
-    starts, left = {}, x
-    for name, block_ids in frame.tables.items():
-        sheet.cells(left, y, [NAME], TABLE, [strong(name)], [name])
-        entries, tones = list(map(str, block_ids)), [soft(name)] * len(block_ids)
-        widths = [ENTRY] * len(block_ids)
-        sheet.cells(left + NAME, y, widths, TABLE, tones, entries)
-        end = left + NAME + ENTRY * len(block_ids)
-        starts[name] = block_ids[-1], end - ENTRY / 2
-        if before.tables.get(name, block_ids)[-1] != block_ids[-1]:
-            sheet.box(end - ENTRY, y, ENTRY, TABLE, rim=sheet.look.ink, linewidth=2.2)
-        left += (WIDTH + APART) / max(2, len(frame.tables))
-    return starts
+def _last_entry(name: str, block: int, before: Frame) -> Cell:
+    """Framed if it has changed."""
+    is_new = before.tables.get(name, (block,))[-1] != block
+    return Cell(str(block), soft(name), rim=theme().ink if is_new else "none")
 
 
-def _draw_block(
-    sheet: Sheet,
-    frame: Frame,
-    before: Frame,
-    block_id: int,
-    x: float,
-    y: float,
-    slots: list[float],
-) -> None:
-    """A block with its slots, so wide each, over it its number and how many hold it."""
-    name, holders = frame.owner(block_id), frame.holders[block_id]
-    writer, lost = frame.writer(block_id, before), _lost(frame, before, block_id)
-    width, lefts = sum(slots), [x + left for left in accumulate(slots, initial=0)]
-    sheet.write(x, y - 11, f"block {block_id}", color=sheet.look.quiet)
-    count = counted(holders, "holder") if holders else "free"
-    sheet.write(x + width, y + BLOCK + 11, count, ha="right")
-    for offset, (left, slot) in enumerate(zip(lefts, slots, strict=False)):
-        word = frame.word(block_id, offset)
-        is_new = word != before.word(block_id, offset)
+def _slots(
+    frame: Frame, before: Frame, block: int, widths: Sequence[float]
+) -> list[Cell]:
+    """The words that lie in a block; a rim says what is new, and dashes what is not."""
+    name, is_shared = frame.owner(block), frame.holders[block] > 1
+    writer, lost = frame.writer(block, before), _lost(frame, before, block)
+    cells = []
+    for offset, wide in enumerate(widths):
+        word, rim = frame.word(block, offset), "none"
+        is_new = word != before.word(block, offset)
         if not word:
-            sheet.cells(left, y, [slot], BLOCK, [free()])
-            if word is not None:  # there is room, and nothing is written yet
-                inner = left + 3, y + 3, slot - 6, BLOCK - 6
-                sheet.box(*inner, rim=line_colour(name), **ROOM)
+            rim = "dashed" if word == "" else rim
+            cells.append(Cell("", free(), wide, rim))
             continue
         tone = strong(writer) if is_new else soft(name)
-        tone = shared(tone, writer if is_new else name) if holders > 1 else tone
-        words = [word] if slot > 24 else []  # else they could not be read
-        sheet.cells(left, y, [slot], BLOCK, [tone], words)
-    sheet.box(x, y, width, BLOCK, rim=sheet.look.rim)
-    for offset in range(frame.block_size):
-        word, old = frame.word(block_id, offset), before.word(block_id, offset)
-        if word and word != old and before.holders[block_id]:
-            rim = {"rim": BAD if offset in lost else sheet.look.ink, "linewidth": 2.2}
-            sheet.box(lefts[offset], y, slots[offset], BLOCK, **rim)
-    for offset, word in lost.items():
-        middle = lefts[offset] + slots[offset] / 2
-        half = width_of(word, bold=True) / 2 + 2
-        sheet.write(middle, y - 12, word, color=BAD, ha="center", weight="bold")
-        ends = (middle - half, y - 11), (middle + half, y - 11)
-        sheet.line(*ends, color=BAD, linewidth=1.2)
-
-
-def _has_room(frame: Frame, block_id: int) -> bool:
-    """Has a table a slot in it that nothing was written to yet?"""
-    return "" in (frame.word(block_id, at) for at in range(frame.block_size))
+        if is_shared:
+            tone = shared(tone, writer if is_new else name)
+        if is_new and before.holders[block]:
+            rim = BAD if offset in lost else theme().ink
+        cells.append(Cell(word, tone, wide, rim))
+    return cells
 
 
 def _copies(frame: Frame, before: Frame) -> Iterator[tuple[int, int]]:
@@ -250,14 +198,6 @@ def _copies(frame: Frame, before: Frame) -> Iterator[tuple[int, int]]:
             yield source, copy
 
 
-def _draw_copy(sheet: Sheet, start: float, end: float, y: float) -> None:
-    """An arrow below the blocks, from one to the other."""
-    bends = [(start, y + 44), (end, y + 44)]
-    points = [(start, y), *bends, (end, y)]
-    sheet.curve(points, color=sheet.look.ink, linewidth=2.0, head=11)
-    sheet.write((start + end) / 2, y + 46, "copied", ha="center")
-
-
 def _meanings(
     frames: Sequence[Frame], blocks: Sequence[int]
 ) -> Iterator[tuple[Tone, str]]:
@@ -268,5 +208,8 @@ def _meanings(
     if any(frame.holders[block_id] > 1 for frame in frames for block_id in blocks):
         yield shared(old, name), "several holders"
     slots = product(frames, blocks, range(frames[0].block_size))
-    if any(not frame.word(block_id, offset) for frame, block_id, offset in slots):
+    words = {frame.word(block_id, offset) for frame, block_id, offset in slots}
+    if words & {"", None}:
         yield free(), "empty"
+    if "" in words:
+        yield FOUND, "room, not written yet"
