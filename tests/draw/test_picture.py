@@ -447,3 +447,10 @@ def test_svg_is_well_formed_in_every_theme(theme, monkeypatch):
     defined = {n.get("id") for n in svg.iter() if n.tag.endswith("pattern")}
     assert used == defined and used
     assert to_page([picture.scene()]).count("<svg") == 1
+
+
+def test_words_of_a_low_cell_stay_in_one_line():
+    picture = Picture()
+    picture.row("", "", [Cell("1 × 1", wide=0.8)], height=12.0)
+    said = [words.text for words in picture.scene().of(Words)]
+    assert [words for words in said if words] == ["1 × 1"]

@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from itertools import pairwise
 
 import pytest
 import torch
