@@ -820,113 +820,78 @@ def test_the_drawn_rule_is_the_package_s(monkeypatch):
         assert num_splits == (max(1, int(room / pieces)) if name == "small" else 1)
 
 
-def test_the_strip_says_what_is_taken_from_where_to_where():
-    figure = size_rule()
-    strip = [box for box in figure.axes[0].patches if box.get_height() == 26]
-    unit = sum(box.get_width() + 1 for box in strip) / 8
-    ends = [0.0]
-    for box in strip:
-        ends.append(ends[-1] + (box.get_width() + 1) / unit)
-    assert ends == pytest.approx([0, 1.5, 3, 4, 6, 8], abs=0.02)
-    said = texts(figure)
-    assert [said.count(name) for name in ("small", "large", "medium")] == [1, 2, 2]
+def test_the_strip_says_what_is_taken_from_where_to_where_and_why():
+    """While all run at once, what has more under way; then, whose waves are fuller."""
+    taken, why = size_rule().scene.rows
+    assert taken.words == ["small", "large", "medium", "large", "medium"]
+    assert taken.wides == pytest.approx([1.5, 1.5, 1, 2, 2], abs=0.02)
+    assert dict(zip(why.words, why.wides, strict=True)) == {
+        "few: split, until up to 4 are on each": 1.5,
+        "all run at once: large ones have more under way": 1.5,
+        "large ones need two waves": 1,
+        "both run in several waves: the emptier waves lose": 4,
+    }
+    rooms = [KINDS[name].room for name in ("large", "medium")]
+    for pieces, waves in ((3, [1, 1]), (3.01, [2, 1]), (4, [2, 1]), (4.01, [2, 2])):
+        assert [-(-pieces // room) for room in rooms] == waves
+    assert chosen(3.01) == chosen(4) == "medium"
+    kib = {name: kind.kib for name, kind in KINDS.items()}
+    assert kib == {"small": 32, "medium": 32, "large": 64}
+    assert chosen(1.5) == chosen(3) == max(kib, key=kib.get)
 
 
 def test_batches_have_signs_where_they_lie():
-    figure = size_rule({"a batch": 3.0, "another": 3.1, "third": 7.0})
-    (a, b, c) = sorted(markers(figure, "v"))
-    assert (b[0] - a[0]) * 40 == pytest.approx(c[0] - a[0]) and a[1] == b[1] == c[1]
+    batches = {"a batch": 3.0, "another": 3.1, "third": 7.0}
+    (taken, *_) = size_rule(batches).scene.rows
+    assert taken.signs == [(pieces, name) for name, pieces in batches.items()]
 
 
-LARGE, MEDIUM = (palette.sequence_colour(at) for at in (0, 1))
-
-
-def row_of(figure, batch, name):
-    """The edges of the waves that are drawn for this kind, and of what is filled."""
-    ((_, top),) = places_of(figure, batch)[1:] or places_of(figure, batch)
-    below = [y for x, y in places_of(figure, name) if x == 0 and y > top]
-    patches = [p for p in figure.axes[0].patches if p.get_height() == 24]
-    row = [p for p in patches if abs(p.get_y() + 12 - min(below)) < 1]
-    colour = LARGE if name == "large" else MEDIUM
-    assert {*row} & {*boxes(figure, colour)} == {p for p in row if p.get_fill()}
-    ends = {True: [], False: []}
-    for p in row:
-        if p.get_fill() or not p.get_hatch():
-            ends[p.get_fill()].append((p.get_x(), p.get_x() + p.get_width()))
-    return ends[False], ends[True]
+def parts_of(batches):
+    """Of all examples, for both kinds: what of each wave is used, and what is not."""
+    rows = size_rule(batches, examples=batches).scene.rows[2:]
+    parts = [[*zip(row.tones, row.wides, strict=True)] for row in rows]
+    return [
+        ([wide for tone, wide in row if tone != KEPT], sum(wide for _, wide in row))
+        for row in parts
+    ]
 
 
 @pytest.mark.parametrize(
     "pieces", [*EXAMPLES.values(), 1.5, 3.0, 3.5, 4.0, 5.01, 6.0, 7.9]
 )
 def test_waves_are_as_wide_as_their_places_and_filled_as_far_as_they_are_used(pieces):
-    batches = {"a": pieces, "b": 6.5}
-    figure = size_rule(batches, examples=batches)
-    place = 44
-    for name, room in (("large", 3), ("medium", 4)):
-        frames, filled = row_of(figure, "a", name)
-        count = -(-pieces // room)
-        left = places_of(figure, "0")[0][0]
-        assert len(frames) == len(filled) == count
-        for at, ((start, end), (low, high)) in enumerate(
-            zip(frames, filled, strict=True)
-        ):
-            assert start == low == pytest.approx(left + at * room * place)
-            assert end - start == pytest.approx(room * place, abs=4)
-            running = min(room, pieces - at * room)
-            assert (high - low) / (end - start) == pytest.approx(running / room)
+    for room, (used, whole) in zip((3, 4), parts_of({"a": pieces}), strict=True):
+        assert whole == pytest.approx(-(-pieces // room) * room)
+        *full, last = used
+        assert full == [room] * len(full)
+        assert last == pytest.approx(pieces - room * len(full))
 
 
 def test_waves_say_how_many_run_in_how_many_places():
     """In what is used, if the words have room there; else in what is not."""
-    figure = size_rule(EXAMPLES, examples=EXAMPLES)
-    for batch, name, said in (
-        ("32x2k", "large", ["1.94 of 3"]),
-        ("32x2k", "medium", ["1.94 of 4"]),
-        ("100x1k", "large", ["3 of 3", "3 of 3", "0.06 of 3"]),
-        ("100x1k", "medium", ["4 of 4", "2.06 of 4"]),
-    ):
-        frames, filled = row_of(figure, batch, name)
-        level = next(
-            p.get_y() + 12
-            for p in boxes(figure, LARGE if name == "large" else MEDIUM)
-            if p.get_height() == 24 and p.get_x() + p.get_width() == filled[-1][1]
-        )
-        for words, frame, (start, end) in zip(said, frames, filled, strict=True):
-            used = (start, end) if words != "0.06 of 3" else (end, frame[1])
-            places = places_of(figure, words)
-            assert any(
-                (x, y) == (pytest.approx(sum(used) / 2), level) for x, y in places
-            )
-    assert texts(figure).count("places of a wave that stay empty") == 1
+    rows = size_rule(EXAMPLES, examples=EXAMPLES).scene.rows[2:]
+    assert [row.words for row in rows] == [
+        ["1.94 of 3", ""], ["1.94 of 4", ""],
+        ["3 of 3", "3 of 3", "", "0.06 of 3"], ["4 of 4", "2.06 of 4", ""],
+    ]  # fmt: skip
+    assert rows[2].tones[3] == KEPT
 
 
 def verdicts(figure):
-    """What is said at the right of waves, and whether it is bold; from above."""
-    found = [
-        (words.get_position()[1], words.get_text(), words.get_weight() == "bold")
-        for words in figure.axes[0].texts
-        if words.get_text().endswith((" under way", "full", ": taken"))
-        and not words.get_text().startswith(("more", "tile"))
-    ]
-    return [(words, is_bold) for _, words, is_bold in sorted(found)]
+    """What is said at the right of waves, from above."""
+    return [row.aside for row in figure.scene.rows[2:]]
 
 
 def test_an_example_says_what_decides_and_what_is_taken():
     """In one wave, what is under way; else how full the waves are."""
     figure = size_rule({"a": 0.5, **EXAMPLES}, examples=EXAMPLES)
     assert verdicts(figure) == [
-        ("124 KiB under way: taken", True),
-        ("62 KiB under way", False),
-        ("3 waves, 67 % full", False),
-        ("2 waves, 76 % full: taken", True),
-    ]
-    said = texts(figure)
-    start = "pieces on each multiprocessor"
+        "124 KiB under way: taken", "62 KiB under way",
+        "3 waves, 67 % full", "2 waves, 76 % full: taken",
+    ]  # fmt: skip
+    said, start = texts(figure), "pieces on each multiprocessor"
     assert f"1.94 {start}, all at once: which kind has more under way?" in said
     assert f"6.06 {start}: whose waves are fuller?" in said
-    bold = [(t.get_text()) for t in figure.axes[0].texts if t.get_weight() == "bold"]
-    assert [words for words in bold if words in KINDS] == ["large", "medium"]
 
 
 @pytest.mark.parametrize(
@@ -938,64 +903,13 @@ def test_an_example_says_what_decides_and_what_is_taken():
     ],
 )
 def test_how_full_they_are_decides_where_a_kind_needs_two_waves(pieces, said):
-    assert [w for w, _ in verdicts(size_rule({"a": pieces}, examples="a"))] == said
+    assert verdicts(size_rule({"a": pieces}, examples="a")) == said
 
 
 def test_in_one_wave_what_has_more_under_way_is_taken():
     for pieces in (n / 100 for n in range(150, 301)):
         under_way = {name: pieces * KINDS[name].kib for name in ("large", "medium")}
         assert chosen(pieces) == max(under_way, key=under_way.get), pieces
-
-
-def brackets(figure):
-    """From where to where the brackets under the strip are, in pieces; which close."""
-    strip = [box for box in figure.axes[0].patches if box.get_height() == 26]
-    low = strip[0].get_y() + 26
-    ink = [line for line in figure.axes[0].lines if min(line.get_ydata()) > low]
-    level = [line.get_xdata() for line in ink if len({*line.get_ydata()}) == 1]
-    upright = [line.get_xdata()[0] for line in ink if len({*line.get_ydata()}) == 2]
-    zero, eight = strip[0].get_x() - 0.5, strip[-1].get_x() + strip[-1].get_width()
-    unit = (eight - zero) / 8
-    return [
-        ((a - zero) / unit, (b - zero) / unit, sum(x in (a, b) for x in upright))
-        for a, b in sorted(map(tuple, level))
-    ]
-
-
-def test_why_it_is_taken_stands_below_from_where_to_where():
-    """While all run at once, what has more under way; then, whose waves are fuller."""
-    figure = size_rule()
-    few, at_once, two, several = brackets(figure)
-    for found, ends in (
-        (few, (0, 1.5, 2)),
-        (at_once, (1.5, 3, 2)),
-        (two, (3, 4, 2)),
-        (several, (4, 8, 1)),
-    ):
-        assert found == pytest.approx(ends, abs=0.05)
-    rooms = [KINDS[name].room for name in ("large", "medium")]
-    for pieces, waves in ((3, [1, 1]), (3.01, [2, 1]), (4, [2, 1]), (4.01, [2, 2])):
-        assert [-(-pieces // room) for room in rooms] == waves
-    assert chosen(3.01) == chosen(4) == "medium"
-    kib = {name: kind.kib for name, kind in KINDS.items()}
-    assert kib == {"small": 32, "medium": 32, "large": 64}
-    assert chosen(1.5) == chosen(3) == max(kib, key=kib.get)
-    unit, left = 84, places_of(figure, "0")[0][0]
-    said = {
-        "few: split, until up": few,
-        "to 4 are on each": few,
-        "all run at once:": at_once,
-        "large ones have": at_once,
-        "more under way": at_once,
-        "large ones": two,
-        "need two": two,
-        "waves": two,
-        "both run in several waves:": several,
-        "the emptier waves lose": several,
-    }
-    for words, (start, end, _) in said.items():
-        ((x, _),) = places_of(figure, words)
-        assert (x - left) / unit == pytest.approx((start + end) / 2, abs=0.05)
 
 
 def test_whose_waves_are_emptier_is_not_taken():
@@ -1008,15 +922,10 @@ def test_whose_waves_are_emptier_is_not_taken():
         assert chosen(pieces) == max(filled, key=filled.get), pieces
 
 
-def test_a_long_axis_has_a_legend_for_kinds_whose_names_have_no_room():
+def test_a_long_axis_has_a_legend_and_no_room_for_reasons():
     said = texts(size_rule(most=30))
     assert said.count("small") == said.count("medium") == 1
-
-
-def test_a_long_axis_has_no_room_for_reasons():
-    said = texts(size_rule(most=12))
-    assert not any("wave" in words for words in said)
-    assert "why" not in said and "why" in texts(size_rule())
+    assert [row.label for row in size_rule(most=12).scene.rows] == ["taken"]
 
 
 # --- tiles, blocks, splits ------------------------------------------------------------
