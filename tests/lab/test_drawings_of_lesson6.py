@@ -992,80 +992,52 @@ def _infinite(log_totals):
     return log_totals[0, 0].isinf().tolist()
 
 
+def means_of(count):
+    return torch.randn(count, 8, generator=torch.Generator().manual_seed(0)).double()
+
+
+def numbers_in(words):
+    return [float(number.replace("−", "-")) for number in words.split(", ")]
+
+
 @pytest.mark.parametrize("dims", [(0,), (0, 1, 2)])
 def test_the_merged_result_is_that_of_all_weights(dims):
-    figure = split_and_merge(THREE_AND_NOTHING, dims=dims)
-    draw = torch.Generator().manual_seed(0)
-    means = torch.randn(4, 8, generator=draw)[:3].double()
+    rows = split_and_merge(THREE_AND_NOTHING, dims=dims).scene.rows
+    nothing, merged = [row for row in rows if row.values][-2:]
     weights = torch.tensor(THREE_AND_NOTHING[:3]).double().exp2()
-    merged = (weights @ means / weights.sum())[list(dims)].tolist()
-    said = texts(figure)
-    at = said.index("not weighted yet")
-    found = [words.replace("−", "-") for words in said[at - len(dims) : at]]
-    assert found == [f"{n:.2f}" for n in merged]
-    assert "−∞" in said and said.count("nothing") == 1
+    result = weights @ means_of(4)[:3] / weights.sum()
+    assert numbers_in(merged.values[-1]) == pytest.approx(
+        result[list(dims)].tolist(), abs=0.005
+    )
+    assert nothing.remark == "nothing" and nothing.values[0] == "−∞"
 
 
 def test_a_split_is_as_wide_as_its_length_and_below_as_its_weights():
-    figure = split_and_merge(THREE_AND_NOTHING)
+    positions, weights = split_and_merge(THREE_AND_NOTHING).scene.rows[-2:]
     sums = torch.tensor(THREE_AND_NOTHING[:3]).exp2()
-    filled = boxes(figure, palette.sequence_colour("A"))
-    hollow = [p for p in figure.axes[0].patches if not p.get_fill()]
-    below = [box for box in filled if box.get_height() > 20]
-    above = [box for box in hollow if box.get_height() > 20]
-    for band, wanted in ((above, (32, 32, 27)), (below, sums.tolist())):
-        widths = [box.get_width() for box in band]
-        assert widths == pytest.approx(
-            [part * sum(widths) / sum(wanted) for part in wanted], abs=1
-        )
-        assert [box.get_x() for box in band] == sorted(box.get_x() for box in band)
-    assert all(box.get_y() > above[0].get_y() + 26 for box in below)
+    assert positions.wides == pytest.approx([32 / 91, 32 / 91, 27 / 91])
+    assert weights.wides == pytest.approx((sums / sums.sum()).tolist())
+    assert positions.words == ["split 0: 32", "split 1: 32", "split 2: 27"]
+    assert weights.words == ["split 0: 59.3", "split 1: 72.0", "split 2: 53.1"]
 
 
 def test_a_share_is_a_sum_of_weights_divided_by_all():
     """59.3 + 72 + 53.1 = 184.4: 2 ** 5.89, 2 ** 6.17 and 2 ** 5.73."""
-    figure = split_and_merge(THREE_AND_NOTHING)
-    rows = {}
-    for text in figure.axes[0].texts:
-        x, y = text.get_position()
-        rows.setdefault(y, []).append((x, text.get_text()))
-    said = [" ".join(words for _, words in sorted(row)) for row in rows.values()]
-    draw = torch.Generator().manual_seed(0)
-    means = torch.randn(4, 8, generator=draw)[:, 0].tolist()
+    *splits, nothing, merged = table_of(split_and_merge(THREE_AND_NOTHING))
     shares = ("59.3", 0.322), ("72.0", 0.391), ("53.1", 0.288)
-    logs = "5.890", "6.170", "5.730"
-    for log2, (total, share), mean in zip(logs, shares, means, strict=False):
-        line = f"{log2} {total} {total} / 184.4 = {share:.2f} × {mean:.2f} = "
-        line = (line + f"{share * mean:.2f}").replace("-", "−")
-        assert said.count(line) == 1, line
-    assert said.count("−∞ 0.0 0.0 / 184.4 = 0.00") == 1
-    assert sum(words.startswith("merged 184.4 1 ") for words in said) == 1
-    ((_, last),), ((_, merged),) = (places_of(figure, w) for w in ("nothing", "merged"))
-    (rule,) = [line for line in figure.axes[0].lines if line.get_alpha() == 0.5]
-    assert last + 8 < rule.get_ydata()[0] < merged - 8
+    means = means_of(4)[:, 0].tolist()
+    for row, log2, (total, share), mean in zip(
+        splits, ("5.890", "6.170", "5.730"), shares, means, strict=False
+    ):
+        assert row[:3] == [log2, total, f"{total} / 184.4 = {share:.2f}"]
+        assert numbers_in(row[3]) == [round(mean, 2)]
+        assert numbers_in(row[4]) == [pytest.approx(share * mean, abs=0.006)]
+    assert nothing == ["−∞", "0.0", "0.0 / 184.4 = 0.00"]
+    assert merged[1:3] == ["184.4", "1"]
 
 
-def test_bars_of_a_split_stand_in_its_row():
-    """Hollow, then filled and shorter by its share; on the side of its sign."""
-    figure = split_and_merge([1.0, 1.0], 64)
-    draw = torch.Generator().manual_seed(0)
-    means = torch.randn(2, 8, generator=draw)[:, 0].tolist()
-    filled = boxes(figure, palette.sequence_colour("A"))
-    bars = [box for box in filled if box.get_height() == 13]
-    patches = [p for p in figure.axes[0].patches if not p.get_fill()]
-    hollow = [p for p in patches if 11 < p.get_height() < 13]
-    hollow = [p for p in hollow if p.get_x() > 300]  # without the legend's
-    assert len(hollow) == 2 and len(bars) == 3  # the last one is the result's
-    zeros = [line.get_xdata()[0] for line in figure.axes[0].lines[-3:]]
-    for number, mean in enumerate(means):
-        ((_, y),) = places_of(figure, f"split {number}")
-        for bar, share in ((hollow[number], 1.0), (bars[number], 0.5)):
-            assert bar.get_y() < y + 8 < bar.get_y() + bar.get_height()
-            wide = 54 * share * abs(mean) / max(map(abs, means))
-            assert bar.get_width() == pytest.approx(wide, abs=1.3)
-    assert [bar.get_x() < zeros[-1] - 0.1 for bar in bars[:2]] == [
-        mean < 0 for mean in means
-    ]
+def table_of(figure):
+    return [row.values for row in figure.scene.rows if row.values]
 
 
 def test_busy_multiprocessors_are_counted():
