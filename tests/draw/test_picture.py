@@ -172,6 +172,7 @@ def test_a_block_is_its_cells_and_has_a_rim():
     assert first.width == pytest.approx(second.width)
     assert second.x == pytest.approx(first.x + first.width + 12)
     assert [box[:4] for box in scene.of(Box) if box.rim != "none"] == rims
+    assert scene.rows[0].widths == [1, 1, 2]
     (words,) = (words for words in scene.of(Words) if words.text == "block 1")
     assert words.x == pytest.approx(second.middle) and words.y < second.y
 
@@ -382,7 +383,7 @@ def test_numbers_of_a_lane_lie_where_the_axis_says():
     (half,) = (box for box in scene.of(Box) if box.face == strong("A").face)
     assert half.height == one.height / 2 == half.y - one.y
     assert half.x == pytest.approx(one.place(3), abs=1)
-    assert scene.rows[0].wides == [1, 2, 1] and scene.rows[0].signs == [(2, "here")]
+    assert scene.rows[0].widths == [1, 2, 1] and scene.rows[0].signs == [(2, "here")]
     assert (8, "line") in scene.rows[1].signs
 
 

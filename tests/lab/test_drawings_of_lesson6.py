@@ -428,10 +428,10 @@ def test_reads_lead_from_the_threads_of_a_stretch_to_it(apart, stretches):
     """Panels are at one scale: 32 stretches, of which each has a number of cells."""
     figure = plot_coalescing({"a": apart, "far": 64}, "title")
     memory, links = figure.scene.rows[1], figure.scene.links[:-32]
-    assert sum(memory.wides) == pytest.approx(32) and len(links) == stretches
+    assert sum(memory.widths) == pytest.approx(32) and len(links) == stretches
     assert [link.start for link in links] == [*range(0, 32, 32 // stretches)]
     for number, link in enumerate(links):
-        assert sum(memory.wides[: link.end]) == pytest.approx(number)
+        assert sum(memory.widths[: link.end]) == pytest.approx(number)
     asked = [tone for tone in memory.tones if tone == strong(0)]
     assert len(asked) == 32 and (soft(0) in memory.tones) == (apart > 4)
     assert memory.tones.count(free()) == 32 - stretches
