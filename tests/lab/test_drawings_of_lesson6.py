@@ -12,7 +12,6 @@ import torch
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 from matplotlib.path import Path
-from matplotlib.transforms import Bbox
 
 import minipaged as mp
 from helpers.drawn import arrows, boxes, frame_of, places_of, texts
@@ -23,7 +22,7 @@ from minipaged.draw.letters import PART, width_of
 from minipaged.draw.marks import Box, Words
 from minipaged.draw.scales import LEAST_ABOVE, LEAST_APART, scale_of
 from minipaged.draw.sheet import SPAN
-from minipaged.draw.tones import KEPT, free, others, soft, strong
+from minipaged.draw.tones import KEPT, behind_words, free, others, soft, strong
 from minipaged.lab import (
     measured_tuning,
     near_best,
@@ -440,86 +439,36 @@ def test_reads_lead_from_the_threads_of_a_stretch_to_it(apart, stretches):
 # --- pointers and shapes --------------------------------------------------------------
 
 
-def test_pointers_are_the_places_of_the_numbers():
+@pytest.mark.parametrize("head", [0, 1])
+def test_pointers_are_the_places_of_the_numbers_and_lead_there(head):
     """Beside a tensor of the pool's shape that is counted through."""
-    table, positions = tables_of()["A"], range(2, 10)
-    counted = torch.arange(16 * 4 * 2 * 4).view(16 * 4, 2, 4)
-    slots = [table.slot(position) for position in positions]
-    for head in (0, 1):
-        said = texts(pointers(positions, kv_head=head))
-        for place in counted[slots, head].flatten().tolist():
-            assert said.count(str(place)) >= 2  # in the tile, and in the pool
-        last = counted[slots[-1], head, -1]
-        rule = f"{4 * head} + {slots[-1]} * 8 + 3 = {last}"
-        assert any(words.endswith(rule) for words in said)
-
-
-def test_pointers_lead_to_the_rows_of_their_slots():
-    figure = pointers()
-    ends = [arrow.get_path().vertices[-1][1] for arrow in arrows(figure)]
-    assert len(ends) == 8 and ends == sorted(ends)  # A's blocks lie in order
-
-
-@pytest.mark.parametrize("head", [0, 1])
-def test_slots_of_the_pool_have_their_numbers(head):
-    """Beside the row of places that lie in it; a tile's row has the same number."""
     table, positions = tables_of()["A"], range(4, 12)
-    figure = pointers(positions, kv_head=head)
-    ((column, top),) = places_of(figure, "slot")
-    for position in positions:
-        slot = table.slot(position)
-        (y,) = [y for x, y in places_of(figure, str(slot)) if x == column]
-        assert top < y
-        assert places_of(figure, f"slot {slot}")
-        places = places_of(figure, str(slot * 8 + 4 * head))
-        (row,) = [row for left, row in places if 440 < left < column]  # in the pool
-        assert abs(row - y) < 2
+    counted = torch.arange(16 * 4 * 2 * 4).view(16 * 4, 2, 4)
+    scene = pointers(positions, kv_head=head).scene
+    rows = {row.label: row for row in scene.rows}
+    assert rows[""].words == [str(4 * head), "+", "0", "1", "2", "3"]
+    ends = [(f"position {n}", f"slot {table.slot(n)}") for n in positions]
+    assert [(link.source, link.target) for link in scene.links] == ends
+    for position, slot in ends:
+        number = int(slot.removeprefix("slot "))
+        places = list(map(str, counted[number, head].tolist()))
+        assert rows[position].words == [str(8 * number), "→", *places]
+        assert rows[slot].words == [""] * 4 * head + places + [""] * 4 * (1 - head)
+        assert rows[slot].tones[4 * head] == strong("A")
+    last = counted[table.slot(11), head, 3]
+    rule = f"{4 * head} + {table.slot(11)} * 8 + 3 = {last}"
+    assert any(words.text.endswith(rule) for words in scene.of(Words))
 
 
-@pytest.mark.parametrize(
-    ("positions", "num_kv_heads", "head"),
-    [(range(4, 12), 2, 0), (range(4, 12), 2, 1), (range(2, 9), 4, 2), ([20], 3, 1)],
-)
-def test_an_arrow_reaches_what_is_read_and_crosses_nothing(
-    positions, num_kv_heads, head
-):
-    """It ends at the first number of its slot, and is in no box on its way."""
-    figure = pointers(positions, num_kv_heads, kv_head=head)
-    strong = palette.sequence_colour("A")
-    faces = strong, palette.soft_colour("A"), palette.theme().free
-    every = [box.get_bbox() for face in faces for box in boxes(figure, face)]
-    in_pool = [box for box in every if box.height == 19]
-    read = [box.get_bbox() for box in boxes(figure, strong) if box.get_height() == 19]
-    firsts = {box.y0: box for box in sorted(read, key=lambda box: -box.x0)}
-    found = arrows(figure)
-    assert len(found) == len(firsts) == len(positions)
-    for arrow, (_, first) in zip(found, sorted(firsts.items()), strict=True):
-        way, (_, tip, *_) = arrow.get_path().to_polygons(closed_only=False)
-        x, y = tip
-        assert first.x0 - 4 < x < first.x1 and first.y0 - 2 < y < first.y1
-        assert (x > first.x0) if head else (x < first.x0)
-        inner = [Bbox.from_extents(*(box.p0 + 0.1), *(box.p1 - 0.1)) for box in in_pool]
-        assert not any(Path(way).intersects_bbox(box, filled=False) for box in inner)
-
-
-@pytest.mark.parametrize("head", [0, 1])
-def test_a_block_has_a_bracket_around_its_slots(head):
-    figure = pointers(range(4, 12), kv_head=head)
-    ((column, _),) = places_of(figure, "slot")
-    upright = [
-        line
-        for line in figure.axes[0].lines
-        if line.get_xdata()[0] == line.get_xdata()[1] > column
-    ]
-    blocks = tables_of()["A"].block_ids[1:3]
-    for line, block in zip(upright, blocks, strict=True):
-        low, high = sorted(line.get_ydata())
-        numbers = [places_of(figure, str(4 * block + offset)) for offset in range(4)]
-        found = [[y for x, y in places if x == column] for places in numbers]
-        assert all(low < y < high for (y,) in found)
-        assert found[0][0] - low < 12 > high - found[-1][0]  # half of a slot's height
-        ((_, middle),) = places_of(figure, f"block {block}")
-        assert middle == pytest.approx((low + high) / 2)
+def test_all_slots_of_a_block_stand_below_its_name():
+    scene = pointers(range(4, 12)).scene
+    names = re.compile(r"(block|slot) \d+")
+    said = [w.text for w in scene.of(Words) if names.fullmatch(w.text)]
+    wanted = []
+    for block in tables_of()["A"].block_ids[1:3]:
+        wanted.append(f"block {block}")
+        wanted += [f"slot {4 * block + offset}" for offset in range(4)]
+    assert said == wanted
 
 
 @pytest.mark.parametrize(
@@ -539,9 +488,9 @@ def test_a_legend_says_which_boxes_are_not_read(positions, num_kv_heads, head, o
     said = [words for words in texts(figure) if "read" in words]
     assert said[0] == f"A, KV head {head}: read by this tile"
     assert said[1:] == ([f"A, {others}: not read"] if others else [])
-    soft = boxes(figure, palette.soft_colour("A"))
-    in_pool = [box for box in soft if box.get_x() > 400 and box.get_height() == 19]
-    assert bool(in_pool) == bool(others)
+    tones = {tone for row in figure.scene.rows if "slot" in row.label
+             for tone in row.tones}  # fmt: skip
+    assert (behind_words(soft("A")) in tones) == bool(others)
 
 
 def matrices(figure):
