@@ -475,3 +475,23 @@ def test_svg_is_well_formed_in_every_theme(theme, monkeypatch):
     defined = {n.get("id") for n in svg.iter() if n.tag.endswith("pattern")}
     assert used == defined and used
     assert to_page([picture.scene()]).count("<svg") == 1
+
+
+def test_words_of_a_low_cell_stay_in_one_line():
+    picture = Picture()
+    picture.row("", "", [Cell("1 × 1", wide=0.8)], height=12.0)
+    said = [words.text for words in picture.scene().of(Words)]
+    assert [words for words in said if words] == ["1 × 1"]
+
+
+def test_words_of_a_triangle_stand_where_there_is_room():
+    """At its right; else at its left; else they are left out."""
+    picture = Picture()
+    lane = picture.lane("a")
+    lane.bar(0, 10, soft("A"))
+    for number, words in (0, "first"), (9.9, "last"), (9.95, "none"):
+        lane.point(number, words)
+    picture.axis("seconds")
+    found = {words.text: words.x for words in picture.scene().of(Words)}
+    assert found["first"] > lane.place(0) and found["last"] < lane.place(9.9)
+    assert "none" not in found

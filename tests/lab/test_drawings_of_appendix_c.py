@@ -1,12 +1,11 @@
 """Appendix C: layouts, paging and batches are drawn as they are, readably."""
 
 import re
-from itertools import pairwise
 
 import pytest
 import torch
 
-from helpers.drawn import boxes, places_of, texts
+from helpers.drawn import texts
 from helpers.readable import readable_in_all_themes
 from minipaged.draw import palette
 from minipaged.draw.marks import Dots, Words
@@ -271,62 +270,18 @@ def test_others_that_are_not_above_are_refused():
 # --- many small programs or few large ones --------------------------------------------
 
 
-def programs(figure):
-    """By row: the left and right edges of its programs."""
-    rows = {}
-    for box in boxes(figure, palette.sequence_colour(0)):
-        if box.get_height() > 20:  # not the legend's
-            ends = box.get_x(), box.get_x() + box.get_width()
-            rows.setdefault(box.get_y(), []).append(ends)
-    return [sorted(row) for _, row in sorted(rows.items())]
-
-
-def aim(figure):
-    (line,) = figure.axes[0].lines
-    assert len({*line.get_xdata()}) == 1
-    return line.get_xdata()[0]
-
-
-def test_programs_of_a_multiprocessor_lie_side_by_side_at_one_scale():
-    figure = ways()
-    four, two, one = programs(figure)
-    assert [len(row) for row in (four, two, one)] == [4, 2, 1]
-    assert len({row[0][0] for row in (four, two, one)}) == 1
-    widths = [row[0][1] - row[0][0] + 2 for row in (four, two, one)]
-    assert widths == pytest.approx([widths[2] / 4, widths[2] / 2, widths[2]])
-    for row in (four, two, one):
-        assert row[-1][1] == pytest.approx(aim(figure), abs=3)
-        assert all(0 < b - a < 4 for (_, a), (b, _) in pairwise(row))
-    said = texts(figure)
-    assert [said.count(f"{kib} KiB") for kib in (32, 64, 128)] == [4, 2, 1]
-    assert "128 KiB on each multiprocessor" in said
-
-
-def test_a_row_ends_where_its_bytes_do():
-    """Half of the aim; once and a half, where the aim lies within the row."""
-    figure = plot_ways({"little": way(2, 32), "much": way(3, 64)}, "title")
-    little, much = programs(figure)
-    start, whole = little[0][0], aim(figure) - little[0][0]
-    assert (little[-1][1] + 2 - start) / whole == pytest.approx(0.5)
-    assert (much[-1][1] + 2 - start) / whole == pytest.approx(1.5)
+def test_programs_of_a_multiprocessor_lie_side_by_side_as_wide_as_their_bytes():
+    four, two, one = ways().scene.rows
+    assert four.words == ["32 KiB"] * 4 and four.wides == pytest.approx([32] * 4)
+    assert two.words == ["64 KiB"] * 2 and two.wides == pytest.approx([64] * 2)
+    assert one.words == ["128 KiB"] and one.wides == pytest.approx([128])
+    assert "the aim: 128" in texts(ways())
 
 
 def test_a_way_says_how_many_programs_it_has_how_long_it_takes_and_how_fast_it_is():
-    figure = ways()
-    tops = sorted(y for _, y in (places_of(figure, n)[0] for n in ("four", "one")))
-    for name, words, us, share in (
-        ("four", "528 programs, 4 on each", "39.5 µs", "74 % of the read ceiling"),
-        (
-            "one",
-            "128 programs, at most 1 on each",
-            "39.9 µs",
-            "73 % of the read ceiling",
-        ),
-    ):
-        ((_, y),) = places_of(figure, name)
-        for said in (words, us, share):
-            assert min(abs(at - y) for _, at in places_of(figure, said)) < 20, said
-    assert tops[1] - tops[0] > 100
+    rows = [(row.label, row.remark, *row.values) for row in ways().scene.rows]
+    assert rows[0] == ("four", "528 programs, 4 on each", "39.5 µs", "74 %")
+    assert rows[2] == ("one", "128 programs, at most 1 on each", "39.9 µs", "73 %")
 
 
 def test_ways_that_were_measured_have_as_much_under_way():
@@ -336,13 +291,9 @@ def test_ways_that_were_measured_have_as_much_under_way():
         found[f"{splits} splits"] = launch_of(
             tuning, "8x4k", **sizes, num_splits=splits
         )
-    figure = plot_ways(found, "title")
-    assert [len(row) for row in programs(figure)] == [4, 2, 1]
-    said = texts(figure)
-    assert [said.count(f"{kib} KiB") for kib in (32, 64, 128)] == [4, 2, 1]
-    for one in found.values():
-        assert f"{one.us:.1f} µs" in said
-        assert f"{one.percent:.0f} % of the read ceiling" in said
+    rows = plot_ways(found, "title").scene.rows
+    kib = zip((4, 2, 1), (32, 64, 128), strict=True)
+    assert [row.words for row in rows] == [[f"{each} KiB"] * n for n, each in kib]
 
 
 # --- batches --------------------------------------------------------------------------
