@@ -18,9 +18,8 @@ from minipaged.draw.palette import line_colour
 from minipaged.draw.picture import Band, Picture
 from minipaged.draw.scales import Scale, scale_of
 from minipaged.draw.sheet import Sheet
-from minipaged.draw.tones import strong
+from minipaged.draw.tones import MARKERS, strong
 
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h")
 DASHES = ("-", "--", ":", "-.")
 MANY = 20  # points of a line; more have no markers
 SIZE = 6.5  # points of a marker

@@ -90,17 +90,42 @@ class Dots(NamedTuple):
     layer: float = 2
 
 
-class RowFacts(NamedTuple):
+@dataclass
+class RowFacts:
     """What a row of a picture says: for tests, and for readers who cannot see it."""
 
     label: str
     remark: str
-    words: list[str]  # of each cell
-    tones: list  # of each cell
+    cells: list  # of `rows.Cell`
     values: list[str]
     aside: str
-    above: list[str]  # of each cell, too
-    below: list[str]
+    # What lies over a lane, and at which number.
+    signs: list[tuple[float, str]] = field(default_factory=list)
+
+    @property
+    def words(self) -> list[str]:
+        """The word in each cell."""
+        return [cell.word for cell in self.cells]
+
+    @property
+    def tones(self) -> list:
+        """The tone of each cell."""
+        return [cell.tone for cell in self.cells]
+
+    @property
+    def wides(self) -> list[float]:
+        """How wide each cell is."""
+        return [cell.wide for cell in self.cells]
+
+    @property
+    def above(self) -> list[str]:
+        """The words above each cell."""
+        return [cell.above for cell in self.cells]
+
+    @property
+    def below(self) -> list[str]:
+        """The words below each cell."""
+        return [cell.below for cell in self.cells]
 
 
 class Link(NamedTuple):

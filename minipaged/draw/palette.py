@@ -127,12 +127,13 @@ def ink_on(colour: str) -> str:
     """
     if len(colour) > 7:
         return theme().ink
-    light = relative_luminance(colour)
-    contrast_with_white, contrast_with_black = (
-        1.05 / (light + 0.05),
-        (light + 0.05) / 0.05,
-    )
-    return "#FFFFFF" if contrast_with_white > contrast_with_black else "#000000"
+    return max("#000000", "#FFFFFF", key=lambda ink: contrast(ink, colour))
+
+
+def contrast(one: str, other: str) -> float:
+    """How well the one is read on the other, from 1 to 21 (WCAG 2.2)."""
+    dark, light = sorted(map(relative_luminance, (one, other)))
+    return (light + 0.05) / (dark + 0.05)
 
 
 def relative_luminance(colour: str) -> float:

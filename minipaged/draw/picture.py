@@ -10,17 +10,19 @@ Say what there is, from top to bottom; nothing is measured. For example:
     svg = to_svg(picture.scene())
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
+from math import inf
 
 from minipaged.draw.bands import Drawn, Legend, Panels
+from minipaged.draw.lanes import Axis, Lane
 from minipaged.draw.letters import PART, width_of
 from minipaged.draw.links import draw_cross, draw_link, is_step
 from minipaged.draw.marks import Link, Scene
 from minipaged.draw.palette import theme
 from minipaged.draw.rows import AIR, Band, Cell, Row, Span
 from minipaged.draw.sheet import SPAN, Sheet
-from minipaged.draw.tones import Tone
+from minipaged.draw.tones import Sign, Tone
 
 WIDEST = 44.0  # pixels of a cell, at most
 NEAR = 10.0  # pixels between rows
@@ -60,6 +62,35 @@ class Picture(Band):
         self.add(row)
         return row
 
+    def lane(
+        self,
+        label: str = "",
+        remark: str = "",
+        cells: Sequence[Cell] = (),
+        **options: object,
+    ) -> Lane:
+        """A row whose places are numbers: see `Lane`. Options: as of `row`."""
+        lane = Lane(cells, self, label=label, remark=remark, **options)
+        self.add(lane)
+        return lane
+
+    def axis(
+        self,
+        words: str = "",
+        *,
+        highest: float | None = None,
+        is_logarithmic: bool = False,
+        marks: Mapping[float, str] | None = None,
+    ) -> None:
+        """The numbers of all lanes above it, since the last axis; they begin at 0.
+
+        highest: where they end; by default with the longest lane. marks: words for
+        numbers, at which there is a heavy line.
+        """
+        lanes = [band for band in self._bands if isinstance(band, Lane)]
+        lanes = [lane for lane in lanes if not lane.axis]
+        self.add(Axis(lanes, words, highest, is_logarithmic, marks or {}))
+
     def blocks(
         self,
         label: str = "",
@@ -91,14 +122,16 @@ class Picture(Band):
     ) -> None:
         """What the next rows show; at the right edge, how good or bad it is."""
 
-        def draw(sheet: Sheet, x: float, y: float, width: float) -> None:
-            sheet.write(x, y + 10, what, PART, weight="bold")
-            beside = x + width_of(what, PART, bold=True) + 12
-            sheet.write(beside, y + 10, remark, color=sheet.look.quiet)
-            style = {"ha": "right", "color": colour or sheet.look.ink}
-            sheet.write(x + width, y + 10, verdict, PART, **style)
+        air = 8.0 * bool(self._bands)
 
-        self.add(Drawn(20.0, draw))
+        def draw(sheet: Sheet, x: float, y: float, width: float) -> None:
+            middle, beside = y + air + 10, x + width_of(what, PART, bold=True) + 12
+            sheet.write(x, middle, what, PART, weight="bold")
+            sheet.write(beside, middle, remark, color=sheet.look.quiet)
+            style = {"ha": "right", "color": colour or sheet.look.ink}
+            sheet.write(x + width, middle, verdict, PART, **style)
+
+        self.add(Drawn(20.0 + air, draw))
 
     def text(self, words: str, **style: str | float) -> None:
         """A line of words: quiet, if no style says otherwise."""
@@ -126,7 +159,7 @@ class Picture(Band):
 
     def legend(
         self,
-        *signs: tuple[Tone, str] | tuple[Tone, str, str],
+        *signs: tuple[Tone | Sign, str] | tuple[Tone, str, str],
         verdict: str = "",
         colour: str | None = None,
         **rim: str | float,
@@ -224,9 +257,10 @@ class Picture(Band):
     def unit(self, width: float) -> float:
         """Pixels of a unit, for all rows that have no unit of their own."""
         room = width - self.room_left - self.room_right
-        found = [self.widest]
+        has_axis = any(isinstance(band, Axis) for band in self._bands)
+        found = [inf if has_axis else self.widest]
         for row in self._rows:
-            if row.cells and not row.unit and not row.fills:
+            if row.units and not row.unit and not row.fills:
                 aside = width_of(row.aside) + AIR if row.aside else 0.0
                 found.append((room - aside - row.gaps) / row.units)
         return min(found)

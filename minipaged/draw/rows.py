@@ -2,9 +2,10 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from minipaged.draw.letters import PART, fit, visible, width_of
+from minipaged.draw.letters import PART, SMALL, fit, visible, width_of
 from minipaged.draw.marks import RowFacts
 from minipaged.draw.sheet import Sheet
 from minipaged.draw.tones import (
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 HEIGHT = 26.0  # pixels of a cell
 TWO_LINES = 28.0  # pixels that a label with a remark needs
 CAPTION, BRACKET = 18.0, 30.0  # pixels that words above or below cells take
+ALONE = 8.0  # pixels of a bracket without words
+SMALLER = 7.0  # points: of words below or above narrow cells
 STRIP = 12.0  # pixels of a tone's bands, if words stand below them
 AIR = 14.0  # pixels between words and what is beside them
 
@@ -31,7 +34,7 @@ class Cell(NamedTuple):
     """A box of a row: its word, its tone, and how many units wide it is.
 
     tone: `KEPT` is hatched, `FOUND` has a dashed rim. rim: the colour of a frame, or
-    "dashed".
+    "dashed". high: which part of the row's height it has, from below.
     """
 
     word: str = ""
@@ -40,6 +43,7 @@ class Cell(NamedTuple):
     rim: str = "none"
     above: str = ""
     below: str = ""
+    high: float = 1.0
 
 
 class Span(NamedTuple):
@@ -145,9 +149,12 @@ class Row(Band):
         return self._height_of_words([cell.below for cell in self.cells], False)
 
     def _height_of_words(self, captions: Sequence[str], is_over: bool) -> float:
-        colours = [colour for *_, colour, over in self.brackets if over == is_over]
-        brackets = [CAPTION if colour == "none" else BRACKET for colour in colours]
-        return CAPTION * any(captions) + max(brackets, default=0.0)
+        found = [
+            CAPTION if colour == "none" else BRACKET if words else ALONE
+            for _, words, colour, over in self.brackets
+            if over == is_over
+        ]
+        return CAPTION * any(captions) + max(found, default=0.0)
 
     def measure(self, width: float) -> float:
         """Cells, and the words above and below them; a remark takes a second line."""
@@ -190,7 +197,8 @@ class Row(Band):
     def _say(self, sheet: Sheet, x: float, width: float) -> None:
         """What it is, at the left; its values, each in its column at the right."""
         weight = {"weight": "bold" if self.is_bold else "normal"}
-        middle = self.y + self.height / 2
+        # Without cells to stand beside, it stands beside the words below them.
+        middle = self.y + (self.height / 2 or 11)
         if self.remark:
             sheet.write(x, middle - 8, self.label, PART, **weight)
             sheet.write(x, middle + 9, self.remark, color=sheet.look.quiet)
@@ -214,6 +222,7 @@ class Row(Band):
 
     def _draw_cell(self, sheet: Sheet, area: Area, cell: Cell, has_words: bool) -> None:
         x, y, wide, high = area
+        y, high = y + (1 - cell.high) * high, cell.high * high
         word = cell.word if has_words else ""
         if cell.tone == KEPT:
             sheet.empty(x, y, wide, high, word)
@@ -241,21 +250,16 @@ class Row(Band):
             sheet.box(*inner, rim=cell.rim, linewidth=2.2)
 
     def _draw_captions(self, sheet: Sheet, captions: Sequence[str], y: float) -> None:
-        """Words above or below the cells: of every second or third one, if need be."""
+        """Words above or below cells: smaller, or of every second one, if need be."""
         areas = [self.area(at, at + 1) for at in range(len(self.cells))]
         pairs = list(zip(areas, captions, strict=True))
-        step = 1
-        while step < len(pairs) and any(
-            (width_of(one) + width_of(other)) / 2 + 4 > b.middle - a.middle
-            for (a, one), (b, other) in zip(
-                pairs[::step], pairs[step::step], strict=False
-            )
-        ):
-            step += 1
+        step, size = 1, SMALL
+        while not _stand_apart(pairs[::step], size):
+            step, size = (step, SMALLER) if size == SMALL else (step + 1, SMALL)
         for area, words in pairs[::step]:
             if words:
                 quiet = {"ha": "center", "color": sheet.look.quiet}
-                sheet.write(area.middle, y, words, **quiet)
+                sheet.write(area.middle, y, words, size, **quiet)
 
     def _draw_bracket(
         self, sheet: Sheet, span: Span, words: str, colour: str | None, is_over: bool
@@ -278,9 +282,13 @@ class Row(Band):
     @property
     def facts(self) -> RowFacts:
         """What it says: for tests, and for readers who cannot see it."""
-        words, tones, above, below = (
-            [getattr(cell, part) for cell in self.cells]
-            for part in ("word", "tone", "above", "below")
-        )
-        said = self.label, self.remark, words, tones, [*self.values], self.aside
-        return RowFacts(*said, above, below)
+        said = self.label, self.remark, self.cells, [*self.values], self.aside
+        return RowFacts(*said)
+
+
+def _stand_apart(pairs: Sequence[tuple[Area, str]], size: float) -> bool:
+    """Do words at the middles of these areas leave air between each other?"""
+    return all(
+        (width_of(one, size) + width_of(other, size)) / 2 + 3 < b.middle - a.middle
+        for (a, one), (b, other) in pairwise(pairs)
+    )

@@ -20,6 +20,7 @@ from minipaged.draw.tones import (
     FOUND,
     KEPT,
     NOTHING,
+    Sign,
     Tone,
     behind_words,
     free,
@@ -250,7 +251,7 @@ class Sheet:
         self,
         x: float,
         y: float,
-        signs: Sequence[tuple[Tone, str]],
+        signs: Sequence[tuple[Tone | Sign, str]],
         **rim: str | float,
     ) -> float:
         """What the tones mean, side by side; where the next sign would stand.
@@ -258,6 +259,12 @@ class Sheet:
         Free, found and kept ones have a rim; all have this one, if it is given.
         """
         for tone, meaning in signs:
+            if isinstance(tone, Sign):
+                style = {"color": tone.colour, "size": tone.size, "linewidth": 0}
+                self.dots([(x + 5, y)], tone.marker, **style)
+                self.write(x + 14, y, meaning, color=self.look.quiet)
+                x += 14 + width_of(meaning) + 20
+                continue
             is_empty = tone.face == free().face
             style = rim or {"rim": self.look.rim if is_empty else tone.line or "none"}
             if tone == FOUND:

@@ -30,6 +30,15 @@ class Tone(NamedTuple):
     bands: tuple[str, ...] = ()
 
 
+class Sign(NamedTuple):
+    """A marker in a colour, as of `Sheet.dots`."""
+
+    marker: str
+    colour: str
+    size: float = 5.4  # points
+
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h")
 NOTHING = Tone("none")
 FOUND = Tone("found")  # in a legend: free, and its content can still be found
 KEPT = Tone("kept")  # in a legend: holds nothing, hatched as by Sheet.empty
@@ -78,3 +87,8 @@ def free() -> Tone:
 def others() -> Tone:
     """Somebody's who is not drawn."""
     return Tone(theme().others, line=theme().rim)
+
+
+def sign_of(series: int, size: float = 5.4) -> Sign:
+    """A shape and a colour for each series."""
+    return Sign(MARKERS[series % len(MARKERS)], line_colour(series), size)

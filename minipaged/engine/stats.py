@@ -106,7 +106,7 @@ class Stats(Observer):
         num_tokens = plan.num_tokens
         generated = sum(map(generated_by, plan.works))
         again = [work for work in plan.works if work.request.num_restarts]
-        recomputed = sum(map(recomputed_by, again))
+        recomputed = sum([work.num_recomputed for work in again])
         self.num_steps += 1
         self.num_scheduled_tokens += num_tokens
         self.generation_tokens += generated
@@ -159,17 +159,6 @@ def generated_by(work: Work) -> int:
         return max(0, work.request.answers[0].num_known - before)
     is_first = work.stop == num_prompt_tokens
     return work.request.num_parallel if is_first else 1
-
-
-def recomputed_by(work: Work) -> int:
-    """How many tokens of this work were computed before, and lost.
-
-    A preemption or an interrupted step loses them. This is the largest possible number:
-    a prompt that was lost half-way counts as a whole.
-    """
-    if not work.request.num_restarts:
-        return 0
-    return max(0, min(work.stop, work.sequence.num_prefill_tokens) - work.start)
 
 
 class Thrash:

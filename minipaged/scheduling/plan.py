@@ -27,6 +27,17 @@ class Work(NamedTuple):
         """How many tokens are computed."""
         return self.stop - self.start
 
+    @property
+    def num_recomputed(self) -> int:
+        """How many of them were computed before, and lost.
+
+        A preemption or an interrupted step loses them. This is the largest possible
+        number: a prompt that was lost half-way counts as a whole.
+        """
+        if not self.request.num_restarts:
+            return 0
+        return max(0, min(self.stop, self.sequence.num_prefill_tokens) - self.start)
+
 
 @dataclass(frozen=True, eq=False)
 class Plan:

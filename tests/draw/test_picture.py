@@ -14,12 +14,23 @@ from hypothesis import strategies as st
 from minipaged.draw.bands import Legend
 from minipaged.draw.chart import Chart
 from minipaged.draw.html import to_page, to_svg
+from minipaged.draw.lanes import spread
 from minipaged.draw.letters import DPI, width_of
 from minipaged.draw.marks import Box, Dots, Stroke, Words
 from minipaged.draw.palette import BAD, THEMES
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.sheet import SPAN
-from minipaged.draw.tones import FOUND, KEPT, free, held, others, shared, soft, strong
+from minipaged.draw.tones import (
+    FOUND,
+    KEPT,
+    free,
+    held,
+    others,
+    shared,
+    sign_of,
+    soft,
+    strong,
+)
 
 PAGE = Path(__file__).parents[2] / "minipaged" / "draw" / "README.md"
 NAMES = st.text("abc WMi", max_size=12)
@@ -321,6 +332,64 @@ def test_stairs_hold_a_value_to_the_next():
 
 def examples():
     return re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
+
+
+def lanes(**axis):
+    picture = Picture("title")
+    one, other = picture.lane("one"), picture.lane("other", "a remark")
+    one.bar(1, 3, soft("A"), "waits")
+    one.bar(3, 4, strong("A"), high=0.5)
+    one.point(2, "here")
+    other.line(8)
+    other.dots([0.5, 1, 2, 4, 4, 4], sign_of(1))
+    picture.axis("seconds", **axis)
+    return picture, one, other
+
+
+def test_numbers_of_a_lane_lie_where_the_axis_says():
+    picture, one, other = lanes()
+    scene = picture.scene()
+    check_that_nothing_overlaps(scene)
+    said = {words.text: words.x for words in scene.of(Words)}
+    assert one.area(2, 3).x == one.place(3) == pytest.approx(said["3"])
+    assert other.place(8) == pytest.approx(said["8"], abs=4)
+    (half,) = (box for box in scene.of(Box) if box.face == strong("A").face)
+    assert half.height == one.height / 2 == half.y - one.y
+    assert half.x == pytest.approx(one.place(3), abs=1)
+    assert scene.rows[0].wides == [1, 2, 1] and scene.rows[0].signs == [(2, "here")]
+    assert (8, "line") in scene.rows[1].signs
+
+
+def test_a_logarithmic_axis_has_equal_factors_and_says_its_marks():
+    picture, _, other = lanes(is_logarithmic=True, marks={1.0: "equal"})
+    scene = picture.scene()
+    check_that_nothing_overlaps(scene)
+    one, two, four = map(other.place, (1, 2, 4))
+    assert four - two == pytest.approx(two - one)
+    said = {words.text: words.x for words in scene.of(Words)}
+    assert said["equal"] == pytest.approx(one) and "1" not in said
+
+
+def test_dots_give_way_and_no_farther_than_needed():
+    _, _, other = drawn = lanes()
+    dots = [dot.places[0] for dot in drawn[0].scene().of(Dots) if dot.marker == "s"]
+    assert len(dots) == 6 and dots[0][1] == other.y + other.height / 2
+    apart = [abs(a[1] - b[1]) for a, b in combinations(dots[3:], 2)]
+    assert min(apart) > 5
+    assert spread([1, 50, 11], 9.0) == [0.0, 0.0, 0.0]
+    assert list(map(abs, spread([5, 5, 1], 5.0))) == [3.0, 3.0, 0.0]
+
+
+def test_captions_become_smaller_before_some_are_left_out():
+    def words(unit):
+        picture = Picture()
+        cells = [Cell(below=str(n)) for n in range(10, 30)]
+        picture.row("step", "", cells, height=0.0, unit=unit)
+        found = picture.scene().of(Words)
+        return [w for w in found if w.text != "step"]
+
+    assert [len(words(unit)) for unit in (30, 16, 12)] == [20, 20, 10]
+    assert words(30)[0].size > words(16)[0].size
 
 
 def test_the_page_s_examples_run_with_the_standard_library_alone(tmp_path):

@@ -1,16 +1,17 @@
 """Appendix A's drawings: who has which place, who computes when."""
 
+from itertools import accumulate, pairwise
 from statistics import median
 
 import pytest
 from matplotlib.colors import to_hex
 
 import minipaged as mp
-from helpers.drawn import arrows, boxes, texts
+from helpers.drawn import texts
 from helpers.readable import readable_in_all_themes
 from minipaged.draw import palette
+from minipaged.draw.tones import KEPT, free, soft, strong
 from minipaged.lab.measure.measured import measured_engine
-from minipaged.lab.plots import speeds
 from minipaged.lab.plots.gantt import Asked, plot_gantt, plot_places
 from minipaged.lab.plots.ghost import plot_ghost
 from minipaged.lab.plots.load import plot_load, plot_present
@@ -129,9 +130,19 @@ test_it_can_be_read = readable_in_all_themes(DRAWINGS)
 # --- they show what happened ----------------------------------------------------------
 
 
+def bars(figure, colour):
+    """From where to where bars of this colour lead, row by row."""
+    found = []
+    for row in figure.scene.rows:
+        starts = [*accumulate(row.wides, initial=0.0)]
+        both = zip(pairwise(starts), row.tones, strict=True)
+        found.append([ends for ends, tone in both if tone.face == colour])
+    return found
+
+
 def of(figure, user):
-    """The widths of a user's strong boxes, in pixels."""
-    return [box.get_width() for box in boxes(figure, palette.sequence_colour(user))]
+    found = bars(figure, palette.sequence_colour(user))
+    return [ends for row in found for ends in row]
 
 
 def test_idle_places_are_counted_as_on_the_board():
@@ -143,37 +154,22 @@ def test_idle_places_are_counted_as_on_the_board():
 def test_who_has_ended_and_stays_is_idle():
     """In the static batch all are in ten steps; A has ended after five of them."""
     figure = plot_places({"Static": STATIC}, FIVE, "title", places=3)
-    (a,), (b,), (c,) = (of(figure, user) for user in "ABC")
-    assert (a / b, c / b) == pytest.approx((0.5, 0.3))
+    assert [of(figure, user) for user in "ABC"] == [[(0, 5)], [(0, 10)], [(0, 3)]]
+    assert of(figure, "D") == [(10, 16)]
 
 
-def test_the_first_free_place_is_taken():
-    figure = plot_places({"run": CONTINUOUS}, FIVE, "title", places=3)
-    places = {
-        user: boxes(figure, palette.sequence_colour(user))[0].get_y() for user in "ACDE"
-    }
-    assert places["D"] == places["C"] and places["E"] == places["A"]
-
-
-def signs(figure):
-    """The triangles from left to right, without the lowest: it explains the others."""
-    lines = [line for line in figure.axes[0].lines if line.get_marker() == "v"]
-    points = [(line.get_xdata()[0], line.get_ydata()[0]) for line in lines]
-    return sorted(sorted(points, key=lambda point: point[1])[:-1])
-
-
-def test_a_sign_where_one_retires_and_another_is_admitted():
-    figure = plot_places({"run": CONTINUOUS}, FIVE, "title", places=3)
-    said, points = texts(figure), signs(figure)
-    assert "C out, D in" in said and "A out, E in" in said
-    for (x, y), user in zip(points, "DE", strict=True):
-        (box,) = boxes(figure, palette.sequence_colour(user))
-        assert x == pytest.approx(box.get_x()) and 0 < box.get_y() - y < 20
+def test_the_first_free_place_is_taken_and_a_sign_says_so():
+    rows = plot_places({"run": CONTINUOUS}, FIVE, "title", places=3).scene.rows
+    said = [[word for word in row.words if word] for row in rows[:3]]
+    assert said == [["A", "E"], ["B"], ["C", "D"]]
+    assert [row.signs for row in rows[:3]] == [
+        [(5, "A out, E in")], [], [(3, "C out, D in")],
+    ]  # fmt: skip
 
 
 def test_a_static_batch_changes_hands_as_a_whole():
-    figure = plot_places({"run": STATIC}, FIVE, "title", places=3)
-    assert "A, B out; D, E in" in texts(figure) and len(signs(figure)) == 1
+    rows = plot_places({"run": STATIC}, FIVE, "title", places=3).scene.rows
+    assert [row.signs for row in rows[:3]] == [[(10, "A, B out; D, E in")], [], []]
 
 
 def test_no_sign_where_nobody_follows():
@@ -200,32 +196,32 @@ def test_the_run_with_the_fewest_steps_is_the_good_one():
 
 def test_chunks_waits_and_pauses():
     figure = plot_gantt({"run": CHUNKS}, BUSY, "title", budget=16)
-    said = texts(figure)
-    assert said.count("15") == 2 and "14" in said  # chunks of G and H
-    assert {"step 5", "step 6", "step 8", "budget 16", "40 + 3"} <= {*said}
-    assert "8 steps, at most 16 tokens in one" in said
-    assert len(of(figure, "G")) == 3 and len(of(figure, "H")) == 3
-    hatched = [p for p in figure.axes[0].patches if p.get_hatch()]
-    pauses = [p for p in hatched if p.get_width() > 14 and p.get_height() > 20]
-    assert len(pauses) == 2  # A in step 4, in two halves
-    assert "pauses" in said and "more than the budget" not in said
+    a, g, h, *_ = figure.scene.rows
+    assert a.tones.count(KEPT) == 1 and a.tones.index(KEPT) == 3  # in step 4
+    assert g.words == ["", "15", "15", "10", "", ""] and g.aside == "step 6"
+    assert h.words[:4] == ["", "waits", "6", "14"] and h.wides[1] == 1
+    assert h.label == "H  24 + 3"
+    assert "8 steps, at most 16 tokens in one" in texts(figure)
+    assert {"pauses", "budget 16"} < {*texts(figure)}
     assert "pauses" not in texts(plot_gantt({"": LONG[:9]}, {"A": BUSY["A"]}, "title"))
 
 
 def test_a_step_over_the_budget_is_marked():
-    assert not boxes(plot_gantt({"": CHUNKS}, BUSY, "title", 16), palette.BAD)
+    below = plot_gantt({"": CHUNKS}, BUSY, "title", 16)
+    assert not any(bars(below, palette.BAD))
     figure = plot_gantt({"": CHUNKS}, BUSY, "title", 15)
-    assert len(boxes(figure, palette.BAD)) == 4 + 1  # and one in the legend
+    assert [len(row) for row in bars(figure, palette.BAD)] == [0, 0, 0, 4, 0]
     assert "more than the budget" in texts(figure)
-    assert not boxes(plot_gantt({"": CHUNKS}, BUSY, "title"), palette.BAD)
+    assert "tokens of a step" not in texts(plot_gantt({"": CHUNKS}, BUSY, "title"))
 
 
 def test_the_longest_pause_is_found():
     figure = plot_token_times(TIMES, "title")
     said = texts(figure)
     assert "longest pause: 7 seconds" in said and "longest pause: 2 seconds" in said
-    first, second = [b for b in boxes(figure, palette.BAD) if b.get_width() > 20]
-    assert first.get_width() > 3 * second.get_width()
+    (first,), _, (second,) = bars(figure, palette.BAD)
+    assert first == pytest.approx((2, 9), abs=0.1)
+    assert second == pytest.approx((1, 3), abs=0.1)
     assert "longest pause: 7,000 ms" in texts(DRAWINGS["token times, in ms"]())
     short = plot_token_times({"run": {"A": [0.0, 0.03812]}}, "title")
     assert "longest pause: 0.038 seconds" in texts(short)
@@ -235,7 +231,8 @@ def test_each_pause_that_is_as_long_is_marked():
     moments = [0.0, 1.0, 1.5, 2.5, 3.5, 4.4]
     figure = plot_token_times({"run": {"A": moments, "B": [0.0, 0.9]}}, "title")
     assert "longest pause: 1 seconds, 3 times" in texts(figure)
-    assert len([b for b in boxes(figure, palette.BAD) if b.get_width() > 20]) == 3
+    assert [len(row) for row in bars(figure, palette.BAD)] == [3, 0]
+    assert [moment for moment, _ in figure.scene.rows[0].signs] == moments
 
 
 def test_arrivals_are_counted_between_two_moments():
@@ -249,23 +246,10 @@ def test_arrivals_are_counted_between_two_moments():
     assert len(DRAWINGS["present"]().axes) == 1
 
 
-def test_what_is_decoded_has_the_rim_of_its_sign():
-    """On dark pages its soft face alone is hardly seen."""
-    figure = plot_gantt({"": CHUNKS[:5]}, {"A": BUSY["A"]}, "title")
-    rims = [
-        p
-        for p in figure.axes[0].patches
-        if not p.get_fill() and to_hex(p.get_edgecolor()).upper() == "#0072B2"
-    ]
-    assert len(rims) == 3 + 1  # three tokens, and the legend's sign
-
-
 def test_a_wait_lasts_from_the_arrival_to_the_first_token():
     runs = {"soon": {"G": [4.0, 5.0]}, "late": {"G": [8.0, 9.0]}}
     figure = plot_token_times(runs, "title", arrivals={"G": 2.0})
-    waits = boxes(figure, palette.theme().free)
-    soon, late = [box.get_width() for box in waits if box.get_width() > 20]
-    assert (late + 3) / (soon + 3) == pytest.approx((8 - 2) / (4 - 2))
+    assert bars(figure, palette.theme().free) == [[(2, 4)], [(2, 8)]]
     said = texts(figure)
     assert said.count("waits") == 2 and "waits for the first token" in said
     assert "waits" not in texts(plot_token_times(runs, "title"))
@@ -278,32 +262,14 @@ def test_the_limit_is_no_curve():
     assert limit.get_color() not in {curve.get_color() for curve in curves}
 
 
-def test_what_was_there_before_looks_as_in_the_legend():
-    """Words stand in it, so it is a rim without a face: in both places."""
-    figure, soft = ghost(), palette.soft_colour("D")
-    assert "there before" in texts(figure) and not boxes(figure, soft)
-
-
 def test_a_ghost_hits_what_the_new_owner_has_there():
     figure = ghost()
-    said = texts(figure)
+    said, (_, block) = texts(figure), figure.scene.rows
     assert "K and V of D's “w7” are gone" in said and "position 7" in said
-    (lost,) = [b for b in boxes(figure, palette.BAD) if b.get_height() > 20]
-    (token,) = [
-        b for b in boxes(figure, palette.sequence_colour("B")) if b.get_height() > 20
-    ]
-    assert lost.get_x() == pytest.approx(token.get_x())
-    assert lost.get_y() > token.get_y() and len(arrows(figure)) == 1
-    (new,) = [
-        b for b in boxes(figure, palette.sequence_colour("D")) if b.get_height() > 20
-    ]
-    assert new.get_x() - lost.get_x() == pytest.approx(5 * (new.get_width() + 1))
-
-
-def test_tokens_of_a_step_are_drawn_beside_a_budget():
-    said = texts(plot_gantt({"run": CHUNKS}, BUSY, "title"))
-    assert "8 steps" in said and not {"tokens", "tokens of a step"} & {*said}
-    assert {"tokens", "tokens of a step"} <= {*texts(DRAWINGS["gantt"]())}
+    assert figure.scene.links == [("B's row", 0, "block 0", 7, palette.BAD)]
+    assert block.words[7] == "w7" and block.tones[7].face == palette.BAD
+    assert block.tones.index(strong("D")) == 12
+    assert block.tones[:7] == [soft("D")] * 7 and block.tones[13:] == [free()] * 3
 
 
 def test_what_is_asked_says_what_is_computed():
@@ -314,49 +280,15 @@ def test_what_is_asked_says_what_is_computed():
 # --- tokens a second, host by host ----------------------------------------------------
 
 
-def bars(figure):
-    """The widths of the bars, in pixels, from above."""
-    blue, grey = palette.sequence_colour(0), palette.theme().others
-    tones = blue, palette.soft_colour(0), grey
-    found = [box for colour in tones for box in boxes(figure, colour)]
-    found = [box for box in found if box.get_height() == speeds.HEIGHT]
-    return [box.get_width() for box in sorted(found, key=lambda box: box.get_y())]
-
-
-def check_speeds(figure):
-    """Of HOSTS: factors within a host, bars that end at medians, on one scale."""
-    said = texts(figure)
-    assert [word for word in said if word.startswith("×")] == ["× 2.50", "× 0.25"]
-    assert [word for word in said if "Host" in word] == ["Host 1", "Host 2"]
-    longest = max(bars(figure))
-    assert [width / longest for width in bars(figure)] == pytest.approx(
-        [20 / 400, 50 / 400, 1, 100 / 400]  # one scale for all; medians
-    )
-
-
 def test_speeds_are_compared_on_the_same_host_only():
-    check_speeds(DRAWINGS["speeds"]())
-
-
-def test_a_factor_between_hosts_is_noticed(monkeypatch):
-    right, first = speeds._draw_row, HOSTS[0]["generate"]
-    monkeypatch.setattr(speeds, "_draw_row", lambda *given: right(*given[:-1], first))
-    with pytest.raises(AssertionError, match="×"):
-        check_speeds(DRAWINGS["speeds"]())
-
-
-def test_a_bar_that_ends_elsewhere_is_noticed():
-    best = HOSTS[1] | {"compiled": HOSTS[1]["compiled"] | {"tokens_per_s": 500}}
-    with pytest.raises(AssertionError):
-        check_speeds(plot_engine_speeds([HOSTS[0], best], "title"))
+    rows = DRAWINGS["speeds"]().scene.rows
+    assert [row.values for row in rows] == [
+        ["20", ""], ["50", "× 2.50"], ["400", ""], ["100", "× 0.25"],
+    ]  # fmt: skip
+    assert [row.wides for row in rows] == [[20], [50], [400], [100]]  # medians
 
 
 def test_each_round_has_a_sign_where_it_lies():
-    lines = DRAWINGS["speeds"]().axes[0].lines
-    signs = [line for line in lines if line.get_marker() == "^"]
-    _key, *signs = sorted(signs, key=lambda line: line.get_ydata()[0])
-    places = sorted(line.get_xdata()[0] for line in signs)
-    assert len(places) == 3  # of what ran once, the bar says it
-    longest = max(bars(DRAWINGS["speeds"]()))  # the median, 400
-    assert places[2] - places[1] == pytest.approx(longest / 4)
-    assert places[1] - places[0] == pytest.approx(longest / 4)
+    """Of what ran once, the bar says it."""
+    signs = [row.signs for row in DRAWINGS["speeds"]().scene.rows]
+    assert signs == [[], [], [(300, ""), (500, ""), (400, "")], []]

@@ -1,19 +1,17 @@
 """Appendix C: layouts, paging and batches are drawn as they are, readably."""
 
-import random
 import re
 from collections import Counter
-from itertools import combinations, pairwise
-from math import hypot
+from itertools import pairwise
 
 import pytest
 import torch
 from matplotlib.colors import to_hex
-from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from helpers.drawn import arrows, boxes, places_of, texts
 from helpers.readable import readable_in_all_themes
 from minipaged.draw import palette
+from minipaged.draw.tones import NOTHING, sign_of, strong
 from minipaged.lab import (
     launch_of,
     measured_batches,
@@ -26,8 +24,6 @@ from minipaged.lab import (
     stretches_for_k,
 )
 from minipaged.lab.measure.launches import Launch
-from minipaged.lab.plots.batches import spread
-from minipaged.lab.plots.dots import marker_of
 
 DEVICES = {"H200": 0, "H200, 60 others": 1}
 REPORTS = {name: measured_batches(seed=seed) for name, seed in DEVICES.items()}
@@ -75,7 +71,6 @@ def ways():
     return plot_ways({"four": way(4, 32), "two": way(2, 64), "one": few}, "title")
 
 
-ASKED = " from asking to use"
 OTHERS = 1.2, 1.26, "somebody else's"
 DRAWINGS = {
     "layouts": lambda: plot_layouts("title"),
@@ -143,97 +138,34 @@ def test_runs_that_begin_within_a_stretch_are_not_counted():
 
 
 def lying(figure):
-    """By row: the left edges of what lies on the belt, and of what waits before it."""
-    rows = {}
-    strong = boxes(figure, palette.sequence_colour(0))
-    waiting = [
-        box
-        for box in figure.axes[0].patches
-        if isinstance(box, Rectangle) and not box.get_fill()
-    ]
-    for at, found in enumerate((strong, waiting)):
-        for box in found:
-            if box.get_height() >= box.get_width():  # not the legend's
-                middle = round(box.get_y() + box.get_height() / 2)
-                rows.setdefault(middle, ([], []))[at].append(box.get_x())
-    return [tuple(map(sorted, row)) for _, row in sorted(rows.items())]
-
-
-def covered(figure):
-    """By row: the left edges of the places on its belt, and where it ends."""
-    found = [p for p in figure.axes[0].patches if isinstance(p, FancyBboxPatch)]
-    return [(p.get_x(), p.get_x() + p.get_width()) for p in found]
+    """By row: how many wait, how many places the belt has, and which are covered."""
+    blue, found = strong(0), []
+    for row in figure.scene.rows:
+        waiting = sum(tone not in (NOTHING, blue) for tone in row.tones)
+        belt = row.tones[-16:]
+        found.append((waiting, [n for n, tone in enumerate(belt) if tone == blue]))
+    return found
 
 
 def test_a_belt_is_covered_as_far_as_what_is_under_way_reaches():
     few, enough, more = lying(belts(2.3, 4.6, 9.2))
-    assert [len(row) for row in (*few, *enough, *more)] == [8, 0, 16, 0, 16, 16]
-    steps = {round(b - a, 6) for a, b in pairwise(enough[0])}
-    assert len(steps) == 1
-    (step,) = steps
-    # Even gaps; the one that arrives now is at the same place in all rows.
-    assert {round(b - a, 6) for a, b in pairwise(few[0])} == {round(2 * step, 6)}
-    assert few[0][-1] == enough[0][-1] == more[0][-1]
-    assert max(more[1]) < min(more[0])  # before the belt
+    assert few == (0, [*range(1, 16, 2)])  # even gaps up to the one that arrives now
+    assert enough == (0, [*range(16)])
+    assert more == (16, [*range(16)])
 
 
 @pytest.mark.parametrize("latency", [0.5, 1.0, 2.0])
 def test_a_rate_is_what_is_under_way_over_the_time_that_it_takes(latency):
     full = 4.6 * latency
-    figure = belts(full / 4, full / 2, full, 2 * full, latency=latency)
-    said = texts(figure)
-    assert [words for words in said if words in ("1,150", "2,300", "4,600")] == [
-        "1,150",
-        "2,300",
-        "4,600",
-        "4,600",
-    ]
-    sums = [words for words in said if words.startswith("= ")]
-    times = [latency, latency, latency, 2 * latency]
-    parts = [full / 4, full / 2, full, 2 * full]
-    assert sums == [
-        f"= {mb:.1f} MB / {us:g} µs" for mb, us in zip(parts, times, strict=True)
-    ]
-    assert "25 % of the belt is covered" in said and "GB/s" in said
+    said = texts(belts(full / 4, full / 2, full, 2 * full, latency=latency))
+    rates, times = ("1,150", "2,300", "4,600", "4,600"), (1, 1, 1, 2)
+    for part, rate, time in zip((0.25, 0.5, 1, 2), rates, times, strict=True):
+        us = f"{time * latency:g} µs"
+        assert f"{rate} GB/s at most = {part * full:.1f} MB / {us}" in said
+        assert f"{us} from asking to use" in said
+    assert "25 % of the belt is covered" in said
     assert "the belt is covered: this is the ceiling" in said
     assert f"memory gives no more: {full:.1f} MB wait" in said
-
-
-def test_a_time_is_as_long_as_the_belt_and_the_queue():
-    figure = belts(2.3, 9.2)
-    (start, *_, end), _ = covered(figure)
-    said = {f"{n} µs{ASKED}": f"{n} µs" for n in (1, 2)}
-    heads = [arrow.get_path().vertices[[0, 3]] for arrow in arrows(figure)]
-    levels = {places_of(figure, words)[0][1]: said[words] for words in said}
-    reached = {words: [] for words in levels.values()}
-    for (x0, _), (x1, y) in heads:
-        if y in levels:
-            reached[levels[y]].append(x1)
-            assert abs(x1 - x0) > 50
-    assert sorted(reached["1 µs"]) == pytest.approx([start, end], abs=2)
-    first, last = sorted(reached["2 µs"])
-    assert last == pytest.approx(end, abs=2)
-    assert (last - first) / (end - start) == pytest.approx(2, abs=0.06)
-    assert first == pytest.approx(lying(figure)[1][1][0], abs=4)
-
-
-def test_a_time_says_from_when_to_when_where_there_is_room():
-    said = [words for words in texts(belts(2.3, 4.6, 9.2)) if ASKED in words]
-    assert said == [f"{n} µs{ASKED}" for n in (1, 1, 2)]
-    said = [
-        words for words in texts(belts(2.3, 46.0)) if words.startswith(("1 ", "10"))
-    ]
-    assert said == ["1 µs", f"10 µs{ASKED}"]  # a short belt, a long queue
-
-
-@pytest.mark.parametrize("megabytes", [(2.3, 4.6), (9.2, 2.3)])
-def test_above_the_rates_it_says_once_that_they_are_the_most(megabytes):
-    figure = belts(*megabytes)
-    assert sum("at most" in words for words in texts(figure)) == 1
-    ((x, y),) = places_of(figure, "rate, at most")
-    rates = places_of(figure, "2,300") + places_of(figure, "4,600")
-    assert {left for left, _ in rates} == {x}
-    assert 20 < min(middle for _, middle in rates) - y < 30
 
 
 def test_a_queue_is_explained_only_where_there_is_one():
@@ -547,53 +479,17 @@ def test_ways_that_were_measured_have_as_much_under_way():
 # --- batches --------------------------------------------------------------------------
 
 
-def dots(figure, peer):
-    """The places of this peer's dots, without the key's."""
-    sign = marker_of(1 + PEERS.index(peer))["marker"]
-    lines = [line for line in figure.axes[0].lines if line.get_marker() == sign]
-    return [(line.get_xdata()[0], line.get_ydata()[0]) for line in lines[1:]]
+def test_a_dot_for_each_batch_with_the_sign_of_its_best_peer():
+    (row,) = batches(0.7, 0.9, 0.98, 1.05).scene.rows
+    square, triangle, diamond = (sign_of(at).marker for at in (1, 2, 3))
+    assert row.signs == [
+        (0.7, square), (0.9, triangle), (0.98, diamond), (1.05, square),
+    ]  # fmt: skip
 
 
-def line_at_one(figure):
-    (line,) = (li for li in figure.axes[0].lines if li.get_linewidth() == 1.6)
-    return line.get_xdata()[0]
-
-
-def test_a_dot_for_each_batch_lies_on_its_side_of_the_line():
-    ratios = [0.7, 0.9, 0.98, 1.05, 0.99, 1.2]
-    figure = batches(*ratios)
-    one, seen = line_at_one(figure), []
-    for at, peer in enumerate(PEERS):
-        own = dots(figure, peer)
-        assert len(own) == 2
-        seen += zip(own, ratios[at::3], strict=True)
-    for (x, _), ratio in seen:
-        assert (x < one) == (ratio < 1)
-    places = [x for (x, _), _ in sorted(seen, key=lambda dot: dot[1])]
-    assert places == sorted(places)
-    # Equal ratios are equally far apart.
-    by_ratio = {ratio: x for (x, _), ratio in seen}
-    assert by_ratio[0.7] < by_ratio[0.9] < by_ratio[0.98] < one
-    assert dots(batches(1.0), PEERS[0])[0][0] == pytest.approx(line_at_one(batches(1)))
-
-
-def test_no_words_lie_on_the_line():
-    figure = plot_batches(REPORTS, "title")
-    figure.draw_without_rendering()
-    (line,) = (li for li in figure.axes[0].lines if li.get_linewidth() == 1.6)
-    box = line.get_window_extent()
-    for text in figure.axes[0].texts:
-        words = text.get_window_extent()
-        beside = words.x1 < box.x0 or words.x0 > box.x1
-        assert beside or words.y0 > box.y1 - 2 or words.y1 < box.y0 + 2, text.get_text()
-
-
-def test_it_says_that_equal_ratios_are_equally_far_apart():
-    figure, ratios = batches(0.5, 1.0, 0.25), (0.25, 0.5, 1.0)
-    assert any("logarithmic" in words for words in texts(figure))
-    places = sorted(x for peer in PEERS for x, _ in dots(figure, peer))
-    assert len(places) == len(ratios)
-    assert places[1] - places[0] == pytest.approx(places[2] - places[1])
+def test_it_says_that_the_axis_is_logarithmic_and_where_both_are_equal():
+    said = texts(batches(0.5, 1.0, 0.25))
+    assert any("logarithmic" in words for words in said) and "equal" in said
 
 
 def test_only_the_best_peers_are_named():
@@ -604,28 +500,15 @@ def test_only_the_best_peers_are_named():
 
 def test_the_share_is_the_reports():
     said = texts(batches(0.9, 0.8, 0.7, 1.1))
-    assert {"75 %", "3 of 4", "in the mean 0.88, at most 1.10"} <= set(said)
+    assert "75 %: 3 of 4 equal or less" in said
+    assert "in the mean 0.88, at most 1.10" in said
     found = report(0.9, 1.0)
     found["summary"]["step"]["at_most_1.00"] = 0.5  # counted before it was rounded
-    assert "50 %" in texts(plot_batches({"a": found}, "title"))
+    assert "50 %: 1 of 2 equal or less" in texts(plot_batches({"a": found}, "title"))
 
 
-def test_all_stored_batches_are_drawn_and_counted():
-    figure = plot_batches(REPORTS, "title")
-    assert sum(len(dots(figure, peer)) for peer in PEERS[:2]) == 120
-    for name, found in REPORTS.items():
-        ((_, y),) = places_of(figure, name)
-        share = found["summary"]["step"]["at_most_1.00"]
-        below = [place for place in places_of(figure, f"{100 * share:.0f} %")]
-        assert any(y < top < y + 80 for _, top in below)
-
-
-def test_dots_give_way_to_each_other_and_no_farther_than_needed():
-    draw = random.Random(0)
-    places = [draw.uniform(0, 100) for _ in range(50)]
-    moved = spread(places, 9.0)
-    dots = list(zip(places, moved, strict=True))
-    for (x, y), (other_x, other_y) in combinations(dots, 2):
-        assert hypot(x - other_x, y - other_y) > 9 - 1e-6
-    assert spread([1, 50, 11], 9.0) == [0.0, 0.0, 0.0]  # far apart already
-    assert list(map(abs, spread([5, 5, 1], 5.0))) == [3.0, 3.0, 0.0]
+def test_all_stored_batches_are_drawn():
+    rows = plot_batches(REPORTS, "title").scene.rows
+    for row, found in zip(rows, REPORTS.values(), strict=True):
+        ratios = [one["step_over_best_peer"] for one in found["batches"].values()]
+        assert [ratio for ratio, _ in row.signs] == ratios

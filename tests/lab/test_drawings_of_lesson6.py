@@ -423,71 +423,18 @@ def test_stretches_are_counted_that_threads_read():
     assert said.count("32 threads") == said.count("64 bytes each") == 3
 
 
-def test_reads_side_by_side_end_in_the_first_stretches():
-    """Panels are at one scale: 2 stretches of 32, each with half of the threads."""
-    figure = plot_coalescing({"side by side": 4, "apart": 64}, "title")
-    pieces = boxes(figure, palette.soft_colour(0))[:34]  # without the legend's
-    assert len({round(piece.get_width(), 6) for piece in pieces}) == 1
-    upper, lower = reads(figure)[:2], reads(figure)[2:]
-    assert [threads for threads, _ in upper] == [range(16), range(16, 32)]
-    assert [threads for threads, _ in lower] == [range(n, n + 1) for n in range(32)]
-    assert [stretch for _, stretch in upper] == [0, 1]
-    assert [stretch for _, stretch in lower] == list(range(32))
-
-
-def test_threads_of_a_stretch_have_a_bracket_and_numbers_of_their_own():
-    figure = plot_coalescing({"a": 16, "far": 128}, "title")
-    shared, alone = reads(figure)[:8], reads(figure)[8:]
-    assert [list(threads) for threads, _ in shared] == [
-        list(range(4 * n, 4 * n + 4)) for n in range(8)
-    ]
-    assert [stretch for _, stretch in shared] == list(range(8))
-    assert [stretch for _, stretch in alone] == list(range(0, 64, 2))
-    numbers = boxes(figure, palette.sequence_colour(0))[:32]
-    edges = [(box.get_x(), box.get_x() + box.get_width()) for box in numbers]
-    assert all(end < start for (_, end), (start, _) in pairwise(edges))
-
-
-def reads(figure):
-    """For each bracket: the threads above it, and the stretch its arrow leads to.
-
-    Threads and stretches are counted from the left edge of the rows.
-    """
-    levels = [line for line in figure.axes[0].lines if len({*line.get_ydata()}) == 1]
-    words = [places_of(figure, str(thread)) for thread in range(32)]
-    row = boxes(figure, palette.soft_colour(0))[0].get_x() - 0.5
-    found = []
-    for level, arrow in zip(levels, arrows(figure), strict=True):
-        (left, right), (x, y) = sorted(level.get_xdata()), arrow.get_path().vertices[0]
-        assert (x, y) == pytest.approx(
-            ((left + right) / 2, level.get_ydata()[0]), abs=2
-        )
-        above = [n for n in range(32) if left < words[n][0][0] < right]
-        assert all(any(0 < y - at[1] < 30 for at in words[n]) for n in above)
-        end, bottom = arrow.get_path().vertices[3]
-        wide = (SPAN - row) / stretches_of(figure)
-        assert bottom > y and (end - row) / wide % 1 == pytest.approx(0.5, abs=0.2)
-        found.append((range(above[0], above[-1] + 1), int((end - row) / wide)))
-    return found
-
-
-def stretches_of(figure):
-    """How many stretches a panel has, by the rims of the last one."""
-    rims = [
-        box
-        for box in figure.axes[0].patches
-        if isinstance(box, Rectangle) and not box.get_fill() and box.get_height() == 26
-    ]
-    return sum(box.get_y() == rims[-1].get_y() for box in rims)
-
-
-def test_every_read_of_a_thread_ends_in_its_stretch():
-    figure = plot_coalescing({"apart": 64}, "title")
-    ends = [arrow.get_path().vertices[3][0] for arrow in arrows(figure)]
-    pieces = boxes(figure, palette.soft_colour(0))[:32]  # without the legend's
-    assert len(ends) == len(pieces) == 32
-    for x, piece in zip(ends, pieces, strict=True):
-        assert piece.get_x() - 1 < x < piece.get_x() + piece.get_width()
+@pytest.mark.parametrize(("apart", "stretches"), [(4, 2), (16, 8), (64, 32)])
+def test_reads_lead_from_the_threads_of_a_stretch_to_it(apart, stretches):
+    """Panels are at one scale: 32 stretches, of which each has a number of cells."""
+    figure = plot_coalescing({"a": apart, "far": 64}, "title")
+    memory, links = figure.scene.rows[1], figure.scene.links[:-32]
+    assert sum(memory.wides) == pytest.approx(32) and len(links) == stretches
+    assert [link.start for link in links] == [*range(0, 32, 32 // stretches)]
+    for number, link in enumerate(links):
+        assert sum(memory.wides[: link.end]) == pytest.approx(number)
+    asked = [tone for tone in memory.tones if tone == strong(0)]
+    assert len(asked) == 32 and (soft(0) in memory.tones) == (apart > 4)
+    assert memory.tones.count(free()) == 32 - stretches
 
 
 # --- pointers and shapes --------------------------------------------------------------

@@ -6,6 +6,7 @@ from helpers.drawn import boxes, places_of, texts
 from helpers.readable import readable_in_all_themes
 from minipaged.draw import palette
 from minipaged.draw.sheet import SPAN
+from minipaged.draw.tones import strong
 from minipaged.lab import (
     L1Cycles,
     cycle_lines,
@@ -62,15 +63,17 @@ def test_a_bank_gives_one_number_a_cycle(places, cycles):
 
 
 def test_what_threads_want_is_filled_in_its_bank():
-    figure = banks()
-    wanted = boxes(figure, BLUE)[:-1]  # without the legend's
-    left = min(box.get_x() for box in wanted)
-    # Five lines of the first way, of which one stands for those between; then 16 boxes.
-    assert [box.get_x() == left for box in wanted] == [True] * 6 + [False] * 15
-    assert len({box.get_y() for box in wanted[:5]}) == 5
-    assert len({box.get_y() for box in wanted[5:]}) == 1
-    assert {"0–31", "32–63", "480–511"} <= {*texts(figure)}
-    assert {"16 cycles", "1 cycle", "thread 15", "threads 0–15"} <= {*texts(figure)}
+    """Five lines of the first way, of which the dots stand for others; then one."""
+    figure = banks({"far": 33, "near": 1})
+    rows = [row for row in figure.scene.rows if row.label != "bank"]
+    wanted = [
+        [n for n, tone in enumerate(row.tones) if tone == strong(0)] for row in rows
+    ]
+    assert wanted == [[0], [1], [2], [3], [15], [*range(16)]]
+    assert [row.label for row in rows][-3:] == [
+        "96–127: thread 3", "480–511: thread 15", "0–31: threads 0–15",
+    ]  # fmt: skip
+    assert "⋮" in texts(figure) and {"16 cycles", "1 cycle"} <= {*texts(banks())}
 
 
 def test_a_verdict_follows_from_the_places():

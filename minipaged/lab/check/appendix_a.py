@@ -2,9 +2,11 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from random import Random
 from typing import Any
 
+from minipaged.lab.check.diagnose import compare
 from minipaged.lab.check.verdict import Attempt, Rejected, exercise, short
 
 
@@ -16,15 +18,13 @@ def static_steps(attempt: Attempt) -> None:
     for _ in range(60):
         answers = [draw.randint(1, 30) for _ in range(draw.randint(1, 12))]
         cases.append((answers, draw.randint(1, 5)))
-    found = [attempt(*case) for case in cases]
-    for case, own in zip(cases, found, strict=True):
-        right = _static(*case)
-        if not isinstance(own, Sequence) or len(own) != 2:
-            raise Rejected(f"{attempt.call(*case)}: return two numbers, got {own!r}")
-        if tuple(own) != right:
-            why = _why(STATIC_FLAWS, lambda flaw: [flaw(*c) for c in cases], found)
-            said = f"{attempt.call(*case)}: got {tuple(own)}, expected {right}"
-            raise Rejected(said + why)
+    compare(attempt, cases, _static, STATIC_FLAWS, read=_two_numbers)
+
+
+def _two_numbers(found: Any) -> tuple:
+    if not isinstance(found, Sequence) or len(found) != 2:
+        raise Rejected(f"return two numbers, got {found!r}")
+    return tuple(found)
 
 
 def _static(answers: list[int], places: int) -> tuple[int, int]:
@@ -39,10 +39,6 @@ def _only_its_members(answers: list[int], places: int) -> tuple[int, int]:
     return sum(map(max, batches)), idle
 
 
-def _sorted(answers: list[int], places: int) -> tuple[int, int]:
-    return _static(sorted(answers), places)
-
-
 def _continuous(answers: list[int], places: int) -> tuple[int, int]:
     ends = [0] * places
     for answer in answers:
@@ -52,22 +48,18 @@ def _continuous(answers: list[int], places: int) -> tuple[int, int]:
 
 STATIC_FLAWS = {
     "in the last batch, places without a user are idle, too": _only_its_members,
-    "the batches are made in the order of the list, not by length": _sorted,
+    "the batches are made in the order of the list, not by length": (
+        lambda answers, places: _static(sorted(answers), places)
+    ),
     "that is continuous batching: here nobody starts before all have ended": (
         _continuous
     ),
     "the other way round: first the steps": lambda *case: _static(*case)[::-1],
     "all answers are in one batch: there are only so many places": (
-        lambda answers, places: (
-            max(answers),
-            max(answers) * places - sum(answers),
-        )
+        lambda answers, places: (max(answers), max(answers) * places - sum(answers))
     ),
     "if the list is emptied on the way, its sum is 0: add up first": (
-        lambda answers, places: (
-            _static(answers, places)[0],
-            _static(answers, places)[0] * places,
-        )
+        lambda *case: (_static(*case)[0], _static(*case)[0] * case[1])
     ),
     "the step with the prompt brings the first token: n tokens take n steps": (
         lambda answers, places: _static([new - 1 for new in answers], places)
@@ -86,17 +78,14 @@ def turns(attempt: Attempt) -> Callable[[], str]:
         running = "".join(draw.choices(users, k=draw.randint(0, 5)))
         cases.append((waiting, running, len(running) + draw.randint(0, 6)))
     cases = [([*waiting], [*running], places) for waiting, running, places in cases]
-    found = [attempt(*case) for case in cases]
-    for case, own in zip(cases, found, strict=True):
-        right = _turns(*case)
-        if not isinstance(own, Sequence) or isinstance(own, str):
-            said = f"return a list of indices, got {short(own)}"
-            raise Rejected(f"{attempt.call(*case)}: {said}")
-        if list(own) != right:
-            why = _why(TURN_FLAWS, lambda flaw: [flaw(*c) for c in cases], found)
-            said = f"{attempt.call(*case)}: got {list(own)}, expected {right}"
-            raise Rejected(said + why)
+    compare(attempt, cases, _turns, TURN_FLAWS, read=_indices, write=repr)
     return lambda: _what_turns_bring(attempt.function)
+
+
+def _indices(found: Any) -> list:
+    if not isinstance(found, Sequence) or isinstance(found, str):
+        raise Rejected(f"return a list of indices, got {short(found)}")
+    return list(found)
 
 
 def _turns(
@@ -131,17 +120,6 @@ def _turns(
     return come
 
 
-def _as_they_came(waiting: list[str], running: list[str], places: int) -> list[int]:
-    return list(range(len(waiting)))[: max(0, places - len(running))]
-
-
-def _without_those_who_run(
-    waiting: list[str], running: list[str], places: int
-) -> list[int]:
-    """As if nobody had a place yet; but those who run count."""
-    return _turns(waiting, running, places + len(running))
-
-
 def _shifted(waiting: list[str], running: list[str], places: int) -> list[int]:
     """Indices in a list that gets shorter."""
     come = _turns(waiting, running, places)
@@ -150,27 +128,27 @@ def _shifted(waiting: list[str], running: list[str], places: int) -> list[int]:
 
 TURN_FLAWS: dict[str, Callable[..., list]] = {
     "that is first come, first served: a hundred requests have a hundred turns": (
-        _as_they_came
+        lambda waiting, running, places: list(range(len(waiting)))[
+            : max(0, places - len(running))
+        ]
     ),
-    "who was just let in runs, too: count it": (
-        lambda *case: _turns(*case, counts_new=False)
-    ),
-    "those who run already count, too": (
-        lambda *case: _turns(*case, counts_running=False)
-    ),
+    "who was just let in runs, too: count it": partial(_turns, counts_new=False),
+    "those who run already count, too": partial(_turns, counts_running=False),
     "the user of whom the fewest run comes first, not of whom the fewest wait": (
-        lambda *case: _turns(*case, fewest_wait=True, counts_new=False)
+        partial(_turns, fewest_wait=True, counts_new=False)
     ),
     "among equals, whoever came first: the smallest index": (
-        lambda *case: _turns(*case, is_first=False)
+        partial(_turns, is_first=False)
     ),
     "among equals, whoever came first, not the first in the alphabet": (
-        lambda *case: _turns(*case, by_name=True)
+        partial(_turns, by_name=True)
     ),
     "while there is a place somebody comes in, also a second time": (
-        lambda *case: _turns(*case, once=True)
+        partial(_turns, once=True)
     ),
-    "those who run have places, so fewer are free": _without_those_who_run,
+    "those who run have places, so fewer are free": (
+        lambda waiting, running, places: _turns(waiting, running, places + len(running))
+    ),
     "indices of the list as it was given: it must not get shorter on the way": (
         _shifted
     ),
@@ -178,9 +156,7 @@ TURN_FLAWS: dict[str, Callable[..., list]] = {
         lambda *case: sorted(_turns(*case))
     ),
     "return indices of `waiting`, not users": (
-        lambda waiting, running, places: [
-            waiting[at] for at in _turns(waiting, running, places)
-        ]
+        lambda waiting, *rest: [waiting[at] for at in _turns(waiting, *rest)]
     ),
 }
 
@@ -198,15 +174,3 @@ def _what_turns_bring(rule: Callable[..., Sequence[int]]) -> str:
         "A asks twenty times, then B once; two places, ten steps each: "
         f"B begins in step {step}, first come first served in step 101"
     )
-
-
-def _why(
-    flaws: dict[str, Callable[..., Any]],
-    answers: Callable[[Callable[..., Any]], list],
-    found: list,
-) -> str:
-    """What to say of a mistake that gives the same answers in all cases."""
-    for said, flaw in flaws.items():
-        if [list(one) for one in answers(flaw)] == [list(one) for one in found]:
-            return f"; {said}"
-    return ""

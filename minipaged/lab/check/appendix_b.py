@@ -1,11 +1,13 @@
 """Lab: checks of appendix B's exercises: who must go, and a group swapped out."""
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import product
 from typing import Any
 
 from minipaged.errors import OutOfBlocks
-from minipaged.lab.check.verdict import Attempt, Rejected, exercise, expect, many, short
+from minipaged.lab.check.diagnose import compare, diagnose, is_list, telling, want
+from minipaged.lab.check.verdict import Attempt, Rejected, exercise, many, short
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 
@@ -22,36 +24,9 @@ def num_preempted(attempt: Attempt) -> None:
         for wanted in product((0, 1, 2), repeat=len(held))
         for free in (0, 1, 3)
     ]
-    answers = {name: [rule(*case) for case in cases] for name, rule in _RULES.items()}
-    found = []
-    for number, (case, right) in enumerate(zip(cases, answers["right"], strict=True)):
-        found.append(attempt(*case))
-        if found[-1] != right:
-            found += _further(attempt, cases[number + 1 :])
-            count = len(found)  # all cases, unless a later one raises an error
-            same = (n for n, own in answers.items() if own[:count] == found)
-            said = _what_is_told(found[number], next(same, ""))
-            try:
-                expect(attempt.call(*case), found[number], right)
-            except Rejected as error:
-                raise Rejected(f"{error}{said}") from None
-
-
-def _further(attempt: Attempt, cases: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """What a wrong attempt answers in the other cases: they tell what is wrong."""
-    found = []
-    for case in cases:
-        try:
-            found.append(attempt(*case))
-        except Rejected:
-            break
-    return found
-
-
-def _what_is_told(found: Any, name: str) -> str:
-    if isinstance(found, list | tuple):
-        return "; return how many go, not which"
-    return f"; {name}" if name else ""
+    compare(
+        attempt, cases, _goes, _RULES, odd={"return how many go, not which": is_list}
+    )
 
 
 def _goes(
@@ -89,17 +64,12 @@ def _with_all_of_them(held: Sequence[int], wanted: Sequence[int], free: int) -> 
 
 
 _RULES = {
-    "right": _goes,
-    "the blocks of those who go are free for the others": lambda h, w, f: _goes(
-        h, w, f, frees=False
+    "the blocks of those who go are free for the others": partial(_goes, frees=False),
+    "who goes wants nothing any more": partial(_goes, drops_wish=False),
+    "the earliest always stays, so that somebody goes on": (
+        partial(_goes, spares_first=False)
     ),
-    "who goes wants nothing any more": lambda h, w, f: _goes(h, w, f, drops_wish=False),
-    "the earliest always stays, so that somebody goes on": lambda h, w, f: _goes(
-        h, w, f, spares_first=False
-    ),
-    "the latest go, which stand last; not the earliest": lambda h, w, f: _goes(
-        h, w, f, earliest=True
-    ),
+    "the latest go, which stand last; not the earliest": partial(_goes, earliest=True),
     "it fits if as many are wanted as are free": lambda h, w, f: _goes(h, w, f - 1),
     "only as many go as must": lambda h, w, f: (len(h) - 1) * (sum(w) > f),
     "one may not be enough": lambda h, w, f: min(1, _goes(h, w, f)),
@@ -164,54 +134,52 @@ class _Leaving:
         """The reader's K and V move."""
         self.stored.append((block_id, row))
         if self.pool.refcount(block_id) == 0:
-            raise Rejected(
-                f"{self.story}: block {block_id} is stored when nobody holds it any "
-                "more; store first, then free"
-            )
+            said = "is stored when nobody holds it any more; store first, then free"
+            raise Rejected(f"{self.story}: block {block_id} {said}")
         if self.rows.refcount(row) == 0:
-            raise Rejected(
-                f"{self.story}: block {block_id} goes to row {row}, which is free; "
-                "rows.allocate() gives a row"
-            )
-
-    def reject(self, said: str) -> None:
-        """What was found, after the case in words."""
-        raise Rejected(f"{self.story}: {said}")
+            said = f"goes to row {row}, which is free; rows.allocate() gives a row"
+            raise Rejected(f"{self.story}: block {block_id} {said}")
 
     def goes(self) -> None:
         """There are rows enough."""
         free = self.rows.num_free
-        try:
-            places = self.attempt.shared(self.tables, self.rows, self.store)
-        except Rejected as error:
-            if isinstance(error.__cause__, OutOfBlocks):
+        places, refused = self.ask()
+        with telling(self.story):
+            if refused:
                 said = f"refused, but {many(self.num_blocks, 'row')} are enough"
-                self.reject(f"{said}; {free} are free; a shared block needs one row")
-            raise
-        self.stored_once()
-        self.places_are_right(places)
-        expect(f"{self.story}: rows taken", free - self.rows.num_free, self.num_blocks)
-        kept = [table for table in self.tables if table.block_ids]
-        if kept:
-            self.reject(f"a table still has the blocks {kept[0].block_ids}; free it")
-        right = self.pool.num_blocks - 1 - bool(self.outside)
-        if (now := self.pool.num_free) != right:
-            self.reject(f"{many(now, 'block')} free afterwards, expected {right}")
+                said += f"; {free} are free; a shared block needs one row"
+                raise Rejected(said)
+            self.stored_once()
+            self.places_are_right(places)
+            diagnose("rows taken", free - self.rows.num_free, self.num_blocks)
+            for table in self.tables:
+                if ids := table.block_ids:
+                    raise Rejected(f"a table still has the blocks {ids}; free it")
+            right = self.pool.num_blocks - 1 - bool(self.outside)
+            if (now := self.pool.num_free) != right:
+                said = f"{many(now, 'block')} free afterwards, expected {right}"
+                raise Rejected(said)
+
+    def ask(self) -> tuple[Any, Any]:
+        """What the attempt returns, or its OutOfBlocks."""
+        arguments = self.tables, self.rows, self.store
+        return self.attempt.or_refused(OutOfBlocks, *arguments)
 
     def stored_once(self) -> None:
         """Each block of the group, and none twice."""
         blocks = [block for block, _ in self.stored]
         twice = next((block for block in blocks if blocks.count(block) > 1), None)
         if twice is not None:
-            self.reject(f"block {twice} is stored more than once; it is shared: once")
+            raise Rejected(
+                f"block {twice} is stored more than once; it is shared: once"
+            )
         missing = {block for own in self.held for block in own} - set(blocks)
         if missing:
-            self.reject(f"block {min(missing)} is never stored")
+            raise Rejected(f"block {min(missing)} is never stored")
 
     def places_are_right(self, places: Any) -> None:
         """The rows of each table, in the order of its blocks."""
-        if places is None:
-            self.reject("got None, expected a list of rows for each table")
+        want("a list of rows for each table", places, places is not None)
         row_of = dict(self.stored)
         right = [[row_of[block] for block in own] for own in self.held]
         try:
@@ -221,24 +189,20 @@ class _Leaving:
         if found != right:
             said = f"returned {short(places)}, expected {short(right)}"
             said += "; the rows of each table, in the order of its blocks"
-            self.reject(said)
+            raise Rejected(said)
 
     def refuses(self, wanted: int) -> None:
         """A row too few."""
         self.rows.allocate()
         free = self.rows.num_free
-        try:
-            self.attempt.shared(self.tables, self.rows, self.store)
-        except Rejected as error:
-            if not isinstance(error.__cause__, OutOfBlocks):
-                raise
-            said = error.__cause__.wanted
-        else:
-            self.reject(f"{free} rows free, and no OutOfBlocks was raised")
-        if [table.block_ids for table in self.tables] != self.held:
-            self.reject("rightly refused, but tables were freed; count first")
-        if self.rows.num_free != free:
-            self.reject("rightly refused, but rows were taken; count first")
-        if said != wanted:
-            said = f"rightly refused, but the error says {said} wanted, not {wanted}"
-            self.reject(said)
+        _, refused = self.ask()
+        with telling(self.story):
+            if not refused:
+                raise Rejected(f"{free} rows free, and no OutOfBlocks was raised")
+            if [table.block_ids for table in self.tables] != self.held:
+                raise Rejected("rightly refused, but tables were freed; count first")
+            if self.rows.num_free != free:
+                raise Rejected("rightly refused, but rows were taken; count first")
+            if (said := refused.wanted) != wanted:
+                said = f"the error says {said} wanted, not {wanted}"
+                raise Rejected(f"rightly refused, but {said}")

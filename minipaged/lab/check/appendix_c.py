@@ -1,61 +1,14 @@
 """Lab: checks of appendix C's exercises: waves of programs, and stretches of memory."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from numbers import Real
 from random import Random
 from typing import Any
 
-from minipaged.lab.check.verdict import (
-    Attempt,
-    Rejected,
-    exercise,
-    expect,
-    refuse_a_float,
-    short,
-)
-
-Rule = Callable[..., Any]
-Flaws = Mapping[str, Sequence[Rule]]  # what is told of rules that are wrong alike
-
-
-def _answers(attempt: Attempt, cases: Sequence[Any], is_right: Rule) -> list[Any]:
-    """All answers; or those before an error, if one of them is wrong already."""
-    found = []
-    for case in cases:
-        try:
-            found.append(attempt(*case))
-        except Rejected:
-            if all(map(is_right, found, cases)):
-                raise
-            break
-    return found
-
-
-def _expect_each(
-    calls: Sequence[str],
-    found: Sequence[Any],
-    cases: Sequence[Any],
-    rule: Rule,
-    flaws: Flaws,
-) -> None:
-    """Raise Rejected at the first wrong answer; all of them together tell the flaw."""
-    for call, own, case in zip(calls, found, cases, strict=False):
-        if not _same(own, right := rule(*case)):
-            told = (
-                f"; {words}"
-                for words, rules in flaws.items()
-                if any(_agrees(flaw, found, cases) for flaw in rules)
-            )
-            try:
-                expect(call, own, right)
-            except Rejected as error:
-                raise Rejected(f"{error}{next(told, '')}") from None
-
-
-def _agrees(rule: Rule, found: Sequence[Any], cases: Sequence[Any]) -> bool:
-    return all(_same(own, rule(*case)) for own, case in zip(found, cases, strict=False))
+from minipaged.lab.check.diagnose import Rule, Rules, ask, is_list, refuse_a_float, tell
+from minipaged.lab.check.verdict import Attempt, Rejected, exercise, short
 
 
 def _same(own: Any, right: float) -> bool:
@@ -82,18 +35,24 @@ LAUNCHES = (  # programs, how many fit on a multiprocessor, multiprocessors
 @exercise
 def waves(attempt: Attempt) -> None:
     """(num_programs, fit, multiprocessors) -> how many waves, and how full they are."""
-    found = _answers(attempt, LAUNCHES, _is_right)
-    calls = [attempt.call(*case) for case in LAUNCHES]
-    for call, own, case in zip(calls, found, LAUNCHES, strict=False):
-        _expect_two(call, own, case)
-    _expect_order(calls[0], found)
+    answers = ask(attempt, LAUNCHES, _waves, same=_same_pair)
+    for case, found in answers:
+        _expect_two(attempt.call(*case), found, _waves(*case))
+    if all(_same_pair(found[::-1], _waves(*case)) for case, found in answers):
+        said = (
+            f"got {short(answers[0][1][0])} first, expected {_waves(*LAUNCHES[0])[0]}"
+        )
+        said += "; the waves come first, then how full they are"
+        raise Rejected(f"{attempt.call(*LAUNCHES[0])}: {said}")
     for number, (part, rule, flaws) in enumerate(PARTS):
-        own = [answer[number] for answer in found]
-        _expect_each([f"{call}: {part}" for call in calls], own, LAUNCHES, rule, flaws)
-    for call, (num_waves, _) in zip(calls, found, strict=True):
+        own = [(case, found[number]) for case, found in answers]
+        call = lambda *case, part=part: f"{attempt.call(*case)}: {part}"  # noqa: E731
+        tell(call, own, rule, flaws, same=_same)
+    for case, (num_waves, _) in answers:
         if not isinstance(num_waves, int):
             said = f"got {num_waves}, a {type(num_waves).__name__}"
-            raise Rejected(f"{call}: waves: {said}; a number of waves is whole: an int")
+            said += "; a number of waves is whole: an int"
+            raise Rejected(f"{attempt.call(*case)}: waves: {said}")
 
 
 def _num_waves(programs: int, fit: int, multiprocessors: int) -> int:
@@ -105,30 +64,27 @@ def _fullness(programs: int, fit: int, multiprocessors: int) -> float:
     return programs / (num_waves * fit * multiprocessors)
 
 
-def _is_right(answer: Any, case: Sequence[int]) -> bool:
-    if not isinstance(answer, tuple | list) or len(answer) != 2:
-        return False
-    return _same(answer[0], _num_waves(*case)) and _same(answer[1], _fullness(*case))
+def _waves(*case: int) -> tuple[int, float]:
+    return _num_waves(*case), _fullness(*case)
 
 
-def _expect_two(call: str, answer: Any, case: Sequence[int]) -> None:
-    right = f"({_num_waves(*case)}, {short(_fullness(*case))})"
-    if answer is None:
-        expect(call, None, right)
-    if not isinstance(answer, tuple | list) or len(answer) != 2:
-        said = f"got {short(answer)}, expected {right}"
-        raise Rejected(f"{call}: {said}; return both: how many waves, and how full")
+def _is_pair(found: Any) -> bool:
+    return isinstance(found, tuple | list) and len(found) == 2
 
 
-def _expect_order(call: str, found: Sequence[Sequence[Any]]) -> None:
-    if all(
-        _is_right(own[::-1], case) for own, case in zip(found, LAUNCHES, strict=False)
-    ):
-        said = f"got {short(found[0][0])} first, expected {_num_waves(*LAUNCHES[0])}"
-        raise Rejected(f"{call}: {said}; the waves come first, then how full they are")
+def _same_pair(found: Any, right: Sequence[float]) -> bool:
+    return _is_pair(found) and all(map(_same, found, right))
 
 
-WAVE_FLAWS: Flaws = {
+def _expect_two(call: str, found: Any, right: tuple[int, float]) -> None:
+    if not _is_pair(found):
+        both = "return both: how many waves, and how full"
+        said = "is a return missing?" if found is None else both
+        expected = f"({right[0]}, {short(right[1])})"
+        raise Rejected(f"{call}: got {short(found)}, expected {expected}; {said}")
+
+
+WAVE_FLAWS: Rules = {
     "programs that are left over need a wave, too": [
         lambda n, fit, m: n // (fit * m),
         lambda n, fit, m: max(1, n // (fit * m)),
@@ -152,7 +108,7 @@ WAVE_FLAWS: Flaws = {
         lambda n, fit, m: n // m,
     ],
 }
-FULLNESS_FLAWS: Flaws = {
+FULLNESS_FLAWS: Rules = {
     "that is the last wave alone; all waves count": [
         lambda n, fit, m: 1 + n / (fit * m) - _num_waves(n, fit, m),
         lambda n, fit, m: n % (fit * m) / (fit * m),
@@ -225,19 +181,16 @@ READS = {  # where 32 threads read, and the size of a stretch
 def stretches(attempt: Attempt) -> None:
     """(addresses, size) -> how many stretches of memory come for a warp's loads."""
     draw = Random(0)
-    drawn = {f"anywhere ({number})": _anywhere(draw) for number in range(30)}
-    cases = [*READS.values(), *drawn.values()]
-    calls = [
-        f"{where}: {attempt.call(*case)}" for where, case in (READS | drawn).items()
-    ]
-    found = _answers(
-        attempt, cases, lambda own, case: _same(own, _num_stretches(*case))
-    )
-    if isinstance(found[0], list | tuple | set):
-        said = f"got {short(found[0])}, expected {_num_stretches(*cases[0])}"
-        raise Rejected(f"{calls[0]}: {said}; return how many, not which")
-    _expect_each(calls, found, cases, _num_stretches, STRETCH_FLAWS)
-    refuse_a_float(attempt, cases[0])
+    reads = READS | {f"anywhere ({number})": _anywhere(draw) for number in range(30)}
+    answers = ask(attempt, [*reads.values()], _num_stretches, same=_same)
+
+    def call(*given: Any) -> str:
+        where = next(name for name, case in reads.items() if case == given)
+        return f"{where}: {attempt.call(*given)}"
+
+    odd = {"return how many, not which": is_list}
+    tell(call, answers, _num_stretches, STRETCH_FLAWS, odd=odd, same=_same)
+    refuse_a_float(attempt, READS["side by side"])
 
 
 def _num_stretches(addresses: Sequence[int], size: int) -> int:
@@ -257,7 +210,7 @@ def _from(origin: Rule) -> Rule:
     )
 
 
-STRETCH_FLAWS: Flaws = {
+STRETCH_FLAWS: Rules = {
     "a stretch that nobody reads from does not come": [
         lambda a, size: (max(a) - min(a)) // size + 1,
         lambda a, size: max(a) // size - min(a) // size + 1,

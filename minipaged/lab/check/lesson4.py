@@ -1,12 +1,13 @@
 """Lab: the check of lesson 4's first exercise: when a beam search stops."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import product
+from operator import ge, gt, le, lt
 
-from minipaged.lab.check.verdict import Attempt, Rejected, exercise, expect
+from minipaged.lab.check.diagnose import Rule, ask, diagnose, equal, which
+from minipaged.lab.check.verdict import Attempt, exercise
 
-Rule = Callable[[Sequence[float], int, float, int, int, float, bool | str], bool]
 Case = tuple[list[float], int, float, int, int, float, bool | str]
 BEST_SUM, NUM_NEW, LONGEST = -4.0, 4, 16  # all scores below are exact in binary
 
@@ -18,15 +19,12 @@ def is_done(attempt: Attempt) -> None:
     With every value of early_stopping, with scores of the worst answer on both sides
     of the running beam's, and equal to it.
     """
-    for case in _cases():
-        found = attempt(*case)
-        try:
-            expect(attempt.call(*case), found, must_stop(*case))
-        except Rejected as error:
-            why = _why_wrong(attempt)
-            if not why and len(case[0]) < case[1]:
-                why = "; with fewer than k answers it goes on"
-            raise Rejected(f"{error}{why}") from None
+    answers = ask(attempt, [*_cases()], must_stop)
+    for case, found in answers:
+        if not equal(found, right := must_stop(*case)):
+            few = {"with fewer than k answers it goes on": len(case[0]) < case[1]}
+            usual = {which(USUAL, answers): True}
+            diagnose(attempt.call(*case), found, right, usual | few)
 
 
 def must_stop(
@@ -37,14 +35,19 @@ def must_stop(
     longest: int,
     alpha: float,
     early_stopping: bool | str,
+    is_no_better: Rule = le,
+    lifts_all: bool = False,
 ) -> bool:
-    """The rule. kept: scores of the answers kept, best first; n: tokens now."""
+    """The rule. kept: scores of the answers kept, best first; n: tokens now.
+
+    The last two plant mistakes.
+    """
     if len(kept) < k:
         return False
     if early_stopping is True:
         return True
-    lifted = early_stopping == "never" and alpha > 0
-    return best_sum / (longest if lifted else n) ** alpha <= kept[-1]
+    lifted = early_stopping == "never" and (alpha > 0 or lifts_all)
+    return is_no_better(best_sum / (longest if lifted else n) ** alpha, kept[-1])
 
 
 def _cases() -> Iterator[Case]:
@@ -62,18 +65,6 @@ def _cases() -> Iterator[Case]:
                 ([], 1),
             ):
                 yield kept, k, BEST_SUM, NUM_NEW, LONGEST, alpha, way
-
-
-def _why_wrong(attempt: Attempt) -> str:
-    """The mistake that gives all its answers, if it is a usual one."""
-    answers = {}
-    for case in _cases():
-        with suppress(Exception):  # by alpha = 0, say, nothing can be divided
-            answers[(*case[0],), *case[1:]] = bool(attempt.function(*case))
-    for said, rule in USUAL.items():
-        if answers and all(rule(*case) == one for case, one in answers.items()):
-            return f"; {said}"
-    return ""
 
 
 def _with_answers(stops: Rule) -> Rule:
@@ -104,12 +95,7 @@ USUAL: dict[str, Rule] = {  # what to say of a mistake, and what it answers
         lambda *case: must_stop(*case[:-1], case[-1] or "never")
     ),
     'the longest is the best length for alpha > 0 only, also with "never"': (
-        _with_answers(
-            lambda kept, k, best, n, longest, alpha, way: (
-                way is True
-                or best / (longest if way == "never" else n) ** alpha <= kept[-1]
-            )
-        )
+        partial(must_stop, lifts_all=True)
     ),
     "the beam must beat the worst answer kept, not the best": _with_answers(
         lambda kept, *rest: must_stop(kept[:1] * len(kept), *rest)
@@ -124,33 +110,19 @@ USUAL: dict[str, Rule] = {  # what to say of a mistake, and what it answers
             <= kept[-1]
         )
     ),
-    "divide by length ** alpha, not by the length": _with_answers(
-        lambda kept, k, best, n, longest, alpha, way: must_stop(
-            kept, k, best, n, longest, 1.0, way
-        )
+    "divide by length ** alpha, not by the length": (
+        lambda *case: must_stop(*case[:5], 1.0, case[6])
     ),
-    "True means that the search stops: the comparison is turned round": _with_answers(
-        lambda kept, k, best, n, longest, alpha, way: (
-            way is True
-            or best / (longest if way == "never" and alpha > 0 else n) ** alpha
-            > kept[-1]
-        )
+    "True means that the search stops: the comparison is turned round": (
+        partial(must_stop, is_no_better=gt)
     ),
-    '"never" stops, too, if nothing better is possible': _with_answers(
+    '"never" stops, too, if nothing better is possible': (
         lambda *case: case[-1] != "never" and must_stop(*case)
     ),
-    "it goes on if the beam is better than the worst answer kept": _with_answers(
-        lambda kept, k, best, n, longest, alpha, way: (
-            way is True
-            or best / (longest if way == "never" and alpha > 0 else n) ** alpha
-            >= kept[-1]
-        )
+    "it goes on if the beam is better than the worst answer kept": (
+        partial(must_stop, is_no_better=ge)
     ),
-    "with equal scores it stops: the beam is no better": _with_answers(
-        lambda kept, k, best, n, longest, alpha, way: (
-            way is True
-            or best / (longest if way == "never" and alpha > 0 else n) ** alpha
-            < kept[-1]
-        )
+    "with equal scores it stops: the beam is no better": (
+        partial(must_stop, is_no_better=lt)
     ),
 }

@@ -4,13 +4,15 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
+from functools import partial
+from itertools import pairwise, takewhile
 from random import Random
 from types import FrameType
 from typing import Any
 
+from minipaged.lab.check.diagnose import Case, telling, which, why
 from minipaged.lab.check.verdict import Attempt, Rejected, exercise, many, short
-from minipaged.lab.measure.without_model import answer_all
+from minipaged.lab.measure.without_model import steps
 from minipaged.memory.block_pool import BlockPool
 from minipaged.scheduling.preemption import PreemptingScheduler
 from minipaged.scheduling.request import Request
@@ -35,24 +37,12 @@ def schedule(attempt: Attempt) -> Callable[[], str]:
     Compared with the package's scheduler, to which the paper's rule is added.
     """
     for case in (*_SCHEDULES, *map(_random_case, range(40))):
-        right = _by_package(*case)
-        with _an_end(attempt.call(*case)):
+        right, call = _by_package(*case), attempt.call(*case)
+        with _an_end(call):
             found = attempt(*case)
-        if found == right:
-            continue
-        call = attempt.call(*case)
-        if found is None:
-            raise Rejected(f"{call}: got None; is a return missing?")
-        if not isinstance(found, list):
-            raise Rejected(f"{call}: expected a list of lists, got {short(found)}")
-        why = _why_scheduled_so(found, case)
-        pairs = enumerate(zip(found, right, strict=False), start=1)
-        step = next((at for at, (own, one) in pairs if own != one), None)
-        if step is None:
-            said = f"{many(len(found), 'step')}, expected {len(right)}"
-            raise Rejected(f"{call}: {said}{why}")
-        said = f"in step {step}, {short(found[step - 1])} compute, expected "
-        raise Rejected(f"{call}: {said}{short(right[step - 1])}{why}")
+        if found != right:
+            with telling(call):
+                _say_what_differs(found, right, case)
 
     def reward() -> str:
         steps = attempt.function(*_SCHEDULES[0])
@@ -64,6 +54,24 @@ def schedule(attempt: Attempt) -> Callable[[], str]:
         )
 
     return reward
+
+
+def _say_what_differs(found: Any, right: list[list[int]], case: Case) -> None:
+    """Raise Rejected with the first step that differs, and why it does."""
+    if found is None:
+        raise Rejected("got None; is a return missing?")
+    if not isinstance(found, list):
+        raise Rejected(f"expected a list of lists, got {short(found)}")
+    lists = [id(own) for own in found if isinstance(own, list)]
+    rules = {said: partial(_by_rules, **flags) for said, flags in _MISTAKES.items()}
+    later = "each step needs a list of its own, which does not change later"
+    mistakes = {later: len({*lists}) < len(lists)}
+    told = why(found, mistakes | {which(rules, [(case, found)]): True})
+    for step, (own, one) in enumerate(zip(found, right, strict=False), start=1):
+        if own != one:
+            said = f"in step {step}, {short(own)} compute, expected {short(one)}"
+            raise Rejected(said + told)
+    raise Rejected(f"{many(len(found), 'step')}, expected {len(right)}{told}")
 
 
 @contextmanager
@@ -108,45 +116,8 @@ def _by_package(requests: Lengths, num_blocks: int, size: int) -> list[list[int]
     made = [Request([0] * prompt, new) for prompt, new in requests]
     for request in made:
         scheduler.add(request)
-    steps = []
-    while scheduler.waiting or scheduler.running:
-        plan = scheduler.schedule()
-        steps.append([made.index(work.request) for work in plan.works])
-        answer_all(plan)
-        scheduler.commit(plan)
-    return steps
-
-
-_MISTAKES = {
-    "the latest goes, not the earliest": {"victim": 0},
-    "who was preempted is first in line": {"to_front": False},
-    "a request starts only if a token more fits, too": {"more": 0},
-    "who is new waits until all who were preempted have ended, not only until they "
-    "run again": {"patient": False},
-    "the last token is never computed: it needs no slot": {"last": 0},
-    "who comes back has its prompt and its answer to compute": {"keeps": False},
-    "who starts is counted before the next one is let in": {"counts": False},
-    "those who run come first: their wishes are counted before others start": {
-        "runs_first": False
-    },
-    "it is certain, not hopeful: do not count what a request may become": {
-        "promises": True
-    },
-    "removing from a list skips the next one; go through a copy": {"skips": True},
-}
-
-
-def _why_scheduled_so(found: list[Any], case: tuple[Lengths, int, int]) -> str:
-    lists = [id(own) for own in found if isinstance(own, list)]
-    if len(set(lists)) < len(lists):
-        return "; each step needs a list of its own, which does not change later"
-    for why, mistake in _MISTAKES.items():
-        try:
-            if _by_rules(*case, **mistake) == found:
-                return f"; {why}"
-        except IndexError:  # this mistake runs out of blocks here
-            continue
-    return ""
+    plans = takewhile(lambda plan: plan.works, steps(scheduler))
+    return [[made.index(work.request) for work in plan.works] for plan in plans]
 
 
 def _by_rules(
@@ -202,3 +173,22 @@ def _by_rules(
                 running.remove(one)
                 held[one] = 0
     return steps
+
+
+_MISTAKES = {
+    "the latest goes, not the earliest": {"victim": 0},
+    "who was preempted is first in line": {"to_front": False},
+    "a request starts only if a token more fits, too": {"more": 0},
+    "who is new waits until all who were preempted have ended, not only until they "
+    "run again": {"patient": False},
+    "the last token is never computed: it needs no slot": {"last": 0},
+    "who comes back has its prompt and its answer to compute": {"keeps": False},
+    "who starts is counted before the next one is let in": {"counts": False},
+    "those who run come first: their wishes are counted before others start": {
+        "runs_first": False
+    },
+    "it is certain, not hopeful: do not count what a request may become": {
+        "promises": True
+    },
+    "removing from a list skips the next one; go through a copy": {"skips": True},
+}

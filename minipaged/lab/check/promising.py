@@ -4,8 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
+from minipaged.lab.check.diagnose import diagnose, which
 from minipaged.lab.check.verdict import Attempt, Rejected, attempted, exercise, many
-from minipaged.lab.measure.without_model import answer_all
+from minipaged.lab.measure.without_model import steps
 from minipaged.memory.block_pool import BlockPool
 from minipaged.scheduling.request import Request
 from minipaged.scheduling.scheduler import Scheduler
@@ -22,6 +23,10 @@ class Case:
     budget: int
     coming: list[list[tuple[str, int, int]]]
 
+    def steps(self, count: int) -> list[list[tuple[str, int, int]]]:
+        """Who comes before each of so many steps."""
+        return [*self.coming, *[[]] * count][:count]
+
 
 @exercise
 def batching(attempt: Attempt) -> Callable[[], str]:
@@ -34,22 +39,21 @@ def batching(attempt: Attempt) -> Callable[[], str]:
         right = _package_plans(case)
         found = _plans_of(attempt, case, len(right))
         attempt.num_cases += 1
-        if found == right:
-            continue
-        pairs = enumerate(zip(found, right, strict=True))
-        step = next(number for number, (one, other) in pairs if one != other)
-        raise Rejected(_said(case, step, found, right) + _why_planned(found, case))
+        if found != right:
+            pairs = enumerate(zip(found, right, strict=True))
+            step = next(number for number, (one, other) in pairs if one != other)
+            flaw = which(SCHEDULER_FLAWS, [((case, len(right)), found)])
+            diagnose(
+                _tell(case, step), found[step], right[step], {flaw: True}, write=str
+            )
     total = sum(len(_package_plans(case)) for case in cases)
     return lambda: f"{many(total, 'plan')} are those of the package's scheduler"
 
 
-def _said(case: Case, step: int, found: list[Plan], right: list[Plan]) -> str:
+def _tell(case: Case, step: int) -> str:
     size = f"{case.num_blocks} blocks of {case.block_size}, budget {case.budget}"
     who = {n: (p, k) for own in case.coming[: step + 1] for n, p, k in own}
-    return (
-        f"{size}; so far (prompt, new): {who}; step {step + 1}: "
-        f"got {found[step]}, expected {right[step]}"
-    )
+    return f"{size}; so far (prompt, new): {who}; step {step + 1}"
 
 
 def _random_case(draw: Random, seed: int) -> Case:
@@ -72,17 +76,16 @@ def _package_plans(case: Case) -> list[Plan]:
     """What the package's scheduler plans, without a model."""
     pool = BlockPool(case.num_blocks, case.block_size)
     real, names, plans = Scheduler(pool, max_tokens=case.budget), {}, []
-    for own in [*case.coming, *[[]] * 400]:
+    planned = steps(real)
+    for own in case.steps(len(case.coming) + 400):
         for name, prompt, new in own:
             request = Request([0] * prompt, new)
             names[request] = name
             real.add(request)
-        plan = real.schedule()
-        answer_all(plan)
-        real.commit(plan)
-        plans.append({names[work.request]: work.num_tokens for work in plan.works})
-        if len(plans) > len(case.coming) and not (real.waiting or real.running):
+        works = next(planned).works
+        if not works and len(plans) > len(case.coming):
             return plans
+        plans.append({names[work.request]: work.num_tokens for work in works})
     raise AssertionError("it never ends")
 
 
@@ -91,8 +94,8 @@ def _plans_of(attempt: Attempt, case: Case, count: int) -> list[Plan]:
     size = case.num_blocks, case.block_size, case.budget
     call = f"{attempt.name}{size}"
     made, plans = attempted(call, attempt.function, *size), []
-    for number in range(count):
-        for asked in case.coming[number] if number < len(case.coming) else ():
+    for number, coming in enumerate(case.steps(count)):
+        for asked in coming:
             attempted(f"add{asked}", made.add, *asked)
         plan = attempted(f"step(), number {number + 1},", made.step)
         if not isinstance(plan, dict):
@@ -102,7 +105,7 @@ def _plans_of(attempt: Attempt, case: Case, count: int) -> list[Plan]:
 
 
 class Model:
-    """A right scheduler in few lines; the flags plant the usual mistakes."""
+    """A right scheduler in few lines; the flaw plants a usual mistake."""
 
     def __init__(self, num_blocks: int, block_size: int, budget: int, flaw: str = ""):
         self.free, self.size, self.budget = num_blocks, block_size, budget
@@ -114,11 +117,8 @@ class Model:
         """It waits."""
         last = prompt + new - (self.flaw != "last")
         promised = prompt if self.flaw == "eager" else last
-        if self.flaw == "down":
-            blocks = promised // self.size
-        else:
-            blocks = -(-promised // self.size)
-        self.waiting.append([name, prompt, new, 0, blocks])
+        up = 0 if self.flaw == "down" else self.size - 1
+        self.waiting.append([name, prompt, new, 0, (promised + up) // self.size])
 
     def step(self) -> Plan:
         """Plan and count."""
@@ -133,8 +133,7 @@ class Model:
             self.waiting.remove(one)
             self.running.append(one)
             self.free -= one[4]
-        flags = {self.flaw: True} if self.flaw in FLAGS else {}
-        counts = _plan_of([(o[3], o[1]) for o in self.running], self.budget, **flags)
+        counts = self.plan()
         plan = {o[0]: n for o, n in zip(self.running, counts, strict=True) if n}
         for one, count in zip(self.running, counts, strict=True):
             one[3] += count
@@ -144,55 +143,53 @@ class Model:
                 self.free += 0 if self.flaw == "keeps" else one[4]
         return plan
 
+    def plan(self) -> list[int]:
+        """How many tokens each who runs computes."""
+        plan, left = [0] * len(self.running), self.budget
+        is_prompt = [computed < prompt for _, prompt, _, computed, _ in self.running]
+        prompts_first = self.flaw == "prompts_first"
+        for at in sorted(
+            range(len(plan)), key=lambda at: is_prompt[at] != prompts_first
+        ):
+            _, prompt, _, computed, _ = self.running[at]
+            wanted = max(1, prompt - computed)
+            if self.flaw == "whole" and wanted > left:
+                continue
+            plan[at] = min(wanted, self.budget if self.flaw == "per_prompt" else left)
+            left -= 0 if self.flaw == "per_prompt" else plan[at]
+        return plan
 
-FLAGS = ("prompts_first", "per_prompt", "whole")
-SCHEDULER_FLAWS = {
-    "prompts_first": "prompts come last: whoever decodes must not wait for them",
-    "per_prompt": "the budget is for a whole step: what one takes, the others lack",
-    "whole": "a prompt that does not fit into the budget is computed in part",
-    "overtakes": "first come, first served: nobody overtakes the first who waits",
-    "static": "who waits starts as soon as there is room, not when all have ended",
-    "eager": "promise the worst case, not only the prompt's blocks",
-    "down": "a part-filled block counts, too: round up",
-    "last": "the last token of an answer is never computed: it needs no slot",
-    "late": "who has the last token has ended: out at once, in the same step",
-    "keeps": "who ends gives the promised blocks back",
-    "skips": "removing from a list skips the next one; go through a copy",
-}
 
+def _with(flaw: str) -> Callable[[Case, int], list[Plan]]:
+    """What a scheduler with this flaw plans in so many steps."""
 
-def _why_planned(found: list[Plan], case: Case) -> str:
-    """The mistake that gives the same plans in this case."""
-    for flaw, said in SCHEDULER_FLAWS.items():
-        model = Model(case.num_blocks, case.block_size, case.budget, flaw)
-        plans = []
-        for number in range(len(found)):
-            for asked in case.coming[number] if number < len(case.coming) else ():
-                model.add(*asked)
+    def planned(case: Case, count: int) -> list[Plan]:
+        model, plans = Model(case.num_blocks, case.block_size, case.budget, flaw), []
+        for asked in case.steps(count):
+            for one in asked:
+                model.add(*one)
             plans.append(model.step())
-        if plans == found:
-            return f"; {said}"
-    return ""
+        return plans
+
+    return planned
 
 
-def _plan_of(
-    running: list[tuple[int, int]],
-    budget: int,
-    prompts_first: bool = False,
-    per_prompt: bool = False,
-    whole: bool = False,
-) -> list[int]:
-    """How many tokens each (computed, prompt) computes; the flags plant mistakes."""
-    plan, left = [0] * len(running), budget
-    order = sorted(
-        range(len(running)),
-        key=lambda at: (running[at][0] < running[at][1]) != prompts_first,
-    )
-    for at in order:
-        computed, prompt = running[at]
-        wanted = max(1, prompt - computed)
-        if whole and wanted > left:
-            continue
-        plan[at] = min(wanted, budget if per_prompt else left)
-        left -= 0 if per_prompt else plan[at]
-    return plan
+SCHEDULER_FLAWS = {
+    "prompts come last: whoever decodes must not wait for them": _with("prompts_first"),
+    "the budget is for a whole step: what one takes, the others lack": (
+        _with("per_prompt")
+    ),
+    "a prompt that does not fit into the budget is computed in part": _with("whole"),
+    "first come, first served: nobody overtakes the first who waits": (
+        _with("overtakes")
+    ),
+    "who waits starts as soon as there is room, not when all have ended": (
+        _with("static")
+    ),
+    "promise the worst case, not only the prompt's blocks": _with("eager"),
+    "a part-filled block counts, too: round up": _with("down"),
+    "the last token of an answer is never computed: it needs no slot": _with("last"),
+    "who has the last token has ended: out at once, in the same step": _with("late"),
+    "who ends gives the promised blocks back": _with("keeps"),
+    "removing from a list skips the next one; go through a copy": _with("skips"),
+}

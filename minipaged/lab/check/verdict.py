@@ -1,10 +1,12 @@
-"""Lab: what checks of exercises have in common: trying, and saying what was found."""
+"""Lab: what every check does: try the reader's code, and print what became of it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from functools import wraps
 from inspect import signature
 from typing import Any
+
+Hints = Mapping[type[Exception], str]  # what to say of an error, beside its words
 
 
 class Rejected(Exception):
@@ -19,14 +21,24 @@ class Attempt:
         self.name = getattr(function, "__name__", "your attempt")
         self.num_cases = 0
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: Any, hints: Hints | None = None) -> Any:
         """Call it with copies of the arguments, so that it cannot spoil the case."""
-        return self.shared(*deepcopy(arguments))
+        return self.shared(*deepcopy(arguments), hints=hints)
 
-    def shared(self, *arguments: Any) -> Any:
+    def shared(self, *arguments: Any, hints: Hints | None = None) -> Any:
         """Call it with the arguments themselves, which it is meant to change."""
         self.num_cases += 1
-        return attempted(self.call(*arguments), self.function, *arguments)
+        call = self.call(*arguments)
+        return attempted(call, self.function, *arguments, hints=hints)
+
+    def or_refused(self, kind: type[Exception], *arguments: Any) -> tuple[Any, Any]:
+        """As `shared`: what it returns, and the error if it refused with one."""
+        try:
+            return self.shared(*arguments), None
+        except Rejected as rejected:
+            if isinstance(rejected.__cause__, kind):
+                return None, rejected.__cause__
+            raise
 
     def expect(self, expected: Any, *arguments: Any) -> None:
         """Raise Rejected unless it returns `expected`."""
@@ -44,14 +56,23 @@ class Attempt:
         return f"{self.name}({', '.join(values)})"
 
 
-def attempted(call: str, function: Callable[..., Any], *arguments: Any) -> Any:
+def attempted(
+    call: str,
+    function: Callable[..., Any],
+    *arguments: Any,
+    hints: Hints | None = None,
+) -> Any:
     """Run the reader's code; whatever it raises by mistake rejects it."""
     try:
         return function(*arguments)
     except (NotImplementedError, Rejected):
         raise
     except Exception as error:
-        raise Rejected(f"{call} raised {type(error).__name__}: {error}") from error
+        told = (
+            f"; {h}" for kind, h in (hints or {}).items() if isinstance(error, kind)
+        )
+        said = f"{call} raised {type(error).__name__}: {error}{next(told, '')}"
+        raise Rejected(said) from error
 
 
 def expect(what: str, found: Any, expected: Any) -> None:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from minipaged.lab.measure.table import table
+
 WARP = 32  # threads
 
 
@@ -35,11 +37,12 @@ def l1_cycles(profile: Mapping[str, Any]) -> list[L1Cycles]:
 def cycle_lines(profile: Mapping[str, Any], count: int) -> list[str]:
     """Of the first so many rungs, what the L1 unit's cycles are for: a table."""
     gpu = profile["machine"]["device"].split()[1]
-    lines = [
-        f"cycles of the L1 unit for 16 positions, all heads of a KV head, on an {gpu}:",
-        "        loads  shuffles  shared memory   in all",
+    title = "cycles of the L1 unit for 16 positions, all heads of a KV head"
+    rows = [
+        (f"rung {number}", *(f"{n:,}" for n in (loads, shuffles, shared, in_all)))
+        for number, (in_all, loads, shuffles, shared, _) in enumerate(
+            l1_cycles(profile)[:count], 1
+        )
     ]
-    for number, cycles in enumerate(l1_cycles(profile)[:count], 1):
-        cells = f"{cycles.loads:7,}  {cycles.shuffles:8,}  {cycles.shared:13,}"
-        lines.append(f"rung {number}{cells}  {cycles.in_all:7,}")
-    return lines
+    heads = "", "loads", "shuffles", "shared memory", " in all"
+    return [f"{title}, on an {gpu}:", *table(heads, rows)]

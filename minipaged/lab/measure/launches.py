@@ -5,11 +5,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from minipaged.lab.measure.measured import Tuning
-from minipaged.lab.measure.occupancy import (
-    bytes_under_way,
-    room_by_registers,
-    rooms_for,
-)
+from minipaged.lab.measure.occupancy import bytes_under_way, rooms_for
 from minipaged.lab.measure.rung_tables import num_pieces, share_of_ceiling
 
 POSITION = 2 * 128 * 2  # bytes of K and V of a KV head, in bfloat16
@@ -143,10 +139,8 @@ class Launch(NamedTuple):
     def _rates(self) -> list[Bar]:
         """What is under way beside the least and the aim; the speed beside the best."""
         whole = WHOLE * self.aim
-        used, marks = (
-            [min(1.0, self.under_way / whole)],
-            [self.least / whole, 1 / WHOLE],
-        )
+        used = [min(1.0, self.under_way / whole)]
+        marks = [self.least / whole, 1 / WHOLE]
         remark = f"{self.least:.1f} MB at least, aim {self.aim:.0f}"
         said, is_bad = f"{self.under_way:.1f} MB", self.under_way < self.least
         way = Bar("under way", remark, said, used, [], marks, is_bad)
@@ -196,13 +190,13 @@ def by_fault(tuning: Tuning, batches: list[str]) -> dict[str, list[float]]:
     Of each its speed, in percent of the best launch of its batch. Which of FAULTS, none
     of them, or several.
     """
-    speeds: dict[str, list[float]] = {"none of the three": []}
-    speeds |= {name: [] for name in (*FAULTS, "several of them")}
+    none, several = "none of the three", "several of them"
+    speeds: dict[str, list[float]] = {name: [] for name in (none, *FAULTS, several)}
     for batch in batches:
         for _, launch in launches_of(tuning, batch):
-            names = launch.faults or ["none of the three"]
-            name = names[0] if len(names) == 1 else "several of them"
-            speeds[name].append(100 * launch.percent / launch.best)
+            name, *others = launch.faults or [none]
+            speed = 100 * launch.percent / launch.best
+            speeds[several if others else name].append(speed)
     return speeds
 
 
@@ -213,13 +207,12 @@ def near_best(
 
     Near: they take at most `factor` times its time.
     """
-    found = dict.fromkeys(pairwise(limits), (0, 0))
-    for batch in batches:
-        for _, launch in launches_of(tuning, batch):
-            is_near = factor * launch.percent >= launch.best
-            for (low, high), (near, count) in found.items():
-                if low <= launch.under_way < high:
-                    found[low, high] = near + is_near, count + 1
+    every = [one for batch in batches for _, one in launches_of(tuning, batch)]
+    found = {}
+    for low, high in pairwise(limits):
+        own = [one for one in every if low <= one.under_way < high]
+        near = sum(factor * one.percent >= one.best for one in own)
+        found[low, high] = near, len(own)
     return found
 
 
@@ -239,7 +232,7 @@ def _launch(tuning: Tuning, batch: str, row: Mapping[str, Any], pieces: int) -> 
     return Launch(
         rooms=rooms_for(gpu, **taken),
         takes={
-            "registers": 1 / room_by_registers(gpu, row["num_warps"], row["registers"]),
+            "registers": 32 * row["num_warps"] * row["registers"] / gpu["registers"],
             "shared memory": row["shared_bytes"] / gpu["shared_bytes"],
         },
         fit=row["programs"],

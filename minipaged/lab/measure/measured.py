@@ -1,4 +1,8 @@
-"""Lab: what was measured on GPUs and is shipped, for readers who have none."""
+"""Lab: what was measured on GPUs and is shipped, for readers who have none.
+
+For a device that nobody has measured, each raises FileNotFoundError, with those that
+there are.
+"""
 
 import json
 from collections.abc import Mapping
@@ -18,8 +22,7 @@ def measured_kernels(device: str = "nvidia-h200") -> dict[str, Any]:
     """The report that benchmarks/gpu/kernels.py wrote on this device.
 
     It names the machine, says how it was measured, and holds microseconds by shape and
-    cell. `step` is appendix A's launch: it writes K and V, too. Raises
-    FileNotFoundError for a device that nobody has measured.
+    cell. `step` is appendix A's launch: it writes K and V, too.
     """
     return _report("kernels", device)
 
@@ -31,8 +34,7 @@ def measured_batches(device: str = "nvidia-h200", seed: int = 0) -> dict[str, An
     H200 and on the H100. batches: by name, `us` by kernel, and the `best_peer`.
     summary: of `step` (the default launch, which writes K and V, too) and of `reading`
     (lesson 6's kernel), the time over the best peer's: shares of the batches with
-    `at_most_1.00` and so on, `geometric_mean`, `largest`. Raises
-    FileNotFoundError for a device that nobody has measured.
+    `at_most_1.00` and so on, `geometric_mean`, `largest`.
     """
     return _report(batches_of(seed), device)
 
@@ -58,8 +60,7 @@ def measured_profile(device: str = "nvidia-h200") -> dict[str, Any]:
     The report of benchmarks/gpu/profiled.py. rungs: by name, `us`, `instructions` (of
     all warps), and how busy `computing`, `shared_memory` (with L1, the L1 unit) and
     `large_memory` are, in percent of the most that they can do. On the H100 also the
-    L1 unit's cycles, which `l1_cycles` divides by `tiles`, and a fourth rung. Raises
-    FileNotFoundError for a device that nobody has profiled.
+    L1 unit's cycles, which `l1_cycles` divides by `tiles`, and a fourth rung.
     """
     return _report("profile", device)
 
@@ -69,8 +70,7 @@ def measured_alone(device: str = "nvidia-h200") -> dict[str, Any]:
 
     latency_ns: of one load after the other, in a chain through so many MiB; the first
     lie in the L2. early_merge: by batch, microseconds of lesson 6's last rung with its
-    merge launched `late` and `early`. Raises FileNotFoundError for a device that nobody
-    has measured.
+    merge launched `late` and `early`.
     """
     return _report("alone", device)
 
@@ -99,8 +99,6 @@ def measured_engine(device: str = "nvidia-h200") -> dict[str, Any]:
     hosts: of these runs those in which rungs of the ladder, others, or parts that are
     left out, can be compared, from the lowest rung upwards. A run is left out if
     another one has all of its rungs and more; of several with the same, the last stays.
-
-    Raises FileNotFoundError for a device that nobody has measured.
     """
     report = _report("engine", device)
     rungs = (*LADDER[:-1], *OTHERS, LADDER[-1], *PARTS)
@@ -143,8 +141,6 @@ def measured_tuning(device: str = "nvidia-h200") -> dict[str, Any]:
       `paged_shared_bytes`, for there more tiles are under way without a table
     - coalescing: a list of `apart` and `useful_gb_per_s`: numbers that neighbouring
       threads read lie so far apart
-
-    Raises FileNotFoundError for a device that nobody has measured.
     """
     report = _report("tuning", device)
     compiled = {tuple(row[:4]): row[4:] for row in report.pop("compiled")}

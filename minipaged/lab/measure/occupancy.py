@@ -34,32 +34,17 @@ def rooms_for(
     }
 
 
-def room_by_registers(gpu: Mapping[str, int], num_warps: int, registers: int) -> float:
-    """For how many programs a multiprocessor has registers; of a thread: `registers`.
-
-    As they are divided on paper: `programs_that_fit` knows how they are handed out.
-    """
-    return gpu["registers"] / (32 * num_warps * registers)
-
-
-def tiles_under_way(shared_bytes: int, tile_bytes: int) -> int:
-    """Tiles of K and V that a program has asked for and not yet used.
-
-    They lie in its shared memory, and with them some kilobytes of other things. A
-    program that is not pipelined asks for one tile and waits.
-    """
-    return max(1, shared_bytes // tile_bytes)
-
-
 def bytes_under_way(
     gpu: Mapping[str, int], programs: int, row: Mapping[str, int], position_bytes: int
 ) -> int:
     """What all programs that run at a time have asked for and not yet received.
 
     Little's law: bytes under way = bytes per second x seconds that a byte takes to
-    come. programs: how many are launched. row: a row of `measured_tuning()`.
-    position_bytes: of K and V of a KV head.
+    come. A program's tiles lie in its shared memory, with some kilobytes of other
+    things; if it is not pipelined, it asks for one tile and waits. programs: how many
+    are launched. row: a row of `measured_tuning()`. position_bytes: of K and V of a KV
+    head.
     """
     running = min(programs, row["programs"] * gpu["multiprocessors"])
     tile_bytes = row["tile"] * position_bytes
-    return running * tiles_under_way(row["shared_bytes"], tile_bytes) * tile_bytes
+    return running * max(1, row["shared_bytes"] // tile_bytes) * tile_bytes

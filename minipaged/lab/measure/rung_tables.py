@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from minipaged.lab.measure.measured import Tuning
+from minipaged.lab.measure.table import table
 
 PARTS = ("shared_memory", "large_memory")
 NUMBER = 2  # bytes, in bfloat16
@@ -52,11 +53,15 @@ def rung_lines(
 
 def busy_lines(profile: Mapping[str, Any], count: int) -> list[str]:
     """Of the first so many rungs, what they kept busy; as `measured_profile` says."""
-    lines = ["           µs      L1 unit  large memory"]
-    for number, row in enumerate([*profile["rungs"].values()][:count], 1):
-        said = "{:10.0f} % {:11.0f} %".format(*(row[part] for part in PARTS))
-        lines.append(f"rung {number} {row['us']:6,.0f} {said}")
-    return lines
+    rows = [
+        (
+            f"rung {number}",
+            f"{row['us']:,.0f}",
+            *(f"{row[part]:.0f} %" for part in PARTS),
+        )
+        for number, row in enumerate([*profile["rungs"].values()][:count], 1)
+    ]
+    return table(("", "   µs", "    L1 unit", "large memory"), rows)
 
 
 def shared_busy(profile: Mapping[str, Any]) -> list[float]:

@@ -1,18 +1,15 @@
 """Lab: what preemption costs a server, by the scheduler alone, without a model."""
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
-from minipaged.engine.stats import recomputed_by
 from minipaged.lab.measure.step_clock import StepClock
-from minipaged.lab.measure.without_model import answer_all
+from minipaged.lab.measure.without_model import Places, steps
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.contiguous import RequestLengths
-from minipaged.memory.kv_cache import KVCache
 from minipaged.memory.prefix_cache import PrefixCache
-from minipaged.memory.swap_space import SwapSpace
-from minipaged.scheduling.observer import Observer, Observers
-from minipaged.scheduling.plan import Plan
+from minipaged.scheduling.observer import Observers
 from minipaged.scheduling.preemption import PreemptingScheduler
 from minipaged.scheduling.request import Request
 
@@ -25,24 +22,6 @@ class Served(NamedTuple):
     recomputed_tokens: int
     moved_blocks: int  # to the swap space; as many come back
     computed_tokens: int  # in all
-
-
-class _Count(Observer):
-    """Adds up what preemptions cost."""
-
-    def __init__(self) -> None:
-        self.preemptions = self.tokens = self.blocks = self.computed = 0
-
-    def preempted(self, request: Request) -> None:
-        """Shared blocks move once."""
-        self.preemptions += 1
-        places = request.swapped.places if request.swapped else ()
-        self.blocks += len({row for own in places for row in own})
-
-    def planned(self, plan: Plan) -> None:
-        """Some of it was computed before."""
-        self.tokens += sum(map(recomputed_by, plan.works))
-        self.computed += plan.num_tokens
 
 
 def serve_lengths(
@@ -59,23 +38,23 @@ def serve_lengths(
     cached: with a prefix cache; no two prompts are alike, so it only serves those that
     come back. swaps: with a swap space as large as the pool.
     """
-    pool, count, space = BlockPool(num_blocks, block_size), _Count(), None
-    if swaps:  # blocks of one number for each token: nobody reads them
-        cache = KVCache([(1, 1, 1)], num_blocks, block_size)
-        space = SwapSpace(cache, num_blocks)
+    pool, places = BlockPool(num_blocks, block_size), Places(num_blocks, block_size)
     scheduler = PreemptingScheduler(
         pool,
         PrefixCache(pool) if cached else None,
         max_tokens=2048,
-        swap_space=space,
-        observers=Observers([clock, count]),
+        swap_space=places if swaps else None,
+        observers=Observers([clock]),
     )
-    for number, chat in enumerate(chats):
-        prompt = [number] + [0] * (chat.prompt - 1)
-        scheduler.add(Request(prompt, max_new_tokens=chat.output))
-    while scheduler.waiting or scheduler.running:
-        plan = scheduler.schedule()
-        answer_all(plan)
-        scheduler.commit(plan)
-    counts = count.preemptions, count.tokens, count.blocks, count.computed
-    return Served(clock.moment, *counts)
+    requests = [
+        Request([number] + [0] * (chat.prompt - 1), max_new_tokens=chat.output)
+        for number, chat in enumerate(chats)
+    ]
+    for request in requests:
+        scheduler.add(request)
+    recomputed = computed = 0
+    for plan in takewhile(lambda plan: plan.works, steps(scheduler)):
+        recomputed += sum(work.num_recomputed for work in plan.works)
+        computed += plan.num_tokens
+    preemptions = sum(request.num_restarts for request in requests)
+    return Served(clock.moment, preemptions, recomputed, places.num_stored, computed)

@@ -14,6 +14,7 @@ from minipaged.lab.measure.launches import (
 from minipaged.lab.measure.measured import Tuning
 from minipaged.lab.measure.rule_evidence import LLAMA, times_by_splits
 from minipaged.lab.measure.rung_tables import KV_HEADS, num_pieces, share_of_ceiling
+from minipaged.lab.measure.table import table
 
 Row = Mapping[str, Any]
 Cell = tuple[int, int]  # tile and stages
@@ -80,29 +81,26 @@ def launch_lines(launches: Mapping[str, Launch], *also: str) -> list[str]:
     also: more columns, of "fit" (programs on a multiprocessor at a time), "waves",
     "spilled" (bytes of a thread), and "tile µs" (for so long a tile is under way).
     """
-    width, heads = max(map(len, launches)), "".join(f"  {name:>7}" for name in also)
-    lines = [f"{'':{width}}  under way{heads}      µs  of the ceiling"]
+    rows = []
     for name, one in launches.items():
         told = {"fit": one.fit, "waves": len(one.waves), "spilled": one.spilled}
         told["tile µs"] = f"{one.tile_us:.1f}"
-        cells = "".join(f"  {told[name]:>7}" for name in also)
-        line = f"{name:{width}}  {one.under_way:6.1f} MB{cells}  {one.us:6.1f}"
-        lines.append(f"{line}  {one.percent:9.0f} %")
-    return lines
+        first = name, f"{one.under_way:.1f} MB", *(told[name] for name in also)
+        rows.append((*first, f"{one.us:.1f}", f"{one.percent:.0f} %   "))
+    more = (f"{name:>7}" for name in also)
+    return table(("", "under way", *more, "    µs", "of the ceiling"), rows)
 
 
 def near_lines(
     tuning: Tuning, batches: list[str], limits: tuple[float, ...]
 ) -> list[str]:
     """By MB under way, launches near the best of their batch: of each, and of all."""
-    rows = {name: [name] for name in batches} | {"all": batches}
     heads = (f"{low:.1f} to {high:.1f}" for low, high in pairwise(limits))
-    lines = ["MB     " + "".join(f"{head:>14}" for head in heads)]
-    for name, own in rows.items():
+    rows = []
+    for name, own in [*((name, [name]) for name in batches), ("all", batches)]:
         near = near_best(tuning, own, limits).values()
-        cells = (f"{some} of {count}" for some, count in near)
-        lines.append(f"{name:7}" + "".join(f"{cell:>14}" for cell in cells))
-    return lines
+        rows.append((name, *(f"{some} of {count}" for some, count in near)))
+    return table(("MB     ", *(f"{head:>12}" for head in heads)), rows)
 
 
 def slow_lines(
@@ -114,23 +112,16 @@ def slow_lines(
     the others have so many warps, and how many of the rest need several waves.
     """
     twice = 2 * tuning["ceilings"]["read_gb_per_s"] / 1e3
-    counts = [0, 0, 0, 0]
-    for batch in batches:
-        for row, one in launches_of(tuning, batch):
-            if not one.faults and one.percent < share * one.best:
-                signs = (
-                    one.under_way < twice,
-                    row["num_warps"] == many_warps,
-                    len(one.waves) > 1,
-                    True,
-                )
-                counts[signs.index(True)] += 1
-    little, wide, waves, _ = counts
+    every = (pair for batch in batches for pair in launches_of(tuning, batch))
+    slow = [(r, o) for r, o in every if not o.faults and o.percent < share * o.best]
+    more = [(row, one) for row, one in slow if one.under_way >= twice]
+    rest = [one for row, one in more if row["num_warps"] != many_warps]
+    waves = sum(len(one.waves) > 1 for one in rest)
     return [
-        f"{sum(counts)} without a fault are slower than {share:.0%} of the best:",
-        f"  {little} have less than {twice:.1f} MB under way;",
-        f"  of the other {sum(counts) - little}, {wide} have {many_warps} warps,",
-        f"  and of those left, {waves} of {sum(counts) - little - wide} several waves",
+        f"{len(slow)} without a fault are slower than {share:.0%} of the best:",
+        f"  {len(slow) - len(more)} have less than {twice:.1f} MB under way;",
+        f"  of the other {len(more)}, {len(more) - len(rest)} have {many_warps} warps,",
+        f"  and of those left, {waves} of {len(rest)} several waves",
     ]
 
 
@@ -218,13 +209,11 @@ def beside_best(
 
 def uneven_lines(tuning: Tuning, batches: Iterable[str]) -> list[str]:
     """Uneven contexts: each kind of programs in its best splits, in microseconds."""
-    lines = [f"{'uneven, µs':13}" + "".join(f"{kind:>8}" for kind in KINDS)]
+    rows = []
     for batch in batches:
-        times = [
-            min(times_by_splits(tuning, batch, n).values()) for n in KINDS.values()
-        ]
-        lines.append(f"{batch:13}" + "".join(f"{us:8.1f}" for us in times))
-    return lines
+        times = (times_by_splits(tuning, batch, n).values() for n in KINDS.values())
+        rows.append((batch, *(f"{min(us):.1f}" for us in times)))
+    return table(("uneven, µs", *(f"{kind:>6}" for kind in KINDS)), rows)
 
 
 def paging_ratios(

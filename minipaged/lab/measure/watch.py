@@ -29,7 +29,17 @@ class _Watch(Observer):
 
     def planned(self, plan: Plan) -> None:
         """Note what is computed next, and what is held for it."""
-        self.moments.append(_moment(plan))
+        held = [id_ for work in plan.works for id_ in work.sequence.table.block_ids]
+        self.moments.append(
+            Moment(
+                num_tokens=plan.num_tokens,
+                num_sequences=len(plan.works),
+                num_blocks=len(set(held)),
+                num_unshared=len(held),
+                num_copies=len(plan.copies),
+                works=tuple(plan.works),
+            )
+        )
 
 
 @contextmanager
@@ -51,15 +61,3 @@ def saving(moments: list[Moment]) -> float:
     """Blocks saved by sharing, as a share of those without it (paper, figure 15)."""
     unshared = sum(moment.num_unshared for moment in moments)
     return 1 - sum(moment.num_blocks for moment in moments) / unshared
-
-
-def _moment(plan: Plan) -> Moment:
-    held = [id_ for work in plan.works for id_ in work.sequence.table.block_ids]
-    return Moment(
-        num_tokens=plan.num_tokens,
-        num_sequences=len(plan.works),
-        num_blocks=len(set(held)),
-        num_unshared=len(held),
-        num_copies=len(plan.copies),
-        works=tuple(plan.works),
-    )

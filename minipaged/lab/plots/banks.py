@@ -5,16 +5,14 @@ from collections.abc import Mapping
 
 from matplotlib.figure import Figure
 
-from minipaged.draw.letters import PART, counted
+from minipaged.draw.letters import counted
 from minipaged.draw.palette import BAD, GOOD
-from minipaged.draw.sheet import Sheet
+from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import free, strong
 from minipaged.lab.plots.render import render
 
 BANKS = 32  # each holds every 32nd number of four bytes
-LEFT, CELL = 152.0, 18.4  # pixels: where the banks begin; from a bank to the next
-ROW, BOX = 16.0, 9.0  # from 32 numbers to the next 32; of a number, high
-TOP, BETWEEN, SHORTENED = 44.0, 30.0, 6  # above the numbers; to the next; lines drawn
+SHORTENED = 6  # lines drawn
 
 
 def cycles_at_banks(places: list[int]) -> int:
@@ -34,51 +32,34 @@ def plot_banks(ways: Mapping[str, int], title: str, num_threads: int = 16) -> Fi
     ways: how many numbers lie from what a thread wants to what the next one wants, by
     what that is called.
     """
-    sheet, y = Sheet(title), 8.0
+    picture = Picture(title)
     for name, apart in ways.items():
         places = [thread * apart for thread in range(num_threads)]
         cycles = cycles_at_banks(places)
         remark = f"{num_threads} threads, {counted(apart, 'number')} apart"
         verdict = counted(cycles, "cycle")
-        sheet.headline(y, name, remark, verdict, BAD if cycles > 1 else GOOD)
-        y = _draw_lines(sheet, y + TOP, places) + BETWEEN
+        picture.headline(name, remark, verdict, BAD if cycles > 1 else GOOD)
+        numbers = [Cell(below=str(bank)) for bank in range(BANKS)]
+        picture.row("bank", cells=numbers, height=0.0)
+        lines = [*range(max(places) // BANKS + 1)]
+        skipped = lines[SHORTENED - 2 : -1] if len(lines) > SHORTENED else []
+        for line in lines:
+            if line in skipped[:1]:
+                picture.text("⋮")
+            elif line not in skipped:
+                _add_line(picture, line, places)
     signs = [(strong(0), "a thread wants it"), (free(), "a number in shared memory")]
-    sheet.legend(LEFT, y - 8, signs)
-    return render(sheet.finish(y + 2))
+    picture.legend(*signs)
+    return render(picture.scene())
 
 
-def _draw_lines(sheet: Sheet, top: float, places: list[int]) -> float:
-    """The numbers, 32 in a line, below the numbers of the banks; where they end."""
-    quiet = {"color": sheet.look.quiet, "ha": "center"}
-    sheet.write(0, top - 14, "places", color=sheet.look.quiet)
-    style = {"ha": "right", "color": sheet.look.quiet}
-    sheet.write(LEFT - 8, top - 14, "bank", **style)
-    for bank in range(BANKS):
-        sheet.write(LEFT + (bank + 0.5) * CELL, top - 14, str(bank), **quiet)
-    y, lines = top, [*range(max(places) // BANKS + 1)]
-    skipped = lines[SHORTENED - 2 : -1] if len(lines) > SHORTENED else []
-    for line in lines:
-        if line in skipped[1:]:
-            continue
-        if line in skipped:
-            sheet.write(LEFT + CELL / 2, y + BOX / 2, "⋮", PART, ha="center")
-        else:
-            _draw_line(sheet, y, line, places)
-        y += ROW
-    return y
-
-
-def _draw_line(sheet: Sheet, y: float, line: int, places: list[int]) -> None:
+def _add_line(picture: Picture, line: int, places: list[int]) -> None:
     """32 numbers; at the left their places, and the threads that want some of them."""
     first = line * BANKS
     threads = [n for n, place in enumerate(places) if place // BANKS == line]
-    wanted = {places[thread] for thread in threads}
-    sheet.write(0, y + BOX / 2, f"{first}–{first + BANKS - 1}")
-    if threads:
-        who = f"threads {threads[0]}–{threads[-1]}"
-        who = who if len(threads) > 1 else f"thread {threads[0]}"
-        sheet.write(LEFT - 8, y + BOX / 2, who, ha="right")
-    for bank in range(BANKS):
-        is_wanted = first + bank in wanted
-        tone, rim = (strong(0), "none") if is_wanted else (free(), sheet.look.rim)
-        sheet.box(LEFT + bank * CELL, y, CELL - 2, BOX, tone, rim)
+    who = f"threads {threads[0]}–{threads[-1]}" if len(threads) > 1 else ""
+    who = who or f"thread {threads[0]}" if threads else ""
+    wanted = [first + bank in {*places} for bank in range(BANKS)]
+    cells = [Cell("", strong(0) if is_wanted else free()) for is_wanted in wanted]
+    label = f"{first}–{first + BANKS - 1}: {who}".removesuffix(": ")
+    picture.row(label, cells=cells, height=9.0)

@@ -6,10 +6,8 @@ from itertools import pairwise
 from matplotlib.figure import Figure
 
 from minipaged.draw.palette import BAD, line_colour
-from minipaged.draw.scales import scale_of
-from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.picture import Picture
 from minipaged.draw.tones import Tone, free
-from minipaged.lab.plots.gantt import APART, BAR, HEAD, LANE, LEFT, RIGHT
 from minipaged.lab.plots.render import render
 
 
@@ -27,9 +25,8 @@ def plot_token_times(
     moments times it are in `unit`. arrivals: when users come who then wait for their
     first token.
     """
-    sheet, y, arrivals, drawn = Sheet(title), 0.0, arrivals or {}, []
-    ends = [own[-1] for users in runs.values() for own in users.values()]
-    scale = scale_of([0.0, *ends], LEFT, SPAN - LEFT - RIGHT, False, (0.0, max(ends)))
+    picture, drawn = Picture(title), []
+    air = 0.005 * factor * max(own[-1] for one in runs.values() for own in one.values())
     for name, users in runs.items():
         pauses = {user: _longest_pauses(own) for user, own in users.items()}
         worst = max(pauses, key=lambda user: pauses[user][0])
@@ -38,30 +35,16 @@ def plot_token_times(
         number = length * factor
         said = f"{number:,.0f}" if number >= 100 else f"{round(number, 3):.3g}"
         times = f", {len(starts)} times" if len(starts) > 1 else ""
-        verdict = f"longest pause: {said} {unit}{times}"
-        sheet.headline(y + 6, name, "", verdict, sheet.look.ink)
-        y += HEAD
+        picture.headline(name, verdict=f"longest pause: {said} {unit}{times}")
         for user, own in users.items():
-            sheet.write(LEFT - 12, y + BAR / 2, user, ha="right", weight="bold")
-            sheet.line((LEFT, y + BAR), (SPAN - RIGHT, y + BAR), alpha=0.5)
-            if user in arrivals:
-                left, right = scale.x(arrivals[user]), scale.x(own[0])
-                sheet.wait(left, y + 3, right - left - 3, BAR - 3)
-            thin = Tone(line_colour(user))
+            lane = picture.lane(user, is_bold=True, height=20.0)
+            if user in (arrivals or {}):
+                lane.bar(arrivals[user] * factor, own[0] * factor, free(), "waits")
+            for start in starts if user == worst and number > 3 * air else ():
+                lane.bar(start * factor + air, start * factor + number - air, Tone(BAD))
             for moment in own:
-                sheet.box(scale.x(moment) - 1, y + 3, 2, BAR - 3, thin)
-            for start in starts if user == worst else ():
-                left, right = scale.x(start), scale.x(start + length)
-                if right - left > 14:
-                    sheet.box(left + 3, y + 3, right - left - 6, BAR - 3, Tone(BAD))
-            y += LANE
-        y += APART
-    y -= 6
-    for tick in scale.ticks:
-        words = f"{tick * factor:g}"
-        sheet.write(scale.x(tick), y, words, ha="center", color=sheet.look.quiet)
-    sheet.write(SPAN, y, unit, ha="right", color=sheet.look.quiet)
-    y += 24
+                lane.line(moment * factor, line_colour(user), 1.4, reach=0)
+    picture.axis(unit)
     user = next(iter(next(iter(runs.values()))))
     names = " and ".join(dict.fromkeys(drawn))
     signs = [
@@ -69,8 +52,8 @@ def plot_token_times(
         (Tone(BAD), f"the longest pause, drawn for {names}"),
     ]
     signs += [(free(), "waits for the first token")] * bool(arrivals)
-    sheet.legend(0, y, signs)
-    return render(sheet.finish(y + 10))
+    picture.legend(*signs)
+    return render(picture.scene())
 
 
 def _longest_pauses(moments: Sequence[float]) -> tuple[float, list[float]]:

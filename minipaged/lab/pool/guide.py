@@ -1,6 +1,7 @@
 """Lab: lead a reader through a scene, step by step, on a sandbox that is theirs."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -132,7 +133,8 @@ class Guide:
             return None
         board, unit = self.sandbox.board, f"{step.ask.unit} ".lstrip()
         answer = step.ask.answer(board)
-        why = step.ask.why(board, guess)
+        why = step.ask.why
+        why = why(board, guess) if callable(why) else why
         if guess == answer:
             return Verdict(True, f"✓ Right: {unit}{answer}.", why)
         said = f"You said {unit}{guess}. " if guess is not None else ""
@@ -144,23 +146,25 @@ def mark_name(words: str) -> str:
     return re.sub(rf"^([A-Z]\d*)(?= ({VERBS})\b)", r"{\1}", words)
 
 
-@cache
-def rehearse(name: str) -> tuple[Frame, ...]:
-    """All that a scene will say, played on a sandbox that nobody sees."""
+def play_through(name: str, guess: int | None = None) -> Iterator[Guide]:
+    """A scene from step to step, on a sandbox that nobody sees."""
     guide = Guide(Sandbox())
     guide.begin(name)
+    yield guide
     while guide.next_step is not None:
-        guide.go_on(guess=-1)
+        guide.go_on(guess)
+        yield guide
+
+
+@cache
+def rehearse(name: str) -> tuple[Frame, ...]:
+    """All that a scene will say, to a guess that is wrong."""
+    *_, guide = play_through(name, guess=-1)
     return tuple(guide.frames)
 
 
 @cache
 def room_of(name: str) -> Room:
     """How much place the lanes of a scene need, over all its steps."""
-    guide = Guide(Sandbox())
-    guide.begin(name)
-    moments = [guide.sandbox.board.snapshot().lanes]
-    while guide.next_step is not None:
-        guide.go_on()
-        moments.append(guide.sandbox.board.snapshot().lanes)
-    return Room.of(moments)
+    boards = (guide.sandbox.board for guide in play_through(name))
+    return Room.of(board.snapshot().lanes for board in boards)

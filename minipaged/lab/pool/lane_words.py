@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from minipaged.lab.pool.html.parts import count
 from minipaged.lab.pool.lanes import Card, Lanes, Span
 from minipaged.lab.pool.snapshot import Snapshot
 
@@ -95,9 +96,9 @@ def computes(card: Card, span: Span) -> str:
     return f"{words}{num} of its {span.num_prefill} {what}"
 
 
-def tokens(count: int) -> str:
+def tokens(number: int) -> str:
     """ "1 token", "2 tokens"."""
-    return "1 token" if count == 1 else f"{count} tokens"
+    return count(number, "token")
 
 
 def _letters(cards: tuple[Card, ...]) -> str:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from minipaged.decoding.beam import Beams
 from minipaged.engine.engine import Engine
 from minipaged.lab.pool.html.parts import count
-from minipaged.lab.pool.lane_words import joined, tell_line
+from minipaged.lab.pool.lane_words import joined, tell_line, tokens
 from minipaged.lab.pool.lanes import Lanes, Reached
 from minipaged.lab.pool.names import Names
 from minipaged.lab.pool.snapshot import Snapshot
-from minipaged.lab.pool.words import tell
+from minipaged.lab.pool.words import listed, tell
 from minipaged.memory.block_pool import BlockPool
 from minipaged.model.paged_model import PagedModel
 from minipaged.scheduling.observer import Observer
@@ -236,7 +236,7 @@ def tell_frame(frames: list[Frame], number: int) -> str:
     computed = frames[number].num_computed
     if not computed:
         return "the end"
-    return f"forward {number} computes {computed} token{'s' * (computed > 1)}"
+    return f"forward {number} computes {tokens(computed)}"
 
 
 def tell_run(frames: list[Frame]) -> str:
@@ -260,12 +260,12 @@ def tell_run(frames: list[Frame]) -> str:
     ]
     lines = [head, *told[:FEW]]
     lines += [f"and {len(told) - FEW} more"] * (len(told) > FEW)
-    return "\n".join(fill(line, WIDTH, subsequent_indent="   ") for line in lines)
+    return "\n".join(map(_lines, lines))
 
 
 def _story(frames: list[Frame], head: str) -> Iterator[str]:
     """Each forward in which more happens than growth: who runs, and what happened."""
-    made, left = [fill(head, WIDTH, subsequent_indent="   ")], 0
+    made, left = [_lines(head)], 0
     for number, frame in enumerate(frames):
         lines = [line for line in frame.words if not re.search(QUIET, line)]
         if not lines:
@@ -275,14 +275,14 @@ def _story(frames: list[Frame], head: str) -> Iterator[str]:
             continue
         when, lanes = tell_frame(frames, number), frame.snapshot.lanes
         when += f" ({tell_line(lanes)})" * bool(lanes is not None and lanes.names)
-        made.append(fill(when, WIDTH, subsequent_indent="   "))
-        for line in _together(lines):
-            made.append(
-                fill(line, WIDTH, initial_indent="   ", subsequent_indent="      ")
-            )
+        made += [_lines(when), *(_lines(line, "   ") for line in _together(lines))]
     yield from made
     if left:
         yield f"and {count(left, 'forward')} more in which something happens"
+
+
+def _lines(text: str, indent: str = "") -> str:
+    return fill(text, WIDTH, initial_indent=indent, subsequent_indent=f"{indent}   ")
 
 
 def _together(lines: list[str]) -> list[str]:
@@ -291,4 +291,4 @@ def _together(lines: list[str]) -> list[str]:
     if len(names) < 2:
         return lines
     rest = [line for line in lines if not re.match(ARRIVES, line)]
-    return [*rest, f"{', '.join(names[:-1])} and {names[-1]} arrive, and wait"]
+    return [*rest, f"{listed(names)} arrive, and wait"]

@@ -1,7 +1,6 @@
 """Lab: step through a recorded run on a timeline."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import ipywidgets as widgets
 from transformers import PreTrainedTokenizerBase
@@ -12,12 +11,12 @@ from minipaged.lab.pool.html import story
 from minipaged.lab.pool.html.lanes import with_lanes
 from minipaged.lab.pool.html.parts import count
 from minipaged.lab.pool.html.stage import is_large, stage
-from minipaged.lab.pool.html.style import STYLE
 from minipaged.lab.pool.lanes import Room
+from minipaged.lab.pool.page import Page
 from minipaged.lab.pool.replay import Frame, tell_frame, tell_run
 
 
-class ReplayWidget(widgets.VBox):
+class ReplayWidget(Page):
     """Forward by forward: who took, shared, copied or freed which block, for what text.
 
     Attributes: frames; slider (its value is the frame that is shown).
@@ -54,8 +53,7 @@ class ReplayWidget(widgets.VBox):
         if self._has_lanes:  # texts come and go: below, they move nothing
             seen = [self.said, self.stage, self.answers, self.story]
             self.answers.add_class("mp-below")
-        super().__init__((widgets.HTML(STYLE), times, *seen))
-        self.add_class("mp")
+        super().__init__(times, *seen)
         self.draw()
 
     def draw(self) -> None:
@@ -95,7 +93,6 @@ class ReplayWidget(widgets.VBox):
     def _decode(self, answers: Mapping[str, list[int]]) -> dict[str, str]:
         return {name: self.tokenizer.decode(ids) for name, ids in answers.items()}
 
-    def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
-        """With the run in a few lines, for pages that run no widgets."""
-        bundle = super()._repr_mimebundle_(**options)
-        return bundle | {"text/plain": tell_run(self.frames)}
+    def tell(self) -> str:
+        """The run in a few lines."""
+        return tell_run(self.frames)

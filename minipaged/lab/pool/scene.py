@@ -16,7 +16,7 @@ class Ask(NamedTuple):
 
     question: str
     answer: Callable[[Board], int | str]
-    why: Callable[[Board, int | str | None], str]  # of the board, and of the guess
+    why: str | Callable[[Board, int | str | None], str]  # of the board and the guess
     unit: str = ""  # what the answer is the number of: "block", "slot"
     read: Callable[[str], int | str] = int  # what was written; ValueError if it cannot
 

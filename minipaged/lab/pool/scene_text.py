@@ -4,10 +4,9 @@ import re
 from collections.abc import Iterable, Iterator
 from textwrap import fill
 
-from minipaged.lab.pool.guide import Guide
+from minipaged.lab.pool.guide import Guide, play_through
 from minipaged.lab.pool.html.blocks import read_block
 from minipaged.lab.pool.lane_words import tell_line
-from minipaged.lab.pool.sandbox import Sandbox
 from minipaged.lab.pool.scene import Step
 from minipaged.lab.pool.words import name_slots, tell_twin
 
@@ -28,26 +27,19 @@ def tell_scene(name: str) -> str:
 
     Blocks are shown until the first question: after it they would tell the answer.
     """
-    guide = Guide(Sandbox())
-    guide.begin(name)
-    steps, answers, asked = [], [], False
-    moments, lanes = [_see(guide)], [_lanes(guide)]
-    while True:
-        number, step = len(guide.frames), guide.scene.steps[len(guide.frames) - 1]
+    steps, answers, moments, asked = [], [], [], False
+    for number, guide in enumerate(play_through(name), start=1):
+        step, blocks = guide.scene.steps[number - 1], _see(guide)
+        seen = [blocks, *_lanes(guide)]
+        moments.append(blocks)
         asked = asked or step.ask is not None
         steps.append(_lines(f"{number}. {_say(guide, step)}"))
         if not asked:
-            steps += [moments[-1], *lanes[-1]]
+            steps += seen
         if twin := _twin_fails(guide):
             steps.append(_lines(f"{INDENT}In contiguous memory: {twin}"))
         if step.ask:
-            answers.append(_lines(f"{number}. {_answer(guide, step)}"))
-            answers += [moments[-1], *lanes[-1]]
-        if guide.next_step is None:
-            break
-        guide.go_on()
-        moments.append(_see(guide))
-        lanes.append(_lanes(guide))
+            answers += [_lines(f"{number}. {_answer(guide, step)}"), *seen]
     width = _width(guide, moments)
     head = _head(guide, [one for one in steps + answers if isinstance(one, list)])
     parts = [head, "", *_drawn(steps, width), "", "Answers", *_drawn(answers, width)]

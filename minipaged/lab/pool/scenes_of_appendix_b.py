@@ -73,10 +73,8 @@ RECOMPUTE = Scene(
                 "B's blocks are full, and no block is free. Who gives blocks back: A, "
                 "B or C?",
                 _first_in_line,
-                lambda board, _: (
-                    "The latest one. The first one is never preempted, so somebody "
-                    "always goes on."
-                ),
+                "The latest one. The first one is never preempted, so somebody "
+                "always goes on.",
                 read=letter,
             ),
         ),
@@ -124,10 +122,8 @@ SWAP = Scene(
                 "B needs one block, and none is free. How many blocks of C move to the "
                 "CPU's memory?",
                 _places_of_c,
-                lambda board, _: (
-                    "All or nothing: each step reads all K and V of a sequence, so a "
-                    "part of them is of no use."
-                ),
+                "All or nothing: each step reads all K and V of a sequence, so a "
+                "part of them is of no use.",
             ),
         ),
         Step(

@@ -29,7 +29,7 @@ PREFIX = Scene(
                 "B comes with the same first 13 tokens. How many blocks need not be "
                 "computed again?",
                 num_found,
-                lambda board, _: "These are the full blocks of A's prompt.",
+                "These are the full blocks of A's prompt.",
             ),
         ),
     ),
@@ -62,7 +62,7 @@ EVICTION = Scene(
                 "C wants one block. Only A's are left, from 0 (the start of its text) "
                 "to 3 (the end). Which is handed out?",
                 lambda board: board.sequences["C"].table.block_ids[0],
-                lambda board, _: "It is the end of A's text.",
+                "It is the end of A's text.",
                 "block",
             ),
         ),
@@ -82,7 +82,7 @@ EVICTION = Scene(
                 "D comes with A's prompt, which filled four blocks. How many of them "
                 "does D find?",
                 num_found,
-                lambda board, _: "The end of A's text is the part that is lost.",
+                "The end of A's text is the part that is lost.",
             ),
         ),
     ),

@@ -66,9 +66,7 @@ COPY = Scene(
                 "All four write one more token into block 1. How many copies of it "
                 "must be made?",
                 lambda board: num_held(board) - 2,
-                lambda board, _: (
-                    "One fewer than there are holders, as all of them write."
-                ),
+                "One fewer than there are holders, as all of them write.",
             ),
         ),
     ),

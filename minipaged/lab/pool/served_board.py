@@ -2,12 +2,11 @@
 
 from dataclasses import dataclass
 
-from minipaged.lab.measure.without_model import answer_all
+from minipaged.lab.measure.without_model import Places, steps
 from minipaged.lab.pool.board import Board
 from minipaged.lab.pool.lanes import Lanes, Reached
 from minipaged.lab.pool.names import Names
 from minipaged.lab.pool.snapshot import Snapshot
-from minipaged.memory.block_pool import BlockPool
 from minipaged.scheduling.plan import Plan
 from minipaged.scheduling.preemption import PreemptingScheduler
 from minipaged.scheduling.request import Request
@@ -32,12 +31,13 @@ class ServedBoard(Board):
     def __init__(self, num_blocks: int, block_size: int, serving: Serving):
         """An empty pool, and nobody waits."""
         super().__init__(num_blocks, block_size)
-        space = _Places(serving, block_size) if serving.num_places else None
+        space = Places(serving.num_places, block_size) if serving.num_places else None
         self.reached = Reached()
         self.scheduler = PreemptingScheduler(
             self.pool, max_tokens=serving.max_tokens, swap_space=space
         )
         self.scheduler.observers.append(self.reached)
+        self._steps = steps(self.scheduler)
         self.requests: dict[str, Request] = {}
         self.plan: Plan | None = None  # the step that is computed now
         self._arrived: set[Request] = set()  # before the present step was planned
@@ -53,13 +53,8 @@ class ServedBoard(Board):
 
     def step(self) -> None:
         """End the step that is computed, and plan the next: tables grow for it."""
-        if self.plan is not None:
-            answer_all(self.plan)
-            self.scheduler.commit(self.plan)
-        scheduler = self.scheduler
-        self._arrived.update(scheduler.waiting)
-        is_more = scheduler.waiting or scheduler.running
-        self.plan = scheduler.schedule() if is_more else None
+        self._arrived.update(self.scheduler.waiting)
+        self.plan = next(self._steps)
         self.sequences = {
             name: request.sequences[0]
             for name, request in self.requests.items()
@@ -83,18 +78,3 @@ class ServedBoard(Board):
 
     def _check_room(self, num_more: int) -> None:
         self._sequence("")  # no sequence starts by hand, either
-
-
-class _Places:
-    """A SwapSpace that counts places and keeps no K and V: here there are none."""
-
-    def __init__(self, serving: Serving, block_size: int):
-        """All places are free."""
-        self.pool = BlockPool(serving.num_places, block_size)
-
-    def store(self, block_ids: list[int]) -> list[int]:
-        """Take a place for each; the scheduler has asked whether there are so many."""
-        return [self.pool.allocate() for _ in block_ids]
-
-    def load(self, places: list[int], block_ids: list[int]) -> None:
-        """Bring nothing back; the places stay taken, as those of a SwapSpace do."""

@@ -4,16 +4,17 @@ import math
 from collections.abc import Sequence
 from html import escape
 from itertools import islice, permutations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import ipywidgets as widgets
 import torch
 
 from minipaged.draw.letters import visible
+from minipaged.lab.measure.table import table
 from minipaged.lab.pool.controls import button, row, tick
 from minipaged.lab.pool.guide import Frame as Said
 from minipaged.lab.pool.html import parts, story
-from minipaged.lab.pool.html.style import STYLE
+from minipaged.lab.pool.page import Page
 
 NEW = "background:var(--c)"
 OLD = "background:color-mix(in srgb,var(--c) 40%,var(--ground))"
@@ -56,7 +57,7 @@ def walk(logits: Parts, values: Parts, order: Numbers, scaled: bool) -> list[Sta
     return states
 
 
-class SoftmaxWidget(widgets.VBox):
+class SoftmaxWidget(Page):
     """Next block, another order (of six), without the factor: is the result right?"""
 
     def __init__(
@@ -80,8 +81,7 @@ class SoftmaxWidget(widgets.VBox):
         self.without.observe(lambda _: self.draw(), "value")
         self.said, self.stage, self.figures = seen = [widgets.HTML() for _ in range(3)]
         head = row(self.other, self.without, self.back, self.next, kind="mp-head")
-        super().__init__((widgets.HTML(STYLE), head, *seen))
-        self.add_class("mp")
+        super().__init__(head, *seen)
         self.draw()
 
     def draw(self) -> None:
@@ -144,15 +144,15 @@ class SoftmaxWidget(widgets.VBox):
     def _ids(self, order: Numbers) -> str:
         return ", ".join(str(self.blocks[block]) for block in order)
 
-    def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
-        """With the result of every order, for pages that run no widgets."""
-        lines = ["The result in every order (run the cell to step through one)"]
-        lines.append(f"{'order of the blocks':22}with the factor   without it")
+    def tell(self) -> str:
+        """The result of every order."""
+        title = "The result in every order (run the cell to step through one)"
+        rows = []
         for order in sorted(self.orders):
-            ends = [walk(*self.parts, order, way)[-1].result for way in (True, False)]
-            lines.append("{:22}{:15.3f}{:13.3f}".format(self._ids(order), *ends))
-        bundle = super()._repr_mimebundle_(**options)
-        return bundle | {"text/plain": "\n".join(lines)}
+            ends = (walk(*self.parts, order, way)[-1] for way in (True, False))
+            rows.append((self._ids(order), *(f"{end.result:.3f}" for end in ends)))
+        heads = "order of the blocks ", "with the factor", " without it"
+        return "\n".join([title, *table(heads, rows)])
 
 
 def _two(number: float) -> str:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from html import escape
-from typing import Any
 
 import ipywidgets as widgets
 
@@ -11,7 +10,7 @@ from minipaged.lab.measure.measured import SIZES, Tuning
 from minipaged.lab.pool.controls import button, one_of, row
 from minipaged.lab.pool.guide import Frame as Said
 from minipaged.lab.pool.html import parts, story
-from minipaged.lab.pool.html.style import STYLE
+from minipaged.lab.pool.page import Page
 
 USED = "background:var(--c);border-right:1px solid var(--ground)"
 UNUSED = "background:color-mix(in srgb,var(--c) 40%,var(--ground))"
@@ -33,7 +32,7 @@ CHOSEN = Said(
 )
 
 
-class TuningWidget(widgets.VBox):
+class TuningWidget(Page):
     """Four rows of buttons, and what was measured with these sizes."""
 
     def __init__(self, tuning: Tuning, batch: str, first: Mapping[str, int]):
@@ -52,8 +51,7 @@ class TuningWidget(widgets.VBox):
         note = widgets.HTML(f"<small>{LATE}</small>")
         head = row(*self.rows.values(), row(self.go, self.anew, note), kind="mp-head")
         seen = self.said, self.stage, self.history
-        super().__init__((widgets.HTML(STYLE), head, *seen))
-        self.add_class("mp")
+        super().__init__(head, *seen)
         self.draw()
         for made in self.rows.values():
             made.observe(lambda _: self._show(), "value")
@@ -144,14 +142,13 @@ class TuningWidget(widgets.VBox):
         can = [words for size, words in less.items() if sizes[size] > least[size]]
         return " or ".join(can[:2])
 
-    def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
-        """With the first launch in words, for pages that run no widgets."""
+    def tell(self) -> str:
+        """The first launch in words."""
         launch = launch_of(self.tuning, self.batch, **self.first)
         lines = ["A launch (run the cell to choose its sizes)", f"{self.first}"]
         lines += [f"{bar.name:14} {bar.said:28} {bar.remark}" for bar in launch.bars()]
         lines.append(f"{launch.us:,} µs: {launch.verdict}")
-        bundle = super()._repr_mimebundle_(**options)
-        return bundle | {"text/plain": "\n".join(lines)}
+        return "\n".join(lines)
 
 
 def _told(sizes: tuple[int, ...], launch: Launch) -> str:

@@ -12,9 +12,9 @@ from minipaged.lab.pool.guide_parts import Band, Head, narrate, scenes_of
 from minipaged.lab.pool.html import story
 from minipaged.lab.pool.html.lanes import with_lanes
 from minipaged.lab.pool.html.stage import Here, is_large, stage
-from minipaged.lab.pool.html.style import STYLE
 from minipaged.lab.pool.html.twin import twin
 from minipaged.lab.pool.lookup_part import Lookup
+from minipaged.lab.pool.page import Page
 from minipaged.lab.pool.play_parts import FreePlay
 from minipaged.lab.pool.sandbox import Sandbox
 from minipaged.lab.pool.scene_text import tell_scene
@@ -24,7 +24,7 @@ from minipaged.lab.pool.snapshot import Snapshot
 CACHE, FORK = 3, 4  # the lessons that bring the prefix cache, and forks
 
 
-class PoolWidget(widgets.VBox):
+class PoolWidget(Page):
     """A pool to be led through, or driven by hand: start, append, fork, write, free.
 
     What is shown is read from the live BlockPool, BlockTables and PrefixCache of
@@ -63,8 +63,7 @@ class PoolWidget(widgets.VBox):
         self.said, self.stage, self.twin = (widgets.HTML() for _ in range(3))
         self.story = widgets.HTML()
         seen = (self.said, self.band, self.stage, self.lookup, self.twin, self.story)
-        super().__init__((widgets.HTML(STYLE), self.head, *seen, self.play))
-        self.add_class("mp")
+        super().__init__(self.head, *seen, self.play)
         self._looked: tuple[str | None, int] | None = None  # the place of the last look
         self.draw()
 
@@ -126,8 +125,7 @@ class PoolWidget(widgets.VBox):
         self._looked = place
         return self.lookup.draw(now)
 
-    def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
-        """With a text for pages that run no widgets: the whole scene, or the pool."""
-        bundle = super()._repr_mimebundle_(**options)
-        name, pool = self.guide.name, self.sandbox.board.pool
-        return bundle | {"text/plain": tell_scene(name) if name else repr(pool)}
+    def tell(self) -> str:
+        """The whole scene, or the pool."""
+        name = self.guide.name
+        return tell_scene(name) if name else repr(self.sandbox.board.pool)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from minipaged.lab.pool.html.parts import count
 from minipaged.lab.pool.lane_words import NO_BLOCK, heads, tell_lanes, tokens
 from minipaged.lab.pool.snapshot import Snapshot
 from minipaged.lab.pool.twin import Resident, TwinState
@@ -38,7 +39,7 @@ def name_blocks(block_ids: Iterable[int]) -> str:
     for run in runs:
         parts += [f"{run[0]} to {run[-1]}"] if len(run) > 2 else map(str, run)
     is_one = len(parts) == 1 and "to" not in parts[0]
-    return f"block{'s' * (not is_one)} {_list(parts)}"
+    return f"block{'s' * (not is_one)} {listed(parts)}"
 
 
 def tell_twin(now: TwinState, before: TwinState | None = None) -> str:
@@ -48,7 +49,7 @@ def tell_twin(now: TwinState, before: TwinState | None = None) -> str:
         name, one = next(iter(now.waiting.items()))
         words = f"{name} does not fit. {tell_reserved(name, one, ' in a row')}. "
         if len(sizes) > 1:
-            pieces = _list(list(map(str, sizes)))
+            pieces = listed(list(map(str, sizes)))
             but = "but " * (sum(sizes) >= one.wanted)
             words += f"{sum(sizes)} are free, {but}in pieces of {pieces}: "
             return words + _why_nowhere(now, name, one) + "."
@@ -63,9 +64,9 @@ def tell_twin(now: TwinState, before: TwinState | None = None) -> str:
         if name not in now.residents
     ]
     if gone and sizes:
-        pieces = f", in pieces of {_list(list(map(str, sizes)))}" * (len(sizes) > 1)
+        pieces = f", in pieces of {listed(list(map(str, sizes)))}" * (len(sizes) > 1)
         whole = "whole reservation is" if len(gone) == 1 else "whole reservations are"
-        return f"{_list(gone)}'s {whole} free: {sum(sizes)} slots in all{pieces}."
+        return f"{listed(gone)}'s {whole} free: {sum(sizes)} slots in all{pieces}."
     if not now.residents:
         return f"All {now.num_slots} slots are free."
     return (
@@ -84,7 +85,7 @@ def tell_reserved(name: str, one: Resident, how: str = "") -> str:
 def _why_nowhere(now: TwinState, name: str, one: Resident) -> str:
     hit = now.always_in_the_way(one.wanted)
     if one.wanted <= now.num_slots and hit:
-        return f"wherever {name} is tried, it runs into {_list(hit)}"
+        return f"wherever {name} is tried, it runs into {listed(hit)}"
     return f"the longest has {max(piece.size for piece in now.free_pieces)}"
 
 
@@ -100,10 +101,10 @@ def _forked(before: Snapshot, after: Snapshot) -> Iterator[str]:
         if name in after.parents:
             families.setdefault(after.parents[name], []).append(name)
     for parent, children in families.items():
-        more = f"{len(children)} more holder{'s' * (len(children) > 1)}"
+        more = count(len(children), "more holder")
         shared = after.tables[children[0]].block_ids
         yield (
-            f"{parent} is forked into {_list([parent, *children])}: {more} for "
+            f"{parent} is forked into {listed([parent, *children])}: {more} for "
             f"{name_blocks(shared)}, and nothing is copied"
         )
 
@@ -210,7 +211,7 @@ def _only_in(one: Snapshot, other: Snapshot) -> list[str]:
     return [name for name in one.tables if name not in other.tables]
 
 
-def _list(parts: list[str]) -> str:
+def listed(parts: list[str]) -> str:
     """ "A", "A and B", "A, B and C"."""
     *most, last = parts
     return f"{', '.join(most)} and {last}" if most else last

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from minipaged.lab.measure.table import table
 from minipaged.lab.tour.compiler import ask_compiler
 
 LOOP = "Loop Header"  # the compiler's remark at its first line
@@ -73,10 +74,11 @@ def stage_lines(
     Returns the tiles ahead, too, by the number of stages.
     """
     tile_bytes = 2 * sizes["TILE"] * LLAMA["DIM"] * 2  # of K and V, in bfloat16
-    lines, ahead = ["stages  copies before the loop  tiles ahead  counted"], {}
+    heads = "stages", "copies before the loop", "tiles ahead", "counted"
+    rows, ahead = [], {}
     for count in stages:
         before = count_copies(assembly_of(kernel, num_stages=count, **sizes)).before
         ahead[count] = before * COPIED // tile_bytes
         counted = max(1, ahead[count])  # one is waited for
-        lines.append(f"{count:6}{before:24}{ahead[count]:13}{counted:9}")
-    return lines, ahead
+        rows.append((count, before, ahead[count], counted))
+    return table(heads, rows, left=0), ahead

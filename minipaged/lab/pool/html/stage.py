@@ -7,10 +7,9 @@ from minipaged.lab.pool.html.geometry import COLUMNS, table_height
 from minipaged.lab.pool.html.lines import lines
 from minipaged.lab.pool.html.parts import count, heading
 from minipaged.lab.pool.html.tables import (
-    large_tables,
     names_to_show,
-    small_tables,
     table_of,
+    tables,
 )
 from minipaged.lab.pool.snapshot import Snapshot
 
@@ -52,30 +51,28 @@ def stage(
     if before is not None and before.num_blocks != now.num_blocks:
         before = None
     compact = compact or not is_large(now, before)
-    entry = (here.name, here.entry) if here else None
     label = f"{now.num_held} of {now.num_blocks} blocks are held"
     is_silent = now.num_blocks > SILENT
-    kinds = " mp-compact" * compact + " mp-still" * is_still
-    kinds += " mp-silent" * is_silent
+    kinds = " mp-compact" * compact + " mp-still" * is_still + " mp-silent" * is_silent
+    rest = lined = ""
     if compact:
         at = here.block_id if here else None
         made = [
             small_block(now, before, block_id, block_id == at, is_silent)
             for block_id in range(now.num_blocks)
         ]
-        tables, rest, lined = small_tables(now, before, entry), "", ""
     else:
         num_large = _num_large(now, before)
-        made = []
-        for block_id in range(num_large):
-            is_here = here is not None and here.block_id == block_id
-            offset = here.offset if is_here else None
-            made.append(large_block(now, before, block_id, offset))
-        tables = large_tables(now, before, entry)
+        offsets = {here.block_id: here.offset} if here else {}
+        made = [
+            large_block(now, before, block_id, offsets.get(block_id))
+            for block_id in range(num_large)
+        ]
         rest = _rest(now, before, num_large)
         lined = lines(now, before, here[:3] if here else None, num_large)
+    shown = tables(now, before, here[:2] if here else None, not compact)
     return (
-        f'<div class="mp-stage{kinds}"><div class="mp-tables">{tables}</div>'
+        f'<div class="mp-stage{kinds}"><div class="mp-tables">{shown}</div>'
         f'<div class="mp-pool">{heading("Pool", _remark(now, compact))}'
         f'<div role="list" class="mp-list" aria-label="{label}">'
         f'<div role="presentation" class="mp-grid">{"".join(made)}</div>{rest}</div>'

@@ -162,30 +162,30 @@ def key(
 
     has_here: whether it points at a position.
     """
-    signs = [("mp-key-held mp-c0", "holds a token")]
-    if has_shared:
-        letters = "" if is_compact else ", with its holders' letters"
-        signs.append(("mp-key-shared mp-c0", f"shared{letters}"))
-    signs += [("mp-key-part mp-c0", "held, still empty"), ("", "free")]
-    if has_cached:
-        signs.append(("mp-key-cached", "free, can still be found"))
-    if is_compact:
-        signs.append(("mp-key-ring", "changed in this step"))
-    else:
-        signs += [
-            ("mp-key-changed", "changed in this step"),
-            ("mp-key-freed", "freed in this step"),
-        ]
-    if snapshot.lanes is not None:
-        signs.append(("mp-key-load mp-c0", "computed before, and in this step"))
-        lanes = snapshot.lanes
-        if lanes.num_places is None or any(card.num_lost for card in lanes.waiting):
-            signs.append(("mp-key-lost mp-c0", "computed before, and lost"))
-    if has_here:
-        signs.append(("mp-key-here", "the position that is looked up"))
-    if snapshot.twin is not None and snapshot.twin.waiting:
-        signs.append(("mp-key-hit", "too long by so many slots"))
-    items = "".join(f'<li><i class="{kind}"></i> {what}</li>' for kind, what in signs)
+    letters = "" if is_compact else ", with its holders' letters"
+    lanes, twin = snapshot.lanes, snapshot.twin
+    has_lost = lanes is not None and (
+        lanes.num_places is None or any(card.num_lost for card in lanes.waiting)
+    )
+    signs = [
+        (True, "mp-key-held mp-c0", "holds a token"),
+        (has_shared, "mp-key-shared mp-c0", f"shared{letters}"),
+        (True, "mp-key-part mp-c0", "held, still empty"),
+        (True, "", "free"),
+        (has_cached, "mp-key-cached", "free, can still be found"),
+        (is_compact, "mp-key-ring", "changed in this step"),
+        (not is_compact, "mp-key-changed", "changed in this step"),
+        (not is_compact, "mp-key-freed", "freed in this step"),
+        (lanes, "mp-key-load mp-c0", "computed before, and in this step"),
+        (has_lost, "mp-key-lost mp-c0", "computed before, and lost"),
+        (has_here, "mp-key-here", "the position that is looked up"),
+        (twin and twin.waiting, "mp-key-hit", "too long by so many slots"),
+    ]
+    items = "".join(
+        f'<li><i class="{kind}"></i> {what}</li>'
+        for is_on, kind, what in signs
+        if is_on
+    )
     size = snapshot.block_size
     if size > 1 and not is_compact:
         foot = f"<span><b>1</b> {span(size, 2 * size - 1)}</span>"

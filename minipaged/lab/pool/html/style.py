@@ -7,8 +7,9 @@ from minipaged.draw.palette import (
     DARK,
     LIGHT,
     SEQUENCE_COLOURS,
+    contrast,
     ink_on,
-    relative_luminance,
+    mix,
 )
 from minipaged.lab.pool.html.geometry import VARIABLES, WIDE
 
@@ -18,22 +19,9 @@ RIM = 3.8  # least contrast of a held block's rim with the page
 
 def rim_on(colour: str, ground: str) -> str:
     """The colour, as much darker or lighter as it needs to be seen on this ground."""
-    ground_light = relative_luminance(ground)
-    toward = "#000000" if ground_light > 0.5 else "#FFFFFF"
-    for percent in range(0, 101, 5):
-        mixed = _mix(colour, toward, percent)
-        dark, light = sorted((relative_luminance(mixed), ground_light))
-        if (light + 0.05) / (dark + 0.05) >= RIM:
-            return mixed
-    return toward
-
-
-def _mix(one: str, other: str, percent: int) -> str:
-    pairs = (
-        (int(one[at : at + 2], 16), int(other[at : at + 2], 16)) for at in (1, 3, 5)
-    )
-    mixed = (round((a * (100 - percent) + b * percent) / 100) for a, b in pairs)
-    return "#" + "".join(f"{channel:02X}" for channel in mixed)
+    toward = ink_on(ground)
+    mixed = (mix(toward, colour, percent / 100) for percent in range(0, 101, 5))
+    return next((one for one in mixed if contrast(one, ground) >= RIM), toward)
 
 
 def _colours() -> str:

@@ -1,7 +1,5 @@
 """Lab: block tables as HTML: which block holds which positions of a sequence."""
 
-from collections.abc import Iterable
-
 from minipaged.lab.pool.html.geometry import ENTRIES, table_height
 from minipaged.lab.pool.html.parts import chip, colour, count, handle, heading, span
 from minipaged.lab.pool.snapshot import FrozenTable, Snapshot
@@ -19,55 +17,57 @@ def table_of(now: Snapshot, before: Snapshot | None, name: str) -> FrozenTable:
     return now.tables[name] if name in now.tables else before.tables[name]
 
 
-def large_tables(
-    now: Snapshot, before: Snapshot | None, here: tuple[str, int] | None
+def tables(
+    now: Snapshot, before: Snapshot | None, here: tuple[str, int] | None, is_large: bool
 ) -> str:
-    """Each table with positions above block ids; `here`: name and entry to point at."""
+    """Each table; `here`: name and entry to point at.
+
+    If they are large, with positions above block ids; else block ids alone, on a line
+    or two: of a long table, both ends.
+    """
+    entries = _large_entries if is_large else _small_entries
     rows = []
     for name in names_to_show(now, before):
         table, is_gone = table_of(now, before, name), name not in now.tables
-        entries = []
-        for entry in range(len(table.block_ids)):
-            line, column = entry // ENTRIES * 3 + 1, entry % ENTRIES + 2
-            entries.append(
-                f'<span class="mp-e" style="grid-area:{line}/{column}">{entry}</span>'
-                + _entry(now, before, name, entry, here, f"{line + 1}/{column}")
-            )
-        labels = (
-            '<span class="mp-cut" title="entry">entry</span><span class="mp-l2">'
-            '<span class="mp-cut" title="positions">positions</span><b>block</b></span>'
-        )
-        labels *= bool(table.block_ids)
-        height = table_height(len(table.block_ids))
+        height = f' style="height:{table_height(len(table.block_ids))}px"' * is_large
         rows.append(
-            f'<div class="mp-seq {colour(name)}{" mp-gone" * is_gone}" '
-            f'style="height:{height}px">{_name(now, name, table)}'
-            f'<div class="mp-entries" {_list(name, is_gone)}>{labels}'
-            f"{''.join(entries)}</div></div>"
-        )
-    return heading("Block tables", "in the order of the text") + "".join(rows)
-
-
-def small_tables(
-    now: Snapshot, before: Snapshot | None, here: tuple[str, int] | None
-) -> str:
-    """Each table on a line or two: block ids alone; of a long one, both ends."""
-    rows = []
-    for name in names_to_show(now, before):
-        table, is_gone = table_of(now, before, name), name not in now.tables
-        at = here[1] if here and here[0] == name else None
-        entries, last = [], -1
-        for entry in _entries_to_show(len(table.block_ids), at):
-            if entry > last + 1:
-                entries.append('<span class="mp-more">…</span>')
-            entries.append(_entry(now, before, name, entry, here))
-            last = entry
-        rows.append(
-            f'<div class="mp-seq {colour(name)}{" mp-gone" * is_gone}">'
+            f'<div class="mp-seq {colour(name)}{" mp-gone" * is_gone}"{height}>'
             f'{_name(now, name, table)}<div class="mp-entries" '
-            f"{_list(name, is_gone)}>{''.join(entries)}</div></div>"
+            f"{_list(name, is_gone)}>{entries(now, before, name, here)}</div></div>"
         )
     return heading("Block tables", "in the order of the text") + "".join(rows)
+
+
+def _large_entries(
+    now: Snapshot, before: Snapshot | None, name: str, here: tuple[str, int] | None
+) -> str:
+    entries = ""
+    for entry in range(len(table_of(now, before, name).block_ids)):
+        line, column = entry // ENTRIES * 3 + 1, entry % ENTRIES + 2
+        entries += (
+            f'<span class="mp-e" style="grid-area:{line}/{column}">{entry}</span>'
+            + _entry(now, before, name, entry, here, f"{line + 1}/{column}")
+        )
+    labels = (
+        '<span class="mp-cut" title="entry">entry</span><span class="mp-l2">'
+        '<span class="mp-cut" title="positions">positions</span><b>block</b></span>'
+    )
+    return (labels + entries) * bool(entries)
+
+
+def _small_entries(
+    now: Snapshot, before: Snapshot | None, name: str, here: tuple[str, int] | None
+) -> str:
+    shown = range(len(table_of(now, before, name).block_ids))
+    if len(shown) > LONG:
+        at = {here[1]} if here and here[0] == name else set()
+        shown = sorted({*shown[:8], *shown[-8:]} | at)
+    entries, last = "", -1
+    for entry in shown:
+        entries += '<span class="mp-more">…</span>' * (entry > last + 1)
+        entries += _entry(now, before, name, entry, here)
+        last = entry
+    return entries
 
 
 def _name(now: Snapshot, name: str, table: FrozenTable) -> str:
@@ -122,10 +122,3 @@ def _entry(
         f'<b role="listitem" class="{" ".join(kinds)}"{style}{stop} '
         f'data-b="{block_id}" data-of="{name}" title="{words}">{inside}{block_id}</b>'
     )
-
-
-def _entries_to_show(num_entries: int, at: int | None) -> Iterable[int]:
-    if num_entries <= LONG:
-        return range(num_entries)
-    ends = {*range(8), *range(num_entries - 8, num_entries)}
-    return sorted(ends if at is None else ends | {at})
