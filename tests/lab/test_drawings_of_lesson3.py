@@ -197,21 +197,32 @@ def test_the_key_says_what_is_hatched():
 
 
 def test_a_fork_counts_what_blocks_find():
-    said = texts(plot_fork(D, E, (1, 4, 8, 16), "title"))
-    counts = [words for words in said if words[0].isdigit()]
-    assert counts == [f"{n} found" for n in (12, 12, 8, 0, 12)]
-    assert "of both, 12 tokens" in said
-    assert said.count("Max") == said.count("Ben") == 1 and said.count("Answer") == 1
+    """Of whom the tokens are, and where an arrow leads from the last common one."""
+    scene = plot_fork(D, E, (4, 8, 16), "title").scene
+    *blocks, of_d, trunk, of_f = scene.rows
+    assert [row.aside for row in (*blocks, trunk)] == [
+        f"{n} found" for n in (12, 8, 0, 12)
+    ]
+    assert [row.tones for row in blocks] == [
+        [held("DF")] * 3, [held("DF"), free()], [free()],
+    ]  # fmt: skip
+    assert trunk.words == COMMON and trunk.tones == [held("DF")] * 12
+    assert of_d.words[1:] == D[12:] and of_d.tones[1:] == [held("D")] * 4
+    assert of_f.words[1:] == E[12:] and of_f.tones[1:] == [held("F")] * 4
+    assert [link[:4] for link in scene.links] == [
+        ("a tree", 11, f"{name} goes on", 1) for name in "DF"
+    ]
 
 
 def test_a_branch_that_goes_on_has_dots():
     def num_dots(first, second):
-        return texts(plot_fork(first, second, (4,), "title")).count("…")
+        rows = plot_fork(first, second, (4,), "title").scene.rows
+        return [row.words.count("…") for row in (rows[-3], rows[-1])]
 
     more = ["word"] * 40
-    assert num_dots(D, E) == 0
-    assert num_dots(D + more, E) == 1  # E ends there
-    assert num_dots(D + more, E + more) == 2
+    assert num_dots(D, E) == [0, 0]
+    assert num_dots(D + more, E) == [1, 0]  # E ends there
+    assert num_dots(D + more, E + more) == [1, 1]
 
 
 def test_bars_are_as_long_as_their_values():
