@@ -16,7 +16,7 @@ from minipaged.draw.letters import width_of
 from minipaged.draw.marks import Point, Scene
 from minipaged.draw.palette import line_colour
 from minipaged.draw.picture import Band, Picture
-from minipaged.draw.scales import Scale, scale_of
+from minipaged.draw.scales import Limits, Scale, scale_of
 from minipaged.draw.sheet import Sheet
 from minipaged.draw.tones import MARKERS, strong
 
@@ -56,8 +56,8 @@ class Chart(Band):
         xlabel: str = "",
         ylabel: str = "",
         height: float = 260.0,
-        x_limits: tuple[float, float] | None = None,
-        y_limits: tuple[float, float] | None = None,
+        x_limits: Limits | None = None,
+        y_limits: Limits | None = None,
         x_is_logarithmic: bool = False,
         y_is_logarithmic: bool = False,
         x_ticks: Sequence[float] | None = None,
@@ -66,9 +66,9 @@ class Chart(Band):
         """A chart without numbers.
 
         height: pixels between the axis and the upper edge. limits: where an axis begins
-        and ends; by default it holds all numbers, and an even one begins at 0 if they
-        are near it. x_ticks: the numbers below the axis, if they are not to be chosen.
-        below: a chart in the same picture, above which this one lies to one scale.
+        and ends, or None; by default it holds all numbers, and an even one begins at 0
+        if they are near it. x_ticks: the numbers below the axis, if they are not to be
+        chosen. below: a chart above this one; both are to one scale.
         """
         self.title, self.xlabel, self.ylabel = title, xlabel, ylabel
         self.height = height
@@ -262,7 +262,9 @@ class Chart(Band):
                 sheet.path(part, color=colour, linewidth=1.6, linestyle=curve.dashes)
         if curve.has_markers:
             dots = [(x, y) for x, y in places if ends[0] <= y <= ends[1]]
-            sheet.dots(dots, curve.marker, color=colour, size=SIZE, layer=3)
+            style = {"size": 9.0, "linewidth": 2.0} if curve.marker == "x" else {}
+            style = {"color": colour, "size": SIZE, "layer": 3, **style}
+            sheet.dots(dots, curve.marker, **style)
 
     def _draw_legend(self, sheet: Sheet, x: float, low: float, width: float) -> None:
         lines = self._legend(width)

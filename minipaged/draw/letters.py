@@ -83,6 +83,11 @@ def counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}" + "s" * (number != 1)
 
 
+def from_to(first: int, last: int) -> str:
+    """Both with a dash between them: `4–7`; one if they are the same."""
+    return f"{first}–{last}" if first < last else str(first)
+
+
 def fit(word: str, width: float, size: float = SMALL) -> tuple[str, float]:
     """The word and its size: made smaller until it fits, in the end cut."""
     while width_of(word, size) > width and size > LEAST:

@@ -113,7 +113,7 @@ class RowFacts:
         return [cell.tone for cell in self.cells]
 
     @property
-    def wides(self) -> list[float]:
+    def widths(self) -> list[float]:
         """How wide each cell is."""
         return [cell.wide for cell in self.cells]
 

@@ -25,7 +25,6 @@ from minipaged.draw.sheet import SPAN, Sheet
 from minipaged.draw.tones import Sign, Tone
 
 WIDEST = 44.0  # pixels of a cell, at most
-NEAR = 10.0  # pixels between rows
 LINKED, WORDS = 46.0, 12.0  # pixels if links lead there; more, if they have words
 
 
@@ -37,7 +36,7 @@ class Picture(Band):
         self.title, self.widest = title, widest
         self._bands: list[Band] = []
         self._links: list[tuple[Span, Span, dict]] = []
-        self._frames: list[tuple[Span, str, float]] = []
+        self._frames: list[tuple[Span, Span, str, float]] = []
         self._crosses: list[Span] = []
         self._heads: Sequence[str] = ()
 
@@ -55,8 +54,8 @@ class Picture(Band):
         Options: values, words at the right edge, each below its head (see `heads`);
         aside, words behind the last cell, in aside_colour; height, in pixels; start,
         units before the first cell; gap, pixels between cells; unit, pixels of a unit,
-        by default the same for all rows; fills, if it takes all the room; is_bold, of
-        the label; rim, of a frame around all cells.
+        by default the same for all rows; apart, pixels to the next row; fills, if it
+        takes all the room; is_bold, of the label; rim, of a frame around all cells.
         """
         row = Row(cells, self, label=label, remark=remark, **options)
         self.add(row)
@@ -133,13 +132,15 @@ class Picture(Band):
 
         self.add(Drawn(20.0 + air, draw))
 
-    def text(self, words: str, **style: str | float) -> None:
-        """A line of words: quiet, if no style says otherwise."""
+    def text(self, *lines: str, **style: str | float) -> None:
+        """Lines of words: quiet, if no style says otherwise."""
 
         def draw(sheet: Sheet, x: float, y: float, width: float) -> None:
-            sheet.write(x, y + 9, words, **{"color": sheet.look.quiet, **style})
+            for at, words in enumerate(lines):
+                quiet = {"color": sheet.look.quiet}
+                sheet.write(x, y + 9 + 18 * at, words, **{**quiet, **style})
 
-        self.add(Drawn(18.0, draw))
+        self.add(Drawn(18.0 * len(lines), draw))
 
     def add(self, band: Band) -> None:
         """A band of another kind, such as a `Chart`."""
@@ -206,9 +207,18 @@ class Picture(Band):
         """A bracket below these cells, with words."""
         span.row.brackets.append((span, words, colour, False))
 
-    def frame(self, span: Span, colour: str, linewidth: float = 2.0) -> None:
-        """A frame around these cells: in the gaps beside them, if there are any."""
-        self._frames.append((span, colour, linewidth))
+    def frame(
+        self,
+        span: Span,
+        colour: str,
+        linewidth: float = 2.0,
+        last: Span | None = None,
+    ) -> None:
+        """A frame around these cells: in the gaps beside them, if there are any.
+
+        last: cells of a row further below, down to which the frame reaches.
+        """
+        self._frames.append((span, last or span, colour, linewidth))
 
     def cross(self, span: Span) -> None:
         """Strike these cells out."""
@@ -278,7 +288,7 @@ class Picture(Band):
             first, last = sorted((source.row, target.row), key=self._bands.index)
             if first is upper or last is lower:
                 return LINKED
-        return NEAR
+        return upper.apart
 
     def measure(self, width: float) -> float:
         """How high all bands are together, if they are so wide."""
@@ -292,18 +302,20 @@ class Picture(Band):
                 y += self._gap(self._bands[at - 1], band)
             edges.append(y)
             y += band.measure(width)
-        arcs = self._gap(self._bands[-1], None) - NEAR if self._bands else 0.0
-        return [*edges, y + arcs]
+        if self._bands:  # arcs below the last row
+            y += self._gap(self._bands[-1], None) - self._bands[-1].apart
+        return [*edges, y]
 
     def draw(self, sheet: Sheet, x: float, y: float, width: float) -> None:
         """Draw all bands; links and frames when all have their places."""
         edges = self._walk(width)
         for band, top in zip(self._bands, edges, strict=False):
             band.draw(sheet, x, y + top, width)
-        for span, colour, linewidth in self._frames:
+        for span, last, colour, linewidth in self._frames:
             area = span.row.area(span.start, span.stop)
             aside = 1.5 - 0.3 * span.row.gap
-            inner = area.x + aside, area.y - 3, area.width - 2 * aside, area.height + 6
+            high = last.row.y + last.row.height - area.y + 6
+            inner = area.x + aside, area.y - 3, area.width - 2 * aside, high
             sheet.box(*inner, rim=colour, linewidth=linewidth)
         for span in self._crosses:
             draw_cross(sheet, span.row.area(span.start, span.stop))

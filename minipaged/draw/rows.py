@@ -34,7 +34,8 @@ class Cell(NamedTuple):
     """A box of a row: its word, its tone, and how many units wide it is.
 
     tone: `KEPT` is hatched, `FOUND` has a dashed rim. rim: the colour of a frame, or
-    "dashed". high: which part of the row's height it has, from below.
+    "dashed". high: which part of the row's height it has, from below. short: what
+    stands in it instead of the word, if there is no room for that.
     """
 
     word: str = ""
@@ -44,6 +45,7 @@ class Cell(NamedTuple):
     above: str = ""
     below: str = ""
     high: float = 1.0
+    short: str = ""
 
 
 class Span(NamedTuple):
@@ -70,6 +72,8 @@ class Area(NamedTuple):
 
 class Band:
     """What takes the whole width of a picture; the next band lies below it."""
+
+    apart = 10.0  # pixels to the next band, if no links lead there
 
     def measure(self, width: float) -> float:
         """How high it is, if it is so wide."""
@@ -149,12 +153,14 @@ class Row(Band):
         return self._height_of_words([cell.below for cell in self.cells], False)
 
     def _height_of_words(self, captions: Sequence[str], is_over: bool) -> float:
-        found = [
-            CAPTION if colour == "none" else BRACKET if words else ALONE
+        words = [
+            words
             for _, words, colour, over in self.brackets
-            if over == is_over
+            if over == is_over and colour != "none"
         ]
-        return CAPTION * any(captions) + max(found, default=0.0)
+        alone = any(b[2:] == ("none", is_over) for b in self.brackets)
+        lines = CAPTION * (any(captions) + alone)
+        return lines + max((BRACKET if one else ALONE for one in words), default=0.0)
 
     def measure(self, width: float) -> float:
         """Cells, and the words above and below them; a remark takes a second line."""
@@ -181,18 +187,25 @@ class Row(Band):
             self.unit_now = (room - self.gaps) / self.units
         self._say(sheet, x, width)
         has_words = self._has_words()
-        for at, cell in enumerate(self.cells):
-            self._draw_cell(sheet, self.area(at, at + 1), cell, has_words)
+        for at in range(len(self.cells)):
+            area = self.area(at, at + 1)
+            self._draw_cell(sheet, area, self._shown(at), has_words)
         if self.rim != "none":
             blocks = map(self.block, range(len(self.starts)))
             for _, start, stop in blocks if self.starts else [self[:]]:
-                if self.cells[start].tone != FOUND:  # it has a rim
-                    sheet.box(*self.area(start, stop), rim=self.rim)
-        self._draw_captions(sheet, [cell.above for cell in self.cells], self.y - 9)
-        low = self.y + self.height + 11
-        self._draw_captions(sheet, [cell.below for cell in self.cells], low)
+                area = self.area(start, stop)
+                if self.cells[start].tone != FOUND and area.width > 4:
+                    sheet.box(*area, rim=self.rim)
+        low, right = self.y + self.height + 11, x + width
+        for is_over, y, away in ((True, self.y - 9, -CAPTION), (False, low, CAPTION)):
+            each = [cell.above if is_over else cell.below for cell in self.cells]
+            captions = [(self[at], words) for at, words in enumerate(each) if words]
+            self._draw_captions(sheet, captions, y, right)
+            alone = [b[:2] for b in self.brackets if b[2:] == ("none", is_over)]
+            self._draw_captions(sheet, alone, y + away * bool(captions), right)
         for span, words, colour, is_over in self.brackets:
-            self._draw_bracket(sheet, span, words, colour, is_over)
+            if colour != "none":
+                self._draw_bracket(sheet, span, words, colour, is_over)
 
     def _say(self, sheet: Sheet, x: float, width: float) -> None:
         """What it is, at the left; its values, each in its column at the right."""
@@ -214,11 +227,21 @@ class Row(Band):
 
     def _has_words(self) -> bool:
         """Are there words in its cells, and room for at least two letters of each?"""
-        cells = [(at, cell.word) for at, cell in enumerate(self.cells) if cell.word]
+        cells = [
+            (at, self._shown(at).word)
+            for at, cell in enumerate(self.cells)
+            if cell.word
+        ]
         return bool(cells) and all(
             width_of(*fit(visible(word)[:2], 0)) <= self.area(at, at + 1).width - 2
             for at, word in cells
         )
+
+    def _shown(self, at: int) -> Cell:
+        """The cell, with its short word if there is no room for the other one."""
+        cell, room = self.cells[at], self.area(at, at + 1).width - 4
+        is_short = cell.short and width_of(cell.word) > room
+        return cell._replace(word=cell.short) if is_short else cell
 
     def _draw_cell(self, sheet: Sheet, area: Area, cell: Cell, has_words: bool) -> None:
         x, y, wide, high = area
@@ -226,6 +249,7 @@ class Row(Band):
         word = cell.word if has_words else ""
         if cell.tone == KEPT:
             sheet.empty(x, y, wide, high, word)
+            sheet.box(x + 0.5, y, wide - 1, high, rim=sheet.look.rim)
         elif cell.tone == FOUND:
             sheet.box(x, y, wide, high, free(), **DASHED)
         elif word and cell.tone.bands:
@@ -249,34 +273,34 @@ class Row(Band):
             inner = x + 1.5, y - 2, wide - 3, high + 4
             sheet.box(*inner, rim=cell.rim, linewidth=2.2)
 
-    def _draw_captions(self, sheet: Sheet, captions: Sequence[str], y: float) -> None:
+    def _draw_captions(
+        self, sheet: Sheet, captions: Sequence[tuple[Span, str]], y: float, right: float
+    ) -> None:
         """Words above or below cells: smaller, or of every second one, if need be."""
-        areas = [self.area(at, at + 1) for at in range(len(self.cells))]
-        pairs = list(zip(areas, captions, strict=True))
+        areas = [self.area(span.start, span.stop) for span, _ in captions]
+        pairs = [
+            (min(area.middle, right - width_of(words) / 2), words)
+            for area, (_, words) in zip(areas, captions, strict=True)
+        ]
         step, size = 1, SMALL
         while not _stand_apart(pairs[::step], size):
             step, size = (step, SMALLER) if size == SMALL else (step + 1, SMALL)
-        for area, words in pairs[::step]:
-            if words:
-                quiet = {"ha": "center", "color": sheet.look.quiet}
-                sheet.write(area.middle, y, words, size, **quiet)
+        for middle, words in pairs[::step]:
+            style = {"ha": "center", "color": sheet.look.quiet}
+            sheet.write(middle, y, words, size, **style)
 
     def _draw_bracket(
         self, sheet: Sheet, span: Span, words: str, colour: str | None, is_over: bool
     ) -> None:
         area = self.area(span.start, span.stop)
-        captions = CAPTION * any(
-            cell.above if is_over else cell.below for cell in self.cells
-        )
+        captions = (self.above if is_over else self.below) - BRACKET
         line = self.y - captions - 7 if is_over else self.y + self.height + captions + 7
         ends = area.x + 2, area.x + area.width - 2
         style = {"color": colour or sheet.look.rim, "linewidth": 2.0}
-        if colour != "none":
-            sheet.line((ends[0], line), (ends[1], line), **style)
+        sheet.line((ends[0], line), (ends[1], line), **style)
         shown, size = fit(words, area.width)
         if width_of(shown, size) <= area.width:
-            away = 2 if colour == "none" else 13
-            text = line - away if is_over else line + away
+            text = line - 13 if is_over else line + 13
             sheet.write(area.middle, text, shown, size, ha="center")
 
     @property
@@ -286,9 +310,9 @@ class Row(Band):
         return RowFacts(*said)
 
 
-def _stand_apart(pairs: Sequence[tuple[Area, str]], size: float) -> bool:
-    """Do words at the middles of these areas leave air between each other?"""
+def _stand_apart(pairs: Sequence[tuple[float, str]], size: float) -> bool:
+    """Do words around these middles leave air between each other?"""
     return all(
-        (width_of(one, size) + width_of(other, size)) / 2 + 3 < b.middle - a.middle
+        (width_of(one, size) + width_of(other, size)) / 2 + 3 < b - a
         for (a, one), (b, other) in pairwise(pairs)
     )

@@ -14,6 +14,8 @@ FACTORS = (
 )
 SHORT = 2.5  # from the lowest to the highest number, at most so many times
 
+Limits = tuple[float | None, float | None]
+
 
 class Scale(NamedTuple):
     """An axis from left to right, or upwards if `width` is negative; round `ticks`."""
@@ -39,23 +41,23 @@ def scale_of(
     left: float,
     width: float,
     is_logarithmic: bool,
-    limits: tuple[float, float] | None = None,
+    limits: Limits | None = None,
 ) -> Scale:
     """A scale for these numbers; an even one begins at 0 if they are near it.
 
-    limits: the lowest and the highest number, whatever the others are.
+    limits: the lowest and the highest number, whatever the others are; or None.
     """
     numbers = list(numbers)
     lowest, highest = min(numbers), max(numbers)
-    if limits:
-        low, high = limits
-    elif is_logarithmic:
+    if is_logarithmic:
         low, high = lowest / 1.08, highest * 1.08
     else:
         spread = (highest - lowest) or abs(highest) or 1.0
         low, high = lowest - 0.06 * spread, highest + 0.06 * spread
         if 0 <= lowest < 0.5 * highest:
             low = 0.0
+    first, last = limits or (None, None)
+    low, high = low if first is None else first, high if last is None else last
     scale = Scale(left, width, low, high, is_logarithmic, ())
     if is_logarithmic:
         return scale._replace(ticks=tuple(_round_factors(scale)))

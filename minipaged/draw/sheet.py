@@ -164,8 +164,9 @@ class Sheet:
 
         Several words stand in lines, if they are too wide and there is room for lines.
         """
-        lines = lines_of(word, width - 10, int(height // LINE))
-        if len(lines) > 1 and width_of(word) > width - 10:
+        most = int(height // LINE)
+        if most > 1 and width_of(word) > width - 10:
+            lines = lines_of(word, width - 10, most)
             top = y + (height - LINE * len(lines)) / 2
             for at, line in enumerate(lines):
                 self.word(x, top + LINE * at, width, LINE, line, tone)

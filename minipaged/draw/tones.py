@@ -78,6 +78,8 @@ def behind_words(tone: Tone) -> Tone:
 
 def kind_of_slot(kind: str) -> Tone:
     """What a slot of contiguous memory is used for."""
+    if kind == "external":
+        return free()
     face, pattern, _ = KINDS_OF_SLOTS[kind]
     return Tone(face, hatching_on(face) if pattern else None, pattern=pattern)
 

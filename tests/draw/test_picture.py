@@ -110,6 +110,13 @@ def test_rows_stand_apart_where_links_lead():
     assert gap(True) > gap(False) + 20
 
 
+def test_rows_are_as_far_apart_as_they_say():
+    picture = Picture()
+    one, other = (picture.row("", "", [Cell()], apart=n) for n in (2, 30))
+    picture.scene()
+    assert other.y == one.y + one.height + 2
+
+
 def test_a_link_leads_from_the_one_cell_to_the_other():
     picture = Picture()
     one = picture.row("one", "", [Cell(str(n)) for n in range(4)])
@@ -165,6 +172,7 @@ def test_a_block_is_its_cells_and_has_a_rim():
     assert first.width == pytest.approx(second.width)
     assert second.x == pytest.approx(first.x + first.width + 12)
     assert [box[:4] for box in scene.of(Box) if box.rim != "none"] == rims
+    assert scene.rows[0].widths == [1, 1, 2]
     (words,) = (words for words in scene.of(Words) if words.text == "block 1")
     assert words.x == pytest.approx(second.middle) and words.y < second.y
 
@@ -253,6 +261,25 @@ def test_an_arc_below_the_last_row_has_room():
     picture.link(row[0], row[1], words="copied")
     assert picture.measure(SPAN) > height + 40
     check_that_nothing_overlaps(picture.scene())
+
+
+def test_a_frame_may_reach_down_to_another_row():
+    picture = Picture()
+    rows = [picture.row("", "", [Cell(), Cell()]) for _ in range(3)]
+    picture.frame(rows[0][1], BAD, last=rows[1][1])
+    (box,) = (box for box in picture.scene().of(Box) if box.rim == BAD)
+    middles = [(row.area(1, 2).middle, row.y + 9) for row in rows]
+    assert [box.holds(*middle) for middle in middles] == [True, True, False]
+    assert not box.holds(rows[0].area(0, 1).middle, rows[0].y + 9)
+
+
+def test_a_word_without_room_is_a_short_one():
+    def said(wide):
+        picture = Picture()
+        picture.row("a", "", [Cell("block 3", soft("A"), wide, short="3")])
+        return [words.text for words in picture.scene().of(Words)]
+
+    assert "block 3" in said(3) and "3" in said(0.6)
 
 
 def test_a_row_with_no_such_option_or_cells():
@@ -356,7 +383,7 @@ def test_numbers_of_a_lane_lie_where_the_axis_says():
     (half,) = (box for box in scene.of(Box) if box.face == strong("A").face)
     assert half.height == one.height / 2 == half.y - one.y
     assert half.x == pytest.approx(one.place(3), abs=1)
-    assert scene.rows[0].wides == [1, 2, 1] and scene.rows[0].signs == [(2, "here")]
+    assert scene.rows[0].widths == [1, 2, 1] and scene.rows[0].signs == [(2, "here")]
     assert (8, "line") in scene.rows[1].signs
 
 

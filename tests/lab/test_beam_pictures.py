@@ -10,7 +10,7 @@ from transformers import GenerationConfig
 import minipaged as mp
 from helpers.tiny_models import VOCABULARY, tiny_model
 from minipaged.draw import palette
-from minipaged.draw.marks import Box
+from minipaged.draw.marks import Box, Words
 from minipaged.lab.measure.watch import Moment, saving, watch
 from minipaged.lab.plots.beams import plot_beam_tree
 from minipaged.lab.plots.held import plot_blocks_held
@@ -243,10 +243,9 @@ def test_a_dotted_line_stands_where_every_beam_opens_a_block(paged):
 def test_stairs_say_where_blocks_come_free():
     counts = [(4, 4), (6, 10), (6, 10), (3, 9)]
     moments = [Moment(1, 1, held, unshared, 0) for held, unshared in counts]
-    (axes,) = plot_blocks_held(moments, 16, "title").axes
-    held, unshared = axes.lines
-    assert list(held.get_ydata()) == [4, 6, 6, 3] and held.get_label() == "with sharing"
-    assert list(unshared.get_ydata()) == [4, 10, 10, 9]
-    assert {line.get_drawstyle() for line in axes.lines} == {"steps-post"}
-    ((text),) = axes.texts
-    assert text.get_text() == "−3" and text.xy == (3.5, 4)
+    scene = plot_blocks_held(moments, 16, "title").scene
+    held, unshared = scene.curves
+    assert [y for _, y in held.points] == [4, 6, 6, 3] and held.name == "with sharing"
+    assert [y for _, y in unshared.points] == [4, 10, 10, 9]
+    assert held.is_stairs and unshared.is_stairs
+    assert [w.text for w in scene.of(Words) if w.text.startswith("−")] == ["−3"]

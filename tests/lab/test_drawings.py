@@ -7,18 +7,18 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
 import minipaged as mp
-from helpers.drawn import arrows, boxes, crosses, texts
+from helpers.drawn import arrows, boxes, texts
 from helpers.readable import (
     check_that_no_words_overlap,
     check_that_words_stand_out,
     contrast,
     readable_in_all_themes,
-    visible_texts,
 )
 from minipaged.draw import palette
 from minipaged.draw.letters import LEAST, fit, width_of
+from minipaged.draw.marks import Words
 from minipaged.draw.palette import BAD
-from minipaged.draw.tones import held
+from minipaged.draw.tones import KEPT, free, held, kind_of_slot, strong
 from minipaged.lab import (
     plot_address,
     plot_buddies,
@@ -32,7 +32,6 @@ from minipaged.lab import (
     plot_reservations_and_pool,
     plot_shared_tables,
 )
-from minipaged.lab.plots.charts import plot_lines
 from minipaged.memory.cached_blocks import CachedBlocks
 from minipaged.memory.contiguous import BuddyAllocator
 from minipaged.model.inputs import Chunk, RaggedBatch
@@ -233,15 +232,6 @@ def test_words_that_cannot_be_read_are_noticed(x, y, words, colour):
         check_that_no_words_overlap(figure)
 
 
-def test_the_label_of_a_tick_beyond_the_end_is_not_read():
-    """matplotlib makes it, and does not draw it."""
-    figure = plot_lines([0, 1], {"line": [0, 2]}, "title", "x", "y", logarithmic=False)
-    figure.axes[0].set_ylim(0, 2.4)
-    figure.draw_without_rendering()
-    said = {words for words, _ in visible_texts(figure)}
-    assert {"2.0", "y"} <= said and "2.5" not in said
-
-
 @pytest.mark.parametrize("name", ["pool", "false hits", "chain", "free list"])
 def test_hatching_does_not_run_through_words(name):
     """Either it ends beside the word, or a plate lies over it, wider than the word."""
@@ -297,13 +287,29 @@ def test_without_a_cache_every_step_computes_all():
     assert "Without a cache: 25 tokens" in said and "With a cache: 10 tokens" in said
 
 
-def test_free_neighbours_that_are_no_buddies_bear_a_cross():
-    figure = buddies()
-    assert crosses(figure) == 1 and texts(figure).count("free, 64") == 2
-    assert texts(figure).count("128, split") == 2
-    figure = buddies(freed="CD")
-    assert crosses(figure) == 0 and "free, 128" in texts(figure)
-    assert texts(figure).count("128, split") == 1
+def test_free_neighbours_that_are_no_buddies_are_marked():
+    said, whole = "not buddies: these two never merge", [["256, split"]]
+    halves = ["128, split", "128, split"]
+    scene = buddies().scene
+    assert [row.words for row in scene.rows] == [
+        *whole, halves, ["A 64", "free, 64", "free, 64", "D 64"],
+    ]  # fmt: skip
+    assert said in [words.text for words in scene.of(Words)]
+    assert [(link.start, link.end) for link in scene.links] == [
+        (0, 0), (0, 1), (0, 0), (0, 1), (1, 2), (1, 3),
+    ]  # fmt: skip
+    scene = buddies(freed="CD").scene
+    assert [row.words for row in scene.rows] == [
+        *whole, ["128, split", "free, 128"], ["A 64", "B 64", "", ""],
+    ]  # fmt: skip
+    assert said not in [words.text for words in scene.of(Words)]
+
+
+def test_what_a_buddy_has_over_is_hatched():
+    *_, lowest = buddies(40, "A").scene.rows
+    assert lowest.words[:3] == ["free, 64", "B 40", "24 over"]
+    assert lowest.tones[:3] == [free(), strong("B"), KEPT]
+    assert lowest.widths[:3] == [64, 40, 24]
 
 
 def test_buddies_are_those_that_are_held():
@@ -313,21 +319,26 @@ def test_buddies_are_those_that_are_held():
         plot_buddies(memory, held, "title")
 
 
-def test_empty_slots_are_counted():
-    said = texts(plot_reservations(USED, 36, "title"))
-    assert "67 of 108 slots empty" in said
-    assert {"15 empty", "29 empty", "23 empty"} <= set(said)
+def test_empty_slots_are_counted_and_hatched():
+    scene = plot_reservations(USED, 36, "title").scene
+    assert "67 of 108 slots empty" in [words.text for words in scene.of(Words)]
+    for row, (name, used) in zip(scene.rows, USED.items(), strict=True):
+        assert row.tones == [strong(name)] * used + [KEPT]
+        assert row.words[-1] == f"{36 - used} empty"
 
 
 def test_a_pool_beside_the_reservations_follows_its_tables():
     pool, tables = tables_of(USED)
-    figure = plot_reservations_and_pool(USED, 36, pool, tables, "title")
-    assert "7 of 48 slots empty, 15 blocks free" in texts(figure)
-    assert {"A5", "A1: A's second block"} <= set(texts(figure))
+
+    def said():
+        figure = plot_reservations_and_pool(USED, 36, pool, tables, "title")
+        return {words.text for words in figure.scene.of(Words)}
+
+    places = {f"{block_id}: A{n}" for n, block_id in enumerate(tables["A"].block_ids)}
+    new = {"7 of 48 slots empty, 15 blocks free", "A1: A's second block"}
+    assert places | new <= said()
     tables.pop("A").free()
-    figure = plot_reservations_and_pool(USED, 36, pool, tables, "title")
-    assert "4 of 24 slots empty, 21 blocks free" in texts(figure)
-    assert "A5" not in texts(figure)
+    assert "4 of 24 slots empty, 21 blocks free" in said() and not places & said()
 
 
 def test_an_address_is_that_of_the_table():
@@ -361,8 +372,8 @@ class Table:
 def test_a_readers_pool_and_table_can_be_drawn():
     pool, table = Table.pool, Table()
     assert "slot 12" in texts(plot_address(table, 8, "title", words=WORDS))
-    said = texts(plot_pool(pool, {"A": table}, "title", {"A": WORDS}))
-    assert said.count("brought") == 1 and "9 tokens" in said
+    blocks = plot_pool(pool, {"A": table}, "title", {"A": WORDS}).scene.rows[:-1]
+    assert sum(row.words.count("brought") for row in blocks) == 1
     said = texts(plot_reservations_and_pool({"A": 9}, 16, pool, {"A": table}, "title"))
     assert "3 of 12 slots empty, 5 blocks free" in said
 
@@ -484,19 +495,15 @@ def test_free_blocks_stand_in_the_order_in_which_they_are_handed_out():
     assert list(map(int, row.above)) == [pool.allocate() for _ in range(6)]
 
 
-def test_a_memory_map_counts_its_slots():
-    said = texts(plot_memory_map(SPANS, "title"))
-    assert {"22", "44", "6", "7", "64", "112", "216–255"} - set(said) == {"216–255"}
-    assert "external: rounded up" in said and "external: free" in said
-
-
-def test_what_is_new_in_a_pool_is_strong():
-    pool, tables = tables_of({"A": 9})
-    figure = plot_pool(pool, tables, "title", before={"A": 7})
-    # Two slots, the entry of the new block, and the legend.
-    assert len(boxes(figure, palette.sequence_colour("A"))) == 2 + 1 + 1
-    assert len(boxes(figure, palette.soft_colour("A"))) == 7 + 1
-    assert {"new", "there before"} <= set(texts(figure))
+def test_a_memory_map_counts_its_slots_and_tells_what_is_rounded_up_apart():
+    rows = plot_memory_map(SPANS, "title").scene.rows
+    kinds = [kind_of_slot(kind) for kind in ("token_states", "reserved")]
+    rounded_up, outside = map(kind_of_slot, ("rounded_up", "external"))
+    assert [row.words for row in rows] == [["22", "44", "6"], ["7", "", "64"], ["112"]]
+    assert rows[1].tones == [*kinds, rounded_up] and rows[2].tones == [outside]
+    assert [(row.label, row.remark) for row in rows] == [
+        ("A", "0–71"), ("B", "72–143"), ("free", "144–255"),
+    ]  # fmt: skip
 
 
 # --- letters and tones ----------------------------------------------------------------

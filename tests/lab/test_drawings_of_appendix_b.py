@@ -10,7 +10,7 @@ from helpers.drawn import boxes, texts
 from helpers.readable import readable_in_all_themes
 from helpers.tiny_models import VOCABULARY, tiny_model
 from minipaged.draw import palette
-from minipaged.draw.tones import free, soft, strong
+from minipaged.draw.tones import Tone, free, others, soft, strong
 from minipaged.lab.measure.serving import serve_lengths
 from minipaged.lab.measure.step_clock import StepClock
 from minipaged.lab.measure.step_log import StepLog
@@ -168,13 +168,11 @@ def test_what_is_missing_is_counted_and_strong():
 
 
 def test_the_end_of_a_bar_is_as_long_as_its_share():
-    figure = bars()
-    end, _ = sorted(boxes(figure, palette.BAD), key=lambda box: box.get_y())
-    (whole,) = [b for b in boxes(figure, palette.theme().others) if b.get_y() == 0]
-    assert end.get_width() / whole.get_width() == pytest.approx(0.5)
-    right_ends = [one.get_x() + one.get_width() for one in (end, whole)]
-    assert right_ends[0] == pytest.approx(right_ends[1])
-    assert "again" in texts(figure)
+    """And a bar is as long as its value."""
+    whole, other = bars().scene.rows
+    assert whole.tones == [others(), Tone(palette.BAD)]
+    assert whole.widths == pytest.approx([50, 50]) and other.widths == [40]
+    assert (whole.aside, other.aside) == ("10", "4") and other.tones == [strong(0)]
 
 
 def test_steps_have_their_numbers_and_what_is_to_come_is_said():

@@ -2,8 +2,9 @@
 
 import torch
 
-from helpers.drawn import places_of, texts
 from helpers.readable import readable_in_all_themes
+from minipaged.draw.marks import Box, Words
+from minipaged.draw.palette import BAD, GOOD
 from minipaged.lab import plot_hidden_block
 
 LEAST = torch.finfo(torch.float32).min
@@ -27,17 +28,24 @@ test_it_can_be_read = readable_in_all_themes(
 
 def test_what_is_subtracted_decides_the_weights():
     """Computed from the logits, not told: NaN four times, and four times 0."""
-    figure = hidden()
-    said = texts(figure)
-    assert said.count("NaN") == 4 + 2 and said.count("0") == 4 + 1
-    assert said.count("−∞") == 2 * 4 + 1 and "−3.4e38" in said
-    assert {"1.50", "block 7, hidden", "s, after block", "7", "3"} <= {*said}
-    (above,) = {y for _, y in places_of(figure, "NaN")}
-    (below,) = {y for _, y in places_of(figure, "0")}
-    assert above < below
+    broken, mended = hidden().scene.rows
+    assert broken.words == ["−∞"] * 4 + [
+        "→",
+        "−∞",
+        "→",
+        *["NaN"] * 4,
+        "→",
+        *["NaN"] * 2,
+    ]
+    numbers = ["−3.4e38", "→", *["0"] * 4, "→", "0", "1.50"]
+    assert mended.words == ["−∞"] * 4 + ["→", *numbers]
+    said = {"logits x: block 7, hidden", "s, after block", "7", "3"}
+    assert said <= {words.text for words in hidden().scene.of(Words)}
 
 
 def test_a_sum_is_shown_as_it_is():
     """Right or wrong: a way that says it is mended, and is not, is drawn so."""
-    said = texts(hidden(mended=(torch.nan, torch.inf)))
-    assert said.count("NaN") == 4 + 2 + 1 and "∞" in said
+    scene = hidden(mended=(torch.nan, torch.inf)).scene
+    assert scene.rows[1].words[-2:] == ["NaN", "∞"]
+    rims = [box.rim for box in scene.of(Box) if box.linewidth == 2.2]
+    assert rims.count(BAD) == 4 + 2 + 1 and rims.count(GOOD) == 1

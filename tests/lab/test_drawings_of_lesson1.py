@@ -1,15 +1,14 @@
 """Lesson 1's pictures of a memory that nobody guards: true, and readable."""
 
 import pytest
-from matplotlib.text import Text
 
 from helpers.drawn import boxes, texts
 from helpers.readable import readable_in_all_themes
+from minipaged.draw.marks import Words
 from minipaged.draw.palette import BAD
 from minipaged.draw.tones import others, strong
 from minipaged.lab import (
     plot_copies,
-    plot_histogram,
     plot_kv_growth,
     plot_overrun,
     plot_padding,
@@ -85,25 +84,13 @@ def test_a_memory_keeps_its_size():
         plot_overrun("A.", "AAA", {"A": 0}, "title", {"A": "abc"})
 
 
-def test_the_mean_stands_above_all_bars():
-    """No bar can touch its label, wherever it is."""
-    figure = plot_histogram([170] * 9 + [180] * 9 + [600], "title", "x")
-    figure.draw_without_rendering()
-    (label,) = figure.axes[0].texts
-    room = Text.get_window_extent(label)
-    bars = [bar.get_window_extent() for bar in figure.axes[0].patches]
-    assert room.y0 > max(bar.y1 for bar in bars)
-    (title,) = figure.texts
-    assert room.y1 < title.get_window_extent().y0
-
-
 def test_the_copies_are_counted_to_the_last_one():
     for copies in (range(21, 65), range(5, 9), [7]):
-        said = texts(plot_copies(copies, "title"))
-        assert said.count(f"{sum(copies):,}") >= 1
-        assert f"decode {len(copies)}" in said
-        rows = boxes(plot_copies(copies, "title"), MOVED.face)
-        assert len(rows) == len(copies) + 1  # and the legend
+        rows = plot_copies(copies, "title").scene.rows
+        assert [row.tones for row in rows] == [[MOVED, strong("A")]] * len(copies)
+        assert [row.widths for row in rows] == [[moved, 1] for moved in copies]
+        assert rows[-1].values == [str(copies[-1]), f"{sum(copies):,}"]
+        assert rows[-1].label == f"decode {len(copies)}"
 
 
 def test_the_prompts_words_stand_over_both_halves():
@@ -125,21 +112,20 @@ def test_with_and_without_a_cache_a_token_is_a_cell_of_one_size():
 
 def test_padding_is_counted_in_tokens_and_in_pairs():
     """Of 3 x 4 cells, 7 hold tokens; of 3 x 10 pairs, 10 + 1 + 3 are of tokens."""
-    figure = plot_padding({"A": 4, "B": 1, "C": 2}, "title")
-    assert "5 of 12 tokens are padding" in texts(figure)
-    assert "16 of 30 pairs are padding" in texts(figure)
-    for name, count in (("A", 4), ("B", 1), ("C", 2)):
-        drawn = boxes(figure, strong(name).face)
-        assert len(drawn) == 2 * count  # a cell, and a line of the triangle
-        widest = max(box.get_width() for box in drawn[count:])
-        assert widest == pytest.approx(count * drawn[count].get_width())
-    assert len(boxes(figure, others().face)) == 2 * 5 + 1  # and the legend
+    counts = {"A": 4, "B": 1, "C": 2}
+    scene = plot_padding(counts, "title").scene
+    said = [words.text for words in scene.of(Words)]
+    assert {"5 of 12 tokens are padding", "16 of 30 pairs are padding"} <= set(said)
+    rows, lines = scene.rows[:3], scene.rows[3:]
+    assert [row.tones for row in rows] == [
+        [strong(name)] * count + [others()] * (4 - count)
+        for name, count in counts.items()
+    ]
+    assert [line.tones[0] for line in lines] == [t for row in rows for t in row.tones]
+    assert [line.widths for line in lines] == [[1], [2], [3], [4]] * 3
 
 
 def test_prompts_of_one_length_have_no_padding():
-    figure = plot_padding({"A": 4, "B": 4}, "title")
-    assert "0 of 8 tokens are padding" in texts(figure)
-    (title,) = [
-        text for text in figure.axes[0].texts if "tokens are" in text.get_text()
-    ]
-    assert title.get_color() != BAD
+    words = plot_padding({"A": 4, "B": 4}, "title").scene.of(Words)
+    (title,) = (one for one in words if one.text == "0 of 8 tokens are padding")
+    assert title.color != BAD

@@ -2,13 +2,11 @@
 
 from dataclasses import replace
 
-import pytest
-
 import minipaged as mp
 from helpers.drawn import arrows, boxes, places_of, texts
 from helpers.readable import readable_in_all_themes
 from minipaged.draw.palette import BAD
-from minipaged.draw.tones import strong
+from minipaged.draw.tones import KEPT, others, strong
 from minipaged.lab import (
     plot_gather,
     plot_lanes,
@@ -123,52 +121,25 @@ test_it_can_be_read = readable_in_all_themes(DRAWINGS)
 def test_what_is_gathered_stands_in_the_tables_order_and_ends_with_the_last_token():
     table = grown()
     assert table.block_ids == [3, 4, 5, 6, 0]
-    figure = gathered()
-    shown = placed(figure)
-    rows = sorted({y for (_, y), words in shown if words == "0"})
-    for row in rows[1:]:  # the first one is the pool, and this is the block's id
-        there = [words for (x, y), words in sorted(shown) if y == row and x > 150]
-        assert there == [str(position) for position in range(18)]
-    ids = [words for _, words in shown if words.startswith("block ")]
-    assert ids == 2 * [f"block {block_id}" for block_id in table.block_ids]
-    assert {"blocks 3, 4, 5, 6, 0", "in this order: 20 slots"} <= set(texts(figure))
-    assert "18 slots hold tokens" in texts(figure)
-    assert len(arrows(figure)) == 5
-
-
-def test_an_arrow_leads_to_the_middle_of_its_blocks_tokens():
-    """The last block has two: positions 16 and 17."""
-    figure = gathered()
-    shown = placed(figure)
-    row = min(y for (_, y), words in shown if words == "17")
-    at = {words: x for (x, y), words in shown if y == row}
-    ends = [arrow._path_original.vertices[-1][0] for arrow in arrows(figure)]
-    for end, first, last in zip(
-        ends, (0, 4, 8, 12, 16), (3, 7, 11, 15, 17), strict=True
-    ):
-        assert end == pytest.approx((at[str(first)] + at[str(last)]) / 2)
-
-
-def test_a_gathered_token_has_one_colour_in_all_rows():
-    """Five blocks, twice 18 tokens, and the legend."""
-    assert len(boxes(gathered(), strong("C").face)) == 5 + 2 * 18 + 1
-
-
-def test_the_name_of_a_gathered_block_stands_below_its_middle():
-    shown = placed(gathered())
-    row = min(y for (_, y), words in shown if words == "17")
-    at = {words: x for (x, y), words in shown if y == row}
-    names = {words: x for (x, _), words in shown if words.startswith("block ")}
-    for entry, block_id in enumerate((3, 4, 5, 6)):
-        middle = (at[str(4 * entry)] + at[str(4 * entry + 3)]) / 2
-        assert names[f"block {block_id}"] == pytest.approx(middle)
+    scene = plot_gather(table, "title", name="C").scene
+    pool, whole, cut = scene.rows
+    positions = [str(position) for position in range(18)]
+    assert whole.words == [*positions, "", ""] and cut.words == positions
+    assert cut.tones == [strong("C")] * 18
+    assert whole.tones == [*cut.tones, KEPT, KEPT]
+    # Block 0 has two tokens, blocks 1 and 2 are others', each in one cell.
+    assert pool.tones[:6] == [strong("C")] * 2 + [KEPT] * 2 + [others()] * 2
+    assert [pool.remark, whole.remark, cut.remark] == [
+        "blocks 3, 4, 5, 6, 0", "in this order: 20 slots", "18 slots hold tokens",
+    ]  # fmt: skip
+    # Four slots of each block before, of two one cell; then to its first position.
+    led = [(link.start, link.end) for link in scene.links]
+    assert led == [(6, 0), (10, 4), (14, 8), (18, 12), (0, 16)]
 
 
 def test_nothing_is_cut_from_blocks_that_are_full():
     for num_tokens, is_cut in ((16, False), (17, True)):
-        figure = gathered(num_tokens)
-        dashed = [x for x in figure.axes[0].lines if x.get_linestyle() == "--"]
-        assert bool(dashed) == is_cut == ("not written by C" in texts(figure))
+        assert (KEPT in gathered(num_tokens).scene.rows[1].tones) == is_cut
 
 
 def test_the_lost_slot_is_crossed_out():
@@ -191,8 +162,8 @@ def test_a_lane_says_when_its_prompt_ends():
     assert ends == [f"ends, step {step}" for step in (10, 20, 30)]
     assert texts(figure).count("waits") == 2 + 1  # and the legend
     assert "2 at most" in texts(figure) and "pool: 12" in texts(figure)
-    for name, others in zip("ABC", (1, 0, 0), strict=True):  # A's is in the legend
-        assert len(boxes(figure, strong(name).face)) == 1 + others
+    for name, more in zip("ABC", (1, 0, 0), strict=True):  # A's is in the legend
+        assert len(boxes(figure, strong(name).face)) == 1 + more
 
 
 def test_a_lane_says_what_is_promised_to_its_prompt():

@@ -8,11 +8,13 @@ import torch
 from matplotlib.patches import Rectangle
 
 import minipaged as mp
-from helpers.drawn import arrows, boxes, texts
+from helpers.drawn import boxes, texts
 from helpers.readable import readable_in_all_themes
 from minipaged.attention import streamed
 from minipaged.attention.rectangles import pad_to_rectangles
 from minipaged.draw import palette
+from minipaged.draw.marks import Box, Words
+from minipaged.draw.tones import KEPT, free, soft, strong
 from minipaged.lab import (
     plot_merges,
     plot_recurrence,
@@ -218,97 +220,95 @@ def test_weights_that_nobody_rescales_are_too_high():
     assert right == pytest.approx([math.exp(x - 2.4) for x in RISING[:4]])
 
 
-def frames(figure):
-    """The rims of the tiles: left, top, width and height."""
-    found = [p for p in figure.axes[0].patches if isinstance(p, Rectangle)]
-    return [p.get_bbox().bounds for p in found if p.get_linewidth() == 2.0]
+def facts(scene):
+    """The rows of tokens: of each, its label, words and tones."""
+    return {row.label: row for row in scene.rows[1:-1]}
 
 
-def test_tiles_count_what_is_read():
-    figure = DRAWINGS["decode"]()
-    said = texts(figure)
+def test_tiles_name_the_blocks_of_the_tables_and_count_what_is_read():
+    tables, scene = tables_of(USED), DRAWINGS["decode"]().scene
+    head, rows = scene.rows[0], facts(scene)
+    assert head.words[1:] == ["3 × 8", "2 × 8", "1 × 5"]
+    assert list(rows) == ["A's token 20", "C's token 12", "B's token 6"]
+    for name, row in zip("ACB", rows.values(), strict=True):
+        blocks = [f"block {block}" for block in tables[name].block_ids]
+        assert [word for word in row.words if word] == blocks
+    assert rows["B's token 6"].tones == [strong("B"), strong("B"), KEPT, free()]
+    assert rows["A's token 20"].tones == [strong("A")] * 6
+    said = texts(DRAWINGS["decode"]())
     assert "41 positions are seen, 45 are computed" in said
     assert "a padded rectangle has 63" in said
-    assert {"tile 0", "tile 1", "tile 2", "3 × 8", "2 × 8", "1 × 5"} <= set(said)
-    assert [words for words in said if words.endswith("token 20")] == ["A's token 20"]
-    heights = [height for *_, height in frames(figure)]
-    assert heights == sorted(heights, reverse=True) and len(set(heights)) == 3
 
 
-def test_tiles_name_the_blocks_of_the_tables():
-    tables, said = tables_of(USED), texts(DRAWINGS["decode"]())
-    for table in tables.values():
-        for block_id in table.block_ids[:-1]:
-            assert f"block {block_id}" in said
+def test_a_prefill_counts_pairs_and_shows_them():
+    scene = DRAWINGS["prefill"]().scene
+    pairs, computed = 13 * 14 // 2, 13 * 4 + 9 * 4 + 5 * 4 + 1
+    said = f"{pairs} pairs (new token, position) are seen, {computed} are computed"
+    assert said in [words.text for words in scene.of(Words)]
+    for token, row in enumerate(facts(scene).values()):
+        assert row.tones.count(strong("C")) == token + 1
+    assert "padding" not in facts(scene)
+    assert "padding" in facts(DRAWINGS["two prefills"]().scene)
 
 
-def test_a_prefill_counts_pairs():
-    said = texts(DRAWINGS["prefill"]())
-    pairs = 13 * 14 // 2
-    computed = 13 * 4 + 9 * 4 + 5 * 4 + 1
-    assert (
-        f"{pairs} pairs (new token, position) are seen, {computed} are computed" in said
-    )
-    assert "hidden by the mask" in said
-    assert "padding" not in said
-    assert texts(DRAWINGS["two prefills"]()).count("padding") == 1
-
-
-def test_frames_of_unequal_windows_are_apart():
-    lefts = {left for left, *_ in frames(DRAWINGS["a window"]())}
-    assert len(lefts) == 6  # three tiles of each of the two
+def test_frames_reach_over_all_who_have_a_tile():
+    """One for each tile; of unequal windows, one for each of the two."""
+    frames = [[b for b in DRAWINGS[name]().scene.of(Box) if b.linewidth == 2]
+              for name in ("decode", "a window")]  # fmt: skip
+    heights = [box.height for box in frames[0]]
+    assert heights == sorted(heights, reverse=True) and len({*heights}) == 3
+    assert len({box.x for box in frames[1]}) == len(frames[1]) == 6
 
 
 def test_all_blocks_are_copied_on_the_left_and_one_is_read_on_the_right():
-    figure = two_ways("C", 1)
-    widths = [arrow.get_linewidth() for arrow in arrows(figure)]
-    # Copied, read as one; in place, beside a summary, for the next one
-    assert len(widths) == 4 + 1 + 1 + 1 + 1
-    assert sum(width > 1.5 for width in widths) == 1
-    ids = tables_of(USED)["C"].block_ids
-    said = texts(figure)
-    assert "summary" in said and "summary" not in texts(two_ways("B", 0))
-    assert f"read before: {ids[0]}; kept: a summary" in said
-    assert f"to come: {ids[2]}, {ids[3]}" in said and "a copy of 4 blocks" in said
-
-
-def test_only_what_moves_is_strong():
-    """A copy of four blocks, the block that is read, and their sign."""
-    found = boxes(two_ways("C", 1), palette.sequence_colour("C"))
-    assert len(found) == 4 + 1 + 1
-    merged = boxes(DRAWINGS["merges"](), palette.sequence_colour("C"))
-    assert len(merged) == 3 * 2 + 1  # parts were there before
+    """Strong is what moves: the copy of four blocks, and the block that is read."""
+    scene, ids = two_ways("C", 1).scene, tables_of(USED)["C"].block_ids
+    gathered, copied, _, streamed, attention = scene.rows
+    assert copied.words == [str(block) for block in ids]
+    assert copied.tones == [strong("C")] * 4 and strong("C") not in gathered.tones
+    assert [gathered.tones[block] for block in ids] == [soft("C")] * 4
+    assert [at for at in range(16) if streamed.tones[at] == strong("C")] == [ids[1]]
+    *copies, again, read = [link[:4] for link in scene.links]
+    assert copies == [("pool", block, "copy", at) for at, block in enumerate(ids)]
+    assert again == ("copy", 0, "", 1) and read == ("pool", ids[1], "", 2)
+    assert attention.words == ["summary", "→", "attention", "→", "new summary"]
+    said = [words.text for words in scene.of(Words)]
+    rest = f"to come: {ids[2]}, {ids[3]}"
+    assert f"read before: {ids[0]}; kept: a summary; {rest}" in said
+    assert "summary" not in two_ways("B", 0).scene.rows[-1].words
 
 
 def test_each_part_ends_with_the_same_factor_in_any_order():
-    said = texts(DRAWINGS["merges"]())
-    for maximum in (5.6, 6.6, 5.8):
-        assert said.count(f"{math.exp(maximum - 6.6):.2f}") == 3
-    assert said.count("m = 6.6") == 3 + 3 + 2  # leaves, roots, and merged once before
-    assert f"block 2: {math.exp(-0.2):.2f} × {math.exp(-0.8):.2f} =" in said
+    scene = DRAWINGS["merges"]().scene
+    said = [words.text for words in scene.of(Words)]
+    for block, maximum in (2, 5.6), (5, 6.6), (17, 5.8):
+        found = [words for words in said if words.startswith(f"block {block}: ")]
+        factor = f"{math.exp(maximum - 6.6):.2f}"
+        assert len(found) == 3 and all(words.endswith(factor) for words in found)
+    assert f"block 2: {math.exp(-0.2):.2f} × {math.exp(-0.8):.2f} = 0.37" in said
+
+
+def test_a_merged_part_has_the_largest_maximum():
+    """And an arrow from each of its two parts."""
+    scene = plot_merges([5.6, 6.6, 5.8], [((2, 0), 1)], "title").scene
+    said = [[word for word in row.words if word] for row in scene.rows]
+    assert said == [["m = 5.8", "m = 5.6", "m = 6.6"], ["m = 5.8"], ["m = 6.6"]]
+    assert len(scene.links) == 4
+    tones = [tone for row in scene.rows[1:] for tone in row.tones]
+    assert tones.count(strong("A")) == 2 and strong("A") not in scene.rows[0].tones
 
 
 def test_shares_are_as_wide_as_their_weight():
     """The heaviest block of the right rule is strong in every row."""
-    found = boxes(shares(), palette.sequence_colour("C"))
-    assert len(boxes(shares(), palette.soft_colour("C"))) == 6
-    widths = [box.get_width() + 1.5 for box in found]
-    assert len(widths) == 3
-    assert widths[0] / widths[1] == pytest.approx(0.5 / (1 / 3))
-    assert widths[2] / widths[1] == pytest.approx(0.3 / (1 / 3))
-    said = texts(shares())
+    scene = shares().scene
+    assert [row.label for row in scene.rows] == list(SHARES)
+    assert all(row.tones == [soft("C"), strong("C"), soft("C")] for row in scene.rows)
+    wide = [box.width + 1 for box in scene.of(Box) if box.face == strong("C").face]
+    assert [share / wide[0] for share in wide] == pytest.approx([1, 2 / 3, 0.6])
+    said = [words.text for words in scene.of(Words)]
     assert [words for words in said if words.endswith("%")] == [
         *("25 %", "50 %", "25 %"),
         *("33 %", "33 %", "33 %"),
         *("60 %", "30 %", "10 %"),
     ]
-    assert {"block 2", "block 5", "block 17"} <= set(said)
-
-
-def test_rows_of_a_decode_are_sequences_longest_first():
-    said = texts(tiles(USED, DECODE, 8))
-    assert {"rows: sequences", "longest first"} <= set(said)
-    labels = [words for words in said if "'s token " in words]
-    numbers = [int(words.split()[-1]) for words in labels]
-    assert numbers == sorted(numbers, reverse=True) and len(numbers) == 3
-    assert "longest first" not in texts(tiles(USED, {"C": 13}, 4))
+    assert {"block 2", "block 5", "block 17", *WORDS[:3]} <= {*said}

@@ -23,7 +23,7 @@ from minipaged.draw.letters import PART, width_of
 from minipaged.draw.marks import Box, Words
 from minipaged.draw.scales import LEAST_ABOVE, LEAST_APART, scale_of
 from minipaged.draw.sheet import SPAN
-from minipaged.draw.tones import KEPT, free, soft, strong
+from minipaged.draw.tones import KEPT, free, others, soft, strong
 from minipaged.lab import (
     measured_tuning,
     near_best,
@@ -428,10 +428,10 @@ def test_reads_lead_from_the_threads_of_a_stretch_to_it(apart, stretches):
     """Panels are at one scale: 32 stretches, of which each has a number of cells."""
     figure = plot_coalescing({"a": apart, "far": 64}, "title")
     memory, links = figure.scene.rows[1], figure.scene.links[:-32]
-    assert sum(memory.wides) == pytest.approx(32) and len(links) == stretches
+    assert sum(memory.widths) == pytest.approx(32) and len(links) == stretches
     assert [link.start for link in links] == [*range(0, 32, 32 // stretches)]
     for number, link in enumerate(links):
-        assert sum(memory.wides[: link.end]) == pytest.approx(number)
+        assert sum(memory.widths[: link.end]) == pytest.approx(number)
     asked = [tone for tone in memory.tones if tone == strong(0)]
     assert len(asked) == 32 and (soft(0) in memory.tones) == (apart > 4)
     assert memory.tones.count(free()) == 32 - stretches
@@ -1065,13 +1065,26 @@ def test_a_long_axis_has_no_room_for_reasons():
 
 
 def test_a_tile_is_drawn_with_the_blocks_that_it_reads():
-    table, figure = tables_of()["A"], walk(8, now=1)
-    assert len(arrows(figure)) == 2
-    said = texts(figure)
-    assert {f"block {block}" for block in table.block_ids} <= set(said)
-    assert {"tile 0", "tile 1", "tile 2", "masked"} <= set(said)
-    # A tile, two blocks, and the same in the pool; the legend.
-    assert len(boxes(figure, palette.sequence_colour("A"))) == 1 + 2 + 2 + 1
+    """Tile 1 has positions 8 to 15: A's blocks 6 and 8, wherever they lie."""
+    table, scene = tables_of()["A"], walk(8, now=1).scene
+    assert table.block_ids[2:4] == [6, 8]
+    tiles, blocks, pool = scene.rows
+    assert tiles.words == ["tile 0", "tile 1", "tile 2", "masked"]
+    assert tiles.tones == [soft("A"), strong("A"), soft("A"), KEPT]
+    assert blocks.words == [f"block {block}" for block in table.block_ids]
+    assert [at for at in range(16) if pool.tones[at] == strong("A")] == [6, 8]
+    assert [link[:4] for link in scene.links] == [
+        ("blocks of 4", 2, "the pool", 6), ("blocks of 4", 3, "the pool", 8),
+    ]  # fmt: skip
+    assert pool.tones.count(free()) == 4
+
+
+def test_blocks_that_are_left_out_of_a_pool_are_hinted_at():
+    scene = walk(64, 4, 2, **(LONG | {"num_blocks": 500})).scene
+    blocks, pool = scene.rows[1:]
+    assert "…" in pool.words and others() not in pool.tones
+    marked = [pool.tones[link.end] for link in scene.links]
+    assert marked == [strong("A")] * blocks.tones.count(strong("A")) == marked[:4]
 
 
 @pytest.mark.parametrize("context", [1, 15, 16, 91, 430])
@@ -1189,13 +1202,17 @@ def test_bars_of_a_split_stand_in_its_row():
 
 
 def test_busy_multiprocessors_are_counted():
-    figure = plot_multiprocessors({"few": 8, "many": 512}, "title")
-    said, written = texts(figure), figure.axes[0].texts
-    colours = {text.get_text(): text.get_color() for text in written}
+    scene = plot_multiprocessors({"few": 8, "many": 512}, "title").scene
+    few, many = ([w for row in rows for w in row.words] for rows in halves(scene.rows))
+    assert few == ["1"] * 8 + [""] * 124
+    assert many == ["4"] * (512 - 3 * 132) + ["3"] * (132 - (512 - 3 * 132))
+    colours = {words.text: words.color for words in scene.of(Words)}
     assert colours["8 of 132 busy"] == palette.BAD
     assert colours["132 of 132 busy"] == palette.GOOD
-    assert said.count("4") == 512 - 3 * 132 and said.count("3") == 132 - (512 - 3 * 132)
-    assert len(boxes(figure, palette.sequence_colour(0))) == 8 + 132 + 1
+
+
+def halves(rows):
+    return rows[: len(rows) // 2], rows[len(rows) // 2 :]
 
 
 # --- measurements ---------------------------------------------------------------------

@@ -2,11 +2,11 @@
 
 import pytest
 
-from helpers.drawn import boxes, places_of, texts
+from helpers.drawn import texts
 from helpers.readable import readable_in_all_themes
 from minipaged.draw import palette
-from minipaged.draw.sheet import SPAN
-from minipaged.draw.tones import strong
+from minipaged.draw.marks import Box
+from minipaged.draw.tones import behind_words, free, soft, strong
 from minipaged.lab import (
     L1Cycles,
     cycle_lines,
@@ -107,15 +107,12 @@ def test_the_counted_conflicts_are_those_that_the_layout_makes():
 
 
 def test_bars_are_as_long_as_their_cycles():
-    figure = cycles()
-    loads = boxes(figure, BLUE)[:-1]  # without the legend's
-    widths = [box.get_width() for box in loads]
-    assert widths[0] / widths[1] == pytest.approx(355 / 97)
-    ((x, _),) = places_of(figure, "5,255")
-    ((shorter, _),) = places_of(figure, "2,719")
-    left = loads[0].get_x()
-    assert (x - 8 - left) / (shorter - 8 - left) == pytest.approx(5255 / 2719, rel=0.01)
-    assert x < SPAN
-    assert {"355", "480", "4,420", "1,392", "1,230"} <= {*texts(figure)}
-    assert "97" not in texts(figure)  # no room: it is said behind the bar
-    assert "loads 97" in texts(figure)
+    scene = cycles().scene
+    tones = strong(0), behind_words(soft(0)), free()
+    for tone, one, other in (tones[0], 355, 97), (tones[2], 4420, 1230):
+        first, second, _ = (b.width + 1 for b in scene.of(Box) if b.face == tone.face)
+        assert first / second == pytest.approx(one / other)
+    upper, lower = scene.rows
+    assert upper.words == ["355", "480", "4,420"] and upper.aside == "5,255 in all"
+    assert lower.words == ["", "1,392", "1,230"] and tuple(lower.tones) == tones
+    assert lower.aside == "2,719 in all, loads 97"  # it has no room in the bar

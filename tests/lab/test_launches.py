@@ -214,7 +214,7 @@ def quantities(bars):
 
 def test_a_bar_is_as_long_as_its_parts():
     rows = quantities(launch(waves=[256, 64]).bars("wave"))
-    assert [row.wides for row in rows] == [[1.0], [0.25, 0.75]]
+    assert [row.widths for row in rows] == [[1.0], [0.25, 0.75]]
     assert rows[1].tones == [strong(0), free()] and rows[1].aside == "64 programs"
 
 

@@ -6,19 +6,19 @@ from itertools import combinations, pairwise
 
 import matplotlib.pyplot as plt
 import pytest
-from matplotlib.colors import to_hex
-from matplotlib.patches import Rectangle
 
 import minipaged as mp
-from minipaged.draw import palette
+from helpers.readable import readable_in_all_themes
+from minipaged.draw import palette, tones
+from minipaged.draw.marks import Words
+from minipaged.draw.tones import FOUND, free, kind_of_slot, others, soft, strong
 from minipaged.lab.plots.charts import plot_histogram, plot_lines, plot_waste
 from minipaged.lab.plots.contiguous import plot_memory_over_time
 from minipaged.lab.plots.display import encode
-from minipaged.lab.plots.memory_map import plot_memory_map
 from minipaged.lab.plots.pool import plot_pool
 from minipaged.memory.contiguous import RequestLengths, reserve_max
 from minipaged.memory.paged_waste import simulate_paged
-from minipaged.memory.waste import KINDS, memory_map, simulate
+from minipaged.memory.waste import memory_map, simulate
 
 
 @pytest.fixture
@@ -32,88 +32,63 @@ def shared():
     return pool, {"A": a, "B": b}
 
 
-def texts(figure):
-    (axes,) = figure.axes
-    return [text.get_text() for text in axes.texts]
-
-
-def drawn(figure, colour):
-    """How many boxes have this colour, and how many are hatched over."""
-    (axes,) = figure.axes
-    boxes = [patch for patch in axes.patches if isinstance(patch, Rectangle)]
-    faces = [to_hex(box.get_facecolor(), keep_alpha=True).upper() for box in boxes]
-    full = colour if len(colour) == 9 else colour + "FF"
-    return sum(
-        face == full and box.get_fill() for face, box in zip(faces, boxes, strict=True)
-    )
-
-
-def num_hatched(figure):
-    return sum(bool(patch.get_hatch()) for patch in figure.axes[0].patches)
+def said(figure):
+    return [words.text for words in figure.scene.of(Words)]
 
 
 def test_a_pool_is_drawn_as_it_is(shared):
     pool, tables = shared
-    figure = plot_pool(pool, tables, "title")
-    blue, look = palette.sequence_colour("A"), palette.theme()
-    # Slots, and a hatched box of the legend: no block has a single holder.
-    assert drawn(figure, blue) == 6 + 1
-    assert num_hatched(figure) == 6 + 1
-    assert drawn(figure, look.others) == 1 + 1
-    assert drawn(figure, look.free) == 2 + 4 + 1
-    said = texts(figure)
-    assert said.count("A B") == 2 and said.count("others") == 1
-    assert {f"block {block_id}" for block_id in range(7)} <= set(said)
-    assert said.count("6 tokens") == 2
-    # The entries of a table of two blocks, and the blocks in them.
-    assert said.count("0") == 1 + 2 and said.count("1") == 1 + 2
-
-
-def test_a_pool_shows_the_words_of_its_tokens(shared):
-    pool, tables = shared
     figure = plot_pool(pool, tables, "title", {"A": "a b c d e f".split()})
-    said = texts(figure)
-    assert [word for word in said if len(word) == 1 and word.islower()] == list(
-        "abcdef"
-    )
+    first, second, third, *entries = figure.scene.rows
+    mine = tones.shared(strong("A"), "A")
+    assert first.tones == [mine] * 6 + [free(), others()]
+    assert "".join(first.words) == "abcdef"
+    assert second.tones + third.tones == [free()] * 4
+    captions = [words for words in said(figure) if words.startswith("block ")]
+    assert captions == [
+        "block 0: A B", "block 1: A B", "block 2: others",
+        *(f"block {block_id}" for block_id in range(3, 7)),
+    ]  # fmt: skip
+    assert [(row.label, row.remark, row.words) for row in entries] == [
+        ("A", "6 tokens", ["0", "1"]), ("B", "6 tokens", ["0", "1"]),
+    ]  # fmt: skip
+    assert {"several holders", "held by others", "empty"} <= set(said(figure))
 
 
 def test_the_picture_follows_the_pool(shared):
-    pool, tables = shared
-    tables.pop("B").free()
-    tables["A"].append(3)
-    figure = plot_pool(pool, tables, "title")
-    assert drawn(figure, palette.sequence_colour("A")) == 9 + 1
-    assert num_hatched(figure) == 0
-    assert "A B" not in texts(figure) and "9 tokens" in texts(figure)
-
-
-def test_a_sequence_keeps_its_colour_when_others_end(shared):
+    """B keeps its colour when A has ended, and nothing is shared any more."""
     pool, tables = shared
     tables.pop("A").free()
-    figure = plot_pool(pool, tables, "title")
-    assert drawn(figure, palette.sequence_colour("B")) == 6 + 1
+    tables["B"].append(3)
+    first, second, _, entries = plot_pool(pool, tables, "title").scene.rows
+    assert first.tones == [strong("B")] * 8 + [others()]
+    assert second.tones == [strong("B"), *[free()] * 3]
+    assert entries.remark == "9 tokens"
 
 
 def test_a_cached_block_is_marked_while_it_is_free(shared):
-    pool, tables = shared
-    figure = plot_pool(pool, tables, "title", cached=[0, 5])
-    assert texts(figure).count("cached") == 1
-    # Around block 5, and in the legend.
-    rims = [p for p in figure.axes[0].patches if p.get_linestyle() == "--"]
-    assert [to_hex(p.get_edgecolor()).upper() for p in rims] == [palette.CACHED_RIM] * 2
+    figure = plot_pool(*shared, "title", cached=[0, 5])
+    assert [row.tones.count(FOUND) for row in figure.scene.rows] == [0, 1, 0, 0, 0]
+    assert {"block 5: cached", "can still be found"} <= set(said(figure))
 
 
-def test_a_large_pool_fits(shared):
+def test_what_is_new_in_a_pool_is_strong():
+    pool = mp.BlockPool(num_blocks=3, block_size=4)
+    table = mp.BlockTable(pool)
+    table.append(9)
+    figure = plot_pool(pool, {"A": table}, "title", before={"A": 7})
+    blocks, entries = figure.scene.rows
+    assert blocks.tones == [soft("A")] * 7 + [strong("A")] * 2 + [free()]
+    assert entries.tones == [soft("A"), soft("A"), strong("A")]
+    assert {"new", "there before"} <= set(said(figure))
+
+
+def test_of_a_long_table_the_last_entries_are_counted():
     pool = mp.BlockPool(64, 16)
     table = mp.BlockTable(pool)
-    table.append(70)
+    table.append(570)
     figure = plot_pool(pool, {"A": table}, "title", columns=8)
-    assert "70 tokens" in texts(figure)
-    assert figure.get_size_inches()[1] < 8
-    table.append(500)
-    figure = plot_pool(pool, {"A": table}, "title", columns=8)
-    assert "and 20 more" in texts(figure)
+    assert figure.scene.rows[-1].aside == "and 20 more"
 
 
 def test_memory_over_time_shows_the_kinds_that_are_there():
@@ -130,14 +105,10 @@ def test_memory_over_time_shows_the_kinds_that_are_there():
         assert {"external" if kind == "rounded_up" else kind for kind in seen} == kinds
 
 
-def test_bars_of_waste_lie_end_to_end():
-    report = simulate([RequestLengths(10, 30)] * 3, reserve_max, 150, 64)
-    bars = plot_waste({"max": report}, "title").axes[0].patches
-    ends = [bar.get_x() + bar.get_width() for bar in bars]
-    assert [bar.get_x() for bar in bars] == pytest.approx([0, *ends[:-1]])
-    assert ends[-1] == pytest.approx(100)
-    widths = [100 * getattr(report, kind) for kind in KINDS]
-    assert [bar.get_width() for bar in bars] == pytest.approx(widths)
+def waste(report):
+    """Of the bar of waste: its cells' widths by their tones, its words, its values."""
+    (row,) = plot_waste({"a": report}, "title").scene.rows
+    return dict(zip(row.tones, row.words, strict=True)), row.values
 
 
 def labels(figure):
@@ -186,57 +157,78 @@ def legend(figure):
     return {text.get_text() for text in box.get_texts()}
 
 
-def test_bars_tell_the_same_apart_and_name_only_what_is_there():
-    rounded = simulate([RequestLengths(1, 19)] * 3, reserve_max, 64, max_length=20)
-    figure = plot_waste({"max": rounded}, "title")
-    labels = {kind: label for kind, (_, _, label) in palette.KINDS_OF_SLOTS.items()}
-    assert labels["rounded_up"] in legend(figure)
-    widths = [bar.get_width() for bar in figure.axes[0].patches]
-    assert sum(widths) == pytest.approx(100)
-    assert any(width == pytest.approx(100 * rounded.rounded_up) for width in widths)
-    exact = simulate([RequestLengths(10, 22)] * 3, reserve_max, 128, max_length=32)
-    assert exact.internal == exact.rounded_up == 0
-    named = legend(plot_waste({"max": exact}, "title"))
-    assert not {labels["rounded_up"], labels["internal"]} & named
+def test_bars_of_waste_say_every_share_and_tell_what_is_rounded_up_apart():
+    report = simulate([RequestLengths(1, 19)] * 3, reserve_max, 64, max_length=20)
+    shares, _ = waste(report)
+    kinds = palette.KINDS_OF_SLOTS
+    found = {kind: 100 * getattr(report, kind) for kind in kinds}
+    found["external"] -= found["rounded_up"]
+    expected = {
+        kind_of_slot(kind): f"{found[kind]:.1f}" if found[kind] >= 5 else ""
+        for kind in kinds
+        if found[kind]
+    }
+    assert shares == expected and kind_of_slot("rounded_up") in shares
 
 
 def test_a_share_too_small_for_its_bar_is_said_beside_it():
     chats = [RequestLengths(prompt, 50) for prompt in range(100, 400)]
     report = simulate_paged(chats, num_slots=8192, block_size=16)
-    shares = {kind: 100 * getattr(report, kind) for kind in KINDS}
-    assert shares["token_states"] > 90 and 0.05 < shares["reserved"] < 5
-    (axes,) = plot_waste({"blocks": report}, "title").axes
-    said = {text.get_text(): text.get_position() for text in axes.texts}
-    assert f"{shares['token_states']:.1f}" in said
-    (beside,) = (words for words, (x, _) in said.items() if x > 100 and words)
-    rows = beside.split("\n")
-    assert f"{shares['reserved']:.1f} reserved" in rows
-    small = [kind for kind, share in shares.items() if 0.05 <= share < 5]
-    assert len(rows) == len(small)
+    shares, (beside,) = waste(report)
+    assert shares[kind_of_slot("token_states")] == f"{100 * report.token_states:.1f}"
+    assert shares[kind_of_slot("reserved")] == ""
+    assert f"{100 * report.reserved:.1f} reserved" in beside.split(", ")
+
+
+DRAWINGS = {
+    "waste": lambda: plot_waste(
+        {"max": simulate([RequestLengths(10, 30)] * 3, reserve_max, 150, 64)}, "title"
+    ),
+    "histogram": lambda: plot_histogram([170] * 9 + [180] * 9 + [600], "title", "x"),
+    "lines": lambda: plot_lines(
+        [1, 2, 4], {"one": [1, 2, 3], "two": [3, 2, 1]}, "title", "x", "y"
+    ),
+    "lines over even axes": lambda: plot_lines(
+        range(30), {"one": range(30)}, "title", "x", "y", logarithmic=False
+    ),
+    "lines with crosses": lambda: plot_lines(
+        [1, 2], {"one": [1, 900]}, "t", "", "", y_is_logarithmic=True, crosses=[[2, 8]]
+    ),
+}
+
+
+test_it_can_be_read = readable_in_all_themes(DRAWINGS)
+
+
+def test_lines_are_the_values_and_crosses_lie_in_the_line_s_colour():
+    lines = {"one": [1, 2, 3], "two": [3, 2, 1]}
+    crosses = [[2, 2, 2], [1, 1, 1]]
+    figure = plot_lines([1, 2, 4], lines, "title", "x", "y", crosses=crosses)
+    found = [
+        (curve.name, curve.series, [y for _, y in curve.points], curve.marker == "x")
+        for curve in figure.scene.curves
+    ]
+    assert found == [
+        ("one", 0, [1, 2, 3], False),
+        ("two", 1, [3, 2, 1], False),
+        ("", 0, [2, 2, 2], True),
+        ("", 1, [1, 1, 1], True),
+    ]
+
+
+def test_a_histogram_marks_the_mean():
+    assert "mean 197" in said(DRAWINGS["histogram"]())
 
 
 @pytest.mark.parametrize("name", palette.THEMES)
-def test_every_picture_can_be_drawn_in_every_theme(monkeypatch, name, shared):
+def test_a_picture_of_memory_over_time_can_be_drawn_in_every_theme(monkeypatch, name):
     monkeypatch.setenv("MINIPAGED_THEME", name)
-    look = palette.THEMES[name]
     report = simulate([RequestLengths(10, 30)] * 3, reserve_max, 150, 64)
-    figures = [
-        plot_pool(*shared, "title"),
-        plot_waste({"max": report}, "title"),
-        plot_histogram([1, 2, 3], "title", "x"),
-        plot_lines([1, 2, 4], {"one": [1, 2, 3], "two": [3, 2, 1]}, "title", "x", "y"),
-        plot_memory_over_time(report, 150, range(1, 5), "title"),
-    ]
-    for figure in figures:
-        figure.canvas.draw()
-        if look.ground == "none":
-            assert not figure.patch.get_visible()
-        else:
-            assert to_hex(figure.get_facecolor()).upper() == look.ground
-        assert figure.get_suptitle() == "title"
-        words = *figure.axes[0].texts, figure.axes[0].xaxis.label
-        ink = [text.get_color().upper() for text in words]
-        assert look.ink in ink
+    figure = plot_memory_over_time(report, 150, range(1, 5), "title")
+    figure.canvas.draw()
+    look = palette.THEMES[name]
+    assert figure.patch.get_visible() == (look.ground != "none")
+    assert figure.axes[0].xaxis.label.get_color() == look.ink
 
 
 def contrast(one, other):
@@ -291,16 +283,6 @@ def test_no_kind_of_slot_has_the_colour_of_a_user():
     assert not users & {colour for colour, _, _ in palette.KINDS_OF_SLOTS.values()}
 
 
-def test_a_map_and_bars_of_waste_have_the_same_patterns():
-    spans = [(0, 9, "token_states", 0), (9, 30, "reserved", 0), (30, 60, "internal", 0)]
-    report = simulate([RequestLengths(10, 30)] * 3, reserve_max, 150, 64)
-    seen = []
-    for figure in (plot_memory_map(spans, "title"), plot_waste({"a": report}, "title")):
-        patches = figure.axes[0].patches
-        seen.append({patch.get_hatch() for patch in patches if patch.get_hatch()})
-    assert seen[0] == seen[1] == {"\\\\", ".."}
-
-
 def test_sequences_have_colours_of_their_own():
     names = "ABCDEFGH"
     assert len({palette.sequence_colour(name) for name in names}) == len(names)
@@ -315,8 +297,9 @@ def test_an_unknown_theme_says_which_there_are():
 
 def test_holders_that_are_not_drawn_are_counted(shared):
     pool, tables = shared
-    said = texts(plot_pool(pool, {"B": tables["B"]}, "title"))
-    assert said.count("B · 2 holders") == 2
+    captions = said(plot_pool(pool, {"B": tables["B"]}, "title"))
+    assert "block 0: B · 2 holders" in captions
+    assert "0: B ×2" in said(plot_pool(pool, {"B": tables["B"]}, "title", columns=7))
 
 
 def test_a_long_title_goes_on_below():

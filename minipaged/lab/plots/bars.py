@@ -4,13 +4,10 @@ from collections.abc import Collection, Mapping
 
 from matplotlib.figure import Figure
 
-from minipaged.draw.letters import width_of
 from minipaged.draw.palette import BAD
-from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import Tone, others, strong
 from minipaged.lab.plots.render import render
-
-HEIGHT, ROW = 20.0, 28.0  # pixels of a bar, and from one to the next
 
 
 def plot_bars(
@@ -26,32 +23,18 @@ def plot_bars(
     unit: what the values count, as "ms to the first token". ends: how much of a value
     is of another kind, which is `ends_are`; this end of its bar is told apart.
     """
-    sheet = Sheet(title)
-    said = {name: _written(value) for name, value in values.items()}
-    left = max(width_of(name, bold=True) for name in values) + 14
-    right = max(width_of(words, bold=True) for words in said.values()) + 14
-    whole = SPAN - left - right
+    picture = Picture(title)
     most = max(values.values()) or 1.0
-    for row, (name, value) in enumerate(values.items()):
-        y, is_marked = ROW * row, name in marked
-        tone: Tone = strong(0) if is_marked else others()
-        weight = {"weight": "bold" if is_marked else "normal"}
-        length = max(1.0, whole * value / most)
-        sheet.write(left - 10, y + HEIGHT / 2, name, ha="right", **weight)
-        sheet.box(left, y, length, HEIGHT, tone)
-        if ends and ends.get(name):
-            end = whole * ends[name] / most
-            sheet.box(left + length - end, y, end, HEIGHT, Tone(BAD))
-        sheet.write(left + length + 8, y + HEIGHT / 2, said[name], **weight)
-    bottom = ROW * len(values) + 8
-    sheet.line((left, -4), (left, bottom - 10))
-    sheet.write(left, bottom, unit, color=sheet.look.quiet)
+    for name, value in values.items():
+        is_marked, end = name in marked, (ends or {}).get(name, 0.0)
+        tone = strong(0) if is_marked else others()
+        parts = (tone, value - end), (Tone(BAD), end)
+        # In parts of a hundred: a unit of cells takes only so many pixels.
+        cells = [Cell("", each, wide=100 * part / most) for each, part in parts if part]
+        said = f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+        style = {"is_bold": is_marked, "height": 20, "apart": 8}
+        picture.row(name, "", cells or [Cell(wide=0.1)], aside=said, **style)
+    picture.text(unit)
     if ends:
-        bottom += 24
-        sheet.legend(left, bottom, [(Tone(BAD), ends_are)])
-    return render(sheet.finish(bottom + 8))
-
-
-def _written(value: float) -> str:
-    """With three digits, as far as that makes sense."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+        picture.legend((Tone(BAD), ends_are))
+    return render(picture.scene())

@@ -1,14 +1,15 @@
 """Lab: pictures of contiguous memory: whose slot is it, and what is it used for?"""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
-from minipaged.draw.palette import KINDS_OF_SLOTS, ink_on
-from minipaged.lab.plots.charts import canvas, legend_of_kinds
+from minipaged.draw.palette import KINDS_OF_SLOTS, ink_on, theme
+from minipaged.lab.plots.charts import canvas
 from minipaged.memory.waste import Span, Stay, WasteReport, memory_map
 
 KINDS = list(KINDS_OF_SLOTS)
@@ -40,7 +41,7 @@ def plot_memory_over_time(
     for spine in axes.spines.values():
         spine.set_visible(True)
     axes.set(xlabel="slot (address)", ylabel="step (one new token for each chat)")
-    legend_of_kinds(figure, {KINDS[kind] for kind in np.unique(image)}, False)
+    _legend_of_kinds(figure, {KINDS[kind] for kind in np.unique(image)})
     return figure
 
 
@@ -97,3 +98,23 @@ def _kind(kind: str, owner: int | None) -> int:
     """Its number; external slots inside a piece, rounded up, have one of their own."""
     is_rounded_up = kind == "external" and owner is not None
     return KINDS.index("rounded_up" if is_rounded_up else kind)
+
+
+def _legend_of_kinds(figure: Figure, kinds: Collection[str]) -> None:
+    """Say below the picture what the colours of these kinds of slots mean."""
+    shown = [look for kind, look in KINDS_OF_SLOTS.items() if kind in kinds]
+    rims = [theme().rim if len(colour) > 7 else "none" for colour, _, _ in shown]
+    figure.legend(
+        [
+            Rectangle((0, 0), 1, 1, facecolor=colour, edgecolor=rim, linewidth=0.8)
+            for (colour, _, _), rim in zip(shown, rims, strict=True)
+        ],
+        [label for _, _, label in shown],
+        ncols=2,
+        frameon=False,
+        fontsize=10,
+        handlelength=2.4,
+        handleheight=1.2,
+        labelcolor=theme().ink,
+        loc="outside lower center",
+    )

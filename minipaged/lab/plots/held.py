@@ -5,9 +5,9 @@ from itertools import pairwise
 
 from matplotlib.figure import Figure
 
-from minipaged.draw.palette import theme
 from minipaged.lab.measure.watch import Moment
-from minipaged.lab.plots.charts import plot_lines
+from minipaged.lab.plots.charts import chart_of
+from minipaged.lab.plots.render import render
 
 
 def plot_blocks_held(moments: Sequence[Moment], block_size: int, title: str) -> Figure:
@@ -18,13 +18,9 @@ def plot_blocks_held(moments: Sequence[Moment], block_size: int, title: str) -> 
     held = [moment.num_blocks for moment in moments]
     unshared = [moment.num_unshared for moment in moments]
     lines = {"with sharing": held, "without sharing": unshared}
-    axes = "step", f"blocks of {block_size}"
-    figure = plot_lines(range(len(held)), lines, title, *axes, logarithmic=False)
-    (plot,) = figure.axes
-    for line in plot.lines:
-        line.set_drawstyle("steps-post")
+    words = title, "step", f"blocks of {block_size}"
+    chart = chart_of(range(len(held)), lines, *words, is_stairs=True)
     for step, (before, now) in enumerate(pairwise(held), 1):
         if now < before:
-            place, ink = (step + 0.5, now + 1), theme().ink
-            plot.annotate(f"−{before - now}", place, color=ink, fontsize=9)
-    return figure
+            chart.note(step + 1, now, f"−{before - now}")
+    return render(chart.scene())

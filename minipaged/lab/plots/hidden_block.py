@@ -6,16 +6,11 @@ from collections.abc import Mapping, Sequence
 import torch
 from matplotlib.figure import Figure
 
-from minipaged.draw.letters import PART, SMALL
 from minipaged.draw.palette import BAD, GOOD
-from minipaged.draw.sheet import Sheet
+from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import free
 from minipaged.lab.plots.recurrence_steps import Triple
 from minipaged.lab.plots.render import render
-
-LEFT, TOP, ROW, BOX = 92.0, 50.0, 54.0, 28.0  # pixels: names; headings; rows; boxes
-WIDE, GAP = 42.0, 28.0  # of a box; from a group of boxes to the next
-SUBTRACTED = 78.0  # of the box with the number that is subtracted
 
 
 def plot_hidden_block(
@@ -30,48 +25,33 @@ def plot_hidden_block(
     that is subtracted, and (maximum, sum of weights, weighted values) after each block.
     blocks: their ids.
     """
-    sheet, count = Sheet(title), len(logits)
-    subtracted = LEFT + count * WIDE + GAP
-    weights = subtracted + SUBTRACTED + GAP
-    sums = weights + count * WIDE + GAP
-    for x, part, remark in (
-        (LEFT, "logits x", f"block {blocks[0]}, hidden"),
-        (subtracted, "subtracted", "from each x"),
-        (weights, "weights", "e^(x − subtracted)"),
-        (sums, "s, after block", ""),
-    ):
-        sheet.write(x, 8, part, PART)
-        sheet.write(x, 25, remark, color=sheet.look.quiet)
-    for number, block in enumerate(blocks):
-        style = {"ha": "center", "color": sheet.look.quiet}
-        sheet.write(sums + (number + 0.5) * WIDE, 25, str(block), **style)
-    for row, (way, (least, states)) in enumerate(ways.items()):
-        y = TOP + row * ROW
-        sheet.write(0, y + BOX / 2, way, PART)
+    picture, count, rows = Picture(title), len(logits), []
+    for way, (least, states) in ways.items():
         number = max(states[0][0].item(), least)
         found = (logits - number).exp().tolist()
-        _draw_numbers(sheet, LEFT, y, logits.tolist())
-        _draw_numbers(sheet, subtracted, y, [number], SUBTRACTED)
-        _draw_numbers(sheet, weights, y, found)
-        _draw_numbers(sheet, sums, y, [float(s) for _, s, _ in states])
-        for end in (subtracted, weights, sums):
-            middle = y + BOX / 2
-            sheet.arrow((end - GAP + 4, middle), (end - 4, middle))
-    return render(sheet.finish(TOP + len(ways) * ROW - (ROW - BOX) + 10))
+        cells = [*_cells(logits.tolist()), *_cells([number], 2.6), *_cells(found)]
+        sums = _cells([float(s) for _, s, _ in states])
+        for block, cell in zip(blocks, sums, strict=False):
+            cells.append(cell._replace(above="" if rows else str(block)))
+        for at in (2 * count + 1, count + 1, count):
+            cells.insert(at, Cell("→", wide=0.7))
+        rows.append(picture.row(way, "", cells))
+        picture.space(2)
+    for span, said in (
+        (rows[0][:count], f"logits x: block {blocks[0]}, hidden"),
+        (rows[0][count + 1], "subtracted"),
+        (rows[0][count + 3 : 2 * count + 3], "weights e^(x − subtracted)"),
+        (rows[0][2 * count + 4 :], "s, after block"),
+    ):
+        picture.over(span, said, "none")
+    return render(picture.scene())
 
 
-def _draw_numbers(
-    sheet: Sheet, x: float, y: float, numbers: Sequence[float], width: float = WIDE
-) -> None:
-    """Boxes side by side; NaN is red, a number above 0 is green."""
-    for number in numbers:
-        colour = BAD if math.isnan(number) else GOOD if number > 0 else sheet.look.ink
-        rim = sheet.look.rim if colour == sheet.look.ink else colour
-        sheet.box(x + 1, y, width - 2, BOX, free(), rim)
-        style = {} if colour == sheet.look.ink else {"weight": "bold"}
-        middle = x + width / 2, y + BOX / 2
-        sheet.write(*middle, _said(number), SMALL, ha="center", color=colour, **style)
-        x += width
+def _cells(numbers: Sequence[float], wide: float = 1.0) -> list[Cell]:
+    """NaN has an orange rim, a number above 0 a green one."""
+    rims = [BAD if math.isnan(n) else GOOD if n > 0 else "none" for n in numbers]
+    pairs = zip(numbers, rims, strict=True)
+    return [Cell(_said(number), free(), wide, rim) for number, rim in pairs]
 
 
 def _said(number: float) -> str:

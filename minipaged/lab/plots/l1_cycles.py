@@ -4,15 +4,14 @@ from collections.abc import Mapping
 
 from matplotlib.figure import Figure
 
-from minipaged.draw.letters import PART, width_of
-from minipaged.draw.palette import ink_on
-from minipaged.draw.sheet import SPAN, Sheet
-from minipaged.draw.tones import Tone, behind_words, free, soft, strong
+from minipaged.draw.picture import Cell, Picture
+from minipaged.draw.sheet import SPAN
+from minipaged.draw.tones import behind_words, free, soft, strong
 from minipaged.lab.measure.l1_cycles import L1Cycles
 from minipaged.lab.plots.render import render
 
-LEFT, BAR, STEP, TOP = 66.0, 30.0, 44.0, 28.0  # pixels: beside bars; high; apart; above
-MEANINGS = "loads", "shuffles", "shared memory"
+KINDS = "loads", "shuffles", "shared memory"
+LEAST = 0.06  # of the longest bar: a narrower part says its number behind the bar
 
 
 def plot_l1_cycles(rungs: Mapping[str, L1Cycles], title: str, gpu: str) -> Figure:
@@ -20,43 +19,18 @@ def plot_l1_cycles(rungs: Mapping[str, L1Cycles], title: str, gpu: str) -> Figur
 
     gpu: where they were counted.
     """
-    sheet, y = Sheet(title), TOP
-    most = max(cycles.in_all for cycles in rungs.values())
-    unit = (SPAN - LEFT - width_of(f"{most:,}", PART, bold=True) - 10) / most
-    what = "cycles of the L1 unit for 16 positions"
+    picture = Picture(title, widest=SPAN)
     remark = f"all query heads of a KV head; counted on an {gpu}"
-    sheet.headline(8, what, remark, "", sheet.look.ink)
+    picture.headline("cycles of the L1 unit for 16 positions", remark)
     tones = strong(0), behind_words(soft(0)), free()
+    most = max(cycles.in_all for cycles in rungs.values())
     for name, cycles in rungs.items():
-        sheet.write(0, y + BAR / 2, name, PART)
-        x = LEFT
+        cells, said = [], f"{cycles.in_all:,} in all"
         parts = cycles.loads, cycles.shuffles, cycles.shared
-        for part, tone in zip(parts, tones, strict=True):
-            _draw_part(sheet, x, y, part, unit, tone)
-            x += part * unit
-        said = f"{cycles.in_all:,}"
-        sheet.write(x + 8, y + BAR / 2, said, PART, weight="bold")
-        named = {"loads": cycles.loads, "shuffles": cycles.shuffles}
-        small = [f"{what} {n:,}" for what, n in named.items() if not _has_room(n, unit)]
-        if small:
-            x += 8 + width_of(said, PART, bold=True) + 12
-            sheet.write(x, y + BAR / 2, ", ".join(small), color=sheet.look.quiet)
-        y += STEP
-    sheet.legend(LEFT, y + 6, list(zip(tones, MEANINGS, strict=True)))
-    return render(sheet.finish(y + 16))
-
-
-def _has_room(cycles: int, unit: float) -> bool:
-    """Does their number fit into their part of a bar?"""
-    return cycles * unit > width_of(f"{cycles:,}") + 8
-
-
-def _draw_part(
-    sheet: Sheet, x: float, y: float, cycles: int, unit: float, tone: Tone
-) -> None:
-    """A part of a bar; in it the cycles, if there is room."""
-    rim, wide = sheet.look.rim if tone == free() else "none", cycles * unit
-    sheet.box(x, y, wide, BAR, tone, rim)
-    if _has_room(cycles, unit):
-        ink = ink_on(tone.face) if tone == strong(0) else sheet.look.ink
-        sheet.write(x + wide / 2, y + BAR / 2, f"{cycles:,}", ha="center", color=ink)
+        for kind, part, tone in zip(KINDS, parts, tones, strict=True):
+            is_small = part < LEAST * most
+            cells.append(Cell("" if is_small else f"{part:,}", tone, part / most))
+            said += f", {kind} {part:,}" if is_small else ""
+        picture.row(name, "", cells, aside=said, height=30.0)
+    picture.legend(*zip(tones, KINDS, strict=True))
+    return render(picture.scene())

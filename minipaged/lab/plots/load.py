@@ -5,8 +5,10 @@ from itertools import pairwise
 
 from matplotlib.figure import Figure
 
-from minipaged.draw.palette import theme
-from minipaged.lab.plots.charts import plot_lines, style_axes
+from minipaged.draw.chart import Chart
+from minipaged.draw.picture import Picture
+from minipaged.lab.plots.charts import chart_of
+from minipaged.lab.plots.render import render
 
 
 def plot_load(
@@ -23,15 +25,10 @@ def plot_load(
     limits: values of x, by their words. highest: where the y axis ends, as what is
     above a limit grows without end.
     """
-    figure = plot_lines(x, lines, title, xlabel, ylabel)
-    (axes,) = figure.axes
-    axes.set_ylim(0, highest)
-    look = theme()
+    chart = chart_of(x, lines, title, xlabel, ylabel, True, (0, highest))
     for words, value in limits.items():
-        axes.axvline(value, color=look.ink, linestyle=":")
-        above = {"transform": axes.get_xaxis_transform(), "ha": "center"}
-        axes.text(value, 1.02, words, color=look.ink, fontsize=9, **above)
-    return figure
+        chart.mark(x=value, words=words, linestyle=":")
+    return render(chart.scene())
 
 
 def plot_present(
@@ -43,37 +40,20 @@ def plot_present(
 ) -> Figure:
     """How many requests are in a server at each moment (seconds), by load.
 
-    Those above the thick line wait: there are only so many places. arrivals: when
+    Those above the level line wait: there are only so many places. arrivals: when
     requests come, by load. Then a panel below counts those between two moments.
     """
-    words = "seconds", "requests in the server"
-    figure = plot_lines(moments, present, title, *words, logarithmic=False)
-    (axes,) = figure.axes
-    look = theme()
-    axes.axhline(places, color=look.ink, linewidth=1.6)
-    beside = {"transform": axes.get_yaxis_transform(), "va": "center"}
-    axes.text(1.01, places, f"{places} places", color=look.ink, fontsize=9, **beside)
+    chart = chart_of(moments, present, title, "seconds", "requests in the server")
+    chart.mark(y=places, words=f"{places} places", linestyle="-")
+    picture = Picture(title)
+    picture.add(chart)
     if arrivals:
-        _draw_arrivals(figure, moments, arrivals)
-    return figure
-
-
-def _draw_arrivals(
-    figure: Figure, moments: Sequence[float], arrivals: Mapping[str, Sequence[float]]
-) -> None:
-    """A panel below: how many come between two moments, in the colours from above."""
-    (above,) = figure.axes
-    figure.set_figheight(figure.get_figheight() + 1.3)
-    grid = figure.add_gridspec(2, 1, height_ratios=(2.6, 1))
-    above.set_subplotspec(grid[0])
-    below = figure.add_subplot(grid[1], sharex=above)
-    spans = list(pairwise(moments))
-    for curve, times in zip(above.lines, arrivals.values(), strict=False):
-        counts = [sum(start <= time < end for time in times) for start, end in spans]
-        style = {"color": curve.get_color(), "linestyle": curve.get_linestyle()}
-        below.stairs(counts, moments, baseline=None, linewidth=1.5, **style)
-    below.set(xlabel=above.get_xlabel(), ylim=(0, None))
-    below.set_ylabel(f"come in\n{moments[1] - moments[0]:g} seconds")
-    above.set_xlabel("")
-    style_axes(below)
-    below.grid(axis="y", color=theme().rim, alpha=0.35)
+        ylabel = f"requests that come in {moments[1] - moments[0]:g} seconds"
+        below = Chart(ylabel=ylabel, height=80, y_limits=(0, None), below=chart)
+        for series, times in enumerate(arrivals.values()):
+            spans = pairwise(moments)
+            counts = [sum(a <= time < b for time in times) for a, b in spans]
+            points = list(zip(moments, [*counts, counts[-1]], strict=True))
+            below.line(points, series=series, is_stairs=True)
+        picture.add(below)
+    return render(picture.scene())

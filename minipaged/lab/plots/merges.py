@@ -5,15 +5,12 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from minipaged.draw.letters import width_of
-from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import behind_words, soft, strong
 from minipaged.lab.plots.render import render
 
 # An order: the number of a part, or two orders that are merged.
 Order = int | tuple["Order", "Order"]
-BOX, HEIGHT, LEVEL = 58.0, 24.0, 78.0  # pixels of a box; from one level to the next
-TOP, GAP = 26.0, 24.0  # above the leaves; between two trees
 
 
 def plot_merges(
@@ -28,15 +25,13 @@ def plot_merges(
     maxima: the largest logit of each part. blocks: their ids. Below a tree stands what
     each part was multiplied by on its way down.
     """
-    sheet, width = Sheet(title), (SPAN + GAP) / len(orders) - GAP
-    bottom = TOP + LEVEL * max(map(_depth, orders)) + HEIGHT
-    for at, order in enumerate(orders):
-        tree = _Tree(sheet, maxima, at * (width + GAP), width, name, blocks)
-        tree.draw(order, bottom)
+    picture, blocks = Picture(title), blocks or range(len(maxima))
+    trees = [_tree(order, maxima, blocks, name) for order in orders]
+    picture.beside(*trees)
     leaf = behind_words(soft(name))
-    signs = [(leaf, "a block's part, its maximum"), (strong(name), "a merged part")]
-    sheet.legend(0, bottom + 24 + 20 * (len(maxima) + 1), signs)
-    return render(sheet.finish(bottom + 34 + 20 * (len(maxima) + 1)))
+    signs = (leaf, "a block's part, its maximum"), (strong(name), "a merged part")
+    picture.legend(*signs)
+    return render(picture.scene())
 
 
 def _depth(order: Order) -> int:
@@ -49,67 +44,59 @@ def _leaves(order: Order) -> list[int]:
     )
 
 
-class _Tree:
-    """One order, from the parts down to the one of all."""
+def _tree(
+    order: Order, maxima: Sequence[float], blocks: Sequence[int], name: str
+) -> Picture:
+    """One order, from the parts down to the one of all; below it, the factors."""
+    panel, leaves = Picture(widest=90.0), _leaves(order)
+    levels: list[dict[float, Cell]] = [{} for _ in range(_depth(order) + 1)]
+    arrows, factors = [], {leaf: [] for leaf in sorted(leaves)}
 
-    def __init__(
-        self,
-        sheet: Sheet,
-        maxima: Sequence[float],
-        left: float,
-        width: float,
-        name: str,
-        blocks: Sequence[int],
-    ):
-        self.sheet, self.maxima, self.name, self.left = sheet, maxima, name, left
-        self.step = width / len(maxima)
-        self.blocks = blocks or range(len(maxima))
-
-    def draw(self, order: Order, bottom: float) -> None:
-        """The tree; below it the products of the factors along each way down."""
-        self.places = {leaf: at for at, leaf in enumerate(_leaves(order))}
-        self.ways: dict[int, list[float]] = {leaf: [] for leaf in self.places}
-        self._node(order, bottom - HEIGHT)
-        quiet, y = self.sheet.look.quiet, bottom + 22
-        said = f"{self._name_of(order)[1:-1]}; multiplied by:"
-        self.sheet.write(self.left, y, said, color=quiet)
-        for leaf in sorted(self.ways):
-            y += 20
-            said = f"block {self.blocks[leaf]}: "
-            if len(self.ways[leaf]) > 1:
-                said += " × ".join(f"{factor:.2f}" for factor in self.ways[leaf]) + " ="
-            self.sheet.write(self.left, y, said, color=quiet)
-            place, whole = self.left + width_of(said) + 8, math.prod(self.ways[leaf])
-            self.sheet.write(place, y, f"{whole:.2f}", weight="bold")
-
-    def _name_of(self, order: Order) -> str:
-        """The blocks in brackets, as they are merged."""
+    def place(order: Order, level: int) -> tuple[tuple[int, float], float]:
+        """Where it stands, level and middle, and its maximum."""
         if isinstance(order, int):
-            return str(self.blocks[order])
-        return f"({', '.join(map(self._name_of, order))})"
+            own, said = float(leaves.index(order)), f"block {blocks[order]}"
+            cell = Cell("", behind_words(soft(name)), 0.8, above=said)
+            at, highest = (0, own), maxima[order]
+        else:
+            parts = [place(part, level - 1) for part in order]
+            highest = max(maximum for _, maximum in parts)
+            at = level, sum(middle for (_, middle), _ in parts) / 2
+            cell = Cell("", strong(name), 0.8)
+            for part, ((above, middle), maximum) in zip(order, parts, strict=True):
+                factor = math.exp(maximum - highest)
+                upper = levels[above][middle]
+                levels[above][middle] = upper._replace(below=f"× {factor:.2f}")
+                arrows.append(((above, middle), at))
+                for leaf in _leaves(part):
+                    factors[leaf].append(factor)
+        levels[at[0]][at[1]] = cell._replace(word=f"m = {highest:.1f}")
+        return at, highest
 
-    def _node(self, order: Order, y: float) -> tuple[float, float, float]:
-        """Draw it, its upper edge at y (parts: at TOP); its middle, top and maximum."""
-        if isinstance(order, int):
-            x, y = self.left + (self.places[order] + 0.5) * self.step, TOP
-            block = f"block {self.blocks[order]}"
-            self.sheet.write(x, y - 12, block, ha="center", color=self.sheet.look.quiet)
-            self._box(x, y, self.maxima[order], is_leaf=True)
-            return x, y, self.maxima[order]
-        pair = [self._node(part, y - LEVEL) for part in order]
-        x, maximum = sum(one for one, *_ in pair) / 2, max(m for *_, m in pair)
-        for part, (from_x, from_y, own) in zip(order, pair, strict=True):
-            factor, aside = math.exp(own - maximum), 14 if from_x < x else -14
-            low = from_y + HEIGHT + 10
-            self.sheet.write(from_x, low, f"× {factor:.2f}", ha="center")
-            self.sheet.arrow((from_x, low + 8), (x - aside, y - 2), is_upright=True)
-            for leaf in _leaves(part):
-                self.ways[leaf].append(factor)
-        self._box(x, y, maximum)
-        return x, y, maximum
+    place(order, len(levels) - 1)
+    spans = {}
+    for level, found in enumerate(levels):
+        cells, edge = [], -0.5
+        for middle, cell in sorted(found.items()):
+            cells += [Cell(wide=middle - 0.4 - edge), cell]
+            edge = middle + 0.4
+        row = panel.row("", "", cells)
+        spans |= {
+            (level, middle): row[2 * n + 1] for n, middle in enumerate(sorted(found))
+        }
+    for start, end in arrows:
+        panel.link(spans[start], spans[end])
+    lines = [f"{_name_of(order, blocks)[1:-1]}; multiplied by:"]
+    for leaf, own in factors.items():
+        product = " × ".join(f"{factor:.2f}" for factor in own)
+        whole = f" = {math.prod(own):.2f}" if own[1:] else ""
+        lines.append(f"block {blocks[leaf]}: {product}{whole}")
+    panel.text(*lines)
+    return panel
 
-    def _box(self, x: float, y: float, maximum: float, is_leaf: bool = False) -> None:
-        tone = behind_words(soft(self.name)) if is_leaf else strong(self.name)
-        self.sheet.box(x - BOX / 2, y, BOX, HEIGHT, tone)
-        said = f"m = {maximum:.1f}"
-        self.sheet.word(x - BOX / 2, y, BOX, HEIGHT, said, tone)
+
+def _name_of(order: Order, blocks: Sequence[int]) -> str:
+    """The blocks in brackets, as they are merged."""
+    if isinstance(order, int):
+        return str(blocks[order])
+    return f"({', '.join(_name_of(part, blocks) for part in order)})"

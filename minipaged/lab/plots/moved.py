@@ -6,15 +6,13 @@ from itertools import accumulate
 from matplotlib.figure import Figure
 
 from minipaged.draw.palette import BAD
-from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import Tone, strong
 from minipaged.lab.plots.render import render
 
-LEFT, COUNTS = 112.0, 128.0  # pixels beside the rows: names of steps, and counts
-LOWEST, HIGHEST, WIDEST = 6.0, 20.0, 44.0  # pixels of a row and of a token
-HEIGHT = 400.0  # pixels of all rows, if they are many
-LINE = 20.0  # pixels from one written row to the next, at least
 MOVED = Tone(f"{BAD}A6", line=BAD)
+LOWEST, HIGHEST = 6.0, 20.0  # pixels of a row
+HEIGHT, LINE = 400.0, 20.0  # pixels of all rows, if they are many; of a written one
 
 
 def plot_copies(copies: Sequence[int], title: str, name: str = "A") -> Figure:
@@ -22,25 +20,19 @@ def plot_copies(copies: Sequence[int], title: str, name: str = "A") -> Figure:
 
     copies: tokens that each step copied into its new tensor. name: whose they are.
     """
-    sheet = Sheet(title)
-    token = min(WIDEST, (SPAN - LEFT - COUNTS) / (max(copies) + 1))
+    picture = Picture(title)
+    signs = (MOVED, "moved into a new tensor"), (strong(name), "new in this step")
+    picture.legend(*signs)
+    picture.heads("moved", "so far")
     row = min(HIGHEST, max(LOWEST, HEIGHT / len(copies)))
-    signs = [(MOVED, "moved into a new tensor"), (strong(name), "new in this step")]
-    sheet.legend(LEFT, 8, signs)
-    quiet = {"color": sheet.look.quiet, "ha": "right"}
-    sheet.write(SPAN - 62, 8, "moved", **quiet)
-    sheet.write(SPAN, 8, "so far", **quiet)
-    every = -(-LINE // row)
+    every, last = -int(-LINE // row), len(copies)
     for step, (moved, so_far) in enumerate(
         zip(copies, accumulate(copies), strict=True)
     ):
-        y = 30 + step * row
-        sheet.box(LEFT, y, moved * token, row - 1, MOVED)
-        sheet.box(LEFT + moved * token, y, token, row - 1, strong(name))
-        left = len(copies) - 1 - step
-        if (step % every == 0 and left >= every) or not left:
-            middle = y + row / 2
-            sheet.write(0, middle, f"decode {step + 1}")
-            sheet.write(SPAN - 62, middle, f"{moved:,}", ha="right")
-            sheet.write(SPAN, middle, f"{so_far:,}", ha="right", weight="bold")
-    return render(sheet.finish(30 + len(copies) * row + 4))
+        left = last - 1 - step
+        is_said = (step % every == 0 and left >= every) or not left
+        cells = [Cell("", MOVED, wide=moved), Cell("", strong(name))]
+        said = [f"{moved:,}", f"{so_far:,}"] if is_said else []
+        label = f"decode {step + 1}" if is_said else ""
+        picture.row(label, "", cells, values=said, height=row - 1, apart=1)
+    return render(picture.scene())

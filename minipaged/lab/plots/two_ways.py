@@ -2,28 +2,16 @@
 
 from matplotlib.figure import Figure
 
-from minipaged.draw.letters import PART, fit, width_of
+from minipaged.draw.letters import fit
 from minipaged.draw.palette import BAD, GOOD
-from minipaged.draw.sheet import SPAN, Sheet
-from minipaged.draw.tones import (
-    NOTHING,
-    Tone,
-    behind_words,
-    free,
-    others,
-    soft,
-    strong,
-)
+from minipaged.draw.picture import Cell, Picture
+from minipaged.draw.rows import Span
+from minipaged.draw.tones import free, others, soft, strong
 from minipaged.lab.plots.render import render
 from minipaged.memory.block_table import BlockTable
 
-BLOCK, HEIGHT = 66.0, 26.0  # pixels of a block
-POOL = 64.0  # the upper edge of the pool's blocks
-ASIDE = 40.0  # pixels to the left of the copy
-ROW = 78.0  # from one row of blocks to the next
-BOX = POOL + 2 * ROW - 24  # the upper edge of the box that says "attention"
-WIDE, SUMMARY = 112.0, 94.0  # pixels of this box, and of the summary beside it
 MOST = 16  # blocks in a row; of a larger pool, only the sequence's own are drawn
+HALF = 350.0  # pixels of a panel
 
 
 def plot_two_ways(table: BlockTable, at: int, title: str, name: str = "A") -> Figure:
@@ -33,134 +21,67 @@ def plot_two_ways(table: BlockTable, at: int, title: str, name: str = "A") -> Fi
 
     The pool and its blocks are those of the table.
     """
-    sheet = Sheet(title)
-    half = SPAN / 2 - 26
-    right = SPAN / 2 + 26
-    sheet.line((SPAN / 2, 0), (SPAN / 2, BOX + HEIGHT + 26), alpha=0.5)
-    num_blocks = len(table.block_ids)
-    for x, part, remark, colour in (
-        (0.0, "Gathered", f"a copy of {num_blocks} blocks", BAD),
-        (right, "Streamed", "one block at a time", GOOD),
-    ):
-        sheet.write(x, 8, part, PART)
-        sheet.write(x + half, 8, remark, PART, ha="right", color=colour)
-    _draw_gathered(sheet, table, 0.0, half, name)
-    _draw_streamed(sheet, table, at, right, half, name)
-    y = BOX + HEIGHT + 52
+    picture, pool = Picture(title), table.pool
+    picture.beside(_gathered(table, name), _streamed(table, at, name), gap=44.0)
     signs = [(soft(name), f"{name}'s K and V in the pool")]
-    if table.pool.num_free + len(table.block_ids) < table.pool.num_blocks:
+    if pool.num_free + len(table.block_ids) < pool.num_blocks:
         signs.append((others(), "of others"))
-    if table.pool.num_free and table.pool.num_blocks <= MOST:
+    if pool.num_free and pool.num_blocks <= MOST:
         signs.append((free(), "free"))
     signs += [(strong(name), "left: the copy; right: what is read now")]
-    sheet.legend(0, y, signs)
-    return render(sheet.finish(y + 10))
+    picture.legend(*signs)
+    return render(picture.scene())
 
 
-def _draw_pool(
-    sheet: Sheet,
-    table: BlockTable,
-    x: float,
-    width: float,
-    name: str,
-    now: int | None = None,
-) -> dict[int, float]:
-    """The pool's blocks in a row; returns the middle of each of the table's.
+def _pool(
+    panel: Picture, table: BlockTable, name: str, now: int | None = None
+) -> dict[int, Span]:
+    """The pool's blocks in a row; the cell of each of the table's.
 
     now: the block that is read. Their ids stand above them.
     """
-    pool = table.pool
+    pool, cells = table.pool, []
     shown = list(range(pool.num_blocks))
     if pool.num_blocks > MOST:
         shown = sorted(table.block_ids)
-    gap = 5.0 if len(shown) <= 8 else 3.0
-    cell = min(BLOCK, (width + gap) / len(shown) - gap)
-    middles = {}
-    quiet = {"color": sheet.look.quiet}
-    sheet.write(x, 34, "the pool", **quiet)
-    for place, block_id in enumerate(shown):
-        left = x + place * (cell + gap)
-        if block_id in table.block_ids:
-            tone = strong(name) if block_id == now else soft(name)
-            middles[block_id] = left + cell / 2
-            sheet.box(left, POOL, cell, HEIGHT, tone, tone.line or "none")
-            bold = {"weight": "bold"} if block_id == now else quiet
-            said, size = fit(str(block_id), cell)
-            sheet.write(middles[block_id], POOL - 10, said, size, ha="center", **bold)
+    for block in shown:
+        if block in table.block_ids:
+            tone = strong(name) if block == now else soft(name)
+            cells.append(Cell("", tone, above=str(block)))
         else:
-            tone = others() if pool.refcount(block_id) else free()
-            sheet.box(left, POOL, cell, HEIGHT, tone, sheet.look.rim)
-    return middles
+            cells.append(Cell("", others() if pool.refcount(block) else free()))
+    row = panel.row("pool", "", cells, gap=3.0, fills=True)
+    return {block: row[shown.index(block)] for block in table.block_ids}
 
 
-def _draw_gathered(
-    sheet: Sheet, table: BlockTable, x: float, width: float, name: str
-) -> None:
+def _gathered(table: BlockTable, name: str) -> Picture:
     """All blocks go into one piece, and attention reads the piece."""
-    middles = _draw_pool(sheet, table, x, width, name)
-    y, tone = POOL + ROW, strong(name)
-    cell = min(BLOCK, (width - 2 * ASIDE) / len(table.block_ids))
-    left = x + (width - cell * len(table.block_ids)) / 2
-    for entry, block_id in enumerate(table.block_ids):
-        start = middles[block_id], POOL + HEIGHT + 2
-        sheet.arrow(start, (left + (entry + 0.5) * cell, y - 2), is_upright=True)
-    count = len(table.block_ids)
-    words = [str(block_id) for block_id in table.block_ids]
-    sheet.cells(left, y, [cell] * count, HEIGHT, [tone] * count, words)
-    quiet = {"color": sheet.look.quiet}  # words beside the first arrow's ends
-    start, end = middles[table.block_ids[0]], left + cell / 2
-    for place, height, word in (
-        (start, POOL + HEIGHT + 12, "read"),
-        (min(start, end), y - 12, "write"),
-    ):
-        has_room = place - x > width_of(word) + 8
-        side = {"ha": "right" if has_room else "left"}
-        sheet.write(place - 8 if has_room else place + 8, height, word, **side, **quiet)
-    middle = x + width / 2
-    sheet.write(middle + 10, y + HEIGHT + 11, "read again", **quiet)
-    _draw_attention(sheet, (middle, y + HEIGHT), x, width)
+    panel = Picture()
+    panel.headline("Gathered", "", f"a copy of {len(table.block_ids)} blocks", BAD)
+    places = _pool(panel, table, name)
+    cells = [Cell(str(block), strong(name)) for block in table.block_ids]
+    copied = panel.row("copy", "", cells, fills=True)
+    cells = [Cell(), Cell("attention", free()), Cell()]
+    attention = panel.row("", "", cells, fills=True)
+    for entry, block in enumerate(table.block_ids):
+        panel.link(places[block], copied[entry])
+    panel.under(copied[:], "each number is read, written, and read again", "none")
+    panel.link(copied[:], attention[1])
+    return panel
 
 
-def _draw_streamed(
-    sheet: Sheet, table: BlockTable, at: int, x: float, width: float, name: str
-) -> None:
+def _streamed(table: BlockTable, at: int, name: str) -> Picture:
     """Attention reads one block in place; of those before, it has a summary."""
-    block_id = table.block_ids[at]
-    middles = _draw_pool(sheet, table, x, width, name, block_id)
-    start = middles[block_id], POOL + HEIGHT
-    _draw_attention(sheet, start, x, width, is_followed=True)
-    quiet = {"color": sheet.look.quiet}
-    half, low, middle = width / 2, BOX + HEIGHT + 20, BOX + HEIGHT / 2 + 2
-    side = 10 if start[0] < x + half else -10  # of the arrow, where it does not bend
-    place = x + half + side, BOX - 18
-    sheet.write(*place, "read", ha="left" if side > 0 else "right", **quiet)
-    if done := ", ".join(map(str, table.block_ids[:at])):
-        said, size = fit(f"read before: {done}; kept: a summary", 1.4 * half)
-        sheet.write(x, low, said, size, **quiet)
-        _draw_summary(sheet, x, "summary", behind_words(soft(name)))
-        sheet.arrow((x + SUMMARY + 2, middle), (x + half - WIDE / 2 - 2, middle))
-    _draw_summary(sheet, x + width - SUMMARY, "new summary", behind_words(soft(name)))
-    start = x + half + WIDE / 2 + 2, middle
-    sheet.arrow(start, (x + width - SUMMARY - 2, middle))
-    if rest := ", ".join(map(str, table.block_ids[at + 1 :])):
-        said, size = fit(f"to come: {rest}", 0.55 * half)
-        sheet.write(x + width, low, said, size, ha="right", **quiet)
-
-
-def _draw_summary(sheet: Sheet, x: float, said: str, tone: Tone) -> None:
-    sheet.box(x, BOX, SUMMARY, HEIGHT + 4, tone)
-    sheet.word(x, BOX, SUMMARY, HEIGHT + 4, said, tone)
-
-
-def _draw_attention(
-    sheet: Sheet,
-    start: tuple[float, float],
-    x: float,
-    width: float,
-    is_followed: bool = False,
-) -> None:
-    middle = x + width / 2
-    end, style = (middle, BOX - 2), {"is_upright": True, "is_followed": is_followed}
-    sheet.arrow((start[0], start[1] + 2), end, **style)
-    sheet.box(middle - WIDE / 2, BOX, WIDE, HEIGHT + 4, NOTHING, sheet.look.rim)
-    sheet.write(middle, BOX + HEIGHT / 2 + 2, "attention", PART, ha="center")
+    panel, ids = Picture(), table.block_ids
+    panel.headline("Streamed", "", "one block at a time", GOOD)
+    places = _pool(panel, table, name, ids[at])
+    step, summary = Cell("→", wide=0.2), Cell("summary", soft(name))
+    cells = [summary, step] if at else [Cell(), Cell(wide=0.2)]
+    cells += [Cell("attention", free()), step, summary._replace(word="new summary")]
+    attention = panel.row("", "", cells, fills=True)
+    panel.link(places[ids[at]], attention[2], is_followed=True)
+    done, rest = (", ".join(map(str, part)) for part in (ids[:at], ids[at + 1 :]))
+    said = [f"read before: {done}; kept: a summary"] * bool(done)
+    said += [f"to come: {rest}"] * bool(rest)
+    panel.text("each number is read once", fit("; ".join(said), HALF)[0])
+    return panel
