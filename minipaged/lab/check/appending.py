@@ -4,8 +4,11 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from minipaged.errors import OutOfBlocks
-from minipaged.lab.check.verdict import Attempt, Rejected, exercise, expect, many, short
+from minipaged.lab.check.diagnose import telling, want, why
+from minipaged.lab.check.verdict import Attempt, Rejected, exercise, many, short
 from minipaged.memory.block_pool import BlockPool
+
+JUST_FULL = "a block that is just full needs no next one yet"
 
 
 class _Case(NamedTuple):
@@ -85,14 +88,10 @@ class _Asked:
             held += f"{self.case.size} with {self.holders} {holders}"
         return f"{held}, {many(self.num_free, 'block')} free; {self.case.n} more"
 
-    def reject(self, said: str) -> None:
-        """What was found, after the case in words."""
-        raise Rejected(f"{self.story}: {said}")
-
-    def call(self) -> Any:
-        """What the attempt returns."""
+    def ask(self) -> tuple[Any, Any]:
+        """What the attempt returns, or its OutOfBlocks."""
         arguments = self.pool, self.block_ids, self.case.num_tokens, self.case.n
-        return self.attempt.shared(*arguments)
+        return self.attempt.or_refused(OutOfBlocks, *arguments)
 
     def why_no_copy(self) -> str:
         """Why the last block needs none."""
@@ -105,21 +104,18 @@ class _Asked:
 
     def appends(self) -> None:
         """It fits: the table grows, and a copy is made if one is needed."""
-        try:
-            copies = self.call()
-        except Rejected as error:
-            if not isinstance(error.__cause__, OutOfBlocks):
-                raise
-            self.reject(f"refused, but it fits: {self.why_it_fits()}")
-        if copies is None:
-            self.reject("got None, expected a list of pairs; is a return missing?")
-        if isinstance(copies, tuple) and len(copies) == 2:
-            self.reject(f"returned {copies}, expected a list of pairs: [{copies}]")
-        if not isinstance(copies, list):
-            self.reject(f"returned {short(copies)}, expected a list of pairs")
-        self.table_is_right(copies)
-        self.pairs_are_right(copies)
-        self.holders_are_right()
+        copies, refused = self.ask()
+        with telling(self.story):
+            if refused:
+                raise Rejected(f"refused, but it fits: {self.why_it_fits()}")
+            if isinstance(copies, tuple) and len(copies) == 2:
+                raise Rejected(
+                    f"returned {copies}, expected a list of pairs: [{copies}]"
+                )
+            want("a list of pairs", copies, isinstance(copies, list))
+            self.table_is_right(copies)
+            self.pairs_are_right(copies)
+            self.holders_are_right()
 
     def why_it_fits(self) -> str:
         """Why so many blocks are not needed."""
@@ -128,12 +124,11 @@ class _Asked:
             needed = f"{many(case.wanted, 'block')} needed, {self.num_free} free; "
         room = -case.num_tokens % case.size
         is_just_full = (case.num_tokens + case.n) % case.size == 0
-        just_full = "a block that is just full needs no next one yet"
         if case.n and room:
             where = self.where_they_go(room)
-            return f"{needed}{where}{f'; {just_full}' * is_just_full}"
+            return f"{needed}{where}{f'; {JUST_FULL}' * is_just_full}"
         if case.n and is_just_full and not (self.before and case.last > 1):
-            return f"{needed}{just_full}"
+            return f"{needed}{JUST_FULL}"
         return needed + self.why_no_copy() if self.before else needed.rstrip("; ")
 
     def where_they_go(self, room: int) -> str:
@@ -154,45 +149,45 @@ class _Asked:
         case, found = self.case, len(self.block_ids)
         right = len(self.before) + case.new_blocks
         if found != right:
+            is_just_full = (case.num_tokens + case.n) % case.size == 0
+            mistakes = {
+                JUST_FULL: found > right and is_just_full,
+                "append the new blocks to the list itself": (
+                    self.pool.num_free < self.num_free - case.must_copy
+                ),
+                f"is there room for all {case.n} tokens?": found < right,
+            }
             said = f"the table has {many(found, 'block')}, expected {right}"
-            if found > right and (case.num_tokens + case.n) % case.size == 0:
-                said += "; a block that is just full needs no next one yet"
-            elif self.pool.num_free < self.num_free - case.must_copy:
-                said += "; append the new blocks to the list itself"
-            elif found < right:
-                said += f"; is there room for all {case.n} tokens?"
-            self.reject(said)
-        last = len(self.before) - 1
-        for index, (old, new) in enumerate(
-            zip(self.before, self.block_ids, strict=False)
-        ):
+            raise Rejected(said + why(found, mistakes))
+        last, now = len(self.before) - 1, self.block_ids
+        for index, (old, new) in enumerate(zip(self.before, now, strict=False)):
             if index < last and new != old:
-                said = "the blocks before the last one must stay"
-                self.reject(f"the table now is {self.block_ids}; {said}")
+                said = f"the table now is {now}; the blocks before the last one"
+                raise Rejected(f"{said} must stay")
             if index == last and (new != old) != case.must_copy:
-                said = f"is now {self.block_ids}, but {self.why_no_copy()}"
+                said = f"the table is now {now}, but {self.why_no_copy()}"
                 if case.must_copy:
-                    said = f"now is {self.block_ids}: block {old} is written, though "
+                    said = f"the table now is {now}: block {old} is written, though "
                     said += "others hold it too"
                     said += "; let it point to the copy" * bool(copies)
-                self.reject(f"the table {said}")
+                raise Rejected(said)
 
     def pairs_are_right(self, copies: list[Any]) -> None:
         """What the cache is told to copy."""
-        pairs, last = [], len(self.before) - 1
+        pairs = []
         if self.case.must_copy:
-            pairs = [(self.before[-1], self.block_ids[last])]
+            pairs = [(self.before[-1], self.block_ids[len(self.before) - 1])]
         try:
             found = [tuple(pair) for pair in copies]
         except TypeError:
             found = copies
         if found != pairs:
+            mistakes = {
+                "first the source, then the copy": found == [p[::-1] for p in pairs],
+                "else nobody copies the content": not found,
+            }
             said = f"returned {short(copies)}, expected {pairs}"
-            if pairs and found == [pairs[0][::-1]]:
-                said += "; first the source, then the copy"
-            elif pairs and not found:
-                said += "; else nobody copies the content"
-            self.reject(said)
+            raise Rejected(said + why(found, mistakes))
 
     def holders_are_right(self) -> None:
         """Nobody else holds what is written; of all others, nothing has changed."""
@@ -201,41 +196,43 @@ class _Asked:
         for block_id in self.block_ids[first:] if case.n else ():
             if (found := self.pool.refcount(block_id)) != 1:
                 said = "expected 1: a block that is written has no other holder"
-                self.reject(f"block {block_id} has {many(found, 'holder')}, {said}")
-        for block_id, old, new in zip(
-            self.before, self.holders, self.count(), strict=True
-        ):
+                raise Rejected(f"block {block_id} has {many(found, 'holder')}, {said}")
+        holders = zip(self.before, self.holders, self.count(), strict=True)
+        for block_id, old, new in holders:
             right = old - (case.must_copy and block_id == self.before[-1])
             if new != right:
                 said = f"block {block_id} has {many(new, 'holder')}, expected {right}"
                 said += "; release the block that was copied" * (old == new)
-                self.reject(said)
-        left = self.num_free - case.wanted
-        expect(f"{self.story}: free blocks afterwards", self.pool.num_free, left)
+                raise Rejected(said)
+        found, left = self.pool.num_free, self.num_free - case.wanted
+        if found != left:
+            raise Rejected(f"free blocks afterwards: got {found}, expected {left}")
 
     def refuses(self) -> str:
         """It does not fit, and nothing may change; what the error says wrongly."""
         wanted, copy = self.case.wanted, ", one of them for the copy"
         needed = f"{wanted} needed{copy * self.case.must_copy}"
-        try:
-            self.call()
-        except Rejected as error:
-            if not isinstance(error.__cause__, OutOfBlocks):
-                raise
-            said = error.__cause__.wanted
-        else:
-            self.reject(f"raised no OutOfBlocks; {needed}")
-        changed = ""
-        if self.block_ids != self.before:
-            changed = f"the table now is {self.block_ids}, not {self.before}"
-        elif (now := self.count()) != self.holders:
-            changed = f"its blocks now have {now} holders, not {self.holders}"
-        elif (now := self.pool.num_free) != self.num_free:
-            changed = f"{many(now, 'block')} are free now, not {self.num_free}"
-        if changed:
-            advice = "count first, then take (a copy needs a block, too)"
-            self.reject(f"rightly refused, but {changed}; {advice}")
-        if said == wanted:
+        _, refused = self.ask()
+        with telling(self.story):
+            if not refused:
+                raise Rejected(f"raised no OutOfBlocks; {needed}")
+            holders, free = self.count(), many(self.pool.num_free, "block")
+            changes = {
+                f"the table now is {self.block_ids}, not {self.before}": (
+                    self.block_ids != self.before
+                ),
+                f"its blocks now have {holders} holders, not {self.holders}": (
+                    holders != self.holders
+                ),
+                f"{free} are free now, not {self.num_free}": (
+                    self.pool.num_free != self.num_free
+                ),
+            }
+            for changed, is_so in changes.items():
+                if is_so:
+                    advice = "count first, then take (a copy needs a block, too)"
+                    raise Rejected(f"rightly refused, but {changed}; {advice}")
+        if refused.wanted == wanted:
             return ""
-        said = f"the error says {said} wanted; {needed}"
+        said = f"the error says {refused.wanted} wanted; {needed}"
         return f"{self.story}: rightly refused, but {said}"

@@ -6,7 +6,7 @@ from itertools import product
 from typing import Any
 
 from minipaged.errors import OutOfBlocks
-from minipaged.lab.check.diagnose import compare, diagnose, is_list, telling, want
+from minipaged.lab.check.diagnose import compare, is_list, telling, want
 from minipaged.lab.check.verdict import Attempt, Rejected, exercise, many, short
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
@@ -151,7 +151,8 @@ class _Leaving:
                 raise Rejected(said)
             self.stored_once()
             self.places_are_right(places)
-            diagnose("rows taken", free - self.rows.num_free, self.num_blocks)
+            if (taken := free - self.rows.num_free) != self.num_blocks:
+                raise Rejected(f"rows taken: got {taken}, expected {self.num_blocks}")
             for table in self.tables:
                 if ids := table.block_ids:
                     raise Rejected(f"a table still has the blocks {ids}; free it")

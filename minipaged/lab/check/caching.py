@@ -4,16 +4,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch import Tensor
 from transformers.cache_utils import Cache, DynamicLayer
 
-from minipaged.lab.check.verdict import (
-    Attempt,
-    Rejected,
-    attempted,
-    exercise,
-    expect,
-    short,
-)
+from minipaged.lab.check.diagnose import diagnose
+from minipaged.lab.check.verdict import Attempt, Rejected, attempted, exercise, short
 from minipaged.lab.tour.chat import three_users
 from minipaged.lab.tour.reference import cache_argument
 from minipaged.model.load import load
@@ -53,13 +48,9 @@ class _Expected:
         generator = torch.Generator().manual_seed(seed)
         self.values = torch.randn(heads, 40, dim, generator=generator)
         self.num_tokens = 0
-        self.seen: list[torch.Tensor] = []  # kept alive, so that no address comes back
-        self.reserved: list[torch.Tensor] | None = (
-            None  # what the cache has at the start
-        )
-        self.places: dict[
-            str, torch.Tensor | None
-        ] = {}  # of each number that is stored
+        self.seen: list[Tensor] = []  # kept alive, so that no address comes back
+        self.reserved: list[Tensor] | None = None  # what the cache has at the start
+        self.places: dict[str, Tensor | None] = {}  # of each number that is stored
         self.got_copies = False
 
     def write(self, cache: Any, size: int, story: str) -> None:
@@ -68,14 +59,13 @@ class _Expected:
             self.reserved = list(_tensors_in(getattr(cache, "__dict__", {})))
         new = self.values[:, self.num_tokens : self.num_tokens + size].clone()
         keys, values = -new, new
-        try:
-            found = attempted(f"{story}: write()", lambda: cache.write(keys, values))
-        except Rejected as error:
-            if isinstance(error.__cause__, ValueError):
-                raise Rejected(f"{error}; but there is room") from error
-            raise
+        found = attempted(
+            f"{story}: write()",
+            lambda: cache.write(keys, values),
+            hints={ValueError: "but there is room"},
+        )
         is_pair = isinstance(found, tuple | list) and len(found) == 2
-        if not (is_pair and all(isinstance(each, torch.Tensor) for each in found)):
+        if not (is_pair and all(isinstance(each, Tensor) for each in found)):
             wanted = "two tensors, all stored keys and all stored values"
             raise Rejected(f"{story}: write() returned {short(found)}, not {wanted}")
         if {each.data_ptr() for each in found} & {keys.data_ptr(), values.data_ptr()}:
@@ -90,7 +80,7 @@ class _Expected:
         self._look(f"{story}: the values returned", found[1], stored, size)
         self._stay(found, (-stored, stored), story)
 
-    def _look(self, what: str, found: torch.Tensor, right: torch.Tensor, size: int):
+    def _look(self, what: str, found: Tensor, right: Tensor, size: int):
         """Raise Rejected unless `found` is `right`, with the likeliest cause."""
         if found.shape != right.shape:
             why = f"expected {short(right)}: [heads, tokens, head_dim]"
@@ -100,19 +90,19 @@ class _Expected:
                 elif found.shape[1] == size:
                     why = f"the {self.num_tokens - size} earlier tokens are missing"
             raise Rejected(f"{what} are {short(found)}: {why}")
-        for position in range(self.num_tokens):
-            there = found[:, position]
-            if torch.equal(there, right[:, position]):
+        columns = right.unbind(1)
+        for position, there in enumerate(found.unbind(1)):
+            if torch.equal(there, columns[position]):
                 continue
             why = "is not what was written"
-            if torch.equal(there, -right[:, position]):
+            if torch.equal(there, -columns[position]):
                 why = "has keys and values mixed up"
-            for other in range(self.num_tokens):
-                if torch.equal(there, right[:, other]):
+            for other, column in enumerate(columns):
+                if torch.equal(there, column):
                     why = f"is token {other}: from which slot on must you write?"
             raise Rejected(f"{what}: token {position} {why}")
 
-    def _stay(self, found: Any, right: tuple[torch.Tensor, ...], story: str) -> None:
+    def _stay(self, found: Any, right: tuple[Tensor, ...], story: str) -> None:
         """Raise Rejected unless all that is stored lies where it lay before.
 
         What is returned begins at the address of the first time; or it is a copy, and
@@ -132,16 +122,16 @@ class _Expected:
             moved = "lie elsewhere than after the first write: they were copied"
             raise Rejected(f"{story}: the {name} {moved}")
 
-    def _places(self, stored: torch.Tensor) -> torch.Tensor | None:
+    def _places(self, stored: Tensor) -> Tensor | None:
         """Where each stored number lies in what was reserved; None if one does not."""
         slots = torch.cat([torch.empty(0), *(x.flatten() for x in self.reserved)])
         at = stored.unsqueeze(-1) == slots
         return at.int().argmax(-1) if len(slots) and at.any(-1).all() else None
 
 
-def _tensors_in(held: Any) -> Iterator[torch.Tensor]:
+def _tensors_in(held: Any) -> Iterator[Tensor]:
     """All float tensors in an object's fields, lists and dicts among them."""
-    if isinstance(held, torch.Tensor) and held.is_floating_point():
+    if isinstance(held, Tensor) and held.is_floating_point():
         yield held.detach()
     elif isinstance(held, dict):
         yield from _tensors_in(list(held.values()))
@@ -163,26 +153,22 @@ def _write_all(
 
 
 def _refuses_what_does_not_fit(attempt: Attempt) -> None:
-    for writes, too_many, rest in (
-        ([7], 2, 1),
-        ([8], 1, 0),
-        ([], 9, 8),
-        ([5, 1], 3, 2),
-    ):
+    cases = ([7], 2, 1), ([8], 1, 0), ([], 9, 8), ([5, 1], 3, 2)
+    for writes, too_many, rest in cases:
         expected = _Expected(2, 4)
         cache = _write_all(attempt, expected, 8, writes)
         story = f"8 slots, {expected.num_tokens} tokens stored, {too_many} more"
-        new = torch.full((2, too_many, 4), 99.0)
+        new, raised = torch.full((2, too_many, 4), 99.0), "nothing"
         try:
             cache.write(new, -new)
-        except ValueError:
-            pass
         except Exception as error:
-            name = type(error).__name__
-            message = f"{story}: expected a ValueError, got {name}: {error}"
-            raise Rejected(message) from error
-        else:
-            raise Rejected(f"{story}: expected a ValueError, got nothing")
+            raised = (
+                error
+                if isinstance(error, ValueError)
+                else f"{type(error).__name__}: {error}"
+            )
+        if not isinstance(raised, ValueError):
+            raise Rejected(f"{story}: expected a ValueError, got {raised}")
         if not rest:
             continue
         try:
@@ -226,13 +212,14 @@ def _serves_the_three_users(attempt: Attempt) -> str:
         ]
         ids, limit = torch.tensor([prompt]), {"max_new_tokens": 50}
         right = model.generate(ids, **limit)
+        story = f"the pocket model's answer to {name}, with your cache"
         found = attempted(
-            f"the pocket model's answer to {name}, with your cache",
+            story,
             lambda ids=ids, layers=layers, limit=limit: model.generate(
                 ids, **cache_argument(Cache(layers=layers)), **limit
             ),
         )
         found, right = (tokenizer.decode(x[0, len(prompt) :]) for x in (found, right))
-        expect(f"the pocket model's answer to {name}, with your cache", found, right)
+        diagnose(story, found, right)
         used.append(f"{name} {layers[0].keys.shape[2]}")
     return f"{', '.join(used)} of 72 slots"

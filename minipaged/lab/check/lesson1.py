@@ -4,12 +4,13 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from minipaged.lab.check.diagnose import diagnose
 from minipaged.lab.check.verdict import (
     Attempt,
+    Hints,
     Rejected,
     attempted,
     exercise,
-    expect,
     short,
 )
 from minipaged.lab.measure.traces import sharegpt_like
@@ -48,35 +49,37 @@ def _expect_kinds(attempt: Attempt, *case: int) -> None:
     if found == expected and any(type(number) is not int for number in found):
         raise Rejected(f"{call}: got {found}; slots are counted in ints")
     if not isinstance(found, list) or len(found) != 4:
-        expect(call, found, expected)
-    names = ("token states", "reserved", "internal", "external")
-    hints = (
-        {
-            prompt: "each decode step stores a token",
-            held + 1: "the last token has been chosen, but not computed yet",
-            prompt + answer: "those will be held at the end; how many are now?",
+        diagnose(call, found, expected)
+    no_slot = "the last token of an answer needs no slot"
+    mistakes = {
+        "token states": {
+            "those will be held at the end; how many are now?": prompt + answer,
+            "the last token has been chosen, but not computed yet": held + 1,
+            "each decode step stores a token": prompt,
         },
-        {
-            at_end - held + 1: "the last token of an answer needs no slot",
-            reservation - held: "some of these are for after the answer's end",
-            piece - held: "some of these are for after the answer's end",
-            at_end - prompt: "slots that are filled wait no longer",
-            answer: "slots that are filled wait no longer",
+        "reserved": {
+            "slots that are filled wait no longer": (
+                lambda found: found in (answer, at_end - prompt)
+            ),
+            "some of these are for after the answer's end": (
+                lambda found: found in (reservation - held, piece - held)
+            ),
+            no_slot: at_end - held + 1,
         },
-        {
-            reservation - at_end - 1: "the last token of an answer needs no slot",
-            piece - at_end: "what the allocator adds is in no reservation: external",
-            reservation - held: "some of these wait for tokens of this answer",
+        "internal": {
+            "some of these wait for tokens of this answer": reservation - held,
+            "what the allocator adds is in no reservation: external": piece - at_end,
+            no_slot: reservation - at_end - 1,
         },
-        {
-            0: "what the allocator adds to the reservation is external",
-            piece - at_end: "what is reserved and never used is internal",
+        "external": {
+            "what is reserved and never used is internal": piece - at_end,
+            "what the allocator adds to the reservation is external": 0,
         },
-    )
-    for name, number, right, known in zip(names, found, expected, hints, strict=True):
-        if number != right:
-            hint = known.get(number, f"the four must add up to {piece}")
-            raise Rejected(f"{call}: {name}: got {number}, expected {right}; {hint}")
+    }
+    kinds = zip(mistakes.items(), found, expected, strict=True)
+    for (name, known), number, right in kinds:
+        known[f"the four must add up to {piece}"] = True
+        diagnose(f"{call}: {name}", number, right, known, write=str)
 
 
 @exercise
@@ -105,21 +108,16 @@ def _exact_fit_and_merging(attempt: Attempt) -> None:
         memory = attempt(12)
         pieces = [_allocate(memory, 4) for _ in range(3)]
         at = [getattr(piece, "start", piece) for piece in pieces]
-        expect("three pieces of 4 from 12 slots, where they start", at, [0, 4, 8])
-        try:
-            found = _start(memory, 1)
-        except Rejected as error:
-            if error.__cause__ is None:  # something was returned
-                raise
-            raise Rejected(f"{error}; no slot is free: raise NoPiece") from error
-        expect("a fourth piece, with no slot free", found, REFUSED)
+        diagnose("three pieces of 4 from 12 slots, where they start", at, [0, 4, 8])
+        found = _start(memory, 1, {Exception: "no slot is free: raise NoPiece"})
+        diagnose("a fourth piece, with no slot free", found, REFUSED)
         for start in freed:
             _free(memory, pieces[start // 4])
         story = f"12 slots full, then the pieces at {freed} freed; a piece of 8 starts"
         found = _start(memory, 8)
         if found == REFUSED:
             story = f"{story} (free neighbours become one)"
-        expect(story, found, min(freed))
+        diagnose(story, found, min(freed))
     for what in ("freed twice", "never handed out", "part of one that is held"):
         memory = attempt(12)
         piece = _allocate(memory, 4)
@@ -127,15 +125,15 @@ def _exact_fit_and_merging(attempt: Attempt) -> None:
             _free(memory, piece)
         else:
             piece = Piece(3, 4) if what == "never handed out" else Piece(0, 3)
+        raised = "nothing"
         try:
             memory.free(piece)
         except ValueError:
             continue
         except Exception as error:
-            name = type(error).__name__
-            message = f"free({piece}), {what}, raised {name}, expected a ValueError"
-            raise Rejected(message) from error
-        raise Rejected(f"free({piece}), {what}, raised nothing, expected a ValueError")
+            raised = type(error).__name__
+        said = f"raised {raised}, expected a ValueError"
+        raise Rejected(f"free({piece}), {what}, {said}")
 
 
 def _random_walk(attempt: Attempt, rng: Random) -> None:
@@ -157,16 +155,16 @@ def _random_walk(attempt: Attempt, rng: Random) -> None:
         start = next(fits, REFUSED)
         story = f"memory {picture} (# is used); a piece of {size}"
         wanted = REFUSED if start == REFUSED else Piece(start, size)
-        expect(story, found := _allocate(memory, size), wanted)
+        diagnose(story, found := _allocate(memory, size), wanted)
         if start != REFUSED:
             held.append(found)
             used[start : start + size] = [True] * size
 
 
-def _allocate(memory: Any, slots: int) -> Any:
+def _allocate(memory: Any, slots: int, hints: Hints | None = None) -> Any:
     """What is handed out, or REFUSED."""
     try:
-        piece = attempted(f"allocate({slots})", memory.allocate, slots)
+        piece = attempted(f"allocate({slots})", memory.allocate, slots, hints=hints)
     except Rejected as error:
         if isinstance(error.__cause__, NoPiece):
             return REFUSED
@@ -177,8 +175,8 @@ def _allocate(memory: Any, slots: int) -> Any:
     return piece
 
 
-def _start(memory: Any, slots: int) -> Any:
-    piece = _allocate(memory, slots)
+def _start(memory: Any, slots: int, hints: Hints | None = None) -> Any:
+    piece = _allocate(memory, slots, hints)
     return getattr(piece, "start", piece)
 
 

@@ -4,8 +4,11 @@ from itertools import accumulate
 from random import Random
 
 import torch
+from torch import Tensor
 
-from minipaged.lab.check.verdict import Attempt, Rejected, exercise, expect
+from minipaged.lab.check.diagnose import diagnose, telling, why
+from minipaged.lab.check.misread import Inputs
+from minipaged.lab.check.verdict import Attempt, Rejected, exercise
 
 TOLERANCE = 1e-5  # of float32 attention against float64; the values are about 1
 
@@ -26,44 +29,33 @@ def position_of(attempt: Attempt) -> None:
 def _finds(
     attempt: Attempt, block_ids: list[int], size: int, num_tokens: int, slot: int
 ) -> None:
-    table = range(num_tokens)
-    slots = [block_ids[one // size] * size + one % size for one in table]
-    expected = slots.index(slot) if slot in slots else None
-    call = attempt.call(block_ids, size, num_tokens, slot)
-    try:
-        found = attempt(block_ids, size, num_tokens, slot)
-    except Rejected as error:
-        hints = {
-            IndexError: "the table lists block ids: look for the slot's block in it",
-            ValueError: "the slot's block need not be in the table",
-        }
-        if hint := hints.get(type(error.__cause__)):
-            raise Rejected(f"{error}; {hint}") from error
-        raise
-    if found == expected:
-        expect(call, found, expected)
-        return
-    mistakes = {slot: "that is the slot; which token is in it?"}
-    if slot // size in block_ids:
-        entry = block_ids.index(slot // size)
+    case = block_ids, size, num_tokens, slot
+    slots = _slots(size, [(block_ids, 0, num_tokens)])
+    right = slots.index(slot) if slot in slots else None
+    hints = {
+        IndexError: "the table lists block ids: look for the slot's block in it",
+        ValueError: "the slot's block need not be in the table",
+    }
+    found = attempt(*case, hints=hints)
+    entry = block_ids.index(slot // size) if slot // size in block_ids else None
+    number = found if type(found) is int else None
+    mistakes = {
+        "a token of this table lies there, or is a return missing?": found is None,
+        "the slot's block is not in the table": entry is None and number is not None,
+    }
+    if entry is not None:
         mistakes |= {
-            entry: "that is the entry in the table; how many tokens are before it?",
-            entry * size: "there its block begins; how far inside is the slot?",
-            slot % size: "so far it is inside its block; how many tokens are before?",
+            "the slot is in the last block, but empty": (
+                right is None and number == entry * size + slot % size
+            ),
+            "so far it is inside its block; how many tokens are before?": slot % size,
+            "there its block begins; how far inside is the slot?": entry * size,
+            "that is the entry in the table; how many tokens are before it?": entry,
         }
-        if expected is None:
-            position = entry * size + slot % size
-            mistakes[position] = "the slot is in the last block, but empty"
-    else:
-        mistakes[found] = "the slot's block is not in the table"
-    hint = f"; {mistakes[found]}" if _is_number(found) and found in mistakes else ""
-    if found is None:
-        hint = "; a token of this table lies there, or is a return missing?"
-    raise Rejected(f"{call}: got {found!r:.40}, expected {expected}{hint}")
-
-
-def _is_number(value: object) -> bool:
-    return type(value) is int
+    mistakes["that is the slot; which token is in it?"] = slot
+    if number is None:
+        mistakes = {said: wrong is True for said, wrong in mistakes.items()}
+    diagnose(attempt.call(*case), found, right, mistakes, write="{!r:.40}".format)
 
 
 @exercise
@@ -102,55 +94,46 @@ def _slots(size: int, works: Works) -> list[int]:
 
 def _expect_row(attempt: Attempt, size: int, works: Works) -> None:
     """Raise Rejected unless the three lists are right, with the likeliest cause."""
+    starts, stops = [start for _, start, _ in works], [stop for *_, stop in works]
     lengths = [stop - start for _, start, stop in works]
     ends = list(accumulate(lengths, initial=0))
-    expected = _slots(size, works), ends, [stop for *_, stop in works]
-    try:
-        found = attempt(size, works)
-    except Rejected as error:
-        if isinstance(error.__cause__, IndexError):
-            hint = "position // block_size is the entry in the table"
-            raise Rejected(f"{error}; {hint}") from error
-        raise
+    right = _slots(size, works), ends, stops
+    hints = {IndexError: "position // block_size is the entry in the table"}
+    found = attempt(size, works, hints=hints)
     story = f"block_size {size}, works {works}"
     if not isinstance(found, tuple | list) or len(found) != 3:
-        expect(f"{story}; three lists", found, expected)
-    positions = [position for _, *span in works for position in range(*span)]
-    from_zero = [(ids, 0, stop - start) for ids, start, stop in works]
+        diagnose(f"{story}; three lists", found, right)
     mistakes = {
-        "slots": (
-            (positions, "those are positions; the table says where they lie"),
-            ([slot // size for slot in expected[0]], "those are blocks, not slots"),
-            (_slots(size, from_zero), "the new tokens begin at position `start`"),
-            (
-                _slots(size, [(sorted(ids), *span) for ids, *span in works]),
-                "the table has an order",
+        "slots": {
+            "those are positions; the table says where they lie": [
+                position for _, *span in works for position in range(*span)
+            ],
+            "those are blocks, not slots": [slot // size for slot in right[0]],
+            "the new tokens begin at position `start`": (
+                _slots(size, [(ids, 0, stop - start) for ids, start, stop in works])
             ),
-        ),
-        "query_starts": (
-            (ends[:-1], "the last number is the end of the row"),
-            (ends[1:], "the first sequence begins at 0"),
-            (lengths, "those are lengths; where in the row does each begin?"),
-            ([start for _, start, _ in works], "those are positions, not places"),
-        ),
-        "context_lengths": (
-            (lengths, "a token looks at the earlier ones, too: they are in the cache"),
-            ([start for _, start, _ in works], "a token looks at itself, too"),
-            ([stop - 1 for *_, stop in works], "a token looks at itself, too"),
-            ([len(ids) * size for ids, *_ in works], "empty slots do not count"),
-        ),
+            "the table has an order": (
+                _slots(size, [(sorted(ids), *span) for ids, *span in works])
+            ),
+        },
+        "query_starts": {
+            "the last number is the end of the row": ends[:-1],
+            "the first sequence begins at 0": ends[1:],
+            "those are lengths; where in the row does each begin?": lengths,
+            "those are positions, not places": starts,
+        },
+        "context_lengths": {
+            "a token looks at the earlier ones, too: they are in the cache": lengths,
+            "a token looks at itself, too": (
+                lambda got: got in (starts, [stop - 1 for stop in stops])
+            ),
+            "empty slots do not count": [len(ids) * size for ids, *_ in works],
+        },
     }
-    for (name, wrong), got, right in zip(
-        mistakes.items(), found, expected, strict=True
-    ):
-        try:
-            expect(f"{story}; {name}", list(got), right)
-        except Rejected as error:
-            hints = [said for numbers, said in wrong if list(got) == numbers]
-            hints += ["one list for all sequences"] * any(
-                isinstance(one, list | tuple) for one in got
-            )
-            raise Rejected("; ".join([str(error), *hints[:1]])) from error
+    for (name, wrong), got, wanted in zip(mistakes.items(), found, right, strict=True):
+        is_nested = any(isinstance(one, list | tuple) for one in got)
+        wrong["one list for all sequences"] = is_nested
+        diagnose(f"{story}; {name}", list(got), wanted, wrong)
 
 
 @exercise
@@ -175,9 +158,9 @@ def attend(attempt: Attempt) -> None:
 
 def _one_token(
     attempt: Attempt,
-    q: torch.Tensor,
-    kv: torch.Tensor,
-    cache: torch.Tensor,
+    q: Tensor,
+    kv: Tensor,
+    cache: Tensor,
     blocks: list[int],
 ) -> None:
     """Compare with attention over the contiguous `kv`, in float64."""
@@ -186,72 +169,60 @@ def _one_token(
         f"{heads} heads, {kv_heads} KV heads, head_dim {dim}, {num_tokens} tokens in "
         f"blocks {blocks} of 4"
     )
+    hints = {RuntimeError: f"{heads} heads share {kv_heads} KV heads"}
+    hints = hints if heads != kv_heads else {}
     before = cache.clone()
-    try:
-        found = attempt.shared(q, cache[0], cache[1], blocks, num_tokens)
-    except Rejected as error:
-        if heads != kv_heads and isinstance(error.__cause__, RuntimeError):
-            hint = f"{heads} heads share {kv_heads} KV heads"
-            raise Rejected(f"{error}; {hint}") from error
-        raise
-    if not isinstance(found, torch.Tensor):
-        missing = "; is a return missing?" if found is None else ""
-        raise Rejected(f"{story}: got {found!r:.40}, expected a tensor{missing}")
-    if not torch.allclose(cache, before, equal_nan=True):
-        raise Rejected(f"{story}: keys or values were changed; others need them")
-    expect(f"{story}; shape", tuple(found.shape), (heads, dim))
-    if found.isnan().any():
-        raise Rejected(
-            f"{story}: NaN; a slot was read that was never written. Read the blocks in "
-            f"the table's order, and of them the first {num_tokens} positions (a mask "
-            "comes too late: 0 × NaN is NaN)"
-        )
-    error = _error(found, _attention(q, kv))
-    if error > TOLERANCE:
-        stored = before[:, sorted(blocks)].flatten(1, 2)
-        hint = _diagnosis(found, q, kv, stored[:, :num_tokens])
-        raise Rejected(f"{story}: off by up to {error:.2g}{hint}")
+    found = attempt.shared(q, *cache, blocks, num_tokens, hints=hints)
+    with telling(story):
+        if not isinstance(found, Tensor):
+            missing = "; is a return missing?" if found is None else ""
+            raise Rejected(f"got {found!r:.40}, expected a tensor{missing}")
+        if not torch.allclose(cache, before, equal_nan=True):
+            raise Rejected("keys or values were changed; others need them")
+        diagnose("shape", tuple(found.shape), (heads, dim))
+        if found.isnan().any():
+            raise Rejected(
+                "NaN; a slot was read that was never written. Read the blocks in the "
+                f"table's order, and of them the first {num_tokens} positions (a mask "
+                "comes too late: 0 × NaN is NaN)"
+            )
+        q, kv = q.double(), kv.double()
+        error = _error(found, Inputs(q, *kv).attention())
+        if error > TOLERANCE:
+            stored = before[:, sorted(blocks)].flatten(1, 2).double()
+            mistakes = _misread(q, kv, stored[:, :num_tokens])
+            said = why(found, mistakes, lambda own, wrong: _error(own, wrong) < 1e-4)
+            raise Rejected(f"off by up to {error:.2g}{said}")
 
 
-def _attention(
-    q: torch.Tensor, kv: torch.Tensor, scale: float | None = None, axis: int = -1
-) -> torch.Tensor:
-    """The right answer in float64; with another `scale` or `axis`, a wrong one."""
-    group = q.shape[0] // kv.shape[2]
-    k, v = kv.double().repeat_interleave(group, dim=2)
-    scale = q.shape[1] ** -0.5 if scale is None else scale
-    logits = torch.einsum("hd,thd->ht", q.double(), k) * scale
-    return torch.einsum("ht,thd->hd", logits.softmax(dim=axis), v)
-
-
-def _diagnosis(
-    found: torch.Tensor, q: torch.Tensor, kv: torch.Tensor, by_id: torch.Tensor
-) -> str:
-    """What the mistake is, if it is one that is often made.
+def _misread(q: Tensor, kv: Tensor, by_id: Tensor) -> dict[str, Tensor]:
+    """What usual mistakes give.
 
     `by_id`: K and V as they come when the blocks are read in the order of their ids.
     """
-    group = q.shape[0] // kv.shape[2]
-    tiled = kv.repeat(1, 1, group, 1)  # heads 0, 1, ... get KV heads 0, 1, ...
-    dim = q.shape[1]
+    heads, dim = q.shape
+    tiled = kv.repeat(1, 1, heads // kv.shape[2], 1)  # heads 0, 1, ... get KV 0, 1, ...
     scales = {"1": 1.0, "head_dim ** 0.5": dim**0.5, "1 / head_dim": 1 / dim}
-    scales |= {"head_dim": dim, "num_heads ** -0.5": q.shape[0] ** -0.5}
+    scales |= {"head_dim": dim, "num_heads ** -0.5": heads**-0.5}
     mistakes = {
-        f"right but for the scale, which is {said}": _attention(q, kv, scale=scale)
+        f"right but for the scale, which is {said}": Inputs(q, *kv, scale).attention()
         for said, scale in scales.items()
     }
     mistakes |= {
-        "right if the last token did not count": _attention(q, kv[:, :-1]),
-        "right if query heads took turns; but neighbours share one": _attention(
-            q, tiled
+        "right if the last token did not count": Inputs(q, *kv[:, :-1]).attention(),
+        "right if query heads took turns; but neighbours share one": (
+            Inputs(q, *tiled).attention()
         ),
-        "right if keys were the values": _attention(q, kv[[0, 0]]),
-        "right if softmax ran over heads, not over tokens": _attention(q, kv, axis=0),
-        "right if blocks were read by id: the table has an order": _attention(q, by_id),
+        "right if keys were the values": Inputs(q, kv[0], kv[0]).attention(),
+        "right if softmax ran over heads, not over tokens": (
+            Inputs(q, *kv).attention(over=0)
+        ),
+        "right if blocks were read by id: the table has an order": (
+            Inputs(q, *by_id).attention()
+        ),
     }
-    names = [name for name, wrong in mistakes.items() if _error(found, wrong) < 1e-4]
-    return f"; it is {names[0]}" if names else ""
+    return {f"it is {said}": wrong for said, wrong in mistakes.items()}
 
 
-def _error(found: torch.Tensor, expected: torch.Tensor) -> float:
+def _error(found: Tensor, expected: Tensor) -> float:
     return (found.double() - expected).abs().max().nan_to_num(torch.inf).item()

@@ -1,17 +1,12 @@
 """Lab: checks of lesson 3's exercises: finding blocks by their content."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random
 from typing import Any
 
-from minipaged.lab.check.verdict import (
-    Attempt,
-    Rejected,
-    attempted,
-    exercise,
-    refuse_a_float,
-)
+from minipaged.lab.check.diagnose import diagnose, refuse_a_float
+from minipaged.lab.check.verdict import Attempt, Rejected, attempted, exercise
 
 
 @contextmanager
@@ -53,7 +48,8 @@ def shared_blocks(attempt: Attempt) -> None:
     """(first, second, block_size) -> whole blocks that the second may take over."""
     for expected, first, second, size, reason in SHARED:
         with because(reason):
-            attempt.expect(expected, first, second, size)
+            found = attempt(first, second, size)
+            diagnose(attempt.call(first, second, size), found, expected)
     refuse_a_float(attempt, SHARED[1][1:4])
 
 
@@ -139,40 +135,56 @@ STORY: tuple[Step, ...] = (
 @exercise
 def prefix_index(attempt: Attempt) -> None:
     """A class with publish, find and forget over blocks of 2 tokens."""
-    index, events = attempt(2), []
+    index = _Asked(attempt(2))
     for name, arguments, right, reason in STORY:
-        call = f"{name}({', '.join(map(str, arguments))})"
         if right is None:
-            _do(index, name, arguments, call, events)
+            index.do(name, *arguments)
         else:
             with because(reason):
-                _ask(index, right, arguments[0], events)
+                index.find(right, *arguments)
     for seed in range(30):
         _random_walk(attempt, Random(seed))
 
 
-def _do(
-    index: Any, name: str, arguments: Sequence[Any], call: str, events: list[str]
-) -> Any:
-    """Call a method of the attempt; of one that is left as it was, say so."""
-    try:
-        method = getattr(index, name)
-    except AttributeError:
-        raise Rejected(f"it has no method {name}") from None
-    try:
-        result = attempted(call, method, *arguments)
-    except NotImplementedError as error:
-        if str(error) or not events:
-            raise
-        raise Rejected(f"{name} is not written yet") from None
-    except Rejected as error:
-        if name == "forget" and isinstance(error.__cause__, ValueError | KeyError):
-            hint = "look first: most keys do not lead to this block"
-            raise Rejected(f"{error}; {hint}") from error
-        raise
-    if name != "find":
-        events.append(call)
-    return result
+class _Asked:
+    """The reader's index, and what was done with it."""
+
+    def __init__(self, index: Any):
+        self.index, self.events = index, []
+
+    def do(self, name: str, *arguments: Any) -> Any:
+        """Call a method; of one that is left as it was, say so."""
+        call = f"{name}({', '.join(map(str, arguments))})"
+        if not hasattr(self.index, name):
+            raise Rejected(f"it has no method {name}")
+        said = "look first: most keys do not lead to this block"
+        hints = {ValueError: said, KeyError: said} if name == "forget" else {}
+        try:
+            result = attempted(call, getattr(self.index, name), *arguments, hints=hints)
+        except NotImplementedError as error:
+            if str(error) or not self.events:
+                raise
+            raise Rejected(f"{name} is not written yet") from None
+        if name != "find":
+            self.events.append(call)
+        return result
+
+    def find(self, right: list[set[int]], asked: list[int]) -> list[int]:
+        """What `find` gives, if it is `right`: of each set, one block."""
+        found = self.do("find", asked)
+        if not isinstance(found, list) or not all(
+            isinstance(id_, int) for id_ in found
+        ):
+            said = f"returned {found!r:.40}, expected a list of ids"
+            raise Rejected(f"find({asked}) {said}")
+        is_right = all(id_ in ids for id_, ids in zip(found, right, strict=False))
+        if len(found) != len(right) or not is_right:
+            last = ", ".join(self.events[-4:])
+            many = " (the last four)" if len(self.events) > 4 else ""
+            expected = [min(ids) if len(ids) == 1 else ids for ids in right]
+            said = f"find({asked}) gave {found}, expected {expected}"
+            raise Rejected(f"after {last}{many}:\n  {said}")
+        return found
 
 
 def _random_walk(attempt: Attempt, rng: Random) -> None:
@@ -181,51 +193,29 @@ def _random_walk(attempt: Attempt, rng: Random) -> None:
     As in generate: a prompt takes over what it finds, and publishes its whole table,
     blocks that are known already included. Blocks that are forgotten come back.
     """
-    index: Any = attempt(2)
+    index = _Asked(attempt(2))
     published: dict[int, list[int]] = {}  # block: the tokens up to its end
-    events: list[str] = []  # what was done, for the answer
     for _ in range(20):
         tokens = [rng.randint(0, 1) for _ in range(rng.randint(0, 8))]
-        found = _look_up(index, published, tokens, events) if published else []
+        found = index.find(_cached(published, tokens), tokens) if published else []
         free = [id_ for id_ in range(40) if id_ not in published]
         ids = [*found, *rng.sample(free[:8], len(tokens) // 2 - len(found))]
-        _do(index, "publish", (tokens, ids), f"publish({tokens}, {ids})", events)
+        index.do("publish", tokens, ids)
         published |= {id_: tokens[: 2 * n + 2] for n, id_ in enumerate(ids)}
         while published and (rng.random() < 0.5 or len(published) > 30):
             gone = rng.choice(sorted(published))
             del published[gone]
-            _do(index, "forget", (gone,), f"forget({gone})", events)
+            index.do("forget", gone)
         asked = [rng.randint(0, 1) for _ in range(rng.randint(0, 8))]
-        _look_up(index, published, asked, events)
+        index.find(_cached(published, asked), asked)
 
 
-def _look_up(
-    index: Any, published: dict[int, list[int]], asked: list[int], events: list[str]
-) -> list[int]:
-    """What the attempt finds, if every block of it may be found."""
+def _cached(published: dict[int, list[int]], asked: list[int]) -> list[set[int]]:
+    """What may be found: of each block, the ids that hold it."""
     right: list[set[int]] = []
     for end in range(2, len(asked), 2):  # never all the tokens
         choices = {id_ for id_, tokens in published.items() if tokens == asked[:end]}
         if not choices:
             break
         right.append(choices)
-    return _ask(index, right, asked, events)
-
-
-def _ask(
-    index: Any, right: list[set[int]], asked: list[int], events: list[str]
-) -> list[int]:
-    """What `find` gives, if it is `right`: of each set, one block."""
-    found = _do(index, "find", (asked,), f"find({asked})", events)
-    if not isinstance(found, list) or not all(isinstance(id_, int) for id_ in found):
-        raise Rejected(f"find({asked}) returned {found!r:.40}, expected a list of ids")
-    if len(found) != len(right) or any(
-        id_ not in choices for id_, choices in zip(found, right, strict=True)
-    ):
-        last = ", ".join(events[-4:])
-        many = " (the last four)" if len(events) > 4 else ""
-        expected = [min(choices) if len(choices) == 1 else choices for choices in right]
-        raise Rejected(
-            f"after {last}{many}:\n  find({asked}) gave {found}, expected {expected}"
-        )
-    return found
+    return right

@@ -1,57 +1,58 @@
 """Lab: checks of lesson 5's exercises: merging parts, streaming over blocks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
+from functools import partial
 from itertools import product
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from minipaged.lab.check.misread import TOLERANCE
+from minipaged.lab.check.blocks import Blocks
+from minipaged.lab.check.diagnose import Unlike, diagnose, telling
+from minipaged.lab.check.misread import TOLERANCE, Inputs
 from minipaged.lab.check.streaming import (
     BLOCK_SIZE,
     RAMPS,
-    Blocks,
-    answer_of,
-    attends,
+    Asked,
     draw,
     holds_little,
-    is_attention,
     ramp,
-    read_once,
 )
-from minipaged.lab.check.verdict import Attempt, Rejected, exercise, expect, many
+from minipaged.lab.check.verdict import Attempt, Rejected, exercise, many
+
+Triple = Sequence[Tensor]  # maximum, total, weighted
 
 
 @exercise
 def merge(attempt: Attempt) -> None:
     """Two (maximum, total, weighted) -> the one of the positions of both."""
     generator = torch.Generator().manual_seed(0)
-    for sizes in product((3, 1, 0), (4, 1, 0)):
-        for spread in (1.0, 1000.0):
-            logits = spread * torch.randn(sum(sizes), generator=generator).double()
-            values = torch.randn(len(logits), 3, generator=generator).double()
-            cut = sizes[0]
-            one = _triple(logits[:cut], values[:cut])
-            other = _triple(logits[cut:], values[cut:])
-            story = f"parts of {sizes[0]} and {sizes[1]} positions, logits "
-            story += f"{[round(x, 1) for x in logits.tolist()]}"
-            before = deepcopy((*one, *other))
-            found = _three(attempt.shared(one, other), story)
-            for part, given in zip((*one, *other), before, strict=True):
-                if not torch.equal(part, given):
-                    raise Rejected(f"{story}: it has written into its arguments")
-            names = "maximum", "total", "weighted"
-            parts = zip(names, found, _triple(logits, values), strict=True)
-            for index, (name, ours, right) in enumerate(parts):
-                usual = _usual_mistakes(before[:3], before[3:], index, right)
-                rule = "; the larger of the two, also if it is -inf" * (
-                    name == "maximum"
-                )
-                _compare(f"{story}; {name}", ours, right, usual, rule)
+    same = partial(torch.allclose, atol=TOLERANCE)
+    for (cut, rest), spread in product(product((3, 1, 0), (4, 1, 0)), (1.0, 1000.0)):
+        logits = spread * torch.randn(cut + rest, generator=generator).double()
+        values = torch.randn(len(logits), 3, generator=generator).double()
+        one = _triple(logits[:cut], values[:cut])
+        other = _triple(logits[cut:], values[cut:])
+        right, before = _triple(logits, values), deepcopy((one, other))
+        answer = attempt.shared(one, other)
+        numbers = [round(x, 1) for x in logits.tolist()]
+        with telling(f"parts of {cut} and {rest} positions, logits {numbers}"):
+            found = _three(answer)
+            if not all(map(torch.equal, (*one, *other), (*before[0], *before[1]))):
+                raise Rejected("it has written into its arguments")
+            mistakes = _usual_mistakes(*before, right)
+            for name, ours, wanted in zip(mistakes, found, right, strict=True):
+                shape, usual = tuple(wanted.shape), mistakes[name]
+                diagnose(f"{name}, shape", tuple(ours.shape), shape)
+                if ours.isnan().any():
+                    said = "is -inf subtracted from -inf, or does an exp overflow?"
+                    raise Unlike(f"{name}: NaN; {said}")
+                diagnose(name, ours, wanted, usual, same=same, write=_rounded)
 
 
-def _triple(logits: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, ...]:
+def _triple(logits: Tensor, values: Tensor) -> Triple:
     """What a part leaves behind, in one go; of no positions: -inf, 0 and zeros."""
     if not len(logits):
         return logits.new_tensor(-torch.inf), logits.new_zeros(()), values.sum(dim=0)
@@ -59,63 +60,42 @@ def _triple(logits: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, .
     return logits.max(), weights.sum(), weights @ values
 
 
-def _three(answer: Any, story: str) -> list[torch.Tensor]:
+def _three(answer: Any) -> list[Tensor]:
     if not isinstance(answer, tuple | list):
-        raise Rejected(f"{story}: returned {answer!r:.40}, expected three things")
+        raise Rejected(f"returned {answer!r:.40}, expected three things")
     if len(answer) != 3:
-        raise Rejected(f"{story}: returned {len(answer)} things, expected three")
+        raise Rejected(f"returned {len(answer)} things, expected three")
     return [torch.as_tensor(part).double() for part in answer]
 
 
-def _usual_mistakes(
-    one: Sequence[torch.Tensor],
-    other: Sequence[torch.Tensor],
-    index: int,
-    right: torch.Tensor,
-) -> dict[str, torch.Tensor]:
-    """Wrong answers for part `index` of the triple, and what makes them."""
+def _usual_mistakes(one: Triple, other: Triple, right: Triple) -> dict[str, dict]:
+    """Wrong maxima, totals and weighted values, and what makes them."""
     maximum = torch.maximum(one[0], other[0])
-    if not index:
-        return {}
-    factors = (one[0] - maximum).exp(), (other[0] - maximum).exp()
-    unscaled = "the part whose maximum is smaller is not rescaled"
-    mistakes = {unscaled: one[index] + other[index]}
-    exchanged = one[index] * factors[1] + other[index] * factors[0]
-    mistakes["each side is multiplied by the other's factor"] = exchanged
-    upside_down = one[index] / factors[0] + other[index] / factors[1]
-    mistakes["upside down: the factor is e^(its maximum - the larger)"] = upside_down
-    plain = one[index] * one[0].exp() + other[index] * other[0].exp()
-    mistakes["not lowered: the factor is e^(its maximum - the larger)"] = plain
-    if index == 2:
-        total = one[1] * factors[0] + other[1] * factors[1]
-        mistakes["it is divided already; keep the sum, divide at the end"] = (
-            right / total
-        )
-    return mistakes
+    ours, theirs = (one[0] - maximum).exp(), (other[0] - maximum).exp()
+
+    def by(at: int, a: Tensor | int, b: Tensor | int) -> Tensor:
+        return one[at] * a + other[at] * b
+
+    total, weighted = (
+        {
+            "the part whose maximum is smaller is not rescaled": by(at, 1, 1),
+            "each side is multiplied by the other's factor": by(at, theirs, ours),
+            "upside down: the factor is e^(its maximum - the larger)": (
+                by(at, 1 / ours, 1 / theirs)
+            ),
+            "not lowered: the factor is e^(its maximum - the larger)": (
+                by(at, one[0].exp(), other[0].exp())
+            ),
+        }
+        for at in (1, 2)
+    )
+    divided = "it is divided already; keep the sum, divide at the end"
+    weighted[divided] = right[2] / by(1, ours, theirs)
+    larger = {"the larger of the two, also if it is -inf": True}
+    return {"maximum": larger, "total": total, "weighted": weighted}
 
 
-def _compare(
-    what: str,
-    found: torch.Tensor,
-    right: torch.Tensor,
-    usual: Mapping[str, torch.Tensor],
-    rule: str = "",
-) -> None:
-    """usual: wrong answers, by what makes them. rule: said of any other one."""
-    expect(f"{what}, shape", tuple(found.shape), tuple(right.shape))
-    if found.isnan().any():
-        raise Rejected(
-            f"{what}: NaN; is -inf subtracted from -inf, or does an exp overflow?"
-        )
-    if not torch.allclose(found, right, atol=TOLERANCE):
-        said = f"{what}: got {_rounded(found)}, expected {_rounded(right)}"
-        for mistake, wrong in usual.items():
-            if torch.allclose(found, wrong, atol=TOLERANCE):
-                raise Rejected(f"{said}; {mistake}")
-        raise Rejected(said + rule)
-
-
-def _rounded(part: torch.Tensor) -> str:
+def _rounded(part: Tensor) -> str:
     numbers = [f"{number:.4g}" for number in part.flatten().tolist()]
     return f"[{', '.join(numbers)}]" if part.dim() else numbers[0]
 
@@ -127,38 +107,34 @@ def stream(attempt: Attempt) -> None:
     # Each case tells what those before it do not; many blocks more than two.
     lengths = (1, 3, 4, 19, 5, 8)
     for num_tokens in lengths:
-        _streamed(attempt, *draw(generator, num_tokens, 1, 1, 1.0))
-    _streamed(attempt, *draw(generator, 19, 1, 1, 1.0), size=3)
+        _streamed(attempt, draw(generator, num_tokens))
+    _streamed(attempt, draw(generator, 19), size=3)
     for ends, hint in RAMPS.items():
         story = ", logits from {:g} to {:g}".format(*ends)
-        _streamed(attempt, *ramp(generator, *ends, 1, 1), story, hint)
+        _streamed(attempt, ramp(generator, ends, 1, 1), story, hint)
     for num_tokens, spread in product(lengths, (0.0, 30.0)):
         story = ", logits in the hundreds" if spread else ", equal logits"
-        _streamed(attempt, *draw(generator, num_tokens, 1, 1, spread), story)
+        _streamed(attempt, draw(generator, num_tokens, spread=spread), story)
     query = torch.ones(5).double()
     holds_little(lambda read, n: attempt.shared(query, read, n, BLOCK_SIZE), heads=1)
 
 
 def _streamed(
     attempt: Attempt,
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
+    given: Inputs,
     also: str = "",
     hint: str = "",
     size: int = BLOCK_SIZE,
 ) -> None:
     """One case of `stream`."""
-    num_tokens, read = len(k), Blocks(k[:, 0], v[:, 0], size)
-    story = f"{many(num_tokens, 'token')} in blocks of {size}{also}"
-    seen, wanted = range(num_tokens), range(-(-num_tokens // size))
+    q, k, v, _ = given
+    story = f"{many(len(k), 'token')} in blocks of {size}{also}"
 
-    def ask(blocks: Blocks) -> Any:
-        return attempt.shared(q[0], blocks, num_tokens, size)
+    def ask(read: Blocks) -> Any:
+        return attempt.shared(q[0], read, len(k), size)
 
-    found = answer_of(story, lambda: ask(read), read, seen, wanted)
-    read_once(story, read, wanted)
-    attends(story, found, q[0], k, v, read, ask, hint=hint)
+    read = Blocks(k[:, 0], v[:, 0], size)
+    Asked(story, ask, read, Inputs(q[0], k, v), hint=hint).judge()
 
 
 @exercise
@@ -168,51 +144,43 @@ def window(attempt: Attempt) -> None:
     # The first window that hides anything begins amid a block that is not the first.
     lengths = (22, 1, 4, 5, 8, 19)
     for num_tokens, width in product(lengths, (100, 8, 1, 3, 4, 5, 9)):
-        heads, kv_heads = [(4, 2), (6, 2), (3, 3), (5, 1)][(num_tokens + width) % 4]
-        _windowed(attempt, *draw(generator, num_tokens, heads, kv_heads, 1.0), width)
-    _windowed(attempt, *draw(generator, 19, 4, 2, 1.0), 10, size=3)
+        heads = [(4, 2), (6, 2), (3, 3), (5, 1)][(num_tokens + width) % 4]
+        _windowed(attempt, draw(generator, num_tokens, *heads), width)
+    _windowed(attempt, draw(generator, 19, 4, 2), 10, size=3)
     for ends, hint in RAMPS.items():
         story = ", logits from {:g} to {:g}".format(*ends)
-        _windowed(attempt, *ramp(generator, *ends, 4, 2), 12, story, hint)
+        _windowed(attempt, ramp(generator, ends, 4, 2), 12, story, hint)
     for num_tokens in lengths:
         case = draw(generator, num_tokens, 6, 2, 30.0)
-        _windowed(attempt, *case, 9, ", logits in the hundreds")
+        _windowed(attempt, case, 9, ", logits in the hundreds")
     query = torch.ones(4, 5).double()
     holds_little(lambda read, n: attempt.shared(query, read, n, n, BLOCK_SIZE), heads=2)
 
 
 def _windowed(
     attempt: Attempt,
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
+    given: Inputs,
     width: int,
     also: str = "",
     hint: str = "",
     size: int = BLOCK_SIZE,
 ) -> None:
     """One case of `window`."""
-    num_tokens, read = len(k), Blocks(k, v, size)
-    story = f"{many(num_tokens, 'token')} in blocks of {size}, a window of {width}, "
+    q, k, v, _ = given
+    story = f"{many(len(k), 'token')} in blocks of {size}, a window of {width}, "
     story += f"{len(q)} heads, {k.shape[1]} KV heads{also}"
-    first = max(0, num_tokens - width)
-    wanted = range(first // size, -(-num_tokens // size))
+    first = max(0, len(k) - width)
 
-    def ask(blocks: Blocks) -> Any:
-        return attempt.shared(q, blocks, num_tokens, width, size)
+    def ask(read: Blocks) -> Any:
+        return attempt.shared(q, read, len(k), width, size)
 
-    seen = range(first, num_tokens)
-    found = answer_of(story, lambda: ask(read), read, seen, wanted)
-    is_right = is_attention(found, q, k[first:], v[first:])
-    if wanted[0] and not is_right and is_attention(found, q, k, v):
+    asked = Asked(story, ask, Blocks(k, v, size), given, first, hint)
+    is_right = asked.is_attention(asked.seen)
+    if asked.wanted[0] and not is_right and asked.is_attention(given):
         raise Rejected(f"{story}: it is right without a window: all tokens are seen")
-    read_once(story, read, wanted)
     mistakes = {
-        f"right for a window of {w}": max(0, num_tokens - w)
-        for w in (width + 1, width - 1)
+        f"right for a window of {w}": max(0, len(k) - w) for w in (width + 1, width - 1)
     }
-    mistakes["right if all of its first block were in the window"] = (
-        first // size * size
-    )
-    others = {name: (q, k[at:], v[at:]) for name, at in mistakes.items()}
-    attends(story, found, q, k[first:], v[first:], read, ask, others, hint)
+    inside = "right if all of its first block were in the window"
+    mistakes[inside] = first // size * size
+    asked.judge({said: Inputs(q, k[at:], v[at:]) for said, at in mistakes.items()})

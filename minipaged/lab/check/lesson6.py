@@ -4,11 +4,13 @@ import math
 from collections.abc import Callable
 
 import torch
+from torch import Tensor
 
+from minipaged.lab.check.diagnose import diagnose, telling
 from minipaged.lab.check.guard import GUARD
 from minipaged.lab.check.kernel import ask_about, launch
 from minipaged.lab.check.packing import Batch, compare_packed, draw_batch
-from minipaged.lab.check.verdict import Attempt, Rejected, exercise, expect, many
+from minipaged.lab.check.verdict import Attempt, Rejected, exercise, many
 
 
 @exercise
@@ -22,26 +24,25 @@ def sums(attempt: Attempt) -> Callable[[], str] | None:
         memory = torch.full((2 * rows, columns), float(GUARD))
         arguments = memory, x, y, columns, rows, padded
         launched = launch(attempt, story, (1,), *arguments)
-        _summed(story, launched[0], x, y, padded)
+        with telling(story):
+            _summed(launched[0], x, y, padded)
     return ask_about(attempt, *arguments)
 
 
-def _summed(
-    story: str, memory: torch.Tensor, x: torch.Tensor, y: torch.Tensor, padded: int
-) -> None:
+def _summed(memory: Tensor, x: Tensor, y: Tensor, padded: int) -> None:
     """Compare with x[i] + y[j]. memory: `out`, and what lies behind it."""
     right, rows, columns = x[:, None] + y, len(x), len(y)
     found, behind = memory[:rows], memory[rows:]
     is_stored = found != GUARD
     if (memory == GUARD).all():
-        raise Rejected(f"{story}: nothing was stored in out")
+        raise Rejected("nothing was stored in out")
     apart = memory.flatten()[: rows * padded].view(rows, padded)[:, :columns]
     if padded > columns and torch.equal(apart, right):
         said = f"rows are stored {padded} numbers apart, which is COLUMNS"
-        raise Rejected(f"{story}: {said}; a row of out has num_columns, {columns}")
+        raise Rejected(f"{said}; a row of out has num_columns, {columns}")
     if (behind != GUARD).any():
         said = "it stored behind the last row; mask the store: column < num_columns"
-        raise Rejected(f"{story}: {said}")
+        raise Rejected(said)
     if not is_stored.all():
         i, j = (~is_stored).nonzero()[0].tolist()
         said = f"nothing was stored in out[{i}, {j}]"
@@ -49,32 +50,32 @@ def _summed(
             said = f"only row 0 of {rows} was stored"
         elif torch.equal(is_stored, torch.eye(rows, columns, dtype=torch.bool)):
             said += ", only in out[i, i]: which tile is [:, None], which [None, :]?"
-        raise Rejected(f"{story}: {said}")
+        raise Rejected(said)
+    is_square = rows == columns
     for place, number in enumerate(right.flatten().tolist()):
         i, j = divmod(place, columns)
-        mine = found[i, j].item()
-        if mine != number:
-            said = _sum_said(found, right, i, j)
-            if torch.equal(found, x[:, None] * y):
-                said = "; all of out is x[i] * y[j]"
-            what = f"{story}; out[{i}, {j}]: got {mine:g}, expected {number:g}"
-            raise Rejected(f"{what}{said}")
+        mistakes = {
+            "all of out is x[i] * y[j]": torch.equal(found, x[:, None] * y),
+            "all of out is x[j] + y[i]": is_square and torch.equal(found, right.T),
+            _sum_said(found, i, j, rows, columns): True,
+        }
+        diagnose(
+            f"out[{i}, {j}]", found[i, j].item(), number, mistakes, write="{:g}".format
+        )
 
 
-def _sum_said(found: torch.Tensor, right: torch.Tensor, i: int, j: int) -> str:
+def _sum_said(found: Tensor, i: int, j: int, rows: int, columns: int) -> str:
     """What a wrong number is. x is 100, 200, ..., and y is 1, 2, ..."""
-    mine, (rows, columns) = found[i, j].item(), right.shape
-    if rows == columns and torch.equal(found, right.T):
-        return "; all of out is x[j] + y[i]"
+    mine = found[i, j].item()
     if i and (math.isnan(mine) or mine == 100 * i):  # x[i - 1] + 0
         said = f"row {i - 1} was stored on into row {i}"
-        return f"; {said}: mask the store, column < num_columns"
+        return f"{said}: mask the store, column < num_columns"
     if not math.isfinite(mine):
         return ""
     of_x, of_y = divmod(int(mine), 100)
     terms = [f"x[{of_x - 1}]"] * (0 < of_x <= rows)
     terms += [f"y[{of_y - 1}]"] * (0 < of_y <= columns)
-    return f"; that is {' + '.join(terms)}" if terms else ""
+    return f"that is {' + '.join(terms)}" if terms else ""
 
 
 @exercise
@@ -108,34 +109,29 @@ def slots(attempt: Attempt) -> Callable[[], str] | None:
         for position, mine, slot in zip(
             positions.tolist(), found.tolist(), right.tolist(), strict=True
         ):
-            what = f"{story}; slot of position {position}"
-            if position < 0:
-                what += " (which only pads)"
+            what = f"slot of position {position}"
+            what += " (which only pads)" * (position < 0)
             if mine == GUARD:
-                raise Rejected(f"{what}: nothing was stored, expected {slot}")
-            if position < 0 and mine != slot and launched.is_unmasked:
-                said = "nothing is masked, no load and no store"
-                raise Rejected(f"{what}: got {mine}, expected {slot}; {said}")
-            if mine != slot and (why := _slot_said(mine, slot, position, block_size)):
-                raise Rejected(f"{what}: got {mine}, expected {slot}; {why}")
-            if mine != slot and is_by_place:
-                said = "the block is that of the place i, not of positions[i]"
-                raise Rejected(f"{what}: got {mine}, expected {slot}; {said}")
-            expect(what, mine, slot)
+                said = f"nothing was stored, expected {slot}"
+                raise Rejected(f"{story}; {what}: {said}")
+            is_pad = position < 0
+            mistakes = {
+                "nothing is masked, no load and no store": (
+                    is_pad and launched.is_unmasked
+                ),
+                "it wrapped: widen the block id before you multiply": (
+                    (mine - slot) % 2**32 == 0
+                ),
+                "that is the position; where does the table come in?": (
+                    not is_pad and mine == position
+                ),
+                "the block is right, the place in it is not": (
+                    not is_pad and mine // block_size == slot // block_size
+                ),
+                "the block is that of the place i, not of positions[i]": is_by_place,
+            }
+            diagnose(f"{story}; {what}", mine, slot, mistakes, write=str)
     return ask_about(attempt, *arguments)
-
-
-def _slot_said(mine: int, slot: int, position: int, block_size: int) -> str:
-    """What a wrong slot is, if it can be told."""
-    if (mine - slot) % 2**32 == 0:
-        return "it wrapped: widen the block id before you multiply"
-    if position < 0:
-        return ""
-    if mine == position:
-        return "that is the position; where does the table come in?"
-    if mine // block_size == slot // block_size:
-        return "the block is right, the place in it is not"
-    return ""
 
 
 @exercise
@@ -180,7 +176,8 @@ def _packed(attempt: Attempt, batch: Batch, first_block: int = 0) -> None:
         *_arguments(batch, first_block),
         shifts={2: moved, 3: moved} if moved else None,
     )
-    compare_packed(story, launched, batch)
+    with telling(story):
+        compare_packed(launched, batch)
 
 
 def _arguments(batch: Batch, first_block: int = 0) -> tuple:

@@ -2,12 +2,16 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import torch
+from torch import Tensor
 
+from minipaged.lab.check.diagnose import telling, why
 from minipaged.lab.check.guard import GUARD
 from minipaged.lab.check.kernel import ask_about, launch
-from minipaged.lab.check.streaming import RULES, walk
+from minipaged.lab.check.misread import misscaled
 from minipaged.lab.check.verdict import Attempt, Rejected, exercise, many
 
 TOLERANCE = 1e-4  # of float32, with values about 1
@@ -50,22 +54,17 @@ def merge_splits(attempt: Attempt) -> Callable[[], str] | None:
                 said += "num_splits apart, not SPLITS"
                 raise Rejected(f"{rejected} ({said})") from None
             raise
-        _merged(story, launched[0].double(), means.double(), logs.double(), width)
+        with telling(story):
+            _merged(launched[0].double(), means.double(), logs.double(), width)
     return ask_about(attempt, *arguments)
 
 
-def _merged(
-    story: str,
-    found: torch.Tensor,
-    means: torch.Tensor,
-    logs: torch.Tensor,
-    width: int,
-) -> None:
+def _merged(found: Tensor, means: Tensor, logs: Tensor, width: int) -> None:
     """Compare with the mean over all positions, weighted by e^log."""
     weights = logs.softmax(1).nan_to_num(0.0)
     right = torch.einsum("hs,hsd->hd", weights, means)
     if (found == GUARD).all(1).any():
-        raise Rejected(f"{story}: a head's result was not stored")
+        raise Rejected("a head's result was not stored")
     if not found.isfinite().all():
         head = int((~found.isfinite()).any(1).nonzero()[0])
         if logs[head].isinf().all():
@@ -74,38 +73,36 @@ def _merged(
             said = "-inf minus -inf is NaN: is that the first maximum of a loop?"
         else:
             said = "exp overflows, or all weights are 0: lower by the largest log first"
-        raise Rejected(f"{story}: head {head} is {found[head, 0]:.3g}; {said}")
+        raise Rejected(f"head {head} is {found[head, 0]:.3g}; {said}")
     error = (found - right).abs().max().item()
-    if error <= TOLERANCE:
-        return
-    for said, wrong in _wrong_merges(means, logs, width).items():
-        if torch.allclose(found, wrong, atol=TOLERANCE, rtol=1e-4):
-            raise Rejected(f"{story}: off by up to {error:.2g}; {said}")
-    said = "whose means and logs does program h read? Each has num_splits of them"
-    raise Rejected(f"{story}: off by up to {error:.2g}; {said}")
+    if error > TOLERANCE:
+        said = why(found, _wrong_merges(means, logs, width), _same)
+        raise Rejected(f"off by up to {error:.2g}{said}")
 
 
-def _wrong_merges(
-    means: torch.Tensor, logs: torch.Tensor, width: int
-) -> dict[str, torch.Tensor]:
+_same = partial(torch.allclose, atol=TOLERANCE, rtol=1e-4)
+
+
+def _wrong_merges(means: Tensor, logs: Tensor, width: int) -> dict[str, Any]:
     """Results of usual mistakes, and what to say of them."""
     rows = means.shape[1]
-    more = width - rows
     seen = logs.isfinite()[..., None]
 
-    def weighted(by: torch.Tensor, of: torch.Tensor = means) -> torch.Tensor:
-        return torch.einsum("hs,hsd->hd", by, of)
+    def weighted(by: Tensor) -> Tensor:
+        return torch.einsum("hs,hsd->hd", by, means)
 
+    of_seen = (means * seen).sum(1) / seen.sum(1)
     powers = (logs - logs.amax(1, keepdim=True)).exp().nan_to_num(0.0)
-    padded = torch.nn.functional.pad(logs, (0, more)).softmax(1)[:, :rows]
-    wrong = {
+    padded = torch.nn.functional.pad(logs, (0, width - rows)).softmax(1)[:, :rows]
+    all_but_last = torch.nn.functional.pad(logs[:, :-1].softmax(1), (0, 1))
+    of_two = (logs * math.log(2)).softmax(1).nan_to_num(0.0)
+    wrong: dict[str, Any] = {
         "all weights became 0: lower by the largest log first": 0 * means[:, 0],
-        "every split counts the same; it must count by e^(its log)": means.mean(1),
-        "every split counts the same; it must count by e^(its log) ": (
-            (means * seen).sum(1) / seen.sum(1)
+        "every split counts the same; it must count by e^(its log)": (
+            lambda found: _same(found, means.mean(1)) or _same(found, of_seen)
         ),
-        "the weights are powers of 2, but the logs are natural ones: tl.exp": weighted(
-            (logs * math.log(2)).softmax(1).nan_to_num(0.0)
+        "the weights are powers of 2, but the logs are natural ones: tl.exp": (
+            weighted(of_two)
         ),
         "it is the sum; divide by the sum of the weights": weighted(powers),
         "the weights are right, the divisor is not; divide by their sum": (
@@ -114,18 +111,16 @@ def _wrong_merges(
         "the weights count in the total only: multiply each mean by its weight, too": (
             means.sum(1) / powers.sum(1, keepdim=True)
         ),
-        "each split counts by its log; it must count by e^(its log)": weighted(
-            logs / logs.sum(1, keepdim=True)
+        "each split counts by its log; it must count by e^(its log)": (
+            weighted(logs / logs.sum(1, keepdim=True))
         ),
-        "places behind the last split count, too: load their logs as -inf": weighted(
-            padded
+        "places behind the last split count, too: load their logs as -inf": (
+            weighted(padded)
         ),
-        "the last split does not count": weighted(
-            torch.nn.functional.pad(logs[:, :-1].softmax(1), (0, 1))
-        ),
+        "the last split does not count": weighted(all_but_last),
         "only the first split counts": means[:, 0],
     }
     if rows > 1 and seen.all():
-        for name, (rule, by_own) in RULES.items():
-            wrong[name] = walk(logs, means, [1] * rows, rule, by_own)
-    return wrong
+        wrong |= misscaled(logs, means, [1] * rows)
+    last = "whose means and logs does program h read? Each has num_splits of them"
+    return wrong | {last: True}

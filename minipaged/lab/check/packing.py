@@ -4,10 +4,13 @@ import math
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
+from minipaged.lab.check.diagnose import why
 from minipaged.lab.check.guard import GUARD
 from minipaged.lab.check.kernel import Launched
-from minipaged.lab.check.streaming import RAMPS, RULES, walk
+from minipaged.lab.check.misread import misscaled
+from minipaged.lab.check.streaming import RAMPS
 from minipaged.lab.check.verdict import Rejected, many
 
 TOLERANCE = 6e-3  # weights and results are rounded to float16; values are about 1
@@ -18,10 +21,10 @@ class Batch(NamedTuple):
     """One new token of each sequence, over a pool that is NaN where no token lies."""
 
     contexts: list[int]
-    q: torch.Tensor  # [S, H, D] float16
-    keys: torch.Tensor  # [blocks, block size, KV heads, D] float16
-    values: torch.Tensor
-    tables: torch.Tensor  # [S, table width]
+    q: Tensor  # [S, H, D] float16
+    keys: Tensor  # [blocks, block size, KV heads, D] float16
+    values: Tensor
+    tables: Tensor  # [S, table width]
     scale: float  # of powers of two
     story: str
     overflow: str  # what goes wrong where logits are far from 0
@@ -35,7 +38,7 @@ class Batch(NamedTuple):
         rows = max(16, 1 << (group - 1).bit_length())
         return self.scale, kv_heads, group, rows, dim, block_size
 
-    def of(self, seq: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def of(self, seq: int) -> tuple[Tensor, Tensor]:
         """K and V of a sequence, [T, KV heads, D], in float64."""
         size = self.keys.shape[1]
         position = torch.arange(self.contexts[seq])
@@ -81,56 +84,25 @@ def draw_batch(
     return Batch(contexts, *pools, tables, scale, story, overflow)
 
 
-# What is left out, and whether weighted values and total are of all blocks.
-LOST = {
-    "only the last block counts: is the maximum kept for the next?": (False, False),
-    "weighted values are the last block's only; add to those before": (False, True),
-    "the total is the last block's only; add to that before": (True, False),
-}
-
-
-def compare_packed(story: str, launched: Launched, batch: Batch) -> None:
+def compare_packed(launched: Launched, batch: Batch) -> None:
     """Compare with softmax over all positions; then ask how often K and V were read."""
     found = launched[0].double()
-    right = torch.stack([_attention(batch, seq) for seq in range(len(batch.contexts))])
     if (found == GUARD).any():
         seq, head = (found == GUARD).any(2).nonzero()[0].tolist()
-        raise Rejected(f"{story}: sequence {seq}, head {head}: not all was stored")
-    said = _too_little(launched, batch)
+        raise Rejected(f"sequence {seq}, head {head}: not all was stored")
+    too_little = _too_little(launched, batch)
     if not found.isfinite().all():
-        seen = launched.says_nan()
         where = "a slot was loaded in which the sequence has no token: is the load "
         where += "masked, is it the sequence's block, and is the way from slot to slot "
-        where += f"right?{seen}"
+        where += f"right?{launched.says_nan()}"
         empty = batch.overflow or "is -inf subtracted from -inf, or 0 / 0?"
-        raise Rejected(f"{story}: NaN; {said or (where if seen else empty)}")
-    error = (found - right).abs().max().item()
+        said = where if launched.says_nan() else empty
+        raise Rejected(f"NaN; {too_little or said}")
+    error = (found - _attention(batch)).abs().max().item()
     if error > TOLERANCE:
-        said = said or _diagnosis(found, batch)
-        raise Rejected(f"{story}: off by up to {error:.2g}; {said}")
-    block_size, kv_heads, dim = batch.keys.shape[1:]
-    blocks = sum(-(-context // block_size) for context in batch.contexts)
-    needed, most = (
-        positions * kv_heads * dim
-        for positions in (sum(batch.contexts), blocks * block_size)
-    )
-    for name, index in (("K", 2), ("V", 3)):
-        number = launched.num_loaded(index)
-        if number is not None and number > most:
-            times = number / needed if number % needed == 0 else number / most
-            raise Rejected(
-                f"{story}: right, but {name} was loaded {times:.3g} times over; load a "
-                "tile once, and use it for all GROUP heads"
-            )
-    if launched.dots is not None:
-        both = 2 * needed * batch.sizes[3]
-        if not launched.dots:
-            said = "no tl.dot ran: let it do both products"
-            raise Rejected(f"{story}: right, but {said}")
-        if sum(launched.dots.values()) < both:
-            said = "one of the two products is no tl.dot; what ran is only"
-            lines = "".join(f"\n    {line}" for line in launched.dots)
-            raise Rejected(f"{story}: right, but {said}{lines}")
+        said = why(found, {too_little: True} | _mistakes(found, batch), _same)
+        raise Rejected(f"off by up to {error:.2g}{said}")
+    _read_once(launched, batch)
 
 
 def _too_little(launched: Launched, batch: Batch) -> str:
@@ -152,10 +124,34 @@ def _too_little(launched: Launched, batch: Batch) -> str:
     return ""
 
 
-def _attention(batch: Batch, seq: int, **changes: float | torch.Tensor) -> torch.Tensor:
-    """[H, D] of a sequence; changes: what a mistake takes for something else."""
-    logits, v = _logits(batch, seq, **changes)
-    return (torch.softmax(logits, 1)[:, None] @ v)[:, 0]
+def _read_once(launched: Launched, batch: Batch) -> None:
+    """Raise Rejected if K or V was read too often, or a product made without tl.dot."""
+    block_size, kv_heads, dim = batch.keys.shape[1:]
+    blocks = sum(-(-context // block_size) for context in batch.contexts)
+    needed, most = (
+        positions * kv_heads * dim
+        for positions in (sum(batch.contexts), blocks * block_size)
+    )
+    for name, index in (("K", 2), ("V", 3)):
+        number = launched.num_loaded(index)
+        if number is not None and number > most:
+            times = number / needed if number % needed == 0 else number / most
+            said = f"{name} was loaded {times:.3g} times over; load a tile once, and "
+            raise Rejected(f"right, but {said}use it for all GROUP heads")
+    if launched.dots is None:
+        return
+    if not launched.dots:
+        raise Rejected("right, but no tl.dot ran: let it do both products")
+    if sum(launched.dots.values()) < 2 * needed * batch.sizes[3]:
+        lines = "".join(f"\n    {line}" for line in launched.dots)
+        said = "one of the two products is no tl.dot; what ran is only"
+        raise Rejected(f"right, but {said}{lines}")
+
+
+def _attention(batch: Batch, **changes: float) -> Tensor:
+    """[S, H, D]; changes: what a mistake takes for something else."""
+    every = (_logits(batch, seq, **changes) for seq in range(len(batch.contexts)))
+    return torch.stack([(x.softmax(1)[:, None] @ v)[:, 0] for x, v in every])
 
 
 def _logits(
@@ -166,9 +162,10 @@ def _logits(
     is_first: bool = False,
     first: int = 0,
     dropped: int = 0,
-    zeros: int = 0,
-) -> tuple[torch.Tensor, torch.Tensor]:
+    has_tail: bool = False,
+) -> tuple[Tensor, Tensor]:
     """Natural logits [H, T], and the values that each head sees [H, T, D]."""
+    zeros = has_tail * (-batch.contexts[seq] % batch.keys.shape[1])
     k, v = (x[first : len(x) - dropped] for x in batch.of(seq))
     k, v = (torch.cat([x, x.new_zeros(zeros, *x.shape[1:])]) for x in (k, v))
     q = batch.q[seq].double()
@@ -179,10 +176,10 @@ def _logits(
     return torch.einsum("hd,thd->ht", q, k[:, kv]) * scale, v[:, kv].transpose(0, 1)
 
 
-def _diagnosis(found: torch.Tensor, batch: Batch) -> str:
-    """What the mistake is, if it is one that is often made."""
+def _mistakes(found: Tensor, batch: Batch) -> dict[str, Tensor | bool]:
+    """What usual mistakes give."""
     size = batch.keys.shape[1]
-    mistakes = {
+    changes: dict[str, dict[str, float]] = {
         "right but for `scale`, by which nothing is multiplied": {
             "factor": 1 / batch.scale
         },
@@ -196,50 +193,48 @@ def _diagnosis(found: torch.Tensor, batch: Batch) -> str:
         "every program read K and V of the first KV head": {"is_first": True},
         "right if the last token did not count": {"dropped": 1},
         "right if the first block did not count": {"first": size},
+        "slots behind the last token count, with logit 0: set those to -inf": {
+            "has_tail": True
+        },
     }
-    every = range(len(batch.contexts))
-    if batch.overflow and (found == 0).any():
-        return batch.overflow
-    for said, changes in mistakes.items():
-        wrong = torch.stack([_attention(batch, seq, **changes) for seq in every])
-        if _same(found, wrong):
-            return said
-    tails = [-context % size for context in batch.contexts]
-    wrong = torch.stack([_attention(batch, s, zeros=tails[s]) for s in every])
-    if _same(found, wrong):
-        return "slots behind the last token count, with logit 0: set those to -inf"
-    sums = []
-    for seq in every:
+    mistakes: dict[str, Tensor | bool] = {
+        batch.overflow: bool((found == 0).any()),
+        **{said: _attention(batch, **change) for said, change in changes.items()},
+    }
+    of_each: list[dict[str, Tensor]] = []  # what each sequence gives, by mistake
+    for seq in range(len(batch.contexts)):
         logits, v = _logits(batch, seq)
         weights = (logits - logits.amax(1, keepdim=True)).exp()
-        sums.append((weights[:, None] @ v)[:, 0])
-    if _same(found, torch.stack(sums)):
-        return "it is the sum; divide by the sum of the weights"
-    for said, (sums_all, total_all) in LOST.items():
-        lost = [_only_last(batch, seq, sums_all, total_all) for seq in every]
-        if max(batch.contexts) > size and _same(found, torch.stack(lost)):
-            return said
-    for said, (rule, by_own) in RULES.items():
-        walked = []
-        for seq in every:
-            logits, v = _logits(batch, seq)
-            sizes = [len(part) for part in torch.arange(logits.shape[1]).split(size)]
-            walked.append(walk(logits, v, sizes, rule, by_own))
-        if max(batch.contexts) > size and _same(found, torch.stack(walked)):
-            return said
-    return "which row of block_tables, which block, and which KV head are read?"
+        last = (logits.shape[1] - 1) // size * size
+
+        def added(start: int, weights: Tensor = weights, v: Tensor = v) -> Tensor:
+            return (weights[:, None, start:] @ v[:, start:])[:, 0]
+
+        total, last_total = (weights[:, at:].sum(1, keepdim=True) for at in (0, last))
+        of_each.append(
+            {
+                "it is the sum; divide by the sum of the weights": added(0),
+                "only the last block counts: is the maximum kept for the next?": (
+                    added(last) / last_total
+                ),
+                "weighted values are the last block's only; add to those before": (
+                    added(last) / total
+                ),
+                "the total is the last block's only; add to that before": (
+                    added(0) / last_total
+                ),
+                **misscaled(
+                    logits, v, [*map(len, torch.arange(len(v[0])).split(size))]
+                ),
+            }
+        )
+    several = max(batch.contexts) > size  # else the last block is all there is
+    for said in list(of_each[0])[: None if several else 1]:
+        mistakes[said] = torch.stack([given[said] for given in of_each])
+    last = "which row of block_tables, which block, and which KV head are read?"
+    return mistakes | {last: True}
 
 
-def _only_last(batch: Batch, seq: int, sums_all: bool, total_all: bool) -> torch.Tensor:
-    """[H, D]: the mean if weighted values or their total are the last block's only."""
-    logits, v = _logits(batch, seq)
-    weights = (logits - logits.amax(1, keepdim=True)).exp()
-    last = (logits.shape[1] - 1) // batch.keys.shape[1] * batch.keys.shape[1]
-    of_sums, of_total = (0 if is_all else last for is_all in (sums_all, total_all))
-    sums = (weights[:, None, of_sums:] @ v[:, of_sums:])[:, 0]
-    return sums / weights[:, of_total:].sum(1, keepdim=True)
-
-
-def _same(found: torch.Tensor, wrong: torch.Tensor) -> bool:
+def _same(found: Tensor, wrong: Tensor) -> bool:
     scale = max(1.0, wrong.nan_to_num().abs().max().item())
     return bool((found - wrong).abs().max() < TOLERANCE * scale)

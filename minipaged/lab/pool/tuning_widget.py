@@ -78,6 +78,10 @@ class TuningWidget(Page):
     def _chosen(self) -> dict[str, int]:
         return {size: made.value for size, made in self.rows.items()}
 
+    @property
+    def _last(self) -> dict[str, int]:
+        return dict(zip(SIZES, list(self.tried)[-1], strict=True))
+
     def _show(self) -> None:
         """The last launch; dimmed, with no verdict, once other sizes are chosen."""
         sizes, launch = list(self.tried.items())[-1]
@@ -119,7 +123,7 @@ class TuningWidget(Page):
         """What to change of the last launch, which is slow without a fault."""
         if launch.is_beyond:
             return f"Try {self._less()}. "
-        sizes = dict(zip(SIZES, list(self.tried)[-1], strict=True))
+        sizes = self._last
         is_split = sizes["num_splits"] > 1
         is_enough = launch.under_way > ENOUGH * launch.aim
         tries = {
@@ -132,14 +136,13 @@ class TuningWidget(Page):
 
     def _less(self) -> str:
         """Two changes of the last launch that leave less under way, if there are."""
-        sizes = dict(zip(SIZES, list(self.tried)[-1], strict=True))
         less = {
             "num_splits": "fewer splits",
             "num_stages": "fewer stages",
             "tile": "narrower tiles",
         }
         least = {size: min(row[size] for row in self.launches) for size in less}
-        can = [words for size, words in less.items() if sizes[size] > least[size]]
+        can = [words for size, words in less.items() if self._last[size] > least[size]]
         return " or ".join(can[:2])
 
     def tell(self) -> str:

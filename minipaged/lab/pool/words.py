@@ -95,6 +95,11 @@ def name_slots(block_id: int, block_size: int) -> str:
     return f"slots {first}–{last}" if last > first else f"slot {first}"
 
 
+def name_positions(first: int, last: int) -> str:
+    """ "positions 8 to 11", and "position 8" if that is all."""
+    return f"positions {first} to {last}" if last > first else f"position {first}"
+
+
 def _forked(before: Snapshot, after: Snapshot) -> Iterator[str]:
     families: dict[str, list[str]] = {}  # parent: its new children
     for name in _only_in(after, before):

@@ -46,11 +46,11 @@ def read_block(snapshot: Snapshot, block_id: int) -> Block:
 
 
 def large_block(
-    now: Snapshot, before: Snapshot | None, block_id: int, offset: int | None
+    now: Snapshot, before: Snapshot, block_id: int, offset: int | None
 ) -> str:
     """A block with its slots; `offset`: the slot to point at."""
-    block, size = read_block(now, block_id), now.block_size
-    was = read_block(before, block_id) if before else block
+    block, was = read_block(now, block_id), read_block(before, block_id)
+    size = now.block_size
     if size <= MOST_SLOTS:
         slots = (_slot(block, was, size, at, at == offset) for at in range(size))
         inside = f'<div class="mp-slots">{"".join(slots)}</div>'
@@ -63,14 +63,13 @@ def large_block(
 
 def small_block(
     now: Snapshot,
-    before: Snapshot | None,
+    before: Snapshot,
     block_id: int,
     is_here: bool = False,
     is_silent: bool = False,
 ) -> str:
     """A block as one small box, with its number unless `is_silent`."""
-    block = read_block(now, block_id)
-    was = read_block(before, block_id) if before else block
+    block, was = read_block(now, block_id), read_block(before, block_id)
     attributes = _attributes(
         block, was, now.block_size, 0 if is_here else None, not is_silent
     )
@@ -131,7 +130,7 @@ def _slot(block: Block, was: Block, size: int, at: int, is_here: bool) -> str:
     return f'<i class="{" ".join(kinds)}" title="{title}"{style}>{text}</i>'
 
 
-def _foot(now: Snapshot, before: Snapshot | None, block: Block) -> str:
+def _foot(now: Snapshot, before: Snapshot, block: Block) -> str:
     if block.hash:
         return f"<small>hash {block.hash}</small>"
     if block.holders > 1 and block.owners:
@@ -150,9 +149,9 @@ def _foot(now: Snapshot, before: Snapshot | None, block: Block) -> str:
     return f"<small>{escape(words)}</small>{letter}"
 
 
-def _copied_from(before: Snapshot | None, block: Block) -> int | None:
+def _copied_from(before: Snapshot, block: Block) -> int | None:
     """Which block the owner had in this one's place before, if there was one."""
-    table = before.tables.get(block.first) if before and block.owners else None
+    table = before.tables.get(block.first)
     if table is None or block.entry >= len(table.block_ids):
         return None
     source = table.block_ids[block.entry]

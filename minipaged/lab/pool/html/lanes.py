@@ -6,6 +6,7 @@ from minipaged.lab.pool.html.parts import chip, colour, count, handle, heading, 
 from minipaged.lab.pool.lane_words import tokens
 from minipaged.lab.pool.lanes import Card, Room
 from minipaged.lab.pool.snapshot import Snapshot
+from minipaged.lab.pool.words import name_positions
 
 MOST_CARDS = 8  # in a lane; of more, the last one says how many
 MOST_BOXES = 24  # in a card
@@ -145,9 +146,7 @@ def _swapped(card: Card, size: int, num_boxes: int) -> str:
 def _box(place: int, holders: list[tuple[str, int, int]], size: int) -> str:
     name, first, held = holders[0]
     who = ", ".join(one for one, *_ in holders)
-    where = f"position{'s' * (held > 1)} {span(first, first + held - 1)}"
-    title = f"place {place}: {where} of {who}"
-    title = title.replace("–", " to ")
+    title = f"place {place}: {name_positions(first, first + held - 1)} of {who}"
     shared = " mp-shared" * (len(holders) > 1)
     return (
         f'<b class="mp-box {colour(name)}{shared}" data-place="{place}" '

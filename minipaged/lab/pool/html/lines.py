@@ -6,7 +6,7 @@ from math import hypot
 
 from minipaged.lab.pool.html import geometry as place
 from minipaged.lab.pool.html.blocks import MOST_SLOTS
-from minipaged.lab.pool.html.tables import names_to_show, table_of
+from minipaged.lab.pool.html.tables import tables_to_show
 from minipaged.lab.pool.snapshot import Snapshot
 
 ROUND = 9  # pixels: how round a line's corners are
@@ -16,7 +16,7 @@ Point = tuple[float, float]
 
 def lines(
     now: Snapshot,
-    before: Snapshot | None,
+    before: Snapshot,
     here: tuple[str, int, int] | None,
     num_shown: int,
 ) -> str:
@@ -25,10 +25,9 @@ def lines(
     Only the line of `here` (name, entry, offset) is seen at once, and ends at the slot;
     CSS shows another while its entry or block is pointed at. Lines run between rows.
     """
-    names, tops = names_to_show(now, before), [place.HEAD]
-    for name in names:
-        entries = len(table_of(now, before, name).block_ids)
-        tops.append(tops[-1] + place.table_height(entries))
+    shown, tops = tables_to_show(now, before), [place.HEAD]
+    for table in shown.values():
+        tops.append(tops[-1] + place.table_height(len(table.block_ids)))
     bottom = tops[-1] + place.BETWEEN + place.HEAD
     tip = f"mp-tip-{next(_numbers)}"
     corners = (place.POOL_LEFT, place.HEAD), (0, bottom)
@@ -38,7 +37,7 @@ def lines(
     ):
         paths = [
             _path(now, name, entry, here, tops[number], corner, trunk + number % 4 * 5)
-            for number, name in enumerate(names)
+            for number, name in enumerate(shown)
             if name in now.tables
             for entry, block_id in enumerate(now.tables[name].block_ids)
             if block_id < num_shown

@@ -6,11 +6,7 @@ from minipaged.lab.pool.html.blocks import MOST_SLOTS, large_block, small_block
 from minipaged.lab.pool.html.geometry import COLUMNS, table_height
 from minipaged.lab.pool.html.lines import lines
 from minipaged.lab.pool.html.parts import count, heading
-from minipaged.lab.pool.html.tables import (
-    names_to_show,
-    table_of,
-    tables,
-)
+from minipaged.lab.pool.html.tables import tables, tables_to_show
 from minipaged.lab.pool.snapshot import Snapshot
 
 LARGE_POOL = 64  # a pool of more blocks is always drawn compact
@@ -31,8 +27,9 @@ class Here(NamedTuple):
 
 def is_large(now: Snapshot, before: Snapshot | None = None) -> bool:
     """Whether blocks and tables have room to be drawn large."""
-    tables = [table_of(now, before, name) for name in names_to_show(now, before)]
-    height = sum(table_height(len(table.block_ids)) for table in tables)
+    before = before or now
+    shown = tables_to_show(now, before).values()
+    height = sum(table_height(len(table.block_ids)) for table in shown)
     is_small = now.num_blocks <= LARGE_POOL and _num_large(now, before) <= MOST_BLOCKS
     return is_small and height <= TALLEST
 
@@ -48,8 +45,8 @@ def stage(
 
     is_still: nothing has happened but that another place is pointed at.
     """
-    if before is not None and before.num_blocks != now.num_blocks:
-        before = None
+    if before is None or before.num_blocks != now.num_blocks:
+        before = now
     compact = compact or not is_large(now, before)
     label = f"{now.num_held} of {now.num_blocks} blocks are held"
     is_silent = now.num_blocks > SILENT
@@ -80,17 +77,14 @@ def stage(
     )
 
 
-def _num_large(now: Snapshot, before: Snapshot | None) -> int:
+def _num_large(now: Snapshot, before: Snapshot) -> int:
     """How many blocks are shown large: all that are or were in use, in whole rows."""
-    used = [id_ for id_, held in enumerate(now.refcounts) if held]
-    if before is not None and before.num_blocks == now.num_blocks:
-        used += [id_ for id_, held in enumerate(before.refcounts) if held]
-    used += now.contents.cached
-    rows = -(-(max(used, default=0) + 1) // COLUMNS)
+    held = (id_ for one in (now, before) for id_, n in enumerate(one.refcounts) if n)
+    rows = -(-(max((*held, *now.contents.cached), default=0) + 1) // COLUMNS)
     return min(now.num_blocks, max(FEWEST_BLOCKS, rows * COLUMNS))
 
 
-def _rest(now: Snapshot, before: Snapshot | None, first: int) -> str:
+def _rest(now: Snapshot, before: Snapshot, first: int) -> str:
     if first == now.num_blocks:
         return ""
     ids = range(first, now.num_blocks)

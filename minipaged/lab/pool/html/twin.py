@@ -9,27 +9,24 @@ from minipaged.memory.contiguous import Piece
 
 def twin(now: TwinState, before: TwinState | None = None) -> str:
     """The strip of all slots; above it, what each reserves, or where one would go."""
-    waiting = next(iter(now.waiting.items()), None)
-    if waiting is None:
-        above = "".join(_bracket(name, one) for name, one in _held(now))
-    else:
-        above = "".join(_ghost(now, *waiting, gap) for gap in _places(now, waiting[1]))
-    held = (_piece(name, one) for name, one in _held(now))
-    free = (_gap(gap, before) for gap in now.free_pieces)
-    hits = ""
-    if waiting is not None:
-        hits = "".join(_hit(now, waiting[1], gap) for gap in _places(now, waiting[1]))
-    words = tell_twin(now, before)
-    kind = "mp-bad" if waiting else "mp-fine"
-    sign, role = ("<b>✕</b> ", ' role="alert"') if waiting else ("", "")
+    above = [_bracket(name, one) for name, one in _held(now)]
+    pieces = [_piece(name, one) for name, one in _held(now)]
+    pieces += [_gap(gap, before) for gap in now.free_pieces]
+    kind, sign, role = "mp-fine", "", ""
+    for name, one in list(now.waiting.items())[:1]:
+        places = _places(now, one)
+        above = [_ghost(name, one, place) for place in places]
+        pieces += [_hit(one, place) for place in places]
+        kind, sign, role = "mp-bad", "<b>✕</b> ", ' role="alert"'
     return (
         f'<div class="mp-twin" style="--slots:{now.num_slots}">'
         + heading("The same clicks in contiguous memory", f"{now.num_slots} slots, too")
-        + f'<div class="mp-strip mp-above">{above}</div>'
+        + f'<div class="mp-strip mp-above">{"".join(above)}</div>'
         f'<div class="mp-strip" role="list" aria-label="{_label(now)}">'
-        f"{''.join(held)}{''.join(free)}{hits}</div>"
+        f"{''.join(pieces)}</div>"
         f'<div class="mp-strip mp-axis" aria-hidden="true">{_axis(now)}</div>'
-        f'<div class="mp-message"><p class="{kind}"{role}>{sign}{words}</p></div></div>'
+        f'<div class="mp-message"><p class="{kind}"{role}>{sign}'
+        f"{tell_twin(now, before)}</p></div></div>"
     )
 
 
@@ -99,7 +96,7 @@ def _places(now: TwinState, one: Resident) -> list[tuple[int, Piece]]:
     return found
 
 
-def _ghost(now: TwinState, name: str, one: Resident, place: tuple[int, Piece]) -> str:
+def _ghost(name: str, one: Resident, place: tuple[int, Piece]) -> str:
     start, gap = place
     over = one.wanted - gap.size
     text = f'<span class="mp-cut" style="--size:{gap.size}">{chip(name)} '
@@ -111,7 +108,7 @@ def _ghost(now: TwinState, name: str, one: Resident, place: tuple[int, Piece]) -
     return f'<div title="{words}" style="{columns}">{parts}</div>'
 
 
-def _hit(now: TwinState, one: Resident, place: tuple[int, Piece]) -> str:
+def _hit(one: Resident, place: tuple[int, Piece]) -> str:
     start, gap = place
     over = one.wanted - gap.size
     first = gap.start + gap.size if start == gap.start else start
