@@ -294,6 +294,25 @@ def test_a_word_without_room_is_a_short_one():
     assert "block 3" in said(3) and "3" in said(0.6)
 
 
+def test_a_bracket_without_words_lies_outside_of_the_cells():
+    picture = Picture()
+    row = picture.row("a", "", [Cell("1", above="one"), Cell("2", above="two")])
+    picture.over(row[:], "", BAD)
+    (line,) = (s for s in picture.scene().of(Stroke) if s.color == BAD)
+    assert line.points[0][1] < row.y - 18
+
+
+def test_upright_words_have_room_above_the_cells():
+    picture = Picture()
+    cells = [Cell("", strong("A"), above=word) for word in ("a", "capital", "of")]
+    row = picture.row("a", "", cells, unit=14, is_upright=True)
+    found = [words for words in picture.scene().of(Words) if words.rotation]
+    assert [words.text for words in found] == ["a", "capital", "of"]
+    middles = [row.area(at, at + 1).middle for at in range(3)]
+    assert [words.x for words in found] == middles
+    assert row.y > width_of("capital") and {words.y for words in found} == {row.y - 4}
+
+
 def test_a_row_with_no_such_option_or_cells():
     picture = Picture()
     row = picture.row("a", "", [Cell("1")])
