@@ -71,7 +71,7 @@ class Lane(Row):
         self.lines.append((number, colour, linewidth, reach))
 
     def point(self, number: float, words: str = "", is_below: bool = False) -> None:
-        """A triangle that points to the lane, with words if they have room."""
+        """A triangle that points to the lane; words beside it, if they have room."""
         self.points.append((number, words, is_below))
 
     @property
@@ -141,11 +141,20 @@ class Lane(Row):
         ends = [self.place(at) - 8 for at, _ in found[1:]]
         away = self._room_of_points(is_below) / 2
         y = self.y + self.height + away if is_below else self.y - away
+        used = self.x  # as far as there are words or triangles
         for (at, words), end in zip(found, [*ends, right], strict=False):
-            marker = "^" if is_below else "v"
-            sheet.dots([(self.place(at), y)], marker, size=5, linewidth=0, layer=3)
-            if self.place(at) + 10 + width_of(words) <= end:
-                sheet.write(self.place(at) + 10, y, words)
+            marker, place, wide = (
+                "^" if is_below else "v",
+                self.place(at),
+                width_of(words),
+            )
+            sheet.dots([(place, y)], marker, size=5, linewidth=0, layer=3)
+            if place + 10 + wide <= end:
+                sheet.write(place + 10, y, words)
+                used = place + 10 + wide
+            elif place - 10 - wide >= used:
+                sheet.write(place - 10, y, words, ha="right")
+            used = max(used, place + 8)
 
     def _has_words(self) -> bool:
         return True
@@ -224,8 +233,7 @@ class Axis(Band):
 
     def _draw_line(self, sheet: Sheet, x: float, **style: float | str) -> None:
         for lane in self.lanes:
-            top = lane.y - lane.above - HALF
-            bottom = lane.y + lane.height + lane.below + HALF
+            top, bottom = lane.y - HALF, lane.y + lane.height + HALF
             sheet.line((x, top), (x, bottom), **style)
 
 

@@ -71,7 +71,7 @@ def lines_of(words: str, width: float, most: int) -> list[str]:
     lines: list[str] = []
     for word in words.split():
         longer = f"{lines[-1]} {word}" if lines else word
-        if lines and (width_of(longer) <= width or len(lines) == most):
+        if lines and (width_of(longer) <= width or len(lines) >= most):
             lines[-1] = longer
         else:
             lines.append(word)

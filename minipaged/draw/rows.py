@@ -239,14 +239,11 @@ class Row(Band):
 
     def _has_words(self) -> bool:
         """Are there words in its cells, and room for at least two letters of each?"""
-        cells = [
-            (at, self._shown(at).word)
-            for at, cell in enumerate(self.cells)
-            if cell.word
-        ]
-        return bool(cells) and all(
+        words = [self._shown(at).word for at in range(len(self.cells))]
+        return any(words) and all(
             width_of(*fit(visible(word)[:2], 0)) <= self.area(at, at + 1).width - 2
-            for at, word in cells
+            for at, word in enumerate(words)
+            if word
         )
 
     def _shown(self, at: int) -> Cell:

@@ -4,7 +4,9 @@ import re
 import subprocess
 import sys
 from itertools import combinations
+from math import dist
 from pathlib import Path
+from random import Random
 from xml.etree import ElementTree
 
 import pytest
@@ -115,6 +117,16 @@ def test_rows_are_as_far_apart_as_they_say():
     one, other = (picture.row("", "", [Cell()], apart=n) for n in (2, 30))
     picture.scene()
     assert other.y == one.y + one.height + 2
+
+
+@pytest.mark.parametrize("words", ["", "said"])
+def test_a_bracket_lies_below_its_cells(words):
+    picture = Picture()
+    row = picture.row("a", "", [Cell("1"), Cell("2")])
+    picture.under(row[:], words)
+    (line,) = (s for s in picture.scene().of(Stroke) if s.linewidth == 2.0)
+    low = row.y + row.height
+    assert low < line.points[0][1] <= low + row.below
 
 
 def test_a_link_leads_from_the_one_cell_to_the_other():
@@ -361,6 +373,17 @@ def test_charts_one_above_the_other_have_one_scale():
     assert other.marker == "x"
 
 
+def test_words_of_several_marks_stand_one_above_the_other():
+    chart = Chart("title", x_limits=(0, 10))
+    chart.line([(0, 0), (10, 20)])
+    for x in (4, 5, 9.9):
+        chart.mark(x=x, words=f"words of the mark at {x}")
+    scene = chart.scene()
+    check_that_nothing_overlaps(scene)
+    heights = [words.y for words in scene.of(Words) if "mark" in words.text]
+    assert heights == sorted(heights) and len({*heights}) == 3
+
+
 def test_columns_are_as_high_as_their_counts():
     chart = Chart("title", ylabel="count")
     chart.columns([0, 1, 2, 3], [4, 0, 2])
@@ -422,6 +445,10 @@ def test_dots_give_way_and_no_farther_than_needed():
     assert len(dots) == 6 and dots[0][1] == other.y + other.height / 2
     apart = [abs(a[1] - b[1]) for a, b in combinations(dots[3:], 2)]
     assert min(apart) > 5
+    draw = Random(0)
+    places = [draw.uniform(0, 100) for _ in range(50)]
+    moved = zip(places, spread(places, 9.0), strict=True)
+    assert all(dist(*pair) > 9 - 1e-6 for pair in combinations(moved, 2))
     assert spread([1, 50, 11], 9.0) == [0.0, 0.0, 0.0]
     assert list(map(abs, spread([5, 5, 1], 5.0))) == [3.0, 3.0, 0.0]
 
@@ -467,3 +494,23 @@ def test_svg_is_well_formed_in_every_theme(theme, monkeypatch):
     defined = {n.get("id") for n in svg.iter() if n.tag.endswith("pattern")}
     assert used == defined and used
     assert to_page([picture.scene()]).count("<svg") == 1
+
+
+def test_words_of_a_low_cell_stay_in_one_line():
+    picture = Picture()
+    picture.row("", "", [Cell("1 × 1", wide=0.8)], height=12.0)
+    said = [words.text for words in picture.scene().of(Words)]
+    assert [words for words in said if words] == ["1 × 1"]
+
+
+def test_words_of_a_triangle_stand_where_there_is_room():
+    """At its right; else at its left; else they are left out."""
+    picture = Picture()
+    lane = picture.lane("a")
+    lane.bar(0, 10, soft("A"))
+    for number, words in (0, "first"), (9.9, "last"), (9.95, "none"):
+        lane.point(number, words)
+    picture.axis("seconds")
+    found = {words.text: words.x for words in picture.scene().of(Words)}
+    assert found["first"] > lane.place(0) and found["last"] < lane.place(9.9)
+    assert "none" not in found

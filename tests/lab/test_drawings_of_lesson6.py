@@ -3,7 +3,7 @@
 import json
 import random
 import re
-from itertools import combinations, pairwise
+from itertools import accumulate, combinations, pairwise
 from math import dist, exp, inf, log
 from types import SimpleNamespace
 
@@ -11,8 +11,6 @@ import pytest
 import torch
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
-from matplotlib.path import Path
-from matplotlib.transforms import Bbox
 
 import minipaged as mp
 from helpers.drawn import arrows, boxes, frame_of, places_of, texts
@@ -23,7 +21,7 @@ from minipaged.draw.letters import PART, width_of
 from minipaged.draw.marks import Box, Words
 from minipaged.draw.scales import LEAST_ABOVE, LEAST_APART, scale_of
 from minipaged.draw.sheet import SPAN
-from minipaged.draw.tones import KEPT, free, others, soft, strong
+from minipaged.draw.tones import KEPT, behind_words, free, others, soft, strong
 from minipaged.lab import (
     measured_tuning,
     near_best,
@@ -440,86 +438,36 @@ def test_reads_lead_from_the_threads_of_a_stretch_to_it(apart, stretches):
 # --- pointers and shapes --------------------------------------------------------------
 
 
-def test_pointers_are_the_places_of_the_numbers():
+@pytest.mark.parametrize("head", [0, 1])
+def test_pointers_are_the_places_of_the_numbers_and_lead_there(head):
     """Beside a tensor of the pool's shape that is counted through."""
-    table, positions = tables_of()["A"], range(2, 10)
-    counted = torch.arange(16 * 4 * 2 * 4).view(16 * 4, 2, 4)
-    slots = [table.slot(position) for position in positions]
-    for head in (0, 1):
-        said = texts(pointers(positions, kv_head=head))
-        for place in counted[slots, head].flatten().tolist():
-            assert said.count(str(place)) >= 2  # in the tile, and in the pool
-        last = counted[slots[-1], head, -1]
-        rule = f"{4 * head} + {slots[-1]} * 8 + 3 = {last}"
-        assert any(words.endswith(rule) for words in said)
-
-
-def test_pointers_lead_to_the_rows_of_their_slots():
-    figure = pointers()
-    ends = [arrow.get_path().vertices[-1][1] for arrow in arrows(figure)]
-    assert len(ends) == 8 and ends == sorted(ends)  # A's blocks lie in order
-
-
-@pytest.mark.parametrize("head", [0, 1])
-def test_slots_of_the_pool_have_their_numbers(head):
-    """Beside the row of places that lie in it; a tile's row has the same number."""
     table, positions = tables_of()["A"], range(4, 12)
-    figure = pointers(positions, kv_head=head)
-    ((column, top),) = places_of(figure, "slot")
-    for position in positions:
-        slot = table.slot(position)
-        (y,) = [y for x, y in places_of(figure, str(slot)) if x == column]
-        assert top < y
-        assert places_of(figure, f"slot {slot}")
-        places = places_of(figure, str(slot * 8 + 4 * head))
-        (row,) = [row for left, row in places if 440 < left < column]  # in the pool
-        assert abs(row - y) < 2
+    counted = torch.arange(16 * 4 * 2 * 4).view(16 * 4, 2, 4)
+    scene = pointers(positions, kv_head=head).scene
+    rows = {row.label: row for row in scene.rows}
+    assert rows[""].words == [str(4 * head), "+", "0", "1", "2", "3"]
+    ends = [(f"position {n}", f"slot {table.slot(n)}") for n in positions]
+    assert [(link.source, link.target) for link in scene.links] == ends
+    for position, slot in ends:
+        number = int(slot.removeprefix("slot "))
+        places = list(map(str, counted[number, head].tolist()))
+        assert rows[position].words == [str(8 * number), "→", *places]
+        assert rows[slot].words == [""] * 4 * head + places + [""] * 4 * (1 - head)
+        assert rows[slot].tones[4 * head] == strong("A")
+    last = counted[table.slot(11), head, 3]
+    rule = f"{4 * head} + {table.slot(11)} * 8 + 3 = {last}"
+    assert any(words.text.endswith(rule) for words in scene.of(Words))
 
 
-@pytest.mark.parametrize(
-    ("positions", "num_kv_heads", "head"),
-    [(range(4, 12), 2, 0), (range(4, 12), 2, 1), (range(2, 9), 4, 2), ([20], 3, 1)],
-)
-def test_an_arrow_reaches_what_is_read_and_crosses_nothing(
-    positions, num_kv_heads, head
-):
-    """It ends at the first number of its slot, and is in no box on its way."""
-    figure = pointers(positions, num_kv_heads, kv_head=head)
-    strong = palette.sequence_colour("A")
-    faces = strong, palette.soft_colour("A"), palette.theme().free
-    every = [box.get_bbox() for face in faces for box in boxes(figure, face)]
-    in_pool = [box for box in every if box.height == 19]
-    read = [box.get_bbox() for box in boxes(figure, strong) if box.get_height() == 19]
-    firsts = {box.y0: box for box in sorted(read, key=lambda box: -box.x0)}
-    found = arrows(figure)
-    assert len(found) == len(firsts) == len(positions)
-    for arrow, (_, first) in zip(found, sorted(firsts.items()), strict=True):
-        way, (_, tip, *_) = arrow.get_path().to_polygons(closed_only=False)
-        x, y = tip
-        assert first.x0 - 4 < x < first.x1 and first.y0 - 2 < y < first.y1
-        assert (x > first.x0) if head else (x < first.x0)
-        inner = [Bbox.from_extents(*(box.p0 + 0.1), *(box.p1 - 0.1)) for box in in_pool]
-        assert not any(Path(way).intersects_bbox(box, filled=False) for box in inner)
-
-
-@pytest.mark.parametrize("head", [0, 1])
-def test_a_block_has_a_bracket_around_its_slots(head):
-    figure = pointers(range(4, 12), kv_head=head)
-    ((column, _),) = places_of(figure, "slot")
-    upright = [
-        line
-        for line in figure.axes[0].lines
-        if line.get_xdata()[0] == line.get_xdata()[1] > column
-    ]
-    blocks = tables_of()["A"].block_ids[1:3]
-    for line, block in zip(upright, blocks, strict=True):
-        low, high = sorted(line.get_ydata())
-        numbers = [places_of(figure, str(4 * block + offset)) for offset in range(4)]
-        found = [[y for x, y in places if x == column] for places in numbers]
-        assert all(low < y < high for (y,) in found)
-        assert found[0][0] - low < 12 > high - found[-1][0]  # half of a slot's height
-        ((_, middle),) = places_of(figure, f"block {block}")
-        assert middle == pytest.approx((low + high) / 2)
+def test_all_slots_of_a_block_stand_below_its_name():
+    scene = pointers(range(4, 12)).scene
+    names = re.compile(r"(block|slot) \d+")
+    said = [w.text for w in scene.of(Words) if names.fullmatch(w.text)]
+    wanted = []
+    for block in tables_of()["A"].block_ids[1:3]:
+        wanted.append(f"block {block}")
+        wanted += [f"slot {4 * block + offset}" for offset in range(4)]
+    assert said == wanted
 
 
 @pytest.mark.parametrize(
@@ -539,9 +487,9 @@ def test_a_legend_says_which_boxes_are_not_read(positions, num_kv_heads, head, o
     said = [words for words in texts(figure) if "read" in words]
     assert said[0] == f"A, KV head {head}: read by this tile"
     assert said[1:] == ([f"A, {others}: not read"] if others else [])
-    soft = boxes(figure, palette.soft_colour("A"))
-    in_pool = [box for box in soft if box.get_x() > 400 and box.get_height() == 19]
-    assert bool(in_pool) == bool(others)
+    tones = {tone for row in figure.scene.rows if "slot" in row.label
+             for tone in row.tones}  # fmt: skip
+    assert (behind_words(soft("A")) in tones) == bool(others)
 
 
 def matrices(figure):
@@ -748,95 +696,53 @@ def test_a_schedule_is_possible(tiles_ahead, ids, latency):
         assert other.ids[0] == one.turn[0 if tiles_ahead else 1]
 
 
-def begun_in_the_first_turn(figure):
-    """The filled boxes, from above, without the legend's; the numbers in them."""
-    filled = boxes(figure, palette.sequence_colour(0))[:-1]
-    numbers = []
-    for box in filled:
-        middle = box.get_x() + box.get_width() / 2, box.get_y() + box.get_height() / 2
-        found = [t for t in figure.axes[0].texts if t.get_position() == middle]
-        numbers += [int(text.get_text()) for text in found]
-    return filled, numbers
+def bars(row):
+    """From when to when each box of a lane is, and its tile; those that are strong."""
+    ends = [*accumulate(row.wides)]
+    every = zip([0, *ends], ends, row.words, row.tones, strict=False)
+    every = [(start, end, int(word), tone) for start, end, word, tone in every if word]
+    return every, [bar[:3] for bar in every if bar[3] == strong(0)]
 
 
-def test_what_a_turn_does_is_filled_and_overlaps_with_a_tile_ahead():
-    figure = plot_pipeline(RUNS, "title")
-    filled, numbers = begun_in_the_first_turn(figure)
-    assert numbers == [0, 0, 0, 2, 1, 0]
-    unit = (filled[1].get_width() + 1) / 8
-    starts = [(box.get_x() - filled[0].get_x()) / unit for box in filled]
-    assert starts == pytest.approx([0, 3, 11, 11, 11, 11])
-    lengths = [(box.get_width() + 1) / unit for box in filled]
-    assert lengths == pytest.approx([3, 8, 4, 3, 8, 4])  # all panels have one clock
-    heights = [box.get_y() for box in filled]
-    assert heights == sorted(heights) and len(set(heights)) == 6
-    for moment in (10, 80):
-        ((x, _),) = places_of(figure, str(moment))
-        assert (x - filled[0].get_x() + 0.5) / unit == pytest.approx(moment)
+def test_what_a_turn_does_is_strong_and_overlaps_with_a_tile_ahead():
+    rows = plot_pipeline(RUNS, "title").scene.rows
+    assert [row.label for row in rows] == ["block ids", "K and V", "computes"] * 2
+    begun = [bars(row)[1] for row in rows]
+    assert begun[:3] == [[(0, 3, 0)], [(3, 11, 0)], [(11, 15, 0)]]
+    assert begun[3:] == [[(11, 14, 2)], [(11, 19, 1)], [(11, 15, 0)]]
+    moments = [sorted(moment for moment, _ in row.signs) for row in rows]
+    assert moments == [[0, 15, 30, 45, 60, 75, 90]] * 3 + [AHEAD_TURNS] * 3
 
 
-def test_rows_of_a_pipeline_are_named_beside_them():
-    figure = plot_pipeline(RUNS, "title")
-    filled, _ = begun_in_the_first_turn(figure)
-    middles = [box.get_y() + box.get_height() / 2 for box in filled]
-    named = [places_of(figure, row) for row in ("block ids", "K and V", "computes")]
-    assert [y for panel in zip(*named, strict=True) for _, y in panel] == middles
-    what = "block ids of tile i + 2", "K and V of tile i + 1", "computes tile i"
-    beside = [places_of(figure, words) for words in what]
-    assert [y for ((_, y),) in beside] == middles[3:]
-    assert "block ids" not in texts(plot_pipeline({"a": pipeline(6, 8, 4)}, "title"))
+AHEAD_TURNS = [11, 19, 27, 35, 43, 51, 55]
 
 
-def test_every_tile_is_in_each_row_of_a_pipeline():
-    said = texts(plot_pipeline({"a": pipeline(5, 8, 4, 2, ids=3)}, "title"))
-    assert [said.count(str(tile)) for tile in range(1, 5)] == [3] * 4
-
-
-def test_turns_are_bracketed_and_begin_at_thin_lines():
-    figure = plot_pipeline(RUNS, "title")
-    filled, _ = begun_in_the_first_turn(figure)
-    left, unit = filled[0].get_x() - 0.5, (filled[1].get_width() + 1) / 8
-    thin = [line for line in figure.axes[0].lines if line.get_zorder() == 0.5]
-    places = [round((line.get_xdata()[0] - left) / unit, 6) for line in thin]
-    assert sorted(places[:7]) == [0, 15, 30, 45, 60, 75, 90]
-    assert sorted(places[7:]) == [11, 19, 27, 35, 43, 51, 55]
-    for line in thin:  # through all rows of its panel
-        at = 0 if line in thin[:7] else 3
-        low, high = sorted(line.get_ydata())
-        last = filled[at + 2]
-        assert low < filled[at].get_y() and high > last.get_y() + last.get_height()
-    heavy = [line for line in figure.axes[0].lines if line.get_linewidth() == 1.6]
-    across = [line.get_xdata() for line in heavy if len({*line.get_ydata()}) == 1]
-    ends = [[(x - left) / unit for x in xs] for xs in across]
-    assert ends == [pytest.approx([0, 15]), pytest.approx([11, 19])]
-    for words, xs in zip(("a turn: 15 units", "a turn: 8 units"), across, strict=True):
-        ((x, _),) = places_of(figure, words)
-        assert x == xs[0]
+@pytest.mark.parametrize("ids", [0, 3])
+def test_every_tile_is_in_each_row_once_and_boxes_of_a_lane_are_apart(ids):
+    tiles, found = pipeline(9, 8, 2, tiles_ahead=3, ids=ids), {}
+    label = None
+    for row in plot_pipeline({"a": tiles}, "title").scene.rows:
+        label = row.label or label
+        found.setdefault(label, []).extend(bars(row)[0])
+    parts = {"block ids": "ids", "K and V": "reads", "computes": "computes"}
+    assert [*found] == [*parts][not ids :]
+    for label, every in found.items():
+        spans = {tile: (start, end) for start, end, tile, _ in every}
+        assert len(spans) == len(every) == 9
+        assert [spans[n] for n in range(9)] == [getattr(t, parts[label]) for t in tiles]
 
 
 def test_a_pipeline_says_how_long_it_takes():
-    figure = plot_pipeline(RUNS, "title")
-    said = {text.get_text(): text.get_color() for text in figure.axes[0].texts}
+    scene = plot_pipeline(RUNS, "title").scene
+    said = {words.text: words.color for words in scene.of(Words)}
     assert said["6 tiles in 90 units"] == palette.BAD
     assert said["6 tiles in 55 units"] == palette.GOOD
-    assert texts(figure).count("before the loop") == 1
+    assert {"a turn: 15 units", "a turn: 8 units, after 11 before the loop"} <= {*said}
+    of = "block ids of tile i + 2, K and V of tile i + 1, computes tile i"
+    assert f"in turn i: {of}" in said
     uneven = {"uneven": pipeline(6, 8, 2, tiles_ahead=2, ids=3)}
-    assert "the first turn: 3 units" in texts(plot_pipeline(uneven, "title"))
-
-
-def test_reads_that_overlap_lie_in_different_lanes():
-    figure = plot_pipeline({"a": pipeline(9, 8, 2, tiles_ahead=3, ids=3)}, "title")
-    drawn = [
-        patch
-        for patch in figure.axes[0].patches
-        if isinstance(patch, Rectangle) and patch.get_height() > 15
-    ]
-    assert len(drawn) == 3 * 9
-    areas = [(*box.get_xy(), box.get_width(), box.get_height()) for box in drawn]
-    for at, (x, y, width, height) in enumerate(areas):
-        for left, top, wide, high in areas[:at]:
-            beside = x + width <= left or left + wide <= x
-            assert beside or y + height <= top or top + high <= y
+    said = texts(plot_pipeline(uneven, "title"))
+    assert any(words.startswith("the first turn: 3 units") for words in said)
 
 
 def test_a_legend_names_only_what_is_drawn():
@@ -862,113 +768,78 @@ def test_the_drawn_rule_is_the_package_s(monkeypatch):
         assert num_splits == (max(1, int(room / pieces)) if name == "small" else 1)
 
 
-def test_the_strip_says_what_is_taken_from_where_to_where():
-    figure = size_rule()
-    strip = [box for box in figure.axes[0].patches if box.get_height() == 26]
-    unit = sum(box.get_width() + 1 for box in strip) / 8
-    ends = [0.0]
-    for box in strip:
-        ends.append(ends[-1] + (box.get_width() + 1) / unit)
-    assert ends == pytest.approx([0, 1.5, 3, 4, 6, 8], abs=0.02)
-    said = texts(figure)
-    assert [said.count(name) for name in ("small", "large", "medium")] == [1, 2, 2]
+def test_the_strip_says_what_is_taken_from_where_to_where_and_why():
+    """While all run at once, what has more under way; then, whose waves are fuller."""
+    taken, why = size_rule().scene.rows
+    assert taken.words == ["small", "large", "medium", "large", "medium"]
+    assert taken.wides == pytest.approx([1.5, 1.5, 1, 2, 2], abs=0.02)
+    assert dict(zip(why.words, why.wides, strict=True)) == {
+        "few: split, until up to 4 are on each": 1.5,
+        "all run at once: large ones have more under way": 1.5,
+        "large ones need two waves": 1,
+        "both run in several waves: the emptier waves lose": 4,
+    }
+    rooms = [KINDS[name].room for name in ("large", "medium")]
+    for pieces, waves in ((3, [1, 1]), (3.01, [2, 1]), (4, [2, 1]), (4.01, [2, 2])):
+        assert [-(-pieces // room) for room in rooms] == waves
+    assert chosen(3.01) == chosen(4) == "medium"
+    kib = {name: kind.kib for name, kind in KINDS.items()}
+    assert kib == {"small": 32, "medium": 32, "large": 64}
+    assert chosen(1.5) == chosen(3) == max(kib, key=kib.get)
 
 
 def test_batches_have_signs_where_they_lie():
-    figure = size_rule({"a batch": 3.0, "another": 3.1, "third": 7.0})
-    (a, b, c) = sorted(markers(figure, "v"))
-    assert (b[0] - a[0]) * 40 == pytest.approx(c[0] - a[0]) and a[1] == b[1] == c[1]
+    batches = {"a batch": 3.0, "another": 3.1, "third": 7.0}
+    (taken, *_) = size_rule(batches).scene.rows
+    assert taken.signs == [(pieces, name) for name, pieces in batches.items()]
 
 
-LARGE, MEDIUM = (palette.sequence_colour(at) for at in (0, 1))
-
-
-def row_of(figure, batch, name):
-    """The edges of the waves that are drawn for this kind, and of what is filled."""
-    ((_, top),) = places_of(figure, batch)[1:] or places_of(figure, batch)
-    below = [y for x, y in places_of(figure, name) if x == 0 and y > top]
-    patches = [p for p in figure.axes[0].patches if p.get_height() == 24]
-    row = [p for p in patches if abs(p.get_y() + 12 - min(below)) < 1]
-    colour = LARGE if name == "large" else MEDIUM
-    assert {*row} & {*boxes(figure, colour)} == {p for p in row if p.get_fill()}
-    ends = {True: [], False: []}
-    for p in row:
-        if p.get_fill() or not p.get_hatch():
-            ends[p.get_fill()].append((p.get_x(), p.get_x() + p.get_width()))
-    return ends[False], ends[True]
+def parts_of(batches):
+    """Of all examples, for both kinds: what of each wave is used, and what is not."""
+    rows = size_rule(batches, examples=batches).scene.rows[2:]
+    parts = [[*zip(row.tones, row.wides, strict=True)] for row in rows]
+    return [
+        ([wide for tone, wide in row if tone != KEPT], sum(wide for _, wide in row))
+        for row in parts
+    ]
 
 
 @pytest.mark.parametrize(
     "pieces", [*EXAMPLES.values(), 1.5, 3.0, 3.5, 4.0, 5.01, 6.0, 7.9]
 )
 def test_waves_are_as_wide_as_their_places_and_filled_as_far_as_they_are_used(pieces):
-    batches = {"a": pieces, "b": 6.5}
-    figure = size_rule(batches, examples=batches)
-    place = 44
-    for name, room in (("large", 3), ("medium", 4)):
-        frames, filled = row_of(figure, "a", name)
-        count = -(-pieces // room)
-        left = places_of(figure, "0")[0][0]
-        assert len(frames) == len(filled) == count
-        for at, ((start, end), (low, high)) in enumerate(
-            zip(frames, filled, strict=True)
-        ):
-            assert start == low == pytest.approx(left + at * room * place)
-            assert end - start == pytest.approx(room * place, abs=4)
-            running = min(room, pieces - at * room)
-            assert (high - low) / (end - start) == pytest.approx(running / room)
+    for room, (used, whole) in zip((3, 4), parts_of({"a": pieces}), strict=True):
+        assert whole == pytest.approx(-(-pieces // room) * room)
+        *full, last = used
+        assert full == [room] * len(full)
+        assert last == pytest.approx(pieces - room * len(full))
 
 
 def test_waves_say_how_many_run_in_how_many_places():
     """In what is used, if the words have room there; else in what is not."""
-    figure = size_rule(EXAMPLES, examples=EXAMPLES)
-    for batch, name, said in (
-        ("32x2k", "large", ["1.94 of 3"]),
-        ("32x2k", "medium", ["1.94 of 4"]),
-        ("100x1k", "large", ["3 of 3", "3 of 3", "0.06 of 3"]),
-        ("100x1k", "medium", ["4 of 4", "2.06 of 4"]),
-    ):
-        frames, filled = row_of(figure, batch, name)
-        level = next(
-            p.get_y() + 12
-            for p in boxes(figure, LARGE if name == "large" else MEDIUM)
-            if p.get_height() == 24 and p.get_x() + p.get_width() == filled[-1][1]
-        )
-        for words, frame, (start, end) in zip(said, frames, filled, strict=True):
-            used = (start, end) if words != "0.06 of 3" else (end, frame[1])
-            places = places_of(figure, words)
-            assert any(
-                (x, y) == (pytest.approx(sum(used) / 2), level) for x, y in places
-            )
-    assert texts(figure).count("places of a wave that stay empty") == 1
+    rows = size_rule(EXAMPLES, examples=EXAMPLES).scene.rows[2:]
+    assert [row.words for row in rows] == [
+        ["1.94 of 3", ""], ["1.94 of 4", ""],
+        ["3 of 3", "3 of 3", "", "0.06 of 3"], ["4 of 4", "2.06 of 4", ""],
+    ]  # fmt: skip
+    assert rows[2].tones[3] == KEPT
 
 
 def verdicts(figure):
-    """What is said at the right of waves, and whether it is bold; from above."""
-    found = [
-        (words.get_position()[1], words.get_text(), words.get_weight() == "bold")
-        for words in figure.axes[0].texts
-        if words.get_text().endswith((" under way", "full", ": taken"))
-        and not words.get_text().startswith(("more", "tile"))
-    ]
-    return [(words, is_bold) for _, words, is_bold in sorted(found)]
+    """What is said at the right of waves, from above."""
+    return [row.aside for row in figure.scene.rows[2:]]
 
 
 def test_an_example_says_what_decides_and_what_is_taken():
     """In one wave, what is under way; else how full the waves are."""
     figure = size_rule({"a": 0.5, **EXAMPLES}, examples=EXAMPLES)
     assert verdicts(figure) == [
-        ("124 KiB under way: taken", True),
-        ("62 KiB under way", False),
-        ("3 waves, 67 % full", False),
-        ("2 waves, 76 % full: taken", True),
-    ]
-    said = texts(figure)
-    start = "pieces on each multiprocessor"
+        "124 KiB under way: taken", "62 KiB under way",
+        "3 waves, 67 % full", "2 waves, 76 % full: taken",
+    ]  # fmt: skip
+    said, start = texts(figure), "pieces on each multiprocessor"
     assert f"1.94 {start}, all at once: which kind has more under way?" in said
     assert f"6.06 {start}: whose waves are fuller?" in said
-    bold = [(t.get_text()) for t in figure.axes[0].texts if t.get_weight() == "bold"]
-    assert [words for words in bold if words in KINDS] == ["large", "medium"]
 
 
 @pytest.mark.parametrize(
@@ -980,64 +851,13 @@ def test_an_example_says_what_decides_and_what_is_taken():
     ],
 )
 def test_how_full_they_are_decides_where_a_kind_needs_two_waves(pieces, said):
-    assert [w for w, _ in verdicts(size_rule({"a": pieces}, examples="a"))] == said
+    assert verdicts(size_rule({"a": pieces}, examples="a")) == said
 
 
 def test_in_one_wave_what_has_more_under_way_is_taken():
     for pieces in (n / 100 for n in range(150, 301)):
         under_way = {name: pieces * KINDS[name].kib for name in ("large", "medium")}
         assert chosen(pieces) == max(under_way, key=under_way.get), pieces
-
-
-def brackets(figure):
-    """From where to where the brackets under the strip are, in pieces; which close."""
-    strip = [box for box in figure.axes[0].patches if box.get_height() == 26]
-    low = strip[0].get_y() + 26
-    ink = [line for line in figure.axes[0].lines if min(line.get_ydata()) > low]
-    level = [line.get_xdata() for line in ink if len({*line.get_ydata()}) == 1]
-    upright = [line.get_xdata()[0] for line in ink if len({*line.get_ydata()}) == 2]
-    zero, eight = strip[0].get_x() - 0.5, strip[-1].get_x() + strip[-1].get_width()
-    unit = (eight - zero) / 8
-    return [
-        ((a - zero) / unit, (b - zero) / unit, sum(x in (a, b) for x in upright))
-        for a, b in sorted(map(tuple, level))
-    ]
-
-
-def test_why_it_is_taken_stands_below_from_where_to_where():
-    """While all run at once, what has more under way; then, whose waves are fuller."""
-    figure = size_rule()
-    few, at_once, two, several = brackets(figure)
-    for found, ends in (
-        (few, (0, 1.5, 2)),
-        (at_once, (1.5, 3, 2)),
-        (two, (3, 4, 2)),
-        (several, (4, 8, 1)),
-    ):
-        assert found == pytest.approx(ends, abs=0.05)
-    rooms = [KINDS[name].room for name in ("large", "medium")]
-    for pieces, waves in ((3, [1, 1]), (3.01, [2, 1]), (4, [2, 1]), (4.01, [2, 2])):
-        assert [-(-pieces // room) for room in rooms] == waves
-    assert chosen(3.01) == chosen(4) == "medium"
-    kib = {name: kind.kib for name, kind in KINDS.items()}
-    assert kib == {"small": 32, "medium": 32, "large": 64}
-    assert chosen(1.5) == chosen(3) == max(kib, key=kib.get)
-    unit, left = 84, places_of(figure, "0")[0][0]
-    said = {
-        "few: split, until up": few,
-        "to 4 are on each": few,
-        "all run at once:": at_once,
-        "large ones have": at_once,
-        "more under way": at_once,
-        "large ones": two,
-        "need two": two,
-        "waves": two,
-        "both run in several waves:": several,
-        "the emptier waves lose": several,
-    }
-    for words, (start, end, _) in said.items():
-        ((x, _),) = places_of(figure, words)
-        assert (x - left) / unit == pytest.approx((start + end) / 2, abs=0.05)
 
 
 def test_whose_waves_are_emptier_is_not_taken():
@@ -1050,15 +870,10 @@ def test_whose_waves_are_emptier_is_not_taken():
         assert chosen(pieces) == max(filled, key=filled.get), pieces
 
 
-def test_a_long_axis_has_a_legend_for_kinds_whose_names_have_no_room():
+def test_a_long_axis_has_a_legend_and_no_room_for_reasons():
     said = texts(size_rule(most=30))
     assert said.count("small") == said.count("medium") == 1
-
-
-def test_a_long_axis_has_no_room_for_reasons():
-    said = texts(size_rule(most=12))
-    assert not any("wave" in words for words in said)
-    assert "why" not in said and "why" in texts(size_rule())
+    assert [row.label for row in size_rule(most=12).scene.rows] == ["taken"]
 
 
 # --- tiles, blocks, splits ------------------------------------------------------------
@@ -1125,80 +940,52 @@ def _infinite(log_totals):
     return log_totals[0, 0].isinf().tolist()
 
 
+def means_of(count):
+    return torch.randn(count, 8, generator=torch.Generator().manual_seed(0)).double()
+
+
+def numbers_in(words):
+    return [float(number.replace("−", "-")) for number in words.split(", ")]
+
+
 @pytest.mark.parametrize("dims", [(0,), (0, 1, 2)])
 def test_the_merged_result_is_that_of_all_weights(dims):
-    figure = split_and_merge(THREE_AND_NOTHING, dims=dims)
-    draw = torch.Generator().manual_seed(0)
-    means = torch.randn(4, 8, generator=draw)[:3].double()
+    rows = split_and_merge(THREE_AND_NOTHING, dims=dims).scene.rows
+    nothing, merged = [row for row in rows if row.values][-2:]
     weights = torch.tensor(THREE_AND_NOTHING[:3]).double().exp2()
-    merged = (weights @ means / weights.sum())[list(dims)].tolist()
-    said = texts(figure)
-    at = said.index("not weighted yet")
-    found = [words.replace("−", "-") for words in said[at - len(dims) : at]]
-    assert found == [f"{n:.2f}" for n in merged]
-    assert "−∞" in said and said.count("nothing") == 1
+    result = weights @ means_of(4)[:3] / weights.sum()
+    assert numbers_in(merged.values[-1]) == pytest.approx(
+        result[list(dims)].tolist(), abs=0.005
+    )
+    assert nothing.remark == "nothing" and nothing.values[0] == "−∞"
 
 
 def test_a_split_is_as_wide_as_its_length_and_below_as_its_weights():
-    figure = split_and_merge(THREE_AND_NOTHING)
+    positions, weights = split_and_merge(THREE_AND_NOTHING).scene.rows[-2:]
     sums = torch.tensor(THREE_AND_NOTHING[:3]).exp2()
-    filled = boxes(figure, palette.sequence_colour("A"))
-    hollow = [p for p in figure.axes[0].patches if not p.get_fill()]
-    below = [box for box in filled if box.get_height() > 20]
-    above = [box for box in hollow if box.get_height() > 20]
-    for band, wanted in ((above, (32, 32, 27)), (below, sums.tolist())):
-        widths = [box.get_width() for box in band]
-        assert widths == pytest.approx(
-            [part * sum(widths) / sum(wanted) for part in wanted], abs=1
-        )
-        assert [box.get_x() for box in band] == sorted(box.get_x() for box in band)
-    assert all(box.get_y() > above[0].get_y() + 26 for box in below)
+    assert positions.wides == pytest.approx([32 / 91, 32 / 91, 27 / 91])
+    assert weights.wides == pytest.approx((sums / sums.sum()).tolist())
+    assert positions.words == ["split 0: 32", "split 1: 32", "split 2: 27"]
+    assert weights.words == ["split 0: 59.3", "split 1: 72.0", "split 2: 53.1"]
 
 
 def test_a_share_is_a_sum_of_weights_divided_by_all():
     """59.3 + 72 + 53.1 = 184.4: 2 ** 5.89, 2 ** 6.17 and 2 ** 5.73."""
-    figure = split_and_merge(THREE_AND_NOTHING)
-    rows = {}
-    for text in figure.axes[0].texts:
-        x, y = text.get_position()
-        rows.setdefault(y, []).append((x, text.get_text()))
-    said = [" ".join(words for _, words in sorted(row)) for row in rows.values()]
-    draw = torch.Generator().manual_seed(0)
-    means = torch.randn(4, 8, generator=draw)[:, 0].tolist()
+    *splits, nothing, merged = table_of(split_and_merge(THREE_AND_NOTHING))
     shares = ("59.3", 0.322), ("72.0", 0.391), ("53.1", 0.288)
-    logs = "5.890", "6.170", "5.730"
-    for log2, (total, share), mean in zip(logs, shares, means, strict=False):
-        line = f"{log2} {total} {total} / 184.4 = {share:.2f} × {mean:.2f} = "
-        line = (line + f"{share * mean:.2f}").replace("-", "−")
-        assert said.count(line) == 1, line
-    assert said.count("−∞ 0.0 0.0 / 184.4 = 0.00") == 1
-    assert sum(words.startswith("merged 184.4 1 ") for words in said) == 1
-    ((_, last),), ((_, merged),) = (places_of(figure, w) for w in ("nothing", "merged"))
-    (rule,) = [line for line in figure.axes[0].lines if line.get_alpha() == 0.5]
-    assert last + 8 < rule.get_ydata()[0] < merged - 8
+    means = means_of(4)[:, 0].tolist()
+    for row, log2, (total, share), mean in zip(
+        splits, ("5.890", "6.170", "5.730"), shares, means, strict=False
+    ):
+        assert row[:3] == [log2, total, f"{total} / 184.4 = {share:.2f}"]
+        assert numbers_in(row[3]) == [round(mean, 2)]
+        assert numbers_in(row[4]) == [pytest.approx(share * mean, abs=0.006)]
+    assert nothing == ["−∞", "0.0", "0.0 / 184.4 = 0.00"]
+    assert merged[1:3] == ["184.4", "1"]
 
 
-def test_bars_of_a_split_stand_in_its_row():
-    """Hollow, then filled and shorter by its share; on the side of its sign."""
-    figure = split_and_merge([1.0, 1.0], 64)
-    draw = torch.Generator().manual_seed(0)
-    means = torch.randn(2, 8, generator=draw)[:, 0].tolist()
-    filled = boxes(figure, palette.sequence_colour("A"))
-    bars = [box for box in filled if box.get_height() == 13]
-    patches = [p for p in figure.axes[0].patches if not p.get_fill()]
-    hollow = [p for p in patches if 11 < p.get_height() < 13]
-    hollow = [p for p in hollow if p.get_x() > 300]  # without the legend's
-    assert len(hollow) == 2 and len(bars) == 3  # the last one is the result's
-    zeros = [line.get_xdata()[0] for line in figure.axes[0].lines[-3:]]
-    for number, mean in enumerate(means):
-        ((_, y),) = places_of(figure, f"split {number}")
-        for bar, share in ((hollow[number], 1.0), (bars[number], 0.5)):
-            assert bar.get_y() < y + 8 < bar.get_y() + bar.get_height()
-            wide = 54 * share * abs(mean) / max(map(abs, means))
-            assert bar.get_width() == pytest.approx(wide, abs=1.3)
-    assert [bar.get_x() < zeros[-1] - 0.1 for bar in bars[:2]] == [
-        mean < 0 for mean in means
-    ]
+def table_of(figure):
+    return [row.values for row in figure.scene.rows if row.values]
 
 
 def test_busy_multiprocessors_are_counted():
@@ -1447,94 +1234,24 @@ def unused(figure):
     ]
 
 
-def test_programs_on_each_lie_where_they_are_and_what_is_outside_is_left_out():
+def test_what_lies_outside_the_axis_is_left_out():
     line = {0.1: 5.0, 1.0: 20.0, 2.0: 40.0, 4.0: 80.0, 100.0: 50.0}
     figure = plot_on_each({"a": line}, "title", 4, "four fit", limits=(0.5, 64))
-    _, *places = markers(figure, "o")  # the legend's comes first
-    assert len(places) == 3
-    (x1, y1), (x2, y2), (x4, y4) = places
-    assert x2 - x1 == pytest.approx(x4 - x2)  # a factor of 2 each
-    assert y1 - y2 == pytest.approx((y2 - y4) / 2)  # 20 points, then 40
-    (room,) = [
-        one
-        for one in figure.axes[0].lines
-        if one.get_linewidth() == 1.6 and one.get_xdata()[0] == one.get_xdata()[1]
-    ]
-    assert room.get_xdata()[0] == pytest.approx(x4)
+    (curve,) = figure.scene.curves
+    assert curve.points == ((1.0, 20.0), (2.0, 40.0), (4.0, 80.0))
     said = texts(figure)
     assert "four fit" in said and "64" in said and "0.25" not in said
 
 
-AIM = {"aim": (4, "128 KiB on each")}
-
-
-@pytest.mark.parametrize("options", [{}, {"megabytes": 4.325}, AIM])
-def test_how_many_run_is_said_at_the_right_of_its_line_where_no_curve_is(options):
-    """Of all batches that were measured; and no thin upright line runs through it."""
+def test_it_says_how_much_is_under_way_and_how_many_are_best():
     curves, _ = splits_on_each(measured_tuning())
-    figure = plot_on_each(curves, "title", 6, "six run at a time", **options)
-    (text,) = (t for t in figure.axes[0].texts if t.get_text() == "six run at a time")
-    figure.draw_without_rendering()
-    words = text.get_window_extent().padded(2)
-    move, lines = figure.axes[0].transData.transform, figure.axes[0].lines
-    upright, others = [], []
-    for line in lines:
-        ends = move(line.get_xydata())
-        is_upright = len(ends) == 2 and ends[0][0] == ends[1][0]
-        is_room = is_upright and line.get_linewidth() == 1.6
-        is_room &= line.get_linestyle() == "-"
-        (upright if is_room else others).append(ends)
-    ((_, room),) = upright
-    assert 0 < words.x0 - room[0] < 12
-    top, bottom = (move((0, places_of(figure, n)[0][1]))[1] for n in ("20", "0"))
-    assert bottom < words.y0 < words.y1 < top
-    assert not any(Path(ends).intersects_bbox(words, filled=False) for ends in others)
-
-
-def test_how_many_are_best_is_said_at_the_left_of_a_dotted_line():
-    curves, _ = splits_on_each(measured_tuning())
-    figure = plot_on_each(curves, "title", 6, "six run at a time", **AIM)
-    dotted = [
-        line
-        for line in figure.axes[0].lines
-        if line.get_linewidth() == 1.6
-        and line.get_linestyle() != "-"
-        and len({*line.get_xdata()}) == 1
-    ]
-    (aim,) = dotted
-    four, words = places_of(figure, "4")[0][0], places_of(figure, AIM["aim"][1])
-    assert [*aim.get_xdata()] == pytest.approx([four, four])
-    ((x, y),) = words
-    assert 0 < four - x < 12
-    assert y == places_of(figure, "six run at a time")[0][1]
-    (text,) = (t for t in figure.axes[0].texts if t.get_text() == AIM["aim"][1])
-    assert text.get_ha() == "right"
-    figure.draw_without_rendering()
-    box = text.get_window_extent().padded(2)
-    move = figure.axes[0].transData.transform
-    ends = [move(line.get_xydata()) for line in figure.axes[0].lines]
-    assert not any(Path(each).intersects_bbox(box, filled=False) for each in ends)
-    alone = plot_on_each(curves, "title", 6, "six run at a time")
-    assert AIM["aim"][1] not in texts(alone)
-    assert len(alone.axes[0].lines) == len(figure.axes[0].lines) - 1
-
-
-def test_above_it_says_what_so_many_programs_have_under_way_until_no_more_run():
-    line = {1.0: 20.0, 4.0: 80.0, 8.0: 50.0}
-    figure = plot_on_each({"a": line}, "title", 6, "six run", megabytes=4.325)
-    below = {n: places_of(figure, f"{n:g}")[0][0] for n in (0.25, 0.5, 1, 2, 4)}
-    below[6] = below[4] + (below[4] - below[2]) * log(6 / 4) / log(2)
-    seen = {0.25: "1.1 MB", 0.5: "2.2 MB", 1: "4.3 MB", 2: "8.7 MB"}
-    seen |= {4: "17 MB", 6: "26 MB"}
-    for programs, words in seen.items():
-        ((x, y),) = places_of(figure, words)
-        assert x == pytest.approx(below[programs])
-        assert y < places_of(figure, "100")[0][1]
-    said = texts(figure)
-    assert "35 MB" not in said  # of eight; two of them wait
-    assert "under way; the others wait" in said
-    alone = texts(plot_on_each({"a": line}, "title", 6, "six run"))
-    assert not {"8.7 MB", "under way; the others wait"} & set(alone)
+    options = {"megabytes": 4.325, "aim": (4, "128 KiB on each")}
+    said = texts(plot_on_each(curves, "title", 6, "six run at a time", **options))
+    assert "six run at a time: 26 MB; the others wait" in said
+    assert "128 KiB on each: 17 MB" in said
+    assert any(words.endswith("4.3 MB under way for one on each") for words in said)
+    alone = texts(plot_on_each(curves, "title", 6, "six run at a time"))
+    assert "six run at a time" in alone and not any("MB" in words for words in alone)
 
 
 def test_a_ladder_keeps_its_size_while_it_grows():
@@ -1902,14 +1619,12 @@ def test_that_launches_are_moved_aside_is_said_above_what_the_signs_mean(faults)
         left = right
 
 
-def test_paging_has_a_line_at_one_and_falls_towards_it():
-    figure = paging(1)
-    in_order, shuffled = markers(figure, "o")[1:], markers(figure, "s")[1:]
-    assert len(in_order) == len(shuffled) == 8
-    for curve in (in_order, shuffled):
-        heights = [y for _, y in curve]
-        assert heights == sorted(heights)  # downwards
-    assert shuffled[0][1] < in_order[0][1]
+def test_paging_has_a_point_for_each_size_and_series():
+    in_order, shuffled = paging(1).scene.curves
+    assert (in_order.name, shuffled.name) == ("in order", "shuffled")
+    sizes = [2**n for n in range(8)]
+    assert in_order.points == tuple((size, 1 + 0.1 / size) for size in sizes)
+    assert shuffled.points[0] == (1, 1.7)
 
 
 @pytest.mark.parametrize("latency", [0.5, 1.0, 2.0])

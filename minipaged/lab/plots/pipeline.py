@@ -5,15 +5,12 @@ from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
-from minipaged.draw.letters import counted, width_of
-from minipaged.draw.palette import BAD, GOOD
-from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.letters import counted
+from minipaged.draw.palette import BAD, GOOD, theme
+from minipaged.draw.picture import Picture
 from minipaged.draw.tones import behind_words, soft, strong
 from minipaged.lab.plots.render import render
 
-LEFT = 96.0  # pixels beside the rows
-LANE, HEIGHT = 27.0, 22.0  # pixels from box to box downwards, and of a box
-HEAD, BRACKET, BETWEEN = 42.0, 10.0, 22.0  # above a bracket; of it; between panels
 ROWS = {"block ids": "ids", "K and V": "reads", "computes": "computes"}
 Span = tuple[float, float]  # from when to when
 
@@ -82,65 +79,52 @@ def plot_pipeline(runs: Mapping[str, Sequence[Tile]], title: str) -> Figure:
     where turns begin and end. The first turn has a bracket, and what begins in it is
     filled: those boxes show what a turn does side by side.
     """
-    sheet, y = Sheet(title), 0.0
+    picture = Picture(title)
     ends = {name: tiles[-1].turn[1] for name, tiles in runs.items()}
     slowest, quickest = max(ends.values()), min(ends.values())
-    unit = (SPAN - LEFT) / slowest
     for name, tiles in runs.items():
-        colour = sheet.look.ink
+        colour = None
         if quickest < slowest and ends[name] in (quickest, slowest):
             colour = BAD if ends[name] == slowest else GOOD
-        said = f"{counted(len(tiles), 'tile')} in {ends[name]:g} units"
-        sheet.headline(y + 8, name, "", said, colour)
-        y = _draw_panel(sheet, y + HEAD, tiles, unit) + BETWEEN
-    y = _draw_clock(sheet, y - BETWEEN + 6, slowest, unit)
+        verdict = f"{counted(len(tiles), 'tile')} in {ends[name]:g} units"
+        picture.headline(name, _said_of_turns(tiles), verdict, colour)
+        _draw_run(picture, tiles)
+    picture.axis("units of time")
     others = behind_words(soft(0)), "earlier, or later"
-    x = sheet.legend(0, y + 24, [(strong(0), "begins in the first turn"), others])
-    remark = "ids, K and V: from asking until they are there"
-    sheet.write(x, y + 24, remark, color=sheet.look.quiet)
-    return render(sheet.finish(y + 32))
+    picture.legend((strong(0), "begins in the first turn"), others)
+    picture.text("ids, K and V: from asking until they are there")
+    return render(picture.scene())
 
 
-def _draw_panel(sheet: Sheet, y: float, tiles: Sequence[Tile], unit: float) -> float:
-    """The bracket, the lines between turns, the rows; where these end."""
-    rows = {
-        name: [getattr(tile, part) for tile in tiles] for name, part in ROWS.items()
-    }
-    rows = {name: row for name, row in rows.items() if any(a < b for a, b in row)}
-    lanes = {name: _lanes(row) for name, row in rows.items()}
-    turn, right = tiles[0].turn, LEFT + tiles[-1].turn[1] * unit
-    is_ahead = min(row[0][0] for row in rows.values()) < turn[0]
-    _draw_bracket(sheet, y, tiles, unit, "before the loop" if is_ahead else "")
-    bottom = y + BRACKET + LANE * sum(map(len, lanes.values()))
-    for moment in {moment for tile in tiles for moment in tile.turn}:
-        x = LEFT + moment * unit
-        sheet.line((x, y + BRACKET / 2), (x, bottom), layer=0.5)
-    if is_ahead:
-        _write_beside(sheet, right, y, "in turn i:")
-    y += BRACKET
-    for name, row in rows.items():
-        now = [at for at, span in enumerate(row) if turn[0] <= span[0] < turn[1]]
-        middle = y + LANE * len(lanes[name]) / 2 - (LANE - HEIGHT) / 2
-        sheet.write(0, middle, name)
-        if is_ahead and now:
-            _write_beside(sheet, right, middle, _said_of(name, now[0]))
-        for lane in lanes[name]:
-            for number in lane:
-                _draw_box(sheet, y, number, row[number], unit, number in now)
-            y += LANE
-    return y
+def _said_of_turns(tiles: Sequence[Tile]) -> str:
+    """How long they are, and what comes before the first one."""
+    first, *others = [end - start for start, end in (tile.turn for tile in tiles)]
+    is_like_others = all(abs(other - first) < 1e-9 for other in others[:-1])
+    said = f"{'a turn' if is_like_others else 'the first turn'}: {first:g} units"
+    before = tiles[0].turn[0]
+    return f"{said}, after {before:g} before the loop" if before else said
 
 
-def _said_of(name: str, number: int) -> str:
-    """What turn i does, if turn 0 does it for the tile of this number."""
-    of = "" if name == "computes" else "of "
-    return f"{name} {of}tile i" + f" + {number}" * (number > 0)
-
-
-def _write_beside(sheet: Sheet, right: float, y: float, said: str) -> None:
-    """What a turn does, where the run has ended, if there is room."""
-    if right + 16 + width_of(said) <= SPAN:
-        sheet.write(right + 16, y, said, color=sheet.look.quiet)
+def _draw_run(picture: Picture, tiles: Sequence[Tile]) -> None:
+    """A row for each thing that a program does, with lines between turns."""
+    (start, stop), does = tiles[0].turn, []
+    for label, part in ROWS.items():
+        spans = [getattr(tile, part) for tile in tiles]
+        if all(begin == end for begin, end in spans):
+            continue
+        now = [at for at, span in enumerate(spans) if start <= span[0] < stop]
+        if now:
+            ahead = f" + {now[0]}" if now[0] else ""
+            does.append(f"{label}{' of' * (label != 'computes')} tile i{ahead}")
+        for number, numbers in enumerate(_lanes(spans)):
+            lane = picture.lane("" if number else label, height=22.0, apart=5.0)
+            for at in numbers:
+                tone = strong(0) if at in now else soft(0)
+                lane.bar(*spans[at], tone, str(at))
+            for moment in {moment for tile in tiles for moment in tile.turn}:
+                lane.line(moment, theme().rim, 1.0, 3.0)
+    if start:
+        picture.text(f"in turn i: {', '.join(does)}")
 
 
 def _lanes(spans: Sequence[Span]) -> list[list[int]]:
@@ -154,47 +138,3 @@ def _lanes(spans: Sequence[Span]) -> list[list[int]]:
         else:
             lanes.append([tile])
     return lanes
-
-
-def _draw_bracket(
-    sheet: Sheet, y: float, tiles: Sequence[Tile], unit: float, before: str
-) -> None:
-    """Over the first turn; above it, how long it takes, and what comes before it."""
-    x, right = (LEFT + moment * unit for moment in tiles[0].turn)
-    style = {"color": sheet.look.ink, "linewidth": 1.6}
-    sheet.line((x, y + 6), (x, y), (right, y), (right, y + 6), **style)
-    first, *others = [end - start for start, end in (tile.turn for tile in tiles)]
-    is_like_others = all(abs(other - first) < 1e-9 for other in others[:-1])
-    which = "a turn" if is_like_others else "the first turn"
-    sheet.write(x, y - 10, f"{which}: {first:g} units")
-    if width_of(before) < x - 24:
-        sheet.write(x - 24, y - 10, before, ha="right", color=sheet.look.quiet)
-
-
-def _draw_box(
-    sheet: Sheet, y: float, number: int, span: Span, unit: float, is_now: bool
-) -> None:
-    """A tile's box, and its number if there is room."""
-    x, width = LEFT + span[0] * unit, (span[1] - span[0]) * unit
-    if width < 0.5:
-        return
-    said = str(number) if width > width_of(str(number)) + 2 else ""
-    tone = strong(0) if is_now else soft(0)
-    sheet.cells(x, y, [width], HEIGHT, [tone], [said])
-
-
-def _draw_clock(sheet: Sheet, y: float, longest: float, unit: float) -> float:
-    """A line with ticks below all panels; where its numbers end."""
-    quiet, steps = {"color": sheet.look.quiet}, (1, 2, 5, 10, 20, 50, 100, 200, 500)
-    every = next((n for n in steps if longest / n <= 12), longest)
-    sheet.line((LEFT, y), (SPAN, y))
-    sheet.write(0, y + 14, "units of time", **quiet)
-    at = 0.0
-    while at <= longest:
-        x = LEFT + at * unit
-        sheet.line((x, y), (x, y + 5))
-        words = f"{at:g}"
-        if x + width_of(words) / 2 <= SPAN + 4:
-            sheet.write(x, y + 14, words, ha="center", **quiet)
-        at += every
-    return y + 20
