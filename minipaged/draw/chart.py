@@ -161,7 +161,9 @@ class Chart(Band):
         return max(numbers) + 10, max([0.0, *words]) + 8
 
     def _above(self) -> float:
-        return 20.0 * any(x is not None and words for x, _, words, _ in self._marks)
+        return 20.0 * sum(
+            x is not None and bool(words) for x, _, words, _ in self._marks
+        )
 
     def _names(self) -> list[Curve]:
         return [curve for curve in self.curves if curve.name]
@@ -216,18 +218,40 @@ class Chart(Band):
                 sheet.box(*box, wide, bottom - box[1], strong(0))
         for curve in self.curves:
             self._draw_curve(sheet, curve, across, up)
-        for x_mark, y_mark, words, linestyle in self._marks:
-            style = {"color": sheet.look.ink, "linewidth": 1.2, "linestyle": linestyle}
-            if x_mark is not None:
-                middle = across.x(x_mark)
-                sheet.line((middle, top), (middle, bottom), **style)
-                sheet.write(middle, top - 9, words, ha="center")
-            else:
-                sheet.line((left, up.x(y_mark)), (right, up.x(y_mark)), **style)
-                sheet.write(right + 6, up.x(y_mark), words)
+        self._draw_marks(sheet, across, up, (left, right, bottom, top))
         for x_note, y_note, words in self._notes:
             sheet.write(across.x(x_note), up.x(y_note) - 9, words, ha="center")
         self._draw_legend(sheet, x, y + self.measure(width), width)
+
+    def _draw_marks(
+        self,
+        sheet: Sheet,
+        across: Scale,
+        up: Scale,
+        frame: tuple[float, float, float, float],
+    ) -> None:
+        """Lines; words of several upright ones stand one above the other."""
+        left, right, bottom, top = frame
+        upright = sorted(mark for mark in self._marks if mark[0] is not None)
+        level = [mark for mark in self._marks if mark[0] is None]
+        style = {"color": sheet.look.ink, "linewidth": 1.2}
+        for _, number, words, linestyle in level:
+            y = up.x(number)
+            sheet.line((left, y), (right, y), linestyle=linestyle, **style)
+            sheet.write(right + 6, y, words)
+        num_said = sum(bool(words) for *_, words, _ in upright)
+        for at, (number, _, words, linestyle) in enumerate(upright):
+            x, y = across.x(number), top
+            if words:
+                y -= 20 * sum(bool(words) for *_, words, _ in upright[at:]) - 11
+            style["linestyle"] = linestyle
+            sheet.line((x, y if num_said > 1 else top), (x, bottom), **style)
+            if num_said < 2:
+                sheet.write(x, y, words, ha="center")
+            elif x + 6 + width_of(words) < right:
+                sheet.write(x + 6, y, words)
+            else:
+                sheet.write(x - 6, y, words, ha="right")
 
     def _draw_axes(
         self,

@@ -233,8 +233,7 @@ class Axis(Band):
 
     def _draw_line(self, sheet: Sheet, x: float, **style: float | str) -> None:
         for lane in self.lanes:
-            top = lane.y - lane.above - HALF
-            bottom = lane.y + lane.height + lane.below + HALF
+            top, bottom = lane.y - HALF, lane.y + lane.height + HALF
             sheet.line((x, top), (x, bottom), **style)
 
 

@@ -55,7 +55,8 @@ class Picture(Band):
         aside, words behind the last cell, in aside_colour; height, in pixels; start,
         units before the first cell; gap, pixels between cells; unit, pixels of a unit,
         by default the same for all rows; apart, pixels to the next row; fills, if it
-        takes all the room; is_bold, of the label; rim, of a frame around all cells.
+        takes all the room; is_bold, of the label;
+        is_upright, of the words above cells; rim, of a frame around all cells.
         """
         row = Row(cells, self, label=label, remark=remark, **options)
         self.add(row)
@@ -271,7 +272,7 @@ class Picture(Band):
         found = [inf if has_axis else self.widest]
         for row in self._rows:
             if row.units and not row.unit and not row.fills:
-                aside = width_of(row.aside) + AIR if row.aside else 0.0
+                aside = width_of(row.aside) + 2 * AIR if row.aside else 0.0
                 found.append((room - aside - row.gaps) / row.units)
         return min(found)
 

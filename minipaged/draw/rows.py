@@ -27,6 +27,7 @@ CAPTION, BRACKET = 18.0, 30.0  # pixels that words above or below cells take
 ALONE = 8.0  # pixels of a bracket without words
 SMALLER = 7.0  # points: of words below or above narrow cells
 STRIP = 12.0  # pixels of a tone's bands, if words stand below them
+UPRIGHT = 90.0  # pixels that upright words take, at most
 AIR = 14.0  # pixels between words and what is beside them
 
 
@@ -104,6 +105,7 @@ class Row(Band):
         self.fills = False
         self.unit: float | None = None
         self.is_bold = False
+        self.is_upright = False
         self.rim = "none"
         self.starts: Sequence[int] = ()
         for name, value in options.items():
@@ -145,22 +147,29 @@ class Row(Band):
     @property
     def above(self) -> float:
         """Pixels that words above its cells take."""
-        return self._height_of_words([cell.above for cell in self.cells], True)
+        return self._height_of_words(True)
 
     @property
     def below(self) -> float:
         """Pixels that words below its cells take."""
-        return self._height_of_words([cell.below for cell in self.cells], False)
+        return self._height_of_words(False)
 
-    def _height_of_words(self, captions: Sequence[str], is_over: bool) -> float:
-        words = [
-            words
+    def _height_of_words(self, is_over: bool) -> float:
+        brackets = [
+            BRACKET if words else ALONE
             for _, words, colour, over in self.brackets
             if over == is_over and colour != "none"
         ]
-        alone = any(b[2:] == ("none", is_over) for b in self.brackets)
-        lines = CAPTION * (any(captions) + alone)
-        return lines + max((BRACKET if one else ALONE for one in words), default=0.0)
+        return self._height_of_captions(is_over) + max(brackets, default=0.0)
+
+    def _height_of_captions(self, is_over: bool) -> float:
+        """Of words of cells, and of words alone: between the cells and brackets."""
+        captions = [cell.above if is_over else cell.below for cell in self.cells]
+        is_alone = any(b[2:] == ("none", is_over) for b in self.brackets)
+        if is_over and self.is_upright:
+            longest = max(width_of(*fit(words, UPRIGHT)) for words in captions)
+            return longest + 8 + CAPTION * is_alone
+        return CAPTION * (any(captions) + is_alone)
 
     def measure(self, width: float) -> float:
         """Cells, and the words above and below them; a remark takes a second line."""
@@ -200,7 +209,10 @@ class Row(Band):
         for is_over, y, away in ((True, self.y - 9, -CAPTION), (False, low, CAPTION)):
             each = [cell.above if is_over else cell.below for cell in self.cells]
             captions = [(self[at], words) for at, words in enumerate(each) if words]
-            self._draw_captions(sheet, captions, y, right)
+            if is_over and self.is_upright:
+                self._draw_upright(sheet)
+            else:
+                self._draw_captions(sheet, captions, y, right)
             alone = [b[:2] for b in self.brackets if b[2:] == ("none", is_over)]
             self._draw_captions(sheet, alone, y + away * bool(captions), right)
         for span, words, colour, is_over in self.brackets:
@@ -273,7 +285,7 @@ class Row(Band):
     def _draw_captions(
         self, sheet: Sheet, captions: Sequence[tuple[Span, str]], y: float, right: float
     ) -> None:
-        """Words above or below cells: smaller, or of every second one, if need be."""
+        """Words above or below: smaller, or of every second one, if need be."""
         areas = [self.area(span.start, span.stop) for span, _ in captions]
         pairs = [
             (min(area.middle, right - width_of(words) / 2), words)
@@ -286,11 +298,19 @@ class Row(Band):
             style = {"ha": "center", "color": sheet.look.quiet}
             sheet.write(middle, y, words, size, **style)
 
+    def _draw_upright(self, sheet: Sheet) -> None:
+        """Words above the cells, from below upwards."""
+        style = {"rotation": 90, "va": "bottom", "ha": "center"}
+        for at, cell in enumerate(self.cells):
+            area = self.area(at, at + 1)
+            shown, size = fit(cell.above, UPRIGHT, min(SMALL, 0.6 * area.width))
+            sheet.write(area.middle, self.y - 4, shown, size, **style)
+
     def _draw_bracket(
         self, sheet: Sheet, span: Span, words: str, colour: str | None, is_over: bool
     ) -> None:
         area = self.area(span.start, span.stop)
-        captions = (self.above if is_over else self.below) - BRACKET
+        captions = self._height_of_captions(is_over)
         line = self.y - captions - 7 if is_over else self.y + self.height + captions + 7
         ends = area.x + 2, area.x + area.width - 2
         style = {"color": colour or sheet.look.rim, "linewidth": 2.0}

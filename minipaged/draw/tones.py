@@ -1,5 +1,6 @@
 """Lab: how boxes are filled: hue says whose it is, tone says since when."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from minipaged.draw.palette import (
@@ -61,7 +62,9 @@ def shared(tone: Tone, name: str | int) -> Tone:
     return tone._replace(hatching=HATCHING if is_strong else line_colour(name))
 
 
-def held(names: str, hatching: str | None = None, is_new: bool = False) -> Tone:
+def held(
+    names: Sequence[str], hatching: str | None = None, is_new: bool = False
+) -> Tone:
     """Of each of these sequences, in bands; hatched, in ink, if they are several."""
     colour_of = sequence_colour if is_new else soft_colour
     lines = (hatching or theme().ink) if len(names) > 1 else None

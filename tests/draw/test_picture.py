@@ -4,7 +4,9 @@ import re
 import subprocess
 import sys
 from itertools import combinations
+from math import dist
 from pathlib import Path
+from random import Random
 from xml.etree import ElementTree
 
 import pytest
@@ -115,6 +117,16 @@ def test_rows_are_as_far_apart_as_they_say():
     one, other = (picture.row("", "", [Cell()], apart=n) for n in (2, 30))
     picture.scene()
     assert other.y == one.y + one.height + 2
+
+
+@pytest.mark.parametrize("words", ["", "said"])
+def test_a_bracket_lies_below_its_cells(words):
+    picture = Picture()
+    row = picture.row("a", "", [Cell("1"), Cell("2")])
+    picture.under(row[:], words)
+    (line,) = (s for s in picture.scene().of(Stroke) if s.linewidth == 2.0)
+    low = row.y + row.height
+    assert low < line.points[0][1] <= low + row.below
 
 
 def test_a_link_leads_from_the_one_cell_to_the_other():
@@ -282,6 +294,25 @@ def test_a_word_without_room_is_a_short_one():
     assert "block 3" in said(3) and "3" in said(0.6)
 
 
+def test_a_bracket_without_words_lies_outside_of_the_cells():
+    picture = Picture()
+    row = picture.row("a", "", [Cell("1", above="one"), Cell("2", above="two")])
+    picture.over(row[:], "", BAD)
+    (line,) = (s for s in picture.scene().of(Stroke) if s.color == BAD)
+    assert line.points[0][1] < row.y - 18
+
+
+def test_upright_words_have_room_above_the_cells():
+    picture = Picture()
+    cells = [Cell("", strong("A"), above=word) for word in ("a", "capital", "of")]
+    row = picture.row("a", "", cells, unit=14, is_upright=True)
+    found = [words for words in picture.scene().of(Words) if words.rotation]
+    assert [words.text for words in found] == ["a", "capital", "of"]
+    middles = [row.area(at, at + 1).middle for at in range(3)]
+    assert [words.x for words in found] == middles
+    assert row.y > width_of("capital") and {words.y for words in found} == {row.y - 4}
+
+
 def test_a_row_with_no_such_option_or_cells():
     picture = Picture()
     row = picture.row("a", "", [Cell("1")])
@@ -340,6 +371,17 @@ def test_charts_one_above_the_other_have_one_scale():
     one, other = (dots for dots in picture.scene().of(Dots) if len(dots.places) == 2)
     assert one.places[1][0] == pytest.approx(other.places[1][0])
     assert other.marker == "x"
+
+
+def test_words_of_several_marks_stand_one_above_the_other():
+    chart = Chart("title", x_limits=(0, 10))
+    chart.line([(0, 0), (10, 20)])
+    for x in (4, 5, 9.9):
+        chart.mark(x=x, words=f"words of the mark at {x}")
+    scene = chart.scene()
+    check_that_nothing_overlaps(scene)
+    heights = [words.y for words in scene.of(Words) if "mark" in words.text]
+    assert heights == sorted(heights) and len({*heights}) == 3
 
 
 def test_columns_are_as_high_as_their_counts():
@@ -403,6 +445,10 @@ def test_dots_give_way_and_no_farther_than_needed():
     assert len(dots) == 6 and dots[0][1] == other.y + other.height / 2
     apart = [abs(a[1] - b[1]) for a, b in combinations(dots[3:], 2)]
     assert min(apart) > 5
+    draw = Random(0)
+    places = [draw.uniform(0, 100) for _ in range(50)]
+    moved = zip(places, spread(places, 9.0), strict=True)
+    assert all(dist(*pair) > 9 - 1e-6 for pair in combinations(moved, 2))
     assert spread([1, 50, 11], 9.0) == [0.0, 0.0, 0.0]
     assert list(map(abs, spread([5, 5, 1], 5.0))) == [3.0, 3.0, 0.0]
 

@@ -166,43 +166,6 @@ class Raises(Promising):
         return {self.line[0]["name"]: 1}
 
 
-WRONG = {
-    "static_steps": [
-        lambda answers, places: (max(answers), 0),
-        lambda answers, places: static_steps(sorted(answers), places),
-        lambda answers, places: static_steps(answers, places)[::-1],
-        lambda answers, places: static_steps(answers, places)[0],
-        lambda answers, places: (sum(answers), 0),
-        lambda answers, places: (-(-sum(answers) // places), 0),
-    ],
-    "turns": [
-        lambda waiting, running, places: [],
-        lambda waiting, running, places: turns(waiting, running, places)[::-1],
-        lambda waiting, running, places: turns(waiting, running, places - 1),
-        lambda waiting, running, places: turns(waiting, running, places + 1),
-        lambda waiting, running, places: turns(waiting, running, places)[:1],
-        lambda waiting, running, places: turns(waiting, [], places),
-        lambda waiting, running, places: dict.fromkeys(waiting),
-    ],
-    "batching": [
-        Overtakes,
-        WaitsForAll,
-        PromisesThePrompt,
-        PromisesTheLast,
-        RoundsDown,
-        StaysAStep,
-        KeepsBlocks,
-        PromptsFirst,
-        ForgetsTheBudget,
-        CutsNoPrompt,
-        PlansOnly,
-        ReturnsAList,
-        Raises,
-        lambda *size: None,
-    ],
-}
-
-
 def each_alone(answers, places):
     """Only places with a user count."""
     steps = idle = 0
@@ -323,7 +286,8 @@ def users(waiting, running, places):
     return [waiting[at] for at in turns(waiting, running, places)]
 
 
-NAMED = {
+# What the check must say of each fault.
+FAULTS = {
     "static_steps": [
         (each_alone, "places without a user are idle, too"),
         (continuous, "that is continuous batching"),
@@ -336,6 +300,10 @@ NAMED = {
         (lambda a, p: 7, "return two numbers, got 7"),
         (empties_the_list, "its sum is 0"),
         (the_first_costs_nothing, "n tokens take n steps"),
+        (lambda answers, places: (max(answers), 0), "got (10, 0), expected (16, 20)"),
+        (lambda a, p: static_steps(a, p)[0], "return two numbers, got 16"),
+        (lambda answers, places: (sum(answers), 0), "got (28, 0), expected (16, 20)"),
+        (lambda a, p: (-(-sum(a) // p), 0), "got (10, 0), expected (16, 20)"),
     ],
     "turns": [
         (as_they_came, "that is first come, first served"),
@@ -351,6 +319,13 @@ NAMED = {
         (users, "return indices of `waiting`, not users"),
         (lambda *case: None, "return a list of indices, got None"),
         (lambda *case: len(turns(*case)), "return a list of indices, got 2"),
+        (lambda *case: [], "got [], expected [4, 0]"),
+        (lambda *case: turns(*case)[::-1], "got [0, 4], expected [4, 0]"),
+        (lambda w, r, places: turns(w, r, places - 1), "got [4], expected [4, 0]"),
+        (lambda w, r, places: turns(w, r, places + 1), "got [4, 0, 1], expected"),
+        (lambda *case: turns(*case)[:1], "got [4], expected [4, 0]"),
+        (lambda waiting, running, p: turns(waiting, [], p), "got [0, 4, 1], expected"),
+        (lambda waiting, *_: dict.fromkeys(waiting), "a list of indices, got {'A'"),
     ],
     "batching": [
         (Overtakes, "nobody overtakes"),
@@ -366,5 +341,7 @@ NAMED = {
         (WaitsForAll, "not when all have ended"),
         (ReturnsAList, "step() must return a dict"),
         (Raises, "step(), number 1, raised IndexError"),
+        (PlansOnly, "step 3: got {'A': 33}, expected {'A': 1}"),
+        (lambda *size: None, "has no attribute 'step'"),
     ],
 }

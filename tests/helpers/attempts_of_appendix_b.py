@@ -271,8 +271,46 @@ def the_last_none_is_all(held, wanted, free):
     return number
 
 
+def goes_to_a_free_row(tables, rows, store):
+    def release_first(block, row):
+        rows.release(row)
+        store(block, row)
+
+    return swap_out(tables, rows, release_first)
+
+
+def holds_a_block_twice(tables, rows, store):
+    for table in tables:
+        for block in table.block_ids[:1]:
+            table.pool.share(block)
+    return swap_out(tables, rows, store)
+
+
+def frees_and_refuses(tables, rows, store):
+    wanted = len({block for table in tables for block in table.block_ids})
+    if wanted > rows.num_free:
+        for table in tables:
+            table.free()
+        raise OutOfBlocks(wanted, rows.num_free, rows.num_blocks)
+    return swap_out(tables, rows, store)
+
+
+def asks_for_three_more(tables, rows, store):
+    try:
+        return swap_out(tables, rows, store)
+    except OutOfBlocks as error:
+        raise OutOfBlocks(error.wanted + 3, 0, rows.num_blocks) from None
+
+
+def takes_a_row_more(tables, rows, store):
+    places = swap_out(tables, rows, store)
+    if rows.num_free:
+        rows.allocate()
+    return places
+
+
 # What the check must say of each mistake.
-NAMED = {
+FAULTS = {
     "num_preempted": [
         (lambda held, wanted, free: 0, "more is wanted than is free"),
         (blocks_stay_taken, "the blocks of those who go are free for the others"),
@@ -303,6 +341,11 @@ NAMED = {
         (stores_nothing, "is never stored"),
         (same_numbers, "the rows of each table, in the order of its blocks"),
         (returns_nothing, "expected a list of rows for each table"),
+        (goes_to_a_free_row, "which is free; rows.allocate() gives a row"),
+        (holds_a_block_twice, "free afterwards, expected 15"),
+        (frees_and_refuses, "rightly refused, but tables were freed; count first"),
+        (asks_for_three_more, "but the error says 6 wanted, not 3"),
+        (takes_a_row_more, "rows taken: got 4, expected 3"),
     ],
     "schedule": [
         (earliest, "the latest goes, not the earliest"),
@@ -318,4 +361,3 @@ NAMED = {
         (returns_no_schedule, "is a return missing?"),
     ],
 }
-WRONG = {name: [attempt for attempt, _ in NAMED[name]] for name in NAMED}

@@ -140,7 +140,7 @@ def which_come(addresses, size=64):
 
 
 # What the check must say of each mistake.
-NAMED = {
+FAULTS = {
     "waves": [
         (
             of_waves(lambda n, fit, m: n // (fit * m)),
@@ -276,7 +276,6 @@ NAMED = {
         (lambda n, *a: {1: (64, 2, 5, 33), 8: (64, 2, 5, 4)}[n], "KeyError"),
     ],
 }
-WRONG = {name: [attempt for attempt, _ in NAMED[name]] for name in NAMED}
 
 # Unlike what the notebook does, and right as well.
 ALSO_RIGHT = [

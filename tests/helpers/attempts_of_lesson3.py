@@ -228,7 +228,7 @@ def orders(
 
 
 # A wrong attempt, and words that its verdict must contain: they name the mistake.
-NAMED = {
+FAULTS = {
     "shared_blocks": [
         (lambda one, two, size: shared_blocks(one, [*two, 0], size), "last token"),
         (lambda one, two, size: min(len(one), len(two) - 1) // size, "differ already"),
@@ -305,4 +305,3 @@ NAMED = {
         (FindIsLeft, "find is not written yet"),
     ],
 }
-WRONG = {name: [attempt for attempt, _ in cases] for name, cases in NAMED.items()}

@@ -473,8 +473,53 @@ def must_be_worse(kept, k, best_sum, n, longest, alpha, way):
     return done and (way is True or best_sum / length**alpha != kept[-1])
 
 
+def takes_the_next_block(pool, block_ids, num_tokens, n):
+    """Of a block that is just full, the next one at once."""
+    copies = append(pool, block_ids, num_tokens, n)
+    if n and (num_tokens + n) % pool.block_size == 0 and pool.num_free:
+        block_ids.append(pool.allocate())
+    return copies
+
+
+def shares_the_last(pool, block_ids, num_tokens, n):
+    copies = append(pool, block_ids, num_tokens, n)
+    if n:
+        pool.share(block_ids[-1])
+    return copies
+
+
+def loses_a_block(pool, block_ids, num_tokens, n):
+    copies = append(pool, block_ids, num_tokens, n)
+    if pool.num_free:
+        pool.allocate()
+    return copies
+
+
+def loses_a_block_when_it_refuses(pool, block_ids, num_tokens, n):
+    try:
+        return append(pool, block_ids, num_tokens, n)
+    except OutOfBlocks:
+        if pool.num_free:
+            pool.allocate()
+        raise
+
+
+def adds_sums_of_no_row(tables, scores, log_probs, eos):
+    return next_beams(tables, scores, log_probs + scores, eos)
+
+
+def wrong_sums_of_the_ended(*case):
+    *others, ended = next_beams(*case)
+    return *others, [(beam, total + 1) for beam, total in ended]
+
+
+def one_table_more(*case):
+    tables, *others = next_beams(*case)
+    return [*tables, tables[0].fork()], *others
+
+
 # What the check must say of each mistake.
-NAMED = {
+FAULTS = {
     "is_done": [
         (lambda *case: not is_done(*case), "that says whether the search goes on"),
         (lambda *case: None, "is a return missing?"),
@@ -603,6 +648,10 @@ NAMED = {
         (one_token_only, "is there room for all 2 tokens?"),
         (a_list_of_its_own, "append the new blocks to the list itself"),
         (returns_nothing, "got None, expected a list of pairs; is a return missing?"),
+        (takes_the_next_block, "a block that is just full needs no next one yet"),
+        (shares_the_last, "a block that is written has no other holder"),
+        (loses_a_block, "free blocks afterwards: got 1, expected 2"),
+        (loses_a_block_when_it_refuses, "are free now, not"),
         (returns_a_pair, "returned (1, 2), expected a list of pairs: [(1, 2)]"),
     ],
     "next_beams": [
@@ -631,10 +680,12 @@ NAMED = {
         (sums_first, "a pair is (beam, sum), in this order"),
         (forks_what_has_ended, "neither for a text that ended"),
         (three_lists, "expected four lists"),
+        (adds_sums_of_no_row, "there is a sum for each row: sums[:, None]"),
+        (wrong_sums_of_the_ended, "sums of those that ended: got"),
+        (one_table_more, "number of tables, tokens, sums: got [3, 2, 2], expected [2"),
         (
             lambda *arguments: None,
             "got None, expected four lists; is a return missing?",
         ),
     ],
 }
-WRONG = {name: [attempt for attempt, _ in NAMED[name]] for name in NAMED}

@@ -1,9 +1,9 @@
 """Right and wrong attempts at lesson 6's exercises.
 
-A flag that is changed is a mistake; `NAMED` says what a check must answer to it.
+A flag that is changed is a mistake; `FAULTS` says what a check must answer to it.
 """
 
-from minipaged.attention.kernels.setup import INTERPRETED, tl, triton
+from minipaged.attention.kernels.setup import tl, triton
 
 
 @triton.jit
@@ -557,7 +557,7 @@ ALSO_RIGHT = [
 
 
 # What the check must say of a mistake.
-NAMED = {
+FAULTS = {
     "sums": [
         (_flawed(sums, INDEXES=True), "a pointer is no tensor: tl.load(x + row)"),
         (_flawed(sums, MASKS_SUMS=False), "stored behind the last row; mask the store"),
@@ -681,9 +681,3 @@ NAMED = {
 # Nobody looks on where a kernel is compiled, and nothing comes of these.
 UNSEEN = {"masks_positions", "masks_table", "masks_q", "dots", "reads", "widens"}
 UNSEEN |= {"dots_logits", "dots_values", "masks_y", "stores_on_into_the_next_row"}
-WRONG = {
-    name: [
-        attempt for attempt, _ in named if INTERPRETED or attempt.__name__ not in UNSEEN
-    ]
-    for name, named in NAMED.items()
-}

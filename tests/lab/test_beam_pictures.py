@@ -5,13 +5,12 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from matplotlib.colors import to_hex
 from transformers import GenerationConfig
 
 import minipaged as mp
 from helpers.tiny_models import VOCABULARY, tiny_model
 from minipaged.draw import palette
-from minipaged.draw.marks import Words
+from minipaged.draw.marks import Box, Words
 from minipaged.lab.measure.watch import Moment, saving, watch
 from minipaged.lab.plots.beams import plot_beam_tree
 from minipaged.lab.plots.held import plot_blocks_held
@@ -126,6 +125,19 @@ def test_a_search_without_steps_has_no_tree():
 # --- who shares what ------------------------------------------------------------------
 
 
+def boxes_of(figure):
+    """The blocks that are named, whose colours they have, and how many are hatched."""
+    named = [said for said in texts(figure) if said.startswith("block ")]
+    boxes = figure.scene.of(Box)
+    faces = "".join(
+        name
+        for box in boxes
+        for name in "ABC"
+        if box.face == palette.sequence_colour(name)
+    )
+    return named, faces, sum(bool(box.pattern) for box in boxes)
+
+
 def test_neighbours_share_one_box():
     pool = mp.BlockPool(8, 4)
     a = mp.BlockTable(pool)
@@ -133,16 +145,12 @@ def test_neighbours_share_one_box():
     b, c = a.fork(), a.fork()
     for table in (a, b):
         table.append(4)
-    figure = plot_shared_tables({"A": a, "B": b, "C": c}, "title")
-    blocks = [text for text in texts(figure) if text.startswith("block ")]
-    assert sorted(blocks) == ["block 0", "block 1", "block 2"]
-    patches = [box for box in figure.axes[0].patches if box.get_width() > 0.5]
-    boxes = [box for box in patches if not box.get_fill()]
-    assert [round(box.get_height()) for box in boxes] == [3, 1, 1]
-    assert [box.get_hatch() for box in boxes] == [palette.SHARED_HATCH, None, None]
-    # The first box has a part of each holder's colour; the others have one colour.
-    faces = [to_hex(box.get_facecolor()).upper() for box in patches if box.get_fill()]
-    assert faces == [palette.sequence_colour(name) for name in "ABCAB"]
+    named, faces, num_hatched = boxes_of(
+        plot_shared_tables({"A": a, "B": b, "C": c}, "title")
+    )
+    assert named == ["block 0", "block 1", "block 2"] and num_hatched == 1
+    # First the names; the box of block 0 has a part of each holder's colour.
+    assert faces == "ABC" + "ABC" + "A" + "B"
 
 
 def test_holders_that_are_no_neighbours_have_a_box_each():
@@ -151,10 +159,8 @@ def test_holders_that_are_no_neighbours_have_a_box_each():
     a.append(4)
     b.append(4)
     figure = plot_shared_tables({"A": a, "B": b, "C": a.fork()}, "title")
-    assert texts(figure).count("block 0") == 2
-    boxes = [box for box in figure.axes[0].patches if not box.get_fill()]
-    hatched = [bool(box.get_hatch()) for box in boxes]
-    assert hatched == [True, False, True]
+    assert boxes_of(figure)[0] == ["block 0", "block 1", "block 0"]
+    assert boxes_of(figure)[2] == 2
 
 
 def test_free_blocks_stand_beside_the_tables():

@@ -18,7 +18,7 @@ from minipaged.draw import palette
 from minipaged.draw.letters import LEAST, fit, width_of
 from minipaged.draw.marks import Words
 from minipaged.draw.palette import BAD
-from minipaged.draw.tones import KEPT, free, held, kind_of_slot, strong
+from minipaged.draw.tones import KEPT, free, held, kind_of_slot, soft, strong
 from minipaged.lab import (
     plot_address,
     plot_buddies,
@@ -268,23 +268,24 @@ def test_hatching_does_not_run_through_words(name):
 
 
 def test_each_step_has_its_columns():
-    figure = growth(WORDS, [7, 8, 10], 7)
-    new, old = palette.sequence_colour("A"), palette.soft_colour("A")
-    # K and V, and one box in the legend.
-    assert len(boxes(figure, new)) == 2 * (7 + 1 + 2) + 1
-    assert len(boxes(figure, old)) == 2 * (7 + 8) + 1
-    said = texts(figure)
-    assert {"prefill", "decode 1", "decode 2"} <= set(said)
-    assert [word for word in said if word.isdigit()] == "7 7 1 8 2 10".split()
+    first, second, third = growth(WORDS, [7, 8, 10], 7).scene.rows
+    new, old = strong("A"), soft("A")
+    assert first.tones == [new] * 7 and second.tones == [old] * 7 + [new]
+    assert third.tones == [old] * 8 + [new] * 2
+    rows = [(row.label, row.values) for row in (first, second, third)]
+    assert rows == [
+        ("prefill", ["7", "7"]), ("decode 1", ["1", "8"]), ("decode 2", ["2", "10"]),
+    ]  # fmt: skip
+    assert first.aside.startswith(WORDS[7]) and second.aside == WORDS[8]
 
 
 def test_without_a_cache_every_step_computes_all():
-    figure = grown_twice(WORDS, [7, 8, 10], 7)
-    # A cell for each token that is computed, in both halves; one box in the legend.
-    new = palette.sequence_colour("C")
-    assert len(boxes(figure, new)) == (7 + 8 + 10) + (7 + 1 + 2) + 1
-    said = " ".join(texts(figure))
-    assert "Without a cache: 25 tokens" in said and "With a cache: 10 tokens" in said
+    scene = grown_twice(WORDS, [7, 8, 10], 7).scene
+    new = strong("C")
+    assert [row.tones for row in scene.rows[:3]] == [[new] * 7, [new] * 8, [new] * 10]
+    said = {words.text for words in scene.of(Words)}
+    assert "Without a cache: 25 tokens computed in all" in said
+    assert "With a cache: 10 tokens computed in all" in said
 
 
 def test_free_neighbours_that_are_no_buddies_are_marked():

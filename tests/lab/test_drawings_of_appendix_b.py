@@ -10,6 +10,7 @@ from helpers.drawn import boxes, texts
 from helpers.readable import readable_in_all_themes
 from helpers.tiny_models import VOCABULARY, tiny_model
 from minipaged.draw import palette
+from minipaged.draw.marks import Box
 from minipaged.draw.tones import Tone, free, others, soft, strong
 from minipaged.lab.measure.serving import serve_lengths
 from minipaged.lab.measure.step_clock import StepClock
@@ -118,21 +119,23 @@ def test_a_group_holds_each_block_once():
     assert 3 < steps[1]["A"].num_blocks < 9
 
 
+def lanes(steps, num_blocks=3, **options):
+    """The words of each lane, and what stands above and behind it."""
+    rows = plot_preemptions(steps, "title", num_blocks, **options).scene.rows
+    return {row.label: row for row in rows}
+
+
 def test_recompute_is_told_from_swap():
-    said = texts(plot_preemptions(RECOMPUTED, "title", 3))
-    assert "away" in said and "in CPU memory" not in said
-    assert "ends, step 10" in said and "ends, step 17" in said
-    assert said.count("5") >= 1  # tokens computed again
-    said = texts(plot_preemptions(SWAPPED, "title", 3))
-    assert "in CPU memory" in said and "away" not in said
-
-
-def test_a_gap_is_named_as_in_the_legend():
-    """Also where there is room only for the short word."""
-    steps = [{"A": (1, 1), "B": (1, 1)}, *[{"A": (1, 1)}] * 3, {"B": (5, 1)}]
-    log = [*steps, *[{"B": (1, 1)}] * 28]
-    said = texts(plot_preemptions(log, "title", 3))
-    assert "away" in said and "preempted, until it is back" in said
+    for steps, word in ((RECOMPUTED, "away"), (SWAPPED, "in CPU memory")):
+        a, b = (lanes(steps)[name] for name in "AB")
+        assert {*b.words} == {"", word}
+        assert (a.aside, b.aside) == ("ends, step 10", "ends, step 17")
+        computed = [number for number in b.above if number]
+        assert computed == (["3", "5"] if word == "away" else ["3"])  # again, or not
+        assert b.tones[:2] == [strong("B"), soft("B")]
+        told = "preempted, until it is back"
+        assert told in texts(plot_preemptions(steps, "title", 3))
+        assert told not in texts(plot_preemptions(steps[:1], "title", 3))
 
 
 def test_blocks_come_back_in_the_order_of_the_table():
@@ -155,8 +158,8 @@ def test_blocks_of_others_look_as_in_the_legend():
 
 
 def test_who_is_cut_off_has_not_ended():
-    said = texts(plot_preemptions(RECOMPUTED[:9], "title", 3, unfinished="AB"))
-    assert not [words for words in said if words.startswith("ends")]
+    rows = lanes(RECOMPUTED[:9], unfinished="AB")
+    assert not rows["A"].aside and not rows["B"].aside and "away" in rows["B"].words
 
 
 def test_what_is_missing_is_counted_and_strong():
@@ -185,16 +188,12 @@ def test_room_that_is_kept_is_hatched_above_what_is_held():
     """A holds 1 of 3 blocks; B holds as many as are kept for it."""
     figure = DRAWINGS["chunks, with room that is kept"]()
     assert "no block yet, but kept for its prompt and a token more" in texts(figure)
-    (held,) = {round(b.get_height(), 3) for b in boxes(figure, blue())}
-    hatched = [p for p in figure.axes[0].patches if p.get_hatch() and p.get_height()]
-    kept = [p for p in hatched if p.get_height() > 20]
-    assert len(kept) == 2 * 20  # each in two halves
-    assert {round(p.get_height() / held, 3) for p in kept} == {2.0}
-    assert {p.get_hatch() for p in hatched} == {kept[0].get_hatch()}
-
-
-def blue():
-    return palette.soft_colour("A")
+    found = figure.scene.of(Box)
+    (held,) = {(b.y, b.height) for b in found if b.face == palette.soft_colour("A")}
+    kept = [b for b in found if b.pattern and b.height > held[1]]
+    heights = [b.height / held[1] for b in kept]
+    assert heights == pytest.approx([2.0] * 2 * 20)  # each in two halves
+    assert [b.y + b.height for b in kept] == pytest.approx([held[0]] * 2 * 20)
 
 
 def test_whose_blocks_they_are_is_said_each_time_that_it_has_some():

@@ -3,10 +3,10 @@
 import pytest
 
 import minipaged as mp
-from helpers.drawn import arrows, crosses, places_of, texts
+from helpers.drawn import texts
 from helpers.readable import readable_in_all_themes
-from minipaged.draw.palette import BAD
-from minipaged.draw.tones import free, held, others, strong
+from minipaged.draw.palette import BAD, GOOD
+from minipaged.draw.tones import free, held, others, soft, strong
 from minipaged.lab import (
     plot_bars,
     plot_collisions,
@@ -93,54 +93,58 @@ DRAWINGS = {
 test_it_can_be_read = readable_in_all_themes(DRAWINGS)
 
 
-def test_a_step_from_a_reused_block_to_an_older_one_bears_a_cross():
+def test_a_step_from_a_reused_block_to_an_older_one_is_false():
     figure = reuse([0, 1, 2, 3, 4])
-    assert crosses(figure) == 1 and len(arrows(figure)) == 4
+    steps = [(link.start, link.end, link.is_false) for link in figure.scene.links]
+    assert steps == [(0, 1, False), (1, 2, False), (2, 3, True), (3, 4, False)]
+    asked, handed, again = (row.tones for row in figure.scene.rows)
+    assert asked == [strong("D")] * 5
+    assert handed == [soft("D"), strong("F"), strong("F"), soft("D"), soft("D")]
+    assert again == [soft("D"), soft("F"), soft("F"), soft("D"), soft("D")]
     assert "2. Blocks 1 and 2 are handed to F, who asks" in texts(figure)
     assert "3. F asks again. The search: 0 → 1 → 2 → 3 → 4" in texts(figure)
-    right = reuse([0, 1, 2])
-    assert crosses(right) == 0 and len(arrows(right)) == 2
+    assert not any(link.is_false for link in reuse([0, 1, 2]).scene.links)
 
 
 def test_the_rest_of_the_second_users_blocks_say_what_their_keys_are():
-    before = texts(reuse([0, 1, 2]))
     later = {**AFTER, (3, (9,)): 6}
-    more = texts(plot_reuse(BEFORE, later, [0], decode, "title", rest={6: (9,)}))
-    assert "block 6" not in before and more.count("block 6") == 1
-    assert more.count("key: after block 3") == 4
-    (lower,) = places_of(reuse([0, 1, 2], rest={5: (3,)}), "block 5")
-    upper = places_of(reuse([0, 1, 2]), "block 3")
-    assert {x for x, _ in upper} == {lower[0]}  # where the old one stands
-    said = texts(reuse([0, 1, 2], rest=REST))
-    assert said.count("not in the index") == 2
+    rows = plot_reuse(BEFORE, later, [0], decode, "title", rest=REST).scene.rows
+    assert len(rows) == 4
+    assert rows[2].above == ["", "", "", "block 5", "block 6"]  # below the old ones
+    assert rows[2].below[3:] == ["not in the index", "key: after block 3"]
+    keys = [
+        f"key: after {past}" for past in ("nothing", *map("block {}".format, "0123"))
+    ]
+    assert [row.below for row in rows if row is not rows[2]] == [keys] * 3
 
 
 def test_the_mended_search_stands_below_the_false_one():
     figure = searches()
+    assert len(figure.scene.rows) == 3
+    steps = [(link.start, link.end, link.is_false) for link in figure.scene.links]
+    assert steps[:4] == [(0, 1, False), (1, 2, False), (2, 3, True), (3, 4, False)]
+    assert steps[4:] == [(0, 1, False), (1, 2, False), (2, 3, False)]
+    above, below = figure.scene.rows[1:]
+    assert figure.scene.links[-1].colour == GOOD and below.above[3] == "block 5"
+    assert below.below[3] == "key: after serial 6"
+    assert above.below[0] == "key: after serial 0"
     said = texts(figure)
-    assert crosses(figure) == 1 and len(arrows(figure)) == 4 + 3
     assert said.index("By block ids: 0 → 1 → 2 → 3 → 4") < said.index(
         "By serial numbers: 0 → 1 → 2 → 5"
     )
-    bold = [t.get_text() for t in figure.axes[0].texts if t.get_weight() == "bold"]
-    assert bold == ["key: after block 2", "key: after serial 6"]
-    assert said.count("key: after serial 3") == 1 and said.count("block 5") == 1
-    assert "not in the index" not in said
 
 
 def test_a_search_by_serial_numbers_can_be_followed_from_block_to_block():
-    without, said = texts(searches()), texts(searches(serial_of=SERIAL_OF))
-    assert not any(words.startswith("serial ") for words in without)
-    numbers = [words for words in said if words.startswith("serial ")]
-    assert sorted(numbers) == [f"serial {number}" for number in (1, 4, 5, 6)]
-    assert said.count("no serial") == 3  # 4, 5 and 6 are nobody's parents
-    assert "no serial" not in without
-    assert "key: after serial 0" in without and "key: after serial 0" not in said
-    first = "key: after nothing"
-    assert said.count(first) == without.count(first) + 1
-    gone = [words for words in said if "gone" in words]
-    assert gone == ["key: after serial 3, gone"]  # of D's block 2, which is F's now
-    assert not any("gone" in words for words in without)
+    _, above, below = searches(serial_of=SERIAL_OF).scene.rows
+    assert above.above == [
+        "block 0 · serial 1", "block 1 · serial 5", "block 2 · serial 6",
+        "block 3 · serial 4", "block 4 · no serial",  # it is nobody's parent
+    ]  # fmt: skip
+    assert above.below == [
+        "key: after nothing", "key: after serial 1", "key: after serial 5",
+        "key: after serial 3, gone", "key: after serial 4",  # D's block 2 is F's now
+    ]  # fmt: skip
+    assert below.below[3:] == ["key: after serial 6", "key: after serial 7"]
 
 
 def test_a_key_that_leads_to_another_content_bears_a_cross():
@@ -192,21 +196,32 @@ def test_the_key_says_what_is_hatched():
 
 
 def test_a_fork_counts_what_blocks_find():
-    said = texts(plot_fork(D, E, (1, 4, 8, 16), "title"))
-    counts = [words for words in said if words[0].isdigit()]
-    assert counts == [f"{n} found" for n in (12, 12, 8, 0, 12)]
-    assert "of both, 12 tokens" in said
-    assert said.count("Max") == said.count("Ben") == 1 and said.count("Answer") == 1
+    """Of whom the tokens are, and where an arrow leads from the last common one."""
+    scene = plot_fork(D, E, (4, 8, 16), "title").scene
+    *blocks, of_d, trunk, of_f = scene.rows
+    assert [row.aside for row in (*blocks, trunk)] == [
+        f"{n} found" for n in (12, 8, 0, 12)
+    ]
+    assert [row.tones for row in blocks] == [
+        [held("DF")] * 3, [held("DF"), free()], [free()],
+    ]  # fmt: skip
+    assert trunk.words == COMMON and trunk.tones == [held("DF")] * 12
+    assert of_d.words[1:] == D[12:] and of_d.tones[1:] == [held("D")] * 4
+    assert of_f.words[1:] == E[12:] and of_f.tones[1:] == [held("F")] * 4
+    assert [link[:4] for link in scene.links] == [
+        ("a tree", 11, f"{name} goes on", 1) for name in "DF"
+    ]
 
 
 def test_a_branch_that_goes_on_has_dots():
     def num_dots(first, second):
-        return texts(plot_fork(first, second, (4,), "title")).count("…")
+        rows = plot_fork(first, second, (4,), "title").scene.rows
+        return [row.words.count("…") for row in (rows[-3], rows[-1])]
 
     more = ["word"] * 40
-    assert num_dots(D, E) == 0
-    assert num_dots(D + more, E) == 1  # E ends there
-    assert num_dots(D + more, E + more) == 2
+    assert num_dots(D, E) == [0, 0]
+    assert num_dots(D + more, E) == [1, 0]  # E ends there
+    assert num_dots(D + more, E + more) == [1, 1]
 
 
 def test_bars_are_as_long_as_their_values():

@@ -6,7 +6,7 @@ import pytest
 from transformers import GenerationConfig
 
 import minipaged as mp
-from helpers.drawn import boxes, texts
+from helpers.drawn import texts
 from helpers.readable import readable_in_all_themes
 from helpers.tiny_models import VOCABULARY, tiny_model
 from minipaged.decoding import beam
@@ -17,7 +17,6 @@ from minipaged.lab.plots.candidates import (
     ENDED,
     GOES_ON,
     LEFT_OUT,
-    RANK,
     TOO_LATE,
     Candidate,
     judge,
@@ -275,31 +274,34 @@ def test_the_first_may_end_and_the_best_others_go_on():
     assert judge(3, ends) == expected
     assert judge(1, [True, True]) == [ENDED, TOO_LATE]
     figure = plot_candidates(*candidates(3, 6, (0, 3)), 2, "title")
-    said = texts(figure)
-    assert said.count("goes on") == 3 and said.count("× left out") == 1
-    assert said.count("× below the line") == 1
-    assert "only above the line may a text end" in said
-    assert [words for words in said if words.startswith("has ended")] == [
-        "has ended, score 0.00 / 2 = 0.00"
-    ]
+    assert [row.aside for row in figure.scene.rows[3:]] == [
+        "has ended, score 0.00 / 2 = 0.00", "goes on", "goes on",
+        "× below the line", "goes on", "× left out",
+    ]  # fmt: skip
+    sums = [row.values for row in figure.scene.rows[3:]]
+    assert sums[:2] == [["0.00"], ["−1.25"]]
+    assert "only above the line may a text end" in texts(figure)
 
 
 def test_a_score_that_is_rounded_is_said_to_be_so():
     ends = [Candidate(total, 0, "end", True) for total in (-0.01, -1.5)]
-    said = texts(plot_candidates(["one", "two"], ends, 6, "title"))
-    assert "has ended, score −0.01 / 6 ≈ −0.002" in said
-    assert "has ended, score −1.50 / 6 = −0.25" in said
+    rows = plot_candidates(["one", "two"], ends, 6, "title").scene.rows
+    assert [row.aside for row in rows[2:]] == [
+        "has ended, score −0.01 / 6 ≈ −0.002", "has ended, score −1.50 / 6 = −0.25",
+    ]  # fmt: skip
 
 
-def test_a_family_keeps_its_colour():
+def test_a_family_keeps_its_colour_and_an_arrow_leads_to_each_child():
     """Beam 1 has the colour of number 2, and so has its child that goes on."""
     figure = plot_candidates(*candidates(3, 6, ()), 2, "title", kin=[0, 2, 1])
-    found = sorted(
-        (box.get_x() > RANK, box.get_y(), number)
-        for number in range(3)
-        for box in boxes(figure, palette.sequence_colour(number))
-    )
-    assert [number for _, _, number in found] == [0, 2, 1] * 2
+    rows, links = figure.scene.rows, figure.scene.links
+    tones = [strong(number) for number in (0, 2, 1)]
+    assert [row.tones[0] for row in rows] == tones * 2 + [others()] * 3
+    assert [(link.source, link.target) for link in links] == [
+        (f"beam {n % 3}", str(n + 1)) for n in range(6)
+    ]
+    colours = [palette.line_colour(number) for number in (0, 2, 1)]
+    assert [link.colour for link in links] == colours + [None] * 3
 
 
 def test_where_nothing_ends_nothing_is_said_of_ends():

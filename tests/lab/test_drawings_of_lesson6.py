@@ -12,7 +12,6 @@ import pytest
 import torch
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
-from matplotlib.path import Path
 
 import minipaged as mp
 from helpers.drawn import arrows, boxes, places_of, texts
@@ -1042,94 +1041,24 @@ def unused(figure):
     ]
 
 
-def test_programs_on_each_lie_where_they_are_and_what_is_outside_is_left_out():
+def test_what_lies_outside_the_axis_is_left_out():
     line = {0.1: 5.0, 1.0: 20.0, 2.0: 40.0, 4.0: 80.0, 100.0: 50.0}
     figure = plot_on_each({"a": line}, "title", 4, "four fit", limits=(0.5, 64))
-    _, *places = markers(figure, "o")  # the legend's comes first
-    assert len(places) == 3
-    (x1, y1), (x2, y2), (x4, y4) = places
-    assert x2 - x1 == pytest.approx(x4 - x2)  # a factor of 2 each
-    assert y1 - y2 == pytest.approx((y2 - y4) / 2)  # 20 points, then 40
-    (room,) = [
-        one
-        for one in figure.axes[0].lines
-        if one.get_linewidth() == 1.6 and one.get_xdata()[0] == one.get_xdata()[1]
-    ]
-    assert room.get_xdata()[0] == pytest.approx(x4)
+    (curve,) = figure.scene.curves
+    assert curve.points == ((1.0, 20.0), (2.0, 40.0), (4.0, 80.0))
     said = texts(figure)
     assert "four fit" in said and "64" in said and "0.25" not in said
 
 
-AIM = {"aim": (4, "128 KiB on each")}
-
-
-@pytest.mark.parametrize("options", [{}, {"megabytes": 4.325}, AIM])
-def test_how_many_run_is_said_at_the_right_of_its_line_where_no_curve_is(options):
-    """Of all batches that were measured; and no thin upright line runs through it."""
+def test_it_says_how_much_is_under_way_and_how_many_are_best():
     curves, _ = splits_on_each(measured_tuning())
-    figure = plot_on_each(curves, "title", 6, "six run at a time", **options)
-    (text,) = (t for t in figure.axes[0].texts if t.get_text() == "six run at a time")
-    figure.draw_without_rendering()
-    words = text.get_window_extent().padded(2)
-    move, lines = figure.axes[0].transData.transform, figure.axes[0].lines
-    upright, others = [], []
-    for line in lines:
-        ends = move(line.get_xydata())
-        is_upright = len(ends) == 2 and ends[0][0] == ends[1][0]
-        is_room = is_upright and line.get_linewidth() == 1.6
-        is_room &= line.get_linestyle() == "-"
-        (upright if is_room else others).append(ends)
-    ((_, room),) = upright
-    assert 0 < words.x0 - room[0] < 12
-    top, bottom = (move((0, places_of(figure, n)[0][1]))[1] for n in ("20", "0"))
-    assert bottom < words.y0 < words.y1 < top
-    assert not any(Path(ends).intersects_bbox(words, filled=False) for ends in others)
-
-
-def test_how_many_are_best_is_said_at_the_left_of_a_dotted_line():
-    curves, _ = splits_on_each(measured_tuning())
-    figure = plot_on_each(curves, "title", 6, "six run at a time", **AIM)
-    dotted = [
-        line
-        for line in figure.axes[0].lines
-        if line.get_linewidth() == 1.6
-        and line.get_linestyle() != "-"
-        and len({*line.get_xdata()}) == 1
-    ]
-    (aim,) = dotted
-    four, words = places_of(figure, "4")[0][0], places_of(figure, AIM["aim"][1])
-    assert [*aim.get_xdata()] == pytest.approx([four, four])
-    ((x, y),) = words
-    assert 0 < four - x < 12
-    assert y == places_of(figure, "six run at a time")[0][1]
-    (text,) = (t for t in figure.axes[0].texts if t.get_text() == AIM["aim"][1])
-    assert text.get_ha() == "right"
-    figure.draw_without_rendering()
-    box = text.get_window_extent().padded(2)
-    move = figure.axes[0].transData.transform
-    ends = [move(line.get_xydata()) for line in figure.axes[0].lines]
-    assert not any(Path(each).intersects_bbox(box, filled=False) for each in ends)
-    alone = plot_on_each(curves, "title", 6, "six run at a time")
-    assert AIM["aim"][1] not in texts(alone)
-    assert len(alone.axes[0].lines) == len(figure.axes[0].lines) - 1
-
-
-def test_above_it_says_what_so_many_programs_have_under_way_until_no_more_run():
-    line = {1.0: 20.0, 4.0: 80.0, 8.0: 50.0}
-    figure = plot_on_each({"a": line}, "title", 6, "six run", megabytes=4.325)
-    below = {n: places_of(figure, f"{n:g}")[0][0] for n in (0.25, 0.5, 1, 2, 4)}
-    below[6] = below[4] + (below[4] - below[2]) * log(6 / 4) / log(2)
-    seen = {0.25: "1.1 MB", 0.5: "2.2 MB", 1: "4.3 MB", 2: "8.7 MB"}
-    seen |= {4: "17 MB", 6: "26 MB"}
-    for programs, words in seen.items():
-        ((x, y),) = places_of(figure, words)
-        assert x == pytest.approx(below[programs])
-        assert y < places_of(figure, "100")[0][1]
-    said = texts(figure)
-    assert "35 MB" not in said  # of eight; two of them wait
-    assert "under way; the others wait" in said
-    alone = texts(plot_on_each({"a": line}, "title", 6, "six run"))
-    assert not {"8.7 MB", "under way; the others wait"} & set(alone)
+    options = {"megabytes": 4.325, "aim": (4, "128 KiB on each")}
+    said = texts(plot_on_each(curves, "title", 6, "six run at a time", **options))
+    assert "six run at a time: 26 MB; the others wait" in said
+    assert "128 KiB on each: 17 MB" in said
+    assert any(words.endswith("4.3 MB under way for one on each") for words in said)
+    alone = texts(plot_on_each(curves, "title", 6, "six run at a time"))
+    assert "six run at a time" in alone and not any("MB" in words for words in alone)
 
 
 def test_a_ladder_keeps_its_size_while_it_grows():
@@ -1497,14 +1426,12 @@ def test_that_launches_are_moved_aside_is_said_above_what_the_signs_mean(faults)
         left = right
 
 
-def test_paging_has_a_line_at_one_and_falls_towards_it():
-    figure = paging(1)
-    in_order, shuffled = markers(figure, "o")[1:], markers(figure, "s")[1:]
-    assert len(in_order) == len(shuffled) == 8
-    for curve in (in_order, shuffled):
-        heights = [y for _, y in curve]
-        assert heights == sorted(heights)  # downwards
-    assert shuffled[0][1] < in_order[0][1]
+def test_paging_has_a_point_for_each_size_and_series():
+    in_order, shuffled = paging(1).scene.curves
+    assert (in_order.name, shuffled.name) == ("in order", "shuffled")
+    sizes = [2**n for n in range(8)]
+    assert in_order.points == tuple((size, 1 + 0.1 / size) for size in sizes)
+    assert shuffled.points[0] == (1, 1.7)
 
 
 @pytest.mark.parametrize("latency", [0.5, 1.0, 2.0])

@@ -2,6 +2,7 @@
 
 import math
 import statistics
+from collections import Counter
 
 import pytest
 
@@ -9,15 +10,18 @@ from helpers.drawn import texts
 from helpers.readable import readable_in_all_themes
 from minipaged.draw.tones import free, soft, strong
 from minipaged.lab import (
+    TuningWidget,
     by_fault,
     launch_of,
     launch_of_rung,
     measured_tuning,
+    near_best,
     plot_quantities,
     plot_sieve,
 )
-from minipaged.lab.measure.launches import FAULTS, Bar, Launch, ran
+from minipaged.lab.measure.launches import BEYOND, FAULTS, NO_FAULT, Bar, Launch, ran
 from minipaged.lab.measure.occupancy import programs_that_fit
+from minipaged.lab.pool.tuning_widget import DIMMED, UNUSED, USED
 
 FIRST = {"tile": 16, "num_warps": 4, "num_stages": 1, "num_splits": 1}
 EVEN = ["1x8k", "8x4k", "32x2k", "64x4k"]
@@ -240,3 +244,237 @@ def test_a_sieve_counts_what_is_fast():
     assert (some.remark, none.remark) == ("4 launches", "1 launch")
     assert (79.95, "line") in [(round(at, 2), what) for at, what in some.signs]
     assert [at for at, what in some.signs if what == "o"] == [79.9, 80.0, 100.0, 10.0]
+
+
+@pytest.fixture
+def widget(h200):
+    return TuningWidget(h200, "8x4k", FIRST)
+
+
+def launch_with(widget, **chosen):
+    """Choose these sizes, and launch."""
+    for name, value in chosen.items():
+        widget.rows[name].value = value
+    widget.go.click()
+
+
+def test_the_widget_shows_what_was_measured(widget, h200):
+    assert "404.9 µs: too little under way." in widget.said.value
+    launch_with(widget, **sizes(32, 1, 5, 8))
+    best = launch_of(h200, "8x4k", **sizes(32, 1, 5, 8))
+    assert f"{best.us} µs: none of the three faults." in widget.said.value
+    assert (
+        "Tried: 2 of 480. This one is within 5 % of the best of all."
+        in widget.said.value
+    )
+    assert "mp-wrong" not in widget.stage.value
+    launch_with(widget, **FIRST)
+    assert "Your best reaches 74 % of the ceiling." in widget.said.value
+    launch_with(widget, **sizes(32, 1, 5, 8))
+    for bar in best.bars():
+        assert bar.said in widget.stage.value
+        for mark in bar.marks:
+            assert f"left:{100 * mark:.1f}%" in widget.stage.value
+    launch_with(widget, num_splits=1)
+    assert widget.stage.value.count("mp-wrong") == 1  # too little under way
+
+
+def test_no_verdict_stands_beside_sizes_that_are_not_launched_yet(widget):
+    shown, verdict = widget.stage.value, widget.said.value
+    widget.rows["tile"].value = 32
+    assert "Press Launch to see what these sizes take." in widget.said.value
+    assert "µs" not in widget.said.value and "Tried" not in widget.said.value
+    assert DIMMED in widget.stage.value and len(widget.tried) == 1
+    widget.rows["tile"].value = 16  # as launched
+    assert (widget.stage.value, widget.said.value) == (shown, verdict)
+    launch_with(widget, tile=32)
+    assert "Press Launch" not in widget.said.value and DIMMED not in widget.stage.value
+    widget.rows["tile"].value = 16  # tried, but it is not what the bars show
+    assert "Press Launch" in widget.said.value and DIMMED in widget.stage.value
+    widget.start()
+    assert (widget.stage.value, widget.said.value) == (shown, verdict)
+
+
+def test_where_nothing_is_found_the_widget_says_how_far_the_aim_is(widget, h200):
+    aim = "Under way: {} MB; the aim: 17. Tried"
+    assert "the aim" not in widget.said.value  # it has a fault
+    launch_with(widget, **sizes(64, 2, 5, 2))
+    assert "none of the three faults." in widget.said.value
+    assert aim.format(8.4) in widget.said.value  # and nothing to try
+    launch_with(widget, num_splits=4)  # the best
+    assert "the aim" not in widget.said.value
+    for row in ran(h200, "8x4k"):
+        found = launch_of(h200, "8x4k", **{name: row[name] for name in FIRST})
+        launch_with(widget, **{name: row[name] for name in FIRST})
+        is_slow = found.us > 1.05 * min(one["us"] for one in ran(h200, "8x4k"))
+        way = aim.format(f"{found.under_way:.1f}").removesuffix(" Tried")
+        assert (way in widget.said.value) == (is_slow and not found.faults)
+
+
+def test_far_more_than_the_aim_is_told_if_nothing_else_is_wrong():
+    """The aim is 8.4 MB on 64 multiprocessors; 1.4 times that, 11.7."""
+    assert launch().verdict == launch(under_way=11.7).verdict == NO_FAULT
+    beyond = launch(under_way=11.8)
+    assert beyond.faults == [] and beyond.verdict == BEYOND
+    assert launch(under_way=11.8, percent=76.1).verdict == BEYOND
+    assert launch(under_way=11.8, percent=76.2).verdict == NO_FAULT  # within 5 %
+    assert launch(under_way=11.8, spilled=8).verdict == FAULTS[2]
+    both = launch(spilled=8, waves=[256, 64], under_way=11.8)
+    assert beyond.is_beyond and not both.is_beyond
+    assert both.verdict == f"{FAULTS[1]} and {FAULTS[2]}"
+
+
+@pytest.mark.parametrize("device", ["h200", "h100-80gb-hbm3"])
+def test_what_is_said_of_too_much_under_way_helps(device):
+    """Of every launch of 32x2k: less of what is named, and it is quicker."""
+    tuning = measured_tuning(f"nvidia-{device}")
+    widget = TuningWidget(tuning, "32x2k", FIRST)
+    rows = ran(tuning, "32x2k")
+    best, told = min(row["us"] for row in rows), 0
+    for row in rows:
+        launch_with(widget, **{name: row[name] for name in FIRST})
+        said = widget.said.value
+        less = {
+            "num_splits": "fewer splits",
+            "num_stages": "fewer stages",
+            "tile": "narrower tiles",
+        }
+        named = {size for size, words in less.items() if words in said}
+        if BEYOND not in said:
+            continue
+        assert named and "Try " in said
+        told += 1
+        assert row["us"] > 1.05 * best
+        if row["num_splits"] > 1:
+            assert named == {"num_splits", "num_stages"}
+        else:
+            assert named == {"num_stages", "tile"}
+        assert any(
+            other["us"] < row["us"]
+            for other in rows
+            for size in named
+            if other[size] < row[size]
+            and all(other[name] == row[name] for name in FIRST if name != size)
+        ), row
+    assert told > 20
+
+
+def changed(row, words):
+    """The sizes that this advice may mean, in place of those of a row."""
+    tile, warps, stages, splits = (row[name] for name in FIRST)
+    return {
+        "fewer warps": [(tile, n, stages, splits) for n in (1, 2, 4)],
+        "fewer splits": [(tile, warps, stages, n) for n in (1, 2) if n < splits],
+        "more stages": [(tile, warps, n, splits) for n in (2, 3, 4, 5, 7)],
+        "wider tiles in fewer splits": [
+            (k * tile, n, stages, splits // k) for k in (2, 4) for n in (1, 2, 4)
+        ],
+    }[words]
+
+
+@pytest.mark.parametrize("device", ["h200", "h100-80gb-hbm3"])
+def test_what_a_slow_launch_without_a_fault_is_told_nearly_always_helps(device):
+    tuning = measured_tuning(f"nvidia-{device}")
+    widget = TuningWidget(tuning, "32x2k", FIRST)
+    times = {
+        tuple(row[name] for name in FIRST): row["us"] for row in ran(tuning, "32x2k")
+    }
+    helped, told = Counter(), Counter()
+    for row in ran(tuning, "32x2k"):
+        launch_with(widget, **{name: row[name] for name in FIRST})
+        said = widget.said.value
+        if NO_FAULT not in said or "Try " not in said:
+            continue
+        words = said.split("Try ")[1].split(". ")[0]
+        told[words] += 1
+        tried = (times.get(sizes, math.inf) for sizes in changed(row, words))
+        helped[words] += min(tried, default=math.inf) < row["us"]
+    assert len(told) == 4 and min(told.values()) >= 5
+    assert helped.total() > 0.9 * told.total(), (helped, told)
+
+
+def test_four_splits_with_26_megabytes_are_told_to_be_fewer(h200):
+    widget = TuningWidget(h200, "32x2k", FIRST)
+    launch_with(widget, **sizes(128, 4, 2, 4))
+    assert f"78.32 µs: {BEYOND}." in widget.said.value
+    words = "Under way: 26.0 MB; the aim: 17. Try fewer splits or fewer stages."
+    assert words in widget.said.value
+    assert f"4 splits: 78.32 µs, {BEYOND}" in widget.history.value
+    launch_with(widget, **sizes(64, 2, 7, 1))  # within 5 % of the best, with 25.2
+    assert "none of the three faults." in widget.said.value
+    assert "the aim" not in widget.said.value
+
+
+@pytest.mark.parametrize(
+    ("chosen", "helps"),
+    [
+        ((16, 4, 1, 1), "Try wider tiles, more stages or more splits."),
+        ((128, 1, 2, 1), "Try narrower tiles or more warps."),
+    ],
+)
+def test_what_helps_against_a_fault_is_said(h200, chosen, helps):
+    widget = TuningWidget(h200, "32x2k", FIRST)
+    launch_with(widget, **sizes(*chosen))
+    assert helps in widget.said.value
+
+
+def test_beside_the_buttons_stands_when_a_press_is_answered_late(widget):
+    buttons = widget.children[1].children[-1]
+    assert buttons.children[:2] == (widget.go, widget.anew)
+    late = "While other cells run, Launch waits for them."
+    assert late in buttons.children[2].value
+
+
+def test_the_widget_draws_programs_that_run_and_room_for_more(widget, h200):
+    """Three fit, and two of them run; there are registers for four."""
+    launch_with(widget, **sizes(64, 2, 5, 4))
+    registers, shared, *_ = widget.stage.value.split('role="img"')[1:]
+    assert registers.count(f";{USED}") == 2 == registers.count(f";{UNUSED}")
+    assert shared.count(f";{USED}") == 2 and shared.count(f";{UNUSED}") == 1
+    assert registers.index(USED) < registers.index(UNUSED)
+
+
+def test_the_widget_keeps_what_was_tried(widget):
+    launch_with(widget, num_splits=16)
+    told = "tile 16, 4 warps, 1 stage, {}: {} µs, {}"
+    short, empty = "too little under way", "a last wave mostly empty"
+    assert told.format("1 split", 404.9, short) in widget.history.value
+    assert told.format("16 splits", 74.88, empty) in widget.history.value
+    last, first = map(widget.history.value.index, ("16 splits", "1 split:"))
+    assert last < first
+    launch_with(widget, num_splits=1)  # it is launched again: the newest
+    last, first = map(widget.history.value.index, ("16 splits", "1 split:"))
+    assert first < last and "Tried: 2 of 480" in widget.said.value
+    widget.start()
+    assert "16 splits" not in widget.history.value
+
+
+def test_near_the_best(h200):
+    found = near_best(h200, EVEN, (0, 4.6, 15, 19, 100))
+    assert sum(count for _, count in found.values()) == 1440
+    assert found[0, 4.6][0] == 0  # none with so little
+    shares = {between: near / count for between, (near, count) in found.items()}
+    assert max(shares, key=shares.get) == (15, 19)
+    assert sum(near for near, _ in found.values()) == 71
+    assert near_best(h200, ["64x4k"], (0, 100), 1.0) == {(0, 100): (1, 192)}
+
+
+def test_the_widget_knows_the_best_that_was_tried(widget):
+    launch_with(widget, num_splits=16)
+    best = max(one.percent for one in widget.tried.values())
+    launch_with(widget, num_splits=1)
+    assert (
+        f"Tried: 2 of 480. Your best reaches {best:.0f} % of the ceiling."
+        in widget.said.value
+    )
+    launch_with(widget, tile=128)
+    widget.start()
+    assert len(widget.tried) == 1 and "Tried: 1 of 480." in widget.said.value
+    assert {name: made.value for name, made in widget.rows.items()} == FIRST
+
+
+def test_a_page_without_widgets_is_told_the_first_launch(widget):
+    launch_with(widget, tile=64)
+    told = widget._repr_mimebundle_()["text/plain"]
+    assert "'tile': 16" in told and "64 programs" in told
+    assert told.endswith("404.9 µs: too little under way")

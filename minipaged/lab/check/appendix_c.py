@@ -135,10 +135,7 @@ FULLNESS_FLAWS: Rules = {
         lambda *case: round(_fullness(*case), 3),
     ],
 }
-PARTS = (
-    ("waves", _num_waves, WAVE_FLAWS),
-    ("fullness", _fullness, FULLNESS_FLAWS),
-)
+PARTS = (("waves", _num_waves, WAVE_FLAWS), ("fullness", _fullness, FULLNESS_FLAWS))
 
 # --- 2: stretches ---------------------------------------------------------------------
 

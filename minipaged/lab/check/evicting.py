@@ -10,77 +10,54 @@ from minipaged.memory.block_table import BlockTable
 from minipaged.memory.prefix_cache import PrefixCache
 
 Table = tuple[list[int], int]  # its block ids, and its number of tokens
-# The right order, unused blocks, the tables that end, block size; what is forgotten.
-ORDERS: tuple[tuple[list[int], list[int], list[Table], int, str], ...] = (
-    (
-        [1, 0],
-        [],
-        [([0, 1], 4)],
-        2,
-        "a table frees its last block first, and what is freed first goes first",
+# What is forgotten if it is wrong: the right order, unused blocks, the tables that end,
+# and the block size.
+ORDERS: dict[str, tuple[list[int], list[int], list[Table], int]] = {
+    "a table frees its last block first, and what is freed first goes first": (
+        ([1, 0], [], [([0, 1], 4)], 2)
     ),
-    (
-        [4, 5, 1, 0],
-        [4, 5],
-        [([0, 1], 4)],
-        2,
-        "blocks 0 and 1 are full, so they can be found: unused ones go before them",
+    "blocks 0 and 1 are full, so they can be found: unused ones go before them": (
+        ([4, 5, 1, 0], [4, 5], [([0, 1], 4)], 2)
     ),
-    (
+    "block 2 is not full: it cannot be found, and of such blocks the one freed "
+    "last goes first; unused ones were never freed": (
         [2, 3, 1, 0],
         [3],
         [([0, 1, 2], 5)],
         2,
-        "block 2 is not full: it cannot be found, and of such blocks the one freed "
-        "last goes first; unused ones were never freed",
     ),
-    (
-        [3, 1, 6, 0, 2],
-        [6],
-        [([0, 1], 3), ([2, 3], 3)],
-        2,
-        "blocks 1 and 3 are not full, and 3 was freed last",
+    "blocks 1 and 3 are not full, and 3 was freed last": (
+        ([3, 1, 6, 0, 2], [6], [([0, 1], 3), ([2, 3], 3)], 2)
     ),
-    (
-        [1, 0, 3, 2],
-        [],
-        [([0, 1], 4), ([2, 3], 4)],
-        2,
-        "the first table was freed before the second",
+    "the first table was freed before the second": (
+        ([1, 0, 3, 2], [], [([0, 1], 4), ([2, 3], 4)], 2)
     ),
-    (
-        [1, 2, 0],
-        [],
-        [([0, 1], 4), ([0, 2], 4)],
-        2,
-        "block 0 is free when its last holder ends, and it is free once",
+    "block 0 is free when its last holder ends, and it is free once": (
+        ([1, 2, 0], [], [([0, 1], 4), ([0, 2], 4)], 2)
     ),
-    (
+    "the last holder of blocks 0 and 1 is the third table": (
         [3, 2, 7, 5, 4, 1, 0],
         [7],
         [([0, 1, 2], 5), ([0, 3], 3), ([0, 1, 4, 5], 8)],
         2,
-        "the last holder of blocks 0 and 1 is the third table",
     ),
-    (
-        [1, 0, 2],
-        [],
-        [([0, 1], 4), ([2, 1], 3)],
-        2,
-        "block 1 was handed out again: what counts is the last table that names it",
+    "block 1 was handed out again: what counts is the last table that names it": (
+        ([1, 0, 2], [], [([0, 1], 4), ([2, 1], 3)], 2)
     ),
-    ([1, 0, 2], [], [([0, 1], 2), ([2], 1)], 1, "blocks may have one slot each"),
-    ([3, 1, 0, 2], [1], [([0], 3), ([2, 3], 4)], 3, "blocks may have three slots"),
-    ([2, 1], [2, 1], [], 2, "unused blocks come in the order in which they are given"),
-)
+    "blocks may have one slot each": ([1, 0, 2], [], [([0, 1], 2), ([2], 1)], 1),
+    "blocks may have three slots": ([3, 1, 0, 2], [1], [([0], 3), ([2, 3], 4)], 3),
+    "unused blocks come in the order in which they are given": (
+        ([2, 1], [2, 1], [], 2)
+    ),
+}
 
 
 @exercise
 def free_order(attempt: Attempt) -> None:
     """(unused, tables, block_size) -> all blocks, the next one handed out first."""
-    for expected, unused, tables, size, reason in ORDERS:
+    for reason, case in ORDERS.items():
         with because(reason):
-            _expect_order(attempt, expected, unused, tables, size)
+            _expect_order(attempt, *case)
     for seed in range(40):
         _expect_order(attempt, *_after_a_while(Random(seed)))
 

@@ -157,11 +157,7 @@ def attend(attempt: Attempt) -> None:
 
 
 def _one_token(
-    attempt: Attempt,
-    q: Tensor,
-    kv: Tensor,
-    cache: Tensor,
-    blocks: list[int],
+    attempt: Attempt, q: Tensor, kv: Tensor, cache: Tensor, blocks: list[int]
 ) -> None:
     """Compare with attention over the contiguous `kv`, in float64."""
     (heads, dim), (_, num_tokens, kv_heads, _) = q.shape, kv.shape

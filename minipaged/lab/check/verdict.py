@@ -56,10 +56,7 @@ class Attempt:
 
 
 def attempted(
-    call: str,
-    function: Callable[..., Any],
-    *arguments: Any,
-    hints: Hints | None = None,
+    call: str, function: Callable[..., Any], *arguments: Any, hints: Hints | None = None
 ) -> Any:
     """Run the reader's code; whatever it raises by mistake rejects it."""
     try:
