@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 HEIGHT = 26.0  # pixels of a cell
 TWO_LINES = 28.0  # pixels that a label with a remark needs
-CAPTION, BRACKET = 18.0, 30.0  # pixels that words above or below cells take
+CAPTION, BRACKET = 20.0, 30.0  # pixels that words above or below cells take
 ALONE = 8.0  # pixels of a bracket without words
 SMALLER = 7.0  # points: of words below or above narrow cells
 STRIP = 12.0  # pixels of a tone's bands, if words stand below them
@@ -205,8 +205,8 @@ class Row(Band):
                 area = self.area(start, stop)
                 if self.cells[start].tone != FOUND and area.width > 4:
                     sheet.box(*area, rim=self.rim)
-        low, right = self.y + self.height + 11, x + width
-        for is_over, y, away in ((True, self.y - 9, -CAPTION), (False, low, CAPTION)):
+        low, right = self.y + self.height + 13, x + width
+        for is_over, y, away in ((True, self.y - 12, -CAPTION), (False, low, CAPTION)):
             each = [cell.above if is_over else cell.below for cell in self.cells]
             captions = [(self[at], words) for at, words in enumerate(each) if words]
             if is_over and self.is_upright:

@@ -514,3 +514,14 @@ def test_words_of_a_triangle_stand_where_there_is_room():
     found = {words.text: words.x for words in picture.scene().of(Words)}
     assert found["first"] > lane.place(0) and found["last"] < lane.place(9.9)
     assert "none" not in found
+
+
+def test_words_above_and_below_cells_stand_clear_of_a_frame_around_them():
+    picture = Picture()
+    row = picture.row("a", "", [Cell("x", soft("A"), above="up"), Cell(below="low")])
+    picture.frame(row[:], BAD)
+    scene = picture.scene()
+    (frame,) = (box for box in scene.of(Box) if box.rim == BAD)
+    rooms = {words.text: room_of(words) for words in scene.of(Words)}
+    assert rooms["up"][3] < frame.y - 1
+    assert rooms["low"][1] > frame.y + frame.height + 1
