@@ -1,25 +1,18 @@
 """Lab: charts of the lessons, in one palette and two themes."""
 
 from collections.abc import Collection, Mapping, Sequence
-from textwrap import fill
 
-import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from minipaged.draw.chart import MANY, Chart
-from minipaged.draw.letters import DPI
-from minipaged.draw.palette import KINDS_OF_SLOTS, theme
-from minipaged.draw.picture import Cell
-from minipaged.draw.picture import Picture as Rows
+from minipaged.draw.palette import KINDS_OF_SLOTS
+from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.scales import Limits
 from minipaged.draw.tones import Tone, kind_of_slot
-from minipaged.lab.plots.display import Picture, show_sharply
 from minipaged.lab.plots.render import render
 from minipaged.memory.waste import WasteReport
 
-WIDTH = 7.6  # inches; as many hundreds of pixels in a notebook
 SHORT = {  # names of kinds of slots beside a bar
     "token_states": "tokens",
     "reserved": "reserved",
@@ -27,33 +20,6 @@ SHORT = {  # names of kinds of slots beside a bar
     "rounded_up": "rounded up",
     "external": "free",
 }
-TITLE_LETTERS = 74  # of a line; longer titles go on below
-
-
-def canvas(title: str, height: float) -> tuple[Figure, Axes]:
-    """An empty picture in the theme, its message as title over its whole width.
-
-    It has lines at the left and below only, and words in the theme's ink.
-    """
-    look, title = theme(), fill(title, TITLE_LETTERS)
-    size = WIDTH, height + 0.22 * title.count("\n")
-    show_sharply()
-    figure, axes = plt.subplots(
-        FigureClass=Picture, figsize=size, dpi=DPI, layout="constrained"
-    )
-    if look.ground == "none":
-        figure.patch.set_visible(False)
-    else:
-        figure.set_facecolor(look.ground)
-    figure.suptitle(title, x=0.008, ha="left", fontsize=12, color=look.ink)
-    axes.set_facecolor("none")
-    axes.tick_params(colors=look.ink, labelsize=10)
-    for side, spine in axes.spines.items():
-        spine.set_visible(side in ("left", "bottom"))
-        spine.set_color(look.rim)
-    axes.xaxis.label.set_color(look.ink)
-    axes.yaxis.label.set_color(look.ink)
-    return figure, axes
 
 
 def legend_of_slots(kinds: Collection[str]) -> list[tuple[Tone, str]]:
@@ -69,7 +35,7 @@ def plot_waste(reports: Mapping[str, WasteReport], title: str) -> Figure:
     What the allocator rounded up is told apart from free slots; the paper calls both
     external.
     """
-    picture = Rows(title)
+    picture = Picture(title)
     picture.text("share of the KV memory (%)")
     shares = {name: _shares(report) for name, report in reports.items()}
     for name, parts in shares.items():

@@ -1,18 +1,23 @@
 """Lab: pictures of contiguous memory: whose slot is it, and what is it used for?"""
 
 from collections.abc import Collection, Sequence
+from textwrap import fill
 
+import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from minipaged.draw.letters import DPI
 from minipaged.draw.palette import KINDS_OF_SLOTS, ink_on, theme
-from minipaged.lab.plots.charts import canvas
+from minipaged.lab.plots.display import Picture, show_sharply
 from minipaged.memory.waste import Span, Stay, WasteReport, memory_map
 
 KINDS = list(KINDS_OF_SLOTS)
+SIZE = 7.6, 4.2  # inches; as many hundreds of pixels in a notebook
+LETTERS = 74  # of a title's line
 PLATE = "#FFFFFF"  # behind words: a picture of many colours has no ground for them
 
 
@@ -26,7 +31,7 @@ def plot_memory_over_time(
     stays = [stay for stay in report.stays if _is_present(stay, iterations)]
     rows = [_row(memory_map(stays, num_slots, when), num_slots) for when in iterations]
     image = np.stack(rows)
-    figure, axes = canvas(title, height=4.2)
+    figure, axes = _canvas(title)
     colours = [colour for colour, _, _ in KINDS_OF_SLOTS.values()]
     axes.imshow(
         image,
@@ -38,11 +43,30 @@ def plot_memory_over_time(
         extent=(0, num_slots, iterations.stop, iterations.start),
     )
     _label_a_wedge(axes, stays, num_slots, iterations)
-    for spine in axes.spines.values():
-        spine.set_visible(True)
     axes.set(xlabel="slot (address)", ylabel="step (one new token for each chat)")
     _legend_of_kinds(figure, {KINDS[kind] for kind in np.unique(image)})
     return figure
+
+
+def _canvas(title: str) -> tuple[Figure, Axes]:
+    """An empty picture in the theme, its message as title over its whole width."""
+    look = theme()
+    show_sharply()
+    figure, axes = plt.subplots(
+        FigureClass=Picture, figsize=SIZE, dpi=DPI, layout="constrained"
+    )
+    if look.ground == "none":
+        figure.patch.set_visible(False)
+    else:
+        figure.set_facecolor(look.ground)
+    style = {"x": 0.008, "ha": "left", "fontsize": 12, "color": look.ink}
+    figure.suptitle(fill(title, LETTERS), **style)
+    axes.set_facecolor("none")
+    axes.tick_params(colors=look.ink, labelsize=10)
+    axes.spines[:].set_color(look.rim)
+    axes.xaxis.label.set_color(look.ink)
+    axes.yaxis.label.set_color(look.ink)
+    return figure, axes
 
 
 def _label_a_wedge(
