@@ -272,9 +272,9 @@ def test_others_that_are_not_above_are_refused():
 
 def test_programs_of_a_multiprocessor_lie_side_by_side_as_wide_as_their_bytes():
     four, two, one = ways().scene.rows
-    assert four.words == ["32 KiB"] * 4 and four.wides == pytest.approx([32] * 4)
-    assert two.words == ["64 KiB"] * 2 and two.wides == pytest.approx([64] * 2)
-    assert one.words == ["128 KiB"] and one.wides == pytest.approx([128])
+    assert four.words == ["32 KiB"] * 4 and four.widths == pytest.approx([32] * 4)
+    assert two.words == ["64 KiB"] * 2 and two.widths == pytest.approx([64] * 2)
+    assert one.words == ["128 KiB"] and one.widths == pytest.approx([128])
     assert "the aim: 128" in texts(ways())
 
 

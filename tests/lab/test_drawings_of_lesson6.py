@@ -650,7 +650,7 @@ def test_a_schedule_is_possible(tiles_ahead, ids, latency):
 
 def bars(row):
     """From when to when each box of a lane is, and its tile; those that are strong."""
-    ends = [*accumulate(row.wides)]
+    ends = [*accumulate(row.widths)]
     every = zip([0, *ends], ends, row.words, row.tones, strict=False)
     every = [(start, end, int(word), tone) for start, end, word, tone in every if word]
     return every, [bar[:3] for bar in every if bar[3] == strong(0)]
@@ -724,8 +724,8 @@ def test_the_strip_says_what_is_taken_from_where_to_where_and_why():
     """While all run at once, what has more under way; then, whose waves are fuller."""
     taken, why = size_rule().scene.rows
     assert taken.words == ["small", "large", "medium", "large", "medium"]
-    assert taken.wides == pytest.approx([1.5, 1.5, 1, 2, 2], abs=0.02)
-    assert dict(zip(why.words, why.wides, strict=True)) == {
+    assert taken.widths == pytest.approx([1.5, 1.5, 1, 2, 2], abs=0.02)
+    assert dict(zip(why.words, why.widths, strict=True)) == {
         "few: split, until up to 4 are on each": 1.5,
         "all run at once: large ones have more under way": 1.5,
         "large ones need two waves": 1,
@@ -749,7 +749,7 @@ def test_batches_have_signs_where_they_lie():
 def parts_of(batches):
     """Of all examples, for both kinds: what of each wave is used, and what is not."""
     rows = size_rule(batches, examples=batches).scene.rows[2:]
-    parts = [[*zip(row.tones, row.wides, strict=True)] for row in rows]
+    parts = [[*zip(row.tones, row.widths, strict=True)] for row in rows]
     return [
         ([wide for tone, wide in row if tone != KEPT], sum(wide for _, wide in row))
         for row in parts
@@ -915,8 +915,8 @@ def test_the_merged_result_is_that_of_all_weights(dims):
 def test_a_split_is_as_wide_as_its_length_and_below_as_its_weights():
     positions, weights = split_and_merge(THREE_AND_NOTHING).scene.rows[-2:]
     sums = torch.tensor(THREE_AND_NOTHING[:3]).exp2()
-    assert positions.wides == pytest.approx([32 / 91, 32 / 91, 27 / 91])
-    assert weights.wides == pytest.approx((sums / sums.sum()).tolist())
+    assert positions.widths == pytest.approx([32 / 91, 32 / 91, 27 / 91])
+    assert weights.widths == pytest.approx((sums / sums.sum()).tolist())
     assert positions.words == ["split 0: 32", "split 1: 32", "split 2: 27"]
     assert weights.words == ["split 0: 59.3", "split 1: 72.0", "split 2: 53.1"]
 

@@ -80,7 +80,7 @@ def parts(turns=TURNS):
     """Of each row: how long it is busy and idle, in turns, and where lines stand."""
     rows = drawing(turns).scene.rows
     return [
-        ([*zip(row.tones, row.wides, strict=True)], [at for at, _ in row.signs])
+        ([*zip(row.tones, row.widths, strict=True)], [at for at, _ in row.signs])
         for row in rows
     ]
 
