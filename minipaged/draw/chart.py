@@ -81,8 +81,8 @@ class Chart(Band):
         self._columns: list[tuple[float, float, float]] = []
         self._marks: list[tuple[float | None, float | None, str, str]] = []
         self._notes: list[tuple[float, float, str]] = []
-        self._aligned: list[Chart] = below._aligned if below else []
-        self._aligned.append(self)
+        self.aligned: list[Chart] = below.aligned if below else []
+        self.aligned.append(self)
 
     def line(
         self,
@@ -138,7 +138,7 @@ class Chart(Band):
 
     # --- layout -----------------------------------------------------------------------
 
-    def _numbers(self, at: int) -> list[float]:
+    def numbers(self, at: int) -> list[float]:
         """All that must have room on the axis: 0 for across, 1 for upwards."""
         found = [point[at] for curve in self.curves for point in curve.points]
         found += [mark[at] for mark in self._marks if mark[at] is not None]
@@ -149,12 +149,12 @@ class Chart(Band):
         return found
 
     def _up(self, bottom: float) -> Scale:
-        numbers = self._numbers(1)
+        numbers = self.numbers(1)
         return scale_of(
             numbers, bottom, -self.height, self.y_is_logarithmic, self.y_limits
         )
 
-    def _rooms(self) -> tuple[float, float]:
+    def rooms(self) -> tuple[float, float]:
         """Pixels at the left, for numbers; at the right, for the words of marks."""
         numbers = [width_of(f"{tick:,g}") for tick in self._up(0.0).ticks]
         words = [width_of(words) for _, y, words, _ in self._marks if y is not None]
@@ -196,10 +196,10 @@ class Chart(Band):
         top = y + head + self._above()
         bottom = top + self.height
         up = self._up(bottom)
-        rooms = [chart._rooms() for chart in self._aligned]
+        rooms = [chart.rooms() for chart in self.aligned]
         left, right = (max(room) for room in zip(*rooms, strict=True))
         left, right = x + left, x + width - right
-        numbers = [n for chart in self._aligned for n in chart._numbers(0)]
+        numbers = [n for chart in self.aligned for n in chart.numbers(0)]
         across = scale_of(
             numbers, left, right - left, self.x_is_logarithmic, self.x_limits
         )

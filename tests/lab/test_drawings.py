@@ -7,7 +7,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
 import minipaged as mp
-from helpers.drawn import arrows, boxes, texts
+from helpers.drawn import texts
 from helpers.readable import (
     check_that_no_words_overlap,
     check_that_words_stand_out,
@@ -18,7 +18,7 @@ from minipaged.draw import palette
 from minipaged.draw.letters import LEAST, fit, width_of
 from minipaged.draw.marks import Words
 from minipaged.draw.palette import BAD
-from minipaged.draw.tones import KEPT, free, held, kind_of_slot, soft, strong
+from minipaged.draw.tones import KEPT, free, held, kind_of_slot, others, soft, strong
 from minipaged.lab import (
     plot_address,
     plot_buddies,
@@ -346,13 +346,19 @@ def test_an_address_is_that_of_the_table():
     _, tables = tables_of({"A": 10, "B": 6})
     table = tables["A"]
     for position in range(10):
-        figure = plot_address(table, position, "title")
-        slot = table.slot(position)
-        assert f"slot {slot}" in texts(figure)
-        sums = [words for words in texts(figure) if words.startswith("slot = ")]
-        assert sums[0].endswith(f" = {slot}")
-        followed = [arrow for arrow in arrows(figure) if arrow.get_linewidth() > 1.5]
-        assert len(followed) == 2 and len(arrows(figure)) == 2 * len(table.block_ids)
+        scene = plot_address(table, position, "title").scene
+        (index, offset), slot = divmod(position, 4), table.slot(position)
+        said = [words.text for words in scene.of(Words)]
+        assert f"slot {slot}" in said
+        assert any(w.startswith("slot = ") and w.endswith(f" = {slot}") for w in said)
+        # Each entry, and where it leads to.
+        ids = list(map(str, table.block_ids))
+        assert [link.target for link in scene.links[1::2]] == ids
+        rows = {row.label: row for row in scene.rows[: len(ids)]}
+        on_path = rows[f"logical {index}"]
+        assert on_path.tones.index(strong("A")) == offset
+        assert on_path.words[offset] == str(offset)
+        assert sum(strong("A") in row.tones for row in rows.values()) == 1
 
 
 class Pool:
@@ -382,51 +388,30 @@ def test_a_readers_pool_and_table_can_be_drawn():
 def test_a_ragged_batch_writes_where_the_batch_says():
     _, tables = tables_of({"A": 5, "B": 7, "C": 10}, num_blocks=8)
     batch = batch_of(tables, {"A": 5, "B": 1, "C": 1})
-    figure = plot_ragged_batch(batch, tables, "title")
-    said = texts(figure)
-    assert "8 of 15 are padding" in said and "0 of 7 are padding" in said
-    assert "prefill, 5 tokens" in said and said.count("decode, 1 token") == 2
-    numbers = [*batch.positions.tolist(), *batch.slots.tolist()]
-    shown = [words for words in said if words.isdigit()]
-    assert shown == list(map(str, numbers))
-    tips = [tip(arrow) for arrow in arrows(figure)]
-    # From left to right, slots lie in order; so must the arrows' tips.
-    by_slot = sorted(zip(batch.slots.tolist(), tips, strict=True))
-    assert [x for _, x in by_slot] == sorted(tips) and len(set(tips)) == 7
-    # The rectangle's row, the ragged row, the block's slots, and the legend.
-    assert len(boxes(figure, palette.sequence_colour("A"))) == 5 + 5 + 5 + 1
-
-
-def test_words_of_narrow_cells_stand_upright_above_them():
-    words = [f"word{n}" for n in range(23)]
-    figure = ragged(USED, {"A": 21, "B": 1, "C": 1}, words, num_blocks=16)
-    shown = [text for text in figure.axes[0].texts if text.get_text() in words]
-    assert [text.get_text() for text in shown] == words
-    assert {text.get_rotation() for text in shown} == {90.0}
-    wide = ragged({"A": 3}, {"A": 3}, ["a", "b", "c"])
-    assert not any(text.get_rotation() for text in wide.axes[0].texts)
-
-
-def test_the_remainder_stands_in_the_slot_on_both_sides():
-    _, tables = tables_of({"A": 10, "B": 6})
-    assert texts(plot_address(tables["A"], 7, "title")).count("3") == 2
-
-
-def tip(arrow):
-    """How far to the right an arrow ends that points downwards."""
-    path = arrow.get_path()
-    points = [
-        point
-        for point, code in zip(path.vertices, path.codes, strict=True)
-        if code != path.CLOSEPOLY
-    ]
-    return round(max(points, key=lambda point: point[1])[0], 3)
+    scene = plot_ragged_batch(batch, tables, "title", WORDS[:7]).scene
+    *padded, row, position, slot, memory = scene.rows
+    assert [each.remark for each in padded] == [
+        "prefill, 5 tokens", "decode, 1 token", "decode, 1 token",
+    ]  # fmt: skip
+    assert padded[1].tones == [strong("B")] + [others()] * 4
+    assert row.tones == [strong(name) for name in "AAAAABC"]
+    assert row.above == WORDS[:7]
+    assert position.below == [str(n) for n in batch.positions.tolist()]
+    assert slot.below == [str(n) for n in batch.slots.tolist()]
+    # All blocks of the tables have four cells each, and there is no other before them.
+    assert [(link.start, link.end) for link in scene.links] == list(
+        enumerate(batch.slots.tolist())
+    )
+    assert {memory.tones[link.end] for link in scene.links} == set(row.tones)
+    assert memory.tones.count(soft("C")) == 9
+    said = {words.text for words in scene.of(Words)}
+    assert {"8 of 15 are padding", "0 of 7 are padding", "0: A", "7"} <= said
 
 
 def test_a_long_batch_has_an_arrow_for_each_block():
     _, tables = tables_of(USED, num_blocks=16)
-    figure = plot_ragged_batch(batch_of(tables, USED), tables, "title")
-    assert len(arrows(figure)) == 6 + 2 + 4
+    scene = plot_ragged_batch(batch_of(tables, USED), tables, "title").scene
+    assert len(scene.links) == 6 + 2 + 4
 
 
 def answers(figure):

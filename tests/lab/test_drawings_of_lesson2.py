@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import minipaged as mp
-from helpers.drawn import arrows, texts
 from helpers.readable import readable_in_all_themes
 from minipaged.draw.marks import Words
 from minipaged.draw.palette import BAD
@@ -214,18 +213,16 @@ def test_the_wrong_count_is_said_beside_the_right_one():
 
 
 def test_each_station_says_what_it_does_and_which_function_does_it():
-    figure = stations()
-    said = texts(figure)
-    assert said.count("schedule()") == said.count("tables grow") == 6
-    assert [f"{n} · Station {n - 1}" in said for n in range(1, 7)] == [True] * 6
-    assert len(arrows(figure)) == 5 + 1 and "again, until nobody waits" in said
+    names, first, second, functions = stations().scene.rows
+    assert names.words == [f"{n} · Station {n - 1}" for n in range(1, 7)]
+    assert first.words == ["who computes what;"] * 6
+    assert second.words == ["tables grow"] * 6
+    assert functions.words == ["schedule()"] * 6
 
 
-def test_the_way_back_leads_to_the_first_station_of_a_step():
-    ends = {}
+def test_the_way_leads_on_and_from_the_last_station_back_to_the_first_of_a_step():
     for before in (0, 1, 3):
-        *_, back = arrows(stations(before=before))
-        (x, low), (_, high) = back.get_path().vertices[[0, -1]]
-        ends[before] = x
-        assert high > low  # upwards
-    assert ends[0] < ends[1] < ends[3]
+        *on, back = stations(before=before).scene.links
+        assert [(link.start, link.end) for link in on] == [(n, n + 1) for n in range(5)]
+        assert (back.start, back.end) == (5, before)
+        assert back.words == "again, until nobody waits"
