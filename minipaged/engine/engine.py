@@ -14,8 +14,8 @@ from weakref import ref
 
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
+from minipaged.decoding.known_configs import KnownConfigs
 from minipaged.decoding.own_processors import Processor
-from minipaged.decoding.stop_strings import StopStrings
 from minipaged.engine.ahead import make_steps
 from minipaged.engine.arguments import check_engine, make_requests
 from minipaged.engine.bell import Bell
@@ -27,7 +27,7 @@ from minipaged.engine.limits import (
     limits_that_fit,
     make_scheduler,
 )
-from minipaged.engine.serving import Listeners, ServingThread
+from minipaged.engine.serving import ServingThread, wake
 from minipaged.engine.stats import Stats
 from minipaged.engine.stream import Stream
 from minipaged.errors import Unpicklable
@@ -113,7 +113,7 @@ class Engine(Observer, Unpicklable):
             collect_lost(paged.pool)  # an earlier engine of the same cell, say
         self.paged = paged
         self.clock = clock or Clock()
-        self._stop_strings = StopStrings(tokenizer)
+        self._configs = KnownConfigs(paged.model, tokenizer)
         watching = Observers()
         self.scheduler = make_scheduler(
             paged, prefix_cache, preemption, swap_blocks,
@@ -179,7 +179,7 @@ class Engine(Observer, Unpicklable):
             generation_config,
             seed,
             cache_salt,
-            self._stop_strings,
+            self._configs,
             remedy="tokenizer(text).input_ids",
             logprobs=logprobs,
             prompt_logprobs=prompt_logprobs,
@@ -359,7 +359,7 @@ class Engine(Observer, Unpicklable):
         """This thread makes no more steps: whoever waits must see to it."""
         self._thread = None
         self._bell.ring()
-        Listeners.wake([stream.listeners for stream in self._awaited.copy()])
+        wake([stream.listeners for stream in self._awaited.copy()])
 
     def go_on(self, is_enough: Callable[[], bool]) -> None:
         """Make a step, or wait while the thread in `run` makes it; may return early."""
@@ -496,7 +496,7 @@ class Engine(Observer, Unpicklable):
     def _wake_coroutines(self) -> None:
         """Those whose streams have news."""
         if self._told:
-            Listeners.wake([stream.listeners for stream in self._told])
+            wake([stream.listeners for stream in self._told])
             self._told.clear()
 
     def _tell(self, stream: Stream, now: float) -> None:

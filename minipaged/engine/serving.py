@@ -29,16 +29,20 @@ class Listeners:
         finally:
             self._events.pop(event, None)
 
-    @staticmethod
-    def wake(all_listeners: Iterable["Listeners"]) -> None:
-        """Wake whoever waits there: one call for each event loop."""
-        events: dict[asyncio.AbstractEventLoop, list[asyncio.Event]] = {}
-        for listeners in all_listeners:
-            for event, loop in listeners._events.copy().items():
-                events.setdefault(loop, []).append(event)
-        for loop, some in events.items():
-            with suppress(RuntimeError):  # a loop that was closed meanwhile
-                loop.call_soon_threadsafe(_set_all, some)
+    def waiting(self) -> dict[asyncio.Event, asyncio.AbstractEventLoop]:
+        """The events of those who wait now, each with its loop."""
+        return self._events.copy()
+
+
+def wake(all_listeners: Iterable[Listeners]) -> None:
+    """Wake whoever waits there: one call for each event loop."""
+    events: dict[asyncio.AbstractEventLoop, list[asyncio.Event]] = {}
+    for listeners in all_listeners:
+        for event, loop in listeners.waiting().items():
+            events.setdefault(loop, []).append(event)
+    for loop, some in events.items():
+        with suppress(RuntimeError):  # a loop that was closed meanwhile
+            loop.call_soon_threadsafe(_set_all, some)
 
 
 def _set_all(events: list[asyncio.Event]) -> None:

@@ -13,7 +13,7 @@ import minipaged as mp
 from helpers.answers import huggingface_outputs
 from helpers.engine_soak import coroutines
 from helpers.serving import CONFIGS, KINDS, PROMPTS, check, check_idle, config, make
-from minipaged.engine.serving import Listeners
+from minipaged.engine.serving import Listeners, wake
 from minipaged.errors import OutOfBlocks
 
 
@@ -237,9 +237,10 @@ def test_close_ends_it_and_an_engine_that_is_dropped_ends_it():
     engine.serve()
     engine.add(PROMPTS[0], KINDS[0]).result()
     del engine, stream
-    gc.collect()
-    for thread in servers():
-        thread.join(10)
+    deadline = time.monotonic() + 20
+    while servers() and time.monotonic() < deadline:
+        gc.collect()  # it may be in its last step when the engine is dropped
+        time.sleep(0.01)
     assert not servers()
 
 
@@ -280,7 +281,7 @@ def test_a_loop_that_is_closed_meanwhile_disturbs_nobody():
     loop = asyncio.new_event_loop()
     task, _ = loop.run_until_complete(wait_shortly())
     loop.close()
-    Listeners.wake([listeners])
+    wake([listeners])
     assert not task.done()
     task._log_destroy_pending = False
 

@@ -25,6 +25,7 @@ import minipaged as mp
 from helpers.answers import huggingface_outputs
 from helpers.serving import CONFIGS, PROMPTS, make
 from helpers.tiny_models import tiny_model
+from minipaged.engine.serving import ServingThread
 
 CASES = list(range(len(PROMPTS)))
 NUM_BLOCKS = 40
@@ -262,8 +263,10 @@ def coroutines(count: int, together: int = 200, seed: int = 0) -> dict[str, int]
         soak.report["tasks left"] = len(asyncio.all_tasks()) - 1
 
     asyncio.run(ask_all())
-    names = [thread.name for thread in threading.enumerate()]
-    soak.report["threads left"] = names.count("minipaged engine")
+    serving = [one for one in threading.enumerate() if isinstance(one, ServingThread)]
+    for thread in serving:
+        thread.join(5)
+    soak.report["threads left"] = sum(thread.is_alive() for thread in serving)
     return soak.end([])
 
 
