@@ -12,6 +12,7 @@ import gc
 import random
 import time
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from transformers import (
@@ -20,6 +21,7 @@ from transformers import (
     Qwen3Config,
     Qwen3ForCausalLM,
 )
+from triton import knobs
 
 import minipaged as mp
 from benchmarks.gpu.shapes import qwen3_06b
@@ -197,6 +199,71 @@ def leaks(run: str, count: int = 4_000) -> None:
     assert run == "eager" or torch.cuda.memory_reserved() < before
 
 
+def kinds_of_batches() -> dict[str, list[tuple[list[int], GenerationConfig]]]:
+    """Requests that come together: prompts, configs; by what is special in them."""
+    draw = random.Random(8)
+
+    def prompt(length: int) -> list[int]:
+        return [draw.randrange(3, 90) for _ in range(length)]
+
+    def sampled(**options: float) -> GenerationConfig:
+        return config(6, do_sample=True, **options)
+
+    common = prompt(150)
+    return {
+        "alone": [(prompt(20), config(6))],
+        "a short one": [(prompt(1), config(3))],
+        "many, even": [(prompt(30), config(9)) for _ in range(64)],
+        "many, uneven": [(prompt(3 + n), config(2 + n % 9)) for n in range(60)],
+        "a long prompt": [(prompt(240), config(4))],
+        "many long prompts": [(prompt(230), config(3)) for _ in range(16)],
+        "few and long": [(prompt(230), config(12)) for _ in range(3)],
+        "long beside short": [(prompt(9), config(30)) for _ in range(40)]
+        + [(prompt(240), config(4))],
+        "a shared prefix": [(common + prompt(9 + n), config(6)) for n in range(20)],
+        "the same again": [(common + prompt(2), config(6)) for _ in range(3)],
+        "all of it cached": [(common, config(6)) for _ in range(3)],
+        "n samples": [(prompt(33), sampled(num_return_sequences=4))] * 3,
+        "beams": [(prompt(31), config(8, num_beams=4))] * 2,
+        "samplers": [
+            (prompt(12), sampled(temperature=0.7, top_k=20)),
+            (prompt(12), sampled(top_p=0.9, top_k=0)),
+            (prompt(12), sampled(min_p=0.1)),
+            (prompt(12), sampled(typical_p=0.8)),
+        ],
+        "penalties": [(prompt(12), config(6, repetition_penalty=1.3))] * 2,
+    }
+
+
+def nothing_is_compiled_late(run: str) -> None:
+    """Whatever kind of batch comes: its kernels were compiled at the start."""
+    if run == "eager":  # which compiles a kernel when it is launched
+        return
+    compiled: list[str] = []
+
+    def note(*, fn: Any, already_compiled: bool = False, **_more: Any) -> None:
+        if not already_compiled:
+            compiled.append(fn.name)
+
+    paged = mp.PagedModel(tiny_model("qwen3"), 900, 16, "triton")
+    prefix = mp.PrefixCache(paged.pool)
+    options = {"preemption": "swap", "max_tokens": 4096, "run": run}
+    engine = mp.Engine(paged, prefix, **options)
+    before = knobs.runtime.jit_post_compile_hook
+    knobs.runtime.jit_post_compile_hook = note
+    try:
+        for kind, requests in kinds_of_batches().items():
+            for options in ({}, {"seed": 3}, {"logprobs": 2, "prompt_logprobs": 1}):
+                for prompt, own in requests:
+                    engine.add(prompt, own, **options)
+                engine.run()
+                assert not compiled, f"{kind}, {options}: {compiled}"
+    finally:
+        knobs.runtime.jit_post_compile_hook = before
+    check_idle(engine)
+    engine.close()
+
+
 def auto_blocks(run: str) -> None:
     """As many blocks as there is room for, and the largest steps run beside them."""
     with torch.device("cuda"):
@@ -271,6 +338,7 @@ CHECKS = (
     sampled_as_often,
     only_what_is_allowed,
     leaks,
+    nothing_is_compiled_late,
     auto_blocks,
     bfloat16,
 )

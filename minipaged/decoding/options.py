@@ -5,6 +5,7 @@ unset field means, and which logits processors a config asks for. So ours cannot
 """
 
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
@@ -118,6 +119,19 @@ def resolve_options(
     for a field that is set and not honoured here, and ValueError for values that
     HuggingFace rejects, such as stop strings without a tokenizer.
     """
+    prepared = prepare_config(model, config)
+    return prepared.options(
+        model, prompt, stop_strings or StopStrings(), own_processors
+    )
+
+
+def prepare_config(
+    model: PreTrainedModel, config: GenerationConfig | None
+) -> "PreparedConfig":
+    """The config, merged with the model's own as HuggingFace does it, and checked.
+
+    Raises as `resolve_options` does for what depends on no prompt.
+    """
     # HuggingFace looks at both before it merges them: "unset" means set in neither.
     of_model = model.generation_config
     given = config or GenerationConfig()
@@ -126,51 +140,99 @@ def resolve_options(
     config, _ = model._prepare_generation_config(config)
     refuse_unsupported_fields(config, given, of_model)
     _check_values(config)
-    _refuse_padding(config, prompt)
-    stop_strings = stop_strings or StopStrings()
-    stop_test = stop_strings.for_strings(config.stop_strings, config.num_beams or 1)
     model._prepare_special_tokens(config, True, device=model.device, batch_size=1)
-    config = model._prepare_generated_length(
-        config,
-        has_default_max_length=max_unset,
-        has_default_min_length=min_unset,
-        model_input_name="input_ids",
-        input_ids_length=len(prompt),
-        inputs_tensor=None,
-    )
-    positions = num_positions(model.config) or config.max_length
-    # The last token of all needs no position: nothing is computed from it.
-    longest = min(config.max_length, positions + 1)
-    if len(prompt) >= longest and len(prompt) >= positions:
-        what = "the model's number of positions"
-        raise PromptTooLong(len(prompt), positions, what, "shorten the prompt")
-    if len(prompt) >= longest:
-        remedy = "set max_new_tokens instead"
-        raise PromptTooLong(len(prompt), config.max_length, "max_length", remedy)
-    config.max_length = longest
-    chain = model._get_logits_processor(
-        config,
-        input_ids_seq_length=len(prompt),
-        encoder_input_ids=torch.tensor([prompt], device=model.device),
-        logits_processor=LogitsProcessorList(own_processors),
-        device=str(model.device),
-        model_kwargs={},
-    )
-    users = set(map(id, own_processors))
-    chain = LogitsProcessorList(Guarded(p) if id(p) in users else p for p in chain)
-    eos_ids = config._eos_token_tensor
-    return Options(
-        max_new_tokens=config.max_length - len(prompt),
-        eos_ids=frozenset([] if eos_ids is None else eos_ids.tolist()),
-        do_sample=bool(config.do_sample),
-        num_sequences=config.num_return_sequences or 1,
-        processors=chain,
-        num_beams=config.num_beams or 1,
-        length_penalty=_length_penalty(config, config.max_length - len(prompt)),
-        early_stopping=config.early_stopping,
-        batch_key=_batch_key(chain, config.do_sample),
-        stop_test=stop_test,
-    )
+    return PreparedConfig(config, max_unset, min_unset, num_positions(model.config))
+
+
+class PreparedConfig:
+    """A merged config: what many prompts can be resolved with."""
+
+    def __init__(
+        self,
+        config: GenerationConfig,
+        max_unset: bool,
+        min_unset: bool,
+        positions: int | None,
+    ):
+        """Made by `prepare_config`. positions: of the model, if it says how many."""
+        self._config = config
+        self._unset = {
+            "has_default_max_length": max_unset,
+            "has_default_min_length": min_unset,
+        }
+        self._positions = positions
+        # Processors that read logits alone, and their key: right for every prompt.
+        self._shared: tuple[LogitsProcessorList, str] | None = None
+
+    def options(
+        self,
+        model: PreTrainedModel,
+        prompt: list[int],
+        stop_strings: StopStrings,
+        own_processors: Iterable[Processor] = (),
+    ) -> Options:
+        """What this config means for this prompt: see `resolve_options`."""
+        config = copy(self._config)
+        _refuse_padding(config, prompt)
+        beams = config.num_beams or 1
+        stop_test = stop_strings.for_strings(config.stop_strings, beams)
+        config = model._prepare_generated_length(
+            config,
+            **self._unset,
+            model_input_name="input_ids",
+            input_ids_length=len(prompt),
+            inputs_tensor=None,
+        )
+        positions = self._positions or config.max_length
+        # The last token of all needs no position: nothing is computed from it.
+        longest = min(config.max_length, positions + 1)
+        if len(prompt) >= longest and len(prompt) >= positions:
+            what = "the model's number of positions"
+            raise PromptTooLong(len(prompt), positions, what, "shorten the prompt")
+        if len(prompt) >= longest:
+            remedy = "set max_new_tokens instead"
+            length = config.max_length
+            raise PromptTooLong(len(prompt), length, "max_length", remedy)
+        config.max_length = longest
+        chain, key = self._processors(model, config, prompt, own_processors)
+        eos_ids = config._eos_token_tensor
+        return Options(
+            max_new_tokens=longest - len(prompt),
+            eos_ids=frozenset([] if eos_ids is None else eos_ids.tolist()),
+            do_sample=bool(config.do_sample),
+            num_sequences=config.num_return_sequences or 1,
+            processors=chain,
+            num_beams=beams,
+            length_penalty=_length_penalty(config, longest - len(prompt)),
+            early_stopping=config.early_stopping,
+            batch_key=key,
+            stop_test=stop_test,
+        )
+
+    def _processors(
+        self,
+        model: PreTrainedModel,
+        config: GenerationConfig,
+        prompt: list[int],
+        own_processors: Iterable[Processor],
+    ) -> tuple[LogitsProcessorList, str | None]:
+        """HuggingFace's processors for this prompt, and the key of their call."""
+        if self._shared is not None and not own_processors:
+            return self._shared
+        chain = model._get_logits_processor(
+            config,
+            input_ids_seq_length=len(prompt),
+            encoder_input_ids=torch.tensor([prompt], device=model.device),
+            logits_processor=LogitsProcessorList(own_processors),
+            device=str(model.device),
+            model_kwargs={},
+        )
+        users = set(map(id, own_processors))
+        chain = LogitsProcessorList(Guarded(p) if id(p) in users else p for p in chain)
+        key = _batch_key(chain, config.do_sample)
+        if key is not None and not own_processors:
+            self._shared = chain, key
+        return chain, key
 
 
 def refuse_unsupported_fields(

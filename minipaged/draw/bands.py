@@ -38,8 +38,9 @@ class Legend(Band):
         verdict: str,
         colour: str | None,
         rim: dict,
+        picture: "Picture",
     ):
-        self._signs, self._verdict = signs, verdict
+        self._signs, self._verdict, self._picture = signs, verdict, picture
         self._colour, self._rim = colour, rim
 
     def _lines(self, width: float) -> list[list[tuple[Tone, str]]]:
@@ -71,7 +72,8 @@ class Legend(Band):
             for tone, words, *rim in line:
                 style = {"rim": rim[0], "linewidth": 2.2} if rim else self._rim
                 low = y + 14 + 20 * at
-                place = sheet.legend(place, low, [(tone, words)], **style)
+                shown = self._picture.as_drawn(tone)
+                place = sheet.legend(place, low, [(shown, words)], **style)
 
 
 class Panels(Band):

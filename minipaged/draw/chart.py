@@ -220,8 +220,27 @@ class Chart(Band):
             self._draw_curve(sheet, curve, across, up)
         self._draw_marks(sheet, across, up, (left, right, bottom, top))
         for x_note, y_note, words in self._notes:
-            sheet.write(across.x(x_note), up.x(y_note) - 9, words, ha="center")
+            aside = self._aside(x_note, y_note)
+            ha = ("right", "center", "left")[aside + 1]
+            sheet.write(across.x(x_note) + 7 * aside, up.x(y_note) - 9, words, ha=ha)
         self._draw_legend(sheet, x, y + self.measure(width), width)
+
+    def _aside(self, x: float, y: float) -> int:
+        """Where a note has no line in its way: -1 left of its point, 1 right, 0 above.
+
+        A line that rises from the point leaves room at the left, one that has fallen to
+        it at the right.
+        """
+        for curve in self.curves:
+            if (x, y) in curve.points:
+                at = curve.points.index((x, y))
+                after = curve.points[at + 1 : at + 2]
+                before = curve.points[max(0, at - 1) : at]
+                if after and after[0][1] > y:
+                    return -1
+                if before and before[0][1] > y:
+                    return 1
+        return 0
 
     def _draw_marks(
         self,

@@ -16,7 +16,7 @@ from math import sqrt
 
 from minipaged.draw.letters import LEAST, visible, width_of
 from minipaged.draw.marks import RowFacts
-from minipaged.draw.rows import Area, Band, Cell, Row
+from minipaged.draw.rows import Area, Band, Cell, Row, Span
 from minipaged.draw.scales import Scale, scale_of
 from minipaged.draw.sheet import Sheet
 from minipaged.draw.tones import Sign, Tone
@@ -41,14 +41,24 @@ class Lane(Row):
         super().__init__(cells, picture, **options)
 
     def bar(
-        self, start: float, stop: float, tone: Tone, word: str = "", high: float = 1.0
-    ) -> None:
-        """A box from number to number, behind those that are there."""
+        self,
+        start: float,
+        stop: float,
+        tone: Tone,
+        word: str = "",
+        high: float = 1.0,
+        rim: str = "none",
+    ) -> Span | None:
+        """A box from number to number, behind those that are there; its span.
+
+        None if it has no length. high, rim: as of a cell.
+        """
         if stop <= start:
-            return
+            return None
         if start > super().units:
             self.cells.append(Cell(wide=start - super().units))
-        self.cells.append(Cell(word, tone, stop - start, high=high))
+        self.cells.append(Cell(word, tone, stop - start, rim, high=high))
+        return self[-1]
 
     def dots(
         self, numbers: Sequence[float], sign: Sign, are_many: bool = False

@@ -30,6 +30,7 @@ def draw_link(
     aside: where an upright arrow ends, in pixels from the target's middle.
     """
     start, end = (span.row.area(span.start, span.stop) for span in (source, target))
+    colour = colour or (BAD if is_false else None)
     style = {"colour": colour, "is_followed": is_followed}
     is_level = source.row.picture is not target.row.picture or is_step(source, target)
     if source.row is target.row and not is_level:

@@ -22,7 +22,7 @@ from minipaged.draw.marks import Link, Scene
 from minipaged.draw.palette import theme
 from minipaged.draw.rows import AIR, Band, Cell, Row, Span
 from minipaged.draw.sheet import SPAN, Sheet
-from minipaged.draw.tones import Sign, Tone
+from minipaged.draw.tones import Sign, Tone, behind_words
 
 WIDEST = 44.0  # pixels of a cell, at most
 LINKED, WORDS = 46.0, 12.0  # pixels if links lead there; more, if they have words
@@ -171,7 +171,7 @@ class Picture(Band):
         A sign with a third value has a thick rim of this colour. rim, linewidth: of a
         thin rim around all signs.
         """
-        self.add(Legend(signs, verdict, colour, rim))
+        self.add(Legend(signs, verdict, colour, rim, self))
 
     def beside(
         self, *pictures: "Picture", gap: float = 28.0, shares: Sequence[float] = ()
@@ -264,6 +264,19 @@ class Picture(Band):
         """Where each column of values ends, if the picture ends at `right`; pixels."""
         widths = self._widths_of_values()
         return [right - sum(widths[at + 1 :]) for at in range(len(widths))]
+
+    def as_drawn(self, tone: Tone) -> Tone:
+        """The tone as cells above have it: a line, if it is a line in all of them."""
+        is_line = {row.is_line[tone] for row in self.all_rows() if tone in row.is_line}
+        return behind_words(tone) if is_line == {True} else tone
+
+    def all_rows(self) -> list[Row]:
+        """Its rows, and those of the pictures within."""
+        rows = [*self._rows]
+        for band in self._bands:
+            if isinstance(band, Panels):
+                rows += [row for picture in band.pictures for row in picture.all_rows()]
+        return rows
 
     def unit(self, width: float) -> float:
         """Pixels of a unit, for all rows that have no unit of their own."""

@@ -16,6 +16,7 @@ from minipaged.draw.tones import (
     Tone,
     behind_words,
     free,
+    others,
 )
 
 if TYPE_CHECKING:
@@ -113,6 +114,8 @@ class Row(Band):
                 raise TypeError(f"a row has no {name!r}")
             setattr(self, name, value)
         self.brackets: list[tuple[Span, str, str | None, bool]] = []
+        # Of each tone that was drawn: was it a line without a face, everywhere?
+        self.is_line: dict[Tone, bool] = {}
         self.x = self.y = self.left = 0.0  # of the label, of the cells
 
     def __getitem__(self, at: int | slice) -> Span:
@@ -256,6 +259,8 @@ class Row(Band):
         x, y, wide, high = area
         y, high = y + (1 - cell.high) * high, cell.high * high
         word = cell.word if has_words else ""
+        is_line = has_words and (bool(word) or cell.tone != others())
+        self.is_line[cell.tone] = is_line and self.is_line.get(cell.tone, True)
         if cell.tone == KEPT:
             sheet.empty(x, y, wide, high, word)
             sheet.box(x + 0.5, y, wide - 1, high, rim=sheet.look.rim)
@@ -268,7 +273,7 @@ class Row(Band):
             sheet.cells(x, y, [wide], high, [cell.tone], [word])
         else:
             # Beside words, soft cells are lines: ink needs the page's ground.
-            tone = behind_words(cell.tone) if has_words else cell.tone
+            tone = behind_words(cell.tone) if is_line else cell.tone
             sheet.cells(x, y, [wide], high, [tone])
         if word and cell.tone == FOUND:
             sheet.word(x, y, wide, high, word, free())
@@ -315,10 +320,25 @@ class Row(Band):
         ends = area.x + 2, area.x + area.width - 2
         style = {"color": colour or sheet.look.rim, "linewidth": 2.0}
         sheet.line((ends[0], line), (ends[1], line), **style)
+        text = line - 13 if is_over else line + 13
         shown, size = fit(words, area.width)
-        if width_of(shown, size) <= area.width:
-            text = line - 13 if is_over else line + 13
+        if self._is_alone(span, words, is_over):
+            shown, size = words, SMALL
+        if width_of(shown, size) <= area.width or shown == words:
             sheet.write(area.middle, text, shown, size, ha="center")
+
+    def _is_alone(self, span: Span, words: str, is_over: bool) -> bool:
+        """Do a bracket's words have room, even if they are wider than the bracket?"""
+        middle = self.area(span.start, span.stop).middle
+        half = width_of(words) / 2
+        others_too = [
+            (self.area(one.start, one.stop).middle, width_of(said) / 2)
+            for one, said, colour, over in self.brackets
+            if over == is_over and one != span and colour != "none"
+        ]
+        return middle - half > self.left and all(
+            abs(middle - other) > half + wide + 4 for other, wide in others_too
+        )
 
     @property
     def facts(self) -> RowFacts:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from transformers import GenerationConfig, LogitsProcessorList
 
-from minipaged.decoding.options import Options, resolve_options
+from minipaged.decoding.known_configs import KnownConfigs
+from minipaged.decoding.options import Options
 from minipaged.decoding.own_processors import Processor, check_processors
 from minipaged.decoding.sampling import Sampling
-from minipaged.decoding.stop_strings import StopStrings
 from minipaged.errors import PromptTooLong, require_counts
 from minipaged.memory.block_pool import BlockPool
 from minipaged.model.paged_model import PagedModel
@@ -34,7 +34,7 @@ def make_requests(
     generation_config: GenerationConfig | Sequence[GenerationConfig] | None,
     seed: int | Sequence[int] | None,
     cache_salt: bytes | Sequence[bytes],
-    stop_strings: StopStrings | None = None,
+    known_configs: KnownConfigs | None = None,
     remedy: str = "tokenizer(texts).input_ids, a list of lists even for one text",
     *,
     logprobs: int | Sequence[int] | None = None,
@@ -57,6 +57,7 @@ def make_requests(
     prompts = [p.copy() if isinstance(p, list) else p for p in prompts]
     for index, prompt in enumerate(prompts):
         _check_prompt(index, prompt, paged.num_embeddings, remedy)
+    known_configs = known_configs or KnownConfigs(paged.model)
     count = len(prompts)
     vocabulary = paged.num_embeddings
     configs = _values(generation_config, GenerationConfig, "generation_config", count)
@@ -71,9 +72,7 @@ def make_requests(
     ):
         generator = _generator(own_seed, paged)
         try:
-            options = resolve_options(
-                paged.model, config, prompt, stop_strings, own_processors
-            )
+            options = known_configs.resolve(config, prompt, own_processors)
             options = replace(options, logprobs=num_top, prompt_logprobs=num_prompt_top)
             requests.append(
                 make_request(prompt, options, generator, salt, paged.device, paged.pool)

@@ -4,15 +4,18 @@ import heapq
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import count
-from threading import get_ident
+from math import inf
+from threading import RLock, current_thread, get_ident
 from typing import TYPE_CHECKING, Literal
+from weakref import ref
 
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
+from minipaged.decoding.known_configs import KnownConfigs
 from minipaged.decoding.own_processors import Processor
-from minipaged.decoding.stop_strings import StopStrings
 from minipaged.engine.ahead import make_steps
 from minipaged.engine.arguments import check_engine, make_requests
 from minipaged.engine.bell import Bell
@@ -24,6 +27,7 @@ from minipaged.engine.limits import (
     limits_that_fit,
     make_scheduler,
 )
+from minipaged.engine.serving import ServingThread, wake
 from minipaged.engine.stats import Stats
 from minipaged.engine.stream import Stream
 from minipaged.errors import Unpicklable
@@ -54,6 +58,7 @@ class Engine(Observer, Unpicklable):
     for its prompt; if blocks run out, the latest request is preempted. Each request
     gets the answer that HuggingFace's `generate` gives it alone.
 
+    `run` answers what there is; `serve` goes on until `stop`, in a thread of its own.
     It may be used from several threads, and `add` and `abort` in signal handlers. A
     step that raises, Ctrl-C included, is undone: no text changes, and requests that ran
     start again. Blocks come back when the engine is closed, by `with mp.Engine(...)` or
@@ -108,7 +113,7 @@ class Engine(Observer, Unpicklable):
             collect_lost(paged.pool)  # an earlier engine of the same cell, say
         self.paged = paged
         self.clock = clock or Clock()
-        self._stop_strings = StopStrings(tokenizer)
+        self._configs = KnownConfigs(paged.model, tokenizer)
         watching = Observers()
         self.scheduler = make_scheduler(
             paged, prefix_cache, preemption, swap_blocks,
@@ -128,7 +133,12 @@ class Engine(Observer, Unpicklable):
         # Streams are not told of these yet.
         self._committed: list[Plan] = []
         self._preempted: list[Request] = []
-        self._thread: int | None = None  # the thread that is in `run`
+        self._thread: int | None = None  # the thread that is in `run`, or serves
+        self._server: ServingThread | None = None
+        self._serves_idle = False  # until `stop`
+        self._server_lock = RLock()  # of the two lines above
+        self._awaited: dict[Stream, None] = {}  # by coroutines, and unfinished
+        self._told: list[Stream] = []  # of these, since coroutines were woken
         self._bell = Bell()  # rings when something has changed
         self._must_check_model = self._must_check_weights = True
         self._is_closed = False
@@ -169,7 +179,7 @@ class Engine(Observer, Unpicklable):
             generation_config,
             seed,
             cache_salt,
-            self._stop_strings,
+            self._configs,
             remedy="tokenizer(text).input_ids",
             logprobs=logprobs,
             prompt_logprobs=prompt_logprobs,
@@ -244,6 +254,9 @@ class Engine(Observer, Unpicklable):
         """
         self._must_check_weights = True
         streams = list(self.streams.values())
+        if self._thread not in (None, get_ident()):  # another thread makes the steps
+            bar = progress_bar(streams, desc="serve", unit=" requests")
+            return [stream.result() for stream in bar]
         try:
             self._thread = get_ident()
             with progress_bar(
@@ -255,9 +268,98 @@ class Engine(Observer, Unpicklable):
                     self._sleep_until_arrival()
                 bar.update(max(0, len(streams) - bar.n))
         finally:
-            self._thread = None
-            self._bell.ring()
+            self._leave_it_to_others()
         return [stream.output for stream in streams]
+
+    def serve(self) -> None:
+        """Serve in a thread of its own, idle or not, until `stop` or `close`.
+
+        If a step raises, serving ends, and whoever waits for a stream gets the error;
+        `stop` raises it, too. A second call changes nothing.
+        """
+        self._refuse_if_closed()
+        self._must_check_weights = True
+        self._serves_idle = True
+        self._start_serving()
+
+    def stop(self) -> None:
+        """End what `serve` has begun, after the present step; requests stay.
+
+        Raises what a step raised, if that has ended it.
+        """
+        with self._server_lock:
+            self._serves_idle = False
+            server, self._server = self._server, None
+        if server is not None and server is not current_thread():
+            server.must_stop = True
+            self._bell.ring()
+            server.join()
+            if server.error is not None:
+                raise server.error
+
+    def serve_awaited(self, stream: Stream) -> None:
+        """See that a thread makes steps until this stream has finished.
+
+        Raises what a step of that thread raised.
+        """
+        if not stream.finished:
+            self._awaited[stream] = None
+        if self._thread is None:
+            self._start_serving()
+
+    @property
+    def is_served(self) -> bool:
+        """Does a thread make steps, in `run`, by `serve`, or for coroutines?"""
+        return self._thread is not None or self._server is not None
+
+    def _start_serving(self) -> None:
+        with self._server_lock:
+            if self._server is None:
+                self._server = ServingThread(self._go_on_serving)
+                self._server.start()
+            elif (error := self._server.error) is not None:
+                self._server = None
+                raise error
+
+    def _go_on_serving(self) -> Callable[[], None] | None:
+        """A step, in the serving thread; returns how to rest, or None at the end."""
+        server = current_thread()
+        with self._server_lock:
+            is_wanted = self._serves_idle or self._awaited
+            if self._is_closed or not is_wanted or server.must_stop:
+                if server is self._server:
+                    self._server = None
+                self._leave_it_to_others()
+                return None
+            self._thread = get_ident()
+        try:
+            if self.step():
+                self._sleep_until_arrival(lambda: server.must_stop)
+                return lambda: None
+            if not self._serves_idle:
+                return lambda: None
+        except BaseException as error:
+            server.error = error
+            self._leave_it_to_others()
+            return None
+        engine = ref(self)  # an engine without requests is not kept alive
+
+        def is_something_to_do() -> bool:
+            alive = engine()
+            return alive is None or server.must_stop or alive.is_called
+
+        return partial(self._bell.wait, is_something_to_do, seconds=inf)
+
+    @property
+    def is_called(self) -> bool:
+        """Has anything come for an idle engine: a request, an abort, `close`?"""
+        return bool(self._added or self._leaving or self.streams or self._is_closed)
+
+    def _leave_it_to_others(self) -> None:
+        """This thread makes no more steps: whoever waits must see to it."""
+        self._thread = None
+        self._bell.ring()
+        wake([stream.listeners for stream in self._awaited.copy()])
 
     def go_on(self, is_enough: Callable[[], bool]) -> None:
         """Make a step, or wait while the thread in `run` makes it; may return early."""
@@ -277,9 +379,12 @@ class Engine(Observer, Unpicklable):
         changes nothing.
         """
         self._is_closed = True
+        self._bell.ring()
         for stream in list(self.streams.values()):
             self.abort(stream)
         if not self.paged.alone.is_mine:
+            with suppress(Exception):  # it was raised where it was waited for
+                self.stop()
             with self.paged.alone():
                 self._let_in_and_out()
         self._bell.ring()
@@ -293,6 +398,7 @@ class Engine(Observer, Unpicklable):
     def __del__(self) -> None:
         if "_is_closed" in vars(self):  # `__init__` did not fail
             give_back(self.scheduler)
+            self._bell.ring()
 
     def committed(self, plan: Plan) -> None:
         """Called after each step, as an observer: its requests may have new tokens."""
@@ -364,6 +470,7 @@ class Engine(Observer, Unpicklable):
                 self._abort(stream.request)
             self._tell(stream, now)
             self._leaving.popleft()
+        self._wake_coroutines()
         if self._is_closed:
             self._runner.close()
 
@@ -384,9 +491,20 @@ class Engine(Observer, Unpicklable):
                 if request in self.streams:
                     self._tell(self.streams[request], now)
             del self._committed[0]
+        self._wake_coroutines()
+
+    def _wake_coroutines(self) -> None:
+        """Those whose streams have news."""
+        if self._told:
+            wake([stream.listeners for stream in self._told])
+            self._told.clear()
 
     def _tell(self, stream: Stream, now: float) -> None:
         stream.catch_up(now)
+        if stream in self._awaited:
+            self._told.append(stream)
+        if stream.finished:
+            self._awaited.pop(stream, None)
         if stream.output is not None and stream.request in self.streams:
             self.stats.finished(stream)
             self.streams.pop(stream.request, None)

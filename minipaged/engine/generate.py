@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
+from minipaged.decoding.known_configs import KnownConfigs
 from minipaged.decoding.own_processors import Processor
-from minipaged.decoding.stop_strings import StopStrings
 from minipaged.decoding.strategy import Output, output_of
 from minipaged.engine.arguments import check_engine, make_requests, why_it_never_fits
 from minipaged.engine.loop import run
@@ -74,10 +74,16 @@ def generate(
     """
     check_engine(paged, max_prompt_tokens, prefix_cache)
     requests = make_requests(
-        paged, prompts, generation_config, seed, cache_salt, StopStrings(tokenizer),
-        logprobs=logprobs, prompt_logprobs=prompt_logprobs,
+        paged,
+        prompts,
+        generation_config,
+        seed,
+        cache_salt,
+        KnownConfigs(paged.model, tokenizer),
+        logprobs=logprobs,
+        prompt_logprobs=prompt_logprobs,
         logits_processor=logits_processor,
-    )  # fmt: skip
+    )
     with paged.alone():
         paged.refuse_changes()
         paged.observers.started(prefix_cache)

@@ -1,11 +1,11 @@
 """Appendix A: one request's answer, token by token, while the engine runs."""
 
-import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 from minipaged.decoding.strategy import Output, TokenLogprob, output_of
 from minipaged.decoding.text_pieces import TextPieces
+from minipaged.engine.serving import Listeners
 from minipaged.errors import Unpicklable
 from minipaged.scheduling.request import Request
 
@@ -17,8 +17,12 @@ class Stream(Unpicklable):
     """What `Engine.add` returns: iterate over it for the tokens, as they come.
 
     A thread that asks for a token before it is there makes the engine's next step, or
-    waits for the thread that is in `Engine.run`. The tokens of several samples or beams
-    have no common order: ask for the `result`.
+    waits for the thread that makes it (`Engine.serve`, `Engine.run`). A coroutine never
+    makes a step: `async for token in stream` and `output = await stream` start a thread
+    that does, if there is none. A coroutine that is cancelled, or leaves its loop,
+    aborts the request. So does `with stream:`, at its end.
+
+    The tokens of several samples or beams have no common order: ask for the `result`.
 
     Times are in seconds on the engine's clock, and None before they come.
     """
@@ -33,6 +37,7 @@ class Stream(Unpicklable):
         self._tokens: list[int] = []  # of its only sequence, so far
         self.output: Output | None = None  # once it has finished
         self.num_preemptions = 0  # how often all its blocks were taken for others
+        self.listeners = Listeners()  # coroutines that wait for it
 
     def is_of(self, engine: "Engine") -> bool:
         """Was it made by this engine's `add`?"""
@@ -105,12 +110,51 @@ class Stream(Unpicklable):
             number += 1
 
     async def __aiter__(self) -> AsyncIterator[int]:
-        """The new tokens, in an event loop, which is free for other tasks meanwhile."""
+        """The new tokens, in an event loop, which is free for other tasks meanwhile.
+
+        Raises what a step raises. Whoever leaves early aborts the request.
+        """
         self._require_one_sequence()
         number = 0
-        while await asyncio.to_thread(self._has_more, number):
-            yield self._tokens[number]
-            number += 1
+        try:
+            while number < len(self._tokens) or not self.finished:
+                while number < len(self._tokens):
+                    yield self._tokens[number]
+                    number += 1
+                await self._listen(number)
+        finally:
+            self.abort()
+
+    def __await__(self) -> Generator[Any, None, Output]:
+        """The Output, once the request has finished; see `__aiter__`."""
+        return self._wait_for_output().__await__()
+
+    async def _wait_for_output(self) -> Output:
+        try:
+            while not self.finished:
+                await self._listen(len(self._tokens))
+        finally:
+            self.abort()
+        return self.output
+
+    async def _listen(self, number: int) -> None:
+        """Wait for the token of this number, or the end; some thread makes steps."""
+        engine = self._engine
+        engine.serve_awaited(self)
+        await self.listeners.wait(
+            lambda: len(self._tokens) > number or self.finished or not engine.is_served
+        )
+
+    def abort(self) -> None:
+        """End the request, unless it has finished: see `Engine.abort`."""
+        if not self.finished:
+            self._engine.abort(self)
+
+    def __enter__(self) -> "Stream":
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.abort()
 
     def texts(self, tokenizer: Any) -> Iterator[str]:
         """The answer in pieces of text, none of which is half a letter.

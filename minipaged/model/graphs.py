@@ -182,6 +182,7 @@ class GraphRunner(Runner):
 
     def _load_kernels_of_prompts(self) -> None:
         """Run eager steps once: their kernels are loaded before any user waits."""
+        self.paged.cache.load_kernels()
         prompts = self._eager_prompts()
         for batch in progress_bar(prompts, desc="load prompts' kernels", unit=" times"):
             self.forward(batch)

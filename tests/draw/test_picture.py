@@ -324,9 +324,73 @@ def test_a_row_with_no_such_option_or_cells():
         picture.row("a", "", [], tallness=3)
 
 
+def signs_of(scene, colour):
+    """Boxes of this face or rim that are as large as the signs of a legend."""
+    small = [box for box in scene.of(Box) if box.height < 13]
+    return [box.face for box in small if colour in (box.face, box.rim)]
+
+
+@pytest.mark.parametrize("word", ["", "word"])
+def test_a_legend_shows_a_tone_as_the_rows_above_it(word):
+    tone = soft("A")
+    picture = Picture()
+    picture.row("a", "", [Cell(word, tone), Cell("", others())])
+    picture.legend((tone, "there before"), (others(), "others'"))
+    scene = picture.scene()
+    assert signs_of(scene, tone.face) == ([] if word else [tone.face])
+    # Nobody writes on others' blocks: they keep their face.
+    faces = [box.face for box in scene.of(Box)]
+    assert faces.count(others().face) == 2
+
+
+def test_words_of_a_narrow_bracket_are_cut_only_beside_others():
+    def said(*places):
+        picture = Picture(widest=12)
+        row = picture.row("a", "", [Cell() for _ in range(9)])
+        for at in places:
+            picture.under(row[at], "scales")
+        return [words.text for words in picture.scene().of(Words)]
+
+    assert "scales" in said(4) and said(3, 7).count("scales") == 2
+    assert "scales" not in said(4, 5)
+
+
+def test_a_false_arrow_is_orange_as_a_whole():
+    picture = Picture()
+    one, other = (picture.row(name, "", [Cell("x")]) for name in "ab")
+    picture.link(one[0], other[0], is_false=True)
+    assert {stroke.color for stroke in picture.scene().of(Stroke)} == {BAD}
+
+
+def test_a_bar_says_where_it_is_for_links():
+    picture = Picture()
+    lane, row = picture.lane("a"), picture.row("b", "", [Cell("x")])
+    assert lane.bar(3, 3, strong("A")) is None
+    first = lane.bar(2, 4, strong("A"))
+    second = lane.bar(6, 7, strong("A"), rim=BAD)
+    picture.link(row[0], second)
+    picture.scene()
+    assert [lane.area(one.start, one.stop).x for one in (first, second)] == [
+        lane.place(2), lane.place(6),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("points", "side"),
+    [([(1, 1), (2, 1), (3, 9)], "right"), ([(1, 9), (2, 1), (3, 1)], "left"),
+     ([(1, 1), (2, 1), (3, 1)], "center")],
+)  # fmt: skip
+def test_a_note_stands_where_no_line_runs_through_it(points, side):
+    chart = Chart()
+    chart.line(points)
+    chart.note(2, 1, "here")
+    (note,) = (words for words in chart.scene().of(Words) if words.text == "here")
+    assert note.ha == side
+
+
 def test_a_long_legend_takes_several_lines():
     signs = [(strong("A"), "what a tone means, in many words")] * 7
-    short, long = (Legend(signs[:n], "", None, {}) for n in (1, 7))
+    short, long = (Legend(signs[:n], "", None, {}, Picture()) for n in (1, 7))
     assert long.measure(SPAN) > 2 * short.measure(SPAN)
     picture = Picture()
     picture.legend(*signs)

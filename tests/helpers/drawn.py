@@ -3,7 +3,6 @@
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Rectangle
-from matplotlib.transforms import Bbox
 
 
 def texts(figure: Figure) -> list[str]:
@@ -15,16 +14,6 @@ def places_of(figure: Figure, words: str) -> list[tuple[float, float]]:
     """Where just these words stand."""
     found = [text for text in figure.axes[0].texts if text.get_text() == words]
     return [text.get_position() for text in found]
-
-
-def frame_of(figure: Figure, words: str) -> tuple[Bbox, tuple[float, float]]:
-    """The smallest box around these words, and where they stand."""
-    ((x, y),) = places_of(figure, words)
-    patches = (each for each in figure.axes[0].patches if isinstance(each, Rectangle))
-    around = [
-        box for box in (each.get_bbox() for each in patches) if box.contains(x, y)
-    ]
-    return min(around, key=lambda box: box.width * box.height), (x, y)
 
 
 def boxes(figure: Figure, colour: str) -> list[Rectangle]:

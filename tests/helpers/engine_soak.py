@@ -1,12 +1,14 @@
-"""An engine under fire: real signals in `run`, or threads that do all at once.
+"""An engine under fire: real signals in `run`, threads, or coroutines, all at once.
 
 PYTHONPATH=tests python -m helpers.engine_soak signals 5000
 PYTHONPATH=tests python -m helpers.engine_soak threads 600      seconds
+PYTHONPATH=tests python -m helpers.engine_soak coroutines 10000   requests
 
 Ends in a table of what was counted; a watchdog says so, and where every thread is, if
 nothing moves for half a minute.
 """
 
+import asyncio
 import faulthandler
 import os
 import random
@@ -23,6 +25,7 @@ import minipaged as mp
 from helpers.answers import huggingface_outputs
 from helpers.serving import CONFIGS, PROMPTS, make
 from helpers.tiny_models import tiny_model
+from minipaged.engine.serving import ServingThread
 
 CASES = list(range(len(PROMPTS)))
 NUM_BLOCKS = 40
@@ -228,8 +231,49 @@ def threads(seconds: float, seed: int = 0) -> dict[str, int]:
     return soak.end(workers)
 
 
+def coroutines(count: int, together: int = 200, seed: int = 0) -> dict[str, int]:
+    """So many requests of async streams, of which some are left; in one event loop."""
+    soak = Soak(seed)
+    number = iter(range(count))
+    single = [case for case in CASES if CONFIGS[case].num_beams in (None, 1)]
+    single = [c for c in single if (CONFIGS[c].num_return_sequences or 1) == 1]
+
+    async def ask_and_read(own: int) -> None:
+        draw = random.Random(own)
+        for _ in number:
+            case = draw.choice(single)
+            stream, told, is_left = soak.add(case), [], False
+            patience = draw.choice([None, None, draw.uniform(0, 0.2)])
+            try:
+                async with asyncio.timeout(patience):
+                    async for token in stream:
+                        told.append(token)
+            except TimeoutError:
+                soak.report["cancelled"] += 1
+                is_left = True
+            await stream
+            right = stream.output.sequences[0]
+            soak.report["told wrongly"] += (
+                told != right[: len(told) if is_left else None]
+            )
+            soak.look_at(stream, case)
+
+    async def ask_all() -> None:
+        await asyncio.gather(*map(ask_and_read, range(together)))
+        soak.report["tasks left"] = len(asyncio.all_tasks()) - 1
+
+    asyncio.run(ask_all())
+    serving = [one for one in threading.enumerate() if isinstance(one, ServingThread)]
+    for thread in serving:
+        thread.join(5)
+    soak.report["threads left"] = sum(thread.is_alive() for thread in serving)
+    return soak.end([])
+
+
+WAYS = {"signals": signals, "threads": threads, "coroutines": coroutines}
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    what, much = {"signals": signals, "threads": threads}[sys.argv[1]], sys.argv[2]
+    what, much = WAYS[sys.argv[1]], sys.argv[2]
     for name, number in sorted(what(int(much)).items()):
         print(f"{name:24}{number:9,}")

@@ -24,3 +24,8 @@ class TritonKVCache(KVCache):
             check_copies(copies)
             pairs = torch.tensor(copies, device=self.keys[0].device)
             copy_blocks([*self.keys, *self.values], pairs)
+
+    def load_kernels(self) -> None:
+        """Compile and load the kernel of copies: a block is copied onto itself."""
+        nothing = torch.zeros(1, 2, dtype=torch.int64, device=self.keys[0].device)
+        copy_blocks([*self.keys, *self.values], nothing)
