@@ -59,7 +59,6 @@ from .plots.buddies import plot_buddies as plot_buddies
 from .plots.candidates import Candidate as Candidate
 from .plots.candidates import plot_candidates as plot_candidates
 from .plots.chain import plot_hash_chain as plot_hash_chain
-from .plots.charts import canvas as canvas
 from .plots.charts import plot_histogram as plot_histogram
 from .plots.charts import plot_lines as plot_lines
 from .plots.charts import plot_waste as plot_waste
