@@ -19,7 +19,7 @@ from minipaged.draw.marks import RowFacts
 from minipaged.draw.rows import Area, Band, Cell, Row, Span
 from minipaged.draw.scales import Scale, scale_of
 from minipaged.draw.sheet import Sheet
-from minipaged.draw.tones import Sign, Tone
+from minipaged.draw.tones import Sign, Tone, others
 
 AIR = 1.03  # from the outermost dots to the ends of a logarithmic axis
 POINT, SAID = 9.0, 18.0  # pixels that a triangle takes; that it takes with words
@@ -174,7 +174,8 @@ class Lane(Row):
         least = width_of(visible(cell.word)[:2], LEAST)
         has_word = bool(cell.word) and least <= area.width - 4
         super()._draw_cell(sheet, area, cell, has_word)
-        if cell.tone.line and not has_word and area.width > 6:
+        is_soft = cell.tone.line and cell.tone != others()
+        if is_soft and not has_word and area.width > 6:
             high = cell.high * area.height
             low = area.y + area.height
             sheet.box(

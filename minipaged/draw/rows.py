@@ -255,11 +255,19 @@ class Row(Band):
         is_short = cell.short and width_of(cell.word) > room
         return cell._replace(word=cell.short) if is_short else cell
 
+    def _are_lines(self, tone: Tone) -> bool:
+        """Are cells of this tone lines, word or not? If most soft cells bear words.
+
+        Words need the page's ground, and cells of a kind should look alike.
+        """
+        words = [bool(c.word) for c in self.cells if c.tone.line and c.tone != others()]
+        return tone != others() and 2 * sum(words) >= len(words)
+
     def _draw_cell(self, sheet: Sheet, area: Area, cell: Cell, has_words: bool) -> None:
         x, y, wide, high = area
         y, high = y + (1 - cell.high) * high, cell.high * high
         word = cell.word if has_words else ""
-        is_line = has_words and (bool(word) or cell.tone != others())
+        is_line = bool(word) or (has_words and self._are_lines(cell.tone))
         self.is_line[cell.tone] = is_line and self.is_line.get(cell.tone, True)
         if cell.tone == KEPT:
             sheet.empty(x, y, wide, high, word)

@@ -113,6 +113,7 @@ def chart_of(
         xlabel=xlabel,
         ylabel=ylabel,
         y_limits=y_limits,
+        x_limits=None if logarithmic or min(x) == 0 else (min(x), max(x)),
         x_is_logarithmic=logarithmic,
         y_is_logarithmic=y_limits is None,
         x_ticks=x if len(x) <= MANY else None,

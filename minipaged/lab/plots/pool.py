@@ -50,8 +50,8 @@ def plot_pool(
     below = Picture()
     _add_tables(below, tables, before, taken or {})
     lost = [(NOTHING, "leads to a block that was taken", BAD)] if taken else []
-    below.legend(*_meanings(pool, contents, before), *lost)
     picture.beside(below)
+    picture.legend(*_meanings(pool, contents, before), *lost)
     return render(picture.scene())
 
 
