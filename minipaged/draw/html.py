@@ -38,6 +38,11 @@ def to_svg(scene: Scene, with_title: bool = True) -> str:
             for at, line in lines
         ]
         head = "".join(_words(line, patterns) for line in title)
+        if scene.plate != "none":
+            wide_title = max(width_of(line.text, line.size) for line in title)
+            size = wide_title + 12, TITLE_LINE * len(title) + 4
+            plate = Box(-6, 1 - above, *size, scene.plate, rounding=5.0)
+            head = _box(plate, patterns) + head
     ground = ""
     if scene.ground != "none":
         area = Box(-MARGIN, -above, wide, high, scene.ground)

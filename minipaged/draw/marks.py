@@ -154,7 +154,8 @@ class Scene:
     width: float
     height: float = 0.0
     ground: str = "none"
-    ink: str = "#000000"
+    ink: str = "#000000"  # of the title
+    plate: str = "none"  # behind the title
     marks: list[Mark] = field(default_factory=list)
     rows: list[RowFacts] = field(default_factory=list)
     links: list[Link] = field(default_factory=list)

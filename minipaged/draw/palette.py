@@ -58,20 +58,25 @@ class Theme:
     free: str  # a free block
     others: str  # a block of sequences that are not drawn
     paper: str  # what opaque tints are mixed with
+    title: str  # the ink of titles
+    plate: str  # behind titles; "none": nothing
 
 
 # One picture is stored, and read on light pages and on dark ones: so nothing is drawn
 # behind it, its ink is a grey that both grounds let stand out, and words that need more
-# than that stand on an opaque face.
+# than that stand on an opaque face: titles on a white plate, which light pages hide.
 BOTH = Theme(
-    "none", "#757B84", "#757B84", "#8B929B", "#757B840C", "#757B8466", "#FFFFFF"
-)
+    "none", "#757B84", "#757B84", "#8B929B", "#757B840C", "#757B8466", "#FFFFFF",
+    "#1B1F24", "#FFFFFF",
+)  # fmt: skip
 LIGHT = Theme(
-    "#FFFFFF", "#1B1F24", "#5A636D", "#87919B", "#EEF1F4", "#C3CAD1", "#FFFFFF"
-)
+    "#FFFFFF", "#1B1F24", "#5A636D", "#87919B", "#EEF1F4", "#C3CAD1", "#FFFFFF",
+    "#1B1F24", "none",
+)  # fmt: skip
 DARK = Theme(
-    "#14181D", "#E8EBEE", "#9AA4AE", "#77828D", "#2A3038", "#56606B", "#14181D"
-)
+    "#14181D", "#E8EBEE", "#9AA4AE", "#77828D", "#2A3038", "#56606B", "#14181D",
+    "#E8EBEE", "none",
+)  # fmt: skip
 THEMES = {"both": BOTH, "light": LIGHT, "dark": DARK}
 
 

@@ -48,7 +48,11 @@ class Sheet:
     def __init__(self, title: str):
         self.look = theme()
         self.scene = Scene(
-            fill(title, TITLE_LETTERS), SPAN, ground=self.look.ground, ink=self.look.ink
+            fill(title, TITLE_LETTERS),
+            SPAN,
+            ground=self.look.ground,
+            ink=self.look.title,
+            plate=self.look.plate,
         )
 
     def finish(self, height: float) -> Scene:

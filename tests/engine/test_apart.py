@@ -14,10 +14,10 @@ import torch
 from benchmarks.gpu import apart, engine, vllm_engine, workloads
 from benchmarks.gpu.workloads import Asked
 from helpers import other_engines
-from helpers.thorough import all_or, thorough_only
+from helpers.thorough import thorough_only
 
 TRACE = [Asked([1, 2], 30), Asked([4], 10), Asked([5, 6, 7], 20)]
-MODULES = {"vllm": "vllm", "nano_vllm": "nanovllm"}  # of an engine by this name
+MODULES = {"vllm": "vllm"}  # of an engine by this name
 
 
 class Seconds:
@@ -144,29 +144,6 @@ def site(tmp_path, monkeypatch):
     return folder
 
 
-@pytest.fixture
-def small(monkeypatch):
-    """nano-vllm's script runs in this process, for only here its model is small."""
-    other_engines.make_models_small(monkeypatch)
-    apart_from_us = subprocess.run
-
-    def run(command, **options):
-        python, flag, script, *arguments = command
-        assert (python, flag) == (sys.executable, "-m")
-        if "nano" not in script:
-            return apart_from_us(command, **options)
-        with monkeypatch.context() as patch:
-            patch.setattr(sys, "argv", [script, *arguments])
-            patch.delitem(sys.modules, script, raising=False)
-            try:
-                runpy.run_module(script, run_name="__main__")
-            finally:
-                sys.modules.pop("nanovllm", None)
-        return SimpleNamespace(returncode=0)
-
-    monkeypatch.setattr(subprocess, "run", run)
-
-
 class Paged:
     """In place of a PagedModel: somebody may look whether it is still there."""
 
@@ -220,20 +197,13 @@ OURS = ["machine", "eager"]
 ALWAYS = ["generate", "generate_batch"]
 
 
-BOTH = ["vllm", "nano_vllm"]
-
-
-@pytest.mark.parametrize("names", all_or([["vllm"], ["nano_vllm"], BOTH], [BOTH]))
-def test_what_is_installed_has_a_row_before_the_others(site, rows, small, names):
-    for name in names:
-        other_engines.install(site, MODULES[name])
+def test_what_is_installed_has_a_row_before_the_others(site, rows):
+    other_engines.install(site, "vllm")
     found = rows("--peers")
-    assert [*found] == [*OURS, *names, *ALWAYS]
-    for name in names:
-        row = found[name]
-        assert row["version"] == "9.8.7" and len(row["rounds"]) == 2
-        assert row["lone"]["prompt"] == 1000
-        assert ("with_options" in row) is (name == "vllm")
+    assert [*found] == [*OURS, "vllm", *ALWAYS]
+    row = found["vllm"]
+    assert row["version"] == "9.8.7" and len(row["rounds"]) == 2
+    assert row["lone"]["prompt"] == 1000 and "with_options" in row
 
 
 def test_what_is_not_installed_has_none(rows, monkeypatch):

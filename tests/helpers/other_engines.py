@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
-from benchmarks.gpu import apart, shapes
+from benchmarks.gpu import apart
 
 HELPERS = Path(__file__).parent
 ROOT = HELPERS.parents[1]
-FAKES = {"vllm": "vllm", "nanovllm": "nano-vllm"}  # modules: packages
+FAKES = {"vllm": "vllm"}  # modules: packages
 VERSION = "9.8.7"
 
 
@@ -45,27 +45,6 @@ def imported(folder: Path, module: str, monkeypatch) -> Iterator[ModuleType]:
     monkeypatch.setattr(apart, "time", clock)
     yield fake
     del sys.modules[module]
-
-
-def make_models_small(monkeypatch) -> None:
-    """Else 1.2 GB would be written: two small layers instead of 28 large ones."""
-    whole = shapes.qwen3_06b
-    small = {
-        "num_hidden_layers": 2,
-        "layer_types": ["full_attention"] * 2,
-        "hidden_size": 32,
-        "intermediate_size": 48,
-        "head_dim": 8,
-        "vocab_size": 512,
-    }
-
-    def changed(**options):
-        config = whole(**options)
-        assert config.num_hidden_layers == 28 and config.hidden_size == 1024
-        config.update(small)
-        return config
-
-    monkeypatch.setattr(shapes, "qwen3_06b", changed)
 
 
 def lengths(call) -> list[int]:

@@ -59,7 +59,9 @@ def _canvas(title: str) -> tuple[Figure, Axes]:
         figure.patch.set_visible(False)
     else:
         figure.set_facecolor(look.ground)
-    style = {"x": 0.008, "ha": "left", "fontsize": 12, "color": look.ink}
+    plate = {"boxstyle": "round,pad=0.3", "fc": look.plate, "ec": "none"}
+    style = {"x": 0.008, "ha": "left", "fontsize": 12, "color": look.title}
+    style["bbox"] = plate
     figure.suptitle(fill(title, LETTERS), **style)
     axes.set_facecolor("none")
     axes.tick_params(colors=look.ink, labelsize=10)

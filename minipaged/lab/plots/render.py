@@ -27,7 +27,9 @@ def render(scene: Scene) -> Figure:
     else:
         figure.set_facecolor(scene.ground)
     place = {"x": MARGIN / wide, "y": 1 - MARGIN / high, "ha": "left", "va": "top"}
-    figure.suptitle(scene.title, fontsize=TITLE_SIZE, color=scene.ink, **place)
+    plate = {"boxstyle": "round,pad=0.3", "fc": scene.plate, "ec": "none"}
+    style = {"fontsize": TITLE_SIZE, "color": scene.ink, "bbox": plate}
+    figure.suptitle(scene.title, **place, **style)
     axes = figure.add_axes((0, 0, 1, (scene.height + MARGIN) / high))
     axes.set_axis_off()
     axes.set(xlim=(-MARGIN, wide - MARGIN), ylim=(scene.height + MARGIN, 0))
