@@ -17,12 +17,13 @@ from minipaged.draw.marks import Point, Scene
 from minipaged.draw.palette import line_colour
 from minipaged.draw.picture import Band, Picture
 from minipaged.draw.scales import Limits, Scale, scale_of
-from minipaged.draw.sheet import Sheet
+from minipaged.draw.sheet import SPAN, Sheet
 from minipaged.draw.tones import MARKERS, strong
 
 DASHES = ("-", "--", ":", "-.")
 MANY = 20  # points of a line; more have no markers
 SIZE = 6.5  # points of a marker
+ROOM = 1.4  # times the highest number, up to the end of a logarithmic y axis
 TICKS, LABEL = 20.0, 22.0  # pixels below the axis, for numbers and for what they are
 
 
@@ -149,10 +150,10 @@ class Chart(Band):
         return found
 
     def _up(self, bottom: float) -> Scale:
-        numbers = self.numbers(1)
-        return scale_of(
-            numbers, bottom, -self.height, self.y_is_logarithmic, self.y_limits
-        )
+        numbers, limits = self.numbers(1), self.y_limits
+        if self.y_is_logarithmic and limits is None:
+            limits = min(numbers) / ROOM, max(numbers) * ROOM
+        return scale_of(numbers, bottom, -self.height, self.y_is_logarithmic, limits)
 
     def rooms(self) -> tuple[float, float]:
         """Pixels at the left, for numbers; at the right, for the words of marks."""
@@ -288,7 +289,9 @@ class Chart(Band):
         for tick in across.ticks:
             place = across.x(tick)
             sheet.line((place, bottom), (place, bottom + 4))
-            sheet.write(place, bottom + 13, f"{tick:,g}", ha="center", **quiet)
+            words = f"{tick:,g}"
+            middle = min(place, SPAN - width_of(words) / 2)
+            sheet.write(middle, bottom + 13, words, ha="center", **quiet)
         sheet.line((left, bottom), (right, bottom), layer=1)
 
     def _draw_curve(self, sheet: Sheet, curve: Curve, across: Scale, up: Scale) -> None:

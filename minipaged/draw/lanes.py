@@ -201,9 +201,11 @@ class Axis(Band):
         highest: float | None,
         is_logarithmic: bool,
         marks: Mapping[float, str],
+        is_bare: bool,
     ):
         self.lanes, self.words, self.highest = lanes, words, highest
         self.is_logarithmic, self.marks = is_logarithmic, marks
+        self.is_bare = is_bare
         for lane in lanes:
             lane.axis = self
 
@@ -230,7 +232,8 @@ class Axis(Band):
             sheet.write(scale.x(number), y + 8, words, ha="center", weight="bold")
         for tick in scale.ticks:
             place, words = scale.x(tick), f"{tick:,g}"
-            self._draw_line(sheet, place, alpha=0.35, layer=0)
+            if not self.is_bare:
+                self._draw_line(sheet, place, alpha=0.35, layer=0)
             half = width_of(words) / 2
             if all(
                 abs(place - scale.x(mark)) > half + width_of(said, bold=True) / 2 + 6

@@ -81,15 +81,16 @@ class Picture(Band):
         highest: float | None = None,
         is_logarithmic: bool = False,
         marks: Mapping[float, str] | None = None,
+        is_bare: bool = False,
     ) -> None:
         """The numbers of all lanes above it, since the last axis; they begin at 0.
 
         highest: where they end; by default with the longest lane. marks: words for
-        numbers, at which there is a heavy line.
+        numbers, at which there is a heavy line. is_bare: no thin lines in the lanes.
         """
         lanes = [band for band in self._bands if isinstance(band, Lane)]
         lanes = [lane for lane in lanes if not lane.axis]
-        self.add(Axis(lanes, words, highest, is_logarithmic, marks or {}))
+        self.add(Axis(lanes, words, highest, is_logarithmic, marks or {}, is_bare))
 
     def blocks(
         self,

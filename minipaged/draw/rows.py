@@ -202,6 +202,8 @@ class Row(Band):
         for at in range(len(self.cells)):
             area = self.area(at, at + 1)
             self._draw_cell(sheet, area, self._shown(at), has_words)
+            if self._is_pale(at):
+                self._draw_pale_rim(sheet, at)
         if self.rim != "none":
             blocks = map(self.block, range(len(self.starts)))
             for _, start, stop in blocks if self.starts else [self[:]]:
@@ -255,6 +257,24 @@ class Row(Band):
         is_short = cell.short and width_of(cell.word) > room
         return cell._replace(word=cell.short) if is_short else cell
 
+    def _is_pale(self, at: int) -> bool:
+        """Does the cell need a rim, as its face is hardly seen?"""
+        if not 0 <= at < len(self.cells):
+            return False
+        cell = self.cells[at]
+        is_pale = cell.tone.face == free().face or bool(cell.tone.bands)
+        return is_pale and cell.rim == "none"
+
+    def _draw_pale_rim(self, sheet: Sheet, at: int) -> None:
+        """Neighbours share a line."""
+        x, y, wide, high = self.area(at, at + 1)
+        inset = 0.5 if wide > 8 else 0.0
+        left = 0.0 if self._is_pale(at - 1) and not self.gap else inset
+        right = 0.0 if self._is_pale(at + 1) and not self.gap else inset
+        part = self.cells[at].high
+        area = x + left, y + (1 - part) * high, wide - left - right, part * high
+        sheet.box(*area, rim=sheet.look.rim)
+
     def _are_lines(self, tone: Tone) -> bool:
         """Are cells of this tone lines, word or not? If most soft cells bear words.
 
@@ -285,10 +305,6 @@ class Row(Band):
             sheet.cells(x, y, [wide], high, [tone])
         if word and cell.tone == FOUND:
             sheet.word(x, y, wide, high, word, free())
-        is_pale = cell.tone.face == free().face or cell.tone.bands
-        if is_pale and cell.rim == "none":
-            inset = 0.5 if wide > 8 else 0.0
-            sheet.box(x + inset, y, wide - 2 * inset, high, rim=sheet.look.rim)
         if cell.rim == "dashed":
             sheet.box(x, y, wide, high, **DASHED)
         elif cell.rim != "none":

@@ -50,6 +50,9 @@ class SkippingCache(KVCache):
         real = slots >= 0
         super().write(layer, slots[real], keys[real], values[real])
 
+    def load_kernels(self):
+        """There are none."""
+
 
 def attend_present(q, cache, batch, masking):
     """As gathered_attention, which wants sequences that have new tokens."""

@@ -7,7 +7,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
 import minipaged as mp
-from helpers.drawn import texts
+from helpers.drawn import crosses, texts
 from helpers.readable import (
     check_that_no_words_overlap,
     check_that_words_stand_out,
@@ -18,7 +18,7 @@ from minipaged.draw import palette
 from minipaged.draw.letters import LEAST, fit, width_of
 from minipaged.draw.marks import Words
 from minipaged.draw.palette import BAD
-from minipaged.draw.tones import KEPT, free, held, kind_of_slot, others, soft, strong
+from minipaged.draw.tones import KEPT, held, kind_of_slot, others, soft, strong
 from minipaged.lab import (
     plot_address,
     plot_buddies,
@@ -288,29 +288,13 @@ def test_without_a_cache_every_step_computes_all():
     assert "With a cache: 10 tokens computed in all" in said
 
 
-def test_free_neighbours_that_are_no_buddies_are_marked():
-    said, whole = "not buddies: these two never merge", [["256, split"]]
-    halves = ["128, split", "128, split"]
-    scene = buddies().scene
-    assert [row.words for row in scene.rows] == [
-        *whole, halves, ["A 64", "free, 64", "free, 64", "D 64"],
-    ]  # fmt: skip
-    assert said in [words.text for words in scene.of(Words)]
-    assert [(link.start, link.end) for link in scene.links] == [
-        (0, 0), (0, 1), (0, 0), (0, 1), (1, 2), (1, 3),
-    ]  # fmt: skip
-    scene = buddies(freed="CD").scene
-    assert [row.words for row in scene.rows] == [
-        *whole, ["128, split", "free, 128"], ["A 64", "B 64", "", ""],
-    ]  # fmt: skip
-    assert said not in [words.text for words in scene.of(Words)]
-
-
-def test_what_a_buddy_has_over_is_hatched():
-    *_, lowest = buddies(40, "A").scene.rows
-    assert lowest.words[:3] == ["free, 64", "B 40", "24 over"]
-    assert lowest.tones[:3] == [free(), strong("B"), KEPT]
-    assert lowest.widths[:3] == [64, 40, 24]
+def test_free_neighbours_that_are_no_buddies_bear_a_cross():
+    figure = buddies()
+    assert crosses(figure) == 1 and texts(figure).count("free, 64") == 2
+    assert texts(figure).count("128, split") == 2
+    figure = buddies(freed="CD")
+    assert crosses(figure) == 0 and "free, 128" in texts(figure)
+    assert texts(figure).count("128, split") == 1
 
 
 def test_buddies_are_those_that_are_held():

@@ -1,6 +1,7 @@
 """Appendix C: layouts, paging and batches are drawn as they are, readably."""
 
 import re
+from itertools import pairwise
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ import torch
 from helpers.drawn import texts
 from helpers.readable import readable_in_all_themes
 from minipaged.draw import palette
-from minipaged.draw.marks import Dots, Words
+from minipaged.draw.marks import Box, Dots, Words
 from minipaged.draw.tones import NOTHING, free, sign_of, soft, strong
 from minipaged.lab import (
     launch_of,
@@ -136,32 +137,40 @@ def test_runs_that_begin_within_a_stretch_are_not_counted():
 
 
 def lying(figure):
-    """By row: how many wait, how many places the belt has, and which are covered."""
-    blue, found = strong(0), []
-    for row in figure.scene.rows:
-        waiting = sum(tone not in (NOTHING, blue) for tone in row.tones)
-        belt = row.tones[-16:]
-        found.append((waiting, [n for n, tone in enumerate(belt) if tone == blue]))
-    return found
+    """By row: the places on the belt that are covered, and how many parts wait."""
+    boxes = figure.scene.of(Box)
+    parts = [box for box in boxes if box.width == box.height]
+    rows = {}
+    for box in parts:
+        rows.setdefault(round(box.y / 20), [[], []])[box.face != strong(0).face].append(
+            box.x
+        )
+    return [[*map(sorted, rows[y])] for y in sorted(rows)]
 
 
 def test_a_belt_is_covered_as_far_as_what_is_under_way_reaches():
     few, enough, more = lying(belts(2.3, 4.6, 9.2))
-    assert few == (0, [*range(1, 16, 2)])  # even gaps up to the one that arrives now
-    assert enough == (0, [*range(16)])
-    assert more == (16, [*range(16)])
+    assert [len(row) for row in (*few, *enough, *more)] == [8, 0, 16, 0, 16, 16]
+    (step,) = {round(b - a, 6) for a, b in pairwise(enough[0])}
+    # Even gaps; the one that arrives now is at the same place in all rows.
+    assert {round(b - a, 6) for a, b in pairwise(few[0])} == {round(2 * step, 6)}
+    assert few[0][-1] == enough[0][-1] == more[0][-1]
+    assert max(more[1]) < min(more[0])  # before the belt
 
 
 @pytest.mark.parametrize("latency", [0.5, 1.0, 2.0])
 def test_a_rate_is_what_is_under_way_over_the_time_that_it_takes(latency):
     full = 4.6 * latency
     said = texts(belts(full / 4, full / 2, full, 2 * full, latency=latency))
-    rates, times = ("1,150", "2,300", "4,600", "4,600"), (1, 1, 1, 2)
-    for part, rate, time in zip((0.25, 0.5, 1, 2), rates, times, strict=True):
-        us = f"{time * latency:g} µs"
-        assert f"{rate} GB/s at most = {part * full:.1f} MB / {us}" in said
-        assert f"{us} from asking to use" in said
-    assert "25 % of the belt is covered" in said
+    rates = [words for words in said if words in ("1,150", "2,300", "4,600")]
+    assert rates == ["1,150", "2,300", "4,600", "4,600"]
+    sums = [words for words in said if words.startswith("= ")]
+    times = [latency, latency, latency, 2 * latency]
+    parts = [full / 4, full / 2, full, 2 * full]
+    assert sums == [
+        f"= {mb:.1f} MB / {us:g} µs" for mb, us in zip(parts, times, strict=True)
+    ]
+    assert "25 % of the belt is covered" in said and "GB/s" in said
     assert "the belt is covered: this is the ceiling" in said
     assert f"memory gives no more: {full:.1f} MB wait" in said
 

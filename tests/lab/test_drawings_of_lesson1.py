@@ -2,10 +2,11 @@
 
 import pytest
 
+from helpers.drawn import boxes, texts
 from helpers.readable import readable_in_all_themes
 from minipaged.draw.marks import Words
 from minipaged.draw.palette import BAD
-from minipaged.draw.tones import Tone, free, others, soft, strong
+from minipaged.draw.tones import others, strong
 from minipaged.lab import (
     plot_copies,
     plot_kv_growth,
@@ -47,29 +48,35 @@ test_it_can_be_read = readable_in_all_themes(DRAWINGS)
 
 
 def test_every_overwritten_slot_says_what_was_there_and_what_is():
-    scene = overrun().scene
-    before, after, was, now = scene.rows
-    assert before.tones[:36] == [soft("A")] * 21 + [free()] * 15
-    new, lost = [strong("A")], [Tone(BAD)]
-    assert after.tones[:49] == [soft("A")] * 21 + new * 15 + lost * 13
-    assert after.tones[49:] == new * 16 + [free()] * 7
-    assert was.words == [f"C{n}" for n in range(13)] and was.tones == [soft("C")] * 13
-    assert now.words == [f"A{36 + n}" for n in range(13)] and now.tones == new * 13
-    assert was.label == "C's word, gone"
-    numbers = {str(36 + n) for n in range(13)} | {"A's 36 slots", "overwritten"}
-    assert numbers <= {words.text for words in scene.of(Words)}
+    figure = overrun()
+    assert len(boxes(figure, BAD)) == 13 + 1  # the slots, and the legend
+    shown = texts(figure)
+    for n in range(13):
+        assert {f"C{n}", f"A{36 + n}", str(36 + n)} <= set(shown)
+    assert "C13" not in shown and "A35" not in shown and "A49" not in shown
+    # New are those that were free, the words below, and the legend.
+    new = strong("A").face
+    assert len(boxes(figure, new)) == (65 - 21 - 13) + 13 + 1
+
+
+def test_empty_slots_have_lines_between_them():
+    """On a dark page only these are seen: 15 and 23 empty slots before, 7 after."""
+    figure = overrun()
+    upright = [
+        line
+        for line in figure.axes[0].lines
+        if line.get_alpha() and len(set(line.get_xdata())) == 1
+    ]
+    assert len(upright) == 14 + 22 + 6
 
 
 def test_more_slots_than_can_be_written_out_are_counted():
-    scene = overrun(4, 60, 30).scene
-    assert any("and 8 more" in words.text for words in scene.of(Words))
-    assert len(scene.rows[-1].words) == 16
+    assert "and 8 more" in texts(overrun(4, 60, 30))
 
 
 def test_a_story_that_fits_harms_nobody():
-    scene = overrun(story=36).scene
-    assert len(scene.rows) == 2 and Tone(BAD) not in scene.rows[1].tones
-    assert "overwritten" not in {words.text for words in scene.of(Words)}
+    figure = overrun(story=36)
+    assert not boxes(figure, BAD) and "overwritten" not in texts(figure)
 
 
 def test_a_memory_keeps_its_size():

@@ -3,10 +3,11 @@
 from dataclasses import replace
 
 import minipaged as mp
+from helpers.drawn import arrows, boxes, places_of, texts
 from helpers.readable import readable_in_all_themes
 from minipaged.draw.marks import Words
 from minipaged.draw.palette import BAD
-from minipaged.draw.tones import KEPT, Tone, free, others, soft, strong
+from minipaged.draw.tones import KEPT, Tone, others, strong
 from minipaged.lab import (
     plot_gather,
     plot_lanes,
@@ -142,52 +143,50 @@ def test_nothing_is_cut_from_blocks_that_are_full():
         assert (KEPT in gathered(num_tokens).scene.rows[1].tones) == is_cut
 
 
-def test_the_lost_slot_is_marked_and_both_rows_lead_to_what_they_write():
-    scene = overwritten(names=("owner", "late")).scene
-    owner, memory, late = scene.rows
-    assert memory.tones[0] == Tone(BAD) and memory.tones[39] == strong("A")
-    assert memory.tones[40:48] == [free()] * 8 and memory.tones[48] == soft("B")
-    assert (owner.label, owner.words, owner.aside) == ("owner", ["0", "1", "2"], "")
-    assert (late.label, late.words) == ("late", ["3", "0", "0"])
-    assert late.aside == "no blocks: the row is filled up with zeros"
-    assert [link[1:4:2] for link in scene.links] == [(2, 39), (1, 0)]
-    assert [link.colour for link in scene.links] == [None, BAD]
-    said = {words.text for words in scene.of(Words)}
-    whose = {f"block {block_id}, owner's" for block_id in range(3)}
-    assert {"K and V of owner's position 0 are gone", "block 3, late's"} | whose <= said
+def test_the_lost_slot_is_crossed_out():
+    figure = overwritten()
+    assert "K and V of A's position 0 are gone" in texts(figure)
+    assert "no blocks: the row is filled up with zeros" in texts(figure)
+    assert len(boxes(figure, BAD)) == 1 + 1  # the slot, and the legend
+    assert len(arrows(figure)) == 2
 
 
-def test_a_table_in_time_harms_nobody():
-    scene = overwritten(is_late=False).scene
-    assert not any("gone" in words.text for words in scene.of(Words))
-    assert all(Tone(BAD) not in row.tones for row in scene.rows)
-
-
-def test_a_lane_says_when_its_prompt_waits_computes_and_ends():
-    """Each prompt is computed in one step, then nine tokens one by one."""
-    *rows, promised, held = lanes([21, 7, 13], 9).scene.rows
-    for at, (row, name) in enumerate(zip(rows, "ABC", strict=True)):
-        wait = [free()] if at else []
-        assert row.tones == [*wait, strong(name), soft(name)]
-        assert row.widths == [10 * at] * len(wait) + [1, 9]
-        assert row.words == ["waits"] * len(wait) + ["", ""]
-        assert (row.label, row.aside) == (name, f"ends, step {10 * at + 10}")
-    assert (promised.remark, held.remark) == ("pool: 12", "2 at most")
+def test_a_lane_says_when_its_prompt_ends():
+    figure = lanes([21, 7, 13], 9)
+    ends = [words for words in texts(figure) if "ends" in words]
+    assert ends == [f"ends, step {step}" for step in (10, 20, 30)]
+    assert texts(figure).count("waits") == 2 + 1  # and the legend
+    assert "2 at most" in texts(figure) and "pool: 12" in texts(figure)
+    for name, more in zip("ABC", (1, 0, 0), strict=True):  # A's is in the legend
+        assert len(boxes(figure, strong(name).face)) == 1 + more
 
 
 def test_a_lane_says_what_is_promised_to_its_prompt():
-    """At most 29, 15 and 21 tokens are computed: 2, 1 and 2 blocks of 16, of 4."""
-    *rows, promised, _ = lanes([21, 7, 13], 9, num_blocks=4).scene.rows
-    said = ["21 tokens, 2 promised", "7 tokens, 1 promised", "13 tokens, 2 promised"]
-    assert [row.remark for row in rows] == said
-    assert promised.words == ["A: 2", "", "C: 2"]  # B: 1 is too low for words
-    assert [cell.high for cell in promised.cells] == [0.5, 0.25, 0.5]
-    assert promised.widths == [10, 10, 10]
+    """At most 29, 15 and 21 tokens are computed: 2, 1 and 2 blocks of 16."""
+    figure = lanes([21, 7, 13], 9)
+    shown = placed(figure)
+    beside = [text for (x, _), text in shown if x < 160 and text in "12"]
+    assert beside == ["2", "1", "2"]
+    below = [text for _, text in shown if text[1:2] == ":"]
+    assert below == ["A: 2", "B: 1", "C: 2"]  # on the line of all promises
 
 
 def test_a_promise_to_somebody_else_is_told_apart_though_it_is_as_large():
-    *_, promised, _ = lanes([21, 21], 9, num_blocks=4).scene.rows
-    assert promised.words == ["A: 2", "B: 2"] and promised.widths == [10, 10]
+    """A sign on the outline parts them, and both are named; but not where C goes on."""
+    named, ticks = {}, {}
+    for numbers in ([21, 21], [21, 7]):
+        figure = lanes(numbers, 9)
+        upright = [
+            line
+            for line in figure.axes[0].lines
+            if len(set(line.get_xdata())) == 1 and line.get_linestyle() == "-"
+        ]
+        named[*numbers] = [text for text in texts(figure) if text[1:2] == ":"]
+        ticks[*numbers] = [line.get_xdata()[0] for line in upright]
+    assert named == {(21, 21): ["A: 2", "B: 2"], (21, 7): ["A: 2", "B: 1"]}
+    (one,), none = ticks.values()
+    starts = [x for (x, _), text in placed(lanes([21, 21], 9)) if text[1:2] == ":"]
+    assert starts[0] < one < starts[1] and none == []
 
 
 def test_a_promise_to_two_names_both():
@@ -196,8 +195,41 @@ def test_a_promise_to_two_names_both():
         replace(one, works=one.works + two.works)
         for one, two in zip(first, second, strict=True)
     ]
-    scene = plot_lanes(both, "title", mp.BlockPool(4, block_size=16)).scene
-    assert scene.rows[-2].words == ["A+B: 3"]
+    figure = plot_lanes(both, "title", mp.BlockPool(12, block_size=16))
+    assert "A+B: 3" in texts(figure)
+
+
+def test_the_outline_of_all_promises_has_a_name_where_it_starts():
+    """29 tokens may be computed at first: 2 blocks of 16, of 3."""
+    figure = lanes([21, 7, 13], 9, num_blocks=3)
+    (named,) = places_of(figure, "promised:")
+    dashed = [line for line in figure.axes[0].lines if line.get_linestyle() == "--"]
+    first = next(line for line in dashed if is_level(line))
+    assert named[1] == first.get_ydata()[0] and named[0] < first.get_xdata()[0]
+    assert "promised:" not in texts(lanes([1], 1))  # no room: it lies on the ground
+
+
+def test_the_line_of_what_is_promised_has_the_height_of_the_worst_case():
+    """At most 29, 15 and 21 tokens are computed: 2, 1 and 2 blocks, of 4."""
+    figure = lanes([21, 7, 13], 9, num_blocks=4)
+    dashed = [line for line in figure.axes[0].lines if line.get_linestyle() == "--"]
+    *outline, _ = [line for line in dashed if is_level(line)]  # the legend is last
+    levels = [line.get_ydata()[0] for line in outline]
+    (pool_line, ground) = sorted(
+        {
+            line.get_ydata()[0]
+            for line in figure.axes[0].lines
+            if is_level(line) and line not in dashed
+        }
+    )
+    block = (ground - pool_line) / 4
+    assert [round((ground - y) / block, 6) for y in levels] == [2, 1, 2]
+
+
+def test_a_table_in_time_harms_nobody():
+    scene = overwritten(is_late=False).scene
+    assert not any("gone" in words.text for words in scene.of(Words))
+    assert all(Tone(BAD) not in row.tones for row in scene.rows)
 
 
 def test_the_wrong_count_is_said_beside_the_right_one():
@@ -226,3 +258,13 @@ def test_the_way_leads_on_and_from_the_last_station_back_to_the_first_of_a_step(
         assert [(link.start, link.end) for link in on] == [(n, n + 1) for n in range(5)]
         assert (back.start, back.end) == (5, before)
         assert back.words == "again, until nobody waits"
+
+
+def placed(figure):
+    shown = [text for text in figure.axes[0].texts if text.get_text()]
+    return [(text.get_position(), text.get_text()) for text in shown]
+
+
+def is_level(line):
+    (left, right), (y, other) = line.get_xdata(), line.get_ydata()
+    return y == other and left != right

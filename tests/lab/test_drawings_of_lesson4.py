@@ -156,11 +156,14 @@ def copies(figure):
 
 
 def test_an_arrow_leads_from_each_entry_to_its_block():
-    links = two_tables().scene.links
-    assert [(link.source, link.target) for link in links] == [
-        ("A's entry 0", "block 2"), ("A's entry 1", "block 1"),
-        ("B's entry 0", "block 2"), ("B's entry 1", "block 1"),
-    ]  # fmt: skip
+    scene = two_tables().scene
+    links = scene.links
+    assert [link.target for link in links] == ["block 2", "block 1"] * 2
+    assert [link.source for link in links] == ["entry 0", "entry 1", "", ""]
+    # The second table stands at the right: a box first, then which entry it is.
+    rows = [row for row in scene.rows if not row.label.startswith("block")]
+    assert [row.words for row in rows] == [["2"], ["1"]] * 2
+    assert [row.aside for row in rows] == ["", "", "entry 0", "entry 1"]
     assert [link.colour for link in links] == [*map(palette.line_colour, "AABB")]
     alone = two_tables(is_forked=False)
     assert len(alone.scene.links) == 2 and "several holders" not in texts(alone)
@@ -278,8 +281,8 @@ def test_the_first_may_end_and_the_best_others_go_on():
         "has ended, score 0.00 / 2 = 0.00", "goes on", "goes on",
         "× below the line", "goes on", "× left out",
     ]  # fmt: skip
-    sums = [row.values for row in figure.scene.rows[3:]]
-    assert sums[:2] == [["0.00"], ["−1.25"]]
+    sums = [row.words[1] for row in figure.scene.rows[3:]]
+    assert sums[:2] == ["0.00", "−1.25"]
     assert "only above the line may a text end" in texts(figure)
 
 

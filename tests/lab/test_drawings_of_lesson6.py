@@ -22,6 +22,7 @@ from minipaged.draw.letters import PART, width_of
 from minipaged.draw.marks import Box, Stroke, Words
 from minipaged.draw.palette import line_colour
 from minipaged.draw.scales import LEAST_ABOVE, LEAST_APART, scale_of
+from minipaged.draw.sheet import SPAN
 from minipaged.draw.tones import KEPT, behind_words, free, others, soft, strong
 from minipaged.lab import (
     measured_tuning,
@@ -417,18 +418,62 @@ def test_stretches_are_counted_that_threads_read():
     assert said.count("32 threads") == said.count("64 bytes each") == 3
 
 
-@pytest.mark.parametrize(("apart", "stretches"), [(4, 2), (16, 8), (64, 32)])
-def test_reads_lead_from_the_threads_of_a_stretch_to_it(apart, stretches):
-    """Panels are at one scale: 32 stretches, of which each has a number of cells."""
-    figure = plot_coalescing({"a": apart, "far": 64}, "title")
-    memory, links = figure.scene.rows[1], figure.scene.links[:-32]
-    assert sum(memory.widths) == pytest.approx(32) and len(links) == stretches
-    assert [link.start for link in links] == [*range(0, 32, 32 // stretches)]
-    for number, link in enumerate(links):
-        assert sum(memory.widths[: link.end]) == pytest.approx(number)
-    asked = [tone for tone in memory.tones if tone == strong(0)]
-    assert len(asked) == 32 and (soft(0) in memory.tones) == (apart > 4)
-    assert memory.tones.count(free()) == 32 - stretches
+def test_reads_side_by_side_end_in_the_first_stretches():
+    """Panels are at one scale: 2 stretches of 32, each with half of the threads."""
+    figure = plot_coalescing({"side by side": 4, "apart": 64}, "title")
+    pieces = boxes(figure, palette.soft_colour(0))[:34]  # without the legend's
+    assert len({round(piece.get_width(), 6) for piece in pieces}) == 1
+    upper, lower = reads(figure)[:2], reads(figure)[2:]
+    assert [threads for threads, _ in upper] == [range(16), range(16, 32)]
+    assert [threads for threads, _ in lower] == [range(n, n + 1) for n in range(32)]
+    assert [stretch for _, stretch in upper] == [0, 1]
+    assert [stretch for _, stretch in lower] == list(range(32))
+
+
+def test_threads_of_a_stretch_have_a_bracket_and_numbers_of_their_own():
+    figure = plot_coalescing({"a": 16, "far": 128}, "title")
+    shared, alone = reads(figure)[:8], reads(figure)[8:]
+    assert [list(threads) for threads, _ in shared] == [
+        list(range(4 * n, 4 * n + 4)) for n in range(8)
+    ]
+    assert [stretch for _, stretch in shared] == list(range(8))
+    assert [stretch for _, stretch in alone] == list(range(0, 64, 2))
+    numbers = boxes(figure, palette.sequence_colour(0))[:32]
+    edges = [(box.get_x(), box.get_x() + box.get_width()) for box in numbers]
+    assert all(end < start for (_, end), (start, _) in pairwise(edges))
+
+
+def reads(figure):
+    """For each bracket: the threads above it, and the stretch its arrow leads to.
+
+    Threads and stretches are counted from the left edge of the rows.
+    """
+    levels = [line for line in figure.axes[0].lines if len({*line.get_ydata()}) == 1]
+    words = [places_of(figure, str(thread)) for thread in range(32)]
+    row = boxes(figure, palette.soft_colour(0))[0].get_x() - 0.5
+    found = []
+    for level, arrow in zip(levels, arrows(figure), strict=True):
+        (left, right), (x, y) = sorted(level.get_xdata()), arrow.get_path().vertices[0]
+        assert (x, y) == pytest.approx(
+            ((left + right) / 2, level.get_ydata()[0]), abs=2
+        )
+        above = [n for n in range(32) if left < words[n][0][0] < right]
+        assert all(any(0 < y - at[1] < 30 for at in words[n]) for n in above)
+        end, bottom = arrow.get_path().vertices[3]
+        wide = (SPAN - row) / stretches_of(figure)
+        assert bottom > y and (end - row) / wide % 1 == pytest.approx(0.5, abs=0.2)
+        found.append((range(above[0], above[-1] + 1), int((end - row) / wide)))
+    return found
+
+
+def stretches_of(figure):
+    """How many stretches a panel has, by the rims of the last one."""
+    rims = [
+        box
+        for box in figure.axes[0].patches
+        if isinstance(box, Rectangle) and not box.get_fill() and box.get_height() == 26
+    ]
+    return sum(box.get_y() == rims[-1].get_y() for box in rims)
 
 
 # --- pointers and shapes --------------------------------------------------------------
@@ -689,9 +734,9 @@ def test_a_pipeline_says_how_long_it_takes():
     said = {words.text: words.color for words in scene.of(Words)}
     assert said["6 tiles in 90 units"] == palette.BAD
     assert said["6 tiles in 55 units"] == palette.GOOD
-    assert {"a turn: 15 units", "a turn: 8 units, after 11 before the loop"} <= {*said}
-    of = "block ids of tile i + 2, K and V of tile i + 1, computes tile i"
-    assert f"in turn i: {of}" in said
+    assert {"a turn: 15 units", "a turn: 8 units", "before"} <= {*said}
+    does = {"block ids of tile i + 2", "K and V of tile i + 1"}
+    assert does <= {*said} and "computes tile i in turn i" in said
     uneven = {"uneven": pipeline(6, 8, 2, tiles_ahead=2, ids=3)}
     said = texts(plot_pipeline(uneven, "title"))
     assert any(words.startswith("the first turn: 3 units") for words in said)
@@ -892,52 +937,80 @@ def _infinite(log_totals):
     return log_totals[0, 0].isinf().tolist()
 
 
-def means_of(count):
-    return torch.randn(count, 8, generator=torch.Generator().manual_seed(0)).double()
-
-
-def numbers_in(words):
-    return [float(number.replace("−", "-")) for number in words.split(", ")]
-
-
 @pytest.mark.parametrize("dims", [(0,), (0, 1, 2)])
 def test_the_merged_result_is_that_of_all_weights(dims):
-    rows = split_and_merge(THREE_AND_NOTHING, dims=dims).scene.rows
-    nothing, merged = [row for row in rows if row.values][-2:]
+    figure = split_and_merge(THREE_AND_NOTHING, dims=dims)
+    draw = torch.Generator().manual_seed(0)
+    means = torch.randn(4, 8, generator=draw)[:3].double()
     weights = torch.tensor(THREE_AND_NOTHING[:3]).double().exp2()
-    result = weights @ means_of(4)[:3] / weights.sum()
-    assert numbers_in(merged.values[-1]) == pytest.approx(
-        result[list(dims)].tolist(), abs=0.005
-    )
-    assert nothing.remark == "nothing" and nothing.values[0] == "−∞"
+    merged = (weights @ means / weights.sum())[list(dims)].tolist()
+    said = texts(figure)
+    at = said.index("not weighted yet")
+    found = [words.replace("−", "-") for words in said[at - len(dims) : at]]
+    assert found == [f"{n:.2f}" for n in merged]
+    assert "−∞" in said and said.count("nothing") == 1
 
 
 def test_a_split_is_as_wide_as_its_length_and_below_as_its_weights():
-    positions, weights = split_and_merge(THREE_AND_NOTHING).scene.rows[-2:]
+    figure = split_and_merge(THREE_AND_NOTHING)
     sums = torch.tensor(THREE_AND_NOTHING[:3]).exp2()
-    assert positions.widths == pytest.approx([32 / 91, 32 / 91, 27 / 91])
-    assert weights.widths == pytest.approx((sums / sums.sum()).tolist())
-    assert positions.words == ["split 0: 32", "split 1: 32", "split 2: 27"]
-    assert weights.words == ["split 0: 59.3", "split 1: 72.0", "split 2: 53.1"]
+    filled = boxes(figure, palette.sequence_colour("A"))
+    hollow = [p for p in figure.axes[0].patches if not p.get_fill()]
+    below = [box for box in filled if box.get_height() > 20]
+    above = [box for box in hollow if box.get_height() > 20]
+    for band, wanted in ((above, (32, 32, 27)), (below, sums.tolist())):
+        widths = [box.get_width() for box in band]
+        assert widths == pytest.approx(
+            [part * sum(widths) / sum(wanted) for part in wanted], abs=1
+        )
+        assert [box.get_x() for box in band] == sorted(box.get_x() for box in band)
+    assert all(box.get_y() > above[0].get_y() + 26 for box in below)
 
 
 def test_a_share_is_a_sum_of_weights_divided_by_all():
     """59.3 + 72 + 53.1 = 184.4: 2 ** 5.89, 2 ** 6.17 and 2 ** 5.73."""
-    *splits, nothing, merged = table_of(split_and_merge(THREE_AND_NOTHING))
+    figure = split_and_merge(THREE_AND_NOTHING)
+    rows = {}
+    for text in figure.axes[0].texts:
+        x, y = text.get_position()
+        rows.setdefault(y, []).append((x, text.get_text()))
+    said = [" ".join(words for _, words in sorted(row)) for row in rows.values()]
+    draw = torch.Generator().manual_seed(0)
+    means = torch.randn(4, 8, generator=draw)[:, 0].tolist()
     shares = ("59.3", 0.322), ("72.0", 0.391), ("53.1", 0.288)
-    means = means_of(4)[:, 0].tolist()
-    for row, log2, (total, share), mean in zip(
-        splits, ("5.890", "6.170", "5.730"), shares, means, strict=False
-    ):
-        assert row[:3] == [log2, total, f"{total} / 184.4 = {share:.2f}"]
-        assert numbers_in(row[3]) == [round(mean, 2)]
-        assert numbers_in(row[4]) == [pytest.approx(share * mean, abs=0.006)]
-    assert nothing == ["−∞", "0.0", "0.0 / 184.4 = 0.00"]
-    assert merged[1:3] == ["184.4", "1"]
+    logs = "5.890", "6.170", "5.730"
+    for log2, (total, share), mean in zip(logs, shares, means, strict=False):
+        line = f"{log2} {total} {total} / 184.4 = {share:.2f} × {mean:.2f} = "
+        line = (line + f"{share * mean:.2f}").replace("-", "−")
+        assert said.count(line) == 1, line
+    assert said.count("−∞ 0.0 0.0 / 184.4 = 0.00") == 1
+    assert sum(words.startswith("merged 184.4 1 ") for words in said) == 1
+    ((_, last),), ((_, merged),) = (places_of(figure, w) for w in ("nothing", "merged"))
+    (rule,) = [line for line in figure.axes[0].lines if line.get_alpha() == 0.5]
+    assert last + 8 < rule.get_ydata()[0] < merged - 8
 
 
-def table_of(figure):
-    return [row.values for row in figure.scene.rows if row.values]
+def test_bars_of_a_split_stand_in_its_row():
+    """Hollow, then filled and shorter by its share; on the side of its sign."""
+    figure = split_and_merge([1.0, 1.0], 64)
+    draw = torch.Generator().manual_seed(0)
+    means = torch.randn(2, 8, generator=draw)[:, 0].tolist()
+    filled = boxes(figure, palette.sequence_colour("A"))
+    bars = [box for box in filled if box.get_height() == 13]
+    patches = [p for p in figure.axes[0].patches if not p.get_fill()]
+    hollow = [p for p in patches if 11 < p.get_height() < 13]
+    hollow = [p for p in hollow if p.get_x() > 300]  # without the legend's
+    assert len(hollow) == 2 and len(bars) == 3  # the last one is the result's
+    zeros = [line.get_xdata()[0] for line in figure.axes[0].lines[-3:]]
+    for number, mean in enumerate(means):
+        ((_, y),) = places_of(figure, f"split {number}")
+        for bar, share in ((hollow[number], 1.0), (bars[number], 0.5)):
+            assert bar.get_y() < y + 8 < bar.get_y() + bar.get_height()
+            wide = 54 * share * abs(mean) / max(map(abs, means))
+            assert bar.get_width() == pytest.approx(wide, abs=1.3)
+    assert [bar.get_x() < zeros[-1] - 0.1 for bar in bars[:2]] == [
+        mean < 0 for mean in means
+    ]
 
 
 def test_busy_multiprocessors_are_counted():

@@ -71,7 +71,8 @@ def test_what_threads_want_is_filled_in_its_bank():
     ]
     assert wanted == [[0], [1], [2], [3], [15], [*range(16)]]
     assert [row.label for row in rows][-3:] == [
-        "96–127: thread 3", "480–511: thread 15", "0–31: threads 0–15",
+        "places 96–127: thread 3", "places 480–511: thread 15",
+        "places 0–31: threads 0–15",
     ]  # fmt: skip
     assert "⋮" in texts(figure) and {"16 cycles", "1 cycle"} <= {*texts(banks())}
 

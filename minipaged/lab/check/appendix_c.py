@@ -7,7 +7,14 @@ from numbers import Real
 from random import Random
 from typing import Any
 
-from minipaged.lab.check.diagnose import Rule, Rules, ask, is_list, refuse_a_float, tell
+from minipaged.lab.check.diagnose import (
+    Rule,
+    Rules,
+    ask_each,
+    is_list,
+    refuse_a_float,
+    tell,
+)
 from minipaged.lab.check.verdict import Attempt, Rejected, exercise, short
 
 
@@ -35,7 +42,7 @@ LAUNCHES = (  # programs, how many fit on a multiprocessor, multiprocessors
 @exercise
 def waves(attempt: Attempt) -> None:
     """(num_programs, fit, multiprocessors) -> how many waves, and how full they are."""
-    answers = ask(attempt, LAUNCHES, _waves, same=_same_pair)
+    answers = ask_each(attempt, LAUNCHES, _waves, same=_same_pair)
     for case, found in answers:
         _expect_two(attempt.call(*case), found, _waves(*case))
     if all(_same_pair(found[::-1], _waves(*case)) for case, found in answers):
@@ -179,7 +186,7 @@ def stretches(attempt: Attempt) -> None:
     """(addresses, size) -> how many stretches of memory come for a warp's loads."""
     draw = Random(0)
     reads = READS | {f"anywhere ({number})": _anywhere(draw) for number in range(30)}
-    answers = ask(attempt, [*reads.values()], _num_stretches, same=_same)
+    answers = ask_each(attempt, [*reads.values()], _num_stretches, same=_same)
 
     def call(*given: Any) -> str:
         where = next(name for name, case in reads.items() if case == given)

@@ -88,11 +88,11 @@ def compare(
     read: takes an answer for what it means; raises Rejected if it is of no use.
     options: as of `tell`.
     """
-    answers = ask(attempt, cases, right, read, options.get("same"))
+    answers = ask_each(attempt, cases, right, read, options.get("same"))
     tell(attempt.call, answers, right, mistakes, **options)
 
 
-def ask(
+def ask_each(
     attempt: Attempt,
     cases: Sequence[Case],
     right: Rule,

@@ -5,7 +5,7 @@ from functools import partial
 from itertools import product
 from operator import ge, gt, le, lt
 
-from minipaged.lab.check.diagnose import Rule, ask, diagnose, equal, which
+from minipaged.lab.check.diagnose import Rule, ask_each, diagnose, equal, which
 from minipaged.lab.check.verdict import Attempt, exercise
 
 Case = tuple[list[float], int, float, int, int, float, bool | str]
@@ -19,7 +19,7 @@ def is_done(attempt: Attempt) -> None:
     With every value of early_stopping, with scores of the worst answer on both sides
     of the running beam's, and equal to it.
     """
-    answers = ask(attempt, [*_cases()], must_stop)
+    answers = ask_each(attempt, [*_cases()], must_stop)
     for case, found in answers:
         if not equal(found, right := must_stop(*case)):
             few = {"with fewer than k answers it goes on": len(case[0]) < case[1]}

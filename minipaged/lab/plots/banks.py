@@ -61,5 +61,5 @@ def _add_line(picture: Picture, line: int, places: list[int]) -> None:
     who = who or f"thread {threads[0]}" if threads else ""
     wanted = [first + bank in {*places} for bank in range(BANKS)]
     cells = [Cell("", strong(0) if is_wanted else free()) for is_wanted in wanted]
-    label = f"{first}–{first + BANKS - 1}: {who}".removesuffix(": ")
+    label = f"places {first}–{first + BANKS - 1}: {who}".removesuffix(": ")
     picture.row(label, cells=cells, height=9.0)

@@ -1,16 +1,18 @@
 """Lab: how a buddy allocator has split its memory, and what cannot merge."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import pairwise
 
 from matplotlib.figure import Figure
 
-from minipaged.draw.palette import BAD, theme
-from minipaged.draw.picture import Cell, Picture
-from minipaged.draw.rows import Row
-from minipaged.draw.tones import KEPT, NOTHING, Tone, free, strong
+from minipaged.draw.letters import PART
+from minipaged.draw.palette import BAD
+from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.draw.tones import free, strong
 from minipaged.lab.plots.render import render
 from minipaged.memory.contiguous import BuddyAllocator, Piece
+
+HEIGHT, LEVEL = 30.0, 58.0  # pixels of a piece, and from halves to their whole
 
 
 def plot_buddies(
@@ -22,7 +24,7 @@ def plot_buddies(
     """The pieces of a live allocator, below the wholes that were split into them.
 
     held: who holds which piece. asked: slots that a holder asked for; the rest of its
-    piece was rounded up. Free neighbours of one size that are no buddies are marked.
+    piece was rounded up. Free neighbours of one size that are no buddies bear a cross.
     The memory's size must be a power of two, so that there is one whole at the top.
     """
     names = {piece: name for name, piece in held.items()}
@@ -32,26 +34,23 @@ def plot_buddies(
     whole = pieces[-1].start + pieces[-1].size
     if whole & (whole - 1):
         raise ValueError(f"{whole} slots are no power of two")
-    picture, upper = Picture(title), None
-    for depth in range(1 + max(_depth(piece, whole) for piece in pieces)):
-        size = whole >> depth
-        halves = [Piece(start, size) for start in range(0, whole, size)]
-        cells = [_cells(half, pieces, names, memory, asked or {}) for half in halves]
-        row = picture.blocks("", "", cells, gap=0, rim="none", fills=True)
-        for at, half in enumerate(halves):
-            if half in pieces:
-                place = f"{half.start}–{half.start + size - 1}"
-                picture.under(row.block(at), place, "none")
-            if upper and cells[at][0].tone != NOTHING:
-                picture.link(upper.block(at // 2), row.block(at))
-                if not at % 2:
-                    picture.over(row[_both(row, at)], "buddies", "none")
-        for at, (one, two) in enumerate(pairwise(halves)):
-            if at % 2 and {one, two} <= memory._free:
-                said = "not buddies: these two never merge"
-                picture.under(row[_both(row, at)], said, BAD)
-        upper = row
-    return render(picture.scene())
+    sheet = Sheet(title)
+    slot = SPAN / whole
+    bottom = max(_depth(piece, whole) for piece in pieces)
+    for parent in sorted({p for piece in pieces for p in _parents(piece, whole)}):
+        _draw_parent(sheet, parent, slot, _depth(parent, whole) * LEVEL)
+    for piece in pieces:
+        y = _depth(piece, whole) * LEVEL
+        name = names.get(piece, "")
+        is_free = piece in memory._free
+        _draw_piece(sheet, piece, slot, y, name, is_free, (asked or {}).get(name))
+    end = bottom * LEVEL + HEIGHT + 24
+    for one, two in pairwise(pieces):
+        both = one.size == two.size and {one, two} <= memory._free
+        if both and one.start ^ one.size != two.start:
+            _draw_cross(sheet, two.start * slot, _depth(one, whole) * LEVEL)
+            end = max(end, _depth(one, whole) * LEVEL + HEIGHT + 44)
+    return render(sheet.finish(end))
 
 
 def _depth(piece: Piece, whole: int) -> int:
@@ -59,28 +58,53 @@ def _depth(piece: Piece, whole: int) -> int:
     return (whole // piece.size).bit_length() - 1
 
 
-def _both(row: Row, at: int) -> slice:
-    """The cells of a block and of the next one."""
-    return slice(row.block(at).start, row.block(at + 1).stop)
+def _parents(piece: Piece, whole: int) -> list[Piece]:
+    """The pieces that were split to make it, up to the whole memory."""
+    sizes = [piece.size << level for level in range(1, _depth(piece, whole) + 1)]
+    return [Piece(piece.start & -size, size) for size in sizes]
 
 
-def _cells(
-    half: Piece,
-    pieces: Sequence[Piece],
-    names: Mapping[Piece, str],
-    memory: BuddyAllocator,
-    asked: Mapping[str, int],
-) -> list[Cell]:
-    """What was split, what is held or free, or nothing."""
-    if half in memory._free:
-        return [Cell(f"free, {half.size}", free(), wide=half.size)]
-    if half in pieces:
-        name = names.get(half, "")
-        used = asked.get(name, half.size)
-        over = Cell(f"{half.size - used} over", KEPT, wide=half.size - used)
-        held = Cell(f"{name} {used}", strong(name or "A"), wide=used)
-        return [held, over] if over.wide else [held]
-    within = [one for one in pieces if one.start & -half.size == half.start]
-    if any(one.size < half.size for one in within):
-        return [Cell(f"{half.size}, split", Tone("none", line=theme().rim), half.size)]
-    return [Cell(wide=half.size)]
+def _draw_parent(sheet: Sheet, piece: Piece, slot: float, y: float) -> None:
+    """A piece that was split: its outline, and lines to its halves, the buddies."""
+    x, width = piece.start * slot, piece.size * slot
+    middle, low = x + width / 2, y + HEIGHT
+    sheet.box(x + 1, y, width - 2, HEIGHT, rim=sheet.look.rim, linestyle=":")
+    sheet.write(middle, y + HEIGHT / 2, f"{piece.size}, split", PART, ha="center")
+    for half in (x + width / 4, x + 3 * width / 4):
+        sheet.line((middle, low), (half, low + LEVEL - HEIGHT))
+    if width > 150:
+        sheet.write(middle, low + 20, "buddies", ha="center", color=sheet.look.quiet)
+
+
+def _draw_piece(
+    sheet: Sheet,
+    piece: Piece,
+    slot: float,
+    y: float,
+    name: str,
+    is_free: bool,
+    asked: int | None,
+) -> None:
+    """A piece that is held or free, its size inside, its addresses below."""
+    x, width = piece.start * slot + 1, piece.size * slot - 2
+    tone = free() if is_free else strong(name or "A")
+    used = width if asked is None else asked * slot
+    words = f"free, {piece.size}" if is_free else f"{name} {asked or piece.size}"
+    sheet.box(x, y, used, HEIGHT, tone)
+    sheet.word(x, y, used, HEIGHT, words, tone)
+    if used < width:
+        sheet.empty(x + used, y, width - used, HEIGHT, f"{piece.size - asked} over")
+    sheet.box(x, y, width, HEIGHT, rim=sheet.look.rim)
+    place = f"{piece.start}–{piece.start + piece.size - 1}"
+    middle = x + width / 2
+    sheet.write(middle, y + HEIGHT + 11, place, ha="center", color=sheet.look.quiet)
+
+
+def _draw_cross(sheet: Sheet, x: float, y: float) -> None:
+    """Where two free pieces touch that have different parents."""
+    middle = y + HEIGHT / 2
+    for sign in (1, -1):
+        ends = (x - 8, middle - 8 * sign), (x + 8, middle + 8 * sign)
+        sheet.line(*ends, color=BAD, linewidth=2.6)
+    words = "not buddies: these two never merge"
+    sheet.write(x, y + HEIGHT + 32, words, PART, ha="center", color=BAD)

@@ -40,34 +40,33 @@ def plot_candidates(
     left = Picture(f"{width} beams, best first")
     right = Picture(f"the best {len(candidates)} candidates", widest=90.0)
     kin = kin or range(width)
-    left.heads()  # so that both begin at the same height
+    left.text("")  # so that both begin at the same height
     rows = []
     for beam, words in enumerate(beams):
         cells = [Cell("", strong(kin[beam]), 0.1), Cell(words, soft(kin[beam]))]
         rows.append(left.row(f"beam {beam}", "", cells, fills=True))
-    right.heads("sum")
     ends = [candidate.is_end for candidate in candidates]
     line = "only above the line may a text end"
-    line = line if any(ends) else f"above the line: the best {width}"
+    right.text(line if any(ends) else f"above the line: the best {width}")
     for rank, (one, verdict) in enumerate(
         zip(candidates, judge(width, ends), strict=True)
     ):
         if rank == width:
             right.rule()
-            right.text(line)
         own = kin[one.beam]
         tone = {GOES_ON: strong(own), ENDED: soft(own)}.get(verdict, others())
-        cell = Cell(one.token, tone)
+        heads = ("token", "sum") if rank == 0 else ("", "")
+        cell = Cell(one.token, tone, above=heads[0])
         if verdict == ENDED:
             cell = cell._replace(rim=line_colour(own))
+        total = Cell(_number(one.total), wide=0.7, above=heads[1])
         said = {
             GOES_ON: "goes on",
             TOO_LATE: "× below the line",
             LEFT_OUT: "× left out",
             ENDED: f"has ended, score {_score(one.total, length, length_penalty)}",
         }[verdict]
-        style = {"values": [_number(one.total)], "aside": said}
-        row = right.row(str(rank + 1), "", [cell], **style)
+        row = right.row(str(rank + 1), "", [cell, total], aside=said)
         is_kept = verdict in (GOES_ON, ENDED)
         drawing.link(rows[one.beam][1], row[0], line_colour(own) if is_kept else None)
     drawing.beside(left, right, gap=80.0, shares=(1, 2))

@@ -108,12 +108,13 @@ def chart_of(
     **kind: bool,
 ) -> Chart:
     """A chart with these lines. y_limits: without them, the y axis is logarithmic."""
+    air = 0.04 * (max(x) - min(x))
     chart = Chart(
         title,
         xlabel=xlabel,
         ylabel=ylabel,
         y_limits=y_limits,
-        x_limits=None if logarithmic or min(x) == 0 else (min(x), max(x)),
+        x_limits=None if logarithmic or min(x) == 0 else (min(x) - air, max(x) + air),
         x_is_logarithmic=logarithmic,
         y_is_logarithmic=y_limits is None,
         x_ticks=x if len(x) <= MANY else None,

@@ -1,14 +1,13 @@
 """Lab: who waits, joins and ends: a lane for each prompt of a run."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from string import ascii_uppercase
 
 from matplotlib.figure import Figure
 
-from minipaged.draw.letters import counted
-from minipaged.draw.palette import theme
-from minipaged.draw.picture import Picture
+from minipaged.draw.letters import PART, width_of
+from minipaged.draw.sheet import SPAN, Sheet
 from minipaged.draw.tones import free, others, soft, strong
 from minipaged.lab.measure.watch import Moment
 from minipaged.lab.plots.render import render
@@ -16,7 +15,11 @@ from minipaged.memory.block_pool import BlockPool
 from minipaged.scheduling.plan import Work
 from minipaged.scheduling.request import Request
 
-HIGH = 60.0  # pixels of as many blocks as the pool has
+LEFT, RIGHT, TOP = 166.0, 100.0, 30.0  # pixels beside the lanes, and above
+TOKENS, PROMISED = 68.0, LEFT - 12  # pixels: where these columns end
+LANE, HEIGHT = 34.0, 22.0  # pixels from lane to lane, and of a lane
+DASHES = {"linewidth": 2.0, "linestyle": "--"}
+HIGH = 88.0  # pixels: how high the counts of blocks are drawn
 
 
 def plot_lanes(
@@ -30,49 +33,65 @@ def plot_lanes(
     moments: of a run of `generate`, from `watch`, over the blocks of `pool`. names: of
     the prompts, in the order in which they start. Beside a lane, the most blocks that
     its prompt may come to hold. Below, how many blocks the sequences hold, and how many
-    are promised, and to whom, in frames as high as the pool is large.
+    are promised, and to whom, under a line at the pool's size.
     """
-    lanes: dict[Request, list[tuple[int, Work]]] = {}
+    sheet = Sheet(title)
+    step = (SPAN - LEFT - RIGHT) / len(moments)
+    lanes: dict[object, list[tuple[int, Work]]] = {}
     for at, moment in enumerate(moments):
         for work in moment.works:
             lanes.setdefault(work.request, []).append((at, work))
+    _draw_axis(sheet, len(moments), step)
+    for row, (name, lane) in enumerate(zip(names, lanes.values(), strict=False)):
+        _draw_lane(sheet, name, lane, TOP + row * LANE, step)
+        at_most = _at_most(lane[0][1].request, pool.block_size)
+        place = PROMISED, TOP + row * LANE + HEIGHT / 2
+        sheet.write(*place, str(at_most), ha="right", color=sheet.look.quiet)
+    y = TOP + len(lanes) * LANE + 22
+    low = y + HIGH + 34
     named = dict(zip(lanes, names, strict=False))
+    _draw_blocks(sheet, moments, pool, y, step, named)
+    signs = [(free(), "waits"), (strong("A"), "prefill"), (soft("A"), "decode")]
+    sheet.legend(0, low, [*signs, (others(), "blocks held")])
+    x = SPAN - RIGHT - width_of("promised")
+    sheet.line((x - 30, low), (x - 6, low), color=sheet.look.ink, **DASHES)
+    sheet.write(x, low, "promised", color=sheet.look.quiet)
+    return render(sheet.finish(low + 10))
 
-    picture = Picture(title)
-    for request, name in named.items():
-        (first, work), (last, _) = lanes[request][0], lanes[request][-1]
-        prompt = counted(work.sequence.num_prompt_tokens, "token")
-        remark = f"{prompt}, {_at_most(request, pool.block_size)} promised"
-        style = {"aside": f"ends, step {last + 1}", "is_bold": True}
-        lane = picture.lane(name, remark, **style)
-        lane.bar(0, first, free(), "waits")
-        works = groupby(lanes[request], key=lambda step: _is_prefill(step[1]))
-        for is_prefill, run in works:
-            steps = [at for at, _ in run]
-            tone = strong(name) if is_prefill else soft(name)
-            lane.bar(steps[0], steps[0] + len(steps), tone)
-    held = [moment.num_blocks for moment in moments]
-    promised = [_promised(moment, pool.block_size) for moment in moments]
-    whose = [
-        "+".join(sorted(named[each] for each in _running(one) if each in named))
-        for one in moments
-    ]
-    top = max(pool.num_blocks, *promised)
-    for label, remark, counts, tone, words in (
-        ("promised", f"pool: {pool.num_blocks}", promised, free(), whose),
-        ("blocks held", f"{max(held)} at most", held, others(), [""] * len(held)),
-    ):
-        start, style = 0, {"height": HIGH, "rim": theme().rim}
-        lane = picture.lane(label, remark, **style)
-        for (count, names), run in groupby(zip(counts, words, strict=True)):
-            stop = start + len(list(run))
-            said = f"{names}: {count}" if names and count > 0.3 * top else ""
-            lane.bar(start, stop, tone, said, high=count / top)
-            start = stop
-    picture.axis("step")
-    signs = (free(), "waits"), (strong("A"), "prefill"), (soft("A"), "decode")
-    picture.legend(*signs, (others(), "blocks held"))
-    return render(picture.scene())
+
+def _draw_axis(sheet: Sheet, num_steps: int, step: float) -> None:
+    """The numbers of the steps, from 1, and the heads of the columns beside."""
+    quiet = {"color": sheet.look.quiet, "ha": "center"}
+    sheet.write(SPAN - RIGHT + 12, 12, "step", color=sheet.look.quiet)
+    for x, head in ((TOKENS, "tokens"), (PROMISED, "promised")):
+        sheet.write(x, 12, head, ha="right", color=sheet.look.quiet)
+    every = next(n for n in (1, 5, 10, 20, 50, 100, 1000) if num_steps <= 12 * n)
+    for number in sorted({1, *range(every, num_steps + 1, every)}):
+        if number == 1 or (number - 1) * step > 24:
+            sheet.write(LEFT + (number - 0.5) * step, 12, str(number), **quiet)
+
+
+def _draw_lane(
+    sheet: Sheet,
+    name: str,
+    lane: Sequence[tuple[int, Work]],
+    y: float,
+    step: float,
+) -> None:
+    """A prompt waits until its first work, and ends with its last one."""
+    (first, work), (last, _) = lane[0], lane[-1]
+    prompt = str(work.sequence.num_prompt_tokens)
+    sheet.write(0, y + HEIGHT / 2, name, PART, weight="bold")
+    sheet.write(TOKENS, y + HEIGHT / 2, prompt, ha="right", color=sheet.look.quiet)
+    x = LEFT + first * step
+    if first:
+        sheet.wait(LEFT, y, x - LEFT, HEIGHT)
+    for is_prefill, run in groupby(lane, key=lambda step: _is_prefill(step[1])):
+        steps = [at for at, _ in run]
+        tone = strong(name) if is_prefill else soft(name)
+        sheet.box(LEFT + steps[0] * step, y, len(steps) * step, HEIGHT, tone)
+    end = LEFT + (last + 1) * step
+    sheet.write(end + 6, y + HEIGHT / 2, f"ends, step {last + 1}")
 
 
 def _is_prefill(work: Work) -> bool:
@@ -94,3 +113,49 @@ def _at_most(request: Request, block_size: int) -> int:
     shared = len(request.prompt) // block_size
     whole = -(-request.max_computed // block_size)
     return shared + request.num_parallel * (whole - shared)
+
+
+def _draw_blocks(
+    sheet: Sheet,
+    moments: Sequence[Moment],
+    pool: BlockPool,
+    y: float,
+    step: float,
+    named: Mapping[object, str],
+) -> None:
+    """How many blocks are held and promised in each step, and how many there are."""
+    held = [moment.num_blocks for moment in moments]
+    promised = [_promised(moment, pool.block_size) for moment in moments]
+    ground, top = y + HIGH + 14, max(pool.num_blocks, *promised)
+    quiet = {"ha": "right", "color": sheet.look.quiet}
+    sheet.write(LEFT - 12, ground - 26, "blocks held:", **quiet)
+    sheet.write(LEFT - 12, ground - 8, f"{max(held)} at most", ha="right")
+    first = ground - HIGH * promised[0] / top
+    if first < ground - 44:  # high enough above the words below
+        sheet.write(LEFT - 12, first, "promised:", **quiet)
+    sheet.line((LEFT, ground), (SPAN - RIGHT, ground))
+    line = ground - HIGH * pool.num_blocks / top
+    sheet.line((LEFT, line), (SPAN - RIGHT, line))
+    sheet.write(SPAN - RIGHT + 6, line, f"pool: {pool.num_blocks}")
+    x = LEFT
+    for count, run in groupby(held):
+        width, high = len(list(run)) * step, HIGH * count / top
+        sheet.box(x, ground - high, width, high, others())
+        x += width
+    x, corners = LEFT, [(LEFT, ground)]
+    whose = [
+        "+".join(sorted(named[each] for each in _running(one) if each in named))
+        for one in moments
+    ]
+    for (count, names), run in groupby(zip(promised, whose, strict=True)):
+        width, level = len(list(run)) * step, ground - HIGH * count / top
+        if corners[-1] == (x, level):  # as many, to somebody else
+            sheet.line((x, level - 5), (x, level + 5), color=sheet.look.ink)
+        corners += [(x, level), (x + width, level)]
+        for said in (f"{names}: {count}", str(count)):
+            if width > width_of(said, bold=True) + 8:
+                place = x + width / 2, level - 11
+                sheet.write(*place, said, ha="center", weight="bold")
+                break
+        x += width
+    sheet.line(*corners, (x, ground), color=sheet.look.ink, **DASHES)

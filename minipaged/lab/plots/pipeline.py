@@ -1,10 +1,12 @@
 """Lab: when a program asks for its tiles, and when it computes them; drawn as rows."""
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
+from minipaged.draw.lanes import Lane
 from minipaged.draw.letters import counted
 from minipaged.draw.palette import BAD, GOOD, theme
 from minipaged.draw.picture import Picture
@@ -87,44 +89,54 @@ def plot_pipeline(runs: Mapping[str, Sequence[Tile]], title: str) -> Figure:
         if quickest < slowest and ends[name] in (quickest, slowest):
             colour = BAD if ends[name] == slowest else GOOD
         verdict = f"{counted(len(tiles), 'tile')} in {ends[name]:g} units"
-        picture.headline(name, _said_of_turns(tiles), verdict, colour)
+        picture.headline(name, "", verdict, colour)
         _draw_run(picture, tiles)
-    picture.axis("units of time")
+    picture.axis("units of time", is_bare=True)
     others = behind_words(soft(0)), "earlier, or later"
     picture.legend((strong(0), "begins in the first turn"), others)
     picture.text("ids, K and V: from asking until they are there")
     return render(picture.scene())
 
 
-def _said_of_turns(tiles: Sequence[Tile]) -> str:
-    """How long they are, and what comes before the first one."""
-    first, *others = [end - start for start, end in (tile.turn for tile in tiles)]
-    is_like_others = all(abs(other - first) < 1e-9 for other in others[:-1])
-    said = f"{'a turn' if is_like_others else 'the first turn'}: {first:g} units"
-    before = tiles[0].turn[0]
-    return f"{said}, after {before:g} before the loop" if before else said
-
-
 def _draw_run(picture: Picture, tiles: Sequence[Tile]) -> None:
     """A row for each thing that a program does, with lines between turns."""
-    (start, stop), does = tiles[0].turn, []
+    start, stop = tiles[0].turn
+    lanes = []
     for label, part in ROWS.items():
         spans = [getattr(tile, part) for tile in tiles]
         if all(begin == end for begin, end in spans):
             continue
         now = [at for at, span in enumerate(spans) if start <= span[0] < stop]
-        if now:
-            ahead = f" + {now[0]}" if now[0] else ""
-            does.append(f"{label}{' of' * (label != 'computes')} tile i{ahead}")
+        ahead = f" + {now[0]}" if now and now[0] else ""
+        does = f"{label}{' of' * (label != 'computes')} tile i{ahead}"
         for number, numbers in enumerate(_lanes(spans)):
             lane = picture.lane("" if number else label, height=22.0, apart=5.0)
+            lanes.append(lane)
+            if start and now and not number:
+                lane.aside = does
             for at in numbers:
                 tone = strong(0) if at in now else soft(0)
                 lane.bar(*spans[at], tone, str(at))
             for moment in {moment for tile in tiles for moment in tile.turn}:
                 lane.line(moment, theme().rim, 1.0, 3.0)
     if start:
-        picture.text(f"in turn i: {', '.join(does)}")
+        lanes[-1].aside += " in turn i"
+    _draw_brackets(picture, lanes[0], tiles)
+
+
+def _draw_brackets(picture: Picture, lane: Lane, tiles: Sequence[Tile]) -> None:
+    """Above the first lane: the first turn, and what comes before it."""
+    (start, stop), *others = (tile.turn for tile in tiles)
+    whole = stop - start
+    is_like_others = all(abs(b - a - whole) < 1e-9 for a, b in others[:-1])
+    said = f"{'a turn' if is_like_others else 'the first turn'}: {whole:g} units"
+    ends = [0.0, *accumulate(cell.wide for cell in lane.cells)]
+    cells = [at for at, end in enumerate(ends[:-1]) if start <= end < stop]
+    before = [at for at, end in enumerate(ends[:-1]) if end < start]
+    if before:
+        picture.over(lane[before[0] : before[-1] + 1], "before")
+    if cells:
+        picture.over(lane[cells[0] : cells[-1] + 1], said)
 
 
 def _lanes(spans: Sequence[Span]) -> list[list[int]]:

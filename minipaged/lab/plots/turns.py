@@ -42,7 +42,8 @@ def plot_turns(turns: Sequence[Turn], title: str) -> Figure:
             _draw_row(picture, turn, -(-widest // turn.tile), LEAST * longest)
     picture.axis(f"µs until each program has got {widest} positions")
     signs = (strong(0), "what the bytes need at the read ceiling")
-    picture.legend(signs, (KEPT, "the rest of a turn; parts of a turn, in no order"))
+    picture.legend(signs, (KEPT, "the rest of a turn"))
+    picture.text("the parts of a turn are in no order")
     return render(picture.scene())
 
 

@@ -45,8 +45,10 @@ def plot_two_tables(
     for name, table in tables.items():
         for entry, block in enumerate(table.block_ids):
             cell = Cell(str(block), soft(name))
-            row = sides[name].row(f"{name}'s entry {entry}", "", [cell])
             from_right = name != next(iter(tables))
+            said = f"entry {entry}"
+            where = {"aside": said} if from_right else {"label": said}
+            row = sides[name].row(cells=[cell], **where)
             end = blocks[block][-1 if from_right else 0]
             drawing.link(row[0], end, line_colour(name))
     left, right = sides.values()
