@@ -107,7 +107,12 @@ class GraphRunner(Runner):
         """As `Runner.compute`; a replay, if there is a graph for this step."""
         size = self._size_of(plan, pending)
         if size is None:
-            return super().compute(plan, pending)
+            batch = self.inputs.build(plan, pending)
+            if self.paged.attention == self._attention:
+                # As in graphs: for other lengths, kernels would have to be compiled.
+                batch.min_context_length = 1
+                batch.max_context_length = self._width * self.paged.pool.block_size
+            return batch, self.forward(batch)
         self.paged.refuse_replaced_weights()
         arrays = self.inputs.arrays(plan, pending)
         self._fixed.send(size, arrays, pending)
