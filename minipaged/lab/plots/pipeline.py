@@ -10,7 +10,7 @@ from minipaged.draw.lanes import Lane
 from minipaged.draw.letters import counted
 from minipaged.draw.palette import BAD, GOOD, theme
 from minipaged.draw.picture import Picture
-from minipaged.draw.tones import behind_words, soft, strong
+from minipaged.draw.tones import NOTHING, behind_words, soft, strong
 from minipaged.lab.plots.render import render
 
 ROWS = {"block ids": "ids", "K and V": "reads", "computes": "computes"}
@@ -119,6 +119,8 @@ def _draw_run(picture: Picture, tiles: Sequence[Tile]) -> None:
                 lane.bar(*spans[at], tone, str(at))
             for moment in {moment for tile in tiles for moment in tile.turn}:
                 lane.line(moment, theme().rim, 1.0, 3.0)
+            # Words stand behind the last turn, and not on its line.
+            lane.bar(spans[numbers[-1]][1], tiles[-1].turn[1], NOTHING)
     if start:
         lanes[-1].aside += " in turn i"
     _draw_brackets(picture, lanes[0], tiles)
