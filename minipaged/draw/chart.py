@@ -74,10 +74,8 @@ class Chart(Band):
         self.title, self.xlabel, self.ylabel = title, xlabel, ylabel
         self.height = height
         self.x_limits, self.y_limits, self.x_ticks = x_limits, y_limits, x_ticks
-        self.x_is_logarithmic, self.y_is_logarithmic = (
-            x_is_logarithmic,
-            y_is_logarithmic,
-        )
+        self.x_is_logarithmic = x_is_logarithmic
+        self.y_is_logarithmic = y_is_logarithmic
         self.curves: list[Curve] = []
         self._columns: list[tuple[float, float, float]] = []
         self._marks: list[tuple[float | None, float | None, str, str]] = []

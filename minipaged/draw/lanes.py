@@ -153,11 +153,8 @@ class Lane(Row):
         y = self.y + self.height + away if is_below else self.y - away
         used = self.x  # as far as there are words or triangles
         for (at, words), end in zip(found, [*ends, right], strict=False):
-            marker, place, wide = (
-                "^" if is_below else "v",
-                self.place(at),
-                width_of(words),
-            )
+            place, wide = self.place(at), width_of(words)
+            marker = "^" if is_below else "v"
             sheet.dots([(place, y)], marker, size=5, linewidth=0, layer=3)
             if place + 10 + wide <= end:
                 sheet.write(place + 10, y, words)

@@ -55,8 +55,8 @@ class Picture(Band):
         aside, words behind the last cell, in aside_colour; height, in pixels; start,
         units before the first cell; gap, pixels between cells; unit, pixels of a unit,
         by default the same for all rows; apart, pixels to the next row; fills, if it
-        takes all the room; is_bold, of the label;
-        is_upright, of the words above cells; rim, of a frame around all cells.
+        takes all the room; is_bold, of the label; is_upright, of the words above
+        cells; rim, of a frame around all cells.
         """
         row = Row(cells, self, label=label, remark=remark, **options)
         self.add(row)
@@ -126,7 +126,8 @@ class Picture(Band):
         air = 8.0 * bool(self._bands)
 
         def draw(sheet: Sheet, x: float, y: float, width: float) -> None:
-            middle, beside = y + air + 10, x + width_of(what, PART, bold=True) + 12
+            middle = y + air + 10
+            beside = x + width_of(what, PART, bold=True) + 12
             sheet.write(x, middle, what, PART, weight="bold")
             sheet.write(beside, middle, remark, color=sheet.look.quiet)
             style = {"ha": "right", "color": colour or sheet.look.ink}

@@ -12,7 +12,8 @@ from matplotlib.patches import Rectangle
 
 from minipaged.draw.letters import DPI
 from minipaged.draw.palette import KINDS_OF_SLOTS, ink_on, theme
-from minipaged.lab.plots.display import Picture, show_sharply
+from minipaged.lab.plots.display import SharpFigure, show_sharply
+from minipaged.lab.plots.render import plate_of_a_title
 from minipaged.memory.waste import Span, Stay, WasteReport, memory_map
 
 KINDS = list(KINDS_OF_SLOTS)
@@ -53,15 +54,14 @@ def _canvas(title: str) -> tuple[Figure, Axes]:
     look = theme()
     show_sharply()
     figure, axes = plt.subplots(
-        FigureClass=Picture, figsize=SIZE, dpi=DPI, layout="constrained"
+        FigureClass=SharpFigure, figsize=SIZE, dpi=DPI, layout="constrained"
     )
     if look.ground == "none":
         figure.patch.set_visible(False)
     else:
         figure.set_facecolor(look.ground)
-    plate = {"boxstyle": "round,pad=0.3", "fc": look.plate, "ec": "none"}
     style = {"x": 0.008, "ha": "left", "fontsize": 12, "color": look.title}
-    style["bbox"] = plate
+    style["bbox"] = plate_of_a_title(look.plate)
     figure.suptitle(fill(title, LETTERS), **style)
     axes.set_facecolor("none")
     axes.tick_params(colors=look.ink, labelsize=10)

@@ -8,12 +8,12 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 
-class Picture(Figure):
+class SharpFigure(Figure):
     """A figure that a notebook stores in two pixels for each one of the page."""
 
 
 def show_sharply() -> None:
-    """Have IPython, if we run in it, show every `Picture` by `encode`; others as ever.
+    """Have IPython, if we run in it, show every `SharpFigure` by `encode`, no other.
 
     A ground that is not drawn would make Jupyter lay a white one under the picture if
     the figure said that it is transparent. So its patch is hidden instead, and the
@@ -24,7 +24,7 @@ def show_sharply() -> None:
 
         if shell := get_ipython():
             formatter = shell.display_formatter.formatters["image/png"]
-            formatter.for_type(Picture, encode)
+            formatter.for_type(SharpFigure, encode)
 
 
 def encode(picture: Figure) -> tuple[str, dict[str, int | str]]:

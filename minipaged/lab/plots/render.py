@@ -9,7 +9,7 @@ from matplotlib.path import Path
 from minipaged.draw.letters import DPI
 from minipaged.draw.marks import Area, Box, Dots, Scene, Stroke, Words
 from minipaged.draw.sheet import MARGIN
-from minipaged.lab.plots.display import Picture, show_sharply
+from minipaged.lab.plots.display import SharpFigure, show_sharply
 
 TITLE = 48.0  # pixels above a scene, for a title of one line
 TITLE_SIZE = 12.0  # points
@@ -20,15 +20,17 @@ def render(scene: Scene) -> Figure:
     above = TITLE + 22 * scene.title.count("\n")
     wide, high = scene.width + 2 * MARGIN, scene.height + above + MARGIN
     show_sharply()
-    figure = plt.figure(FigureClass=Picture, figsize=(wide / DPI, high / DPI), dpi=DPI)
+    figure = plt.figure(
+        FigureClass=SharpFigure, figsize=(wide / DPI, high / DPI), dpi=DPI
+    )
     figure.scene = scene
     if scene.ground == "none":
         figure.patch.set_visible(False)
     else:
         figure.set_facecolor(scene.ground)
     place = {"x": MARGIN / wide, "y": 1 - MARGIN / high, "ha": "left", "va": "top"}
-    plate = {"boxstyle": "round,pad=0.3", "fc": scene.plate, "ec": "none"}
-    style = {"fontsize": TITLE_SIZE, "color": scene.ink, "bbox": plate}
+    style = {"fontsize": TITLE_SIZE, "color": scene.ink}
+    style["bbox"] = plate_of_a_title(scene.plate)
     figure.suptitle(scene.title, **place, **style)
     axes = figure.add_axes((0, 0, 1, (scene.height + MARGIN) / high))
     axes.set_axis_off()
@@ -36,6 +38,11 @@ def render(scene: Scene) -> Figure:
     for mark in scene.marks:
         _ADD[type(mark)](axes, mark)
     return figure
+
+
+def plate_of_a_title(face: str) -> dict[str, str]:
+    """What lies behind a title, so that it can be read on any page."""
+    return {"boxstyle": "round,pad=0.3", "fc": face, "ec": "none"}
 
 
 def _add_box(axes: Axes, box: Box) -> None:
