@@ -60,10 +60,36 @@ def fit(steps: Sequence[Measured]) -> FittedCosts:
     return min(found, key=lambda costs: _squares(costs, steps))
 
 
-def read_steps(path: str | Path) -> tuple[list[Measured], list[Measured]]:
-    """Steps to fit, and steps to test the fit: of a file by benchmarks.gpu.step_costs.
+class Stored(NamedTuple):
+    """What benchmarks.gpu.step_costs has stored of a model on a machine."""
 
-    {"fit": [{"num_tokens": 64, ..., "seconds": 0.0031}, ...], "test": [...]}
+    fitted: list[Measured]  # steps to fit
+    test: list[Measured]  # others, to test the fit
+    num_slots: int  # token positions of the pool
+    max_length: int  # positions of the model
+    block_size: int
+
+
+@dataclass(frozen=True)
+class FittedServer:
+    """A measured server, in the place of one of the paper's."""
+
+    name: str
+    costs: FittedCosts
+    num_slots: int
+    max_length: int
+    block_size: int
+
+    def step_seconds(self, plan: Plan, moved_blocks: int = 0) -> float:
+        """What a step takes by the fit."""
+        return self.costs.step_seconds(plan, moved_blocks)
+
+
+def read_steps(path: str | Path) -> Stored:
+    """Read a file by benchmarks.gpu.step_costs.
+
+    {"num_slots": 320000, "max_length": 40960, "block_size": 16,
+     "fit": [{"num_tokens": 64, ..., "seconds": 0.0031}, ...], "test": [...]}
     """
     stored = json.loads(Path(path).read_text("utf-8"))
     groups = []
@@ -72,7 +98,14 @@ def read_steps(path: str | Path) -> tuple[list[Measured], list[Measured]]:
         seconds = [row.pop("seconds") for row in rows]
         loads = [StepLoad(**row) for row in rows]
         groups.append([Measured(*pair) for pair in zip(loads, seconds, strict=True)])
-    return groups[0], groups[1]
+    sizes = (stored[name] for name in ("num_slots", "max_length", "block_size"))
+    return Stored(*groups, *sizes)
+
+
+def fitted_server(path: str | Path) -> FittedServer:
+    """A server that costs what was measured."""
+    fitted, _, *sizes = read_steps(path)
+    return FittedServer(Path(path).stem, fit(fitted), *sizes)
 
 
 def _amounts(load: StepLoad, free_tokens: int) -> dict[str, float]:

@@ -52,6 +52,11 @@ class Replica:
         """Does any request wait or run?"""
         return bool(self.scheduler.running or self.scheduler.waiting)
 
+    @property
+    def num_requests(self) -> int:
+        """How many requests wait and run."""
+        return len(self.scheduler.running) + len(self.scheduler.waiting)
+
     def run_until(self, moment: float = inf) -> None:
         """Make all steps that begin before `moment`; the last may end after it."""
         while self.now < moment and self.is_busy:

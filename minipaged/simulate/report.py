@@ -1,6 +1,8 @@
 """Appendix F: what users of a simulated server would have seen."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from statistics import fmean, quantiles
 from typing import NamedTuple
 
@@ -95,6 +97,31 @@ class Report(Observer):
         """How many requests ran at one time, averaged over busy time."""
         busy = sum(moment.seconds for moment in self.timeline)
         return sum(moment.seconds * moment.running for moment in self.timeline) / busy
+
+    @property
+    def share_cached(self) -> float:
+        """Of the prompts' tokens, those that were found in a prefix cache."""
+        found = sum(one.cached for one in self.served)
+        return found / sum(one.prompt for one in self.served)
+
+
+def merged(reports: Sequence[Report]) -> Report:
+    """Of several replicas: all requests in the order of their ends, and all steps."""
+    steps = chain.from_iterable(report.timeline for report in reports)
+    served = chain.from_iterable(report.served for report in reports)
+    return Report(
+        sorted(served, key=lambda one: one.end),
+        sorted(steps),
+        *[
+            sum(getattr(report, name) for report in reports)
+            for name in (
+                "preemptions",
+                "moved_blocks",
+                "computed_tokens",
+                "recomputed_tokens",
+            )
+        ],
+    )
 
 
 def _p99(values: list[float]) -> float:

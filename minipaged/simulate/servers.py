@@ -37,11 +37,6 @@ class Server:
         """K and V of a position, over all layers; for OPT-13B 819,200."""
         return 2 * self.num_layers * self.hidden_size * BYTES
 
-    @property
-    def num_blocks(self) -> int:
-        """Of a pool that holds `num_slots`."""
-        return self.num_slots // self.block_size
-
     def step_seconds(self, plan: Plan, moved_blocks: int = 0) -> float:
         """Of the longer of reading weights and computing; of attention; of blocks."""
         load = load_of(plan, moved_blocks)

@@ -13,6 +13,7 @@ from minipaged.simulate.fit import (
     FittedCosts,
     Measured,
     fit,
+    fitted_server,
     least_squares,
     read_steps,
 )
@@ -124,13 +125,19 @@ def test_least_squares_solves_and_leaves_out_what_depends_on_others():
     assert least_squares([[1.0, 1.0], [2.0, 2.0]]) == pytest.approx([0.6, 0.0])
 
 
-def test_steps_are_read_from_a_file(tmp_path):
-    steps = measured(TRUE, 4, seed=0)
+def test_a_server_is_read_from_a_file(tmp_path):
+    steps = measured(TRUE, 40, seed=0)
     rows = [step.load._asdict() | {"seconds": step.seconds} for step in steps]
-    path = tmp_path / "steps.json"
-    path.write_text(json.dumps({"machine": {}, "fit": rows[:3], "test": rows[3:]}))
-    fitted, tested = read_steps(path)
-    assert [*fitted, *tested] == steps and len(tested) == 1
+    sizes = {"num_slots": 4096, "max_length": 2048, "block_size": 16}
+    path = tmp_path / "a-gpu.json"
+    path.write_text(json.dumps(sizes | {"fit": rows[:30], "test": rows[30:]}))
+    stored = read_steps(path)
+    assert [*stored.fitted, *stored.test] == steps and len(stored.test) == 10
+    server = fitted_server(path)
+    assert (server.name, server.num_slots) == ("a-gpu", 4096)
+    step = plan((99, 100), (0, 50))
+    expected = TRUE.step_seconds(step)
+    assert server.step_seconds(step) == pytest.approx(expected, rel=0.01)
 
 
 def test_nothing_is_fitted_to_nothing():

@@ -7,6 +7,7 @@ import pytest
 from transformers import GenerationConfig
 
 import minipaged as mp
+from helpers.counting import count_calls
 from helpers.tiny_models import VOCABULARY, tiny_model
 from minipaged.lab import StepClock
 from minipaged.memory.contiguous import RequestLengths
@@ -223,3 +224,18 @@ def test_beams_are_forked_and_dropped_and_hold_what_is_told():
 def test_an_answer_has_a_token_at_least(lengths):
     with pytest.raises(ValueError, match="1 token or more"):
         Script(lengths)
+
+
+def test_a_simulated_step_costs_few_calls():
+    """A hundred sequences, with costs and a prefix cache; so a minute is 60,000 steps.
+
+    Two thirds of these calls are the scheduler's own.
+    """
+    pool = mp.BlockPool(2000, 16)
+    scheduler = PreemptingScheduler(pool, mp.PrefixCache(pool), max_tokens=4096)
+    replica = Replica(scheduler, StepClock())
+    for number in range(100):
+        replica.add(Arrival(0.0, Script([90]).request([number] * 30)))
+    replica.run_until(10.0)
+    calls = count_calls(lambda: replica.run_until(42.0))  # each fills two blocks
+    assert calls / (32 * 100) < 80

@@ -1,5 +1,6 @@
 """Traces: made up, and read from files of others' forms."""
 
+import json
 from itertools import pairwise
 from statistics import fmean, stdev
 
