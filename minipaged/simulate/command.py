@@ -11,6 +11,7 @@ import argparse
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -152,10 +153,10 @@ def _trace(given: argparse.Namespace, rate: float) -> list[traces.Asked]:
         kind, path = given.trace
         if kind not in FILES:
             raise ValueError(f"--trace knows {', '.join(FILES)}, not {kind!r}")
-        trace = [
+        faster = (
             replace(asked, arrival=asked.arrival / rate) for asked in FILES[kind](path)
-        ]
-        trace = [asked for asked in trace if asked.arrival < given.minutes * 60]
+        )
+        trace = [*takewhile(lambda asked: asked.arrival < given.minutes * 60, faster)]
     else:
         count = max(1, round(rate * given.minutes * 60))
         if given.load == "conversations":

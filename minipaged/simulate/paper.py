@@ -6,6 +6,7 @@ compared where they rise steeply, and so the choice matters little.
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, NamedTuple
 
 from minipaged.memory.contiguous import RequestLengths
@@ -35,46 +36,54 @@ LIMIT = 0.2  # seconds a token
 WIDTHS = (2, 4, 6)  # samples or beams, in figures 14 and 15
 ORCAS = ("Orca (Oracle)", "Orca (Pow2)", "Orca (Max)")
 
-Lengths = Callable[[int, int], list[RequestLengths]]
 Change = Callable[[list[Asked]], list[Asked]]
+
+
+class Dataset(NamedTuple):
+    """Lengths of requests: so many, by a seed."""
+
+    lengths: Callable[[int, int], list[RequestLengths]]
+    mean_output: float  # tokens
+
+
+DATASETS = {
+    "ShareGPT": Dataset(sharegpt_like, SHAREGPT[1][0]),
+    "Alpaca": Dataset(alpaca_like, ALPACA[1][0]),
+    "WMT": Dataset(wmt_like, WMT[1][0]),
+    "chat": Dataset(chat_like, SHAREGPT[1][0]),
+}
 
 
 class Load(NamedTuple):
     """What is asked of a server; `start`: a rate to begin with, a second."""
 
     server: Server
-    lengths: Lengths
+    dataset: str
     start: float
     prefix: int = 0  # tokens that all prompts share
     change: Change = list  # to samples or beams
-    mean_output: float = SHAREGPT[1][0]
 
-    def trace(self, rate: float, minutes: float) -> list[Asked]:
+    def trace(self, minutes: float, rate: float) -> list[Asked]:
         """Requests for so many minutes, or fewer if their answers are short.
 
         An answer of Alpaca is 5.8 times shorter than one of ShareGPT, and so is a trace
         in which as many answers follow each other.
         """
-        share = self.mean_output / SHAREGPT[1][0]
-        count = max(20, round(rate * minutes * share * 60))
-        trace = poisson(self.lengths(count, 0), rate, prefix=self.prefix)
-        return self.change(trace)
+        lengths, mean = DATASETS[self.dataset]
+        seconds = 60 * minutes * mean / SHAREGPT[1][0]
+        count = max(20, round(rate * seconds))
+        return self.change(poisson(lengths(count, 0), rate, prefix=self.prefix))
 
-    def run(self, system: System, rate: float, minutes: float) -> Report:
+    def run(self, system: System, minutes: float, rate: float) -> Report:
         """Serve them all."""
-        trace = self.trace(rate, minutes)
+        trace = self.trace(minutes, rate)
         return simulate(system(self.server), arrivals(trace), self.server)
 
-    def curves(
-        self, systems: Iterable[str], minutes: float
-    ) -> dict[str, dict[str, Any]]:
+    def curves(self, systems: Iterable[str], minutes: float) -> dict[str, Any]:
         """For each system its points, and the rate that it sustains."""
         found = {}
         for name in systems:
-
-            def run(rate: float, system: System = (SYSTEMS | VARIANTS)[name]) -> Report:
-                return self.run(system, rate, minutes)
-
+            run = partial(self.run, (SYSTEMS | VARIANTS)[name], minutes)
             points = curve(run, LIMIT, self.start)
             found[name] = {
                 "sustained": sustained_rate(points, LIMIT),
@@ -82,33 +91,30 @@ class Load(NamedTuple):
             }
         return found
 
-    def saved(self, rate: float, minutes: float) -> float:
+    def saved(self, minutes: float, rate: float) -> float:
         """The share of blocks that vLLM saves by sharing."""
         scheduler = SYSTEMS["vLLM"](self.server)
         meter = SharingMeter(scheduler)
-        simulate(scheduler, arrivals(self.trace(rate, minutes)), self.server)
+        simulate(scheduler, arrivals(self.trace(minutes, rate)), self.server)
         return meter.saved
 
 
-SHORT = ALPACA[1][0]
 BASIC = {
-    "OPT-13B, ShareGPT": Load(OPT_13B, sharegpt_like, 2.0),
-    "OPT-66B, ShareGPT": Load(OPT_66B, sharegpt_like, 1.0),
-    "OPT-175B, ShareGPT": Load(OPT_175B, sharegpt_like, 4.0),
-    "OPT-13B, Alpaca": Load(OPT_13B, alpaca_like, 16.0, mean_output=SHORT),
-    "OPT-66B, Alpaca": Load(OPT_66B, alpaca_like, 16.0, mean_output=SHORT),
-    "OPT-175B, Alpaca": Load(OPT_175B, alpaca_like, 32.0, mean_output=SHORT),
+    "OPT-13B, ShareGPT": Load(OPT_13B, "ShareGPT", 2.0),
+    "OPT-66B, ShareGPT": Load(OPT_66B, "ShareGPT", 1.0),
+    "OPT-175B, ShareGPT": Load(OPT_175B, "ShareGPT", 4.0),
+    "OPT-13B, Alpaca": Load(OPT_13B, "Alpaca", 16.0),
+    "OPT-66B, Alpaca": Load(OPT_66B, "Alpaca", 16.0),
+    "OPT-175B, Alpaca": Load(OPT_175B, "Alpaca", 32.0),
 }
+BUSY = {"ShareGPT": 2.0, "Alpaca": 16.0}  # a second: OPT-13B has much to do
 
 
-def several(lengths: Lengths, start: float, width: int, kind: str) -> Load:
-    """OPT-13B, asked for samples or beams: `kind`."""
-
-    def change(trace: list[Asked]) -> list[Asked]:
-        return (with_samples if kind == "samples" else with_beams)(trace, width)
-
-    mean = SHORT if lengths is alpaca_like else SHAREGPT[1][0]
-    return Load(OPT_13B, lengths, start, change=change, mean_output=mean)
+def several(dataset: str, width: int, kind: str) -> Load:
+    """OPT-13B, asked for so many "samples" or "beams"."""
+    change = with_samples if kind == "samples" else with_beams
+    start = BUSY[dataset] / width
+    return Load(OPT_13B, dataset, start, change=lambda trace: change(trace, width))
 
 
 def figure_12(minutes: float, name: str) -> dict[str, Any]:
@@ -125,7 +131,7 @@ def figure_13(minutes: float, name: str) -> dict[str, Any]:
     rate = {"OPT-13B, ShareGPT": 2.0, "OPT-13B, Alpaca": 30.0}[name]
     return {
         f"{times * rate:g} a second": {
-            system: BASIC[name].run(make, times * rate, minutes).mean_running
+            system: BASIC[name].run(make, minutes, times * rate).mean_running
             for system, make in SYSTEMS.items()
         }
         for times in (1, 4)
@@ -135,35 +141,32 @@ def figure_13(minutes: float, name: str) -> dict[str, Any]:
 def figure_14(minutes: float, kind: str) -> dict[str, Any]:
     """Rates that OPT-13B sustains on Alpaca with samples, or with beams."""
     return {
-        str(width): several(alpaca_like, 16.0 / width, width, kind).curves(
-            ("vLLM", *ORCAS), minutes
-        )
+        str(width): several("Alpaca", width, kind).curves(("vLLM", *ORCAS), minutes)
         for width in WIDTHS
     }
 
 
 def figure_15(minutes: float, kind: str) -> dict[str, Any]:
     """The share of memory saved by sharing, at rates that keep the server busy."""
-    rates = {"Alpaca": (alpaca_like, 16.0), "ShareGPT": (sharegpt_like, 2.0)}
+    loads = {
+        dataset: {str(width): several(dataset, width, kind) for width in WIDTHS}
+        for dataset in BUSY
+    }
     return {
-        name: {
-            str(width): several(lengths, rate, width, kind).saved(rate / width, minutes)
-            for width in WIDTHS
-        }
-        for name, (lengths, rate) in rates.items()
+        dataset: {width: load.saved(minutes, load.start) for width, load in own.items()}
+        for dataset, own in loads.items()
     }
 
 
 def figure_16(minutes: float, name: str) -> dict[str, Any]:
     """Translations whose prompts begin alike, on LLaMA-13B."""
-    mean = WMT[1][0]
-    load = Load(LLAMA_13B, wmt_like, 16.0, prefix=PREFIXES[name], mean_output=mean)
+    load = Load(LLAMA_13B, "WMT", 16.0, prefix=PREFIXES[name])
     return load.curves(("vLLM, prefix cache", "vLLM", *ORCAS), minutes)
 
 
 def figure_17(minutes: float, name: str) -> dict[str, Any]:
     """Rounds of conversations, nothing kept between them."""
-    return Load(OPT_13B, chat_like, 1.0).curves(("vLLM", *ORCAS), minutes)
+    return Load(OPT_13B, name, 1.0).curves(("vLLM", *ORCAS), minutes)
 
 
 # Each can be computed alone.

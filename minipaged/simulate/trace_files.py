@@ -1,4 +1,8 @@
-"""Appendix F: traces that others have published; to be downloaded by the reader."""
+"""Appendix F: traces that others have published; to be downloaded by the reader.
+
+Requests are made one by one, in the order of the file, because all prompts of a trace
+together would take gigabytes. Moments count from the first request.
+"""
 
 import csv
 import json
@@ -12,60 +16,58 @@ from minipaged.simulate.traces import Asked
 MOONCAKE_BLOCK = 512  # tokens of a hashed block
 
 
-def azure(path: str | Path) -> list[Asked]:
-    """Azure's LLM inference trace of 2023: a CSV file with the columns
+def azure(path: str | Path) -> Iterator[Asked]:
+    """Azure's LLM inference trace of 2023: a CSV file.
 
-    TIMESTAMP, ContextTokens, GeneratedTokens. Moments count from the first request.
+    Columns: TIMESTAMP, ContextTokens, GeneratedTokens.
     Source: github.com/Azure/AzurePublicDataset (CC-BY); Patel et al., Splitwise, 2024.
     """
-    moments, lengths = [], []
-    for row in _rows(path):
-        # Seven fractional digits, which strptime refuses.
-        moments.append(datetime.fromisoformat(row["TIMESTAMP"].strip()).timestamp())
-        lengths.append((int(row["ContextTokens"]), int(row["GeneratedTokens"])))
-    return _trace(moments, lengths)
+    return _trace(
+        (
+            # Seven fractional digits, which strptime refuses.
+            datetime.fromisoformat(row["TIMESTAMP"].strip()).timestamp(),
+            int(row["ContextTokens"]),
+            int(row["GeneratedTokens"]),
+        )
+        for row in _rows(path)
+    )
 
 
-def burstgpt(path: str | Path) -> list[Asked]:
-    """BurstGPT: a CSV file with Timestamp (seconds), Request tokens, Response tokens.
+def burstgpt(path: str | Path) -> Iterator[Asked]:
+    """BurstGPT: a CSV file. Rows with 0 response tokens are failures, and left out.
 
-    Rows with 0 response tokens are failures: they are left out.
+    Columns: Timestamp (seconds), Request tokens, Response tokens, and others.
     Source: github.com/HPMLL/BurstGPT; Wang et al., 2024.
     """
-    moments, lengths = [], []
-    for row in _rows(path):
-        if int(row["Response tokens"]):
-            moments.append(float(row["Timestamp"]))
-            lengths.append((int(row["Request tokens"]), int(row["Response tokens"])))
-    return _trace(moments, lengths)
+    return _trace(
+        (
+            float(row["Timestamp"]),
+            int(row["Request tokens"]),
+            int(row["Response tokens"]),
+        )
+        for row in _rows(path)
+    )
 
 
-def mooncake(path: str | Path) -> list[Asked]:
-    """Mooncake's traces: a JSON object in each line, with timestamp (milliseconds),
+def mooncake(path: str | Path) -> Iterator[Asked]:
+    """Mooncake's traces: a JSON object in each line.
 
-    input_length, output_length, and hash_ids, of blocks of 512 tokens: equal ids stand
-    for equal blocks after equal blocks. The last id may stand for a part of a block.
-    Requests are recorded in batches, every 3 seconds: they are spread evenly up to the
-    next batch, for otherwise they would queue only because of the record.
+    Fields: timestamp (milliseconds), input_length, output_length, and hash_ids, of
+    blocks of 512 tokens: equal ids stand for equal blocks. The last id may stand for a
+    part of a block. Requests are recorded in batches, one every 3 seconds. They are
+    spread evenly up to the next batch, for otherwise they would queue only because of
+    the record.
     Source: github.com/kvcache-ai/Mooncake; Qin et al., 2025.
     """
     lines = Path(path).read_text("utf-8").splitlines()
     rows = [json.loads(line) for line in lines if line.strip()]
-    prompts = (
-        [
-            token
-            for block, token in enumerate(row["hash_ids"])
-            for _ in range(
-                min(MOONCAKE_BLOCK, row["input_length"] - block * MOONCAKE_BLOCK)
-            )
-        ]
-        for row in rows
-    )
-    moments = spread([row["timestamp"] / 1000 for row in rows])
-    return [
-        Asked(moment, prompt, (max(1, row["output_length"]),))
-        for moment, prompt, row in zip(moments, prompts, rows, strict=True)
-    ]
+    moments = spread(row["timestamp"] / 1000 for row in rows)
+    for moment, row in zip(moments, rows, strict=True):
+        prompt: list[int] = []
+        for token in row["hash_ids"]:
+            prompt += [token] * min(MOONCAKE_BLOCK, row["input_length"] - len(prompt))
+        if prompt and row["output_length"]:
+            yield Asked(moment - moments[0], prompt, (row["output_length"],))
 
 
 def spread(moments: Iterable[float]) -> list[float]:
@@ -88,14 +90,13 @@ def _rows(path: str | Path) -> Iterator[dict[str, str]]:
         yield from csv.DictReader(file)
 
 
-def _trace(moments: list[float], lengths: list[tuple[int, int]]) -> list[Asked]:
-    """No two prompts are alike: nothing is known of their texts."""
-    start = min(moments, default=0.0)
-    trace = [
-        Asked(moment - start, [number] * prompt, (output,))
-        for number, (moment, (prompt, output)) in enumerate(
-            zip(moments, lengths, strict=True)
-        )
-        if prompt and output
-    ]
-    return sorted(trace, key=lambda asked: asked.arrival)
+def _trace(rows: Iterable[tuple[float, int, int]]) -> Iterator[Asked]:
+    """Of (moment, prompt tokens, output tokens); without those that have no tokens.
+
+    No two prompts are alike: nothing is known of their texts.
+    """
+    start: float | None = None
+    for number, (moment, prompt, output) in enumerate(rows):
+        start = moment if start is None else start
+        if prompt and output:
+            yield Asked(moment - start, [number] * prompt, (output,))

@@ -1,5 +1,6 @@
 """`python -m minipaged.simulate`: tables, pictures, traces from files."""
 
+import json
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -96,3 +97,18 @@ def test_it_needs_no_torch():
         [sys.executable, "-c", code], capture_output=True, text=True, check=False
     )
     assert result.stdout.splitlines()[-1] == "set()", result.stderr
+
+
+def test_a_measured_server(tmp_path):
+    """A step takes 10 ms and 1 ms a sequence; one request at a time: 11 ms a token."""
+    names = "num_tokens num_sequences num_logits keys_read pairs".split()
+    rows = [
+        {**dict.fromkeys(names, 0), "num_sequences": n, "seconds": 0.01 + 0.001 * n}
+        for n in (1, 2, 8)
+    ]
+    sizes = {"num_slots": 8192, "max_length": 4096, "block_size": 16}
+    path = tmp_path / "costs.json"
+    path.write_text(json.dumps(sizes | {"fit": rows, "test": []}))
+    arguments = ["--costs", str(path), "--systems", "vllm", "--load", "wmt"]
+    (run,) = main([*arguments, "--rates", "0.01", "--minutes", "20"])
+    assert run.report.summary("time_per_token").mean == pytest.approx(0.011)

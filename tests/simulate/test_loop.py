@@ -175,6 +175,25 @@ def test_it_agrees_with_lesson_2_on_one_trace():
     assert toy.preemptions and report.preemptions
 
 
+def test_transfers_to_the_swap_space_and_back_take_time():
+    """The cost model is told, in the step after, how many blocks were moved."""
+    told = []
+
+    class Transfers(StepClock):
+        def step_seconds(self, plan, moved_blocks=0):
+            told.append(moved_blocks)
+            return 1.0 + 10.0 * moved_blocks
+
+    space = Places(8, 4)
+    scheduler = PreemptingScheduler(mp.BlockPool(8, 4), swap_space=space)
+    coming = [Arrival(0.0, Script([15]).request([n] * 8)) for n in range(2)]
+    report = simulate(scheduler, coming, Transfers())
+    assert report.preemptions == 1 and not report.recomputed_tokens
+    out, back = (moved for moved in told if moved)
+    assert out == back > 2 and report.moved_blocks == out + back
+    assert report.seconds == len(told) + 10 * (out + back)
+
+
 def test_a_replica_makes_only_the_steps_that_begin_before():
     replica = Replica(Scheduler(mp.BlockPool(16, 4)), StepClock())
     replica.add(Arrival(1.5, Script([5]).request([0] * 3)))

@@ -44,7 +44,7 @@ def test_figure_12_in_short(monkeypatch):
 def test_figure_15_in_short():
     """More samples, and more beams, save more; beams save most."""
     shares = [
-        paper.several(paper.alpaca_like, 16.0, width, kind).saved(8.0, minutes=3)
+        paper.several("Alpaca", width, kind).saved(3, 8.0)
         for kind in ("samples", "beams")
         for width in (2, 6)
     ]
@@ -54,16 +54,16 @@ def test_figure_15_in_short():
 def test_traces_of_short_answers_are_shorter():
     """So that as many answers follow each other."""
     long, short = (
-        paper.BASIC[f"OPT-13B, {name}"].trace(10.0, minutes=2)
+        paper.BASIC[f"OPT-13B, {name}"].trace(2, 10.0)
         for name in ("ShareGPT", "Alpaca")
     )
     assert len(long) == 1200 and len(short) == round(1200 * 58.45 / 337.99)
 
 
 def test_prefixes_are_shared_in_figure_16():
-    found = paper.Load(paper.LLAMA_13B, paper.wmt_like, 16.0, prefix=341)
+    found = paper.Load(paper.LLAMA_13B, "WMT", 16.0, prefix=341)
     cached, plain = (
-        found.run((paper.SYSTEMS | paper.VARIANTS)[name], 16.0, 0.2)
+        found.run((paper.SYSTEMS | paper.VARIANTS)[name], 2, 16.0)
         for name in ("vLLM, prefix cache", "vLLM")
     )
     assert cached.share_cached > 0.8 and plain.share_cached == 0

@@ -147,7 +147,7 @@ def test_mooncake_spreads_batches_and_shares_blocks(tmp_path):
     lines = [json.dumps(dict(zip(names, row, strict=True))) for row in rows]
     path = tmp_path / "trace.jsonl"
     path.write_text("\n".join(lines) + "\n")
-    trace = trace_files.mooncake(path)
+    trace = [*trace_files.mooncake(path)]
     assert [one.arrival for one in trace] == [0.0, 1.5, 3.0]
     assert trace[0].prompt == [0] * 512 + [1] * 512 + [2] * 76
     assert trace[1].prompt == [0] * 512 + [3] * 188
