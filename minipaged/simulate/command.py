@@ -160,7 +160,8 @@ def _trace(given: argparse.Namespace, rate: float) -> list[traces.Asked]:
     else:
         count = max(1, round(rate * given.minutes * 60))
         if given.load == "conversations":
-            trace = traces.conversations(count, rate / (traces.ROUNDS / 2), given.seed)
+            rounds = (1 + traces.ROUNDS) / 2  # in the mean
+            trace = traces.conversations(count, rate / rounds, given.seed)
         else:
             lengths = LOADS[given.load](count, given.seed)
             trace = traces.poisson(lengths, rate, given.seed, given.prefix)

@@ -17,7 +17,9 @@ class Server:
     Linear layers read all weights once, and compute two operations a weight for each
     token: the step takes the longer of the two. Attention reads K and V; in parts of
     prompts it computes, too. Several GPUs share all work evenly, and exchange nothing.
-    The host takes no time. So the figures are bounds: a real server is slower.
+    The host takes no time, and reading through block tables takes no longer, though the
+    paper found 20 to 26 % for attention (section 7.1). So the figures are bounds: a
+    real server is slower.
 
     Sources: table 1 of the PagedAttention paper; NVIDIA's data sheet of the A100.
     """
