@@ -85,7 +85,15 @@ class Replica:
         scheduler.commit(plan)
         waiting = len(scheduler.waiting)
         report.timeline.append(
-            Moment(self.now, seconds, running, waiting, used, plan.num_tokens)
+            Moment(
+                end=self.now,
+                seconds=seconds,
+                running=running,
+                waiting=waiting,
+                used_blocks=used,
+                num_tokens=plan.num_tokens,
+                preemptions=report.preemptions,
+            )
         )
 
     def _served(self, request: Request) -> Served:

@@ -52,6 +52,7 @@ class Moment(NamedTuple):
     waiting: int
     used_blocks: int
     num_tokens: int  # computed
+    preemptions: int  # so far
 
 
 class Summary(NamedTuple):

@@ -189,6 +189,7 @@ def test_transfers_to_the_swap_space_and_back_take_time():
     coming = [Arrival(0.0, Script([15]).request([n] * 8)) for n in range(2)]
     report = simulate(scheduler, coming, Transfers())
     assert report.preemptions == 1 and not report.recomputed_tokens
+    assert {moment.preemptions for moment in report.timeline} == {0, 1}
     out, back = (moved for moved in told if moved)
     assert out == back > 2 and report.moved_blocks == out + back
     assert report.seconds == len(told) + 10 * (out + back)

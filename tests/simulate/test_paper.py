@@ -11,7 +11,7 @@ from tools import paper_figures
 def report(latency):
     """One request of one token that took so long."""
     served = Served(0.0, latency, latency, 1, 1, 0, 0)
-    return Report([served], [Moment(latency, latency, 1, 0, 1, 1)])
+    return Report([served], [Moment(latency, latency, 1, 0, 1, 1, 0)])
 
 
 @pytest.mark.parametrize("start", [0.5, 3.0, 40.0])
