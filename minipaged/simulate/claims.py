@@ -113,8 +113,8 @@ PER_SEQUENCE = (
     "gained; in a real server the host's work for each of 130 sequences counts, too"
 )
 STEPS = (
-    "1.8 times as many requests run, but a step with more of them takes longer, a "
-    "prompt of 1,024 tokens takes 85 ms for every system, and preempted ones twice that"
+    "1.8 times as many requests run, but a step of them takes longer, and a prompt of "
+    "1,024 tokens takes 85 ms for every system"
 )
 CROWDED = (
     "at most 256 sequences run at a time, as by vLLM's defaults, so 42 requests: that "
