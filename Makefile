@@ -3,6 +3,7 @@
 #   KEEP_TORCH=yes      use the torch that this Python has; no: not even if it sees a GPU
 #   LAB_FLAGS=...       passed to JupyterLab
 #   NOTEBOOKS=... TESTS=...   only some of them: TESTS=tests/model
+#   MINUTES=...         of each simulated trace, for figures-paper
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
@@ -15,7 +16,7 @@ LESSON ?= notebooks/01_contiguous_waste.ipynb
 
 .DEFAULT_GOAL := help
 .PHONY: help lab lessons save-lessons test test-thorough test-oldest test-newest
-.PHONY: browser lint figures pocket bench bench-one home clean
+.PHONY: browser lint figures figures-paper pocket bench bench-one home clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -77,6 +78,10 @@ lint: $(VENV)/.ready  ## style and import rules only
 figures: $(VENV)/.ready  ## make the README's pictures anew, for light and dark pages
 	$(BIN)/python tools/draw_figures.py
 	$(BIN)/python tools/photograph_widget.py
+
+MINUTES ?= 5
+figures-paper: $(VENV)/.ready  ## the paper's figures, simulated (20 minutes); MINUTES=1: shorter
+	$(BIN)/python tools/paper_figures.py --minutes $(MINUTES)
 
 pocket: $(VENV)/.ready  ## train the shipped model anew (minutes on a GPU) into build/pocket
 	$(BIN)/python -m tools.pocket.train --out build/pocket

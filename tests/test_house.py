@@ -46,9 +46,11 @@ def test_the_layers_would_notice(tmp_path):
     config = (ROOT / "pyproject.toml").read_text()
     upside_down = config.replace(
         '    "minipaged.model",\n    "minipaged.attention",\n'
-        '    "minipaged.scheduling",\n    "minipaged.memory",',
+        '    "minipaged.simulate",\n    "minipaged.scheduling",\n'
+        '    "minipaged.memory",',
         '    "minipaged.memory",\n    "minipaged.model",\n'
-        '    "minipaged.attention",\n    "minipaged.scheduling",',
+        '    "minipaged.attention",\n    "minipaged.simulate",\n'
+        '    "minipaged.scheduling",',
     )
     assert upside_down != config
     (tmp_path / "pyproject.toml").write_text(upside_down)

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from minipaged.decoding.options import Options
 from minipaged.decoding.strategy import Failed, Output, Strategy, Turn, or_failed
+from minipaged.scheduling.breed import breed
 from minipaged.scheduling.request import Request
 from minipaged.scheduling.sequence import Sequence
 
@@ -84,7 +85,7 @@ class Beams(Strategy):
             self._finish(turn.request)
         else:
             children = [(sources[index], tokens[index]) for index in chosen.tolist()]
-            turn.request.answers = _breed(turn.request, parents, children)
+            turn.request.answers = breed(turn.request, parents, children)
 
     def output(self, request: Request) -> Output:
         """The best answers; "stop" is the reason if all of them ended by themselves."""
@@ -192,27 +193,3 @@ def _candidates(turn: Turn, logits: Tensor) -> Candidates:
 
 def _hypothesis(parent: Sequence, token: int) -> Hypothesis:
     return Hypothesis([*parent.new_tokens, token])
-
-
-def _breed(
-    request: Request, parents: list[Sequence], children: list[tuple[int, int]]
-) -> list[Sequence]:
-    """Fork, append and end, so that every child is a sequence; return them in order.
-
-    children: the index of each child's parent, and its token. For example: of two
-    parents, the children [(0, 5), (0, 7)] fork the first and end the second.
-    """
-    places_of: dict[Sequence, list[int]] = {parent: [] for parent in parents}
-    for place, (source, _) in enumerate(children):
-        places_of[parents[source]].append(place)
-    sequences: list[Sequence | None] = [None] * len(children)
-    for parent, places in places_of.items():
-        if not places:
-            parent.end("dropped")
-            continue
-        sequences[places[0]] = parent
-        for place in places[1:]:  # forked before the first child's token is appended
-            sequences[place] = request.fork(parent)
-    for sequence, (_, token) in zip(sequences, children, strict=True):
-        sequence.append(token)
-    return sequences

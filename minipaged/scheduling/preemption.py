@@ -214,10 +214,7 @@ def blocks_needed_together(appends: Iterable[tuple[BlockTable, int]]) -> int:
 
 
 def blocks_soon(request: Request, block_size: int) -> int:
-    """How many blocks it takes at most until each of its sequences decodes a token.
-
-    Beams may take fewer: they may share more blocks than those of the prompt.
-    """
+    """How many blocks it takes at most until each of its sequences decodes a token."""
     if request.num_parallel == 1 and not request.drafts:
         # Most requests come here: the same as below, but without calls.
         (sequence,) = request.answers
@@ -245,7 +242,15 @@ def blocks_soon(request: Request, block_size: int) -> int:
         sequence.table.block_ids for sequence in live if sequence.table is not None
     ]
     held = len(tables[0]) if len(tables) == 1 else len(set().union(*tables))
-    return max(0, wanted - held)
+    soon = max(0, wanted - held)
+    if len(tables) == request.num_parallel:
+        # All decode, and beams share blocks of their answers: then this is less.
+        pairs = zip(live, ends, strict=True)
+        one_by_one = sum(
+            one.table.blocks_needed(end - one.num_computed) for one, end in pairs
+        )
+        soon = min(soon, one_by_one)
+    return soon
 
 
 def next_end(sequence: Sequence, max_computed: int) -> int:

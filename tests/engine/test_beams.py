@@ -264,7 +264,7 @@ def never_gives_up(search):
 @pytest.mark.parametrize(
     ("where", "name", "wrong"),
     [
-        (beam, "_breed", breed_without_forking),
+        (beam, "breed", breed_without_forking),
         (beam.Beams, "_can_improve", never_gives_up),
         (beam.Beams, "_keep_the_best", ignores_the_length),
         (mp.BlockTable, "must_copy", of_lesson_4("never_copies")),

@@ -17,6 +17,7 @@ from minipaged.errors import BlockNotHeld, OutOfBlocks
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 from minipaged.scheduling import preemption
+from minipaged.scheduling.breed import breed
 from minipaged.scheduling.preemption import (
     PreemptingScheduler,
     Swapped,
@@ -421,3 +422,22 @@ def test_the_driver_rejects(monkeypatch, name):
     with pytest.raises((AssertionError, OutOfBlocks, BlockNotHeld)):
         for seed in (1, 2, 3):
             run_operations(seed=seed, count=ENOUGH)
+
+
+def test_beams_that_share_their_answers_need_few_blocks_soon():
+    """A request of four beams; all continue the first, so all but the end is shared."""
+    scheduler = make(64, block_size=4)
+    request = Request([0] * 6, 60, num_parallel=4, drops_sequences=True)
+    scheduler.add(request)
+    needed = []
+    for _ in range(41):
+        soon = preemption.blocks_soon(request, 4)
+        free = scheduler.pool.num_free
+        plan = scheduler.schedule()
+        needed.append((free - scheduler.pool.num_free, soon))
+        parents = request.answers if len(needed) > 1 else request.answers * 4
+        request.answers = breed(request, parents, [(0, beam) for beam in range(4)])
+        scheduler.commit(plan)
+    # The first is for the prompt and its forks. Each beam takes a block, or a copy.
+    assert all(taken <= soon <= 4 for taken, soon in needed[1:])
+    assert {taken for taken, _ in needed[1:]} == {3, 4}

@@ -12,10 +12,10 @@ from typing import Any
 
 from minipaged.lab.check.diagnose import Case, telling, which, why
 from minipaged.lab.check.verdict import Attempt, Rejected, exercise, many, short
-from minipaged.lab.measure.without_model import steps
 from minipaged.memory.block_pool import BlockPool
 from minipaged.scheduling.preemption import PreemptingScheduler
 from minipaged.scheduling.request import Request
+from minipaged.simulate.without_model import steps
 
 Lengths = Sequence[tuple[int, int]]
 MOST_LINES = 200_000  # that an attempt runs in a case; a right one needs a few thousand

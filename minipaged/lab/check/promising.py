@@ -6,10 +6,10 @@ from random import Random
 
 from minipaged.lab.check.diagnose import diagnose, which
 from minipaged.lab.check.verdict import Attempt, Rejected, attempted, exercise, many
-from minipaged.lab.measure.without_model import steps
 from minipaged.memory.block_pool import BlockPool
 from minipaged.scheduling.request import Request
 from minipaged.scheduling.scheduler import Scheduler
+from minipaged.simulate.without_model import steps
 
 Plan = dict[str, int]  # how many tokens of whom
 

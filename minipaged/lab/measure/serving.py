@@ -1,17 +1,16 @@
 """Lab: what preemption costs a server, by the scheduler alone, without a model."""
 
 from collections.abc import Sequence
-from itertools import takewhile
 from typing import NamedTuple
 
 from minipaged.lab.measure.step_clock import StepClock
-from minipaged.lab.measure.without_model import Places, steps
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.contiguous import RequestLengths
 from minipaged.memory.prefix_cache import PrefixCache
-from minipaged.scheduling.observer import Observers
 from minipaged.scheduling.preemption import PreemptingScheduler
-from minipaged.scheduling.request import Request
+from minipaged.simulate.loop import Arrival, simulate
+from minipaged.simulate.script import Script
+from minipaged.simulate.without_model import Places
 
 
 class Served(NamedTuple):
@@ -44,17 +43,16 @@ def serve_lengths(
         PrefixCache(pool) if cached else None,
         max_tokens=2048,
         swap_space=places if swaps else None,
-        observers=Observers([clock]),
     )
-    requests = [
-        Request([number] + [0] * (chat.prompt - 1), max_new_tokens=chat.output)
+    arrivals = [
+        Arrival(0.0, Script([chat.output]).request([number] * chat.prompt))
         for number, chat in enumerate(chats)
     ]
-    for request in requests:
-        scheduler.add(request)
-    recomputed = computed = 0
-    for plan in takewhile(lambda plan: plan.works, steps(scheduler)):
-        recomputed += sum(work.num_recomputed for work in plan.works)
-        computed += plan.num_tokens
-    preemptions = sum(request.num_restarts for request in requests)
-    return Served(clock.moment, preemptions, recomputed, places.num_stored, computed)
+    report = simulate(scheduler, arrivals, clock)
+    return Served(
+        report.seconds,
+        report.preemptions,
+        report.recomputed_tokens,
+        places.num_stored,
+        report.computed_tokens,
+    )

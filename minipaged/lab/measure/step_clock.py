@@ -29,6 +29,10 @@ class StepClock(Clock, Observer):
         """It is that late at once."""
         self.moment = max(self.moment, moment)
 
+    def step_seconds(self, plan: Plan, moved_blocks: int = 0) -> float:
+        """What a step takes; so it serves as a cost model, too."""
+        return self.per_step + self.per_token * plan.num_tokens
+
     def committed(self, plan: Plan) -> None:
         """A step is over."""
-        self.moment += self.per_step + self.per_token * plan.num_tokens
+        self.moment += self.step_seconds(plan)

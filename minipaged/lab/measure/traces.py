@@ -13,24 +13,23 @@ import json
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
 from minipaged.memory.contiguous import RequestLengths
-
-MAX_LENGTH = 2048  # positions of the OPT models: prompt and output together
+from minipaged.simulate.lengths import LogNormal
+from minipaged.simulate.traces import ALPACA, MAX_LENGTH, SHAREGPT
 
 
 def sharegpt_like(n: int, seed: int = 0) -> list[RequestLengths]:
     """`n` made-up chats: long prompts and answers, mean 161.31 and 337.99 tokens."""
-    return _log_normal_trace(n, seed, prompt=(161.31, 1.2), output=(337.99, 0.8))
+    return _log_normal_trace(n, seed, *SHAREGPT)
 
 
 def alpaca_like(n: int, seed: int = 0) -> list[RequestLengths]:
     """`n` made-up instructions, mean 19.31 tokens, and answers, mean 58.45 tokens."""
-    return _log_normal_trace(n, seed, prompt=(19.31, 0.5), output=(58.45, 0.9))
+    return _log_normal_trace(n, seed, *ALPACA)
 
 
 def sharegpt_file(
@@ -75,38 +74,20 @@ def _log_normal_trace(
     A prompt takes at most half of MAX_LENGTH, an output at most what is left.
     """
     rng = np.random.default_rng(seed)
-    prompts = _clipped_log_normal(rng, n, *prompt, limit=MAX_LENGTH // 2)
-    outputs = _clipped_log_normal(rng, n, *output, limit=MAX_LENGTH)
+    prompts = _in_bands(LogNormal(*prompt, limit=MAX_LENGTH // 2), n, rng)
+    outputs = _in_bands(LogNormal(*output, limit=MAX_LENGTH), n, rng)
     outputs = np.minimum(outputs, MAX_LENGTH - prompts)  # costs 0.4% of the mean
     pairs = zip(prompts.tolist(), outputs.tolist(), strict=True)
     return [RequestLengths(*pair) for pair in pairs]
 
 
-def _clipped_log_normal(
-    rng: np.random.Generator, n: int, mean: float, sigma: float, limit: int
-) -> np.ndarray:
-    """`n` integers from 1 to `limit`, log-normal but for the clipping, of this mean."""
+def _in_bands(law: LogNormal, n: int, rng: np.random.Generator) -> np.ndarray:
+    """One draw from each of n equally likely bands, shuffled, as `LogNormal.draw`.
 
-    def lengths(median: float, shape: np.ndarray) -> np.ndarray:
-        return np.clip(np.rint(median * shape), 1, limit).astype(int)
-
-    # Clipping lowers the mean, so raise the median until the clipped mean is right.
-    even = _log_normal_shape((np.arange(10_000) + 0.5) / 10_000, sigma)
-    low, high = 0.0, float(limit)
-    for _ in range(50):
-        middle = (low + high) / 2
-        too_short = lengths(middle, even).mean() < mean
-        low, high = (middle, high) if too_short else (low, middle)
-    # One draw from each of n equally likely bands, shuffled: every length is as likely
-    # as before, yet the sample's mean hardly varies in spite of the heavy tail.
+    The random numbers are numpy's: the lessons' texts are about these very requests.
+    """
     bands = (rng.permutation(n) + rng.random(n)) / n
-    return lengths(low, _log_normal_shape(bands, sigma))
-
-
-def _log_normal_shape(quantiles: np.ndarray, sigma: float) -> np.ndarray:
-    """The values of a log-normal of median 1 at these quantiles (0 to 1)."""
-    inverse = NormalDist(sigma=sigma).inv_cdf
-    return np.exp([inverse(quantile) for quantile in quantiles])
+    return np.array([law.at(quantile) for quantile in bands.tolist()], dtype=int)
 
 
 def _first_exchange(

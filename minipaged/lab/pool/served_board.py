@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from minipaged.lab.measure.without_model import Places, steps
 from minipaged.lab.pool.board import Board
 from minipaged.lab.pool.lanes import Lanes, Reached
 from minipaged.lab.pool.names import Names
@@ -11,6 +10,7 @@ from minipaged.scheduling.plan import Plan
 from minipaged.scheduling.preemption import PreemptingScheduler
 from minipaged.scheduling.request import Request
 from minipaged.scheduling.sequence import Sequence
+from minipaged.simulate.without_model import Places, steps
 
 
 @dataclass(frozen=True)

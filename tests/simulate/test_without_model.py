@@ -2,10 +2,10 @@
 
 from itertools import islice
 
-from minipaged.lab.measure.without_model import steps
 from minipaged.memory.block_pool import BlockPool
 from minipaged.scheduling.preemption import PreemptingScheduler
 from minipaged.scheduling.request import Request
+from minipaged.simulate.without_model import steps
 
 
 def test_a_request_that_comes_after_all_have_ended_is_served_too():

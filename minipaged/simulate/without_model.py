@@ -1,4 +1,4 @@
-"""Lab: what stands in for a model where only the scheduler is looked at."""
+"""Appendix A: stands in for a model where only the scheduler is looked at."""
 
 from collections.abc import Iterator, Sequence
 
@@ -36,11 +36,14 @@ class Places:
         """All places are free."""
         self.pool = BlockPool(num_blocks, block_size)
         self.num_stored = 0  # blocks so far
+        self.num_moved = 0  # of these, and of those that were brought back
 
     def store(self, block_ids: Sequence[int]) -> list[int]:
         """Take a place for each; the scheduler has asked whether there are so many."""
         self.num_stored += len(block_ids)
+        self.num_moved += len(block_ids)
         return [self.pool.allocate() for _ in block_ids]
 
     def load(self, places: Sequence[int], block_ids: Sequence[int]) -> None:
         """Bring nothing back; the places stay taken, as those of a SwapSpace do."""
+        self.num_moved += len(block_ids)

@@ -1,0 +1,1 @@
+"""The real scheduler, with a cost model in place of the model; no torch."""
