@@ -3,8 +3,6 @@
 from contextlib import nullcontext
 
 import pytest
-from matplotlib.patches import Rectangle
-from matplotlib.text import Text
 
 import minipaged as mp
 from helpers.drawn import crosses, texts
@@ -13,10 +11,11 @@ from helpers.readable import (
     check_that_words_stand_out,
     contrast,
     readable_in_all_themes,
+    written,
 )
 from minipaged.draw import palette
 from minipaged.draw.letters import LEAST, fit, width_of
-from minipaged.draw.marks import Words
+from minipaged.draw.marks import Box, Words
 from minipaged.draw.palette import BAD
 from minipaged.draw.tones import KEPT, held, kind_of_slot, others, soft, strong
 from minipaged.lab import (
@@ -80,6 +79,13 @@ def drawn_pool(used, columns, words=(), **pool):
     return plot_pool(
         pool, tables, "title", tokens, columns, cached=[pool.num_blocks - 1]
     )
+
+
+def shared_pool():
+    _, tables = tables_of({"A": 6})
+    tables["B"] = tables["A"].fork()
+    words = {"A": "a bb ccc dddd eeee f".split()}
+    return plot_pool(tables["A"].pool, tables, "title", words)
 
 
 def grown_pool(used, before):
@@ -190,6 +196,7 @@ DRAWINGS = {
         ["x", *WORDS[1:]], WORDS, 2, 5, "title", names=("D", "E")
     ),
     "pool": lambda: drawn_pool({"A": 6, "B": 9}, 3, [LONG] * 9, num_blocks=9),
+    "shared pool": shared_pool,
     "pool of one block": lambda: drawn_pool({"A": 1}, 3, ["a"], num_blocks=2),
     "pool of 16": lambda: drawn_pool(USED, 4, [LONG] * 21, num_blocks=16),
     "what is new": lambda: grown_pool({"A": 9, "B": 6, "C": 2}, {"A": 5, "B": 6}),
@@ -222,46 +229,32 @@ test_it_can_be_read = readable_in_all_themes(DRAWINGS)
 )
 def test_words_that_cannot_be_read_are_noticed(x, y, words, colour):
     """The test above is not just silent."""
-    figure = plot_reservations(USED, 36, "title")
+    scene = plot_reservations(USED, 36, "title").scene
     if colour:
-        figure.axes[0].text(x, y, words, color=colour)
-    figure.draw_without_rendering()
+        scene.marks.append(Words(x, y, words, 9.0, colour))
     noticed = pytest.raises(AssertionError, match=words) if colour else nullcontext()
     with noticed:
-        check_that_words_stand_out(figure)
-        check_that_no_words_overlap(figure)
+        check_that_words_stand_out(scene)
+        check_that_no_words_overlap(scene)
 
 
-@pytest.mark.parametrize("name", ["pool", "false hits", "chain", "free list"])
+@pytest.mark.parametrize("name", ["shared pool", "false hits", "chain", "free list"])
 def test_hatching_does_not_run_through_words(name):
     """Either it ends beside the word, or a plate lies over it, wider than the word."""
-    figure = DRAWINGS[name]()
-    if name == "pool":
-        _, tables = tables_of({"A": 6})
-        tables["B"] = tables["A"].fork()
-        words = {"A": "a bb ccc dddd eeee f".split()}
-        figure = plot_pool(tables["A"].pool, tables, "title", words)
-    figure.draw_without_rendering()
-    patches = [p for p in figure.axes[0].patches if isinstance(p, Rectangle)]
-    rooms = [(patch.get_window_extent(), patch.get_hatch()) for patch in patches]
-    num_plates = num_gaps = 0
-    for text in filter(Text.get_text, figure.axes[0].texts):
-        word = text.get_window_extent()
-        middle = (word.y0 + word.y1) / 2
+    boxes = DRAWINGS[name]().scene.of(Box)
+    assert any(box.pattern for box in boxes)
+    for words, (left, top, right, bottom) in written(DRAWINGS[name]().scene):
+        middle = (top + bottom) / 2
         under = [
-            (room, hatch)
-            for room, hatch in rooms
-            if room.x0 < word.x1 and word.x0 < room.x1 and room.y0 < middle < room.y1
+            box
+            for box in boxes
+            if box.x < right and left < box.x + box.width
+            if box.y < middle < box.y + box.height
         ]
-        hatched = [at for at, (_, hatch) in enumerate(under) if hatch]
+        hatched = [at for at, box in enumerate(under) if box.pattern]
         if hatched:
-            plate, _ = under[hatched[-1] + 1]
-            assert plate.x0 <= word.x0 and word.x1 <= plate.x1
-            num_plates += 1
-        else:
-            around = [room for room, hatch in rooms if hatch]
-            num_gaps += any(room.overlaps(word.padded(8)) for room in around)
-    assert (num_plates if name == "pool" else num_gaps) >= 3
+            plate = under[hatched[-1] + 1]
+            assert plate.x <= left and right <= plate.x + plate.width, words.text
 
 
 # --- they show the live objects -------------------------------------------------------

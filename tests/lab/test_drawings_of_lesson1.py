@@ -2,7 +2,7 @@
 
 import pytest
 
-from helpers.drawn import boxes, texts
+from helpers.drawn import boxes, lines, texts
 from helpers.readable import readable_in_all_themes
 from minipaged.draw.marks import Words
 from minipaged.draw.palette import BAD
@@ -62,12 +62,8 @@ def test_every_overwritten_slot_says_what_was_there_and_what_is():
 def test_empty_slots_have_lines_between_them():
     """On a dark page only these are seen: 15 and 23 empty slots before, 7 after."""
     figure = overrun()
-    upright = [
-        line
-        for line in figure.axes[0].lines
-        if line.get_alpha() and len(set(line.get_xdata())) == 1
-    ]
-    assert len(upright) == 14 + 22 + 6
+    ends = [line.points for line in lines(figure) if line.alpha < 1]
+    assert sum(start[0] == end[0] for start, end in ends) == 14 + 22 + 6
 
 
 def test_more_slots_than_can_be_written_out_are_counted():
@@ -107,13 +103,13 @@ def test_padding_is_counted_in_tokens_and_in_pairs():
     scene = plot_padding(counts, "title").scene
     said = [words.text for words in scene.of(Words)]
     assert {"5 of 12 tokens are padding", "16 of 30 pairs are padding"} <= set(said)
-    rows, lines = scene.rows[:3], scene.rows[3:]
+    rows, triangles = scene.rows[:3], scene.rows[3:]
     assert [row.tones for row in rows] == [
         [strong(name)] * count + [others()] * (4 - count)
         for name, count in counts.items()
     ]
-    assert [line.tones[0] for line in lines] == [t for row in rows for t in row.tones]
-    assert [line.widths for line in lines] == [[1], [2], [3], [4]] * 3
+    assert [row.tones[0] for row in triangles] == [t for row in rows for t in row.tones]
+    assert [row.widths for row in triangles] == [[1], [2], [3], [4]] * 3
 
 
 def test_prompts_of_one_length_have_no_padding():

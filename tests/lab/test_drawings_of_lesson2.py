@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import minipaged as mp
-from helpers.drawn import arrows, boxes, places_of, texts
+from helpers.drawn import arrows, boxes, lines, places_of, texts
 from helpers.readable import readable_in_all_themes
 from minipaged.draw.marks import Words
 from minipaged.draw.palette import BAD
@@ -176,13 +176,9 @@ def test_a_promise_to_somebody_else_is_told_apart_though_it_is_as_large():
     named, ticks = {}, {}
     for numbers in ([21, 21], [21, 7]):
         figure = lanes(numbers, 9)
-        upright = [
-            line
-            for line in figure.axes[0].lines
-            if len(set(line.get_xdata())) == 1 and line.get_linestyle() == "-"
-        ]
+        ends = [line.points for line in lines(figure) if line.linestyle == "-"]
         named[*numbers] = [text for text in texts(figure) if text[1:2] == ":"]
-        ticks[*numbers] = [line.get_xdata()[0] for line in upright]
+        ticks[*numbers] = [x for (x, _), (other, _) in ends if x == other]
     assert named == {(21, 21): ["A: 2", "B: 2"], (21, 7): ["A: 2", "B: 1"]}
     (one,), none = ticks.values()
     starts = [x for (x, _), text in placed(lanes([21, 21], 9)) if text[1:2] == ":"]
@@ -203,27 +199,18 @@ def test_the_outline_of_all_promises_has_a_name_where_it_starts():
     """29 tokens may be computed at first: 2 blocks of 16, of 3."""
     figure = lanes([21, 7, 13], 9, num_blocks=3)
     (named,) = places_of(figure, "promised:")
-    dashed = [line for line in figure.axes[0].lines if line.get_linestyle() == "--"]
-    first = next(line for line in dashed if is_level(line))
-    assert named[1] == first.get_ydata()[0] and named[0] < first.get_xdata()[0]
+    (left, level), _ = next(levels_of(figure, "--"))
+    assert named[1] == level and named[0] < left
     assert "promised:" not in texts(lanes([1], 1))  # no room: it lies on the ground
 
 
 def test_the_line_of_what_is_promised_has_the_height_of_the_worst_case():
     """At most 29, 15 and 21 tokens are computed: 2, 1 and 2 blocks, of 4."""
     figure = lanes([21, 7, 13], 9, num_blocks=4)
-    dashed = [line for line in figure.axes[0].lines if line.get_linestyle() == "--"]
-    *outline, _ = [line for line in dashed if is_level(line)]  # the legend is last
-    levels = [line.get_ydata()[0] for line in outline]
-    (pool_line, ground) = sorted(
-        {
-            line.get_ydata()[0]
-            for line in figure.axes[0].lines
-            if is_level(line) and line not in dashed
-        }
-    )
+    *outline, _ = levels_of(figure, "--")  # the legend is last
+    pool_line, ground = sorted({y for (_, y), _ in levels_of(figure, "-")})
     block = (ground - pool_line) / 4
-    assert [round((ground - y) / block, 6) for y in levels] == [2, 1, 2]
+    assert [round((ground - y) / block, 6) for (_, y), _ in outline] == [2, 1, 2]
 
 
 def test_a_table_in_time_harms_nobody():
@@ -261,10 +248,12 @@ def test_the_way_leads_on_and_from_the_last_station_back_to_the_first_of_a_step(
 
 
 def placed(figure):
-    shown = [text for text in figure.axes[0].texts if text.get_text()]
-    return [(text.get_position(), text.get_text()) for text in shown]
+    return [((words.x, words.y), words.text) for words in figure.scene.of(Words)]
 
 
-def is_level(line):
-    (left, right), (y, other) = line.get_xdata(), line.get_ydata()
-    return y == other and left != right
+def levels_of(figure, style):
+    """The ends of level lines in this style."""
+    for line in lines(figure):
+        start, end = line.points
+        if line.linestyle == style and start[1] == end[1] and start != end:
+            yield start, end

@@ -3,10 +3,10 @@
 from itertools import pairwise
 
 import pytest
-from matplotlib.patches import FancyArrowPatch
 
 from helpers.drawn import arrows, places_of, texts
 from helpers.readable import readable_in_all_themes
+from minipaged.draw.marks import Words
 from minipaged.draw.sheet import SPAN
 from minipaged.lab import plot_shuffles
 
@@ -25,8 +25,8 @@ test_it_can_be_read = readable_in_all_themes(DRAWINGS)
 def columns(figure, num_threads):
     """Where the boxes of each thread stand, by the numbers of the threads."""
     top = min(y for _, y in places_of(figure, "3"))  # the fourth thread's
-    heads = [text for text in figure.axes[0].texts if text.get_position()[1] == top]
-    found = {text.get_text(): text.get_position()[0] for text in heads}
+    heads = [words for words in figure.scene.of(Words) if words.y == top]
+    found = {words.text: words.x for words in heads}
     return [found[str(thread)] for thread in range(num_threads)]
 
 
@@ -34,11 +34,9 @@ def held(figure, num_threads):
     """Of each row of boxes: its height, and the numbers of the threads."""
     places = columns(figure, num_threads)
     rows = {}
-    for text in figure.axes[0].texts:
-        x, y = text.get_position()
-        for thread, place in enumerate(places):
-            if abs(x - place) < 0.1:
-                rows.setdefault(y, {})[thread] = int(text.get_text())
+    for words in figure.scene.of(Words):
+        if words.x in places:
+            rows.setdefault(words.y, {})[places.index(words.x)] = int(words.text)
     _, *rows = sorted(rows.items())  # the first one has the threads' numbers
     return [(y, [row[thread] for thread in range(num_threads)]) for y, row in rows]
 
@@ -47,17 +45,10 @@ def handed(figure, num_threads):
     """Of each arrow between threads: from whom, to whom, at what height, how heavy."""
     places, found = columns(figure, num_threads), []
     for arrow in arrows(figure):
-        (x, y), (end, _) = ends(arrow)
-        if x <= places[-1] + 1:
-            who = (nearest(places, at) for at in (x, end))
-            found.append((*who, y, arrow.get_linewidth() > 1))
+        (x, y), (end, _) = arrow.points[0], arrow.points[-1]
+        who = (nearest(places, at) for at in (x, end))
+        found.append((*who, y, arrow.linewidth > 1))
     return found
-
-
-def ends(arrow: FancyArrowPatch):
-    """Where an arrow that leads downwards begins and ends."""
-    *vertices, _ = arrow.get_path().vertices  # the last one only closes the head
-    return vertices[0], max(vertices, key=lambda place: place[1])
 
 
 def nearest(places, x):
@@ -103,7 +94,7 @@ def test_threads_have_the_whole_width_and_nothing_else_is_drawn(count):
     step = (last - first) / (count - 1)
     assert last + step / 2 == pytest.approx(SPAN) and first - step / 2 < 120
     assert len(arrows(figure)) == len(handed(figure, count))
-    lowest = max(y for _, y in (text.get_position() for text in figure.axes[0].texts))
+    lowest = max(words.y for words in figure.scene.of(Words))
     assert lowest == held(figure, count)[-1][0]
 
 

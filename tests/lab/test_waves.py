@@ -2,10 +2,11 @@
 
 import pytest
 
-from helpers.drawn import boxes, places_of, texts
+from helpers.drawn import boxes, lines, places_of, texts
 from helpers.readable import readable_in_all_themes
 from minipaged.draw import palette
 from minipaged.draw.letters import width_of
+from minipaged.draw.marks import Words
 from minipaged.draw.sheet import SPAN
 from minipaged.lab import (
     launch_of_rung,
@@ -85,24 +86,24 @@ def test_other_waves_are_refused(h200):
 def test_a_wave_is_as_long_as_it_takes_and_as_high_as_its_programs():
     figure = plot_waves({"rung 2": TWO, "rung 3": ONE}, "title")
     first, second, alone, _ = boxes(figure, BLUE)  # the last is the legend's
-    unit = first.get_width() / 1200
-    assert second.get_width() == pytest.approx(600 * unit)
-    assert alone.get_width() == pytest.approx(450 * unit)
-    assert second.get_x() == pytest.approx(first.get_x() + first.get_width())
-    assert alone.get_x() == first.get_x()
-    each = first.get_height() / 396
-    assert second.get_height() == pytest.approx(116 * each)
-    assert alone.get_height() == pytest.approx(512 * each)
-    assert second.get_y() + second.get_height() == first.get_y() + first.get_height()
+    unit = first.width / 1200
+    assert second.width == pytest.approx(600 * unit)
+    assert alone.width == pytest.approx(450 * unit)
+    assert second.x == pytest.approx(first.x + first.width)
+    assert alone.x == first.x
+    each = first.height / 396
+    assert second.height == pytest.approx(116 * each)
+    assert alone.height == pytest.approx(512 * each)
+    assert second.y + second.height == first.y + first.height
 
 
 def test_the_strip_is_filled_as_far_as_the_unit_is_busy():
     figure = plot_waves({"rung 2": TWO}, "title")
     waves, strips = boxes(figure, BLUE), boxes(figure, SOFT)
     for wave, strip, share in zip(waves[:2], strips[:2], (0.9, 0.4), strict=True):
-        assert strip.get_height() == pytest.approx(share * STRIP)
-        assert (strip.get_x(), strip.get_width()) == (wave.get_x(), wave.get_width())
-    ends = {round(strip.get_y() + strip.get_height(), 6) for strip in strips[:2]}
+        assert strip.height == pytest.approx(share * STRIP)
+        assert (strip.x, strip.width) == (wave.x, wave.width)
+    ends = {round(strip.y + strip.height, 6) for strip in strips[:2]}
     assert len(ends) == 1  # filled from below
     said = set(texts(figure))
     assert {"wave 1, the rest: 1,200 µs", "wave 2, reckoned: 600 µs"} <= said
@@ -114,9 +115,9 @@ def said_in_row(figure, words):
     """What is said at the left of a row, at the height of these words."""
     ((x, height),) = places_of(figure, words)
     (said,) = [
-        text.get_text()
-        for text in figure.axes[0].texts
-        if text.get_position()[1] == height and text.get_position()[0] < LEFT < x
+        words.text
+        for words in figure.scene.of(Words)
+        if words.y == height and words.x < LEFT < x
     ]
     return said
 
@@ -129,9 +130,9 @@ def test_what_was_measured_is_told_from_what_is_reckoned():
     figure = plot_waves({"rung 2": TWO, "rung 3": ONE}, "title")
     first, second, _, _ = boxes(figure, BLUE)
     ((x, height),) = places_of(figure, "wave 1, the rest: 1,200 µs")
-    assert 0 < x - first.get_x() < 10
+    assert 0 < x - first.x < 10
     ((x, level),) = places_of(figure, "wave 2, reckoned: 600 µs")
-    assert 0 < x - second.get_x() < 10 and level == height
+    assert 0 < x - second.x < 10 and level == height
     for words in ("both waves: 1,800 µs", "450 µs"):
         assert said_in_row(figure, words) == "measured"
     assert said_in_row(figure, "225 of 450 µs: 50 %") == "measured: busy for"
@@ -146,7 +147,7 @@ def test_how_long_waves_keep_the_unit_busy_is_reckoned():
     for words, wave in zip(said, boxes(figure, BLUE)[:2], strict=True):
         assert said_in_row(figure, words) == "reckoned: busy for"
         ((x, _),) = places_of(figure, words)
-        assert 0 < x - wave.get_x() < 10
+        assert 0 < x - wave.x < 10
 
 
 def test_the_rung_that_lesson_6_draws(h200):
@@ -168,7 +169,7 @@ def test_words_of_a_short_wave_end_at_the_edge():
     *_, wave, _ = boxes(figure, BLUE)
     words = "wave 2, reckoned: 400 µs"
     ((x, _),) = places_of(figure, words)
-    assert x < wave.get_x() and x + width_of(words) == pytest.approx(SPAN)
+    assert x < wave.x and x + width_of(words) == pytest.approx(SPAN)
 
 
 def test_the_measured_time_stands_at_a_line_over_both_waves():
@@ -176,10 +177,12 @@ def test_the_measured_time_stands_at_a_line_over_both_waves():
     _, first, second, _ = boxes(figure, BLUE)
     ((middle, y),) = places_of(figure, "both waves: 1,800 µs")
     ((_, below),) = places_of(figure, "wave 1, the rest: 1,200 µs")
-    assert y < below < first.get_y()
-    level = [line for line in figure.axes[0].lines if {*line.get_ydata()} == {y}]
-    ends = sorted(x for line in level for x in line.get_xdata())
-    left, right = first.get_x(), second.get_x() + second.get_width()
+    assert y < below < first.y
+    level = [
+        line.points for line in lines(figure) if {at for _, at in line.points} == {y}
+    ]
+    ends = sorted(x for points in level for x, _ in points)
+    left, right = first.x, second.x + second.width
     assert (ends[0], ends[-1]) == pytest.approx((left, right))
     assert middle == pytest.approx((left + right) / 2) and len(level) == 2
     assert ends[1] < middle < ends[2]
@@ -188,11 +191,11 @@ def test_the_measured_time_stands_at_a_line_over_both_waves():
 def test_the_clock_is_below_the_waves():
     figure = plot_waves({"rung 2": TWO}, "title")
     first, *_ = boxes(figure, BLUE)
-    unit = first.get_width() / 1200
+    unit = first.width / 1200
     for words, us in (("400 µs", 400), ("1,200 µs", 1200)):
         ((x, y),) = places_of(figure, words)
-        assert x == pytest.approx(first.get_x() + us * unit)
-        assert y > first.get_y() + first.get_height()
+        assert x == pytest.approx(first.x + us * unit)
+        assert y > first.y + first.height
 
 
 def test_the_waves_of_a_launch_are_reckoned_in_words():
