@@ -31,14 +31,14 @@ FAINT = 0.45  # how opaque dots are that hide each other
 class Lane(Row):
     """A row whose places are numbers, counted from its left end, or on an axis."""
 
-    def __init__(self, cells: Sequence[Cell], picture: Band, **options: object):
+    def __post_init__(self):
+        super().__post_init__()
         self.axis: Axis | None = None
         self.room = 0.0
         self.are_many = False
         self.signs: list[tuple[float, Sign]] = []
         self.lines: list[tuple[float, str | None, float, float]] = []
         self.points: list[tuple[float, str, bool]] = []
-        super().__init__(cells, picture, **options)
 
     def bar(
         self,

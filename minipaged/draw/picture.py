@@ -51,12 +51,7 @@ class Picture(Band):
     ) -> Row:
         """A row of cells. `label`, with a quiet `remark` below, stands at its left.
 
-        Options: values, words at the right edge, each below its head (see `heads`);
-        aside, words behind the last cell, in aside_colour; height, in pixels; start,
-        units before the first cell; gap, pixels between cells; unit, pixels of a unit,
-        by default the same for all rows; apart, pixels to the next row; fills, if it
-        takes all the room; is_bold, of the label; is_upright, of the words above
-        cells; rim, of a frame around all cells.
+        Options: what a `Row` has, such as height, values or aside.
         """
         row = Row(cells, self, label=label, remark=remark, **options)
         self.add(row)
@@ -257,9 +252,10 @@ class Picture(Band):
     def _widths_of_values(self) -> list[float]:
         columns = max((len(row.values) for row in self._rows), default=0)
         widths = [0.0] * columns
-        for words in [self._heads, *(row.values for row in self._rows)]:
+        rows = [(row.values, row.is_heavy) for row in self._rows]
+        for words, is_heavy in [(self._heads, False), *rows]:
             for at, word in enumerate(words):
-                widths[at] = max(widths[at], width_of(word) + AIR)
+                widths[at] = max(widths[at], width_of(word, bold=is_heavy) + AIR)
         return widths
 
     def ends_of_values(self, right: float) -> list[float]:
@@ -287,7 +283,8 @@ class Picture(Band):
         found = [inf if has_axis else self.widest]
         for row in self._rows:
             if row.units and not row.unit and not row.fills:
-                aside = width_of(row.aside) + 2 * AIR if row.aside else 0.0
+                aside = width_of(row.aside, bold=row.is_heavy)
+                aside += 2 * AIR * bool(row.aside)
                 found.append((room - aside - row.gaps) / row.units)
         return min(found)
 

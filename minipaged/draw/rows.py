@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -86,33 +87,35 @@ class Band:
         raise NotImplementedError
 
 
+@dataclass(eq=False)
 class Row(Band):
     """Cells side by side, what they are at their left, values at their right.
 
     `row[2]` and `row[2:5]` say which cells a link, a bracket or a frame is for.
     """
 
-    def __init__(self, cells: Sequence[Cell], picture: "Picture", **options: object):
-        self.cells = list(cells)
-        self.picture = picture
-        self.label: str = ""
-        self.remark: str = ""
-        self.values: Sequence[str] = ()
-        self.aside: str = ""
-        self.aside_colour: str | None = None
-        self.height = HEIGHT
-        self.start = 0.0
-        self.gap = 0.0
-        self.fills = False
-        self.unit: float | None = None
-        self.is_bold = False
-        self.is_upright = False
-        self.rim = "none"
-        self.starts: Sequence[int] = ()
-        for name, value in options.items():
-            if not hasattr(self, name):
-                raise TypeError(f"a row has no {name!r}")
-            setattr(self, name, value)
+    cells: Sequence[Cell]
+    picture: "Picture"
+    _: KW_ONLY
+    label: str = ""
+    remark: str = ""  # quiet, below the label
+    values: Sequence[str] = ()  # at the right edge, each below its head
+    aside: str = ""  # words behind the last cell
+    aside_colour: str | None = None
+    height: float = HEIGHT  # pixels, as those that follow
+    gap: float = 0.0  # between cells, or blocks
+    apart: float = Band.apart  # to the next row
+    unit: float | None = None  # of a unit; by default the same for all rows
+    start: float = 0.0  # units before the first cell
+    fills: bool = False  # it takes all the room
+    is_bold: bool = False  # of the label
+    is_heavy: bool = False  # the values and the words behind the cells are bold, too
+    is_upright: bool = False  # of words above cells
+    rim: str = "none"  # the colour of a frame around all cells, or around each block
+    starts: Sequence[int] = ()  # the first cell of each block
+
+    def __post_init__(self):
+        self.cells = list(self.cells)
         self.brackets: list[tuple[Span, str, str | None, bool]] = []
         # Of each tone that was drawn: was it a line without a face, everywhere?
         self.is_line: dict[Tone, bool] = {}
@@ -227,6 +230,7 @@ class Row(Band):
     def _say(self, sheet: Sheet, x: float, width: float) -> None:
         """What it is, at the left; its values, each in its column at the right."""
         weight = {"weight": "bold" if self.is_bold else "normal"}
+        heavy = {"weight": "bold" if self.is_heavy else "normal"}
         # Without cells to stand beside, it stands beside the words below them.
         middle = self.y + (self.height / 2 or 11)
         if self.remark:
@@ -237,10 +241,11 @@ class Row(Band):
         if self.aside:
             after = self.area(0, len(self.cells))
             colour = self.aside_colour or sheet.look.quiet
-            sheet.write(after.x + after.width + AIR, middle, self.aside, color=colour)
+            behind = after.x + after.width + AIR
+            sheet.write(behind, middle, self.aside, color=colour, **heavy)
         ends = self.picture.ends_of_values(x + width)
         for at, value in enumerate(self.values):
-            sheet.write(ends[at], middle, value, ha="right")
+            sheet.write(ends[at], middle, value, ha="right", **heavy)
 
     def _has_words(self) -> bool:
         """Are there words in its cells, and room for at least two letters of each?"""

@@ -300,8 +300,24 @@ def test_a_row_with_no_such_option_or_cells():
         row[1]
     with pytest.raises(IndexError):
         row[1:]
-    with pytest.raises(TypeError, match="no 'tallness'"):
+    with pytest.raises(TypeError, match="'tallness'"):
         picture.row("a", "", [], tallness=3)
+
+
+def test_the_row_that_matters_is_heavy_and_its_numbers_stay_in_their_columns():
+    picture = Picture()
+    picture.heads("first", "second")
+    picture.row("a", "", [Cell("1")], values=["1", "10,000"], aside="behind")
+    picture.row(
+        "b", "", [Cell("1")], values=["2", "20,000"], aside="last", is_heavy=True
+    )
+    scene = picture.scene()
+    weights = {words.text: words.weight for words in scene.of(Words)}
+    bold = {words for words, weight in weights.items() if weight == "bold"}
+    assert bold == {"2", "20,000", "last"}
+    ends = {words.text: words.x for words in scene.of(Words) if words.ha == "right"}
+    assert ends["1"] == ends["2"] == ends["first"] < ends["10,000"] == SPAN
+    check_that_no_words_overlap(scene)
 
 
 def signs_of(scene, colour):

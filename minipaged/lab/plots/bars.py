@@ -32,7 +32,7 @@ def plot_bars(
         # In parts of a hundred: a unit of cells takes only so many pixels.
         cells = [Cell("", each, wide=100 * part / most) for each, part in parts if part]
         said = f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-        style = {"is_bold": is_marked, "height": 20, "apart": 8}
+        style = {"is_bold": is_marked, "is_heavy": is_marked, "height": 20, "apart": 8}
         picture.row(name, "", cells or [Cell(wide=0.1)], aside=said, **style)
     picture.text(unit)
     if ends:

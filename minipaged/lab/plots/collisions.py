@@ -32,7 +32,8 @@ def plot_collisions(
         if own:
             said = [f"{one}: key {key}" for one, key in zip(said, own, strict=True)]
         pairs = zip(texts, said, strict=True)
-        cells = [Cell(text, soft(name), above=above) for text, above in pairs]
+        caption = "below" if rows else "above"  # arrows arrive at the cells themselves
+        cells = [Cell(text, soft(name), **{caption: words}) for text, words in pairs]
         if rows:
             blocks.space(0)  # arrows need more room
         start = (most - len(texts)) / 2

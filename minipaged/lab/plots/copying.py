@@ -146,8 +146,9 @@ def _panel(
     row = panel.blocks("", "", slots, fills=True, height=36.0)
     for at, block in enumerate(blocks):
         span, holders = row.block(at), frame.holders[block]
-        panel.over(span, f"block {block}", "none")
-        panel.under(span, counted(holders, "holder") if holders else "free", "none")
+        whose = counted(holders, "holder") if holders else "free"
+        said = f"block {block}" if len(blocks) < 4 else str(block)
+        panel.under(span, f"{said}: {whose}", "none")
         for offset, word in _lost(frame, before, block).items():
             panel.over(row[span.start + offset], f"× {word}", "none")
     for at, (name, block_ids) in enumerate(frame.tables.items()):

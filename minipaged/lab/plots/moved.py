@@ -34,5 +34,6 @@ def plot_copies(copies: Sequence[int], title: str, name: str = "A") -> Figure:
         cells = [Cell("", MOVED, wide=moved), Cell("", strong(name))]
         said = [f"{moved:,}", f"{so_far:,}"] if is_said else []
         label = f"decode {step + 1}" if is_said else ""
-        picture.row(label, "", cells, values=said, height=row - 1, apart=1)
+        style = {"height": row - 1, "apart": 1, "is_heavy": not left}
+        picture.row(label, "", cells, values=said, **style)
     return render(picture.scene())

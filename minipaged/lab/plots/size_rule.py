@@ -145,7 +145,7 @@ def _add_example(panel: Picture, batch: str, pieces: float) -> None:
         if not is_one:
             share = 100 * full(pieces, room)
             verdict = f"{counted(len(found), 'wave')}, {share:.0f} % full"
-        options = {"gap": 3.0, "is_bold": is_taken}
+        options = {"gap": 3.0, "is_bold": is_taken, "is_heavy": is_taken}
         panel.blocks(name, "", blocks, aside=verdict + ": taken" * is_taken, **options)
 
 
