@@ -113,6 +113,10 @@ class Lane(Row):
         """With room for triangles."""
         return super().below + self._room_of_points(True)
 
+    def reach(self, x: float, is_over: bool) -> float:
+        """With room for triangles."""
+        return max(super().reach(x, is_over), self._room_of_points(is_over))
+
     def place(self, number: float) -> float:
         """Where a number lies, once the picture is laid out."""
         if self.axis and self.axis.is_logarithmic:

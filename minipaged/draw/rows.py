@@ -160,6 +160,28 @@ class Row(Band):
         """Pixels that words below its cells take."""
         return self._height_of_words(False)
 
+    def reach(self, x: float, is_over: bool) -> float:
+        """How far words keep an arrow away from the cells at x: 0 if none are there."""
+        said = self._captions(is_over) + self._alone(is_over)
+        rooms = [(span, width_of(words) + 8) for span, words in said]
+        for span, _, colour, over in self.brackets:
+            if over == is_over and colour != "none":
+                rooms.append((span, self.area(span.start, span.stop).width))
+        is_there = any(
+            2 * abs(self.area(span.start, span.stop).middle - x) < wide
+            for span, wide in rooms
+        )
+        return (self.above if is_over else self.below) if is_there else 0.0
+
+    def _captions(self, is_over: bool) -> list[tuple[Span, str]]:
+        """The words above or below single cells."""
+        words = [cell.above if is_over else cell.below for cell in self.cells]
+        return [(self[at], said) for at, said in enumerate(words) if said]
+
+    def _alone(self, is_over: bool) -> list[tuple[Span, str]]:
+        """The words above or below cells that have no bracket."""
+        return [b[:2] for b in self.brackets if b[2:] == ("none", is_over)]
+
     def _height_of_words(self, is_over: bool) -> float:
         brackets = [
             BRACKET if words else ALONE
@@ -170,12 +192,11 @@ class Row(Band):
 
     def _height_of_captions(self, is_over: bool) -> float:
         """Of words of cells, and of words alone: between the cells and brackets."""
-        captions = [cell.above if is_over else cell.below for cell in self.cells]
-        is_alone = any(b[2:] == ("none", is_over) for b in self.brackets)
+        captions, is_alone = self._captions(is_over), bool(self._alone(is_over))
         if is_over and self.is_upright:
-            longest = max(width_of(*fit(words, UPRIGHT)) for words in captions)
-            return longest + 8 + CAPTION * is_alone
-        return CAPTION * (any(captions) + is_alone)
+            widths = [width_of(*fit(words, UPRIGHT)) for _, words in captions]
+            return max(widths, default=0.0) + 8 + CAPTION * is_alone
+        return CAPTION * (bool(captions) + is_alone)
 
     def measure(self, width: float) -> float:
         """Cells, and the words above and below them; a remark takes a second line."""
@@ -215,13 +236,11 @@ class Row(Band):
                     sheet.box(*area, rim=self.rim)
         low, right = self.y + self.height + 13, x + width
         for is_over, y, away in ((True, self.y - 12, -CAPTION), (False, low, CAPTION)):
-            each = [cell.above if is_over else cell.below for cell in self.cells]
-            captions = [(self[at], words) for at, words in enumerate(each) if words]
+            captions, alone = self._captions(is_over), self._alone(is_over)
             if is_over and self.is_upright:
                 self._draw_upright(sheet)
             else:
                 self._draw_captions(sheet, captions, y, right)
-            alone = [b[:2] for b in self.brackets if b[2:] == ("none", is_over)]
             self._draw_captions(sheet, alone, y + away * bool(captions), right)
         for span, words, colour, is_over in self.brackets:
             if colour != "none":
@@ -347,8 +366,12 @@ class Row(Band):
         captions = self._height_of_captions(is_over)
         line = self.y - captions - 7 if is_over else self.y + self.height + captions + 7
         ends = area.x + 2, area.x + area.width - 2
-        style = {"color": colour or sheet.look.rim, "linewidth": 2.0}
-        sheet.line((ends[0], line), (ends[1], line), **style)
+        style = {"color": colour or sheet.look.rim, "linewidth": 2.0 if words else 1.2}
+        corners = [(ends[0], line), (ends[1], line)]
+        if not words:  # ends that are turned to the cells tell neighbours apart
+            tick = line + 5 if is_over else line - 5
+            corners = [(ends[0], tick), *corners, (ends[1], tick)]
+        sheet.line(*corners, **style)
         text = line - 13 if is_over else line + 13
         shown, size = fit(words, area.width)
         if self._is_alone(span, words, is_over):

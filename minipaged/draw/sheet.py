@@ -211,8 +211,9 @@ class Sheet:
         colour: str | None = None,
         is_followed: bool = False,
         is_upright: bool = False,
+        is_straight: bool = False,
     ) -> None:
-        """From start to end, leaving and arriving level, or upright."""
+        """From start to end, leaving and arriving level, or upright; or straight."""
         (x0, y0), (x1, y1) = start, end
         middle = (x0 + x1) / 2, (y0 + y1) / 2
         bends = [(middle[0], y0), (middle[0], y1)]
@@ -220,9 +221,11 @@ class Sheet:
             bends = [(x0, middle[1]), (x1, middle[1])]
         colour = colour or (self.look.ink if is_followed else self.look.rim)
         linewidth, head = (2.0, 11) if is_followed else (1.1, 8)
-        self.curve(
-            (start, *bends, end), color=colour, linewidth=linewidth, head=head, layer=1
-        )
+        style = {"color": colour, "linewidth": linewidth, "head": head, "layer": 1}
+        if is_straight:
+            self.line(start, end, **style)
+        else:
+            self.curve((start, *bends, end), **style)
 
     def curve(self, points: Sequence[Point], **style: str | float) -> None:
         """A curve from the first to the fourth point, drawn towards those between.

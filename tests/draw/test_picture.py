@@ -104,9 +104,38 @@ def test_a_bracket_lies_below_its_cells(words):
     picture = Picture()
     row = picture.row("a", "", [Cell("1"), Cell("2")])
     picture.under(row[:], words)
-    (line,) = (s for s in picture.scene().of(Stroke) if s.linewidth == 2.0)
+    heights = [y for line in picture.scene().of(Stroke) for _, y in line.points]
     low = row.y + row.height
-    assert low < line.points[0][1] <= low + row.below
+    assert low < min(heights) and max(heights) <= low + row.below
+
+
+def test_brackets_without_words_have_ends_that_tell_neighbours_apart():
+    picture = Picture()
+    row = picture.row("a", "", [Cell("1"), Cell("2")])
+    for at in range(2):
+        picture.under(row[at], "", BAD)
+    lines = [line.points for line in picture.scene().of(Stroke)]
+    upright = sorted(x for (x, _), (other, _) in lines if x == other)
+    assert len(upright) == 4 and upright[1] < row.area(1, 2).x < upright[2]
+
+
+@pytest.mark.parametrize(("end", "is_near"), [(0, False), (1, True)])
+def test_an_arrow_ends_at_its_cell_or_at_the_words_that_stand_there(end, is_near):
+    picture = Picture()
+    upper = picture.row("a", "", [Cell("1"), Cell("2")])
+    lower = picture.row("b", "", [Cell("1", above="words"), Cell("2")])
+    picture.link(upper[end], lower[end])
+    (arrow,) = (line for line in picture.scene().of(Stroke) if line.head)
+    assert (lower.y - arrow.points[-1][1] < 4) == is_near
+
+
+def test_a_straight_link_has_no_bend():
+    picture = Picture()
+    rows = [picture.row(name, "", [Cell("1"), Cell("2")]) for name in "ab"]
+    picture.link(rows[0][0], rows[1][1], is_straight=True)
+    (arrow,) = (line for line in picture.scene().of(Stroke) if line.head)
+    middles = rows[0].area(0, 1).middle, rows[1].area(1, 2).middle
+    assert [x for x, _ in arrow.points] == [*middles] and not arrow.curved
 
 
 def test_a_link_leads_from_the_one_cell_to_the_other():
@@ -278,8 +307,8 @@ def test_a_bracket_without_words_lies_outside_of_the_cells():
     picture = Picture()
     row = picture.row("a", "", [Cell("1", above="one"), Cell("2", above="two")])
     picture.over(row[:], "", BAD)
-    (line,) = (s for s in picture.scene().of(Stroke) if s.color == BAD)
-    assert line.points[0][1] < row.y - 18
+    lines = [s.points for s in picture.scene().of(Stroke) if s.color == BAD]
+    assert lines and all(y < row.y - 18 for points in lines for _, y in points)
 
 
 def test_upright_words_have_room_above_the_cells():

@@ -37,9 +37,9 @@ def arrows(figure: Figure) -> list[Stroke]:
     return [stroke for stroke in figure.scene.of(Stroke) if stroke.head]
 
 
-def crosses(figure: Figure) -> int:
-    """How many there are; each has two heavy lines."""
-    return sum(line.linewidth > 2 for line in lines(figure)) // 2
+def crosses(figure: Figure, linewidth: float = 2.6) -> int:
+    """How many there are; each has two lines that are so wide."""
+    return sum(line.linewidth == linewidth for line in lines(figure)) // 2
 
 
 def dots(figure: Figure, marker: str) -> list[Point]:

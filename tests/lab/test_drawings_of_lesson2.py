@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import minipaged as mp
-from helpers.drawn import arrows, boxes, lines, places_of, texts
+from helpers.drawn import boxes, crosses, lines, places_of, texts
 from helpers.readable import readable_in_all_themes
 from minipaged.draw.marks import Words
 from minipaged.draw.palette import BAD
@@ -144,11 +144,17 @@ def test_nothing_is_cut_from_blocks_that_are_full():
 
 
 def test_the_lost_slot_is_crossed_out():
+    """B has no block for position 16: its row says 0, and A's position 0 is there."""
     figure = overwritten()
-    assert "K and V of A's position 0 are gone" in texts(figure)
-    assert "no blocks: the row is filled up with zeros" in texts(figure)
-    assert len(boxes(figure, BAD)) == 1 + 1  # the slot, and the legend
-    assert len(arrows(figure)) == 2
+    a, pool, b = figure.scene.rows
+    own, false = figure.scene.links
+    assert (own.source, own.target, own.colour) == ("A", "the pool", None)
+    assert pool.tones[own.end] == strong("A") == a.tones[own.start]
+    assert (false.source, false.start, false.end, false.colour) == ("B", 1, 0, BAD)
+    assert false.words == "K and V of A's position 0 are gone"
+    assert pool.tones[0] == Tone(BAD) and crosses(figure, 2.2) == 1
+    assert [cell.rim for cell in b.cells] == ["none", BAD, BAD]
+    assert b.aside == "no blocks: the row is filled up with zeros"
 
 
 def test_a_lane_says_when_its_prompt_ends():

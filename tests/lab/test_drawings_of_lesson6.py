@@ -20,7 +20,6 @@ from minipaged.draw.letters import PART, width_of
 from minipaged.draw.marks import Box, Dots, Stroke, Words
 from minipaged.draw.palette import line_colour
 from minipaged.draw.scales import LEAST_ABOVE, LEAST_APART, scale_of
-from minipaged.draw.sheet import SPAN
 from minipaged.draw.tones import KEPT, behind_words, free, others, soft, strong
 from minipaged.lab import (
     measured_tuning,
@@ -411,51 +410,27 @@ def test_stretches_are_counted_that_threads_read():
     assert said.count("32 threads") == said.count("64 bytes each") == 3
 
 
-def test_reads_side_by_side_end_in_the_first_stretches():
-    """Panels are at one scale: 2 stretches of 32, each with half of the threads."""
-    figure = plot_coalescing({"side by side": 4, "apart": 64}, "title")
-    pieces = boxes(figure, palette.soft_colour(0))[:34]  # without the legend's
-    assert len({round(piece.width, 6) for piece in pieces}) == 1
-    upper, lower = reads(figure)[:2], reads(figure)[2:]
-    assert [threads for threads, _ in upper] == [range(16), range(16, 32)]
-    assert [threads for threads, _ in lower] == [range(n, n + 1) for n in range(32)]
-    assert [stretch for _, stretch in upper] == [0, 1]
-    assert [stretch for _, stretch in lower] == list(range(32))
+@pytest.mark.parametrize(("apart", "threads"), [(4, 16), (16, 4), (64, 1), (128, 1)])
+def test_an_arrow_leads_from_the_threads_of_a_stretch_to_it(apart, threads):
+    """The first thread of each, and the stretch: of 64 bytes, and of every second."""
+    scene = plot_coalescing({"a": apart}, "title").scene
+    _, memory = scene.rows
+    ends = [round(end, 6) for end in accumulate(memory.widths, initial=0.0)]
+    found = [(link.start, ends[link.end]) for link in scene.links]
+    firsts = range(0, 32, threads)
+    assert found == [(thread, thread * apart // 64) for thread in firsts]
+    assert len(lines(plot_coalescing({"a": apart}, "title"))) == 3 * len(firsts)
 
 
-def test_threads_of_a_stretch_have_a_bracket_and_numbers_of_their_own():
-    figure = plot_coalescing({"a": 16, "far": 128}, "title")
-    shared, alone = reads(figure)[:8], reads(figure)[8:]
-    assert [list(threads) for threads, _ in shared] == [
-        list(range(4 * n, 4 * n + 4)) for n in range(8)
-    ]
-    assert [stretch for _, stretch in shared] == list(range(8))
-    assert [stretch for _, stretch in alone] == list(range(0, 64, 2))
-    numbers = boxes(figure, palette.sequence_colour(0))[:32]
-    edges = [(box.x, box.x + box.width) for box in numbers]
-    assert all(end < start for (_, end), (start, _) in pairwise(edges))
-
-
-def reads(figure):
-    """For each bracket: the threads above it, and the stretch its arrow leads to.
-
-    Threads and stretches are counted from the left edge of the rows.
-    """
-    every = [line.points for line in lines(figure)]
-    flat = [(start, end) for start, end in every if start[1] == end[1]]
-    thread_at = {thread: places_of(figure, str(thread))[0][0] for thread in range(32)}
-    row = boxes(figure, palette.soft_colour(0))[0].x - 0.5
-    stretches = [box for box in rims(figure) if box.height == 26]
-    wide = (SPAN - row) / sum(box.y == stretches[0].y for box in stretches)
-    found = []
-    for (start, end), arrow in zip(flat, arrows(figure), strict=True):
-        left, right = sorted((start[0], end[0]))
-        assert arrow.points[0][0] == pytest.approx((left + right) / 2)
-        above = [thread for thread, x in thread_at.items() if left < x < right]
-        end = (arrow.points[-1][0] - row) / wide
-        assert end % 1 == pytest.approx(0.5, abs=0.2)
-        found.append((range(above[0], above[-1] + 1), int(end)))
-    return found
+@pytest.mark.parametrize("apart", [4, 16, 64, 128])
+def test_what_a_thread_has_asked_for_lies_where_it_reads(apart):
+    (_, memory) = plot_coalescing({"a": apart}, "title").scene.rows
+    starts = accumulate(memory.widths, initial=0.0)
+    pairs = zip(memory.tones, starts, strict=False)
+    strong_ones = [start for tone, start in pairs if tone == strong(0)]
+    assert strong_ones == pytest.approx([thread * apart / 64 for thread in range(32)])
+    assert memory.tones.count(soft(0)) == 32 * (apart > 4)  # behind each number
+    assert memory.tones.count(free()) == 32 * (apart > 64)  # every second stretch
 
 
 # --- pointers and shapes --------------------------------------------------------------
