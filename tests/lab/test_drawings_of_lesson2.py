@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import minipaged as mp
-from helpers.drawn import boxes, crosses, lines, places_of, texts
+from helpers.drawn import crosses, lines, texts
 from helpers.readable import readable_in_all_themes
 from minipaged.draw.marks import Words
 from minipaged.draw.palette import BAD
-from minipaged.draw.tones import KEPT, Tone, others, strong
+from minipaged.draw.tones import KEPT, Tone, others, soft, strong
 from minipaged.lab import (
     plot_gather,
     plot_lanes,
@@ -157,24 +157,23 @@ def test_the_lost_slot_is_crossed_out():
     assert b.aside == "no blocks: the row is filled up with zeros"
 
 
-def test_a_lane_says_when_its_prompt_ends():
-    figure = lanes([21, 7, 13], 9)
-    ends = [words for words in texts(figure) if "ends" in words]
-    assert ends == [f"ends, step {step}" for step in (10, 20, 30)]
-    assert texts(figure).count("waits") == 2 + 1  # and the legend
-    assert "2 at most" in texts(figure) and "pool: 12" in texts(figure)
-    for name, more in zip("ABC", (1, 0, 0), strict=True):  # A's is in the legend
-        assert len(boxes(figure, strong(name).face)) == 1 + more
-
-
-def test_a_lane_says_what_is_promised_to_its_prompt():
+def test_a_lane_says_when_its_prompt_ends_and_what_is_promised_to_it():
     """At most 29, 15 and 21 tokens are computed: 2, 1 and 2 blocks of 16."""
     figure = lanes([21, 7, 13], 9)
-    shown = placed(figure)
-    beside = [text for (x, _), text in shown if x < 160 and text in "12"]
-    assert beside == ["2", "1", "2"]
-    below = [text for _, text in shown if text[1:2] == ":"]
-    assert below == ["A: 2", "B: 1", "C: 2"]  # on the line of all promises
+    _, *rows, blocks = figure.scene.rows
+    assert [(row.label, row.remark, row.aside) for row in rows] == [
+        ("A", "21 tokens, 2 promised", "ends, step 10"),
+        ("B", "7 tokens, 1 promised", "ends, step 20"),
+        ("C", "13 tokens, 2 promised", "ends, step 30"),
+    ]
+    for (name, row), waits in zip(
+        zip("ABC", rows, strict=True), (0, 10, 20), strict=True
+    ):
+        assert row.tones[-2:] == [strong(name), soft(name)]
+        assert row.widths == [waits, 1, 9][not waits :]
+    assert blocks.remark == "2 held at most" and "pool: 12" in texts(figure)
+    named = [words for words in texts(figure) if words[1:2] == ":"]
+    assert named == ["A: 2", "B: 1", "C: 2"]  # on the line of all promises
 
 
 def test_a_promise_to_somebody_else_is_told_apart_though_it_is_as_large():
@@ -201,19 +200,10 @@ def test_a_promise_to_two_names_both():
     assert "A+B: 3" in texts(figure)
 
 
-def test_the_outline_of_all_promises_has_a_name_where_it_starts():
-    """29 tokens may be computed at first: 2 blocks of 16, of 3."""
-    figure = lanes([21, 7, 13], 9, num_blocks=3)
-    (named,) = places_of(figure, "promised:")
-    (left, level), _ = next(levels_of(figure, "--"))
-    assert named[1] == level and named[0] < left
-    assert "promised:" not in texts(lanes([1], 1))  # no room: it lies on the ground
-
-
 def test_the_line_of_what_is_promised_has_the_height_of_the_worst_case():
     """At most 29, 15 and 21 tokens are computed: 2, 1 and 2 blocks, of 4."""
     figure = lanes([21, 7, 13], 9, num_blocks=4)
-    *outline, _ = levels_of(figure, "--")  # the legend is last
+    outline = list(levels_of(figure, "--"))
     pool_line, ground = sorted({y for (_, y), _ in levels_of(figure, "-")})
     block = (ground - pool_line) / 4
     assert [round((ground - y) / block, 6) for (_, y), _ in outline] == [2, 1, 2]
