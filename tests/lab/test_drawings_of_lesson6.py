@@ -75,10 +75,8 @@ def pointers(positions=range(2, 10), num_kv_heads=2, dim=4, kv_head=0):
     return plot_pointer_tile(tables_of()["A"], positions, *shape, "title", kv_head)
 
 
-def walk(tile=8, num_splits=1, now=1, **pool):
-    return plot_tile_and_blocks(
-        tables_of(**pool)["A"], tile, "title", num_splits, now=now
-    )
+def walk(tile=8, now=1, **pool):
+    return plot_tile_and_blocks(tables_of(**pool)["A"], tile, "title", now=now)
 
 
 LONG = {"used": {"A": 430, "B": 200, "C": 20}, "num_blocks": 64, "block_size": 16}
@@ -202,9 +200,8 @@ DRAWINGS = {
     "shapes, all rows used": lambda: plot_step_shapes(16, 16, 128, 256, "title"),
     "walk": walk,
     "walk, tiles in a block": lambda: walk(2, now=3),
-    "walk, large": lambda: walk(64, 4, 2, **LONG),
-    "walk, larger": lambda: walk(64, 4, 2, **(LONG | {"num_blocks": 500})),
-    "walk, empty splits": lambda: walk(8, 5, 0),
+    "walk, large": lambda: walk(64, 2, **LONG),
+    "walk, larger": lambda: walk(64, 2, **(LONG | {"num_blocks": 500})),
     "pipelines": lambda: plot_pipeline(RUNS, "title"),
     "a pipeline": lambda: plot_pipeline({"one": AHEAD}, "title"),
     "pipelines with more ahead": lambda: plot_pipeline(
@@ -224,7 +221,7 @@ DRAWINGS = {
     "one split": lambda: split_and_merge([3.0], 20),
     "many splits": lambda: split_and_merge([4.0] * 8, 256),
     "ladder": lambda: plot_ladder(SHARES, "title"),
-    "ladder, first rungs": lambda: plot_ladder(first_rungs(2), "title", whole=5),
+    "ladder, first rungs": lambda: plot_ladder(first_rungs(2), "title"),
     "ladder, one rung": lambda: plot_ladder(first_rungs(1), "title"),
     "ladder, what was removed": lambda: plot_ladder(SHARES, "title", removed=REMOVED),
     "ladder, words of a batch": lambda: plot_ladder(
@@ -272,7 +269,6 @@ DRAWINGS = {
     "paging beside others": lambda: paging(
         3, doubt={f"batch {at}": 0.99 for at in range(3)}, band=(2.2, 2.26, "others")
     ),
-    "paging in two lines": lambda: paging(4, in_row=2),
     "under way": under_way,
     "under way, no faults": lambda: under_way(()),
     "under way, the best": lambda: under_way(best=("128 KiB on each of them", 17.3)),
@@ -282,12 +278,10 @@ DRAWINGS = {
     "on each, an aim": lambda: on_each(megabytes=4.325, aim=(4, "128 KiB on each")),
     "size rule": lambda: size_rule({"1x8k": 0.06, "8x4k": 0.48, "64x4k": 3.9}),
     "size rule without batches": size_rule,
-    "size rule, a long axis": lambda: size_rule({"a": 15.5}, most=18),
     "size rule, examples": lambda: size_rule(EXAMPLES, examples=EXAMPLES),
     "size rule, many waves": lambda: size_rule(
-        {"a": 3.5, "many": 17.0}, examples=("a", "many"), most=18
+        {"a": 3.5, "many": 7.9}, examples=("a", "many")
     ),
-    "size rule, many more": lambda: size_rule({"a": 29}, examples="a", most=30),
     "gpu": lambda: gpu(),
     "gpu, an older one": lambda: gpu(40, 5, 1),
     "gpu of one multiprocessor": lambda: gpu(1, 1, 8),
@@ -818,12 +812,6 @@ def test_whose_waves_are_emptier_is_not_taken():
         assert chosen(pieces) == max(filled, key=filled.get), pieces
 
 
-def test_a_long_axis_has_a_legend_and_no_room_for_reasons():
-    said = texts(size_rule(most=30))
-    assert said.count("small") == said.count("medium") == 1
-    assert [row.label for row in size_rule(most=12).scene.rows] == ["taken"]
-
-
 # --- tiles, blocks, splits ------------------------------------------------------------
 
 
@@ -843,7 +831,7 @@ def test_a_tile_is_drawn_with_the_blocks_that_it_reads():
 
 
 def test_blocks_that_are_left_out_of_a_pool_are_hinted_at():
-    scene = walk(64, 4, 2, **(LONG | {"num_blocks": 500})).scene
+    scene = walk(64, 2, **(LONG | {"num_blocks": 500})).scene
     blocks, pool = scene.rows[1:]
     assert "…" in pool.words and others() not in pool.tones
     marked = [pool.tones[link.end] for link in scene.links]
@@ -984,8 +972,6 @@ def test_a_ladder_says_what_each_rung_gains():
     assert said.count("rung 5 reaches") == 3
     ticks = ["0.3 %", "1 %", "3 %", "10 %", "30 %", "100 %"]  # from 0.6 % on
     assert {*ticks} <= {*said} and not {"0.1 %", "0.03 %"} & {*said}
-    unit = "share, on a logarithmic scale; ×: times the rung before"
-    assert unit in texts(plot_ladder(SHARES, "title", unit="share"))
 
 
 def test_every_step_says_its_factor():
@@ -1038,11 +1024,11 @@ def test_each_large_step_says_what_it_removes_in_every_batch():
 
 def test_what_lies_outside_the_axis_is_left_out():
     line = {0.1: 5.0, 1.0: 20.0, 2.0: 40.0, 4.0: 80.0, 100.0: 50.0}
-    figure = plot_on_each({"a": line}, "title", 4, "four fit", limits=(0.5, 64))
+    figure = plot_on_each({"a": line}, "title", 4, "four fit")
     (curve,) = figure.scene.curves
     assert curve.points == ((1.0, 20.0), (2.0, 40.0), (4.0, 80.0))
     said = texts(figure)
-    assert "four fit" in said and "64" in said and "0.25" not in said
+    assert {"four fit", "64", "0.25"} <= {*said} and "0.125" not in said
 
 
 def test_it_says_how_much_is_under_way_and_how_many_are_best():
@@ -1054,11 +1040,6 @@ def test_it_says_how_much_is_under_way_and_how_many_are_best():
     assert any(words.endswith("4.3 MB under way for one on each") for words in said)
     alone = texts(plot_on_each(curves, "title", 6, "six run at a time"))
     assert "six run at a time" in alone and not any("MB" in words for words in alone)
-
-
-def test_a_ladder_keeps_its_size_while_it_grows():
-    first, last = plot_ladder(first_rungs(1), "t", whole=5), plot_ladder(SHARES, "t")
-    assert first.scene.height == last.scene.height
 
 
 def test_signs_stand_in_the_cells_that_have_them():

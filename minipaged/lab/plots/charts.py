@@ -79,17 +79,16 @@ def plot_lines(
     title: str,
     xlabel: str,
     ylabel: str,
-    lowest: float = 0,
     logarithmic: bool = True,
     y_is_logarithmic: bool = False,
     crosses: Sequence[Sequence[float]] = (),
 ) -> Figure:
     """Lines over a logarithmic x axis (base 2), told apart by marker and dashes too.
 
-    `logarithmic=False`: over an even one. More than 20 values have no markers. lowest:
-    where an even y axis begins. crosses: of each line, values to compare with it.
+    `logarithmic=False`: over an even one. More than 20 values have no markers. crosses:
+    of each line, values to compare with it.
     """
-    limits = None if y_is_logarithmic else (lowest, None)
+    limits = None if y_is_logarithmic else (0, None)
     chart = chart_of(x, lines, title, xlabel, ylabel, logarithmic, limits)
     for series, values in enumerate(crosses):
         points = list(zip(x, values, strict=True))
