@@ -1,12 +1,10 @@
 """Lab: from a position to its slot, through the block table (paper, figure 6)."""
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.letters import PART
 from minipaged.draw.palette import theme
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import free, others, shared, soft, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 from minipaged.memory.block_table import BlockTable
 
 MANY_ENTRIES, MANY_BLOCKS = 8, 12  # more are not drawn

@@ -3,12 +3,10 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.palette import line_colour
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import others, soft, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 GOES_ON, ENDED, TOO_LATE, LEFT_OUT = range(4)
 

@@ -2,13 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.letters import visible
 from minipaged.draw.palette import BAD, GOOD
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import Tone, held
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 MOST = 8  # blocks in a row; more are not drawn
 Words = Sequence[str]

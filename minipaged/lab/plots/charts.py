@@ -3,14 +3,13 @@
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from minipaged.draw.chart import MANY, Chart
 from minipaged.draw.palette import KINDS_OF_SLOTS
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.scales import Limits
 from minipaged.draw.tones import Tone, kind_of_slot
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 from minipaged.memory.waste import WasteReport
 
 SHORT = {  # names of kinds of slots beside a bar

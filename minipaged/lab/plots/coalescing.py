@@ -2,12 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.palette import BAD, GOOD, line_colour, theme
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import free, soft, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 NUMBER = 4  # bytes that a thread reads
 LEAST = 0.22  # of a stretch: how wide a number that lies alone is drawn

@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.bands import Drawn
 from minipaged.draw.letters import width_of
 from minipaged.draw.palette import ink_on
@@ -12,7 +10,7 @@ from minipaged.draw.scales import Scale, scale_of
 from minipaged.draw.sheet import Sheet
 from minipaged.draw.tones import Tone, free, kind_of_slot
 from minipaged.lab.plots.charts import legend_of_slots
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 from minipaged.memory.waste import Stay, WasteReport
 
 HIGH, LEFT, BELOW = 280.0, 44.0, 44.0  # pixels: of the memory, beside it, below it

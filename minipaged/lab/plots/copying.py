@@ -4,8 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.letters import counted, width_of
 from minipaged.draw.palette import BAD, line_colour, theme
 from minipaged.draw.picture import Cell, Picture
@@ -19,7 +17,7 @@ from minipaged.draw.tones import (
     soft,
     strong,
 )
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 

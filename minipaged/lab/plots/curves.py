@@ -2,11 +2,9 @@
 
 from collections.abc import Mapping
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.chart import Chart
 from minipaged.draw.picture import Picture
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 Curves = Mapping[str, Mapping[float, float | None]]
 

@@ -4,8 +4,6 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 from string import ascii_uppercase
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.bands import Drawn
 from minipaged.draw.lanes import Lane
 from minipaged.draw.letters import counted, width_of
@@ -13,7 +11,7 @@ from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.sheet import Sheet
 from minipaged.draw.tones import FOUND, free, others, soft, strong
 from minipaged.lab.measure.watch import Moment
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 from minipaged.lab.plots.steps import add_steps
 from minipaged.memory.block_pool import BlockPool
 from minipaged.scheduling.plan import Work

@@ -3,12 +3,10 @@
 from collections.abc import Sequence
 from itertools import accumulate
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.palette import BAD
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import Tone, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 MOVED = Tone(f"{BAD}A6", line=BAD)
 LOWEST, HIGHEST = 6.0, 20.0  # pixels of a row

@@ -3,10 +3,8 @@
 import math
 from collections.abc import Mapping
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.chart import Chart
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 LIMITS = 0.25, 64.0  # programs: where the axis ends
 

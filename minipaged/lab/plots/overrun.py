@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.bands import Drawn
 from minipaged.draw.letters import visible
 from minipaged.draw.palette import BAD, theme
@@ -12,7 +10,7 @@ from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.rows import Row
 from minipaged.draw.sheet import Sheet
 from minipaged.draw.tones import Tone, free, soft, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 FREE = "."  # the owner of a slot that nobody has written
 MOST_WORDS = 16  # more overwritten slots are not written out

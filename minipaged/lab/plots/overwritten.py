@@ -2,12 +2,10 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.palette import BAD
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import Tone, free, soft, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 from minipaged.memory.block_table import BlockTable
 from minipaged.model.inputs import RaggedBatch
 

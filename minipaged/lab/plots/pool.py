@@ -2,8 +2,6 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.letters import counted
 from minipaged.draw.palette import BAD
 from minipaged.draw.picture import Cell, Picture
@@ -17,7 +15,7 @@ from minipaged.draw.tones import (
     soft,
     strong,
 )
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 from minipaged.lab.pool.snapshot import Contents, read_contents
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable

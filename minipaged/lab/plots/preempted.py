@@ -3,8 +3,6 @@
 from collections.abc import Collection, Iterator, Mapping
 from itertools import groupby
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.bands import Drawn
 from minipaged.draw.lanes import Lane
 from minipaged.draw.palette import line_colour
@@ -13,7 +11,7 @@ from minipaged.draw.sheet import Sheet
 from minipaged.draw.tones import FOUND, NOTHING, free, soft, strong
 from minipaged.draw.tones import KEPT as KEPT_ROOM
 from minipaged.lab.measure.step_log import Steps
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 from minipaged.lab.plots.steps import add_steps
 
 HIGH = 96.0  # pixels: a full pool

@@ -1,4 +1,4 @@
-"""Lab: scenes as matplotlib figures, which notebooks store."""
+"""Lab: scenes as matplotlib figures, which notebooks store; drawn only here."""
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes

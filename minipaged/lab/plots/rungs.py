@@ -4,13 +4,11 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import log
 
-from matplotlib.figure import Figure
-
-from minipaged.draw.letters import PART, width_of
+from minipaged.draw.letters import PART, lines_of, width_of
 from minipaged.draw.palette import BAD, line_colour
 from minipaged.draw.scales import Scale
 from minipaged.draw.sheet import SPAN, Sheet
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 LEFT, TOP, HEAD = 48.0, 32.0, 34.0  # pixels beside the panels; above all; above each
 EFOLD = 30.0  # how high a step is of e times as fast
@@ -176,12 +174,5 @@ def _write_names(sheet: Sheet, y: float, wide: float, rungs: Sequence[str]) -> f
 
 
 def _lines(words: str, wide: float) -> list[str]:
-    """The words, with a new line before each that has no room beside the others."""
-    wide, lines = max(wide, *map(width_of, words.split())), [""]
-    for word in words.split():
-        longer = f"{lines[-1]} {word}".strip()
-        if lines[-1] and width_of(longer) > wide:
-            lines.append(word)
-        else:
-            lines[-1] = longer
-    return lines
+    """The words, in as many lines as they need if they are so wide."""
+    return lines_of(words, max(wide, *map(width_of, words.split())), len(words))

@@ -1,11 +1,9 @@
 """Lab: threads of a warp that hand each other their sums."""
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.letters import counted
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import soft, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 NUMBERS = 3, 1, 4, 1, 5, 9, 2, 6  # invented: the sum of each thread's products
 

@@ -5,13 +5,11 @@ from collections.abc import Collection, Mapping
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.letters import counted
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import KEPT, Tone, free, strong
 from minipaged.lab.measure.launches import POSITION
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 STEPS, ENDS = 100, 8  # within one piece; pieces, up to which the axis goes
 ALL_AT_ONCE = ", all at once: which kind has more under way?"

@@ -4,12 +4,11 @@ import math
 from collections.abc import Sequence
 
 import torch
-from matplotlib.figure import Figure
 
 from minipaged.draw.letters import PART, width_of
 from minipaged.draw.sheet import SPAN, Sheet
 from minipaged.draw.tones import Tone, behind_words, soft, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 from minipaged.lab.plots.walk import split_shares
 
 LEFT, BAND = 120.0, 26.0  # pixels beside the two bands at the top; how high each is

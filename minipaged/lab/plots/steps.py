@@ -2,7 +2,7 @@
 
 from minipaged.draw.picture import Cell, Picture
 
-FEW = 12  # numbers in a row; of more steps, only those at round numbers are named
+FEW = 24  # numbers in a row; of more steps, only those at round numbers are named
 
 
 def add_steps(picture: Picture, count: int) -> None:

@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.letters import PART, width_of
 from minipaged.draw.palette import BAD, GOOD
 from minipaged.draw.sheet import SPAN, Sheet
 from minipaged.draw.tones import free, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 LEFT, RIGHT = 290.0, 50.0  # pixels: of names and a sum; beside the last number
 TOP, ROW, DOT = 46.0, 44.0, 10.0  # above the rows; of a row; of a mark

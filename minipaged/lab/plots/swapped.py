@@ -2,12 +2,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.palette import BAD
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import NOTHING, behind_words, free, soft, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 Held = Mapping[str, Sequence[int]]  # block ids by name
 

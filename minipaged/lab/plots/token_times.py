@@ -3,12 +3,10 @@
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.palette import BAD, line_colour
 from minipaged.draw.picture import Picture
 from minipaged.draw.tones import Tone, free
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 
 def plot_token_times(

@@ -3,13 +3,11 @@
 import math
 from itertools import pairwise
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.letters import counted, from_to
 from minipaged.draw.palette import line_colour
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import KEPT, Tone, free, others, soft, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 from minipaged.memory.block_table import BlockTable
 
 MANY = 96  # blocks of a pool: of more, only those of the sequence are drawn

@@ -3,15 +3,13 @@
 import math
 from collections.abc import Mapping
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.letters import PART, counted, width_of
 from minipaged.draw.palette import HATCHING, ink_on
 from minipaged.draw.scales import Scale, scale_of
 from minipaged.draw.sheet import SPAN, Sheet
 from minipaged.draw.tones import KEPT, soft, strong
 from minipaged.lab.measure.wave_times import WaveTimes
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 LEFT, RIGHT = 160.0, 10.0  # pixels beside the waves
 ROW, STRIP = 26.0, 26.0  # of a program on each multiprocessor; of the unit below
