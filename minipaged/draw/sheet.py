@@ -68,14 +68,6 @@ class Sheet:
         self.scene.marks.append(written)
         return written
 
-    def headline(
-        self, y: float, what: str, remark: str, verdict: str, colour: str
-    ) -> None:
-        """What a part of the sheet shows; at the right edge, how good or bad it is."""
-        self.write(0, y, what, PART)
-        self.write(width_of(what, PART) + 12, y, remark, color=self.look.quiet)
-        self.write(SPAN, y, verdict, PART, ha="right", color=colour)
-
     def label(
         self, y: float, height: float, what: str, remark: str, **style: str | float
     ) -> None:
@@ -196,13 +188,6 @@ class Sheet:
         for left in (x, x + side + gap):
             self.scene.marks.append(Box(left, y, side, height, **lines))
         self.write(x + width / 2, y + height / 2, remark, ha="center")
-
-    def wait(self, x: float, y: float, width: float, height: float) -> None:
-        """Time in which somebody who has arrived computes nothing yet."""
-        self.box(x, y, width, height, free(), self.look.rim)
-        if width > width_of("waits") + 8:
-            middle = x + width / 2, y + height / 2
-            self.write(*middle, "waits", ha="center", color=self.look.quiet)
 
     def arrow(
         self,
