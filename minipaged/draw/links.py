@@ -56,8 +56,10 @@ def draw_link(
         ends = ends if is_down else ends[::-1]
         sheet.arrow(*ends, is_upright=True, **style)
         lines = words.splitlines()
+        # A flat arrow reaches further aside at the height of the words.
+        away = (14 if is_false else 8) + min(40, 10 * abs(x1 - x0) / abs(y1 - y0))
         for at, line in enumerate(lines):
-            left = (x0 + x1) / 2 + (14 if is_false else 8)
+            left = (x0 + x1) / 2 + away
             low = (y0 + y1) / 2 + LINE * (at - (len(lines) - 1) / 2)
             sheet.write(left, low, line, color=colour or sheet.look.quiet)
         middle = _early(*ends)

@@ -162,16 +162,12 @@ class Row(Band):
 
     def reach(self, x: float, is_over: bool) -> float:
         """How far words keep an arrow away from the cells at x: 0 if none are there."""
-        said = self._captions(is_over) + self._alone(is_over)
-        rooms = [(span, width_of(words) + 8) for span, words in said]
-        for span, _, colour, over in self.brackets:
-            if over == is_over and colour != "none":
-                rooms.append((span, self.area(span.start, span.stop).width))
-        is_there = any(
-            2 * abs(self.area(span.start, span.stop).middle - x) < wide
-            for span, wide in rooms
-        )
-        return (self.above if is_over else self.below) if is_there else 0.0
+        said = [b[:2] for b in self.brackets if b[3] == is_over]
+        for span, words in [*self._captions(is_over), *said]:
+            area = self.area(span.start, span.stop)
+            if 2 * abs(area.middle - x) < max(area.width, width_of(words) + 8):
+                return self.above if is_over else self.below
+        return 0.0
 
     def _captions(self, is_over: bool) -> list[tuple[Span, str]]:
         """The words above or below single cells."""

@@ -14,17 +14,15 @@ def plot_ways(launches: Mapping[str, Launch], title: str) -> Figure:
 
     A box is as wide as what its program has under way, in KiB; all rows have the same
     scale. An upright line is at the aim. At the right is how long the launch takes, and
-    its share of the read ceiling; those of the fastest are bold.
+    its share of the read ceiling.
 
     launches: by name. Drawn is a multiprocessor that has as many programs as any other.
     """
     picture = Picture(title)
     picture.heads("time", "of the read ceiling")
-    best = max(launch.percent for launch in launches.values())
     for name, launch in launches.items():
         values = f"{launch.us:.1f} µs", f"{launch.percent:.0f} %"
-        is_best = launch.percent == best
-        lane = picture.lane(name, _programs(launch), values=values, is_heavy=is_best)
+        lane = picture.lane(name, _programs(launch), values=values)
         kib = kib_of(launch)
         for number in range(launch.running):
             said = f"{kib:.0f} KiB"
