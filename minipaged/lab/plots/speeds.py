@@ -26,8 +26,7 @@ def plot_engine_speeds(hosts: Sequence[Mapping[str, Any]], title: str) -> Figure
     """A bar for each way to run, in a group for each host; a sign for each round.
 
     A bar ends at the median of the rounds. At the right stands how many times as many
-    tokens these are as those of the group's first bar: hosts are not compared. The
-    most of a group is bold.
+    tokens these are as those of the group's first bar: hosts are not compared.
     hosts: as `measured_engine` has them.
     """
     picture = Picture(title)
@@ -49,7 +48,6 @@ def plot_engine_speeds(hosts: Sequence[Mapping[str, Any]], title: str) -> Figure
                 RUNGS[rung].format_map(host[rung]),
                 values=(f"{int(speed + 0.5):,}", times),
                 height=14.0,
-                is_heavy=speed == max(speeds.values()),
             )
             lane.bar(0, speed, _tone(rung))
             rounds = host[rung].get("rounds", ())
