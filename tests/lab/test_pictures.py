@@ -1,8 +1,10 @@
 """The pictures: they show the live state, and can be read by everybody."""
 
+import re
 from base64 import b64decode
 from io import BytesIO
 from itertools import combinations
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
@@ -12,6 +14,7 @@ from helpers.readable import PAGES, contrast, edges_of, readable_in_all_themes
 from minipaged.draw import palette, tones
 from minipaged.draw.marks import Area, Box, Scene, Stroke, Words
 from minipaged.draw.tones import FOUND, free, kind_of_slot, others, soft, strong
+from minipaged.lab.plots import render as render_module
 from minipaged.lab.plots.charts import plot_histogram, plot_lines, plot_waste
 from minipaged.lab.plots.contiguous import plot_memory_over_time
 from minipaged.lab.plots.display import encode
@@ -321,6 +324,14 @@ def test_letters_are_as_wide_as_tests_and_layouts_take_them(pens, style):
         .transform(text.get_window_extent().get_points())
     )
     assert edges_of(words) == pytest.approx((x0, y0, x1, y1), abs=4)
+
+
+def test_pictures_know_matplotlib_through_one_module_only():
+    """Else one of them could draw what is in no scene, and no page would show it."""
+    plots = Path(render_module.__file__).parent
+    imports = re.compile("^(from|import) matplotlib", re.M)
+    found = {p.name for p in plots.glob("*.py") if imports.search(p.read_text())}
+    assert found == {"render.py", "display.py"}
 
 
 # --- in a notebook --------------------------------------------------------------------
