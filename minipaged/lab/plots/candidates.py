@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from minipaged.draw.letters import signed
 from minipaged.draw.palette import line_colour
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import others, soft, strong
@@ -87,6 +88,5 @@ def _score(total: float, length: int) -> str:
 
 
 def _number(value: float) -> str:
-    """Two digits, or three if they were 0; with a minus that is long enough."""
-    digits = 3 if 0 < abs(value) < 0.005 else 2
-    return f"{round(value, digits) + 0.0:.{digits}f}".replace("-", "−")
+    """Two digits, or three if they were 0."""
+    return signed(value, 3 if 0 < abs(value) < 0.005 else 2)

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import torch
 
-from minipaged.draw.letters import PART, fit, lines_of, visible, width_of
+from minipaged.draw.letters import PART, fit, lines_of, signed, visible, width_of
 from minipaged.draw.palette import BAD, GOOD, sequence_colour
 from minipaged.draw.sheet import SPAN, Sheet
 from minipaged.draw.tones import Tone, soft, strong
@@ -126,7 +126,7 @@ def _draw_weights(
         height = now * BARS
         _draw_bar(sheet, x + 1, ground - height, width - 2, height, tone)
         if at >= num_old and num_bars <= MOST_NUMBERS:
-            said = f"{float(new[at - num_old]):.1f}".replace("-", "−")
+            said = signed(float(new[at - num_old]), 1)
             sheet.write(x + width / 2, ground + 9, said, 8, ha="center")
         framed = before if is_right else right
         if at < num_old and not math.isclose(framed, now, rel_tol=1e-3, abs_tol=0.02):
