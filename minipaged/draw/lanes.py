@@ -31,14 +31,14 @@ FAINT = 0.45  # how opaque dots are that hide each other
 class Lane(Row):
     """A row whose places are numbers, counted from its left end, or on an axis."""
 
-    def __init__(self, cells: Sequence[Cell], picture: Band, **options: object):
+    def __post_init__(self):
+        super().__post_init__()
         self.axis: Axis | None = None
         self.room = 0.0
         self.are_many = False
         self.signs: list[tuple[float, Sign]] = []
         self.lines: list[tuple[float, str | None, float, float]] = []
         self.points: list[tuple[float, str, bool]] = []
-        super().__init__(cells, picture, **options)
 
     def bar(
         self,
@@ -112,6 +112,10 @@ class Lane(Row):
     def below(self) -> float:
         """With room for triangles."""
         return super().below + self._room_of_points(True)
+
+    def reach(self, x: float, is_over: bool) -> float:
+        """With room for triangles."""
+        return max(super().reach(x, is_over), self._room_of_points(is_over))
 
     def place(self, number: float) -> float:
         """Where a number lies, once the picture is laid out."""

@@ -83,6 +83,11 @@ def counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}" + "s" * (number != 1)
 
 
+def signed(number: float, digits: int = 2) -> str:
+    """So many digits behind the point; a minus as long as a plus, and never -0."""
+    return f"{round(number, digits) + 0.0:.{digits}f}".replace("-", "−")
+
+
 def from_to(first: int, last: int) -> str:
     """Both with a dash between them: `4–7`; one if they are the same."""
     return f"{first}–{last}" if first < last else str(first)

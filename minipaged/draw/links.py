@@ -24,6 +24,7 @@ def draw_link(
     is_followed: bool,
     words: str,
     is_false: bool,
+    is_straight: bool,
 ) -> None:
     """Upright between rows; level between panels, or side by side; else an arc.
 
@@ -31,7 +32,7 @@ def draw_link(
     """
     start, end = (span.row.area(span.start, span.stop) for span in (source, target))
     colour = colour or (BAD if is_false else None)
-    style = {"colour": colour, "is_followed": is_followed}
+    style = {"colour": colour, "is_followed": is_followed, "is_straight": is_straight}
     is_level = source.row.picture is not target.row.picture or is_step(source, target)
     if source.row is target.row and not is_level:
         return _draw_arc(sheet, source, target, colour, words)
@@ -47,15 +48,18 @@ def draw_link(
         is_down = start.y < end.y
         upper, lower = (source, target) if is_down else (target, source)
         areas = [span.row.area(span.start, span.stop) for span in (upper, lower)]
-        x0, y0 = areas[0].middle, areas[0].y + areas[0].height + upper.row.below + 3
-        x1, y1 = areas[1].middle, areas[1].y - lower.row.above - 3
+        x0, x1 = (area.middle for area in areas)
         x0, x1 = (x0, x1 + aside) if is_down else (x0 + aside, x1)
+        y0 = areas[0].y + areas[0].height + upper.row.reach(x0, False) + 3
+        y1 = areas[1].y - lower.row.reach(x1, True) - 3
         ends = (x0, y0), (x1, y1)
         ends = ends if is_down else ends[::-1]
         sheet.arrow(*ends, is_upright=True, **style)
         lines = words.splitlines()
+        # A flat arrow reaches further aside at the height of the words.
+        away = (14 if is_false else 8) + min(40, 10 * abs(x1 - x0) / abs(y1 - y0))
         for at, line in enumerate(lines):
-            left = (x0 + x1) / 2 + (14 if is_false else 8)
+            left = (x0 + x1) / 2 + away
             low = (y0 + y1) / 2 + LINE * (at - (len(lines) - 1) / 2)
             sheet.write(left, low, line, color=colour or sheet.look.quiet)
         middle = _early(*ends)
@@ -92,10 +96,12 @@ def _draw_arc(
         sheet.write((x0 + x1) / 2, low + 42, words, ha="center")
 
 
-def draw_cross(sheet: Sheet, area: Area) -> None:
-    """Strike an area out."""
-    for ends in (
-        ((area.x + 4, area.y + 4), (area.x + area.width - 4, area.y + area.height - 4)),
-        ((area.x + 4, area.y + area.height - 4), (area.x + area.width - 4, area.y + 4)),
-    ):
-        sheet.line(*ends, color=BAD, linewidth=2.6)
+def draw_cross(
+    sheet: Sheet, area: Area, colour: str = BAD, linewidth: float = 2.6
+) -> None:
+    """Strike an area out, if it is not too narrow for that."""
+    reach = min(area.width, area.height) / 2 - min(4.0, area.width / 5)
+    x, y = area.middle, area.y + area.height / 2
+    for side in (reach, -reach) if reach > 1.5 else ():
+        ends = (x - side, y - reach), (x + side, y + reach)
+        sheet.line(*ends, color=colour, linewidth=linewidth)

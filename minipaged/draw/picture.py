@@ -19,7 +19,7 @@ from minipaged.draw.lanes import Axis, Lane
 from minipaged.draw.letters import PART, width_of
 from minipaged.draw.links import draw_cross, draw_link, is_step
 from minipaged.draw.marks import Link, Scene
-from minipaged.draw.palette import theme
+from minipaged.draw.palette import BAD, theme
 from minipaged.draw.rows import AIR, Band, Cell, Row, Span
 from minipaged.draw.sheet import SPAN, Sheet
 from minipaged.draw.tones import Sign, Tone, behind_words
@@ -37,7 +37,7 @@ class Picture(Band):
         self._bands: list[Band] = []
         self._links: list[tuple[Span, Span, dict]] = []
         self._frames: list[tuple[Span, Span, str, float]] = []
-        self._crosses: list[Span] = []
+        self._crosses: list[tuple[Span, str, float]] = []
         self._heads: Sequence[str] = ()
 
     # --- what it consists of ----------------------------------------------------------
@@ -51,12 +51,7 @@ class Picture(Band):
     ) -> Row:
         """A row of cells. `label`, with a quiet `remark` below, stands at its left.
 
-        Options: values, words at the right edge, each below its head (see `heads`);
-        aside, words behind the last cell, in aside_colour; height, in pixels; start,
-        units before the first cell; gap, pixels between cells; unit, pixels of a unit,
-        by default the same for all rows; apart, pixels to the next row; fills, if it
-        takes all the room; is_bold, of the label; is_upright, of the words above
-        cells; rim, of a frame around all cells.
+        Options: what a `Row` has, such as height, values or aside.
         """
         row = Row(cells, self, label=label, remark=remark, **options)
         self.add(row)
@@ -192,14 +187,15 @@ class Picture(Band):
         is_followed: bool = False,
         words: str = "",
         is_false: bool = False,
+        is_straight: bool = False,
     ) -> None:
         """An arrow between cells of two rows, or of one: below it, or in a wide gap.
 
         words: in lines beside the middle, if it does not lead to another panel.
-        is_false: the arrow bears a cross.
+        is_false: the arrow bears a cross. is_straight: it has no bend.
         """
-        style = {"colour": colour, "is_followed": is_followed}
-        style |= {"words": words, "is_false": is_false}
+        style = {"colour": colour, "is_followed": is_followed, "words": words}
+        style |= {"is_false": is_false, "is_straight": is_straight}
         self._links.append((source, target, style))
 
     def over(self, span: Span, words: str, colour: str | None = None) -> None:
@@ -223,9 +219,9 @@ class Picture(Band):
         """
         self._frames.append((span, last or span, colour, linewidth))
 
-    def cross(self, span: Span) -> None:
+    def cross(self, span: Span, colour: str = BAD, linewidth: float = 2.6) -> None:
         """Strike these cells out."""
-        self._crosses.append(span)
+        self._crosses.append((span, colour, linewidth))
 
     def scene(self) -> Scene:
         """The picture as a scene, laid out."""
@@ -257,9 +253,10 @@ class Picture(Band):
     def _widths_of_values(self) -> list[float]:
         columns = max((len(row.values) for row in self._rows), default=0)
         widths = [0.0] * columns
-        for words in [self._heads, *(row.values for row in self._rows)]:
+        rows = [(row.values, row.is_heavy) for row in self._rows]
+        for words, is_heavy in [(self._heads, False), *rows]:
             for at, word in enumerate(words):
-                widths[at] = max(widths[at], width_of(word) + AIR)
+                widths[at] = max(widths[at], width_of(word, bold=is_heavy) + AIR)
         return widths
 
     def ends_of_values(self, right: float) -> list[float]:
@@ -287,7 +284,8 @@ class Picture(Band):
         found = [inf if has_axis else self.widest]
         for row in self._rows:
             if row.units and not row.unit and not row.fills:
-                aside = width_of(row.aside) + 2 * AIR if row.aside else 0.0
+                aside = width_of(row.aside, bold=row.is_heavy)
+                aside += 2 * AIR * bool(row.aside)
                 found.append((room - aside - row.gaps) / row.units)
         return min(found)
 
@@ -333,10 +331,11 @@ class Picture(Band):
             high = last.row.y + last.row.height - area.y + 6
             inner = area.x + aside, area.y - 3, area.width - 2 * aside, high
             sheet.box(*inner, rim=colour, linewidth=linewidth)
-        for span in self._crosses:
-            draw_cross(sheet, span.row.area(span.start, span.stop))
+        for span, *style in self._crosses:
+            draw_cross(sheet, span.row.area(span.start, span.stop), *style)
         for source, target, style in self._links:
-            draw_link(sheet, source, target, self._aside(source, target), **style)
+            aside = 0.0 if style["is_straight"] else self._aside(source, target)
+            draw_link(sheet, source, target, aside, **style)
 
     def _aside(self, source: Span, target: Span) -> float:
         """Pixels from the target's middle, so that not all arrows meet there."""

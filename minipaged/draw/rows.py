@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -86,33 +87,35 @@ class Band:
         raise NotImplementedError
 
 
+@dataclass(eq=False)
 class Row(Band):
     """Cells side by side, what they are at their left, values at their right.
 
     `row[2]` and `row[2:5]` say which cells a link, a bracket or a frame is for.
     """
 
-    def __init__(self, cells: Sequence[Cell], picture: "Picture", **options: object):
-        self.cells = list(cells)
-        self.picture = picture
-        self.label: str = ""
-        self.remark: str = ""
-        self.values: Sequence[str] = ()
-        self.aside: str = ""
-        self.aside_colour: str | None = None
-        self.height = HEIGHT
-        self.start = 0.0
-        self.gap = 0.0
-        self.fills = False
-        self.unit: float | None = None
-        self.is_bold = False
-        self.is_upright = False
-        self.rim = "none"
-        self.starts: Sequence[int] = ()
-        for name, value in options.items():
-            if not hasattr(self, name):
-                raise TypeError(f"a row has no {name!r}")
-            setattr(self, name, value)
+    cells: Sequence[Cell]
+    picture: "Picture"
+    _: KW_ONLY
+    label: str = ""
+    remark: str = ""  # quiet, below the label
+    values: Sequence[str] = ()  # at the right edge, each below its head
+    aside: str = ""  # words behind the last cell
+    aside_colour: str | None = None
+    height: float = HEIGHT  # pixels, as those that follow
+    gap: float = 0.0  # between cells, or blocks
+    apart: float = Band.apart  # to the next row
+    unit: float | None = None  # of a unit; by default the same for all rows
+    start: float = 0.0  # units before the first cell
+    fills: bool = False  # it takes all the room
+    is_bold: bool = False  # of the label
+    is_heavy: bool = False  # the values and the words behind the cells are bold, too
+    is_upright: bool = False  # of words above cells
+    rim: str = "none"  # the colour of a frame around all cells, or around each block
+    starts: Sequence[int] = ()  # the first cell of each block
+
+    def __post_init__(self):
+        self.cells = list(self.cells)
         self.brackets: list[tuple[Span, str, str | None, bool]] = []
         # Of each tone that was drawn: was it a line without a face, everywhere?
         self.is_line: dict[Tone, bool] = {}
@@ -157,6 +160,24 @@ class Row(Band):
         """Pixels that words below its cells take."""
         return self._height_of_words(False)
 
+    def reach(self, x: float, is_over: bool) -> float:
+        """How far words keep an arrow away from the cells at x: 0 if none are there."""
+        said = [b[:2] for b in self.brackets if b[3] == is_over]
+        for span, words in [*self._captions(is_over), *said]:
+            area = self.area(span.start, span.stop)
+            if 2 * abs(area.middle - x) < max(area.width, width_of(words) + 8):
+                return self.above if is_over else self.below
+        return 0.0
+
+    def _captions(self, is_over: bool) -> list[tuple[Span, str]]:
+        """The words above or below single cells."""
+        words = [cell.above if is_over else cell.below for cell in self.cells]
+        return [(self[at], said) for at, said in enumerate(words) if said]
+
+    def _alone(self, is_over: bool) -> list[tuple[Span, str]]:
+        """The words above or below cells that have no bracket."""
+        return [b[:2] for b in self.brackets if b[2:] == ("none", is_over)]
+
     def _height_of_words(self, is_over: bool) -> float:
         brackets = [
             BRACKET if words else ALONE
@@ -167,12 +188,11 @@ class Row(Band):
 
     def _height_of_captions(self, is_over: bool) -> float:
         """Of words of cells, and of words alone: between the cells and brackets."""
-        captions = [cell.above if is_over else cell.below for cell in self.cells]
-        is_alone = any(b[2:] == ("none", is_over) for b in self.brackets)
+        captions, is_alone = self._captions(is_over), bool(self._alone(is_over))
         if is_over and self.is_upright:
-            longest = max(width_of(*fit(words, UPRIGHT)) for words in captions)
-            return longest + 8 + CAPTION * is_alone
-        return CAPTION * (any(captions) + is_alone)
+            widths = [width_of(*fit(words, UPRIGHT)) for _, words in captions]
+            return max(widths, default=0.0) + 8 + CAPTION * is_alone
+        return CAPTION * (bool(captions) + is_alone)
 
     def measure(self, width: float) -> float:
         """Cells, and the words above and below them; a remark takes a second line."""
@@ -212,13 +232,11 @@ class Row(Band):
                     sheet.box(*area, rim=self.rim)
         low, right = self.y + self.height + 13, x + width
         for is_over, y, away in ((True, self.y - 12, -CAPTION), (False, low, CAPTION)):
-            each = [cell.above if is_over else cell.below for cell in self.cells]
-            captions = [(self[at], words) for at, words in enumerate(each) if words]
+            captions, alone = self._captions(is_over), self._alone(is_over)
             if is_over and self.is_upright:
                 self._draw_upright(sheet)
             else:
                 self._draw_captions(sheet, captions, y, right)
-            alone = [b[:2] for b in self.brackets if b[2:] == ("none", is_over)]
             self._draw_captions(sheet, alone, y + away * bool(captions), right)
         for span, words, colour, is_over in self.brackets:
             if colour != "none":
@@ -227,6 +245,7 @@ class Row(Band):
     def _say(self, sheet: Sheet, x: float, width: float) -> None:
         """What it is, at the left; its values, each in its column at the right."""
         weight = {"weight": "bold" if self.is_bold else "normal"}
+        heavy = {"weight": "bold" if self.is_heavy else "normal"}
         # Without cells to stand beside, it stands beside the words below them.
         middle = self.y + (self.height / 2 or 11)
         if self.remark:
@@ -237,10 +256,11 @@ class Row(Band):
         if self.aside:
             after = self.area(0, len(self.cells))
             colour = self.aside_colour or sheet.look.quiet
-            sheet.write(after.x + after.width + AIR, middle, self.aside, color=colour)
+            behind = after.x + after.width + AIR
+            sheet.write(behind, middle, self.aside, color=colour, **heavy)
         ends = self.picture.ends_of_values(x + width)
         for at, value in enumerate(self.values):
-            sheet.write(ends[at], middle, value, ha="right")
+            sheet.write(ends[at], middle, value, ha="right", **heavy)
 
     def _has_words(self) -> bool:
         """Are there words in its cells, and room for at least two letters of each?"""
@@ -342,8 +362,12 @@ class Row(Band):
         captions = self._height_of_captions(is_over)
         line = self.y - captions - 7 if is_over else self.y + self.height + captions + 7
         ends = area.x + 2, area.x + area.width - 2
-        style = {"color": colour or sheet.look.rim, "linewidth": 2.0}
-        sheet.line((ends[0], line), (ends[1], line), **style)
+        style = {"color": colour or sheet.look.rim, "linewidth": 2.0 if words else 1.2}
+        corners = [(ends[0], line), (ends[1], line)]
+        if not words:  # ends that are turned to the cells tell neighbours apart
+            tick = line + 5 if is_over else line - 5
+            corners = [(ends[0], tick), *corners, (ends[1], tick)]
+        sheet.line(*corners, **style)
         text = line - 13 if is_over else line + 13
         shown, size = fit(words, area.width)
         if self._is_alone(span, words, is_over):

@@ -68,14 +68,6 @@ class Sheet:
         self.scene.marks.append(written)
         return written
 
-    def headline(
-        self, y: float, what: str, remark: str, verdict: str, colour: str
-    ) -> None:
-        """What a part of the sheet shows; at the right edge, how good or bad it is."""
-        self.write(0, y, what, PART)
-        self.write(width_of(what, PART) + 12, y, remark, color=self.look.quiet)
-        self.write(SPAN, y, verdict, PART, ha="right", color=colour)
-
     def label(
         self, y: float, height: float, what: str, remark: str, **style: str | float
     ) -> None:
@@ -197,13 +189,6 @@ class Sheet:
             self.scene.marks.append(Box(left, y, side, height, **lines))
         self.write(x + width / 2, y + height / 2, remark, ha="center")
 
-    def wait(self, x: float, y: float, width: float, height: float) -> None:
-        """Time in which somebody who has arrived computes nothing yet."""
-        self.box(x, y, width, height, free(), self.look.rim)
-        if width > width_of("waits") + 8:
-            middle = x + width / 2, y + height / 2
-            self.write(*middle, "waits", ha="center", color=self.look.quiet)
-
     def arrow(
         self,
         start: Point,
@@ -211,8 +196,9 @@ class Sheet:
         colour: str | None = None,
         is_followed: bool = False,
         is_upright: bool = False,
+        is_straight: bool = False,
     ) -> None:
-        """From start to end, leaving and arriving level, or upright."""
+        """From start to end, leaving and arriving level, or upright; or straight."""
         (x0, y0), (x1, y1) = start, end
         middle = (x0 + x1) / 2, (y0 + y1) / 2
         bends = [(middle[0], y0), (middle[0], y1)]
@@ -220,9 +206,11 @@ class Sheet:
             bends = [(x0, middle[1]), (x1, middle[1])]
         colour = colour or (self.look.ink if is_followed else self.look.rim)
         linewidth, head = (2.0, 11) if is_followed else (1.1, 8)
-        self.curve(
-            (start, *bends, end), color=colour, linewidth=linewidth, head=head, layer=1
-        )
+        style = {"color": colour, "linewidth": linewidth, "head": head, "layer": 1}
+        if is_straight:
+            self.line(start, end, **style)
+        else:
+            self.curve((start, *bends, end), **style)
 
     def curve(self, points: Sequence[Point], **style: str | float) -> None:
         """A curve from the first to the fourth point, drawn towards those between.

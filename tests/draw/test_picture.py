@@ -13,11 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.readable import check_that_no_words_overlap, edges_of
 from minipaged.draw.bands import Legend
 from minipaged.draw.chart import Chart
 from minipaged.draw.html import to_page, to_svg
 from minipaged.draw.lanes import spread
-from minipaged.draw.letters import DPI, width_of
+from minipaged.draw.letters import width_of
 from minipaged.draw.marks import Box, Dots, Stroke, Words
 from minipaged.draw.palette import BAD, THEMES
 from minipaged.draw.picture import Cell, Picture
@@ -39,27 +40,6 @@ NAMES = st.text("abc WMi", max_size=12)
 TONES = st.sampled_from(
     [strong("A"), soft("B"), free(), others(), shared(strong("A"), "A"), KEPT, FOUND]
 )
-
-
-def room_of(words):
-    """Left, top, right, bottom of words, by the widths that the layout knows."""
-    wide = width_of(words.text, words.size, words.weight == "bold")
-    left = words.x - wide * {"left": 0, "center": 0.5, "right": 1}[words.ha]
-    half = words.size * DPI / 72 / 2
-    return left, words.y - half, left + wide, words.y + half
-
-
-def check_that_nothing_overlaps(scene):
-    """No words over others, and none beyond the picture."""
-    found = [words for words in scene.of(Words) if words.text.strip()]
-    rooms = [room_of(words) for words in found]
-    for words, (left, top, right, bottom) in zip(found, rooms, strict=True):
-        assert left > -4 and right < scene.width + 4, words
-        assert top > -4 and bottom < scene.height + 4, words
-    for one, other in combinations(range(len(found)), 2):
-        (a, b, c, d), (e, f, g, h) = rooms[one], rooms[other]
-        meets = a < g - 1 and e < c - 1 and b < h - 1 and f < d - 1
-        assert not meets, (found[one].text, found[other].text)
 
 
 @st.composite
@@ -96,7 +76,7 @@ def pictures(draw):
 @given(pictures())
 def test_any_picture_can_be_read(picture):
     scene = picture.scene()
-    check_that_nothing_overlaps(scene)
+    check_that_no_words_overlap(scene)
     ElementTree.fromstring(to_svg(scene))
 
 
@@ -124,9 +104,38 @@ def test_a_bracket_lies_below_its_cells(words):
     picture = Picture()
     row = picture.row("a", "", [Cell("1"), Cell("2")])
     picture.under(row[:], words)
-    (line,) = (s for s in picture.scene().of(Stroke) if s.linewidth == 2.0)
+    heights = [y for line in picture.scene().of(Stroke) for _, y in line.points]
     low = row.y + row.height
-    assert low < line.points[0][1] <= low + row.below
+    assert low < min(heights) and max(heights) <= low + row.below
+
+
+def test_brackets_without_words_have_ends_that_tell_neighbours_apart():
+    picture = Picture()
+    row = picture.row("a", "", [Cell("1"), Cell("2")])
+    for at in range(2):
+        picture.under(row[at], "", BAD)
+    lines = [line.points for line in picture.scene().of(Stroke)]
+    upright = sorted(x for (x, _), (other, _) in lines if x == other)
+    assert len(upright) == 4 and upright[1] < row.area(1, 2).x < upright[2]
+
+
+@pytest.mark.parametrize(("end", "is_near"), [(0, False), (1, True)])
+def test_an_arrow_ends_at_its_cell_or_at_the_words_that_stand_there(end, is_near):
+    picture = Picture()
+    upper = picture.row("a", "", [Cell("1"), Cell("2")])
+    lower = picture.row("b", "", [Cell("1", above="words"), Cell("2")])
+    picture.link(upper[end], lower[end])
+    (arrow,) = (line for line in picture.scene().of(Stroke) if line.head)
+    assert (lower.y - arrow.points[-1][1] < 4) == is_near
+
+
+def test_a_straight_link_has_no_bend():
+    picture = Picture()
+    rows = [picture.row(name, "", [Cell("1"), Cell("2")]) for name in "ab"]
+    picture.link(rows[0][0], rows[1][1], is_straight=True)
+    (arrow,) = (line for line in picture.scene().of(Stroke) if line.head)
+    middles = rows[0].area(0, 1).middle, rows[1].area(1, 2).middle
+    assert [x for x, _ in arrow.points] == [*middles] and not arrow.curved
 
 
 def test_a_link_leads_from_the_one_cell_to_the_other():
@@ -272,7 +281,7 @@ def test_an_arc_below_the_last_row_has_room():
     height = picture.measure(SPAN)
     picture.link(row[0], row[1], words="copied")
     assert picture.measure(SPAN) > height + 40
-    check_that_nothing_overlaps(picture.scene())
+    check_that_no_words_overlap(picture.scene())
 
 
 def test_a_frame_may_reach_down_to_another_row():
@@ -298,8 +307,8 @@ def test_a_bracket_without_words_lies_outside_of_the_cells():
     picture = Picture()
     row = picture.row("a", "", [Cell("1", above="one"), Cell("2", above="two")])
     picture.over(row[:], "", BAD)
-    (line,) = (s for s in picture.scene().of(Stroke) if s.color == BAD)
-    assert line.points[0][1] < row.y - 18
+    lines = [s.points for s in picture.scene().of(Stroke) if s.color == BAD]
+    assert lines and all(y < row.y - 18 for points in lines for _, y in points)
 
 
 def test_upright_words_have_room_above_the_cells():
@@ -320,8 +329,24 @@ def test_a_row_with_no_such_option_or_cells():
         row[1]
     with pytest.raises(IndexError):
         row[1:]
-    with pytest.raises(TypeError, match="no 'tallness'"):
+    with pytest.raises(TypeError, match="'tallness'"):
         picture.row("a", "", [], tallness=3)
+
+
+def test_the_row_that_matters_is_heavy_and_its_numbers_stay_in_their_columns():
+    picture = Picture()
+    picture.heads("first", "second")
+    picture.row("a", "", [Cell("1")], values=["1", "10,000"], aside="behind")
+    picture.row(
+        "b", "", [Cell("1")], values=["2", "20,000"], aside="last", is_heavy=True
+    )
+    scene = picture.scene()
+    weights = {words.text: words.weight for words in scene.of(Words)}
+    bold = {words for words, weight in weights.items() if weight == "bold"}
+    assert bold == {"2", "20,000", "last"}
+    ends = {words.text: words.x for words in scene.of(Words) if words.ha == "right"}
+    assert ends["1"] == ends["2"] == ends["first"] < ends["10,000"] == SPAN
+    check_that_no_words_overlap(scene)
 
 
 def signs_of(scene, colour):
@@ -394,7 +419,7 @@ def test_a_long_legend_takes_several_lines():
     assert long.measure(SPAN) > 2 * short.measure(SPAN)
     picture = Picture()
     picture.legend(*signs)
-    check_that_nothing_overlaps(picture.scene())
+    check_that_no_words_overlap(picture.scene())
 
 
 def test_chart_points_lie_where_their_numbers_are():
@@ -408,7 +433,7 @@ def test_chart_points_lie_where_their_numbers_are():
     assert start[0] < end[0] and start[1] > end[1]
     (mark,) = (s for s in scene.of(Stroke) if s.linestyle == "--")
     assert mark.points[0][0] == pytest.approx(middle[0])
-    check_that_nothing_overlaps(scene)
+    check_that_no_words_overlap(scene)
 
 
 def test_a_line_ends_where_the_axis_does():
@@ -443,7 +468,7 @@ def test_words_of_several_marks_stand_one_above_the_other():
     for x in (4, 5, 9.9):
         chart.mark(x=x, words=f"words of the mark at {x}")
     scene = chart.scene()
-    check_that_nothing_overlaps(scene)
+    check_that_no_words_overlap(scene)
     heights = [words.y for words in scene.of(Words) if "mark" in words.text]
     assert heights == sorted(heights) and len({*heights}) == 3
 
@@ -482,7 +507,7 @@ def lanes(**axis):
 def test_numbers_of_a_lane_lie_where_the_axis_says():
     picture, one, other = lanes()
     scene = picture.scene()
-    check_that_nothing_overlaps(scene)
+    check_that_no_words_overlap(scene)
     said = {words.text: words.x for words in scene.of(Words)}
     assert one.area(2, 3).x == one.place(3) == pytest.approx(said["3"])
     assert other.place(8) == pytest.approx(said["8"], abs=4)
@@ -496,7 +521,7 @@ def test_numbers_of_a_lane_lie_where_the_axis_says():
 def test_a_logarithmic_axis_has_equal_factors_and_says_its_marks():
     picture, _, other = lanes(is_logarithmic=True, marks={1.0: "equal"})
     scene = picture.scene()
-    check_that_nothing_overlaps(scene)
+    check_that_no_words_overlap(scene)
     one, two, four = map(other.place, (1, 2, 4))
     assert four - two == pytest.approx(two - one)
     said = {words.text: words.x for words in scene.of(Words)}
@@ -586,6 +611,6 @@ def test_words_above_and_below_cells_stand_clear_of_a_frame_around_them():
     picture.frame(row[:], BAD)
     scene = picture.scene()
     (frame,) = (box for box in scene.of(Box) if box.rim == BAD)
-    rooms = {words.text: room_of(words) for words in scene.of(Words)}
+    rooms = {words.text: edges_of(words) for words in scene.of(Words)}
     assert rooms["up"][3] < frame.y - 1
     assert rooms["low"][1] > frame.y + frame.height + 1

@@ -8,6 +8,7 @@ import torch
 from transformers import GenerationConfig
 
 import minipaged as mp
+from helpers.drawn import lines, places_of, texts
 from helpers.tiny_models import VOCABULARY, tiny_model
 from minipaged.draw import palette
 from minipaged.draw.marks import Box, Words
@@ -32,16 +33,12 @@ class Letters:
         return "".join(chr(ord("a") + token % 26) for token in tokens)
 
 
-def texts(figure):
-    return [text.get_text() for text in figure.axes[0].texts]
-
-
 def named(figure, word):
-    return [text for text in figure.axes[0].texts if text.get_text() == word]
+    return [words for words in figure.scene.of(Words) if words.text == word]
 
 
 def texts_and_places(figure):
-    return {text.get_text(): text.get_position() for text in figure.axes[0].texts}
+    return {words.text: (words.x, words.y) for words in figure.scene.of(Words)}
 
 
 def frames_of(*steps, held=3):
@@ -84,8 +81,7 @@ def test_a_tree_has_one_node_for_each_beginning():
 
 def test_a_beam_is_named_above_its_first_token():
     figure = plot_beam_tree(RACE, Letters(), "title")
-    places = [text.get_position() for text in named(figure, "A")]
-    ((x, y),) = (text.get_position() for text in named(figure, "a"))
+    places, ((x, y),) = places_of(figure, "A"), places_of(figure, "a")
     assert any(at == x and 11 < y - above < 25 for at, above in places)
 
 
@@ -101,8 +97,8 @@ def test_a_step_stands_above_its_tokens_and_the_blocks_held_below():
 
 def test_living_beams_have_thick_lines_in_their_colours():
     figure = plot_beam_tree(RACE, Letters(), "title")
-    thick = [line for line in figure.axes[0].lines if line.get_linewidth() > 2]
-    colours = sorted(line.get_color() for line in thick)
+    thick = [line for line in lines(figure) if line.linewidth > 2]
+    colours = sorted(line.color for line in thick)
     expected = [palette.line_colour(name) for name in "AAAD"]  # a, d, e and f
     assert colours == sorted(expected)
 
@@ -230,10 +226,10 @@ def test_a_dotted_line_stands_where_every_beam_opens_a_block(paged):
     with record(paged) as frames:  # four tokens in a block
         mp.generate(paged, [[1, 2, 3]], CONFIG)
     figure = plot_beam_tree(frames, Letters(), "title")
-    dotted = [line for line in figure.axes[0].lines if line.get_linestyle() == ":"]
+    dotted = [line for line in lines(figure) if line.linestyle == ":"]
     assert len(dotted) == len(named(figure, "blocks"))
-    (x,) = {x for line in dotted for x in line.get_xdata()}
-    step = {number: named(figure, number)[0].get_position()[0] for number in "12"}
+    (x,) = {x for line in dotted for x, _ in line.points}
+    step = {number: places_of(figure, number)[0][0] for number in "12"}
     assert x == pytest.approx((step["1"] + step["2"]) / 2)  # 3 + 1 tokens fill a block
 
 

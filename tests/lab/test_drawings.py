@@ -3,8 +3,6 @@
 from contextlib import nullcontext
 
 import pytest
-from matplotlib.patches import Rectangle
-from matplotlib.text import Text
 
 import minipaged as mp
 from helpers.drawn import crosses, texts
@@ -13,10 +11,11 @@ from helpers.readable import (
     check_that_words_stand_out,
     contrast,
     readable_in_all_themes,
+    written,
 )
 from minipaged.draw import palette
 from minipaged.draw.letters import LEAST, fit, width_of
-from minipaged.draw.marks import Words
+from minipaged.draw.marks import Box, Words
 from minipaged.draw.palette import BAD
 from minipaged.draw.tones import KEPT, held, kind_of_slot, others, soft, strong
 from minipaged.lab import (
@@ -60,9 +59,9 @@ def growth(words, stored, num_prompt):
     return plot_kv_growth(words, stored, "title", num_prompt)
 
 
-def address(used, position, words=(), **pool):
+def address(used, position, **pool):
     _, tables = tables_of({"A": used, "B": 5}, **pool)
-    return plot_address(tables["A"], position, "title", words=words)
+    return plot_address(tables["A"], position, "title")
 
 
 def ragged(used, new, words=None, **pool):
@@ -74,20 +73,16 @@ def reservations_and_pool(used, reserved, **pool):
     return plot_reservations_and_pool(used, reserved, *tables_of(used, **pool), "title")
 
 
-def drawn_pool(used, columns, words=(), **pool):
+def drawn_pool(used, columns, **pool):
     pool, tables = tables_of(used, **pool)
-    tokens = {name: words for name in used}
-    return plot_pool(
-        pool, tables, "title", tokens, columns, cached=[pool.num_blocks - 1]
-    )
+    return plot_pool(pool, tables, "title", columns, cached=[pool.num_blocks - 1])
 
 
 def grown_pool(used, before):
     """With a fork, so that old slots are hatched, too."""
     pool, tables = tables_of(used, num_blocks=16)
     tables["D"], before = tables["B"].fork(), before | {"D": used["B"]}
-    tokens = dict.fromkeys(tables, WORDS)
-    return plot_pool(pool, tables, "title", tokens, 4, before=before)
+    return plot_pool(pool, tables, "title", 4, before=before)
 
 
 class Found(set):
@@ -161,10 +156,10 @@ DRAWINGS = {
     "and large blocks": lambda: reservations_and_pool(
         {"A": 160, "B": 16}, 160, num_blocks=16, block_size=16
     ),
-    "address": lambda: address(10, 9, WORDS, num_blocks=8),
-    "address of one token": lambda: address(1, 0, [LONG], num_blocks=4),
-    "address in a full block": lambda: address(4, 3, [LONG] * 4, num_blocks=4),
-    "address of 21": lambda: address(21, 9, [LONG] * 21, num_blocks=16),
+    "address": lambda: address(10, 9, num_blocks=8),
+    "address of one token": lambda: address(1, 0, num_blocks=4),
+    "address in a full block": lambda: address(4, 3, num_blocks=4),
+    "address of 21": lambda: address(21, 9, num_blocks=16),
     "address in the middle": lambda: address(300, 130, num_blocks=64, block_size=16),
     "ragged": lambda: ragged(
         {"A": 5, "B": 7, "C": 10}, {"A": 5, "B": 1, "C": 1}, WORDS[:7], num_blocks=8
@@ -180,18 +175,15 @@ DRAWINGS = {
         {"A": 300, "B": 7}, {"A": 300, "B": 1}, num_blocks=64, block_size=16
     ),
     "chain": lambda: plot_hash_chain(WORDS * 4, WORDS * 3 + ["x"] * 11, 8, 2, "title"),
-    "chain with ids": lambda: plot_hash_chain(
-        *[[LONG] * 40] * 2, 8, 2, "title", block_ids=(range(100, 105),) * 2
-    ),
     "chain of one block": lambda: plot_hash_chain(WORDS, WORDS, 8, 1, "title"),
     "chain of none": lambda: plot_hash_chain(WORDS, WORDS, 16, 0, "title"),
     "chain of long words": lambda: plot_hash_chain([LONG] * 64, [LONG] * 50, 8, 4, "t"),
     "false hits": lambda: plot_hash_chain(
         ["x", *WORDS[1:]], WORDS, 2, 5, "title", names=("D", "E")
     ),
-    "pool": lambda: drawn_pool({"A": 6, "B": 9}, 3, [LONG] * 9, num_blocks=9),
-    "pool of one block": lambda: drawn_pool({"A": 1}, 3, ["a"], num_blocks=2),
-    "pool of 16": lambda: drawn_pool(USED, 4, [LONG] * 21, num_blocks=16),
+    "pool": lambda: drawn_pool({"A": 6, "B": 9}, 3, num_blocks=9),
+    "pool of one block": lambda: drawn_pool({"A": 1}, 3, num_blocks=2),
+    "pool of 16": lambda: drawn_pool(USED, 4, num_blocks=16),
     "what is new": lambda: grown_pool({"A": 9, "B": 6, "C": 2}, {"A": 5, "B": 6}),
     "pool of 64": lambda: drawn_pool({"A": 300}, 8, num_blocks=64, block_size=16),
     "pool of 256": lambda: drawn_pool({"A": 900}, 32, num_blocks=256, block_size=16),
@@ -222,46 +214,32 @@ test_it_can_be_read = readable_in_all_themes(DRAWINGS)
 )
 def test_words_that_cannot_be_read_are_noticed(x, y, words, colour):
     """The test above is not just silent."""
-    figure = plot_reservations(USED, 36, "title")
+    scene = plot_reservations(USED, 36, "title").scene
     if colour:
-        figure.axes[0].text(x, y, words, color=colour)
-    figure.draw_without_rendering()
+        scene.marks.append(Words(x, y, words, 9.0, colour))
     noticed = pytest.raises(AssertionError, match=words) if colour else nullcontext()
     with noticed:
-        check_that_words_stand_out(figure)
-        check_that_no_words_overlap(figure)
+        check_that_words_stand_out(scene)
+        check_that_no_words_overlap(scene)
 
 
-@pytest.mark.parametrize("name", ["pool", "false hits", "chain", "free list"])
+@pytest.mark.parametrize("name", ["false hits", "chain", "free list"])
 def test_hatching_does_not_run_through_words(name):
     """Either it ends beside the word, or a plate lies over it, wider than the word."""
-    figure = DRAWINGS[name]()
-    if name == "pool":
-        _, tables = tables_of({"A": 6})
-        tables["B"] = tables["A"].fork()
-        words = {"A": "a bb ccc dddd eeee f".split()}
-        figure = plot_pool(tables["A"].pool, tables, "title", words)
-    figure.draw_without_rendering()
-    patches = [p for p in figure.axes[0].patches if isinstance(p, Rectangle)]
-    rooms = [(patch.get_window_extent(), patch.get_hatch()) for patch in patches]
-    num_plates = num_gaps = 0
-    for text in filter(Text.get_text, figure.axes[0].texts):
-        word = text.get_window_extent()
-        middle = (word.y0 + word.y1) / 2
+    boxes = DRAWINGS[name]().scene.of(Box)
+    assert any(box.pattern for box in boxes)
+    for words, (left, top, right, bottom) in written(DRAWINGS[name]().scene):
+        middle = (top + bottom) / 2
         under = [
-            (room, hatch)
-            for room, hatch in rooms
-            if room.x0 < word.x1 and word.x0 < room.x1 and room.y0 < middle < room.y1
+            box
+            for box in boxes
+            if box.x < right and left < box.x + box.width
+            if box.y < middle < box.y + box.height
         ]
-        hatched = [at for at, (_, hatch) in enumerate(under) if hatch]
+        hatched = [at for at, box in enumerate(under) if box.pattern]
         if hatched:
-            plate, _ = under[hatched[-1] + 1]
-            assert plate.x0 <= word.x0 and word.x1 <= plate.x1
-            num_plates += 1
-        else:
-            around = [room for room, hatch in rooms if hatch]
-            num_gaps += any(room.overlaps(word.padded(8)) for room in around)
-    assert (num_plates if name == "pool" else num_gaps) >= 3
+            plate = under[hatched[-1] + 1]
+            assert plate.x <= left and right <= plate.x + plate.width, words.text
 
 
 # --- they show the live objects -------------------------------------------------------
@@ -362,9 +340,9 @@ class Table:
 
 def test_a_readers_pool_and_table_can_be_drawn():
     pool, table = Table.pool, Table()
-    assert "slot 12" in texts(plot_address(table, 8, "title", words=WORDS))
-    blocks = plot_pool(pool, {"A": table}, "title", {"A": WORDS}).scene.rows[:-1]
-    assert sum(row.words.count("brought") for row in blocks) == 1
+    assert "slot 12" in texts(plot_address(table, 8, "title"))
+    blocks = plot_pool(pool, {"A": table}, "title").scene.rows[:-1]
+    assert sum(row.tones.count(strong("A")) for row in blocks) == 9
     said = texts(plot_reservations_and_pool({"A": 9}, 16, pool, {"A": table}, "title"))
     assert "3 of 12 slots empty, 5 blocks free" in said
 
@@ -434,14 +412,10 @@ def test_a_chain_leads_from_parent_to_child_and_a_tail_is_no_block():
     assert steps == [("A", 0, "A", 1), ("A", 1, "A", 2), ("B", 0, "B", 1)]
 
 
-def test_a_chain_names_its_entries_and_if_given_its_blocks():
+def test_a_chain_names_its_entries():
     words = list("aabbcc"), list("aaxxcc")
     first, second = plot_hash_chain(*words, 2, 1, "title").scene.rows
     assert first.above == second.below == ["entry 0", "entry 1", "entry 2"]
-    ids = (4, 7, 2), (4, 9, 2)
-    rows = plot_hash_chain(*words, 2, 3, "title", block_ids=ids).scene.rows
-    assert rows[0].above == ["entry 0: block 4", "entry 1: block 7", "entry 2: block 2"]
-    assert rows[1].below[1] == "entry 1: block 9"
 
 
 def test_the_legend_of_a_chain_has_all_tones():

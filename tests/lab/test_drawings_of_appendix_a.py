@@ -9,6 +9,7 @@ import minipaged as mp
 from helpers.drawn import texts
 from helpers.readable import readable_in_all_themes
 from minipaged.draw import palette
+from minipaged.draw.marks import Words
 from minipaged.draw.tones import KEPT, free, soft, strong
 from minipaged.lab.measure.measured import measured_engine
 from minipaged.lab.plots.gantt import Asked, plot_gantt, plot_places
@@ -116,7 +117,6 @@ DRAWINGS = {
     "token times, and a wait": lambda: plot_token_times(
         TIMES, "title", arrivals={"A": 0.0}
     ),
-    "token times, in ms": lambda: plot_token_times(TIMES, "title", "ms", factor=1000),
 }
 
 
@@ -185,7 +185,7 @@ def test_limits_are_named():
 
 def test_the_run_with_the_fewest_steps_is_the_good_one():
     figure = plot_places(RUNS, FIVE, "title", places=3)
-    colours = {t.get_text(): t.get_color() for t in figure.axes[0].texts}
+    colours = {words.text: words.color for words in figure.scene.of(Words)}
     assert colours["16 steps, 20 of 48 places idle"] == palette.BAD
     assert colours["10 steps, 2 of 30 places idle"] == palette.GOOD
 
@@ -218,7 +218,8 @@ def test_the_longest_pause_is_found():
     (first,), _, (second,) = bars(figure, palette.BAD)
     assert first == pytest.approx((2, 9), abs=0.1)
     assert second == pytest.approx((1, 3), abs=0.1)
-    assert "longest pause: 7,000 ms" in texts(DRAWINGS["token times, in ms"]())
+    long = plot_token_times({"run": {"A": [0.0, 7000.0]}}, "title")
+    assert "longest pause: 7,000 seconds" in texts(long)
     short = plot_token_times({"run": {"A": [0.0, 0.03812]}}, "title")
     assert "longest pause: 0.038 seconds" in texts(short)
 

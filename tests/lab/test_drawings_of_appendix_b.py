@@ -1,12 +1,10 @@
 """Appendix B's drawings: preempted, swapped, and what is missing in each step."""
 
 import pytest
-from matplotlib.colors import to_hex
-from matplotlib.patches import Rectangle
 from transformers import GenerationConfig
 
 import minipaged as mp
-from helpers.drawn import boxes, texts
+from helpers.drawn import boxes, rims, texts
 from helpers.readable import readable_in_all_themes
 from helpers.tiny_models import VOCABULARY, tiny_model
 from minipaged.draw import palette
@@ -202,18 +200,11 @@ def test_whose_blocks_they_are_is_said_each_time_that_it_has_some():
     assert said.count("A") == 1 + 2 and said.count("B") == 1 + 1
 
 
-def rims(figure):
-    """Boxes with an orange rim, but for the legend's."""
-    found = [p for p in figure.axes[0].patches if isinstance(p, Rectangle)]
-    edges = [to_hex(p.get_edgecolor()).upper() for p in found]
-    pairs = zip(found, edges, strict=True)
-    return [p for p, e in pairs if e == palette.BAD and p.get_height() > 20]
-
-
 def test_an_entry_whose_block_was_taken_is_marked():
     figure = taken()
     assert "leads to a block that was taken" in texts(figure)
-    assert len(rims(figure)) == 1
+    orange = [box for box in rims(figure) if box.rim == palette.BAD]
+    assert sum(box.height > 20 for box in orange) == 1  # but for the legend's
 
 
 def test_a_server_without_a_model():

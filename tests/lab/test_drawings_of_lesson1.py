@@ -2,11 +2,11 @@
 
 import pytest
 
-from helpers.drawn import boxes, texts
+from helpers.drawn import crosses, texts
 from helpers.readable import readable_in_all_themes
 from minipaged.draw.marks import Words
 from minipaged.draw.palette import BAD
-from minipaged.draw.tones import others, strong
+from minipaged.draw.tones import Tone, free, others, strong
 from minipaged.lab import (
     plot_copies,
     plot_kv_growth,
@@ -48,26 +48,15 @@ test_it_can_be_read = readable_in_all_themes(DRAWINGS)
 
 
 def test_every_overwritten_slot_says_what_was_there_and_what_is():
-    figure = overrun()
-    assert len(boxes(figure, BAD)) == 13 + 1  # the slots, and the legend
-    shown = texts(figure)
-    for n in range(13):
-        assert {f"C{n}", f"A{36 + n}", str(36 + n)} <= set(shown)
-    assert "C13" not in shown and "A35" not in shown and "A49" not in shown
-    # New are those that were free, the words below, and the legend.
-    new = strong("A").face
-    assert len(boxes(figure, new)) == (65 - 21 - 13) + 13 + 1
-
-
-def test_empty_slots_have_lines_between_them():
-    """On a dark page only these are seen: 15 and 23 empty slots before, 7 after."""
-    figure = overrun()
-    upright = [
-        line
-        for line in figure.axes[0].lines
-        if line.get_alpha() and len(set(line.get_xdata())) == 1
-    ]
-    assert len(upright) == 14 + 22 + 6
+    before, after, slot, was, now = overrun().scene.rows
+    assert slot.below == [str(n) for n in range(36, 49)]
+    assert was.words == [f"C{n}" for n in range(13)]
+    assert now.words == [f"A{n}" for n in range(36, 49)]
+    tones = before.tones.count(free()), after.tones.count(free())
+    assert tones == (15 + 23, 7) and before.tones[:21] == after.tones[:21]
+    lost = [at for at, tone in enumerate(after.tones) if tone == Tone(BAD)]
+    assert lost == list(range(36, 49)) and crosses(overrun(), 1.4) == 13
+    assert after.tones.count(strong("A")) == 65 - 21 - 13
 
 
 def test_more_slots_than_can_be_written_out_are_counted():
@@ -76,7 +65,7 @@ def test_more_slots_than_can_be_written_out_are_counted():
 
 def test_a_story_that_fits_harms_nobody():
     figure = overrun(story=36)
-    assert not boxes(figure, BAD) and "overwritten" not in texts(figure)
+    assert not crosses(figure, 1.4) and "overwritten" not in texts(figure)
 
 
 def test_a_memory_keeps_its_size():
@@ -107,13 +96,13 @@ def test_padding_is_counted_in_tokens_and_in_pairs():
     scene = plot_padding(counts, "title").scene
     said = [words.text for words in scene.of(Words)]
     assert {"5 of 12 tokens are padding", "16 of 30 pairs are padding"} <= set(said)
-    rows, lines = scene.rows[:3], scene.rows[3:]
+    rows, triangles = scene.rows[:3], scene.rows[3:]
     assert [row.tones for row in rows] == [
         [strong(name)] * count + [others()] * (4 - count)
         for name, count in counts.items()
     ]
-    assert [line.tones[0] for line in lines] == [t for row in rows for t in row.tones]
-    assert [line.widths for line in lines] == [[1], [2], [3], [4]] * 3
+    assert [row.tones[0] for row in triangles] == [t for row in rows for t in row.tones]
+    assert [row.widths for row in triangles] == [[1], [2], [3], [4]] * 3
 
 
 def test_prompts_of_one_length_have_no_padding():

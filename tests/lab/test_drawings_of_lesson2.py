@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import minipaged as mp
-from helpers.drawn import arrows, boxes, places_of, texts
+from helpers.drawn import crosses, lines, texts
 from helpers.readable import readable_in_all_themes
 from minipaged.draw.marks import Words
 from minipaged.draw.palette import BAD
-from minipaged.draw.tones import KEPT, Tone, others, strong
+from minipaged.draw.tones import KEPT, Tone, others, soft, strong
 from minipaged.lab import (
     plot_gather,
     plot_lanes,
@@ -144,31 +144,36 @@ def test_nothing_is_cut_from_blocks_that_are_full():
 
 
 def test_the_lost_slot_is_crossed_out():
+    """B has no block for position 16: its row says 0, and A's position 0 is there."""
     figure = overwritten()
-    assert "K and V of A's position 0 are gone" in texts(figure)
-    assert "no blocks: the row is filled up with zeros" in texts(figure)
-    assert len(boxes(figure, BAD)) == 1 + 1  # the slot, and the legend
-    assert len(arrows(figure)) == 2
+    a, pool, b = figure.scene.rows
+    own, false = figure.scene.links
+    assert (own.source, own.target, own.colour) == ("A", "the pool", None)
+    assert pool.tones[own.end] == strong("A") == a.tones[own.start]
+    assert (false.source, false.start, false.end, false.colour) == ("B", 1, 0, BAD)
+    assert false.words == "K and V of A's position 0 are gone"
+    assert pool.tones[0] == Tone(BAD) and crosses(figure, 2.2) == 1
+    assert [cell.rim for cell in b.cells] == ["none", BAD, BAD]
+    assert b.aside == "no blocks: the row is filled up with zeros"
 
 
-def test_a_lane_says_when_its_prompt_ends():
-    figure = lanes([21, 7, 13], 9)
-    ends = [words for words in texts(figure) if "ends" in words]
-    assert ends == [f"ends, step {step}" for step in (10, 20, 30)]
-    assert texts(figure).count("waits") == 2 + 1  # and the legend
-    assert "2 at most" in texts(figure) and "pool: 12" in texts(figure)
-    for name, more in zip("ABC", (1, 0, 0), strict=True):  # A's is in the legend
-        assert len(boxes(figure, strong(name).face)) == 1 + more
-
-
-def test_a_lane_says_what_is_promised_to_its_prompt():
+def test_a_lane_says_when_its_prompt_ends_and_what_is_promised_to_it():
     """At most 29, 15 and 21 tokens are computed: 2, 1 and 2 blocks of 16."""
     figure = lanes([21, 7, 13], 9)
-    shown = placed(figure)
-    beside = [text for (x, _), text in shown if x < 160 and text in "12"]
-    assert beside == ["2", "1", "2"]
-    below = [text for _, text in shown if text[1:2] == ":"]
-    assert below == ["A: 2", "B: 1", "C: 2"]  # on the line of all promises
+    _, *rows, blocks = figure.scene.rows
+    assert [(row.label, row.remark, row.aside) for row in rows] == [
+        ("A", "21 tokens, 2 promised", "ends, step 10"),
+        ("B", "7 tokens, 1 promised", "ends, step 20"),
+        ("C", "13 tokens, 2 promised", "ends, step 30"),
+    ]
+    for (name, row), waits in zip(
+        zip("ABC", rows, strict=True), (0, 10, 20), strict=True
+    ):
+        assert row.tones[-2:] == [strong(name), soft(name)]
+        assert row.widths == [waits, 1, 9][not waits :]
+    assert blocks.remark == "2 held at most" and "pool: 12" in texts(figure)
+    named = [words for words in texts(figure) if words[1:2] == ":"]
+    assert named == ["A: 2", "B: 1", "C: 2"]  # on the line of all promises
 
 
 def test_a_promise_to_somebody_else_is_told_apart_though_it_is_as_large():
@@ -176,13 +181,9 @@ def test_a_promise_to_somebody_else_is_told_apart_though_it_is_as_large():
     named, ticks = {}, {}
     for numbers in ([21, 21], [21, 7]):
         figure = lanes(numbers, 9)
-        upright = [
-            line
-            for line in figure.axes[0].lines
-            if len(set(line.get_xdata())) == 1 and line.get_linestyle() == "-"
-        ]
+        ends = [line.points for line in lines(figure) if line.linestyle == "-"]
         named[*numbers] = [text for text in texts(figure) if text[1:2] == ":"]
-        ticks[*numbers] = [line.get_xdata()[0] for line in upright]
+        ticks[*numbers] = [x for (x, _), (other, _) in ends if x == other]
     assert named == {(21, 21): ["A: 2", "B: 2"], (21, 7): ["A: 2", "B: 1"]}
     (one,), none = ticks.values()
     starts = [x for (x, _), text in placed(lanes([21, 21], 9)) if text[1:2] == ":"]
@@ -199,31 +200,13 @@ def test_a_promise_to_two_names_both():
     assert "A+B: 3" in texts(figure)
 
 
-def test_the_outline_of_all_promises_has_a_name_where_it_starts():
-    """29 tokens may be computed at first: 2 blocks of 16, of 3."""
-    figure = lanes([21, 7, 13], 9, num_blocks=3)
-    (named,) = places_of(figure, "promised:")
-    dashed = [line for line in figure.axes[0].lines if line.get_linestyle() == "--"]
-    first = next(line for line in dashed if is_level(line))
-    assert named[1] == first.get_ydata()[0] and named[0] < first.get_xdata()[0]
-    assert "promised:" not in texts(lanes([1], 1))  # no room: it lies on the ground
-
-
 def test_the_line_of_what_is_promised_has_the_height_of_the_worst_case():
     """At most 29, 15 and 21 tokens are computed: 2, 1 and 2 blocks, of 4."""
     figure = lanes([21, 7, 13], 9, num_blocks=4)
-    dashed = [line for line in figure.axes[0].lines if line.get_linestyle() == "--"]
-    *outline, _ = [line for line in dashed if is_level(line)]  # the legend is last
-    levels = [line.get_ydata()[0] for line in outline]
-    (pool_line, ground) = sorted(
-        {
-            line.get_ydata()[0]
-            for line in figure.axes[0].lines
-            if is_level(line) and line not in dashed
-        }
-    )
+    outline = list(levels_of(figure, "--"))
+    pool_line, ground = sorted({y for (_, y), _ in levels_of(figure, "-")})
     block = (ground - pool_line) / 4
-    assert [round((ground - y) / block, 6) for y in levels] == [2, 1, 2]
+    assert [round((ground - y) / block, 6) for (_, y), _ in outline] == [2, 1, 2]
 
 
 def test_a_table_in_time_harms_nobody():
@@ -261,10 +244,12 @@ def test_the_way_leads_on_and_from_the_last_station_back_to_the_first_of_a_step(
 
 
 def placed(figure):
-    shown = [text for text in figure.axes[0].texts if text.get_text()]
-    return [(text.get_position(), text.get_text()) for text in shown]
+    return [((words.x, words.y), words.text) for words in figure.scene.of(Words)]
 
 
-def is_level(line):
-    (left, right), (y, other) = line.get_xdata(), line.get_ydata()
-    return y == other and left != right
+def levels_of(figure, style):
+    """The ends of level lines in this style."""
+    for line in lines(figure):
+        start, end = line.points
+        if line.linestyle == style and start[1] == end[1] and start != end:
+            yield start, end

@@ -152,10 +152,10 @@ def test_a_key_that_leads_to_another_content_bears_a_cross():
     ends = [(link.start, link.end, link.is_false) for link in scene.links]
     assert ends == [(0, 0, False), (1, 1, False), (2, 0, True), (3, 1, True)]
     assert {link.colour for link in scene.links[2:]} == {BAD}
-    above, below = (row.above for row in scene.rows)
+    above, below = scene.rows[0].above, scene.rows[1].below
     assert above == [f"B's entry {n}: key {key}" for n, key in enumerate((7, 5, 7, 5))]
     assert below == ["A's entry 0: key 7", "A's entry 1: key 5"]
-    assert collisions().scene.rows[1].above == ["A's entry 0", "A's entry 1"]
+    assert collisions().scene.rows[1].below == ["A's entry 0", "A's entry 1"]
     same = plot_collisions(["one", "one"], ["one"], [0, 0], "title").scene.links
     assert not any(link.is_false for link in same)
 

@@ -130,12 +130,9 @@ DRAWINGS = {
     "overwriting, four tables": lambda: plot_copying(*overwriting(4)),
     "overwriting, small blocks": lambda: plot_copying(*overwriting(2, 2)),
     "candidates": lambda: plot_candidates(*candidates(), 3, "title"),
-    "candidates of families": lambda: plot_candidates(
-        *candidates(), 3, "title", kin=[0, 2, 1]
-    ),
     "candidates of one": lambda: plot_candidates(*candidates(1, 2, ()), 1, "title"),
     "candidates of eight": lambda: plot_candidates(
-        *candidates(8, 24, range(0, 24, 3)), 1234, "title", length_penalty=1.5
+        *candidates(8, 24, range(0, 24, 3)), 1234, "title"
     ),
     "tree": tree,
 }
@@ -184,7 +181,7 @@ def test_a_block_in_two_tables_is_drawn_once_and_hatched():
 def test_all_but_the_last_holder_copy(num_tables):
     figure = plot_copying(copying(num_tables), "title")
     assert copies(figure) == num_tables - 1
-    assert f"{num_tables} holders" in texts(figure)
+    assert any(words.endswith(f": {num_tables} holders") for words in texts(figure))
     words = [word for row in figure.scene.rows for word in row.words]
     assert [words.count(end) for end in ENDS[:num_tables]] == [
         2 * num_tables - 1 - 2 * at for at in range(num_tables)
@@ -294,16 +291,15 @@ def test_a_score_that_is_rounded_is_said_to_be_so():
     ]  # fmt: skip
 
 
-def test_a_family_keeps_its_colour_and_an_arrow_leads_to_each_child():
-    """Beam 1 has the colour of number 2, and so has its child that goes on."""
-    figure = plot_candidates(*candidates(3, 6, ()), 2, "title", kin=[0, 2, 1])
+def test_an_arrow_leads_from_a_beam_to_each_child_in_its_colour():
+    figure = plot_candidates(*candidates(3, 6, ()), 2, "title")
     rows, links = figure.scene.rows, figure.scene.links
-    tones = [strong(number) for number in (0, 2, 1)]
+    tones = [strong(number) for number in range(3)]
     assert [row.tones[0] for row in rows] == tones * 2 + [others()] * 3
     assert [(link.source, link.target) for link in links] == [
         (f"beam {n % 3}", str(n + 1)) for n in range(6)
     ]
-    colours = [palette.line_colour(number) for number in (0, 2, 1)]
+    colours = [palette.line_colour(number) for number in range(3)]
     assert [link.colour for link in links] == colours + [None] * 3
 
 

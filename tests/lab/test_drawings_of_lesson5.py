@@ -5,10 +5,9 @@ import re
 
 import pytest
 import torch
-from matplotlib.patches import Rectangle
 
 import minipaged as mp
-from helpers.drawn import boxes, texts
+from helpers.drawn import boxes, lines, texts
 from helpers.readable import readable_in_all_themes
 from minipaged.attention import streamed
 from minipaged.attention.rectangles import pad_to_rectangles
@@ -155,8 +154,8 @@ def test_a_wrong_result_stands_beside_the_right_one():
 
 def upright(figure):
     """Where lines stand, their upper ends, and how long they are."""
-    lines = [line.get_xydata() for line in figure.axes[0].lines]
-    return [(x, y, end - y) for (x, y), (other, end) in lines if x == other]
+    ends = [line.points for line in lines(figure)]
+    return [(x, y, end - y) for (x, y), (other, end) in ends if x == other]
 
 
 def test_right_and_wrong_sums_have_one_scale():
@@ -165,10 +164,10 @@ def test_right_and_wrong_sums_have_one_scale():
         recurrence(RISING, [4, 4, 4], rescales=rescales) for rescales in (True, False)
     )
     sums = [
-        [b for b in boxes(figure, palette.sequence_colour("C")) if b.get_height() == 24]
+        [b for b in boxes(figure, palette.sequence_colour("C")) if b.height == 24]
         for figure in (right, wrong)
     ]
-    ends = [[b.get_x() + b.get_width() for b in found] for found in sums]
+    ends = [[b.x + b.width for b in found] for found in sums]
     assert ends[0][0] == pytest.approx(ends[1][0])  # after a block nothing is wrong
     assert ends[1][1] > ends[0][1] and ends[1][2] > ends[0][2]
     assert max(ends[1]) == pytest.approx(506 + 72)  # never rescaled: the whole column
@@ -179,7 +178,7 @@ def test_right_and_wrong_sums_have_one_scale():
 def test_bars_are_as_long_as_the_numbers():
     """The sum: what is kept is soft and first, what is new is strong."""
     figure = recurrence(RISING, [4, 4, 4])
-    new = [b for b in boxes(figure, palette.sequence_colour("C")) if b.get_x() == 506]
+    new = [b for b in boxes(figure, palette.sequence_colour("C")) if b.x == 506]
     assert len(new) == 1  # of the first block: nothing lies before it
     whole = sum(math.exp(x - 1.2) for x in RISING[:4])
     parts = [RISING[:4], RISING[4:8], RISING[8:]]
@@ -187,19 +186,20 @@ def test_bars_are_as_long_as_the_numbers():
     unscaled = sum(
         math.exp(x - m) for part, m in zip(parts, maxima, strict=True) for x in part
     )
-    assert new[0].get_width() == pytest.approx(72 * whole / unscaled, rel=1e-3)
+    assert new[0].width == pytest.approx(72 * whole / unscaled, rel=1e-3)
 
 
 def bars(figure, row):
     """Of the weights of a row: the heights of the frames, and of the bars."""
-    found = [p for p in figure.axes[0].patches if isinstance(p, Rectangle)]
     ground, heights = 58 + 122 * row + 68, ({}, {})
-    for patch in found:  # of an old bar, the face and the rim are two, at one place
-        low = patch.get_y() + patch.get_height()
-        if patch.get_x() < 104 + 252 and low == pytest.approx(ground):
-            is_frame = patch.get_linestyle() == "--" or patch.get_linewidth() == 1.8
+    for box in figure.scene.of(
+        Box
+    ):  # of an old bar, the face and the rim are two, at one place
+        low = box.y + box.height
+        if box.x < 104 + 252 and low == pytest.approx(ground):
+            is_frame = box.linestyle == "--" or box.linewidth == 1.8
             kind = heights[not is_frame]
-            kind[round(patch.get_x(), 3)] = patch.get_height() / 68
+            kind[round(box.x, 3)] = box.height / 68
     return tuple(list(kind.values()) for kind in heights)
 
 

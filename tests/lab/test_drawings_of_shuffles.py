@@ -3,11 +3,11 @@
 from itertools import pairwise
 
 import pytest
-from matplotlib.patches import FancyArrowPatch
 
-from helpers.drawn import arrows, places_of, texts
+from helpers.drawn import texts
 from helpers.readable import readable_in_all_themes
-from minipaged.draw.sheet import SPAN
+from minipaged.draw.marks import Stroke
+from minipaged.draw.tones import strong
 from minipaged.lab import plot_shuffles
 
 EACH = 4, 8, 16
@@ -22,95 +22,53 @@ DRAWINGS["one product each"] = lambda: drawn(8, dim=8)
 test_it_can_be_read = readable_in_all_themes(DRAWINGS)
 
 
-def columns(figure, num_threads):
-    """Where the boxes of each thread stand, by the numbers of the threads."""
-    top = min(y for _, y in places_of(figure, "3"))  # the fourth thread's
-    heads = [text for text in figure.axes[0].texts if text.get_position()[1] == top]
-    found = {text.get_text(): text.get_position()[0] for text in heads}
-    return [found[str(thread)] for thread in range(num_threads)]
-
-
-def held(figure, num_threads):
-    """Of each row of boxes: its height, and the numbers of the threads."""
-    places = columns(figure, num_threads)
-    rows = {}
-    for text in figure.axes[0].texts:
-        x, y = text.get_position()
-        for thread, place in enumerate(places):
-            if abs(x - place) < 0.1:
-                rows.setdefault(y, {})[thread] = int(text.get_text())
-    _, *rows = sorted(rows.items())  # the first one has the threads' numbers
-    return [(y, [row[thread] for thread in range(num_threads)]) for y, row in rows]
-
-
-def handed(figure, num_threads):
-    """Of each arrow between threads: from whom, to whom, at what height, how heavy."""
-    places, found = columns(figure, num_threads), []
-    for arrow in arrows(figure):
-        (x, y), (end, _) = ends(arrow)
-        if x <= places[-1] + 1:
-            who = (nearest(places, at) for at in (x, end))
-            found.append((*who, y, arrow.get_linewidth() > 1))
+def ways(scene):
+    """For each row but the first: whose boxes lead to each thread's, heavy or not."""
+    above, found = {row.label: at for at, row in enumerate(scene.rows)}, {}
+    for link in scene.links:
+        assert above[link.target] == above[link.source] + 1
+        found.setdefault(link.target, []).append((link.start, link.end))
     return found
 
 
-def ends(arrow: FancyArrowPatch):
-    """Where an arrow that leads downwards begins and ends."""
-    *vertices, _ = arrow.get_path().vertices  # the last one only closes the head
-    return vertices[0], max(vertices, key=lambda place: place[1])
-
-
-def nearest(places, x):
-    return min(range(len(places)), key=lambda thread: abs(places[thread] - x))
-
-
 @pytest.mark.parametrize("count", EACH)
-def test_a_box_holds_what_was_above_it_and_where_its_arrow_begins(count):
-    figure = drawn(count)
-    rows, found = held(figure, count), handed(figure, count)
-    assert 2 ** (len(rows) - 1) == count and len(found) == count * (len(rows) - 1)
-    for (above, before), (below, after) in pairwise(rows):
-        partner = {to: of for of, to, y, _ in found if above < y < below}
-        assert sorted(partner) == list(range(count))
-        assert len({abs(of - to) for to, of in partner.items()}) == 1
-        sums = [before[thread] + before[partner[thread]] for thread in range(count)]
-        assert after == sums
-    assert set(rows[-1][1]) == {sum(rows[0][1])}
+def test_a_box_holds_what_stands_where_its_arrows_begin(count):
+    scene = drawn(count).scene
+    held = [[int(word) for word in row.words] for row in scene.rows]
+    assert 2 ** (len(held) - 1) == count and scene.rows[0].above == [
+        str(thread) for thread in range(count)
+    ]
+    steps = zip(pairwise(held), ways(scene).values(), strict=True)
+    for number, ((before, after), links) in enumerate(steps):
+        assert {abs(of - to) for of, to in links} == {0, 2**number}
+        assert after == [
+            sum(before[of] for of, to in links if to == thread)
+            for thread in range(count)
+        ]
+    assert set(held[-1]) == {sum(held[0])}
+    assert scene.rows[-1].tones == [strong(0)] * count
 
 
 def test_a_shuffle_says_how_far_apart_partners_are():
-    figure = drawn()
-    found = handed(figure, 8)
-    for number, apart in enumerate((1, 2, 4), start=1):
-        ((_, top),) = places_of(figure, f"shuffle {number}")
-        ((_, bottom),) = places_of(figure, f"{apart} apart")
-        of_this = {abs(of - to) for of, to, y, _ in found if abs(y - top) < 30}
-        assert of_this == {apart} and top < bottom < top + 30
+    rows = drawn().scene.rows
+    assert [(row.label, row.remark) for row in rows] == [
+        ("thread", "sum of 16"), ("shuffle 1", "1 apart"), ("shuffle 2", "2 apart"),
+        ("shuffle 3: the sum", "4 apart"),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("count", "said"), [(4, "2"), (8, "3"), (16, "4")])
 def test_an_example_says_how_many_threads_and_shuffles_it_has(count, said):
-    figure = drawn(count)
-    ((left, top),) = places_of(figure, f"{count} threads share a sum")
-    ((right, y),) = places_of(figure, f"{said} shuffles")
-    assert (left, right) == (0, SPAN) and y == top < held(figure, count)[0][0]
-
-
-@pytest.mark.parametrize("count", EACH)
-def test_threads_have_the_whole_width_and_nothing_else_is_drawn(count):
-    figure = drawn(count)
-    first, *_, last = columns(figure, count)
-    step = (last - first) / (count - 1)
-    assert last + step / 2 == pytest.approx(SPAN) and first - step / 2 < 120
-    assert len(arrows(figure)) == len(handed(figure, count))
-    lowest = max(y for _, y in (text.get_position() for text in figure.axes[0].texts))
-    assert lowest == held(figure, count)[-1][0]
+    said = {f"{count} threads share a sum", f"{said} shuffles"}
+    assert said <= set(texts(drawn(count)))
 
 
 def test_heavy_arrows_lead_to_the_first_thread_from_all_others():
-    heavy = [(of, to) for of, to, _, is_heavy in handed(drawn(), 8) if is_heavy]
-    assert sorted(of for of, _ in heavy) == [1, 2, 3, 4, 5, 6, 7]
-    after = dict(heavy)
+    scene = drawn().scene
+    heavy = [arrow.linewidth > 1.5 for arrow in scene.of(Stroke) if arrow.head]
+    pairs = zip(scene.links, heavy, strict=True)
+    after = {link.start: link.end for link, is_heavy in pairs if is_heavy}
+    assert sorted(after) == list(range(8))
     for thread in range(8):
         while thread:
             assert after[thread] < thread

@@ -4,6 +4,7 @@ import pytest
 
 from helpers.drawn import places_of, texts
 from helpers.readable import readable_in_all_themes
+from minipaged.draw.marks import Words
 from minipaged.draw.palette import BAD, GOOD
 from minipaged.lab import plot_stopping
 
@@ -36,10 +37,9 @@ test_it_can_be_read = readable_in_all_themes(
 def test_what_beats_the_worst_answer_goes_on(total, said):
     """In its colour, and on the right side of the worst; with equal scores it stops."""
     figure = stopping(total)
-    written = {text.get_text(): text for text in figure.axes[0].texts}
+    written = {words.text: words for words in figure.scene.of(Words)}
     ((edge, _),) = places_of(figure, "−1.50")
     for words, colour in said.items():
-        assert written[words].get_color() == colour
-        x, _ = written[words].get_position()
-        assert (x > edge) == (colour == GOOD)
+        assert written[words].color == colour
+        assert (written[words].x > edge) == (colour == GOOD)
     assert {"scored at 8 tokens", "scored at 16 tokens"} <= {*texts(figure)}

@@ -456,7 +456,6 @@ def test_near_the_best(h200):
     shares = {between: near / count for between, (near, count) in found.items()}
     assert max(shares, key=shares.get) == (15, 19)
     assert sum(near for near, _ in found.values()) == 71
-    assert near_best(h200, ["64x4k"], (0, 100), 1.0) == {(0, 100): (1, 192)}
 
 
 def test_the_widget_knows_the_best_that_was_tried(widget):

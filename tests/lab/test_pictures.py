@@ -1,21 +1,25 @@
 """The pictures: they show the live state, and can be read by everybody."""
 
+import re
 from base64 import b64decode
 from io import BytesIO
-from itertools import combinations, pairwise
+from itertools import combinations
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
 
 import minipaged as mp
-from helpers.readable import readable_in_all_themes
+from helpers.readable import PAGES, contrast, edges_of, readable_in_all_themes
 from minipaged.draw import palette, tones
-from minipaged.draw.marks import Words
+from minipaged.draw.marks import Area, Box, Scene, Stroke, Words
 from minipaged.draw.tones import FOUND, free, kind_of_slot, others, soft, strong
+from minipaged.lab.plots import render as render_module
 from minipaged.lab.plots.charts import plot_histogram, plot_lines, plot_waste
 from minipaged.lab.plots.contiguous import plot_memory_over_time
 from minipaged.lab.plots.display import encode
 from minipaged.lab.plots.pool import plot_pool
+from minipaged.lab.plots.render import render
 from minipaged.memory.contiguous import RequestLengths, reserve_max
 from minipaged.memory.paged_waste import simulate_paged
 from minipaged.memory.waste import memory_map, simulate
@@ -38,11 +42,10 @@ def said(figure):
 
 def test_a_pool_is_drawn_as_it_is(shared):
     pool, tables = shared
-    figure = plot_pool(pool, tables, "title", {"A": "a b c d e f".split()})
+    figure = plot_pool(pool, tables, "title")
     first, second, third, *entries = figure.scene.rows
     mine = tones.shared(strong("A"), "A")
     assert first.tones == [mine] * 6 + [free(), others()]
-    assert "".join(first.words) == "abcdef"
     assert second.tones + third.tones == [free()] * 4
     captions = [words for words in said(figure) if words.startswith("block ")]
     assert captions == [
@@ -91,18 +94,40 @@ def test_of_a_long_table_the_last_entries_are_counted():
     assert figure.scene.rows[-1].aside == "and 20 more"
 
 
-def test_memory_over_time_shows_the_kinds_that_are_there():
-    chats = [RequestLengths(10, 30)] * 6
-    report = simulate(chats, reserve_max, num_slots=150, max_length=64)
-    figure = plot_memory_over_time(report, 150, range(1, 31), "title")
-    (image,) = figure.axes[0].images
-    rows = image.get_array()
-    assert rows.shape == (30, 700)
-    for iteration in (1, 30):
-        seen = {list(palette.KINDS_OF_SLOTS)[kind] for kind in rows[iteration - 1]}
-        spans = memory_map(report.stays, 150, iteration)
-        kinds = {kind for _, _, kind, _ in spans}
-        assert {"external" if kind == "rounded_up" else kind for kind in seen} == kinds
+def stayed(iterations=range(1, 31)):
+    """Three chats at a time, of 10 + 30 tokens, in pieces of 64 slots of 150."""
+    report = simulate([RequestLengths(10, 30)] * 6, reserve_max, 150, 64)
+    return report, plot_memory_over_time(report, 150, iterations, "title")
+
+
+def where(scene):
+    """The memory on the picture: its left and upper edge, a slot, a step."""
+    rim = next(box for box in scene.of(Box) if box.rim != "none")
+    return rim.x, rim.y, rim.width / 150, rim.height
+
+
+@pytest.mark.parametrize("iteration", [3, 15, 30])
+def test_memory_over_time_shows_what_each_slot_is_used_for(iteration):
+    """At the first and last slot of every span of a moment's map: what lies on top."""
+    report, figure = stayed(range(3, 31))
+    scene = figure.scene
+    left, top, slot, high = where(scene)
+    y = top + (iteration - 3 + 0.01) * high / 28
+    wedges = [area.corners for area in scene.of(Area)]
+    for low, stop, kind, owner in memory_map(report.stays, 150, iteration):
+        kind = "rounded_up" if kind == "external" and owner is not None else kind
+        for x in (left + slot * (low + 0.5), left + slot * (stop - 0.5)):
+            faces = [b.face for b in scene.of(Box) if b.face != "none" if b.holds(x, y)]
+            if any(holds(corners, x, y) for corners in wedges):
+                faces.append(kind_of_slot("token_states").face)
+            assert faces[-1] == kind_of_slot(kind).face, (low, stop, kind)
+
+
+def holds(corners, x, y):
+    """Is the place in a wedge: its right edge goes evenly down?"""
+    (left, top), (first, _), (last, bottom), _ = corners
+    edge = first + (last - first) * (y - top) / (bottom - top)
+    return top <= y <= bottom and left <= x <= edge
 
 
 def waste(report):
@@ -111,50 +136,35 @@ def waste(report):
     return dict(zip(row.tones, row.words, strict=True)), row.values
 
 
-def labels(figure):
-    """What is said in the map, and the point that each arrow leads to."""
-    return {text.get_text(): text.xy for text in figure.axes[0].texts}
-
-
 def test_a_chat_that_is_seen_whole_says_what_its_wedge_means():
-    report = simulate([RequestLengths(10, 30)] * 6, reserve_max, 150, 64)
-    figure = plot_memory_over_time(report, 150, range(0, 40), "title")
-    found, (stay, *_) = labels(figure), report.stays
+    """Its arrows lead to the right edge of its tokens, which are 10 and then 40."""
+    report, figure = stayed(range(0, 40))
+    stay, scene = report.stays[0], figure.scene
     assert stay.piece.start == stay.admitted == 0
-    assert list(found) == ["starts, as wide as its prompt", "one token a step", "ends"]
-    assert found["one token a step"] == (10 + 15, 1 + 15)
-    corners = {"starts, as wide as its prompt": (10, 1), "ends": (40, 31)}
-    for words, (x, y) in found.items():
-        near = corners.get(words, (x, y))
-        assert (x, y) == pytest.approx(near, abs=1), words
-    part = plot_memory_over_time(report, 150, range(5, 25), "title")
-    assert not labels(part)  # nobody begins and ends in it
-    drawn = [text.get_window_extent() for text in figure.axes[0].texts]
-    figure.draw_without_rendering()
-    assert not any(a.overlaps(b) for a, b in pairwise(drawn))
+    left, top, slot, high = where(scene)
+    ends = [arrow.points[1] for arrow in scene.of(Stroke) if arrow.head]
+    for (x, y), share in zip(ends, (0.0, 0.5, 1.0), strict=True):
+        assert x == pytest.approx(left + slot * (10 + 30 * share), abs=slot)
+        assert y == pytest.approx(top + high / 40 * (1 + 30 * share), abs=high / 40)
+    words = {"starts, as wide as its prompt", "one token a step", "ends"}
+    assert words <= set(said(figure))
+    assert not words & set(said(stayed(range(5, 25))[1]))  # nobody begins and ends
 
 
 def test_time_runs_downwards():
-    report = simulate([RequestLengths(10, 30)] * 6, reserve_max, 150, 64)
-    figure = plot_memory_over_time(report, 150, range(5, 25), "title")
-    (image,) = figure.axes[0].images
-    assert tuple(image.get_extent()) == (0, 150, 25, 5)
+    _, figure = stayed(range(5, 25))
+    ticks = {w.text: w.y for w in figure.scene.of(Words) if w.ha == "right"}
+    assert ticks["10"] < ticks["15"] < ticks["20"]
 
 
-def test_what_is_rounded_up_is_told_apart_from_gaps():
-    report = simulate([RequestLengths(1, 19)], reserve_max, 64, max_length=20)
+@pytest.mark.parametrize("has_gap", [True, False])
+def test_what_is_rounded_up_is_told_apart_from_gaps(has_gap):
+    report = simulate([RequestLengths(1, 19)], reserve_max, 64, 20 if has_gap else 32)
     figure = plot_memory_over_time(report, 64, range(1, 3), "title")
-    rows = figure.axes[0].images[0].get_array()
-    kinds = list(palette.KINDS_OF_SLOTS)
-    seen = {kinds[kind] for kind in rows[0]}
-    assert seen == {"token_states", "reserved", "rounded_up", "external"}
-    assert legend(figure) == {palette.KINDS_OF_SLOTS[kind][2] for kind in seen}
-
-
-def legend(figure):
-    """What the legend says."""
-    (box,) = figure.legends
-    return {text.get_text() for text in box.get_texts()}
+    kinds = palette.KINDS_OF_SLOTS
+    seen = {kind for kind in kinds if kinds[kind][2] in said(figure)}
+    always = {"token_states", "reserved", "external"}
+    assert seen == always | {"rounded_up" if has_gap else "internal"}
 
 
 def test_bars_of_waste_say_every_share_and_tell_what_is_rounded_up_apart():
@@ -181,6 +191,8 @@ def test_a_share_too_small_for_its_bar_is_said_beside_it():
 
 
 DRAWINGS = {
+    "memory over time": lambda: stayed()[1],
+    "memory over time, a wedge": lambda: stayed(range(0, 40))[1],
     "waste": lambda: plot_waste(
         {"max": simulate([RequestLengths(10, 30)] * 3, reserve_max, 150, 64)}, "title"
     ),
@@ -218,25 +230,6 @@ def test_lines_are_the_values_and_crosses_lie_in_the_line_s_colour():
 
 def test_a_histogram_marks_the_mean():
     assert "mean 197" in said(DRAWINGS["histogram"]())
-
-
-@pytest.mark.parametrize("name", palette.THEMES)
-def test_a_picture_of_memory_over_time_can_be_drawn_in_every_theme(monkeypatch, name):
-    monkeypatch.setenv("MINIPAGED_THEME", name)
-    report = simulate([RequestLengths(10, 30)] * 3, reserve_max, 150, 64)
-    figure = plot_memory_over_time(report, 150, range(1, 5), "title")
-    figure.canvas.draw()
-    look = palette.THEMES[name]
-    assert figure.patch.get_visible() == (look.ground != "none")
-    assert figure.axes[0].xaxis.label.get_color() == look.ink
-
-
-def contrast(one, other):
-    light, dark = sorted(map(palette.relative_luminance, (one, other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
-
-
-PAGES = "#FFFFFF", "#0D1117"
 
 
 @pytest.mark.parametrize("look", [palette.LIGHT, palette.DARK], ids=["light", "dark"])
@@ -305,10 +298,40 @@ def test_holders_that_are_not_drawn_are_counted(shared):
 def test_a_long_title_goes_on_below():
     title = "A picture has one message, and its title says this message in full " * 2
     figure = plot_histogram([1, 2, 3], title.strip(), "x")
-    figure.draw_without_rendering()
     (said,) = figure.texts
     assert said.get_text().count("\n") == 1
     assert said.get_window_extent().x1 < figure.bbox.x1
+
+
+@pytest.mark.parametrize(
+    "style",
+    [
+        {},
+        {"ha": "right", "va": "top", "weight": "bold"},
+        {"ha": "center", "va": "bottom", "family": "monospace"},
+        {"rotation": 90.0, "va": "bottom", "ha": "center"},
+        {"rotation": 30.0, "rotation_mode": "anchor", "ha": "center", "va": "top"},
+    ],
+)
+def test_letters_are_as_wide_as_tests_and_layouts_take_them(pens, style):
+    """What tests measure in a scene is the room that matplotlib gives to words."""
+    words = Words(300.0, 100.0, "play (p) × 12 → {lp}", 10.0, "#000000", **style)
+    figure = render(Scene("title", 744.0, 200.0, marks=[words]))
+    (text,) = figure.axes[0].texts
+    (x0, y1), (x1, y0) = (
+        figure.axes[0]
+        .transData.inverted()
+        .transform(text.get_window_extent().get_points())
+    )
+    assert edges_of(words) == pytest.approx((x0, y0, x1, y1), abs=4)
+
+
+def test_pictures_know_matplotlib_through_one_module_only():
+    """Else one of them could draw what is in no scene, and no page would show it."""
+    plots = Path(render_module.__file__).parent
+    imports = re.compile("^(from|import) matplotlib", re.M)
+    found = {p.name for p in plots.glob("*.py") if imports.search(p.read_text())}
+    assert found == {"render.py", "display.py"}
 
 
 # --- in a notebook --------------------------------------------------------------------
@@ -323,7 +346,7 @@ def shell():
     InteractiveShell.clear_instance()
 
 
-def test_a_notebook_stores_two_pixels_for_one(shell):
+def test_a_notebook_stores_two_pixels_for_one(pens, shell):
     figure = plot_histogram([1, 2, 3], "title", "x")
     data, metadata = shell.display_formatter.format(figure, include=["image/png"])
     width, height = size_of(b64decode(data["image/png"]))
@@ -345,7 +368,7 @@ def size_of(png):
     return int.from_bytes(png[16:20], "big"), int.from_bytes(png[20:24], "big")
 
 
-def test_what_stands_out_makes_the_picture_wider_and_is_not_lost():
+def test_what_stands_out_makes_the_picture_wider_and_is_not_lost(pens):
     figure = plot_histogram([1, 2, 3], "title", "x")
     figure.text(1.01, 0.5, "beside it")
     data, metadata = encode(figure)
@@ -353,7 +376,7 @@ def test_what_stands_out_makes_the_picture_wider_and_is_not_lost():
     assert metadata["width"] > 780 and abs(width - 2 * metadata["width"]) <= 1
 
 
-def test_jupyter_lays_no_ground_under_a_picture():
+def test_jupyter_lays_no_ground_under_a_picture(pens):
     """It would, in white, if the figure said that it is transparent."""
     figure = plot_histogram([1, 2, 3], "title", "x")
     assert figure.get_facecolor()[3] == 1 and not figure.patch.get_visible()

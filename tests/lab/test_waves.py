@@ -2,11 +2,9 @@
 
 import pytest
 
-from helpers.drawn import boxes, places_of, texts
+from helpers.drawn import texts
 from helpers.readable import readable_in_all_themes
-from minipaged.draw import palette
-from minipaged.draw.letters import width_of
-from minipaged.draw.sheet import SPAN
+from minipaged.draw.tones import KEPT, soft, strong
 from minipaged.lab import (
     launch_of_rung,
     measured_profile,
@@ -17,9 +15,6 @@ from minipaged.lab import (
 )
 from minipaged.lab.measure.launches import Launch
 from minipaged.lab.measure.wave_times import WaveTimes
-from minipaged.lab.plots.waves import LEFT, STRIP
-
-BLUE, SOFT = palette.sequence_colour(0), palette.soft_colour(0)
 
 
 @pytest.fixture(scope="module")
@@ -83,42 +78,28 @@ def test_other_waves_are_refused(h200):
 
 
 def test_a_wave_is_as_long_as_it_takes_and_as_high_as_its_programs():
-    figure = plot_waves({"rung 2": TWO, "rung 3": ONE}, "title")
-    first, second, alone, _ = boxes(figure, BLUE)  # the last is the legend's
-    unit = first.get_width() / 1200
-    assert second.get_width() == pytest.approx(600 * unit)
-    assert alone.get_width() == pytest.approx(450 * unit)
-    assert second.get_x() == pytest.approx(first.get_x() + first.get_width())
-    assert alone.get_x() == first.get_x()
-    each = first.get_height() / 396
-    assert second.get_height() == pytest.approx(116 * each)
-    assert alone.get_height() == pytest.approx(512 * each)
-    assert second.get_y() + second.get_height() == first.get_y() + first.get_height()
+    """In rows of a program on each of the 132 multiprocessors, from below."""
+    rows = plot_waves({"rung 2": TWO, "rung 3": ONE}, "title").scene.rows
+    two, one = rows[:3], rows[4:10]
+    assert [row.widths for row in two] == [[1200, 600]] * 3
+    assert [row.widths for row in one] == [[450]] * 6
+    assert [row.tones for row in two] == [[strong(0), KEPT]] * 2 + [[strong(0)] * 2]
+    assert [row.tones for row in one] == [[KEPT]] * 2 + [[strong(0)]] * 4
+    assert two[-1].cells[1].high == pytest.approx(116 / 132)
+    assert one[2].cells[0].high == pytest.approx(512 / 132 - 3)
+    assert two[-1].words == ["396 programs", "116 programs"]
+    assert one[-1].words == ["512 programs"]
+
+
+def test_where_few_run_their_number_stands_above_them():
+    *_, above, below, _ = DRAWINGS["a short wave"]().scene.rows
+    assert above.words == ["", "2 programs"] and below.words == ["396 programs", ""]
 
 
 def test_the_strip_is_filled_as_far_as_the_unit_is_busy():
-    figure = plot_waves({"rung 2": TWO}, "title")
-    waves, strips = boxes(figure, BLUE), boxes(figure, SOFT)
-    for wave, strip, share in zip(waves[:2], strips[:2], (0.9, 0.4), strict=True):
-        assert strip.get_height() == pytest.approx(share * STRIP)
-        assert (strip.get_x(), strip.get_width()) == (wave.get_x(), wave.get_width())
-    ends = {round(strip.get_y() + strip.get_height(), 6) for strip in strips[:2]}
-    assert len(ends) == 1  # filled from below
-    said = set(texts(figure))
-    assert {"wave 1, the rest: 1,200 µs", "wave 2, reckoned: 600 µs"} <= said
-    assert {"396 programs", "116 programs", "room for 3 on each"} <= said
-    assert "450 µs" in texts(plot_waves({"rung 3": ONE}, "title"))
-
-
-def said_in_row(figure, words):
-    """What is said at the left of a row, at the height of these words."""
-    ((x, height),) = places_of(figure, words)
-    (said,) = [
-        text.get_text()
-        for text in figure.axes[0].texts
-        if text.get_position()[1] == height and text.get_position()[0] < LEFT < x
-    ]
-    return said
+    *_, unit = plot_waves({"rung 2": TWO}, "title").scene.rows
+    assert [cell.high for cell in unit.cells] == [0.9, 0.4]
+    assert unit.tones == [soft(0)] * 2 and unit.widths == [1200, 600]
 
 
 def test_what_was_measured_is_told_from_what_is_reckoned():
@@ -126,27 +107,21 @@ def test_what_was_measured_is_told_from_what_is_reckoned():
 
     Of a single wave all was.
     """
-    figure = plot_waves({"rung 2": TWO, "rung 3": ONE}, "title")
-    first, second, _, _ = boxes(figure, BLUE)
-    ((x, height),) = places_of(figure, "wave 1, the rest: 1,200 µs")
-    assert 0 < x - first.get_x() < 10
-    ((x, level),) = places_of(figure, "wave 2, reckoned: 600 µs")
-    assert 0 < x - second.get_x() < 10 and level == height
-    for words in ("both waves: 1,800 µs", "450 µs"):
-        assert said_in_row(figure, words) == "measured"
-    assert said_in_row(figure, "225 of 450 µs: 50 %") == "measured: busy for"
-    alone = texts(plot_waves({"rung 3": ONE}, "title"))
+    two, one = (plot_waves({"rung": times}, "title") for times in (TWO, ONE))
+    assert {
+        "room for 3 on each",
+        "measured: 1,800 µs, both waves",
+        "wave 1, the rest: 1,200 µs",
+        "wave 2, reckoned: 600 µs",
+        "1,080 of 1,200 µs: 90 %",
+        "240 of 600 µs: 40 %",
+    } <= set(texts(two))
+    assert {"measured: 450 µs", "450 µs", "225 of 450 µs: 50 %"} <= set(texts(one))
+    assert [figure.scene.rows[-1].remark for figure in (two, one)] == [
+        "reckoned", "measured",
+    ]  # fmt: skip
     words = "reckoned", "both waves", "the rest"
-    assert not any(word in said for said in alone for word in words)
-
-
-def test_how_long_waves_keep_the_unit_busy_is_reckoned():
-    figure = plot_waves({"rung 2": TWO}, "title")
-    said = "1,080 of 1,200 µs: 90 %", "240 of 600 µs: 40 %"
-    for words, wave in zip(said, boxes(figure, BLUE)[:2], strict=True):
-        assert said_in_row(figure, words) == "reckoned: busy for"
-        ((x, _),) = places_of(figure, words)
-        assert 0 < x - wave.get_x() < 10
+    assert not any(word in said for said in texts(one) for word in words)
 
 
 def test_the_rung_that_lesson_6_draws(h200):
@@ -154,45 +129,13 @@ def test_the_rung_that_lesson_6_draws(h200):
     times = wave_times(h200, measured_profile(), 2)
     said = texts(plot_waves({"rung 2, 64x4k": times}, "title"))
     assert {
-        "both waves: 1,919 µs",
+        "measured: 1,919 µs, both waves",
         "wave 1, the rest: 1,162 µs",
         "wave 2, reckoned: 757 µs",
         "1,107 of 1,162 µs: 95 %",
         "324 of 757 µs: 43 %",
     } <= set(said)
     assert times.us[0] * times.busy[0] == pytest.approx(3 * 369, abs=1)
-
-
-def test_words_of_a_short_wave_end_at_the_edge():
-    figure = DRAWINGS["a short wave"]()
-    *_, wave, _ = boxes(figure, BLUE)
-    words = "wave 2, reckoned: 400 µs"
-    ((x, _),) = places_of(figure, words)
-    assert x < wave.get_x() and x + width_of(words) == pytest.approx(SPAN)
-
-
-def test_the_measured_time_stands_at_a_line_over_both_waves():
-    figure = plot_waves({"rung 3": ONE, "rung 2": TWO}, "title")
-    _, first, second, _ = boxes(figure, BLUE)
-    ((middle, y),) = places_of(figure, "both waves: 1,800 µs")
-    ((_, below),) = places_of(figure, "wave 1, the rest: 1,200 µs")
-    assert y < below < first.get_y()
-    level = [line for line in figure.axes[0].lines if {*line.get_ydata()} == {y}]
-    ends = sorted(x for line in level for x in line.get_xdata())
-    left, right = first.get_x(), second.get_x() + second.get_width()
-    assert (ends[0], ends[-1]) == pytest.approx((left, right))
-    assert middle == pytest.approx((left + right) / 2) and len(level) == 2
-    assert ends[1] < middle < ends[2]
-
-
-def test_the_clock_is_below_the_waves():
-    figure = plot_waves({"rung 2": TWO}, "title")
-    first, *_ = boxes(figure, BLUE)
-    unit = first.get_width() / 1200
-    for words, us in (("400 µs", 400), ("1,200 µs", 1200)):
-        ((x, y),) = places_of(figure, words)
-        assert x == pytest.approx(first.get_x() + us * unit)
-        assert y > first.get_y() + first.get_height()
 
 
 def test_the_waves_of_a_launch_are_reckoned_in_words():

@@ -201,18 +201,14 @@ def by_fault(tuning: Tuning, batches: list[str]) -> dict[str, list[float]]:
 
 
 def near_best(
-    tuning: Tuning, batches: list[str], limits: tuple[float, ...], factor: float = 1.05
+    tuning: Tuning, batches: list[str], limits: tuple[float, ...]
 ) -> dict[tuple[float, float], tuple[int, int]]:
-    """From limit to limit of MB under way: launches near their batch's best, and all.
-
-    Near: they take at most `factor` times its time.
-    """
+    """By MB under way, from limit to limit: launches near their best, and all."""
     every = [one for batch in batches for _, one in launches_of(tuning, batch)]
     found = {}
     for low, high in pairwise(limits):
         own = [one for one in every if low <= one.under_way < high]
-        near = sum(factor * one.percent >= one.best for one in own)
-        found[low, high] = near, len(own)
+        found[low, high] = sum(one.is_near_best for one in own), len(own)
     return found
 
 

@@ -1,14 +1,10 @@
 """Lab: from a position to its slot, through the block table (paper, figure 6)."""
 
-from collections.abc import Sequence
-
-from matplotlib.figure import Figure
-
 from minipaged.draw.letters import PART
 from minipaged.draw.palette import theme
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import free, others, shared, soft, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 from minipaged.memory.block_table import BlockTable
 
 MANY_ENTRIES, MANY_BLOCKS = 8, 12  # more are not drawn
@@ -20,12 +16,11 @@ def plot_address(
     position: int,
     title: str,
     name: str = "A",
-    words: Sequence[str] = (),
 ) -> Figure:
     """The path of one position: logical block, table entry, physical block, slot.
 
-    words: the texts of the table's tokens. Of a long table, and of a large pool, only
-    the rows beside the path and at the ends are drawn.
+    Of a long table, and of a large pool, only the rows beside the path and at the ends
+    are drawn.
     """
     pool, size, ids = table.pool, table.pool.block_size, table.block_ids
     index, offset = divmod(position, size)
@@ -46,7 +41,7 @@ def plot_address(
         if block_id > before + 1:
             physical.text("⋮")
         if block_id in ids:
-            cells = _cells(table, ids.index(block_id), position, name, words)
+            cells = _cells(table, ids.index(block_id), position, name)
         elif pool.refcount(block_id):
             cells = [Cell("others", others())]
         else:
@@ -63,7 +58,7 @@ def plot_address(
             logical.text("⋮")
             entry_of.text("⋮")
         is_path = entry == index
-        cells = _cells(table, entry, position, name, words)
+        cells = _cells(table, entry, position, name)
         span = f"{entry * size}–{(entry + 1) * size - 1}"
         options = {**style, "fills": True, "is_bold": is_path}
         block = logical.row(f"logical {entry}", span, cells, **options)
@@ -92,19 +87,15 @@ def rows_of(count: int, many: int, needed: set[int]) -> list[int]:
     return sorted({0, count - 1, *(row for row in needed if 0 <= row < count)})
 
 
-def _cells(
-    table: BlockTable, entry: int, position: int, name: str, words: Sequence[str]
-) -> list[Cell]:
-    """A block's slots; in that of the position its remainder, if words are missing."""
+def _cells(table: BlockTable, entry: int, position: int, name: str) -> list[Cell]:
+    """A block's slots; in that of the position its remainder."""
     size, tone = table.pool.block_size, soft(name)
     if table.pool.refcount(table.block_ids[entry]) > 1:
         tone = shared(tone, name)
     cells = []
     for at in range(entry * size, (entry + 1) * size):
-        word = words[at] if at < min(len(words), table.num_tokens) else ""
         if at == position:
-            word = word or str(at % size)
-            cells.append(Cell(word, strong(name), rim=theme().ink))
+            cells.append(Cell(str(at % size), strong(name), rim=theme().ink))
         else:
-            cells.append(Cell(word, tone if at < table.num_tokens else free()))
+            cells.append(Cell("", tone if at < table.num_tokens else free()))
     return cells

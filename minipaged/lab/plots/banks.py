@@ -3,13 +3,11 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.letters import counted
 from minipaged.draw.palette import BAD, GOOD
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import free, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 BANKS = 32  # each holds every 32nd number of four bytes
 SHORTENED = 6  # lines drawn

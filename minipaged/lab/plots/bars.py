@@ -2,12 +2,10 @@
 
 from collections.abc import Collection, Mapping
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.palette import BAD
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import Tone, others, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 
 def plot_bars(
@@ -32,7 +30,7 @@ def plot_bars(
         # In parts of a hundred: a unit of cells takes only so many pixels.
         cells = [Cell("", each, wide=100 * part / most) for each, part in parts if part]
         said = f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-        style = {"is_bold": is_marked, "height": 20, "apart": 8}
+        style = {"is_bold": is_marked, "is_heavy": is_marked, "height": 20, "apart": 8}
         picture.row(name, "", cells or [Cell(wide=0.1)], aside=said, **style)
     picture.text(unit)
     if ends:

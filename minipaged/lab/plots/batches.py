@@ -3,12 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.picture import Picture
 from minipaged.draw.tones import sign_of
 from minipaged.lab.measure.peer_tables import NAMES
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 
 def plot_batches(batches: Mapping[str, Mapping[str, Any]], title: str) -> Figure:

@@ -3,14 +3,13 @@
 from collections.abc import Collection, Mapping
 from collections.abc import Sequence as Rows
 
-from matplotlib.figure import Figure
 from transformers import PreTrainedTokenizerBase
 
 from minipaged.draw.letters import width_of
 from minipaged.draw.palette import line_colour
 from minipaged.draw.sheet import SPAN, Sheet
 from minipaged.draw.tones import NOTHING, Tone, behind_words, soft, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 from minipaged.lab.pool.replay import Frame
 
 ROW, TOP, HEIGHT = 40.0, 44.0, 22.0  # pixels of a row, above the first one, of a token

@@ -2,13 +2,11 @@
 
 from collections.abc import Sequence
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.letters import COUNT, DPI, PART, width_of
 from minipaged.draw.palette import line_colour
 from minipaged.draw.sheet import SPAN, Sheet
 from minipaged.draw.tones import Tone, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 PLACES = 16  # boxes that cover a belt
 WIDEST, AIR, LARGEST = 20.0, 3.0, 16.0  # of a place; between boxes; of a box

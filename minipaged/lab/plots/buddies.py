@@ -3,13 +3,11 @@
 from collections.abc import Mapping
 from itertools import pairwise
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.letters import PART
 from minipaged.draw.palette import BAD
 from minipaged.draw.sheet import SPAN, Sheet
 from minipaged.draw.tones import free, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 from minipaged.memory.contiguous import BuddyAllocator, Piece
 
 HEIGHT, LEVEL = 30.0, 58.0  # pixels of a piece, and from halves to their whole

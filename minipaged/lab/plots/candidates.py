@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from matplotlib.figure import Figure
-
+from minipaged.draw.letters import signed
 from minipaged.draw.palette import line_colour
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import others, soft, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 GOES_ON, ENDED, TOO_LATE, LEFT_OUT = range(4)
 
@@ -27,23 +26,19 @@ def plot_candidates(
     candidates: Sequence[Candidate],
     length: int,
     title: str,
-    length_penalty: float = 1.0,
-    kin: Sequence[int] = (),
 ) -> Figure:
     """Beams on the left, their candidates, best first, and what becomes of each.
 
     beams: their texts, best first; as many go on. Only the first len(beams) candidates
-    may end. length: new tokens of a candidate, on which its final score depends.
-    kin: of each beam, the number whose colour it has; its own, if not given.
+    may end. length: new tokens of a candidate, by which its sum is divided.
     """
     width, drawing = len(beams), Picture(title)
     left = Picture(f"{width} beams, best first")
     right = Picture(f"the best {len(candidates)} candidates", widest=90.0)
-    kin = kin or range(width)
     left.text("")  # so that both begin at the same height
     rows = []
     for beam, words in enumerate(beams):
-        cells = [Cell("", strong(kin[beam]), 0.1), Cell(words, soft(kin[beam]))]
+        cells = [Cell("", strong(beam), 0.1), Cell(words, soft(beam))]
         rows.append(left.row(f"beam {beam}", "", cells, fills=True))
     ends = [candidate.is_end for candidate in candidates]
     line = "only above the line may a text end"
@@ -53,7 +48,7 @@ def plot_candidates(
     ):
         if rank == width:
             right.rule()
-        own = kin[one.beam]
+        own = one.beam
         tone = {GOES_ON: strong(own), ENDED: soft(own)}.get(verdict, others())
         heads = ("token", "sum") if rank == 0 else ("", "")
         cell = Cell(one.token, tone, above=heads[0])
@@ -64,7 +59,7 @@ def plot_candidates(
             GOES_ON: "goes on",
             TOO_LATE: "× below the line",
             LEFT_OUT: "× left out",
-            ENDED: f"has ended, score {_score(one.total, length, length_penalty)}",
+            ENDED: f"has ended, score {_score(one.total, length)}",
         }[verdict]
         row = right.row(str(rank + 1), "", [cell, total], aside=said)
         is_kept = verdict in (GOES_ON, ENDED)
@@ -85,16 +80,13 @@ def judge(width: int, ends: Sequence[bool]) -> list[int]:
     return verdicts
 
 
-def _score(total: float, length: int, penalty: float) -> str:
-    """The sum, divided by a power of the length."""
-    score = total / length**penalty
-    power = "" if penalty == 1 else f"^{penalty:g}"
-    rounded = round(total, 2) / length**penalty
-    sign = "=" if abs(rounded - round(score, 2)) < 1e-9 else "≈"
-    return f"{_number(total)} / {length}{power} {sign} {_number(score)}"
+def _score(total: float, length: int) -> str:
+    """The sum, divided by the length."""
+    score = total / length
+    is_exact = abs(round(total, 2) / length - round(score, 2)) < 1e-9
+    return f"{_number(total)} / {length} {'=' if is_exact else '≈'} {_number(score)}"
 
 
 def _number(value: float) -> str:
-    """Two digits, or three if they were 0; with a minus that is long enough."""
-    digits = 3 if 0 < abs(value) < 0.005 else 2
-    return f"{round(value, digits) + 0.0:.{digits}f}".replace("-", "−")
+    """Two digits, or three if they were 0."""
+    return signed(value, 3 if 0 < abs(value) < 0.005 else 2)

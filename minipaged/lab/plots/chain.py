@@ -2,13 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.letters import visible
 from minipaged.draw.palette import BAD, GOOD
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import Tone, held
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 MOST = 8  # blocks in a row; more are not drawn
 Words = Sequence[str]
@@ -22,12 +20,10 @@ def plot_hash_chain(
     found: int,
     title: str,
     names: tuple[str, str] = ("A", "B"),
-    block_ids: tuple[Sequence[int], Sequence[int]] = ((), ()),
 ) -> Figure:
     """Two rows of blocks, parent to child; what was found is linked.
 
     first, second: the words of two prompts; a tail that fills no block is left out.
-    block_ids: of both tables, if they are to be shown.
     found: how many leading blocks of the second were taken from the index, whichever it
     was. Equal words after an equal past are a true hit. After another past they may not
     be taken: if they were, the hit is false, and a cross says so. Bands above the words
@@ -38,16 +34,11 @@ def plot_hash_chain(
     kinds = [_kind(*texts, index, found) for index in range(len(texts[1]))]
     one, two = names
     chains.text(f"{one}'s and {two}'s prompts, in blocks of {block_size} tokens")
-    for row, (name, blocks, ids) in enumerate(
-        zip(names, texts, block_ids, strict=True)
-    ):
+    for row, (name, blocks) in enumerate(zip(names, texts, strict=True)):
         cells = []
         for index, block in enumerate(blocks):
             kind = kinds[index] if index < len(kinds) else DIFFERENT
-            said = f"entry {index}"
-            if index < len(ids):
-                said += f": block {ids[index]}"
-            caption = {"below" if row else "above": said}
+            caption = {"below" if row else "above": f"entry {index}"}
             rim = BAD if kind == FALSE_HIT else "none"
             tone = _tone(names, kind, row, index < found)
             words = " ".join(map(visible, block))

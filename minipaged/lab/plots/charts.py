@@ -3,14 +3,13 @@
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from minipaged.draw.chart import MANY, Chart
 from minipaged.draw.palette import KINDS_OF_SLOTS
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.scales import Limits
 from minipaged.draw.tones import Tone, kind_of_slot
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 from minipaged.memory.waste import WasteReport
 
 SHORT = {  # names of kinds of slots beside a bar
@@ -79,17 +78,16 @@ def plot_lines(
     title: str,
     xlabel: str,
     ylabel: str,
-    lowest: float = 0,
     logarithmic: bool = True,
     y_is_logarithmic: bool = False,
     crosses: Sequence[Sequence[float]] = (),
 ) -> Figure:
     """Lines over a logarithmic x axis (base 2), told apart by marker and dashes too.
 
-    `logarithmic=False`: over an even one. More than 20 values have no markers. lowest:
-    where an even y axis begins. crosses: of each line, values to compare with it.
+    `logarithmic=False`: over an even one. More than 20 values have no markers. crosses:
+    of each line, values to compare with it.
     """
-    limits = None if y_is_logarithmic else (lowest, None)
+    limits = None if y_is_logarithmic else (0, None)
     chart = chart_of(x, lines, title, xlabel, ylabel, logarithmic, limits)
     for series, values in enumerate(crosses):
         points = list(zip(x, values, strict=True))

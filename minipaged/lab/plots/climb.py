@@ -4,15 +4,13 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.letters import PART, width_of
 from minipaged.draw.palette import line_colour
 from minipaged.draw.scales import Scale, scale_of
 from minipaged.draw.sheet import SPAN, Sheet
 from minipaged.draw.tones import KEPT
 from minipaged.lab.measure.launches import Launch
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 from minipaged.lab.plots.roof import (
     CEILING,
     DOTTED,

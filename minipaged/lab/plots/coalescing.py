@@ -2,22 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
-from matplotlib.figure import Figure
-
-from minipaged.draw.letters import width_of
-from minipaged.draw.marks import Point
-from minipaged.draw.palette import BAD, GOOD, line_colour
-from minipaged.draw.sheet import SPAN, Sheet
-from minipaged.draw.tones import behind_words, free, soft, strong
-from minipaged.lab.plots.render import render
+from minipaged.draw.palette import BAD, GOOD, line_colour, theme
+from minipaged.draw.picture import Cell, Picture
+from minipaged.draw.tones import free, soft, strong
+from minipaged.lab.plots.render import Figure, render
 
 NUMBER = 4  # bytes that a thread reads
-LEFT = 104.0  # pixels beside the rows
-THREADS, HEIGHT = 30.0, 22.0  # from a panel's top to its threads, and their height
-MEMORY, STRETCH = 116.0, 26.0  # to its memory, and its height
-BETWEEN = 36.0  # from panel to panel
-LEAST = 3.0  # pixels of a number that lies alone
-BRACKET = 8.0  # from threads down to the bracket below them
+LEAST = 0.22  # of a stretch: how wide a number that lies alone is drawn
+HEIGHT = 24.0  # pixels of a row
 
 
 def plot_coalescing(
@@ -34,79 +26,43 @@ def plot_coalescing(
 
     apart: by name, how many bytes lie from one thread's number to the next one's.
     """
-    sheet, y = Sheet(title), 0.0
-    most = max(apart.values())
-    num_stretches = -(-max(num_threads * most, stretch_bytes) // stretch_bytes)
+    picture = Picture(title)
+    num_stretches = -(-num_threads * max(*apart.values(), NUMBER) // stretch_bytes)
     for name, distance in apart.items():
-        y = _draw_panel(
-            sheet, y, name, distance, (num_threads, num_stretches, stretch_bytes)
-        )
-        y += BETWEEN
-    y -= BETWEEN - 26
+        readers: dict[int, list[int]] = {}  # by stretch, the threads that read there
+        for thread in range(num_threads):
+            readers.setdefault(thread * distance // stretch_bytes, []).append(thread)
+        used, moved = NUMBER * num_threads, len(readers) * stretch_bytes
+        said = f"{len(readers)} stretches: {used:,} of {moved:,} bytes are used"
+        picture.headline(name, "", said, GOOD if used == moved else BAD)
+        cells = [Cell(str(thread), soft(0)) for thread in range(num_threads)]
+        style = {"fills": True, "height": HEIGHT}
+        warp = picture.row("a warp", f"{num_threads} threads", cells, **style)
+        step = distance / stretch_bytes
+        number = max(NUMBER / stretch_bytes, min(LEAST, step / 2))
+        stretches = []
+        for stretch in range(num_stretches):
+            starts = [n * step - stretch for n in readers.get(stretch, ())]
+            stretches.append(_stretch(starts, number))
+        style |= {"gap": 1.0, "rim": theme().rim}
+        remark = f"{stretch_bytes} bytes each"
+        memory = picture.blocks("memory", remark, stretches, **style)
+        for stretch, threads in readers.items():
+            read = warp[threads[0] : threads[-1] + 1]
+            picture.under(read, "", line_colour(0))
+            picture.link(read, memory.block(stretch), line_colour(0))
     signs = [(strong(0), "what a thread has asked for")]
     signs += [(soft(0), "comes with it, in vain"), (free(), "a stretch that stays")]
-    sheet.legend(0, y, signs)
-    return render(sheet.finish(y + 8))
+    picture.legend(*signs)
+    return render(picture.scene())
 
 
-def _draw_panel(
-    sheet: Sheet, y: float, name: str, apart: int, sizes: tuple[int, int, int]
-) -> float:
-    """The threads, their reads, the stretches; where the panel ends."""
-    num_threads, num_stretches, stretch_bytes = sizes
-    wide, each = (SPAN - LEFT) / num_stretches, (SPAN - LEFT) / num_threads
-    starts = [thread * apart for thread in range(num_threads)]
-    readers = _readers(starts, stretch_bytes)
-    _draw_head(sheet, y, name, NUMBER * num_threads, len(readers), stretch_bytes)
-    sheet.label(y + THREADS, HEIGHT, "a warp", f"{num_threads} threads")
-    words = list(map(str, range(num_threads)))
-    words = words if width_of(words[-1]) < each - 4 else []
-    tones = [behind_words(soft(0))] * num_threads
-    sheet.cells(LEFT, y + THREADS, [each] * num_threads, HEIGHT, tones, words)
-    top = y + MEMORY
-    sheet.label(top, STRETCH, "memory", f"{stretch_bytes} bytes each")
-    places = [
-        (LEFT + n * wide + 0.5, top, wide - 1, STRETCH) for n in range(num_stretches)
-    ]
-    for stretch, place in enumerate(places):
-        sheet.box(*place, soft(0) if stretch in readers else free())
-    unit = wide / stretch_bytes
-    width = max(NUMBER * unit, min(LEAST, apart * unit / 2))
+def _stretch(starts: Sequence[float], number: float) -> list[Cell]:
+    """The numbers that threads have asked for, and between them the rest."""
+    if not starts:
+        return [Cell("", free())]
+    cells, end = [], 0.0
     for start in starts:
-        sheet.box(LEFT + start * unit, top, width, STRETCH, strong(0))
-    for place in places:
-        sheet.box(*place, rim=sheet.look.rim)
-    for stretch, threads in readers.items():
-        ends = LEFT + threads[0] * each, LEFT + (threads[-1] + 1) * each
-        _draw_read(
-            sheet, y + THREADS + HEIGHT, ends, (LEFT + (stretch + 0.5) * wide, top)
-        )
-    return top + STRETCH
-
-
-def _readers(starts: Sequence[int], stretch_bytes: int) -> dict[int, list[int]]:
-    """By stretch: the threads that read some of it."""
-    readers: dict[int, list[int]] = {}
-    for thread, start in enumerate(starts):
-        for stretch in {start // stretch_bytes, (start + NUMBER - 1) // stretch_bytes}:
-            readers.setdefault(stretch, []).append(thread)
-    return readers
-
-
-def _draw_read(sheet: Sheet, y: float, ends: Point, stretch: Point) -> None:
-    """A bracket below threads, and from its middle an arrow to their stretch."""
-    (left, right), level, colour = ends, y + BRACKET, line_colour(0)
-    left, right = left + 2, right - 2
-    corners = (left, y + 3), (left, level), (right, level), (right, y + 3)
-    sheet.line(*corners, color=colour, linewidth=1.2)
-    x, top = stretch
-    sheet.arrow(((left + right) / 2, level), (x, top - 1), colour, is_upright=True)
-
-
-def _draw_head(
-    sheet: Sheet, y: float, name: str, used: int, num_stretches: int, stretch_bytes: int
-) -> None:
-    """How the numbers lie, and how much of what comes is used."""
-    moved = num_stretches * stretch_bytes
-    said = f"{num_stretches} stretches: {used:,} of {moved:,} bytes are used"
-    sheet.headline(y + 8, name, "", said, GOOD if used == moved else BAD)
+        cells += [Cell("", soft(0), start - end), Cell("", strong(0), number)]
+        end = start + number
+    return [cell for cell in [*cells, Cell("", soft(0), 1 - end)] if cell.wide > 1e-9]

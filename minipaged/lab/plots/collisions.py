@@ -2,12 +2,10 @@
 
 from collections.abc import Sequence
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.palette import BAD, GOOD
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import soft
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 
 def plot_collisions(
@@ -32,7 +30,8 @@ def plot_collisions(
         if own:
             said = [f"{one}: key {key}" for one, key in zip(said, own, strict=True)]
         pairs = zip(texts, said, strict=True)
-        cells = [Cell(text, soft(name), above=above) for text, above in pairs]
+        caption = "below" if rows else "above"  # arrows arrive at the cells themselves
+        cells = [Cell(text, soft(name), **{caption: words}) for text, words in pairs]
         if rows:
             blocks.space(0)  # arrows need more room
         start = (most - len(texts)) / 2

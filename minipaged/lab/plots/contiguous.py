@@ -1,25 +1,27 @@
-"""Lab: pictures of contiguous memory: whose slot is it, and what is it used for?"""
+"""Lab: all of contiguous memory as it changes: what is each slot used for?"""
 
-from collections.abc import Collection, Sequence
-from textwrap import fill
+from collections.abc import Sequence
 
-import matplotlib.pyplot as plt
-import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
+from minipaged.draw.bands import Drawn
+from minipaged.draw.letters import width_of
+from minipaged.draw.palette import ink_on
+from minipaged.draw.picture import Picture
+from minipaged.draw.scales import Scale, scale_of
+from minipaged.draw.sheet import Sheet
+from minipaged.draw.tones import Tone, free, kind_of_slot
+from minipaged.lab.plots.charts import legend_of_slots
+from minipaged.lab.plots.render import Figure, render
+from minipaged.memory.waste import Stay, WasteReport
 
-from minipaged.draw.letters import DPI
-from minipaged.draw.palette import KINDS_OF_SLOTS, ink_on, theme
-from minipaged.lab.plots.display import SharpFigure, show_sharply
-from minipaged.lab.plots.render import plate_of_a_title
-from minipaged.memory.waste import Span, Stay, WasteReport, memory_map
-
-KINDS = list(KINDS_OF_SLOTS)
-SIZE = 7.6, 4.2  # inches; as many hundreds of pixels in a notebook
-LETTERS = 74  # of a title's line
-PLATE = "#FFFFFF"  # behind words: a picture of many colours has no ground for them
+HIGH, LEFT, BELOW = 280.0, 44.0, 44.0  # pixels: of the memory, beside it, below it
+PLATE = Tone(
+    "#FFFFFF"
+)  # behind words: a picture of many colours has no ground for them
+WEDGE = (  # of its life so far when it is said, where the words stand, and the words
+    (0.02, 0.06, "starts, as wide as its prompt"),
+    (0.5, 0.5, "one token a step"),
+    (0.99, 0.94, "ends"),
+)
 
 
 def plot_memory_over_time(
@@ -30,117 +32,88 @@ def plot_memory_over_time(
     One chat that begins and ends in these iterations says what its wedge means.
     """
     stays = [stay for stay in report.stays if _is_present(stay, iterations)]
-    rows = [_row(memory_map(stays, num_slots, when), num_slots) for when in iterations]
-    image = np.stack(rows)
-    figure, axes = _canvas(title)
-    colours = [colour for colour, _, _ in KINDS_OF_SLOTS.values()]
-    axes.imshow(
-        image,
-        cmap=ListedColormap(colours),
-        vmin=0,
-        vmax=len(KINDS) - 1,
-        aspect="auto",
-        interpolation="nearest",
-        extent=(0, num_slots, iterations.stop, iterations.start),
-    )
-    _label_a_wedge(axes, stays, num_slots, iterations)
-    axes.set(xlabel="slot (address)", ylabel="step (one new token for each chat)")
-    _legend_of_kinds(figure, {KINDS[kind] for kind in np.unique(image)})
-    return figure
+    times = iterations.start, iterations.stop
+
+    def draw(sheet: Sheet, x: float, y: float, width: float) -> None:
+        slots = 0, num_slots
+        across = scale_of(slots, x + LEFT, width - LEFT, False, slots)
+        down = scale_of(times, y + 8, HIGH, False, times)
+        sheet.box(across.left, down.left, across.width, HIGH, free())
+        for stay in stays:
+            _draw_stay(sheet, stay, across, down)
+        sheet.box(across.left, down.left, across.width, HIGH, rim=sheet.look.rim)
+        _draw_axes(sheet, across, down)
+        _label_a_wedge(sheet, stays, across, down)
+
+    picture = Picture(title)
+    picture.text("step, downwards (one new token for each chat)")
+    picture.add(Drawn(HIGH + BELOW, draw))
+    kinds = {"external", "token_states"} | {k for stay in stays for k in _ends(stay)}
+    picture.legend(*legend_of_slots(kinds))
+    return render(picture.scene())
 
 
-def _canvas(title: str) -> tuple[Figure, Axes]:
-    """An empty picture in the theme, its message as title over its whole width."""
-    look = theme()
-    show_sharply()
-    figure, axes = plt.subplots(
-        FigureClass=SharpFigure, figsize=SIZE, dpi=DPI, layout="constrained"
-    )
-    if look.ground == "none":
-        figure.patch.set_visible(False)
-    else:
-        figure.set_facecolor(look.ground)
-    style = {"x": 0.008, "ha": "left", "fontsize": 12, "color": look.title}
-    style["bbox"] = plate_of_a_title(look.plate)
-    figure.suptitle(fill(title, LETTERS), **style)
-    axes.set_facecolor("none")
-    axes.tick_params(colors=look.ink, labelsize=10)
-    axes.spines[:].set_color(look.rim)
-    axes.xaxis.label.set_color(look.ink)
-    axes.yaxis.label.set_color(look.ink)
-    return figure, axes
+def _is_present(stay: Stay, iterations: range) -> bool:
+    """Is it in memory in one of them?"""
+    last = stay.admitted + stay.request.output
+    return stay.admitted < iterations[-1] and last >= iterations[0]
+
+
+def _ends(stay: Stay) -> dict[str, int]:
+    """How far each kind behind its tokens reaches in its piece, the longest first."""
+    (prompt, output), reservation, (_, size), _ = stay
+    ends = {"rounded_up": size, "internal": reservation, "reserved": prompt + output}
+    inner = *list(ends.values())[1:], 0
+    pairs = zip(ends.items(), inner, strict=True)
+    return {kind: end for (kind, end), further in pairs if end > further}
+
+
+def _draw_stay(sheet: Sheet, stay: Stay, across: Scale, down: Scale) -> None:
+    """A box for each kind of slot, over them the wedge of tokens, which grows."""
+    (prompt, output), _, (start, _), admitted = stay
+    first = max(admitted + 1, down.lowest)
+    last = min(admitted + output + 1, down.highest)
+    left, top, bottom = across.x(start), down.x(first), down.x(last)
+    for kind, end in _ends(stay).items():
+        wide = across.x(start + end) - left
+        sheet.box(left, top, wide, bottom - top, kind_of_slot(kind))
+    ends = (across.x(start + prompt + when - admitted) for when in (first, last))
+    corners = (left, top), (next(ends), top), (next(ends), bottom), (left, bottom)
+    sheet.area(*corners, face=kind_of_slot("token_states").face)
+
+
+def _draw_axes(sheet: Sheet, across: Scale, down: Scale) -> None:
+    """Numbers at the left and below, and what the slots are."""
+    bottom, quiet = down.left + down.width, {"color": sheet.look.quiet}
+    for tick in down.ticks:
+        sheet.write(across.left - 8, down.x(tick), f"{tick:g}", ha="right", **quiet)
+    for tick in across.ticks[:: 1 + (len(across.ticks) > 9)]:
+        sheet.write(across.x(tick), bottom + 11, f"{tick:,g}", ha="center", **quiet)
+    middle = across.left + across.width / 2
+    sheet.write(middle, bottom + 29, "slot (address)", ha="center")
 
 
 def _label_a_wedge(
-    axes: Axes, stays: Sequence[Stay], num_slots: int, iterations: range
+    sheet: Sheet, stays: Sequence[Stay], across: Scale, down: Scale
 ) -> None:
     """Of the longest chat that is seen whole, if there is room for words beside it."""
     lengths = {
         stay: stay.request.output
         for stay in stays
-        if iterations.start <= stay.admitted
-        and stay.admitted + stay.request.output < iterations.stop
-        and stay.piece.start + sum(stay.request) < 0.75 * num_slots
+        if down.lowest <= stay.admitted
+        and stay.admitted + stay.request.output < down.highest
+        and stay.piece.start + sum(stay.request) < 0.75 * across.highest
     }
     stay = max(lengths, key=lengths.__getitem__, default=None)
-    if stay is None or lengths[stay] < 0.25 * len(iterations):
+    if stay is None or lengths[stay] < 0.25 * (down.highest - down.lowest):
         return
-    (prompt, output), left, top = stay.request, stay.piece.start, stay.admitted + 1
-    beside = left + prompt + output + 0.02 * num_slots
-    plate = {"boxstyle": "round,pad=0.25", "fc": PLATE, "ec": ink_on(PLATE), "lw": 0.8}
-    arrow = {"arrowstyle": "-|>", "color": ink_on(PLATE), "shrinkA": 0, "shrinkB": 0}
-    signs = (
-        ("starts, as wide as its prompt", 0.02, 0.06),
-        ("one token a step", 0.5, 0.5),
-    )
-    for words, share, height in (*signs, ("ends", 0.99, 0.94)):
-        axes.annotate(
-            words,
-            (left + prompt + share * output, top + share * output),
-            (beside, top + height * output),
-            bbox=plate,
-            arrowprops=arrow,
-            color=ink_on(PLATE),
-            fontsize=9,
-            va="center",
-        )
-
-
-def _is_present(stay: Stay, iterations: range) -> bool:
-    """Is it in memory in one of them? Most are not, and would only slow each row."""
-    last = stay.admitted + stay.request.output
-    return stay.admitted < iterations[-1] and last >= iterations[0]
-
-
-def _row(spans: Sequence[Span], num_slots: int, width: int = 700) -> np.ndarray:
-    """The kind of slot under each of `width` pixels: the one in the pixel's middle."""
-    edges = np.array([stop for _, stop, _, _ in spans])
-    kinds = np.array([_kind(kind, owner) for _, _, kind, owner in spans])
-    middles = (np.arange(width) + 0.5) * num_slots / width
-    return kinds[np.searchsorted(edges, middles, side="right")]
-
-
-def _kind(kind: str, owner: int | None) -> int:
-    """Its number; external slots inside a piece, rounded up, have one of their own."""
-    is_rounded_up = kind == "external" and owner is not None
-    return KINDS.index("rounded_up" if is_rounded_up else kind)
-
-
-def _legend_of_kinds(figure: Figure, kinds: Collection[str]) -> None:
-    """Say below the picture what the colours of these kinds of slots mean."""
-    shown = [look for kind, look in KINDS_OF_SLOTS.items() if kind in kinds]
-    rims = [theme().rim if len(colour) > 7 else "none" for colour, _, _ in shown]
-    figure.legend(
-        [
-            Rectangle((0, 0), 1, 1, facecolor=colour, edgecolor=rim, linewidth=0.8)
-            for (colour, _, _), rim in zip(shown, rims, strict=True)
-        ],
-        [label for _, _, label in shown],
-        ncols=2,
-        frameon=False,
-        fontsize=10,
-        handlelength=2.4,
-        handleheight=1.2,
-        labelcolor=theme().ink,
-        loc="outside lower center",
-    )
+    (prompt, output), first = stay.request, stay.admitted + 1
+    edge = stay.piece.start + prompt
+    beside, ink = across.x(edge + output) + 14, ink_on(PLATE.face)
+    for share, height, words in WEDGE:
+        y = down.x(first + height * output)
+        point = across.x(edge + share * output), down.x(first + share * output)
+        sheet.line((beside, y), point, color=ink, linewidth=1.1, head=9)
+        style = {"rounding": 3.0, "layer": 2}
+        sheet.box(beside, y - 9, width_of(words) + 16, 18, PLATE, ink, **style)
+        sheet.write(beside + 8, y, words, color=ink)

@@ -4,8 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.letters import counted, width_of
 from minipaged.draw.palette import BAD, line_colour, theme
 from minipaged.draw.picture import Cell, Picture
@@ -19,7 +17,7 @@ from minipaged.draw.tones import (
     soft,
     strong,
 )
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 
@@ -146,8 +144,9 @@ def _panel(
     row = panel.blocks("", "", slots, fills=True, height=36.0)
     for at, block in enumerate(blocks):
         span, holders = row.block(at), frame.holders[block]
-        panel.over(span, f"block {block}", "none")
-        panel.under(span, counted(holders, "holder") if holders else "free", "none")
+        whose = counted(holders, "holder") if holders else "free"
+        said = f"block {block}" if len(blocks) < 4 else str(block)
+        panel.under(span, f"{said}: {whose}", "none")
         for offset, word in _lost(frame, before, block).items():
             panel.over(row[span.start + offset], f"× {word}", "none")
     for at, (name, block_ids) in enumerate(frame.tables.items()):

@@ -2,11 +2,9 @@
 
 from collections.abc import Mapping
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.chart import Chart
 from minipaged.draw.picture import Picture
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 Curves = Mapping[str, Mapping[float, float | None]]
 
@@ -14,11 +12,8 @@ Curves = Mapping[str, Mapping[float, float | None]]
 def plot_paging_cost(
     ratios: Mapping[str, Curves],
     title: str,
-    xlabel: str = "tokens in a block",
-    ylabel: str = "time, divided by that of contiguous K and V",
     doubt: Mapping[str, float] | None = None,
     band: tuple[float, float, str] | None = None,
-    in_row: int = 4,
 ) -> Figure:
     """A panel for each batch, in it a line for each series; 1 is without a table.
 
@@ -26,18 +21,17 @@ def plot_paging_cost(
 
     ratios: by batch, by series, by size. doubt: by batch, what a measurement gave the
     second time, divided by the first; dotted lines are as far away from 1, and below
-    the panel a number tells it. band: from where to
-    where numbers lie that somebody else has found, and what they are: too high for the
-    axis, they are named above it. Raises ValueError if they are not.
+    the panel a number tells it. band: from where to where numbers lie that somebody
+    else has found, and what they are: too high for the axis, they are named above it.
+    Raises ValueError if they are not.
     """
     curves = [curve for batch in ratios.values() for curve in batch.values()]
     values = [
         value for curve in curves for value in curve.values() if value is not None
     ]
     sizes = sorted({size for curve in curves for size in curve})
-    in_row = min(in_row, len(ratios))
     picture = Picture(title)
-    picture.text(ylabel)
+    picture.text("time, divided by that of contiguous K and V")
     if band:
         low, high, what = band
         if low <= max(values):
@@ -52,7 +46,7 @@ def plot_paging_cost(
             height=160.0,
             xlabel=f"again: ±{off - 1:.2%}".replace("%", " %") if doubt else "",
             x_is_logarithmic=True,
-            x_ticks=sizes[:: 1 + (len(sizes) * in_row > 16)],
+            x_ticks=sizes[:: 1 + (len(sizes) * len(ratios) > 16)],
             y_limits=(limits[0] - air, limits[1] + air),
         )
         for series, curve in batch.items():
@@ -64,9 +58,7 @@ def plot_paging_cost(
                 chart.mark(y=edge, linestyle=":")
         panels.append(Picture(name))
         panels[-1].add(chart)
-    panels += [Picture()] * (-len(panels) % in_row)
-    for start in range(0, len(panels), in_row):
-        picture.beside(*panels[start : start + in_row], gap=10.0)
+    picture.beside(*panels, gap=10.0)
     again = "; dotted: as far as it differed when measured again" if doubt else ""
-    picture.text(xlabel + again)
+    picture.text("tokens in a block" + again)
     return render(picture.scene())

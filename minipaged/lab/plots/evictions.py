@@ -3,13 +3,11 @@
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.letters import counted
 from minipaged.draw.palette import BAD, GOOD
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import free, soft, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 Missed = Sequence[Sequence[bool | None]]  # for each step and block; None: not read
 

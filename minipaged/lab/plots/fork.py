@@ -3,13 +3,11 @@
 from collections.abc import Sequence
 from itertools import accumulate
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.letters import visible, width_of
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.rows import Row
 from minipaged.draw.tones import free, held
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 ROOM, FORK = 530.0, 34.0  # pixels of all words; between the trunk and its branches
 

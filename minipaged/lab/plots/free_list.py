@@ -2,12 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.palette import theme
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import FOUND, free, held
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.cached_blocks import CachedBlocks
 

@@ -4,15 +4,14 @@ from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import NamedTuple
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.bands import Drawn
 from minipaged.draw.letters import counted
 from minipaged.draw.palette import BAD, GOOD, theme
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.sheet import Sheet
 from minipaged.draw.tones import KEPT, Sign, Tone, free, others, soft, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
+from minipaged.lab.plots.steps import add_steps
 
 Steps = Sequence[Mapping[str, int]]  # of each step: how many tokens a user computes
 
@@ -67,18 +66,12 @@ def plot_places(
                     )
                     comma = "," if len(hands) == 1 else ";"
                     lane.point(first, f"{gone} out{comma} {come} in")
-        _number(picture, len(steps))
+        add_steps(picture, len(steps))
     signs = [(KEPT, "idle: nobody is there, or who is there has ended")]
     words = "a place changes hands: one retires, another is admitted"
     signs += [(Sign("v", theme().ink), words)] * have_changed
     picture.legend(*signs)
     return render(picture.scene())
-
-
-def _number(picture: Picture, count: int) -> None:
-    """The numbers of the steps, from 1."""
-    cells = [Cell(below=str(number)) for number in range(1, count + 1)]
-    picture.row("step", "", cells, height=0.0)
 
 
 def _changes(
@@ -144,7 +137,7 @@ def plot_gantt(
             _add_lane(picture, user, wants, steps)
         if budget is not None:
             _add_tokens(picture, counts, most, budget)
-        _number(picture, len(steps))
+        add_steps(picture, len(steps))
     user = next(iter(asked))
     signs = [(free(), "waits"), (strong(user), "prefill"), (soft(user), "decode")]
     if any(_pauses(steps, one) for steps in runs.values() for one in asked):

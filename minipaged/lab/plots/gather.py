@@ -1,10 +1,8 @@
 """Lab: what attention reads: a table's blocks, end to end, up to the last token."""
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import KEPT, free, others, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 from minipaged.memory.block_table import BlockTable
 
 

@@ -2,12 +2,10 @@
 
 from collections.abc import Sequence
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.letters import visible
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import soft, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 
 def plot_kv_growth(

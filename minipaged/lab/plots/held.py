@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
-from matplotlib.figure import Figure
-
 from minipaged.lab.measure.watch import Moment
 from minipaged.lab.plots.charts import chart_of
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 
 def plot_blocks_held(moments: Sequence[Moment], block_size: int, title: str) -> Figure:

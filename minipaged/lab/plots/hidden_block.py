@@ -4,13 +4,12 @@ import math
 from collections.abc import Mapping, Sequence
 
 import torch
-from matplotlib.figure import Figure
 
 from minipaged.draw.palette import BAD, GOOD
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import free
 from minipaged.lab.plots.recurrence_steps import Triple
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 
 def plot_hidden_block(

@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.sheet import SPAN
 from minipaged.draw.tones import behind_words, free, soft, strong
 from minipaged.lab.measure.l1_cycles import L1Cycles
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 KINDS = "loads", "shuffles", "shared memory"
 LEAST = 0.06  # of the longest bar: a narrower part says its number behind the bar

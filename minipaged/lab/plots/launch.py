@@ -1,13 +1,12 @@
 """Lab: what a launch is: programs, the places of each, and the mask."""
 
 import torch
-from matplotlib.figure import Figure
 
 from minipaged.draw.letters import counted
 from minipaged.draw.palette import theme
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import KEPT, free, soft, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 
 def plot_launch(

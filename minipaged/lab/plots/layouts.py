@@ -3,14 +3,12 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.letters import counted
 from minipaged.draw.palette import BAD, GOOD, theme
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import NOTHING, free, soft, strong
 from minipaged.lab.measure.stretches import runs_of_k, stretches_for_k
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 HIGH = 30.0  # pixels of a strip; as many stretches are drawn as there are names
 NAMES = "first", "second", "third", "fourth", "fifth"

@@ -3,12 +3,10 @@
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.chart import Chart
 from minipaged.draw.picture import Picture
 from minipaged.lab.plots.charts import chart_of
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 
 def plot_load(

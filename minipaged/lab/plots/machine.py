@@ -2,12 +2,10 @@
 
 from collections.abc import Mapping
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.letters import PART, counted, width_of
 from minipaged.draw.sheet import SPAN, Sheet
 from minipaged.draw.tones import Tone, behind_words, free, soft, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 LEFT, PAD, GAP = 164.0, 14.0, 10.0  # pixels beside the parts, in and between boxes
 LINES, SIDE = 2, 12.0  # of small squares, and how high they are

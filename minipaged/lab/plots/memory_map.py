@@ -3,13 +3,11 @@
 from collections.abc import Sequence
 from itertools import groupby
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.sheet import SPAN
 from minipaged.draw.tones import kind_of_slot
 from minipaged.lab.plots.charts import legend_of_slots
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 from minipaged.memory.waste import Span
 
 

@@ -3,11 +3,9 @@
 import math
 from collections.abc import Sequence
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import behind_words, soft, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 # An order: the number of a part, or two orders that are merged.
 Order = int | tuple["Order", "Order"]

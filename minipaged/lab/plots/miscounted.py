@@ -3,12 +3,10 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.palette import BAD
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import soft, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 
 class Pool(Protocol):

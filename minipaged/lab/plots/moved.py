@@ -3,12 +3,10 @@
 from collections.abc import Sequence
 from itertools import accumulate
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.palette import BAD
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import Tone, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 MOVED = Tone(f"{BAD}A6", line=BAD)
 LOWEST, HIGHEST = 6.0, 20.0  # pixels of a row
@@ -34,5 +32,6 @@ def plot_copies(copies: Sequence[int], title: str, name: str = "A") -> Figure:
         cells = [Cell("", MOVED, wide=moved), Cell("", strong(name))]
         said = [f"{moved:,}", f"{so_far:,}"] if is_said else []
         label = f"decode {step + 1}" if is_said else ""
-        picture.row(label, "", cells, values=said, height=row - 1, apart=1)
+        style = {"height": row - 1, "apart": 1, "is_heavy": not left}
+        picture.row(label, "", cells, values=said, **style)
     return render(picture.scene())

@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.letters import counted
 from minipaged.draw.palette import BAD, GOOD
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import free, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 ROWS = 3  # of squares
 

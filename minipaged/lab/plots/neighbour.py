@@ -2,12 +2,10 @@
 
 from collections.abc import Sequence
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.palette import BAD, line_colour, theme
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import NOTHING, Tone, soft, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 
 def plot_neighbour(

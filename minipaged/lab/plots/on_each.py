@@ -3,10 +3,8 @@
 import math
 from collections.abc import Mapping
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.chart import Chart
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 LIMITS = 0.25, 64.0  # programs: where the axis ends
 
@@ -16,9 +14,6 @@ def plot_on_each(
     title: str,
     room: int,
     said: str,
-    xlabel: str = "programs on each multiprocessor",
-    ylabel: str = "GB/s of K and V, in % of the read ceiling",
-    limits: tuple[float, float] = LIMITS,
     megabytes: float | None = None,
     aim: tuple[float, str] | None = None,
 ) -> Figure:
@@ -27,26 +22,26 @@ def plot_on_each(
     The axis doubles from tick to tick.
 
     lines: by batch, by programs on each multiprocessor, the share in %. room: so many
-    run at a time; there stands a line, above it `said`. limits: the ends of the axis;
-    what lies outside is left out. megabytes: of a program on each multiprocessor, on
+    run at a time; there stands a line, above it `said`. What lies outside of LIMITS is
+    left out. megabytes: of a program on each multiprocessor, on
     the whole GPU; with it, words say how much is under way. aim: so many programs are
     best; there stands a dotted line, above it what it says.
     """
-    low, high = (math.log2(limit) for limit in limits)
+    low, high = (math.log2(limit) for limit in LIMITS)
     ticks = [2.0**power for power in range(math.ceil(low), math.floor(high) + 1)]
     each = f"; {_written(megabytes)} under way for one on each" if megabytes else ""
     chart = Chart(
         title,
-        xlabel=xlabel + each,
-        ylabel=ylabel,
-        x_limits=limits,
+        xlabel="programs on each multiprocessor" + each,
+        ylabel="GB/s of K and V, in % of the read ceiling",
+        x_limits=LIMITS,
         y_limits=(0, 100),
         x_is_logarithmic=True,
         x_ticks=ticks,
     )
     for name, line in lines.items():
         shown = [
-            one for one in sorted(line.items()) if limits[0] <= one[0] <= limits[1]
+            one for one in sorted(line.items()) if LIMITS[0] <= one[0] <= LIMITS[1]
         ]
         chart.line(shown, name, has_markers=True)
     if megabytes:

@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.letters import PART
 from minipaged.draw.palette import BAD, theme
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import others, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 HIGH = 130.0  # pixels of a triangle
 

@@ -4,14 +4,12 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.lanes import Lane
 from minipaged.draw.letters import counted
 from minipaged.draw.palette import BAD, GOOD, theme
 from minipaged.draw.picture import Picture
 from minipaged.draw.tones import NOTHING, behind_words, soft, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 ROWS = {"block ids": "ids", "K and V": "reads", "computes": "computes"}
 Span = tuple[float, float]  # from when to when

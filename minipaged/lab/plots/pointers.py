@@ -2,13 +2,11 @@
 
 from collections.abc import Sequence
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.letters import PART
 from minipaged.draw.palette import line_colour, theme
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import behind_words, free, soft, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 from minipaged.memory.block_table import BlockTable
 
 

@@ -2,8 +2,6 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.letters import counted
 from minipaged.draw.palette import BAD
 from minipaged.draw.picture import Cell, Picture
@@ -17,7 +15,7 @@ from minipaged.draw.tones import (
     soft,
     strong,
 )
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 from minipaged.lab.pool.snapshot import Contents, read_contents
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
@@ -29,7 +27,6 @@ def plot_pool(
     pool: BlockPool,
     tables: Mapping[str, BlockTable],
     title: str,
-    tokens: Mapping[str, Sequence[str]] | None = None,
     columns: int = 3,
     cached: Collection[int] = (),
     before: Mapping[str, int] | None = None,
@@ -38,15 +35,15 @@ def plot_pool(
     """Draw every physical block, and each sequence's table, from the live objects.
 
     A block has the colour of its first holder among `tables`, and is hatched if several
-    hold it; a block held by somebody else is grey, a free one pale. With `tokens` (each
-    sequence's words), the slots show what they hold. `cached`: blocks whose content can
-    still be found; while free, they have a dashed rim. `before`: tokens that each
-    sequence had before; they are soft; what came since is strong, in the tables too.
-    `taken`: entries of a table whose blocks it has lost; they have an orange rim.
+    hold it; a block held by somebody else is grey, a free one pale. `cached`: blocks
+    whose content can still be found; while free, they have a dashed rim. `before`:
+    tokens that each sequence had before; they are soft; what came since is strong, in
+    the tables too. `taken`: entries of a table whose blocks it has lost; they have an
+    orange rim.
     """
     picture, contents = Picture(title), read_contents(pool, tables, {}, cached)
     words = [_caption(pool, one, contents, columns) for one in range(pool.num_blocks)]
-    add_blocks(picture, pool, tables, words, columns, tokens, before, contents.cached)
+    add_blocks(picture, pool, tables, words, columns, before, contents.cached)
     below = Picture()
     _add_tables(below, tables, before, taken or {})
     lost = [(NOTHING, "leads to a block that was taken", BAD)] if taken else []
@@ -61,21 +58,19 @@ def add_blocks(
     tables: Mapping[str, BlockTable],
     captions: Sequence[str],
     columns: int,
-    tokens: Mapping[str, Sequence[str]] | None = None,
     before: Mapping[str, int] | None = None,
     cached: Collection[int] = (),
 ) -> None:
     """All blocks of the pool in rows, with their slots, and a caption above each."""
     size, cells = pool.block_size, {}
     for name, table in reversed(tables.items()):  # the first holder says the last word
-        old, words = (before or {}).get(name, 0), (tokens or {}).get(name, ())
+        old = (before or {}).get(name, 0)
         for entry, block_id in enumerate(table.block_ids):
             used = range(entry * size, min(table.num_tokens, (entry + 1) * size))
             tones = [soft(name) if at < old else strong(name) for at in used]
             if pool.refcount(block_id) > 1:
                 tones = [shared(tone, name) for tone in tones]
-            shown = [*words[used.start : used.stop], *[""] * len(used)]
-            cells[block_id] = list(map(Cell, shown, tones))
+            cells[block_id] = [Cell("", tone) for tone in tones]
             rest = size - len(used)
             cells[block_id] += [Cell("", free(), wide=rest)] * (rest > 0)
     for block_id in range(pool.num_blocks):

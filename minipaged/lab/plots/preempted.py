@@ -3,8 +3,6 @@
 from collections.abc import Collection, Iterator, Mapping
 from itertools import groupby
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.bands import Drawn
 from minipaged.draw.lanes import Lane
 from minipaged.draw.palette import line_colour
@@ -13,7 +11,8 @@ from minipaged.draw.sheet import Sheet
 from minipaged.draw.tones import FOUND, NOTHING, free, soft, strong
 from minipaged.draw.tones import KEPT as KEPT_ROOM
 from minipaged.lab.measure.step_log import Steps
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
+from minipaged.lab.plots.steps import add_steps
 
 HIGH = 96.0  # pixels: a full pool
 CHIP = 18.0  # pixels of a sign that says whose blocks these are
@@ -39,10 +38,7 @@ def plot_preemptions(
     """
     run = Picture(title, widest=len(steps) * HIGH)
     names = list(dict.fromkeys(name for step in steps for name in step))
-    every = next(n for n in (1, 5, 10, 20, 50, 100, 1000) if len(steps) <= 12 * n)
-    named = {1, *range(every, len(steps) + 1, every)}
-    numbers = [Cell(below=str(at) * (at in named)) for at in range(1, len(steps) + 1)]
-    run.lane("step", "", numbers, height=0.0)
+    add_steps(run, len(steps))
     kinds: set[str] = set()
     for name in names:
         tokens = [step.get(name, (0, 0))[0] for step in steps]

@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.letters import PART, counted
 from minipaged.draw.palette import BAD, GOOD, line_colour, theme
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import soft, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 from minipaged.memory.block_table import BlockTable
 
 

@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.palette import BAD, theme
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import free, soft, strong
 from minipaged.lab.measure.launches import Bar
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 MARKS = 1.8, 0.9  # how wide: the least, or the best; and the aim
 

@@ -3,14 +3,12 @@
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.letters import counted, visible
 from minipaged.draw.palette import BAD, GOOD, line_colour
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.rows import Row
 from minipaged.draw.tones import free, others, soft, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 from minipaged.memory.block_table import BlockTable
 from minipaged.model.inputs import RaggedBatch
 

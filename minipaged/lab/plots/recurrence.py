@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import torch
-from matplotlib.figure import Figure
 
-from minipaged.draw.letters import PART, fit, visible, width_of
+from minipaged.draw.letters import PART, fit, lines_of, signed, visible, width_of
 from minipaged.draw.palette import BAD, GOOD, sequence_colour
 from minipaged.draw.sheet import SPAN, Sheet
 from minipaged.draw.tones import Tone, soft, strong
@@ -18,7 +17,7 @@ from minipaged.lab.plots.recurrence_steps import (
     steps_of,
     weights_of,
 )
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 LABEL, WEIGHTS = 104.0, 252.0  # pixels from left to right: of the words, of the bars
 MAXIMUM, FACTOR = 382.0, 450.0  # where the middles of these columns are
@@ -100,15 +99,10 @@ def _draw_headings(sheet: Sheet, remark_of_output: str) -> None:
 
 def _draw_label(sheet: Sheet, y: float, label: str, words: Sequence[str]) -> None:
     """The block's id, and below it its words, as many in a line as fit."""
-    lines: list[str] = []
-    for word in map(visible, words):
-        if lines and width_of(f"{lines[-1]} {word}") < LABEL - 12:
-            lines[-1] += f" {word}"
-        else:
-            lines.append(word)
-    middle = y + BARS / 2 - 9 * min(len(lines), 3)
+    lines = lines_of(" ".join(map(visible, words)), LABEL - 12, 3)
+    middle = y + BARS / 2 - 9 * len(lines)
     sheet.write(0, middle, label, PART)
-    for line, text in enumerate(lines[:3]):
+    for line, text in enumerate(lines):
         text, size = fit(text, LABEL - 8)
         sheet.write(0, middle + 18 * (line + 1), text, size, color=sheet.look.quiet)
 
@@ -132,7 +126,7 @@ def _draw_weights(
         height = now * BARS
         _draw_bar(sheet, x + 1, ground - height, width - 2, height, tone)
         if at >= num_old and num_bars <= MOST_NUMBERS:
-            said = f"{float(new[at - num_old]):.1f}".replace("-", "−")
+            said = signed(float(new[at - num_old]), 1)
             sheet.write(x + width / 2, ground + 9, said, 8, ha="center")
         framed = before if is_right else right
         if at < num_old and not math.isclose(framed, now, rel_tol=1e-3, abs_tol=0.02):

@@ -1,4 +1,4 @@
-"""Lab: scenes as matplotlib figures, which notebooks store."""
+"""Lab: scenes as matplotlib figures, which notebooks store; drawn only here."""
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
@@ -29,20 +29,15 @@ def render(scene: Scene) -> Figure:
     else:
         figure.set_facecolor(scene.ground)
     place = {"x": MARGIN / wide, "y": 1 - MARGIN / high, "ha": "left", "va": "top"}
-    style = {"fontsize": TITLE_SIZE, "color": scene.ink}
-    style["bbox"] = plate_of_a_title(scene.plate)
+    plate = {"boxstyle": "round,pad=0.3", "fc": scene.plate, "ec": "none"}
+    style = {"fontsize": TITLE_SIZE, "color": scene.ink, "bbox": plate}
     figure.suptitle(scene.title, **place, **style)
     axes = figure.add_axes((0, 0, 1, (scene.height + MARGIN) / high))
     axes.set_axis_off()
     axes.set(xlim=(-MARGIN, wide - MARGIN), ylim=(scene.height + MARGIN, 0))
     for mark in scene.marks:
-        _ADD[type(mark)](axes, mark)
+        PENS[type(mark)](axes, mark)
     return figure
-
-
-def plate_of_a_title(face: str) -> dict[str, str]:
-    """What lies behind a title, so that it can be read on any page."""
-    return {"boxstyle": "round,pad=0.3", "fc": face, "ec": "none"}
 
 
 def _add_box(axes: Axes, box: Box) -> None:
@@ -110,7 +105,7 @@ def _add_dots(axes: Axes, dots: Dots) -> None:
     axes.plot(*zip(*dots.places, strict=True), zorder=dots.layer, **style)
 
 
-_ADD = {
+PENS = {  # how matplotlib draws each kind of mark
     Box: _add_box,
     Words: _add_words,
     Stroke: _add_stroke,

@@ -2,14 +2,12 @@
 
 from collections.abc import Mapping
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.letters import counted
 from minipaged.draw.palette import BAD, GOOD, theme
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import KEPT, strong
 from minipaged.lab.plots.pool import add_blocks
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 from minipaged.lab.pool.snapshot import read_contents
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable

@@ -4,13 +4,11 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.palette import BAD, GOOD
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.rows import Row
 from minipaged.draw.tones import Tone, behind_words, soft, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 Key = tuple[int | None, tuple[int, ...]]  # block id or number of the parent, tokens
 Index = Mapping[Key, int]

@@ -4,13 +4,11 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import log
 
-from matplotlib.figure import Figure
-
-from minipaged.draw.letters import PART, width_of
+from minipaged.draw.letters import PART, lines_of, width_of
 from minipaged.draw.palette import BAD, line_colour
 from minipaged.draw.scales import Scale
 from minipaged.draw.sheet import SPAN, Sheet
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 LEFT, TOP, HEAD = 48.0, 32.0, 34.0  # pixels beside the panels; above all; above each
 EFOLD = 30.0  # how high a step is of e times as fast
@@ -19,14 +17,14 @@ BESIDE, AIR = 8.0, 6.0  # from a step to its words; from them to the next step
 CEILING, TICKS = 100.0, (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # %
 BEGIN = 1.0  # %: panels begin there, or at a tick below it, if there is a lower rung
 GAIN, SLOWER = 1.03, 0.97  # times as fast: what is written; less is a loss, no chance
+UNIT = "GB/s of K and V, in % of the read ceiling, on a logarithmic scale"
+UNIT += "; ×: times the rung before"
 LARGE = 1.3  # times as fast: written with one digit, says why, may have a heavy line
 
 
 def plot_ladder(
     shares: Mapping[str, Mapping[str, float]],
     title: str,
-    unit: str = "GB/s of K and V, in % of the read ceiling",
-    whole: int | None = None,
     removed: Mapping[int | tuple[str, int], str] | None = None,
 ) -> Figure:
     """A panel for each batch, in it a staircase: a step for each rung, up to a ceiling.
@@ -36,20 +34,18 @@ def plot_ladder(
     written that is not near 1; where it is, the rung's share is written instead. The
     largest factor of a batch is heavy; what takes more time than before is orange.
 
-    shares: by batch and rung, in %. whole: how many rungs there will be, so that the
-    picture keeps its size while they are added one by one. removed: by number of the
-    rung, counted from 1, what costs less time now: few words, which stand at its step
-    in each batch where that is 1.3 times as fast or more. By (batch, number), words for
-    that batch alone, in place of those by number.
+    shares: by batch and rung, GB/s of K and V in % of the read ceiling. removed: by
+    number of the rung, counted from 1, what costs less time now: few words, which stand
+    at its step in each batch where that is 1.3 times as fast or more. By (batch,
+    number), words for that batch alone, in place of those by number.
     """
     sheet, rungs = Sheet(title), list(next(iter(shares.values())))
-    wide = (SPAN - LEFT) / max(len(rungs), whole or 0)
+    wide = (SPAN - LEFT) / len(rungs)
     found = [share for path in shares.values() for share in path.values()]
     least, highest = min(BEGIN, *found), max(CEILING, *found)
     lowest = max((tick for tick in TICKS if tick <= least), default=least)
     high, ticks = EFOLD * log(highest / lowest), [n for n in TICKS if n >= lowest]
-    said = f"{unit}, on a logarithmic scale; ×: times the rung before"
-    sheet.write(0, 8, said, color=sheet.look.quiet)
+    sheet.write(0, 8, UNIT, color=sheet.look.quiet)
     y = TOP
     for batch, steps in shares.items():
         bottom, path = y + HEAD + high, list(steps.values())
@@ -178,12 +174,5 @@ def _write_names(sheet: Sheet, y: float, wide: float, rungs: Sequence[str]) -> f
 
 
 def _lines(words: str, wide: float) -> list[str]:
-    """The words, with a new line before each that has no room beside the others."""
-    wide, lines = max(wide, *map(width_of, words.split())), [""]
-    for word in words.split():
-        longer = f"{lines[-1]} {word}".strip()
-        if lines[-1] and width_of(longer) > wide:
-            lines.append(word)
-        else:
-            lines[-1] = longer
-    return lines
+    """The words, in as many lines as they need if they are so wide."""
+    return lines_of(words, max(wide, *map(width_of, words.split())), len(words))

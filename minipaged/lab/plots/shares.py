@@ -2,14 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.bands import Drawn
 from minipaged.draw.letters import visible
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.sheet import Sheet
 from minipaged.draw.tones import soft, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 
 def plot_shares(

@@ -3,12 +3,10 @@
 import statistics
 from collections.abc import Mapping, Sequence
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.palette import line_colour
 from minipaged.draw.picture import Picture
 from minipaged.draw.tones import Sign
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 FAST = 80.0  # percent of the best
 

@@ -5,15 +5,13 @@ from collections.abc import Collection, Mapping
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.letters import counted
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import KEPT, Tone, free, strong
 from minipaged.lab.measure.launches import POSITION
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
-STEPS = 100  # within one piece
+STEPS, ENDS = 100, 8  # within one piece; pieces, up to which the axis goes
 ALL_AT_ONCE = ", all at once: which kind has more under way?"
 IN_TURNS = ": whose waves are fuller?"
 LEAST = 1.5  # pieces: with fewer, small programs are taken
@@ -75,7 +73,6 @@ def plot_size_rule(
     batches: Mapping[str, float],
     title: str,
     examples: Collection[str] = (),
-    most: int = 8,
 ) -> Figure:
     """What is taken, by the pieces on each multiprocessor, and why; then examples.
 
@@ -84,32 +81,25 @@ def plot_size_rule(
 
     batches: so many pieces on each; marked above. examples: of these batches, which
     have LEAST pieces or more, waves are drawn: of the kind that is taken, and of the
-    other. most: where the axis ends; on a long one, reasons have no room.
+    other.
     """
-    picture, has_room = Picture(title), most <= 8
+    picture = Picture(title)
     lane = picture.lane("taken")
-    middles = [(n + 0.5) / STEPS for n in range(most * STEPS)]
+    middles = [(n + 0.5) / STEPS for n in range(ENDS * STEPS)]
     start = 0.0
     for name, run in groupby(middles, chosen):
         stop = start + len([*run]) / STEPS
-        lane.bar(start, stop, _tone(name), name if has_room else "")
+        lane.bar(start, stop, _tone(name), name)
         start = stop
     last = -math.inf
     for name, pieces in sorted(batches.items(), key=lambda item: item[1]):
-        is_below = pieces - last < most / 8
+        is_below = pieces - last < 1
         lane.point(pieces, name, is_below)
         last = last if is_below else pieces
-    picture.axis("pieces (sequences × KV heads) on each multiprocessor", highest=most)
-    if has_room:
-        cells = [
-            Cell(words, free(), end - start)
-            for words, (start, end) in zip(
-                REASONS.values(), pairwise([*REASONS, most]), strict=True
-            )
-        ]
-        picture.row("why", "", cells, height=54.0)
-    else:
-        picture.legend(*((_tone(name), name) for name in KINDS))
+    picture.axis("pieces (sequences × KV heads) on each multiprocessor", highest=ENDS)
+    pairs = zip(REASONS.values(), pairwise([*REASONS, ENDS]), strict=True)
+    reasons = [Cell(words, free(), end - start) for words, (start, end) in pairs]
+    picture.row("why", "", reasons, height=54.0)
     if examples:
         panel = Picture()
         for name in examples:
@@ -145,7 +135,7 @@ def _add_example(panel: Picture, batch: str, pieces: float) -> None:
         if not is_one:
             share = 100 * full(pieces, room)
             verdict = f"{counted(len(found), 'wave')}, {share:.0f} % full"
-        options = {"gap": 3.0, "is_bold": is_taken}
+        options = {"gap": 3.0, "is_bold": is_taken, "is_heavy": is_taken}
         panel.blocks(name, "", blocks, aside=verdict + ": taken" * is_taken, **options)
 
 

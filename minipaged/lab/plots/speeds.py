@@ -3,13 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.palette import theme
 from minipaged.draw.picture import Picture
 from minipaged.draw.tones import Sign, Tone, others, soft, strong
 from minipaged.lab.measure.measured import OTHERS, PARTS
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 RUNGS = {  # of the ladder, then the parts: what they are called here
     "generate": "HuggingFace generate, a batch of {requests}",

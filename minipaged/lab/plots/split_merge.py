@@ -4,12 +4,11 @@ import math
 from collections.abc import Sequence
 
 import torch
-from matplotlib.figure import Figure
 
-from minipaged.draw.letters import PART, width_of
+from minipaged.draw.letters import PART, signed, width_of
 from minipaged.draw.sheet import SPAN, Sheet
 from minipaged.draw.tones import Tone, behind_words, soft, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 from minipaged.lab.plots.walk import split_shares
 
 LEFT, BAND = 120.0, 26.0  # pixels beside the two bands at the top; how high each is
@@ -141,7 +140,7 @@ def _draw_label(sheet: Sheet, middle: float, number: int, positions: range) -> N
 
 def _draw_sum(sheet: Sheet, middle: float, log: float, total: str) -> None:
     """The logarithm that a split leaves, and the sum of weights that it stands for."""
-    said = f"{log:.3f}".replace("-", "−") if log > -math.inf else "−∞"
+    said = signed(log, 3) if log > -math.inf else "−∞"
     sheet.write(LOG, middle, said, ha="right")
     if SUM - width_of(total) > ARROW + 24:
         sheet.arrow((ARROW, middle), (ARROW + 22, middle))
@@ -177,6 +176,6 @@ def _draw_numbers(
         top, width = first + line * LINE, BAR * abs(number) / most
         left = zero if number >= 0 else zero - width
         sheet.box(left, top + 1, max(width, 0.5), LINE - 2, tone)
-        said = f"{number:.2f}".replace("-", "−")
-        sheet.write(zero + BAR + NUMBER, top + LINE / 2, said, ha="right")
+        end = zero + BAR + NUMBER
+        sheet.write(end, top + LINE / 2, signed(number), ha="right")
     sheet.line((zero, first - 3), (zero, first + len(row) * LINE + 3))

@@ -4,11 +4,9 @@ from collections.abc import Callable, Mapping
 from itertools import zip_longest
 from typing import Any
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import free
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 
 def plot_stations(

@@ -2,12 +2,10 @@
 
 from typing import NamedTuple
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.letters import COUNT, DPI, SMALL
 from minipaged.draw.sheet import SPAN, Sheet
 from minipaged.draw.tones import KEPT, NOTHING, soft, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 # How long an axis is drawn, in pixels: the same wherever it occurs.
 ROWS, TILE, DIM = 96.0, 116.0, 160.0

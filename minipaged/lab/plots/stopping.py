@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from matplotlib.figure import Figure
-
-from minipaged.draw.letters import PART, width_of
+from minipaged.draw.letters import PART, signed, width_of
 from minipaged.draw.palette import BAD, GOOD
 from minipaged.draw.sheet import SPAN, Sheet
 from minipaged.draw.tones import free, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 LEFT, RIGHT = 290.0, 50.0  # pixels: of names and a sum; beside the last number
 TOP, ROW, DOT = 46.0, 44.0, 10.0  # above the rows; of a row; of a mark
@@ -44,7 +42,7 @@ def plot_stopping(
     for score in kept:
         x = place(score)
         sheet.box(x - DOT / 2, TOP - DOT / 2 + 4, DOT, DOT, strong(0))
-        sheet.write(x, TOP + 20, _signed(score), ha="center")
+        sheet.write(x, TOP + 20, signed(score), ha="center")
     for row, (way, (total, length)) in enumerate(ends.items(), start=1):
         y, x = TOP + row * ROW, place(scores[way])
         sheet.line((0, y - 10), (SPAN, y - 10), alpha=0.5)
@@ -53,13 +51,8 @@ def plot_stopping(
         colour = GOOD if scores[way] > worst else BAD
         mark = x - DOT / 2, y + 4, DOT, DOT
         sheet.box(*mark, free(), colour, linewidth=2.0)
-        said = f"{_signed(total)} / {length} = {_signed(scores[way])}"
+        said = f"{signed(total)} / {length} = {signed(scores[way])}"
         is_left = scores[way] <= worst or x + DOT + width_of(said, bold=True) > SPAN
         side, apart = ("right", -DOT) if is_left else ("left", DOT)
         sheet.write(x + apart, y + 9, said, ha=side, color=colour, weight="bold")
     return render(sheet.finish(bottom - 4))
-
-
-def _signed(number: float) -> str:
-    """With two digits behind the point, and never -0."""
-    return f"{round(number, 2) + 0.0:.2f}".replace("-", "−")

@@ -1,13 +1,11 @@
 """Lab: blocks that leave the pool, lie elsewhere, and come back to other places."""
 
-from collections.abc import Mapping, Sequence
-
-from matplotlib.figure import Figure
+from collections.abc import Iterable, Mapping, Sequence
 
 from minipaged.draw.palette import BAD
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import NOTHING, behind_words, free, soft, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 Held = Mapping[str, Sequence[int]]  # block ids by name
 
@@ -29,10 +27,12 @@ def plot_swap(
     which K and V are copied, if not to those of its table; they have an orange rim.
     """
     places = Picture(title)
-    out = places.row("pool", f"{name} must go", _cells(num_blocks, before, name))
-    space = _cells(max(rows) + 1, {name: rows}, name, ids=False)
+    out = [cell._replace(above=id_) for id_, cell in _cells(num_blocks, before, name)]
+    out = places.row("pool", f"{name} must go", out)
+    space = [cell for _, cell in _cells(max(rows) + 1, {name: rows}, name)]
     waiting = places.row("CPU memory", f"{name} waits", space)
-    back = places.row("pool", f"{name} is back", _cells(num_blocks, after, name))
+    back = [cell._replace(below=id_) for id_, cell in _cells(num_blocks, after, name)]
+    back = places.row("pool", f"{name} is back", back)
     ends = arrive or after[name]
     for start, row, end in zip(before[name], rows, ends, strict=False):
         places.link(out[start], waiting[row], is_followed=True)
@@ -47,12 +47,11 @@ def plot_swap(
     return render(places.scene())
 
 
-def _cells(count: int, tables: Held, name: str, ids: bool = True) -> list[Cell]:
-    """Blocks or rows, over each its id; in it whose it is."""
-    cells = [Cell("", free(), above=str(at) * ids) for at in range(count)]
+def _cells(count: int, tables: Held, name: str) -> Iterable[tuple[str, Cell]]:
+    """Blocks or rows: of each its id, and a cell that says whose it is."""
+    cells = [Cell("", free())] * count
     for who, places in tables.items():
         for index, at in enumerate(places):
-            is_own = who == name
-            word, tone = (f"{who}{index}", strong(who)) if is_own else (who, soft(who))
-            cells[at] = cells[at]._replace(word=word, tone=tone)
-    return cells
+            own = Cell(f"{who}{index}", strong(who))
+            cells[at] = own if who == name else Cell(who, soft(who))
+    return zip(map(str, range(count)), cells, strict=True)

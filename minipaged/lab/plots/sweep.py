@@ -3,14 +3,12 @@
 import math
 from collections.abc import Collection, Mapping
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.letters import DPI, PART, width_of
 from minipaged.draw.palette import ink_on, mix
 from minipaged.draw.scales import scale_of
 from minipaged.draw.sheet import SPAN, Sheet
 from minipaged.draw.tones import Tone
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 HEIGHT = 28.0  # of a cell
 LEAST, WIDEST = 32.0, 60.0  # of a cell: its width

@@ -3,13 +3,11 @@
 from collections.abc import Mapping
 from itertools import groupby
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.letters import PART, width_of
 from minipaged.draw.palette import HATCHING
 from minipaged.draw.sheet import SPAN, Sheet
 from minipaged.draw.tones import Tone, free, held, shared, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 

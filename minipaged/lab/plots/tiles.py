@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, groupby, product
 
-from matplotlib.figure import Figure
-
 from minipaged.attention.rectangles import Rectangle, pad_to_rectangles
 from minipaged.attention.streamed import Tile, _tiles
 from minipaged.draw.letters import from_to
@@ -12,7 +10,7 @@ from minipaged.draw.palette import theme
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.rows import Row, Span
 from minipaged.draw.tones import KEPT, Tone, free, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 from minipaged.memory.block_table import BlockTable
 from minipaged.model.inputs import Chunk, RaggedBatch
 

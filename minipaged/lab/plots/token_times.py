@@ -3,48 +3,42 @@
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.palette import BAD, line_colour
 from minipaged.draw.picture import Picture
 from minipaged.draw.tones import Tone, free
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 
 def plot_token_times(
     runs: Mapping[str, Mapping[str, Sequence[float]]],
     title: str,
-    unit: str = "seconds",
-    factor: float = 1.0,
     arrivals: Mapping[str, float] | None = None,
 ) -> Figure:
     """A panel for each run, a lane for each user: when she gets her tokens.
 
-    runs: the moments of each user's tokens, by run. The longest pause between two
-    tokens of one user is marked, and each of her pauses that is as long. factor:
-    moments times it are in `unit`. arrivals: when users come who then wait for their
-    first token.
+    runs: the moments of each user's tokens, by run, in seconds. The longest pause
+    between two tokens of one user is marked, and each of her pauses that is as long.
+    arrivals: when users come who then wait for their first token.
     """
     picture, drawn = Picture(title), []
-    air = 0.005 * factor * max(own[-1] for one in runs.values() for own in one.values())
+    air = 0.005 * max(own[-1] for one in runs.values() for own in one.values())
     for name, users in runs.items():
         pauses = {user: _longest_pauses(own) for user, own in users.items()}
         worst = max(pauses, key=lambda user: pauses[user][0])
         length, starts = pauses[worst]
         drawn.append(worst)
-        number = length * factor
-        said = f"{number:,.0f}" if number >= 100 else f"{round(number, 3):.3g}"
+        said = f"{length:,.0f}" if length >= 100 else f"{round(length, 3):.3g}"
         times = f", {len(starts)} times" if len(starts) > 1 else ""
-        picture.headline(name, verdict=f"longest pause: {said} {unit}{times}")
+        picture.headline(name, verdict=f"longest pause: {said} seconds{times}")
         for user, own in users.items():
             lane = picture.lane(user, is_bold=True, height=20.0)
             if user in (arrivals or {}):
-                lane.bar(arrivals[user] * factor, own[0] * factor, free(), "waits")
-            for start in starts if user == worst and number > 3 * air else ():
-                lane.bar(start * factor + air, start * factor + number - air, Tone(BAD))
+                lane.bar(arrivals[user], own[0], free(), "waits")
+            for start in starts if user == worst and length > 3 * air else ():
+                lane.bar(start + air, start + length - air, Tone(BAD))
             for moment in own:
-                lane.line(moment * factor, line_colour(user), 1.4, reach=0)
-    picture.axis(unit)
+                lane.line(moment, line_colour(user), 1.4, reach=0)
+    picture.axis("seconds")
     user = next(iter(next(iter(runs.values()))))
     names = " and ".join(dict.fromkeys(drawn))
     signs = [

@@ -3,14 +3,12 @@
 from collections.abc import Sequence
 from itertools import groupby
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.letters import counted
 from minipaged.draw.palette import BAD, GOOD
 from minipaged.draw.picture import Picture
 from minipaged.draw.tones import KEPT, strong
 from minipaged.lab.measure.rung_tables import Turn
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 LEAST = 0.006  # of the longest row: what the memory does is never invisible
 

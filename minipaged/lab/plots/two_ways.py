@@ -1,13 +1,11 @@
 """Lab: two ways to read a sequence's blocks: gather them all, or one after another."""
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.letters import fit
 from minipaged.draw.palette import BAD, GOOD
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.rows import Span
 from minipaged.draw.tones import free, others, soft, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 from minipaged.memory.block_table import BlockTable
 
 MOST = 16  # blocks in a row; of a larger pool, only the sequence's own are drawn

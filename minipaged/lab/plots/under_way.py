@@ -4,13 +4,11 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.letters import PART, width_of
 from minipaged.draw.palette import line_colour
 from minipaged.draw.scales import scale_of
 from minipaged.draw.sheet import SPAN, Sheet
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 from minipaged.lab.plots.roof import CEILING, DOTTED, Place, Roof, write_axis, written
 
 LEFT, HIGH = 56.0, 186.0  # pixels: beside a field; from its ceiling to its axis

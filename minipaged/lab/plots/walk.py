@@ -3,13 +3,11 @@
 import math
 from itertools import pairwise
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.letters import counted, from_to
-from minipaged.draw.palette import line_colour, theme
+from minipaged.draw.palette import line_colour
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import KEPT, Tone, free, others, soft, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 from minipaged.memory.block_table import BlockTable
 
 MANY = 96  # blocks of a pool: of more, only those of the sequence are drawn
@@ -19,14 +17,12 @@ def plot_tile_and_blocks(
     table: BlockTable,
     tile: int,
     title: str,
-    num_splits: int = 1,
     name: str = "A",
     now: int = 0,
 ) -> Figure:
     """The positions in tiles, the same positions in blocks, and the blocks in the pool.
 
-    Marked is one tile: the blocks that it reads, and where they lie. With splits, lines
-    above say whose the tiles are.
+    Marked is one tile: the blocks that it reads, and where they lie.
 
     tile: positions. now: the tile that is marked, counted from 0.
     """
@@ -52,11 +48,7 @@ def plot_tile_and_blocks(
     ]
     hidden = -context % tile
     cells += [Cell("masked", KEPT, hidden)] * bool(hidden)
-    tiles = picture.row(f"tiles of {tile}", "for the hardware", cells)
-    splits = split_shares(context, num_splits, tile) if num_splits > 1 else []
-    for number, share in enumerate(filter(len, splits)):
-        first, stop = share.start // tile, -(-share.stop // tile)
-        picture.over(tiles[first:stop], f"split {number}", theme().ink)
+    picture.row(f"tiles of {tile}", "for the hardware", cells)
     cells = []
     for at, block in enumerate(table.block_ids):
         held = from_to(at * size, min((at + 1) * size, context) - 1)

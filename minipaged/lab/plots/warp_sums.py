@@ -2,12 +2,10 @@
 
 from collections.abc import Sequence
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.palette import theme
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import Tone, soft, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 NUMBERS = (3, 1, 4, 1), (5, 9, 2, 6)  # invented
 

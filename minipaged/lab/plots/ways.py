@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.letters import counted
 from minipaged.draw.picture import Picture
 from minipaged.draw.tones import strong
 from minipaged.lab.measure.launches import AIM, Launch
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 
 def plot_ways(launches: Mapping[str, Launch], title: str) -> Figure:
