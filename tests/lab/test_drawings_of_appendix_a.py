@@ -82,9 +82,9 @@ HOSTS = [
     host(compiled=[300, 500, 400], without_merging=[100]),
 ]
 DRAWINGS = {
-    "speeds": lambda: plot_engine_speeds(HOSTS, "title"),
+    "speeds": lambda: plot_engine_speeds(dict(enumerate(HOSTS, 1)), "title"),
     "speeds that were measured": lambda: plot_engine_speeds(
-        measured_engine()["hosts"], "title"
+        dict(enumerate(measured_engine()["hosts"], 1)), "title"
     ),
     "places": lambda: plot_places(RUNS, FIVE, "title", places=3),
     "a place for each": lambda: plot_places({"one": STATIC}, FIVE, "title", places=9),

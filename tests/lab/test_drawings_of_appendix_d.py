@@ -1,0 +1,106 @@
+"""Appendix D's drawings: what a step waits for, its padding, and who is busy when."""
+
+import pytest
+import torch
+
+from helpers.drawn import texts
+from helpers.readable import readable_in_all_themes
+from minipaged.draw.tones import KEPT, free, strong
+from minipaged.lab.measure.measured import measured_engine
+from minipaged.lab.measure.step_parts import step_parts
+from minipaged.lab.plots.fixed_places import plot_fixed_places
+from minipaged.lab.plots.host_and_gpu import plot_host_and_gpu
+from minipaged.lab.plots.step_parts import plot_step_parts
+from minipaged.model.inputs import RaggedBatch
+
+STEP = {
+    "gpu_span_ms": 20.0,
+    "idle_ms": 8.0,
+    "kernels_ms": {
+        "step_kernel": 5.0,
+        "_plan_kernel": 1.0,
+        "nvjet_sm90_tst": 3.0,
+        "void cublasLt::splitKreduce_kernel<32>": 1.0,
+        "add": 1.5,
+    },
+}
+BUSY = [("CPU", 0, 3, 1), ("GPU", 3, 10, 1), ("CPU", 10, 13, 2), ("GPU", 13, 20, 2)]
+AHEAD = [("CPU", 0, 3, 1), ("GPU", 3, 10, 1), ("CPU", 3, 6, 2), ("GPU", 10, 17, 2)]
+
+
+def padded(starts, num_tokens):
+    """A batch in places for so many tokens; its numbers are of no use."""
+    rows = len(starts) - 1
+    return RaggedBatch(
+        tokens=torch.arange(100, 100 + num_tokens),
+        positions=torch.arange(num_tokens),
+        slots=torch.arange(num_tokens) - 1,
+        block_tables=torch.zeros(rows, 1, dtype=torch.int64),
+        context_lengths=torch.arange(rows),
+        query_starts=torch.tensor(starts),
+        logits_at=torch.arange(rows),
+        max_query_length=num_tokens,
+        min_context_length=1,
+        max_context_length=9,
+    )
+
+
+DRAWINGS = {
+    "parts": lambda: plot_step_parts({"a step": STEP}, "title"),
+    "parts that were measured": lambda: plot_step_parts(
+        {
+            way: measured_engine()["hosts"][1][way]["time_line"][-1]
+            for way in ("eager", "graphs", "compiled")
+        },
+        "title",
+    ),
+    "host and GPU": lambda: plot_host_and_gpu(
+        {"In turns": BUSY, "Ahead": AHEAD}, "title"
+    ),
+    "a decode step": lambda: plot_fixed_places(padded(range(9), 8), 5, "title"),
+    "a prompt": lambda: plot_fixed_places(padded([0, 1, 6, 16], 16), 2, "title"),
+}
+test_it_can_be_read = readable_in_all_themes(DRAWINGS)
+
+
+def test_the_parts_are_the_step():
+    """By kernels' names; what is not listed is of other kernels."""
+    assert step_parts(STEP) == {
+        "attention": 6.0,
+        "multiplications": 4.0,
+        "other kernels": 2.0,
+        "no kernel runs": 8.0,
+    }
+    for run in measured_engine()["runs"]:
+        for row in run.values():
+            for step in row.get("time_line", ()):
+                parts = step_parts(step)
+                assert sum(parts.values()) == pytest.approx(step["gpu_span_ms"])
+                assert min(parts.values()) > 0
+
+
+def test_a_lane_is_as_long_as_the_step():
+    (row,) = DRAWINGS["parts"]().scene.rows
+    assert row.widths == [6.0, 4.0, 2.0, 8.0] and row.values == ["20.0 ms", "40%"]
+    assert row.tones == [strong(0), strong(1), strong(2), free()]
+
+
+def test_the_gpu_waits_between_two_steps():
+    figure = DRAWINGS["host and GPU"]()
+    _, turns, _, ahead = figure.scene.rows
+    assert [word for word in turns.words if word] == ["step 1", "waits", "step 2"]
+    assert [word for word in ahead.words if word] == ["step 1", "step 2"]
+    said = texts(figure)
+    assert "the GPU waits for 18% of its time" in said
+    assert "the GPU waits for 0% of its time" in said
+
+
+def test_padding_is_what_belongs_to_no_sequence():
+    """A row of padding with one token each, or with all tokens that are left over."""
+    tokens, _, slots, contexts = DRAWINGS["a decode step"]().scene.rows
+    assert tokens.tones == contexts.tones == [*map(strong, range(5)), *[KEPT] * 3]
+    assert slots.words[0] == "−1"
+    tokens, *_, contexts = DRAWINGS["a prompt"]().scene.rows
+    assert tokens.tones == [strong(0), *[strong(1)] * 5, *[KEPT] * 10]
+    assert contexts.tones == [strong(0), strong(1), KEPT]
+    assert "6 of 16" in texts(DRAWINGS["a prompt"]())
