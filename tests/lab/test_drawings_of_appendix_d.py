@@ -1,11 +1,13 @@
 """Appendix D's drawings: what a step waits for, its padding, and who is busy when."""
 
+from statistics import mean
+
 import pytest
 import torch
 
 from helpers.drawn import texts
 from helpers.readable import readable_in_all_themes
-from minipaged.draw.tones import KEPT, free, strong
+from minipaged.draw.tones import KEPT, Tone, free, strong
 from minipaged.lab.measure.measured import measured_engine
 from minipaged.lab.measure.step_parts import step_parts
 from minipaged.lab.plots.fixed_places import plot_fixed_places
@@ -24,8 +26,18 @@ STEP = {
         "add": 1.5,
     },
 }
-BUSY = [("CPU", 0, 3, 1), ("GPU", 3, 10, 1), ("CPU", 10, 13, 2), ("GPU", 13, 20, 2)]
-AHEAD = [("CPU", 0, 3, 1), ("GPU", 3, 10, 1), ("CPU", 3, 6, 2), ("GPU", 10, 17, 2)]
+BUSY = [
+    ("CPU", 0, 3, "step 1"),
+    ("GPU", 3, 10, "step 1"),
+    ("CPU", 10, 13, "step 2"),
+    ("GPU", 13, 20, "step 2"),
+]
+AHEAD = [
+    ("CPU", 0, 3, "step 1"),
+    ("GPU", 3, 10, "step 1"),
+    ("CPU", 3, 6, "step 2"),
+    ("GPU", 10, 17, "step 2"),
+]
 
 
 def padded(starts, num_tokens):
@@ -90,6 +102,7 @@ def test_the_gpu_waits_between_two_steps():
     _, turns, _, ahead = figure.scene.rows
     assert [word for word in turns.words if word] == ["step 1", "waits", "step 2"]
     assert [word for word in ahead.words if word] == ["step 1", "step 2"]
+    assert turns.tones == [Tone("none"), strong(0), free(), strong(1)]
     said = texts(figure)
     assert "the GPU waits for 18% of its time" in said
     assert "the GPU waits for 0% of its time" in said
@@ -104,3 +117,24 @@ def test_padding_is_what_belongs_to_no_sequence():
     assert tokens.tones == [strong(0), *[strong(1)] * 5, *[KEPT] * 10]
     assert contexts.tones == [strong(0), strong(1), KEPT]
     assert "6 of 16" in texts(DRAWINGS["a prompt"]())
+
+
+def test_what_appendix_d_says_of_steps_that_were_measured():
+    """Replayed, kernels take as long; compiled, the others take less than a quarter."""
+    host = measured_engine()["hosts"][1]
+    ways = ("eager", "graphs", "compiled")
+    eager, graphs, compiled = (step_parts(host[way]["time_line"][-1]) for way in ways)
+    assert graphs["multiplications"] == pytest.approx(eager["multiplications"], 0.03)
+    assert graphs["no kernel runs"] < 0.03 * eager["no kernel runs"]
+    assert compiled["attention"] == pytest.approx(graphs["attention"], 0.03)
+    assert compiled["other kernels"] < 0.25 * graphs["other kernels"]
+    few, many = host["eager"]["time_line"]
+    assert many["gpu_span_ms"] < 1.02 * few["gpu_span_ms"]
+
+
+def test_what_appendix_d_says_of_rounds_that_were_measured():
+    """A kernel that is compiled while users wait costs a fifth of the first round."""
+    runs = measured_engine("nvidia-h100-80gb-hbm3")["runs"]
+    for number, least, most in ((0, 0.75, 0.85), (3, 0.97, 1.03)):
+        rounds = [r["tokens_per_s"] for r in runs[number]["compiled"]["rounds"]]
+        assert least < rounds[0] / mean(rounds[1:]) < most

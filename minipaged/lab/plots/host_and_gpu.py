@@ -1,4 +1,4 @@
-"""Lab: which step the CPU prepares, and which the GPU computes, over time."""
+"""Lab: what the CPU prepares, and what the GPU computes, over time."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,14 +9,16 @@ from minipaged.draw.tones import free, strong
 from minipaged.lab.plots.render import render
 
 WHO = "CPU", "GPU"
-Busy = tuple[str, float, float, int]  # who, from when, until when, with which step
+Busy = tuple[str, float, float, str]  # who, from when, until when, with what
 
 
-def plot_host_and_gpu(runs: Mapping[str, Sequence[Busy]], title: str) -> Figure:
-    """A pair of lanes for each run, CPU and GPU, with a bar for each step.
+def plot_host_and_gpu(
+    runs: Mapping[str, Sequence[Busy]], title: str, unit: str = "milliseconds"
+) -> Figure:
+    """A pair of lanes for each run, CPU and GPU, with a bar for each thing they do.
 
-    A step has one colour on both. A gap between two steps of the GPU is a pale bar: it
-    waits.
+    What has the same name has one colour on both. A gap between two bars of the GPU is
+    pale: it waits.
     """
     picture = Picture(title)
     for name, run in runs.items():
@@ -26,11 +28,13 @@ def plot_host_and_gpu(runs: Mapping[str, Sequence[Busy]], title: str) -> Figure:
         verdict = f"the GPU waits for {1 - computes / whole:.0%} of its time"
         picture.headline(name, verdict=verdict)
         lanes = {who: picture.lane(who, is_bold=True, height=24.0) for who in WHO}
-        ends = {who: None for who in WHO}
-        for who, start, stop, step in run:
-            if who == "GPU" and ends[who] is not None:
-                lanes[who].bar(ends[who], start, free(), "waits")
-            lanes[who].bar(start, stop, strong(step - 1), f"step {step}")
-            ends[who] = stop
-    picture.axis("milliseconds")
+        names = list(dict.fromkeys(what for *_, what in run))
+        end = None
+        for who, start, stop, what in run:
+            if who == "GPU" and end is not None:
+                lanes[who].bar(end, start, free(), "waits")
+            lanes[who].bar(start, stop, strong(names.index(what)), what)
+            if who == "GPU":
+                end = stop
+    picture.axis(unit)
     return render(picture.scene())
