@@ -60,6 +60,18 @@ def test_numbers_of_python_and_other_tensors_are_not_seen():
     assert out.item() == 3
 
 
+@pytest.mark.parametrize(
+    "compute", [lambda x: x * x.sum().item(), lambda x: x if x.sum() > 3 else -x]
+)
+@pytest.mark.parametrize("inference", [False, True])
+def test_nothing_is_read_in_a_capture(compute, inference):
+    """Torch refuses it for CUDA graphs, too."""
+    x = torch.ones(4)
+    refused = pytest.raises(RuntimeError, match="cannot read a number")
+    with refused, torch.inference_mode(inference):
+        on_tape(lambda: compute(x))
+
+
 @pytest.mark.parametrize("merged", [False, True])
 def test_a_step_on_tape_is_a_step(merged):
     """One ahead, padded, replayed, and all prompts' tokens are HuggingFace's."""

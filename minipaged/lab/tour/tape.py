@@ -29,6 +29,8 @@ class Tape(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args=(), kwargs=None) -> Any:
         """Torch calls this in place of the operation `func`."""
         out = func(*args, **(kwargs or {}))
+        if isinstance(out, bool | int | float):  # a GPU would have to be waited for
+            raise RuntimeError("a capture cannot read a number, as .item() and `if` do")
         self.calls.append((func, args, kwargs or {}, out))
         return out
 
