@@ -1,6 +1,6 @@
 """Appendix D's drawings: what a step waits for, its padding, and who is busy when."""
 
-from statistics import mean
+from statistics import mean, median
 
 import pytest
 import torch
@@ -12,6 +12,7 @@ from minipaged.lab.measure.measured import measured_engine
 from minipaged.lab.measure.step_parts import step_parts
 from minipaged.lab.plots.fixed_places import plot_fixed_places
 from minipaged.lab.plots.host_and_gpu import plot_host_and_gpu
+from minipaged.lab.plots.speeds import plot_engine_speeds
 from minipaged.lab.plots.step_parts import plot_step_parts
 from minipaged.model.inputs import RaggedBatch
 
@@ -40,6 +41,26 @@ AHEAD = [
 ]
 
 
+def host(**speeds_of_rounds):
+    """A run of the engine's benchmark: by rung, tokens a second of each round."""
+    machine = {"device": "NVIDIA H200", "torch": "2.11.0", "date": "2026-11-22"}
+    rows = {
+        rung: {
+            "tokens_per_s": median(rounds),
+            "rounds": [{"tokens_per_s": speed} for speed in rounds],
+            "requests": 64,
+        }
+        for rung, rounds in speeds_of_rounds.items()
+    }
+    return {"machine": machine, **rows}
+
+
+HOSTS = [
+    host(eager=[50], generate=[20]),
+    host(compiled=[300, 500, 400], without_merging=[100]),
+]
+
+
 def padded(starts, num_tokens):
     """A batch in places for so many tokens; its numbers are of no use."""
     rows = len(starts) - 1
@@ -58,6 +79,10 @@ def padded(starts, num_tokens):
 
 
 DRAWINGS = {
+    "speeds": lambda: plot_engine_speeds(dict(enumerate(HOSTS, 1)), "title"),
+    "speeds that were measured": lambda: plot_engine_speeds(
+        dict(enumerate(measured_engine()["hosts"], 1)), "title"
+    ),
     "parts": lambda: plot_step_parts({"a step": STEP}, "title"),
     "parts that were measured": lambda: plot_step_parts(
         {
@@ -138,3 +163,20 @@ def test_what_appendix_d_says_of_rounds_that_were_measured():
     for number, least, most in ((0, 0.75, 0.85), (3, 0.97, 1.03)):
         rounds = [r["tokens_per_s"] for r in runs[number]["compiled"]["rounds"]]
         assert least < rounds[0] / mean(rounds[1:]) < most
+
+
+# --- tokens a second, host by host ----------------------------------------------------
+
+
+def test_speeds_are_compared_on_the_same_host_only():
+    rows = DRAWINGS["speeds"]().scene.rows
+    assert [row.values for row in rows] == [
+        ["20", ""], ["50", "× 2.50"], ["400", ""], ["100", "× 0.25"],
+    ]  # fmt: skip
+    assert [row.widths for row in rows] == [[20], [50], [400], [100]]  # medians
+
+
+def test_each_round_has_a_sign_where_it_lies():
+    """Of what ran once, the bar says it."""
+    signs = [row.signs for row in DRAWINGS["speeds"]().scene.rows]
+    assert signs == [[], [], [(300, ""), (500, ""), (400, "")], []]
