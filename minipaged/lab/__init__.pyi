@@ -129,6 +129,7 @@ from .plots.stopping import plot_stopping as plot_stopping
 from .plots.swapped import plot_swap as plot_swap
 from .plots.sweep import plot_sweep as plot_sweep
 from .plots.tables import plot_shared_tables as plot_shared_tables
+from .plots.tape import plot_tape as plot_tape
 from .plots.tiles import plot_tiles as plot_tiles
 from .plots.tiles import tiles_of as tiles_of
 from .plots.token_times import plot_token_times as plot_token_times

@@ -14,6 +14,8 @@ from minipaged.lab.plots.fixed_places import plot_fixed_places
 from minipaged.lab.plots.host_and_gpu import plot_host_and_gpu
 from minipaged.lab.plots.speeds import plot_engine_speeds
 from minipaged.lab.plots.step_parts import plot_step_parts
+from minipaged.lab.plots.tape import plot_tape
+from minipaged.lab.tour.tape import Tape
 from minipaged.model.inputs import RaggedBatch
 
 STEP = {
@@ -61,6 +63,14 @@ HOSTS = [
 ]
 
 
+def taped():
+    """Two calls: 10 * x, and its sum; another tensor has taken the name of x."""
+    x, other = torch.tensor([3.0, 4.0]), torch.tensor([5.0, 6.0])
+    with Tape() as tape:
+        (10 * x).sum()
+    return plot_tape(tape, {"x": x, "other": other}, "title")
+
+
 def padded(starts, num_tokens):
     """A batch in places for so many tokens; its numbers are of no use."""
     rows = len(starts) - 1
@@ -79,6 +89,7 @@ def padded(starts, num_tokens):
 
 
 DRAWINGS = {
+    "a tape": taped,
     "speeds": lambda: plot_engine_speeds(dict(enumerate(HOSTS, 1)), "title"),
     "speeds that were measured": lambda: plot_engine_speeds(
         dict(enumerate(measured_engine()["hosts"], 1)), "title"
@@ -120,6 +131,15 @@ def test_a_lane_is_as_long_as_the_step():
     (row,) = DRAWINGS["parts"]().scene.rows
     assert row.widths == [6.0, 4.0, 2.0, 8.0] and row.values == ["20.0 ms", "40%"]
     assert row.tones == [strong(0), strong(1), strong(2), free()]
+
+
+def test_arrows_lead_from_what_is_read_to_what_is_written():
+    scene = taped().scene
+    assert [row.words for row in scene.rows] == [
+        ["5", "6"], ["3", "4"], ["30", "40"], ["70"],
+    ]  # fmt: skip
+    assert [link[:4:2] for link in scene.links] == [("x", "mul"), ("mul", "sum")]
+    assert scene.rows[0].tones == [free(), free()]
 
 
 def test_the_gpu_waits_between_two_steps():
