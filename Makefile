@@ -30,9 +30,10 @@ lessons: $(VENV)/.ready  ## run every notebook without a browser; ends in a tabl
 save-lessons: $(VENV)/.ready  ## run them and store what cells show; FRESH=yes: pictures, too
 	$(BIN)/python tools/run_lessons.py $(if $(FRESH),--fresh,--save) $(NOTEBOOKS)
 
-# In the order in which tests are collected: see tests/conftest.py.
-PYTEST := python -m pytest -n auto \
-  --dist loadfile --no-loadscope-reorder $(TESTS)
+# In the order in which tests are collected: see tests/conftest.py. A test that hangs ends
+# its process, and a process that ends ends the run: xdist names the test.
+PYTEST := python -m pytest -n auto --dist loadfile --no-loadscope-reorder \
+  --max-worker-restart 0 --timeout 900 --timeout-method thread $(TESTS)
 
 # Tests start many processes. Whatever the shell says, none compiles what another has.
 test test-oldest test-newest: export PYTHONDONTWRITEBYTECODE :=

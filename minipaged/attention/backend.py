@@ -68,7 +68,7 @@ def resolve_attention(attention: str | Backend | Attend) -> Backend:
     if callable(attention):
         return Backend(attention)
     if attention == "gathered":
-        from minipaged.attention.rectangles import gathered_attention as backend
+        from minipaged.attention.rectangles import gathered_in_turns as backend
     elif attention == "streamed":  # lesson 5
         from minipaged.attention.streamed import streamed_attention as backend
     elif attention == "triton":  # lesson 6

@@ -54,7 +54,18 @@ def _call(
     """HuggingFace's layers call this; it refuses options that we cannot honour."""
     masking = masking_of(module, query, attention_mask, asked)
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))  # [T, heads, dim]
-    return paged_attention(q, k, v, module.minipaged_number, *masking)[None], None
+    if torch.compiler.is_compiling():
+        out = paged_attention(q, k, v, module.minipaged_number, *masking)
+    else:  # an operator's call costs as much as a small layer's attention
+        out = _present_attend()(module.minipaged_number, q, k, v, masking)
+    return out[None], None
+
+
+def _present_attend() -> LayerAttend:
+    attend = _attend.get(None)
+    if attend is None:
+        raise RuntimeError("a twin runs through PagedModel.forward only, not by itself")
+    return attend
 
 
 @torch.library.custom_op("minipaged::paged_attention", mutates_args=())
@@ -73,11 +84,8 @@ def paged_attention(
     q: [T, num_heads, key_dim]; k, v: [T, num_kv_heads, dim], of the new tokens; number:
     of the attention module in the twin. Returns [T, num_heads, value_dim].
     """
-    attend = _attend.get(None)
-    if attend is None:
-        raise RuntimeError("a twin runs through PagedModel.forward only, not by itself")
     masking = Masking(scale, sliding_window, softcap, sinks)
-    out = attend(number, q, k, v, masking).contiguous()
+    out = _present_attend()(number, q, k, v, masking).contiguous()
     # An operator must not return its input; a user's attention function may.
     given = q.data_ptr(), k.data_ptr(), v.data_ptr()
     return out.clone() if out.data_ptr() in given else out

@@ -1,5 +1,8 @@
 """Attention in rectangles: as by the loop; what is padded, and how little."""
 
+from functools import partial
+
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -7,7 +10,13 @@ from hypothesis import strategies as st
 from helpers.attention_cases import make_case, sinks_of
 from helpers.thorough import often
 from minipaged.attention.gathered import attend_gathered
-from minipaged.attention.rectangles import gathered_attention, pad_to_rectangles
+from minipaged.attention.rectangles import (
+    attend_in_rectangles,
+    gathered_attention,
+    gathered_in_turns,
+    pad_to_rectangles,
+)
+from minipaged.lab import operations_of
 from minipaged.lab.measure.peak import peak_extra_bytes
 
 
@@ -19,14 +28,53 @@ from minipaged.lab.measure.peak import peak_extra_bytes
     sliding_window=st.none() | st.integers(1, 40),
     softcap=st.none() | st.just(3.0),
     sinks=st.none() | st.just(sinks_of(4)),
+    bytes_together=st.just(2**30) | st.integers(0, 10**6),
 )
-def test_the_loop_computes_the_same(lengths, sliding_window, softcap, sinks):
+def test_the_loop_computes_the_same(
+    lengths, sliding_window, softcap, sinks, bytes_together
+):
+    ways = partial(attend_in_rectangles, bytes_together=bytes_together), attend_gathered
     case = make_case(lengths, value_dim=12, dtype=torch.float64)
     options = {"sliding_window": sliding_window, "softcap": softcap, "sinks": sinks}
+    ours, loop = (case.attend(each, **options) for each in ways)
+    assert torch.allclose(ours, loop, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("new", [1, 5])
+@pytest.mark.parametrize("sliding_window", [None, 6])
+@pytest.mark.parametrize("blocks", [(3, 4, 5, 6), (3, 5, 4, 6), (6, 5, 4, 3)])
+def test_blocks_that_follow_each_other_are_read_where_they_lie(
+    blocks, new, sliding_window
+):
+    lengths = [(15 - new, new)]
+    case = make_case(lengths, dtype=torch.float64, first_blocks=blocks)
+    assert case.batch.block_tables.tolist() == [[*blocks]]
     ours, loop = (
-        case.attend(each, **options) for each in (gathered_attention, attend_gathered)
+        case.attend(each, sliding_window=sliding_window)
+        for each in (gathered_attention, attend_gathered)
     )
     assert torch.allclose(ours, loop, rtol=0, atol=1e-12)
+    calls = operations_of(lambda: case.attend(gathered_attention))
+    copies = sum(call.name == "index_select" for call in calls)
+    assert copies == (0 if blocks == (3, 4, 5, 6) else 2)
+
+
+def test_no_more_is_gathered_at_once_than_was_said():
+    case = make_case([(999, 1)] * 16, key_dim=64)
+    a_sequence = 2 * 1000 * case.keys[0, 0].nbytes
+    few = partial(attend_in_rectangles, bytes_together=3 * a_sequence)
+    peaks = [
+        peak_extra_bytes(lambda each=each: case.attend(each))
+        for each in (few, gathered_attention)
+    ]
+    assert 3 * a_sequence < peaks[0] < 4 * a_sequence < 16 * a_sequence < peaks[1]
+
+
+def test_the_package_gathers_two_megabytes_at_once():
+    case = make_case([(999, 1)] * 64, key_dim=64)
+    assert 64 * 2 * 1000 * case.keys[0, 0].nbytes > 2**25
+    peak = peak_extra_bytes(lambda: case.attend(gathered_in_turns))
+    assert peak < 2**22
 
 
 def test_a_long_prompt_beside_single_tokens_is_not_padded_to_a_rectangle():

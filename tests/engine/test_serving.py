@@ -17,15 +17,26 @@ from minipaged.engine.serving import Listeners, wake
 from minipaged.errors import OutOfBlocks
 
 
-def run_in_a_thread(coroutine, *arguments):
-    """As asyncio.run, also where this thread has a loop, as beside an open browser."""
+def in_a_thread(function, **arguments):
+    """Called where no event loop runs: in this thread one may, of an open browser."""
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asyncio.run, coroutine(*arguments)).result()
+        return pool.submit(function, **arguments).result()
+
+
+def run_in_a_thread(coroutine, *arguments):
+    return in_a_thread(lambda: asyncio.run(coroutine(*arguments)))
 
 
 def servers():
     """Threads that serve now."""
     return [one for one in threading.enumerate() if one.name == "minipaged engine"]
+
+
+def wait_until(holds, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(1e-3)
 
 
 @pytest.fixture(autouse=True)
@@ -104,9 +115,8 @@ def test_a_coroutine_that_holds_a_pooled_thread_starves_the_others(monkeypatch):
         loop.set_default_executor(ThreadPoolExecutor(6))
         return await delays(engine, steps, 20, 20, server.start)
 
-    with pytest.raises((AssertionError, KeyError)):
-        found = run_in_a_thread(all_of_them)
-        assert max(found) <= 2
+    found = run_in_a_thread(all_of_them)
+    assert max(found) > 2, "it must be seen to be late"
     server.join(60)
 
 
@@ -200,10 +210,7 @@ def test_it_serves_idle_or_not_until_it_is_told_to_stop():
     assert len(servers()) == 1
     for _ in range(3):
         stream = engine.add(PROMPTS[0], KINDS[0])
-        deadline = time.monotonic() + 30
-        while not stream.finished and time.monotonic() < deadline:
-            time.sleep(1e-3)  # nobody asks it to go on
-        assert stream.finished
+        wait_until(lambda one=stream: one.finished)  # nobody asks it to go on
         time.sleep(0.01)
     assert engine.is_served
     engine.stop()
@@ -256,8 +263,7 @@ def test_an_error_of_a_step_reaches_who_waits_and_who_stops():
     check_idle_but(engine, held)
     engine.serve()
     stream = engine.add(PROMPTS[0], KINDS[0])
-    while servers():
-        time.sleep(1e-3)
+    wait_until(lambda: not servers())
     with pytest.raises(OutOfBlocks):
         engine.stop()
     for block_id in held:
@@ -279,7 +285,7 @@ def test_a_loop_that_is_closed_meanwhile_disturbs_nobody():
         return task, asyncio.get_running_loop()
 
     loop = asyncio.new_event_loop()
-    task, _ = loop.run_until_complete(wait_shortly())
+    task, _ = in_a_thread(lambda: loop.run_until_complete(wait_shortly()))
     loop.close()
     wake([listeners])
     assert not task.done()
@@ -289,7 +295,7 @@ def test_a_loop_that_is_closed_meanwhile_disturbs_nobody():
 def test_many_streams_are_told_every_token_once_and_in_order():
     """Some are left at random; the others get what HuggingFace answers."""
 
-    report = coroutines(count=120, together=30)
+    report = in_a_thread(coroutines, count=120, together=30)
     assert report["answers"] == 120
     zeros = ["wrong", "told wrongly", "blocks lost", "threads left", "tasks left"]
     assert not any(report[what] for what in [*zeros, "streams left"])

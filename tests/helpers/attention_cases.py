@@ -43,14 +43,16 @@ def make_case(
     spread: float = 1.0,
     dtype: torch.dtype = torch.float32,
     seed: int = 0,
+    first_blocks: tuple[int, ...] = (),
 ) -> Case:
-    """Physical blocks in random order; every slot that nobody wrote holds NaN."""
+    """Blocks: the first ones, then in random order; slots nobody wrote hold NaN."""
     torch.manual_seed(seed)
     value_dim = value_dim or key_dim
     totals = [before + new for before, new in lengths]
     num_blocks = sum(-(-total // block_size) for total in totals) + 3
     pool = BlockPool(num_blocks, block_size)
-    order = torch.randperm(num_blocks).tolist()
+    order = [b for b in torch.randperm(num_blocks).tolist() if b not in first_blocks]
+    order += reversed(first_blocks)  # blocks are taken from the end
     for _ in range(num_blocks):
         pool.allocate()
     keys = torch.full((num_blocks, block_size, num_kv_heads, key_dim), float("nan"))

@@ -38,10 +38,17 @@ def right_answers() -> list[mp.Output]:
 
 
 class Watchdog:
-    """Ends the process, and prints where all threads are, if nothing moves any more."""
+    """Ends the process, and prints where all threads are, if nothing moves any more.
+
+    Only once it is let loose, as this program does: a test has a process of others.
+    """
 
     def __init__(self, seconds: float = 30.0):
         self.seconds, self.moved, self.is_over = seconds, time.monotonic(), False
+
+    def let_loose(self) -> None:
+        """Watch from now on, in a thread."""
+        self.pat()
         threading.Thread(target=self._watch, daemon=True).start()
 
     def pat(self) -> None:
@@ -55,6 +62,9 @@ class Watchdog:
                 print("nothing moves any more", flush=True)
                 faulthandler.dump_traceback()
                 os._exit(1)
+
+
+WATCHDOG = Watchdog()
 
 
 def is_right(stream: mp.Stream, case: int) -> bool:
@@ -73,7 +83,7 @@ class Soak:
 
     def __init__(self, seed: int):
         self.draw, self.report = random.Random(seed), Counter()
-        self.over, self.watchdog = threading.Event(), Watchdog()
+        self.over, self.watchdog = threading.Event(), WATCHDOG
         self.may_interrupt = False
         self.options = {"max_tokens": 32, "max_sequences": 16, "preemption": "swap"}
         self.engine = make(NUM_BLOCKS, cache=True, **self.options)
@@ -121,7 +131,6 @@ class Soak:
         self.report["swapped blocks lost"] = space.pool.num_blocks - space.pool.num_free
         self.report["streams left"] = len(self.engine.streams)
         self.report["inference mode left on"] += torch.is_inference_mode_enabled()
-        self.watchdog.is_over = True
         return dict(self.report)
 
 
@@ -274,6 +283,7 @@ WAYS = {"signals": signals, "threads": threads, "coroutines": coroutines}
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
+    WATCHDOG.let_loose()
     what, much = WAYS[sys.argv[1]], sys.argv[2]
     for name, number in sorted(what(int(much)).items()):
         print(f"{name:24}{number:9,}")

@@ -50,3 +50,13 @@ def test_outside_nothing_is_noted():
     found = operations_of(lambda: TABLE + 1)
     TABLE.exp()
     assert len(found) == 1
+
+
+@pytest.mark.parametrize("inference", [False, True])
+def test_a_copy_that_says_that_it_is_a_view_is_counted(inference):
+    with torch.inference_mode(inference):
+        x = torch.ones(2, 3)
+        found = operations_of(lambda: (x.to(torch.float64), x.t().reshape(6)))
+        copies = [one.written for one in found if one.name != "_unsafe_view"]
+        assert copies == [6 * 8, 6 * 4]
+        assert not operations_of(lambda: (x.to(x.dtype), x.reshape(6), x.split(1)))

@@ -11,7 +11,7 @@ from transformers import GenerationConfig, T5Config, T5ForConditionalGeneration
 
 from helpers.tiny_models import ARCHITECTURES, REFUSED, tiny_model
 from minipaged.attention.backend import Backend, Masking
-from minipaged.attention.rectangles import gathered_attention
+from minipaged.attention.rectangles import gathered_attention, gathered_in_turns
 from minipaged.engine.generate import generate
 from minipaged.errors import UnsupportedModel
 from minipaged.lab.tour.reference import huggingface_generate
@@ -495,7 +495,7 @@ def test_a_name_and_its_backend_are_the_same():
 
     model = copy.deepcopy(tiny_model("llama"))
     model.to("cuda" if torch.cuda.is_available() else "cpu")
-    backends = [gathered_attention, streamed_attention, triton_attention]
+    backends = [gathered_in_turns, streamed_attention, triton_attention]
     for name, backend in zip(("gathered", "streamed", "triton"), backends, strict=True):
         made = [PagedModel(model, 8, 4, each) for each in (name, backend)]
         assert [each.attention for each in made] == [backend] * 2

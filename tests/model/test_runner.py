@@ -109,6 +109,24 @@ def test_what_no_graph_holds_runs_eagerly():
     assert engine._runner.num_replays == 5
 
 
+def test_eager_steps_take_the_lengths_of_graphs():
+    """Kernels are compiled for lengths; another attention is told the true ones."""
+    engine = replaying(make(attention=replayable, max_sequences=8))
+    runner = engine._runner
+    table = BlockTable(runner.paged.pool)
+    table.append(3)
+    sequence = Sequence([5, 6, 7], table)
+    plan = Plan([Work(None, sequence, 2, 3, 1)], copies=[(table.block_ids[0], 9)])
+
+    def lengths():
+        batch, _ = runner.compute(plan)
+        return batch.min_context_length, batch.max_context_length
+
+    assert lengths() == (1, runner._width * runner.paged.pool.block_size)
+    runner.paged.attention = lambda *arguments: attend_gathered(*arguments)
+    assert lengths() == (3, 3)
+
+
 def test_a_graph_has_as_many_rows_of_logits_as_there_may_be_sequences():
     """Several of one sequence, too."""
     runner = replaying(make(attention=replayable, max_sequences=16))._runner

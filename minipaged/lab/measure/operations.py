@@ -41,10 +41,17 @@ class _Recorder(TorchDispatchMode):
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         out = func(*args, **(kwargs or {}))
-        if not func.is_view:
+        # In inference mode, `to` and `reshape` say that they are views when they copy.
+        if not (func.is_view and _share_memory(args[0], out)):
             name = func.__name__.split(".")[0]
             self.found.append(Operation(name, *_moved(name, args, out)))
         return out
+
+
+def _share_memory(tensor: torch.Tensor, out: Any) -> bool:
+    """Does the result, or the first of several, lie in the tensor's memory?"""
+    (first, *_) = tree_leaves(out)
+    return first.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr()
 
 
 def _moved(name: str, args: Any, out: Any) -> tuple[int, int]:
