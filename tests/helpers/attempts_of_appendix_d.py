@@ -337,6 +337,13 @@ class LaunchesTwice(Ahead):
         return super().who_may() * 2
 
 
+class LaunchesOneUser(Ahead):
+    """A step for each user, as long as she may need a token."""
+
+    def who_may(self):
+        return super().who_may()[:1]
+
+
 class ReadsOnceMore(Ahead):
     def run(self):
         super().run()
@@ -402,6 +409,7 @@ FAULTS = {
         (run_of(TellsOnlySome), "a user is missing"),
         (run_of(LaunchesNobody), "a step without users"),
         (run_of(LaunchesTwice), "once at most"),
+        (run_of(LaunchesOneUser), "may need a token, too"),
         (run_of(ReadsOnceMore), "no step is in flight"),
         (run_of(ReturnsALine), "expected a dict"),
         (lambda *case: {}, "a user is missing"),

@@ -234,7 +234,7 @@ class _Device:
             raise Rejected("launch([]): a step without users")
         if len(self.flights) == 2:
             raise Rejected(f"{step}: two steps are in flight already; read one first")
-        flight = []
+        flight, waiting = [], self._waiting()
         for user in users:
             if user not in self.scripts or users.count(user) > 1:
                 raise Rejected(f"{step}: each of {list(self.scripts)} once at most")
@@ -253,6 +253,12 @@ class _Device:
             at = self.launched[user]
             flight.append((user, script[at] if at < len(script) else 90 + at))
             self.launched[user] += 1
+        left_out = [user for user in waiting if user not in users]
+        if left_out:
+            raise Rejected(
+                f"{step}: {left_out} may need a token, too; a step for all of them "
+                "takes no longer"
+            )
         self.flights.append(flight)
         self.num_steps += 1
 
@@ -260,11 +266,7 @@ class _Device:
         """The tokens of the oldest step that was not read."""
         if not self.flights:
             raise Rejected("read(): no step is in flight")
-        waiting = [
-            user
-            for user in self.scripts
-            if user not in self.ended and self.launched[user] < self.most[user]
-        ]
+        waiting = self._waiting()
         if len(self.flights) == 1 and waiting:
             raise Rejected(
                 f"read() in step {self.num_steps}: the device is idle meanwhile; "
@@ -273,6 +275,14 @@ class _Device:
         flight = self.flights.popleft()
         self.ended |= {user for user, token in flight if token == EOS}
         return [token for _, token in flight]
+
+    def _waiting(self) -> list[str]:
+        """Who may need another token, as far as tokens were read."""
+        return [
+            user
+            for user in self.scripts
+            if user not in self.ended and self.launched[user] < self.most[user]
+        ]
 
 
 def _random_scripts(draw: Random) -> tuple[dict[str, list[int]], dict[str, int]]:
