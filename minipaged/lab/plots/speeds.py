@@ -20,7 +20,7 @@ RUNGS = {  # of the ladder, then the parts: what they are called here
     "nano_vllm": "nano-vllm {version}",
     "compiled": "engine, compiled",
     "without_merging": "    without merged linear layers",
-    "with_two_launches": "    without attention in one launch",
+    "with_two_launches": "    K and V in a launch of their own",
 }
 
 
@@ -33,11 +33,9 @@ def plot_engine_speeds(hosts: Mapping[int, Mapping[str, Any]], title: str) -> Fi
     """
     picture = Picture(title)
     a_round = Sign("^", theme().ink, 4.0)
-    signs = [
-        (strong(0), "median"),
-        (a_round, "a round"),
-        (soft(0), "a part is left out"),
-    ]
+    signs = [(strong(0), "median"), (a_round, "a round")]
+    if any(part in host for host in hosts.values() for part in PARTS):
+        signs.append((soft(0), "a part is left out"))
     picture.legend(*signs)
     for number, host in hosts.items():
         machine = "{device}, torch {torch}, {date}".format_map(host["machine"])
