@@ -185,6 +185,26 @@ def test_what_appendix_d_says_of_rounds_that_were_measured():
         assert least < rounds[0] / mean(rounds[1:]) < most
 
 
+def test_what_appendix_d_says_of_the_ladder():
+    """Rounds but the first on host 4; and beside vLLM, all runs that have both."""
+    h200, h100 = measured_engine(), measured_engine("nvidia-h100-80gb-hbm3")
+    late = {
+        way: [each["tokens_per_s"] for each in h200["hosts"][3][way]["rounds"][1:]]
+        for way in ("compiled", "without_merging", "with_two_launches")
+    }
+    assert max(late["without_merging"]) < min(late["compiled"])
+    apart = mean(late["compiled"]) - mean(late["with_two_launches"])
+    assert 0 < apart < max(late["compiled"]) - min(late["compiled"])
+    for report, least, most in ((h200, 1.065, 1.085), (h100, 0.96, 1.02)):
+        for run in report["runs"]:
+            if "vllm" in run and len(run["compiled"]["rounds"]) > 1:
+                times = run["compiled"]["tokens_per_s"] / run["vllm"]["tokens_per_s"]
+                assert least < times < most
+    lone = h200["runs"][-1]["lone"]
+    half = lone["launched"]["first_token_ms"] / 2
+    assert lone["replayed"]["first_token_ms"] < half
+
+
 # --- tokens a second, host by host ----------------------------------------------------
 
 
@@ -194,6 +214,15 @@ def test_speeds_are_compared_on_the_same_host_only():
         ["20", ""], ["50", "× 2.50"], ["400", ""], ["100", "× 0.25"],
     ]  # fmt: skip
     assert [row.widths for row in rows] == [[20], [50], [400], [100]]  # medians
+
+
+def test_what_no_host_left_out_is_not_explained():
+    with_parts, without = (
+        plot_engine_speeds({1: HOSTS[1]}, "t"),
+        plot_engine_speeds({1: HOSTS[0]}, "t"),
+    )
+    assert "a part is left out" in texts(with_parts)
+    assert "a part is left out" not in texts(without)
 
 
 def test_each_round_has_a_sign_where_it_lies():
