@@ -2,7 +2,7 @@
 
 Six shapes of heads; even, ragged and long-tailed contexts. All kernels attend the same
 batch in the same blocks. Ours are lesson 6's kernel, which reads as theirs do, and
-appendix A's step, which writes K and V, too. They are checked against each other before
+appendix D's step, which writes K and V, too. They are checked against each other before
 they are timed. Writes batches-<device>.json, or of a seed other than 0
 batches-seed-<seed>-<device>.json, anew after every batch.
 

@@ -105,7 +105,7 @@ def main() -> None:
         }
         for name, shape in shapes.items()
     }
-    report["step"] = {  # appendix A's launch, which writes, too
+    report["step"] = {  # appendix D's launch, which writes, too
         name: {
             cell: {"step": step(shape, own), "paged": paged(shape, own)}
             for cell, own in tqdm((GRID | OTHER_CELLS).items(), desc=f"step, {name}")

@@ -1,4 +1,4 @@
-"""Appendix A: how low a logit may be: top-k, top-p and min-p as one number a row.
+"""Appendix D: how low a logit may be: top-k, top-p and min-p as one number a row.
 
 Each of the three leaves out the lowest logits. So each is a cutoff: a token may be
 drawn if its logit is at least as high. For example: top-k with k = 2 has the cutoff 3.0

@@ -1,4 +1,4 @@
-"""Appendix A: tokens of many rows, drawn on the GPU while the CPU goes on.
+"""Appendix D: tokens of many rows, drawn on the GPU while the CPU goes on.
 
 With a vocabulary of 150,000, the logits of 256 rows take 154 MB in float32. To divide
 by a temperature, to compute softmax and to draw would each read and write all of them.

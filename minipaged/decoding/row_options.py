@@ -1,4 +1,4 @@
-"""Appendix A: what a request asks of a draw, as four numbers that a GPU can read.
+"""Appendix D: what a request asks of a draw, as four numbers that a GPU can read.
 
 Rows whose requests ask for different things can then be drawn in the same launches.
 """

@@ -1,4 +1,4 @@
-"""Appendix A: one step ahead: the GPU computes the next while the last is read."""
+"""Appendix D: one step ahead: the GPU computes the next while the last is read."""
 
 from collections import deque
 from itertools import chain
@@ -12,56 +12,15 @@ from minipaged.decoding.draw import next_tokens
 from minipaged.decoding.logprobs import Logprobs, SamplingWithLogprobs, Scored
 from minipaged.decoding.sampling import Chosen, ChosenTokens, Sampling
 from minipaged.decoding.strategy import Failed, Turn, or_failed
-from minipaged.engine.loop import choose, finish, step, turns_of
-from minipaged.errors import OutOfBlocks, is_out_of_memory
+from minipaged.engine.loop import choose, finish, turns_of
+from minipaged.engine.steps import Steps
 from minipaged.model.persistent_inputs import Pending, to_device
 from minipaged.model.runner import Runner
-from minipaged.scheduling.interruption import StepUndo, all_or_nothing, collect_lost
+from minipaged.scheduling.interruption import StepUndo, all_or_nothing
 from minipaged.scheduling.next_works import NextWorks
 from minipaged.scheduling.plan import Plan
 from minipaged.scheduling.request import Request
 from minipaged.scheduling.scheduler import Scheduler
-
-
-class Steps:
-    """Makes an engine's steps, each as a whole: see `loop.step`."""
-
-    def __init__(self, runner: Runner, scheduler: Scheduler):
-        """No step is made yet."""
-        self._runner = runner
-        self._scheduler = scheduler
-
-    def step(self) -> None:
-        """Make a step; if anything is raised, Ctrl-C included, it is undone.
-
-        Raises MemoryError if the device has no room for what a step computes.
-        """
-        try:
-            try:
-                self._make()
-            except OutOfBlocks:
-                if not collect_lost(self._scheduler.pool):
-                    raise
-                self._make()
-        except RuntimeError as error:
-            if not is_out_of_memory(error):
-                raise
-            raise MemoryError(
-                f"a step of up to {self._scheduler.max_tokens:,} tokens has no room on "
-                f"{self._runner.paged.device}; lower max_tokens of the Engine, or "
-                "num_blocks of the PagedModel"
-            ) from error
-
-    def _make(self) -> None:
-        step(self._runner, self._scheduler)
-
-    def land(self) -> None:
-        """End the steps in flight: there are none."""
-
-
-def make_steps(runner: Runner, scheduler: Scheduler) -> Steps:
-    """Steps that run one ahead, if this runner can; else the steps of lesson 2."""
-    return (StepsAhead if runner.runs_ahead else Steps)(runner, scheduler)
 
 
 class StepsAhead(Steps):

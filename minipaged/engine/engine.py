@@ -16,7 +16,6 @@ from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 from minipaged.decoding.known_configs import KnownConfigs
 from minipaged.decoding.own_processors import Processor
-from minipaged.engine.ahead import make_steps
 from minipaged.engine.arguments import check_engine, make_requests
 from minipaged.engine.bell import Bell
 from minipaged.engine.limits import (
@@ -29,6 +28,7 @@ from minipaged.engine.limits import (
 )
 from minipaged.engine.serving import ServingThread, wake
 from minipaged.engine.stats import Stats
+from minipaged.engine.steps import make_steps
 from minipaged.engine.stream import Stream
 from minipaged.errors import Unpicklable
 from minipaged.model.paged_model import PagedModel

@@ -30,6 +30,7 @@ from .measure.rungs import Rungs as Rungs
 from .measure.serving import serve_lengths as serve_lengths
 from .measure.step_clock import StepClock as StepClock
 from .measure.step_log import StepLog as StepLog
+from .measure.step_parts import step_parts as step_parts
 from .measure.stretches import stretches_for_k as stretches_for_k
 from .measure.traces import alpaca_like as alpaca_like
 from .measure.traces import sharegpt_like as sharegpt_like
@@ -70,6 +71,7 @@ from .plots.copying import freeze as freeze
 from .plots.copying import plot_copying as plot_copying
 from .plots.curves import plot_paging_cost as plot_paging_cost
 from .plots.evictions import plot_evictions as plot_evictions
+from .plots.fixed_places import plot_fixed_places as plot_fixed_places
 from .plots.fork import plot_fork as plot_fork
 from .plots.free_list import plot_free_list as plot_free_list
 from .plots.gantt import Asked as Asked
@@ -80,6 +82,7 @@ from .plots.ghost import plot_ghost as plot_ghost
 from .plots.growth import plot_kv_growth as plot_kv_growth
 from .plots.held import plot_blocks_held as plot_blocks_held
 from .plots.hidden_block import plot_hidden_block as plot_hidden_block
+from .plots.host_and_gpu import plot_host_and_gpu as plot_host_and_gpu
 from .plots.l1_cycles import plot_l1_cycles as plot_l1_cycles
 from .plots.lanes import plot_lanes as plot_lanes
 from .plots.launch import plot_launch as plot_launch
@@ -120,11 +123,13 @@ from .plots.size_rule import plot_size_rule as plot_size_rule
 from .plots.speeds import plot_engine_speeds as plot_engine_speeds
 from .plots.split_merge import plot_split_and_merge as plot_split_and_merge
 from .plots.stations import plot_stations as plot_stations
+from .plots.step_parts import plot_step_parts as plot_step_parts
 from .plots.step_shapes import plot_step_shapes as plot_step_shapes
 from .plots.stopping import plot_stopping as plot_stopping
 from .plots.swapped import plot_swap as plot_swap
 from .plots.sweep import plot_sweep as plot_sweep
 from .plots.tables import plot_shared_tables as plot_shared_tables
+from .plots.tape import plot_tape as plot_tape
 from .plots.tiles import plot_tiles as plot_tiles
 from .plots.tiles import tiles_of as tiles_of
 from .plots.token_times import plot_token_times as plot_token_times
@@ -162,3 +167,7 @@ from .tour.reference import huggingface_generate as huggingface_generate
 from .tour.reference import huggingface_outputs as huggingface_outputs
 from .tour.show import folded as folded
 from .tour.show import show as show
+from .tour.tape import Tape as Tape
+from .tour.tape import TapedRunner as TapedRunner
+from .tour.tape import on_tape as on_tape
+from .tour.tape import padded_attention as padded_attention

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 from transformers import AttentionInterface, PreTrainedModel
 
 from minipaged.attention.backend import Masking
@@ -54,7 +55,8 @@ def _call(
     """HuggingFace's layers call this; it refuses options that we cannot honour."""
     masking = masking_of(module, query, attention_mask, asked)
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))  # [T, heads, dim]
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or is_in_torch_dispatch_mode():
+        # Whoever takes operators one by one takes attention as one.
         out = paged_attention(q, k, v, module.minipaged_number, *masking)
     else:  # an operator's call costs as much as a small layer's attention
         out = _present_attend()(module.minipaged_number, q, k, v, masking)

@@ -1,4 +1,4 @@
-"""Appendix A: a checksum of a GPU's weights, in one launch."""
+"""Appendix D: a checksum of a GPU's weights, in one launch."""
 
 from collections.abc import Sequence
 

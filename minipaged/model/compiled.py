@@ -1,4 +1,4 @@
-"""Appendix A: the model's own layers, compiled, in steps replayed from CUDA graphs."""
+"""Appendix D: the model's own layers, compiled, in steps replayed from CUDA graphs."""
 
 import torch
 from torch import Tensor, nn

@@ -1,4 +1,4 @@
-"""Appendix A: the inputs of a step at fixed places, where a CUDA graph reads them.
+"""Appendix D: the inputs of a step at fixed places, where a CUDA graph reads them.
 
 A CUDA graph repeats the shapes and addresses that it was captured with. So a step is
 padded to a size for which there is a graph, and one copy fills the places it reads.

@@ -1,4 +1,4 @@
-"""Appendix A: steps that are captured once as CUDA graphs, and then replayed."""
+"""Appendix D: steps that are captured once as CUDA graphs, and then replayed."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""Appendix A: linear layers that read the same input, computed as a single one."""
+"""Appendix D: linear layers that read the same input, computed as a single one."""
 
 from collections import Counter
 from collections.abc import Iterator

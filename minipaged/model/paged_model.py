@@ -97,7 +97,7 @@ class PagedModel(Unpicklable):
         # Some modules write to their settings whenever they run, as in this probe.
         self._original.overlook(settings.changes())
         if num_blocks == "auto":
-            from minipaged.model.room import blocks_with_room  # appendix A
+            from minipaged.model.room import blocks_with_room  # appendix D
 
             num_blocks = blocks_with_room(self, block_size)
         # The cache first: a pool too large for memory fails at once.

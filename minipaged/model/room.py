@@ -1,4 +1,4 @@
-"""Appendix A: how many blocks a GPU has room for: measured, not guessed."""
+"""Appendix D: how many blocks a GPU has room for: measured, not guessed."""
 
 from typing import TYPE_CHECKING
 

@@ -1,13 +1,7 @@
 """CUDA graphs without a GPU: a replay computes again, from and to the same places."""
 
-from dataclasses import replace
-
-import torch
-
-from minipaged.attention.backend import Backend
-from minipaged.attention.rectangles import gathered_attention
 from minipaged.engine.ahead import StepsAhead
-from minipaged.memory.kv_cache import KVCache
+from minipaged.lab.tour.tape import padded_attention
 from minipaged.model.graphs import Graph, GraphRunner
 
 
@@ -43,34 +37,7 @@ class ReplayingRunner(GraphRunner):
         return sum(each.graph.count for each in self._graphs.values())
 
 
-class SkippingCache(KVCache):
-    """As the kernels' cache: a slot of -1 stores nothing."""
-
-    def write(self, layer, slots, keys, values):
-        real = slots >= 0
-        super().write(layer, slots[real], keys[real], values[real])
-
-    def load_kernels(self):
-        """There are none."""
-
-
-def attend_present(q, cache, batch, masking):
-    """As gathered_attention, which wants sequences that have new tokens."""
-    present = batch.query_starts.diff() > 0
-    batch = replace(
-        batch,
-        block_tables=batch.block_tables[present],
-        context_lengths=batch.context_lengths[present],
-        query_starts=torch.cat(
-            [batch.query_starts[:1], batch.query_starts[1:][present]]
-        ),
-        scratch={},
-    )
-    return gathered_attention(q, cache, batch, masking)
-
-
-# What graphs need of an attention, and quick without a GPU.
-replayable = Backend(attend_present, SkippingCache)
+replayable = padded_attention
 
 
 def steps_ahead(engine):

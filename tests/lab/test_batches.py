@@ -130,7 +130,7 @@ def test_all_reports_by_name():
 
 @pytest.mark.parametrize(("device", "seed"), STORED)
 def test_the_default_keeps_up_with_the_best_peer(device, seed):
-    """What appendix A draws is what its 60 batches say."""
+    """What appendix D draws is what its 60 batches say."""
     report = measured_batches(device, seed)
     assert report["seed"] == seed
     assert list(report["batches"]) == list(draw_batches(60, seed))

@@ -11,6 +11,7 @@ import torch
 from helpers import attempts_of_appendix_a as appendix_a
 from helpers import attempts_of_appendix_b as appendix_b
 from helpers import attempts_of_appendix_c as appendix_c
+from helpers import attempts_of_appendix_d as appendix_d
 from helpers import attempts_of_lesson1 as lesson1
 from helpers import attempts_of_lesson2 as lesson2
 from helpers import attempts_of_lesson3 as lesson3
@@ -23,7 +24,7 @@ from minipaged.lab import check
 from minipaged.lab.check import lesson4 as stopping
 
 LESSONS = (lesson1, lesson2, lesson3, lesson4, lesson5, lesson6)
-LESSONS += (appendix_a, appendix_b, appendix_c)
+LESSONS += (appendix_a, appendix_b, appendix_c, appendix_d)
 KERNELS = ["sums", "slots", "merge_splits", "packed"]
 
 
@@ -64,6 +65,9 @@ RIGHT = {
     "waves": appendix_c.waves,
     "stretches": appendix_c.stretches,
     "sizes": appendix_c.sizes,
+    "graph_size": appendix_d.graph_size,
+    "graphed": appendix_d.Graphed,
+    "answers_ahead": appendix_d.answers_ahead,
 }
 
 # --- what is wrong --------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """Appendix A's drawings: who has which place, who computes when."""
 
 from itertools import accumulate, pairwise
-from statistics import median
 
 import pytest
 
@@ -11,11 +10,9 @@ from helpers.readable import readable_in_all_themes
 from minipaged.draw import palette
 from minipaged.draw.marks import Words
 from minipaged.draw.tones import KEPT, free, soft, strong
-from minipaged.lab.measure.measured import measured_engine
 from minipaged.lab.plots.gantt import Asked, plot_gantt, plot_places
 from minipaged.lab.plots.ghost import plot_ghost
 from minipaged.lab.plots.load import plot_load, plot_present
-from minipaged.lab.plots.speeds import plot_engine_speeds
 from minipaged.lab.plots.token_times import plot_token_times
 
 # The design board's: A to E need 5, 10, 3, 6 and 4 steps, three at a time.
@@ -64,29 +61,7 @@ ARRIVALS = {"one": [0.0, 0.5, 1.9], "two": [0.1, 1.1]}
 RATES, LIMITS = [1, 2, 4], {"one bears 1.5": 1.5, "the other bears 3.5": 3.5}
 
 
-def host(**speeds_of_rounds):
-    """A run of the engine's benchmark: by rung, tokens a second of each round."""
-    machine = {"device": "NVIDIA H200", "torch": "2.11.0", "date": "2026-11-22"}
-    rows = {
-        rung: {
-            "tokens_per_s": median(rounds),
-            "rounds": [{"tokens_per_s": speed} for speed in rounds],
-            "requests": 64,
-        }
-        for rung, rounds in speeds_of_rounds.items()
-    }
-    return {"machine": machine, **rows}
-
-
-HOSTS = [
-    host(eager=[50], generate=[20]),
-    host(compiled=[300, 500, 400], without_merging=[100]),
-]
 DRAWINGS = {
-    "speeds": lambda: plot_engine_speeds(HOSTS, "title"),
-    "speeds that were measured": lambda: plot_engine_speeds(
-        measured_engine()["hosts"], "title"
-    ),
     "places": lambda: plot_places(RUNS, FIVE, "title", places=3),
     "a place for each": lambda: plot_places({"one": STATIC}, FIVE, "title", places=9),
     "places that change hands often": lambda: plot_places(
@@ -263,20 +238,3 @@ def test_a_ghost_hits_what_the_new_owner_has_there():
 def test_what_is_asked_says_what_is_computed():
     """The last token of an answer is chosen, and not computed."""
     assert Asked(21, 32).to_compute == 52 and Asked(3, 1).to_compute == 3
-
-
-# --- tokens a second, host by host ----------------------------------------------------
-
-
-def test_speeds_are_compared_on_the_same_host_only():
-    rows = DRAWINGS["speeds"]().scene.rows
-    assert [row.values for row in rows] == [
-        ["20", ""], ["50", "× 2.50"], ["400", ""], ["100", "× 0.25"],
-    ]  # fmt: skip
-    assert [row.widths for row in rows] == [[20], [50], [400], [100]]  # medians
-
-
-def test_each_round_has_a_sign_where_it_lies():
-    """Of what ran once, the bar says it."""
-    signs = [row.signs for row in DRAWINGS["speeds"]().scene.rows]
-    assert signs == [[], [], [(300, ""), (500, ""), (400, "")], []]

@@ -40,7 +40,7 @@ def attend_by_kernels(
     # Only the GPU knows which of several sequences have a single new token. A separate
     # kernel computes these, for most rows of a prefill program would stay empty.
     if sinks is not None and not only_prompt:
-        from minipaged.attention.kernels.step import decode_written  # appendix A
+        from minipaged.attention.kernels.step import decode_written  # appendix D
 
         decode_written(out, q, cache, batch, masking)
     elif not only_prompt:
@@ -63,7 +63,7 @@ def step_by_kernels(
     Arguments and result are those of `attend_by_kernels`; k and v belong to the new
     tokens, [T, num_kv_heads, dim], and batch has their slots.
     """
-    from minipaged.attention.kernels import step  # appendix A
+    from minipaged.attention.kernels import step  # appendix D
 
     num_tokens, num_seqs = q.shape[0], batch.context_lengths.shape[0]
     if batch.max_query_length == 1 and num_tokens == num_seqs:

@@ -1,4 +1,4 @@
-"""Appendix A: a decode step's attention in one launch: write, read and merge.
+"""Appendix D: a decode step's attention in one launch: write, read and merge.
 
 Lesson 6 takes three launches a layer: K and V are written, splits are read, splits are
 merged. If every sequence has one new token, a single kernel does all three. If there

@@ -1,4 +1,4 @@
-"""Appendix A: how a decode step is cut into pieces, and how pieces are merged.
+"""Appendix D: how a decode step is cut into pieces, and how pieces are merged.
 
 The grid of a launch is fixed before the CPU knows the lengths, at the latest when a
 CUDA graph is captured. So once a step, a small kernel looks at the lengths on the GPU

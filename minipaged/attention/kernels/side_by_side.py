@@ -1,4 +1,4 @@
-"""Appendix A: kernels that are compiled side by side, before they are launched.
+"""Appendix D: kernels that are compiled side by side, before they are launched.
 
 Triton compiles a kernel at its first launch, while other kernels wait. That takes up to
 seconds for each kernel, nearly all of it in LLVM and in NVIDIA's assembler, which let

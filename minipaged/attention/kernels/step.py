@@ -1,4 +1,4 @@
-"""Appendix A: the kernels of `one_launch`, from Python: checked once, launched often.
+"""Appendix D: the kernels of `one_launch`, from Python: checked once, launched often.
 
 A layer's call costs the CPU microseconds, and a model has many layers. So a step's
 first layer checks the shapes, and computes all that follows from them. From the second

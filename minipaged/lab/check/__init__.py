@@ -9,6 +9,7 @@ from minipaged.lab.check.appending import append
 from minipaged.lab.check.appendix_a import static_steps, turns
 from minipaged.lab.check.appendix_b import num_preempted, swap_out
 from minipaged.lab.check.appendix_c import stretches, waves
+from minipaged.lab.check.appendix_d import answers_ahead, graph_size, graphed
 from minipaged.lab.check.beams import next_beams
 from minipaged.lab.check.caching import reserved_cache
 from minipaged.lab.check.choosing import sizes
@@ -24,12 +25,15 @@ from minipaged.lab.check.preempting import schedule
 from minipaged.lab.check.promising import batching
 
 __all__ = [
+    "answers_ahead",
     "append",
     "attend",
     "batching",
     "first_fit",
     "four_kinds",
     "free_order",
+    "graph_size",
+    "graphed",
     "is_done",
     "merge",
     "merge_splits",

@@ -22,7 +22,7 @@ def measured_kernels(device: str = "nvidia-h200") -> dict[str, Any]:
     """The report that benchmarks/gpu/kernels.py wrote on this device.
 
     It names the machine, says how it was measured, and holds microseconds by shape and
-    cell. `step` is appendix A's launch: it writes K and V, too.
+    cell. `step` is appendix D's launch: it writes K and V, too.
     """
     return _report("kernels", device)
 

@@ -1,6 +1,6 @@
 """Lab: output tokens a second of an engine, rung by rung, and host by host."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from minipaged.draw.palette import theme
@@ -18,26 +18,24 @@ RUNGS = {  # of the ladder, then the parts: what they are called here
     "nano_vllm": "nano-vllm {version}",
     "compiled": "engine, compiled",
     "without_merging": "    without merged linear layers",
-    "with_two_launches": "    without attention in one launch",
+    "with_two_launches": "    K and V in a launch of their own",
 }
 
 
-def plot_engine_speeds(hosts: Sequence[Mapping[str, Any]], title: str) -> Figure:
+def plot_engine_speeds(hosts: Mapping[int, Mapping[str, Any]], title: str) -> Figure:
     """A bar for each way to run, in a group for each host; a sign for each round.
 
     A bar ends at the median of the rounds. At the right stands how many times as many
     tokens these are as those of the group's first bar: hosts are not compared.
-    hosts: as `measured_engine` has them.
+    hosts: by number, as `measured_engine` has them.
     """
     picture = Picture(title)
     a_round = Sign("^", theme().ink, 4.0)
-    signs = [
-        (strong(0), "median"),
-        (a_round, "a round"),
-        (soft(0), "a part is left out"),
-    ]
+    signs = [(strong(0), "median"), (a_round, "a round")]
+    if any(part in host for host in hosts.values() for part in PARTS):
+        signs.append((soft(0), "a part is left out"))
     picture.legend(*signs)
-    for number, host in enumerate(hosts, start=1):
+    for number, host in hosts.items():
         machine = "{device}, torch {torch}, {date}".format_map(host["machine"])
         picture.headline(f"Host {number}", machine)
         speeds = {rung: host[rung]["tokens_per_s"] for rung in RUNGS if rung in host}

@@ -1,0 +1,48 @@
+"""Lab: a step that was filled up to the size of a graph, as the graph reads it."""
+
+import torch
+from matplotlib.figure import Figure
+
+from minipaged.draw.letters import counted
+from minipaged.draw.picture import Cell, Picture
+from minipaged.draw.tones import KEPT, Tone, strong
+from minipaged.lab.plots.render import render
+from minipaged.model.inputs import RaggedBatch
+
+
+def plot_fixed_places(batch: RaggedBatch, num_sequences: int, title: str) -> Figure:
+    """Each place of the batch that is for a token or a row; padding is hatched.
+
+    batch: with padding, as `FixedInputs.batch` makes it. num_sequences: its first rows
+    are sequences, all others are padding.
+    """
+    picture = Picture(title)
+    starts = batch.query_starts
+    token = torch.arange(len(batch.tokens))
+    row_of = torch.searchsorted(starts, token, right=True) - 1
+    num_rows = len(batch.context_lengths)
+    num_tokens = int(starts[num_sequences])
+    of_tokens = {
+        "tokens": batch.tokens,
+        "positions": batch.positions,
+        "slots": batch.slots,
+    }
+    remark = f"{num_tokens} of {len(token)}"
+    for name, numbers in of_tokens.items():
+        owners = zip(numbers.tolist(), row_of.tolist(), strict=True)
+        cells = [Cell(_word(n), _tone(row, num_sequences)) for n, row in owners]
+        picture.row(name, remark, cells, is_bold=True)
+    lengths = enumerate(batch.context_lengths.tolist())
+    cells = [Cell(_word(n), _tone(row, num_sequences)) for row, n in lengths]
+    picture.row("contexts", f"{num_sequences} of {num_rows}", cells, is_bold=True)
+    sequences = counted(num_sequences, "sequence")
+    picture.legend((strong(0), f"of {sequences}"), (KEPT, "padding"))
+    return render(picture.scene())
+
+
+def _word(number: int) -> str:
+    return f"{number}".replace("-", "−")
+
+
+def _tone(row: int, num_sequences: int) -> Tone:
+    return strong(row) if row < num_sequences else KEPT
