@@ -16,7 +16,7 @@ class AttentionBatch(Protocol):
 
     block_tables: torch.Tensor  # [S, M] int64; after a table's end come any numbers
     context_lengths: torch.Tensor  # [S] int64: tokens to read, the new ones included
-    query_starts: torch.Tensor  # [S + 1] int64: each one's first token; last, T
+    query_starts: torch.Tensor  # [S + 1] int64: where each one's start; at the end, T
     max_query_length: int
     min_context_length: int
     max_context_length: int

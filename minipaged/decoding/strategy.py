@@ -104,7 +104,7 @@ class TokenLogprob(NamedTuple):
     """
 
     token: int
-    logprob: float  # -inf for a token that the model reads but has no logit for
+    logprob: float  # -inf for a prompt token that has no logit of its own
     top: list[tuple[int, float]]  # the likeliest tokens with logprobs, likeliest first
 
 
@@ -114,7 +114,7 @@ class Output:
 
     sequences: lists of new token ids, as HuggingFace would return them: without the
     prompt, an eos kept, no padding. Empty if `finish_reason` is "error". If fewer beams
-    could end than are asked for, the last ones are no answers: their scores are below
+    could end than are asked for, the last lists are no answers: their scores are below
     -1e8.
     logprobs: of each token of each sequence, if asked for. prompt_logprobs: of each
     token of the prompt, if asked for; None for the first: no logits foretell it.

@@ -52,7 +52,7 @@ def generate(
             Without, all prompts draw from torch's global generator.
         max_prompt_tokens: compute at most so many prompt tokens in a step.
         prefix_cache: over `paged.pool`. Prompts take the blocks that they find there,
-            and leave all of their blocks there for others.
+            and leave their full blocks there for others; beams, those of the prompt.
         cache_salt: one for all prompts, or a list. Only prompts of one salt share.
         tokenizer: the model's; needed for stop strings.
         logprobs: a number for all prompts, or a list; None: none are wanted. Each new

@@ -43,8 +43,8 @@ class BlockPool:
             # A stack: the block freed last is handed out first. Lesson 3 changes that.
             self._free: list[int] | CachedBlocks = list(range(num_blocks - 1, -1, -1))
         self.prefix_cache: PrefixCache | None = None  # see `attach` (lesson 3)
-        # The thread of the running step (`all_or_nothing` sets it): only this thread
-        # moves blocks.
+        # The thread of the running step: only this thread moves blocks. A `StepUndo`
+        # sets it.
         self.reserved_for: int | None = None
         # Requests of engines that are gone: the next step frees their blocks.
         self.lost: list[Any] = []
@@ -100,11 +100,14 @@ class BlockPool:
     def revive(self, block_id: int) -> int:
         """Hold a free block whose content was found, and return its id (lesson 3).
 
-        Raises BlockNotHeld if it is not free, or cannot be found.
+        Raises ValueError if it is not free, or cannot be found.
         """
         self.check_thread()
         if self.refcount(block_id) or not self.is_cached(block_id):
-            raise BlockNotHeld(block_id, "revive")
+            raise ValueError(
+                f"cannot revive block {block_id}: somebody holds it, or its content "
+                "cannot be found"
+            )
         self._free.remove(block_id)
         self._refcounts[block_id] = 1
         return block_id
@@ -143,8 +146,8 @@ class BlockPool:
         """Set how many holders each block has; blocks without holders are free.
 
         For a pool whose bookkeeping was interrupted, so that its lists may be half
-        changed. The prefix cache says which free blocks can still be found: it forgets
-        what is in a block when the block is handed out.
+        changed. Free blocks that the prefix cache knows can still be found: it forgets
+        a block only when the block is handed out.
         """
         block_ids = reversed(range(self.num_blocks))
         free = [block_id for block_id in block_ids if not holders[block_id]]

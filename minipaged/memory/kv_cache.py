@@ -55,7 +55,8 @@ class KVCache:
             return torch.empty(size, dtype=dtype, device=device)
 
         free = free_on(device)
-        # On a CPU, the system gives memory at the first write: note what is used now.
+        # On a CPU, the system gives memory at the first write. What is used now tells
+        # a swap space later how much of this is still to come.
         self.resident_before = resident_memory()
         # No inference tensors: code outside inference mode writes to them, too.
         with (

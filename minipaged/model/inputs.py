@@ -42,7 +42,7 @@ class RaggedBatch:
     slots: torch.Tensor  # [T] int64: where its K and V are written
     block_tables: torch.Tensor  # [S, M] int64; after a table's end come any numbers
     context_lengths: torch.Tensor  # [S] int64: tokens to attend to, new ones included
-    query_starts: torch.Tensor  # [S + 1] int64: each one's first token; last, T
+    query_starts: torch.Tensor  # [S + 1] int64: where each one's start; at the end, T
     logits_at: torch.Tensor  # [R] int64: the tokens whose logits are wanted
     max_query_length: int
     min_context_length: int
@@ -54,7 +54,7 @@ class RaggedBatch:
     def of_plan(cls, plan: Plan, device: torch.device | str = "cpu") -> "RaggedBatch":
         """The batch of a plan, which must compute something.
 
-        Build it before the next plan is made: that makes the tables longer.
+        Build it before the next plan is made, which makes the tables longer.
         """
         chunks = [
             Chunk(sequence.tokens[start:stop], sequence.table, num_logits)

@@ -94,7 +94,7 @@ class PagedModel(Unpicklable):
         self.alone = Alone()
         require_counts(block_size=block_size)
         check_logits(self, block_size)
-        # Some modules write to their settings whenever they run, as in this probe.
+        # Some modules write to their settings whenever they run, so the probe saw it.
         self._original.overlook(settings.changes())
         if num_blocks == "auto":
             from minipaged.model.room import blocks_with_room  # appendix D
@@ -168,7 +168,7 @@ class PagedModel(Unpicklable):
     ) -> Tensor:
         """The layers call this: write, then attend, so that a token sees itself.
 
-        A backend with a `step` does both (lesson 6).
+        A backend's `step`, if it has one, does both in one call (lesson 6).
         """
         index = self._index_of[number]
         layer = cache.layer(index)
@@ -222,7 +222,8 @@ def last_logits(model: PreTrainedModel, batch: RaggedBatch) -> torch.Tensor:
     apart. Returns [number wanted, vocabulary] in float32.
     """
     num_wanted = len(batch.logits_at)
-    # At least one row: for none, a compiler would compile a second program.
+    # If no row is wanted, row 0 is taken, and dropped: for none, a compiler would
+    # compile a second program.
     rows = batch.logits_at if num_wanted else batch.query_starts[:1]
     out = model(
         input_ids=batch.tokens[None],

@@ -65,7 +65,7 @@ class StepUndo:
             self._free_lost()
 
     def save_texts(self, requests: Iterable[Request]) -> None:
-        """Note the texts of these requests, before tokens are appended."""
+        """Note the texts of these requests, before tokens are drawn and appended."""
         texts = [
             (
                 request,

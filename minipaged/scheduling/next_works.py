@@ -47,10 +47,10 @@ class NextWorks:
         return works if len(works) <= limit else []
 
     def next_prefills(self, request: "Request", limit: float) -> list[Work]:
-        """Tokens that it started with and has not computed, at most `limit` of them.
+        """Tokens of its prefill that it has not computed, at most `limit` of them.
 
-        The last token that it started with gets logits: the next one is chosen from
-        them. A part before it gets none.
+        Those are the prompt; after a restart, generated tokens too. The last of them
+        gets logits, from which the next token is chosen. A part before it gets none.
         """
         if not request.is_prefilling or not limit:
             return []

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Work(NamedTuple):
-    """Tokens of a sequence that a step computes: of its prompt, or its newest ones.
+    """Tokens of a sequence that a step computes: of its prefill, or its newest ones.
 
     The last `num_logits` of them get logits. For example, `start=8`, `stop=12` and
     `num_logits=1`: compute positions 8 to 11, and choose a token by the logits of 11.
@@ -31,8 +31,8 @@ class Work(NamedTuple):
     def num_recomputed(self) -> int:
         """How many of them were computed before, and lost.
 
-        A preemption or an interrupted step loses them. This is the largest possible
-        number: a prompt that was lost half-way counts as a whole.
+        A preemption or an interrupted step loses them. This is an upper bound: of
+        a prompt that was lost half-way, all tokens count.
         """
         if not self.request.num_restarts:
             return 0

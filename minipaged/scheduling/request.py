@@ -71,7 +71,7 @@ class Request:
 
     @property
     def is_prefilling(self) -> bool:
-        """Must a living sequence still compute tokens that it started with?"""
+        """Must a living sequence still compute tokens of its prefill?"""
         return any(seq.num_computed < seq.num_prefill_tokens for seq in self.live)
 
     def blocks_at_most(self, block_size: int) -> int:

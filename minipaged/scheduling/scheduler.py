@@ -106,8 +106,8 @@ class Scheduler:
         """Start requests, in order, while their worst cases fit into the free blocks.
 
         The scheduler promises blocks: to a running request, those that it may still
-        take; to a new request, those that it may take beyond its cached blocks. A free
-        cached block counts as promised, too: the request takes it from the free blocks.
+        take; to a new request, those that it may take beyond its cached blocks. A
+        cached block that is free is needed, too: it is taken from the free blocks.
         A request waits while another one is computing a block that it needs.
 
         For example, 6 of 9 blocks are free, and the running request may still take 2.

@@ -17,7 +17,8 @@ class Sequence:
         """Start with the prompt; a fork's `table` has room for it already."""
         self.tokens = list(prompt)
         self.num_prompt_tokens = len(prompt)
-        self.num_prefill_tokens = len(prompt)  # how many of them its prefill computes
+        # Those that its prefill computes; after a restart, generated ones too.
+        self.num_prefill_tokens = len(prompt)
         self.num_pending = 0  # chosen on the device, and not read yet
         self.guesses_from: int | None = None  # tokens from this position on are guesses
         self.table = table  # None: it has not started, or its blocks were given back
