@@ -60,7 +60,7 @@ def _call(
         out = paged_attention(q, k, v, module.minipaged_number, *masking)
     else:  # an operator's call costs as much as a small layer's attention
         out = _present_attend()(module.minipaged_number, q, k, v, masking)
-    return out[None], None
+    return out.contiguous()[None], None  # some models view it in another shape
 
 
 def _present_attend() -> LayerAttend:

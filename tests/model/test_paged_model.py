@@ -7,10 +7,17 @@ import peft
 import pytest
 import torch
 from torch import nn
-from transformers import GenerationConfig, T5Config, T5ForConditionalGeneration
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    GenerationConfig,
+    T5Config,
+    T5ForConditionalGeneration,
+)
 
 from helpers.tiny_models import ARCHITECTURES, REFUSED, tiny_model
 from minipaged.attention.backend import Backend, Masking
+from minipaged.attention.gathered import attend_gathered
 from minipaged.attention.rectangles import gathered_attention, gathered_in_turns
 from minipaged.engine.generate import generate
 from minipaged.errors import UnsupportedModel
@@ -594,3 +601,23 @@ def test_a_batch_may_be_computed_again_with_other_numbers(attention):
         getattr(one, name).copy_(getattr(other, name))
     assert (paged.forward(one) - second).abs().max() < 1e-5
     assert (first - second).abs().max() > 1e-2
+
+
+def test_attention_may_return_its_result_in_any_order_of_memory():
+    """JetMoe views what attention returns in another shape."""
+    torch.manual_seed(0)
+    sizes = {"vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 1}
+    sizes |= {"num_key_value_heads": 2, "kv_channels": 8, "intermediate_size": 32}
+    sizes |= {"num_local_experts": 2, "num_experts_per_tok": 2}
+    config = AutoConfig.for_model("jetmoe", tie_word_embeddings=False, **sizes)
+    model = AutoModelForCausalLM.from_config(config).eval()
+
+    def with_heads_apart(*arguments):
+        out = attend_gathered(*arguments)
+        return out.transpose(0, 1).contiguous().transpose(0, 1)
+
+    ours, theirs = (
+        generate(PagedModel(model, 8, attention=each), [[5, 6, 7]], GREEDY)
+        for each in (with_heads_apart, attend_gathered)
+    )
+    assert ours == theirs

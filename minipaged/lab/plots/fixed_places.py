@@ -1,12 +1,11 @@
 """Lab: a step that was filled up to the size of a graph, as the graph reads it."""
 
 import torch
-from matplotlib.figure import Figure
 
 from minipaged.draw.letters import counted
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import KEPT, Tone, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 from minipaged.model.inputs import RaggedBatch
 
 

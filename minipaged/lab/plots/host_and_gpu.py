@@ -2,11 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.picture import Picture
 from minipaged.draw.tones import free, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 WHO = "CPU", "GPU"
 Busy = tuple[str, float, float, str]  # who, from when, until when, with what

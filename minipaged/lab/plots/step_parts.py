@@ -3,12 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from matplotlib.figure import Figure
-
 from minipaged.draw.picture import Picture
 from minipaged.draw.tones import free, strong
 from minipaged.lab.measure.step_parts import WAITS, step_parts
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 
 
 def plot_step_parts(steps: Mapping[str, Mapping[str, Any]], title: str) -> Figure:

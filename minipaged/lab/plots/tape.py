@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping
 
-from matplotlib.figure import Figure
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.rows import Row
 from minipaged.draw.tones import free, soft, strong
-from minipaged.lab.plots.render import render
+from minipaged.lab.plots.render import Figure, render
 from minipaged.lab.tour.tape import Tape
 
 
