@@ -1,12 +1,25 @@
 """Lab: a scene as SVG, which a page shows without a program or a font of ours."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
+from functools import cache
 from html import escape
 from math import cos, pi, sin
 
 from minipaged.draw.letters import DPI, width_of
-from minipaged.draw.marks import Area, Box, Dots, Point, Scene, Stroke, Words
+from minipaged.draw.marks import (
+    Area,
+    Box,
+    Dots,
+    Group,
+    Mark,
+    Point,
+    Scene,
+    Stroke,
+    Words,
+)
 from minipaged.draw.sheet import MARGIN
+from minipaged.draw.style import LINKED, kinds_of, style_sheet
 
 POINT = DPI / 72  # pixels
 TITLE_SIZE = 12.0  # points
@@ -16,20 +29,35 @@ FONTS = {
     "sans": "DejaVu Sans, Verdana, sans-serif",
     "monospace": "DejaVu Sans Mono, monospace",
 }
+SHORT = 4  # letters; so few are nearly as wide in any font
 APART = 72.0  # pixels that a hatch of one sign has its lines apart, by its length
 
 
-def to_svg(scene: Scene, with_title: bool = True) -> str:
+class Patterns(dict[tuple[str, str], str]):
+    """The names of a scene's hatches, by pattern and colour."""
+
+    def __init__(self, prefix: str):
+        super().__init__()
+        self.prefix = prefix
+
+    def address(self, pattern: str, colour: str) -> str:
+        """Of a hatch, which is defined once for each colour."""
+        plain = re.sub(r"\W", "", colour)
+        name = f"{self.prefix}hatch-{plain}-{len(self) + 1}"
+        return f"url(#{self.setdefault((pattern, colour), name)})"
+
+
+def to_svg(scene: Scene, with_title: bool = True, name: str = "") -> str:
     """The scene as an element `<svg>`, as wide as there is room, up to its own width.
 
-    Words keep the width that the layout has reckoned with, whatever the font. For
+    Longer words keep the width that the layout has reckoned with, in any font. For
     example: `to_svg(Picture("A block").scene())` begins with `<svg viewBox="`.
+    name: begins the names of its hatches; on a page, each scene needs another.
     """
     above = TITLE + TITLE_LINE * scene.title.count("\n") if with_title else MARGIN
     wide, high = scene.width + 2 * MARGIN, scene.height + above + MARGIN
-    patterns: dict[tuple[str, str], str] = {}
-    ordered = sorted(scene.marks, key=lambda mark: mark.layer)
-    drawn = [_DRAW[type(mark)](mark, patterns) for mark in ordered]
+    patterns = Patterns(name)
+    drawn = _drawn(scene.marks, patterns)
     head = ""
     if with_title:
         lines = enumerate(scene.title.split("\n"))
@@ -47,65 +75,87 @@ def to_svg(scene: Scene, with_title: bool = True) -> str:
     if scene.ground != "none":
         area = Box(-MARGIN, -above, wide, high, scene.ground)
         ground = _box(area, patterns)
-    defined = "".join(_pattern(name, *key) for key, name in patterns.items())
+    defined = "".join(_pattern(one, *key) for key, one in patterns.items())
+    role = "group" if scene.items else "img"
     alt = escape(" ".join(scene.title.split()))
     return (
-        f'<svg viewBox="{-MARGIN:g} {-above:g} {wide:g} {high:g}" role="img" '
+        f'<svg viewBox="{-MARGIN:g} {-above:g} {wide:g} {high:g}" role="{role}" '
         f'aria-label="{alt}" xmlns="http://www.w3.org/2000/svg" '
-        f'style="width:100%;max-width:{wide:g}px;height:auto">'
-        f"<defs>{defined}</defs>{ground}{head}{''.join(drawn)}</svg>"
+        f'style="width:100%;max-width:{wide:g}px;height:auto" '
+        f'font-family="{FONTS["sans"]}">'
+        f"<defs>{defined}</defs>{ground}{head}{drawn}</svg>"
     )
 
 
 def to_page(scenes: list[Scene]) -> str:
     """A page of its own, with these scenes one below the other."""
     drawn = "".join(f"<p>{to_svg(scene)}</p>" for scene in scenes)
-    return f'<!doctype html><meta charset="utf-8"><title>minipaged</title>{drawn}'
+    keys = {item.keys[0]: None for scene in scenes for item in scene.items if item.keys}
+    return (
+        f'<!doctype html><html class="mp {LINKED}"><meta charset="utf-8">'
+        f"<title>minipaged</title><style>{style_sheet(keys)}</style>{drawn}"
+    )
+
+
+def _drawn(marks: Iterable[Mark], patterns: Patterns) -> str:
+    """One after another, those of lower layers first."""
+    ordered = sorted(marks, key=lambda mark: mark.layer)
+    return "".join(_DRAW[type(mark)](mark, patterns) for mark in ordered)
+
+
+def _group(group: Group, patterns: Patterns) -> str:
+    item = group.item
+    style = {"role": None if item.is_hint else item.role or None}
+    style |= {"class": kinds_of(item) or None, "tabindex": 0 if item.is_stop else None}
+    said = f"<title>{escape(item.title)}</title>" * bool(item.title)
+    return f"<g{_attributes(**style)}>{said}{_drawn(group.marks, patterns)}</g>"
 
 
 def _attributes(**values: object) -> str:
     """Of an element; "_" becomes "-", and what is None is left out."""
-    given = {name: value for name, value in values.items() if value is not None}
     return "".join(
-        f' {name.replace("_", "-")}="{_number(value)}"' for name, value in given.items()
+        [
+            f' {name.replace("_", "-")}="{_number(value)}"'
+            for name, value in values.items()
+            if value is not None
+        ]
     )
 
 
 def _number(value: object) -> str:
-    return (
-        f"{value:.2f}".rstrip("0").rstrip(".")
-        if isinstance(value, float)
-        else (escape(str(value)))
-    )
+    """Of a float, five digits; that is a hundredth of a pixel."""
+    return f"{value:.5g}" if type(value) is float else escape(str(value))
 
 
-def _line(linewidth: float, linestyle: str) -> dict[str, object]:
+@cache
+def _line(linewidth: float, linestyle: str) -> str:
     """How a stroke is drawn: pixels, and dashes as long as matplotlib's."""
     wide = linewidth * POINT
     dashes = " ".join(f"{wide * part:.2f}" for part in DASHES.get(linestyle, ()))
-    return {"stroke_width": wide, "stroke_dasharray": dashes or None}
+    return _attributes(stroke_width=wide, stroke_dasharray=dashes or None)
 
 
 def _faded(alpha: float) -> float | None:
     return None if alpha == 1 else alpha
 
 
-def _box(box: Box, patterns: dict) -> str:
-    area = {"x": box.x, "y": box.y, "width": box.width, "height": box.height}
-    area |= {"rx": box.rounding or None, "opacity": _faded(box.alpha)}
-    drawn = ""
+def _box(box: Box, patterns: Patterns) -> str:
+    drawn, (x, y, wide, high) = "", box[:4]
+    start = f'<rect x="{x:.5g}" y="{y:.5g}" width="{wide:.5g}" height="{high:.5g}"'
+    if box.rounding or box.alpha != 1:
+        start += _attributes(rx=box.rounding or None, opacity=_faded(box.alpha))
     if box.face != "none":
-        drawn += f"<rect{_attributes(**area, fill=box.face)}/>"
+        drawn += f'{start} fill="{box.face}"/>'
     if box.pattern:
-        fill = _hatched(box.pattern, box.hatching, patterns)
-        drawn += f"<rect{_attributes(**area, fill=fill)}/>"
+        fill = patterns.address(box.pattern, box.hatching)
+        drawn += f'{start} fill="{fill}"/>'
     if box.rim != "none":
         style = _line(box.linewidth, box.linestyle)
-        drawn += f"<rect{_attributes(**area, fill='none', stroke=box.rim, **style)}/>"
+        drawn += f'{start} fill="none" stroke="{box.rim}"{style}/>'
     return drawn
 
 
-def _words(words: Words, patterns: dict) -> str:
+def _words(words: Words, patterns: Patterns) -> str:
     if not words.text:
         return ""
     size = words.size * POINT
@@ -115,20 +165,23 @@ def _words(words: Words, patterns: dict) -> str:
     turn = None
     if words.rotation:
         turn = f"rotate({-words.rotation:g} {words.x:.2f} {words.y:.2f})"
-    wide = width_of(words.text, words.size, is_bold, words.family)
+    length = {}
+    if len(words.text) > SHORT:
+        wide = width_of(words.text, words.size, is_bold, words.family)
+        length = {"textLength": wide, "lengthAdjust": "spacingAndGlyphs"}
     return (
         "<text"
         + _attributes(
             x=float(words.x), y=words.y + down * size, font_size=size, fill=words.color,
             text_anchor=anchor, font_weight="bold" if is_bold else None,
-            font_family=FONTS[words.family], transform=turn,
-            textLength=wide, lengthAdjust="spacingAndGlyphs",
+            font_family=None if words.family == "sans" else FONTS[words.family],
+            transform=turn, **length,
         )
         + f' xml:space="preserve">{escape(words.text)}</text>'
     )  # fmt: skip
 
 
-def _stroke(stroke: Stroke, patterns: dict) -> str:
+def _stroke(stroke: Stroke, patterns: Patterns) -> str:
     points = [f"{x:.2f} {y:.2f}" for x, y in stroke.points]
     if stroke.curved:
         steps = f"M{points[0]}C{' '.join(points[1:4])}"
@@ -136,10 +189,10 @@ def _stroke(stroke: Stroke, patterns: dict) -> str:
     else:
         steps = "M" + "L".join(points)
     style = {"fill": "none", "stroke": stroke.color, "opacity": _faded(stroke.alpha)}
-    style |= _line(stroke.linewidth, stroke.linestyle)
     if stroke.linestyle == "-" and not stroke.head:
         style["stroke_linecap"] = stroke.cap
-    drawn = f"<path{_attributes(d=steps, **style)}/>"
+    line = _line(stroke.linewidth, stroke.linestyle)
+    drawn = f"<path{_attributes(d=steps, **style)}{line}/>"
     if stroke.head:
         drawn += _head(stroke)
     return drawn
@@ -161,10 +214,10 @@ def _head(stroke: Stroke) -> str:
     return _polygon(corners, **style, opacity=_faded(stroke.alpha))
 
 
-def _area(area: Area, patterns: dict) -> str:
+def _area(area: Area, patterns: Patterns) -> str:
     fill = area.face
     if fill == "none" and area.pattern:
-        fill = _hatched(area.pattern, area.hatching, patterns)
+        fill = patterns.address(area.pattern, area.hatching)
     return _polygon(area.corners, fill=fill, opacity=_faded(area.alpha))
 
 
@@ -173,7 +226,7 @@ def _polygon(corners: object, **style: object) -> str:
     return f"<polygon{_attributes(points=points, **style)}/>"
 
 
-def _dots(dots: Dots, patterns: dict) -> str:
+def _dots(dots: Dots, patterns: Patterns) -> str:
     radius = dots.size * POINT / 2
     rim = dots.color if dots.rim == "none" else dots.rim
     style = {"fill": dots.color, "opacity": _faded(dots.alpha)}
@@ -224,15 +277,6 @@ SHAPES: dict[str, list[Point]] = {
 }  # fmt: skip
 
 
-def _hatched(pattern: str, colour: str, patterns: dict) -> str:
-    """The address of a hatch, which is defined once for each colour."""
-    name = patterns.setdefault((pattern, colour), f"hatch-{colour.strip('#')}-")
-    if name.endswith("-"):
-        name = f"{name}{len(patterns)}"
-        patterns[pattern, colour] = name
-    return f"url(#{name})"
-
-
 def _pattern(name: str, pattern: str, colour: str) -> str:
     """Lines or dots, the closer the longer the pattern, as matplotlib draws them."""
     side = APART / len(pattern) / 6
@@ -255,4 +299,5 @@ _DRAW: dict[type, Callable[..., str]] = {
     Stroke: _stroke,
     Area: _area,
     Dots: _dots,
+    Group: _group,
 }

@@ -1,8 +1,10 @@
 """Lab: what lies over the rows of a picture: links between cells, and crosses."""
 
+from collections.abc import Sequence
+
 from minipaged.draw.marks import Point
 from minipaged.draw.palette import BAD
-from minipaged.draw.rows import Area, Span
+from minipaged.draw.rows import Area, Row, Span
 from minipaged.draw.sheet import LINE, Sheet
 
 STEP = 16.0  # pixels between cells in which an arrow has room
@@ -20,6 +22,7 @@ def draw_link(
     source: Span,
     target: Span,
     aside: float,
+    passed: Sequence[Row],
     colour: str | None,
     is_followed: bool,
     words: str,
@@ -28,12 +31,13 @@ def draw_link(
 ) -> None:
     """Upright between rows; level between panels, or side by side; else an arc.
 
-    aside: where an upright arrow ends, in pixels from the target's middle.
+    aside: where an upright arrow ends, in pixels from the target's middle. passed: rows
+    above the target that a plain arrow does not cross, but runs beside.
     """
     start, end = (span.row.area(span.start, span.stop) for span in (source, target))
     colour = colour or (BAD if is_false else None)
     style = {"colour": colour, "is_followed": is_followed, "is_straight": is_straight}
-    is_level = source.row.picture is not target.row.picture or is_step(source, target)
+    is_level = source.row.x != target.row.x or is_step(source, target)
     if source.row is target.row and not is_level:
         return _draw_arc(sheet, source, target, colour, words)
     if is_level:
@@ -53,6 +57,8 @@ def draw_link(
         y0 = areas[0].y + areas[0].height + upper.row.reach(x0, False) + 3
         y1 = areas[1].y - lower.row.reach(x1, True) - 3
         ends = (x0, y0), (x1, y1)
+        if passed and not (words or is_false or is_straight):
+            return _draw_beside(sheet, *ends, target, passed, style)
         ends = ends if is_down else ends[::-1]
         sheet.arrow(*ends, is_upright=True, **style)
         lines = words.splitlines()
@@ -65,6 +71,23 @@ def draw_link(
         middle = _early(*ends)
     if is_false:
         draw_cross(sheet, Area(middle[0] - 10, middle[1] - 10, 20, 20))
+
+
+def _draw_beside(
+    sheet: Sheet,
+    start: Point,
+    end: Point,
+    target: Span,
+    passed: Sequence[Row],
+    style: dict,
+) -> None:
+    """Down beside the target's column, where there are no words in its way."""
+    (x0, y0), (x1, y1) = start, end
+    x, low = target.row.edge(target.start) - target.row.gap / 2, y1 - 4
+    top = min(row.y - row.above for row in passed)
+    middle = (y0 + top) / 2
+    bends = [(x0, middle), (x, middle), (x, top), (x, low), (x1, low)]
+    sheet.arrow(start, (x1, y1 + 3), bends=bends, **style)
 
 
 def _early(start: Point, end: Point) -> Point:

@@ -5,6 +5,7 @@ Lengths are pixels of the page, y runs downwards. Colours are "#RRGGBB" or "#RRG
 their order: boxes and arrows in layer 1, lines in 2, words in 3.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -90,6 +91,29 @@ class Dots(NamedTuple):
     layer: float = 2
 
 
+class Item(NamedTuple):
+    """What a part of a scene stands for, on a page that can point at it.
+
+    keys: the first is its own. While it is pointed at, or has the keyboard's focus,
+    all that lacks this key steps back. They are parts of CSS classes: letters, digits,
+    "-" and "_".
+    """
+
+    keys: tuple[str, ...] = ()
+    title: str = ""  # what it says to who points at it, or cannot see it
+    role: str = "listitem"
+    is_stop: bool = False  # the keyboard stops there
+    is_hint: bool = False  # seen only while something with its key is pointed at
+
+
+class Group(NamedTuple):
+    """The marks of an item."""
+
+    item: Item
+    marks: list
+    layer: float = 1
+
+
 @dataclass
 class RowFacts:
     """What a row of a picture says: for tests, and for readers who cannot see it."""
@@ -140,7 +164,7 @@ class Link(NamedTuple):
     is_false: bool = False  # it bears a cross
 
 
-Mark = Box | Words | Stroke | Area | Dots
+Mark = Box | Words | Stroke | Area | Dots | Group
 
 
 @dataclass
@@ -163,4 +187,21 @@ class Scene:
 
     def of(self, kind: type) -> list:
         """The marks of a kind, in the order in which they were made."""
-        return [mark for mark in self.marks if isinstance(mark, kind)]
+        return [mark for mark in self.all if isinstance(mark, kind)]
+
+    @property
+    def all(self) -> list[Mark]:
+        """All marks; before those of a group, the group."""
+        return list(_flat(self.marks))
+
+    @property
+    def items(self) -> list[Item]:
+        """What its parts stand for."""
+        return [group.item for group in self.of(Group)]
+
+
+def _flat(marks: Iterable[Mark]) -> Iterator[Mark]:
+    for mark in marks:
+        yield mark
+        if isinstance(mark, Group):
+            yield from _flat(mark.marks)

@@ -8,8 +8,10 @@ a difference in brightness always says the same as the colour does.
 """
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, fields
 from types import MappingProxyType
 from zlib import crc32
 
@@ -77,11 +79,32 @@ DARK = Theme(
     "#14181D", "#E8EBEE", "#9AA4AE", "#77828D", "#2A3038", "#56606B", "#14181D",
     "#E8EBEE", "none",
 )  # fmt: skip
+# On a page with the style sheet of `style`, which follows the page from light to dark.
+PAGE = Theme(
+    **{each.name: f"var(--{each.name})" for each in fields(Theme)}
+    | {"ground": "none", "plate": "none"}
+)
 THEMES = {"both": BOTH, "light": LIGHT, "dark": DARK}
+_chosen: ContextVar[Theme | None] = ContextVar("theme", default=None)
+
+
+@contextmanager
+def themed(look: Theme) -> Iterator[None]:
+    """What is drawn meanwhile has this theme, such as PAGE."""
+    before = _chosen.set(look)
+    try:
+        yield
+    finally:
+        _chosen.reset(before)
 
 
 def theme(name: str | None = None) -> Theme:
-    """The theme of this name; without one, MINIPAGED_THEME decides, else "both"."""
+    """The theme of this name; without one, that of `themed`.
+
+    Else MINIPAGED_THEME decides; where nothing is said, it is "both".
+    """
+    if not name and (chosen := _chosen.get()):
+        return chosen
     name = name or os.environ.get("MINIPAGED_THEME") or "both"
     if name not in THEMES:
         raise ValueError(f"no theme named {name!r}; choose from {sorted(THEMES)}")

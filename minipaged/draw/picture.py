@@ -18,7 +18,7 @@ from minipaged.draw.bands import Drawn, Legend, Panels
 from minipaged.draw.lanes import Axis, Lane
 from minipaged.draw.letters import PART, width_of
 from minipaged.draw.links import draw_cross, draw_link, is_step
-from minipaged.draw.marks import Link, Scene
+from minipaged.draw.marks import Item, Link, Scene
 from minipaged.draw.palette import BAD, theme
 from minipaged.draw.rows import AIR, Band, Cell, Row, Span
 from minipaged.draw.sheet import SPAN, Sheet
@@ -35,7 +35,7 @@ class Picture(Band):
         """An empty picture. `widest`: pixels that a unit of cells takes at most."""
         self.title, self.widest = title, widest
         self._bands: list[Band] = []
-        self._links: list[tuple[Span, Span, dict]] = []
+        self._links: list[tuple[Span, Span, dict, Item | None]] = []
         self._frames: list[tuple[Span, Span, str, float]] = []
         self._crosses: list[tuple[Span, str, float]] = []
         self._heads: Sequence[str] = ()
@@ -188,15 +188,18 @@ class Picture(Band):
         words: str = "",
         is_false: bool = False,
         is_straight: bool = False,
+        item: Item | None = None,
     ) -> None:
         """An arrow between cells of two rows, or of one: below it, or in a wide gap.
 
         words: in lines beside the middle, if it does not lead to another panel.
-        is_false: the arrow bears a cross. is_straight: it has no bend.
+        is_false: the arrow bears a cross. is_straight: it has no bend. item: what it
+        stands for, on a page that can point at it; then rows make no room for it: it
+        runs over them, and beside columns of blocks.
         """
         style = {"colour": colour, "is_followed": is_followed, "words": words}
         style |= {"is_false": is_false, "is_straight": is_straight}
-        self._links.append((source, target, style))
+        self._links.append((source, target, style, item))
 
     def over(self, span: Span, words: str, colour: str | None = None) -> None:
         """A bracket above these cells, with words; of colour "none": words alone."""
@@ -223,12 +226,12 @@ class Picture(Band):
         """Strike these cells out."""
         self._crosses.append((span, colour, linewidth))
 
-    def scene(self) -> Scene:
-        """The picture as a scene, laid out."""
-        sheet = Sheet(self.title)
-        self.draw(sheet, 0.0, 0.0, SPAN)
+    def scene(self, span: float = SPAN) -> Scene:
+        """The picture as a scene, laid out; span: pixels from left to right."""
+        sheet = Sheet(self.title, span)
+        self.draw(sheet, 0.0, 0.0, span)
         self.tell(sheet.scene)
-        return sheet.finish(self.measure(SPAN))
+        return sheet.finish(self.measure(span))
 
     # --- layout -----------------------------------------------------------------------
 
@@ -292,8 +295,8 @@ class Picture(Band):
     def _gap(self, upper: Band, lower: Band | None) -> float:
         """Pixels between two bands: more if links lead down or up there."""
         rows = self._rows
-        for source, target, style in self._links:
-            if source.row not in rows or target.row not in rows:
+        for source, target, style, item in self._links:
+            if item or source.row not in rows or target.row not in rows:
                 continue
             if source.row is target.row:
                 if source.row is upper and not is_step(source, target):
@@ -333,15 +336,23 @@ class Picture(Band):
             sheet.box(*inner, rim=colour, linewidth=linewidth)
         for span, *style in self._crosses:
             draw_cross(sheet, span.row.area(span.start, span.stop), *style)
-        for source, target, style in self._links:
+        for source, target, style, item in self._links:
+            rows = self.all_rows() if item else []
+            passed = [
+                row
+                for row in rows
+                if row.picture is target.row.picture
+                and source.row.y < row.y < target.row.y
+            ]
             aside = 0.0 if style["is_straight"] else self._aside(source, target)
-            draw_link(sheet, source, target, aside, **style)
+            with sheet.group(item):
+                draw_link(sheet, source, target, aside, passed, **style)
 
     def _aside(self, source: Span, target: Span) -> float:
         """Pixels from the target's middle, so that not all arrows meet there."""
         rows = {
             span.row.area(span.start, span.stop).middle: span
-            for span, other, _ in self._links
+            for span, other, *_ in self._links
             if other == target and span.row is not target.row
         }
         if len(rows) < 2 or source.row is target.row:
@@ -363,7 +374,7 @@ class Picture(Band):
                 style["words"],
                 style["is_false"],
             )
-            for one, other, style in self._links
+            for one, other, style, _ in self._links
         ]
         for band in self._bands:
             if isinstance(band, Panels):

@@ -3,11 +3,12 @@
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from minipaged.draw.letters import PART, SMALL, fit, visible, width_of
-from minipaged.draw.marks import RowFacts
+from minipaged.draw.marks import Item, RowFacts
+from minipaged.draw.palette import ink_on
 from minipaged.draw.sheet import Sheet
 from minipaged.draw.tones import (
     DASHED,
@@ -31,6 +32,7 @@ SMALLER = 7.0  # points: of words below or above narrow cells
 STRIP = 12.0  # pixels of a tone's bands, if words stand below them
 UPRIGHT = 90.0  # pixels that upright words take, at most
 AIR = 14.0  # pixels between words and what is beside them
+PLATE = 6.0  # pixels of a label's tone at its left and right
 
 
 class Cell(NamedTuple):
@@ -99,6 +101,7 @@ class Row(Band):
     _: KW_ONLY
     label: str = ""
     remark: str = ""  # quiet, below the label
+    tone: Tone | None = None  # behind the label
     values: Sequence[str] = ()  # at the right edge, each below its head
     aside: str = ""  # words behind the last cell
     aside_colour: str | None = None
@@ -113,6 +116,9 @@ class Row(Band):
     is_upright: bool = False  # of words above cells
     rim: str = "none"  # the colour of a frame around all cells, or around each block
     starts: Sequence[int] = ()  # the first cell of each block
+    handle: Item | None = None  # what the label stands for, on a page
+    items: Sequence[Item] = ()  # what the cells, or blocks, stand for
+    part: Item | None = None  # the list that they are in, also of other rows
 
     def __post_init__(self):
         self.cells = list(self.cells)
@@ -200,10 +206,9 @@ class Row(Band):
 
     def area(self, start: int, stop: int) -> Area:
         """Where these cells lie; known once the picture is laid out."""
-        before = self.start + sum(cell.wide for cell in self.cells[:start])
         wide = sum(cell.wide for cell in self.cells[start:stop])
         first, last = (bisect_right(self._starts, at) - 1 for at in (start, stop - 1))
-        x = self.left + before * self.unit_now + self.gap * first
+        x = self.left + self._edges[start] * self.unit_now + self.gap * first
         across = wide * self.unit_now + self.gap * (last - first)
         return Area(x, self.y, across, self.height)
 
@@ -213,24 +218,33 @@ class Row(Band):
         extra = max(0.0, TWO_LINES * bool(self.remark) - self.height)
         self.y = y + self.above + extra / 2
         self.x, self.left = x, x + picture.room_left
+        widths = (cell.wide for cell in self.cells)
+        self._edges = list(accumulate(widths, initial=self.start))
         room = width - picture.room_left - picture.room_right
         self.unit_now = self.unit or picture.unit(width)
         if self.fills:
             self.unit_now = (room - self.gaps) / self.units
-        self._say(sheet, x, width)
+        with sheet.group(self.handle):
+            self._say(sheet, x, width)
+        with sheet.group(self.part):
+            self._draw_cells(sheet, x + width)
+
+    def _draw_cells(self, sheet: Sheet, right: float) -> None:
         has_words = self._has_words()
         for at in range(len(self.cells)):
             area = self.area(at, at + 1)
-            self._draw_cell(sheet, area, self._shown(at), has_words)
-            if self._is_pale(at):
-                self._draw_pale_rim(sheet, at)
+            with sheet.group(self._item(at)):
+                self._draw_cell(sheet, area, self._shown(at), has_words)
+                if self._is_pale(at):
+                    self._draw_pale_rim(sheet, at)
         if self.rim != "none":
             blocks = map(self.block, range(len(self.starts)))
             for _, start, stop in blocks if self.starts else [self[:]]:
                 area = self.area(start, stop)
                 if self.cells[start].tone != FOUND and area.width > 4:
-                    sheet.box(*area, rim=self.rim)
-        low, right = self.y + self.height + 13, x + width
+                    with sheet.group(self._item(start)):
+                        sheet.box(*area, rim=self.rim)
+        low = self.y + self.height + 13
         for is_over, y, away in ((True, self.y - 12, -CAPTION), (False, low, CAPTION)):
             captions, alone = self._captions(is_over), self._alone(is_over)
             if is_over and self.is_upright:
@@ -242,17 +256,30 @@ class Row(Band):
             if colour != "none":
                 self._draw_bracket(sheet, span, words, colour, is_over)
 
+    def edge(self, at: int) -> float:
+        """Where a cell's block begins, in pixels, once the picture is laid out."""
+        first = self._starts[bisect_right(self._starts, at) - 1]
+        return self.area(first, first + 1).x
+
+    def _item(self, at: int) -> Item | None:
+        """What a cell, or its block, stands for."""
+        which = bisect_right(self._starts, at) - 1
+        return self.items[which] if self.items else None
+
     def _say(self, sheet: Sheet, x: float, width: float) -> None:
         """What it is, at the left; its values, each in its column at the right."""
         weight = {"weight": "bold" if self.is_bold else "normal"}
         heavy = {"weight": "bold" if self.is_heavy else "normal"}
         # Without cells to stand beside, it stands beside the words below them.
         middle = self.y + (self.height / 2 or 11)
+        line = middle - 8 * bool(self.remark)
+        if self.tone:
+            wide = width_of(self.label, PART, self.is_bold) + 2 * PLATE
+            sheet.box(x, line - 9, wide, 18, self.tone)
+            weight["color"] = ink_on(self.tone.face)
+        sheet.write(x + PLATE * bool(self.tone), line, self.label, PART, **weight)
         if self.remark:
-            sheet.write(x, middle - 8, self.label, PART, **weight)
             sheet.write(x, middle + 9, self.remark, color=sheet.look.quiet)
-        else:
-            sheet.write(x, middle, self.label, PART, **weight)
         if self.aside:
             after = self.area(0, len(self.cells))
             colour = self.aside_colour or sheet.look.quiet
@@ -273,9 +300,10 @@ class Row(Band):
 
     def _shown(self, at: int) -> Cell:
         """The cell, with its short word if there is no room for the other one."""
-        cell, room = self.cells[at], self.area(at, at + 1).width - 4
-        is_short = cell.short and width_of(cell.word) > room
-        return cell._replace(word=cell.short) if is_short else cell
+        cell = self.cells[at]
+        if not cell.short or width_of(cell.word) <= self.area(at, at + 1).width - 4:
+            return cell
+        return cell._replace(word=cell.short)
 
     def _is_pale(self, at: int) -> bool:
         """Does the cell need a rim, as its face is hardly seen?"""
@@ -343,9 +371,10 @@ class Row(Band):
         step, size = 1, SMALL
         while not _stand_apart(pairs[::step], size):
             step, size = (step, SMALLER) if size == SMALL else (step + 1, SMALL)
-        for middle, words in pairs[::step]:
-            style = {"ha": "center", "color": sheet.look.quiet}
-            sheet.write(middle, y, words, size, **style)
+        style = {"ha": "center", "color": sheet.look.quiet}
+        for at in range(0, len(pairs), step):
+            with sheet.group(self._item(captions[at][0].start)):
+                sheet.write(pairs[at][0], y, pairs[at][1], size, **style)
 
     def _draw_upright(self, sheet: Sheet) -> None:
         """Words above the cells, from below upwards."""

@@ -1,6 +1,7 @@
 """Lab: pens for a scene: boxes with words, arrows, headings, a legend."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from textwrap import fill
 
@@ -13,7 +14,17 @@ from minipaged.draw.letters import (
     visible,
     width_of,
 )
-from minipaged.draw.marks import Area, Box, Dots, Point, Scene, Stroke, Words
+from minipaged.draw.marks import (
+    Area,
+    Box,
+    Dots,
+    Group,
+    Item,
+    Point,
+    Scene,
+    Stroke,
+    Words,
+)
 from minipaged.draw.palette import ink_on, theme
 from minipaged.draw.tones import (
     DASHED,
@@ -45,11 +56,12 @@ class Sheet:
     Attributes: scene, what was drawn; look, the theme.
     """
 
-    def __init__(self, title: str):
+    def __init__(self, title: str, span: float = SPAN):
         self.look = theme()
+        self._groups: dict[Item, Group] = {}
         self.scene = Scene(
             fill(title, TITLE_LETTERS),
-            SPAN,
+            span,
             ground=self.look.ground,
             ink=self.look.title,
             plate=self.look.plate,
@@ -59,6 +71,21 @@ class Sheet:
         """Cut the sheet off at `height`; the scene that was drawn."""
         self.scene.height = height
         return self.scene
+
+    @contextmanager
+    def group(self, item: Item | None) -> Iterator[None]:
+        """What is drawn meanwhile stands for this item, besides what did before.
+
+        Without an item it stands for nothing.
+        """
+        outer = self.scene.marks
+        if item is not None:
+            if item not in self._groups:
+                self._groups[item] = Group(item, [])
+                outer.append(self._groups[item])
+            self.scene.marks = self._groups[item].marks
+        yield
+        self.scene.marks = outer
 
     def write(
         self, x: float, y: float, words: str, size: float = SMALL, **style: str | float
@@ -197,13 +224,18 @@ class Sheet:
         is_followed: bool = False,
         is_upright: bool = False,
         is_straight: bool = False,
+        bends: Sequence[Point] = (),
     ) -> None:
-        """From start to end, leaving and arriving level, or upright; or straight."""
+        """From start to end, leaving and arriving level, or upright; or straight.
+
+        bends: points between both, as of a `curve`, by which it goes instead.
+        """
         (x0, y0), (x1, y1) = start, end
         middle = (x0 + x1) / 2, (y0 + y1) / 2
-        bends = [(middle[0], y0), (middle[0], y1)]
-        if is_upright:
-            bends = [(x0, middle[1]), (x1, middle[1])]
+        if not bends:
+            bends = [(middle[0], y0), (middle[0], y1)]
+            if is_upright:
+                bends = [(x0, middle[1]), (x1, middle[1])]
         colour = colour or (self.look.ink if is_followed else self.look.rim)
         linewidth, head = (2.0, 11) if is_followed else (1.1, 8)
         style = {"color": colour, "linewidth": linewidth, "head": head, "layer": 1}

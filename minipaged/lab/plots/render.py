@@ -7,7 +7,7 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Polygon, Rectang
 from matplotlib.path import Path
 
 from minipaged.draw.letters import DPI
-from minipaged.draw.marks import Area, Box, Dots, Scene, Stroke, Words
+from minipaged.draw.marks import Area, Box, Dots, Group, Scene, Stroke, Words
 from minipaged.draw.sheet import MARGIN
 from minipaged.lab.plots.display import SharpFigure, show_sharply
 
@@ -35,8 +35,9 @@ def render(scene: Scene) -> Figure:
     axes = figure.add_axes((0, 0, 1, (scene.height + MARGIN) / high))
     axes.set_axis_off()
     axes.set(xlim=(-MARGIN, wide - MARGIN), ylim=(scene.height + MARGIN, 0))
-    for mark in scene.marks:
-        PENS[type(mark)](axes, mark)
+    for mark in scene.all:
+        if not isinstance(mark, Group):
+            PENS[type(mark)](axes, mark)
     return figure
 
 
