@@ -11,7 +11,7 @@ import pytest
 
 from helpers.shown_blocks import Page, shown_blocks, shown_pieces, shown_tables
 from helpers.thorough import all_or
-from minipaged.draw.palette import sequence_colour
+from minipaged.draw.palette import DARK, LIGHT, sequence_colour
 from minipaged.lab.pool.guide import Frame, Verdict, rehearse
 from minipaged.lab.pool.html import story
 from minipaged.lab.pool.html.style import SEQUENCE_COLOURS, STYLE, rim_on
@@ -661,6 +661,9 @@ def test_the_widget_needs_no_torch():
 def test_colours_are_those_of_the_pictures():
     for index, colour in enumerate(SEQUENCE_COLOURS):
         assert re.search(rf"\.mp-c{index}{{--c:{colour};--i:#", STYLE)
+    for name in ("ground", "ink", "quiet", "free"):
+        both = f"light-dark({getattr(LIGHT, name)},{getattr(DARK, name)})"
+        assert re.findall(rf"--{name}: *([^;]+);", STYLE) == [both]
     assert rim_on("#0072B2", "#FFFFFF") == "#0072B2"  # it is dark enough
     assert rim_on("#F0E442", "#FFFFFF") != "#F0E442" == rim_on("#F0E442", "#14181D")
 

@@ -1,4 +1,4 @@
-"""Lab: the widgets' style sheets, with their colours and links filled in."""
+"""Lab: the widgets' style sheets: draw's, and ours with colours and links filled in."""
 
 from importlib import resources
 from string import ascii_uppercase
@@ -11,6 +11,7 @@ from minipaged.draw.palette import (
     ink_on,
     mix,
 )
+from minipaged.draw.style import style_sheet
 from minipaged.lab.pool.html.geometry import VARIABLES, WIDE
 
 LINKED = 256  # blocks that are linked with their entries
@@ -61,4 +62,4 @@ def _read(name: str) -> str:
 
 
 _CSS = _fill_in(_read("page.css") + _read("pool.css") + _read("lanes.css"))
-STYLE = f"<style>{_CSS}{_colours()}{_links()}</style>"
+STYLE = f"<style>{style_sheet()}{_CSS}{_colours()}{_links()}</style>"
