@@ -48,8 +48,7 @@ class Words(NamedTuple):
     va: str = "center"  # "center", "top", "bottom"
     weight: str = "normal"  # or "bold"
     family: str = "sans"  # or "monospace"
-    rotation: float = 0.0  # degrees, against the clock
-    rotation_mode: str = "default"  # or "anchor": turned about (x, y), then placed
+    rotation: float = 0.0  # degrees, against the clock, about (x, y)
     layer: float = 3
 
 

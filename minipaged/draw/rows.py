@@ -378,7 +378,7 @@ class Row(Band):
 
     def _draw_upright(self, sheet: Sheet) -> None:
         """Words above the cells, from below upwards."""
-        style = {"rotation": 90, "va": "bottom", "ha": "center"}
+        style = {"rotation": 90}
         for at, cell in enumerate(self.cells):
             area = self.area(at, at + 1)
             shown, size = fit(cell.above, UPRIGHT, min(SMALL, 0.6 * area.width))

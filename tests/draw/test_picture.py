@@ -322,6 +322,20 @@ def test_upright_words_have_room_above_the_cells():
     assert row.y > width_of("capital") and {words.y for words in found} == {row.y - 4}
 
 
+def test_upright_words_begin_above_their_cells_in_html_too():
+    picture = Picture()
+    row = picture.row(
+        "", "", [Cell("", strong("A"), above="up  high")], is_upright=True
+    )
+    (text,) = (t for t in ElementTree.fromstring(to_svg(picture.scene())) if t.text)
+    x, y = row.area(0, 1).middle, row.y - 4
+    assert text.get("transform") == f"rotate(-90 {x:.2f} {y:.2f})"
+    assert float(text.get("x")) == pytest.approx(x, abs=0.01)
+    assert text.get("text-anchor") is None  # it begins there
+    space = "{http://www.w3.org/XML/1998/namespace}space"
+    assert text.get(space) == "preserve"  # browsers do not inherit it
+
+
 def test_a_row_with_no_such_option_or_cells():
     picture = Picture()
     row = picture.row("a", "", [Cell("1")])

@@ -27,18 +27,12 @@ def edges_of(words: Words) -> Edges:
     high = HIGH * words.size * DPI / 72
     across, up = abs(cos(radians(words.rotation))), abs(sin(radians(words.rotation)))
     room = wide * across + high * up, wide * up + high * across
-    if words.rotation_mode == "anchor":  # placed first, then turned about (x, y)
-        x, y = wide * (0.5 - BEFORE[words.ha]), high * (0.5 - ABOVE[words.va])
-        turn = radians(-words.rotation)
-        middle = (
-            words.x + x * cos(turn) - y * sin(turn),
-            words.y + x * sin(turn) + y * cos(turn),
-        )
-    else:
-        middle = (
-            words.x + room[0] * (0.5 - BEFORE[words.ha]),
-            words.y + room[1] * (0.5 - ABOVE[words.va]),
-        )
+    x, y = wide * (0.5 - BEFORE[words.ha]), high * (0.5 - ABOVE[words.va])
+    turn = radians(-words.rotation)
+    middle = (
+        words.x + x * cos(turn) - y * sin(turn),
+        words.y + x * sin(turn) + y * cos(turn),
+    )
     left, top = middle[0] - room[0] / 2, middle[1] - room[1] / 2
     return left, top, left + room[0], top + room[1]
 

@@ -63,7 +63,7 @@ def _add_words(axes: Axes, words: Words) -> None:
     axes.text(
         words.x, words.y, words.text, fontsize=words.size, color=words.color,
         ha=words.ha, va=words.va, weight=words.weight, rotation=words.rotation,
-        rotation_mode=words.rotation_mode,
+        rotation_mode="anchor",
         family="monospace" if words.family == "monospace" else None,
         zorder=words.layer, parse_math=False,
     )  # fmt: skip

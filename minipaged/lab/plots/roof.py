@@ -78,7 +78,7 @@ class Roof(NamedTuple):
         """What the rising line is, beside a point at this share of it."""
         (x0, y0), (x1, y1) = self.law
         angle = math.degrees(math.atan2(y0 - y1, x1 - x0))
-        style = {"rotation": angle, "rotation_mode": "anchor", "ha": "center"}
+        style = {"rotation": angle, "ha": "center"}
         style |= {"va": "top" if is_below else "bottom", "color": self.sheet.look.quiet}
         x, y = x0 + share * (x1 - x0), y0 + share * (y1 - y0)
         y += 6 if is_below else -5
