@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 SLACK = 0.25  # by which a range of the paper is widened on both sides
 
 Results = Mapping[str, Any]  # by the names of paper.PARTS
+Values = Callable[[Results], list[float | None]]
 
 
 class Claim(NamedTuple):
@@ -14,18 +15,29 @@ class Claim(NamedTuple):
     what: str
     low: float
     high: float
-    values: Callable[[Results], list[float]]
+    values: Values
     note: str = ""
 
 
 class Verdict(NamedTuple):
-    """A claim beside ours. `agrees`: does our range overlap the widened one?"""
+    """A claim beside ours; None for a rate that was not found."""
 
     what: str
     paper: tuple[float, float]
-    ours: list[float]
-    agrees: bool
+    ours: list[float | None]
+    num_inside: int  # of ours, in the paper's range, widened
     note: str  # why, if one of ours lies outside the paper's range
+
+    @property
+    def word(self) -> str:
+        """Do ours lie inside: all ("yes"), some ("1 of 3"), or none ("outside")?"""
+        known = sum(each is not None for each in self.ours)
+        if not known:
+            return "unknown"
+        if not self.num_inside:
+            return "outside"
+        count = len(self.ours)
+        return "yes" if self.num_inside == count else f"{self.num_inside} of {count}"
 
 
 def verdicts(results: Results) -> Iterator[Verdict]:
@@ -35,34 +47,37 @@ def verdicts(results: Results) -> Iterator[Verdict]:
             ours = values(results)
         except KeyError:
             continue
-        agrees = min(ours) <= high * (1 + SLACK) and low * (1 - SLACK) <= max(ours)
-        inside = low <= min(ours) and max(ours) <= high
-        yield Verdict(what, (low, high), ours, agrees, "" if inside else note)
+        known = [each for each in ours if each is not None]
+        widened = low * (1 - SLACK), high * (1 + SLACK)
+        num_inside = sum(widened[0] <= each <= widened[1] for each in known)
+        is_exact = all(low <= each <= high for each in known)
+        yield Verdict(what, (low, high), ours, num_inside, "" if is_exact else note)
 
 
 def table(results: Results) -> str:
     """All verdicts as lines of text; a note stands below its claim."""
     lines = [f"{'':52}{'paper':>12}  {'ours':22}within {SLACK:.0%}"]
-    for what, (low, high), ours, agrees, note in verdicts(results):
+    for verdict in verdicts(results):
+        low, high = verdict.paper
         paper = f"{low:.3g}" if low == high else f"{low:.3g}-{high:.3g}"
-        found = ", ".join(f"{each:.3g}" for each in ours)
-        lines.append(f"{what:52}{paper:>12}  {found:22}{'yes' if agrees else 'NO'}")
-        if note:
-            lines.append(f"    {note}")
+        found = ", ".join(
+            "?" if each is None else f"{each:.3g}" for each in verdict.ours
+        )
+        lines.append(f"{verdict.what:52}{paper:>12}  {found:22}{verdict.word}")
+        if verdict.note:
+            lines.append(f"    {verdict.note}")
     return "\n".join(lines)
-
-
-Values = Callable[[Results], list[float]]
 
 
 def _rates(
     part: str, baseline: str, ours: str = "vLLM", width: str | None = None
 ) -> Values:
-    """Our rate over a baseline's, from one part."""
+    """Our rate over a baseline's, from one part; None if no limit was passed."""
 
-    def values(results: Results) -> list[float]:
+    def values(results: Results) -> list[float | None]:
         found = results[part] if width is None else results[part][width]
-        return [found[ours]["sustained"] / found[baseline]["sustained"]]
+        rate, other = (found[name]["sustained"] for name in (ours, baseline))
+        return [None if rate is None or other is None else rate / other]
 
     return values
 
@@ -70,7 +85,7 @@ def _rates(
 def _over_models(baseline: str, dataset: str) -> Values:
     """The same for the three models."""
 
-    def values(results: Results) -> list[float]:
+    def values(results: Results) -> list[float | None]:
         names = [f"figure 12, OPT-{size}, {dataset}" for size in ("13B", "66B", "175B")]
         return [ratio for name in names for ratio in _rates(name, baseline)(results)]
 
@@ -80,7 +95,7 @@ def _over_models(baseline: str, dataset: str) -> Values:
 def _running(baseline: str, rate: str) -> Values:
     """Requests that run at a time, ours over a baseline's."""
 
-    def values(results: Results) -> list[float]:
+    def values(results: Results) -> list[float | None]:
         found = results["figure 13, OPT-13B, ShareGPT"][f"{rate} a second"]
         return [found["vLLM"] / found[baseline]]
 
@@ -90,7 +105,7 @@ def _running(baseline: str, rate: str) -> Values:
 def _saved(kind: str, dataset: str) -> Values:
     """Per cent of blocks, for 2, 4 and 6 samples or beams."""
 
-    def values(results: Results) -> list[float]:
+    def values(results: Results) -> list[float | None]:
         return [100 * one for one in results[f"figure 15, {kind}"][dataset].values()]
 
     return values

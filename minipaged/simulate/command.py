@@ -9,20 +9,27 @@
 
 import argparse
 import re
-from collections.abc import Sequence
-from dataclasses import replace
-from itertools import takewhile
+from collections.abc import Callable, Sequence
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from minipaged.simulate import trace_files, traces
-from minipaged.simulate.fit import fitted_server
+from minipaged.simulate.fit import FittedServer, fitted_server
+from minipaged.simulate.loads import (
+    CONVERSATIONS,
+    FILES,
+    LOADS,
+    fitting,
+    trace_of,
+    unit_of,
+)
 from minipaged.simulate.loop import Replica
 from minipaged.simulate.pictures import load_page
 from minipaged.simulate.report import Report, merged
 from minipaged.simulate.router import ROUTERS, serve
 from minipaged.simulate.servers import SERVERS
 from minipaged.simulate.systems import SYSTEMS, VARIANTS, System
+from minipaged.simulate.traces import Asked, arrivals
 
 
 def _slug(name: str) -> str:
@@ -31,17 +38,6 @@ def _slug(name: str) -> str:
 
 
 NAMES = {_slug(name): name for name in SYSTEMS | VARIANTS}
-LOADS = {
-    "sharegpt": traces.sharegpt_like,
-    "alpaca": traces.alpaca_like,
-    "wmt": traces.wmt_like,
-    "chat": traces.chat_like,
-}
-FILES = {
-    "azure": trace_files.azure,
-    "burstgpt": trace_files.burstgpt,
-    "mooncake": trace_files.mooncake,
-}
 COLUMNS = ("time_to_first_token", "time_per_token", "normalized_latency")
 
 
@@ -49,8 +45,24 @@ class Run(NamedTuple):
     """A system at a rate."""
 
     system: str
-    rate: float  # requests a second
+    rate: float  # as asked for
     report: Report
+
+
+def _number(
+    kind: type, is_good: Callable[[float], bool], words: str
+) -> Callable[[str], float]:
+    """Reads an argument that must be a number of this kind."""
+
+    def read(text: str) -> float:
+        try:
+            if is_good(number := kind(text)):
+                return number
+        except ValueError:
+            pass
+        raise argparse.ArgumentTypeError(f"must be {words}, got {text}")
+
+    return read
 
 
 def parser() -> argparse.ArgumentParser:
@@ -62,25 +74,32 @@ def parser() -> argparse.ArgumentParser:
     )
     add = made.add_argument
     default = " (default: %(default)s)"
+    positive = _number(float, lambda each: 0 < each < inf, "a number more than 0")
+    from_0 = _number(int, lambda each: each >= 0, "a whole number from 0")
+    from_1 = _number(int, lambda each: each >= 1, "a whole number from 1")
     slugs = {_slug(name): server for name, server in SERVERS.items()}
-    add("--server", choices=slugs, default="opt-13b", help="of the paper" + default)
-    add("--costs", type=Path, help="a measured server: a file by gpu/step_costs.py")
+    which = made.add_mutually_exclusive_group().add_argument
+    which("--server", choices=slugs, default="opt-13b", help="of the paper" + default)
+    which("--costs", type=Path, help="a measured server: a file by gpu/step_costs.py")
     systems = ["vllm", "orca-oracle", "orca-max"]
     add("--systems", nargs="+", choices=NAMES, default=systems, metavar="SYSTEM",
         help=f"of {', '.join(NAMES)} (default: {' '.join(systems)})")  # fmt: skip
-    loads = [*LOADS, "conversations"]
-    add("--load", choices=loads, default="sharegpt", help=f"lengths{default}")
-    add("--trace", nargs=2, metavar=("KIND", "FILE"),
+    loads = [*LOADS, CONVERSATIONS]
+    what = made.add_mutually_exclusive_group().add_argument
+    what("--load", choices=loads, default="sharegpt", help=f"lengths{default}")
+    what("--trace", nargs=2, metavar=("KIND", "FILE"),
         help=f"a recorded trace instead, of kind {', '.join(FILES)}")  # fmt: skip
-    add("--rates", nargs="+", type=float, default=[1, 2, 4], metavar="RATE",
-        help="requests a second (with --trace: times as fast)" + default)  # fmt: skip
-    add("--minutes", type=float, default=2.0, help="of each run" + default)
+    add("--rates", nargs="+", type=positive, default=[1, 2, 4], metavar="RATE",
+        help="requests a second, or conversations that begin in a second (with "
+        "--trace: times as fast)" + default)  # fmt: skip
+    add("--minutes", type=positive, default=2.0,
+        help=f"in which requests come, or conversations begin{default}")  # fmt: skip
     add("--seed", type=int, default=0, help="of lengths and arrivals" + default)
-    add("--prefix", type=int, default=0, help="tokens that all prompts share")
+    add("--prefix", type=from_0, default=0, help="tokens that all prompts share")
     several = made.add_mutually_exclusive_group()
-    several.add_argument("--samples", type=int, help="of each request")
-    several.add_argument("--beams", type=int, help="of each request")
-    add("--replicas", type=int, default=1, help="behind a router" + default)
+    several.add_argument("--samples", type=from_1, help="of each request")
+    several.add_argument("--beams", type=from_1, help="of each request")
+    add("--replicas", type=from_1, default=1, help="behind a router" + default)
     add("--router", choices=ROUTERS, default="least-loaded",
         help=f"who serves whom{default}")  # fmt: skip
     add("--html", type=Path, help="draw latencies and queues into this file")
@@ -93,36 +112,68 @@ def main(arguments: Sequence[str] | None = None) -> list[Run]:
 
     made = parser()
     given = made.parse_args(arguments)
+    systems = {NAMES[slug]: (SYSTEMS | VARIANTS)[NAMES[slug]] for slug in given.systems}
+    loads = {}
     try:
         server = (
             fitted_server(given.costs)
             if given.costs
             else {_slug(name): each for name, each in SERVERS.items()}[given.server]
         )
-        if min(*given.rates, given.minutes, given.replicas) <= 0:
-            raise ValueError("rates, minutes and replicas must be more than 0")
-        loads = {rate: _trace(given, rate) for rate in given.rates}
-    except (KeyError, OSError, ValueError) as error:
+        _refuse(given, server)
+        for rate in given.rates:
+            trace = trace_of(given, rate, server.max_length)
+            loads[rate], left_out = fitting(trace, server, systems)
+            for words in (left_out, _spread(given, loads[rate])):
+                if words:
+                    print(f"rate {rate:g}: {words}")
+    except (OSError, ValueError) as error:
         made.error(str(error))
-    pairs = [(slug, rate) for slug in given.systems for rate in given.rates]
-    runs = []
-    for slug, rate in progress_bar(pairs, desc="simulate", unit=" runs"):
-        fitting = [
-            asked
-            for asked in loads[rate]
-            if len(asked.prompt) + max(asked.lengths) <= server.max_length
-        ]
-        name = NAMES[slug]
-        report = _serve(given, (SYSTEMS | VARIANTS)[name], server, fitting)
-        runs.append(Run(name, rate, report))
-        left_out = len(loads[rate]) - len(fitting)
-        if left_out and slug == given.systems[0]:
-            print(f"left out: {left_out} requests over {server.max_length} positions")
+    pairs = [(name, rate) for name in systems for rate in loads]
+    runs = [
+        Run(name, rate, _serve(given, systems[name], server, loads[rate]))
+        for name, rate in progress_bar(pairs, desc="simulate", unit=" runs")
+    ]
     print(table(runs))
+    if (given.samples or given.beams) and _is_free(server, "copied_blocks"):
+        print(f"copied blocks take no time: {given.costs} does not say what they cost")
     if given.html:
-        given.html.write_text(load_page(runs), "utf-8")
+        given.html.write_text(load_page(runs, unit_of(given)), "utf-8")
         print(f"drawn: {given.html}")
     return runs
+
+
+def _refuse(given: argparse.Namespace, server: Any) -> None:
+    """Raise ValueError for what would be ignored, or fail after the runs."""
+    if given.prefix and (given.trace or given.load == CONVERSATIONS):
+        raise ValueError(
+            "--prefix is for single requests of made-up lengths; leave it out with "
+            f"--trace and --load {CONVERSATIONS}, whose prompts have their own prefixes"
+        )
+    if "vllm-swap" in given.systems and _is_free(server, "moved_blocks"):
+        raise ValueError(
+            f"{given.costs} does not say what it costs to move a block, so vllm-swap "
+            "would swap for nothing; leave it out of --systems, or choose a --server "
+            "of the paper"
+        )
+    page = given.html
+    if page and (page.is_dir() or not page.parent.is_dir()):
+        raise ValueError(f"--html must be a file in a folder that exists, got {page}")
+
+
+def _is_free(server: Any, name: str) -> bool:
+    """Is it a measured server, and were these never measured?"""
+    return isinstance(server, FittedServer) and not server.costs.seconds.get(name)
+
+
+def _spread(given: argparse.Namespace, trace: Sequence[Asked]) -> str:
+    """Of conversations: how many questions come from them, and for how long."""
+    if given.trace or given.load != CONVERSATIONS:
+        return ""
+    return (
+        f"conversations begin for {given.minutes:g} minutes, and ask {len(trace):,} "
+        f"questions in {trace[-1].arrival / 60:.1f} minutes"
+    )
 
 
 def table(runs: Sequence[Run]) -> str:
@@ -147,32 +198,9 @@ def table(runs: Sequence[Run]) -> str:
     return "\n".join(lines)
 
 
-def _trace(given: argparse.Namespace, rate: float) -> list[traces.Asked]:
-    """What is asked at this rate."""
-    if given.trace:
-        kind, path = given.trace
-        if kind not in FILES:
-            raise ValueError(f"--trace knows {', '.join(FILES)}, not {kind!r}")
-        faster = (
-            replace(asked, arrival=asked.arrival / rate) for asked in FILES[kind](path)
-        )
-        trace = [*takewhile(lambda asked: asked.arrival < given.minutes * 60, faster)]
-    else:
-        count = max(1, round(rate * given.minutes * 60))
-        if given.load == "conversations":
-            rounds = (1 + traces.ROUNDS) / 2  # in the mean
-            trace = traces.conversations(count, rate / rounds, given.seed)
-        else:
-            lengths = LOADS[given.load](count, given.seed)
-            trace = traces.poisson(lengths, rate, given.seed, given.prefix)
-    if given.samples:
-        return traces.with_samples(trace, given.samples)
-    return traces.with_beams(trace, given.beams) if given.beams else trace
-
-
 def _serve(
-    given: argparse.Namespace, system: System, server: Any, trace: list[traces.Asked]
+    given: argparse.Namespace, system: System, server: Any, trace: list[Asked]
 ) -> Report:
     replicas = [Replica(system(server), server) for _ in range(given.replicas)]
     router = ROUTERS[given.router]()
-    return merged(serve(replicas, traces.arrivals(trace), router))
+    return merged(serve(replicas, arrivals(trace), router))

@@ -11,6 +11,9 @@ from typing import NamedTuple
 from minipaged.scheduling.plan import Plan
 from minipaged.simulate.costs import StepLoad, load_of
 
+GROUPS = ("fit", "test")  # of a stored file
+SIZES = ("num_slots", "max_length", "block_size")
+
 
 class Measured(NamedTuple):
     """A step that was measured."""
@@ -90,22 +93,31 @@ def read_steps(path: str | Path) -> Stored:
 
     {"num_slots": 320000, "max_length": 40960, "block_size": 16,
      "fit": [{"num_tokens": 64, ..., "seconds": 0.0031}, ...], "test": [...]}
+
+    Raises ValueError for any other file.
     """
-    stored = json.loads(Path(path).read_text("utf-8"))
-    groups = []
-    for name in ("fit", "test"):
-        rows = [dict(row) for row in stored[name]]
-        seconds = [row.pop("seconds") for row in rows]
-        loads = [StepLoad(**row) for row in rows]
-        groups.append([Measured(*pair) for pair in zip(loads, seconds, strict=True)])
-    sizes = (stored[name] for name in ("num_slots", "max_length", "block_size"))
-    return Stored(*groups, *sizes)
+    text = Path(path).read_text("utf-8")
+    try:
+        stored = json.loads(text)
+        groups = [[_measured(**row) for row in stored[name]] for name in GROUPS]
+        return Stored(*groups, *(stored[name] for name in SIZES))
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{path} is not as benchmarks.gpu.step_costs writes it, with "
+            f"{', '.join(GROUPS + SIZES)}: {error}"
+        ) from error
 
 
 def fitted_server(path: str | Path) -> FittedServer:
     """A server that costs what was measured."""
     fitted, _, *sizes = read_steps(path)
     return FittedServer(Path(path).stem, fit(fitted), *sizes)
+
+
+def _measured(*, seconds: float, **amounts: float) -> Measured:
+    if seconds <= 0:
+        raise ValueError("a step takes more than 0 seconds")
+    return Measured(StepLoad(**amounts), seconds)
 
 
 def _amounts(load: StepLoad, free_tokens: int) -> dict[str, float]:

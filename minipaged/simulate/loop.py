@@ -66,6 +66,7 @@ class Replica:
         """Schedule, let time pass, say tokens, commit: `loop.step` without a model."""
         scheduler = self.scheduler
         report = self.report
+        preempted = report.preemptions
         plan = scheduler.schedule()
         moved = 0
         if self._space is not None:
@@ -92,7 +93,7 @@ class Replica:
                 waiting=waiting,
                 used_blocks=used,
                 num_tokens=plan.num_tokens,
-                preemptions=report.preemptions,
+                preemptions=report.preemptions - preempted,
             )
         )
 

@@ -1,32 +1,37 @@
 """Lab: what a run of `python -m minipaged.simulate` looks like, as a page."""
 
+from bisect import bisect
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple
 
 from minipaged.draw.chart import Chart
 from minipaged.draw.html import to_page
+from minipaged.simulate.report import Moment
 
 if TYPE_CHECKING:
     from minipaged.simulate.command import Run
 
 MOST_POINTS = 300  # of a line over time
+ROUNDING = 1e-9  # seconds: a step that begins so soon after another follows it
 
 
-def load_page(runs: "Sequence[Run]") -> str:
+def load_page(runs: "Sequence[Run]", unit: str = "requests a second") -> str:
     """Latency over the rate, as in figure 12; then queues at each system's last rate.
 
     Latencies above ten times the lowest are cut off: there, a queue grows all the time.
+    unit: of the rates.
     """
     systems = {run.system: [other for other in runs if other.system == run.system]
                for run in runs}  # fmt: skip
     charts = []
     if len({run.rate for run in runs}) > 1:
-        charts.append(latency_chart(systems))
-    charts += [queue_chart(own[-1]) for own in systems.values()]
+        charts.append(latency_chart(systems, unit))
+    charts += [queue_chart(own[-1], unit) for own in systems.values()]
     return to_page([chart.scene() for chart in charts])
 
 
-def latency_chart(systems: "dict[str, list[Run]]") -> Chart:
+def latency_chart(systems: "dict[str, list[Run]]", unit: str) -> Chart:
     """Mean normalized latency of each system over the rate."""
     lines = {
         name: [(run.rate, run.report.summary("normalized_latency").mean) for run in own]
@@ -36,7 +41,7 @@ def latency_chart(systems: "dict[str, list[Run]]") -> Chart:
     highest = min(max(numbers), 10 * min(numbers))
     chart = Chart(
         "Up to some rate latency hardly grows; then it explodes",
-        xlabel="requests a second",
+        xlabel=unit,
         ylabel="normalized latency (seconds a token)",
         x_limits=(0, None),
         y_limits=(0, highest),
@@ -46,17 +51,62 @@ def latency_chart(systems: "dict[str, list[Run]]") -> Chart:
     return chart
 
 
-def queue_chart(run: "Run") -> Chart:
-    """Requests that run and wait, step by step."""
-    timeline = run.report.timeline
-    every = max(1, len(timeline) // MOST_POINTS)
+def queue_chart(run: "Run", unit: str) -> Chart:
+    """Requests that run and wait, on all replicas together."""
+    shown = thinned(queues_of(run.report.timeline))
     chart = Chart(
-        f"{run.system}: who runs and who waits, {run.rate:g} requests a second",
+        f"{run.system}: who runs and who waits, {run.rate:g} {unit}",
         xlabel="seconds",
         ylabel="requests",
         height=160,
     )
     for name in ("running", "waiting"):
-        points = [(moment.end, getattr(moment, name)) for moment in timeline[::every]]
+        points = [(queue.moment, getattr(queue, name)) for queue in shown]
         chart.line(points, name, is_stairs=True)
     return chart
+
+
+class Queue(NamedTuple):
+    """How many requests run and wait from a moment on."""
+
+    moment: float
+    running: int
+    waiting: int
+
+
+def thinned(queues: Sequence[Queue], most: int = MOST_POINTS) -> Sequence[Queue]:
+    """As they are at `most` moments, evenly apart; all of them, if they are fewer.
+
+    Every nth would not do: where one request comes at a time, 0 and 1 take turns.
+    """
+    if len(queues) <= most:
+        return queues
+    start, end = queues[0].moment, queues[-1].moment
+    moments = [start + (end - start) * at / (most - 1) for at in range(most)]
+    begins = [queue.moment for queue in queues]
+    return [
+        queues[bisect(begins, moment) - 1]._replace(moment=moment) for moment in moments
+    ]
+
+
+def queues_of(timeline: Sequence[Moment]) -> list[Queue]:
+    """The sums over all replicas, from each moment at which they change.
+
+    A replica that makes no step has nobody who runs or waits.
+    """
+    changes = []
+    begins: dict[int, float] = {}  # when each replica's next step begins
+    for step in reversed(timeline):
+        start = step.end - step.seconds
+        if begins.get(step.replica, inf) > step.end + ROUNDING:
+            changes.append((step.end, step.replica, 0, 0))
+        changes.append((start, step.replica, step.running, step.waiting))
+        begins[step.replica] = start
+    latest: dict[int, tuple[int, int]] = {}
+    queues = []
+    for moment, replica, *counts in sorted(changes):
+        latest[replica] = tuple(counts)
+        running, waiting = map(sum, zip(*latest.values(), strict=True))
+        if not queues or queues[-1][1:] != (running, waiting):
+            queues.append(Queue(moment, running, waiting))
+    return queues

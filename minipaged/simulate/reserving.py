@@ -59,6 +59,14 @@ class ReservingScheduler(Scheduler):
             if work.sequence.finish_reason is not None:
                 self._free_ended(work.request)
 
+    def fits(self, request: Request) -> bool:
+        """Could it start now, if nothing runs? Takes nothing."""
+        if request.num_parallel > self.max_sequences or not self._reserve(request):
+            return False
+        for piece in self._pieces.pop(request):
+            self.memory.free(piece)
+        return True
+
     def _admit(self) -> None:
         """Start requests, in order, while there are pieces for them."""
         running = sum(request.num_parallel for request in self.running)

@@ -27,20 +27,22 @@ def least_loaded() -> Router:
 def prefix_aware(slack: int = SLACK) -> Router:
     """The one that finds most of the prompt in its cache, if it is not overloaded.
 
-    It may have `slack` requests more than the least loaded one. If no replica finds
-    anything, the least loaded one serves. The caches themselves are asked, where a real
-    router can only guess what they hold.
+    It may have `slack` requests more than the least loaded one. Of replicas that find
+    equally much, even nothing, the least loaded one serves. The caches themselves are
+    asked, where a real router can only guess what they hold.
     """
 
     def choose(replicas: Sequence[Replica], request: Request) -> int:
-        least = _least_loaded(replicas)
-        most = replicas[least].num_requests + slack
+        most = replicas[_least_loaded(replicas)].num_requests + slack
         open_ones = [
             place for place, each in enumerate(replicas) if each.num_requests <= most
         ]
-        found = {place: _num_found(replicas[place], request) for place in open_ones}
-        best = max(open_ones, key=found.__getitem__)
-        return best if found[best] else least
+
+        def rank(place: int) -> tuple[int, int]:
+            replica = replicas[place]
+            return _num_found(replica, request), -replica.num_requests
+
+        return max(open_ones, key=rank)
 
     return choose
 

@@ -12,6 +12,7 @@ from minipaged.memory.contiguous import (
 )
 from minipaged.memory.prefix_cache import PrefixCache
 from minipaged.scheduling.preemption import PreemptingScheduler
+from minipaged.scheduling.request import Request
 from minipaged.scheduling.scheduler import Scheduler
 from minipaged.simulate.reserving import ReservingScheduler, StaticBatches
 from minipaged.simulate.without_model import Places
@@ -47,6 +48,17 @@ def paged_with_swap(server: Room) -> Scheduler:
     pool = _pool(server)
     space = Places(pool.num_blocks, pool.block_size)
     return PreemptingScheduler(pool, swap_space=space, **LIMITS)
+
+
+def fits(scheduler: Scheduler, request: Request) -> bool:
+    """Can this scheduler, which is idle, serve the request, whatever beams share?"""
+    if isinstance(scheduler, ReservingScheduler):
+        return scheduler.fits(request)
+    most = request.blocks_at_most(scheduler.pool.block_size)
+    return (
+        request.num_parallel <= scheduler.max_tokens
+        and most <= scheduler.pool.num_blocks
+    )
 
 
 def _pool(server: Room) -> BlockPool:

@@ -6,7 +6,7 @@ together would take gigabytes. Moments count from the first request.
 
 import csv
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
@@ -14,6 +14,7 @@ from pathlib import Path
 from minipaged.simulate.traces import Asked
 
 MOONCAKE_BLOCK = 512  # tokens of a hashed block
+MOONCAKE_FIELDS = ("timestamp", "input_length", "output_length", "hash_ids")
 
 
 def azure(path: str | Path) -> Iterator[Asked]:
@@ -22,15 +23,13 @@ def azure(path: str | Path) -> Iterator[Asked]:
     Columns: TIMESTAMP, ContextTokens, GeneratedTokens.
     Source: github.com/Azure/AzurePublicDataset (CC-BY); Patel et al., Splitwise, 2024.
     """
-    return _trace(
-        (
-            # Seven fractional digits, which strptime refuses.
-            datetime.fromisoformat(row["TIMESTAMP"].strip()).timestamp(),
-            int(row["ContextTokens"]),
-            int(row["GeneratedTokens"]),
-        )
-        for row in _rows(path)
-    )
+
+    def seconds(text: str) -> float:
+        # Seven fractional digits, which strptime refuses.
+        return datetime.fromisoformat(text.strip()).timestamp()
+
+    columns = {"TIMESTAMP": seconds, "ContextTokens": int, "GeneratedTokens": int}
+    return _trace(_rows(path, columns))
 
 
 def burstgpt(path: str | Path) -> Iterator[Asked]:
@@ -39,14 +38,8 @@ def burstgpt(path: str | Path) -> Iterator[Asked]:
     Columns: Timestamp (seconds), Request tokens, Response tokens, and others.
     Source: github.com/HPMLL/BurstGPT; Wang et al., 2024.
     """
-    return _trace(
-        (
-            float(row["Timestamp"]),
-            int(row["Request tokens"]),
-            int(row["Response tokens"]),
-        )
-        for row in _rows(path)
-    )
+    columns = {"Timestamp": float, "Request tokens": int, "Response tokens": int}
+    return _trace(_rows(path, columns))
 
 
 def mooncake(path: str | Path) -> Iterator[Asked]:
@@ -59,15 +52,21 @@ def mooncake(path: str | Path) -> Iterator[Asked]:
     the record.
     Source: github.com/kvcache-ai/Mooncake; Qin et al., 2025.
     """
-    lines = Path(path).read_text("utf-8").splitlines()
-    rows = [json.loads(line) for line in lines if line.strip()]
-    moments = spread(row["timestamp"] / 1000 for row in rows)
-    for moment, row in zip(moments, rows, strict=True):
+    rows = []
+    for number, line in enumerate(Path(path).read_text("utf-8").splitlines(), start=1):
+        if line.strip():
+            try:
+                row = json.loads(line)
+                rows.append([row[name] for name in MOONCAKE_FIELDS])
+            except (KeyError, TypeError, ValueError) as error:
+                raise _unreadable(path, number, MOONCAKE_FIELDS) from error
+    moments = spread(row[0] / 1000 for row in rows)
+    for moment, (_, length, output, hash_ids) in zip(moments, rows, strict=True):
         prompt: list[int] = []
-        for token in row["hash_ids"]:
-            prompt += [token] * min(MOONCAKE_BLOCK, row["input_length"] - len(prompt))
-        if prompt and row["output_length"]:
-            yield Asked(moment - moments[0], prompt, (row["output_length"],))
+        for token in hash_ids:
+            prompt += [token] * min(MOONCAKE_BLOCK, length - len(prompt))
+        if prompt and output:
+            yield Asked(moment - moments[0], prompt, (output,))
 
 
 def spread(moments: Iterable[float]) -> list[float]:
@@ -85,12 +84,28 @@ def spread(moments: Iterable[float]) -> list[float]:
     return found
 
 
-def _rows(path: str | Path) -> Iterator[dict[str, str]]:
+def _rows(
+    path: str | Path, columns: Mapping[str, Callable[[str], float]]
+) -> Iterator[list[float]]:
+    """These columns of a CSV file, each read by its function."""
     with Path(path).open(encoding="utf-8", newline="") as file:
-        yield from csv.DictReader(file)
+        reader = csv.DictReader(file)
+        for row in reader:
+            try:
+                numbers = [read(row.get(name) or "") for name, read in columns.items()]
+            except ValueError as error:
+                raise _unreadable(path, reader.line_num, columns) from error
+            yield numbers
 
 
-def _trace(rows: Iterable[tuple[float, int, int]]) -> Iterator[Asked]:
+def _unreadable(path: str | Path, line: int, names: Iterable[str]) -> ValueError:
+    return ValueError(
+        f"line {line} of {path} has no {', '.join(names)} that can be read: is it "
+        "another file, or cut off? Download it again, or delete the line"
+    )
+
+
+def _trace(rows: Iterable[Sequence[float]]) -> Iterator[Asked]:
     """Of (moment, prompt tokens, output tokens); without those that have no tokens.
 
     No two prompts are alike: nothing is known of their texts.

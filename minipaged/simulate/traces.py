@@ -7,6 +7,7 @@ log-normal lengths, prompt and output independent; the spreads are lesson 1's, w
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from random import Random
 
 from minipaged.memory.contiguous import RequestLengths
@@ -53,7 +54,10 @@ def arrivals(trace: Sequence[Asked]) -> Iterator[Arrival]:
 
 
 def sharegpt_like(count: int, seed: int = 0) -> list[RequestLengths]:
-    """Made-up chats: mean 161.31 tokens in, 337.99 out."""
+    """Made-up chats: mean 161.31 tokens in, 337.99 out.
+
+    An answer that would pass 2,048 positions is cut there: so the mean is 336.8 out.
+    """
     return _lengths(*SHAREGPT, count, seed)
 
 
@@ -107,29 +111,34 @@ def poisson(
 
 
 def conversations(
-    count: int, rate: float, seed: int = 0, pause: float = 30.0
+    count: int,
+    rate: float,
+    seed: int = 0,
+    pause: float = 30.0,
+    max_length: int = MAX_LENGTH,
 ) -> list[Asked]:
-    """Conversations whose prompts repeat all that was said, for a prefix cache.
+    """So many conversations, whose prompts repeat all that was said: to be cached.
 
     `rate` conversations begin in a second; from question to question it takes `pause`
-    seconds in the mean, whatever the server does meanwhile.
+    seconds in the mean, whatever the server does meanwhile. So the last questions come
+    minutes after the last conversation has begun. A conversation has 1 to 10 rounds,
+    and ends early before a round that would pass `max_length` positions.
     """
     chance = Random(seed)
-    rounds = iter(sharegpt_like(count, seed))
+    rounds = [chance.randint(1, ROUNDS) for _ in range(count)]
+    every_length = iter(sharegpt_like(sum(rounds), seed))
     number = 0
     moment = 0.0
     trace = []
-    while number < count:
+    for num_rounds in rounds:
         moment += chance.expovariate(rate)
         asked_at = moment
         said: list[int] = []
-        for _ in range(chance.randint(1, ROUNDS)):
-            if (lengths := next(rounds, None)) is None:
-                break
+        for lengths in islice(every_length, num_rounds):
             number += 1
             prompt = said + [number] * lengths.prompt
-            if len(prompt) + lengths.output > MAX_LENGTH:
-                break  # the conversation is too long for the model
+            if len(prompt) + lengths.output > max_length:
+                break
             trace.append(Asked(asked_at, prompt, (lengths.output,)))
             said = prompt + [-1] * lengths.output  # as Script says it
             asked_at += chance.expovariate(1 / pause)

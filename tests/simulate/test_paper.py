@@ -89,15 +89,26 @@ def test_every_claim_has_its_figures():
     found = {one.what: one for one in claims.verdicts(results)}
     assert len(found) == len(claims.CLAIMS)
     ratio = found["rate over Orca (Oracle), ShareGPT, 3 models"]
-    assert ratio.ours == [1.0, 1.0, 1.0] and not ratio.agrees and ratio.note
+    assert ratio.ours == [1.0, 1.0, 1.0] and ratio.word == "outside" and ratio.note
     saved = found["memory saved (%), beams, Alpaca"]
-    assert saved.ours == pytest.approx([10, 20, 50]) and saved.agrees and saved.note
+    assert saved.ours == pytest.approx([10, 20, 50]) and saved.note
+    assert saved.word == "1 of 3"
     few = found["rate over FasterTransformer, ShareGPT, 3 models"]
-    assert few.agrees and not few.note
-    assert claims.table(results).count("NO") == sum(
-        not one.agrees for one in found.values()
-    )
+    assert few.word == "yes" and not few.note
+    lines = claims.table(results).splitlines()
+    for word in ("yes", "1 of 3", "outside"):
+        count = sum(one.word == word for one in found.values())
+        assert sum(line.endswith("  " + word) for line in lines) == count > 0
     assert [*claims.verdicts({})] == []
+
+
+def test_a_rate_that_was_never_passed_is_no_number():
+    found = {name: {"sustained": 2.0} for name in paper.SYSTEMS}
+    found["vLLM"] = {"sustained": None}
+    results = {"figure 17": found}
+    (verdict,) = claims.verdicts(results)
+    assert verdict.ours == [None] and verdict.word == "unknown"
+    assert claims.table(results).splitlines()[1].split()[-2:] == ["?", "unknown"]
 
 
 def test_the_script_stores_parts_as_they_come(tmp_path, capsys, monkeypatch):

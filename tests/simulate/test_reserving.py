@@ -26,6 +26,21 @@ def orca(policy=reserve_oracle, num_slots=4096, kind=ReservingScheduler, **limit
     return kind.over(num_slots, 2048, policy, **limits)
 
 
+@pytest.mark.parametrize("lengths", [[9], [2000] * 2, [2000] * 3, [1] * 5])
+def test_what_fits_is_what_can_start(lengths):
+    """Of 4,096 slots, and 4 sequences at a time."""
+    scheduler = orca(max_sequences=4)
+    fits = scheduler.fits(Script(lengths).request([0] * 40))
+    assert scheduler.memory.num_free == 4096
+    scheduler.add(Script(lengths).request([0] * 40))
+    try:
+        scheduler.schedule()
+    except OutOfBlocks:
+        assert not fits
+    else:
+        assert fits
+
+
 def at_once(chats):
     """All arrive at 0."""
     return [

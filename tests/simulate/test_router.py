@@ -43,6 +43,32 @@ def test_all_are_served_and_more_replicas_serve_sooner(name):
     assert latencies[1] < latencies[0]
 
 
+def test_steps_say_whose_they_are_and_how_many_they_preempted():
+    trace = poisson(wmt_like(100), 1000.0)
+    reports = serve(replicas(2, num_blocks=40), arrivals(trace), least_loaded())
+    steps = merged(reports).timeline
+    assert [step.end for step in steps] == sorted(step.end for step in steps)
+    for number, report in enumerate(reports):
+        own = [step for step in steps if step.replica == number]
+        assert len(own) == len(report.timeline)
+        assert sum(step.preemptions for step in own) == report.preemptions > 1
+
+
+def test_of_equally_long_prefixes_the_least_loaded_replica_s_is_taken():
+    own = replicas(3)
+    prompt = [7] * 40
+    for replica in own[:2]:
+        replica.add(Arrival(0.0, Script([1]).request(prompt)))
+        replica.run_until()
+    own[0].add(Arrival(9.0, Script([1]).request([1])))
+    request = Script([1]).request(prompt)
+    assert prefix_aware()(own, request) == 1
+    assert prefix_aware()(own, Script([1]).request([8] * 40)) == 1
+    own[1].add(Arrival(9.0, Script([1]).request([1])))
+    assert prefix_aware()(own, request) == 0
+    assert prefix_aware()(own, Script([1]).request([8] * 40)) == 2
+
+
 def test_turns():
     own = replicas(3)
     serve(own, arrivals(poisson(wmt_like(9), 5.0)), ROUTERS["round-robin"]())
@@ -63,7 +89,7 @@ def test_the_least_loaded_takes_over_from_a_busy_one():
 
 def test_prefixes_are_found_where_they_lie():
     """A conversation stays where its past is; others find less of it."""
-    trace = conversations(200, rate=2.0)
+    trace = conversations(40, rate=0.4)
     shares = {}
     for name, router in ROUTERS.items():
         own = replicas(4, num_blocks=4000)

@@ -34,6 +34,11 @@ def test_means_are_the_paper_s(make, prompt, output, seed):
     assert make(2000, seed) == lengths != make(2000, seed + 5)
 
 
+def test_long_answers_are_cut_and_the_mean_is_lower():
+    lengths = traces.sharegpt_like(50_000)
+    assert fmean(one.output for one in lengths) == pytest.approx(336.8, abs=0.3)
+
+
 def test_lesson_1_draws_from_the_same_distributions():
     """Two generators of random numbers, and one law: means and spreads agree."""
     for name in ("sharegpt_like", "alpaca_like"):
@@ -81,7 +86,7 @@ def test_prompts_share_their_prefix_and_nothing_else():
 
 
 def test_a_conversation_s_next_prompt_is_found_in_the_cache():
-    trace = traces.conversations(40, 0.5)
+    trace = traces.conversations(8, 0.1)
     pool = BlockPool(20_000, 16)
     report = simulate(
         Scheduler(pool, PrefixCache(pool)), traces.arrivals(trace), StepClock(0.01)
@@ -94,6 +99,18 @@ def test_a_conversation_s_next_prompt_is_found_in_the_cache():
     before = sum(len(one.prompt) - one.prompt.count(one.prompt[-1]) for one in repeated)
     assert 0.9 * before < found <= before
     assert max(len(one.prompt) + one.lengths[0] for one in trace) <= 2048
+
+
+def test_conversations_begin_at_the_rate_and_keep_to_the_model_s_length():
+    for max_length in (500, 2048, 5000):
+        trace = traces.conversations(300, 2.0, max_length=max_length)
+        first = {}
+        for one in trace:
+            first.setdefault(one.prompt[0], one.arrival)
+        assert max(first.values()) == pytest.approx(150, rel=0.1)
+        assert len(first) > 150
+        longest = max(len(one.prompt) + one.lengths[0] for one in trace)
+        assert 0.9 * max_length < longest <= max_length
 
 
 def test_samples_and_beams():
