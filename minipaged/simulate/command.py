@@ -26,7 +26,7 @@ from minipaged.simulate.loads import (
 from minipaged.simulate.loop import Replica
 from minipaged.simulate.pictures import load_page
 from minipaged.simulate.report import Report, merged
-from minipaged.simulate.router import ROUTERS, serve
+from minipaged.simulate.router import ROUTERS, simulate_replicas
 from minipaged.simulate.servers import SERVERS
 from minipaged.simulate.systems import SYSTEMS, VARIANTS, System
 from minipaged.simulate.traces import Asked, arrivals
@@ -203,4 +203,4 @@ def _serve(
 ) -> Report:
     replicas = [Replica(system(server), server) for _ in range(given.replicas)]
     router = ROUTERS[given.router]()
-    return merged(serve(replicas, arrivals(trace), router))
+    return merged(simulate_replicas(replicas, arrivals(trace), router))

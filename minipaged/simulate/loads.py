@@ -40,7 +40,7 @@ def trace_of(given: Namespace, rate: float, max_length: int) -> list[traces.Aske
         trace = traces.conversations(count, rate, given.seed, max_length=max_length)
     else:
         lengths = LOADS[given.load](count, given.seed)
-        trace = traces.poisson(lengths, rate, given.seed, given.prefix)
+        trace = traces.poisson_trace(lengths, rate, given.seed, given.prefix)
     if given.samples:
         return traces.with_samples(trace, given.samples)
     return traces.with_beams(trace, given.beams) if given.beams else trace

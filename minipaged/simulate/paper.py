@@ -25,7 +25,7 @@ from minipaged.simulate.traces import (
     alpaca_like,
     arrivals,
     chat_like,
-    poisson,
+    poisson_trace,
     sharegpt_like,
     with_beams,
     with_samples,
@@ -72,7 +72,7 @@ class Load(NamedTuple):
         lengths, mean = DATASETS[self.dataset]
         seconds = 60 * minutes * mean / SHAREGPT[1][0]
         count = max(20, round(rate * seconds))
-        return self.change(poisson(lengths(count, 0), rate, prefix=self.prefix))
+        return self.change(poisson_trace(lengths(count, 0), rate, prefix=self.prefix))
 
     def run(self, system: System, minutes: float, rate: float) -> Report:
         """Serve them all."""

@@ -54,7 +54,7 @@ ROUTERS = {
 }
 
 
-def serve(
+def simulate_replicas(
     replicas: Sequence[Replica], arrivals: Iterable[Arrival], router: Router
 ) -> list[Report]:
     """Serve all requests; a report of each replica, in order.

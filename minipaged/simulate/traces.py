@@ -91,7 +91,7 @@ def chat_like(count: int, seed: int = 0) -> list[RequestLengths]:
     return found
 
 
-def poisson(
+def poisson_trace(
     lengths: Sequence[RequestLengths], rate: float, seed: int = 0, prefix: int = 0
 ) -> list[Asked]:
     """These requests, `rate` of them a second, at random moments.

@@ -17,7 +17,7 @@ from minipaged.simulate.reserving import ReservingScheduler, StaticBatches
 from minipaged.simulate.script import BeamScript, Script
 from minipaged.simulate.servers import OPT_13B
 from minipaged.simulate.systems import SYSTEMS
-from minipaged.simulate.traces import arrivals, poisson, sharegpt_like
+from minipaged.simulate.traces import arrivals, poisson_trace, sharegpt_like
 
 POLICIES = [reserve_max, reserve_pow2, reserve_oracle]
 
@@ -117,7 +117,7 @@ def test_limits_hold():
 
 def test_the_systems_stand_in_the_paper_s_order():
     """On OPT-13B under load; vLLM runs most requests at a time, and ends first."""
-    trace = poisson(sharegpt_like(150), rate=50.0)
+    trace = poisson_trace(sharegpt_like(150), rate=50.0)
     reports = [
         simulate(make(OPT_13B), arrivals(trace), OPT_13B) for make in SYSTEMS.values()
     ]

@@ -8,9 +8,14 @@ from minipaged.memory.prefix_cache import PrefixCache
 from minipaged.scheduling.preemption import PreemptingScheduler
 from minipaged.simulate.loop import Arrival, Replica, simulate
 from minipaged.simulate.report import merged
-from minipaged.simulate.router import ROUTERS, least_loaded, prefix_aware, serve
+from minipaged.simulate.router import (
+    ROUTERS,
+    least_loaded,
+    prefix_aware,
+    simulate_replicas,
+)
 from minipaged.simulate.script import Script
-from minipaged.simulate.traces import arrivals, conversations, poisson, wmt_like
+from minipaged.simulate.traces import arrivals, conversations, poisson_trace, wmt_like
 
 
 def replicas(count, num_blocks=400):
@@ -23,19 +28,21 @@ def replicas(count, num_blocks=400):
 
 @pytest.mark.parametrize("name", ROUTERS)
 def test_a_single_replica_is_the_server_itself(name):
-    trace = poisson(wmt_like(60), 20.0)
+    trace = poisson_trace(wmt_like(60), 20.0)
     (one,) = replicas(1)
     alone = simulate(one.scheduler, arrivals(trace), one.costs)
-    (routed,) = serve(replicas(1), arrivals(trace), ROUTERS[name]())
+    (routed,) = simulate_replicas(replicas(1), arrivals(trace), ROUTERS[name]())
     assert routed.served == alone.served and routed.timeline == alone.timeline
 
 
 @pytest.mark.parametrize("name", ROUTERS)
 def test_all_are_served_and_more_replicas_serve_sooner(name):
-    trace = poisson(wmt_like(200), 200.0)
+    trace = poisson_trace(wmt_like(200), 200.0)
     latencies = []
     for count in (1, 3):
-        report = merged(serve(replicas(count), arrivals(trace), ROUTERS[name]()))
+        report = merged(
+            simulate_replicas(replicas(count), arrivals(trace), ROUTERS[name]())
+        )
         assert sorted(one.arrival for one in report.served) == [
             one.arrival for one in trace
         ]
@@ -44,8 +51,10 @@ def test_all_are_served_and_more_replicas_serve_sooner(name):
 
 
 def test_steps_say_whose_they_are_and_how_many_they_preempted():
-    trace = poisson(wmt_like(100), 1000.0)
-    reports = serve(replicas(2, num_blocks=40), arrivals(trace), least_loaded())
+    trace = poisson_trace(wmt_like(100), 1000.0)
+    reports = simulate_replicas(
+        replicas(2, num_blocks=40), arrivals(trace), least_loaded()
+    )
     steps = merged(reports).timeline
     assert [step.end for step in steps] == sorted(step.end for step in steps)
     for number, report in enumerate(reports):
@@ -71,7 +80,9 @@ def test_of_equally_long_prefixes_the_least_loaded_replica_s_is_taken():
 
 def test_turns():
     own = replicas(3)
-    serve(own, arrivals(poisson(wmt_like(9), 5.0)), ROUTERS["round-robin"]())
+    simulate_replicas(
+        own, arrivals(poisson_trace(wmt_like(9), 5.0)), ROUTERS["round-robin"]()
+    )
     assert [len(each.report.served) for each in own] == [3, 3, 3]
 
 
@@ -82,7 +93,7 @@ def test_the_least_loaded_takes_over_from_a_busy_one():
         for n in range(40)
     ]
     own = replicas(2)
-    serve(own, coming, least_loaded())
+    simulate_replicas(own, coming, least_loaded())
     long = [sum(one.output == 400 for one in each.report.served) for each in own]
     assert min(long) >= 8
 
@@ -93,7 +104,7 @@ def test_prefixes_are_found_where_they_lie():
     shares = {}
     for name, router in ROUTERS.items():
         own = replicas(4, num_blocks=4000)
-        report = merged(serve(own, arrivals(trace), router()))
+        report = merged(simulate_replicas(own, arrivals(trace), router()))
         shares[name] = report.share_cached
     assert shares["prefix-aware"] > 1.5 * max(
         shares["round-robin"], shares["least-loaded"]
@@ -101,10 +112,10 @@ def test_prefixes_are_found_where_they_lie():
 
 
 def test_a_prefix_does_not_overload_a_replica():
-    trace = poisson(wmt_like(100), 1000.0, prefix=341)
+    trace = poisson_trace(wmt_like(100), 1000.0, prefix=341)
     counts = {}
     for slack in (2, 1000):
         own = replicas(2, num_blocks=4000)
-        serve(own, arrivals(trace), prefix_aware(slack))
+        simulate_replicas(own, arrivals(trace), prefix_aware(slack))
         counts[slack] = min(len(each.report.served) for each in own)
     assert counts[1000] < 10 < 35 < counts[2]

@@ -10,7 +10,7 @@ from helpers.tiny_models import tiny_model
 from minipaged.simulate.fit import fit, fitted_server, read_steps
 from minipaged.simulate.loop import simulate
 from minipaged.simulate.systems import paged
-from minipaged.simulate.traces import arrivals, poisson, wmt_like
+from minipaged.simulate.traces import arrivals, poisson_trace, wmt_like
 
 FIT = [Window(1, 8), Window(4, 8), Window(4, 60), Window(2, 20, 16), Window(8, 30)]
 
@@ -40,7 +40,7 @@ def test_what_is_stored_makes_a_server(model, tmp_path):
     assert stored.num_slots == 4096 and stored.max_length == 256
     assert fit(stored.fitted).error(stored.fitted) < 0.5
     server = fitted_server(path)
-    report = simulate(paged(server), arrivals(poisson(wmt_like(20), 5.0)), server)
+    report = simulate(paged(server), arrivals(poisson_trace(wmt_like(20), 5.0)), server)
     assert len(report.served) == 20 and report.seconds > 0
 
 

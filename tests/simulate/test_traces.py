@@ -65,7 +65,9 @@ def test_chats_have_long_prompts_and_never_too_long_ones():
 
 
 def test_arrivals_come_at_the_rate_and_stretch():
-    slow, fast = (traces.poisson(traces.wmt_like(3000), rate) for rate in (2.0, 8.0))
+    slow, fast = (
+        traces.poisson_trace(traces.wmt_like(3000), rate) for rate in (2.0, 8.0)
+    )
     assert slow[-1].arrival == pytest.approx(1500, rel=0.05)
     assert [one.arrival for one in slow] == pytest.approx(
         [4 * one.arrival for one in fast]
@@ -75,7 +77,7 @@ def test_arrivals_come_at_the_rate_and_stretch():
 
 
 def test_prompts_share_their_prefix_and_nothing_else():
-    trace = traces.poisson(traces.wmt_like(50), 5.0, prefix=80)
+    trace = traces.poisson_trace(traces.wmt_like(50), 5.0, prefix=80)
     assert all(one.prompt[:80] == trace[0].prompt[:80] for one in trace)
     assert len({one.prompt[80] for one in trace}) == 50
     pool = BlockPool(2000, 16)
@@ -114,7 +116,7 @@ def test_conversations_begin_at_the_rate_and_keep_to_the_model_s_length():
 
 
 def test_samples_and_beams():
-    trace = traces.poisson(traces.wmt_like(3), 1.0)
+    trace = traces.poisson_trace(traces.wmt_like(3), 1.0)
     samples, beams = traces.with_samples(trace, 3), traces.with_beams(trace, 4)
     assert samples[0].lengths == trace[0].lengths * 3
     request = beams[1].arrive().request
