@@ -50,12 +50,13 @@ gathered_attention = Backend(attend_in_rectangles)
 def attend_in_turns(
     q: Tensor, cache: LayerCache, batch: AttentionBatch, masking: Masking
 ) -> Tensor:
-    """As `attend_in_rectangles`; on a CPU, about two megabytes of K and V at a time.
+    """As `attend_in_rectangles`; on a CPU, two MiB of K and V a thread at a time.
 
-    A processor's own cache, often of one or two megabytes, still holds what was
-    gathered when attention reads it. A GPU would wait for many small launches.
+    A processor's own cache, often of one or two MiB, still holds what was gathered when
+    attention reads it. A GPU would wait for many small launches.
     """
-    together = 2**21 if q.device.type == "cpu" else sys.maxsize
+    is_cpu = q.device.type == "cpu"
+    together = 2**21 * torch.get_num_threads() if is_cpu else sys.maxsize
     return attend_in_rectangles(q, cache, batch, masking, together)
 
 
