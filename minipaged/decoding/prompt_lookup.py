@@ -28,8 +28,8 @@ class PromptLookup(Speculation):
             max_ngram: how many of the last tokens are looked for; if they do not stand
                 before, fewer. The first place counts. So does HuggingFace.
             suffix: look for as many of the last tokens as stand anywhere before, and
-                take the latest place. There are as many guesses as tokens that were
-                found, because a longer match is more likely to go on.
+                take the latest place. There are no more guesses than tokens that were
+                found, and one, because a longer match is more likely to go on.
             tree: guess from so many places that go on differently, side by side.
         """
         super().__init__(num_tokens, tree)
@@ -47,8 +47,10 @@ class PromptLookup(Speculation):
             count = min(count, length + 1)
         found = {}
         for start in self._places(text, length):
-            guesses = tokens[start : start + count]
-            found.setdefault(guesses[0], list(guesses))
+            guesses = list(tokens[start : start + count])
+            if self.suffix:  # the text may end before: then it repeats itself
+                guesses = (guesses * count)[:count]
+            found.setdefault(guesses[0], guesses)
             if len(found) == self.num_branches:
                 break
         return list(found.values())

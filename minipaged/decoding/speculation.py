@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from minipaged.errors import require_counts
+from minipaged.memory.kv_cache import KVCache
+from minipaged.memory.swap_space import SwapSpace
 
 
 class Speculation:
@@ -40,6 +42,10 @@ class Speculation:
     def runner(self, runner: Any, paged: Any) -> Any:
         """What computes the steps of `paged`: this runner, unless a model guesses."""
         return runner
+
+    def swap_space(self, cache: KVCache, num_blocks: int) -> SwapSpace:
+        """Where an engine that swaps keeps the blocks of this cache."""
+        return SwapSpace(cache, num_blocks)
 
 
 class Worth:

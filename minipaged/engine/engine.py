@@ -127,7 +127,7 @@ class Engine(Observer, Unpicklable):
         self._configs = KnownConfigs(paged.model, tokenizer, speculation)
         watching = Observers()
         self.scheduler = make_scheduler(
-            paged, prefix_cache, preemption, swap_blocks,
+            paged, prefix_cache, preemption, swap_blocks, speculation,
             max_tokens=max_tokens, max_sequences=max_sequences, observers=watching,
         )  # fmt: skip
         self.stats = Stats(self.scheduler)

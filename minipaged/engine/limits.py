@@ -101,6 +101,7 @@ def make_scheduler(
     prefix_cache: "PrefixCache | None",
     preemption: str,
     swap_blocks: int | None,
+    speculation: "Speculation | None" = None,
     **limits: Any,
 ) -> "PreemptingScheduler":
     """An engine's scheduler, with a swap space of so many blocks if it swaps."""
@@ -110,7 +111,8 @@ def make_scheduler(
     if preemption == "swap":
         from minipaged.memory.swap_space import SwapSpace
 
-        swap_space = SwapSpace(paged.cache, swap_blocks or paged.pool.num_blocks)
+        make = SwapSpace if speculation is None else speculation.swap_space
+        swap_space = make(paged.cache, swap_blocks or paged.pool.num_blocks)
     return PreemptingScheduler(
         paged.pool, prefix_cache, swap_space=swap_space, **limits
     )
