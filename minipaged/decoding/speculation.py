@@ -55,8 +55,8 @@ class Worth:
     if it is right, guessing goes on. The pauses double, up to 64 steps.
     """
 
-    WEIGHT = 0.3  # of the latest guesses
-    PAUSES = 4, 64  # steps: the first pause, and the longest
+    WEIGHT = 0.2  # of the latest guesses
+    PAUSES = 2, 64  # steps: the first pause, and the longest
 
     def __init__(self, least: float):
         """Guessing pays if this part of the guesses is right. At first, it is tried."""
