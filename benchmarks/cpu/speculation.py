@@ -4,7 +4,9 @@ Forty fixed prompts, greedy, one at a time, because HuggingFace's prompt lookup 
 more. Half of them are lists, code and sentences that repeat, and so do the texts that
 the pocket model makes of them: 96 tokens each, whatever they are. The others are
 stories, questions and translations, up to their end token, or 96 tokens. Rounds
-alternate between the ways, and each prompt's median counts. Run it on an idle machine:
+alternate between the ways, and each prompt's median counts. The seconds are those of
+the CPU, with one thread: another program takes none of them. Run it on an idle machine
+all the same, because programs share more than time:
 
     make bench-one NAME=speculation                       prints
     make bench-one NAME=speculation BENCH_FLAGS=--save    writes it, too
@@ -20,7 +22,7 @@ from typing import Any
 
 import torch
 from tqdm import tqdm
-from transformers import GenerationConfig
+from transformers import GenerationConfig, PreTrainedModel
 
 import minipaged as mp
 from minipaged.lab.measure.machine import describe_machine
@@ -86,90 +88,93 @@ class Counts(mp.Observer):
         self.num_accepted_tokens += num_accepted
 
 
+Way = Callable[[list[int], GenerationConfig], list[int]]
+
+
+def ours(paged: mp.PagedModel, speculation: mp.PromptLookup | None = None) -> Way:
+    """The new tokens of a prompt, by `mp.generate`."""
+
+    def run(ids: list[int], config: GenerationConfig) -> list[int]:
+        (out,) = mp.generate(paged, [ids], config, speculation=speculation)
+        return out.sequences[0]
+
+    return run
+
+
+def theirs(model: PreTrainedModel, **options: Any) -> Way:
+    """The new tokens of a prompt, by HuggingFace's `generate`."""
+
+    def run(ids: list[int], config: GenerationConfig) -> list[int]:
+        config = GenerationConfig(**config.to_diff_dict() | options)
+        out = model.generate(torch.tensor([ids]), generation_config=config)
+        return out[0, len(ids) :].tolist()
+
+    return run
+
+
+def measure(
+    ways: dict[str, Way], own: list[list[int]], config: GenerationConfig, rounds: int
+) -> dict[str, Any]:
+    """Seconds of each way for all prompts, and how many texts are those of `plain`."""
+    seconds = dict.fromkeys(ways, 0.0)
+    texts: dict[str, list[list[int]]] = {name: [] for name in ways}
+    for ids in tqdm(own):
+        for name, run in ways.items():
+            texts[name].append(run(ids, config))  # to be warm
+        took: dict[str, list[float]] = {name: [] for name in ways}
+        for _ in range(rounds):
+            for name, run in ways.items():
+                start = time.process_time()
+                run(ids, config)
+                took[name].append(time.process_time() - start)
+        for name in ways:
+            seconds[name] += statistics.median(took[name])
+    tokens = sum(map(len, texts["plain"]))
+    return {
+        name: {
+            "tokens_per_cpu_second": round(tokens / seconds[name], 1),
+            "times_plain": round(seconds["plain"] / seconds[name], 3),
+            "texts_equal_to_plain": sum(
+                text == right
+                for text, right in zip(texts[name], texts["plain"], strict=True)
+            ),
+        }
+        for name in ways
+    } | {"prompts": len(own), "tokens": tokens}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--threads", type=int, help="torch's own choice without")
     parser.add_argument("--save", action="store_true", help=f"write {OUT.name}")
     arguments = parser.parse_args()
-    if arguments.threads:
-        torch.set_num_threads(arguments.threads)
+    torch.set_num_threads(1)
     model, tokenizer = mp.load("pocket", device="cpu")
     end = model.generation_config.eos_token_id
     model.generation_config.eos_token_id = None  # each half says where it ends
     paged = mp.PagedModel(model, num_blocks=256)
-
-    def ours(speculation: mp.PromptLookup | None = None) -> Callable:
-        def run(ids: list[int], config: GenerationConfig) -> list[int]:
-            (out,) = mp.generate(paged, [ids], config, speculation=speculation)
-            return out.sequences[0]
-
-        return run
-
-    def theirs(**options: Any) -> Callable:
-        def run(ids: list[int], config: GenerationConfig) -> list[int]:
-            config = GenerationConfig(**config.to_diff_dict() | options)
-            out = model.generate(torch.tensor([ids]), generation_config=config)
-            return out[0, len(ids) :].tolist()
-
-        return run
-
+    suffix = mp.PromptLookup(16, suffix=True)
     ways = {
-        "plain": ours(),
-        "PromptLookup()": ours(mp.PromptLookup()),
-        "PromptLookup(suffix=True)": ours(mp.PromptLookup(suffix=True)),
-        "HuggingFace": theirs(),
-        "HuggingFace, prompt_lookup_num_tokens=10": theirs(prompt_lookup_num_tokens=10),
+        "plain": ours(paged),
+        "PromptLookup()": ours(paged, mp.PromptLookup()),
+        "PromptLookup(16, suffix=True)": ours(paged, suffix),
+        "HuggingFace": theirs(model),
+        "HuggingFace, prompt_lookup_num_tokens=10": theirs(
+            model, prompt_lookup_num_tokens=10
+        ),
     }
     results = {}
     for half, own in prompts(tokenizer).items():
         eos = end if half == "other" else None
         config = GenerationConfig(max_new_tokens=NEW, eos_token_id=eos, pad_token_id=0)
-        seconds: dict[str, list[float]] = {name: [] for name in ways}
-        equal = dict.fromkeys(ways, 0)
-        counts = {name: Counts() for name in ways}
-        tokens = 0
-        for ids in tqdm(own, desc=half):
-            took: dict[str, list[float]] = {name: [] for name in ways}
-            right: list[int] = []
-            for round_ in range(arguments.rounds + 1):
-                for name, run in ways.items():
-                    watched = [counts[name]] if not round_ else []
-                    paged.observers.extend(watched)
-                    start = time.perf_counter()
-                    text = run(ids, config)
-                    took[name].append(time.perf_counter() - start)
-                    paged.observers.clear()
-                    if not round_:  # to be warm
-                        took[name].clear()
-                        right = text if name == "plain" else right
-                        equal[name] += text == right
-            tokens += len(right)
-            for name in ways:
-                seconds[name].append(statistics.median(took[name]))
-        results[half] = {
-            "prompts": len(own),
-            "tokens": tokens,
-            "ways": {
-                name: {
-                    "tokens_per_second": round(tokens / sum(seconds[name]), 1),
-                    "times_plain": round(sum(seconds["plain"]) / sum(seconds[name]), 3),
-                    "worst_prompt_times_plain": round(
-                        min(
-                            plain / own_seconds
-                            for plain, own_seconds in zip(
-                                seconds["plain"], seconds[name], strict=True
-                            )
-                        ),
-                        3,
-                    ),
-                    "texts_equal_to_plain": equal[name],
-                }
-                | {key: value for key, value in vars(counts[name]).items() if value}
-                for name in ways
-            },
-        }
-    report = {"machine": describe_machine(), "threads": torch.get_num_threads()}
+        results[half] = measure(ways, own, config, arguments.rounds)
+        counts = Counts()
+        paged.observers.append(counts)
+        for ids in own:
+            ways["PromptLookup(16, suffix=True)"](ids, config)
+        paged.observers.clear()
+        results[half]["PromptLookup(16, suffix=True)"] |= vars(counts)
+    report = {"machine": describe_machine(), "threads": 1}
     report |= {"model": "pocket", "dtype": "float32", "results": results}
     print(json.dumps(report, indent=2))
     if arguments.save:

@@ -169,7 +169,7 @@ class Speculating(GuessedWorks, Sampling):
         if count < 1:
             return
         branches = [
-            self._up_to_eos(guesses)
+            self._up_to_eos(guesses[:count])
             for guesses in self.speculation.guess(answer.tokens, count)
         ]
         branches = [guesses for guesses in branches if guesses][: self.num_branches]
