@@ -69,6 +69,11 @@ class DraftModel(Speculation):
 
         Raises ValueError if blocks, or tokens, are not those of `paged`.
         """
+        if self.paged is paged:
+            raise ValueError(
+                "the draft model is the large model itself, and one cache cannot hold "
+                "both: wrap a smaller model, or this one once more, by mp.PagedModel"
+            )
         own, other = self.paged.pool, paged.pool
         if (own.num_blocks, own.block_size) != (other.num_blocks, other.block_size):
             raise ValueError(
@@ -107,8 +112,12 @@ class DraftModel(Speculation):
             for number in range(max(map(_num_guesses, works), default=0) or 1):
                 guessing = [work for work in works if _num_guesses(work) > number]
                 logits = self._forward(works if number == 0 else guessing, number)
+                best = likeliest(logits).tolist() if guessing else []
                 for row, work in enumerate(guessing):
-                    guess, q = _guess(work, number, logits[row : row + 1], dice[work])
+                    guess, q = best[row], None
+                    if not _takes_the_best(work, number):
+                        own = logits[row : row + 1]
+                        guess, q = _guess(work, number, own, dice[work])
                     tokens = work.sequence.tokens
                     tokens[work.sequence.num_known + number] = guess
                     if q is not None:
@@ -202,6 +211,13 @@ class _PartOfTable(NamedTuple):
 
 def _num_guesses(work: Work) -> int:
     return max(0, work.stop - max(work.start, work.sequence.num_known))
+
+
+def _takes_the_best(work: Work, number: int) -> bool:
+    """Is this guess the likeliest token, whatever was said before?"""
+    options = work.request.strategy.options
+    begins_a_branch = number == 0 and work.request.drafts
+    return not (options.processors or options.do_sample or begins_a_branch)
 
 
 def _same_dice(work: Work) -> torch.Generator | None:

@@ -28,8 +28,8 @@ class PromptLookup(Speculation):
             max_ngram: how many of the last tokens are looked for; if they do not stand
                 before, fewer. The first place counts. So does HuggingFace.
             suffix: look for as many of the last tokens as stand anywhere before, and
-                take the latest place. There are no more guesses than tokens that were
-                found, and one, because a longer match is more likely to go on.
+                take the latest place. The more tokens were found, the more are guessed:
+                twice as many and one, because a longer match is more likely to go on.
             tree: guess from so many places that go on differently, side by side.
         """
         super().__init__(num_tokens, tree)
@@ -44,7 +44,7 @@ class PromptLookup(Speculation):
         if not length:
             return []
         if self.suffix:
-            count = min(count, length + 1)
+            count = min(count, 2 * length + 1)
         found = {}
         for start in self._places(text, length):
             guesses = list(tokens[start : start + count])

@@ -17,9 +17,9 @@ class Speculation:
     Attributes: num_tokens, guessed at a time; num_branches, guessed side by side.
     """
 
-    # A guess pays if at least so many of the guesses are right: it costs that part of a
-    # step.
-    least_right = 0.1
+    # Guessing pays if at least this part of the guesses is right: about what another
+    # token costs, beside a step of one token.
+    least_right = 0.05
 
     def __init__(self, num_tokens: int, num_branches: int = 1):
         """So many tokens are guessed at a time, at most, by each of the branches."""
@@ -55,8 +55,8 @@ class Worth:
     if it is right, guessing goes on. The pauses double, up to 64 steps.
     """
 
-    WEIGHT = 0.3  # of the latest guesses
-    PAUSES = 4, 64  # steps: the first pause, and the longest
+    WEIGHT = 0.2  # of the latest guesses
+    PAUSES = 2, 64  # steps: the first pause, and the longest
 
     def __init__(self, least: float):
         """Guessing pays if this part of the guesses is right. At first, it is tried."""

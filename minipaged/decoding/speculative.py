@@ -13,7 +13,13 @@ from minipaged.decoding.options import Options
 from minipaged.decoding.sampling import NO_TOKEN_DRAWN, Chosen, ChosenTokens, Sampling
 from minipaged.decoding.speculation import Worth
 from minipaged.decoding.strategy import Failed, Turn, or_failed
-from minipaged.scheduling.guesses import GuessedWorks, follow, let_guess, settle
+from minipaged.scheduling.guesses import (
+    GuessedWorks,
+    computed,
+    follow,
+    let_guess,
+    settle,
+)
 from minipaged.scheduling.request import Request
 from minipaged.scheduling.sequence import Sequence
 
@@ -96,12 +102,13 @@ class Speculating(GuessedWorks, Sampling):
         request = turn.request
         first_row = {}
         row = turn.rows.start
-        for sequence in request.live:
+        for sequence in computed(request.live):
             first_row[sequence] = row
             row += len(sequence.tokens) - sequence.num_known + 1
         token_at = self._token_at(turn, choice, first_row)
         for answer in [one for one in request.answers if one.finish_reason is None]:
-            followed = or_failed(follow, [answer, *request.drafts], token_at)
+            branches = computed([answer, *request.drafts])
+            followed = or_failed(follow, branches, token_at)
             if isinstance(followed, Failed):
                 return request.fail(followed.reason)
             branch, tokens = followed
@@ -143,7 +150,7 @@ class Speculating(GuessedWorks, Sampling):
                 break
         num_guesses = [
             len(sequence.tokens) - sequence.num_known
-            for sequence in (answer, *request.drafts)
+            for sequence in computed([answer, *request.drafts])
         ]
         num_right = min(count, len(tokens) - 1)
         if any(num_guesses):
@@ -162,7 +169,7 @@ class Speculating(GuessedWorks, Sampling):
         if count < 1:
             return
         branches = [
-            self._up_to_eos(guesses)
+            self._up_to_eos(guesses[:count])
             for guesses in self.speculation.guess(answer.tokens, count)
         ]
         branches = [guesses for guesses in branches if guesses][: self.num_branches]

@@ -117,6 +117,8 @@ def make_request(
         from minipaged.decoding.beam import Beams  # lesson 4
 
         request.strategy = Beams(options, device)
+    if pool is not None and options.speculation is not None:  # forks take blocks, too
+        request.error = why_it_never_fits(request, pool, pool.num_blocks)
     return request
 
 

@@ -1,6 +1,6 @@
 """Appendix E: guesses at the next tokens, and forks that guess differently."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from minipaged.scheduling.next_works import NextWorks
@@ -26,10 +26,15 @@ class GuessedWorks(NextWorks):
     def next_works(self, request: "Request", limit: float) -> list[Work]:
         """The newest token of each living sequence, and the guesses after it.
 
-        Guesses beyond `limit` are dropped. For example, of 9 tokens 8 are computed, and
-        3 guesses follow: `start=8`, `stop=12` and `num_logits=4`.
+        Guesses beyond `limit` are dropped, and the last forks are left out, if they
+        are too many. For example, of 9 tokens 8 are computed, and 3 guesses follow:
+        `start=8`, `stop=12` and `num_logits=4`.
         """
-        works = super().next_works(request, limit)
+        works = super().next_works(request, limit + len(request.drafts))
+        if works and works[0].sequence in request.drafts:
+            return []  # the answer is in a plan in flight
+        while len(works) > limit:
+            works.pop()
         spare = limit - len(works)
         longer = []
         for work in works:
@@ -89,6 +94,11 @@ def follow(
     return leader, tokens
 
 
+def computed(branches: "Iterable[Sequence]") -> "list[Sequence]":
+    """Those whose guesses were computed: there may have been no room for all."""
+    return [branch for branch in branches if not branch.num_uncomputed]
+
+
 def settle(
     request: "Request", answer: "Sequence", branch: "Sequence", num_right: int
 ) -> None:
@@ -106,4 +116,6 @@ def settle(
     answer.accept(num_right)
     for draft in request.drafts:
         draft.end("dropped")  # the scheduler gives its blocks back
+        if draft.num_uncomputed:
+            draft.free()  # except if it was left out of the plan
     request.drafts = []

@@ -11,7 +11,9 @@ from helpers.answers import huggingface_outputs
 from helpers.interrupting import Lines, run_interrupted
 from helpers.replaying import replayable, replaying, steps_ahead
 from helpers.serving import PROMPTS, check, check_idle, config, make
-from helpers.tiny_models import tiny_model
+from helpers.thorough import all_or
+from helpers.tiny_models import UNLIKE, tiny_model
+from minipaged.decoding.speculation import Worth
 
 pytestmark = pytest.mark.filterwarnings("ignore:thrashing")
 GREEDY = config(17)
@@ -176,8 +178,19 @@ def test_a_text_longer_than_the_draft_model_takes_goes_on_without():
     )
 
 
+@pytest.mark.parametrize("family", all_or(UNLIKE, ["gemma2", "gpt_oss"]))
+def test_a_draft_model_of_another_family(family):
+    """Its K and V have other shapes; block ids are all that the caches share."""
+    paged = mp.PagedModel(tiny_model(family), 128, 4)
+    guesses = mp.DraftModel(Counted(tiny_model("llama"), 128, 4), 3, tree=2)
+    right = huggingface_outputs(tiny_model(family), PROMPTS, GREEDY)
+    check(mp.generate(paged, PROMPTS, GREEDY, speculation=guesses), right)
+
+
 def test_what_does_not_go_together_is_refused():
     paged = mp.PagedModel(tiny_model("qwen3"), 64, 4)
+    with pytest.raises(ValueError, match="the draft model is the large model itself"):
+        mp.generate(paged, PROMPTS, speculation=mp.DraftModel(paged))
     for blocks in [(32, 4), (64, 8)]:
         other = mp.DraftModel(mp.PagedModel(tiny_model("qwen3"), *blocks))
         with pytest.raises(ValueError, match="must have 64 blocks of 4 tokens"):
@@ -202,3 +215,18 @@ def test_swapped_blocks_bring_what_the_draft_has_written():
         assert engine.stats.num_preemptions == engine.stats.num_swapped_out
         tokens[num_blocks] = guesses.paged.num_tokens
     assert tokens[18] == tokens[96]
+
+
+def test_after_a_pause_the_draft_model_catches_up(monkeypatch):
+    """It computes nothing while nobody guesses; what it lacks, it computes then."""
+    steps = iter(range(1000))
+    monkeypatch.setattr(Worth, "allows", lambda worth: next(steps) % 4 == 0)
+    guesses = draft(96, noise=0.0)
+    engine = make(speculation=guesses, max_tokens=64)
+    stream = engine.add(PROMPTS[0], config(40))
+    engine.run()
+    check([stream.output], answers(config(40))[:1])
+    assert engine.stats.mean_acceptance_length == 4
+    assert engine.stats.num_drafts < 8
+    # All tokens once, but not the last, and those that it guessed last.
+    assert guesses.paged.num_tokens <= len(PROMPTS[0]) + 40

@@ -394,6 +394,17 @@ def test_a_step_must_hold_all_guesses():
     assert (scheduler.max_tokens, scheduler.max_sequences) == (5632, 256)
 
 
+def test_a_request_whose_forks_can_never_fit_is_told():
+    """Alone it would need 4 blocks; each fork may take 2 more."""
+    engine = make(7, speculation=knowing(tree=3), **ROOM)
+    one = engine.add(PROMPTS[0], config(12))
+    assert one.result().finish_reason == "error"
+    assert "may need 8 blocks, but 7 are free of 7" in one.output.error
+    engine = make(8, speculation=knowing(tree=3), **ROOM)
+    check([engine.add(PROMPTS[0], config(12)).result()], answers(own=config(12))[:1])
+    check_idle(engine)
+
+
 def test_what_is_no_speculation_is_refused():
     paged = mp.PagedModel(tiny_model("qwen3"), 64, 4)
     for wrong in (10, "lookup", mp.PromptLookup):
