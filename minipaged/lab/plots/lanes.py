@@ -22,25 +22,21 @@ DASHES = {"linewidth": 2.0, "linestyle": "--"}
 Heights = Sequence[tuple[int, str]]  # of each step: how many blocks, and whose
 
 
-def plot_lanes(
-    moments: Sequence[Moment],
-    title: str,
-    pool: BlockPool,
-    names: Sequence[str] = ascii_uppercase,
-) -> Figure:
+def plot_lanes(moments: Sequence[Moment], title: str, pool: BlockPool) -> Figure:
     """One lane for each prompt, from step to step: it waits, prefills, decodes, ends.
 
-    moments: of a run of `generate`, from `watch`, over the blocks of `pool`. names: of
-    the prompts, in the order in which they start. Beside a lane, its tokens, and the
-    most blocks that its prompt may come to hold. Below, how many blocks the sequences
-    hold, and how many are promised, and to whom, under a line at the pool's size.
+    moments: of a run of `generate`, from `watch`, over the blocks of `pool`. The
+    prompts are A, B, C, ... in the order in which they start. Beside a lane, its
+    tokens, and the most blocks that its prompt may come to hold. Below, how many blocks
+    the sequences hold, and how many are promised, and to whom, under a line at the
+    pool's size.
     """
     run, size = Picture(title, widest=len(moments) * HIGH), pool.block_size
     works: dict[Request, list[tuple[int, Work]]] = {}
     for at, moment in enumerate(moments):
         for work in moment.works:
             works.setdefault(work.request, []).append((at, work))
-    named = dict(zip(works, names, strict=False))
+    named = dict(zip(works, ascii_uppercase, strict=False))
     add_steps(run, len(moments))
     for request, own in works.items():
         tokens = own[0][1].sequence.num_prompt_tokens
