@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise, product
 from typing import Any
 
+from minipaged.draw.letters import counted
 from minipaged.lab.measure.launches import (
     FAULTS,
     Launch,
@@ -66,7 +67,7 @@ def sweep_maps(
     maps: dict[str, Map] = {}
     signs: dict[str, dict[str, list[Cell]]] = {fault: {} for fault in FAULTS}
     for batch, num_warps in product(batches, warps):
-        name = f"{batch}, {num_warps} warp" + "s" * (num_warps > 1)
+        name = f"{batch}, {counted(num_warps, 'warp')}"
         found = launches_of(tuning, batch, num_warps=num_warps, num_splits=1)
         at = {(row["tile"], row["num_stages"]): launch for row, launch in found}
         maps[name] = {cell: launch.percent for cell, launch in at.items()}
