@@ -283,15 +283,15 @@ DRAWINGS = {
         {"a": 3.5, "many": 7.9}, examples=("a", "many")
     ),
     "gpu": lambda: gpu(),
-    "gpu, an older one": lambda: gpu(40, 5, 1),
-    "gpu of one multiprocessor": lambda: gpu(1, 1, 8),
+    "gpu, an older one": lambda: gpu(40),
+    "gpu of one multiprocessor": lambda: gpu(1),
 }
 
 
-def gpu(multiprocessors=132, num_programs=3, num_warps=4):
+def gpu(multiprocessors=132):
     facts = {"multiprocessors": multiprocessors, "registers": 2**16}
     facts |= {"shared_bytes": 228 * 1024, "l2_megabytes": 62.9}
-    return plot_gpu(facts, 4591, "title", num_programs, num_warps)
+    return plot_gpu(facts, 4591, "title")
 
 
 test_it_can_be_read = readable_in_all_themes(DRAWINGS)
@@ -329,13 +329,12 @@ def test_a_gpu_is_drawn_from_its_facts():
     assert len(boxes(figure, palette.sequence_colour(0))) == 1 + 4 + 1
 
 
-@pytest.mark.parametrize(("num_programs", "num_warps"), [(3, 4), (5, 1), (1, 8)])
-def test_all_that_is_read_passes_the_unit_of_shared_memory(num_programs, num_warps):
+def test_all_that_is_read_passes_the_unit_of_shared_memory():
     """Two arrows lead up to it; others from it to programs that wait, and to units.
 
     What threads hand each other goes down to it: the matrix units hand nothing on.
     """
-    scene = gpu(132, num_programs, num_warps).scene
+    scene = gpu().scene
     words = "what programs read, and what threads hand each other, passes here"
     (gate,) = (said.y for said in scene.of(Words) if said.text == words)
     arrows = [stroke.points for stroke in scene.of(Stroke) if stroke.head]
@@ -345,7 +344,7 @@ def test_all_that_is_read_passes_the_unit_of_shared_memory(num_programs, num_war
     leaving = [way for way in ways if way[1] < way[0] < 0]
     handed = [way for way in ways if way[0] < way[1] < 0]
     assert len(below) == 2 and all(end < start for start, end in below)
-    assert len(leaving) == max(1, num_programs - 1) + 1 == len(handed) + 1
+    assert len(leaving) == 2 + 1 == len(handed) + 1
 
 
 def test_a_gpu_says_nothing_that_lesson_6_tells_later():
