@@ -42,11 +42,11 @@ def plot_places(
     picture, have_changed = Picture(title, WIDEST), False
     least = min(map(len, runs.values()))
     for name, steps in runs.items():
-        idle, whole = _idle(steps, asked, places), len(steps) * places
+        spans, whole = _spans(steps, asked, places), len(steps) * places
+        idle = whole - sum(last - first for _, first, last in spans.values())
         verdict = f"{counted(len(steps), 'step')}, {idle} of {whole} places idle"
         is_best = len(steps) == least and len(runs) > 1
         picture.headline(name, "", verdict, GOOD if is_best else BAD)
-        spans = _spans(steps, asked, places)
         changes = _changes(spans)
         have_changed |= bool(changes)
         for place in range(places):
@@ -82,12 +82,6 @@ def _changes(
             changes.setdefault(first, []).append((place, holder[place], user))
         holder[place] = user
     return {first: sorted(hands) for first, hands in changes.items()}
-
-
-def _idle(steps: Steps, asked: Mapping[str, Asked], places: int) -> int:
-    """Places, over all steps, that compute nothing that anybody wants."""
-    spans = _spans(steps, asked, places).values()
-    return len(steps) * places - sum(last - first for _, first, last in spans)
 
 
 def _spans(
