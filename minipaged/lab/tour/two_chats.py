@@ -21,7 +21,9 @@ def forward(
     return logits.argmax(dim=-1, keepdim=True).tolist()
 
 
-def two_chats(paged: PagedModel, tokenizer: PreTrainedTokenizerBase) -> str:
+def two_chats(
+    paged: PagedModel, tokenizer: PreTrainedTokenizerBase, num_tokens: int = 7
+) -> str:
     """What the model answers in both: the beginning is forked, they go on together."""
     beginning = tokenizer("<|system|>Answer briefly. Mia has a horse. Ben has a")
     question = ".<|end|><|user|>Which pet does Ben have?<|end|><|assistant|>"
@@ -32,7 +34,7 @@ def two_chats(paged: PagedModel, tokenizer: PreTrainedTokenizerBase) -> str:
     # New are first the end of each prompt, then one token each.
     new = tokenizer([pet + question for pet in (" dog", " cat")]).input_ids
     texts: list[list[int]] = [[], []]
-    for _ in range(7):
+    for _ in range(num_tokens):
         new = forward(paged, chats, new)
         texts = [[*text, *token] for text, token in zip(texts, new, strict=True)]
     for chat in chats:
