@@ -23,37 +23,3 @@ from minipaged.lab.check.lesson6 import packed, slots, sums
 from minipaged.lab.check.merging import merge_splits
 from minipaged.lab.check.preempting import schedule
 from minipaged.lab.check.promising import batching
-
-__all__ = [
-    "answers_ahead",
-    "append",
-    "attend",
-    "batching",
-    "first_fit",
-    "four_kinds",
-    "free_order",
-    "graph_size",
-    "graphed",
-    "is_done",
-    "merge",
-    "merge_splits",
-    "next_beams",
-    "num_preempted",
-    "packed",
-    "position_of",
-    "prefix_index",
-    "ragged_row",
-    "reserved_cache",
-    "schedule",
-    "shared_blocks",
-    "sizes",
-    "slots",
-    "static_steps",
-    "stream",
-    "stretches",
-    "sums",
-    "swap_out",
-    "turns",
-    "waves",
-    "window",
-]
