@@ -1,5 +1,4 @@
 from . import check as check
-from .measure.l1_cycles import L1Cycles as L1Cycles
 from .measure.l1_cycles import cycle_lines as cycle_lines
 from .measure.l1_cycles import l1_cycles as l1_cycles
 from .measure.ladder_timing import rungs_here as rungs_here
@@ -9,7 +8,6 @@ from .measure.launches import launch_of_rung as launch_of_rung
 from .measure.launches import near_best as near_best
 from .measure.layer import random_layer as random_layer
 from .measure.machine import versions as versions
-from .measure.measured import all_batches as all_batches
 from .measure.measured import measured_alone as measured_alone
 from .measure.measured import measured_batches as measured_batches
 from .measure.measured import measured_engine as measured_engine
@@ -23,14 +21,12 @@ from .measure.peer_tables import most_of_peers as most_of_peers
 from .measure.peer_tables import prompt_speeds as prompt_speeds
 from .measure.rule_evidence import rule_evidence as rule_evidence
 from .measure.rung_tables import busy_lines as busy_lines
-from .measure.rung_tables import rung_lines as rung_lines
 from .measure.rung_tables import share_of_ceiling as share_of_ceiling
 from .measure.rung_tables import turns_of as turns_of
 from .measure.rungs import Rungs as Rungs
 from .measure.serving import serve_lengths as serve_lengths
 from .measure.step_clock import StepClock as StepClock
 from .measure.step_log import StepLog as StepLog
-from .measure.step_parts import step_parts as step_parts
 from .measure.stretches import stretches_for_k as stretches_for_k
 from .measure.traces import alpaca_like as alpaca_like
 from .measure.traces import sharegpt_like as sharegpt_like
