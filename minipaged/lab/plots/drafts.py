@@ -25,6 +25,7 @@ def plot_drafts(frames: Mapping[str, tuple[Frame, Frame]], title: str) -> Figure
     ]
     for start in range(0, len(panels), COLUMNS):
         drawing.beside(*panels[start : start + COLUMNS])
+        drawing.space()
     drawing.text("a box is a block; below it, its number and how many hold it")
     name = next(iter(next(iter(frames.values()))[1].tables))
     drawing.legend(
@@ -57,7 +58,7 @@ def _panel(heading: str, before: Frame, now: Frame, most: int) -> Picture:
 def _draw_row(
     panel: Picture, name: str, block_ids: list[int], cells: list[Cell], now: Frame
 ) -> None:
-    row = panel.row(name, "", cells, height=36.0, gap=4.0)
+    row = panel.row(name, "", cells, height=42.0, gap=4.0)
     for at, block in enumerate(block_ids):
         holders = now.holders[block]
         said = f": {counted(holders, 'holder')}" if holders else ""
