@@ -10,6 +10,7 @@ from minipaged.lab.check.appendix_a import static_steps, turns
 from minipaged.lab.check.appendix_b import num_preempted, swap_out
 from minipaged.lab.check.appendix_c import stretches, waves
 from minipaged.lab.check.appendix_d import answers_ahead, graph_size, graphed
+from minipaged.lab.check.appendix_f import poisson_moments, step_price, sustained
 from minipaged.lab.check.beams import next_beams
 from minipaged.lab.check.caching import reserved_cache
 from minipaged.lab.check.choosing import sizes
@@ -40,6 +41,7 @@ __all__ = [
     "next_beams",
     "num_preempted",
     "packed",
+    "poisson_moments",
     "position_of",
     "prefix_index",
     "ragged_row",
@@ -49,9 +51,11 @@ __all__ = [
     "sizes",
     "slots",
     "static_steps",
+    "step_price",
     "stream",
     "stretches",
     "sums",
+    "sustained",
     "swap_out",
     "turns",
     "waves",

@@ -1,0 +1,62 @@
+"""Appendix F's drawings: latencies, queues, and claims beside what was computed."""
+
+from helpers.drawn import texts
+from helpers.readable import readable_in_all_themes
+from minipaged.draw.palette import BAD
+from minipaged.lab.measure.measured import paper_figures
+from minipaged.lab.plots.claims import plot_claims
+from minipaged.lab.plots.latencies import plot_latencies
+from minipaged.lab.plots.queues import plot_queues
+from minipaged.simulate import claims, paper
+from minipaged.simulate.report import Moment, Report
+
+CURVE = {"points": [{"rate": rate, "normalized_latency": rate / 10} for rate in (1, 2)]}
+PANELS = {f"load {n}": {"vLLM": CURVE, "Orca": CURVE} for n in range(4)}
+STEPS = Report(
+    timeline=[Moment(1.0, 1.0, 2, 1, 5, 9, 0), Moment(3.0, 2.0, 3, 0, 5, 9, 0)]
+)
+TIMES = claims.Verdict("rate over Orca, busy", (2.0, 4.0), [2.1, 9.0, None], "why")
+ONE = claims.Verdict("rate over Orca, idle", (2.0, 2.0), [2.0], "")
+
+
+def of_paper(figure):
+    found = paper_figures()
+    return {name: found[name] for name in found if name.startswith(figure)}
+
+
+DRAWINGS = {
+    "latencies": lambda: plot_latencies(PANELS, "title", 0.15),
+    "figure 12": lambda: plot_latencies(of_paper("figure 12"), "title", paper.LIMIT),
+    "queues": lambda: plot_queues({"engine": STEPS, "simulator": STEPS}, "title"),
+    "claims": lambda: plot_claims([TIMES, ONE], "title"),
+    "all claims": lambda: plot_claims(claims.verdicts(paper_figures()), "title"),
+}
+test_it_can_be_read = readable_in_all_themes(DRAWINGS)
+
+
+def test_each_panel_has_each_system():
+    scene = DRAWINGS["latencies"]().scene
+    assert len(scene.curves) == 8
+    assert scene.curves[0].points == ((1, 0.1), (2, 0.2))
+    assert [curve.series for curve in scene.curves] == [0, 1] * 4
+    assert {"vLLM", "Orca", *PANELS} <= {*texts(DRAWINGS["latencies"]())}
+
+
+def test_running_stands_above_waiting():
+    curves = DRAWINGS["queues"]().scene.curves
+    assert [[y for _, y in curve.points] for curve in curves] == [
+        [2, 3, 0], [2, 3, 0], [1, 0, 0], [1, 0, 0],
+    ]  # fmt: skip
+    assert [curve.name for curve in curves] == ["", "", "engine", "simulator"]
+
+
+def test_what_lies_outside_is_crossed_out():
+    figure = DRAWINGS["claims"]()
+    first, second = figure.scene.rows
+    assert [*first.signs] == [(2.1, "o"), (9.0, "X"), (2.0, "line"), (4.0, "line")]
+    assert [*second.signs] == [(2.0, "o"), (2.0, "line")]
+    assert first.label == "rate over Orca" and BAD in str(figure.scene.all)
+
+
+def test_all_parts_of_the_paper_are_stored():
+    assert set(paper_figures()) == set(paper.PARTS)
