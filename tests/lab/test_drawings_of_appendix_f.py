@@ -11,7 +11,7 @@ from minipaged.simulate import claims, paper
 from minipaged.simulate.report import Moment, Report
 
 CURVE = {"points": [{"rate": rate, "normalized_latency": rate / 10} for rate in (1, 2)]}
-PANELS = {f"load {n}": {"vLLM": CURVE, "Orca": CURVE} for n in range(4)}
+PANELS = {f"load {n}": {"vLLM": CURVE, "Orca (Max)": CURVE} for n in range(4)}
 STEPS = Report(
     timeline=[Moment(1.0, 1.0, 2, 1, 5, 9, 0), Moment(3.0, 2.0, 3, 0, 5, 9, 0)]
 )
@@ -34,12 +34,12 @@ DRAWINGS = {
 test_it_can_be_read = readable_in_all_themes(DRAWINGS)
 
 
-def test_each_panel_has_each_system():
+def test_each_panel_has_each_system_in_its_own_colour():
     scene = DRAWINGS["latencies"]().scene
     assert len(scene.curves) == 8
     assert scene.curves[0].points == ((1, 0.1), (2, 0.2))
-    assert [curve.series for curve in scene.curves] == [0, 1] * 4
-    assert {"vLLM", "Orca", *PANELS} <= {*texts(DRAWINGS["latencies"]())}
+    assert [curve.series for curve in scene.curves] == [0, 3] * 4
+    assert {"vLLM", "Orca (Max)", *PANELS} <= {*texts(DRAWINGS["latencies"]())}
 
 
 def test_running_stands_above_waiting():

@@ -174,10 +174,11 @@ class _Latency:
         return self.of(rate)
 
     def of(self, rate: float) -> float:
+        """The latency at this rate."""
         return self.base / (1 - rate / self.most) if rate < self.most else inf
 
     def passes(self, limit: float) -> float:
-        """The rate at which it is the limit."""
+        """The rate at which the latency is the limit."""
         return self.most * (1 - self.base / limit)
 
 

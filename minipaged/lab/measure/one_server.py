@@ -1,6 +1,7 @@
 """Lab: one of the paper's systems, a minute of chats, and what became of both."""
 
 from dataclasses import replace
+from functools import cache
 from typing import NamedTuple
 
 from minipaged.simulate.loop import simulate
@@ -20,6 +21,7 @@ class Outcome(NamedTuple):
     preemptions: int
 
 
+@cache
 def serve_minute(system: str, rate: float, block_size: int = 16) -> Outcome:
     """OPT-13B of the paper, made-up ShareGPT chats for a minute, `rate` a second."""
     load = BASIC["OPT-13B, ShareGPT"]
