@@ -3,7 +3,7 @@
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, Qwen3Config
+from transformers import AutoModelForCausalLM, LlamaConfig, Qwen3Config
 
 
 def qwen3_06b(**options: Any) -> Qwen3Config:
@@ -22,9 +22,27 @@ def qwen3_06b(**options: Any) -> Qwen3Config:
     )
 
 
-def random_model(device: str = "cuda") -> torch.nn.Module:
-    """Qwen3-0.6B's shape, random weights, bfloat16, on the GPU or elsewhere."""
-    config = qwen3_06b(eos_token_id=None)
+def llama_8b(**options: Any) -> LlamaConfig:
+    """That of Llama-3.1-8B, without its scaled positions: for times alone."""
+    return LlamaConfig(
+        vocab_size=128_256,
+        hidden_size=4096,
+        intermediate_size=14_336,
+        num_hidden_layers=32,
+        num_attention_heads=32,
+        num_key_value_heads=8,
+        max_position_embeddings=8192,
+        tie_word_embeddings=False,
+        **options,
+    )
+
+
+SHAPES = {"qwen3-0.6b": qwen3_06b, "llama-8b": llama_8b}
+
+
+def random_model(device: str = "cuda", shape: str = "qwen3-0.6b") -> torch.nn.Module:
+    """A shape's model, random weights, bfloat16, on the GPU or elsewhere."""
+    config = SHAPES[shape](eos_token_id=None)
     torch.manual_seed(0)
     with torch.device(device):
         model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)

@@ -1,13 +1,13 @@
 """What an engine's steps take: a grid of batches, for `minipaged.simulate`.
 
     python -m benchmarks.gpu.step_costs --out h100.json
-    python -m benchmarks.gpu.step_costs --run graphs --model Qwen/Qwen3-0.6B
+    python -m benchmarks.gpu.step_costs --shape llama-8b
     python -m minipaged.simulate --costs h100.json
 
-A model of Qwen3-0.6B's shape with random weights, in bfloat16, unless another one is
-named. Timed is the wall clock over a window of steps, warm, from one to the next: so
-the host's part is in it. In a window all steps do nearly the same: sequences decode,
-alone, or beside parts of a long prompt. A row is the mean step of a window.
+The models have random weights, in bfloat16. Timed is the wall clock over a window of
+steps, warm, from one to the next: so the host's part is in it. In a window all steps do
+nearly the same: sequences decode, alone, or beside new prompts. A row is the mean step
+of a window, in the shortest of some rounds.
 
 A simulation fits its costs to the rows of one grid; the rows of another grid, with
 other sizes, say how far it is off. Both are stored, with the pool's size.
@@ -17,6 +17,7 @@ import argparse
 import json
 import time
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from pathlib import Path
 from random import Random
 from statistics import fmean
@@ -26,7 +27,7 @@ import torch
 
 import minipaged as mp
 from benchmarks.gpu.engine import NUM_BLOCKS, RUNS
-from benchmarks.gpu.shapes import random_model
+from benchmarks.gpu.shapes import SHAPES, random_model
 from benchmarks.gpu.workloads import VOCABULARY, sampled
 from minipaged.lab.measure.machine import describe_machine
 from minipaged.model.positions import num_positions
@@ -39,11 +40,12 @@ STEPS = 20  # of a window
 
 
 class Window(NamedTuple):
-    """Sequences that decode after so many tokens, and part of a prompt beside them."""
+    """Sequences that decode after so many tokens, and new prompts beside them."""
 
     num_sequences: int
     context: int
-    part: int = 0  # prompt tokens in each step
+    num_prompts: int = 0  # that come with each step
+    prompt: int = 0  # tokens of each
 
 
 class Grids(NamedTuple):
@@ -54,19 +56,24 @@ class Grids(NamedTuple):
 
 
 def grids() -> Grids:
-    """For a GPU: up to 256 sequences, contexts of up to 2,048 tokens."""
+    """For a GPU: up to 256 sequences, and steps of up to 2,048 tokens."""
     decodes = [
         Window(count, context)
-        for count in (1, 4, 16, 32, 64, 128, 256)
-        for context in (32, 512, 2048)
+        for count in (1, 8, 16, 32, 64, 96, 128, 192, 256)
+        for context in (70, 405)
     ]
+    decodes += [Window(count, 1100) for count in (1, 32, 96, 192)]
     mixed = [
-        Window(count, 512, part)
-        for count in (1, 32, 128)
-        for part in (64, 256, 1024, 2048)
+        Window(count, 400, *prompts)
+        for count in (1, 32, 160)
+        for prompts in ((1, 30), (1, 150), (1, 500), (1, 1700), (4, 60), (8, 150))
     ]
-    test = [Window(c, context) for c in (2, 24, 96, 192) for context in (200, 1200)]
-    test += [Window(count, 900, part) for count in (8, 64) for part in (128, 700, 1500)]
+    test = [Window(c, context) for c in (2, 24, 80, 224) for context in (200, 800)]
+    test += [
+        Window(count, 600, *prompts)
+        for count in (12, 120)
+        for prompts in ((1, 80), (1, 900), (3, 300))
+    ]
     return Grids(decodes + mixed, test)
 
 
@@ -83,51 +90,51 @@ class Loads(Observer):
 
 
 def measure(
-    paged: mp.PagedModel, windows: Sequence[Window], run: str, steps: int = STEPS
+    engine: mp.Engine, windows: Sequence[Window], steps: int = STEPS
 ) -> Iterator[dict[str, float]]:
     """For each window, its mean step: the fields of StepLoad, and seconds."""
+    loads = Loads()
+    engine.scheduler.observers.append(loads)
     for window in windows:
-        loads = Loads()
-        limits = {"max_tokens": 8192, "max_sequences": window.num_sequences + 1}
-        if window.part:  # what decoding leaves of a step is the part of the prompt
-            limits["max_tokens"] = window.num_sequences + window.part
-        with mp.Engine(paged, run=run, observers=[loads], **limits) as engine:
-            yield _measured(engine, window, loads, steps)
+        yield _measured(engine, window, loads, steps)
 
 
 def _measured(
     engine: mp.Engine, window: Window, loads: Loads, steps: int
 ) -> dict[str, float]:
     chance = Random(0)
+    config = engine.paged.model.config.get_text_config()
+    most = min(VOCABULARY, config.vocab_size)
 
     def add(count: int, num_new: int) -> None:
-        prompt = [chance.randrange(1, VOCABULARY) for _ in range(count)]
-        vocabulary = engine.paged.model.config.get_text_config().vocab_size
-        engine.add([token % vocabulary for token in prompt], sampled(num_new))
+        engine.add([chance.randrange(1, most) for _ in range(count)], sampled(num_new))
 
-    longest = num_positions(engine.paged.model.config) - 4 * steps
-    if window.part:  # the prompt goes on before and after the window
-        steps = min(steps, longest // window.part - 2)
-    for _ in range(2):  # the first round loads kernels
-        for _ in range(window.num_sequences):
-            add(min(window.context, longest), 4 * steps + window.num_sequences)
-        while any(not request.answers[0].num_new for request in engine.streams):
-            engine.step()
-        if len(engine.streams) < window.num_sequences:
-            raise ValueError("a sequence has ended early; the model must have no eos")
-        if window.part:
-            add(window.part * (steps + 2), 1)
-        engine.step()  # it begins with this one: a step ahead may be in flight
-        first = len(loads.steps)
-        _synchronize()
-        start = time.perf_counter()
-        for _ in range(steps):
-            engine.step()
-        _synchronize()
-        seconds = (time.perf_counter() - start) / steps
-        for stream in list(engine.streams.values()):
-            engine.abort(stream)
+    def step() -> None:
+        for _ in range(window.num_prompts):
+            add(window.prompt, 1)
+        engine.step()
+
+    count, context = window[:2]
+    prefills = count * context // engine.scheduler.max_tokens
+    for _ in range(count):
+        add(context, 2 * prefills + 4 * steps + 40)
+    while any(not request.answers[0].num_new for request in engine.streams):
+        engine.step()
+    if len(engine.streams) < count:
+        raise ValueError("a sequence has ended early; the model must have no eos")
+    for _ in range(steps // 2):  # the first ones load kernels
+        step()
+    first = len(loads.steps)  # planned; the last of them may be in flight
+    _synchronize()
+    start = time.perf_counter()
+    for _ in range(steps):
+        step()
+    _synchronize()
+    seconds = (time.perf_counter() - start) / steps
     done = loads.steps[first : first + steps]
+    for stream in list(engine.streams.values()):
+        engine.abort(stream)
+    engine.run()
     means = {name: fmean(each) for name, each in zip(
         StepLoad._fields, zip(*done, strict=True), strict=True)}  # fmt: skip
     return means | {"seconds": seconds}
@@ -139,25 +146,37 @@ def _synchronize() -> None:
 
 
 def store(
-    paged: mp.PagedModel, found: Grids, run: str, out: Path | None
+    paged: mp.PagedModel,
+    found: Grids,
+    run: str,
+    out: Path | None,
+    shape: str,
+    rounds: int,
 ) -> dict[str, Any]:
     """Measure both grids, and write them where `minipaged.simulate` reads them."""
     config = paged.model.config
     stored: dict[str, Any] = {
         "machine": describe_machine(),
-        "model": config.name_or_path or config.model_type,
+        "shape": shape,
         "run": run,
         "num_slots": paged.pool.num_blocks * paged.pool.block_size,
         "max_length": num_positions(config),
         "block_size": paged.pool.block_size,
     }
-    for name, windows in zip(Grids._fields, found, strict=True):
-        stored[name] = []
-        for window, row in zip(windows, measure(paged, windows, run), strict=True):
-            stored[name].append(row)
-            print(name, *window, f"{1e3 * row['seconds']:.3f} ms", flush=True)
-            if out:
-                out.write_text(json.dumps(stored, indent=1) + "\n")
+    with mp.Engine(paged, run=run) as engine:
+        measured = [
+            [list(measure(engine, windows)) for windows in found] for _ in range(rounds)
+        ]
+    for name, windows, *found_rows in zip(Grids._fields, found, *measured, strict=True):
+        rows = [
+            min(each, key=itemgetter("seconds"))
+            for each in zip(*found_rows, strict=True)
+        ]
+        stored[name] = rows
+        for window, row in zip(windows, rows, strict=True):
+            print(name, *window, f"{1e3 * row['seconds']:.3f} ms")
+    if out:
+        out.write_text(json.dumps(stored, indent=1) + "\n")
     return stored
 
 
@@ -165,15 +184,13 @@ def main() -> None:
     """Measure, fit, and say how far the fit is off."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--run", default="compiled", choices=RUNS)
-    parser.add_argument("--model", help="a folder, or an id on the hub")
+    parser.add_argument("--shape", default="qwen3-0.6b", choices=SHAPES)
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    model = random_model()
-    if given.model:
-        model, _ = mp.load(given.model, dtype=torch.bfloat16, device="cuda")
-        model.generation_config.eos_token_id = None
+    model = random_model(shape=given.shape)
     paged = mp.PagedModel(model, NUM_BLOCKS, attention="triton")
-    stored = store(paged, grids(), given.run, given.out)
+    stored = store(paged, grids(), given.run, given.out, given.shape, given.rounds)
     rows = [
         [Measured(StepLoad(**{n: row[n] for n in StepLoad._fields}), row["seconds"])
          for row in stored[name]]

@@ -49,6 +49,7 @@ class StepsAhead(Steps):
 
             vocabulary = paged.model.config.get_text_config().vocab_size
             load_kernels(vocabulary, {torch.float32, paged.dtype}, paged.device)
+            _load_kernels_of_torch(vocabulary, paged.dtype, paged.device)
 
     def _make(self) -> None:
         """Start the next step; then read, apply and commit the step before it.
@@ -102,6 +103,21 @@ class StepsAhead(Steps):
 
         finish(plan, chosen, self._scheduler, undo)
         self._flights.popleft()
+
+
+def _load_kernels_of_torch(
+    vocabulary: int, dtype: torch.dtype, device: torch.device
+) -> None:
+    """Draw with a seed, and compute logprobs: torch loads a kernel when it is used."""
+    logits = torch.zeros(32, vocabulary, dtype=dtype, device=device)
+    rows = torch.arange(32, device=device)
+    Logprobs(logits, rows, rows, count=1).bring()
+    probabilities = torch.softmax(logits.float() / 2.0, dim=-1)
+    wrong = probabilities[:, :1].isnan()
+    probabilities.masked_fill_(wrong, 1.0)
+    generator = torch.Generator(device)
+    drawn = [torch.multinomial(row, 1, generator=generator) for row in probabilities]
+    torch.stack(drawn).masked_fill_(wrong, 0)[:, 0].tolist()
 
 
 def may_run_ahead(request: Request) -> bool:

@@ -276,6 +276,10 @@ class Engine(Observer, Unpicklable):
 
         If a step raises, serving ends, and whoever waits for a stream gets the error;
         `stop` raises it, too. A second call changes nothing.
+
+        A program that only serves should call Python's `gc.freeze()` before. Otherwise
+        its garbage collector stops all threads now and then, for a third of a second,
+        to look at every object, most of them torch's.
         """
         self._refuse_if_closed()
         self._must_check_weights = True

@@ -142,7 +142,9 @@ def _in_order(arrays: StepArrays) -> tuple[np.ndarray, ...]:
     )
 
 
-def without_padding(batch: RaggedBatch, arrays: StepArrays) -> RaggedBatch:
+def without_padding(
+    batch: RaggedBatch, arrays: StepArrays, copies: list[tuple[int, int]]
+) -> RaggedBatch:
     """A padded batch without its padding: views of the places that the step fills."""
     num_rows, width = arrays.block_tables.shape
     num_tokens = len(arrays.tokens)
@@ -155,4 +157,4 @@ def without_padding(batch: RaggedBatch, arrays: StepArrays) -> RaggedBatch:
         batch.query_starts[: num_rows + 1],
         batch.logits_at[: len(arrays.logits_at)],
     )
-    return arrays.batch(parts, copies=[])
+    return arrays.batch(parts, copies)

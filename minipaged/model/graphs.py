@@ -41,9 +41,9 @@ class GraphRunner(Runner):
     it. For example: 13 sequences that decode take the graph for 16 sequences; beside a
     prompt of 200 tokens, they take the graph for 256 tokens.
 
-    Longer prompts, more logits than there may be sequences, and steps that copy blocks
-    run eagerly. Source: the model runners of vLLM and nano-vllm, which replay decode
-    steps.
+    Longer prompts, and more logits than there may be sequences, run eagerly. Blocks are
+    copied before a replay. Source: the model runners of vLLM and nano-vllm, which
+    replay decode steps.
     """
 
     name: Run = "graphs"
@@ -117,16 +117,17 @@ class GraphRunner(Runner):
         arrays = self.inputs.arrays(plan, pending)
         self._fixed.send(size, arrays, pending)
         graph, batch = self._graphs[size]
+        self.paged.cache.copy(plan.copies)
         graph.replay()
-        return without_padding(batch, arrays), self._logits[: len(arrays.logits_at)]
+        batch = without_padding(batch, arrays, plan.copies)
+        return batch, self._logits[: len(arrays.logits_at)]
 
     def _size_of(self, plan: Plan, pending: Pending | None) -> Size | None:
         """The smallest size that holds this step; None if it has to run eagerly."""
         works = plan.works
         num_logits = sum([work.num_logits for work in works])
         if (
-            plan.copies
-            or max(len(works), num_logits) > self._max_rows
+            max(len(works), num_logits) > self._max_rows
             or max(work.stop for work in works) > self._longest
             or (pending is not None and len(pending.tokens) > self._max_rows)
             or self.paged.attention != self._attention  # it may be exchanged

@@ -18,7 +18,6 @@ from minipaged.simulate.fit import FittedServer, fitted_server
 from minipaged.simulate.loads import (
     CONVERSATIONS,
     FILES,
-    LOADS,
     fitting,
     trace_of,
     unit_of,
@@ -29,7 +28,7 @@ from minipaged.simulate.report import Report, merged
 from minipaged.simulate.router import ROUTERS, simulate_replicas
 from minipaged.simulate.servers import SERVERS
 from minipaged.simulate.systems import SYSTEMS, VARIANTS, System
-from minipaged.simulate.traces import Asked, arrivals
+from minipaged.simulate.traces import LENGTHS, Asked, arrivals
 
 
 def _slug(name: str) -> str:
@@ -84,7 +83,7 @@ def parser() -> argparse.ArgumentParser:
     systems = ["vllm", "orca-oracle", "orca-max"]
     add("--systems", nargs="+", choices=NAMES, default=systems, metavar="SYSTEM",
         help=f"of {', '.join(NAMES)} (default: {' '.join(systems)})")  # fmt: skip
-    loads = [*LOADS, CONVERSATIONS]
+    loads = [*LENGTHS, CONVERSATIONS]
     what = made.add_mutually_exclusive_group().add_argument
     what("--load", choices=loads, default="sharegpt", help=f"lengths{default}")
     what("--trace", nargs=2, metavar=("KIND", "FILE"),

@@ -9,12 +9,6 @@ from itertools import takewhile
 from minipaged.simulate import trace_files, traces
 from minipaged.simulate.systems import Room, System, fits
 
-LOADS = {
-    "sharegpt": traces.sharegpt_like,
-    "alpaca": traces.alpaca_like,
-    "wmt": traces.wmt_like,
-    "chat": traces.chat_like,
-}
 CONVERSATIONS = "conversations"
 FILES = {
     "azure": trace_files.azure,
@@ -39,7 +33,7 @@ def trace_of(given: Namespace, rate: float, max_length: int) -> list[traces.Aske
     elif given.load == CONVERSATIONS:
         trace = traces.conversations(count, rate, given.seed, max_length=max_length)
     else:
-        lengths = LOADS[given.load](count, given.seed)
+        lengths = traces.LENGTHS[given.load](count, given.seed)
         trace = traces.poisson_trace(lengths, rate, given.seed, given.prefix)
     if given.samples:
         return traces.with_samples(trace, given.samples)

@@ -25,14 +25,21 @@ class Arrival(NamedTuple):
 class Replica:
     """A scheduler whose steps take the seconds that `costs` says.
 
+    An engine that runs one step ahead plans a step when the step before it begins. So
+    requests that arrive in between wait for a step more.
+
     Attributes: scheduler; now (when the next step begins); report.
     """
 
-    def __init__(self, scheduler: Scheduler, costs: CostModel):
+    def __init__(
+        self, scheduler: Scheduler, costs: CostModel, runs_ahead: bool = False
+    ):
         """Nothing has arrived yet; it is moment 0."""
         self.scheduler = scheduler
         self.costs = costs
+        self.runs_ahead = runs_ahead
         self.now = 0.0
+        self._plans_at = 0.0  # when the next step is planned
         self.report = Report()
         scheduler.observers.append(self.report)
         self._arrived: dict[Request, float] = {}
@@ -43,7 +50,7 @@ class Replica:
         """Let it wait. Call `run_until` its moment before."""
         moment, request = arrival
         if not self.is_busy:
-            self.now = max(self.now, moment)
+            self.now = self._plans_at = max(self.now, moment)
         self._arrived[request] = moment
         self.scheduler.add(request)
 
@@ -58,8 +65,8 @@ class Replica:
         return len(self.scheduler.running) + len(self.scheduler.waiting)
 
     def run_until(self, moment: float = inf) -> None:
-        """Make all steps that begin before `moment`; the last may end after it."""
-        while self.now < moment and self.is_busy:
+        """Make all steps that are planned before `moment`; they may end after it."""
+        while self._plans_at < moment and self.is_busy:
             self._step()
 
     def _step(self) -> None:
@@ -73,7 +80,8 @@ class Replica:
             moved = self._space.num_moved - report.moved_blocks
             report.moved_blocks += moved
         seconds = self.costs.step_seconds(plan, moved)
-        self.now += seconds
+        begin, self.now = self.now, self.now + seconds
+        self._plans_at = begin if self.runs_ahead else self.now
         running = len(scheduler.running)
         used = scheduler.pool.num_blocks - scheduler.pool.num_free
         for request in dict.fromkeys([w.request for w in plan.works if w.num_logits]):
@@ -110,14 +118,18 @@ class Replica:
 
 
 def simulate(
-    scheduler: Scheduler, arrivals: Iterable[Arrival], costs: CostModel
+    scheduler: Scheduler,
+    arrivals: Iterable[Arrival],
+    costs: CostModel,
+    runs_ahead: bool = False,
 ) -> Report:
     """Serve these requests, in the order of their arrivals, until all have ended.
 
-    Requests that arrive during a step wait for the next; tokens come at a step's end.
-    Raises OutOfBlocks for a request that does not fit even alone.
+    Requests that arrive during a step wait for the next, or, if the engine
+    `runs_ahead`, for the one after it; tokens come at a step's end. Raises OutOfBlocks
+    for a request that does not fit even alone.
     """
-    replica = Replica(scheduler, costs)
+    replica = Replica(scheduler, costs, runs_ahead)
     for arrival in arrivals:
         replica.run_until(arrival.moment)
         replica.add(arrival)

@@ -91,6 +91,14 @@ def chat_like(count: int, seed: int = 0) -> list[RequestLengths]:
     return found
 
 
+LENGTHS = {
+    "sharegpt": sharegpt_like,
+    "alpaca": alpaca_like,
+    "wmt": wmt_like,
+    "chat": chat_like,
+}
+
+
 def poisson_trace(
     lengths: Sequence[RequestLengths], rate: float, seed: int = 0, prefix: int = 0
 ) -> list[Asked]:

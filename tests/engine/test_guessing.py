@@ -113,8 +113,6 @@ def test_an_engine_that_preempts(made, way, mode, max_tokens):
 
 
 def test_several_logits_of_a_sequence_are_replayed(made):
-    if made.kind is Drafting:
-        pytest.skip("its forks copy blocks, and such steps run eagerly")
     engine = replaying(make(96, attention=replayable))
     for prompt in PROMPTS[:4]:
         engine.add(prompt, GREEDY)

@@ -116,7 +116,8 @@ def test_eager_steps_take_the_lengths_of_graphs():
     table = BlockTable(runner.paged.pool)
     table.append(3)
     sequence = Sequence([5, 6, 7], table)
-    plan = Plan([Work(None, sequence, 2, 3, 1)], copies=[(table.block_ids[0], 9)])
+    plan = Plan([Work(None, sequence, 2, 3, 1)])
+    runner._longest = 2  # so no graph holds it
 
     def lengths():
         batch, _ = runner.compute(plan)
@@ -125,6 +126,42 @@ def test_eager_steps_take_the_lengths_of_graphs():
     assert lengths() == (1, runner._width * runner.paged.pool.block_size)
     runner.paged.attention = lambda *arguments: attend_gathered(*arguments)
     assert lengths() == (3, 3)
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+def test_blocks_are_copied_before_a_replay(forgets):
+    """Samples and beams, which write to blocks that they share."""
+    engine = replaying(make(attention=replayable, max_tokens=40))
+    own = [config(8, num_beams=3), config(8, do_sample=True, num_return_sequences=3)]
+    prompts = PROMPTS[1:3]
+    for prompt, each in zip(prompts, own, strict=True):
+        engine.add(prompt, each, seed=2)
+    copies = []
+    copy = engine.paged.cache.copy
+
+    def noted(pairs):
+        copies.extend(pairs)
+        if not forgets:
+            copy(pairs)
+
+    engine.paged.cache.copy = noted
+    right = [
+        output
+        for prompt, each in zip(prompts, own, strict=True)
+        for output in huggingface_outputs(
+            engine.paged.model, [prompt], each, seed=[2] if each.do_sample else None
+        )
+    ]
+    found = engine.run()
+    assert engine._runner.num_replays == engine.stats.num_steps
+    assert copies
+    if forgets:
+        assert any(
+            ours.sequences != theirs.sequences
+            for ours, theirs in zip(found, right, strict=True)
+        )
+    else:
+        check(found, right)
 
 
 def test_a_graph_has_as_many_rows_of_logits_as_there_may_be_sequences():

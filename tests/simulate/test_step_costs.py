@@ -12,7 +12,7 @@ from minipaged.simulate.loop import simulate
 from minipaged.simulate.systems import paged
 from minipaged.simulate.traces import arrivals, poisson_trace, wmt_like
 
-FIT = [Window(1, 8), Window(4, 8), Window(4, 60), Window(2, 20, 16), Window(8, 30)]
+FIT = [Window(1, 8), Window(4, 8), Window(4, 60), Window(2, 20, 1, 16), Window(8, 30)]
 
 
 @pytest.fixture(scope="module")
@@ -23,18 +23,20 @@ def model():
 
 
 def test_a_window_is_what_it_says(model):
-    decode, mixed = measure(model, [Window(4, 32), Window(2, 20, 16)], "eager", steps=4)
+    windows = [Window(4, 32), Window(2, 20, 3, 16)]
+    with mp.Engine(model, run="eager") as engine:
+        decode, mixed = measure(engine, windows, steps=4)
     assert decode["num_tokens"] == decode["num_sequences"] == 4
     assert decode["num_logits"] == 4 and decode["pairs"] == 0
     assert 4 * 33 <= decode["keys_read"] <= 4 * 45 and decode["seconds"] > 0
-    assert mixed["num_tokens"] == 2 + 16 and mixed["num_sequences"] == 3
-    assert mixed["num_logits"] == 2 and mixed["pairs"] > 16 * 17 // 2
+    assert mixed["num_tokens"] == 2 + 3 * 16 and mixed["num_sequences"] == 5
+    assert mixed["num_logits"] == 5 and mixed["pairs"] == 3 * 16 * 17 // 2
     assert model.pool.num_free == 256
 
 
 def test_what_is_stored_makes_a_server(model, tmp_path):
     path = tmp_path / "tiny.json"
-    store(model, Grids(FIT, [Window(6, 20)]), "eager", path)
+    store(model, Grids(FIT, [Window(6, 20)]), "eager", path, "tiny", rounds=1)
     stored = read_steps(path)
     assert len(stored.fitted) == len(FIT) and len(stored.test) == 1
     assert stored.num_slots == 4096 and stored.max_length == 256

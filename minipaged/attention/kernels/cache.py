@@ -22,7 +22,10 @@ class TritonKVCache(KVCache):
         """As `KVCache.copy`, and as strict."""
         if copies:
             check_copies(copies)
-            pairs = torch.tensor(copies, device=self.keys[0].device)
+            device = self.keys[0].device
+            # From pinned memory: else the CPU would wait for what the GPU does now.
+            pairs = torch.tensor(copies, pin_memory=device.type == "cuda")
+            pairs = pairs.to(device, non_blocking=True)
             copy_blocks([*self.keys, *self.values], pairs)
 
     def load_kernels(self) -> None:

@@ -1,0 +1,170 @@
+"""Does anyone wait for a compiler? The first batch of each kind, and later ones.
+
+    python -m benchmarks.gpu.first_batches --out first.json
+
+An engine is made where nothing lies compiled: the compilers' files are in a new folder.
+Then come batches of many kinds, one after another; of each kind four, with prompts of
+their own. Timed is a whole batch, from the first step to the last token. A kernel that
+is compiled after the start is named.
+"""
+
+import argparse
+import gc
+import json
+import os
+import random
+import time
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+ROUNDS = 4
+
+
+def kinds(draw: random.Random) -> dict[str, list[tuple[list[int], dict[str, Any]]]]:
+    """Prompts and options of their configs; new prompts with each call."""
+
+    def prompt(count: int) -> list[int]:
+        return [draw.randrange(1, 10_000) for _ in range(count)]
+
+    def alike(count: int, length: int, **options: Any) -> list[Any]:
+        return [(prompt(length), options) for _ in range(count)]
+
+    systems = [prompt(1500) for _ in range(4)]
+    return {
+        "even": alike(128, 300, new=100),
+        "ragged": [(prompt(draw.randint(20, 900)), {"new": 100}) for _ in range(128)],
+        "many short": alike(256, 20, new=60),
+        "few long": alike(6, 6000, new=100),
+        "one": alike(1, 1000, new=100),
+        "shared prefixes": [
+            (systems[n % 4] + prompt(draw.randint(20, 100)), {"new": 60})
+            for n in range(256)
+        ],
+        "top-k and top-p": alike(128, 200, new=100, top_k=20, top_p=0.95),
+        "min-p": alike(64, 200, new=60, min_p=0.1),
+        "penalties": alike(32, 200, new=60, repetition_penalty=1.2),
+        "seeds": alike(32, 200, new=60, seed=1),
+        "logprobs": alike(32, 200, new=60, logprobs=3),
+        "n samples": alike(48, 200, new=100, num_return_sequences=4),
+        "beams": alike(8, 200, new=60, num_beams=4),
+    }
+
+
+def config_of(new: int, **options: Any) -> Any:
+    """Beams are greedy; all else is drawn."""
+    from transformers import GenerationConfig
+
+    from benchmarks.gpu.workloads import sampled
+
+    if "num_beams" in options:
+        return GenerationConfig(max_new_tokens=new, pad_token_id=0, **options)
+    return sampled(new, **options)
+
+
+def measure(run: str, only: list[str] | None = None) -> dict[str, Any]:
+    """The engine's start, then the seconds of all batches of all kinds."""
+    import torch
+    from triton import knobs
+
+    import minipaged as mp
+    from benchmarks.gpu.shapes import random_model
+    from minipaged.lab.measure.machine import describe_machine
+
+    compiled: list[str] = []
+
+    def note(*, fn: Any, already_compiled: bool = False, **_more: Any) -> None:
+        if not already_compiled:
+            compiled.append(fn.name)
+
+    paged = mp.PagedModel(random_model(), 20_000, attention="triton")
+    prefix = mp.PrefixCache(paged.pool)
+    start = time.perf_counter()
+    engine = mp.Engine(paged, prefix, run=run)
+    torch.cuda.synchronize()
+    found: dict[str, Any] = {
+        "machine": describe_machine(),
+        "run": run,
+        "start_s": round(time.perf_counter() - start, 2),
+    }
+    knobs.runtime.jit_post_compile_hook = note
+    rounds = [kinds(random.Random(number)) for number in range(ROUNDS)]
+    for kind in only or rounds[0]:
+        seconds = []
+        compiled.clear()
+        for batch in (each[kind] for each in rounds):
+            for prompt, options in batch:
+                own = dict(options)
+                late = {n: own.pop(n) for n in ("seed", "logprobs") if n in own}
+                engine.add(prompt, config_of(**own), **late)
+            torch.cuda.synchronize()
+            begun = time.perf_counter()
+            engine.run()
+            seconds.append(time.perf_counter() - begun)
+        rate = median(seconds[1:]) / seconds[0]
+        found[kind] = {
+            "seconds": [round(each, 4) for each in seconds],
+            "first_over_later_rate": round(rate, 3),
+            "compiled": list(compiled),
+        }
+        print(kind, found[kind], flush=True)
+    knobs.runtime.jit_post_compile_hook = None
+    found["arrivals"] = arrivals(engine)
+    print(found["arrivals"], flush=True)
+    engine.close()
+    return found
+
+
+def arrivals(engine: Any) -> dict[str, Any]:
+    """512 requests come at once while 128 decode: what `add` takes, and the steps.
+
+    Python's collector leaves alone what lives already, as `Engine.serve` advises.
+    """
+    gc.freeze()
+    from benchmarks.gpu.workloads import sampled
+
+    draw = random.Random(5)
+    prompts = [[draw.randrange(1, 10_000) for _ in range(8)] for _ in range(640)]
+    for prompt in prompts[:128]:
+        engine.add(prompt, sampled(400))
+    for _ in range(100):
+        engine.step()
+    adds, steps = [], []
+    for prompt in prompts[128:]:
+        begun = time.perf_counter()
+        engine.add(prompt, sampled(20))
+        adds.append(time.perf_counter() - begun)
+    for _ in range(60):
+        begun = time.perf_counter()
+        engine.step()
+        steps.append(time.perf_counter() - begun)
+    for stream in list(engine.streams.values()):
+        engine.abort(stream)
+    engine.run()
+    gc.unfreeze()
+    return {
+        "add_ms": [round(1e3 * each, 3) for each in (median(adds), max(adds))],
+        "step_ms": [round(1e3 * each, 3) for each in (median(steps), max(steps))],
+    }
+
+
+def main() -> None:
+    """Measure, with caches of compilers that are empty."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--run", default="compiled", choices=("graphs", "compiled"))
+    parser.add_argument("--kinds", nargs="+", help="only these")
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    with TemporaryDirectory() as folder:
+        for name in ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR"):
+            os.environ[name] = (
+                f"{folder}/{name}"  # before torch and triton are imported
+            )
+        found = measure(given.run, given.kinds)
+    if given.out:
+        given.out.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
