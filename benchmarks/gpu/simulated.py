@@ -148,7 +148,7 @@ def main() -> None:
     for name, load in LOADS[given.shape].items():
         print(name, load, flush=True)
         validation = serve(paged, load, given.run)
-        found["validations"].append({"name": name} | stored(validation))
+        found["validations"].append({"name": name} | stored(validation, keep=500))
         if given.out:
             given.out.write_text(json.dumps(found) + "\n")
         print(table(validation, costs), flush=True)

@@ -14,6 +14,7 @@ other sizes, say how far it is off. Both are stored, with the pool's size.
 """
 
 import argparse
+import gc
 import json
 import time
 from collections.abc import Iterator, Sequence
@@ -164,9 +165,11 @@ def store(
         "block_size": paged.pool.block_size,
     }
     with mp.Engine(paged, run=run) as engine:
+        gc.freeze()  # as Engine.serve advises: else a window may hold a pause
         measured = [
             [list(measure(engine, windows)) for windows in found] for _ in range(rounds)
         ]
+        gc.unfreeze()
     for name, windows, *found_rows in zip(Grids._fields, found, *measured, strict=True):
         rows = [
             min(each, key=itemgetter("seconds"))

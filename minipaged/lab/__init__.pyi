@@ -33,6 +33,8 @@ from .measure.rung_tables import rung_lines as rung_lines
 from .measure.rung_tables import share_of_ceiling as share_of_ceiling
 from .measure.rung_tables import turns_of as turns_of
 from .measure.rungs import Rungs as Rungs
+from .measure.served import measured_costs as measured_costs
+from .measure.served import served_loads as served_loads
 from .measure.serving import serve_lengths as serve_lengths
 from .measure.step_clock import StepClock as StepClock
 from .measure.step_log import StepLog as StepLog
