@@ -85,7 +85,8 @@ def test_a_busy_clock_counts_what_is_computed():
 def test_a_line_for_each_report():
     report = engine_report(StepClock(1.0, 0.25))
     lines = report_lines({"engine": report, "again": report}).splitlines()
-    assert len(lines) == 4
+    assert len(lines) == 5 and lines[4].split() == ["+0.0%"] * 6
+    assert len(report_lines({"engine": report}).splitlines()) == 3
     mean, p99 = report.summary("latency")
     assert lines[2].split()[0] == "engine" and lines[2].split()[-1] == "1"
     assert f"{1000 * mean:,.1f}" in lines[2] and f"{1000 * p99:,.1f}" in lines[2]

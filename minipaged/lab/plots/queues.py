@@ -10,19 +10,21 @@ from minipaged.simulate.report import Report
 
 
 def plot_queues(reports: Mapping[str, Report], title: str) -> Figure:
-    """Requests that run, and below those that wait: a line for each run."""
-    above = Chart(ylabel="requests that run", height=120, y_limits=(0, None))
-    below = Chart(
-        ylabel="requests that wait", xlabel="seconds", height=120, below=above,
-        y_limits=(0, None),
-    )  # fmt: skip
-    for name, report in reports.items():
-        shown = thinned(queues_of(report.timeline))
-        running = [(queue.moment, queue.running) for queue in shown]
-        waiting = [(queue.moment, queue.waiting) for queue in shown]
-        above.line(running, is_stairs=True)
-        below.line(waiting, name, is_stairs=True)
-    picture = Picture(title)
-    picture.add(above)
-    picture.add(below)
+    """Requests that run, and below those that wait, if any do: a line for each run."""
+    shown = {
+        name: thinned(queues_of(report.timeline)) for name, report in reports.items()
+    }
+    picture, chart = Picture(title), None
+    for what in ("running", "waiting"):
+        lines = {
+            name: [(queue.moment, getattr(queue, what)) for queue in queues]
+            for name, queues in shown.items()
+        }
+        if not any(number for points in lines.values() for _, number in points):
+            continue
+        kind = {"height": 120, "y_limits": (0, None), "below": chart}
+        chart = Chart(ylabel=f"requests {what}", xlabel="seconds", **kind)
+        for name, points in lines.items():
+            chart.line(points, name, is_stairs=True)
+        picture.add(chart)
     return render(picture.scene())
