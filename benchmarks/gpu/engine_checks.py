@@ -238,8 +238,8 @@ def kinds_of_batches() -> dict[str, list[tuple[list[int], GenerationConfig]]]:
 def nothing_is_compiled_late(run: str) -> None:
     """Whatever kind of batch comes: its kernels were compiled at the start.
 
-    Not yet for logprobs of prompts, and for copies with other models: their steps run
-    eagerly, with narrower tables, for which kernels may be compiled anew.
+    Not yet for logprobs of prompts: their steps run eagerly, with narrower tables, for
+    which kernels may be compiled anew.
     """
     if run == "eager":  # which compiles a kernel when it is launched
         return
