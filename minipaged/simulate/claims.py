@@ -1,6 +1,7 @@
 """Appendix F: what the paper says of its figures, beside what was computed."""
 
 from collections.abc import Callable, Iterator, Mapping
+from textwrap import wrap
 from typing import Any, NamedTuple
 
 SLACK = 0.25  # by which a range of the paper is widened on both sides
@@ -72,7 +73,8 @@ def table(results: Results) -> str:
         )
         lines.append(f"{verdict.what:52}{paper:>12}  {found:22}{verdict.word}")
         if verdict.note:
-            lines.append(f"    {verdict.note}")
+            lines += wrap(verdict.note, 80, initial_indent=" " * 4,
+                          subsequent_indent=" " * 4)  # fmt: skip
     return "\n".join(lines)
 
 

@@ -7,6 +7,7 @@ from transformers import GenerationConfig
 import minipaged as mp
 from helpers.tiny_models import tiny_model
 from minipaged.lab import BusyClock, EngineReport, StepClock, report_lines
+from minipaged.scheduling.observer import Observer
 from minipaged.scheduling.preemption import PreemptingScheduler
 from minipaged.simulate.loop import simulate
 from minipaged.simulate.traces import Asked, arrivals
@@ -19,13 +20,25 @@ TRACE = [
 ]
 
 
-def engine_report(clock, num_blocks=5):
+class Host(Observer):
+    """Takes half a second between two steps."""
+
+    def __init__(self, clock):
+        self.clock = clock
+
+    def committed(self, plan):
+        self.clock.moment += 0.5
+
+
+def engine_report(clock, num_blocks=5, host=None):
     model = tiny_model("qwen3")
     model.generation_config.eos_token_id = None
     paged = mp.PagedModel(model, num_blocks, 4)
     watching = [clock] if isinstance(clock, StepClock) else []
     engine = mp.Engine(paged, clock=clock, observers=watching)
     report = EngineReport(engine)
+    if host:
+        engine.scheduler.observers.append(host)
     streams = [
         engine.add(
             asked.prompt,
@@ -51,6 +64,16 @@ def test_it_is_the_report_of_the_simulation():
     assert [step.seconds for step in found.steps] == [
         1.0 + 0.25 * step.load.num_tokens for step in found.steps
     ]
+
+
+def test_a_step_lasts_up_to_the_next_that_follows():
+    """So the host's part counts; not where nobody was there."""
+    clock = StepClock(1.0, 0.25)
+    report = engine_report(clock, host=Host(clock))
+    over = [step.seconds - 1.0 - 0.25 * step.load.num_tokens for step in report.steps]
+    first, *_, late = [at for at, more in enumerate(over) if more == 0]
+    assert first == 0 and report.timeline[late].end > 90
+    assert {*over} == {0, 0.5} and over.count(0) == 2
 
 
 def test_means_of_several_steps():
