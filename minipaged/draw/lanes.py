@@ -39,6 +39,7 @@ class Lane(Row):
         self.signs: list[tuple[float, Sign]] = []
         self.lines: list[tuple[float, str | None, float, float]] = []
         self.points: list[tuple[float, str, bool]] = []
+        self.levels: list[tuple[float, dict]] = []
 
     def bar(
         self,
@@ -79,6 +80,11 @@ class Lane(Row):
     ) -> None:
         """An upright line, so many pixels higher and lower than the lane."""
         self.lines.append((number, colour, linewidth, reach))
+
+    def level(self, share: float, words: str = "", **style: str | float) -> None:
+        """A line across, at a share of its height from below; words behind it."""
+        self.levels.append((share, style))
+        self.aside, self.aside_high = words, share
 
     def point(self, number: float, words: str = "", is_below: bool = False) -> None:
         """A triangle that points to the lane; words beside it, if they have room."""
@@ -132,6 +138,9 @@ class Lane(Row):
             style = {"color": colour or sheet.look.ink, "linewidth": linewidth}
             place = self.place(number)
             sheet.path([(place, end) for end in ends], cap="butt", layer=3, **style)
+        for share, style in self.levels:
+            y, end = self.y + self.height * (1 - share), self.place(super().units)
+            sheet.line((self.left, y), (end, y), **style)
         self._draw_dots(sheet)
         for is_below in (False, True):
             self._draw_points(sheet, is_below, x + width)

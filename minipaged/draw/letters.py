@@ -4,6 +4,7 @@ The widths are those of DejaVu Sans, in which matplotlib writes; Verdana's are t
 but for a few letters.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 from unicodedata import normalize
 
@@ -81,6 +82,12 @@ def lines_of(words: str, width: float, most: int) -> list[str]:
 def counted(number: int, thing: str) -> str:
     """So many things, in words."""
     return f"{number:,} {thing}" + "s" * (number != 1)
+
+
+def listed(words: Sequence[str]) -> str:
+    """One after another: `A`, `A and B`, `A, B and C`."""
+    *most, last = words
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def signed(number: float, digits: int = 2) -> str:

@@ -104,6 +104,7 @@ class Row(Band):
     tone: Tone | None = None  # behind the label
     values: Sequence[str] = ()  # at the right edge, each below its head
     aside: str = ""  # words behind the last cell
+    aside_high: float = 0.5  # where they stand, in parts of the height from below
     aside_colour: str | None = None
     height: float = HEIGHT  # pixels, as those that follow
     gap: float = 0.0  # between cells, or blocks
@@ -284,7 +285,8 @@ class Row(Band):
             after = self.area(0, len(self.cells))
             colour = self.aside_colour or sheet.look.quiet
             behind = after.x + after.width + AIR
-            sheet.write(behind, middle, self.aside, color=colour, **heavy)
+            level = middle + self.height * (0.5 - self.aside_high)
+            sheet.write(behind, level, self.aside, color=colour, **heavy)
         ends = self.picture.ends_of_values(x + width)
         for at, value in enumerate(self.values):
             sheet.write(ends[at], middle, value, ha="right", **heavy)

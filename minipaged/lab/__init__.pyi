@@ -1,7 +1,6 @@
 from . import check as check
 from .measure.busy_clock import BusyClock as BusyClock
 from .measure.engine_report import EngineReport as EngineReport
-from .measure.l1_cycles import L1Cycles as L1Cycles
 from .measure.l1_cycles import cycle_lines as cycle_lines
 from .measure.l1_cycles import l1_cycles as l1_cycles
 from .measure.ladder_timing import rungs_here as rungs_here
@@ -11,7 +10,6 @@ from .measure.launches import launch_of_rung as launch_of_rung
 from .measure.launches import near_best as near_best
 from .measure.layer import random_layer as random_layer
 from .measure.machine import versions as versions
-from .measure.measured import all_batches as all_batches
 from .measure.measured import measured_alone as measured_alone
 from .measure.measured import measured_batches as measured_batches
 from .measure.measured import measured_engine as measured_engine
@@ -29,7 +27,6 @@ from .measure.peer_tables import prompt_speeds as prompt_speeds
 from .measure.report_lines import report_lines as report_lines
 from .measure.rule_evidence import rule_evidence as rule_evidence
 from .measure.rung_tables import busy_lines as busy_lines
-from .measure.rung_tables import rung_lines as rung_lines
 from .measure.rung_tables import share_of_ceiling as share_of_ceiling
 from .measure.rung_tables import turns_of as turns_of
 from .measure.rungs import Rungs as Rungs
@@ -38,7 +35,6 @@ from .measure.served import served_loads as served_loads
 from .measure.serving import serve_lengths as serve_lengths
 from .measure.step_clock import StepClock as StepClock
 from .measure.step_log import StepLog as StepLog
-from .measure.step_parts import step_parts as step_parts
 from .measure.stretches import stretches_for_k as stretches_for_k
 from .measure.traces import alpaca_like as alpaca_like
 from .measure.traces import sharegpt_like as sharegpt_like

@@ -556,6 +556,19 @@ def test_dots_give_way_and_no_farther_than_needed():
     assert list(map(abs, spread([5, 5, 1], 5.0))) == [3.0, 3.0, 0.0]
 
 
+def test_a_level_lies_at_its_share_of_the_lane_and_its_words_behind_it():
+    picture = Picture("title")
+    lane = picture.lane("counts", "", [Cell("", others(), high=0.25)] * 3, height=80.0)
+    lane.level(0.25, "the limit", linestyle="--")
+    scene = picture.scene()
+    (line,) = (line for line in scene.of(Stroke) if line.linestyle == "--")
+    area = lane.area(0, 3)
+    ends = (area.x, area.y + 60), (area.x + area.width, area.y + 60)
+    assert line.points == ends and {box.y for box in scene.of(Box)} == {area.y + 60}
+    (said,) = (words for words in scene.of(Words) if words.text == "the limit")
+    assert said.y == area.y + 60 and said.x > area.x + area.width
+
+
 def test_captions_become_smaller_before_some_are_left_out():
     def words(unit):
         picture = Picture()

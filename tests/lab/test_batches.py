@@ -11,7 +11,7 @@ from benchmarks.gpu.measure import kv_bytes
 from minipaged.attention.backend import Masking
 from minipaged.attention.kernels.attention import triton_attention
 from minipaged.attention.kernels.setup import INTERPRETED
-from minipaged.lab import all_batches, measured_batches
+from minipaged.lab import measured_batches
 from minipaged.lab.measure.measured import DATA, batches_of
 from minipaged.memory.kv_cache import LayerCache
 
@@ -117,15 +117,6 @@ STORED = [*product(("nvidia-h200", "nvidia-h100-80gb-hbm3"), (0, 1))]
 def test_which_reports_are_stored():
     names = {f"{batches_of(seed)}-{device}.json" for device, seed in STORED}
     assert names == {path.name for path in DATA.glob("batches-*")}
-
-
-def test_all_reports_by_name():
-    found = all_batches()
-    assert len(found) == len(STORED)
-    for name, report in found.items():
-        gpu, batches_called = name.split(", ")
-        assert gpu in report["machine"]["device"]
-        assert report["seed"] == ["60 batches", "60 others"].index(batches_called)
 
 
 @pytest.mark.parametrize(("device", "seed"), STORED)

@@ -8,13 +8,13 @@ from minipaged.draw import palette
 from minipaged.draw.marks import Box
 from minipaged.draw.tones import behind_words, free, soft, strong
 from minipaged.lab import (
-    L1Cycles,
     cycle_lines,
     l1_cycles,
     measured_profile,
     plot_banks,
     plot_l1_cycles,
 )
+from minipaged.lab.measure.l1_cycles import L1Cycles
 from minipaged.lab.plots.banks import cycles_at_banks
 
 ONE = L1Cycles(in_all=5255, loads=355, shuffles=480, shared=4420, conflicts=3872)

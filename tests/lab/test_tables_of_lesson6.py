@@ -93,7 +93,7 @@ def test_a_share_is_of_the_ceiling():
 
 def test_a_rung_stands_beside_the_one_before():
     ladder = {"a": {"x": row(400.0), "y": row(200.0), "z": row(100.0)}}
-    assert rung_tables.rung_lines(tuning(ladder=ladder), 3) == [
+    assert Rungs(tuning(ladder=ladder)).lines(3) == [
         "rung 3",
         "a              50.0 % -> 100.0 %, x 2.00",
     ]
@@ -102,7 +102,7 @@ def test_a_rung_stands_beside_the_one_before():
 def test_of_a_rung_some_batches_may_be_left_out():
     rows = {"x": row(400.0), "y": row(200.0)}
     report = tuning(ladder={"a": rows, "not measured": rows})
-    lines = rung_tables.rung_lines(report, 2, batches=["a"])
+    lines = Rungs(report).lines(2, batches=["a"])
     assert lines == ["rung 2", "a              25.0 % ->  50.0 %, x 2.00"]
 
 
@@ -119,7 +119,6 @@ def test_the_rungs_of_the_report_have_room_for_so_many():
     assert rungs.room(2) == "rung 2: 167 registers of a thread, 3 programs fit"
     heads = [line for line in rungs.lines() if line.startswith("rung")]
     assert heads == [f"rung {number}" for number in range(2, 9)]
-    assert rungs.lines(3) == rung_tables.rung_lines(rungs.tuning, 3)
 
 
 def test_as_many_rungs_are_profiled_as_asked_for():

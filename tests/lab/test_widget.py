@@ -80,7 +80,7 @@ def check_rows(widget, tables):
     for row in rows_in(widget):
         table = tables[row.name]
         tokens, blocks = table.num_tokens, len(table.block_ids)
-        length = f"{tokens} token{'s' * (tokens > 1)}, {blocks} block"
+        length = f"{tokens:,} token{'s' * (tokens > 1)}, {blocks} block"
         assert row.label.value.count(length + "s" * (blocks > 1)) == 1
     assert widget.play.undo.disabled == (not widget.guide.is_by_hand)
     assert widget.play.redo.disabled == (not widget.sandbox.undone)

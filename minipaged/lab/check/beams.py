@@ -52,18 +52,18 @@ class _Step(NamedTuple):
     places: list[int]  # of those that end, among the candidates
 
 
-def _expected_step(totals: Tensor, count: int | None = None, eos: int = EOS) -> _Step:
-    """Of the candidates' sums [k, V]; with another count or eos, a usual mistake."""
+def _expected_step(totals: Tensor, count: int | None = None) -> _Step:
+    """Of the candidates' sums [k, V]; with another count, a usual mistake."""
     width, vocabulary = totals.shape
     best, index = totals.flatten().topk(count or 2 * width)
     candidates = [
         (one // vocabulary, one % vocabulary, total)
         for one, total in zip(index.tolist(), best.tolist(), strict=True)
     ]
-    places = [at for at in range(width) if candidates[at][1] == eos]
+    places = [at for at in range(width) if candidates[at][1] == EOS]
     ended = [(candidates[at][0], candidates[at][2]) for at in places]
-    late = [beam for beam, token, _ in candidates[width:] if token == eos]
-    going = [one for one in candidates if one[1] != eos][:width]
+    late = [beam for beam, token, _ in candidates[width:] if token == EOS]
+    going = [one for one in candidates if one[1] != EOS][:width]
     parents, tokens, sums = ([one[part] for one in going] for part in range(3))
     return _Step(parents, tokens, sums, ended, late, places)
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from minipaged.draw.letters import counted
 from minipaged.lab.measure.measured import Tuning
 from minipaged.lab.measure.occupancy import bytes_under_way, rooms_for
 from minipaged.lab.measure.rung_tables import num_pieces, share_of_ceiling
@@ -132,7 +133,7 @@ class Launch(NamedTuple):
         """How many of a wave's places are used."""
         name = f"wave {number} of {len(self.waves)}"
         used = [running / self.places]
-        said = f"{running:,} program" + "s" * (running != 1)
+        said = counted(running, "program")
         is_bad = number == len(self.waves) and self._is_last_empty
         return Bar(name, f"{self.places:,} places", said, used, [], [], is_bad)
 

@@ -39,16 +39,6 @@ def measured_batches(device: str = "nvidia-h200", seed: int = 0) -> dict[str, An
     return _report(batches_of(seed), device)
 
 
-def all_batches() -> dict[str, dict[str, Any]]:
-    """Both seeds on both GPUs: by name, what `measured_batches` says of them."""
-    gpus = {"H200": "nvidia-h200", "H100": "nvidia-h100-80gb-hbm3"}
-    return {
-        f"{gpu}, {name}": measured_batches(device, seed)
-        for seed, name in enumerate(("60 batches", "60 others"))
-        for gpu, device in gpus.items()
-    }
-
-
 def batches_of(seed: int) -> str:
     """What the reports of batches of this seed are called."""
     return f"batches-seed-{seed}" if seed else "batches"

@@ -1,6 +1,6 @@
 """Lab: lesson 6's rungs as they were measured: shares of the ceiling, lines of text."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from minipaged.lab.measure.measured import Tuning
@@ -32,23 +32,6 @@ def share_of_ceiling(tuning: Tuning, batch: str, row: Mapping[str, Any]) -> floa
 def num_pieces(tuning: Tuning, batch: str) -> int:
     """Sequences x KV heads: as many as there are programs without splits."""
     return KV_HEADS * tuning["batches"][batch]["num_seqs"]
-
-
-def rung_lines(
-    tuning: Tuning, *numbers: int, batches: Collection[str] = ()
-) -> list[str]:
-    """These rungs (the lowest is 1) beside the ones before, in these batches or all."""
-    lines = []
-    for number in numbers:
-        lines.append(f"rung {number}")
-        for batch, rows in tuning["ladder"].items():
-            if batches and batch not in batches:
-                continue
-            two = list(rows.values())[number - 2 : number]
-            before, after = (share_of_ceiling(tuning, batch, row) for row in two)
-            times = f"x {after / before:.2f}"
-            lines.append(f"{batch:13} {before:5.1f} % -> {after:5.1f} %, {times}")
-    return lines
 
 
 def busy_lines(profile: Mapping[str, Any], count: int) -> list[str]:

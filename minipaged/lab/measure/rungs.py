@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from minipaged.lab.measure.launches import launch_of_rung
 from minipaged.lab.measure.measured import Tuning
-from minipaged.lab.measure.rung_tables import rung_lines, share_of_ceiling
+from minipaged.lab.measure.rung_tables import share_of_ceiling
 
 MAIN = "64x4k"
 
@@ -35,8 +35,14 @@ class Rungs(NamedTuple):
 
     def lines(self, *numbers: int, batches: Collection[str] = ()) -> list[str]:
         """These rungs, or all, beside the ones before, in these batches, or in all."""
-        every = range(2, len(self._rows(MAIN)) + 1)
-        return rung_lines(self.tuning, *(numbers or every), batches=batches)
+        lines, ladder = [], self.tuning["ladder"]
+        for number in numbers or range(2, len(self._rows(MAIN)) + 1):
+            lines.append(f"rung {number}")
+            for batch in batches or ladder:
+                before, after = (self.reached(n, batch) for n in (number - 1, number))
+                said = f"{before:5.1f} % -> {after:5.1f} %, x {after / before:.2f}"
+                lines.append(f"{batch:13} {said}")
+        return lines
 
     def _rows(self, batch: str) -> list[dict]:
         return list(self.tuning["ladder"][batch].values())

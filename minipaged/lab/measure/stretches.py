@@ -1,38 +1,32 @@
 """Lab: how many stretches of memory come for K of a tile, in two layouts."""
 
+TILE, DIM = 64, 128  # positions of a tile; numbers of a head
+STRETCH = 32  # numbers that memory gives at least: 64 bytes, of two each
 
-def stretches_for_k(
-    block_size: int,
-    is_turned: bool,
-    tile: int = 64,
-    dim: int = 128,
-    stretch: int = 32,
-) -> int:
+
+def stretches_for_k(block_size: int, is_turned: bool) -> int:
     """How many stretches of memory must come for K of one head, of a tile.
 
     What is needed of it lies in runs of numbers side by side; each brings as many
     stretches as it reaches into. Blocks lie far apart, and so do the runs.
 
-    is_turned: K is [heads, dim, slots], else [slots, heads, dim]. tile: positions.
-    stretch: numbers that memory gives at least, 64 bytes of two each.
+    is_turned: K is [heads, dim, slots], else [slots, heads, dim].
     """
-    runs, length = runs_of_k(block_size, is_turned, tile, dim)
-    if stretch % length and length % stretch:
+    runs, length = runs_of_k(block_size, is_turned)
+    if STRETCH % length and length % STRETCH:
         raise ValueError(
-            f"runs of {length} numbers do not begin where stretches of {stretch} do; "
+            f"runs of {length} numbers do not begin where stretches of {STRETCH} do; "
             "choose powers of two"
         )
-    return runs * -(-length // stretch)
+    return runs * -(-length // STRETCH)
 
 
-def runs_of_k(
-    block_size: int, is_turned: bool, tile: int = 64, dim: int = 128
-) -> tuple[int, int]:
+def runs_of_k(block_size: int, is_turned: bool) -> tuple[int, int]:
     """In how many runs the numbers lie that are needed, and how long a run is.
 
     Side by side: all numbers of a slot. Turned round: a number of all slots of a block.
     """
     if not is_turned:
-        return tile, dim
-    together = min(block_size, tile)  # slots
-    return dim * -(-tile // together), together
+        return TILE, DIM
+    together = min(block_size, TILE)  # slots
+    return DIM * -(-TILE // together), together

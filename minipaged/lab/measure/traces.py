@@ -1,4 +1,4 @@
-"""Lab: request-length traces, made up or read from a file (paper, section 6.1).
+"""Lab: made-up request-length traces (paper, section 6.1).
 
 Known from the paper: the four means (figure 11), and that ShareGPT varies more than
 Alpaca. The rest is assumed: log-normal lengths, prompt and output independent, and the
@@ -8,12 +8,6 @@ output spread has a source. In figures 2 and 13, Orca (Max) runs 7 requests and 
 A log-normal of mean 338, clipped at 2048, has that ratio at a sigma of 0.8. So the bar
 of Orca (Max) is no evidence for our model; those of Pow2 and Oracle are.
 """
-
-import json
-from collections.abc import Callable
-from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -30,40 +24,6 @@ def sharegpt_like(n: int, seed: int = 0) -> list[RequestLengths]:
 def alpaca_like(n: int, seed: int = 0) -> list[RequestLengths]:
     """`n` made-up instructions, mean 19.31 tokens, and answers, mean 58.45 tokens."""
     return _log_normal_trace(n, seed, *ALPACA)
-
-
-def sharegpt_file(
-    path: str | Path, tokenizer: Callable[[str], Any], limit: int | None = None
-) -> list[RequestLengths]:
-    """Lengths of the first question and answer of each conversation in a ShareGPT file.
-
-    `path`: JSON, `[{"conversations": [{"from": "human", "value": "..."}, ...]}, ...]`.
-    `tokenizer(text)` has `.input_ids`, as HuggingFace's have. Stops after `limit`.
-    A conversation without a human turn that gpt answers next, neither empty, is skipped
-    as malformed; so is one of over 2048 tokens, which OPT could not serve. Raises
-    ValueError if nothing is left, with the number skipped for each reason.
-    """
-    conversations = json.loads(Path(path).read_text(encoding="utf-8"))
-    if not isinstance(conversations, list):
-        raise ValueError(f"{path} holds no JSON list of conversations")
-    requests: list[RequestLengths] = []
-    malformed = too_long = 0
-    for conversation in conversations:
-        if limit is not None and len(requests) >= limit:
-            return requests
-        lengths = _first_exchange(conversation, tokenizer)
-        if lengths is None:
-            malformed += 1
-        elif sum(lengths) > MAX_LENGTH:
-            too_long += 1
-        else:
-            requests.append(lengths)
-    if not requests:
-        raise ValueError(
-            f"{path} has no usable conversation: {malformed} malformed, {too_long} "
-            f"longer than {MAX_LENGTH} tokens; is it in the ShareGPT format?"
-        )
-    return requests
 
 
 def _log_normal_trace(
@@ -88,21 +48,3 @@ def _in_bands(law: LogNormal, n: int, rng: np.random.Generator) -> np.ndarray:
     """
     bands = (rng.permutation(n) + rng.random(n)) / n
     return np.array([law.at(quantile) for quantile in bands.tolist()], dtype=int)
-
-
-def _first_exchange(
-    conversation: Any, tokenizer: Callable[[str], Any]
-) -> RequestLengths | None:
-    """Token counts of the first (human, gpt) pair of turns; None if it is malformed."""
-    try:
-        conversation = conversation["conversations"]
-        turns = [(turn["from"], turn["value"]) for turn in conversation]
-    except (KeyError, TypeError):
-        return None
-    for (asker, question), (answerer, answer) in pairwise(turns):
-        if (asker, answerer) == ("human", "gpt"):
-            if not (isinstance(question, str) and isinstance(answer, str)):
-                return None
-            lengths = [len(tokenizer(text).input_ids) for text in (question, answer)]
-            return RequestLengths(*lengths) if all(lengths) else None
-    return None

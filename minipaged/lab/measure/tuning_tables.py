@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise, product
 from typing import Any
 
+from minipaged.draw.letters import counted
 from minipaged.lab.measure.launches import (
     FAULTS,
     Launch,
@@ -66,7 +67,7 @@ def sweep_maps(
     maps: dict[str, Map] = {}
     signs: dict[str, dict[str, list[Cell]]] = {fault: {} for fault in FAULTS}
     for batch, num_warps in product(batches, warps):
-        name = f"{batch}, {num_warps} warp" + "s" * (num_warps > 1)
+        name = f"{batch}, {counted(num_warps, 'warp')}"
         found = launches_of(tuning, batch, num_warps=num_warps, num_splits=1)
         at = {(row["tile"], row["num_stages"]): launch for row, launch in found}
         maps[name] = {cell: launch.percent for cell, launch in at.items()}
@@ -103,24 +104,22 @@ def near_lines(
     return table(("MB     ", *(f"{head:>12}" for head in heads)), rows)
 
 
-def slow_lines(
-    tuning: Tuning, batches: list[str], share: float = 0.8, many_warps: int = 8
-) -> list[str]:
-    """Launches without a fault that are slower than this share of their batch's best.
+def slow_lines(tuning: Tuning, batches: list[str]) -> list[str]:
+    """Launches without a fault that are slower than 80 % of their batch's best.
 
     How many of them have less than twice what the ceiling needs under way, how many of
-    the others have so many warps, and how many of the rest need several waves.
+    the others have eight warps, and how many of the rest need several waves.
     """
     twice = 2 * tuning["ceilings"]["read_gb_per_s"] / 1e3
     every = (pair for batch in batches for pair in launches_of(tuning, batch))
-    slow = [(r, o) for r, o in every if not o.faults and o.percent < share * o.best]
+    slow = [(r, o) for r, o in every if not o.faults and o.percent < 0.8 * o.best]
     more = [(row, one) for row, one in slow if one.under_way >= twice]
-    rest = [one for row, one in more if row["num_warps"] != many_warps]
+    rest = [one for row, one in more if row["num_warps"] != 8]
     waves = sum(len(one.waves) > 1 for one in rest)
     return [
-        f"{len(slow)} without a fault are slower than {share:.0%} of the best:",
+        f"{len(slow)} without a fault are slower than 80% of the best:",
         f"  {len(slow) - len(more)} have less than {twice:.1f} MB under way;",
-        f"  of the other {len(more)}, {len(more) - len(rest)} have {many_warps} warps,",
+        f"  of the other {len(more)}, {len(more) - len(rest)} have 8 warps,",
         f"  and of those left, {waves} of {len(rest)} several waves",
     ]
 

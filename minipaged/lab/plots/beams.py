@@ -75,11 +75,9 @@ def plot_beam_tree(
             x, y = places[node]
             sheet.write(x, y - 19, names[node], ha="center")
     _draw_token(sheet, "prompt", places[()], NOTHING, rim=sheet.look.ink)
-    x, remark = 0.0, f"leads to a beam of step {len(steps)}"
-    for tone, meaning in ((strong("A"), remark), (soft("A"), "leads to none")):
-        sheet.box(x, bottom + 62, 18, 12, behind_words(tone))
-        sheet.write(x + 24, bottom + 68, meaning, color=sheet.look.quiet)
-        x += width_of(meaning) + 44
+    signs = [(strong("A"), f"leads to a beam of step {len(steps)}")]
+    signs += [(behind_words(soft("A")), "leads to none")]
+    x = sheet.legend(0, bottom + 68, signs)
     legend = "letters: the tables; ×: runs no more"
     sheet.write(x, bottom + 68, legend, color=sheet.look.quiet)
     return render(sheet.finish(bottom + 76))

@@ -38,10 +38,9 @@ def plot_buddies(
     for parent in sorted({p for piece in pieces for p in _parents(piece, whole)}):
         _draw_parent(sheet, parent, slot, _depth(parent, whole) * LEVEL)
     for piece in pieces:
-        y = _depth(piece, whole) * LEVEL
-        name = names.get(piece, "")
-        is_free = piece in memory._free
-        _draw_piece(sheet, piece, slot, y, name, is_free, (asked or {}).get(name))
+        name = None if piece in memory._free else names.get(piece, "")
+        wanted = (asked or {}).get(name, piece.size)
+        _draw_piece(sheet, piece, slot, _depth(piece, whole) * LEVEL, name, wanted)
     end = bottom * LEVEL + HEIGHT + 24
     for one, two in pairwise(pieces):
         both = one.size == two.size and {one, two} <= memory._free
@@ -75,19 +74,14 @@ def _draw_parent(sheet: Sheet, piece: Piece, slot: float, y: float) -> None:
 
 
 def _draw_piece(
-    sheet: Sheet,
-    piece: Piece,
-    slot: float,
-    y: float,
-    name: str,
-    is_free: bool,
-    asked: int | None,
+    sheet: Sheet, piece: Piece, slot: float, y: float, name: str | None, asked: int
 ) -> None:
-    """A piece that is held or free, its size inside, its addresses below."""
+    """A piece, free if nobody has it, its size inside, its addresses below."""
     x, width = piece.start * slot + 1, piece.size * slot - 2
-    tone = free() if is_free else strong(name or "A")
-    used = width if asked is None else asked * slot
-    words = f"free, {piece.size}" if is_free else f"{name} {asked or piece.size}"
+    tone, words = free(), f"free, {piece.size}"
+    if name is not None:
+        tone, words = strong(name or "A"), f"{name} {asked}"
+    used = min(width, asked * slot)
     sheet.box(x, y, used, HEIGHT, tone)
     sheet.word(x, y, used, HEIGHT, words, tone)
     if used < width:

@@ -32,28 +32,26 @@ NEAR_MARK = 32.0  # pixels: a launch so near may have its name beyond the mark
 HATCH, FAINT = "\\\\", "59"  # of what is hardly reached; how opaque
 
 
-def plot_climb(
-    launches: Mapping[str, Launch], ceiling: float, title: str, latency: float = 1.0
-) -> Figure:
+def plot_climb(launches: Mapping[str, Launch], ceiling: float, title: str) -> Figure:
     """From launch to launch: what was changed, how much is under way, and how fast.
 
     The level line is the ceiling. The rising one is Little's law: what is under way,
-    over `latency`. What is above them, and hardly reached, is hatched; where they meet
-    is marked.
+    over the microsecond in which it comes. What is above them, and hardly reached, is
+    hatched; where they meet is marked.
 
     launches: by what was changed; each is faster than the one before, and has more
-    under way. ceiling: GB/s at most. latency: microseconds, as in `Launch.least`.
+    under way. ceiling: GB/s at most.
     """
     sheet, floor = Sheet(title), SKY + HIGH
     ways = [one.under_way for one in launches.values()]
     rates = [ceiling * one.percent / 100 for one in launches.values()]
-    enough = ceiling * latency / 1000  # 1 MB in a microsecond is 1,000 GB/s
+    enough = ceiling / 1000  # 1 MB in a microsecond is 1,000 GB/s
     found = [*ways, enough]
     limits = _rounded(min(found) / 1.5, False), _rounded(1.2 * max(found), True)
     across = _with_few_ticks(scale_of(found, LEFT, SPAN - LEFT, True, limits))
     limits = min(rates) / 1.5, ceiling
     up = _with_few_ticks(scale_of(rates, floor, -HIGH, True, limits))
-    roof = Roof(sheet, across, up, ceiling, latency)
+    roof = Roof(sheet, across, up, ceiling)
     sheet.write(LEFT - 8, SKY - 16, "GB/s", ha="right", color=sheet.look.quiet)
     both = zip(ways, rates, strict=True)
     places = [(across.x(megabytes), up.x(rate)) for megabytes, rate in both]

@@ -7,17 +7,12 @@ from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import free, soft, strong
 from minipaged.lab.plots.render import Figure, render
 
-NUMBER = 4  # bytes that a thread reads
+THREADS, NUMBER, STRETCH = 32, 4, 64  # of a warp; bytes of each, and of a stretch
 LEAST = 0.22  # of a stretch: how wide a number that lies alone is drawn
 HEIGHT = 24.0  # pixels of a row
 
 
-def plot_coalescing(
-    apart: Mapping[str, int],
-    title: str,
-    stretch_bytes: int = 64,
-    num_threads: int = 32,
-) -> Figure:
+def plot_coalescing(apart: Mapping[str, int], title: str) -> Figure:
     """A panel for each way to read: threads above, below them stretches of memory.
 
     An arrow leads from the threads that read the same stretch to this stretch, which
@@ -27,25 +22,25 @@ def plot_coalescing(
     apart: by name, how many bytes lie from one thread's number to the next one's.
     """
     picture = Picture(title)
-    num_stretches = -(-num_threads * max(*apart.values(), NUMBER) // stretch_bytes)
+    num_stretches = -(-THREADS * max(*apart.values(), NUMBER) // STRETCH)
     for name, distance in apart.items():
         readers: dict[int, list[int]] = {}  # by stretch, the threads that read there
-        for thread in range(num_threads):
-            readers.setdefault(thread * distance // stretch_bytes, []).append(thread)
-        used, moved = NUMBER * num_threads, len(readers) * stretch_bytes
+        for thread in range(THREADS):
+            readers.setdefault(thread * distance // STRETCH, []).append(thread)
+        used, moved = NUMBER * THREADS, len(readers) * STRETCH
         said = f"{len(readers)} stretches: {used:,} of {moved:,} bytes are used"
         picture.headline(name, "", said, GOOD if used == moved else BAD)
-        cells = [Cell(str(thread), soft(0)) for thread in range(num_threads)]
+        cells = [Cell(str(thread), soft(0)) for thread in range(THREADS)]
         style = {"fills": True, "height": HEIGHT}
-        warp = picture.row("a warp", f"{num_threads} threads", cells, **style)
-        step = distance / stretch_bytes
-        number = max(NUMBER / stretch_bytes, min(LEAST, step / 2))
+        warp = picture.row("a warp", f"{THREADS} threads", cells, **style)
+        step = distance / STRETCH
+        number = max(NUMBER / STRETCH, min(LEAST, step / 2))
         stretches = []
         for stretch in range(num_stretches):
             starts = [n * step - stretch for n in readers.get(stretch, ())]
             stretches.append(_stretch(starts, number))
         style |= {"gap": 1.0, "rim": theme().rim}
-        remark = f"{stretch_bytes} bytes each"
+        remark = f"{STRETCH} bytes each"
         memory = picture.blocks("memory", remark, stretches, **style)
         for stretch, threads in readers.items():
             read = warp[threads[0] : threads[-1] + 1]

@@ -13,10 +13,9 @@ def plot_collisions(
     held: Sequence[str],
     leads: Sequence[int],
     title: str,
-    names: tuple[str, str] = ("B", "A"),
     keys: Sequence[int] = (),
 ) -> Figure:
-    """Above, what is asked for, below, what is held; an arrow where a key leads.
+    """Above, what B asks for, below, what A holds; an arrow where a key leads.
 
     asked, held: what stands in each block. leads: for each that is asked for, which of
     those held has its key. If their contents differ, the arrow bears a cross.
@@ -25,7 +24,7 @@ def plot_collisions(
     blocks, most = Picture(title, widest=200.0), max(len(asked), len(held))
     rows = []
     wanted = [keys[target] for target in leads] if keys else []
-    for name, texts, own in zip(names, (asked, held), (wanted, keys), strict=True):
+    for name, texts, own in zip("BA", (asked, held), (wanted, keys), strict=True):
         said = [f"{name}'s entry {at}" for at in range(len(texts))]
         if own:
             said = [f"{one}: key {key}" for one, key in zip(said, own, strict=True)]

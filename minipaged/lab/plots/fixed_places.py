@@ -2,7 +2,7 @@
 
 import torch
 
-from minipaged.draw.letters import counted
+from minipaged.draw.letters import counted, signed
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import KEPT, Tone, strong
 from minipaged.lab.plots.render import Figure, render
@@ -29,18 +29,14 @@ def plot_fixed_places(batch: RaggedBatch, num_sequences: int, title: str) -> Fig
     remark = f"{num_tokens} of {len(token)}"
     for name, numbers in of_tokens.items():
         owners = zip(numbers.tolist(), row_of.tolist(), strict=True)
-        cells = [Cell(_word(n), _tone(row, num_sequences)) for n, row in owners]
+        cells = [Cell(signed(n, 0), _tone(row, num_sequences)) for n, row in owners]
         picture.row(name, remark, cells, is_bold=True)
     lengths = enumerate(batch.context_lengths.tolist())
-    cells = [Cell(_word(n), _tone(row, num_sequences)) for row, n in lengths]
+    cells = [Cell(signed(n, 0), _tone(row, num_sequences)) for row, n in lengths]
     picture.row("contexts", f"{num_sequences} of {num_rows}", cells, is_bold=True)
     sequences = counted(num_sequences, "sequence")
     picture.legend((strong(0), f"of {sequences}"), (KEPT, "padding"))
     return render(picture.scene())
-
-
-def _word(number: int) -> str:
-    return f"{number}".replace("-", "−")
 
 
 def _tone(row: int, num_sequences: int) -> Tone:

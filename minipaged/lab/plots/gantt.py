@@ -4,11 +4,9 @@ from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import NamedTuple
 
-from minipaged.draw.bands import Drawn
 from minipaged.draw.letters import counted
 from minipaged.draw.palette import BAD, GOOD, theme
 from minipaged.draw.picture import Cell, Picture
-from minipaged.draw.sheet import Sheet
 from minipaged.draw.tones import KEPT, Sign, Tone, free, others, soft, strong
 from minipaged.lab.plots.render import Figure, render
 from minipaged.lab.plots.steps import add_steps
@@ -44,11 +42,11 @@ def plot_places(
     picture, have_changed = Picture(title, WIDEST), False
     least = min(map(len, runs.values()))
     for name, steps in runs.items():
-        idle, whole = _idle(steps, asked, places), len(steps) * places
+        spans, whole = _spans(steps, asked, places), len(steps) * places
+        idle = whole - sum(last - first for _, first, last in spans.values())
         verdict = f"{counted(len(steps), 'step')}, {idle} of {whole} places idle"
         is_best = len(steps) == least and len(runs) > 1
         picture.headline(name, "", verdict, GOOD if is_best else BAD)
-        spans = _spans(steps, asked, places)
         changes = _changes(spans)
         have_changed |= bool(changes)
         for place in range(places):
@@ -84,12 +82,6 @@ def _changes(
             changes.setdefault(first, []).append((place, holder[place], user))
         holder[place] = user
     return {first: sorted(hands) for first, hands in changes.items()}
-
-
-def _idle(steps: Steps, asked: Mapping[str, Asked], places: int) -> int:
-    """Places, over all steps, that compute nothing that anybody wants."""
-    spans = _spans(steps, asked, places).values()
-    return len(steps) * places - sum(last - first for _, first, last in spans)
 
 
 def _spans(
@@ -186,20 +178,14 @@ def _add_tokens(
     """How many tokens each step computes, upwards, and a line at the budget."""
     top = max(most, budget)
     cells = [
-        Cell("", Tone(BAD) if count > budget else others(), above=str(count))
+        Cell(
+            "",
+            Tone(BAD) if count > budget else others(),
+            above=str(count),
+            high=count / top,
+        )
         for count in counts
     ]
-    cells = [
-        cell._replace(high=count / top)
-        for cell, count in zip(cells, counts, strict=True)
-    ]
-    options = {"aside": f"budget {budget}", "height": HIGH}
-    lane = picture.lane("tokens", "of a step", cells, **options)
-
-    def draw(sheet: Sheet, x: float, y: float, width: float) -> None:
-        area = lane.area(0, len(cells))
-        level, end = area.y + area.height * (1 - budget / top), area.x + area.width
-        style = {"color": sheet.look.ink, "linewidth": 1.4, "linestyle": "--"}
-        sheet.line((area.x, level), (end, level), **style)
-
-    picture.add(Drawn(0.0, draw))
+    lane = picture.lane("tokens", "of a step", cells, height=HIGH)
+    style = {"color": theme().ink, "linewidth": 1.4, "linestyle": "--"}
+    lane.level(budget / top, f"budget {budget}", **style)

@@ -22,25 +22,21 @@ DASHES = {"linewidth": 2.0, "linestyle": "--"}
 Heights = Sequence[tuple[int, str]]  # of each step: how many blocks, and whose
 
 
-def plot_lanes(
-    moments: Sequence[Moment],
-    title: str,
-    pool: BlockPool,
-    names: Sequence[str] = ascii_uppercase,
-) -> Figure:
+def plot_lanes(moments: Sequence[Moment], title: str, pool: BlockPool) -> Figure:
     """One lane for each prompt, from step to step: it waits, prefills, decodes, ends.
 
-    moments: of a run of `generate`, from `watch`, over the blocks of `pool`. names: of
-    the prompts, in the order in which they start. Beside a lane, its tokens, and the
-    most blocks that its prompt may come to hold. Below, how many blocks the sequences
-    hold, and how many are promised, and to whom, under a line at the pool's size.
+    moments: of a run of `generate`, from `watch`, over the blocks of `pool`. The
+    prompts are A, B, C, ... in the order in which they start. Beside a lane, its
+    tokens, and the most blocks that its prompt may come to hold. Below, how many blocks
+    the sequences hold, and how many are promised, and to whom, under a line at the
+    pool's size.
     """
     run, size = Picture(title, widest=len(moments) * HIGH), pool.block_size
     works: dict[Request, list[tuple[int, Work]]] = {}
     for at, moment in enumerate(moments):
         for work in moment.works:
             works.setdefault(work.request, []).append((at, work))
-    named = dict(zip(works, names, strict=False))
+    named = dict(zip(works, ascii_uppercase, strict=False))
     add_steps(run, len(moments))
     for request, own in works.items():
         tokens = own[0][1].sequence.num_prompt_tokens
@@ -57,16 +53,13 @@ def plot_lanes(
     ]
     most = max(pool.num_blocks, *(count for count, _ in promised))
     run.space(8)
-    blocks = run.lane("blocks", f"{max(held)} held at most", height=HIGH)
+    cells = [Cell("", others(), high=count / most) for count in held]
+    blocks = run.lane("blocks", f"{max(held)} held at most", cells, height=HIGH)
+    blocks.level(0.0)
+    blocks.level(pool.num_blocks / most, f"pool: {pool.num_blocks}")
 
     def draw(sheet: Sheet, x: float, y: float, width: float) -> None:
-        unit = HIGH / most
-        _draw_blocks(sheet, blocks, held, unit)
-        level = blocks.y + HIGH - unit * pool.num_blocks
-        end = blocks.place(len(moments))
-        sheet.line((blocks.left, level), (end, level))
-        sheet.write(end + 6, level, f"pool: {pool.num_blocks}")
-        _draw_promised(sheet, blocks, promised, unit)
+        _draw_promised(sheet, blocks, promised, HIGH / most)
 
     run.add(Drawn(6.0, draw))
     signs = [(free(), "waits"), (strong("A"), "prefill"), (soft("A"), "decode")]
@@ -97,17 +90,6 @@ def _at_most(request: Request, block_size: int) -> int:
     shared = len(request.prompt) // block_size
     whole = -(-request.max_computed // block_size)
     return shared + request.num_parallel * (whole - shared)
-
-
-def _draw_blocks(sheet: Sheet, lane: Lane, held: Sequence[int], unit: float) -> None:
-    """How many blocks are held in each step."""
-    ground, at = lane.y + HIGH, 0
-    for count, run in groupby(held):
-        stop = at + len(list(run))
-        x, high = lane.place(at), unit * count
-        sheet.box(x, ground - high, lane.place(stop) - x, high, others())
-        at = stop
-    sheet.line((lane.left, ground), (lane.place(at), ground))
 
 
 def _draw_promised(sheet: Sheet, lane: Lane, promised: Heights, unit: float) -> None:

@@ -7,7 +7,13 @@ from minipaged.draw.letters import counted
 from minipaged.draw.palette import BAD, GOOD, theme
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import NOTHING, free, soft, strong
-from minipaged.lab.measure.stretches import runs_of_k, stretches_for_k
+from minipaged.lab.measure.stretches import (
+    DIM,
+    STRETCH,
+    TILE,
+    runs_of_k,
+    stretches_for_k,
+)
 from minipaged.lab.plots.render import Figure, render
 
 HIGH = 30.0  # pixels of a strip; as many stretches are drawn as there are names
@@ -24,38 +30,28 @@ LAYOUTS = {  # is K turned round? its shape, and what lies side by side
 }
 
 
-def plot_layouts(
-    title: str,
-    block_sizes: Sequence[int] = (16, 1),
-    tile: int = 64,
-    dim: int = 128,
-    stretch: int = 32,
-) -> Figure:
+def plot_layouts(title: str, block_sizes: Sequence[int] = (16, 1)) -> Figure:
     """A strip of memory for each layout: where K of a head lies, of one block.
 
     Memory gives whole stretches. What is needed of them is strong, the rest comes in
     vain; one of them is framed and measured. Below, for each block size, how many come
     for a tile.
 
-    block_sizes: a block of the first is drawn. tile: positions. dim: numbers of a slot.
-    stretch: numbers of two bytes that memory gives at least.
+    block_sizes: a block of the first is drawn.
     """
-    picture, in_vain = Picture(title), list[str]()
+    picture = Picture(title)
     for is_turned, (shape, remark) in LAYOUTS.items():
-        layouts = [_Layout(n, is_turned, tile, dim, stretch) for n in block_sizes]
+        layouts = [_Layout(n, is_turned) for n in block_sizes]
         verdict, colour = layouts[0].verdict
         picture.headline(shape, remark, "addresses →")
-        said = f"one stretch, {2 * stretch} bytes: {verdict}; side by side lie "
+        said = f"one stretch, {2 * STRETCH} bytes: {verdict}; side by side lie "
         picture.text(said + layouts[0].side_by_side, color=colour)
         _add_strip(picture, layouts[0])
         for layout in layouts:
             picture.text(layout.total, color=layout.verdict[1])
-        if layouts[0].run < stretch:
-            in_vain.append("slots" if is_turned else "heads")
     signs = [(strong(0), f"K of a head, of a block of {block_sizes[0]}")]
-    if in_vain:
-        said = f"of other {' and '.join(in_vain)}: comes in vain"
-        signs.append((soft(0), said))
+    if block_sizes[0] < STRETCH:
+        signs.append((soft(0), "of other slots: comes in vain"))
     picture.legend(*signs, (free(), "not asked for"))
     return render(picture.scene())
 
@@ -65,39 +61,36 @@ class _Layout(NamedTuple):
 
     block_size: int
     is_turned: bool
-    tile: int
-    dim: int
-    stretch: int
 
     @property
     def run(self) -> int:
         """Numbers of a run."""
-        return runs_of_k(self.block_size, self.is_turned, self.tile, self.dim)[1]
+        return runs_of_k(*self)[1]
 
     @property
     def num_runs(self) -> int:
         """Of a block: its slots, or the numbers that a slot has."""
-        return self.dim if self.is_turned else min(self.block_size, self.tile)
+        return DIM if self.is_turned else min(self.block_size, TILE)
 
     @property
     def num_stretches(self) -> int:
         """Of a run."""
-        return -(-self.run // self.stretch)
+        return -(-self.run // STRETCH)
 
     @property
     def verdict(self) -> tuple[str, str]:
         """How much of a stretch is used, and the colour for it."""
-        if self.run < self.stretch:
-            return f"{self.run} of {self.stretch} numbers used", BAD
-        return f"all {self.stretch} numbers used", GOOD
+        if self.run < STRETCH:
+            return f"{self.run} of {STRETCH} numbers used", BAD
+        return f"all {STRETCH} numbers used", GOOD
 
     @property
     def total(self) -> str:
         """How many stretches come for a tile, and what of each is used."""
-        total, blocks = stretches_for_k(*self), -(-self.tile // self.block_size)
-        things = (blocks, "block") if self.is_turned else (self.tile, "slot")
+        total, blocks = stretches_for_k(*self), -(-TILE // self.block_size)
+        things = (blocks, "block") if self.is_turned else (TILE, "slot")
         each = total // things[0]
-        what = f"a tile of {self.tile} in blocks of {self.block_size}: "
+        what = f"a tile of {TILE} in blocks of {self.block_size}: "
         said = f"{counted(*things)} × {each:,} stretch{'es' * (each != 1)} = {total:,}"
         return f"{what}{said}; {self.verdict[0]}"
 
@@ -113,15 +106,15 @@ def _add_strip(picture: Picture, layout: _Layout) -> None:
     cells, runs, left = list[Cell](), list[tuple[int, int]](), len(NAMES)
     while left and len(runs) < layout.num_runs:
         count = min(left, layout.num_stretches)
-        needed = min(layout.run, layout.stretch)
-        one = [strong(0)] * needed + [soft(0)] * (layout.stretch - needed)
-        runs.append((len(cells), len(cells) + count * layout.stretch))
+        needed = min(layout.run, STRETCH)
+        one = [strong(0)] * needed + [soft(0)] * (STRETCH - needed)
+        runs.append((len(cells), len(cells) + count * STRETCH))
         cells += [Cell("", tone) for tone in one * count]
         is_whole = count == layout.num_stretches
         cells.append(Cell("…", free() if is_whole else NOTHING, 6.0))
         left -= count
     row = picture.lane(cells=cells, height=HIGH, gap=1.0, fills=True)
-    picture.frame(row[: layout.stretch], theme().ink)
+    picture.frame(row[:STRETCH], theme().ink)
     for name, (start, stop) in zip(NAMES, runs, strict=False):
         things = "number" + "s" * (layout.run > 1) if layout.is_turned else "slot"
         picture.under(row[start:stop], f"{name} {things}")

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 
-from minipaged.draw.letters import PART, counted, width_of
+from minipaged.draw.letters import PART, counted
 from minipaged.draw.sheet import SPAN, Sheet
 from minipaged.draw.tones import Tone, behind_words, free, soft, strong
 from minipaged.lab.plots.render import Figure, render
 
 LEFT, PAD, GAP = 164.0, 14.0, 10.0  # pixels beside the parts, in and between boxes
 LINES, SIDE = 2, 12.0  # of small squares, and how high they are
+PROGRAMS, EACH = 3, 4  # on the large multiprocessor; warps of each
 FRAME, CACHE, MEMORY = 62.0, 270.0, 338.0  # the upper edges of the boxes
 WARPS, WARP, REGISTERS = 92.0, 28.0, 22.0  # where programs begin; their parts' height
 GATE, HIGH = 184.0, 36.0  # the L1 unit, and how high it is
@@ -16,18 +17,12 @@ UNITS = 76.0  # how wide the matrix units are
 LARGE, L2 = 44.0, 26.0  # how high the memory is, and its cache
 
 
-def plot_gpu(
-    gpu: Mapping[str, float],
-    read_gb_per_s: float,
-    title: str,
-    num_programs: int = 3,
-    num_warps: int = 4,
-) -> Figure:
+def plot_gpu(gpu: Mapping[str, float], read_gb_per_s: float, title: str) -> Figure:
     """All multiprocessors small, one of them large, the cache and the memory below.
 
-    Of the programs on the large one, the first computes, and the others wait for what
-    the memory sends. Each has so many warps, and their threads' registers. All that
-    they read passes the L1 unit: shared memory and L1.
+    Of three programs on the large one, the first computes, and the others wait for what
+    the memory sends. Each has four warps, and their threads' registers. All that they
+    read passes the L1 unit: shared memory and L1.
 
     gpu: `multiprocessors`, `registers` and `shared_bytes` of each, `l2_megabytes`, as
     `measured_tuning()` has them. read_gb_per_s: its read ceiling.
@@ -35,8 +30,8 @@ def plot_gpu(
     sheet = Sheet(title)
     _draw_squares(sheet, int(gpu["multiprocessors"]))
     sheet.box(LEFT, FRAME, SPAN - LEFT, GATE + HIGH - FRAME, rim=sheet.look.ink)
-    _draw_programs(sheet, num_programs, num_warps)
-    said = f"with {num_programs} of the programs"
+    _draw_programs(sheet)
+    said = f"with {PROGRAMS} of the programs"
     sheet.label(WARPS, 0, "one of them", said)
     registers = f"{gpu['registers']:,} registers"
     sheet.label(WARPS + WARP + 2, REGISTERS, registers, "for all its threads")
@@ -70,15 +65,15 @@ def _draw_store(sheet: Sheet, y: float, high: float, words: str, rim: str) -> No
     sheet.write((LEFT + SPAN) / 2, y + high / 2, words, ha="center")
 
 
-def _draw_programs(sheet: Sheet, num_programs: int, num_warps: int) -> None:
+def _draw_programs(sheet: Sheet) -> None:
     """Side by side, with arrows to those that wait; at the right, the matrix units."""
     right, bottom = SPAN - PAD - UNITS, WARPS + WARP + 2 + REGISTERS
-    each = (right - LEFT - PAD) / num_programs
-    for program in range(num_programs):
+    each = (right - LEFT - PAD) / PROGRAMS
+    for program in range(PROGRAMS):
         left = LEFT + PAD + program * each
         tone = soft(0) if program else strong(0)
-        _draw_program(sheet, left, each - GAP, tone, num_warps)
-        if program or num_programs == 1:
+        _draw_program(sheet, left, each - GAP, tone)
+        if program:
             x = left + (each - GAP) / 2
             for at, ends in ((x, (GATE - 2, bottom + 4)), (x + 16, (bottom, GATE))):
                 way = [(at, end) for end in ends]
@@ -108,16 +103,11 @@ def _draw_squares(sheet: Sheet, count: int) -> None:
     sheet.label(4, LINES * (SIDE + 2), name, "of one GPU")
 
 
-def _draw_program(
-    sheet: Sheet, left: float, width: float, tone: Tone, num_warps: int
-) -> None:
+def _draw_program(sheet: Sheet, left: float, width: float, tone: Tone) -> None:
     """A box for each warp, and below them what their threads compute with."""
     middle, below = left + width / 2, WARPS + WARP + 2
     sheet.write(middle, WARPS - 13, "program", PART, ha="center")
-    wide = width / num_warps
-    words = ["warp"] * num_warps if width_of("warp") < wide - 4 else []
-    sheet.cells(left, WARPS, [wide] * num_warps, WARP, [tone] * num_warps, words)
+    widths = [width / EACH] * EACH
+    sheet.cells(left, WARPS, widths, WARP, [tone] * EACH, ["warp"] * EACH)
     sheet.box(left, below, width, REGISTERS, rim=sheet.look.rim)
-    for said in ("its threads' registers", "registers"):
-        if width_of(said) < width - 6:
-            return sheet.write(middle, below + REGISTERS / 2, said, ha="center")
+    sheet.write(middle, below + REGISTERS / 2, "its threads' registers", ha="center")

@@ -10,17 +10,13 @@ from minipaged.lab.plots.charts import legend_of_slots
 from minipaged.lab.plots.render import Figure, render
 from minipaged.memory.waste import Span
 
+LONGEST = 72  # slots of a strip; all are drawn to one scale
 
-def plot_memory_map(
-    spans: Sequence[Span],
-    title: str,
-    names: Sequence[str] = ("A", "B", "C"),
-    width: int = 72,
-) -> Figure:
+
+def plot_memory_map(spans: Sequence[Span], title: str) -> Figure:
     """One strip for each piece of memory, and of each kind how many slots.
 
-    spans: what `memory_map` returns. names: of the owners, by their index. width: slots
-    of the longest strip that is expected; all are drawn to one scale.
+    spans: what `memory_map` returns; its owners are called A, B, C.
     """
     picture, used = Picture(title), set()
     for owner, piece in groupby(spans, key=lambda span: span[3]):
@@ -31,11 +27,11 @@ def plot_memory_map(
             is_rounded_up = kind == "external" and owner is not None
             kind = "rounded_up" if is_rounded_up else kind
             used.add(kind)
-            word = str(high - low) if high - low > 0.04 * width else ""
+            word = str(high - low) if high - low > 0.04 * LONGEST else ""
             cells.append(Cell(word, kind_of_slot(kind), wide=high - low))
-        name = "free" if owner is None else names[owner]
+        name = "free" if owner is None else "ABC"[owner]
         place = f"{parts[0][0]}–{parts[-1][1] - 1}"
         picture.row(name, place, cells, is_bold=owner is not None)
-    picture.widest = (SPAN - picture.room_left) / width
+    picture.widest = (SPAN - picture.room_left) / LONGEST
     picture.legend(*legend_of_slots(used))
     return render(picture.scene())

@@ -14,19 +14,18 @@ def plot_neighbour(
     size: int,
     tile: int,
     title: str,
-    names: tuple[str, str] = ("A", "B"),
 ) -> Figure:
     """A memory before and after a launch; between them, where each program stores.
 
-    The first `size` places are of the first sequence, for whom the kernel was launched;
-    what follows is the neighbour's. A place of the neighbour that has changed has a
-    thick rim, above it stands which program reached it.
+    The first `size` places are A's, for whom the kernel was launched; what follows is
+    B's, the neighbour's. A place of B that has changed has a thick rim, above it stands
+    which program reached it.
 
     before, after: [N] each. tile: the places of a program.
     """
     if len(before) != len(after):
         raise ValueError(f"{len(before)} places before, but {len(after)} after")
-    first, second = names
+    first, second = "AB"
     hit = [n for n in range(size, len(before)) if before[n] != after[n]]
     programs = [range(n, n + tile) for n in range(0, size, tile)]
     tones = [

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from minipaged.draw.chart import Chart
 from minipaged.lab.plots.render import Figure, render
+from minipaged.lab.plots.roof import written
 
 LIMITS = 0.25, 64.0  # programs: where the axis ends
 
@@ -29,7 +30,7 @@ def plot_on_each(
     """
     low, high = (math.log2(limit) for limit in LIMITS)
     ticks = [2.0**power for power in range(math.ceil(low), math.floor(high) + 1)]
-    each = f"; {_written(megabytes)} under way for one on each" if megabytes else ""
+    each = f"; {written(megabytes)} MB under way for one on each" if megabytes else ""
     chart = Chart(
         title,
         xlabel="programs on each multiprocessor" + each,
@@ -45,13 +46,9 @@ def plot_on_each(
         ]
         chart.line(shown, name, has_markers=True)
     if megabytes:
-        said += f": {_written(room * megabytes)}; the others wait"
+        said += f": {written(room * megabytes)} MB; the others wait"
     if aim:
-        under_way = f": {_written(aim[0] * megabytes)}" if megabytes else ""
+        under_way = f": {written(aim[0] * megabytes)} MB" if megabytes else ""
         chart.mark(x=aim[0], words=aim[1] + under_way, linestyle=":")
     chart.mark(x=room, words=said, linestyle="-")
     return render(chart.scene())
-
-
-def _written(megabytes: float) -> str:
-    return f"{megabytes:.1f} MB" if megabytes < 10 else f"{megabytes:,.0f} MB"

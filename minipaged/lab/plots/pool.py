@@ -41,7 +41,7 @@ def plot_pool(
     the tables too. `taken`: entries of a table whose blocks it has lost; they have an
     orange rim.
     """
-    picture, contents = Picture(title), read_contents(pool, tables, {}, cached)
+    picture, contents = Picture(title), read_contents(pool, tables, cached)
     words = [_caption(pool, one, contents, columns) for one in range(pool.num_blocks)]
     add_blocks(picture, pool, tables, words, columns, before, contents.cached)
     below = Picture()

@@ -33,7 +33,7 @@ def plot_reservations_and_pool(
     picture, blocks, size = Picture(title), Picture(), pool.block_size
     _add_pieces(picture, used, reserved)
     picture.rule()
-    contents = read_contents(pool, tables, {})
+    contents = read_contents(pool, tables)
     longer = [name for name, table in tables.items() if len(table.block_ids) > 1]
     second = "".join(f"{name}1: {name}'s second block" for name in longer[:1])
     num_free = sum(pool.refcount(block_id) == 0 for block_id in range(pool.num_blocks))

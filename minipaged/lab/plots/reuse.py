@@ -4,6 +4,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
 
+from minipaged.draw.letters import listed
 from minipaged.draw.palette import BAD, GOOD
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.rows import Row
@@ -43,9 +44,9 @@ def plot_reuse(
     path = [block for block in found if block in blocks]
     moments = _Moments(title, blocks, decode)
     tones = dict.fromkeys(blocks, strong(one))
-    moments.add(f"1. {one} asks: blocks {_listed(blocks)}", old, tones)
+    moments.add(f"1. {one} asks: blocks {listed([*map(str, blocks)])}", old, tones)
     tones = dict.fromkeys(kept, soft(one)) | dict.fromkeys(handed, strong(two))
-    heading = f"2. Blocks {_listed(handed)} are handed to {two}, who asks"
+    heading = f"2. Blocks {listed([*map(str, handed)])} are handed to {two}, who asks"
     moments.add(heading, new, tones)
     if rest:
         moments.add_rest(new, rest, strong(two), handed)
@@ -116,12 +117,6 @@ def plot_searches(
     names = dict.fromkeys(owners.values())
     moments.picture.legend(*((behind_words(soft(name)), f"{name}'s") for name in names))
     return render(moments.picture.scene())
-
-
-def _listed(blocks: Sequence[int]) -> str:
-    """Their ids in words."""
-    *first, last = map(str, blocks)
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 class _Moments:

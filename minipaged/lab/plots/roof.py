@@ -25,7 +25,6 @@ class Roof(NamedTuple):
     across: Scale  # of MB under way
     up: Scale  # of GB/s, up to the ceiling
     ceiling: float  # GB/s
-    latency: float  # microseconds
 
     @property
     def level(self) -> float:
@@ -35,11 +34,9 @@ class Roof(NamedTuple):
     @property
     def law(self) -> tuple[Place, Place]:
         """The ends of the rising line; 1 MB in a microsecond is 1,000 GB/s."""
-        start = max(self.across.lowest, self.up.lowest * self.latency / 1000)
-        ends = start, self.ceiling * self.latency / 1000
-        low, high = (
-            (self.across.x(x), self.up.x(1000 * x / self.latency)) for x in ends
-        )
+        start = max(self.across.lowest, self.up.lowest / 1000)
+        ends = start, self.ceiling / 1000
+        low, high = ((self.across.x(x), self.up.x(1000 * x)) for x in ends)
         return low, high
 
     def height_of_law(self, x: float) -> float:
@@ -82,7 +79,7 @@ class Roof(NamedTuple):
         style |= {"va": "top" if is_below else "bottom", "color": self.sheet.look.quiet}
         x, y = x0 + share * (x1 - x0), y0 + share * (y1 - y0)
         y += 6 if is_below else -5
-        self.sheet.write(x, y, f"under way / {self.latency:g} µs", **style)
+        self.sheet.write(x, y, "under way / 1 µs", **style)
 
 
 def parts(at: float, ends: Ends, areas: Iterable[tuple[Ends, Ends]]) -> list[Ends]:

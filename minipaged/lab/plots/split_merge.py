@@ -61,7 +61,9 @@ def plot_split_and_merge(
         middle = y + high / 2
         _draw_label(sheet, middle, number, positions)
         _draw_sum(sheet, middle, float(logs[number]), sums[number])
-        _draw_share(sheet, middle, of_weights[number], counts[number])
+        share = f"{counts[number]:.2f}"
+        sheet.write(SHARE, middle, share, ha="right", weight="bold")
+        sheet.write(SHARE - DIGITS, middle, of_weights[number], ha="right")
         if positions:
             row = chosen[number].tolist()
             _draw_numbers(sheet, middle, MEAN, row, most, behind_words(soft(name)))
@@ -154,12 +156,6 @@ def _divisions(parts: Sequence[str], whole: str) -> list[str]:
         if max(map(width_of, divisions)) < WIDE:
             return divisions
     return [""] * len(parts)
-
-
-def _draw_share(sheet: Sheet, middle: float, division: str, share: float) -> None:
-    """A part divided by the whole."""
-    sheet.write(SHARE, middle, f"{share:.2f}", ha="right", weight="bold")
-    sheet.write(SHARE - DIGITS, middle, division, ha="right")
 
 
 def _draw_numbers(

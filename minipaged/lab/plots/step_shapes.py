@@ -54,9 +54,7 @@ class Shape(NamedTuple):
         return self.x, self.y, self.width, self.height
 
 
-def plot_step_shapes(
-    group: int, rows: int, tile: int, dim: int, title: str, name: str = "A"
-) -> Figure:
+def plot_step_shapes(group: int, rows: int, tile: int, dim: int, title: str) -> Figure:
     """One tile's logits, their maximum, its weights, and the weighted values.
 
     A product stands to the right of the one matrix and below the other, as on paper. An
@@ -75,7 +73,7 @@ def plot_step_shapes(
     k_trans = Shape(LOGITS, TOP, TILE, DIM, "tl.trans(k)", (dim, tile))
     v = Shape(WEIGHTED, KEYS, DIM, TILE, "v", (tile, dim))
     for part in (k, k_trans, v):
-        sheet.box(*part.area, soft(name), sheet.look.rim)
+        sheet.box(*part.area, soft("A"), sheet.look.rim)
         _frame_position(sheet, part, is_column=part is k_trans)
         _write_name(sheet, part, part.y - 28)
     for part in (
@@ -88,12 +86,12 @@ def plot_step_shapes(
         Shape(RESCALE, BEFORE, VECTOR, ROWS, "rescale", (rows,)),
         Shape(WEIGHTED, BEFORE, DIM, ROWS, "weighted", (rows, dim), is_old=True),
     ):
-        _draw_rows(sheet, part, group, marked, name)
+        _draw_rows(sheet, part, group, marked)
         # Below new_maximum, an arrow comes from the one before.
         is_below = part.name != "new_maximum"
         _write_name(sheet, part, part.y + (part.height + 14 if is_below else -28))
     _draw_arrows(sheet, k, (marked + 0.5) * ROWS / rows)
-    _draw_legend(sheet, BEFORE + 24, rows - group, f"one query head of {group}", name)
+    _draw_legend(sheet, BEFORE + 24, rows - group, f"one query head of {group}")
     _write_formulas(sheet)
     return render(sheet.finish(FORMULAS + LINE * (len(STEPS) - 1) + 12))
 
@@ -108,11 +106,11 @@ def _frame_position(sheet: Sheet, part: Shape, is_column: bool) -> None:
         sheet.box(x, y + 0.6 * height, width, THICK, **style)
 
 
-def _draw_rows(sheet: Sheet, part: Shape, group: int, marked: int, name: str) -> None:
+def _draw_rows(sheet: Sheet, part: Shape, group: int, marked: int) -> None:
     """A row for each query head, one of them filled; those of nobody hatched."""
     each = part.height / part.shape[0]
     for row in range(group):
-        tone = (strong if row == marked else soft)(name)
+        tone = (strong if row == marked else soft)("A")
         sheet.box(part.x, part.y + row * each, part.width, each - 0.6, tone)
     used = group * each
     sheet.empty(part.x, part.y + used, part.width, part.height - used)
@@ -175,9 +173,9 @@ def _write_formulas(sheet: Sheet) -> None:
         sheet.write(REMARK, y, remark, color=sheet.look.quiet)
 
 
-def _draw_legend(sheet: Sheet, y: float, unused: int, which: str, name: str) -> None:
+def _draw_legend(sheet: Sheet, y: float, unused: int, which: str) -> None:
     """A line for each sign, where the row below has room."""
-    sheet.legend(0, y, [(strong(name), which)])
+    sheet.legend(0, y, [(strong("A"), which)])
     framed = {"rim": sheet.look.ink, "linewidth": 1.8}
     sheet.legend(0, y + 24, [(NOTHING, "a position")], **framed)
     if unused:

@@ -1,6 +1,5 @@
 """Lab: all sizes of a kernel that were tried, as maps of how fast they are."""
 
-import math
 from collections.abc import Collection, Mapping
 
 from minipaged.draw.letters import DPI, PART, width_of
@@ -11,14 +10,14 @@ from minipaged.draw.tones import Tone
 from minipaged.lab.plots.render import Figure, render
 
 HEIGHT = 28.0  # of a cell
-LEAST, WIDEST = 32.0, 60.0  # of a cell: its width
+WIDEST = 60.0  # of a cell: its width, at most
 BESIDE, HEAD, BETWEEN, GAP = 34.0, 48.0, 20.0, 16.0  # pixels around a map's cells
 PALE, DEEP = "#E4E9ED", "#003F66"  # of the slowest and of the fastest
 BEND = 1.8  # sizes are mostly fast: so the upper end has most of the colours
-NO_ROOM = "no room for it"
+UNIT = "K and V read in a second, in % of the read ceiling"
 LONG, FLAT = 330.0, 14.0  # of the bar that explains the colours
 Cell = tuple[int, int]  # row and column
-Cells = Mapping[Cell, float | None]
+Cells = Mapping[Cell, float]
 Marked = Mapping[str, Collection[Cell]]  # by map
 SIGNS_WIDE, RIM = (5.0, 9.0), 2.5  # pixels: at least and at most; from other things
 SIGNS = {  # a marker, left or right of the number, in the upper half or the lower
@@ -36,13 +35,12 @@ def plot_sweep(
     rows: str,
     columns: str,
     signs: Mapping[str, Marked] | None = None,
-    unit: str = "K and V read in a second, in % of the read ceiling",
-    in_row: int | None = None,
+    in_row: int = 2,
 ) -> Figure:
     """A map for each batch: a cell for each pair of sizes, and how fast it is.
 
-    The best number of a map is bold, in a frame. What a multiprocessor has no room for
-    is hatched; what was not measured is left out. All maps share one scale of colours.
+    The best number of a map is bold, in a frame. What was not measured, or did not run,
+    is left out. All maps share one scale of colours.
 
     shares: by map, by (row, column), in percent. rows, columns: what the sizes are, as
     "tile". signs: by what they mean, at most three; which cells have them in a corner.
@@ -52,7 +50,7 @@ def plot_sweep(
     drawing = _Sweep(shares, names, signs or {}, in_row, Sheet(title))
     for at, name in enumerate(shares):
         drawing.draw(at, name)
-    return drawing.finish(unit)
+    return drawing.finish()
 
 
 class _Sweep:
@@ -63,7 +61,7 @@ class _Sweep:
         shares: Mapping[str, Cells],
         names: tuple[str, str],
         signs: Mapping[str, Marked],
-        in_row: int | None,
+        in_row: int,
         sheet: Sheet,
     ):
         self.shares, self.names, self.sheet = shares, names, sheet
@@ -72,23 +70,17 @@ class _Sweep:
             for marker, (said, cells) in zip(SIGNS, signs.items(), strict=False)
             if any(cells.get(name) for name in shares)
         }
-        keys = [key for cells in shares.values() for key in cells]
-        self.rows = sorted({row for row, _ in keys})
+        self.rows = sorted({row for cells in shares.values() for row, _ in cells})
         self.columns = {
             name: sorted({column for _, column in cells})
             for name, cells in shares.items()
         }
-        count = max(map(len, self.columns.values()))
-        fitting = int((SPAN + GAP) // (BESIDE + LEAST * count + GAP))
-        fitting = max(1, min(len(shares), fitting))
-        even = math.ceil(len(shares) / math.ceil(len(shares) / fitting))
-        self.in_row = in_row or even  # no map alone in the last line
-        room = (SPAN + GAP) / self.in_row - GAP - BESIDE
+        count, self.in_row = max(map(len, self.columns.values())), in_row
+        room = (SPAN + GAP) / in_row - GAP - BESIDE
         self.cell = min(WIDEST, room / count)
         self.step = BESIDE + self.cell * count + GAP
         self.high = HEAD + HEIGHT * len(self.rows) + BETWEEN
-        found = [n for cells in shares.values() for n in cells.values()]
-        known = [_rounded(n) for n in found if n is not None]
+        known = [_rounded(n) for cells in shares.values() for n in cells.values()]
         self.least, self.most = min(known), max(known)
         widest = max(width_of(_in_cell(n), PART, True) for n in known)
         self.beside = (self.cell - widest) / 2  # a number, for signs
@@ -117,17 +109,17 @@ class _Sweep:
         for index, size in enumerate(self.rows):
             middle = top + (index + 0.5) * HEIGHT
             sheet.write(left - 8, middle, str(size), ha="right", **quiet)
-        fastest = max((n for n in cells.values() if n is not None), default=None)
+        fastest = max(cells.values())
         for (row, column), share in cells.items():
             place = (
                 left + columns.index(column) * self.cell,
                 top + self.rows.index(row) * HEIGHT,
             )
             self._draw_cell(*place, share, share == fastest)
-            behind = self.colour(self.least if share is None else share)
             for marker, marked in self.signs.values():
                 if (row, column) in marked.get(name, ()):
-                    self._draw_sign(*self._corner(*place, marker), marker, behind)
+                    corner = self._corner(*place, marker)
+                    self._draw_sign(*corner, marker, self.colour(share))
 
     def _corner(self, x: float, y: float, marker: str) -> tuple[float, float]:
         """Where a cell's sign stands: clear of the number, and of the other signs."""
@@ -145,22 +137,16 @@ class _Sweep:
             style |= {"size": wide - edge, "linewidth": edge}
         self.sheet.dots([(x, y)], marker, layer=4, **style)
 
-    def _draw_cell(
-        self, x: float, y: float, share: float | None, is_best: bool
-    ) -> None:
-        sheet = self.sheet
+    def _draw_cell(self, x: float, y: float, share: float, is_best: bool) -> None:
         area = x + 1, y + 1, self.cell - 2, HEIGHT - 2
-        if share is None:
-            sheet.empty(*area)
-            sheet.box(*area, rim=sheet.look.rim)
-        elif is_best:
+        if is_best:
             self._draw_best(*area, share, PART)
-        else:
-            colour = self.colour(share)
-            sheet.box(*area, Tone(colour))
-            style = {"ha": "center", "color": ink_on(colour)}
-            place = x + self.cell / 2, y + HEIGHT / 2
-            sheet.write(*place, _in_cell(share), PART, **style)
+            return
+        colour = self.colour(share)
+        self.sheet.box(*area, Tone(colour))
+        style = {"ha": "center", "color": ink_on(colour)}
+        place = x + self.cell / 2, y + HEIGHT / 2
+        self.sheet.write(*place, _in_cell(share), PART, **style)
 
     def _draw_best(
         self, x: float, y: float, width: float, height: float, share: float, size: float
@@ -175,33 +161,20 @@ class _Sweep:
         style = {"ha": "center", "color": ink, "weight": "bold"}
         self.sheet.write(x + width / 2, y + height / 2, number, size, **style)
 
-    def finish(self, unit: str) -> Figure:
+    def finish(self) -> Figure:
         """What the colours and the signs mean."""
-        sheet = self.sheet
+        sheet, (width, height), strong = self.sheet, KEY, self.colour(self.most)
         y = -(-len(self.shares) // self.in_row) * self.high + 6
-        self._draw_bar(y, unit)
-        x, y = 0.0, y + 46
-        shares, (width, height) = self.shares.values(), KEY
-        strong = self.colour(self.most)
-        self._draw_best(x, y - height / 2, *KEY, self.most, 8.0)
-        words = "the best" if len(shares) == 1 else "the best of its map"
-        x = self._explain(x, y, words)
+        self._draw_bar(y)
+        y += 46
+        self._draw_best(0.0, y - height / 2, *KEY, self.most, 8.0)
+        words = "the best" if len(self.shares) == 1 else "the best of its map"
+        x = self._explain(0.0, y, words)
         for words, (marker, _) in self.signs.items():
-            x, y = self._next(x, y, words)
             sheet.box(x, y - height / 2, *KEY, Tone(strong))
             self._draw_sign(x + width / 2, y, marker, strong)
             x = self._explain(x, y, words)
-        if any(share is None for cells in shares for share in cells.values()):
-            x, y = self._next(x, y, NO_ROOM)
-            sheet.empty(x, y - height / 2, *KEY)
-            sheet.box(x, y - height / 2, *KEY, rim=sheet.look.rim)
-            self._explain(x, y, NO_ROOM)
         return render(sheet.finish(y + 14))
-
-    def _next(self, x: float, y: float, words: str) -> tuple[float, float]:
-        """Here, or in the next line if there is no room for a sign and its words."""
-        fits = x + KEY[0] + 6 + width_of(words) <= SPAN
-        return (x, y) if fits else (0.0, y + 26)
 
     def _explain(self, x: float, y: float, words: str) -> float:
         """Beside a sign at x; where the next one stands."""
@@ -209,11 +182,11 @@ class _Sweep:
         self.sheet.write(left, y, words, color=self.sheet.look.quiet)
         return left + width_of(words) + 20
 
-    def _draw_bar(self, y: float, unit: str) -> None:
+    def _draw_bar(self, y: float) -> None:
         """The colours from the slowest to the fastest, with numbers."""
         sheet, quiet = self.sheet, {"color": self.sheet.look.quiet}
-        sheet.write(0, y, unit, **quiet)
-        left = width_of(unit) + 24
+        sheet.write(0, y, UNIT, **quiet)
+        left = width_of(UNIT) + 24
         ends = self.least, max(self.most, self.least + 1)
         scale = scale_of(ends, left, LONG, False, limits=ends)
         steps = int(LONG)

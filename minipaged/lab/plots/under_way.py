@@ -8,6 +8,7 @@ from minipaged.draw.letters import PART, width_of
 from minipaged.draw.palette import line_colour
 from minipaged.draw.scales import scale_of
 from minipaged.draw.sheet import SPAN, Sheet
+from minipaged.lab.measure.launches import NEAR
 from minipaged.lab.plots.render import Figure, render
 from minipaged.lab.plots.roof import CEILING, DOTTED, Place, Roof, write_axis, written
 
@@ -25,23 +26,19 @@ def plot_under_way(
     points: Mapping[str, Sequence[Point]],
     ceiling: float,
     title: str,
-    latency: float = 1.0,
     best: tuple[str, float] | None = None,
-    near: float = 1.05,
 ) -> Figure:
     """A field for each batch, in it all of its launches; both axes are logarithmic.
 
     The level line is the ceiling. The rising one is Little's law: what is under way,
-    over `latency`. Dotted lines are where both meet, and at twice as much; between
-    them stands how many of the launches are near their batch's best.
+    over a microsecond. Dotted lines are where both meet, and at twice as much; between
+    them stands how many of the launches are near their batch's best: large, with a rim.
 
     points: by batch, for each launch MB, GB/s, and the names of the faults that it has;
-    those with any are small and grey. ceiling: GB/s at most. latency: microseconds from
-    asking for a tile until it is used. best: a place that is marked above each field:
-    what it is, and MB. near: launches, with or without a fault, that take at most so
-    many times their batch's least time are near the best; they are large, with a rim.
+    those with any are small and grey. ceiling: GB/s at most. best: a place that is
+    marked above each field: what it is, and MB.
     """
-    drawing = _UnderWay(points, ceiling, latency, best, near, Sheet(title))
+    drawing = _UnderWay(points, ceiling, best, Sheet(title))
     return drawing.draw()
 
 
@@ -52,16 +49,13 @@ class _UnderWay:
         self,
         points: Mapping[str, Sequence[Point]],
         ceiling: float,
-        latency: float,
         best: tuple[str, float] | None,
-        near: float,
         sheet: Sheet,
     ):
-        self.points, self.ceiling, self.sheet = points, ceiling, sheet
-        self.latency, self.best, self.near = latency, best, near
+        self.points, self.ceiling, self.best, self.sheet = points, ceiling, best, sheet
         found = [point for batch in points.values() for point in batch]
         self.rates = [*(rate for _, rate, _ in found), ceiling]
-        enough = ceiling * latency / 1000  # 1 MB in a microsecond is 1,000 GB/s
+        enough = ceiling / 1000  # 1 MB in a microsecond is 1,000 GB/s
         self.enough = enough, 2 * enough
         reached = [*(megabytes for megabytes, *_ in found), *self.enough, enough / 2]
         self.across = scale_of(reached, LEFT, SPAN - LEFT, True)
@@ -91,7 +85,7 @@ class _UnderWay:
         """What the marks of the launches mean, and that some are moved aside."""
         sheet, x = self.sheet, 5.0
         sheet.write(0, y, MOVED, color=sheet.look.quiet)
-        more = f"{100 * (self.near - 1):.3g} %"
+        more = f"{100 * (NEAR - 1):.3g} %"
         signs = {"near": f"near the best: at most {more} more time"}
         if any(has for batch in self.points.values() for *_, has in batch):
             signs |= SIGNS
@@ -128,7 +122,7 @@ class _UnderWay:
         limits = min(self.rates) / 1.05, self.ceiling
         floor = bottom - COUNTS
         up = scale_of(self.rates, floor, level - floor, True, limits)
-        roof = Roof(sheet, self.across, up, self.ceiling, self.latency)
+        roof = Roof(sheet, self.across, up, self.ceiling)
         roof.draw_grid()
         sheet.line((LEFT, bottom), (SPAN, bottom), layer=1)
         roof.draw()
@@ -152,7 +146,7 @@ class _UnderWay:
         """Of each launch of a batch, as in APART."""
         best = max((rate for _, rate, _ in found), default=0.0)
         return [
-            "near" if rate * self.near >= best else "faulty" if has else "plain"
+            "near" if rate * NEAR >= best else "faulty" if has else "plain"
             for _, rate, has in found
         ]
 

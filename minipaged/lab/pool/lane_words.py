@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from minipaged.lab.pool.html.parts import count
+from minipaged.draw.letters import counted
 from minipaged.lab.pool.lanes import Card, Lanes, Span
 from minipaged.lab.pool.snapshot import Snapshot
 
@@ -59,7 +59,7 @@ def tell_lanes(before: Snapshot, after: Snapshot) -> Iterator[str]:
         if not before.lanes.names.intersection(card.names):
             yield (
                 f"{card.names[0]} arrives with a prompt of "
-                f"{tokens(card.num_prompt)}, and waits"
+                f"{counted(card.num_prompt, 'token')}, and waits"
             )
     for card in (*before.lanes.waiting, *before.lanes.swapped):
         if not after.lanes.names.intersection(card.names):
@@ -87,18 +87,13 @@ def computes(card: Card, span: Span) -> str:
     if span.num_again:
         is_all = span.num_again == num
         more = " again" if is_all else f", {span.num_again} of them again"
-        return f"{words}{tokens(num)}{more}"
+        return f"{words}{counted(num, 'token')}{more}"
     what = "tokens" if card.num_restarts else "prompt tokens"
     if num == span.num_prefill:
         return f"{words}its {num} {what}" if num > 1 else f"{words}its prompt"
     if span.stop == span.num_prefill:
         num = f"the last {num}" if num > 1 else "the last"
     return f"{words}{num} of its {span.num_prefill} {what}"
-
-
-def tokens(number: int) -> str:
-    """ "1 token", "2 tokens"."""
-    return count(number, "token")
 
 
 def _letters(cards: tuple[Card, ...]) -> str:
@@ -112,7 +107,7 @@ def _preempted(card: Card, name: str, num_tokens: int) -> str:
     if not num_tokens:
         return words
     what = "moved to the CPU" if card.tables is not None else "dropped"
-    return f"{words}, and K and V of {tokens(num_tokens)} are {what}"
+    return f"{words}, and K and V of {counted(num_tokens, 'token')} are {what}"
 
 
 def _begins(before: Snapshot, card: Card, name: str) -> str:

@@ -8,13 +8,13 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 from minipaged.decoding.beam import Beams
+from minipaged.draw.letters import counted, listed
 from minipaged.engine.engine import Engine
-from minipaged.lab.pool.html.parts import count
-from minipaged.lab.pool.lane_words import joined, tell_line, tokens
+from minipaged.lab.pool.lane_words import joined, tell_line
 from minipaged.lab.pool.lanes import Lanes, Reached
 from minipaged.lab.pool.names import Names
 from minipaged.lab.pool.snapshot import Snapshot
-from minipaged.lab.pool.words import listed, tell
+from minipaged.lab.pool.words import tell
 from minipaged.memory.block_pool import BlockPool
 from minipaged.model.paged_model import PagedModel
 from minipaged.scheduling.observer import Observer
@@ -236,7 +236,7 @@ def tell_frame(frames: list[Frame], number: int) -> str:
     computed = frames[number].num_computed
     if not computed:
         return "the end"
-    return f"forward {number} computes {tokens(computed)}"
+    return f"forward {number} computes {counted(computed, 'token')}"
 
 
 def tell_run(frames: list[Frame]) -> str:
@@ -278,7 +278,7 @@ def _story(frames: list[Frame], head: str) -> Iterator[str]:
         made += [_lines(when), *(_lines(line, "   ") for line in _together(lines))]
     yield from made
     if left:
-        yield f"and {count(left, 'forward')} more in which something happens"
+        yield f"and {counted(left, 'forward')} more in which something happens"
 
 
 def _lines(text: str, indent: str = "") -> str:

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 import ipywidgets as widgets
 from transformers import PreTrainedTokenizerBase
 
+from minipaged.draw.letters import counted
 from minipaged.lab.pool.controls import button, row
 from minipaged.lab.pool.guide import Frame as Said
 from minipaged.lab.pool.html import story
 from minipaged.lab.pool.html.lanes import with_lanes
-from minipaged.lab.pool.html.parts import count
 from minipaged.lab.pool.html.stage import is_large, stage
 from minipaged.lab.pool.lanes import Room
 from minipaged.lab.pool.page import Page
@@ -82,7 +82,7 @@ class ReplayWidget(Page):
         held = f"{now.num_held} of {now.num_blocks} blocks are held."
         if now.lanes is not None:
             running, waiting = len(now.lanes.running), len(now.lanes.waiting)
-            held += f" {count(running, 'request')} running, {waiting} waiting"
+            held += f" {counted(running, 'request')} running, {waiting} waiting"
             swapped = f", {len(now.lanes.swapped)} in the CPU's memory"
             held += swapped * (now.lanes.num_places is not None) + "."
         return Said(f"{head[:1].upper()}{head[1:]}", held)

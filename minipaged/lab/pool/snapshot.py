@@ -1,6 +1,6 @@
 """Lab: a pool and its tables at one moment, kept to be drawn or compared later."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -21,15 +21,11 @@ class Contents:
 
     owners: dict[int, list[str]] = field(default_factory=dict)  # block: sequences
     filled: dict[int, int] = field(default_factory=dict)  # block: slots with a token
-    words: dict[int, str] = field(default_factory=dict)  # slot: the token in it
     cached: frozenset[int] = frozenset()  # free blocks that can still be found
 
 
 def read_contents(
-    pool: BlockPool,
-    tables: Mapping[str, BlockTable],
-    tokens: Mapping[str, Sequence[str]],
-    cached: Collection[int] = (),
+    pool: BlockPool, tables: Mapping[str, BlockTable], cached: Collection[int] = ()
 ) -> Contents:
     """Go through the tables and note who holds which block, and how full it is."""
     free = [block_id for block_id in cached if pool.refcount(block_id) == 0]
@@ -39,9 +35,6 @@ def read_contents(
             here = min(pool.block_size, table.num_tokens - index * pool.block_size)
             contents.owners.setdefault(block_id, []).append(name)
             contents.filled[block_id] = max(here, contents.filled.get(block_id, 0))
-        if words := tokens.get(name):
-            slots = table.slots(0, table.num_tokens)
-            contents.words.update(zip(slots, words, strict=False))
     return contents
 
 
@@ -103,7 +96,7 @@ class Snapshot:
     @cached_property
     def contents(self) -> Contents:
         """Who holds which block, and how full it is."""
-        return read_contents(self, self.tables, {}, self.cached)
+        return read_contents(self, self.tables, self.cached)
 
     @cached_property
     def firsts(self) -> Mapping[int, tuple[str, int]]:

@@ -5,6 +5,7 @@ from html import escape
 
 import ipywidgets as widgets
 
+from minipaged.draw.letters import counted
 from minipaged.lab.measure.launches import HELPS, Bar, Launch, launch_of, ran
 from minipaged.lab.measure.measured import SIZES, Tuning
 from minipaged.lab.pool.controls import button, one_of, row
@@ -96,7 +97,7 @@ class TuningWidget(Page):
         values, word = {row[size] for row in self.launches}, size.removeprefix("num_")
         one = word.removesuffix("s")
         return {
-            f"tile {n}" if word == "tile" else parts.count(n, one): n
+            f"tile {n}" if word == "tile" else counted(n, one): n
             for n in sorted(values)
         }
 
@@ -158,7 +159,7 @@ def _told(sizes: tuple[int, ...], launch: Launch) -> str:
     """A launch in one line: "tile 16, 4 warps, 1 stage, 1 split: 404.9 µs, ..."."""
     tile, warps, stages, splits = sizes
     counts = {"warp": warps, "stage": stages, "split": splits}
-    words = ", ".join(parts.count(number, what) for what, number in counts.items())
+    words = ", ".join(counted(number, what) for what, number in counts.items())
     return f"tile {tile}, {words}: {launch.us:,} µs, {launch.verdict}"
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from minipaged.lab.pool.html.parts import count
-from minipaged.lab.pool.lane_words import NO_BLOCK, heads, tell_lanes, tokens
+from minipaged.draw.letters import counted, listed
+from minipaged.lab.pool.lane_words import NO_BLOCK, heads, tell_lanes
 from minipaged.lab.pool.snapshot import Snapshot
 from minipaged.lab.pool.twin import Resident, TwinState
 
@@ -56,7 +56,7 @@ def tell_twin(now: TwinState, before: TwinState | None = None) -> str:
         return words + f"{sum(sizes)} are free."
     for name, one in now.residents.items():
         if one.num_tokens > one.wanted:
-            lost = tokens(one.num_tokens - one.wanted)
+            lost = counted(one.num_tokens - one.wanted, "token")
             return f"{name} has filled its {one.wanted} slots: no place for {lost}."
     gone = [
         name
@@ -106,7 +106,7 @@ def _forked(before: Snapshot, after: Snapshot) -> Iterator[str]:
         if name in after.parents:
             families.setdefault(after.parents[name], []).append(name)
     for parent, children in families.items():
-        more = count(len(children), "more holder")
+        more = counted(len(children), "more holder")
         shared = after.tables[children[0]].block_ids
         yield (
             f"{parent} is forked into {listed([parent, *children])}: {more} for "
@@ -163,7 +163,7 @@ def _begun(before: Snapshot, after: Snapshot, said: Mapping[str, str]) -> Iterat
         shared = [id_ for id_ in others if id_ in told]
         taken = [id_ for id_ in others if id_ not in shared]
         told.update(others)
-        words = f"{head} with {tokens(table.num_tokens)}: "
+        words = f"{head} with {counted(table.num_tokens, 'token')}: "
         words += f"{name_blocks(found)} found in the cache; " if found else ""
         words += f"shares {name_blocks(shared)}; " if shared else ""
         yield words + (f"takes {name_blocks(taken)}" if taken else "takes none yet")
@@ -177,7 +177,7 @@ def _grown(before: Snapshot, after: Snapshot, said: Mapping[str, str]) -> Iterat
             continue
         *_, last = old.block_ids or (None,)
         is_shared = old.num_tokens % before.block_size and holders[last] > 1
-        more = tokens(table.num_tokens - old.num_tokens)
+        more = counted(table.num_tokens - old.num_tokens, "token")
         words = f"{said.get(name, f'{name} gets {more}')}: "
         taken = list(table.block_ids[len(old.block_ids) :])
         if is_shared:
@@ -214,12 +214,6 @@ def _was_found(block_id: int, before: Snapshot, after: Snapshot) -> bool:
 
 def _only_in(one: Snapshot, other: Snapshot) -> list[str]:
     return [name for name in one.tables if name not in other.tables]
-
-
-def listed(parts: list[str]) -> str:
-    """ "A", "A and B", "A, B and C"."""
-    *most, last = parts
-    return f"{', '.join(most)} and {last}" if most else last
 
 
 def _are(block_ids: list[int]) -> str:

@@ -104,7 +104,7 @@ def _compare(
     num_equal = sum(map(same_answer, theirs, outputs))
     column = "minipaged" if is_paged else "by hand"
     head = f"{'prompt':>6}  {'new':>5}  {'HuggingFace generate':{WIDTH}}  {column}"
-    lines = [claim, "", head]
+    lines, lengths_differ = [claim, "", head], False
     for prompt, them, us in zip(prompts, theirs, outputs, strict=True):
         rows = zip_longest(them.sequences, us.sequences, fillvalue=[])
         for their, our in rows:
@@ -112,20 +112,16 @@ def _compare(
             sign = "" if their == our else "  DIFFERENT"
             new = str(len(our))
             if len(their) != len(our):
-                new = f"{len(their)}/{new}"
+                new, lengths_differ = f"{len(their)}/{new}", True
             line = f"{len(prompt):6}  {new:>5}  {left:{WIDTH}}  {right}{sign}"
             lines.append(line)
         if them.sequences == us.sequences and not same_answer(them, us):
             scores = f"{them.scores} and {us.scores}"
             lines.append(f"{'':15}DIFFERENT scores: {scores}")
-    if any(map(_differ_in_length, theirs, outputs)):
+    if lengths_differ:
         lines += ["", "new: tokens, theirs/ours where the numbers differ"]
     lines += ["", f"{num_equal} of {len(prompts)} prompts equal, token for token"]
     return num_equal, outputs, lines
-
-
-def _differ_in_length(theirs: Output, ours: Output) -> bool:
-    return [*map(len, theirs.sequences)] != [*map(len, ours.sequences)]
 
 
 def same_answer(theirs: Output, ours: Output) -> bool:

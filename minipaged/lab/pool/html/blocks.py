@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from html import escape
 
+from minipaged.draw.letters import from_to
 from minipaged.draw.palette import sequence_colour
-from minipaged.lab.pool.html.parts import chip, colour, span
+from minipaged.lab.pool.html.parts import chip, colour
 from minipaged.lab.pool.snapshot import Snapshot
 from minipaged.lab.pool.words import name_slots
 
@@ -143,7 +144,7 @@ def _foot(now: Snapshot, before: Snapshot, block: Block) -> str:
         return f'<span class="mp-letters">{letters}</span>'
     source = _copied_from(before, block)
     first = block.id * now.block_size
-    words = span(first, first + now.block_size - 1)
+    words = from_to(first, first + now.block_size - 1)
     words = words if source is None else f"copy of {source}"
     letter = chip(block.first) if block.owners else ""
     return f"<small>{escape(words)}</small>{letter}"

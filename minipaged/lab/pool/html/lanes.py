@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from minipaged.lab.pool.html.parts import chip, colour, count, handle, heading, span
-from minipaged.lab.pool.lane_words import tokens
+from minipaged.draw.letters import counted, from_to
+from minipaged.lab.pool.html.parts import chip, colour, handle, heading
 from minipaged.lab.pool.lanes import Card, Room
 from minipaged.lab.pool.snapshot import Snapshot
 from minipaged.lab.pool.words import name_positions
@@ -22,7 +22,7 @@ def _lanes(now: Snapshot, room: Room) -> str:
     lanes = now.lanes
     waiting = _lane(
         "Waiting",
-        count(len(lanes.waiting), "request"),
+        counted(len(lanes.waiting), "request"),
         [_waiting(card) for card in lanes.waiting],
         room.waiting,
     )
@@ -40,7 +40,7 @@ def _lanes(now: Snapshot, room: Room) -> str:
     num = sum(one.stop - one.start for card in lanes.running for one in card.spans)
     running = _lane(
         "Running",
-        f"{count(num, 'token')} now",
+        f"{counted(num, 'token')} now",
         [_running(card) for card in lanes.running],
         room.running,
     )
@@ -51,7 +51,7 @@ def _lane(name: str, remark: str, cards: list[str], most: int, blank: str = "") 
     """As high as if it held `most` cards."""
     more = len(cards) - MOST_CARDS
     if more > 0:
-        rest = count(more + 1, "request")
+        rest = counted(more + 1, "request")
         last = f'<small class="mp-cut" title="and {rest}">and {rest}</small>'
         cards = [*cards[: MOST_CARDS - 1], _card((), last, f"and {rest}")]
     blank = (blank or _card((), "", "")).replace("mp-card", "mp-card mp-unseen", 1)
@@ -101,11 +101,11 @@ def _place(card: Card) -> str:
 
 
 def _waiting(card: Card) -> str:
-    needs = f"needs {count(card.num_wanted, 'block')}"
-    more = f", {tokens(card.num_tokens)}"
+    needs = f"needs {counted(card.num_wanted, 'block')}"
+    more = f", {counted(card.num_tokens, 'token')}"
     title = f"{_who(card)}: {needs}{more}; {_place(card)}"
     if card.num_lost:
-        title += f"; {tokens(card.num_lost)} to be computed again"
+        title += f"; {counted(card.num_lost, 'token')} to be computed again"
     load = f' style="--l:{100 * card.num_lost / card.num_tokens:.4g}%"'
     head = _head(card, needs, False, f'<span class="mp-wide">{more}</span>')
     return _card(card.names, head, title, load)
@@ -116,12 +116,12 @@ def _running(card: Card) -> str:
     if len(card.spans) == 1:
         (one,) = card.spans
         start, last = one.start, one.stop - 1
-        words = f"position{'s' * (last > start)} {span(start, last)}"
+        words = f"position{'s' * (last > start)} {from_to(start, last)}"
         if last < one.num_prefill - 1:  # a chunk
             words += f" of {one.num_prefill}"
     elif card.spans:
         start -= sum(one.stop - one.start for one in card.spans)
-        words = tokens(card.num_computed - start)
+        words = counted(card.num_computed - start, "token")
     again = sum(one.num_again for one in card.spans)
     words += f", {again} again" * bool(again)
     title = f"{_who(card)}: {words}"
@@ -131,7 +131,7 @@ def _running(card: Card) -> str:
 
 
 def _swapped(card: Card, size: int, num_boxes: int) -> str:
-    words = f"{count(card.num_places, 'block')}, needs {card.num_wanted}"
+    words = f"{counted(card.num_places, 'block')}, needs {card.num_wanted}"
     title = f"{_who(card)}: {words} to come back; {_place(card)}"
     holders: dict[int, list[tuple[str, int, int]]] = {}
     for name, table in card.tables.items():

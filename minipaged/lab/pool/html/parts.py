@@ -1,4 +1,4 @@
-"""Lab: the smallest parts of the widgets' HTML: letters, counts, ranges."""
+"""Lab: the smallest parts of the widgets' HTML: letters and headings."""
 
 import re
 from html import escape
@@ -29,16 +29,6 @@ def handle(name: str) -> str:
 def with_chips(text: str) -> str:
     """Escaped, with {A} as A's letter on its colour."""
     return re.sub(r"\{([A-Z]\d*)\}", lambda found: chip(found[1]), escape(text))
-
-
-def count(number: int, what: str) -> str:
-    """ "1 token", "2 tokens"."""
-    return f"{number} {what}{'s' * (number != 1)}"
-
-
-def span(first: int, last: int) -> str:
-    """ "8–11", and "8" if that is all."""
-    return f"{first}–{last}" if last > first else f"{first}"
 
 
 def heading(text: str, remark: str) -> str:

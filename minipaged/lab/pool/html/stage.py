@@ -2,10 +2,11 @@
 
 from typing import NamedTuple
 
+from minipaged.draw.letters import counted
 from minipaged.lab.pool.html.blocks import MOST_SLOTS, large_block, small_block
 from minipaged.lab.pool.html.geometry import COLUMNS, table_height
 from minipaged.lab.pool.html.lines import lines
-from minipaged.lab.pool.html.parts import count, heading
+from minipaged.lab.pool.html.parts import heading
 from minipaged.lab.pool.html.tables import tables, tables_to_show
 from minipaged.lab.pool.snapshot import Snapshot
 
@@ -96,7 +97,7 @@ def _rest(now: Snapshot, before: Snapshot, first: int) -> str:
 
 
 def _remark(now: Snapshot, compact: bool) -> str:
-    words = f"{count(now.num_blocks, 'block')} of {count(now.block_size, 'slot')}"
+    words = f"{counted(now.num_blocks, 'block')} of {counted(now.block_size, 'slot')}"
     if compact or now.block_size > MOST_SLOTS:
         return words
     return f"{words}; in each slot, its position"

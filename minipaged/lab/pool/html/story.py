@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
+from minipaged.draw.letters import counted, from_to
 from minipaged.lab.pool.guide import Frame, Verdict
-from minipaged.lab.pool.html.parts import chip, colour, count, span, with_chips
+from minipaged.lab.pool.html.parts import chip, colour, with_chips
 from minipaged.lab.pool.lane_words import VERBS
 from minipaged.lab.pool.snapshot import Snapshot
 
@@ -109,8 +110,8 @@ def _with_letter(line: str) -> str:
 def sequence(snapshot: Snapshot, name: str) -> str:
     """A sequence's letter, how long it is, and its blocks as small boxes."""
     table, size = snapshot.tables[name], snapshot.block_size
-    words = f"{count(table.num_tokens, 'token')}, "
-    words += count(len(table.block_ids), "block")
+    words = f"{counted(table.num_tokens, 'token')}, "
+    words += counted(len(table.block_ids), "block")
     boxes = ""
     for entry, block_id in enumerate(table.block_ids[:MOST_BOXES]):
         share = 100 * min(1, (table.num_tokens - entry * size) / size)
@@ -188,7 +189,7 @@ def key(
     )
     size = snapshot.block_size
     if size > 1 and not is_compact:
-        foot = f"<span><b>1</b> {span(size, 2 * size - 1)}</span>"
+        foot = f"<span><b>1</b> {from_to(size, 2 * size - 1)}</span>"
         items += f"<li>{foot} block 1, and its slots</li>"
     return f'<ul class="mp-key">{items}</ul>'
 

@@ -52,14 +52,11 @@ def _links() -> str:
     return linked + ",".join(f"{one}.mp-h" for one in names) + "{opacity:1}"
 
 
-def _fill_in(css: str) -> str:
-    """The sizes that the lines reckon with, in place of their names."""
-    return css.replace("WIDE", f"{WIDE}px").replace("/* VARIABLES */", VARIABLES)
-
-
 def _read(name: str) -> str:
     return resources.files("minipaged.lab.pool").joinpath(name).read_text("utf-8")
 
 
-_CSS = _fill_in(_read("page.css") + _read("pool.css") + _read("lanes.css"))
+_CSS = _read("page.css") + _read("pool.css") + _read("lanes.css")
+# The sizes that the lines reckon with, in place of their names.
+_CSS = _CSS.replace("WIDE", f"{WIDE}px").replace("/* VARIABLES */", VARIABLES)
 STYLE = f"<style>{style_sheet()}{_CSS}{_colours()}{_links()}</style>"

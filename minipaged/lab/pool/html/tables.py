@@ -2,8 +2,9 @@
 
 from typing import NamedTuple
 
+from minipaged.draw.letters import counted, from_to
 from minipaged.lab.pool.html.geometry import ENTRIES, table_height
-from minipaged.lab.pool.html.parts import chip, colour, count, handle, heading, span
+from minipaged.lab.pool.html.parts import chip, colour, handle, heading
 from minipaged.lab.pool.snapshot import FrozenTable, Snapshot
 from minipaged.lab.pool.words import name_positions
 
@@ -58,7 +59,7 @@ class _Table(NamedTuple):
     def head(self) -> str:
         """The sequence's letter, how much it has, and the beginning of the list."""
         tokens, blocks = self.table.num_tokens, len(self.table.block_ids)
-        words = f"{count(tokens, 'token')} in {count(blocks, 'block')}"
+        words = f"{counted(tokens, 'token')} in {counted(blocks, 'block')}"
         letter, what, gone = handle(self.name), "block table", ""
         if self.is_gone:
             lanes = self.now.lanes
@@ -112,7 +113,7 @@ class _Table(NamedTuple):
         words = (
             f"entry {entry} of {name} was block {block_id}" if self.is_gone else words
         )
-        inside = f'<small class="mp-cut">{span(first, last)}</small>' if area else ""
+        inside = f'<small class="mp-cut">{from_to(first, last)}</small>' if area else ""
         style = f' style="grid-area:{area}"' if area else ""
         stop = ' tabindex="0"' if area and not self.is_gone else ""
         return (

@@ -12,6 +12,7 @@ def twin(now: TwinState, before: TwinState | None = None) -> str:
     above = [_bracket(name, one) for name, one in _held(now)]
     pieces = [_piece(name, one) for name, one in _held(now)]
     pieces += [_gap(gap, before) for gap in now.free_pieces]
+    label = f"{now.num_slots - now.num_free} of {now.num_slots} slots are reserved"
     kind, sign, role = "mp-fine", "", ""
     for name, one in list(now.waiting.items())[:1]:
         places = _places(now, one)
@@ -22,7 +23,7 @@ def twin(now: TwinState, before: TwinState | None = None) -> str:
         f'<div class="mp-twin" style="--slots:{now.num_slots}">'
         + heading("The same clicks in contiguous memory", f"{now.num_slots} slots, too")
         + f'<div class="mp-strip mp-above">{"".join(above)}</div>'
-        f'<div class="mp-strip" role="list" aria-label="{_label(now)}">'
+        f'<div class="mp-strip" role="list" aria-label="{label}">'
         f"{''.join(pieces)}</div>"
         f'<div class="mp-strip mp-axis" aria-hidden="true">{_axis(now)}</div>'
         f'<div class="mp-message"><p class="{kind}"{role}>{sign}'
@@ -32,10 +33,6 @@ def twin(now: TwinState, before: TwinState | None = None) -> str:
 
 def _held(now: TwinState) -> list[tuple[str, Resident]]:
     return [(name, one) for name, one in now.residents.items() if one.piece]
-
-
-def _label(now: TwinState) -> str:
-    return f"{now.num_slots - now.num_free} of {now.num_slots} slots are reserved"
 
 
 def _columns(start: int, size: int) -> str:

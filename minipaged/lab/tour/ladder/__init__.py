@@ -14,19 +14,3 @@ from minipaged.lab.tour.ladder.kv_head import (
 from minipaged.lab.tour.ladder.query_head import _query_head_kernel, per_query_head
 from minipaged.lab.tour.ladder.rungs import RUNGS, shipped, sized, two_on_each
 from minipaged.lab.tour.ladder.split import _split_kernel, read_splits, split
-
-__all__ = [
-    "RUNGS",
-    "_kv_head_kernel",
-    "_query_head_kernel",
-    "_split_kernel",
-    "per_kv_head",
-    "per_query_head",
-    "read_splits",
-    "shipped",
-    "sized",
-    "split",
-    "two_on_each",
-    "update_by_sums",
-    "update_by_units",
-]
