@@ -144,6 +144,16 @@ def measured_tuning(device: str = "nvidia-h200") -> dict[str, Any]:
     return report
 
 
+def paper_figures() -> dict[str, Any]:
+    """What `make figures-paper` has simulated of the paper's figures 12 to 18b.
+
+    By the names of `simulate.paper.PARTS`. Of a curve: for each system its `points`,
+    and `sustained`, the rate at which its latency passes `LIMIT`.
+    """
+    stored = json.loads((DATA / "paper-figures.json").read_text("utf-8"))
+    return {name: part["found"] for name, part in stored["parts"].items()}
+
+
 def _row(numbers: list, compiled: dict[tuple, list]) -> dict[str, Any]:
     """A row by name, from its sizes and time, and from what its kernel takes."""
     row = _named(numbers)
