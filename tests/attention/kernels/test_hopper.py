@@ -1,6 +1,7 @@
-"""The kernel for prompts on Hopper: its list of tiles, and that it compiles.
+"""The kernel for prompts on Hopper: its list of tiles, its logic, and that it compiles.
 
-No interpreter runs Gluon: results are checked on a GPU, by benchmarks/gpu/prompts.py.
+No interpreter of Triton's runs Gluon, so a machine of ours runs the kernel's text. What
+the compiler makes of it is checked on a GPU, by benchmarks/gpu/prompts.py.
 """
 
 import json
@@ -8,20 +9,27 @@ import os
 import random
 import subprocess
 import sys
-from itertools import accumulate
+from itertools import accumulate, pairwise
+from pathlib import Path
 
 import pytest
 import torch
 
+from helpers import gluon_machine
+from helpers.attention_cases import make_case, oracle, sinks_of
+from helpers.gluon_machine import Descriptor, Machine, kernel_of
 from helpers.thorough import all_or
 from minipaged.attention.backend import Masking
 from minipaged.attention.kernels import hopper
 from minipaged.attention.kernels.hopper_tiles import list_tiles
 from minipaged.attention.kernels.setup import INTERPRETED
+from minipaged.attention.kernels.sizes import log2_scales
 from minipaged.memory.kv_cache import LayerCache
 
 DEVICE = "cpu" if INTERPRETED else "cuda"
 WIDTH = 17  # of the tables
+KERNEL = Path(hopper.__file__).with_name("hopper_kernel.py")
+interpreted = pytest.mark.skipif(not INTERPRETED, reason="a GPU runs the kernel itself")
 
 
 def all_tiles(contexts, new, tokens):
@@ -57,6 +65,146 @@ def test_list_of_tiles(seed):
 def test_other_machines_keep_lesson_6s_kernel():
     cache = LayerCache(torch.zeros(2, 16, 1, 64), torch.zeros(2, 16, 1, 64))
     assert not hopper.takes_prompts(torch.zeros(3, 1, 64), cache, Masking(0.1))
+
+
+def attend(
+    case,
+    *,
+    late=False,
+    change=lambda text: text,
+    workers=3,
+    places=2,
+    q_places=2,
+    **masking,
+):
+    """By the kernel's text, with tiles of 16 keys; rows of sequences that wait: 7."""
+    machine = Machine(late)
+    kernel = kernel_of(KERNEL, "prompts_kernel", machine, change)
+    options = Masking(**{"scale": 0.25, **masking})
+    num_tokens, num_heads, key_dim = case.q.shape
+    num_blocks, block_size, num_kv_heads, value_dim = case.values.shape
+    sizes = hopper.constants_of(
+        num_heads, num_kv_heads, 64, 64, block_size, options.sliding_window
+    )
+    sizes |= {"TILE": 16, "PLACES": places, "Q_PLACES": q_places}
+    tokens, batch = 64 // sizes["HEADS"], case.batch
+    lengths = batch.context_lengths, batch.query_starts
+    tables = batch.block_tables.contiguous()
+    box, rows = min(block_size, 16), num_blocks * block_size
+    out = torch.full((num_tokens, num_heads, value_dim), 7.0)
+    machine.run(
+        kernel, workers, out,
+        Descriptor(case.q, (tokens, sizes["HEADS"], key_dim)),
+        Descriptor(case.keys.view(rows, -1), (box, key_dim)),
+        Descriptor(case.values.view(rows, -1), (box, value_dim)),
+        list_tiles(*lengths, num_tokens, tables.shape[1], 2 * tokens),
+        tables, options.sinks, workers, *log2_scales(options.scale, options.softcap),
+        **sizes,
+    )  # fmt: skip
+    return out
+
+
+def is_right(case, **how):
+    """Rows of prompts as the oracle has them; those of sequences that decode stay."""
+    out = attend(case, **how)
+    masking = {name: how[name] for name in Masking._fields if name in how}
+    expected = oracle(case, **masking)
+    ends = case.batch.query_starts.tolist()
+    for start, end in pairwise(ends):
+        if end - start == 1:
+            expected[start:end] = 7.0
+    return torch.allclose(out.double(), expected, rtol=0, atol=3e-5)
+
+
+LENGTHS = [(0, 1), (3, 40), (0, 70), (37, 64), (9, 1), (15, 2)]
+OPTIONS = {
+    "plain": {},
+    "window": {"sliding_window": 20},
+    "window shorter than a tile": {"sliding_window": 3},
+    "cap and sinks": {"softcap": 5.0, "sinks": sinks_of(4)},
+    "places": {"places": 4, "q_places": 1, "workers": 1},
+}
+
+
+@interpreted
+@pytest.mark.parametrize("late", [False, True], ids=["at once", "late"])
+@pytest.mark.parametrize("name", OPTIONS)
+def test_against_the_oracle(name, late):
+    """Ragged prompts and chunks; NaN in slots that nobody has written."""
+    assert is_right(make_case(LENGTHS, block_size=8), late=late, **OPTIONS[name])
+
+
+@interpreted
+@pytest.mark.parametrize(
+    ("heads", "kv_heads", "block_size"), [(6, 1, 16), (3, 3, 32), (8, 1, 4)]
+)
+def test_other_groups_and_blocks(heads, kv_heads, block_size):
+    assert is_right(make_case([(5, 30), (0, 17)], heads, kv_heads, 16, 32, block_size))
+
+
+@interpreted
+def test_a_row_that_only_pads_sees_nothing():
+    case = make_case([(0, 5), (0, 40)], block_size=8)
+    case.batch.context_lengths[1] = 0
+    case.batch.block_tables[1] = 10**9
+    assert attend(case)[5:].eq(0).all()
+
+
+MISTAKES = {
+    "V given away before the product is made": (
+        "        weighted = warpgroup_mma_wait(0, deps=[product])\n"
+        "        _has_read(v_ring, number - 1)\n",
+        "        _has_read(v_ring, number - 1)\n"
+        "        weighted = warpgroup_mma_wait(0, deps=[product])\n",
+    ),
+    "K read before it has come": ("mbarrier.wait(k_full.index(place), ", "("),
+    "V read before it has come": (
+        "    mbarrier.wait(v_full.index(place), number // PLACES & 1)\n    return",
+        "    return",
+    ),
+    "Q copied over while it is read": (
+        "mbarrier.wait(q_empty.index(own), ",
+        "(",
+    ),
+    "Q read before it has come": ("mbarrier.wait(q_full.index(own), ", "("),
+    "unwritten V not cleared": ("context % BLOCK_SIZE != 0", "False"),
+    "no mask beyond the last tile": ("last - whole + 1", "1"),
+    "no mask at the window's edge": ("edge = last - (", "edge = count - 0 * ("),
+    "what was is not rescaled": ("weighted = _scaled(weighted, rescale)", "pass"),
+    "a tile too few of a window": ("(position - WINDOW + 1, 0)", "(position, 0)"),
+    "heads of another group": ("kv_head = head // GROUP", "kv_head = 0 * head"),
+}  # fmt: skip
+
+
+@interpreted
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_planted_mistakes_show(mistake, monkeypatch):
+    monkeypatch.setattr(gluon_machine, "PATIENCE", 1)
+    right, wrong = MISTAKES[mistake]
+
+    def change(text):
+        assert text.count(right) == 1
+        return text.replace(right, wrong)
+
+    case = make_case([(3, 100), (0, 150), (150, 64)], block_size=8)
+
+    def passes(late):
+        how = {"late": late, "change": change, "places": 4, "q_places": 1}
+        try:
+            return is_right(case, sliding_window=60, workers=2, **how)
+        except AssertionError:  # of the machine
+            return False
+
+    assert not passes(late=False) or not passes(late=True)
+
+
+@interpreted
+def test_a_barrier_that_never_opens_is_an_error(monkeypatch):
+    monkeypatch.setattr(gluon_machine, "PATIENCE", 0.5)
+    right = "        mbarrier.arrive(q_empty.index(own))\n"
+    change = lambda text: text.replace(right, "")  # noqa: E731
+    with pytest.raises(AssertionError, match="nobody opens a barrier"):
+        attend(make_case([(0, 300)], block_size=8), change=change, workers=1)
 
 
 COMPILE = """
@@ -112,12 +260,15 @@ print(json.dumps(found))
 """
 
 
-CASES = [(128, 16, None, False), (64, 16, None, True)]  # dim, block size, window, sinks
+COMPILED = [
+    (128, 16, None, False),
+    (64, 16, None, True),
+]  # dim, block size, window, sinks
 
 
 @pytest.mark.skipif(not hopper.has_gluon(), reason="wants Gluon of Triton 3.6")
 @pytest.mark.parametrize(
-    "case", all_or([*CASES, (256, 64, 100, False)], CASES), ids=str
+    "case", all_or([*COMPILED, (256, 64, 100, False)], COMPILED), ids=str
 )
 def test_compiles_for_hopper(case):
     """On any machine: registers and shared memory suffice, and no product waits."""
