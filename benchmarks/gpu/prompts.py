@@ -2,10 +2,12 @@
 
 Many shapes of heads; prompts alone, ragged prompts, chunks of long contexts, prompts
 beside sequences that decode, windows and sinks. Ours is the default attention, as an
-engine calls it, and lesson 6's kernels alone; the peers are FlashAttention-3 on the
-same blocks and, for a prompt alone, cuDNN on contiguous K and V. All results are
-checked against lesson 6's before anything is timed. Writes prompts-<device>.json, or of
-a seed other than 0 prompts-seed-<seed>-<device>.json, anew after every batch.
+engine calls it, and lesson 6's kernel for prompts alone; the peers are FlashAttention-3
+on the same blocks and, for a prompt alone, cuDNN on contiguous K and V.
+
+Before all, ours is checked against float64, with numbers that no sum rounds; and before
+it is timed, each batch against lesson 6. Writes prompts-<device>.json, or of a seed
+other than 0 prompts-seed-<seed>-<device>.json, anew after every batch.
 
     python -m benchmarks.gpu.prompts
     python -m benchmarks.gpu.prompts --library _vllm_fa3_C.abi3.so  # without vLLM
@@ -23,6 +25,7 @@ import torch
 from torch.nn.attention import SDPBackend
 from tqdm import tqdm
 
+from benchmarks.gpu.checks import check_exact
 from benchmarks.gpu.inputs import (
     DEVICE,
     DTYPE,
@@ -60,6 +63,21 @@ HOW = f"""bfloat16, blocks of 16, shuffled; microseconds of a layer in a CUDA gr
 {LAYERS} or more, whose K and V are 256 MiB or more together; kernels in turn, {RUNS}
 times, each time the median of 11 replays; of those the median. Peers plan before; what
 ours plans is in the graph, once."""
+
+
+CHECKED = [(0, 1), (300, 1), (0, 170), (120, 50), (0, 2), (700, 129), (0, 1000)]
+
+
+def check_prompts() -> dict[str, float]:
+    """Whole numbers, in all shapes, blocks and windows: the shares that are equal."""
+    llama = (32, 8, 128)
+    cases: list[tuple[Shape, dict[str, Any]]] = [(shape, {}) for shape in SHAPES]
+    cases += [(llama, {"block_size": size}) for size in (8, 32, 64, 128, 256)]
+    cases += [(llama, {"sliding_window": window}) for window in (1, 33, 300)]
+    return {
+        f"{shape} {options}": check_exact(shape, CHECKED, **options)
+        for shape, options in tqdm(cases, desc="check")
+    }
 
 
 def draw_batches(count: int, seed: int) -> dict[str, tuple[Shape, Lengths, dict]]:
@@ -196,6 +214,7 @@ def main() -> None:
     path = path_of(arguments.folder, kind, machine["device"])
     report: dict[str, Any] = {"machine": machine, "peers": versions()}
     report |= {"how": HOW.replace("\n", " "), "seed": arguments.seed}
+    report["equal_to_float64"] = check_prompts()
     rows: dict[str, dict] = {}
     for name, batch in tqdm(draw_batches(arguments.count, arguments.seed).items()):
         rows[name] = measure(*batch, has_peer)
