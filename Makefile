@@ -80,7 +80,7 @@ figures: $(VENV)/.ready  ## make the README's pictures anew, for light and dark 
 	$(BIN)/python tools/photograph_widget.py
 
 MINUTES ?= 5
-figures-paper: $(VENV)/.ready  ## the paper's figures, simulated (20 minutes); MINUTES=1: shorter
+figures-paper: $(VENV)/.ready  ## the paper's figures, simulated (30 minutes); MINUTES=1: shorter
 	$(BIN)/python tools/paper_figures.py --minutes $(MINUTES)
 
 pocket: $(VENV)/.ready  ## train the shipped model anew (minutes on a GPU) into build/pocket

@@ -1,7 +1,7 @@
 """Draw the pictures of READMEs from live objects, for light and dark pages.
 
-python tools/draw_figures.py    writes overview, kernels and engine, each -light.png
-                                and -dark.png
+python tools/draw_figures.py    writes overview, kernels, engine and latencies, each
+                                -light.png and -dark.png
 """
 
 import os
@@ -12,11 +12,13 @@ from draw_kernels import draw_kernels
 from matplotlib.figure import Figure
 
 from minipaged.draw.palette import theme
-from minipaged.lab.measure.measured import measured_engine
+from minipaged.lab.measure.measured import measured_engine, paper_figures
+from minipaged.lab.plots.latencies import plot_latencies
 from minipaged.lab.plots.reservations import plot_reservations_and_pool
 from minipaged.lab.plots.speeds import plot_engine_speeds
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
+from minipaged.simulate.paper import BASIC, LIMIT
 
 FIGURES = Path(__file__).parent.parent / "figures"
 TOKENS = {"A": 21, "B": 7, "C": 13}
@@ -57,6 +59,15 @@ def draw_engine() -> Figure:
     return plot_engine_speeds(dict(enumerate(measured_engine()["hosts"], 1)), title)
 
 
+def draw_latencies() -> Figure:
+    """Latency over the rate, as `make figures-paper` simulated it."""
+    found = paper_figures()
+    title = "Simulated: vLLM serves more requests a second at the same latency"
+    return plot_latencies(
+        {name: found[f"figure 12, {name}"] for name in BASIC}, title, LIMIT
+    )
+
+
 def main() -> None:
     for name in ("light", "dark"):
         os.environ["MINIPAGED_THEME"] = name
@@ -64,6 +75,7 @@ def main() -> None:
             "overview": draw_overview(),
             "kernels": draw_kernels(theme()),
             "engine": draw_engine(),
+            "latencies": draw_latencies(),
         }
         for picture, figure in pictures.items():
             path = FIGURES / f"{picture}-{name}.png"

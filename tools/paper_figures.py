@@ -1,11 +1,12 @@
-"""Compute the PagedAttention paper's figures 12 to 17 by simulation; no GPU.
+"""Compute the PagedAttention paper's figures 12 to 18b by simulation; no GPU.
 
-    python tools/paper_figures.py                        all, about 20 minutes
+    python tools/paper_figures.py                        all, about half an hour
     python tools/paper_figures.py --minutes 1            a short run
     python tools/paper_figures.py --only "figure 15"     parts whose names have this
 
-Parts are stored as they come, in figures/data/simulated-paper.json; a part computed
-anew takes the old one's place. In the end it prints the paper's claims beside ours.
+Parts are stored as they come, in minipaged/lab/measure/data/paper-figures.json; a part
+computed anew takes the old one's place. In the end it prints the paper's claims beside
+ours.
 """
 
 import argparse
@@ -15,11 +16,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from minipaged.lab.measure.measured import DATA
 from minipaged.progress import progress_bar
 from minipaged.simulate.claims import table
 from minipaged.simulate.paper import LIMIT, PARTS
 
-OUT = Path(__file__).parent.parent / "figures" / "data" / "simulated-paper.json"
+OUT = DATA / "paper-figures.json"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -1,4 +1,6 @@
 from . import check as check
+from .measure.busy_clock import BusyClock as BusyClock
+from .measure.engine_report import EngineReport as EngineReport
 from .measure.l1_cycles import cycle_lines as cycle_lines
 from .measure.l1_cycles import l1_cycles as l1_cycles
 from .measure.ladder_timing import rungs_here as rungs_here
@@ -14,16 +16,22 @@ from .measure.measured import measured_engine as measured_engine
 from .measure.measured import measured_kernels as measured_kernels
 from .measure.measured import measured_profile as measured_profile
 from .measure.measured import measured_tuning as measured_tuning
+from .measure.measured import paper_figures as paper_figures
+from .measure.one_server import Outcome as Outcome
+from .measure.one_server import serve_minute as serve_minute
 from .measure.operations import operations_of as operations_of
 from .measure.peak import peak_extra_bytes as peak_extra_bytes
 from .measure.peer_tables import beside_peers as beside_peers
 from .measure.peer_tables import most_of_peers as most_of_peers
 from .measure.peer_tables import prompt_speeds as prompt_speeds
+from .measure.report_lines import report_lines as report_lines
 from .measure.rule_evidence import rule_evidence as rule_evidence
 from .measure.rung_tables import busy_lines as busy_lines
 from .measure.rung_tables import share_of_ceiling as share_of_ceiling
 from .measure.rung_tables import turns_of as turns_of
 from .measure.rungs import Rungs as Rungs
+from .measure.served import measured_costs as measured_costs
+from .measure.served import served_loads as served_loads
 from .measure.serving import serve_lengths as serve_lengths
 from .measure.step_clock import StepClock as StepClock
 from .measure.step_log import StepLog as StepLog
@@ -62,6 +70,7 @@ from .plots.charts import plot_histogram as plot_histogram
 from .plots.charts import plot_lines as plot_lines
 from .plots.charts import plot_waste as plot_waste
 from .plots.checked import plot_checked as plot_checked
+from .plots.claims import plot_claims as plot_claims
 from .plots.climb import plot_climb as plot_climb
 from .plots.coalescing import plot_coalescing as plot_coalescing
 from .plots.collisions import plot_collisions as plot_collisions
@@ -85,6 +94,7 @@ from .plots.hidden_block import plot_hidden_block as plot_hidden_block
 from .plots.host_and_gpu import plot_host_and_gpu as plot_host_and_gpu
 from .plots.l1_cycles import plot_l1_cycles as plot_l1_cycles
 from .plots.lanes import plot_lanes as plot_lanes
+from .plots.latencies import plot_latencies as plot_latencies
 from .plots.launch import plot_launch as plot_launch
 from .plots.layouts import plot_layouts as plot_layouts
 from .plots.load import plot_load as plot_load
@@ -107,6 +117,7 @@ from .plots.pool import plot_pool as plot_pool
 from .plots.preempted import plot_preemptions as plot_preemptions
 from .plots.programs import plot_programs as plot_programs
 from .plots.quantities import plot_quantities as plot_quantities
+from .plots.queues import plot_queues as plot_queues
 from .plots.ragged import plot_ragged_batch as plot_ragged_batch
 from .plots.recurrence import plot_recurrence as plot_recurrence
 from .plots.reservations import plot_reservations as plot_reservations
@@ -143,6 +154,7 @@ from .plots.waves import plot_waves as plot_waves
 from .plots.ways import plot_ways as plot_ways
 from .pool.replay import record as record
 from .pool.replay_widget import ReplayWidget as ReplayWidget
+from .pool.server_widget import ServerWidget as ServerWidget
 from .pool.softmax_widget import SoftmaxWidget as SoftmaxWidget
 from .pool.tuning_widget import TuningWidget as TuningWidget
 from .pool.widget import PoolWidget as PoolWidget

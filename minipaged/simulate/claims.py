@@ -1,6 +1,7 @@
 """Appendix F: what the paper says of its figures, beside what was computed."""
 
 from collections.abc import Callable, Iterator, Mapping
+from textwrap import wrap
 from typing import Any, NamedTuple
 
 SLACK = 0.25  # by which a range of the paper is widened on both sides
@@ -25,8 +26,17 @@ class Verdict(NamedTuple):
     what: str
     paper: tuple[float, float]
     ours: list[float | None]
-    num_inside: int  # of ours, in the paper's range, widened
     note: str  # why, if one of ours lies outside the paper's range
+
+    def is_inside(self, number: float) -> bool:
+        """Does it lie in the paper's range, widened?"""
+        low, high = self.paper
+        return low * (1 - SLACK) <= number <= high * (1 + SLACK)
+
+    @property
+    def num_inside(self) -> int:
+        """How many of ours lie there."""
+        return sum(each is not None and self.is_inside(each) for each in self.ours)
 
     @property
     def word(self) -> str:
@@ -48,10 +58,8 @@ def verdicts(results: Results) -> Iterator[Verdict]:
         except KeyError:
             continue
         known = [each for each in ours if each is not None]
-        widened = low * (1 - SLACK), high * (1 + SLACK)
-        num_inside = sum(widened[0] <= each <= widened[1] for each in known)
         is_exact = all(low <= each <= high for each in known)
-        yield Verdict(what, (low, high), ours, num_inside, "" if is_exact else note)
+        yield Verdict(what, (low, high), ours, "" if is_exact else note)
 
 
 def table(results: Results) -> str:
@@ -65,7 +73,8 @@ def table(results: Results) -> str:
         )
         lines.append(f"{verdict.what:52}{paper:>12}  {found:22}{verdict.word}")
         if verdict.note:
-            lines.append(f"    {verdict.note}")
+            lines += wrap(verdict.note, 80, initial_indent=" " * 4,
+                          subsequent_indent=" " * 4)  # fmt: skip
     return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""Appendix F: the paper's figures 12 to 17, computed, and what it says of them.
+"""Appendix F: the paper's figures 12 to 17 and 18b, computed.
 
 All systems run on the same loop with the same cost model. A rate is sustained if the
 mean normalized latency stays below LIMIT. The paper names no limit: its curves are
@@ -6,12 +6,13 @@ compared where they rise steeply, and so the choice matters little.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 from minipaged.memory.contiguous import RequestLengths
 from minipaged.simulate.loop import simulate
-from minipaged.simulate.rates import curve, sustained_rate
+from minipaged.simulate.rates import curve, point, sustained_rate
 from minipaged.simulate.report import Report
 from minipaged.simulate.servers import LLAMA_13B, OPT_13B, OPT_66B, OPT_175B, Server
 from minipaged.simulate.sharing import SharingMeter
@@ -34,6 +35,7 @@ from minipaged.simulate.traces import (
 
 LIMIT = 0.2  # seconds a token
 WIDTHS = (2, 4, 6)  # samples or beams, in figures 14 and 15
+BLOCK_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)  # in figure 18b
 ORCAS = ("Orca (Oracle)", "Orca (Pow2)", "Orca (Max)")
 
 Change = Callable[[list[Asked]], list[Asked]]
@@ -169,6 +171,22 @@ def figure_17(minutes: float, name: str) -> dict[str, Any]:
     return Load(OPT_13B, name, 1.0).curves(("vLLM", *ORCAS), minutes)
 
 
+def figure_18(minutes: float, name: str) -> dict[str, Any]:
+    """Latency by block size, at 0.9 of the rate that OPT-13B sustains in figure 12.
+
+    Blocks of all sizes are read equally fast here, so this shows only what small blocks
+    save: memory.
+    """
+    load = BASIC[f"OPT-13B, {name}"]
+    rate = {"ShareGPT": 3.9, "Alpaca": 112.0}[name]
+    found = {}
+    for size in BLOCK_SIZES:
+        sized = load._replace(server=replace(load.server, block_size=size))
+        report = sized.run(SYSTEMS["vLLM"], minutes, rate)
+        found[str(size)] = point(rate, report)._asdict()
+    return found
+
+
 # Each can be computed alone.
 PARTS: dict[str, tuple[Callable[[float, str], dict[str, Any]], str]] = {
     **{f"figure 12, {name}": (figure_12, name) for name in BASIC},
@@ -178,4 +196,5 @@ PARTS: dict[str, tuple[Callable[[float, str], dict[str, Any]], str]] = {
     **{f"figure 15, {kind}": (figure_15, kind) for kind in ("samples", "beams")},
     **{f"figure 16, {name}": (figure_16, name) for name in PREFIXES},
     "figure 17": (figure_17, "chat"),
+    **{f"figure 18, {name}": (figure_18, name) for name in BUSY},
 }

@@ -13,6 +13,7 @@ from helpers import attempts_of_appendix_b as appendix_b
 from helpers import attempts_of_appendix_c as appendix_c
 from helpers import attempts_of_appendix_d as appendix_d
 from helpers import attempts_of_appendix_e as appendix_e
+from helpers import attempts_of_appendix_f as appendix_f
 from helpers import attempts_of_lesson1 as lesson1
 from helpers import attempts_of_lesson2 as lesson2
 from helpers import attempts_of_lesson3 as lesson3
@@ -25,7 +26,7 @@ from minipaged.lab import check
 from minipaged.lab.check import lesson4 as stopping
 
 LESSONS = (lesson1, lesson2, lesson3, lesson4, lesson5, lesson6)
-LESSONS += (appendix_a, appendix_b, appendix_c, appendix_d, appendix_e)
+LESSONS += (appendix_a, appendix_b, appendix_c, appendix_d, appendix_e, appendix_f)
 KERNELS = ["sums", "slots", "merge_splits", "packed"]
 
 
@@ -72,6 +73,9 @@ RIGHT = {
     "lookup": appendix_e.lookup,
     "taken": appendix_e.taken,
     "kept": appendix_e.kept,
+    "step_price": appendix_f.step_price,
+    "poisson_moments": appendix_f.poisson_moments,
+    "sustained": appendix_f.sustained,
 }
 
 # --- what is wrong --------------------------------------------------------------------

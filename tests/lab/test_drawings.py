@@ -246,7 +246,8 @@ def test_hatching_does_not_run_through_words(name):
 
 
 def test_each_step_has_its_columns():
-    first, second, third = growth(WORDS, [7, 8, 10], 7).scene.rows
+    words, first, second, third = growth(WORDS, [7, 8, 10], 7).scene.rows
+    assert [cell.above for cell in words.cells] == WORDS[:7]
     new, old = strong("A"), soft("A")
     assert first.tones == [new] * 7 and second.tones == [old] * 7 + [new]
     assert third.tones == [old] * 8 + [new] * 2
@@ -260,7 +261,9 @@ def test_each_step_has_its_columns():
 def test_without_a_cache_every_step_computes_all():
     scene = grown_twice(WORDS, [7, 8, 10], 7).scene
     new = strong("C")
-    assert [row.tones for row in scene.rows[:3]] == [[new] * 7, [new] * 8, [new] * 10]
+    words, *rows = scene.rows[:4]
+    assert [cell.above for cell in words.cells] == WORDS[:10]
+    assert [row.tones for row in rows] == [[new] * 7, [new] * 8, [new] * 10]
     said = {words.text for words in scene.of(Words)}
     assert "Without a cache: 25 tokens computed in all" in said
     assert "With a cache: 10 tokens computed in all" in said

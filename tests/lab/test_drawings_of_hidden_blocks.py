@@ -47,5 +47,5 @@ def test_a_sum_is_shown_as_it_is():
     """Right or wrong: a way that says it is mended, and is not, is drawn so."""
     scene = hidden(mended=(torch.nan, torch.inf)).scene
     assert scene.rows[1].words[-2:] == ["NaN", "∞"]
-    rims = [box.rim for box in scene.of(Box) if box.linewidth == 2.2]
-    assert rims.count(BAD) == 4 + 2 + 1 and rims.count(GOOD) == 1
+    faces = [box.face for box in scene.of(Box)]
+    assert faces.count(BAD) == 4 + 2 + 1 and faces.count(GOOD) == 1

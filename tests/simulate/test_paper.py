@@ -70,6 +70,16 @@ def test_prefixes_are_shared_in_figure_16():
     assert cached.computed_tokens < plain.computed_tokens / 2
 
 
+def test_large_blocks_are_slow_in_figure_18(monkeypatch):
+    """Where answers are short, most of a large block is never used."""
+    monkeypatch.setattr(paper, "BLOCK_SIZES", (16, 256))
+    found = paper.figure_18(1, "Alpaca")
+    small, large = (found[size] for size in ("16", "256"))
+    assert small["rate"] == large["rate"] == 112
+    assert 3 * small["normalized_latency"] < large["normalized_latency"]
+    assert large["mean_running"] < small["mean_running"]
+
+
 def test_every_claim_has_its_figures():
     """With made-up results for all parts, each claim finds its numbers."""
     curves = {name: {"sustained": 2.0} for name in (*paper.SYSTEMS, *paper.VARIANTS)}

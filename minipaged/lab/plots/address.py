@@ -41,14 +41,14 @@ def plot_address(
         if block_id > before + 1:
             physical.text("⋮")
         if block_id in ids:
-            cells = _cells(table, ids.index(block_id), position, name)
+            cells, whose = _cells(table, ids.index(block_id), position, name), ""
         elif pool.refcount(block_id):
-            cells = [Cell("others", others())]
+            cells, whose = [Cell("", others())], "others"
         else:
-            cells = [Cell("free", free())]
+            cells, whose = [Cell("", free())], "free"
         is_path = block_id == ids[index]
         options = {**style, "fills": True, "is_bold": is_path}
-        blocks[block_id] = physical.row(str(block_id), "", cells, **options)
+        blocks[block_id] = physical.row(str(block_id), whose, cells, **options)
         if is_path:
             slot = f"slot {block_id * size + offset}"
             physical.under(blocks[block_id][offset], slot, "none")
@@ -59,11 +59,15 @@ def plot_address(
             entry_of.text("⋮")
         is_path = entry == index
         cells = _cells(table, entry, position, name)
-        span = f"{entry * size}–{(entry + 1) * size - 1}"
+        span = f"positions {entry * size}–{(entry + 1) * size - 1}"
         options = {**style, "fills": True, "is_bold": is_path}
         block = logical.row(f"logical {entry}", span, cells, **options)
+        if is_path:
+            logical.under(block[offset], f"position {position}", "none")
         cell = Cell(str(ids[entry]), strong(name) if is_path else soft(name))
         key = entry_of.row(str(entry), "", [cell], height=HEIGHT, is_bold=is_path)
+        if is_path:
+            entry_of.under(key[0], " ", "none")
         links += [(block[-1], key[0], is_path)]
         links += [(key[0], blocks[ids[entry]][:], is_path)]
     picture.beside(logical, entry_of, physical, gap=60, shares=(4, 2, 4))

@@ -25,33 +25,31 @@ def plot_kv_growth(
     above, to the same scale. K and V of a token are one cell.
     """
     picture, words = Picture(title), [visible(word) for word in words]
-    new = [Cell("", strong(name), above=word) for word in words]
+    new = [Cell("", strong(name))] * len(words)
     kept = [Cell("", soft(name))] * len(words)
     style = {"height": 13, "apart": 3}
     signs = (strong(name), "computed in this step"), (soft(name), "kept in the cache")
     picture.legend(*signs)
+    heads = {"height": 14, "apart": 0, "is_upright": True}
     if without:
         said = f"Without a cache: {sum(without)} tokens computed in all"
         picture.headline(said)
-        picture.heads("computed")
+        cells = [Cell(above=word) for word in words[: max(without)]]
+        picture.row("", "", cells, values=["computed"], **heads)
         for step, computed in enumerate(without):
-            cells, values = new[:computed], [str(computed)]
-            style |= {"values": values, "is_upright": step == 0}
-            picture.row(f"step {step + 1}", "", _bare(cells, step), **style)
+            style |= {"values": [str(computed)]}
+            picture.row(f"step {step + 1}", "", new[:computed], **style)
+        picture.space()
         picture.headline(f"With a cache: {stored[-1]} tokens computed in all")
-    picture.heads("computed", "read")
+    cells = [Cell(above=word) for word in words[: stored[0]]]
+    picture.row("", "", cells, values=["computed", "read"], **heads)
     for step, (before, after) in enumerate(zip([0, *stored], stored, strict=False)):
         label = "prefill" if before < num_prompt else f"decode {step}"
-        cells = kept[:before] + _bare(new[before:after], step)
+        cells = kept[:before] + new[before:after]
         values = [str(after - before), str(after)]
         chosen = words[after] if after < len(words) else ""
         if chosen and step == 0:
             chosen += "  ← chosen; the next step computes it"
-        style |= {"values": values, "is_upright": step == 0, "aside": chosen}
+        style |= {"values": values, "aside": chosen}
         picture.row(label, "", cells, **style)
     return render(picture.scene())
-
-
-def _bare(cells: Sequence[Cell], step: int) -> list[Cell]:
-    """After the first step, cells without the words above them."""
-    return [cell._replace(above="") if step else cell for cell in cells]

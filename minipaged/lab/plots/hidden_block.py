@@ -7,7 +7,7 @@ import torch
 
 from minipaged.draw.palette import BAD, GOOD
 from minipaged.draw.picture import Cell, Picture
-from minipaged.draw.tones import free
+from minipaged.draw.tones import Tone, free
 from minipaged.lab.plots.recurrence_steps import Triple
 from minipaged.lab.plots.render import Figure, render
 
@@ -47,10 +47,14 @@ def plot_hidden_block(
 
 
 def _cells(numbers: Sequence[float], wide: float = 1.0) -> list[Cell]:
-    """NaN has an orange rim, a number above 0 a green one."""
-    rims = [BAD if math.isnan(n) else GOOD if n > 0 else "none" for n in numbers]
-    pairs = zip(numbers, rims, strict=True)
-    return [Cell(_said(number), free(), wide, rim) for number, rim in pairs]
+    """NaN is orange, a number above 0 green."""
+    return [Cell(_said(number), _tone(number), wide) for number in numbers]
+
+
+def _tone(number: float) -> Tone:
+    if math.isnan(number):
+        return Tone(BAD)
+    return Tone(GOOD) if number > 0 else free()
 
 
 def _said(number: float) -> str:

@@ -31,6 +31,7 @@ def plot_stations(
     style |= {"height": 16.0, "apart": 0.0}
     for line in zip_longest(*texts, fillvalue=""):
         picture.row("", "", list(map(Cell, line)), **style)
+    picture.space(4)
     calls = [f"{function.__name__}()" for function, _ in stations.values()]
     functions = picture.row("", "", list(map(Cell, calls)), **style)
     picture.link(functions[-1], functions[before], words=again)
