@@ -53,8 +53,8 @@ def takes_prompts(q: torch.Tensor, cache: LayerCache, masking: Masking) -> bool:
         q.is_cuda
         and _is_hopper(q.device.index or 0)
         and q.dtype in (torch.bfloat16, torch.float16)
+        and keys.shape[3] == values.shape[3]
         and keys.shape[3] in HEAD_DIMS
-        and values.shape[3] in HEAD_DIMS
         and block_size >= 8
         and block_size & (block_size - 1) == 0
         and keys.shape[0] * block_size < _MAX_SLOTS
@@ -136,7 +136,6 @@ def constants_of(
         "TILE": 128 if dim <= 128 else 64,
         "PLACES": 2 if dim > 64 else 4,
         "Q_PLACES": 2 if dim <= 128 else 1,
-        "of_out": _layout_of_results(value_dim),
     }
 
 
@@ -167,21 +166,3 @@ def layout_of_boxes(box: tuple[int, ...], dtype: torch.dtype) -> Any:
 
     kind = gl.bfloat16 if dtype == torch.bfloat16 else gl.float16
     return gl.NVMMASharedLayout.get_default_for(list(box), kind)
-
-
-@functools.cache
-def _layout_of_results(dim: int) -> Any:
-    """Which thread stores which numbers of 64 rows: 16 bytes side by side.
-
-    The rows stay with the warps that have computed them.
-    """
-    from triton.experimental.gluon import language as gl
-
-    columns = [[0, 32 << n] for n in range((dim // 32).bit_length() - 1)]
-    return gl.DistributedLinearLayout(
-        reg_bases=[[0, 1], [0, 2], [0, 4], *columns, [8, 0]],
-        lane_bases=[[0, 8], [0, 16], [1, 0], [2, 0], [4, 0]],
-        warp_bases=[[16, 0], [32, 0]],
-        block_bases=[],
-        shape=[64, dim],
-    )
