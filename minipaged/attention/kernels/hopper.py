@@ -25,22 +25,19 @@ _CONSUMERS = 2
 
 @functools.cache
 def _is_hopper(index: int) -> bool:
-    """Has this GPU compute capability 9.0, and Triton a Gluon that we can write?
-
-    Gluon's `warp_specialize` has the arguments that we give from Triton 3.6 on.
-    """
+    """Has this GPU compute capability 9.0, and Triton what the kernel is written in?"""
     if INTERPRETED or torch.version.hip is not None:
         return False
-    if torch.cuda.get_device_capability(index) != (9, 0):
-        return False
-    return has_gluon()
+    return torch.cuda.get_device_capability(index) == (9, 0) and has_gluon()
 
 
 def has_gluon() -> bool:
-    """Has this Triton the Gluon that the kernel is written in?"""
+    """Has this Triton the Gluon that the kernel is written in? From 3.6 on, it has."""
     try:
         from triton.experimental.gluon import language
-    except ImportError:
+
+        from minipaged.attention.kernels import hopper_kernel  # noqa: F401
+    except (ImportError, AttributeError):
         return False
     return "functions_and_args" in signature(language.warp_specialize).parameters
 

@@ -1,10 +1,10 @@
 """Appendix D: attention of prompts on Hopper, where warps have different jobs (Gluon).
 
 Lesson 6's kernel for prompts lets the same warps load, multiply and compute weights.
-Here a program's warps share the work: a *producer* only copies, and two
-*consumers* only compute, each for 64 rows of queries. Copies are made by the tensor
-memory accelerator: one instruction moves a whole block of K or V into shared memory, so
-a table of blocks costs no arithmetic. Products are made by the matrix unit while a
+Here a program's warps share the work: a *producer* only copies, and two *consumers*
+only compute, each for 64 rows of queries. Copies are made by the tensor memory
+accelerator: one instruction moves a whole block of K or V into shared memory, so a
+table of blocks costs no arithmetic. Products are made by the matrix unit while a
 consumer goes on.
 
     producer    | K 0, V 0 | K 1, V 1 | waits: no place | K 2, V 2 | ...
