@@ -674,13 +674,15 @@ def test_every_tile_is_in_each_row_once_and_boxes_of_a_lane_are_apart(ids):
 
 
 def test_a_pipeline_says_how_long_it_takes():
-    scene = plot_pipeline(RUNS, "title").scene
-    said = {words.text: words.color for words in scene.of(Words)}
+    figure = plot_pipeline(RUNS, "title")
+    said = {words.text: words.color for words in figure.scene.of(Words)}
     assert said["6 tiles in 90 units"] == palette.BAD
     assert said["6 tiles in 55 units"] == palette.GOOD
-    assert {"a turn: 15 units", "a turn: 8 units", "before"} <= {*said}
-    does = {"block ids of tile i + 2", "K and V of tile i + 1"}
-    assert does <= {*said} and "computes tile i in turn i" in said
+    assert {"a turn: 15 units", "a turn: 8 units", "before the loop"} <= {*said}
+    does = "in turn i:", "block ids of tile i + 2", "K and V of tile i + 1"
+    places = [places_of(figure, words) for words in (*does, "computes tile i")]
+    assert {x for ((x, _),) in places} == {places[0][0][0]}  # one below the other
+    assert places == sorted(places, key=lambda found: found[0][1])
     uneven = {"uneven": pipeline(6, 8, 2, tiles_ahead=2, ids=3)}
     said = texts(plot_pipeline(uneven, "title"))
     assert any(words.startswith("the first turn: 3 units") for words in said)
