@@ -487,6 +487,18 @@ def test_words_of_several_marks_stand_one_above_the_other():
     assert heights == sorted(heights) and len({*heights}) == 3
 
 
+def test_a_band_lies_between_its_heights_and_ends_where_the_axis_does():
+    chart = Chart("title", y_limits=(0, 4))
+    chart.line([(0, 0), (1, 4)])
+    chart.band(1, 2)
+    chart.band(3, 9)
+    scene = chart.scene()
+    low, high = (box for box in scene.of(Box) if box.face == others().face)
+    bottom, top = (y for _, y in scene.of(Dots)[0].places)
+    assert low.height == high.height == pytest.approx((bottom - top) / 4)
+    assert high.y == pytest.approx(top) and low.y == pytest.approx(top + 2 * low.height)
+
+
 def test_columns_are_as_high_as_their_counts():
     chart = Chart("title", ylabel="count")
     chart.columns([0, 1, 2, 3], [4, 0, 2])

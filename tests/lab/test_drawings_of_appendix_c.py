@@ -1,16 +1,17 @@
 """Appendix C: layouts, paging and batches are drawn as they are, readably."""
 
 import re
+from collections import Counter
 from itertools import pairwise
 
 import pytest
 import torch
 
-from helpers.drawn import texts
+from helpers.drawn import boxes, rims, texts
 from helpers.readable import readable_in_all_themes
 from minipaged.draw import palette
 from minipaged.draw.marks import Box, Dots, Words
-from minipaged.draw.tones import NOTHING, free, sign_of, soft, strong
+from minipaged.draw.tones import NOTHING, free, others, sign_of, soft, strong
 from minipaged.lab import (
     launch_of,
     measured_batches,
@@ -255,10 +256,12 @@ def test_what_others_found_is_named_above_and_leaves_the_axis_as_it_is():
     assert spans[0] == pytest.approx(spans[1])
 
 
-def test_each_panel_says_how_far_a_second_measurement_was_off():
-    said = texts(paging(doubt={"a": 1.01, "b": 0.9997}))
-    assert "again: ±1.00 %" in said and "again: ±0.03 %" in said
-    assert any("dotted" in words for words in said)
+def test_a_band_is_as_wide_as_a_second_measurement_was_off_and_the_legend_says_it():
+    figure = paging(doubt={"a": 1.001, "b": 0.9997})
+    said = "as far as it differed when measured again: ±0.10 and 0.03 %"
+    assert said in texts(figure)
+    wide, narrow, _ = boxes(figure, others().face)  # and the legend
+    assert wide.height / narrow.height == pytest.approx(10 / 3, rel=0.01)
     assert not any("again" in words for words in texts(paging()))
 
 
