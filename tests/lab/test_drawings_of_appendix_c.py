@@ -185,16 +185,16 @@ def test_a_queue_is_explained_only_where_there_is_one():
 def test_layouts_count_what_comes_for_a_tile_and_why():
     said = texts(plot_layouts("title"))
     for words, times in {
-        "a tile of 64 in blocks of 16: "
-        "64 slots × 4 stretches = 256; all 32 numbers used": 1,
-        "a tile of 64 in blocks of 16: "
+        "a tile of 64 in blocks of 16:": 2,
+        "64 slots × 4 stretches = 256; all 32 numbers used": 2,
         "4 blocks × 128 stretches = 512; 16 of 32 numbers used": 1,
-        "a tile of 64 in blocks of 1: "
+        "a tile of 64 in blocks of 1:": 2,
         "64 blocks × 128 stretches = 8,192; 1 of 32 numbers used": 1,
-        "one stretch, 64 bytes: all 32 numbers used; "
-        "side by side lie a head's 128 numbers of a slot": 1,
-        "one stretch, 64 bytes: 16 of 32 numbers used; "
-        "side by side lie a number each of 16 slots": 1,
+        "one stretch, 64 bytes:": 2,
+        "all 32 numbers used": 1,
+        "(side by side lie a head's 128 numbers of a slot)": 1,
+        "16 of 32 numbers used": 1,
+        "(side by side lie a number each of 16 slots)": 1,
         "first slot": 1,
         "fifth numbers": 1,
         "K of a head, of a block of 16": 1,
@@ -233,13 +233,27 @@ def test_a_stretch_has_so_many_numbers_of_which_the_first_are_used(block_size):
     assert (said in texts(figure)) == (needed < stretch)
 
 
+def test_stretches_of_both_strips_are_equally_wide_and_apart():
+    """Of a slot, four can be counted."""
+    figure = plot_layouts("title")
+    first, second = rims(figure, 2.0)
+    assert first.width == second.width
+    places = [
+        box.x
+        for box in boxes(figure, strong(0).face)
+        if first.y < box.y < second.y and box.x < 3.5 * first.width
+    ]
+    steps = Counter(round(after - before, 3) for before, after in pairwise(places))
+    assert steps[max(steps)] == 3 and len(steps) == 2
+
+
 def test_a_strip_that_goes_on_within_a_run_says_so():
     row, turned = plot_layouts("title").scene.rows
     ends = [(n, tone) for n, tone in enumerate(row.tones) if tone != strong(0)]
-    assert ends == [(4 * 32, free()), (5 * 32 + 1, NOTHING)]  # in the second slot
-    assert [row.words[n] for n, _ in ends] == ["…", "…"] and turned.words.count(
-        "…"
-    ) == 5
+    gaps = [(33 * n - 1, NOTHING) for n in (1, 2, 3)]  # between stretches
+    assert ends == [*gaps, (4 * 33 - 1, free()), (5 * 33 - 1, NOTHING)]
+    assert [row.words[n] for n, _ in ends] == ["", "", "", "…", "…"]
+    assert turned.words.count("…") == 5
 
 
 # --- what paging costs ----------------------------------------------------------------
