@@ -426,6 +426,12 @@ def test_what_a_thread_has_asked_for_lies_where_it_reads(apart):
     assert memory.tones.count(free()) == 32 * (apart > 64)  # every second stretch
 
 
+def test_a_number_that_lies_alone_is_hardly_wider_than_to_scale():
+    """4 of 64 bytes are a sixteenth."""
+    (_, memory) = plot_coalescing({"a": 64}, "title").scene.rows
+    assert 1 / 16 <= memory.widths[0] < 1 / 8
+
+
 # --- pointers and shapes --------------------------------------------------------------
 
 
