@@ -554,6 +554,12 @@ def test_a_logarithmic_axis_has_equal_factors_and_says_its_marks():
     assert said["equal"] == pytest.approx(one) and "1" not in said
 
 
+def test_an_axis_has_the_numbers_that_it_is_given():
+    picture, one, _ = lanes(ticks=[0, 3])
+    said = {words.text: words.x for words in picture.scene().of(Words)}
+    assert said["3"] == pytest.approx(one.place(3)) and "2" not in said
+
+
 def test_dots_give_way_and_no_farther_than_needed():
     _, _, other = drawn = lanes()
     dots = [dot.places[0] for dot in drawn[0].scene().of(Dots) if dot.marker == "s"]
