@@ -442,7 +442,7 @@ def test_pointers_are_the_places_of_the_numbers_and_lead_there(head):
     counted = torch.arange(16 * 4 * 2 * 4).view(16 * 4, 2, 4)
     scene = pointers(positions, kv_head=head).scene
     rows = {row.label: row for row in scene.rows}
-    assert rows[""].words == [str(4 * head), "+", "0", "1", "2", "3"]
+    assert scene.rows[0].words == [str(4 * head), "+", "0", "1", "2", "3"]
     ends = [(f"position {n}", f"slot {table.slot(n)}") for n in positions]
     assert [(link.source, link.target) for link in scene.links] == ends
     for position, slot in ends:
@@ -459,12 +459,15 @@ def test_pointers_are_the_places_of_the_numbers_and_lead_there(head):
 def test_all_slots_of_a_block_stand_below_its_name():
     scene = pointers(range(4, 12)).scene
     names = re.compile(r"(block|slot) \d+")
-    said = [w.text for w in scene.of(Words) if names.fullmatch(w.text)]
+    found = [w for w in scene.of(Words) if names.fullmatch(w.text)]
+    said = [w.text for w in found]
     wanted = []
     for block in tables_of()["A"].block_ids[1:3]:
         wanted.append(f"block {block}")
         wanted += [f"slot {4 * block + offset}" for offset in range(4)]
     assert said == wanted
+    above, block, below = (w.y for w in found[4:7])  # nearer to its slots
+    assert below - block < 0.7 * (block - above)
 
 
 @pytest.mark.parametrize(
