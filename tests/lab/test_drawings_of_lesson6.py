@@ -829,7 +829,8 @@ def test_a_tile_is_drawn_with_the_blocks_that_it_reads():
     """Tile 1 has positions 8 to 15: A's blocks 6 and 8, wherever they lie."""
     table, scene = tables_of()["A"], walk(8, now=1).scene
     assert table.block_ids[2:4] == [6, 8]
-    tiles, blocks, pool = scene.rows
+    tiles, held, blocks, pool = scene.rows
+    assert held.widths == [4] * 5 + [1]  # of block 11, its left end
     assert tiles.words == ["tile 0", "tile 1", "tile 2", "masked"]
     assert tiles.tones == [soft("A"), strong("A"), soft("A"), KEPT]
     assert blocks.words == [f"block {block}" for block in table.block_ids]
@@ -842,7 +843,7 @@ def test_a_tile_is_drawn_with_the_blocks_that_it_reads():
 
 def test_blocks_that_are_left_out_of_a_pool_are_hinted_at():
     scene = walk(64, 2, **(LONG | {"num_blocks": 500})).scene
-    blocks, pool = scene.rows[1:]
+    blocks, pool = scene.rows[2:]
     assert "…" in pool.words and others() not in pool.tones
     marked = [pool.tones[link.end] for link in scene.links]
     assert marked == [strong("A")] * blocks.tones.count(strong("A")) == marked[:4]
