@@ -382,6 +382,8 @@ def test_what_a_store_without_a_mask_destroys_is_counted():
     figure = neighbour()
     assert "2 of B's 6 numbers are lost" in texts(figure)
     assert {"A: 10 numbers", "B: 6"} <= set(texts(figure))
+    # Brackets of A and B; a program has a frame.
+    assert sum(line.linewidth == 2.0 for line in lines(figure)) == 2
     # A's ten, two of B's, the legend's.
     assert len(boxes(figure, palette.sequence_colour("A"))) == 10 + 2 + 1
     assert "0 of B's 6 numbers are lost" in texts(neighbour(is_hit=False))
