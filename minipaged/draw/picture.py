@@ -77,15 +77,19 @@ class Picture(Band):
         is_logarithmic: bool = False,
         marks: Mapping[float, str] | None = None,
         is_bare: bool = False,
+        ticks: Sequence[float] | None = None,
     ) -> None:
         """The numbers of all lanes above it, since the last axis; they begin at 0.
 
         highest: where they end; by default with the longest lane. marks: words for
         numbers, at which there is a heavy line. is_bare: no thin lines in the lanes.
+        ticks: the numbers, if they are not to be chosen.
         """
         lanes = [band for band in self._bands if isinstance(band, Lane)]
         lanes = [lane for lane in lanes if not lane.axis]
-        self.add(Axis(lanes, words, highest, is_logarithmic, marks or {}, is_bare))
+        self.add(
+            Axis(lanes, words, highest, is_logarithmic, marks or {}, is_bare, ticks)
+        )
 
     def blocks(
         self,

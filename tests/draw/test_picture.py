@@ -551,6 +551,18 @@ def test_words_of_several_marks_stand_one_above_the_other():
     assert heights == sorted(heights) and len({*heights}) == 3
 
 
+def test_a_band_lies_between_its_heights_and_ends_where_the_axis_does():
+    chart = Chart("title", y_limits=(0, 4))
+    chart.line([(0, 0), (1, 4)])
+    chart.band(1, 2)
+    chart.band(3, 9)
+    scene = chart.scene()
+    low, high = (box for box in scene.of(Box) if box.face == others().face)
+    bottom, top = (y for _, y in scene.of(Dots)[0].places)
+    assert low.height == high.height == pytest.approx((bottom - top) / 4)
+    assert high.y == pytest.approx(top) and low.y == pytest.approx(top + 2 * low.height)
+
+
 def test_columns_are_as_high_as_their_counts():
     chart = Chart("title", ylabel="count")
     chart.columns([0, 1, 2, 3], [4, 0, 2])
@@ -604,6 +616,12 @@ def test_a_logarithmic_axis_has_equal_factors_and_says_its_marks():
     assert four - two == pytest.approx(two - one)
     said = {words.text: words.x for words in scene.of(Words)}
     assert said["equal"] == pytest.approx(one) and "1" not in said
+
+
+def test_an_axis_has_the_numbers_that_it_is_given():
+    picture, one, _ = lanes(ticks=[0, 3])
+    said = {words.text: words.x for words in picture.scene().of(Words)}
+    assert said["3"] == pytest.approx(one.place(3)) and "2" not in said
 
 
 def test_dots_give_way_and_no_farther_than_needed():
