@@ -126,12 +126,12 @@ $(VENV)/.ready: pyproject.toml $(CONSTRAINTS)
 	  echo "keeping the torch of $(PYTHON)" && \
 	  $(PYTHON) -m venv --clear --system-site-packages "$(VENV)" && \
 	  $(PYTHON) -c '$(PURELIB)' > "$$($(BIN)/python -c '$(PURELIB)')/outer.pth" && \
-	  $(BIN)/python -m pip install -e '.[lab,test]'; \
+	  $(BIN)/python -m pip install -e '.[lab,serve,test]'; \
 	else \
 	  $(PYTHON) -m venv --clear "$(VENV)" && \
 	  $(BIN)/python -m pip install -U pip && \
 	  $(BIN)/python -m pip install -c $(CONSTRAINTS) \
 	    "$$(grep -E '^torch==' $(CONSTRAINTS))" && \
-	  $(BIN)/python -m pip install -c $(CONSTRAINTS) -e '.[lab,test]'; \
+	  $(BIN)/python -m pip install -c $(CONSTRAINTS) -e '.[lab,serve,test]'; \
 	fi
 	@touch $@

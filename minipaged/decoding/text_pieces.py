@@ -1,7 +1,7 @@
 """Appendix A: an answer's text, piece by piece, as its tokens come."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from typing import Any
 
@@ -23,12 +23,15 @@ class TextPieces:
     the start of a text. Source: the incremental detokenizing of TGI and vLLM.
     """
 
-    def __init__(self, tokenizer: Any):
-        """`tokenizer`: the model's; TypeError if it is none of transformers."""
+    def __init__(self, tokenizer: Any, is_open: Callable[[int], bool] | None = None):
+        """`tokenizer`: the model's; TypeError if it is none of transformers.
+
+        is_open: an `open_tokens(tokenizer)`, which many texts may share.
+        """
         require_tokenizer(tokenizer)
         self._tokenizer = tokenizer
         self._cleans = getattr(tokenizer, "clean_up_tokenization_spaces", False)
-        self._is_open = cache(partial(is_open, tokenizer))  # asked again and again
+        self._is_open = is_open or open_tokens(tokenizer)
         self._tokens: list[int] = []
         self._start = self._stop = 0  # of the last piece's tokens
         self._known = ""  # their text, alone
@@ -67,6 +70,11 @@ class TextPieces:
 
     def _decode(self, tokens: list[int], **options: bool) -> str:
         return self._tokenizer.decode(tokens, skip_special_tokens=True, **options)
+
+
+def open_tokens(tokenizer: Any) -> Callable[[int], bool]:
+    """`is_open` for this tokenizer, which remembers each token's answer."""
+    return cache(partial(is_open, tokenizer))
 
 
 def is_open(tokenizer: Any, token: int) -> bool:
