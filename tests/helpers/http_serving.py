@@ -51,6 +51,13 @@ class Served:
     def post(self, path: str, body: Any, **options: Any) -> httpx.Response:
         return httpx.post(self.url + path, json=body, timeout=60, **options)
 
+    def send(
+        self, path: str, body: bytes, kind: str = "application/json"
+    ) -> httpx.Response:
+        """These very bytes."""
+        headers = {"Content-Type": kind}
+        return httpx.post(self.url + path, content=body, headers=headers, timeout=60)
+
     def complete(self, prompt: Any = FRANCE, **fields: Any) -> dict[str, Any]:
         """The body of an answer."""
         answer = self.post("/v1/completions", {"prompt": prompt, **fields})
