@@ -32,8 +32,10 @@ class ApiError(Exception):
         headers: dict[str, str] | None = None,
     ):
         super().__init__(message)
-        self.status, self.message, self.param = status, message, param
-        self.headers = headers
+        self.status, self.headers = status, headers
+        # They may quote the client, and so hold half a letter.
+        self.message = message.encode(errors="replace").decode()
+        self.param = param and param.encode(errors="replace").decode()
 
     @property
     def body(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ with the reason, unless its value means that it is not used. `null` means "not g
 
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 MOST_LOGPROBS = 20
 MOST_STOPS = 4
@@ -19,7 +19,7 @@ class Refusal(NamedTuple):
     harmless: tuple[Any, ...] = ()
 
 
-_NO_TOOLS = "tools are not supported; put their descriptions into the messages"
+_NO_TOOLS = "describe tools in the messages; a call of one is text"
 _NO_GRAMMAR = "answers are not bound to a form; ask for the form in the prompt"
 _NO_OTHER_MEDIA = "answers are text only"
 _NO_STORE = "nothing is stored here"
@@ -69,6 +69,15 @@ REFUSED = {
 }  # fmt: skip
 
 
+def _encodable(text: str) -> str:
+    """The text; ValueError for half a letter, which JSON can hold and UTF-8 cannot."""
+    text.encode()
+    return text
+
+
+Text = Annotated[str, AfterValidator(_encodable)]
+
+
 class Fields(BaseModel):
     """A body whose fields are all known, of the right types, and finite."""
 
@@ -105,7 +114,7 @@ class StreamOptions(Fields):
 class Generating(Fields):
     """What both ways to ask for text have in common."""
 
-    model: str | None = None
+    model: Text | None = None
     # How tokens are chosen.
     temperature: Annotated[float, Field(ge=0)] | None = None
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
@@ -124,7 +133,7 @@ class Generating(Fields):
     # Where they end.
     max_tokens: Annotated[int, Field(ge=0)] | None = None
     min_tokens: Annotated[int, Field(ge=0)] | None = None
-    stop: str | list[str] | None = None
+    stop: Text | list[Text] | None = None
     stop_token_ids: Annotated[list[int], Field(max_length=64)] | None = None
     include_stop_str_in_output: bool | None = None
     ignore_eos: bool | None = None
@@ -133,8 +142,9 @@ class Generating(Fields):
     stream_options: StreamOptions | None = None
     return_tokens_as_token_ids: bool | None = None
     # Who asks.
-    cache_salt: Annotated[str, Field(min_length=1)] | None = None
-    user: str | None = None  # changes no answer
+    cache_salt: Annotated[Text, Field(min_length=1)] | None = None
+    user: Text | None = None  # changes no answer; nor does the next one
+    safety_identifier: Text | None = None
 
     @property
     def stops(self) -> list[str]:
@@ -155,7 +165,7 @@ class Generating(Fields):
 class CompletionRequest(Generating):
     """The body of /v1/completions."""
 
-    prompt: str | list[str] | list[int] | list[list[int]]
+    prompt: Text | list[Text] | list[int] | list[list[int]]
     echo: bool | None = None
     logprobs: Annotated[int, Field(ge=0, le=MOST_LOGPROBS)] | None = None
     add_special_tokens: bool | None = None
@@ -165,15 +175,15 @@ class TextPart(Fields):
     """A part of a message."""
 
     type: Literal["text"]
-    text: str
+    text: Text
 
 
 class Message(Fields):
     """What somebody said in a chat."""
 
     role: Literal["system", "developer", "user", "assistant"]
-    content: str | list[TextPart]
-    name: str | None = None  # most templates do not show it
+    content: Text | list[TextPart]
+    name: Text | None = None  # most templates do not show it
 
     @property
     def for_template(self) -> dict[str, str]:
@@ -208,8 +218,8 @@ class ChatRequest(Chat, Generating):
 class TokenizeText(Fields):
     """The body of /tokenize for a text."""
 
-    prompt: str
-    model: str | None = None
+    prompt: Text
+    model: Text | None = None
     add_special_tokens: bool | None = None
     return_token_strs: bool | None = None
 
@@ -217,7 +227,7 @@ class TokenizeText(Fields):
 class TokenizeChat(Chat):
     """The body of /tokenize for messages."""
 
-    model: str | None = None
+    model: Text | None = None
     return_token_strs: bool | None = None
 
 
@@ -225,4 +235,4 @@ class DetokenizeRequest(Fields):
     """The body of /detokenize."""
 
     tokens: list[int]
-    model: str | None = None
+    model: Text | None = None

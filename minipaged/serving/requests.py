@@ -112,6 +112,7 @@ class Reader:
                 continue_final_message=bool(chat.continue_final_message),
                 **options,
             )
+            text.encode()  # options may hold half a letter
         except Exception as error:  # templates raise what they like
             raise bad(
                 f"the chat template refuses these messages: {error!s:.200}", "messages"
