@@ -35,6 +35,7 @@ from minipaged.serving.requests import Question, Reader
 from minipaged.serving.text import Decoder
 
 _log = logging.getLogger("minipaged.serving")
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 _SHORT = 2000  # bytes of a body that is read at once; others are read in a thread
 
 
@@ -137,7 +138,7 @@ async def events(job: Job, form: Form, asked: Generating) -> AsyncIterator[bytes
 
 
 def _event(body: dict[str, Any]) -> bytes:
-    return b"data: " + json.dumps(body, separators=(",", ":")).encode() + b"\n\n"
+    return f"data: {_encode(body)}\n\n".encode()
 
 
 async def unless_left(request: Request, work: Awaitable[Any]) -> Any:

@@ -196,6 +196,8 @@ class Job:
             is_last = output is not None and number == len(output.sequences[0])
             if is_last or text.stopped_by is not None:
                 break
+            if number < stream.num_tokens:
+                continue  # the loop is behind: several tokens go into one piece
             entries = stream.logprobs[num_told:number] if wants_logprobs else None
             if not said and not entries:
                 continue
