@@ -32,7 +32,7 @@ from minipaged.serving.protocol import (
     TokenizeText,
 )
 from minipaged.serving.requests import Question, Reader
-from minipaged.serving.text import Decoder
+from minipaged.serving.text import NamingDecoder
 
 _log = logging.getLogger("minipaged.serving")
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
@@ -57,7 +57,7 @@ class Front:
         self.reader = Reader(
             engine.paged.model, tokenizer, max_model_len, engine.paged.num_embeddings
         )
-        self.decoder = Decoder(tokenizer)
+        self.decoder = NamingDecoder(tokenizer)
         self.door = Door(engine.scheduler.max_sequences + limits.max_queue)
 
     def name_of(self, asked: str | None) -> str:

@@ -8,7 +8,7 @@ from minipaged.decoding.strategy import TokenLogprob
 from minipaged.serving import logprobs
 from minipaged.serving.protocol import ChatRequest, CompletionRequest
 from minipaged.serving.requests import Question
-from minipaged.serving.text import Decoder
+from minipaged.serving.text import NamingDecoder
 
 
 class Piece(NamedTuple):
@@ -33,7 +33,7 @@ class Form:
     chunk_object: str
 
     def __init__(
-        self, asked: CompletionRequest | ChatRequest, model: str, decoder: Decoder
+        self, asked: CompletionRequest | ChatRequest, model: str, decoder: NamingDecoder
     ):
         """model: the name by which it was asked for."""
         self._asked = asked

@@ -14,7 +14,7 @@ from minipaged.serving.limits import Door
 from minipaged.serving.metrics import Metrics
 from minipaged.serving.protocol import Generating
 from minipaged.serving.requests import Question
-from minipaged.serving.text import AnswerText, Decoder
+from minipaged.serving.text import AnswerText, NamingDecoder
 
 
 class Answer:
@@ -37,7 +37,7 @@ class Job:
     def __init__(
         self,
         engine: Engine,
-        decoder: Decoder,
+        decoder: NamingDecoder,
         door: Door,
         asked: Generating,
         salt: bytes,

@@ -150,14 +150,16 @@ class Reader:
         max_tokens = room if limit is None else min(limit, room)  # as vLLM does
         echoes = isinstance(asked, CompletionRequest) and asked.echo
         arguments = {
-            "generation_config": self._config(asked, max(1, max_tokens)),
+            "generation_config": self._config(asked, max(1, max_tokens), room),
             "logprobs": logprobs,
             "prompt_logprobs": logprobs if echoes else None,
             "logits_processor": _penalties(asked, len(prompt)),
         }
         return Question(prompt, text, arguments, max_tokens)
 
-    def _config(self, asked: Generating, max_tokens: int) -> GenerationConfig:
+    def _config(
+        self, asked: Generating, max_tokens: int, room: int
+    ) -> GenerationConfig:
         """Fields that are not given here are the model's own, or switched off."""
         own, beams = self._own, asked.num_beams
         options: dict[str, Any] = {"num_beams": beams or 1}
@@ -186,8 +188,12 @@ class Reader:
             )
         if ends and asked.min_tokens:
             options["min_new_tokens"] = min(asked.min_tokens, max_tokens)
+        if max_tokens == room and own.max_new_tokens is None:
+            # The same for prompts of all lengths: the engine has prepared it already.
+            options["max_length"] = self.max_model_len
+        else:
+            options["max_new_tokens"] = max_tokens
         return GenerationConfig(
-            max_new_tokens=max_tokens,
             eos_token_id=ends or self._num_embeddings,  # that is no token: no end
             repetition_penalty=asked.repetition_penalty,
             stop_strings=asked.stops or None,

@@ -5,26 +5,19 @@ from functools import cache
 
 from transformers import PreTrainedTokenizerBase
 
-from minipaged.decoding.text_pieces import TextPieces, open_tokens
+from minipaged.decoding.text_pieces import Decoder, TextPieces
 
 _BEFORE = 5  # tokens of the prompt: a word may look different at a text's beginning
 
 
-class Decoder:
-    """What the texts of all answers share: the tokenizer, and what is known of it."""
+class NamingDecoder(Decoder):
+    """A decoder that all answers share; it names single tokens, too."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase):
         """`tokenizer`: the model's."""
-        self.tokenizer = tokenizer
-        self.is_open = open_tokens(tokenizer)
-        self.name: Callable[[int], str] = cache(self._name)  # of one token
-
-    def decode(self, tokens: Sequence[int]) -> str:
-        """The text, without special tokens."""
-        return self.tokenizer.decode(tokens, skip_special_tokens=True)
-
-    def _name(self, token: int) -> str:
-        return self.tokenizer.decode([token])
+        super().__init__(tokenizer)
+        # Special tokens have names, though they are never text.
+        self.name: Callable[[int], str] = cache(lambda token: tokenizer.decode([token]))
 
 
 class AnswerText:
@@ -45,7 +38,7 @@ class AnswerText:
         self._decoder = decoder
         self._before = list(prompt[-_BEFORE:])
         self._stops, self._keeps_stop = stops, keeps_stop
-        self._pieces = TextPieces(decoder.tokenizer, decoder.is_open)
+        self._pieces = TextPieces(decoder)
         said = sum([len(self._pieces.add(token)) for token in self._before])
         # Of what will come, letters that are the prompt's.
         self._num_foreign = len(decoder.decode(self._before)) - said

@@ -5,14 +5,14 @@ import random
 import pytest
 
 from helpers.http_serving import FRANCE, huggingface_texts, pocket
-from minipaged.serving.text import AnswerText, Decoder
+from minipaged.serving.text import AnswerText, NamingDecoder
 
 STORY = "Once upon a time"
 ANSWER = " there was a hat. The hat was red: é, 日本, and 🐧. The end"
 
 
 def decoder():
-    return Decoder(pocket()[1])
+    return NamingDecoder(pocket()[1])
 
 
 def said(text, tokens):
@@ -80,7 +80,7 @@ def test_a_word_after_the_prompt_keeps_its_space():
     words = {"▁The": 0, "▁capital": 1, "▁Paris": 2, "s": 3}
     bare = Tokenizer(models.WordLevel(words, unk_token="s"))
     bare.decoder = decoders.Metaspace()
-    shared = Decoder(PreTrainedTokenizerFast(tokenizer_object=bare))
+    shared = NamingDecoder(PreTrainedTokenizerFast(tokenizer_object=bare))
     assert shared.decode([2]) == "Paris"
     assert "".join(said(AnswerText(shared, [0, 1]), [2, 3])) == " Pariss"
     assert AnswerText(shared, [0, 1]).whole([2, 3]) == " Pariss"
