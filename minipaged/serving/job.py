@@ -54,6 +54,7 @@ class Job:
         self.streams: list[Stream] = []
         self.answers: list[Answer] = []
         self._questions: Sequence[Question] = ()
+        self._tasks: list[asyncio.Task] = []  # one for each of several answers
         self._num_generated = 0
         self._timer = asyncio.get_running_loop().call_later(seconds, self._give_up)
 
@@ -107,7 +108,8 @@ class Job:
         """All answers, in order."""
         if len(self.answers) == 1:
             return await self._finish(self.answers[0])
-        found = await asyncio.gather(*map(self._finish, self.answers))
+        self._tasks = [asyncio.create_task(self._finish(one)) for one in self.answers]
+        found = await asyncio.gather(*self._tasks)
         return [piece for pieces in found for piece in pieces]
 
     async def _finish(self, answer: Answer) -> list[Piece]:
@@ -163,20 +165,16 @@ class Job:
             except Exception as error:
                 queue.put_nowait(error)
 
-        tasks = [asyncio.create_task(follow(answer)) for answer in self.answers]
-        try:
-            remaining = len(tasks)
-            while remaining:
-                piece = await queue.get()
-                if isinstance(piece, BaseException):
-                    raise piece
-                if piece is None:
-                    remaining -= 1
-                else:
-                    yield piece
-        finally:
-            for task in tasks:
-                task.cancel()
+        self._tasks = [asyncio.create_task(follow(answer)) for answer in self.answers]
+        remaining = len(self._tasks)
+        while remaining:
+            piece = await queue.get()
+            if isinstance(piece, BaseException):
+                raise piece
+            if piece is None:
+                remaining -= 1
+            else:
+                yield piece
 
     async def _pieces_of(self, answer: Answer) -> AsyncIterator[Piece]:
         await self._begin(answer)
@@ -307,6 +305,8 @@ class Job:
             self._is_left = True
             self._door.leave(self._inside)
         self._timer.cancel()
+        for task in self._tasks:
+            task.cancel()
         for stream in self.streams.copy():
             stream.abort()
             self._metrics.left(stream)

@@ -1,5 +1,6 @@
 """A server on a free port of 127.0.0.1, in this process; and what it must leave."""
 
+import asyncio
 import json
 import socket
 import threading
@@ -17,7 +18,7 @@ from transformers import GenerationConfig
 import minipaged as mp
 from helpers.answers import huggingface_outputs
 from minipaged.serving.app import make_app
-from minipaged.serving.limits import Limits
+from minipaged.serving.limits import Door, Limits
 
 FRANCE = "The capital of France is"
 
@@ -43,6 +44,7 @@ class Served:
     url: str
     engine: mp.Engine
     server: uvicorn.Server
+    door: Door
 
     @property
     def port(self) -> int:
@@ -85,7 +87,7 @@ class Served:
 
     def wait_idle(self, seconds: float = 20) -> None:
         """Until no request is left; then all blocks must be back."""
-        wait_until(lambda: not self.engine.streams, seconds)
+        wait_until(lambda: not self.engine.streams and not self.door.inside, seconds)
         pool, prefix = self.engine.paged.pool, self.engine.scheduler.prefix_cache
         assert pool.num_free == pool.num_blocks
         assert prefix is None or pool.reserved_for is None
@@ -122,16 +124,22 @@ def served(
     port = listener.getsockname()[1]
     config = uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=10)
     server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, args=[[listener]])
+    tasks_left = []
+
+    async def run() -> None:
+        await server.serve([listener])
+        tasks_left.extend(asyncio.all_tasks() - {asyncio.current_task()})
+
+    thread = threading.Thread(target=lambda: asyncio.run(run()))
     thread.start()
     try:
         wait_until(lambda: server.started or not thread.is_alive())
-        yield Served(f"http://127.0.0.1:{port}", engine, server)
+        yield Served(f"http://127.0.0.1:{port}", engine, server, app.state.door)
     finally:
         server.should_exit = True
         thread.join(30)
         listener.close()
-    assert not thread.is_alive()
+    assert not thread.is_alive() and not tasks_left
     pool = engine.paged.pool
     assert pool.num_free == pool.num_blocks and not engine.streams
     left = [one for one in threading.enumerate() if one not in before]

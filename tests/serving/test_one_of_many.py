@@ -87,6 +87,12 @@ def test_a_step_that_raises_is_told_to_one_and_the_server_goes_on():
         fails.armed = True
         (event,) = server.events("/v1/completions", prompt=FRANCE)
         assert event["error"]["code"] == 500
+        # Samples that wait for the first one's prompt are not forgotten.
+        for stream in (False, True):
+            fails.armed = True
+            body = {"prompt": FRANCE, "n": 3, "stream": stream}
+            answer = server.post("/v1/completions", body)
+            assert "InternalServerError" in answer.text
         server.wait_idle()
 
 
