@@ -183,7 +183,7 @@ def make_app(
         await asyncio.to_thread(engine.close)
 
     app = FastAPI(title="minipaged", lifespan=serving, docs_url=None, redoc_url=None)
-    app.state.door = front.door
+    app.state.engine, app.state.door = engine, front.door
     app.add_middleware(Gate, keys=Keys(api_keys), limits=limits)
     _add_errors(app)
     created = int(time.time())
