@@ -44,7 +44,7 @@ KINDS = [
 MOST = 24  # tokens of an answer
 BAD = [
     (b"{", 400),
-    (b'{"prompt": "a", "temprature": 1}', 400),
+    (b'{"prompt": "a", "warmth": 1}', 400),
     (b'{"prompt": "a", "temperature": -1}', 400),
     (b'{"prompt": ' + b"[" * 5000, 400),
     (b'{"prompt": "a", "tools": [1]}', 400),

@@ -57,9 +57,9 @@ def test_what_is_not_honoured_is_refused_with_its_name_and_the_reason(
 @each_path
 def test_what_nobody_knows_is_refused_by_its_name(server, path):
     for value in (None, 0, 1):
-        status, error = server.error(path, LEAST[path] | {"temprature": value})
-        assert status == 400 and error["param"] == "temprature"
-        assert error["type"] == "BadRequestError" and "temprature" in error["message"]
+        status, error = server.error(path, LEAST[path] | {"warmth": value})
+        assert status == 400 and error["param"] == "warmth"
+        assert error["type"] == "BadRequestError" and "warmth" in error["message"]
     nested = {"stream": True, "stream_options": {"usage": True}}
     status, error = server.error(path, LEAST[path] | nested)
     assert status == 400 and "stream_options.usage" in error["message"]
