@@ -163,6 +163,7 @@ def main() -> None:
     parser.add_argument("--save", action="store_true", help=f"write {OUT.name}")
     given = parser.parse_args()
 
+    load = round(os.getloadavg()[0], 1)
     torch.set_num_threads(given.threads)
     model, _ = mp.load("pocket", device="cpu")
     requests = make_requests(given.requests, model.config.vocab_size)
@@ -198,6 +199,7 @@ def main() -> None:
     ]
     result = {
         "machine": describe_machine() | {"threads": given.threads},
+        "load_before": load,  # processes that ran in the last minute; idle: near 0
         "clients": clients,
         "requests": given.requests,
         "new_tokens": tokens,
