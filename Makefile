@@ -96,6 +96,7 @@ bench: $(VENV)/.ready  ## compare with HuggingFace generate on this machine
 	$(BIN)/python -m benchmarks.cpu.preempting $(BENCH_FLAGS)
 	$(BIN)/python -m benchmarks.cpu.engine $(BENCH_FLAGS)
 	$(BIN)/python -m benchmarks.cpu.speculation $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks.cpu.server $(BENCH_FLAGS)
 	$(BIN)/python -m benchmarks.cpu.widget_clicks $(BENCH_FLAGS)
 
 BENCHMARKS = $(basename $(notdir $(shell grep -l __main__ benchmarks/cpu/*.py)))
@@ -127,12 +128,12 @@ $(VENV)/.ready: pyproject.toml $(CONSTRAINTS)
 	  echo "keeping the torch of $(PYTHON)" && \
 	  $(PYTHON) -m venv --clear --system-site-packages "$(VENV)" && \
 	  $(PYTHON) -c '$(PURELIB)' > "$$($(BIN)/python -c '$(PURELIB)')/outer.pth" && \
-	  $(BIN)/python -m pip install -e '.[lab,test]'; \
+	  $(BIN)/python -m pip install -e '.[lab,serve,test]'; \
 	else \
 	  $(PYTHON) -m venv --clear "$(VENV)" && \
 	  $(BIN)/python -m pip install -U pip && \
 	  $(BIN)/python -m pip install -c $(CONSTRAINTS) \
 	    "$$(grep -E '^torch==' $(CONSTRAINTS))" && \
-	  $(BIN)/python -m pip install -c $(CONSTRAINTS) -e '.[lab,test]'; \
+	  $(BIN)/python -m pip install -c $(CONSTRAINTS) -e '.[lab,serve,test]'; \
 	fi
 	@touch $@

@@ -201,7 +201,7 @@ def test_conda_installs_what_pip_installs():
     text = (ROOT / "environment.yml").read_text()
     listed = re.findall(r"^      - (.+)$", text, flags=re.MULTILINE)
     assert listed[-1] == "-e ."
-    assert set(listed[:-1]) == requirements("lab", "test")
+    assert set(listed[:-1]) == requirements("lab", "serve", "test")
     low, high = re.search(r"- python(>=[\d.]+),(<[\d.]+)", text).groups()
     assert PYPROJECT["project"]["requires-python"] == f"{low},{high}"
 
@@ -213,13 +213,13 @@ def test_the_tested_set_pins_every_dependency():
         for line in text.splitlines()
         if "==" in line
     }
-    for requirement in requirements("lab", "test"):
+    for requirement in requirements("lab", "serve", "test"):
         name = re.match(r"[\w-]+", requirement)[0].lower().replace("_", "-")
         assert name in pinned, name
     for name in ("torch", "transformers"):
         if f"\n{name}=={metadata.version(name).partition('+')[0]}\n" not in text:
             pytest.skip("another set of versions is installed")
-    for name in needed_by("minipaged", {"lab", "test"}):
+    for name in needed_by("minipaged", {"lab", "serve", "test"}):
         assert name in pinned, f"{name} is installed with us, but not pinned"
 
 
@@ -227,7 +227,7 @@ def test_the_oldest_set_is_what_is_promised():
     """All of it, but for the tools that only check the source."""
     lines = (ROOT / "constraints-oldest.txt").read_text().splitlines()
     pinned = dict(line.split("==") for line in lines if "==" in line)
-    for requirement in map(Requirement, requirements("lab", "test")):
+    for requirement in map(Requirement, requirements("lab", "serve", "test")):
         name = requirement.name.replace("_", "-")
         if name not in {"codespell", "ruff", "setuptools"}:
             promised = str(requirement.specifier).removeprefix(">=")

@@ -1,14 +1,34 @@
 """Appendix A: an answer's text, piece by piece, as its tokens come."""
 
 import re
-from collections.abc import Iterable, Iterator
-from functools import cache, partial
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache, lru_cache
 from typing import Any
 
 from minipaged.decoding.stop_strings import require_tokenizer
 
 _BYTE = re.compile("<0x[0-9A-F]{2}>")  # tokens for bytes that are in no other token
+_FEW = 4  # tokens, whose text is remembered
 _LONGEST = 4  # letters, with the space, of a text that `clean_up_tokenization` changes
+
+
+class Decoder:
+    """Decodes the same few tokens again and again: many texts may share one of it."""
+
+    def __init__(self, tokenizer: Any):
+        """`tokenizer`: the model's; TypeError if it is none of transformers."""
+        require_tokenizer(tokenizer)
+        self.tokenizer = tokenizer
+        self._of_few = lru_cache(maxsize=1 << 16)(self._decode)
+        self.is_open = cache(lambda token: is_open(tokenizer, token))
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The text, without special tokens."""
+        decode = self._of_few if len(tokens) <= _FEW else self._decode
+        return decode(tuple(tokens))
+
+    def _decode(self, tokens: tuple[int, ...]) -> str:
+        return self.tokenizer.decode(list(tokens), skip_special_tokens=True)
 
 
 class TextPieces:
@@ -24,11 +44,11 @@ class TextPieces:
     """
 
     def __init__(self, tokenizer: Any):
-        """`tokenizer`: the model's; TypeError if it is none of transformers."""
-        require_tokenizer(tokenizer)
-        self._tokenizer = tokenizer
+        """`tokenizer`: the model's, or a Decoder; TypeError if it is neither."""
+        known = tokenizer if isinstance(tokenizer, Decoder) else Decoder(tokenizer)
+        self._decoder = known
+        tokenizer = known.tokenizer
         self._cleans = getattr(tokenizer, "clean_up_tokenization_spaces", False)
-        self._is_open = cache(partial(is_open, tokenizer))  # asked again and again
         self._tokens: list[int] = []
         self._start = self._stop = 0  # of the last piece's tokens
         self._known = ""  # their text, alone
@@ -45,28 +65,27 @@ class TextPieces:
     def add(self, token: int) -> str:
         """The text that is certain with this token; often that of the token, or ""."""
         self._tokens.append(token)
-        if self._is_open(token):
+        if self._decoder.is_open(token):
             return ""
         tokens = self._tokens[self._start :]
-        text = self._decode(tokens)
+        text = self._decoder.decode(tokens)
         if len(text) <= len(self._known) or text.endswith("\ufffd"):
             return ""
         if self._cleans:
-            raw = self._decode(tokens, clean_up_tokenization_spaces=False)
+            raw = self._decoder.tokenizer.decode(
+                tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False
+            )
             if " " in raw[1 - _LONGEST :]:
                 return ""
         piece = text[len(self._known) :]
         self._start, self._stop = self._stop, len(self._tokens)
-        self._known = self._decode(self._tokens[self._start :])
+        self._known = self._decoder.decode(self._tokens[self._start :])
         self._num_said += len(piece)
         return piece
 
     def rest(self) -> str:
         """The remaining text, when no more tokens will come."""
-        return self._decode(self._tokens)[self._num_said :]
-
-    def _decode(self, tokens: list[int], **options: bool) -> str:
-        return self._tokenizer.decode(tokens, skip_special_tokens=True, **options)
+        return self._decoder.decode(self._tokens)[self._num_said :]
 
 
 def is_open(tokenizer: Any, token: int) -> bool:

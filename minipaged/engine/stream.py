@@ -54,6 +54,11 @@ class Stream(Unpicklable):
         return self._tokens.copy()
 
     @property
+    def num_tokens(self) -> int:
+        """How many `tokens` there are."""
+        return len(self._tokens)
+
+    @property
     def logprobs(self) -> list[TokenLogprob] | None:
         """The logprobs of these tokens; None if `add` was not asked for them."""
         strategy = self.request.strategy

@@ -1,0 +1,1 @@
+"""A server with OpenAI's interface over one Engine."""

@@ -1,0 +1,286 @@
+"""Lab: the app: endpoints of OpenAI and vLLM over one Engine."""
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+from transformers import PreTrainedTokenizerBase
+
+from minipaged.engine.engine import Engine
+from minipaged.serving.errors import ApiError, internal
+from minipaged.serving.forms import ChatForm, CompletionForm, Form
+from minipaged.serving.job import Job
+from minipaged.serving.limits import Door, Gate, Keys, Limits
+from minipaged.serving.metrics import Metrics
+from minipaged.serving.protocol import (
+    REFUSED,
+    ChatRequest,
+    CompletionRequest,
+    DetokenizeRequest,
+    Generating,
+    TokenizeChat,
+    TokenizeText,
+)
+from minipaged.serving.requests import Question, Reader
+from minipaged.serving.text import NamingDecoder
+
+_log = logging.getLogger("minipaged.serving")
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+_SHORT = 2000  # bytes of a body that is read at once; others are read in a thread
+
+
+class Front:
+    """What all requests share: the engine, the tokenizer, names, limits."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        tokenizer: PreTrainedTokenizerBase,
+        names: Sequence[str],
+        max_model_len: int,
+        limits: Limits,
+        metrics: Metrics,
+    ):
+        """See `make_app`."""
+        self.engine, self.names, self.limits = engine, names, limits
+        self.metrics = metrics
+        self.reader = Reader(
+            engine.paged.model, tokenizer, max_model_len, engine.paged.num_embeddings
+        )
+        self.decoder = NamingDecoder(tokenizer)
+        self.door = Door(engine.scheduler.max_sequences + limits.max_queue)
+
+    def name_of(self, asked: str | None) -> str:
+        """The model's name in an answer; ApiError if another one is asked for."""
+        if asked is None:
+            return self.names[0]
+        if asked not in self.names:
+            raise ApiError(
+                404, f"this server has no model {asked!r:.60}, but {self.names[0]!r}"
+            )
+        return asked
+
+    async def answer(
+        self,
+        request: Request,
+        asked: Generating,
+        form: type[Form],
+        read: Callable[[Any], list[Question]],
+    ) -> Response:
+        """A response, or the beginning of a stream."""
+        made = form(asked, self.name_of(asked.model), self.decoder)
+        job = Job(
+            self.engine, self.decoder, self.door, asked, request.state.salt,
+            self.metrics, self.limits.request_seconds,
+        )  # fmt: skip
+        try:
+            # A long text takes long, and so does a new stop string.
+            if len(await request.body()) <= _SHORT and not asked.stop:
+                job.ask(lambda: read(asked))
+            else:
+                asking = asyncio.to_thread(job.ask, lambda: read(asked))
+                await unless_left(request, asking)
+            if asked.stream:
+                return Events(job, events(job, made, asked))
+            pieces = await unless_left(request, job.whole())
+            body = made.whole(pieces, job.usage)
+        except BaseException:
+            job.leave()
+            raise
+        job.leave()
+        return JSONResponse(body)
+
+
+class Events(StreamingResponse):
+    """A stream of events; whatever becomes of it, its job is left at the end."""
+
+    def __init__(self, job: Job, content: AsyncIterator[bytes]):
+        super().__init__(content, media_type="text/event-stream")
+        self._job = job
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """As an ASGI app."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._job.leave()
+
+
+async def events(job: Job, form: Form, asked: Generating) -> AsyncIterator[bytes]:
+    """Chunks, perhaps usage, and [DONE]. An error is an event, which clients raise."""
+    options = asked.stream_options
+    wants_usage = options is not None and bool(options.include_usage)
+    each_time = options is not None and bool(options.continuous_usage_stats)
+    try:
+        async for piece in job.pieces():
+            chunk = form.chunk(piece)
+            if each_time or wants_usage:
+                chunk["usage"] = job.usage if each_time else None
+            yield _event(chunk)
+        if wants_usage:
+            yield _event(form.chunk(None) | {"usage": job.usage})
+    except ApiError as error:
+        yield _event(error.body)
+    except Exception as error:
+        _log.exception("a stream failed")
+        yield _event(internal(error).body)
+    yield b"data: [DONE]\n\n"
+
+
+def _event(body: dict[str, Any]) -> bytes:
+    return f"data: {_encode(body)}\n\n".encode()
+
+
+async def unless_left(request: Request, work: Awaitable[Any]) -> Any:
+    """The result of `work`; ClientDisconnect if the client leaves before."""
+    task = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(request.receive())  # the body was read: only this
+    try:
+        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise ClientDisconnect
+        return task.result()
+    finally:
+        task.cancel()
+        gone.cancel()
+
+
+def make_app(
+    engine: Engine,
+    tokenizer: PreTrainedTokenizerBase,
+    names: Sequence[str],
+    *,
+    max_model_len: int,
+    api_keys: Sequence[str] = (),
+    limits: Limits | None = None,
+) -> FastAPI:
+    """The app over an engine, which it serves while it runs, and closes at its end.
+
+    Args:
+        engine: with `tokenizer`, for stop strings.
+        names: of the model; the first one is told.
+        max_model_len: tokens of a prompt with its answer.
+        api_keys: without them, everybody may ask.
+    """
+    limits = limits or Limits()
+    metrics = Metrics(engine, names[0])
+    front = Front(engine, tokenizer, names, max_model_len, limits, metrics)
+
+    @asynccontextmanager
+    async def serving(_app: FastAPI) -> AsyncIterator[None]:
+        engine.serve()
+        yield
+        await asyncio.to_thread(engine.close)
+
+    app = FastAPI(title="minipaged", lifespan=serving, docs_url=None, redoc_url=None)
+    app.state.engine, app.state.door = engine, front.door
+    app.add_middleware(Gate, keys=Keys(api_keys), limits=limits)
+    _add_errors(app)
+    created = int(time.time())
+
+    def card(name: str) -> dict[str, Any]:
+        return {
+            "id": name,
+            "object": "model",
+            "created": created,
+            "owned_by": "minipaged",
+            "root": names[0],
+            "parent": None,
+            "max_model_len": max_model_len,
+        }
+
+    @app.get("/health")
+    async def health() -> Response:
+        return Response(status_code=200 if engine.is_served else 503)
+
+    @app.get("/v1/models")
+    async def models() -> JSONResponse:
+        return JSONResponse({"object": "list", "data": [card(name) for name in names]})
+
+    @app.get("/v1/models/{name:path}")
+    async def model(name: str) -> JSONResponse:
+        return JSONResponse(card(front.name_of(name)))
+
+    @app.post("/v1/completions")
+    async def completions(asked: CompletionRequest, request: Request) -> Response:
+        return await front.answer(
+            request, asked, CompletionForm, front.reader.completion
+        )
+
+    @app.post("/v1/chat/completions")
+    async def chat(asked: ChatRequest, request: Request) -> Response:
+        return await front.answer(request, asked, ChatForm, front.reader.chat)
+
+    @app.post("/tokenize")
+    async def tokenize(asked: TokenizeText | TokenizeChat) -> JSONResponse:
+        front.name_of(asked.model)
+        tokens = await asyncio.to_thread(front.reader.tokens_to_show, asked)
+        body = {"count": len(tokens), "max_model_len": max_model_len, "tokens": tokens}
+        if asked.return_token_strs:
+            body["token_strs"] = tokenizer.convert_ids_to_tokens(tokens)
+        return JSONResponse(body)
+
+    @app.post("/detokenize")
+    async def detokenize(asked: DetokenizeRequest) -> JSONResponse:
+        front.name_of(asked.model)
+        text = await asyncio.to_thread(front.reader.text_of, asked.tokens)
+        return JSONResponse({"prompt": text})
+
+    @app.get("/metrics")
+    async def show_metrics() -> Response:
+        return Response(metrics.page(), media_type=metrics.content_type)
+
+    return app
+
+
+def _add_errors(app: FastAPI) -> None:
+    """Whatever is raised is answered with an error object."""
+
+    def answer(error: ApiError) -> JSONResponse:
+        return JSONResponse(error.body, error.status, error.headers)
+
+    @app.exception_handler(ApiError)
+    async def api_error(_request: Request, error: ApiError) -> Response:
+        return answer(error)
+
+    @app.exception_handler(HTTPException)
+    async def http_error(_request: Request, error: HTTPException) -> Response:
+        headers = dict(error.headers or {})
+        return answer(ApiError(error.status_code, str(error.detail), headers=headers))
+
+    @app.exception_handler(RequestValidationError)
+    async def malformed(_request: Request, error: RequestValidationError) -> Response:
+        return answer(_first_fault(error))
+
+    @app.exception_handler(ClientDisconnect)
+    async def left(_request: Request, _error: ClientDisconnect) -> Response:
+        return Response(status_code=499)  # nobody reads it
+
+    @app.exception_handler(Exception)
+    async def failed(_request: Request, error: Exception) -> Response:
+        return answer(internal(error))
+
+
+def _first_fault(error: RequestValidationError) -> ApiError:
+    """The first field at fault, and what is wrong with it."""
+    fault = error.errors()[0]
+    place = [str(part)[:60] for part in fault["loc"][1:]]
+    param = place[0] if place else None
+    if fault["type"] == "extra_forbidden" and len(place) == 1:
+        if param in REFUSED:
+            message = f"{param} is not supported: {REFUSED[param].why}"
+        else:
+            message = f"{param} is no field that this server knows"
+    else:
+        message = f"{'.'.join(place) or 'body'}: {fault['msg']}"
+    return ApiError(400, message, param)

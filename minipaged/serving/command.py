@@ -1,0 +1,155 @@
+"""Lab: `minipaged serve MODEL`: load it, and answer on a port.
+
+    minipaged serve pocket --port 8000
+    minipaged serve Qwen/Qwen3-0.6B --max-model-len 4096 --api-key secret
+
+Flags have vLLM's names where vLLM has them.
+"""
+
+import argparse
+import gc
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from minipaged.progress import progress_bar
+
+# A module without torch: --help must not wait for it.
+_DTYPES = ("auto", "float32", "bfloat16", "float16")
+_KEY = "MINIPAGED_API_KEY"
+
+
+def _count(text: str) -> int:
+    if text.isdecimal() and int(text) > 0:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"must be a whole number from 1, got {text}")
+
+
+def _seconds(text: str) -> float:
+    try:
+        if 0 < (number := float(text)) < 1e9:
+            return number
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f"must be seconds, more than 0, got {text}")
+
+
+def parser() -> argparse.ArgumentParser:
+    """What the command understands."""
+    made = argparse.ArgumentParser(prog="minipaged", description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    commands = made.add_subparsers(required=True, metavar="serve")
+    serve = commands.add_parser("serve", help="answer requests over HTTP",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter)  # fmt: skip
+    add = serve.add_argument
+    add("model", help='"pocket", a folder, or an id on the HuggingFace hub')
+    add("--host", default="127.0.0.1", help="0.0.0.0: all networks of this machine")
+    add("--port", type=int, default=8000, help="0: any that is free")
+    add("--served-model-name", nargs="+", metavar="NAME",
+        help="that clients ask for, instead of MODEL")  # fmt: skip
+    add("--api-key", nargs="+", metavar="KEY", default=None,
+        help=f"clients must have one of these; better in {_KEY}, with commas: a "
+        "command line can be read by others")  # fmt: skip
+    add("--dtype", choices=_DTYPES, default="auto",
+        help="auto: bfloat16 on a GPU, else float32")  # fmt: skip
+    add("--attention", choices=("gathered", "streamed", "triton"),
+        help="by default triton on a GPU, else gathered")  # fmt: skip
+    add("--max-model-len", type=_count, help="tokens of a prompt with its answer")
+    add("--num-blocks", type=_count, help="by default all that fit on a GPU, else 512")
+    add("--block-size", type=_count, default=16, help="tokens of a block")
+    add("--max-num-seqs", type=_count, default=256, help="that run at one time")
+    add("--max-num-batched-tokens", type=_count, default=2048, help="of a step")
+    add("--enable-prefix-caching", action=argparse.BooleanOptionalAction, default=True,
+        help="equal beginnings share blocks")  # fmt: skip
+    add("--max-queue", type=_count, default=1024, help="that wait; more get 429")
+    add("--max-body-bytes", type=_count, default=1 << 20, help="more get 413")
+    add(
+        "--body-timeout", type=_seconds, default=30.0, help="seconds for a body to come"
+    )
+    add("--request-timeout", type=_seconds, default=600.0, help="seconds for an answer")
+    add("--shutdown-timeout", type=_count, default=120,
+        help="seconds in which answers may be completed after SIGTERM")  # fmt: skip
+    return made
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Serve until SIGTERM or Ctrl-C; answers that run are completed."""
+    made = parser()
+    given = made.parse_args(arguments)
+    try:
+        import fastapi  # noqa: F401
+        import prometheus_client  # noqa: F401
+        import uvicorn
+    except ImportError as error:
+        made.error(f"{error}; a server needs the extra: pip install '.[serve]'")
+    try:
+        app = build(given)
+    except (OSError, ValueError, MemoryError) as error:
+        made.error(str(error))
+    # The collector would stop all threads to look at torch's objects again and again.
+    gc.collect()
+    gc.freeze()
+    config = uvicorn.Config(
+        app, given.host, given.port,
+        access_log=False, timeout_graceful_shutdown=given.shutdown_timeout,
+    )  # fmt: skip
+    with suppress(KeyboardInterrupt):  # uvicorn raises it again when all is done
+        uvicorn.Server(config).run()
+
+
+def build(given: argparse.Namespace) -> Any:
+    """The app that the flags describe; raises what `load` and `PagedModel` raise."""
+    with progress_bar(desc="start", total=3, unit=" parts") as bar:
+        import torch
+
+        from minipaged.engine.engine import Engine
+        from minipaged.memory.prefix_cache import PrefixCache
+        from minipaged.model.load import load
+        from minipaged.model.paged_model import PagedModel
+        from minipaged.model.positions import num_positions
+        from minipaged.serving.app import make_app
+        from minipaged.serving.limits import Limits
+
+        on_gpu = torch.cuda.is_available()
+        dtype = given.dtype
+        if dtype == "auto":
+            dtype = "bfloat16" if on_gpu else "float32"
+        model, tokenizer = load(given.model, getattr(torch, dtype))
+        bar.update()
+        paged = PagedModel(
+            model,
+            given.num_blocks or ("auto" if on_gpu else 512),
+            given.block_size,
+            given.attention or ("triton" if on_gpu else "gathered"),
+        )
+        bar.update()
+        engine = Engine(
+            paged,
+            PrefixCache(paged.pool) if given.enable_prefix_caching else None,
+            max_tokens=given.max_num_batched_tokens,
+            max_sequences=given.max_num_seqs,
+            tokenizer=tokenizer,
+        )
+        bar.update()
+    room = paged.pool.num_blocks * paged.pool.block_size
+    longest = min(num_positions(model.config) or room, room)
+    if (wanted := given.max_model_len or longest) > longest:
+        raise ValueError(
+            f"--max-model-len {wanted}: the model's positions and {room} slots of the "
+            f"pool allow {longest}; lower it, or raise --num-blocks"
+        )
+    keys = given.api_key or [k for k in os.environ.get(_KEY, "").split(",") if k]
+    return make_app(
+        engine,
+        tokenizer,
+        given.served_model_name or [given.model],
+        max_model_len=wanted,
+        api_keys=keys,
+        limits=Limits(
+            given.max_body_bytes,
+            given.body_timeout,
+            given.request_timeout,
+            given.max_queue,
+        ),
+    )

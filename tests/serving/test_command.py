@@ -1,0 +1,66 @@
+"""`minipaged serve`: its flags, and what it says of wrong ones."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from minipaged.serving import command
+from minipaged.serving.command import build, main, parser
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def build_with(*flags):
+    app = build(parser().parse_args(["serve", "pocket", "--num-blocks", "64", *flags]))
+    return app.state.door, app.state.engine
+
+
+def test_the_script_is_the_command():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["scripts"] == {"minipaged": f"{command.__name__}:{main.__name__}"}
+
+
+def test_it_listens_on_this_machine_only_unless_told():
+    given = parser().parse_args(["serve", "pocket"])
+    assert given.host == "127.0.0.1" and given.port == 8000
+    assert given.api_key is None and given.enable_prefix_caching
+
+
+def test_flags_reach_the_engine():
+    door, engine = build_with(
+        "--block-size", "8", "--max-num-seqs", "7", "--max-num-batched-tokens", "99",
+        "--no-enable-prefix-caching", "--max-queue", "5",
+    )  # fmt: skip
+    pool, scheduler = engine.paged.pool, engine.scheduler
+    assert (pool.num_blocks, pool.block_size) == (64, 8)
+    assert (scheduler.max_sequences, scheduler.max_tokens) == (7, 99)
+    assert scheduler.prefix_cache is None and door.capacity == 12
+    _, engine = build_with()
+    assert engine.scheduler.prefix_cache is not None
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["/no/such/model"], "is no folder"),
+        (["pocket", "--max-model-len", "3000"], "allow 2048; lower it"),
+        (["pocket", "--num-blocks", "0"], "a whole number from 1"),
+        (["pocket", "--request-timeout", "nan"], "seconds, more than 0"),
+        (["pocket", "--max-num-seqs", "9", "--max-num-batched-tokens", "8"], "raise"),
+    ],
+)
+def test_what_cannot_be_is_said_before_anything_is_served(flags, words, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["serve", *flags])
+    assert ended.value.code == 2 and words in capsys.readouterr().err
+
+
+def test_keys_may_come_from_the_environment(monkeypatch):
+    monkeypatch.setenv("MINIPAGED_API_KEY", "one,two")
+    app = build(parser().parse_args(["serve", "pocket", "--num-blocks", "64"]))
+    gates = [one for one in app.user_middleware if "keys" in one.kwargs]
+    keys = gates[0].kwargs["keys"]
+    assert keys.salt_of("Bearer two") != keys.salt_of("Bearer one")
+    with pytest.raises(Exception, match="needs a key"):
+        keys.salt_of("Bearer three")
