@@ -70,7 +70,7 @@ RIGHT = {
     "graphed": appendix_d.Graphed,
     "answers_ahead": appendix_d.answers_ahead,
     "step_price": appendix_f.step_price,
-    "poisson_moments": appendix_f.poisson_moments,
+    "host_seconds": appendix_f.host_seconds,
     "sustained": appendix_f.sustained,
 }
 
