@@ -95,6 +95,7 @@ bench: $(VENV)/.ready  ## compare with HuggingFace generate on this machine
 	$(BIN)/python -m benchmarks.cpu.step $(BENCH_FLAGS)
 	$(BIN)/python -m benchmarks.cpu.preempting $(BENCH_FLAGS)
 	$(BIN)/python -m benchmarks.cpu.engine $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks.cpu.speculation $(BENCH_FLAGS)
 	$(BIN)/python -m benchmarks.cpu.widget_clicks $(BENCH_FLAGS)
 
 BENCHMARKS = $(basename $(notdir $(shell grep -l __main__ benchmarks/cpu/*.py)))

@@ -3,6 +3,8 @@ from .attention.backend import Masking as Masking
 from .attention.kernels.attention import triton_attention as triton_attention
 from .attention.rectangles import gathered_attention as gathered_attention
 from .attention.streamed import streamed_attention as streamed_attention
+from .decoding.draft_model import DraftModel as DraftModel
+from .decoding.prompt_lookup import PromptLookup as PromptLookup
 from .decoding.strategy import Output as Output
 from .decoding.strategy import TokenLogprob as TokenLogprob
 from .engine.engine import Engine as Engine

@@ -1,5 +1,7 @@
 """Before anything is timed: attention against float64, all else against plain torch."""
 
+import math
+
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
@@ -75,6 +77,44 @@ def check_attention(
         "relative_error_of_torch": float(f"{theirs:.2e}"),
         "largest_error": float(f"{largest:.2e}"),
     }
+
+
+def check_exact(
+    shape: Shape, lengths: Lengths, *, block_size: int = BLOCK_SIZE, **options
+) -> float:
+    """Attention of whole numbers, whose weights are powers of two: no sum is rounded.
+
+    Only the last division is, so every number must be float64's, or its neighbour in
+    the few cases that lie between two. Returns the share that equals float64's.
+    """
+    dtype, device = torch.bfloat16, "cuda"
+    needed = blocks_of(lengths, block_size)
+    size = (needed, block_size, *shape[1:])
+    keys = torch.randint(-1, 2, size, device=device).to(dtype)
+    values = torch.randint(-4, 5, size, device=device).to(dtype)
+    batch = make_batch(lengths, torch.randperm(needed), block_size)
+    poison(keys, values, batch, block_size)
+    starts = batch.query_starts.tolist()
+    q = torch.zeros(starts[-1], shape[0], shape[2], device=device, dtype=dtype)
+    for number in (1.0, 2.0):  # so logits are whole numbers of -3 to 3
+        at = torch.randint(0, shape[2], (*q.shape[:2], 1), device=device)
+        q.scatter_(2, at, number)
+    options = {"scale": math.log(2), **options}
+    out = triton_attention(q, LayerCache(keys, values), batch, Masking(**options))
+    equal = count = 0
+    for seq, (before, new) in enumerate(lengths):
+        slots = slots_of(batch.block_tables[seq], before + new, block_size)
+        k, v = keys.flatten(0, 1)[slots], values.flatten(0, 1)[slots]
+        own = torch.randperm(new, device=device)[:256]
+        expected = reference(q[starts[seq] + own], k, v, before + own, **options)
+        expected = expected.to(dtype).double()
+        error = (out[starts[seq] + own].double() - expected).abs()
+        neighbour = expected.abs() * 2**-7 + 1e-6
+        assert (error <= neighbour).all(), f"{shape}, {(before, new)}, {options}"
+        equal += (error <= 1e-9).sum().item()
+        count += error.numel()
+    assert equal > 0.9999 * count, f"{shape}, {options}: {equal} of {count}"
+    return equal / count
 
 
 def _torch_attention(

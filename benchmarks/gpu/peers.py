@@ -12,6 +12,8 @@ from importlib.util import find_spec
 import torch
 from torch.nn.functional import pad
 
+from minipaged.attention.backend import Masking
+
 Pools = list[tuple[torch.Tensor, torch.Tensor]]
 Calls = list[Callable[[], torch.Tensor]]
 KERNELS = {"flashinfer": "flashinfer-python", "vllm": "vllm"}  # modules: packages
@@ -102,6 +104,46 @@ def vllm_flash_attention(q: torch.Tensor, pools: Pools, batch) -> Calls:
         lambda pool=pool: flash_attn_varlen_func(q, *pool, out=out, **options)
         for pool in pools
     ]
+
+
+def load_flash_attention_3(library: str | None = None) -> bool:
+    """Is FlashAttention-3 there, as vLLM ships it, or this library of a vLLM wheel?"""
+    if library is not None:
+        torch.ops.load_library(library)
+    elif find_spec("vllm"):
+        from vllm.vllm_flash_attn import is_fa_version_supported
+
+        return is_fa_version_supported(3)
+    return library is not None
+
+
+def flash_attention_3(q: torch.Tensor, pools: Pools, batch, masking: Masking) -> Calls:
+    """FlashAttention-3 by its operators, which take windows, soft caps and sinks."""
+    keys, _ = pools[0]
+    longest = batch.max_query_length, batch.max_context_length
+    starts, lengths = batch.query_starts.int(), batch.context_lengths.int()
+    window = (-1, -1)
+    if masking.sliding_window is not None:
+        window = (masking.sliding_window - 1, 0)
+    softcap = masking.softcap or 0.0
+    operators = torch.ops._vllm_fa3_C
+    heads, dim = q.shape[1:]
+    plan = operators.get_scheduler_metadata(
+        len(lengths), *longest, heads, keys.shape[2], dim, dim, q.dtype, lengths,
+        starts, None, None, None, None, keys.shape[1], 0, True, *window, softcap > 0,
+        0, None, 0,
+    )  # fmt: skip
+    table, out = _table_without_wild_ends(pools, batch), torch.empty_like(q)
+
+    def call(pool: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+        operators.fwd(
+            q, *pool, *[None] * 3, out, starts, *[None] * 3, lengths, *longest, table,
+            *[None] * 8, masking.scale, True, *window, softcap, True, plan, 0, None, 0,
+            masking.sinks, 1, 0, None,
+        )  # fmt: skip
+        return out
+
+    return [lambda pool=pool: call(pool) for pool in pools]
 
 
 def vllm_triton(q: torch.Tensor, pools: Pools, batch) -> Calls:

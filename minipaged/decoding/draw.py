@@ -35,28 +35,21 @@ NO_TOKEN = -1
 
 
 def next_tokens(
-    group: list[Turn], rows: list[range | list[int]], logits: Tensor
+    group: list[Turn],
+    rows: list[range | list[int]],
+    logits: Tensor,
+    texts: list[list[int]] | None = None,
 ) -> Tensor:
     """[samples of all these requests] int64: the likeliest tokens, or random tokens.
 
-    rows: of each request's samples. NO_TOKEN where torch, and so HuggingFace, refuses
+    rows: of each request's samples. texts: the text before each row's token; by
+    default, a sample's tokens so far. NO_TOKEN where torch, and so HuggingFace, refuses
     to draw.
     """
-    index = list(chain.from_iterable(rows))
-    scores = logits if index == list(range(len(logits))) else logits[index]
-    options = group[0].request.strategy.options
-    if options.processors:
-        history = [] if options.batch_key else _tokens_so_far(group[0].request)
-        history = torch.tensor(history, dtype=torch.int64, device=logits.device)
-        scores = options.processors(history, scores)
-    if not options.do_sample:
-        return _likeliest(scores)
-    probabilities = torch.softmax(scores, dim=-1)
-    # Softmax fills a row with NaN if a score is NaN or infinite, or if all tokens are
-    # forbidden. Torch raises for such a row; a GPU then computes nothing any more.
-    wrong = probabilities[:, :1].isnan()
-    if not wrong.is_cpu or wrong.any():  # on a GPU, any() would wait
-        probabilities.masked_fill_(wrong, 1.0)
+    scores = scores_of(group, rows, logits, texts)
+    if not group[0].request.strategy.options.do_sample:
+        return likeliest(scores)
+    probabilities, wrong = probabilities_of(scores)
     generators = [turn.request.strategy.generator for turn in group]
     if any(generators):
         tokens = _draw(generators, probabilities.split(list(map(len, rows))))
@@ -65,7 +58,40 @@ def next_tokens(
     return tokens.masked_fill_(wrong, NO_TOKEN)[:, 0]
 
 
-def _likeliest(scores: Tensor) -> Tensor:
+def scores_of(
+    group: list[Turn],
+    rows: list[range | list[int]],
+    logits: Tensor,
+    texts: list[list[int]] | None = None,
+) -> Tensor:
+    """These rows of the logits, after the processors; arguments as of `next_tokens`."""
+    index = list(chain.from_iterable(rows))
+    scores = logits if index == list(range(len(logits))) else logits[index]
+    options = group[0].request.strategy.options
+    if options.processors:
+        if texts is None:
+            texts = _tokens_so_far(group[0].request)
+        history = [] if options.batch_key else texts
+        history = torch.tensor(history, dtype=torch.int64, device=logits.device)
+        scores = options.processors(history, scores)
+    return scores
+
+
+def probabilities_of(scores: Tensor) -> tuple[Tensor, Tensor]:
+    """[rows, vocabulary], and which rows torch cannot draw from: [rows, 1] bool.
+
+    In these rows, all tokens have the same number.
+    """
+    probabilities = torch.softmax(scores, dim=-1)
+    # Softmax fills a row with NaN if a score is NaN or infinite, or if all tokens are
+    # forbidden. Torch raises for such a row; a GPU then computes nothing any more.
+    wrong = probabilities[:, :1].isnan()
+    if not wrong.is_cpu or wrong.any():  # on a GPU, any() would wait
+        probabilities.masked_fill_(wrong, 1.0)
+    return probabilities, wrong
+
+
+def likeliest(scores: Tensor) -> Tensor:
     """`scores.argmax(dim=-1)`. On a CPU numpy finds the same in less time."""
     if scores.device.type != "cpu" or scores.dtype != torch.float32:
         return scores.argmax(dim=-1)

@@ -2,12 +2,18 @@
 
 import pickle
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from minipaged.decoding.options import Options, PreparedConfig, prepare_config
 from minipaged.decoding.own_processors import Processor
 from minipaged.decoding.stop_strings import StopStrings
+from minipaged.errors import UnsupportedOption
+
+if TYPE_CHECKING:
+    from minipaged.decoding.speculation import Speculation
 
 MOST = 256  # that are remembered
 
@@ -20,10 +26,18 @@ class KnownConfigs:
     """
 
     def __init__(
-        self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None = None
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase | None = None,
+        speculation: "Speculation | None" = None,
     ):
-        """No config is known yet. `tokenizer`: of the model, for stop strings."""
+        """No config is known yet.
+
+        tokenizer: of the model, for stop strings. speculation: guesses for all requests
+        (appendix E).
+        """
         self._model = model
+        self._speculation = speculation
         self._stop_strings = StopStrings(tokenizer)
         self._prepared: dict[bytes, PreparedConfig] = {}
 
@@ -33,9 +47,23 @@ class KnownConfigs:
         prompt: list[int],
         own_processors: Sequence[Processor] = (),
     ) -> Options:
-        """The options of this prompt; raises as `resolve_options`."""
+        """The options of this prompt; raises as `resolve_options`.
+
+        UnsupportedOption, too, for beams with speculation.
+        """
         prepared = self._prepare(config)
-        return prepared.options(self._model, prompt, self._stop_strings, own_processors)
+        options = prepared.options(
+            self._model, prompt, self._stop_strings, own_processors
+        )
+        if self._speculation is None:
+            return options
+        if options.num_beams > 1:
+            raise UnsupportedOption(
+                f"num_beams={options.num_beams} with speculation is not supported: a "
+                "beam may be dropped for a better one, so its next tokens cannot be "
+                "checked ahead; leave speculation unset"
+            )
+        return replace(options, speculation=self._speculation)
 
     def _prepare(self, config: GenerationConfig | None) -> PreparedConfig:
         of_model = self._model.generation_config

@@ -28,6 +28,7 @@ from minipaged.model.positions import num_positions
 
 if TYPE_CHECKING:
     from minipaged.decoding.row_options import RowOptions
+    from minipaged.decoding.speculation import Speculation
 
 HONOURED = {
     "bad_words_ids", "begin_suppress_tokens", "bos_token_id", "do_sample",
@@ -82,6 +83,7 @@ class Options:
     # Appendix A: how many of the likeliest tokens; None: no logprobs are wanted.
     logprobs: int | None = None
     prompt_logprobs: int | None = None
+    speculation: "Speculation | None" = None  # appendix E: who guesses the next tokens
 
     def ends(self, tokens: list[int]) -> bool:
         """Does the last of these tokens, prompt included, end the text?"""

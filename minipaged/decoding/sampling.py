@@ -11,6 +11,11 @@ from minipaged.decoding.options import Options
 from minipaged.decoding.strategy import Failed, Output, Strategy, Turn, or_failed
 from minipaged.scheduling.request import Request
 
+NO_TOKEN_DRAWN = (
+    "no token can be drawn: probabilities are NaN or infinite; look at the "
+    "temperature, the logits processors, and the model's logits"
+)
+
 
 class Sampling(Strategy):
     """The likeliest token, or a random one; for one sequence or several samples.
@@ -28,9 +33,19 @@ class Sampling(Strategy):
         """The next token of every sample of these requests.
 
         At first, samples share one row. Ended samples draw, too, as in HuggingFace, so
-        that the others draw the same tokens; `apply` drops theirs. Requests with equal
-        processors go through them together, as one tensor.
+        that the others draw the same tokens; `apply` drops theirs.
         """
+        return cls.choose_rows(turns, [*map(rows_of_samples, turns)], logits)
+
+    @classmethod
+    def choose_rows(
+        cls, turns: list[Turn], rows: list[range | list[int]], logits: Tensor
+    ) -> list["Chosen | Failed"]:
+        """The next token of each of these rows of each turn.
+
+        Requests with equal processors go through them together, as one tensor.
+        """
+        rows_of = dict(zip([turn.request for turn in turns], rows, strict=True))
         groups: dict[Any, list[Turn]] = {}
         for turn in turns:
             # A request whose processors read its tokens so far is a group alone.
@@ -40,7 +55,7 @@ class Sampling(Strategy):
         remaining = list(groups.values())
         while remaining:
             group = remaining.pop(0)
-            rows = [rows_of_samples(turn) for turn in group]
+            rows = [rows_of[turn.request] for turn in group]
             tokens = or_failed(next_tokens, group, rows, logits)
             if isinstance(tokens, Failed):
                 if len(group) > 1:  # each request alone shows which of them fails
@@ -63,10 +78,7 @@ class Sampling(Strategy):
         chosen_tokens, start, stop = choice
         tokens = chosen_tokens.as_numbers[start:stop]
         if NO_TOKEN in tokens:
-            request.fail(
-                "no token can be drawn: probabilities are NaN or infinite; look at the "
-                "temperature, the logits processors, and the model's logits"
-            )
+            request.fail(NO_TOKEN_DRAWN)
             return
         for sequence, token in zip(request.answers, tokens, strict=True):
             if sequence.finish_reason is None:

@@ -112,12 +112,28 @@ def make_request(
         request.strategy = make_strategy(options, generator, device)
         request.prompt_logits = options.prompt_logprobs is not None
     elif options.num_beams == 1:
-        request.strategy = Sampling(options, generator)
+        request.strategy = _sampling(options, generator)
     else:
         from minipaged.decoding.beam import Beams  # lesson 4
 
         request.strategy = Beams(options, device)
+    if pool is not None and options.speculation is not None:  # forks take blocks, too
+        request.error = why_it_never_fits(request, pool, pool.num_blocks)
     return request
+
+
+def _sampling(options: Options, generator: torch.Generator | None) -> Sampling:
+    """Sampling, with guesses if they are wanted and change no token.
+
+    The samples of a seeded request draw together from one generator, so all of them
+    take their tokens in the same steps.
+    """
+    has_one_draw = generator is not None and options.num_sequences > 1
+    if options.speculation is None or has_one_draw:
+        return Sampling(options, generator)
+    from minipaged.decoding.speculative import Speculating  # appendix E
+
+    return Speculating(options, generator)
 
 
 def check_engine(
@@ -144,6 +160,24 @@ def check_engine(
         raise ValueError("prefix_cache must be over this model's pool: paged.pool")
     if prefix_cache is not None:
         prefix_cache.check_attached()
+
+
+def with_speculation(runner: Any, paged: PagedModel, speculation: Any) -> Any:
+    """What computes the steps if this speculation guesses; None guesses nothing.
+
+    Raises TypeError for anything else, and ValueError for a draft model that does not
+    go with `paged`.
+    """
+    if speculation is None:
+        return runner
+    from minipaged.decoding.speculation import Speculation  # appendix E
+
+    if not isinstance(speculation, Speculation):
+        raise TypeError(
+            "speculation must be an mp.PromptLookup or an mp.DraftModel, got "
+            f"{speculation!r:.60}"
+        )
+    return speculation.runner(runner, paged)
 
 
 def why_it_never_fits(

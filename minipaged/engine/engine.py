@@ -16,7 +16,11 @@ from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 from minipaged.decoding.known_configs import KnownConfigs
 from minipaged.decoding.own_processors import Processor
-from minipaged.engine.arguments import check_engine, make_requests
+from minipaged.engine.arguments import (
+    check_engine,
+    make_requests,
+    with_speculation,
+)
 from minipaged.engine.bell import Bell
 from minipaged.engine.limits import (
     check_arrival,
@@ -25,6 +29,7 @@ from minipaged.engine.limits import (
     check_swapping,
     limits_that_fit,
     make_scheduler,
+    tokens_of_sequence,
 )
 from minipaged.engine.serving import ServingThread, wake
 from minipaged.engine.stats import Stats
@@ -41,6 +46,7 @@ from minipaged.scheduling.plan import Plan
 from minipaged.scheduling.request import Request
 
 if TYPE_CHECKING:
+    from minipaged.decoding.speculation import Speculation
     from minipaged.decoding.strategy import Output
     from minipaged.memory.prefix_cache import PrefixCache
 
@@ -82,6 +88,7 @@ class Engine(Observer, Unpicklable):
         clock: Clock | None = None,
         tokenizer: PreTrainedTokenizerBase | None = None,
         run: Run | None = None,
+        speculation: "Speculation | None" = None,
     ):
         """An engine without requests.
 
@@ -102,26 +109,31 @@ class Engine(Observer, Unpicklable):
             run: "eager", kernel after kernel; "graphs" replays all but long prompts
                 from CUDA graphs that live until `close`; "compiled" compiles layers,
                 too. By default graphs if attention="triton" on a GPU, else eager.
+            speculation: guesses the next tokens of all requests: see `generate`. Beams
+                are refused then.
 
         Raises MemoryError if there is no room for the graphs.
         """
         check_engine(paged, None, prefix_cache)
         check_parts(observers, clock, tokenizer)
-        max_tokens, max_sequences = limits_that_fit(max_tokens, max_sequences)
+        max_tokens, max_sequences = limits_that_fit(
+            max_tokens, max_sequences, tokens_of_sequence(speculation)
+        )
         check_swapping(preemption, swap_blocks)
         if paged.pool.num_free < paged.pool.num_blocks:
             collect_lost(paged.pool)  # an earlier engine of the same cell, say
         self.paged = paged
         self.clock = clock or Clock()
-        self._configs = KnownConfigs(paged.model, tokenizer)
+        self._configs = KnownConfigs(paged.model, tokenizer, speculation)
         watching = Observers()
         self.scheduler = make_scheduler(
-            paged, prefix_cache, preemption, swap_blocks,
+            paged, prefix_cache, preemption, swap_blocks, speculation,
             max_tokens=max_tokens, max_sequences=max_sequences, observers=watching,
         )  # fmt: skip
         self.stats = Stats(self.scheduler)
         watching += [paged.observers, self.stats, *observers, self]
-        self._runner = make_runner(paged, run, max_sequences, max_tokens)
+        runner = make_runner(paged, run, max_sequences, max_tokens)
+        self._runner = with_speculation(runner, paged, speculation)
         self._steps = make_steps(self._runner, self.scheduler)
         self.streams: dict[Request, Stream] = {}
         self._numbers = count()  # of requests, in the order of `add`

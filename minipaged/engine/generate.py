@@ -9,13 +9,19 @@ from transformers import GenerationConfig, PreTrainedTokenizerBase
 from minipaged.decoding.known_configs import KnownConfigs
 from minipaged.decoding.own_processors import Processor
 from minipaged.decoding.strategy import Output, output_of
-from minipaged.engine.arguments import check_engine, make_requests, why_it_never_fits
+from minipaged.engine.arguments import (
+    check_engine,
+    make_requests,
+    why_it_never_fits,
+    with_speculation,
+)
 from minipaged.engine.loop import run
 from minipaged.model.paged_model import PagedModel
 from minipaged.progress import progress_bar
 from minipaged.scheduling.scheduler import Scheduler
 
 if TYPE_CHECKING:
+    from minipaged.decoding.speculation import Speculation
     from minipaged.memory.prefix_cache import PrefixCache
 
 
@@ -32,6 +38,7 @@ def generate(
     logprobs: int | Sequence[int] | None = None,
     prompt_logprobs: int | Sequence[int] | None = None,
     logits_processor: Sequence[Processor] | Sequence[Sequence[Processor]] | None = None,
+    speculation: "Speculation | None" = None,
 ) -> list[Output]:
     """Continue every prompt as HuggingFace's `generate` would continue it alone.
 
@@ -63,6 +70,10 @@ def generate(
         logits_processor: HuggingFace's, or yours, as HuggingFace's `generate` takes
             them: a list for all prompts, or a list for each. Each must depend on its
             arguments alone: prompts are computed together, and a step may be repeated.
+        speculation: guesses the next tokens, of which a step then checks several: an
+            `mp.PromptLookup` or an `mp.DraftModel`. Answers stay the same; without a
+            seed, random ones have the same probabilities. Requests with logprobs, and
+            several samples with a seed, go without guesses.
 
     Returns one Output per prompt, in order. A prompt that can never fit, in the pool or
     in the model's positions, or for which no token can be chosen, gets an Output
@@ -73,13 +84,14 @@ def generate(
     hooks or configs. To know that, all weights are read once.
     """
     check_engine(paged, max_prompt_tokens, prefix_cache)
+    runner = with_speculation(paged, paged, speculation)
     requests = make_requests(
         paged,
         prompts,
         generation_config,
         seed,
         cache_salt,
-        KnownConfigs(paged.model, tokenizer),
+        KnownConfigs(paged.model, tokenizer, speculation),
         logprobs=logprobs,
         prompt_logprobs=prompt_logprobs,
         logits_processor=logits_processor,
@@ -99,5 +111,5 @@ def generate(
                 scheduler.add(request)
         num_waiting = len(scheduler.waiting)
         with progress_bar(desc="generate", total=num_waiting, unit=" prompts") as bar:
-            run(paged, scheduler, tell=bar.update)
+            run(runner, scheduler, tell=bar.update)
     return [output_of(request) for request in requests]

@@ -14,25 +14,37 @@ from minipaged.scheduling.observer import Observer
 from minipaged.scheduling.request import Request
 
 if TYPE_CHECKING:
+    from minipaged.decoding.speculation import Speculation
     from minipaged.memory.prefix_cache import PrefixCache
     from minipaged.scheduling.preemption import PreemptingScheduler
 
 
+def tokens_of_sequence(speculation: "Speculation | None") -> int:
+    """How many tokens a step computes for a sequence: one, and the guesses after it."""
+    return 1 if speculation is None else speculation.tokens_of_sequence
+
+
 def limits_that_fit(
-    max_tokens: int | None, max_sequences: int | None
+    max_tokens: int | None, max_sequences: int | None, each: int = 1
 ) -> tuple[int, int]:
     """Return both limits. A limit that is not given is computed from the other.
 
-    For example: max_tokens=128 gives 128 and 128; max_sequences=4096 gives 4096 and
-    4096; without both, they are 2048 and 256.
+    `each`: the tokens that a step computes for a sequence. For example: max_tokens=128
+    gives 128 and 128; max_sequences=4096 gives 4096 and 4096; without both, they are
+    2048 and 256, and with each=11 they are 2816 and 256.
     """
     limits = {"max_tokens": max_tokens, "max_sequences": max_sequences}
     given = {name: limit for name, limit in limits.items() if limit is not None}
     require_counts(**given)
     if max_tokens is None:
-        max_tokens = max(2048, max_sequences or 0)
+        max_tokens = max(2048, (max_sequences or 256) * each)
     if max_sequences is None:
-        max_sequences = min(256, max_tokens)
+        max_sequences = min(256, max(1, max_tokens // each))
+    if each > 1 and max_sequences * each > max_tokens:
+        raise ValueError(
+            f"max_sequences is {max_sequences}, each with {each} tokens of a step, its "
+            f"guesses included; raise max_tokens to {max_sequences * each}"
+        )
     if max_sequences > max_tokens:
         raise ValueError(
             f"max_sequences is {max_sequences}, but a step computes {max_tokens} "
@@ -89,6 +101,7 @@ def make_scheduler(
     prefix_cache: "PrefixCache | None",
     preemption: str,
     swap_blocks: int | None,
+    speculation: "Speculation | None" = None,
     **limits: Any,
 ) -> "PreemptingScheduler":
     """An engine's scheduler, with a swap space of so many blocks if it swaps."""
@@ -98,7 +111,8 @@ def make_scheduler(
     if preemption == "swap":
         from minipaged.memory.swap_space import SwapSpace
 
-        swap_space = SwapSpace(paged.cache, swap_blocks or paged.pool.num_blocks)
+        make = SwapSpace if speculation is None else speculation.swap_space
+        swap_space = make(paged.cache, swap_blocks or paged.pool.num_blocks)
     return PreemptingScheduler(
         paged.pool, prefix_cache, swap_space=swap_space, **limits
     )

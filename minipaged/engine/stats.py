@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from minipaged.scheduling.observer import Observer
 from minipaged.scheduling.plan import Plan, Work
 from minipaged.scheduling.request import Request
+from minipaged.scheduling.sequence import Sequence
 
 if TYPE_CHECKING:
     from minipaged.engine.stream import Stream
@@ -41,6 +42,9 @@ class Stats(Observer):
         them; prefix_cache_queries and prefix_cache_hits, in prompt tokens, when a
         request first starts; request_success (how many ended, by finish_reason);
         history (the last `num_kept` Snapshots).
+        With speculation: num_drafts (how often a sequence's guesses were checked);
+        num_draft_tokens (the guesses); num_accepted_tokens (the right ones), and
+        num_accepted_tokens_per_pos (of the first guess, the second, and so on).
     """
 
     def __init__(self, scheduler: "PreemptingScheduler", num_kept: int = 1000):
@@ -50,6 +54,8 @@ class Stats(Observer):
         self.prompt_tokens = self.generation_tokens = self.recomputed_tokens = 0
         self.num_preemptions = self.num_swapped_out = 0
         self.prefix_cache_queries = self.prefix_cache_hits = 0
+        self.num_drafts = self.num_draft_tokens = self.num_accepted_tokens = 0
+        self.num_accepted_tokens_per_pos: tuple[int, ...] = ()
         self.request_success: dict[str, int] = {}
         self.history: deque[Snapshot] = deque(maxlen=num_kept)
         self._thrash = Thrash()
@@ -59,6 +65,13 @@ class Stats(Observer):
         """The share of the pool's blocks that have a holder, from 0 to 1."""
         pool = self._scheduler.pool
         return 1 - pool.num_free / pool.num_blocks
+
+    @property
+    def mean_acceptance_length(self) -> float | None:
+        """Tokens of a checked draft: the right guesses, and the token after them."""
+        if not self.num_drafts:
+            return None
+        return 1 + self.num_accepted_tokens / self.num_drafts
 
     @property
     def shared_blocks(self) -> int:
@@ -99,12 +112,24 @@ class Stats(Observer):
         self.num_preemptions += 1
         self.num_swapped_out += request.swapped is not None
 
+    def verified(self, sequence: Sequence, num_guesses: int, num_accepted: int) -> None:
+        """Guesses were checked."""
+        self.num_drafts += 1
+        self.num_draft_tokens += num_guesses
+        self.num_accepted_tokens += num_accepted
+        counts = self.num_accepted_tokens_per_pos
+        counts += (0,) * (num_accepted - len(counts))
+        # A new tuple, because `save_counts` keeps the old one.
+        self.num_accepted_tokens_per_pos = tuple(
+            count + (place < num_accepted) for place, count in enumerate(counts)
+        )
+
     def committed(self, plan: Plan) -> None:
         """A step is over."""
         scheduler = self._scheduler
         pool = scheduler.pool
         num_tokens = plan.num_tokens
-        generated = sum(map(generated_by, plan.works))
+        generated = sum(map(generated_by, without_forks(plan)))
         again = [work for work in plan.works if work.request.num_restarts]
         recomputed = sum([work.num_recomputed for work in again])
         self.num_steps += 1
@@ -144,6 +169,17 @@ class Stats(Observer):
         )
 
 
+def without_forks(plan: Plan) -> list[Work]:
+    """Its works; of a request of one answer, whose forks guess, only the first."""
+    return [
+        work
+        for place, work in enumerate(plan.works)
+        if not place
+        or work.request.num_parallel > 1
+        or work.request is not plan.works[place - 1].request
+    ]
+
+
 def generated_by(work: Work) -> int:
     """How many tokens were chosen after this work; after a prompt one for each sample.
 
@@ -153,12 +189,15 @@ def generated_by(work: Work) -> int:
     num_prompt_tokens = len(work.request.prompt)
     if not work.num_logits or work.stop < num_prompt_tokens:
         return 0
+    # So many tokens were known before. With guesses, several may be new.
+    before = max(num_prompt_tokens, work.stop - work.num_logits + 1)
     if work.request.num_parallel == 1:
-        # So many tokens were known before. With guesses, several may be new.
-        before = max(num_prompt_tokens, work.stop - work.num_logits + 1)
         return max(0, work.request.answers[0].num_known - before)
-    is_first = work.stop == num_prompt_tokens
-    return work.request.num_parallel if is_first else 1
+    if work.stop == num_prompt_tokens:
+        return work.request.num_parallel
+    if work.request.drops_sequences:
+        return 1
+    return max(0, work.sequence.num_known - before)
 
 
 class Thrash:

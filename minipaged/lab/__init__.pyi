@@ -53,6 +53,8 @@ from .measure.watch import saving as saving
 from .measure.watch import watch as watch
 from .measure.wave_times import wave_lines as wave_lines
 from .measure.wave_times import wave_times as wave_times
+from .plots.accepted import plot_acceptance as plot_acceptance
+from .plots.accepted import plot_frequencies as plot_frequencies
 from .plots.address import plot_address as plot_address
 from .plots.banks import cycles_at_banks as cycles_at_banks
 from .plots.banks import plot_banks as plot_banks
@@ -67,6 +69,7 @@ from .plots.chain import plot_hash_chain as plot_hash_chain
 from .plots.charts import plot_histogram as plot_histogram
 from .plots.charts import plot_lines as plot_lines
 from .plots.charts import plot_waste as plot_waste
+from .plots.checked import plot_checked as plot_checked
 from .plots.claims import plot_claims as plot_claims
 from .plots.climb import plot_climb as plot_climb
 from .plots.coalescing import plot_coalescing as plot_coalescing
@@ -75,6 +78,7 @@ from .plots.contiguous import plot_memory_over_time as plot_memory_over_time
 from .plots.copying import freeze as freeze
 from .plots.copying import plot_copying as plot_copying
 from .plots.curves import plot_paging_cost as plot_paging_cost
+from .plots.drafts import plot_drafts as plot_drafts
 from .plots.evictions import plot_evictions as plot_evictions
 from .plots.fixed_places import plot_fixed_places as plot_fixed_places
 from .plots.fork import plot_fork as plot_fork

@@ -19,16 +19,19 @@ class SwapSpace:
     Source: PagedAttention paper, section 4.5 (swapping).
     """
 
-    def __init__(self, cache: KVCache, num_blocks: int):
+    def __init__(self, cache: KVCache, num_blocks: int, *others: KVCache):
         """Allocate `num_blocks` rows, in pinned memory if the cache is on a GPU.
 
-        At most as many as the cache has blocks: more would never be used. Raises
-        MemoryError, before anything is allocated, if there is no room for them.
+        At most as many as the cache has blocks: more would never be used. `others`:
+        caches over the same blocks, of the same type, whose K and V lie in the rows,
+        too (appendix E). Raises MemoryError, before anything is allocated, if there is
+        no room for them.
         """
         if not isinstance(cache, KVCache):
             raise TypeError(f"cache must be a KVCache, got {cache!r:.60}")
         require_counts(num_blocks=num_blocks)
-        self._tensors = [*cache.keys, *cache.values]
+        caches = (cache, *others)
+        self._tensors = [t for each in caches for t in (*each.keys, *each.values)]
         self.pool = BlockPool(min(num_blocks, cache.num_blocks), cache.block_size)
         numbers = sum(tensor[0].numel() for tensor in self._tensors)
         first = self._tensors[0]

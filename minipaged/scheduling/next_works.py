@@ -75,7 +75,8 @@ class NextWorks:
         """
         num_parallel = request.num_parallel
         has_forked = len(request.answers) == num_parallel
-        num_growing = len(request.live) if has_forked else num_parallel
+        living = [answer for answer in request.answers if answer.finish_reason is None]
+        num_growing = len(living) if has_forked else num_parallel
         shared = len(request.prompt) // block_size
         unshared = -(-request.max_computed // block_size) - shared
         return shared + num_growing * unshared if num_growing else 0

@@ -53,6 +53,14 @@ class Observer:
     def chosen(self, plan: "Plan") -> None:
         """Tokens were appended, sequences forked, and marked as ended."""
 
+    def verified(
+        self, sequence: "Sequence", num_guesses: int, num_accepted: int
+    ) -> None:
+        """Of so many guesses at its next tokens, so many are right, and are kept.
+
+        With several branches, `num_guesses` counts those of all of them.
+        """
+
     def published(self, work: "Work") -> None:
         """Blocks that this work has filled can be found by others."""
 

@@ -250,7 +250,7 @@ def blocks_soon(request: Request, block_size: int) -> int:
             one.table.blocks_needed(end - one.num_computed) for one, end in pairs
         )
         soon = min(soon, one_by_one)
-    return soon
+    return min(soon, request.blocks_to_come(block_size))
 
 
 def next_end(sequence: Sequence, max_computed: int) -> int:

@@ -65,8 +65,9 @@ class PrefixSharing:
         request lives, and a beam may be dropped.
         """
         request, sequence, start, stop, _ = work
-        # Fewer tokens, if it was truncated since, or aborted before the last was read.
-        stop = min(stop, sequence.num_computed, len(sequence.tokens))
+        # Fewer tokens, if it was truncated since, or aborted before the last was read;
+        # and no guesses.
+        stop = min(stop, sequence.num_computed, sequence.num_known)
         if request.drops_sequences:
             stop = min(stop, len(request.prompt))
         size = self._cache.pool.block_size

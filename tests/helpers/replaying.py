@@ -1,5 +1,6 @@
 """CUDA graphs without a GPU: a replay computes again, from and to the same places."""
 
+from minipaged.decoding.draft_model import DraftingRunner
 from minipaged.engine.ahead import StepsAhead
 from minipaged.lab.tour.tape import padded_attention
 from minipaged.model.graphs import Graph, GraphRunner
@@ -48,7 +49,11 @@ def steps_ahead(engine):
 
 def replaying(engine):
     """The engine with graphs, as it is on a GPU; its attention must be `replayable`."""
-    engine._runner = ReplayingRunner(
+    runner = ReplayingRunner(
         engine.paged, engine.scheduler.max_sequences, engine.scheduler.max_tokens
     )
+    if isinstance(engine._runner, DraftingRunner):
+        engine._runner._runner = runner
+    else:
+        engine._runner = runner
     return steps_ahead(engine)

@@ -25,18 +25,24 @@ from minipaged.errors import OutOfBlocks
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 from minipaged.memory.prefix_cache import PrefixCache
+from minipaged.scheduling.guesses import (
+    GuessedWorks,
+    computed,
+    follow,
+    let_guess,
+    settle,
+)
 from minipaged.scheduling.interruption import StepUndo
 from minipaged.scheduling.next_works import NextWorks
-from minipaged.scheduling.plan import Work
 from minipaged.scheduling.request import Request
 from minipaged.scheduling.scheduler import Scheduler
-from minipaged.scheduling.sequence import Sequence
 
 PACKAGE = str(Path(errors.__file__).parent)
 CHANGES = set(
     "allocate release share revive forget append truncate fork free publish "
     "take start schedule commit _admit _let_go _note share_prompt end abort "
-    "_make_room preempt _swap_out _resume _tidy_swap_space _is_room".split()
+    "_make_room preempt _swap_out _resume _tidy_swap_space _is_room "
+    "let_guess settle accept guess".split()
 )
 VOCABULARY, EOS = 3, 2
 SALTS = (b"", b"", b"salt")
@@ -135,54 +141,57 @@ class Hesitant(Samples):
             super().apply(request, works, pause)
 
 
-def works_with_guesses(request: Request, sequence: Sequence, limit: float):
-    """All that the sequence has not computed, with as many logits.
-
-    These are its newest token and its guesses. Guesses beyond `limit`, or beyond
-    `max_computed`, are dropped: else a plan ahead, which only tests make for such
-    requests, would compute them before this plan is read.
-    """
-    start = sequence.num_computed
-    stop = min(len(sequence.tokens), request.max_computed, start + limit)
-    if sequence.finish_reason or request.is_prefilling or start >= stop:
-        return []
-    del sequence.tokens[stop:]
-    return [Work(request, sequence, start, stop, num_logits=stop - start)]
-
-
-class Guesses(Samples):
+class Guesses(GuessedWorks, Samples):
     """Computes guesses at its next tokens, too, and takes those back that are wrong."""
 
     runs_ahead = False
-
-    def next_works(self, request, limit):
-        (sequence,) = request.sequences
-        return works_with_guesses(request, sequence, limit)
+    num_guesses = 3
 
     def apply(self, request, works, pause):
-        ((_, sequence, _, stop, _),) = works
-        known = sequence.num_known
-        right = 0
-        guessed = sequence.tokens[known:stop]
-        while True:
-            token = self.choose(sequence.tokens[: known + right], 0, self.turn)
-            self.turn += 1
-            if token == EOS or guessed[right : right + 1] != [token]:
+        (answer,) = request.answers
+        text = answer.tokens[: answer.num_known]
+        branch, tokens = follow(
+            [work.sequence for work in works],
+            lambda branch, place: self.choose(
+                branch.tokens[: len(text) + place], 0, self.turn + place
+            ),
+        )
+        for count, token in enumerate(tokens, 1):
+            is_last = len(text) + count > request.max_computed
+            if token == EOS or is_last:
                 break
-            right += 1
-        sequence.accept(right)
+        self.turn += count
+        num_right = min(count, len(tokens) - 1)
         pause()
-        sequence.append(token)
+        settle(request, answer, branch, num_right)
         pause()
-        if token == EOS or len(sequence.tokens) > request.max_computed:
-            return sequence.end("stop" if token == EOS else "length")
-        text, guesses = sequence.tokens.copy(), []
-        for turn in range(self.turn, self.turn + score(*text) % 4):
-            next_one = self.choose(text, 0, turn)  # right, if it is not forgotten
-            guesses.append(next_one if score(*text, turn) % 3 else 1)
-            text.append(guesses[-1])
-        sequence.guess(guesses)
+        if count > num_right:
+            answer.append(token)
         pause()
+        if token == EOS or is_last:
+            return answer.end("stop" if token == EOS else "length")
+        branches = [
+            self.guesses(answer.tokens, number, request.max_computed)
+            for number in range(self.num_branches)
+        ]
+        let_guess(request, answer, branches)
+        pause()
+
+    def guesses(self, tokens, number, most):
+        """A few; those of each branch are right, where they are not forgotten."""
+        text = tokens.copy()
+        for turn in range(self.turn, self.turn + score(*text, number) % 4):
+            if len(text) == most:
+                break
+            next_one = self.choose(text, 0, turn)
+            text.append(next_one if score(*text, turn, number) % 3 else 1)
+        return text[len(tokens) :]
+
+
+class Branches(Guesses):
+    """Guesses in forks, too; the answer takes over the blocks of the best."""
+
+    num_branches = 3
 
 
 class Beams(NextWorks):
@@ -245,6 +254,7 @@ KINDS = {
     "samples": Samples,
     "hesitant": Hesitant,
     "guesses": Guesses,
+    "branches": Branches,
     "beams": Beams,
 }
 
@@ -533,7 +543,10 @@ class Machine:
     # --- what must hold ---------------------------------------------------------------
 
     def check_rows(self, request, works):
-        assert [work.sequence for work in works] == request.live, "together, or not"
+        together = request.live
+        if isinstance(request.strategy, Branches):  # the last may have had no room
+            together = computed(together)
+        assert [work.sequence for work in works] == together, "together, or not"
         if not isinstance(request.strategy, Hesitant | Guesses):
             for work in works:
                 assert work.stop == len(work.sequence.tokens), "logits of another token"

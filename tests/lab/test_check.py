@@ -12,6 +12,7 @@ from helpers import attempts_of_appendix_a as appendix_a
 from helpers import attempts_of_appendix_b as appendix_b
 from helpers import attempts_of_appendix_c as appendix_c
 from helpers import attempts_of_appendix_d as appendix_d
+from helpers import attempts_of_appendix_e as appendix_e
 from helpers import attempts_of_appendix_f as appendix_f
 from helpers import attempts_of_lesson1 as lesson1
 from helpers import attempts_of_lesson2 as lesson2
@@ -25,7 +26,7 @@ from minipaged.lab import check
 from minipaged.lab.check import lesson4 as stopping
 
 LESSONS = (lesson1, lesson2, lesson3, lesson4, lesson5, lesson6)
-LESSONS += (appendix_a, appendix_b, appendix_c, appendix_d, appendix_f)
+LESSONS += (appendix_a, appendix_b, appendix_c, appendix_d, appendix_e, appendix_f)
 KERNELS = ["sums", "slots", "merge_splits", "packed"]
 
 
@@ -69,6 +70,9 @@ RIGHT = {
     "graph_size": appendix_d.graph_size,
     "graphed": appendix_d.Graphed,
     "answers_ahead": appendix_d.answers_ahead,
+    "lookup": appendix_e.lookup,
+    "taken": appendix_e.taken,
+    "kept": appendix_e.kept,
     "step_price": appendix_f.step_price,
     "host_seconds": appendix_f.host_seconds,
     "sustained": appendix_f.sustained,

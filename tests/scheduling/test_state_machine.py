@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import settings
 
+from helpers import scheduling_machine
 from helpers.free_blocks import free_blocks, set_free_blocks
 from helpers.scheduling_machine import KINDS, run_operations
 from helpers.scheduling_rules import Scheduling
@@ -11,7 +12,8 @@ from minipaged.errors import OutOfBlocks
 from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 from minipaged.memory.prefix_cache import PrefixCache
-from minipaged.scheduling import restart
+from minipaged.scheduling import guesses, restart
+from minipaged.scheduling.guesses import GuessedWorks
 from minipaged.scheduling.interruption import StepUndo
 from minipaged.scheduling.next_works import NextWorks
 from minipaged.scheduling.request import Request
@@ -35,6 +37,7 @@ def test_ten_thousand_operations():
 # --- wrong versions, which the driver must reject -------------------------------------
 
 PUBLISH, LET_GO, ADMIT = PrefixSharing._publish, Scheduler._let_go, Scheduler._admit
+SETTLE, GUESSED = guesses.settle, GuessedWorks.next_works
 FORGET, RESTORE = BlockPool.forget, BlockPool.restore
 BEGIN, UNDO = StepUndo.begin, StepUndo.undo
 NEXT_TOKENS, NEXT_CHUNKS = NextWorks.next_works, NextWorks.next_prefills
@@ -191,7 +194,35 @@ def leaves_the_strategy(undo):
     UNDO(undo)
 
 
+def keeps_its_own_blocks(request, answer, branch, num_right):
+    """Wrong: the tokens of the best branch, with K and V of another one."""
+    if branch is not answer:
+        guesses = branch.tokens[branch.num_known :]
+        answer.accept()
+        answer.guess(guesses)
+        size = answer.num_tokens - answer.num_computed
+        answer.table.append(max(0, size))
+    SETTLE(request, answer, answer, num_right)
+
+
+def forgets_forks_without_room(request, answer, branch, num_right):
+    """Wrong: nobody gives back the blocks of a fork that was left out of a plan."""
+    drafts, request.drafts = request.drafts, []
+    SETTLE(request, answer, branch, num_right)
+    for draft in drafts:
+        draft.end("dropped")
+
+
+def lets_guesses_grow(strategy, request, limit):
+    """Wrong: guesses take more of a step than there is room for."""
+    return GUESSED(strategy, request, max(limit, 100))
+
+
 WRONG = {
+    "keeps its own": [(scheduling_machine, "settle", keeps_its_own_blocks)],
+    "forgets forks": [(scheduling_machine, "settle", forgets_forks_without_room)],
+    "counts no forks": [(GuessedWorks, "blocks_at_most", NextWorks.blocks_at_most)],
+    "guesses on": [(GuessedWorks, "next_works", lets_guesses_grow)],
     "never copies": [(BlockTable, "must_copy", lambda table, n: False)],
     "frees in flight": [(Scheduler, "_let_go", frees_in_flight)],
     "publishes beams": [(PrefixSharing, "_publish", publishes_beams)],
@@ -232,5 +263,5 @@ WRONG = {
 def test_the_driver_rejects(monkeypatch, name):
     for where, method, wrong in WRONG[name]:
         monkeypatch.setattr(where, method, wrong)
-    with pytest.raises((AssertionError, OutOfBlocks)):
+    with pytest.raises((AssertionError, OutOfBlocks, ValueError)):
         run_operations(seed=1, count=40_000)

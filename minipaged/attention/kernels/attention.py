@@ -46,8 +46,29 @@ def attend_by_kernels(
     elif not only_prompt:
         paged_decode(out, q, keys, values, *where, *lengths, *options)
     if batch.max_query_length > 1:
-        paged_prefill(out, q, keys, values, *where, *options, sinks, skip_single=True)
+        _attend_prompts(out, q, cache, batch, masking)
     return out
+
+
+def _attend_prompts(
+    out: torch.Tensor,
+    q: torch.Tensor,
+    cache: LayerCache,
+    batch: AttentionBatch,
+    masking: Masking,
+) -> None:
+    """Attention of every sequence that has several new tokens; the rest of `out` stays.
+
+    On a Hopper GPU, another kernel does it, where it can.
+    """
+    from minipaged.attention.kernels import hopper  # appendix D
+
+    if hopper.takes_prompts(q, cache, masking):
+        hopper.attend_prompts(out, q, cache, batch, masking)
+        return
+    where = (batch.block_tables, batch.context_lengths, batch.query_starts)
+    keys, values = cache.keys, cache.values
+    paged_prefill(out, q, keys, values, *where, *masking, skip_single=True)
 
 
 def step_by_kernels(
@@ -73,8 +94,7 @@ def step_by_kernels(
     out = q.new_empty(*q.shape[:2], values.shape[-1])
     if num_seqs > 1:
         step.decode_written(out, q, cache, batch, masking)
-    where = (batch.block_tables, batch.context_lengths, batch.query_starts)
-    paged_prefill(out, q, keys, values, *where, *masking, skip_single=True)
+    _attend_prompts(out, q, cache, batch, masking)
     return out
 
 

@@ -44,6 +44,16 @@ def batches_of(seed: int) -> str:
     return f"batches-seed-{seed}" if seed else "batches"
 
 
+def measured_prompts(device: str = "nvidia-h200") -> dict[str, Any]:
+    """The report that benchmarks/gpu/prompts.py wrote on this device.
+
+    Batches with prompts, drawn from seed 0. batches: by name, `us` by kernel, `ours`
+    over FlashAttention-3 (`over_peer`), and `tflop_per_s` of ours. summary: shares of
+    the batches with `at_most_1.00` and so on, `geometric_mean`, `largest`, `worst`.
+    """
+    return _report("prompts", device)
+
+
 def measured_profile(device: str = "nvidia-h200") -> dict[str, Any]:
     """What the GPU's own counters say of lesson 6's first rungs.
 

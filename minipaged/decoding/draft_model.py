@@ -1,0 +1,252 @@
+"""Appendix E: a small model guesses for a large one, over the same blocks."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from minipaged.decoding.draw import likeliest, probabilities_of, scores_of
+from minipaged.decoding.speculation import Speculation
+from minipaged.decoding.speculative import Speculating
+from minipaged.decoding.strategy import Failed, Turn, or_failed
+from minipaged.decoding.written_blocks import Text, WrittenBlocks
+from minipaged.memory.block_pool import BlockPool
+from minipaged.memory.kv_cache import KVCache
+from minipaged.memory.swap_space import SwapSpace
+from minipaged.model.inputs import Chunk, RaggedBatch
+from minipaged.model.paged_model import PagedModel
+from minipaged.model.positions import num_positions
+from minipaged.model.runner import Runner
+from minipaged.scheduling.plan import Plan, Work
+
+NOT_YET = -1  # stands for a guess that is made when its step is computed
+
+
+class DraftModel(Speculation):
+    """A second, smaller model, which guesses what the large one will say.
+
+    Both have the same block ids: a token's K and V lie in the same block and slot of
+    two caches, and one table serves both. So the small model needs no pool, and when a
+    guess is taken back, its room in both caches is free.
+
+    Source: Leviathan et al., Fast Inference from Transformers via Speculative Decoding.
+    """
+
+    least_right = 0.3
+
+    def __init__(self, paged: PagedModel, num_tokens: int = 4, *, tree: int = 1):
+        """Guess so many tokens at a time.
+
+        Args:
+            paged: the small model, over a pool of as many and as large blocks as the
+                large model's, with the same tokenizer. Its own pool stays unused.
+            num_tokens: guesses at most; each is a step of the small model.
+            tree: guess with so many branches, which begin with the likeliest tokens.
+
+        If a request draws random tokens, so does the small model, unless it guesses
+        with several branches. With a seed, it draws with the same random numbers as the
+        large model will. So where both find the same tokens likely, they draw the same.
+        """
+        if not isinstance(paged, PagedModel):
+            raise TypeError(
+                "a draft model must be a PagedModel, got "
+                f"{type(paged).__name__}; wrap the model: mp.PagedModel(model)"
+            )
+        super().__init__(num_tokens, tree)
+        self.paged = paged
+        self.written = WrittenBlocks(paged.pool.block_size)
+        self.num_positions = num_positions(paged.model.config) or float("inf")
+
+    def guess(self, tokens: list[int], count: int) -> list[list[int]]:
+        """As many guesses as are wanted: they are made when the step is computed."""
+        if len(tokens) + count > self.num_positions:
+            return []
+        return [[NOT_YET] * count] * self.num_branches
+
+    def runner(self, runner: Any, paged: PagedModel) -> "DraftingRunner":
+        """What lets the small model guess, and then computes a step with `runner`.
+
+        Raises ValueError if blocks, or tokens, are not those of `paged`.
+        """
+        if self.paged is paged:
+            raise ValueError(
+                "the draft model is the large model itself, and one cache cannot hold "
+                "both: wrap a smaller model, or this one once more, by mp.PagedModel"
+            )
+        own, other = self.paged.pool, paged.pool
+        if (own.num_blocks, own.block_size) != (other.num_blocks, other.block_size):
+            raise ValueError(
+                f"the draft model must have {other.num_blocks} blocks of "
+                f"{other.block_size} tokens, as the large model has: it has "
+                f"{own.num_blocks} of {own.block_size}"
+            )
+        if self.paged.num_embeddings != paged.num_embeddings:
+            raise ValueError(
+                f"the draft model knows {self.paged.num_embeddings} tokens, and the "
+                f"large model {paged.num_embeddings}: both must have one tokenizer"
+            )
+        return DraftingRunner(runner, paged, self)
+
+    def swap_space(self, cache: KVCache, num_blocks: int) -> SwapSpace:
+        """Both caches' K and V lie in a block's row, if their types are the same.
+
+        Otherwise the small model computes its K and V again.
+        """
+        kinds = {(t.dtype, t.device) for t in (cache.keys[0], self.paged.cache.keys[0])}
+        if len(kinds) > 1:
+            return super().swap_space(cache, num_blocks)
+        return _SwapSpaceOfBoth(cache, num_blocks, self)
+
+    def make_guesses(self, plan: Plan) -> None:
+        """Put guesses in the place of NOT_YET, and keep up with prompts."""
+        with self.paged.alone():
+            self.paged.cache.copy(plan.copies)
+            texts = self.written.texts(source for source, _ in plan.copies)
+            self.written.put((copy for _, copy in plan.copies), texts)
+            works = [work for work in plan.works if self._follows(work)]
+            # In each round, those that still guess are the first.
+            works.sort(key=lambda work: -_num_guesses(work))
+            drawn: dict[Work, list[Tensor]] = {}
+            dice = {work: _same_dice(work) for work in works if _num_guesses(work)}
+            for number in range(max(map(_num_guesses, works), default=0) or 1):
+                guessing = [work for work in works if _num_guesses(work) > number]
+                logits = self._forward(works if number == 0 else guessing, number)
+                best = likeliest(logits).tolist() if guessing else []
+                for row, work in enumerate(guessing):
+                    guess, q = best[row], None
+                    if not _takes_the_best(work, number):
+                        own = logits[row : row + 1]
+                        guess, q = _guess(work, number, own, dice[work])
+                    tokens = work.sequence.tokens
+                    tokens[work.sequence.num_known + number] = guess
+                    if q is not None:
+                        drawn.setdefault(work, []).append(q)
+        for work in works:
+            work.request.strategy.drafted = None
+        for work, probabilities in drawn.items():
+            work.request.strategy.drafted = torch.cat(probabilities)
+
+    def _follows(self, work: Work) -> bool:
+        """Does the work belong to a prompt, or to guesses, of this speculation?"""
+        strategy = work.request.strategy
+        is_ours = isinstance(strategy, Speculating) and strategy.speculation is self
+        in_prompt = work.start < work.sequence.num_prefill_tokens
+        wanted = in_prompt or _num_guesses(work) > 0
+        return is_ours and wanted and work.stop <= self.num_positions
+
+    def _forward(self, works: list[Work], number: int) -> Tensor:
+        """Compute all tokens up to the guess before this number; logits of guesses."""
+        chunks = []
+        ends = []
+        for work in works:
+            sequence = work.sequence
+            end = min(work.stop, sequence.num_known + number)
+            tokens = sequence.tokens[:end]
+            block_ids = sequence.table.block_ids
+            num_logits = int(_num_guesses(work) > number)
+            start = min(self.written.num_held(tokens, block_ids), end - num_logits)
+            if start < end:
+                self.written.note(tokens, block_ids, start)
+                part = _PartOfTable(sequence.table.pool, block_ids, end)
+                chunks.append(Chunk(tokens[start:], part, num_logits))
+                ends.append((tokens, block_ids, end))
+        if not chunks:
+            return torch.empty(0)
+        batch = RaggedBatch.build(chunks, device=self.paged.device)
+        logits = self.paged.forward(batch)
+        for end in ends:
+            self.written.note(*end)
+        return logits
+
+
+class DraftingRunner(Runner):
+    """Lets a draft model guess first; then another runner computes the step."""
+
+    def __init__(self, runner: Any, paged: PagedModel, draft: DraftModel):
+        """`runner` computes the steps of `paged`."""
+        super().__init__(paged)
+        self._runner = runner
+        self._draft = draft
+        self.name = getattr(runner, "name", self.name)
+        self.runs_ahead = getattr(runner, "runs_ahead", False)
+
+    def compute(self, plan: Plan, *pending: Any) -> tuple[RaggedBatch, Tensor]:
+        """As `Runner.compute`, once the guesses of the plan are made."""
+        self._draft.make_guesses(plan)
+        return self._runner.compute(plan, *pending)
+
+    def close(self) -> None:
+        """Close the other runner."""
+        self._runner.close()
+
+
+class _SwapSpaceOfBoth(SwapSpace):
+    """Knows what the small model has written into the blocks that were stored."""
+
+    def __init__(self, cache: KVCache, num_blocks: int, draft: DraftModel):
+        super().__init__(cache, num_blocks, draft.paged.cache)
+        self._written = draft.written
+        self._texts: dict[int, Text | None] = {}  # of each row
+
+    def store(self, block_ids: Sequence[int]) -> list[int]:
+        """As SwapSpace's."""
+        rows = super().store(block_ids)
+        self._texts |= zip(rows, self._written.texts(block_ids), strict=True)
+        return rows
+
+    def load(self, rows: Sequence[int], block_ids: Sequence[int]) -> None:
+        """As SwapSpace's."""
+        super().load(rows, block_ids)
+        self._written.put(block_ids, [self._texts[row] for row in rows])
+
+
+class _PartOfTable(NamedTuple):
+    """The first tokens of a table, as a batch reads them."""
+
+    pool: BlockPool
+    block_ids: list[int]
+    num_tokens: int
+
+
+def _num_guesses(work: Work) -> int:
+    return max(0, work.stop - max(work.start, work.sequence.num_known))
+
+
+def _takes_the_best(work: Work, number: int) -> bool:
+    """Is this guess the likeliest token, whatever was said before?"""
+    options = work.request.strategy.options
+    begins_a_branch = number == 0 and work.request.drafts
+    return not (options.processors or options.do_sample or begins_a_branch)
+
+
+def _same_dice(work: Work) -> torch.Generator | None:
+    """Draws as the large model will draw; None for a request without a seed."""
+    generator = work.request.strategy.generator
+    if generator is None:
+        return None
+    dice = torch.Generator(generator.device)
+    dice.set_state(generator.get_state())
+    return dice
+
+
+def _guess(
+    work: Work, number: int, logits: Tensor, dice: torch.Generator | None
+) -> tuple[int, Tensor | None]:
+    """A guess of this number; and its probabilities, if a rule must know them."""
+    request = work.request
+    text = work.sequence.tokens[: work.sequence.num_known + number]
+    turn = Turn(request, range(1))
+    scores = or_failed(scores_of, [turn], [range(1)], logits, [text])
+    if isinstance(scores, Failed):  # a processor may refuse what was guessed
+        scores = logits
+    if request.strategy.draws_guesses:
+        q, _ = probabilities_of(scores)
+        return int(torch.multinomial(q, 1)), q
+    if dice is not None and request.strategy.options.do_sample and not request.drafts:
+        q, _ = probabilities_of(scores)
+        return int(torch.multinomial(q.to(dice.device), 1, generator=dice)), None
+    if request.drafts and number == 0:  # each branch begins with another token
+        rank = request.live.index(work.sequence)
+        return int(scores.topk(rank + 1).indices[0, rank]), None
+    return int(likeliest(scores)), None

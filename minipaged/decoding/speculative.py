@@ -1,0 +1,205 @@
+"""Appendix E: sampling whose tokens are guessed, and checked several in a step."""
+
+from collections.abc import Callable
+from copy import copy
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from minipaged.decoding.draw import NO_TOKEN, next_tokens, rows_of_samples, scores_of
+from minipaged.decoding.drawn_guesses import take_or_draw_anew
+from minipaged.decoding.options import Options
+from minipaged.decoding.sampling import NO_TOKEN_DRAWN, Chosen, ChosenTokens, Sampling
+from minipaged.decoding.speculation import Worth
+from minipaged.decoding.strategy import Failed, Turn, or_failed
+from minipaged.scheduling.guesses import (
+    GuessedWorks,
+    computed,
+    follow,
+    let_guess,
+    settle,
+)
+from minipaged.scheduling.request import Request
+from minipaged.scheduling.sequence import Sequence
+
+
+class Speculating(GuessedWorks, Sampling):
+    """Greedy and random sampling, with guesses: the same answers in fewer steps.
+
+    A token is chosen as ever, for each place where all guesses before it are right. A
+    guess is right if it is the token that was chosen. So a guess t is right with
+    probability p(t); if it is wrong, the token was drawn from p without t. A seeded
+    request draws what it draws without guesses.
+
+    Guesses that a draft model has drawn are an exception: see `take_or_draw_anew`.
+
+    Source: Leviathan et al., Fast Inference from Transformers via Speculative Decoding.
+    """
+
+    def __init__(self, options: Options, generator: torch.Generator | None = None):
+        """As Sampling; `options.speculation` guesses."""
+        super().__init__(options, generator)
+        self.speculation = options.speculation
+        self.num_guesses = self.speculation.num_tokens
+        self.num_branches = self.speculation.num_branches
+        if options.num_sequences > 1:
+            self.num_branches = 1
+        self._worth = Worth(self.speculation.least_right)
+        # The probabilities that its guesses were drawn from, [k, vocabulary].
+        self.drafted: Tensor | None = None
+
+    @property
+    def draws_ahead(self) -> bool:
+        """May all rows be drawn from before it is known which guesses are right?"""
+        return self.generator is None and self.options.batch_key is not None
+
+    @property
+    def draws_guesses(self) -> bool:
+        """May a draft model draw its guesses, too, and say how likely they were?"""
+        is_alone = self.num_branches == self.options.num_sequences == 1
+        return self.options.do_sample and self.draws_ahead and is_alone
+
+    @classmethod
+    def choose(cls, turns: list[Turn], logits: Tensor) -> list[Any]:
+        """The next token of each row, or what draws it once the guesses are followed.
+
+        Rows after a wrong guess must not be drawn from a request's generator, nor be
+        shown to processors that read the text: that text never was. So these requests
+        draw one row after the other, and wait for the device.
+        """
+        chosen = {}
+        together = []
+        rows = []
+        for turn in turns:
+            strategy = turn.request.strategy
+            if not is_guessing(turn.request):
+                together.append(turn)
+                rows.append(rows_of_samples(turn))
+            elif strategy.drafted is not None:
+                chosen[turn.request] = or_failed(_take_or_draw_anew, turn, logits)
+            elif strategy.draws_ahead:
+                together.append(turn)
+                rows.append(turn.rows)
+            else:
+                chosen[turn.request] = logits
+        requests = [turn.request for turn in together]
+        chosen |= zip(requests, cls.choose_rows(together, rows, logits), strict=True)
+        return [chosen[turn.request] for turn in turns]
+
+    def apply(self, turn: Turn, choice: Any) -> None:
+        """Keep the right guesses, append the token after them, and guess anew."""
+        request = turn.request
+        if is_guessing(request):
+            self._follow(turn, choice)
+        else:
+            super().apply(turn, choice)
+        if request.live and self._worth.allows():
+            for answer in request.live:
+                self._guess(request, answer)
+
+    def _follow(self, turn: Turn, choice: Any) -> None:
+        request = turn.request
+        first_row = {}
+        row = turn.rows.start
+        for sequence in computed(request.live):
+            first_row[sequence] = row
+            row += len(sequence.tokens) - sequence.num_known + 1
+        token_at = self._token_at(turn, choice, first_row)
+        for answer in [one for one in request.answers if one.finish_reason is None]:
+            branches = computed([answer, *request.drafts])
+            followed = or_failed(follow, branches, token_at)
+            if isinstance(followed, Failed):
+                return request.fail(followed.reason)
+            branch, tokens = followed
+            if NO_TOKEN in tokens:
+                return request.fail(NO_TOKEN_DRAWN)
+            self._extend(request, answer, branch, tokens)
+
+    def _token_at(
+        self, turn: Turn, choice: Any, first_row: dict[Sequence, int]
+    ) -> Callable[[Sequence, int], int]:
+        """What says which token follows a branch's first `place` guesses."""
+        if isinstance(choice, Tensor):  # logits
+
+            def token_at(branch: Sequence, place: int) -> int:
+                text = branch.tokens[: branch.num_known + place]
+                row = first_row[branch] + place
+                return int(next_tokens([turn], [[row]], choice, [text]))
+
+            return token_at
+        chosen, start, _ = choice
+        start -= turn.rows.start
+        tokens = chosen.as_numbers
+        return lambda branch, place: tokens[start + first_row[branch] + place]
+
+    def _extend(
+        self, request: Request, answer: Sequence, branch: Sequence, tokens: list[int]
+    ) -> None:
+        """Append these tokens, all but the last guessed, up to the end of the text."""
+        text = answer.tokens[: answer.num_known]
+        room = request.max_new_tokens - answer.num_new
+        reason = None
+        for count, token in enumerate(tokens, 1):
+            text.append(token)
+            ends = or_failed(self.options.ends, text)
+            if isinstance(ends, Failed):
+                return request.fail(ends.reason)
+            if ends or count == room:
+                reason = "stop" if ends else "length"
+                break
+        num_guesses = [
+            len(sequence.tokens) - sequence.num_known
+            for sequence in computed([answer, *request.drafts])
+        ]
+        num_right = min(count, len(tokens) - 1)
+        if any(num_guesses):
+            self._worth.note(max(num_guesses), num_right)
+            request.observers.verified(answer, sum(num_guesses), num_right)
+        settle(request, answer, branch, num_right)
+        if count > num_right:
+            answer.append(token)
+        if reason is not None:
+            answer.end(reason)
+
+    def _guess(self, request: Request, answer: Sequence) -> None:
+        """Guess no further than the text may go: a token follows the last guess."""
+        room = request.max_computed - len(answer.tokens)
+        count = min(self.num_guesses, room)
+        if count < 1:
+            return
+        branches = [
+            self._up_to_eos(guesses[:count])
+            for guesses in self.speculation.guess(answer.tokens, count)
+        ]
+        branches = [guesses for guesses in branches if guesses][: self.num_branches]
+        if branches:
+            let_guess(request, answer, branches)
+
+    def _up_to_eos(self, guesses: list[int]) -> list[int]:
+        ends = (n for n, token in enumerate(guesses) if token in self.options.eos_ids)
+        return guesses[: next(ends, None)]
+
+    def save(self) -> Any:
+        """What Sampling saves, and whether guessing pays."""
+        return super().save(), copy(self._worth)
+
+    def restore(self, saved: Any) -> None:
+        """Return to that: a step that is undone has checked no guesses."""
+        of_sampling, worth = saved
+        super().restore(of_sampling)
+        self._worth = copy(worth)
+
+
+def is_guessing(request: Request) -> bool:
+    """Are there guesses among the tokens whose logits have come?"""
+    return any(sequence.guesses_from is not None for sequence in request.live)
+
+
+def _take_or_draw_anew(turn: Turn, logits: Tensor) -> Chosen:
+    (answer,) = turn.request.answers
+    guesses = answer.tokens[answer.num_known :]
+    drafted = turn.request.strategy.drafted.to(logits.device)
+    scores = scores_of([turn], [turn.rows], logits)
+    tokens = take_or_draw_anew(scores, guesses, drafted)
+    return ChosenTokens(tokens), 0, len(tokens)

@@ -1,0 +1,75 @@
+"""Lab: the life of a fork that guesses: whose blocks are whose, moment by moment."""
+
+from collections.abc import Mapping
+
+from minipaged.draw.letters import counted
+from minipaged.draw.picture import Cell, Picture
+from minipaged.draw.tones import free, shared, soft, strong
+from minipaged.lab.plots.copying import Frame
+from minipaged.lab.plots.render import Figure, render
+
+COLUMNS = 2  # frames side by side
+FREE = "free"
+
+
+def plot_drafts(frames: Mapping[str, tuple[Frame, Frame]], title: str) -> Figure:
+    """Draw some moments, each under its heading: all tables, and blocks given back.
+
+    frames: by heading, what was before the moment, and what is then. A block says which
+    words lie in it; below, its id, and how many hold it. It is strong if its table did
+    not hold it before, and hatched if several hold it.
+    """
+    drawing = Picture(title)
+    panels = [
+        _panel(heading, *moment, _most(frames)) for heading, moment in frames.items()
+    ]
+    for start in range(0, len(panels), COLUMNS):
+        drawing.beside(*panels[start : start + COLUMNS])
+        drawing.space()
+    drawing.text("a box is a block; below it, its number and how many hold it")
+    name = next(iter(next(iter(frames.values()))[1].tables))
+    drawing.legend(
+        (soft(name), "held before"),
+        (strong(name), "new in this table"),
+        (shared(soft(name), name), "several holders"),
+        (free(), "given back"),
+    )
+    return render(drawing.scene())
+
+
+def _most(frames: Mapping[str, tuple[Frame, Frame]]) -> int:
+    """Blocks of the longest row: so in all panels a block is as wide."""
+    tables = [ids for moment in frames.values() for ids in moment[1].tables.values()]
+    return max(map(len, tables))
+
+
+def _panel(heading: str, before: Frame, now: Frame, most: int) -> Picture:
+    panel = Picture(heading, widest=400.0 / most)
+    for name, block_ids in now.tables.items():
+        cells = [_block(before, now, name, at) for at in range(len(block_ids))]
+        _draw_row(panel, name, block_ids, cells, now)
+    held = {block for ids in before.tables.values() for block in ids}
+    freed = [block for block in sorted(held) if not now.holders[block]]
+    if freed:
+        _draw_row(panel, FREE, freed, [Cell("", free())] * len(freed), now)
+    return panel
+
+
+def _draw_row(
+    panel: Picture, name: str, block_ids: list[int], cells: list[Cell], now: Frame
+) -> None:
+    row = panel.row(name, "", cells, height=42.0, gap=4.0)
+    for at, block in enumerate(block_ids):
+        holders = now.holders[block]
+        said = f": {counted(holders, 'holder')}" if holders else ""
+        panel.under(row[at], f"{block}{said}", "none")
+
+
+def _block(before: Frame, now: Frame, name: str, at: int) -> Cell:
+    block = now.tables[name][at]
+    words = now.words[name][at * now.block_size : (at + 1) * now.block_size]
+    is_old = block in before.tables.get(name, ())
+    tone = soft(name) if is_old else strong(name)
+    if now.holders[block] > 1:
+        tone = shared(tone, name)
+    return Cell(" ".join(words), tone)

@@ -1,0 +1,307 @@
+"""The kernel for prompts on Hopper: its list of tiles, its logic, and that it compiles.
+
+No interpreter of Triton's runs Gluon, so a machine of ours runs the kernel's text. What
+the compiler makes of it is checked on a GPU, by benchmarks/gpu/prompts.py.
+"""
+
+import json
+import os
+import random
+import subprocess
+import sys
+from itertools import accumulate, pairwise
+from pathlib import Path
+
+import pytest
+import torch
+
+from helpers import gluon_machine
+from helpers.attention_cases import make_case, oracle, sinks_of
+from helpers.gluon_machine import Descriptor, Machine, kernel_of
+from helpers.machine_code import overwritten
+from helpers.thorough import all_or
+from minipaged.attention.backend import Masking
+from minipaged.attention.kernels import hopper
+from minipaged.attention.kernels.hopper_tiles import list_tiles
+from minipaged.attention.kernels.setup import INTERPRETED
+from minipaged.attention.kernels.sizes import log2_scales
+from minipaged.memory.kv_cache import LayerCache
+
+DEVICE = "cpu" if INTERPRETED else "cuda"
+WIDTH = 17  # of the tables
+KERNEL = Path(hopper.__file__).with_name("hopper_kernel.py")
+interpreted = pytest.mark.skipif(not INTERPRETED, reason="a GPU runs the kernel itself")
+
+
+def all_tiles(contexts, new, tokens):
+    """By a sort: (table, first token, end of the tokens, position, context)."""
+    starts, rows = accumulate(new, initial=0), []
+    for seq, (context, count, start) in enumerate(
+        zip(contexts, new, starts, strict=False)
+    ):
+        for at in range(0, count if count > 1 else 0, tokens):
+            position = context - count + at
+            row = [seq * WIDTH, start + at, start + count, position, context]
+            rows.append((-min(position + tokens, context), seq, row))
+    return [row for _, _, row in sorted(rows)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_list_of_tiles(seed):
+    """Ragged prompts and chunks, sequences that decode or wait, and one that pads."""
+    draw = random.Random(seed)
+    tokens = draw.choice([2, 32, 128])
+    sizes = [0, 1, 1, 2, tokens, tokens + 1, draw.randint(1, 5 * tokens)]
+    new = [draw.choice(sizes) for _ in range(draw.choice([1, 5, 130]))]
+    contexts = [count + draw.choice([0, 0, draw.randint(0, 300)]) for count in new]
+    new, contexts = [*new, 33], [*contexts, 0]
+    starts = torch.tensor([0, *accumulate(new)], device=DEVICE)
+    lengths = torch.tensor(contexts, device=DEVICE), starts
+    tiles = list_tiles(*lengths, sum(new), WIDTH, tokens)
+    expected = all_tiles(contexts, new, tokens)
+    assert tiles[0, 0] == len(expected)
+    assert tiles[1 : 1 + len(expected), :5].tolist() == expected
+
+
+def test_other_machines_keep_lesson_6s_kernel():
+    cache = LayerCache(torch.zeros(2, 16, 1, 64), torch.zeros(2, 16, 1, 64))
+    assert not hopper.takes_prompts(torch.zeros(3, 1, 64), cache, Masking(0.1))
+
+
+def attend(
+    case,
+    *,
+    late=False,
+    change=lambda text: text,
+    workers=3,
+    places=2,
+    q_places=2,
+    **masking,
+):
+    """By the kernel's text, with tiles of 16 keys; rows of sequences that wait: 7."""
+    machine = Machine(late)
+    kernel = kernel_of(KERNEL, "prompts_kernel", machine, change)
+    options = Masking(**{"scale": 0.25, **masking})
+    num_tokens, num_heads, key_dim = case.q.shape
+    num_blocks, block_size, num_kv_heads, value_dim = case.values.shape
+    sizes = hopper.constants_of(
+        num_heads, num_kv_heads, 64, 64, block_size, options.sliding_window
+    )
+    sizes |= {"TILE": 16, "PLACES": places, "Q_PLACES": q_places}
+    tokens, batch = 64 // sizes["HEADS"], case.batch
+    lengths = batch.context_lengths, batch.query_starts
+    tables = batch.block_tables.contiguous()
+    box, rows = min(block_size, 16), num_blocks * block_size
+    out = torch.full((num_tokens, num_heads, value_dim), 7.0)
+    machine.run(
+        kernel, workers, out,
+        Descriptor(case.q, (tokens, sizes["HEADS"], key_dim)),
+        Descriptor(case.keys.view(rows, -1), (box, key_dim)),
+        Descriptor(case.values.view(rows, -1), (box, value_dim)),
+        list_tiles(*lengths, num_tokens, tables.shape[1], 2 * tokens),
+        tables, options.sinks, workers, *log2_scales(options.scale, options.softcap),
+        **sizes,
+    )  # fmt: skip
+    return out
+
+
+def is_right(case, **how):
+    """Rows of prompts as the oracle has them; those of sequences that decode stay."""
+    out = attend(case, **how)
+    masking = {name: how[name] for name in Masking._fields if name in how}
+    expected = oracle(case, **masking)
+    ends = case.batch.query_starts.tolist()
+    for start, end in pairwise(ends):
+        if end - start == 1:
+            expected[start:end] = 7.0
+    return torch.allclose(out.double(), expected, rtol=0, atol=3e-5)
+
+
+LENGTHS = [(0, 1), (3, 40), (0, 70), (37, 64), (9, 1), (15, 2)]
+OPTIONS = {
+    "plain": {},
+    "window": {"sliding_window": 20},
+    "window shorter than a tile": {"sliding_window": 3},
+    "cap and sinks": {"softcap": 5.0, "sinks": sinks_of(4)},
+    "places": {"places": 4, "q_places": 1, "workers": 1},
+}
+
+
+@interpreted
+@pytest.mark.parametrize("late", [False, True], ids=["at once", "late"])
+@pytest.mark.parametrize("name", OPTIONS)
+def test_against_the_oracle(name, late):
+    """Ragged prompts and chunks; NaN in slots that nobody has written."""
+    assert is_right(make_case(LENGTHS, block_size=8), late=late, **OPTIONS[name])
+
+
+@interpreted
+@pytest.mark.parametrize(
+    ("heads", "kv_heads", "block_size"), [(6, 1, 16), (3, 3, 32), (8, 1, 4)]
+)
+def test_other_groups_and_blocks(heads, kv_heads, block_size):
+    assert is_right(make_case([(5, 30), (0, 17)], heads, kv_heads, 16, 32, block_size))
+
+
+@interpreted
+def test_a_row_that_only_pads_sees_nothing():
+    case = make_case([(0, 5), (0, 40)], block_size=8)
+    case.batch.context_lengths[1] = 0
+    case.batch.block_tables[1] = 10**9
+    assert attend(case)[5:].eq(0).all()
+
+
+MISTAKES = {
+    "V given away before the product is made": (
+        "        weighted = warpgroup_mma_wait(0, deps=[product])\n"
+        "        _has_read(v_ring, number - 1)\n",
+        "        _has_read(v_ring, number - 1)\n"
+        "        weighted = warpgroup_mma_wait(0, deps=[product])\n",
+    ),
+    "K read before it has come": ("mbarrier.wait(k_full.index(place), ", "("),
+    "V read before it has come": (
+        "    mbarrier.wait(v_full.index(place), number // PLACES & 1)\n    return",
+        "    return",
+    ),
+    "Q copied over while it is read": (
+        "mbarrier.wait(q_empty.index(own), ",
+        "(",
+    ),
+    "Q read before it has come": ("mbarrier.wait(q_full.index(own), ", "("),
+    "unwritten V not cleared": ("context % BLOCK_SIZE != 0", "False"),
+    "no mask beyond the last tile": ("last - whole + 1", "1"),
+    "no mask at the window's edge": ("edge = last - (", "edge = count - 0 * ("),
+    "what was is not rescaled": ("weighted = _scaled(weighted, rescale)", "pass"),
+    "a tile too few of a window": ("(position - WINDOW + 1, 0)", "(position, 0)"),
+    "heads of another group": ("kv_head = head // GROUP", "kv_head = 0 * head"),
+}  # fmt: skip
+
+
+@interpreted
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_planted_mistakes_show(mistake, monkeypatch):
+    monkeypatch.setattr(gluon_machine, "PATIENCE", 1)
+    right, wrong = MISTAKES[mistake]
+
+    def change(text):
+        assert text.count(right) == 1
+        return text.replace(right, wrong)
+
+    case = make_case([(3, 100), (0, 150), (150, 64)], block_size=8)
+
+    def passes(late):
+        how = {"late": late, "change": change, "places": 4, "q_places": 1}
+        try:
+            return is_right(case, sliding_window=60, workers=2, **how)
+        except AssertionError:  # of the machine
+            return False
+
+    assert not passes(late=False) or not passes(late=True)
+
+
+@interpreted
+def test_a_barrier_that_never_opens_is_an_error(monkeypatch):
+    monkeypatch.setattr(gluon_machine, "PATIENCE", 0.5)
+    right = "        mbarrier.arrive(q_empty.index(own))\n"
+    change = lambda text: text.replace(right, "")  # noqa: E731
+    with pytest.raises(AssertionError, match="nobody opens a barrier"):
+        attend(make_case([(0, 300)], block_size=8), change=change, workers=1)
+
+
+COMPILE = """
+import json, re, subprocess, sys, tempfile
+from pathlib import Path
+
+import torch
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.backends.nvidia.compiler import get_ptxas
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon._runtime import GluonASTSource
+
+from helpers.machine_code import overwritten, products_from_registers
+from minipaged.attention.kernels.hopper import constants_of, layout_of_boxes
+from minipaged.attention.kernels.hopper_kernel import prompts_kernel
+
+dim, block_size, window, sinks = json.loads(sys.argv[1])
+sizes = constants_of(32, 8, dim, dim, block_size, window)
+
+
+def descriptor(*box):
+    return f"tensordesc<bf16{list(box)},{layout_of_boxes(box, torch.bfloat16)!r}>"
+
+
+box = min(block_size, sizes["TILE"])
+types = dict.fromkeys(prompts_kernel.arg_names, "constexpr")
+types |= {
+    "out": "*bf16", "tiles": "*i32", "block_tables": "*i64", "workers": "i32",
+    "scale": "fp32", "q": descriptor(64 // sizes["HEADS"], sizes["HEADS"], dim),
+    "keys": descriptor(box, dim), "values": descriptor(box, dim),
+}
+constants = sizes | {"sinks": None, "softcap": None}
+if sinks:
+    types["sinks"] = "*bf16"
+    del constants["sinks"]
+source = GluonASTSource(prompts_kernel, types, constants)
+target = GPUTarget("cuda", 90, 32)
+compiled = triton.compile(source, target=target, options={"num_warps": 4})
+ptxas = get_ptxas(90).path
+with tempfile.TemporaryDirectory() as folder:
+    path = Path(folder, "kernel.ptx")
+    path.write_text(compiled.asm["ptx"])
+    command = [ptxas, "-v", "--gpu-name=sm_90a", path, "-o", path.with_suffix(".bin")]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    path.with_suffix(".cubin").write_bytes(compiled.asm["cubin"])
+    command = [triton.knobs.nvidia.nvdisasm.path, "-c", path.with_suffix(".cubin")]
+    code = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+numbers = {
+    "registers": r"Used (\\d+) registers",
+    "spilled": r"(\\d+) bytes spill stores",
+}
+found = {name: int(re.search(text, said)[1]) for name, text in numbers.items()}
+found["warnings"] = "warning" in said.lower()
+found["shared"] = compiled.metadata.shared
+found["products"] = products_from_registers(code)
+found["overwritten"] = overwritten(code)
+print(json.dumps(found))
+"""
+
+
+COMPILED = [
+    (128, 16, None, False),
+    (64, 16, None, True),
+]  # dim, block size, window, sinks
+
+
+@pytest.mark.skipif(not hopper.has_gluon(), reason="wants Gluon of Triton 3.6")
+@pytest.mark.parametrize(
+    "case", all_or([*COMPILED, (128, 64, None, True)], COMPILED), ids=str
+)
+def test_compiles_for_hopper(case):
+    """On any machine: registers and shared memory suffice, and no product waits."""
+    command = [sys.executable, "-c", COMPILE, json.dumps(case)]
+    path = os.pathsep.join(sys.path)  # of our helpers, too
+    environment = os.environ | {"TRITON_INTERPRET": "0", "PYTHONPATH": path}
+    run = subprocess.run(
+        command, capture_output=True, text=True, env=environment, timeout=300
+    )
+    assert run.returncode == 0, run.stderr[-3000:]
+    found = json.loads(run.stdout.splitlines()[-1])
+    assert found["registers"] == 168  # of 384 threads: all that there are
+    # Counters and addresses, outside of products. A tile would be thousands of bytes.
+    assert found["spilled"] <= 256
+    assert not found["warnings"]  # such as of products that wait for each other
+    assert found["shared"] <= 227 * 1024
+    # Of each consumer, those of two loops and of the last tile, 16 keys each.
+    assert found["products"] == 2 * 3 * 128 // 16
+    assert not found["overwritten"]
+
+
+def test_a_register_given_away_too_early_is_found():
+    product = "/*0*/ HGMMA.64x128x16.F32.BF16 R88, R152, gdesc[UR8].tnspB, R88, gsb0 ;"
+    waits = [f"/*1*/ WARPGROUP.DEPBAR.LE gsb0, 0x{left} ;" for left in (1, 0)]
+    write = "/*2*/ @!P0 FADD R155, R24, R25 ;"
+    assert overwritten("\n".join([product, waits[0], write])) == [write]
+    assert not overwritten("\n".join([product, waits[1], write]))
+    assert not overwritten("\n".join([write, product, write.replace("155", "156")]))
+    assert overwritten("\n".join([product, "/*3*/ LDS.128 R150, [R2] ;"]))

@@ -1,0 +1,102 @@
+"""Appendix E's drawings: guesses, a fork's life, and what is drawn anew."""
+
+from itertools import pairwise
+
+from helpers.drawn import crosses, texts
+from helpers.readable import readable_in_all_themes
+from minipaged.draw.palette import BAD
+from minipaged.draw.tones import Tone, free, shared, soft, strong
+from minipaged.lab.plots.accepted import plot_acceptance, plot_frequencies
+from minipaged.lab.plots.checked import plot_checked
+from minipaged.lab.plots.copying import freeze
+from minipaged.lab.plots.drafts import plot_drafts
+from minipaged.memory.block_pool import BlockPool
+from minipaged.memory.block_table import BlockTable
+
+WORDS = "Four score and seven years ago our fathers".split()
+
+
+def moment(tables):
+    """What these tables are now, with as many words as they have room for."""
+    words = {name: WORDS[: table.num_tokens] for name, table in tables.items()}
+    return freeze(tables["A"].pool, tables, words)
+
+
+def life():
+    """A draft forks A's two blocks, writes, and is rejected."""
+    tables = {"A": BlockTable(BlockPool(8, 4))}
+    tables["A"].append(6)
+    frames = [moment(tables)]
+    tables["D"] = tables["A"].fork()
+    frames.append(moment(tables))
+    tables["D"].append(2)
+    frames.append(moment(tables))
+    tables.pop("D").free()
+    frames.append(moment(tables))
+    headings = ("forks", "writes", "is wrong")
+    pairs = pairwise(frames)
+    return plot_drafts(dict(zip(headings, pairs, strict=True)), "title")
+
+
+P, Q = [0.5, 0.3, 0.2], [0.2, 0.3, 0.5]
+DRAWINGS = {
+    "one is wrong": lambda: plot_checked(
+        "The", ["old", "fox"], ["old", "cat", "1"], "t"
+    ),
+    "all are right": lambda: plot_checked("The", ["old"], ["old", "cat"], "title"),
+    "a life": life,
+    "accepted": lambda: plot_acceptance(P, Q, "title"),
+    "frequencies": lambda: plot_frequencies(P, {"one": P, "other": Q}, "title"),
+}
+test_it_can_be_read = readable_in_all_themes(DRAWINGS)
+
+
+def test_choices_are_compared_up_to_the_first_wrong_guess():
+    figure = DRAWINGS["one is wrong"]()
+    computed, said = figure.scene.rows
+    assert computed.tones == [soft("A"), soft("A"), free()]
+    assert said.tones == [strong("A"), strong("A"), free()]
+    assert [link[:4] for link in figure.scene.links] == [
+        ("said next", 0, "computed", 1),
+        ("said next", 1, "computed", 2),
+    ]
+    assert crosses(figure) == 1
+    figure = DRAWINGS["all are right"]()
+    assert figure.scene.rows[1].tones == [strong("A")] * 2
+    assert len(figure.scene.links) == 1 and crosses(figure) == 0
+
+
+def test_a_forks_blocks_are_shared_then_copied_then_free():
+    rows = life().scene.rows
+    assert [row.label for row in rows] == ["A", "D", "A", "D", "A", "free"]
+    forked, written = rows[1], rows[3]
+    assert forked.tones == [shared(strong("D"), "D")] * 2
+    assert written.tones == [shared(soft("D"), "D"), strong("D")]
+    assert written.words == ["Four score and seven", "years ago our fathers"]
+    assert rows[4].tones == [soft("A")] * 2 and rows[5].tones == [free()]
+    said = texts(life())
+    assert said.count("0: 2 holders") == 4 and "2: 1 holder" in said and "2" in said
+
+
+def test_what_p_lacks_is_as_long_as_what_q_has_too_much():
+    rows = DRAWINGS["accepted"]().scene.rows
+    lacking = sum(
+        width
+        for row in rows
+        for tone, width in zip(row.tones, row.widths, strict=True)
+        if tone == Tone(BAD)
+    )
+    refused = sum(
+        width
+        for row in rows
+        for tone, width in zip(row.tones, row.widths, strict=True)
+        if tone == free()
+    )
+    assert round(lacking) == round(refused) == 30
+
+
+def test_signs_stand_at_shares():
+    rows = DRAWINGS["frequencies"]().scene.rows
+    assert [row.widths for row in rows] == [[share] for share in P]
+    places = [[place for place, _ in row.signs] for row in rows]
+    assert places == [[p, q] for p, q in zip(P, Q, strict=True)]
