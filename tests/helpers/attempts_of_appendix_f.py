@@ -1,6 +1,6 @@
 """Right and wrong attempts at appendix F's exercises."""
 
-from itertools import accumulate
+from minipaged.simulate.costs import load_of
 
 
 def step_price(works, weights, per_token, per_key):
@@ -12,9 +12,9 @@ def step_price(works, weights, per_token, per_key):
     return seconds + (weights if weights > per_token * tokens else per_token * tokens)
 
 
-def poisson_moments(count, rate, chance):
-    """With `accumulate`, unlike the solution in the notebook."""
-    return [*accumulate(chance.expovariate(rate) for _ in range(count))]
+def host_seconds(server, plan, per_sequence):
+    """With the step's load, unlike the solution in the notebook."""
+    return per_sequence * load_of(plan).num_sequences + server.step_seconds(plan)
 
 
 def sustained(latency, limit):
@@ -49,36 +49,21 @@ def for_each_sequence(works, weights, per_token, per_key):
     return step_price(works, len(works) * weights, per_token, per_key)
 
 
-def even_gaps(count, rate, chance):
-    return [number / rate for number in range(1, count + 1)]
+def host_of(count):
+    """A host that works so often in a step."""
+
+    def attempt(server, plan, per_sequence):
+        return server.step_seconds(plan) + per_sequence * count(plan)
+
+    return attempt
 
 
-def uniform_gaps(count, rate, chance):
-    return [*accumulate(chance.uniform(0, 2 / rate) for _ in range(count))]
+def only_the_host(server, plan, per_sequence):
+    return per_sequence * len(plan.works)
 
 
-def only_gaps(count, rate, chance):
-    return [chance.expovariate(rate) for _ in range(count)]
-
-
-def the_inverse(count, rate, chance):
-    return [*accumulate(chance.expovariate(1 / rate) for _ in range(count))]
-
-
-def clumps(count, rate, chance):
-    """Three at a time."""
-    firsts = poisson_moments(-(-count // 3), rate / 3, chance)
-    return [moment for moment in firsts for _ in range(3)][:count]
-
-
-def forgets_the_seed(count, rate, chance):
-    from random import Random
-
-    return poisson_moments(count, rate, Random(0))
-
-
-def one_too_few(count, rate, chance):
-    return poisson_moments(count - 1, rate, chance)
+def overlaps(server, plan, per_sequence):
+    return max(server.step_seconds(plan), per_sequence * len(plan.works))
 
 
 def step_by_step(latency, limit):
@@ -140,15 +125,16 @@ FAULTS = {
         (lambda *case: 7.0, "got 7, expected 31.5"),
         (lambda *case: [step_price(*case)], "expected a number of seconds"),
     ],
-    "poisson_moments": [
-        (even_gaps, "gaps vary by 0.00 of their mean"),
-        (uniform_gaps, "its gaps are exponential"),
-        (only_gaps, "add the gaps up"),
-        (the_inverse, "gaps of 1 / rate seconds"),
-        (clumps, "they crowd too much"),
-        (forgets_the_seed, "draw from `chance`"),
-        (one_too_few, "3,999 moments, expected 4,000"),
-        (lambda *case: 7, "returned 7, expected a list of moments"),
+    "host_seconds": [
+        (host_of(lambda plan: 0), "each sequence of the step takes its time"),
+        (host_of(lambda plan: 1), "not once for the step"),
+        (host_of(lambda plan: plan.num_tokens), "not for each of its tokens"),
+        (host_of(lambda p: len({w.request for w in p.works})), "count the plan's"),
+        (host_of(lambda p: sum(w.num_logits > 0 for w in p.works)), "without logits"),
+        (only_the_host, "what the server itself takes"),
+        (overlaps, "the two do not overlap"),
+        (lambda *case: None, "is a return missing?"),
+        (lambda *case: [host_seconds(*case)], "expected a number of seconds"),
     ],
     "sustained": [
         (step_by_step, "40 must be enough"),

@@ -74,7 +74,7 @@ RIGHT = {
     "taken": appendix_e.taken,
     "kept": appendix_e.kept,
     "step_price": appendix_f.step_price,
-    "poisson_moments": appendix_f.poisson_moments,
+    "host_seconds": appendix_f.host_seconds,
     "sustained": appendix_f.sustained,
 }
 

@@ -21,6 +21,7 @@ STEPS = Report(
 )
 TIMES = claims.Verdict("rate over Orca, busy", (2.0, 4.0), [2.1, 9.0, None], "why")
 ONE = claims.Verdict("rate over Orca, idle", (2.0, 2.0), [2.0], "")
+MOST = claims.Verdict("rate over Orca, at most", (0.0, 4.0), [4.5], "")
 
 
 def of_paper(figure):
@@ -43,7 +44,7 @@ DRAWINGS = {
         },
         "title",
     ),
-    "claims": lambda: plot_claims([TIMES, ONE], "title"),
+    "claims": lambda: plot_claims([TIMES, ONE, MOST], "title"),
     "all claims": lambda: plot_claims(claims.verdicts(paper_figures()), "title"),
 }
 test_it_can_be_read = readable_in_all_themes(DRAWINGS)
@@ -72,11 +73,12 @@ def test_where_nobody_waits_no_line_says_it():
     assert "requests waiting" not in texts(plot_queues({"engine": report}, "title"))
 
 
-def test_what_lies_outside_is_crossed_out():
+def test_signs_say_where_ours_lie():
     figure = DRAWINGS["claims"]()
-    first, second = figure.scene.rows
+    first, second, third = figure.scene.rows
     assert [*first.signs] == [(2.1, "o"), (9.0, "X"), (2.0, "line"), (4.0, "line")]
     assert [*second.signs] == [(2.0, "o"), (2.0, "line")]
+    assert [*third.signs] == [(4.5, "s"), (4.0, "line")]
     assert first.label == "rate over Orca" and BAD in str(figure.scene.all)
 
 

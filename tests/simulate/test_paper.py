@@ -88,7 +88,7 @@ def test_every_claim_has_its_figures():
         widths = {"2": 0.1, "4": 0.2, "6": 0.5}
         results[name] = curves
         if "figure 13" in name:
-            rates = ("2", "8", "30", "120")
+            rates = ("2", "4", "8", "30", "60", "120")
             results[name] = {
                 f"{rate} a second": dict.fromkeys(curves, 3.0) for rate in rates
             }
@@ -98,17 +98,18 @@ def test_every_claim_has_its_figures():
             results[name] = {"Alpaca": widths, "ShareGPT": widths}
     found = {one.what: one for one in claims.verdicts(results)}
     assert len(found) == len(claims.CLAIMS)
-    ratio = found["rate over Orca (Oracle), ShareGPT, 3 models"]
+    ratio = found["rate over Orca (Oracle), ShareGPT, by size"]
     assert ratio.ours == [1.0, 1.0, 1.0] and ratio.word == "outside" and ratio.note
     saved = found["memory saved (%), beams, Alpaca"]
     assert saved.ours == pytest.approx([10, 20, 50]) and saved.note
-    assert saved.word == "1 of 3"
-    few = found["rate over FasterTransformer, ShareGPT, 3 models"]
-    assert few.word == "yes" and not few.note
+    assert saved.word == "1 inside, 2 outside"
+    few = found["rate over FasterTransformer, ShareGPT, by size"]
+    assert few.word == "inside" and not few.note
     lines = claims.table(results).splitlines()
-    for word in ("yes", "1 of 3", "outside"):
+    for word in ("inside", "1 inside, 2 outside", "near", "outside"):
         count = sum(one.word == word for one in found.values())
         assert sum(line.endswith("  " + word) for line in lines) == count > 0
+    assert sum("up to 22" in line for line in lines) == 2
     assert [*claims.verdicts({})] == []
 
 

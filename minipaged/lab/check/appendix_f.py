@@ -1,14 +1,22 @@
-"""Lab: checks of appendix F's exercises: a price, arrivals, the rate sustained."""
+"""Lab: checks of appendix F's exercises: a price, a host, the rate sustained."""
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from math import inf, isclose
 from random import Random
-from statistics import fmean, pstdev
-from typing import Any
+from typing import Any, NamedTuple
 
-from minipaged.lab.check.diagnose import compare, is_list, want
-from minipaged.lab.check.verdict import Attempt, Rejected, exercise, many, short
+from minipaged.lab.check.diagnose import compare, tell, want
+from minipaged.lab.check.verdict import Attempt, Rejected, exercise, short
+from minipaged.memory.block_pool import BlockPool
+from minipaged.scheduling.plan import Plan
+from minipaged.scheduling.preemption import PreemptingScheduler
+from minipaged.simulate.loop import simulate
+from minipaged.simulate.paper import BASIC
+from minipaged.simulate.report import Report
+from minipaged.simulate.script import BeamScript, Script
+from minipaged.simulate.servers import OPT_13B, OPT_66B, Server
+from minipaged.simulate.systems import SYSTEMS
+from minipaged.simulate.traces import arrivals
 
 # --- the price of a step --------------------------------------------------------------
 
@@ -89,63 +97,120 @@ PRICE_FLAWS: dict[str, Callable[..., float]] = {
     ),
 }
 
-# --- arrivals -------------------------------------------------------------------------
+# --- the host -------------------------------------------------------------------------
 
-COUNT = 4000
+PER_SEQUENCE = 300e-6  # seconds, in the reward: of a slow host
 
 
 @exercise
-def poisson_moments(attempt: Attempt) -> Callable[[], str]:
-    """(count, rate, chance) -> moments of a Poisson process, from 0 on."""
-    for rate, seed in ((1.0, 0), (8.0, 1), (0.25, 2)):
-        # Not a copy of the generator: the words name the rate, not its state.
-        call = f"{attempt.name}({COUNT}, {rate:g}, Random({seed}))"
-        attempt.num_cases += 1
-        found = attempt.function(COUNT, rate, Random(seed))
-        want("a list of moments", found, is_list(found))
-        _judge_moments(call, list(found), rate)
-    first, again, other = (attempt.function(5, 1.0, Random(n)) for n in (3, 3, 4))
-    if first != again or first == other:
-        raise Rejected(
-            "draw from `chance`, so that a seed gives the same moments again"
+def host_seconds(attempt: Attempt) -> Callable[[], str]:
+    """(server, plan, per_sequence) -> seconds, with so many for each sequence."""
+    answers = []
+    for server in (OPT_13B, OPT_66B):
+        for plan in _plans():
+            for per_sequence in (0.0, 0.0625, 0.25):
+                found = attempt.shared(server, plan, per_sequence)
+                _number(found)
+                answers.append(((server, plan, per_sequence), found))
+    tell(_call_of(attempt), answers, _with_host, HOST_FLAWS, same=_is_close)
+    return lambda: _gains(attempt.function)
+
+
+def _plans() -> list[Plan]:
+    """Of two samples of a prompt that is computed in parts, and of a beam search."""
+    scheduler = PreemptingScheduler(BlockPool(64, 16), max_tokens=48)
+    scheduler.add(Script([3, 5]).request([1] * 70))
+    scheduler.add(BeamScript(4, 4).request([2] * 20))
+    scheduler.add(Script([2]).request([3] * 9))
+    plans = []
+    while (plan := scheduler.schedule()).works:
+        plans.append(Plan([*plan.works], [*plan.copies]))
+        for request in dict.fromkeys(w.request for w in plan.works if w.num_logits):
+            request.strategy.say(request)
+        scheduler.commit(plan)
+    return plans
+
+
+def _call_of(attempt: Attempt) -> Callable[..., str]:
+    def call(server: Server, plan: Plan, per_sequence: float) -> str:
+        tokens = [work.num_tokens for work in plan.works]
+        return f"{attempt.name}({server.name}, a step of {tokens}, {per_sequence:g})"
+
+    return call
+
+
+def _with_host(
+    server: Server,
+    plan: Plan,
+    per_sequence: float,
+    count: Callable[[Plan], int] = lambda plan: len(plan.works),
+) -> float:
+    """The right seconds; the option plants mistakes."""
+    return server.step_seconds(plan) + per_sequence * count(plan)
+
+
+HOST_FLAWS: dict[str, Callable[..., float]] = {
+    "each sequence of the step takes its time": (
+        lambda *case: _with_host(*case, count=lambda plan: 0)
+    ),
+    "the host works for each sequence, not once for the step": (
+        lambda *case: _with_host(*case, count=lambda plan: 1)
+    ),
+    "the host works once for a sequence, not for each of its tokens": (
+        lambda *case: _with_host(*case, count=lambda plan: plan.num_tokens)
+    ),
+    "two samples of a request are two sequences: count the plan's works": (
+        lambda *case: _with_host(*case, count=lambda p: len({w[0] for w in p.works}))
+    ),
+    "a part of a prompt without logits is a sequence of the step, too": (
+        lambda *case: _with_host(
+            *case, count=lambda plan: sum(work.num_logits > 0 for work in plan.works)
         )
-    return lambda: _what_waits(attempt.function)
-
-
-def _judge_moments(call: str, moments: list[float], rate: float) -> None:
-    """Raise Rejected unless they look like a Poisson process of this rate."""
-    if len(moments) != COUNT:
-        raise Rejected(f"{call}: {many(len(moments), 'moment')}, expected {COUNT:,}")
-    if moments != sorted(moments):
-        raise Rejected(
-            f"{call}: the moments do not ascend; a gap is the time since the request "
-            "before, so add the gaps up"
+    ),
+    "what the server itself takes counts, too": (
+        lambda server, plan, per_sequence: per_sequence * len(plan.works)
+    ),
+    "the host works before the GPU does: add its time, the two do not overlap": (
+        lambda server, plan, per_sequence: max(
+            server.step_seconds(plan), per_sequence * len(plan.works)
         )
-    gaps = [late - early for early, late in pairwise([0.0, *moments])]
-    mean, spread = fmean(gaps), pstdev(gaps)
-    if not 0.9 < mean * rate < 1.1:
-        said = f"{call}: the mean gap is {mean:.3g} s, expected about {1 / rate:.3g}"
-        if rate != 1 and 0.9 < mean / rate < 1.1:
-            said += "; `rate` requests a second are gaps of 1 / rate seconds"
-        raise Rejected(said)
-    if not 0.9 < spread / mean < 1.1:
-        said = "a queue needs crowds" if spread < mean else "they crowd too much"
-        raise Rejected(
-            f"{call}: gaps vary by {spread / mean:.2f} of their mean; of a Poisson "
-            f"process by 1.00, for its gaps are exponential; {said}"
+    ),
+}
+
+
+class _Host(NamedTuple):
+    """A cost model by the reader's function."""
+
+    seconds: Callable[..., float]
+    per_sequence: float
+
+    def step_seconds(self, plan: Plan, moved_blocks: int = 0) -> float:
+        """What the reader's function says of the paper's OPT-13B."""
+        return self.seconds(OPT_13B, plan, self.per_sequence)
+
+
+def _gains(seconds: Callable[..., float]) -> str:
+    """Alpaca, and more of it than any system can serve: vLLM beside Orca (Oracle)."""
+    trace = BASIC["OPT-13B, Alpaca"].trace(minutes=0.5, rate=250.0)
+    gains = []
+    for per_sequence in (0.0, PER_SEQUENCE):
+        costs = _Host(seconds, per_sequence)
+        ours, oracle = (
+            _throughput(simulate(SYSTEMS[name](OPT_13B), arrivals(trace), costs))
+            for name in ("vLLM", "Orca (Oracle)")
         )
-
-
-def _what_waits(moments_of: Callable[..., Sequence[float]]) -> str:
-    """A server that takes 0.8 seconds, at such moments: how long does one wait?"""
-    free_at, waits = 0.0, []
-    for moment in moments_of(COUNT, 1.0, Random(0)):
-        waits.append(max(0.0, free_at - moment))
-        free_at = max(free_at, moment) + 0.8
+        gains.append(ours / oracle)
     return (
-        "a server that needs 0.8 s for each, at 1 a second: one waits "
-        f"{fmean(waits):.1f} s in the mean; at even gaps nobody would"
+        f"overloaded with Alpaca, vLLM answers {gains[0]:.2f} times the tokens of Orca "
+        f"(Oracle);\n  if each sequence takes the host {1e6 * PER_SEQUENCE:.0f} µs, "
+        f"{gains[1]:.2f} times"
     )
+
+
+def _throughput(report: Report) -> float:
+    """Tokens of answers a second, while anybody waits."""
+    busy = max(moment.end for moment in report.timeline if moment.waiting)
+    return sum(one.output for one in report.served if one.end <= busy) / busy
 
 
 # --- the rate sustained ---------------------------------------------------------------
