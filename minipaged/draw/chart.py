@@ -18,7 +18,7 @@ from minipaged.draw.palette import line_colour
 from minipaged.draw.picture import Band, Picture
 from minipaged.draw.scales import Limits, Scale, scale_of
 from minipaged.draw.sheet import SPAN, Sheet
-from minipaged.draw.tones import MARKERS, strong
+from minipaged.draw.tones import MARKERS, others, strong
 
 DASHES = ("-", "--", ":", "-.")
 MANY = 20  # points of a line; more have no markers
@@ -78,6 +78,7 @@ class Chart(Band):
         self.y_is_logarithmic = y_is_logarithmic
         self.curves: list[Curve] = []
         self._columns: list[tuple[float, float, float]] = []
+        self._bands: list[tuple[float, float]] = []
         self._marks: list[tuple[float | None, float | None, str, str]] = []
         self._notes: list[tuple[float, float, str]] = []
         self.aligned: list[Chart] = below.aligned if below else []
@@ -124,6 +125,10 @@ class Chart(Band):
     ) -> None:
         """A line over the whole chart at x, or at y, with words at its end."""
         self._marks.append((x, y, words, linestyle))
+
+    def band(self, low: float, high: float) -> None:
+        """A grey area over the whole chart, from height to height."""
+        self._bands.append((low, high))
 
     def note(self, x: float, y: float, words: str) -> None:
         """Words above a point."""
@@ -209,6 +214,10 @@ class Chart(Band):
         if self.xlabel:
             low = bottom + TICKS + LABEL / 2
             sheet.write((left + right) / 2, low, self.xlabel, ha="center")
+        for low, high in self._bands:
+            low, high = max(low, up.lowest), min(high, up.highest)
+            area = left, up.x(high), right - left, up.x(low) - up.x(high)
+            sheet.box(*area, others())
         for low, high, count in self._columns:
             gap = 0.03 * (across.x(high) - across.x(low))
             box = across.x(low) + gap, up.x(count)

@@ -212,10 +212,11 @@ class Axis(Band):
         is_logarithmic: bool,
         marks: Mapping[float, str],
         is_bare: bool,
+        ticks: Sequence[float] | None,
     ):
         self.lanes, self.words, self.highest = lanes, words, highest
         self.is_logarithmic, self.marks = is_logarithmic, marks
-        self.is_bare = is_bare
+        self.is_bare, self.ticks = is_bare, ticks
         for lane in lanes:
             lane.axis = self
 
@@ -240,7 +241,7 @@ class Axis(Band):
             style = {"color": sheet.look.ink, "linewidth": 1.6, "layer": 1}
             self._draw_line(sheet, scale.x(number), **style)
             sheet.write(scale.x(number), y + 8, words, ha="center", weight="bold")
-        for tick in scale.ticks:
+        for tick in scale.ticks if self.ticks is None else self.ticks:
             place, words = scale.x(tick), f"{tick:,g}"
             if not self.is_bare:
                 self._draw_line(sheet, place, alpha=0.35, layer=0)

@@ -28,6 +28,7 @@ def draw_link(
     words: str,
     is_false: bool,
     is_straight: bool,
+    is_level: bool,
 ) -> None:
     """Upright between rows; level between panels, or side by side; else an arc.
 
@@ -37,7 +38,7 @@ def draw_link(
     start, end = (span.row.area(span.start, span.stop) for span in (source, target))
     colour = colour or (BAD if is_false else None)
     style = {"colour": colour, "is_followed": is_followed, "is_straight": is_straight}
-    is_level = source.row.x != target.row.x or is_step(source, target)
+    is_level |= source.row.x != target.row.x or is_step(source, target)
     if source.row is target.row and not is_level:
         return _draw_arc(sheet, source, target, colour, words)
     if is_level:
@@ -112,7 +113,7 @@ def _draw_arc(
     aside = start.width * max(0.04, 0.3 - 0.1 * steps) * (1 if end.x > start.x else -1)
     x0, x1 = start.middle + aside, end.middle - aside
     low = start.y + start.height + source.row.below + 3
-    deep = low + min(44, 24 + 6 * steps)
+    deep = low + min(44 if words else 58, 18 + 12 * steps)
     style = {"color": colour or sheet.look.ink, "linewidth": 1.6, "head": 11}
     sheet.curve(((x0, low), (x0, deep), (x1, deep), (x1, low)), **style)
     if words:

@@ -77,15 +77,19 @@ class Picture(Band):
         is_logarithmic: bool = False,
         marks: Mapping[float, str] | None = None,
         is_bare: bool = False,
+        ticks: Sequence[float] | None = None,
     ) -> None:
         """The numbers of all lanes above it, since the last axis; they begin at 0.
 
         highest: where they end; by default with the longest lane. marks: words for
         numbers, at which there is a heavy line. is_bare: no thin lines in the lanes.
+        ticks: the numbers, if they are not to be chosen.
         """
         lanes = [band for band in self._bands if isinstance(band, Lane)]
         lanes = [lane for lane in lanes if not lane.axis]
-        self.add(Axis(lanes, words, highest, is_logarithmic, marks or {}, is_bare))
+        self.add(
+            Axis(lanes, words, highest, is_logarithmic, marks or {}, is_bare, ticks)
+        )
 
     def blocks(
         self,
@@ -188,17 +192,20 @@ class Picture(Band):
         words: str = "",
         is_false: bool = False,
         is_straight: bool = False,
+        is_level: bool = False,
         item: Item | None = None,
     ) -> None:
         """An arrow between cells of two rows, or of one: below it, or in a wide gap.
 
         words: in lines beside the middle, if it does not lead to another panel.
-        is_false: the arrow bears a cross. is_straight: it has no bend. item: what it
+        is_false: the arrow bears a cross. is_straight: it has no bend. is_level: it
+        leaves and enters cells at their sides, not above and below. item: what it
         stands for, on a page that can point at it; then rows make no room for it: it
         runs over them, and beside columns of blocks.
         """
         style = {"colour": colour, "is_followed": is_followed, "words": words}
         style |= {"is_false": is_false, "is_straight": is_straight}
+        style |= {"is_level": is_level}
         self._links.append((source, target, style, item))
 
     def over(self, span: Span, words: str, colour: str | None = None) -> None:
@@ -296,7 +303,8 @@ class Picture(Band):
         """Pixels between two bands: more if links lead down or up there."""
         rows = self._rows
         for source, target, style, item in self._links:
-            if item or source.row not in rows or target.row not in rows:
+            is_aside = item or style["is_level"]
+            if is_aside or source.row not in rows or target.row not in rows:
                 continue
             if source.row is target.row:
                 if source.row is upper and not is_step(source, target):

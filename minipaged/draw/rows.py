@@ -40,7 +40,8 @@ class Cell(NamedTuple):
 
     tone: `KEPT` is hatched, `FOUND` has a dashed rim. rim: the colour of a frame, or
     "dashed". high: which part of the row's height it has, from below. short: what
-    stands in it instead of the word, if there is no room for that.
+    stands in it instead of the word, if there is no room for that. ink: the colour of
+    the words above and below it, which are bold then.
     """
 
     word: str = ""
@@ -51,6 +52,7 @@ class Cell(NamedTuple):
     below: str = ""
     high: float = 1.0
     short: str = ""
+    ink: str = ""
 
 
 class Span(NamedTuple):
@@ -238,6 +240,8 @@ class Row(Band):
                 self._draw_cell(sheet, area, self._shown(at), has_words)
                 if self._is_pale(at):
                     self._draw_pale_rim(sheet, at)
+                if self.cells[at].rim == "dashed":
+                    self._draw_dashes(sheet, at)
         if self.rim != "none":
             blocks = map(self.block, range(len(self.starts)))
             for _, start, stop in blocks if self.starts else [self[:]]:
@@ -325,6 +329,23 @@ class Row(Band):
         area = x + left, y + (1 - part) * high, wide - left - right, part * high
         sheet.box(*area, rim=sheet.look.rim)
 
+    def _draw_dashes(self, sheet: Sheet, at: int) -> None:
+        """Around all dashed cells of a block side by side; thin lines between them."""
+        if self._goes_on(at):
+            x, y, _, high = self.area(at, at + 1)
+            return sheet.line((x, y + 1), (x, y + high - 1))
+        stops = range(at + 1, len(self.cells))
+        stop = next((n for n in stops if not self._goes_on(n)), len(self.cells))
+        x, y, wide, high = self.area(at, stop)
+        part = self.cells[at].high
+        sheet.box(x, y + (1 - part) * high, wide, part * high, **DASHED)
+
+    def _goes_on(self, at: int) -> bool:
+        """Is the cell dashed, and the one before it in its block, too?"""
+        pair = self.cells[at - 1 : at + 1]
+        is_inner = at not in self._starts
+        return is_inner and all(cell.rim == "dashed" for cell in pair)
+
     def _are_lines(self, tone: Tone) -> bool:
         """Are cells of this tone lines, word or not? If most soft cells bear words.
 
@@ -355,9 +376,7 @@ class Row(Band):
             sheet.cells(x, y, [wide], high, [tone])
         if word and cell.tone == FOUND:
             sheet.word(x, y, wide, high, word, free())
-        if cell.rim == "dashed":
-            sheet.box(x, y, wide, high, **DASHED)
-        elif cell.rim != "none":
+        if cell.rim not in ("none", "dashed"):
             inner = x + 1.5, y - 2, wide - 3, high + 4
             sheet.box(*inner, rim=cell.rim, linewidth=2.2)
 
@@ -365,18 +384,21 @@ class Row(Band):
         self, sheet: Sheet, captions: Sequence[tuple[Span, str]], y: float, right: float
     ) -> None:
         """Words above or below: smaller, or of every second one, if need be."""
-        areas = [self.area(span.start, span.stop) for span, _ in captions]
-        pairs = [
-            (min(area.middle, right - width_of(words) / 2), words)
-            for area, (_, words) in zip(areas, captions, strict=True)
-        ]
+        pairs = []
+        for span, words in captions:
+            half = width_of(words, bold=bool(self.cells[span.start].ink)) / 2
+            middle = min(self.area(span.start, span.stop).middle, right - half)
+            pairs.append((max(middle, self.x + half), words))
         step, size = 1, SMALL
         while not _stand_apart(pairs[::step], size):
             step, size = (step, SMALLER) if size == SMALL else (step + 1, SMALL)
-        style = {"ha": "center", "color": sheet.look.quiet}
         for at in range(0, len(pairs), step):
-            with sheet.group(self._item(captions[at][0].start)):
-                sheet.write(pairs[at][0], y, pairs[at][1], size, **style)
+            start = captions[at][0].start
+            ink = self.cells[start].ink
+            style = {"ha": "center", "weight": "bold" if ink else "normal"}
+            with sheet.group(self._item(start)):
+                x, words = pairs[at]
+                sheet.write(x, y, words, size, color=ink or sheet.look.quiet, **style)
 
     def _draw_upright(self, sheet: Sheet) -> None:
         """Words above the cells, from below upwards."""

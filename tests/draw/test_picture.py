@@ -237,6 +237,70 @@ def test_arcs_of_a_row_reach_further_down_if_they_are_longer():
     assert ends == sorted({*ends}, reverse=True) and ends[-1] > row.area(0, 1).middle
 
 
+def test_a_long_arc_stays_below_a_short_one_that_it_encloses():
+    picture = Picture()
+    row = picture.row("a", "", [Cell(str(n)) for n in range(4)])
+    picture.link(row[0], row[3])
+    picture.link(row[1], row[0])
+    long, short = (line.points for line in picture.scene().of(Stroke) if line.head)
+
+    def height(points, t):
+        return points[0][1] + 3 * t * (1 - t) * (points[1][1] - points[0][1])
+
+    def along(points, t):
+        (a, _), *_, (b, _) = points
+        return a + (3 * t**2 - 2 * t**3) * (b - a)
+
+    middle = along(short, 0.5)
+    t = next(n / 100 for n in range(100) if along(long, n / 100) >= middle)
+    assert height(long, t) > height(short, 0.5) + 4
+
+
+def test_a_level_link_joins_the_sides_of_cells_in_two_rows():
+    def drawn(is_level):
+        picture = Picture()
+        one = picture.row("", "", [Cell("1", below="words"), Cell("2")], gap=30.0)
+        two = picture.row("", "", [Cell(), Cell("3", above="words")], gap=30.0)
+        picture.link(one[0], two[1], is_level=is_level)
+        (arrow,) = (line for line in picture.scene().of(Stroke) if line.head)
+        return one.area(0, 1), two.area(1, 2), arrow.points
+
+    start, end, ((x0, y0), *_, (x1, y1)) = drawn(True)
+    assert start.x + start.width < x0 < x1 < end.x
+    assert (y0, y1) == (start.y + start.height / 2, end.y + end.height / 2)
+    assert end.y < drawn(False)[1].y - 20  # it needs no room between the rows
+
+
+def test_words_above_and_below_a_cell_may_have_a_colour_and_are_bold_then():
+    picture = Picture()
+    cells = [Cell("1", below="quiet"), Cell("2", above="loud", below="loud", ink=BAD)]
+    picture.row("", "", cells, gap=30.0)
+    said = [words for words in picture.scene().of(Words) if len(words.text) > 1]
+    assert [(words.text, words.weight) for words in said] == [
+        ("loud", "bold"), ("quiet", "normal"), ("loud", "bold"),
+    ]  # fmt: skip
+    assert [words.color == BAD for words in said] == [True, False, True]
+
+
+@pytest.mark.parametrize("at", [0, -1])
+def test_words_of_an_outer_cell_stay_within_the_picture(at):
+    picture = Picture()
+    cells = [Cell(str(n)) for n in range(16)]
+    cells[at] = cells[at]._replace(below="far wider than its cell", ink=BAD)
+    picture.row("", "", cells)
+    check_that_no_words_overlap(picture.scene())
+
+
+def test_dashed_cells_of_a_block_have_one_rim():
+    room = Cell("", free(), rim="dashed")
+    picture = Picture()
+    row = picture.blocks("", "", [[Cell("1"), room, room], [room]], rim="none")
+    dashed = [box for box in picture.scene().of(Box) if box.linestyle == "--"]
+    assert [box[:4] for box in dashed] == [row.area(1, 3), row.area(3, 4)]
+    (divider,) = picture.scene().of(Stroke)
+    assert {x for x, _ in divider.points} == {row.area(2, 3).x}
+
+
 def test_of_several_holders_each_has_a_band_and_words_stand_below_them():
     tone = held("AB")
     for word, high in (("", 48), ("word", 12)):
@@ -487,6 +551,18 @@ def test_words_of_several_marks_stand_one_above_the_other():
     assert heights == sorted(heights) and len({*heights}) == 3
 
 
+def test_a_band_lies_between_its_heights_and_ends_where_the_axis_does():
+    chart = Chart("title", y_limits=(0, 4))
+    chart.line([(0, 0), (1, 4)])
+    chart.band(1, 2)
+    chart.band(3, 9)
+    scene = chart.scene()
+    low, high = (box for box in scene.of(Box) if box.face == others().face)
+    bottom, top = (y for _, y in scene.of(Dots)[0].places)
+    assert low.height == high.height == pytest.approx((bottom - top) / 4)
+    assert high.y == pytest.approx(top) and low.y == pytest.approx(top + 2 * low.height)
+
+
 def test_columns_are_as_high_as_their_counts():
     chart = Chart("title", ylabel="count")
     chart.columns([0, 1, 2, 3], [4, 0, 2])
@@ -540,6 +616,12 @@ def test_a_logarithmic_axis_has_equal_factors_and_says_its_marks():
     assert four - two == pytest.approx(two - one)
     said = {words.text: words.x for words in scene.of(Words)}
     assert said["equal"] == pytest.approx(one) and "1" not in said
+
+
+def test_an_axis_has_the_numbers_that_it_is_given():
+    picture, one, _ = lanes(ticks=[0, 3])
+    said = {words.text: words.x for words in picture.scene().of(Words)}
+    assert said["3"] == pytest.approx(one.place(3)) and "2" not in said
 
 
 def test_dots_give_way_and_no_farther_than_needed():

@@ -140,7 +140,12 @@ class Machine:
         """As `triton.experimental.gluon.language`."""
         gl = ModuleType("triton.experimental.gluon.language")
         nothing = lambda *_, **__: SimpleNamespace(parent=None)  # noqa: E731
-        for layout in ("SliceLayout", "BlockedLayout", "DotOperandLayout"):
+        for layout in (
+            "SliceLayout",
+            "BlockedLayout",
+            "DotOperandLayout",
+            "DistributedLinearLayout",
+        ):
             setattr(gl, layout, nothing)
         gl.NVMMADistributedLayout = nothing
         gl.constexpr = lambda value: value
@@ -286,7 +291,8 @@ def _exchanged(modules: dict[str, ModuleType]):
 def kernel_of(path: Path, name: str, machine: Machine, change=lambda text: text) -> Any:
     """The kernel of this file, in Python; `change` plants a mistake in its text."""
     gluon = ModuleType("triton.experimental.gluon")
-    gluon.jit, gluon.language = jit, machine.language()
+    gluon.jit = gluon.constexpr_function = jit
+    gluon.language = machine.language()
     experimental = ModuleType("triton.experimental")
     experimental.gluon = gluon
     module, hopper = "triton.experimental", machine.hopper()

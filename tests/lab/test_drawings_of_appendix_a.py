@@ -1,5 +1,6 @@
 """Appendix A's drawings: who has which place, who computes when."""
 
+from functools import partial
 from itertools import accumulate, pairwise
 
 import pytest
@@ -181,9 +182,21 @@ def test_a_step_over_the_budget_is_marked():
     below = plot_gantt({"": CHUNKS}, BUSY, "title", 16)
     assert not any(bars(below, palette.BAD))
     figure = plot_gantt({"": CHUNKS}, BUSY, "title", 15)
-    assert [len(row) for row in bars(figure, palette.BAD)] == [0, 0, 0, 4, 0]
+    assert [len(row) for row in bars(figure, palette.BAD)] == [0, 0, 0, 4, 0, 0]
     assert "more than the budget" in texts(figure)
     assert "tokens of a step" not in texts(plot_gantt({"": CHUNKS}, BUSY, "title"))
+    bar, tokens, step = figure.scene.rows[-3:]
+    assert tokens.below == ["6", "16", "16", "16", "16", "5", "1", "1"]
+    assert step.below == [*"12345678"] and bar.tones[1].face == palette.BAD
+
+
+def test_the_steps_of_all_runs_are_numbered_alike():
+    runs = {"short": [{"A": 1}] * 22, "long": [{"A": 1}] * 26}
+    for plot in (plot_gantt, partial(plot_places, places=1)):
+        rows = plot(runs, {"A": Asked(1, 26)}, "title").scene.rows
+        short, long = (row.below for row in rows if row.label == "step")
+        assert [*filter(None, short)] == ["1", "5", "10", "15", "20"]
+        assert long[:22] == short
 
 
 def test_the_longest_pause_is_found():
@@ -226,8 +239,10 @@ def test_a_wait_lasts_from_the_arrival_to_the_first_token():
 
 def test_a_ghost_hits_what_the_new_owner_has_there():
     figure = ghost()
-    said, (_, block) = texts(figure), figure.scene.rows
-    assert "K and V of D's “w7” are gone" in said and "position 7" in said
+    row, block = figure.scene.rows
+    assert row.remark == "position 7" and "is computed again" in row.above[0]
+    assert block.below[7] == "K and V of D's “w7” are gone"
+    assert block.cells[7].ink == palette.BAD
     (link,) = figure.scene.links
     assert link[:5] == ("B's row", 0, "block 0", 7, palette.BAD)
     assert block.words[7] == "w7" and block.tones[7].face == palette.BAD

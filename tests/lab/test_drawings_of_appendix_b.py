@@ -4,7 +4,7 @@ import pytest
 from transformers import GenerationConfig
 
 import minipaged as mp
-from helpers.drawn import boxes, rims, texts
+from helpers.drawn import boxes, lines, places_of, rims, texts
 from helpers.readable import readable_in_all_themes
 from helpers.tiny_models import VOCABULARY, tiny_model
 from minipaged.draw import palette
@@ -192,6 +192,13 @@ def test_room_that_is_kept_is_hatched_above_what_is_held():
     heights = [b.height / held[1] for b in kept]
     assert heights == pytest.approx([2.0] * 2 * 20)  # each in two halves
     assert [b.y + b.height for b in kept] == pytest.approx([held[0]] * 2 * 20)
+
+
+def test_the_size_of_the_pool_stands_at_its_line():
+    figure = plot_preemptions(RECOMPUTED, "title", 3)
+    ((_, y),) = places_of(figure, "pool: 3")
+    (line,) = (line for line in lines(figure) if line.linewidth == 1.6)
+    assert line.points[0][1] == line.points[1][1] == pytest.approx(y)
 
 
 def test_whose_blocks_they_are_is_said_each_time_that_it_has_some():

@@ -7,7 +7,8 @@ from helpers.drawn import crosses, lines, texts
 from helpers.readable import readable_in_all_themes
 from minipaged.draw.marks import Words
 from minipaged.draw.palette import BAD
-from minipaged.draw.tones import KEPT, Tone, others, soft, strong
+from minipaged.draw.rows import Cell
+from minipaged.draw.tones import KEPT, Tone, free, others, soft, strong
 from minipaged.lab import (
     plot_gather,
     plot_lanes,
@@ -153,6 +154,7 @@ def test_the_lost_slot_is_crossed_out():
     assert (false.source, false.start, false.end, false.colour) == ("B", 1, 0, BAD)
     assert false.words == "K and V of A's position 0 are gone"
     assert pool.tones[0] == Tone(BAD) and crosses(figure, 2.2) == 1
+    assert pool.cells.count(Cell("", free(), 8)) == 1  # A's last block: one empty place
     assert [cell.rim for cell in b.cells] == ["none", BAD, BAD]
     assert b.aside == "no blocks: the row is filled up with zeros"
 
@@ -230,9 +232,16 @@ def test_the_wrong_count_is_said_beside_the_right_one():
 def test_each_station_says_what_it_does_and_which_function_does_it():
     names, first, second, functions = stations().scene.rows
     assert names.words == [f"{n} · Station {n - 1}" for n in range(1, 7)]
-    assert first.words == ["who computes what;"] * 6
-    assert second.words == ["tables grow"] * 6
-    assert functions.words == ["schedule()"] * 6
+    assert first.below == ["who computes what;"] * 6
+    assert second.below == ["tables grow"] * 6
+    assert functions.below == ["schedule()"] * 6
+
+
+def test_what_stations_do_is_written_in_one_size():
+    said = "what; tables grow", "all", "in", "a", "row", "there"
+    named = {str(n): (mp.Scheduler.schedule, text) for n, text in enumerate(said)}
+    scene = plot_stations(named, "title", "again").scene
+    assert len({words.size for words in scene.of(Words) if words.text in said}) == 1
 
 
 def test_the_way_leads_on_and_from_the_last_station_back_to_the_first_of_a_step():

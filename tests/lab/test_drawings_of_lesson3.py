@@ -101,6 +101,8 @@ def test_a_step_from_a_reused_block_to_an_older_one_is_false():
     assert asked == [strong("D")] * 5
     assert handed == [soft("D"), strong("F"), strong("F"), soft("D"), soft("D")]
     assert again == [soft("D"), soft("F"), soft("F"), soft("D"), soft("D")]
+    inks = [[cell.ink for cell in row.cells] for row in figure.scene.rows]
+    assert inks == [[""] * 5, [""] * 5, ["", "", "", BAD, ""]]
     assert "2. Blocks 1 and 2 are handed to F, who asks" in texts(figure)
     assert "3. F asks again. The search: 0 → 1 → 2 → 3 → 4" in texts(figure)
     assert not any(link.is_false for link in reuse([0, 1, 2]).scene.links)
@@ -126,7 +128,7 @@ def test_the_mended_search_stands_below_the_false_one():
     assert steps[4:] == [(0, 1, False), (1, 2, False), (2, 3, False)]
     above, below = figure.scene.rows[1:]
     assert figure.scene.links[-1].colour == GOOD and below.above[3] == "block 5"
-    assert below.below[3] == "key: after serial 6"
+    assert below.below[3] == "key: after serial 6" and below.cells[3].ink == GOOD
     assert above.below[0] == "key: after serial 0"
     said = texts(figure)
     assert said.index("By block ids: 0 → 1 → 2 → 3 → 4") < said.index(
@@ -142,7 +144,7 @@ def test_a_search_by_serial_numbers_can_be_followed_from_block_to_block():
     ]  # fmt: skip
     assert above.below == [
         "key: after nothing", "key: after serial 1", "key: after serial 5",
-        "key: after serial 3, gone", "key: after serial 4",  # D's block 2 is F's now
+        "after serial 3, gone", "key: after serial 4",  # D's block 2 is F's now
     ]  # fmt: skip
     assert below.below[3:] == ["key: after serial 6", "key: after serial 7"]
 
@@ -199,8 +201,8 @@ def test_a_fork_counts_what_blocks_find():
     """Of whom the tokens are, and where an arrow leads from the last common one."""
     scene = plot_fork(D, E, (4, 8, 16), "title").scene
     *blocks, of_d, trunk, of_f = scene.rows
-    assert [row.aside for row in (*blocks, trunk)] == [
-        f"{n} found" for n in (12, 8, 0, 12)
+    assert [row.values for row in (*blocks, trunk)] == [
+        [f"{n} found"] for n in (12, 8, 0, 12)
     ]
     assert [row.tones for row in blocks] == [
         [held("DF")] * 3, [held("DF"), free()], [free()],

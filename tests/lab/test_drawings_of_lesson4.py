@@ -11,6 +11,7 @@ from helpers.readable import readable_in_all_themes
 from helpers.tiny_models import VOCABULARY, tiny_model
 from minipaged.decoding import beam
 from minipaged.draw import palette
+from minipaged.draw.marks import Words
 from minipaged.draw.tones import free, others, shared, soft, strong
 from minipaged.lab.plots.beams import plot_beam_tree
 from minipaged.lab.plots.candidates import (
@@ -235,6 +236,9 @@ def test_what_is_written_over_stands_above_its_slot():
     assert "empty" not in said  # all slots of the block are full
     lost = "×: written over"
     assert lost in said and lost not in texts(plot_copying(copying(), "title"))
+    words = {words.text: words for words in figure.scene.of(Words)}
+    assert words["× fathers"].color == words[lost].color == palette.BAD
+    assert words["fathers"].y == words["mothers"].y  # the blocks stand equally high
 
 
 def test_the_legend_names_a_slot_that_awaits_a_word():

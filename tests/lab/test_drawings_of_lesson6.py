@@ -382,6 +382,8 @@ def test_what_a_store_without_a_mask_destroys_is_counted():
     figure = neighbour()
     assert "2 of B's 6 numbers are lost" in texts(figure)
     assert {"A: 10 numbers", "B: 6"} <= set(texts(figure))
+    # Brackets of A and B; a program has a frame.
+    assert sum(line.linewidth == 2.0 for line in lines(figure)) == 2
     # A's ten, two of B's, the legend's.
     assert len(boxes(figure, palette.sequence_colour("A"))) == 10 + 2 + 1
     assert "0 of B's 6 numbers are lost" in texts(neighbour(is_hit=False))
@@ -426,6 +428,12 @@ def test_what_a_thread_has_asked_for_lies_where_it_reads(apart):
     assert memory.tones.count(free()) == 32 * (apart > 64)  # every second stretch
 
 
+def test_a_number_that_lies_alone_is_hardly_wider_than_to_scale():
+    """4 of 64 bytes are a sixteenth."""
+    (_, memory) = plot_coalescing({"a": 64}, "title").scene.rows
+    assert 1 / 16 <= memory.widths[0] < 1 / 8
+
+
 # --- pointers and shapes --------------------------------------------------------------
 
 
@@ -436,7 +444,7 @@ def test_pointers_are_the_places_of_the_numbers_and_lead_there(head):
     counted = torch.arange(16 * 4 * 2 * 4).view(16 * 4, 2, 4)
     scene = pointers(positions, kv_head=head).scene
     rows = {row.label: row for row in scene.rows}
-    assert rows[""].words == [str(4 * head), "+", "0", "1", "2", "3"]
+    assert scene.rows[0].words == [str(4 * head), "+", "0", "1", "2", "3"]
     ends = [(f"position {n}", f"slot {table.slot(n)}") for n in positions]
     assert [(link.source, link.target) for link in scene.links] == ends
     for position, slot in ends:
@@ -453,12 +461,15 @@ def test_pointers_are_the_places_of_the_numbers_and_lead_there(head):
 def test_all_slots_of_a_block_stand_below_its_name():
     scene = pointers(range(4, 12)).scene
     names = re.compile(r"(block|slot) \d+")
-    said = [w.text for w in scene.of(Words) if names.fullmatch(w.text)]
+    found = [w for w in scene.of(Words) if names.fullmatch(w.text)]
+    said = [w.text for w in found]
     wanted = []
     for block in tables_of()["A"].block_ids[1:3]:
         wanted.append(f"block {block}")
         wanted += [f"slot {4 * block + offset}" for offset in range(4)]
     assert said == wanted
+    above, block, below = (w.y for w in found[4:7])  # nearer to its slots
+    assert below - block < 0.7 * (block - above)
 
 
 @pytest.mark.parametrize(
@@ -674,13 +685,15 @@ def test_every_tile_is_in_each_row_once_and_boxes_of_a_lane_are_apart(ids):
 
 
 def test_a_pipeline_says_how_long_it_takes():
-    scene = plot_pipeline(RUNS, "title").scene
-    said = {words.text: words.color for words in scene.of(Words)}
+    figure = plot_pipeline(RUNS, "title")
+    said = {words.text: words.color for words in figure.scene.of(Words)}
     assert said["6 tiles in 90 units"] == palette.BAD
     assert said["6 tiles in 55 units"] == palette.GOOD
-    assert {"a turn: 15 units", "a turn: 8 units", "before"} <= {*said}
-    does = {"block ids of tile i + 2", "K and V of tile i + 1"}
-    assert does <= {*said} and "computes tile i in turn i" in said
+    assert {"a turn: 15 units", "a turn: 8 units", "before the loop"} <= {*said}
+    does = "in turn i:", "block ids of tile i + 2", "K and V of tile i + 1"
+    places = [places_of(figure, words) for words in (*does, "computes tile i")]
+    assert {x for ((x, _),) in places} == {places[0][0][0]}  # one below the other
+    assert places == sorted(places, key=lambda found: found[0][1])
     uneven = {"uneven": pipeline(6, 8, 2, tiles_ahead=2, ids=3)}
     said = texts(plot_pipeline(uneven, "title"))
     assert any(words.startswith("the first turn: 3 units") for words in said)
@@ -818,7 +831,8 @@ def test_a_tile_is_drawn_with_the_blocks_that_it_reads():
     """Tile 1 has positions 8 to 15: A's blocks 6 and 8, wherever they lie."""
     table, scene = tables_of()["A"], walk(8, now=1).scene
     assert table.block_ids[2:4] == [6, 8]
-    tiles, blocks, pool = scene.rows
+    tiles, held, blocks, pool = scene.rows
+    assert held.widths == [4] * 5 + [1]  # of block 11, its left end
     assert tiles.words == ["tile 0", "tile 1", "tile 2", "masked"]
     assert tiles.tones == [soft("A"), strong("A"), soft("A"), KEPT]
     assert blocks.words == [f"block {block}" for block in table.block_ids]
@@ -831,7 +845,7 @@ def test_a_tile_is_drawn_with_the_blocks_that_it_reads():
 
 def test_blocks_that_are_left_out_of_a_pool_are_hinted_at():
     scene = walk(64, 2, **(LONG | {"num_blocks": 500})).scene
-    blocks, pool = scene.rows[1:]
+    blocks, pool = scene.rows[2:]
     assert "…" in pool.words and others() not in pool.tones
     marked = [pool.tones[link.end] for link in scene.links]
     assert marked == [strong("A")] * blocks.tones.count(strong("A")) == marked[:4]
@@ -1337,7 +1351,8 @@ def test_that_launches_are_moved_aside_is_said_above_what_the_signs_mean(faults)
 
 def test_paging_has_a_point_for_each_size_and_series():
     in_order, shuffled = paging(1).scene.curves
-    assert (in_order.name, shuffled.name) == ("in order", "shuffled")
+    (named,) = places_of(paging(4), "in order")
+    assert places_of(paging(4), "shuffled")[0][1] == named[1]  # side by side
     sizes = [2**n for n in range(8)]
     assert in_order.points == tuple((size, 1 + 0.1 / size) for size in sizes)
     assert shuffled.points[0] == (1, 1.7)

@@ -43,7 +43,8 @@ def said(figure):
 def test_a_pool_is_drawn_as_it_is(shared):
     pool, tables = shared
     figure = plot_pool(pool, tables, "title")
-    first, second, third, *entries = figure.scene.rows
+    first, second, third, numbers, *entries = figure.scene.rows
+    assert numbers.label == "entry" and numbers.below == ["0", "1"]
     mine = tones.shared(strong("A"), "A")
     assert first.tones == [mine] * 6 + [free(), others()]
     assert second.tones + third.tones == [free()] * 4
@@ -63,7 +64,7 @@ def test_the_picture_follows_the_pool(shared):
     pool, tables = shared
     tables.pop("A").free()
     tables["B"].append(3)
-    first, second, _, entries = plot_pool(pool, tables, "title").scene.rows
+    first, second, _, _, entries = plot_pool(pool, tables, "title").scene.rows
     assert first.tones == [strong("B")] * 8 + [others()]
     assert second.tones == [strong("B"), *[free()] * 3]
     assert entries.remark == "9 tokens"
@@ -71,7 +72,7 @@ def test_the_picture_follows_the_pool(shared):
 
 def test_a_cached_block_is_marked_while_it_is_free(shared):
     figure = plot_pool(*shared, "title", cached=[0, 5])
-    assert [row.tones.count(FOUND) for row in figure.scene.rows] == [0, 1, 0, 0, 0]
+    assert [row.tones.count(FOUND) for row in figure.scene.rows] == [0, 1, 0, 0, 0, 0]
     assert {"block 5: cached", "can still be found"} <= set(said(figure))
 
 
@@ -80,7 +81,7 @@ def test_what_is_new_in_a_pool_is_strong():
     table = mp.BlockTable(pool)
     table.append(9)
     figure = plot_pool(pool, {"A": table}, "title", before={"A": 7})
-    blocks, entries = figure.scene.rows
+    blocks, _, entries = figure.scene.rows
     assert blocks.tones == [soft("A")] * 7 + [strong("A")] * 2 + [free()]
     assert entries.tones == [soft("A"), soft("A"), strong("A")]
     assert {"new", "there before"} <= set(said(figure))
@@ -121,6 +122,12 @@ def test_memory_over_time_shows_what_each_slot_is_used_for(iteration):
             if any(holds(corners, x, y) for corners in wedges):
                 faces.append(kind_of_slot("token_states").face)
             assert faces[-1] == kind_of_slot(kind).face, (low, stop, kind)
+
+
+def test_steps_and_addresses_are_written_alike():
+    report = simulate([RequestLengths(10, 3000)], reserve_max, 8000, 3100)
+    figure = plot_memory_over_time(report, 8000, range(2000, 3000), "title")
+    assert said(figure).count("2,000") == 2
 
 
 def holds(corners, x, y):

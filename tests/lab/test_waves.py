@@ -4,6 +4,7 @@ import pytest
 
 from helpers.drawn import texts
 from helpers.readable import readable_in_all_themes
+from minipaged.draw.marks import Box
 from minipaged.draw.tones import KEPT, soft, strong
 from minipaged.lab import (
     launch_of_rung,
@@ -91,6 +92,19 @@ def test_a_wave_is_as_long_as_it_takes_and_as_high_as_its_programs():
     assert one[-1].words == ["512 programs"]
 
 
+def test_places_without_a_program_are_hatched_in_every_row():
+    """Two rows, and above the 116 programs the places of 16 multiprocessors."""
+    figure = plot_waves({"rung 2": TWO}, "title")
+    hatched = [box for box in figure.scene.of(Box) if box.pattern and box.width > 18]
+    rows = {}
+    for box in hatched:  # each in two halves
+        rows[box.y] = rows.get(box.y, 0) + box.width * box.height
+    first, second, third = (rows[y] for y in sorted(rows))
+    assert first == second and third == pytest.approx(first * 16 / 132)
+    assert [row.label for row in figure.scene.rows] == ["", "places", "", "L1 unit"]
+    assert figure.scene.rows[1].remark == "3 on each multiprocessor"
+
+
 def test_where_few_run_their_number_stands_above_them():
     *_, above, below, _ = DRAWINGS["a short wave"]().scene.rows
     assert above.words == ["", "2 programs"] and below.words == ["396 programs", ""]
@@ -109,14 +123,13 @@ def test_what_was_measured_is_told_from_what_is_reckoned():
     """
     two, one = (plot_waves({"rung": times}, "title") for times in (TWO, ONE))
     assert {
-        "room for 3 on each",
-        "measured: 1,800 µs, both waves",
+        "both waves: 1,800 µs, measured",
         "wave 1, the rest: 1,200 µs",
         "wave 2, reckoned: 600 µs",
         "1,080 of 1,200 µs: 90 %",
         "240 of 600 µs: 40 %",
     } <= set(texts(two))
-    assert {"measured: 450 µs", "450 µs", "225 of 450 µs: 50 %"} <= set(texts(one))
+    assert {"450 µs, measured", "225 of 450 µs: 50 %"} <= set(texts(one))
     assert [figure.scene.rows[-1].remark for figure in (two, one)] == [
         "reckoned", "measured",
     ]  # fmt: skip
@@ -129,7 +142,7 @@ def test_the_rung_that_lesson_6_draws(h200):
     times = wave_times(h200, measured_profile(), 2)
     said = texts(plot_waves({"rung 2, 64x4k": times}, "title"))
     assert {
-        "measured: 1,919 µs, both waves",
+        "both waves: 1,919 µs, measured",
         "wave 1, the rest: 1,162 µs",
         "wave 2, reckoned: 757 µs",
         "1,107 of 1,162 µs: 95 %",

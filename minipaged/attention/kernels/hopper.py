@@ -25,22 +25,19 @@ _CONSUMERS = 2
 
 @functools.cache
 def _is_hopper(index: int) -> bool:
-    """Has this GPU compute capability 9.0, and Triton a Gluon that we can write?
-
-    Gluon's `warp_specialize` has the arguments that we give from Triton 3.6 on.
-    """
+    """Has this GPU compute capability 9.0, and Triton what the kernel is written in?"""
     if INTERPRETED or torch.version.hip is not None:
         return False
-    if torch.cuda.get_device_capability(index) != (9, 0):
-        return False
-    return has_gluon()
+    return torch.cuda.get_device_capability(index) == (9, 0) and has_gluon()
 
 
 def has_gluon() -> bool:
-    """Has this Triton the Gluon that the kernel is written in?"""
+    """Has this Triton the Gluon that the kernel is written in? From 3.6 on, it has."""
     try:
         from triton.experimental.gluon import language
-    except ImportError:
+
+        from minipaged.attention.kernels import hopper_kernel  # noqa: F401
+    except (ImportError, AttributeError):
         return False
     return "functions_and_args" in signature(language.warp_specialize).parameters
 
@@ -53,8 +50,8 @@ def takes_prompts(q: torch.Tensor, cache: LayerCache, masking: Masking) -> bool:
         q.is_cuda
         and _is_hopper(q.device.index or 0)
         and q.dtype in (torch.bfloat16, torch.float16)
+        and keys.shape[3] == values.shape[3]
         and keys.shape[3] in HEAD_DIMS
-        and values.shape[3] in HEAD_DIMS
         and block_size >= 8
         and block_size & (block_size - 1) == 0
         and keys.shape[0] * block_size < _MAX_SLOTS
@@ -136,7 +133,6 @@ def constants_of(
         "TILE": 128 if dim <= 128 else 64,
         "PLACES": 2 if dim > 64 else 4,
         "Q_PLACES": 2 if dim <= 128 else 1,
-        "of_out": _layout_of_results(value_dim),
     }
 
 
@@ -167,21 +163,3 @@ def layout_of_boxes(box: tuple[int, ...], dtype: torch.dtype) -> Any:
 
     kind = gl.bfloat16 if dtype == torch.bfloat16 else gl.float16
     return gl.NVMMASharedLayout.get_default_for(list(box), kind)
-
-
-@functools.cache
-def _layout_of_results(dim: int) -> Any:
-    """Which thread stores which numbers of 64 rows: 16 bytes side by side.
-
-    The rows stay with the warps that have computed them.
-    """
-    from triton.experimental.gluon import language as gl
-
-    columns = [[0, 32 << n] for n in range((dim // 32).bit_length() - 1)]
-    return gl.DistributedLinearLayout(
-        reg_bases=[[0, 1], [0, 2], [0, 4], *columns, [8, 0]],
-        lane_bases=[[0, 8], [0, 16], [1, 0], [2, 0], [4, 0]],
-        warp_bases=[[16, 0], [32, 0]],
-        block_bases=[],
-        shape=[64, dim],
-    )

@@ -1,10 +1,10 @@
 """Appendix D: attention of prompts on Hopper, where warps have different jobs (Gluon).
 
 Lesson 6's kernel for prompts lets the same warps load, multiply and compute weights.
-Here a program's warps share the work: a *producer* only copies, and two
-*consumers* only compute, each for 64 rows of queries. Copies are made by the tensor
-memory accelerator: one instruction moves a whole block of K or V into shared memory, so
-a table of blocks costs no arithmetic. Products are made by the matrix unit while a
+Here a program's warps share the work: a *producer* only copies, and two *consumers*
+only compute, each for 64 rows of queries. Copies are made by the tensor memory
+accelerator: one instruction moves a whole block of K or V into shared memory, so a
+table of blocks costs no arithmetic. Products are made by the matrix unit while a
 consumer goes on.
 
     producer    | K 0, V 0 | K 1, V 1 | waits: no place | K 2, V 2 | ...
@@ -273,6 +273,22 @@ def _over_tiles(
     return weights, maximum, total, weighted
 
 
+@gluon.constexpr_function
+def _wide_layout(dim):
+    """Which thread stores what of 64 rows: 16 bytes that lie side by side.
+
+    The rows stay with the warps that have computed them.
+    """
+    columns = [[0, 32 << n] for n in range((dim // 32).bit_length() - 1)]
+    return gl.DistributedLinearLayout(
+        reg_bases=[[0, 1], [0, 2], [0, 4], *columns, [8, 0]],
+        lane_bases=[[0, 8], [0, 16], [1, 0], [2, 0], [4, 0]],
+        warp_bases=[[16, 0], [32, 0]],
+        block_bases=[],
+        shape=[64, dim],
+    )
+
+
 @gluon.jit
 def _clear_unwritten(v_tile, written):
     """Zeros in the rows of V from `written` on: no one wrote them, they may hold NaN.
@@ -301,7 +317,6 @@ def _consume(
     BLOCK_SIZE: gl.constexpr,
     HEAD_GROUPS: gl.constexpr,
     HEADS: gl.constexpr,
-    of_out: gl.constexpr,
 ):  # fmt: skip
     """Attention of 64 rows of each piece: if `which` is 1, of the second 64."""
     q_ring, k_ring, v_ring = rings
@@ -315,6 +330,7 @@ def _consume(
     of_logits: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, TILE, 16])
     of_values: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, DIM, 16])
     operand: gl.constexpr = gl.DotOperandLayout(0, of_values, 2)
+    of_out: gl.constexpr = _wide_layout(DIM)
     of_rows: gl.constexpr = gl.SliceLayout(1, of_logits)
     row_number = gl.arange(0, ROWS, of_rows)
     read = 0  # tiles of the rings
@@ -423,7 +439,6 @@ def prompts_kernel(
     TILE: gl.constexpr,  # positions of a tile of keys
     PLACES: gl.constexpr,  # of the rings of K and V
     Q_PLACES: gl.constexpr,
-    of_out: gl.constexpr,  # layout of results in registers, before they are stored
 ):
     """Make the rings, and give each warp its job."""
     HEAD_GROUPS: gl.constexpr = NUM_HEADS // HEADS
@@ -446,14 +461,14 @@ def prompts_kernel(
                 _consume,
                 (
                     out, sinks, rings, tiles, workers, scale, softcap, 0,
-                    WINDOW, BLOCK_SIZE, HEAD_GROUPS, HEADS, of_out,
+                    WINDOW, BLOCK_SIZE, HEAD_GROUPS, HEADS,
                 ),
             ),
             (
                 _consume,
                 (
                     out, sinks, rings, tiles, workers, scale, softcap, 1,
-                    WINDOW, BLOCK_SIZE, HEAD_GROUPS, HEADS, of_out,
+                    WINDOW, BLOCK_SIZE, HEAD_GROUPS, HEADS,
                 ),
             ),
             (

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
-from minipaged.draw.palette import BAD, GOOD, line_colour, theme
+from minipaged.draw.palette import BAD, GOOD, line_colour
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import free, soft, strong
 from minipaged.lab.plots.render import Figure, render
 
 THREADS, NUMBER, STRETCH = 32, 4, 64  # of a warp; bytes of each, and of a stretch
-LEAST = 0.22  # of a stretch: how wide a number that lies alone is drawn
+LEAST = 0.1  # of a stretch: how wide a number that lies alone is drawn
 HEIGHT = 24.0  # pixels of a row
 
 
@@ -39,7 +39,7 @@ def plot_coalescing(apart: Mapping[str, int], title: str) -> Figure:
         for stretch in range(num_stretches):
             starts = [n * step - stretch for n in readers.get(stretch, ())]
             stretches.append(_stretch(starts, number))
-        style |= {"gap": 1.0, "rim": theme().rim}
+        style |= {"gap": 2.0, "rim": "none"}
         remark = f"{STRETCH} bytes each"
         memory = picture.blocks("memory", remark, stretches, **style)
         for stretch, threads in readers.items():

@@ -86,7 +86,7 @@ def _draw_axes(sheet: Sheet, across: Scale, down: Scale) -> None:
     """Numbers at the left and below, and what the slots are."""
     bottom, quiet = down.left + down.width, {"color": sheet.look.quiet}
     for tick in down.ticks:
-        sheet.write(across.left - 8, down.x(tick), f"{tick:g}", ha="right", **quiet)
+        sheet.write(across.left - 8, down.x(tick), f"{tick:,g}", ha="right", **quiet)
     for tick in across.ticks[:: 1 + (len(across.ticks) > 9)]:
         sheet.write(across.x(tick), bottom + 11, f"{tick:,g}", ha="center", **quiet)
     middle = across.left + across.width / 2

@@ -1,6 +1,6 @@
 """Lab: copy-on-write, frame by frame (paper, section 4.4)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
@@ -97,8 +97,9 @@ def plot_copying(
     ]
     widths = [10 + max(map(width_of, here)) for here in words]
     drawing, pairs = Picture(title), list(zip(states, earlier, strict=False))
+    lost = {(block, at) for p in pairs for block in blocks for at in _lost(*p, block)}
     panels = [
-        _panel(f"{number}  {heading}", *pair, blocks, widths)
+        _panel(f"{number}  {heading}", *pair, blocks, widths, lost)
         for number, (heading, pair) in enumerate(zip(frames, pairs, strict=True), 1)
     ]
     panels += [Picture()] * (-len(panels) % COLUMNS)
@@ -108,8 +109,7 @@ def plot_copying(
     signs = list(_meanings(states, blocks))
     if start or any(any(_copies(*pair)) for pair in pairs):
         signs.append((NOTHING, "changed", theme().ink))
-    lost = any(_lost(*pair, block) for pair in pairs for block in blocks)
-    drawing.legend(*signs, verdict="×: written over" * lost, colour=BAD)
+    drawing.legend(*signs, verdict="×: written over" * bool(lost), colour=BAD)
     return render(drawing.scene())
 
 
@@ -128,8 +128,12 @@ def _panel(
     before: Frame,
     blocks: Sequence[int],
     widths: Sequence[float],
+    lost: Collection[tuple[int, int]],
 ) -> Picture:
-    """Tables above, below them the blocks in which they end."""
+    """Tables above, below them the blocks in which they end.
+
+    lost: of all frames, so that the blocks of all panels stand equally high.
+    """
     panel = Picture(title)
     entries = [
         [
@@ -147,8 +151,10 @@ def _panel(
         whose = counted(holders, "holder") if holders else "free"
         said = f"block {block}" if len(blocks) < 4 else str(block)
         panel.under(span, f"{said}: {whose}", "none")
-        for offset, word in _lost(frame, before, block).items():
-            panel.over(row[span.start + offset], f"× {word}", "none")
+        words = _lost(frame, before, block)
+        for offset in (offset for one, offset in lost if one == block):
+            said = f"× {words[offset]}" if offset in words else ""
+            panel.over(row[span.start + offset], said, "none")
     for at, (name, block_ids) in enumerate(frame.tables.items()):
         end = row.block(blocks.index(block_ids[-1]))
         panel.link(tables[tables.block(at).stop - 1], end, line_colour(name))
@@ -183,7 +189,7 @@ def _slots(
             tone = shared(tone, writer if is_new else name)
         if is_new and before.holders[block]:
             rim = BAD if offset in lost else theme().ink
-        cells.append(Cell(word, tone, wide, rim))
+        cells.append(Cell(word, tone, wide, rim, ink=rim if rim == BAD else ""))
     return cells
 
 

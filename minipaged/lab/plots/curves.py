@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 
 from minipaged.draw.chart import Chart
+from minipaged.draw.letters import listed
 from minipaged.draw.picture import Picture
+from minipaged.draw.tones import others, sign_of
 from minipaged.lab.plots.render import Figure, render
 
 Curves = Mapping[str, Mapping[float, float | None]]
@@ -20,10 +22,10 @@ def plot_paging_cost(
     The axis is as long as these numbers need, so that small differences are seen.
 
     ratios: by batch, by series, by size. doubt: by batch, what a measurement gave the
-    second time, divided by the first; dotted lines are as far away from 1, and below
-    the panel a number tells it. band: from where to where numbers lie that somebody
-    else has found, and what they are: too high for the axis, they are named above it.
-    Raises ValueError if they are not.
+    second time, divided by the first; the grey band is as wide, and the legend says how
+    wide. band: from where to where numbers lie that somebody else has found, and what
+    they are: too high for the axis, they are named above it. Raises ValueError if they
+    are not.
     """
     curves = [curve for batch in ratios.values() for curve in batch.values()]
     values = [
@@ -39,26 +41,29 @@ def plot_paging_cost(
         picture.text(f"↑ {low:.2f} to {high:.2f} above: {what}")
     limits = min(*values, 1.0), max(*values, 1.0)
     air = 0.06 * (limits[1] - limits[0])
+    offs = {name: max(again, 1 / again) for name, again in (doubt or {}).items()}
     panels = []
     for name, batch in ratios.items():
-        off = max(doubt[name], 1 / doubt[name]) if doubt else 1.0
         chart = Chart(
             height=160.0,
-            xlabel=f"again: ±{off - 1:.2%}".replace("%", " %") if doubt else "",
+            xlabel="tokens in a block",
             x_is_logarithmic=True,
             x_ticks=sizes[:: 1 + (len(sizes) * len(ratios) > 16)],
             y_limits=(limits[0] - air, limits[1] + air),
         )
-        for series, curve in batch.items():
-            points = [one for one in sorted(curve.items()) if one[1] is not None]
-            chart.line(points, "" if panels else series)
+        if offs:
+            chart.band(1 / offs[name], offs[name])
+        for curve in batch.values():
+            chart.line([one for one in sorted(curve.items()) if one[1] is not None])
         chart.mark(y=1.0, linestyle="-")
-        for edge in (off, 1 / off) if doubt else ():
-            if limits[0] < edge < limits[1]:
-                chart.mark(y=edge, linestyle=":")
         panels.append(Picture(name))
         panels[-1].add(chart)
     picture.beside(*panels, gap=10.0)
-    again = "; dotted: as far as it differed when measured again" if doubt else ""
-    picture.text("tokens in a block" + again)
+    series = dict.fromkeys(name for batch in ratios.values() for name in batch)
+    signs = [(sign_of(number), name) for number, name in enumerate(series)]
+    if offs:
+        said = listed([f"{100 * (offs[name] - 1):.2f}" for name in ratios])
+        said = f"as far as it differed when measured again: ±{said} %"
+        signs.append((others(), said))
+    picture.legend(*signs)
     return render(picture.scene())

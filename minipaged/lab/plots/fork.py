@@ -42,7 +42,7 @@ def plot_fork(
             is_found = start + size <= common
             said = "" if is_found else "not all tokens are equal"
             cells.append(Cell(said, held(both) if is_found else free(), wide))
-        style = {"aside": f"{num_found} found", "height": 24.0}
+        style = {"values": [f"{num_found} found"], "height": 24.0}
         fork.row(f"blocks of {size}", "", cells, **style)
 
     def cells(words: Sequence[str], start: int, stop: int, whose: str) -> list[Cell]:
@@ -58,11 +58,12 @@ def plot_fork(
     fork.space(0)
     upper = branch(names[0], first)
     trunk = cells(first, 0, common, both)
-    trunk = fork.row("a tree", "", trunk, height=36.0, aside=f"{common} found")
+    trunk = fork.row("a tree", "", trunk, height=36.0, values=[f"{common} found"])
     lower = branch(names[1], second)
     for row in (upper, lower):
         if common and len(row.cells) > 1:
-            fork.link(trunk[min(common, num_drawn) - 1], row[1], is_followed=True)
+            style = {"is_followed": True, "is_level": True}
+            fork.link(trunk[min(common, num_drawn) - 1], row[1], **style)
     signs = [(held(both), f"of both, {common} tokens")]
     signs += [(held(name), f"of {name} alone") for name in names]
     fork.legend(*signs, (free(), "a block that is not found"))

@@ -40,7 +40,7 @@ def plot_places(
     the same scale.
     """
     picture, have_changed = Picture(title, WIDEST), False
-    least = min(map(len, runs.values()))
+    least, most = min(map(len, runs.values())), max(map(len, runs.values()))
     for name, steps in runs.items():
         spans, whole = _spans(steps, asked, places), len(steps) * places
         idle = whole - sum(last - first for _, first, last in spans.values())
@@ -64,7 +64,7 @@ def plot_places(
                     )
                     comma = "," if len(hands) == 1 else ";"
                     lane.point(first, f"{gone} out{comma} {come} in")
-        add_steps(picture, len(steps))
+        add_steps(picture, len(steps), most)
     signs = [(KEPT, "idle: nobody is there, or who is there has ended")]
     words = "a place changes hands: one retires, another is admitted"
     signs += [(Sign("v", theme().ink), words)] * have_changed
@@ -118,6 +118,7 @@ def plot_gantt(
     """
     picture = Picture(title, WIDEST)
     most = max(sum(one.values()) for steps in runs.values() for one in steps)
+    longest = max(map(len, runs.values()))
     for name, steps in runs.items():
         counts = [sum(one.values()) for one in steps]
         remark = counted(len(steps), "step")
@@ -129,7 +130,7 @@ def plot_gantt(
             _add_lane(picture, user, wants, steps)
         if budget is not None:
             _add_tokens(picture, counts, most, budget)
-        add_steps(picture, len(steps))
+        add_steps(picture, len(steps), longest)
     user = next(iter(asked))
     signs = [(free(), "waits"), (strong(user), "prefill"), (soft(user), "decode")]
     if any(_pauses(steps, one) for steps in runs.values() for one in asked):
@@ -178,14 +179,12 @@ def _add_tokens(
     """How many tokens each step computes, upwards, and a line at the budget."""
     top = max(most, budget)
     cells = [
-        Cell(
-            "",
-            Tone(BAD) if count > budget else others(),
-            above=str(count),
-            high=count / top,
-        )
+        Cell("", Tone(BAD) if count > budget else others(), high=count / top)
         for count in counts
     ]
-    lane = picture.lane("tokens", "of a step", cells, height=HIGH)
+    picture.space(0)
+    lane = picture.lane("", "", cells, height=HIGH, apart=2.0)
+    numbers = [Cell(below=str(count)) for count in counts]
+    picture.lane("tokens", "", numbers, height=0.0, apart=2.0)
     style = {"color": theme().ink, "linewidth": 1.4, "linestyle": "--"}
     lane.level(budget / top, f"budget {budget}", **style)

@@ -34,13 +34,15 @@ def plot_ghost(
     tones[lost] = Tone(BAD)
 
     picture = Picture(title)
-    picture.text(f"{ghost} has ended, and her token is computed again:")
-    written = Cell(words[ghost][position], strong(ghost))
+    again = f"{ghost} has ended, and her token is computed again"
+    written = Cell(words[ghost][position], strong(ghost), above=again)
     style = {"is_bold": True, "height": 28.0}
     row = picture.row(
         f"{ghost}'s row", f"position {position}", [written], start=lost, **style
     )
     cells = [Cell(word, tone) for word, tone in zip(said, tones, strict=True)]
+    gone = f"K and V of {owner}'s “{visible(said[lost])}” are gone"
+    cells[lost] = cells[lost]._replace(below=gone, ink=BAD)
     block = picture.row(
         f"block {block_id}", f"{owner}'s now", cells, rim=theme().rim, **style
     )
@@ -49,7 +51,5 @@ def plot_ghost(
         (behind_words(soft(owner)), "there before"),
         (strong(owner), "written in this step"),
         (Tone(BAD), f"written over by {ghost}'s row"),
-        verdict=f"K and V of {owner}'s “{visible(said[lost])}” are gone",
-        colour=BAD,
     )
     return render(picture.scene())

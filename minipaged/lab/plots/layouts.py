@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from minipaged.draw.letters import counted
+from minipaged.draw.bands import Drawn
+from minipaged.draw.letters import counted, width_of
 from minipaged.draw.palette import BAD, GOOD, theme
 from minipaged.draw.picture import Cell, Picture
+from minipaged.draw.sheet import Sheet
 from minipaged.draw.tones import NOTHING, free, soft, strong
 from minipaged.lab.measure.stretches import (
     DIM,
@@ -17,6 +19,7 @@ from minipaged.lab.measure.stretches import (
 from minipaged.lab.plots.render import Figure, render
 
 HIGH = 30.0  # pixels of a strip; as many stretches are drawn as there are names
+NUMBER, HAIR = 3.0, 1.0  # pixels: of a number, and to the next one
 NAMES = "first", "second", "third", "fourth", "fifth"
 LAYOUTS = {  # is K turned round? its shape, and what lies side by side
     False: (
@@ -44,11 +47,14 @@ def plot_layouts(title: str, block_sizes: Sequence[int] = (16, 1)) -> Figure:
         layouts = [_Layout(n, is_turned) for n in block_sizes]
         verdict, colour = layouts[0].verdict
         picture.headline(shape, remark, "addresses →")
-        said = f"one stretch, {2 * STRETCH} bytes: {verdict}; side by side lie "
-        picture.text(said + layouts[0].side_by_side, color=colour)
+        beside, quiet = layouts[0].side_by_side, theme().quiet
+        one = (f"one stretch, {2 * STRETCH} bytes:", quiet), (verdict, colour)
+        _add_words(picture, *one, (f"(side by side lie {beside})", quiet))
         _add_strip(picture, layouts[0])
         for layout in layouts:
-            picture.text(layout.total, color=layout.verdict[1])
+            what = f"a tile of {TILE} in blocks of {layout.block_size}:"
+            said = layout.total, layout.verdict[1]
+            _add_words(picture, (what, quiet), said)
     signs = [(strong(0), f"K of a head, of a block of {block_sizes[0]}")]
     if block_sizes[0] < STRETCH:
         signs.append((soft(0), "of other slots: comes in vain"))
@@ -90,15 +96,25 @@ class _Layout(NamedTuple):
         total, blocks = stretches_for_k(*self), -(-TILE // self.block_size)
         things = (blocks, "block") if self.is_turned else (TILE, "slot")
         each = total // things[0]
-        what = f"a tile of {TILE} in blocks of {self.block_size}: "
         said = f"{counted(*things)} × {each:,} stretch{'es' * (each != 1)} = {total:,}"
-        return f"{what}{said}; {self.verdict[0]}"
+        return f"{said}; {self.verdict[0]}"
 
     @property
     def side_by_side(self) -> str:
         """What a run consists of."""
         slots = f"a number each of {counted(self.run, 'slot')}"
         return slots if self.is_turned else f"a head's {self.run} numbers of a slot"
+
+
+def _add_words(picture: Picture, *parts: tuple[str, str]) -> None:
+    """A line of words, each part in its colour."""
+
+    def draw(sheet: Sheet, x: float, y: float, width: float) -> None:
+        for words, colour in parts:
+            sheet.write(x, y + 9, words, color=colour)
+            x += width_of(words + " ")
+
+    picture.add(Drawn(18.0, draw))
 
 
 def _add_strip(picture: Picture, layout: _Layout) -> None:
@@ -108,12 +124,14 @@ def _add_strip(picture: Picture, layout: _Layout) -> None:
         count = min(left, layout.num_stretches)
         needed = min(layout.run, STRETCH)
         one = [strong(0)] * needed + [soft(0)] * (STRETCH - needed)
-        runs.append((len(cells), len(cells) + count * STRETCH))
-        cells += [Cell("", tone) for tone in one * count]
+        start = len(cells)
+        for at in range(count):
+            cells += [Cell(wide=1.0)] * bool(at) + [Cell("", tone) for tone in one]
+        runs.append((start, len(cells)))
         is_whole = count == layout.num_stretches
         cells.append(Cell("…", free() if is_whole else NOTHING, 6.0))
         left -= count
-    row = picture.lane(cells=cells, height=HIGH, gap=1.0, fills=True)
+    row = picture.lane(cells=cells, height=HIGH, gap=HAIR, unit=NUMBER)
     picture.frame(row[:STRETCH], theme().ink)
     for name, (start, stop) in zip(NAMES, runs, strict=False):
         things = "number" + "s" * (layout.run > 1) if layout.is_turned else "slot"

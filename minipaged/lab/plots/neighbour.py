@@ -47,7 +47,7 @@ def plot_neighbour(
     picture.over(memory[:size], f"{first}: {size} numbers", line_colour(first))
     picture.over(memory[size:], f"{second}: {len(before) - size}", line_colour(second))
     for number, (start, stop) in enumerate((p.start, p.stop) for p in programs):
-        picture.over(place[start:stop], f"program {number}")
+        picture.over(place[start:stop], f"program {number}", "none")
         picture.frame(place[start:stop], theme().ink)
         picture.link(place[start : min(stop, size)], now[start : min(stop, size)])
         if stop > size:

@@ -51,10 +51,12 @@ def plot_overwritten(
     for row, (name, table) in enumerate(tables.items()):
         if row:
             spans = [range(one * size, (one + 1) * size) for one in shown]
-            blocks = [
-                [_cell(slot, hues, owners, slots, lost) for slot in span]
-                for span in spans
-            ]
+            blocks = []
+            for span in spans:
+                last = max(slot for slot in span if slot in owners or slot in slots)
+                used, rest = range(span.start, last + 1), span.stop - 1 - last
+                cells = [_cell(slot, hues, owners, slots, lost) for slot in used]
+                blocks.append(cells + [Cell("", free(), rest)] * (rest > 0))
             memory = picture.blocks("the pool", "", blocks, fills=True)
             for at, block_id in enumerate(shown):
                 owner, _ = owners.get(block_id * size, ("", 0))
@@ -71,11 +73,13 @@ def plot_overwritten(
             for at, block_id in enumerate(ids)
         ]
         said = "no blocks: the row is filled up with zeros" * (len(ids) > known)
-        remark, style = f"writes position {positions[row]}", {"is_bold": True}
+        remark = f"writes position {positions[row]}"
+        style = {"is_bold": True, "gap": 5.0}
         style |= {"aside": said, "aside_colour": BAD}
         rows.append(picture.row(name, remark, cells, **style)[used])
     for entry, slot in zip(rows, slots, strict=True):
-        place = memory[shown.index(slot // size) * size + slot % size]
+        block = memory.block(shown.index(slot // size))
+        place = memory[block.start + slot % size]
         style = {"is_followed": True}
         if slot in lost:
             name, at = lost[slot]

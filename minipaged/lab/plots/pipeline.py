@@ -1,13 +1,14 @@
 """Lab: when a program asks for its tiles, and when it computes them; drawn as rows."""
 
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
 from typing import NamedTuple
 
-from minipaged.draw.lanes import Lane
+from minipaged.draw.bands import Drawn
 from minipaged.draw.letters import counted
 from minipaged.draw.palette import BAD, GOOD, theme
 from minipaged.draw.picture import Picture
+from minipaged.draw.rows import AIR
+from minipaged.draw.sheet import Sheet
 from minipaged.draw.tones import NOTHING, behind_words, soft, strong
 from minipaged.lab.plots.render import Figure, render
 
@@ -99,7 +100,7 @@ def plot_pipeline(runs: Mapping[str, Sequence[Tile]], title: str) -> Figure:
 def _draw_run(picture: Picture, tiles: Sequence[Tile]) -> None:
     """A row for each thing that a program does, with lines between turns."""
     start, stop = tiles[0].turn
-    lanes = []
+    _add_loop(picture, tiles)
     for label, part in ROWS.items():
         spans = [getattr(tile, part) for tile in tiles]
         if all(begin == end for begin, end in spans):
@@ -109,7 +110,6 @@ def _draw_run(picture: Picture, tiles: Sequence[Tile]) -> None:
         does = f"{label}{' of' * (label != 'computes')} tile i{ahead}"
         for number, numbers in enumerate(_lanes(spans)):
             lane = picture.lane("" if number else label, height=22.0, apart=5.0)
-            lanes.append(lane)
             if start and now and not number:
                 lane.aside = does
             for at in numbers:
@@ -119,24 +119,29 @@ def _draw_run(picture: Picture, tiles: Sequence[Tile]) -> None:
                 lane.line(moment, theme().rim, 1.0, 3.0)
             # Words stand behind the last turn, and not on its line.
             lane.bar(spans[numbers[-1]][1], tiles[-1].turn[1], NOTHING)
-    if start:
-        lanes[-1].aside += " in turn i"
-    _draw_brackets(picture, lanes[0], tiles)
 
 
-def _draw_brackets(picture: Picture, lane: Lane, tiles: Sequence[Tile]) -> None:
-    """Above the first lane: the first turn, and what comes before it."""
+def _add_loop(picture: Picture, tiles: Sequence[Tile]) -> None:
+    """Above the lanes: a bracket over the first turn, and what comes before it."""
     (start, stop), *others = (tile.turn for tile in tiles)
-    whole = stop - start
+    whole, end = stop - start, tiles[-1].turn[1]
     is_like_others = all(abs(b - a - whole) < 1e-9 for a, b in others[:-1])
     said = f"{'a turn' if is_like_others else 'the first turn'}: {whole:g} units"
-    ends = [0.0, *accumulate(cell.wide for cell in lane.cells)]
-    cells = [at for at, end in enumerate(ends[:-1]) if start <= end < stop]
-    before = [at for at, end in enumerate(ends[:-1]) if end < start]
-    if before:
-        picture.over(lane[before[0] : before[-1] + 1], "before")
-    if cells:
-        picture.over(lane[cells[0] : cells[-1] + 1], said)
+
+    def draw(sheet: Sheet, x: float, y: float, width: float) -> None:
+        begin, until, behind = (
+            x + picture.room_left + moment * picture.unit(width)
+            for moment in (start, stop, end)
+        )
+        corners = (begin, y + 23), (begin, y + 18), (until, y + 18), (until, y + 23)
+        sheet.line(*corners, color=sheet.look.ink, linewidth=1.2)
+        sheet.write(begin, y + 7, said)
+        if start:
+            quiet = {"color": sheet.look.quiet}
+            sheet.write(begin - AIR, y + 7, "before the loop", ha="right", **quiet)
+            sheet.write(behind + AIR, y + 7, "in turn i:", **quiet)
+
+    picture.add(Drawn(20.0, draw))
 
 
 def _lanes(spans: Sequence[Span]) -> list[list[int]]:

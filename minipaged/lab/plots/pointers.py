@@ -35,7 +35,7 @@ def plot_pointer_tile(
     row = left.row("", "", first + column)
     left.over(row[0], "head_start", "none")
     left.over(row[2:], "column[None, :]", "none")
-    left.text("slot[:, None] * STRIDE", family="monospace")
+    left.text("+ slot[:, None] * STRIDE", family="monospace")
     pointers = []
     for position, slot in zip(positions, slots, strict=True):
         begin = [Cell(str(slot * stride), soft(name), 1.4), Cell("→", wide=0.5)]
@@ -49,6 +49,8 @@ def plot_pointer_tile(
     right, rows, quiet = Picture(), {}, behind_words(soft(name))
     right.headline("K of this layer, in the pool")
     right.text(f"a slot has {num_kv_heads} KV heads × {dim} numbers")
+    heads = [Cell(wide=dim, below=f"KV head {n}") for n in range(num_kv_heads)]
+    right.row("", "", heads, height=0.0, apart=0.0)
     for slot in shown:
         cells = []
         for place in range(stride):
@@ -57,11 +59,9 @@ def plot_pointer_tile(
             said = str(slot * stride + place) if is_read else ""
             cells.append(Cell(said, tone))
         if slot % size == 0:
-            right.text(f"block {slot // size}")
+            right.space(0.0)
+            right.row(f"block {slot // size}", height=14.0, apart=4.0)
         rows[slot] = right.row(f"slot {slot}", "", cells, height=24.0, apart=7.0)
-    for head in range(num_kv_heads):
-        span = rows[shown[0]][head * dim : (head + 1) * dim]
-        right.over(span, f"KV head {head}", "none")
     picture = Picture(title)
     picture.beside(left, right)
     for row, slot in zip(pointers, slots, strict=True):

@@ -104,7 +104,9 @@ def _add_tables(
     taken: Mapping[str, Collection[int]],
 ) -> None:
     """A row for each table: its entries, and in them the blocks."""
-    heads = ["entry 0", *map(str, range(1, MOST_ENTRIES))]
+    longest = max((len(table.block_ids) for table in tables.values()), default=0)
+    heads = [Cell(below=str(at)) for at in range(min(longest, MOST_ENTRIES))]
+    picture.row("entry", "", heads, height=0.0, apart=6.0)
     for name, table in tables.items():
         shown = table.block_ids[:MOST_ENTRIES]
         old = len(shown)
@@ -116,13 +118,11 @@ def _add_tables(
                 str(block_id),
                 soft(name) if entry < old else strong(name),
                 rim=BAD if entry in lost else "none",
-                above=head,
             )
-            for entry, (block_id, head) in enumerate(zip(shown, heads, strict=False))
+            for entry, block_id in enumerate(shown)
         ]
         style = {"is_bold": True, "aside": f"and {more} more" if more else ""}
         picture.row(name, counted(table.num_tokens, "token"), cells, **style)
-        heads = [""] * MOST_ENTRIES
 
 
 def _meanings(

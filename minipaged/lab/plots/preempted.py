@@ -5,7 +5,7 @@ from itertools import groupby
 
 from minipaged.draw.bands import Drawn
 from minipaged.draw.lanes import Lane
-from minipaged.draw.palette import line_colour
+from minipaged.draw.palette import line_colour, theme
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.sheet import Sheet
 from minipaged.draw.tones import FOUND, NOTHING, free, soft, strong
@@ -54,7 +54,10 @@ def plot_preemptions(
         if kept:
             _draw_kept(sheet, steps, kept, num_blocks, pool)
 
-    pool = run.lane("blocks", f"pool: {num_blocks}", height=HIGH)
+    run.space()
+    pool = run.lane("blocks", height=HIGH)
+    pool.bar(0, len(steps), NOTHING)
+    pool.level(1.0, f"pool: {num_blocks}", color=theme().ink, linewidth=1.6)
     run.add(Drawn(0.0, draw))
     first = names[0]
     signs = [(free(), "waits")] * ("waits" in kinds)
@@ -122,15 +125,13 @@ def _draw_blocks(
                 sheet.box(x, top - high, right - x, high, soft(name))
                 edge = (x, top - high), (right, top - high)
                 sheet.line(*edge, color=line_colour(name), linewidth=1.2)
-                if right - x > CHIP + 4 and high > 16 and (row, at) in signed:
+                if right - x > CHIP + 2 and high > 16 and (row, at) in signed:
                     corner = (x + right - CHIP) / 2, top - high / 2 - 7
                     sheet.cells(*corner, [CHIP], 14, [strong(name)], [name])
             top -= high
         at = stop
     ends = pool.place(0), pool.place(len(steps))
     sheet.line(*((end, pool.y + HIGH) for end in ends))
-    full = {"color": sheet.look.ink, "linewidth": 1.6}
-    sheet.line(*((end, pool.y) for end in ends), **full)
 
 
 def _widest(rows: list[list[int]], lane: int) -> Iterator[tuple[int, int]]:

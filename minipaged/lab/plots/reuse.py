@@ -7,7 +7,7 @@ from types import MappingProxyType
 from minipaged.draw.letters import listed
 from minipaged.draw.palette import BAD, GOOD
 from minipaged.draw.picture import Cell, Picture
-from minipaged.draw.rows import Row
+from minipaged.draw.rows import Row, Span
 from minipaged.draw.tones import Tone, behind_words, soft, strong
 from minipaged.lab.plots.render import Figure, render
 
@@ -113,7 +113,7 @@ def plot_searches(
     for before, block in pairwise(path):
         if block in more:
             start = row[upper.index(before)]
-            moments.picture.link(start, more[block], GOOD, is_followed=True)
+            moments.step(start, more[block], GOOD, is_level=True)
     names = dict.fromkeys(owners.values())
     moments.picture.legend(*((behind_words(soft(name)), f"{name}'s") for name in names))
     return render(moments.picture.scene())
@@ -139,7 +139,8 @@ class _Moments:
         for block in self.blocks:
             parent, tokens = content.get(block, (None, ()))
             is_gone = self.numbers and parent not in self.numbers.values()
-            remark = f"key: after {self.parents} {parent}" + ", gone" * bool(is_gone)
+            after = f"after {self.parents} {parent}"
+            remark = f"{after}, gone" if is_gone else f"key: {after}"
             remark = "key: after nothing" if parent is None else remark
             cells.append(self._cell(block, tokens, tones[block], remark))
         return self.picture.row("", "", cells, gap=30.0, height=54.0)
@@ -167,8 +168,16 @@ class _Moments:
         for before, block in pairwise(path):
             is_false = before in handed and block not in handed
             ends = (row[self.blocks.index(one)] for one in (before, block))
-            style = {"is_followed": True, "is_false": is_false}
-            self.picture.link(*ends, BAD if is_false else None, **style)
+            self.step(*ends, BAD if is_false else None, is_false=is_false)
+
+    def step(
+        self, source: Span, target: Span, colour: str | None, **style: bool
+    ) -> None:
+        """An arrow; the key that leads there has its colour."""
+        self.picture.link(source, target, colour, is_followed=True, **style)
+        if colour:
+            cells, at = target.row.cells, target.start
+            cells[at] = cells[at]._replace(ink=colour)
 
     def _cell(self, block: int, tokens: Sequence[int], tone: Tone, remark: str) -> Cell:
         """A block with its id, the text of its tokens, and its key."""

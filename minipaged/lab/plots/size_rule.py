@@ -96,7 +96,8 @@ def plot_size_rule(
         is_below = pieces - last < 1
         lane.point(pieces, name, is_below)
         last = last if is_below else pieces
-    picture.axis("pieces (sequences × KV heads) on each multiprocessor", highest=ENDS)
+    words = "pieces (sequences × KV heads) on each multiprocessor"
+    picture.axis(words, highest=ENDS, is_bare=True)
     pairs = zip(REASONS.values(), pairwise([*REASONS, ENDS]), strict=True)
     reasons = [Cell(words, free(), end - start) for words, (start, end) in pairs]
     picture.row("why", "", reasons, height=54.0)

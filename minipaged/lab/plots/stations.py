@@ -28,11 +28,11 @@ def plot_stations(
     for at in range(len(cells) - 1):
         picture.link(boxes[at], boxes[at + 1], is_followed=True)
     texts = [text.split("\n") for _, text in stations.values()]
-    style |= {"height": 16.0, "apart": 0.0}
+    style |= {"height": 0.0, "apart": 0.0}
     for line in zip_longest(*texts, fillvalue=""):
-        picture.row("", "", list(map(Cell, line)), **style)
+        picture.row("", "", [Cell(below=words) for words in line], **style)
     picture.space(4)
-    calls = [f"{function.__name__}()" for function, _ in stations.values()]
-    functions = picture.row("", "", list(map(Cell, calls)), **style)
+    calls = [Cell(below=f"{call.__name__}()") for call, _ in stations.values()]
+    functions = picture.row("", "", calls, **style)
     picture.link(functions[-1], functions[before], words=again)
     return render(picture.scene())

@@ -49,11 +49,12 @@ def plot_tile_and_blocks(
     hidden = -context % tile
     cells += [Cell("masked", KEPT, hidden)] * bool(hidden)
     picture.row(f"tiles of {tile}", "for the hardware", cells)
-    cells = []
+    cells, above = [], []
     for at, block in enumerate(table.block_ids):
-        held = from_to(at * size, min((at + 1) * size, context) - 1)
-        said = {"above": held, "short": str(block)}
-        cells.append(Cell(f"block {block}", tone(block), size, **said))
+        held = range(at * size, min((at + 1) * size, context))
+        above.append(Cell(wide=len(held), below=from_to(held[0], held[-1])))
+        cells.append(Cell(f"block {block}", tone(block), size, short=str(block)))
+    picture.row("", "", above, height=0.0, apart=0.0)
     blocks = picture.row(f"blocks of {size}", "for the allocator", cells)
     shown = sorted(table.block_ids)
     if table.pool.num_blocks <= MANY:

@@ -2,14 +2,17 @@
 
 from collections.abc import Mapping
 
+from minipaged.draw.bands import Drawn
 from minipaged.draw.letters import counted
 from minipaged.draw.palette import theme
 from minipaged.draw.picture import Picture
+from minipaged.draw.rows import TWO_LINES
+from minipaged.draw.sheet import Sheet
 from minipaged.draw.tones import KEPT, free, soft, strong
 from minipaged.lab.measure.wave_times import WaveTimes
 from minipaged.lab.plots.render import Figure, render
 
-HEIGHT = 24.0  # pixels of a lane
+HEIGHT = TWO_LINES  # pixels of a lane
 LEAST = 0.7  # of a row: in fewer programs there is no room for words
 
 
@@ -25,7 +28,7 @@ def plot_waves(launches: Mapping[str, WaveTimes], title: str) -> Figure:
     picture = Picture(title)
     for name, times in launches.items():
         _add_launch(picture, name, times)
-    picture.axis("µs", is_bare=True)
+    picture.axis("time, µs", is_bare=True)
     signs = [(strong(0), "programs"), (KEPT, "places without a program")]
     picture.legend(*signs, (soft(0), "the L1 unit is busy"))
     return render(picture.scene())
@@ -34,14 +37,15 @@ def plot_waves(launches: Mapping[str, WaveTimes], title: str) -> Figure:
 def _add_launch(picture: Picture, name: str, times: WaveTimes) -> None:
     """Its places, row upon row, what runs there wave by wave, and the unit's strip."""
     launch, has_parts = times.launch, len(times.us) > 1
-    verdict = f"measured: {sum(times.us):,.0f} µs" + ", both waves" * has_parts
-    picture.headline(name, f"room for {launch.fit} on each", verdict)
+    picture.headline(name)
     each = launch.places / launch.fit  # programs of a row: one on each multiprocessor
     rows = [
         picture.lane(height=HEIGHT, apart=1.0, rim=theme().rim)
         for _ in range(launch.fit)
     ]
-    rows[0].label, rows[-1].label, rows[-1].apart = "places", "programs", 8.0
+    middle = rows[launch.fit // 2]
+    middle.label, middle.remark = "places", f"{launch.fit} on each multiprocessor"
+    rows[-1].apart = 8.0
     unit = picture.lane("L1 unit", height=HEIGHT, rim=theme().rim)
     unit.remark = "reckoned" if has_parts else "measured"
     start, spans = 0.0, []
@@ -60,5 +64,17 @@ def _add_launch(picture: Picture, name: str, times: WaveTimes) -> None:
         start = stop
     for number, (span, us) in enumerate(zip(spans, times.us, strict=True), 1):
         how = "reckoned" if number > 1 else "the rest"
-        said = f"wave {number}, {how}: {us:,.0f} µs" if has_parts else f"{us:,.0f} µs"
-        picture.over(span, said, "none")
+        said = f"wave {number}, {how}: {us:,.0f} µs"
+        picture.over(span, said if has_parts else f"{us:,.0f} µs, measured", "none")
+    if has_parts:
+        said = f"both waves: {sum(times.us):,.0f} µs, measured"
+        picture.over(rows[0][:], said, theme().ink)
+
+    def draw(sheet: Sheet, *place: float) -> None:
+        for row in rows:
+            for at, cell in enumerate(row.cells):
+                if cell.high < 1:
+                    x, y, wide, high = row.area(at, at + 1)
+                    sheet.empty(x, y, wide, (1 - cell.high) * high)
+
+    picture.add(Drawn(0.0, draw))

@@ -9,14 +9,15 @@ from minipaged.lab.measure.launches import AIM, Launch
 from minipaged.lab.plots.render import Figure, render
 
 
-def plot_ways(launches: Mapping[str, Launch], title: str) -> Figure:
+def plot_ways(launches: Mapping[str, Launch], title: str, mark: str = "") -> Figure:
     """A row for each launch: the programs of a multiprocessor, side by side.
 
     A box is as wide as what its program has under way, in KiB; all rows have the same
-    scale. An upright line is at the aim. At the right is how long the launch takes, and
+    scale. An upright line is at 128 KiB. At the right is how long the launch takes, and
     its share of the read ceiling.
 
     launches: by name. Drawn is a multiprocessor that has as many programs as any other.
+    mark: words below the upright line, in place of its number.
     """
     picture = Picture(title)
     picture.heads("time", "of the read ceiling")
@@ -29,7 +30,8 @@ def plot_ways(launches: Mapping[str, Launch], title: str) -> Figure:
             lane.bar(number * kib, (number + 1) * kib, strong(0), said)
     aim = AIM / 1024
     most = max(aim, *(one.running * kib_of(one) for one in launches.values()))
-    options = {"highest": most, "marks": {aim: f"the aim: {aim:g}"}}
+    options = {"highest": most, "marks": {aim: mark or f"{aim:g}"}}
+    options["ticks"] = [aim * n / 4 for n in range(int(4 * most / aim) + 1)]
     picture.axis("KiB under way on a multiprocessor", **options)
     meaning = "a program of a multiprocessor, and what it has under way"
     picture.legend((strong(0), meaning))

@@ -18,6 +18,7 @@ import torch
 from helpers import gluon_machine
 from helpers.attention_cases import make_case, oracle, sinks_of
 from helpers.gluon_machine import Descriptor, Machine, kernel_of
+from helpers.machine_code import overwritten
 from helpers.thorough import all_or
 from minipaged.attention.backend import Masking
 from minipaged.attention.kernels import hopper
@@ -218,6 +219,7 @@ from triton.backends.nvidia.compiler import get_ptxas
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon._runtime import GluonASTSource
 
+from helpers.machine_code import overwritten, products_from_registers
 from minipaged.attention.kernels.hopper import constants_of, layout_of_boxes
 from minipaged.attention.kernels.hopper_kernel import prompts_kernel
 
@@ -249,6 +251,9 @@ with tempfile.TemporaryDirectory() as folder:
     path.write_text(compiled.asm["ptx"])
     command = [ptxas, "-v", "--gpu-name=sm_90a", path, "-o", path.with_suffix(".bin")]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    path.with_suffix(".cubin").write_bytes(compiled.asm["cubin"])
+    command = [triton.knobs.nvidia.nvdisasm.path, "-c", path.with_suffix(".cubin")]
+    code = subprocess.run(command, capture_output=True, text=True, check=True).stdout
 numbers = {
     "registers": r"Used (\\d+) registers",
     "spilled": r"(\\d+) bytes spill stores",
@@ -256,6 +261,8 @@ numbers = {
 found = {name: int(re.search(text, said)[1]) for name, text in numbers.items()}
 found["warnings"] = "warning" in said.lower()
 found["shared"] = compiled.metadata.shared
+found["products"] = products_from_registers(code)
+found["overwritten"] = overwritten(code)
 print(json.dumps(found))
 """
 
@@ -268,12 +275,13 @@ COMPILED = [
 
 @pytest.mark.skipif(not hopper.has_gluon(), reason="wants Gluon of Triton 3.6")
 @pytest.mark.parametrize(
-    "case", all_or([*COMPILED, (256, 64, 100, False)], COMPILED), ids=str
+    "case", all_or([*COMPILED, (128, 64, None, True)], COMPILED), ids=str
 )
 def test_compiles_for_hopper(case):
     """On any machine: registers and shared memory suffice, and no product waits."""
     command = [sys.executable, "-c", COMPILE, json.dumps(case)]
-    environment = os.environ | {"TRITON_INTERPRET": "0"}
+    path = os.pathsep.join(sys.path)  # of our helpers, too
+    environment = os.environ | {"TRITON_INTERPRET": "0", "PYTHONPATH": path}
     run = subprocess.run(
         command, capture_output=True, text=True, env=environment, timeout=300
     )
@@ -284,3 +292,16 @@ def test_compiles_for_hopper(case):
     assert found["spilled"] <= 256
     assert not found["warnings"]  # such as of products that wait for each other
     assert found["shared"] <= 227 * 1024
+    # Of each consumer, those of two loops and of the last tile, 16 keys each.
+    assert found["products"] == 2 * 3 * 128 // 16
+    assert not found["overwritten"]
+
+
+def test_a_register_given_away_too_early_is_found():
+    product = "/*0*/ HGMMA.64x128x16.F32.BF16 R88, R152, gdesc[UR8].tnspB, R88, gsb0 ;"
+    waits = [f"/*1*/ WARPGROUP.DEPBAR.LE gsb0, 0x{left} ;" for left in (1, 0)]
+    write = "/*2*/ @!P0 FADD R155, R24, R25 ;"
+    assert overwritten("\n".join([product, waits[0], write])) == [write]
+    assert not overwritten("\n".join([product, waits[1], write]))
+    assert not overwritten("\n".join([write, product, write.replace("155", "156")]))
+    assert overwritten("\n".join([product, "/*3*/ LDS.128 R150, [R2] ;"]))

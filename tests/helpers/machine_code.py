@@ -1,0 +1,39 @@
+"""What the assembler made of a kernel, read from nvdisasm's text."""
+
+import re
+
+_LINE = re.compile(r"\*/\s+(?:@!?U?P\d+ )?([A-Z][A-Za-z0-9_.]*)\s+(.*?)\s*;")
+_PRODUCT = re.compile(r"HGMMA\.\S+\s+R\d+, R(\d+),")
+_WRITES_NONE = ("ST", "BAR", "SYNCS", "WARP", "BRA", "HGMMA", "UTMA", "R2UR", "RED")
+
+
+def products_from_registers(text: str) -> int:
+    """How many products take their first factor from registers."""
+    return len(_PRODUCT.findall(text))
+
+
+def overwritten(text: str) -> list[str]:
+    """Instructions that write a register while a product may still read it.
+
+    A product reads its first factor from four registers, at any time until a wait for
+    all products. NVIDIA's assembler 12.8 has been seen to give them away before.
+    """
+    found: list[str] = []
+    read: set[int] = set()
+    for line in text.splitlines():
+        instruction = _LINE.search(line)
+        if not instruction:
+            continue
+        name, operands = instruction.groups()
+        if product := _PRODUCT.search(line):
+            read |= {int(product[1]) + at for at in range(4)}
+        elif name.startswith("WARPGROUP.DEPBAR") and operands.endswith(" 0x0"):
+            read.clear()
+        elif not name.startswith(_WRITES_NONE):
+            target = re.match(r"R(\d+)", operands)
+            width = (
+                4 if ".128" in name or ".M88.4" in name else 2 if ".64" in name else 1
+            )
+            if target and read & {int(target[1]) + at for at in range(width)}:
+                found.append(line.strip())
+    return found
