@@ -109,13 +109,13 @@ def settle(
     """
     if branch is not answer:
         guesses = branch.tokens[branch.num_known :]
-        answer.accept()
+        answer.accept()  # none of its own guesses
         answer.guess(guesses)
         answer.free()
         answer.table, branch.table = branch.table, None
     answer.accept(num_right)
     for draft in request.drafts:
         draft.end("dropped")  # the scheduler gives its blocks back
-        if draft.num_uncomputed:
-            draft.free()  # except if it was left out of the plan
+        if draft.num_uncomputed:  # but not of a fork that was left out of the plan
+            draft.free()
     request.drafts = []

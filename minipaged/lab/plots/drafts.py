@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from minipaged.draw.letters import counted
 from minipaged.draw.picture import Cell, Picture
-from minipaged.draw.tones import free, shared, soft, strong
+from minipaged.draw.tones import behind_words, free, shared, soft, strong
 from minipaged.lab.plots.copying import Frame
 from minipaged.lab.plots.render import Figure, render
 
@@ -29,7 +29,7 @@ def plot_drafts(frames: Mapping[str, tuple[Frame, Frame]], title: str) -> Figure
     drawing.text("a box is a block; below it, its number and how many hold it")
     name = next(iter(next(iter(frames.values()))[1].tables))
     drawing.legend(
-        (soft(name), "held before"),
+        (behind_words(soft(name)), "held before"),
         (strong(name), "new in this table"),
         (shared(soft(name), name), "several holders"),
         (free(), "given back"),
