@@ -10,7 +10,6 @@ batches-seed-<seed>-<device>.json, anew after every batch.
 """
 
 import argparse
-import json
 import math
 import random
 import statistics
@@ -18,13 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tqdm import tqdm
 
 from benchmarks.gpu.inputs import Lengths, Shape
 from benchmarks.gpu.measure import kv_bytes
 from benchmarks.gpu.one_launch import LAYERS, Layers
 from benchmarks.gpu.peers import peers_for, versions
-from benchmarks.gpu.report import path_of, rounded
+from benchmarks.gpu.report import path_of, report_batches
 from minipaged.attention.kernels.attention import triton_attention
 from minipaged.lab.measure.gpu_timing import microseconds
 from minipaged.lab.measure.machine import describe_machine
@@ -128,14 +126,8 @@ def main() -> None:
     path = path_of(arguments.folder, batches_of(arguments.seed), machine["device"])
     report: dict[str, Any] = {"machine": machine, "peers": versions()}
     report |= {"how": HOW.replace("\n", " "), "seed": arguments.seed}
-    rows: dict[str, dict] = {}
-    for name, batch in tqdm(draw_batches(arguments.count, arguments.seed).items()):
-        rows[name] = measure(*batch)
-        torch.cuda.empty_cache()  # a graph that is captured cannot wait for room
-        report["summary"] = summary(rows)
-        text = json.dumps(rounded(report | {"batches": rows}), indent=1)
-        path.write_text(text + "\n")
-    print(json.dumps(rounded(report), indent=1))
+    batches = draw_batches(arguments.count, arguments.seed)
+    report_batches(path, report, batches, measure, summary)
 
 
 if __name__ == "__main__":

@@ -14,10 +14,10 @@ other than 0 prompts-seed-<seed>-<device>.json, anew after every batch.
 """
 
 import argparse
-import json
 import math
 import random
 import statistics
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ from benchmarks.gpu.inputs import (
 )
 from benchmarks.gpu.measure import contiguous, kv_bytes
 from benchmarks.gpu.peers import flash_attention_3, load_flash_attention_3, versions
-from benchmarks.gpu.report import path_of, rounded
+from benchmarks.gpu.report import path_of, report_batches
 from minipaged.attention.backend import Masking
 from minipaged.attention.kernels.attention import triton_attention
 from minipaged.attention.kernels.prefill import paged_prefill
@@ -215,14 +215,8 @@ def main() -> None:
     report: dict[str, Any] = {"machine": machine, "peers": versions()}
     report |= {"how": HOW.replace("\n", " "), "seed": arguments.seed}
     report["equal_to_float64"] = check_prompts()
-    rows: dict[str, dict] = {}
-    for name, batch in tqdm(draw_batches(arguments.count, arguments.seed).items()):
-        rows[name] = measure(*batch, has_peer)
-        torch.cuda.empty_cache()  # a graph that is captured cannot wait for room
-        report["summary"] = summary(rows)
-        text = json.dumps(rounded(report | {"batches": rows}), indent=1)
-        path.write_text(text + "\n")
-    print(json.dumps(rounded(report), indent=1))
+    batches = draw_batches(arguments.count, arguments.seed)
+    report_batches(path, report, batches, partial(measure, has_peer=has_peer), summary)
 
 
 if __name__ == "__main__":

@@ -19,12 +19,10 @@ import minipaged as mp
 from benchmarks.gpu.engine import NUM_BLOCKS, RUNS, warm_up
 from benchmarks.gpu.shapes import SHAPES, random_model
 from benchmarks.gpu.workloads import sampled, uniform
+from minipaged.lab.measure.engine_report import EngineReport
 from minipaged.lab.measure.machine import describe_machine
-from minipaged.scheduling.observer import Observer
-from minipaged.scheduling.plan import Plan
 from minipaged.simulate.costs import CostModel
 from minipaged.simulate.fit import fitted_server
-from minipaged.simulate.report import Moment, Report, Served
 from minipaged.simulate.validation import Limits, Load, Validation, beside, stored
 
 LOADS = {
@@ -42,26 +40,6 @@ LOADS = {
 }
 
 
-class Timeline(Observer):
-    """Notes each planned step, as the simulator's timeline has it."""
-
-    def __init__(self, engine: mp.Engine, start: float):
-        """`start`: of the trace, on the engine's clock."""
-        self.scheduler = engine.scheduler
-        self.clock, self.start = engine.clock, start
-        self.moments: list[Moment] = []
-
-    def planned(self, plan: Plan) -> None:
-        """Called by the scheduler."""
-        scheduler = self.scheduler
-        now = self.clock.now() - self.start
-        before = self.moments[-1].end if self.moments else now
-        used = scheduler.pool.num_blocks - scheduler.pool.num_free
-        running, waiting = len(scheduler.running), len(scheduler.waiting)
-        moment = (now, now - before, running, waiting, used, plan.num_tokens, 0)
-        self.moments.append(Moment(*moment))
-
-
 def serve(paged: mp.PagedModel, load: Load, run: str, warm: bool = True) -> Validation:
     """Serve the load in true time, by an engine of its own, which is warmed up."""
     cache = mp.PrefixCache(paged.pool) if load.prefix else None
@@ -72,9 +50,9 @@ def serve(paged: mp.PagedModel, load: Load, run: str, warm: bool = True) -> Vali
             cache.clear()
         trace = load.trace()
         most = paged.model.config.get_text_config().vocab_size - 1
-        start = (
-            engine.clock.now() + 1 + len(trace) / 2000
-        )  # all have been added by then
+        # All will have been added by then.
+        start = engine.clock.now() + 1 + len(trace) / 2000
+        report = EngineReport(engine)
         streams = [
             engine.add(
                 [1 + token % most for token in asked.prompt],
@@ -83,8 +61,6 @@ def serve(paged: mp.PagedModel, load: Load, run: str, warm: bool = True) -> Vali
             )
             for asked in trace
         ]
-        timeline = Timeline(engine, start)
-        engine.scheduler.observers.append(timeline)
         gc.freeze()  # as Engine.serve advises
         begun = time.perf_counter()
         engine.run()
@@ -96,21 +72,18 @@ def serve(paged: mp.PagedModel, load: Load, run: str, warm: bool = True) -> Vali
             engine.scheduler.max_tokens,
             engine.scheduler.max_sequences,
         )
-    report = Report(
-        [
-            Served(
-                stream.arrival - start,
-                stream.first_token_at - start,
-                stream.finished_at - start,
-                len(asked.prompt),
-                len(stream.tokens),
-                stream.request.num_cached_tokens,
-                stream.request.num_restarts,
-            )
-            for asked, stream in zip(trace, streams, strict=True)
-        ],
-        timeline.moments,
-    )
+    report.tell(streams)
+    report.served = [
+        one._replace(
+            arrival=one.arrival - start,
+            first_token=one.first_token - start,
+            end=one.end - start,
+        )
+        for one in report.served
+    ]
+    report.timeline = [
+        moment._replace(end=moment.end - start) for moment in report.timeline
+    ]
     return Validation(load, limits, run != "eager", report)
 
 
