@@ -3,10 +3,12 @@
     python tools/paper_figures.py                        all, about half an hour
     python tools/paper_figures.py --minutes 1            a short run
     python tools/paper_figures.py --only "figure 15"     parts whose names have this
+    python tools/paper_figures.py --azure FILE --only    Azure's trace alone
 
 Parts are stored as they come, in minipaged/lab/measure/data/paper-figures.json; a part
 computed anew takes the old one's place. In the end it prints the paper's claims beside
-ours.
+ours. Azure's trace is not shipped: download AzureLLMInferenceTrace_conv.csv from
+github.com/Azure/AzurePublicDataset (CC-BY 4.0); without it, what is stored stays.
 """
 
 import argparse
@@ -19,7 +21,7 @@ from typing import Any
 from minipaged.lab.measure.measured import DATA
 from minipaged.progress import progress_bar
 from minipaged.simulate.claims import table
-from minipaged.simulate.paper import LIMIT, PARTS
+from minipaged.simulate.paper import LIMIT, PARTS, recorded
 
 OUT = DATA / "paper-figures.json"
 
@@ -30,13 +32,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--minutes", type=float, default=5.0, help="of each trace")
     parser.add_argument("--only", nargs="*", default=[""], help="parts of parts' names")
     parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--azure", metavar="FILE", help="Azure's trace, downloaded")
     given = parser.parse_args(arguments)
     stored = json.loads(given.out.read_text("utf-8")) if given.out.exists() else {}
     stored |= {"limit_s_per_token": LIMIT}
     parts = stored.setdefault("parts", {})
-    names = [name for name in PARTS if any(word in name for word in given.only)]
-    for name in progress_bar(names, desc="figures", unit=" parts"):
-        compute, argument = PARTS[name]
+    wanted = {
+        name: part
+        for name, part in PARTS.items()
+        if any(word in name for word in given.only)
+    }
+    if given.azure:
+        wanted["Azure"] = (recorded, given.azure)
+    for name in progress_bar(wanted, desc="figures", unit=" parts"):
+        compute, argument = wanted[name]
         start = time.perf_counter()
         found = compute(given.minutes, argument)
         seconds = round(time.perf_counter() - start, 1)

@@ -3,7 +3,7 @@
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, LlamaConfig, Qwen3Config
+from transformers import AutoModelForCausalLM, LlamaConfig, OPTConfig, Qwen3Config
 
 
 def qwen3_06b(**options: Any) -> Qwen3Config:
@@ -37,7 +37,19 @@ def llama_8b(**options: Any) -> LlamaConfig:
     )
 
 
-SHAPES = {"qwen3-0.6b": qwen3_06b, "llama-8b": llama_8b}
+def opt_13b(**options: Any) -> OPTConfig:
+    """That of OPT-13B, the smallest of the PagedAttention paper's models."""
+    return OPTConfig(
+        hidden_size=5120,
+        word_embed_proj_dim=5120,
+        ffn_dim=20_480,
+        num_hidden_layers=40,
+        num_attention_heads=40,
+        **options,
+    )
+
+
+SHAPES = {"qwen3-0.6b": qwen3_06b, "llama-8b": llama_8b, "opt-13b": opt_13b}
 
 
 def random_model(device: str = "cuda", shape: str = "qwen3-0.6b") -> torch.nn.Module:

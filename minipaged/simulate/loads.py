@@ -3,8 +3,6 @@
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from itertools import takewhile
 
 from minipaged.simulate import trace_files, traces
 from minipaged.simulate.systems import Room, System, fits
@@ -43,10 +41,7 @@ def trace_of(given: Namespace, rate: float, max_length: int) -> list[traces.Aske
 def _recorded(kind: str, path: str, rate: float, minutes: float) -> list[traces.Asked]:
     if kind not in FILES:
         raise ValueError(f"--trace knows {', '.join(FILES)}, not {kind!r}")
-    faster = (
-        replace(asked, arrival=asked.arrival / rate) for asked in FILES[kind](path)
-    )
-    trace = [*takewhile(lambda asked: asked.arrival < minutes * 60, faster)]
+    trace = traces.faster(FILES[kind](path), rate, minutes)
     if not trace:
         raise ValueError(
             f"{path} has no request with a prompt and an answer in its first "

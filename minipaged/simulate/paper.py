@@ -5,9 +5,10 @@ mean normalized latency stays below LIMIT. The paper names no limit: its curves 
 compared where they rise steeply, and so the choice matters little.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from minipaged.memory.contiguous import RequestLengths
@@ -17,6 +18,7 @@ from minipaged.simulate.report import Report
 from minipaged.simulate.servers import LLAMA_13B, OPT_13B, OPT_66B, OPT_175B, Server
 from minipaged.simulate.sharing import SharingMeter
 from minipaged.simulate.systems import SYSTEMS, VARIANTS, System
+from minipaged.simulate.trace_files import azure
 from minipaged.simulate.traces import (
     ALPACA,
     PREFIXES,
@@ -26,6 +28,7 @@ from minipaged.simulate.traces import (
     alpaca_like,
     arrivals,
     chat_like,
+    faster,
     poisson_trace,
     sharegpt_like,
     with_beams,
@@ -56,6 +59,23 @@ DATASETS = {
 }
 
 
+def curves_of(
+    runs: Mapping[str, Callable[[float], Report]], start: float
+) -> dict[str, Any]:
+    """For each system its points, and the rate that it sustains.
+
+    runs: of each system, what it reports at a rate; `start`: a rate to begin with.
+    """
+    found = {}
+    for name, run in runs.items():
+        points = curve(run, LIMIT, start)
+        found[name] = {
+            "sustained": sustained_rate(points, LIMIT),
+            "points": [one._asdict() for one in points],
+        }
+    return found
+
+
 class Load(NamedTuple):
     """What is asked of a server; `start`: a rate to begin with, a second."""
 
@@ -83,15 +103,11 @@ class Load(NamedTuple):
 
     def curves(self, systems: Iterable[str], minutes: float) -> dict[str, Any]:
         """For each system its points, and the rate that it sustains."""
-        found = {}
-        for name in systems:
-            run = partial(self.run, (SYSTEMS | VARIANTS)[name], minutes)
-            points = curve(run, LIMIT, self.start)
-            found[name] = {
-                "sustained": sustained_rate(points, LIMIT),
-                "points": [one._asdict() for one in points],
-            }
-        return found
+        runs = {
+            name: partial(self.run, (SYSTEMS | VARIANTS)[name], minutes)
+            for name in systems
+        }
+        return curves_of(runs, self.start)
 
     def saved(self, minutes: float, rate: float) -> float:
         """The share of blocks that vLLM saves by sharing."""
@@ -185,6 +201,35 @@ def figure_18(minutes: float, name: str) -> dict[str, Any]:
         report = sized.run(SYSTEMS["vLLM"], minutes, rate)
         found[str(size)] = point(rate, report)._asdict()
     return found
+
+
+def recorded(minutes: float, path: str) -> dict[str, Any]:
+    """Azure's conversations of 2023, from a file that you have downloaded; OPT-13B.
+
+    Those with more positions than the model has are left out. The others keep their
+    moments, stretched to a rate.
+    """
+    every = list(azure(path))
+    trace = [
+        asked
+        for asked in every
+        if len(asked.prompt) + asked.lengths[0] <= OPT_13B.max_length
+    ]
+    own_rate = len(trace) / trace[-1].arrival
+
+    def run(system: System, rate: float) -> Report:
+        load = arrivals(faster(trace, rate / own_rate, minutes))
+        return simulate(system(OPT_13B), load, OPT_13B)
+
+    systems = ("vLLM", *ORCAS)
+    runs = {name: partial(run, SYSTEMS[name]) for name in systems}
+    return {
+        "requests": len(every),
+        "served": len(trace),
+        "mean_prompt": fmean(len(asked.prompt) for asked in trace),
+        "mean_output": fmean(asked.lengths[0] for asked in trace),
+        "curves": curves_of(runs, start=1.0),
+    }
 
 
 # Each can be computed alone.

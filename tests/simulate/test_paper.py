@@ -70,6 +70,23 @@ def test_prefixes_are_shared_in_figure_16():
     assert cached.computed_tokens < plain.computed_tokens / 2
 
 
+def test_a_recorded_trace_is_served_at_many_rates(tmp_path, monkeypatch):
+    """600 tokens, three times a second; every fourth request is too long for OPT."""
+    monkeypatch.setattr(paper, "LIMIT", 0.04)
+    path = tmp_path / "azure.csv"
+    rows = ["TIMESTAMP,ContextTokens,GeneratedTokens"]
+    for second in range(50):
+        moment = f"2023-11-16 18:17:{second:02}"
+        rows += [f"{moment}.{third}000000,500,100" for third in (0, 3, 6)]
+        rows += [f"{moment}.9000000,1949,100"]
+    path.write_text("\n".join(rows))
+    found = paper.recorded(1, path)
+    assert (found["requests"], found["served"]) == (200, 150)
+    assert (found["mean_prompt"], found["mean_output"]) == (500, 100)
+    rates = [each["sustained"] for each in found["curves"].values()]
+    assert rates[0] > 1.2 * rates[-1] and found["curves"]["vLLM"]["points"]
+
+
 def test_large_blocks_are_slow_in_figure_18(monkeypatch):
     """Where answers are short, most of a large block is never used."""
     monkeypatch.setattr(paper, "BLOCK_SIZES", (16, 256))
@@ -136,4 +153,9 @@ def test_the_script_stores_parts_as_they_come(tmp_path, capsys, monkeypatch):
     assert [*stored["parts"]] == [*parts]
     part = stored["parts"]["figure 15, samples"]
     assert part["found"] == {"x": 0.3333} and part["minutes"] == 1
+    monkeypatch.setattr(paper_figures, "recorded", lambda minutes, path: {"z": path})
+    paper_figures.main(["--azure", "a.csv", "--only", "--out", str(out)])
+    stored = paper_figures.json.loads(out.read_text())
+    assert [*stored["parts"]] == [*parts, "Azure"]
+    assert stored["parts"]["Azure"]["found"] == {"z": "a.csv"}
     assert "paper" in capsys.readouterr().out

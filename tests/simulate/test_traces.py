@@ -124,6 +124,14 @@ def test_samples_and_beams():
     assert beams[1].arrive().request is not request
 
 
+def test_a_trace_that_comes_faster_is_read_no_further_than_needed():
+    trace = iter(traces.poisson_trace(traces.wmt_like(300), rate=1.0))
+    taken = traces.faster(trace, times=4.0, minutes=0.5)
+    slow = traces.poisson_trace(traces.wmt_like(300), rate=4.0)
+    assert taken == [asked for asked in slow if asked.arrival < 30]
+    assert len(taken) + 1 + len([*trace]) == 300
+
+
 # --- files; the rows are our own, in the form of the published ones -------------------
 
 
@@ -131,13 +139,13 @@ def test_azure(tmp_path):
     path = tmp_path / "azure.csv"
     path.write_text(
         "TIMESTAMP,ContextTokens,GeneratedTokens\n"
-        "2023-11-16 18:17:03.9799600,374,44\n"
-        "2023-11-16 18:17:04.0319600,396,109\n"
+        "2023-11-16 18:17:03.9799600,310,40\n"
+        "2023-11-16 18:17:04.0319600,420,90\n"
         "2023-11-16 18:18:04.4799600,5,0\n"
     )
     first, second = trace_files.azure(path)
-    assert (first.arrival, len(first.prompt), first.lengths) == (0.0, 374, (44,))
-    assert second.arrival == pytest.approx(0.052) and second.lengths == (109,)
+    assert (first.arrival, len(first.prompt), first.lengths) == (0.0, 310, (40,))
+    assert second.arrival == pytest.approx(0.052) and second.lengths == (90,)
     assert first.prompt[0] != second.prompt[0]
 
 

@@ -158,7 +158,8 @@ def paper_figures() -> dict[str, Any]:
     """What `make figures-paper` has simulated of the paper's figures 12 to 18b.
 
     By the names of `simulate.paper.PARTS`. Of a curve: for each system its `points`,
-    and `sustained`, the rate at which its latency passes `LIMIT`.
+    and `sustained`, the rate at which its latency passes `LIMIT`. "Azure" is what
+    `simulate.paper.recorded` has found, with its `curves`.
     """
     stored = json.loads((DATA / "paper-figures.json").read_text("utf-8"))
     return {name: part["found"] for name, part in stored["parts"].items()}
