@@ -15,6 +15,7 @@ from .measure.measured import measured_batches as measured_batches
 from .measure.measured import measured_engine as measured_engine
 from .measure.measured import measured_kernels as measured_kernels
 from .measure.measured import measured_profile as measured_profile
+from .measure.measured import measured_prompt_rungs as measured_prompt_rungs
 from .measure.measured import measured_tuning as measured_tuning
 from .measure.measured import paper_figures as paper_figures
 from .measure.one_server import Outcome as Outcome
@@ -150,6 +151,8 @@ from .plots.two_ways import plot_two_ways as plot_two_ways
 from .plots.under_way import plot_under_way as plot_under_way
 from .plots.walk import plot_tile_and_blocks as plot_tile_and_blocks
 from .plots.warp_sums import plot_warp_sums as plot_warp_sums
+from .plots.warps import plot_pieces as plot_pieces
+from .plots.warps import plot_warps as plot_warps
 from .plots.waves import plot_waves as plot_waves
 from .plots.ways import plot_ways as plot_ways
 from .pool.replay import record as record
@@ -183,3 +186,6 @@ from .tour.tape import Tape as Tape
 from .tour.tape import TapedRunner as TapedRunner
 from .tour.tape import on_tape as on_tape
 from .tour.tape import padded_attention as padded_attention
+from .tour.warps import Mishap as Mishap
+from .tour.warps import run_ring as run_ring
+from .tour.warps import run_rung as run_rung

@@ -70,6 +70,29 @@ def as_swept(num_seqs, context, num_kv_heads, multiprocessors):
     return splits.get(num_seqs, (64, 2, 4, 1) if num_seqs == 64 else (16, 2, 5, 1))
 
 
+class Warps:
+    """Counts how often each place was taken, unlike the solution in the notebook."""
+
+    async def produce(self, ring, num_tiles):
+        times = [0] * ring.places
+        for tile in range(num_tiles):
+            place = tile % ring.places
+            if times[place] > 0:
+                await ring.empty[place].opened(times[place] - 1)
+            ring.copy(tile, place)
+            times[place] += 1
+
+    async def consume(self, ring, num_tiles):
+        for tile in range(num_tiles):
+            time, place = divmod(tile, ring.places)
+            await self.multiply(ring, place, time)
+
+    async def multiply(self, ring, place, time):
+        await ring.full[place].opened(time)
+        await ring.multiply(place)
+        ring.empty[place].arrive()
+
+
 # --- what is wrong --------------------------------------------------------------------
 
 
@@ -137,6 +160,116 @@ def from_the_smallest(addresses, size=64):
 
 def which_come(addresses, size=64):
     return {address // size for address in addresses}
+
+
+class NoBarriers(Warps):
+    async def produce(self, ring, num_tiles):
+        for tile in range(num_tiles):
+            ring.copy(tile, tile % ring.places)
+
+    async def multiply(self, ring, place, time):
+        await ring.multiply(place)
+
+
+class NeverWaitsForFull(Warps):
+    async def multiply(self, ring, place, time):
+        await ring.multiply(place)
+        ring.empty[place].arrive()
+
+
+class NeverWaitsForEmpty(NoBarriers):
+    multiply = Warps.multiply
+
+
+class WaitsForTheTimeBefore(Warps):
+    async def multiply(self, ring, place, time):
+        await ring.full[place].opened(time - 1)
+        await ring.multiply(place)
+        ring.empty[place].arrive()
+
+
+class GivesBackEarly(Warps):
+    """The product is awaited, but only when its place is given back."""
+
+    async def multiply(self, ring, place, time):
+        await ring.full[place].opened(time)
+        product = ring.multiply(place)
+        ring.empty[place].arrive()
+        await product
+
+
+class NeverGivesBack(Warps):
+    async def multiply(self, ring, place, time):
+        await ring.full[place].opened(time)
+        await ring.multiply(place)
+
+
+class GivesBackTwice(Warps):
+    async def multiply(self, ring, place, time):
+        await Warps.multiply(self, ring, place, time)
+        ring.empty[place].arrive()
+
+
+class WaitsAtFirst(Warps):
+    """For places that nobody has used yet."""
+
+    async def produce(self, ring, num_tiles):
+        for tile in range(num_tiles):
+            place, time = tile % ring.places, tile // ring.places
+            await ring.empty[place].opened(time)
+            ring.copy(tile, place)
+
+
+class KnowsTheLastBitOnly(Warps):
+    """As if a barrier could be asked for an even or an odd time: 0 and 1."""
+
+    async def multiply(self, ring, place, time):
+        await Warps.multiply(self, ring, place, time % 2)
+
+
+class ForgetsAwait(Warps):
+    async def multiply(self, ring, place, time):
+        await ring.full[place].opened(time)
+        await ring.multiply(place)
+        ring.empty[place].opened(time)
+        ring.empty[place].arrive()
+
+
+class TileByTile(Warps):
+    """Waits until each tile is multiplied, as if there were one place."""
+
+    async def produce(self, ring, num_tiles):
+        for tile in range(num_tiles):
+            place, time = tile % ring.places, tile // ring.places
+            ring.copy(tile, place)
+            await ring.empty[place].opened(time)
+
+
+class AlwaysOnePlace(Warps):
+    async def produce(self, ring, num_tiles):
+        for tile in range(num_tiles):
+            await ring.empty[0].opened(tile - 1)
+            ring.copy(tile, 0)
+
+    async def consume(self, ring, num_tiles):
+        for tile in range(num_tiles):
+            await self.multiply(ring, 0, tile)
+
+
+class LeavesTheLast(Warps):
+    async def consume(self, ring, num_tiles):
+        await Warps.consume(self, ring, num_tiles - 1)
+
+
+class BeyondTheRing(Warps):
+    async def produce(self, ring, num_tiles):
+        for tile in range(num_tiles):
+            ring.copy(tile, tile)
+
+
+class NotAsync:
+    def produce(self, ring, num_tiles):
+        ring.copy(0, 0)
 
 
 # What the check must say of each mistake.
@@ -274,6 +407,24 @@ FAULTS = {
         (two_on_each(64, 2, 4, programs=4), "NVIDIA H200, 40x4k: 174 us, the best"),
         (as_swept, "none of your sizes were measured on 24x4k, 40x4k, 48x2k"),
         (lambda n, *a: {1: (64, 2, 5, 33), 8: (64, 2, 5, 4)}[n], "KeyError"),
+    ],
+    "warps": [
+        (NoBarriers, "await that the place is empty"),
+        (NeverWaitsForFull, "await that the place is full"),
+        (NeverWaitsForEmpty, "await that the place is empty, for the time before"),
+        (WaitsForTheTimeBefore, "await that the place is full, for this tile's time"),
+        (GivesBackEarly, "a product reads its tile until it is made: await it first"),
+        (NeverGivesBack, "nobody can go on: the producer waits for empty[0] to open"),
+        (GivesBackTwice, "arrives at empty[0] twice for one tile"),
+        (WaitsAtFirst, "at first, all places are empty"),
+        (KnowsTheLastBitOnly, "await that the place is full, for this tile's time"),
+        (ForgetsAwait, "write `await`"),
+        (TileByTile, "1 tile copied before the first product is made"),
+        (AlwaysOnePlace, "1 tile copied before the first product is made"),
+        (LeavesTheLast, "has multiplied 5 of 6 tiles"),
+        (BeyondTheRing, "IndexError"),
+        (NotAsync, "expected a method `async def produce`"),
+        (lambda: None, "expected a method `async def produce`"),
     ],
 }
 

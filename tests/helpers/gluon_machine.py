@@ -153,6 +153,7 @@ class Machine:
             setattr(gl, name, getattr(torch, name))
         gl.static_range = range
         gl.program_id = lambda axis: tensor(self.program)
+        gl.num_programs = lambda axis: tensor(self.programs)
         gl.where = lambda which, a, b: torch.where(tensor(which), tensor(a), tensor(b))
         gl.maximum = lambda a, b: torch.maximum(tensor(a), tensor(b))
         gl.minimum = lambda a, b: torch.minimum(tensor(a), tensor(b))
@@ -267,6 +268,7 @@ class Machine:
     def run(self, kernel, programs: int, *given: Any, **constants: Any) -> None:
         """A launch, one program after another."""
         given = [Pointer(x) if isinstance(x, torch.Tensor) else x for x in given]
+        self.programs = programs
         for self.program in range(programs):
             kernel(*given, **constants)
 

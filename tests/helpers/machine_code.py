@@ -1,6 +1,10 @@
 """What the assembler made of a kernel, read from nvdisasm's text."""
 
 import re
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
 
 _LINE = re.compile(r"\*/\s+(?:@!?U?P\d+ )?([A-Z][A-Za-z0-9_.]*)\s+(.*?)\s*;")
 _PRODUCT = re.compile(r"HGMMA\.\S+\s+R\d+, R(\d+),")
@@ -37,3 +41,39 @@ def overwritten(text: str) -> list[str]:
             if target and read & {int(target[1]) + at for at in range(width)}:
                 found.append(line.strip())
     return found
+
+
+def assembled(compiled: Any) -> dict[str, Any]:
+    """What NVIDIA's tools say of a kernel that Triton has compiled, without a GPU.
+
+    registers and bytes spilled of a thread, bytes of shared memory, whether there were
+    warnings, `products` from registers, and instructions that overwrite their factors.
+    Triton must not be interpreting.
+    """
+    from triton import knobs
+    from triton.backends.nvidia.compiler import get_ptxas
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "kernel.ptx")
+        path.write_text(compiled.asm["ptx"])
+        command = [get_ptxas(90).path, "-v", "--gpu-name=sm_90a", path]
+        command += ["-o", path.with_suffix(".bin")]
+        said = subprocess.run(
+            command, capture_output=True, text=True, check=True
+        ).stderr
+        path.with_suffix(".cubin").write_bytes(compiled.asm["cubin"])
+        command = [knobs.nvidia.nvdisasm.path, "-c", path.with_suffix(".cubin")]
+        code = subprocess.run(
+            command, capture_output=True, text=True, check=True
+        ).stdout
+    numbers = {
+        "registers": r"Used (\d+) registers",
+        "spilled": r"(\d+) bytes spill stores",
+    }
+    found = {name: int(re.search(text, said)[1]) for name, text in numbers.items()}
+    return found | {
+        "warnings": "warning" in said.lower(),
+        "shared": compiled.metadata.shared,
+        "products": products_from_registers(code),
+        "overwritten": overwritten(code),
+    }

@@ -66,6 +66,7 @@ RIGHT = {
     "schedule": appendix_b.schedule,
     "waves": appendix_c.waves,
     "stretches": appendix_c.stretches,
+    "warps": appendix_c.Warps,
     "sizes": appendix_c.sizes,
     "graph_size": appendix_d.graph_size,
     "graphed": appendix_d.Graphed,
@@ -136,9 +137,15 @@ class IndexStub:
         raise NotImplementedError
 
 
+class WarpsStub(appendix_c.Warps):
+    async def consume(self, ring, num_tiles):
+        raise NotImplementedError
+
+
 @pytest.mark.parametrize("name", RIGHT)
 def test_a_stub_gets_a_nudge(capsys, name):
     stubs = {"first_fit": Stub, "reserved_cache": CacheStub, "prefix_index": IndexStub}
+    stubs["warps"] = WarpsStub
     attempt = stubs.get(name, stub)
     assert "not attempted" in verdict(capsys, name, attempt)
 

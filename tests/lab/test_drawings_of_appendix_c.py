@@ -20,7 +20,10 @@ from minipaged.lab import (
     plot_belt,
     plot_layouts,
     plot_paging_cost,
+    plot_pieces,
+    plot_warps,
     plot_ways,
+    run_rung,
     stretches_for_k,
 )
 from minipaged.lab.measure.launches import Launch
@@ -71,6 +74,7 @@ def ways():
     return plot_ways({"four": way(4, 32), "two": way(2, 64), "one": few}, "title")
 
 
+PIECES = {"light first": [[1, 3], [2, 4]], "heavy first": [[4, 1], [3, 2]]}
 OTHERS = 1.2, 1.26, "somebody else's"
 DRAWINGS = {
     "layouts": lambda: plot_layouts("title"),
@@ -90,6 +94,10 @@ DRAWINGS = {
     "ways, small programs": lambda: plot_ways({"a": way(16, 4), "b": way(2, 96)}, "t"),
     "ways, a long name": lambda: plot_ways({"a name " * 9: way(2, 64)}, "title"),
     "paging, others above": lambda: paging(band=OTHERS, doubt={"a": 1.01, "b": 0.99}),
+    "warps, one rung": lambda: plot_warps({"rung 1": run_rung(1, 3)}, "title"),
+    "warps": lambda: plot_warps({str(n): run_rung(n) for n in (2, 3)}, "title"),
+    "pieces": lambda: plot_pieces(PIECES, "title"),
+    "pieces, even": lambda: plot_pieces({"one": [[2, 2], [4]]}, "title"),
 }
 
 test_it_can_be_read = readable_in_all_themes(DRAWINGS)
@@ -350,3 +358,27 @@ def test_all_stored_batches_are_drawn():
     for row, found in zip(rows, REPORTS.values(), strict=True):
         ratios = [one["step_over_best_peer"] for one in found["batches"].values()]
         assert [ratio for ratio, _ in row.signs] == ratios
+
+
+# --- warps, and pieces of work --------------------------------------------------------
+
+
+def test_each_lane_has_what_was_done_in_it():
+    run = run_rung(2, 3)
+    rows = {row.label: row for row in plot_warps({"rung 2": run}, "title").scene.rows}
+    assert [*rows] == ["copies", "matrix unit", "consumer 0", "consumer 1"]
+    words = {name: [word for word in row.words if word] for name, row in rows.items()}
+    assert words["copies"] == ["K0", "V0", "K1", "V1", "K2", "V2"]
+    products = [span for span in run.spans if span.kind == "product"]
+    made = sorted((span.start, span.what) for span in products)
+    assert words["matrix unit"] == [what for _, what in made]
+    assert words["consumer 1"] == [f"weighs {tile}" for tile in range(3)]
+
+
+def test_pieces_lie_on_their_multiprocessors_until_all_have_ended():
+    figure = plot_pieces(PIECES, "title")
+    words = [row.words for row in figure.scene.rows]
+    assert words == [["1", "3", ""], ["2", "4"], ["4", "1"], ["3", "2"]]
+    said = texts(figure)
+    assert "6 tiles until the end, 17% idle" in said
+    assert "5 tiles until the end, 0% idle" in said

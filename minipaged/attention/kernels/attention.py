@@ -61,7 +61,7 @@ def _attend_prompts(
 
     On a Hopper GPU, another kernel does it, where it can.
     """
-    from minipaged.attention.kernels import hopper  # appendix D
+    from minipaged.attention.kernels import hopper  # appendix C
 
     if hopper.takes_prompts(q, cache, masking):
         hopper.attend_prompts(out, q, cache, batch, masking)

@@ -1,4 +1,4 @@
-"""Appendix D: prompts on a Hopper GPU, by warps with different jobs, from Python.
+"""Appendix C: prompts on a Hopper GPU, by warps with different jobs, from Python.
 
 On other GPUs, in Triton's interpreter, and for shapes that these kernels do not take,
 prompts are computed by lesson 6's `paged_prefill`.

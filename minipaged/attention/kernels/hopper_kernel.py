@@ -1,4 +1,4 @@
-"""Appendix D: attention of prompts on Hopper, where warps have different jobs (Gluon).
+"""Appendix C: attention of prompts on Hopper, where warps have different jobs (Gluon).
 
 Lesson 6's kernel for prompts lets the same warps load, multiply and compute weights.
 Here a program's warps share the work: a *producer* only copies, and two *consumers*

@@ -1,4 +1,4 @@
-"""Appendix D: which tiles of queries there are, the longest first.
+"""Appendix C: which tiles of queries there are, the longest first.
 
 The kernel for prompts on Hopper runs as many programs as there are multiprocessors, and
 each computes one *tile* after another: a run of new tokens of one sequence. Under a

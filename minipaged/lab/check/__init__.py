@@ -25,3 +25,4 @@ from minipaged.lab.check.lesson6 import packed, slots, sums
 from minipaged.lab.check.merging import merge_splits
 from minipaged.lab.check.preempting import schedule
 from minipaged.lab.check.promising import batching
+from minipaged.lab.check.ring import warps

@@ -209,17 +209,15 @@ def test_a_barrier_that_never_opens_is_an_error(monkeypatch):
 
 
 COMPILE = """
-import json, re, subprocess, sys, tempfile
-from pathlib import Path
+import json, sys
 
 import torch
 import triton
 from triton.backends.compiler import GPUTarget
-from triton.backends.nvidia.compiler import get_ptxas
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon._runtime import GluonASTSource
 
-from helpers.machine_code import overwritten, products_from_registers
+from helpers.machine_code import assembled
 from minipaged.attention.kernels.hopper import constants_of, layout_of_boxes
 from minipaged.attention.kernels.hopper_kernel import prompts_kernel
 
@@ -245,25 +243,7 @@ if sinks:
 source = GluonASTSource(prompts_kernel, types, constants)
 target = GPUTarget("cuda", 90, 32)
 compiled = triton.compile(source, target=target, options={"num_warps": 4})
-ptxas = get_ptxas(90).path
-with tempfile.TemporaryDirectory() as folder:
-    path = Path(folder, "kernel.ptx")
-    path.write_text(compiled.asm["ptx"])
-    command = [ptxas, "-v", "--gpu-name=sm_90a", path, "-o", path.with_suffix(".bin")]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
-    path.with_suffix(".cubin").write_bytes(compiled.asm["cubin"])
-    command = [triton.knobs.nvidia.nvdisasm.path, "-c", path.with_suffix(".cubin")]
-    code = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-numbers = {
-    "registers": r"Used (\\d+) registers",
-    "spilled": r"(\\d+) bytes spill stores",
-}
-found = {name: int(re.search(text, said)[1]) for name, text in numbers.items()}
-found["warnings"] = "warning" in said.lower()
-found["shared"] = compiled.metadata.shared
-found["products"] = products_from_registers(code)
-found["overwritten"] = overwritten(code)
-print(json.dumps(found))
+print(json.dumps(assembled(compiled)))
 """
 
 
