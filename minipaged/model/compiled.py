@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch._dynamo import config as compiler
 
 from minipaged.model.bridge import attending, connect
-from minipaged.model.fixed_order import fix_order
+from minipaged.model.fixed_order import fix_order, refuse_dependence
 from minipaged.model.graphs import ROWS, GraphRunner
 from minipaged.model.inputs import RaggedBatch
 from minipaged.model.merged_linears import attends_to_nothing, merge_linears
@@ -44,6 +44,8 @@ class CompiledRunner(GraphRunner):
         for layer in layers_of(self._twin):
             layer.compile()
         super().__init__(paged, max_sequences, max_tokens)
+        if paged.deterministic:
+            refuse_dependence(paged, paged.pool.block_size, self._twin)
 
     def forward(self, batch: RaggedBatch) -> Tensor:
         """Compute what `PagedModel.forward` computes, with compiled layers."""

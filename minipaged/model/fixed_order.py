@@ -18,7 +18,7 @@ torch's softmax, which rounds by a row's place if the vocabulary is no multiple 
 """
 
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -34,9 +34,7 @@ from minipaged.model.bridge import attending
 from minipaged.model.fixed_linear import fixed_order_linear
 from minipaged.model.inputs import Chunk, RaggedBatch
 from minipaged.model.merged_linears import MergedLinear, attends_to_nothing
-
-if TYPE_CHECKING:
-    from minipaged.model.paged_model import PagedModel
+from minipaged.model.paged_model import PagedModel, last_logits
 
 TOKENS = 32  # a step has a multiple of so many
 
@@ -135,11 +133,14 @@ class _Products(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
-def refuse_dependence(paged: "PagedModel", block_size: int) -> None:
+def refuse_dependence(
+    paged: PagedModel, block_size: int, twin: PreTrainedModel
+) -> None:
     """Raise UnsupportedModel if a text's logits depend on what else is computed.
 
-    A text is computed alone, and beside others: whole, and in two and three parts. The
-    last token's logits must be equal, to the bit.
+    twin: the one that is asked, over a small cache that is made for this. A text is
+    computed alone, and beside others: whole, and in two and three parts. The last
+    token's logits must be equal, to the bit.
     """
     length = 40
     num_others = 16 if paged.device.type == "cuda" else 3  # there, tiles get large
@@ -160,7 +161,8 @@ def refuse_dependence(paged: "PagedModel", block_size: int) -> None:
                 table.append(size)
                 chunks.append(Chunk(text[stop - size : stop], table))
             batch = RaggedBatch.build(chunks, device=paged.device)
-            last = paged.forward_over(batch, cache)[-1]
+            with torch.inference_mode(), paged.attending(batch, cache):
+                last = last_logits(twin, batch)[-1]
         for table in tables:
             table.free()
         return last

@@ -110,7 +110,7 @@ class PagedModel(Unpicklable):
         if deterministic:
             from minipaged.model.fixed_order import refuse_dependence
 
-            refuse_dependence(self, block_size)
+            refuse_dependence(self, block_size, self.twin)
         # Some modules write to their settings whenever they run, so the probe saw it.
         self._original.overlook(settings.changes())
         if num_blocks == "auto":

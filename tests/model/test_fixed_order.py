@@ -79,10 +79,10 @@ def test_linear_layers_that_add_by_the_number_of_rows_are_refused():
 def test_attention_that_depends_on_the_batch_is_refused():
     paged = wrapped(tiny())
     paged._attention = mp.gathered_attention
-    paged.twin = make_twin(paged.model)  # which fills no step up
-    connect(paged.twin)
+    twin = make_twin(paged.model)  # which fills no step up
+    connect(twin)
     with pytest.raises(mp.UnsupportedModel, match="depend on what else is computed"):
-        refuse_dependence(paged, 4)
+        refuse_dependence(paged, 4, twin)
 
 
 def test_a_step_that_is_not_filled_up_is_refused():
@@ -125,10 +125,9 @@ def test_merged_layers_are_fixed_too():
     assert merge_linears(twin)
     paged.note_weights()
     fix_order(twin)
-    paged.twin = twin
     wholes = [one for one in twin.modules() if isinstance(one, MergedLinear)]
     assert wholes and not any(type(one) is MergedLinear for one in wholes)
-    refuse_dependence(paged, 4)
+    refuse_dependence(paged, 4, twin)
 
 
 def test_kernels_are_chosen_by_their_name():
