@@ -41,16 +41,19 @@ TOKENS = 32  # a step has a multiple of so many
 
 class _FixedLinear(nn.Linear):
     def forward(self, x: Tensor) -> Tensor:
+        """As its class, but in a fixed order."""
         return fixed_order_linear(x, self.weight, self.bias)
 
 
 class _FixedConv1D(Conv1D):  # GPT-2's, whose weight is transposed
     def forward(self, x: Tensor) -> Tensor:
+        """As its class, but in a fixed order."""
         return fixed_order_linear(x, self.weight.T, self.bias)
 
 
 class _FixedMergedLinear(MergedLinear):
     def forward(self, x: Tensor) -> Tensor:
+        """As its class, but in a fixed order."""
         return fixed_order_linear(x, self.weight, self.bias)
 
 
@@ -74,6 +77,7 @@ class _FilledUp:
         logits_to_keep: int | Tensor = 0,
         **options: Any,
     ) -> Any:
+        """As the model's own, with logits of the tokens that were given."""
         count = input_ids.shape[1]
         if isinstance(logits_to_keep, int):  # so many of the last; 0: all
             start = max(0, count - logits_to_keep) if logits_to_keep else 0
