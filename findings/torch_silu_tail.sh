@@ -7,7 +7,8 @@
 # One would guess: f(x)[i] is f(x[i]), to the bit, because no number is added to another.
 # For users: a batch is not equal to its rows, even where all products of matrices are.
 #   Pad tensors to a multiple of 32 numbers where bits must be equal.
-# Seen on 2026-11-29, on an AMD EPYC with AVX-512:
+# Seen on 2026-11-29:
+#   an AMD EPYC with AVX-512
 #   torch 2.13.0+cpu
 #   width 100: rows of 300 that differ from the same row alone: 57
 #   largest relative difference: 1.6e-07
