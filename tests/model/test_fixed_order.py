@@ -12,6 +12,7 @@ from helpers.thorough import all_or
 from helpers.tiny_models import ARCHITECTURES, UNLIKE, tiny_model
 from minipaged.model import fixed_linear, fixed_order
 from minipaged.model.bridge import attending, connect
+from minipaged.model.compiled import layers_of
 from minipaged.model.fixed_order import fix_order, refuse_dependence
 from minipaged.model.merged_linears import (
     MergedLinear,
@@ -118,7 +119,7 @@ def test_logits_are_those_of_the_tokens_that_were_given(keep):
     assert torch.allclose(*found, atol=1e-4)
 
 
-def test_merged_layers_are_fixed_too():
+def test_merged_and_compiled_layers_are_fixed_too():
     paged = wrapped(tiny())
     twin = make_twin(paged.model)
     connect(twin)
@@ -127,6 +128,9 @@ def test_merged_layers_are_fixed_too():
     fix_order(twin)
     wholes = [one for one in twin.modules() if isinstance(one, MergedLinear)]
     assert wholes and not any(type(one) is MergedLinear for one in wholes)
+    refuse_dependence(paged, 4, twin)
+    for layer in layers_of(twin):
+        layer.compile(backend="aot_eager", fullgraph=True, dynamic=True)
     refuse_dependence(paged, 4, twin)
 
 

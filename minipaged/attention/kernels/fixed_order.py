@@ -53,9 +53,9 @@ def _merge(maximum, total, weighted, part_maximum, part_total, part_weighted):
 @triton.jit(do_not_specialize=["num_seqs", "table_width", "num_chunks"])
 def _attend_kernel(
     out,  # [T, H, value dim]
-    maxima,  # [T, H, chunks] float32, if SPLIT: of each chunk
-    totals,  # the same
-    means,  # [T, H, chunks, value dim] float32, if SPLIT: weighted sums
+    chunk_maxima,  # [T, H, chunks] float32; only if SPLIT, as are the next two
+    chunk_totals,  # [T, H, chunks]: the sums of weights
+    chunk_values,  # [T, H, chunks, value dim]: the weighted sums of values
     q,  # [T, H, key dim], of any strides
     keys,  # [blocks, block size, kv heads, key dim]
     values,
@@ -133,9 +133,9 @@ def _attend_kernel(
         )  # fmt: skip
         if SPLIT:
             part_row = out_row * num_chunks + chunk
-            tl.store(maxima + part_row, part_maximum, mask=exists)
-            tl.store(totals + part_row, part_total, mask=exists)
-            places = means + part_row[:, None] * VALUE_DIM + column[None, :]
+            tl.store(chunk_maxima + part_row, part_maximum, mask=exists)
+            tl.store(chunk_totals + part_row, part_total, mask=exists)
+            places = chunk_values + part_row[:, None] * VALUE_DIM + column[None, :]
             tl.store(places, part_weighted, mask=out_mask)
         else:
             maximum, total, weighted = _merge(
@@ -149,9 +149,9 @@ def _attend_kernel(
 @triton.jit(do_not_specialize=["num_chunks"])
 def _merge_kernel(
     out,
-    maxima,
-    totals,
-    means,
+    chunk_maxima,
+    chunk_totals,
+    chunk_values,
     context_lengths,  # of sequences with one new token each
     sinks,
     num_chunks,
@@ -174,10 +174,15 @@ def _merge_kernel(
     out_row = seq.to(tl.int64) * NUM_HEADS + head
     for chunk in range(first_chunk, tl.cdiv(context, CHUNK)):
         row = out_row * num_chunks + chunk + tl.arange(0, 1)
-        places = means + row[:, None] * VALUE_DIM + column[None, :]
+        places = chunk_values + row[:, None] * VALUE_DIM + column[None, :]
         part = tl.load(places, mask=(column < VALUE_DIM)[None, :], other=0.0)
         maximum, total, weighted = _merge(
-            maximum, total, weighted, tl.load(maxima + row), tl.load(totals + row), part
+            maximum,
+            total,
+            weighted,
+            tl.load(chunk_maxima + row),
+            tl.load(chunk_totals + row),
+            part,
         )
     result = divide(weighted, total).to(out.dtype.element_ty)
     places = out + out_row * VALUE_DIM + column[None, :]
@@ -221,15 +226,15 @@ def attend_in_fixed_order(
         num_splits = 1
     num_splits = max(1, min(num_splits, num_chunks))
     is_split = num_splits > 1
-    maxima = totals = means = out
+    chunks = (out,) * 3
     if is_split:
-        parts = num_seqs, num_heads, num_chunks
-        maxima, totals = (q.new_empty(parts, dtype=torch.float32) for _ in range(2))
-        means = q.new_empty(*parts, value_dim, dtype=torch.float32)
+        shape = num_seqs, num_heads, num_chunks
+        shapes = shape, shape, (*shape, value_dim)
+        chunks = [q.new_empty(each, dtype=torch.float32) for each in shapes]
     with torch.cuda.device_of(q):  # of several GPUs, the right one
         _attend_kernel[num_runs * num_kv_heads, num_splits](
-            out, maxima, totals, means, q, keys, values, tables, contexts, starts,
-            sinks, num_seqs, table_width, num_chunks, q.stride(0), q.stride(1),
+            out, *chunks, q, keys, values, tables, contexts, starts, sinks, num_seqs,
+            table_width, num_chunks, q.stride(0), q.stride(1),
             *log2_scales(scale, softcap),
             WINDOW=window,
             BLOCK_SIZE=block_size,
@@ -249,7 +254,7 @@ def attend_in_fixed_order(
         )  # fmt: skip
         if is_split:
             _merge_kernel[num_seqs, num_heads, -(-value_dim // _MERGED_COLUMNS)](
-                out, maxima, totals, means, contexts, sinks, num_chunks,
+                out, *chunks, contexts, sinks, num_chunks,
                 WINDOW=window,
                 NUM_HEADS=num_heads,
                 VALUE_DIM=value_dim,
