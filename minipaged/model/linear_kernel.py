@@ -30,7 +30,7 @@ class Tile(NamedTuple):
 
 
 # From the largest on. 64 rows are the fewest that Hopper's matrix units take.
-_TILES = (
+TILES = (
     Tile(128, 128, 64, 8, 3),
     Tile(64, 64, 128, 4, 3),
     Tile(64, 32, 128, 4, 4),
@@ -99,11 +99,11 @@ def tile_of(x: Tensor, num_out: int) -> Tile:
     num_rows, device = len(x), device_of(x.device.index or 0)
     if INTERPRETED or x.dtype not in device.matrix_dtypes:
         return _OTHER_TYPES
-    for tile in _TILES:
+    for tile in TILES:
         programs = _programs(num_rows, num_out, tile)
         if tile.rows <= max(64, num_rows) and programs >= device.multiprocessors:
             return tile
-    return _TILES[-1]
+    return TILES[-1]
 
 
 def _programs(num_rows: int, num_out: int, tile: Tile) -> int:

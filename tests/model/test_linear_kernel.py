@@ -28,14 +28,25 @@ def test_the_product(size, dtype):
     assert torch.equal(linear_by_kernel(x[-1:], weight, bias), out[-1:])
 
 
-def test_a_larger_tile_adds_in_the_same_order():
+def test_each_tile_computes_the_product():
+    """In the interpreter, numpy adds in an order of its own for each shape."""
     torch.manual_seed(0)
-    x, weight = torch.randn(70, 96, device=DEVICE), torch.randn(50, 96, device=DEVICE)
-    tiles = Tile(16, 16, 32, 4, 2), Tile(64, 32, 32, 4, 2)
-    whole = torch.randint(-8, 8, (70, 96), device=DEVICE).float()
-    for factor in (x, whole):  # with whole numbers, no order matters
-        small, large = (linear_by_kernel(factor, weight, tile=t) for t in tiles)
-        assert torch.allclose(small, large, atol=1e-5)
+    x, weight = (torch.randint(-8, 8, (n, 96), device=DEVICE).float() for n in (70, 50))
+    right = x @ weight.T  # of whole numbers, so no order matters
+    for tile in (Tile(16, 16, 32, 4, 2), Tile(64, 32, 32, 4, 2)):
+        assert torch.equal(linear_by_kernel(x, weight, tile=tile), right)
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="wants a GPU's matrix units")
+@pytest.mark.parametrize("num_in", [1000, 4096])
+def test_each_tile_adds_in_the_same_order(num_in):
+    torch.manual_seed(0)
+    x, weight = (torch.randn(n, num_in, device=DEVICE).bfloat16() for n in (1000, 300))
+    right = linear_by_kernel(x, weight, tile=linear_kernel.TILES[0])
+    for tile in linear_kernel.TILES:
+        for count in (1, 32, 64, 65, 1000):
+            out = linear_by_kernel(x[:count], weight, tile=tile)
+            assert torch.equal(out, right[:count])
 
 
 def test_tiles_are_as_large_as_keeps_all_multiprocessors_busy(monkeypatch):
