@@ -81,6 +81,22 @@ def resolve_attention(attention: str | Backend | Attend) -> Backend:
     return backend
 
 
+def resolve_deterministic(attention: str | Backend | Attend) -> Backend:
+    """As `resolve_attention`, by name: the backend whose sums have a fixed order."""
+    if attention == "gathered":
+        from minipaged.attention.fixed_order import fixed_order_attention
+
+        return fixed_order_attention
+    if attention == "triton":  # both of appendix D
+        from minipaged.attention.kernels.fixed_order import fixed_order_kernels
+
+        return fixed_order_kernels
+    raise ValueError(
+        "with deterministic=True, attention must be 'gathered' or 'triton', got "
+        f"{attention!r:.60}"
+    )
+
+
 def exchange_attention(attention: str | Backend | Attend, cache: KVCache) -> Backend:
     """As `resolve_attention`, for an existing cache; ValueError if it does not fit.
 

@@ -138,6 +138,7 @@ from .plots.stations import plot_stations as plot_stations
 from .plots.step_parts import plot_step_parts as plot_step_parts
 from .plots.step_shapes import plot_step_shapes as plot_step_shapes
 from .plots.stopping import plot_stopping as plot_stopping
+from .plots.sum_orders import plot_sum_orders as plot_sum_orders
 from .plots.swapped import plot_swap as plot_swap
 from .plots.sweep import plot_sweep as plot_sweep
 from .plots.tables import plot_shared_tables as plot_shared_tables

@@ -5,6 +5,7 @@ from torch import Tensor, nn
 from torch._dynamo import config as compiler
 
 from minipaged.model.bridge import attending, connect
+from minipaged.model.fixed_order import fix_order, refuse_dependence
 from minipaged.model.graphs import ROWS, GraphRunner
 from minipaged.model.inputs import RaggedBatch
 from minipaged.model.merged_linears import attends_to_nothing, merge_linears
@@ -37,15 +38,20 @@ class CompiledRunner(GraphRunner):
         self._twin = make_twin(paged.model)
         connect(self._twin)
         merge_linears(self._twin)
+        if paged.deterministic:
+            fix_order(self._twin)
         paged.note_weights()  # which merging has moved
         for layer in layers_of(self._twin):
             layer.compile()
         super().__init__(paged, max_sequences, max_tokens)
+        if paged.deterministic:
+            refuse_dependence(paged, paged.pool.block_size, self._twin)
 
     def forward(self, batch: RaggedBatch) -> Tensor:
         """Compute what `PagedModel.forward` computes, with compiled layers."""
         paged = self.paged
-        if len(batch.tokens) == 1:  # for which the compiler would make another program
+        # For a single token, the compiler would make another program.
+        if len(batch.tokens) == 1 and not paged.deterministic:
             return paged.forward(batch)
         paged.refuse_replaced_weights()
         with torch.inference_mode(), paged.attending(batch):

@@ -29,6 +29,10 @@ class MergedLinear(nn.Module):
         self.input: Tensor | None = None
         self.outputs: tuple[Tensor, ...] = ()
 
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., in] -> [..., out of all layers]."""
+        return linear(x, self.weight, self.bias)
+
 
 class LinearPart(nn.Module):
     """Takes the place of one of the layers: the first that is called computes all."""
@@ -43,8 +47,7 @@ class LinearPart(nn.Module):
         """[..., in] -> [..., out of this layer]."""
         merged = self.merged
         if merged.input is not x:
-            joined = linear(x, merged.weight, merged.bias)
-            merged.outputs = joined.split(merged.sizes, dim=-1)
+            merged.outputs = merged(x).split(merged.sizes, dim=-1)
             merged.input = x
         out = merged.outputs[self.index]
         if self.index == len(merged.sizes) - 1:

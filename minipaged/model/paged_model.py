@@ -15,6 +15,7 @@ from minipaged.attention.backend import (
     check_result,
     exchange_attention,
     resolve_attention,
+    resolve_deterministic,
 )
 from minipaged.errors import Unpicklable, UnsupportedModel, require_counts
 from minipaged.memory.block_pool import BlockPool
@@ -45,6 +46,7 @@ class PagedModel(Unpicklable):
         twin: what runs: the same weights under other modules.
         pool, cache: the blocks, and the K and V in them.
         attention: a Backend.
+        deterministic: does a text not depend on what else is computed?
         num_embeddings: the number of token ids.
         observers: they are told what happens.
         alone: lets one thread in at a time.
@@ -58,6 +60,8 @@ class PagedModel(Unpicklable):
         num_blocks: int | Literal["auto"] = 512,
         block_size: int = 16,
         attention: str | Backend | Attend = "gathered",
+        *,
+        deterministic: bool = False,
     ):
         """Allocate the cache; check that a batch's logits agree with the model's.
 
@@ -66,16 +70,25 @@ class PagedModel(Unpicklable):
             num_blocks, block_size: of the pool; "auto": as many as fit on the GPU.
             attention: "gathered", "streamed", "triton", a Backend, or a function with
                 the signature of `attend_gathered`.
+            deterministic: compute each token as if it were alone, to the bit. So a text
+                does not depend on its batch, in half precision, too. It takes longer,
+                and attention must be "gathered" or "triton".
 
         Raises UnsupportedModel if the text would be wrong, and MemoryError if there is
         no room for the pool.
         """
         refuse_unsupported(model)
         self.model = model
-        self._attention = resolve_attention(attention)
+        self.deterministic = deterministic
+        resolve = resolve_deterministic if deterministic else resolve_attention
+        self._attention = resolve(attention)
         self._original = Original(model)
         self.twin = make_twin(model)
         connect(self.twin)
+        if deterministic:
+            from minipaged.model.fixed_order import fix_order  # appendix D
+
+            fix_order(self.twin)
         settings = Settings(self.twin)
         layers = attention_layers(self.twin)  # by a forward of one token
         try:
@@ -94,6 +107,10 @@ class PagedModel(Unpicklable):
         self.alone = Alone()
         require_counts(block_size=block_size)
         check_logits(self, block_size)
+        if deterministic:
+            from minipaged.model.fixed_order import refuse_dependence
+
+            refuse_dependence(self, block_size, self.twin)
         # Some modules write to their settings whenever they run, so the probe saw it.
         self._original.overlook(settings.changes())
         if num_blocks == "auto":
@@ -122,6 +139,8 @@ class PagedModel(Unpicklable):
 
     @attention.setter
     def attention(self, attention: str | Backend | Attend) -> None:
+        if self.deterministic:
+            attention = resolve_deterministic(attention)
         self._attention = exchange_attention(attention, self.cache)
 
     def compute(self, plan: Plan) -> tuple[RaggedBatch, Tensor]:

@@ -104,7 +104,10 @@ def why_no_graphs(paged: PagedModel) -> str | None:
         )
     if find_spec("triton") is not None:
         from minipaged.attention.kernels.attention import triton_attention  # lesson 6
-    if find_spec("triton") is None or paged.attention != triton_attention:
+        from minipaged.attention.kernels.fixed_order import fixed_order_kernels
+
+        never_wait = triton_attention, fixed_order_kernels
+    if find_spec("triton") is None or paged.attention not in never_wait:
         return (
             "needs attention that never waits for the GPU: wrap the model with "
             "mp.PagedModel(model, attention='triton')"

@@ -55,6 +55,8 @@ def parser() -> argparse.ArgumentParser:
         help="auto: bfloat16 on a GPU, else float32")  # fmt: skip
     add("--attention", choices=("gathered", "streamed", "triton"),
         help="by default triton on a GPU, else gathered")  # fmt: skip
+    add("--deterministic", action="store_true",
+        help="no answer depends on what else is served; slower")  # fmt: skip
     add("--max-model-len", type=_count, help="tokens of a prompt with its answer")
     add("--num-blocks", type=_count, help="by default all that fit on a GPU, else 512")
     add("--block-size", type=_count, default=16, help="tokens of a block")
@@ -122,6 +124,7 @@ def build(given: argparse.Namespace) -> Any:
             given.num_blocks or ("auto" if on_gpu else 512),
             given.block_size,
             given.attention or ("triton" if on_gpu else "gathered"),
+            deterministic=given.deterministic,
         )
         bar.update()
         engine = Engine(

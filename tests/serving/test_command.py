@@ -38,6 +38,9 @@ def test_flags_reach_the_engine():
     assert scheduler.prefix_cache is None and door.capacity == 12
     _, engine = build_with()
     assert engine.scheduler.prefix_cache is not None
+    assert not engine.paged.deterministic
+    _, engine = build_with("--deterministic")
+    assert engine.paged.deterministic
 
 
 @pytest.mark.parametrize(

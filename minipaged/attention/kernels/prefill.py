@@ -17,11 +17,11 @@ from minipaged.attention.kernels.setup import tl, triton
 from minipaged.attention.kernels.sizes import log2_scales, padded, prefill_sizes
 from minipaged.attention.kernels.tile import divide, nothing_seen, over_tiles, sink_seen
 
-_SEARCHED_AT_ONCE = 128  # sequences
+SEARCHED_AT_ONCE = 128  # sequences
 
 
 @triton.jit
-def _find_sequence(run, query_starts, num_seqs, TOKENS: tl.constexpr, N: tl.constexpr):
+def find_sequence(run, query_starts, num_seqs, TOKENS: tl.constexpr, N: tl.constexpr):
     """The sequence that this run of new tokens belongs to.
 
     The runs of sequence s begin at number starts[s] // TOKENS + s. So there is room for
@@ -71,7 +71,7 @@ def _prefill_kernel(
     # tokens of a sequence see the most and take the longest, so they start first.
     program = tl.num_programs(0) - 1 - tl.program_id(0)
     run, kv_head = program // NUM_KV_HEADS, program % NUM_KV_HEADS
-    seq = _find_sequence(run, query_starts, num_seqs, TOKENS, SEARCHED_AT_ONCE)
+    seq = find_sequence(run, query_starts, num_seqs, TOKENS, SEARCHED_AT_ONCE)
     first_token = tl.load(query_starts + seq).to(tl.int64)
     num_new = (tl.load(query_starts + seq + 1) - first_token).to(tl.int32)
     offset = (run - (first_token // TOKENS + seq)).to(tl.int32) * TOKENS
@@ -174,7 +174,7 @@ def paged_prefill(
             PADDED_KEY_DIM=padded(key_dim),
             PADDED_VALUE_DIM=padded(value_dim),
             TILE=sizes.tile,
-            SEARCHED_AT_ONCE=_SEARCHED_AT_ONCE,
+            SEARCHED_AT_ONCE=SEARCHED_AT_ONCE,
             SKIP_SINGLE=skip_single,
             num_warps=sizes.num_warps,
             num_stages=sizes.num_stages,

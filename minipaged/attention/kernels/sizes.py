@@ -197,6 +197,18 @@ def prefill_sizes(q: torch.Tensor, values: torch.Tensor) -> Sizes:
     return _fitted(sizes, q, values, device)
 
 
+def sizes_in_fixed_order(q: torch.Tensor, values: torch.Tensor) -> Sizes:
+    """Sizes that depend on heads and their types, and on no number of tokens.
+
+    64 rows are the fewest that Hopper's matrix units take. To decode, they stay almost
+    empty, but then the memory is the limit.
+    """
+    device = device_of(q.device.index or 0)
+    return _fitted(
+        Sizes(rows=64, tile=64, num_warps=4, num_stages=3), q, values, device
+    )
+
+
 def _fitted(
     sizes: Sizes, q: torch.Tensor, values: torch.Tensor, device: Device
 ) -> Sizes:
