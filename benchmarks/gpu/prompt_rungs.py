@@ -41,7 +41,7 @@ from minipaged.memory.kv_cache import LayerCache
 HEADS, KV_HEADS, DIM = SHAPE = (32, 8, 128)
 LENGTHS = (1024, 2048, 4096, 8192, 16384)
 BETWEEN = {  # the fourth rung changes two things; each alone
-    "heavy tiles first": RUNGS[4]._replace(persistent=False),
+    "heavy pieces first": RUNGS[4]._replace(persistent=False),
     "persistent": RUNGS[4]._replace(heavy_first=False),
 }
 RUNS = 3

@@ -74,21 +74,21 @@ class Warps:
     """Counts how often each place was taken, unlike the solution in the notebook."""
 
     async def produce(self, ring, num_tiles):
-        times = [0] * ring.places
+        laps = [0] * ring.places
         for tile in range(num_tiles):
             place = tile % ring.places
-            if times[place] > 0:
-                await ring.empty[place].opened(times[place] - 1)
+            if laps[place] > 0:
+                await ring.empty[place].opened(laps[place] - 1)
             ring.copy(tile, place)
-            times[place] += 1
+            laps[place] += 1
 
     async def consume(self, ring, num_tiles):
         for tile in range(num_tiles):
-            time, place = divmod(tile, ring.places)
-            await self.multiply(ring, place, time)
+            lap, place = divmod(tile, ring.places)
+            await self.multiply(ring, place, lap)
 
-    async def multiply(self, ring, place, time):
-        await ring.full[place].opened(time)
+    async def multiply(self, ring, place, lap):
+        await ring.full[place].opened(lap)
         await ring.multiply(place)
         ring.empty[place].arrive()
 
@@ -167,12 +167,12 @@ class NoBarriers(Warps):
         for tile in range(num_tiles):
             ring.copy(tile, tile % ring.places)
 
-    async def multiply(self, ring, place, time):
+    async def multiply(self, ring, place, lap):
         await ring.multiply(place)
 
 
 class NeverWaitsForFull(Warps):
-    async def multiply(self, ring, place, time):
+    async def multiply(self, ring, place, lap):
         await ring.multiply(place)
         ring.empty[place].arrive()
 
@@ -181,9 +181,9 @@ class NeverWaitsForEmpty(NoBarriers):
     multiply = Warps.multiply
 
 
-class WaitsForTheTimeBefore(Warps):
-    async def multiply(self, ring, place, time):
-        await ring.full[place].opened(time - 1)
+class WaitsForTheLapBefore(Warps):
+    async def multiply(self, ring, place, lap):
+        await ring.full[place].opened(lap - 1)
         await ring.multiply(place)
         ring.empty[place].arrive()
 
@@ -191,22 +191,22 @@ class WaitsForTheTimeBefore(Warps):
 class GivesBackEarly(Warps):
     """The product is awaited, but only when its place is given back."""
 
-    async def multiply(self, ring, place, time):
-        await ring.full[place].opened(time)
+    async def multiply(self, ring, place, lap):
+        await ring.full[place].opened(lap)
         product = ring.multiply(place)
         ring.empty[place].arrive()
         await product
 
 
 class NeverGivesBack(Warps):
-    async def multiply(self, ring, place, time):
-        await ring.full[place].opened(time)
+    async def multiply(self, ring, place, lap):
+        await ring.full[place].opened(lap)
         await ring.multiply(place)
 
 
 class GivesBackTwice(Warps):
-    async def multiply(self, ring, place, time):
-        await Warps.multiply(self, ring, place, time)
+    async def multiply(self, ring, place, lap):
+        await Warps.multiply(self, ring, place, lap)
         ring.empty[place].arrive()
 
 
@@ -215,23 +215,23 @@ class WaitsAtFirst(Warps):
 
     async def produce(self, ring, num_tiles):
         for tile in range(num_tiles):
-            place, time = tile % ring.places, tile // ring.places
-            await ring.empty[place].opened(time)
+            place, lap = tile % ring.places, tile // ring.places
+            await ring.empty[place].opened(lap)
             ring.copy(tile, place)
 
 
 class KnowsTheLastBitOnly(Warps):
-    """As if a barrier could be asked for an even or an odd time: 0 and 1."""
+    """As if a barrier could be asked for an even or an odd lap: 0 and 1."""
 
-    async def multiply(self, ring, place, time):
-        await Warps.multiply(self, ring, place, time % 2)
+    async def multiply(self, ring, place, lap):
+        await Warps.multiply(self, ring, place, lap % 2)
 
 
 class ForgetsAwait(Warps):
-    async def multiply(self, ring, place, time):
-        await ring.full[place].opened(time)
+    async def multiply(self, ring, place, lap):
+        await ring.full[place].opened(lap)
         await ring.multiply(place)
-        ring.empty[place].opened(time)
+        ring.empty[place].opened(lap)
         ring.empty[place].arrive()
 
 
@@ -240,9 +240,9 @@ class TileByTile(Warps):
 
     async def produce(self, ring, num_tiles):
         for tile in range(num_tiles):
-            place, time = tile % ring.places, tile // ring.places
+            place, lap = tile % ring.places, tile // ring.places
             ring.copy(tile, place)
-            await ring.empty[place].opened(time)
+            await ring.empty[place].opened(lap)
 
 
 class AlwaysOnePlace(Warps):
@@ -411,13 +411,13 @@ FAULTS = {
     "warps": [
         (NoBarriers, "await that the place is empty"),
         (NeverWaitsForFull, "await that the place is full"),
-        (NeverWaitsForEmpty, "await that the place is empty, for the time before"),
-        (WaitsForTheTimeBefore, "await that the place is full, for this tile's time"),
+        (NeverWaitsForEmpty, "await that the place is empty, in the lap before"),
+        (WaitsForTheLapBefore, "await that the place is full, in this tile's lap"),
         (GivesBackEarly, "a product reads its tile until it is made: await it first"),
         (NeverGivesBack, "nobody can go on: the producer waits for empty[0] to open"),
         (GivesBackTwice, "arrives at empty[0] twice for one tile"),
         (WaitsAtFirst, "at first, all places are empty"),
-        (KnowsTheLastBitOnly, "await that the place is full, for this tile's time"),
+        (KnowsTheLastBitOnly, "await that the place is full, in this tile's lap"),
         (ForgetsAwait, "write `await`"),
         (TileByTile, "1 tile copied before the first product is made"),
         (AlwaysOnePlace, "1 tile copied before the first product is made"),

@@ -77,8 +77,8 @@ MISTAKES = {  # rung, right, wrong
     "K read before it has come": (1, "mbarrier.wait(full.index(1), n & 1)", "pass"),
     "a ring's tile read before it has come": (
         2,
-        "mbarrier.wait(full.index(place), number // ",
-        "(0, number // ",
+        "mbarrier.wait(full.index(place), ",
+        "(0, ",
     ),
     "a place filled before it is empty": (
         2,

@@ -43,7 +43,7 @@ def test_no_more_copies_ahead_than_places():
 
 
 def test_each_rung_leaves_the_matrix_unit_less_idle():
-    shares = [run_rung(rung).busy() for rung in (1, 2, 3)]
+    shares = [run_rung(rung, 5).busy() for rung in (1, 2, 3)]
     assert shares == sorted(shares) and shares[0] < 0.55 and shares[2] > 0.9
 
 
@@ -57,6 +57,24 @@ def test_weights_are_made_while_a_product_of_the_same_consumer_is():
             if s.kind == "product" and s.who == span.who and s.what[0] == "V"
         ]
         assert any(s.start < span.stop and span.start < s.stop for s in values)
+
+
+@pytest.mark.parametrize("rung", (1, 2, 3, 4))
+def test_each_piece_is_multiplied_whole(rung):
+    """By programs of their own, or by one in turns: two products with each tile."""
+    products = [s for s in run_rung(rung, 3, 2).spans if s.kind == "product"]
+    consumers = {span.who for span in products}
+    assert len(products) == 2 * 2 * 3 * len(consumers)
+
+
+def test_copies_of_the_next_piece_begin_under_the_last_in_rung_4_alone():
+    ahead = {}
+    for rung in (3, 4):
+        spans = run_rung(rung, 3, 2).spans
+        copies = sorted(s.start for s in spans if s.kind == "copy")
+        ends = sorted(s.stop for s in spans if s.kind == "product")
+        ahead[rung] = copies[6] < ends[11]  # of 6 copies and 12 products of a piece
+    assert ahead == {3: False, 4: True}
 
 
 def test_the_machine_stops_where_nobody_can_go_on():

@@ -17,13 +17,13 @@ SIZES = ((6, 2), (5, 1), (7, 3), (1, 2), (2, 4))  # tiles, places
 # What helps, by words of a mishap; the first that fits is said.
 HELP = {
     "write `await`": "",
-    "the producer waits for empty[0] to open for time 0; consumer 0 waits for full[0] "
-    "to open for time 0": "at first, all places are empty; nothing has to open before",
-    "nobody can go on": "who must arrive at this barrier, and has not, or which time "
+    "the producer waits for empty[0] to open in lap 0; consumer 0 waits for full[0] "
+    "to open in lap 0": "at first, all places are empty; nothing has to open before",
+    "nobody can go on": "who must arrive at this barrier, and has not, or which lap "
     "is the right one?",
     "while consumer": "a product reads its tile until it is made: await it first",
-    "is copied to": "await that the place is empty, for the time before this tile's",
-    "wants to multiply": "await that the place is full, for this tile's time",
+    "is copied to": "await that the place is empty, in the lap before this tile's",
+    "wants to multiply": "await that the place is full, in this tile's lap",
     "has multiplied": "each consumer multiplies every tile",
 }
 

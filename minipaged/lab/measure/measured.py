@@ -58,9 +58,9 @@ def measured_prompt_rungs(device: str = "nvidia-h200") -> dict[str, Any]:
     """The report that benchmarks/gpu/prompt_rungs.py wrote on this device.
 
     prompts: by the number of tokens, `us` and `tflop_per_s` of `rung 1` to `rung 4`, of
-    what rung 4 changes alone (`heavy tiles first`, `persistent`), of `ours`, `lesson_6`
-    (its kernel for prompts), `cudnn` and `flash_attention_3`. equal_to_float64: shares
-    of whole numbers.
+    what rung 4 changes alone (`heavy pieces first`, `persistent`), of `ours`,
+    `lesson_6` (its kernel for prompts), `cudnn` and `flash_attention_3`.
+    equal_to_float64: shares of whole numbers.
     """
     return _report("prompt-rungs", device)
 

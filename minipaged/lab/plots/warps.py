@@ -41,8 +41,8 @@ def plot_warps(runs: Mapping[str, Machine], title: str) -> Figure:
                 word = f"weighs {span.what}" if span.kind == "weigh" else span.what
                 lane.bar(span.start, span.stop, tone, word)
     picture.axis("units of time", highest=end, is_bare=True)
-    said = "K2, V2: a copy of tile 2, or a product with it"
-    picture.text(f"{said}, in the colour of the warps that weigh")
+    said = "K2: tile 2 of K is copied, or multiplied; a product has the colour"
+    picture.text(f"{said} of the warps that started it")
     return render(picture.scene())
 
 

@@ -131,7 +131,7 @@ def together(out, q, keys, values, num_tokens, num_heads, scale, GROUP: gl.const
         mbarrier.expect(full.index(1), 2 * keys.block_type.nbytes)
         copy_to_shared(keys, [at, 0], full.index(1), k_tile)
         copy_to_shared(values, [at, 0], full.index(1), v_tile)
-        mbarrier.wait(full.index(1), n & 1)
+        mbarrier.wait(full.index(1), n & 1)  # why `& 1`: see rung 2
         logits = multiply_keys(q_rows, k_tile)
         logits = warpgroup_mma_wait(0, deps=[logits])
         if n == 0:
@@ -150,8 +150,8 @@ def together(out, q, keys, values, num_tokens, num_heads, scale, GROUP: gl.const
 def wait_full(ring, number):
     """The ring's tile `number`, once it has come."""
     tiles, full, _ = ring
-    place = number % tiles.shape[0]
-    mbarrier.wait(full.index(place), number // tiles.shape[0] & 1)
+    place, lap = number % tiles.shape[0], number // tiles.shape[0]
+    mbarrier.wait(full.index(place), lap & 1)
     return tiles.index(place)
 
 
@@ -166,8 +166,8 @@ def has_read(ring, number):
 def copy_next(source, row, ring, number):
     """Copy the ring's tile `number`, once its place is empty."""
     tiles, full, empty = ring
-    place = number % tiles.shape[0]
-    mbarrier.wait(empty.index(place), number // tiles.shape[0] & 1 ^ 1)
+    place, lap = number % tiles.shape[0], number // tiles.shape[0]
+    mbarrier.wait(empty.index(place), lap & 1 ^ 1)
     mbarrier.expect(full.index(place), source.block_type.nbytes)
     copy_to_shared(source, [row, 0], full.index(place), tiles.index(place))
 

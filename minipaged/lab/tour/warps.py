@@ -14,6 +14,7 @@ from random import Random
 from typing import Any, NamedTuple, Protocol
 
 Warps = Coroutine[Any, Any, None]
+Loop = Callable[["Machine", "Ring", "Ring", int, int], Warps]
 UNITS = {"copy": 1.0, "product": 1.0, "weigh": 2.5}  # of time; invented
 PRODUCER, CONSUMERS = "the producer", ("consumer 0", "consumer 1")
 
@@ -130,11 +131,11 @@ class Machine:
 
 
 class Barrier:
-    """Opens when all have arrived, and again when all have arrived again."""
+    """Opens when all have arrived, and in the next lap when all have arrived again."""
 
     def __init__(self, machine: Machine, name: str, num_arrivals: int):
         self.machine, self.name, self.num_arrivals = machine, name, num_arrivals
-        self.times, self.arrived = 0, set[str]()
+        self.laps, self.arrived = 0, set[str]()
         self.asked: list[tuple[int, Moment]] = []
 
     def arrive(self) -> None:
@@ -144,16 +145,16 @@ class Barrier:
             raise Mishap(f"{who} arrives at {self.name} twice for one tile")
         self.arrived.add(who)
         if len(self.arrived) == self.num_arrivals:
-            self.times, self.arrived = self.times + 1, set()
-            for time, moment in self.asked:
-                if time == self.times - 1:
+            self.laps, self.arrived = self.laps + 1, set()
+            for lap, moment in self.asked:
+                if lap == self.laps - 1:
                     self.machine.come(moment)
 
-    def opened(self, time: int) -> Moment:
-        """To be awaited: it has opened for time `time`; 0 is the first time."""
-        moment = Moment(f"{self.name} to open for time {time}")
-        moment.has_come = time < self.times
-        self.asked.append((time, moment))
+    def opened(self, lap: int) -> Moment:
+        """To be awaited: it has opened in this lap; the first lap is 0."""
+        moment = Moment(f"{self.name} to open in lap {lap}")
+        moment.has_come = lap < self.laps
+        self.asked.append((lap, moment))
         return moment
 
 
@@ -258,18 +259,27 @@ def run_ring(
 # --- the rungs ------------------------------------------------------------------------
 
 
-def run_rung(rung: int, num_tiles: int = 5) -> Machine:
-    """A piece of work by rung 1, 2 or 3: what its warps did when."""
+def run_rung(rung: int, num_tiles: int = 4, num_pieces: int = 1) -> Machine:
+    """Pieces of work on a multiprocessor by a rung, 1 to 4: what its warps did when.
+
+    num_tiles: of each piece. Until rung 3, each piece has a program of its own, for
+    which there is room when the one before has ended.
+    """
     machine = Machine()
     if rung == 1:
-        k, v = (Ring(machine, ["eight warps"], 1, name) for name in "KV")
-        return machine.run({"eight warps": _together(machine, k, v, num_tiles)})
-    k, v = (Ring(machine, CONSUMERS, 2, name) for name in "KV")
-    loop = {2: _one_after_another, 3: _weigh_under_product}[rung]
-    warps = {PRODUCER: _produce(k, v, num_tiles)}
-    return machine.run(
-        warps | {who: loop(machine, k, v, num_tiles) for who in CONSUMERS}
-    )
+        for _ in range(num_pieces):
+            k, v = (Ring(machine, ["eight warps"], 1, name) for name in "KV")
+            machine.run({"eight warps": _together(machine, k, v, num_tiles)})
+        return machine
+    loop = _one_after_another if rung == 2 else _weigh_under_product
+    programs, turns = (1, num_pieces) if rung == 4 else (num_pieces, 1)
+    for _ in range(programs):
+        k, v = (Ring(machine, CONSUMERS, 2, name) for name in "KV")
+        warps = {PRODUCER: _produce(k, v, turns * num_tiles)}
+        for who in CONSUMERS:
+            warps[who] = _consume(loop, machine, k, v, num_tiles, turns)
+        machine.run(warps)
+    return machine
 
 
 async def _together(machine: Machine, k: Ring, v: Ring, num_tiles: int) -> None:
@@ -286,9 +296,16 @@ async def _together(machine: Machine, k: Ring, v: Ring, num_tiles: int) -> None:
 async def _produce(k: Ring, v: Ring, num_tiles: int) -> None:
     for tile in range(num_tiles):
         for ring in (k, v):
-            place, time = tile % ring.places, tile // ring.places
-            await ring.empty[place].opened(time - 1)
+            place, lap = tile % ring.places, tile // ring.places
+            await ring.empty[place].opened(lap - 1)
             ring.copy(tile, place)
+
+
+async def _consume(
+    loop: Loop, machine: Machine, k: Ring, v: Ring, num_tiles: int, turns: int
+) -> None:
+    for turn in range(turns):
+        await loop(machine, k, v, turn * num_tiles, (turn + 1) * num_tiles)
 
 
 async def _once_full(ring: Ring, tile: int) -> int:
@@ -298,9 +315,9 @@ async def _once_full(ring: Ring, tile: int) -> int:
 
 
 async def _one_after_another(
-    machine: Machine, k: Ring, v: Ring, num_tiles: int
+    machine: Machine, k: Ring, v: Ring, first: int, end: int
 ) -> None:
-    for tile in range(num_tiles):
+    for tile in range(first, end):
         place = await _once_full(k, tile)
         await k.multiply(place)
         k.empty[place].arrive()
@@ -311,13 +328,13 @@ async def _one_after_another(
 
 
 async def _weigh_under_product(
-    machine: Machine, k: Ring, v: Ring, num_tiles: int
+    machine: Machine, k: Ring, v: Ring, first: int, end: int
 ) -> None:
     product, last = None, 0
-    for tile in range(num_tiles):
+    for tile in range(first, end):
         place = await _once_full(k, tile)
         logits = k.multiply(place)
-        if tile > 0:
+        if tile > first:
             last = await _once_full(v, tile - 1)
             product = v.multiply(last)
         await logits
@@ -326,6 +343,6 @@ async def _weigh_under_product(
         if product:
             await product
             v.empty[last].arrive()
-    last = await _once_full(v, num_tiles - 1)
+    last = await _once_full(v, end - 1)
     await v.multiply(last)
     v.empty[last].arrive()
