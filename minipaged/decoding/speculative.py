@@ -38,10 +38,11 @@ class Speculating(GuessedWorks, Sampling):
     """
 
     def __init__(self, options: Options, generator: torch.Generator | None = None):
-        """As Sampling; `options.speculation` guesses."""
+        """As Sampling; `options.speculation` guesses, `options.num_guesses` at most."""
         super().__init__(options, generator)
         self.speculation = options.speculation
-        self.num_guesses = self.speculation.num_tokens
+        most = self.speculation.num_tokens
+        self.num_guesses = min(options.num_guesses or most, most)
         self.num_branches = self.speculation.num_branches
         if options.num_sequences > 1:
             self.num_branches = 1

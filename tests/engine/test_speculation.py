@@ -76,6 +76,16 @@ class Watch(mp.Observer):
         self.wrong += num_guesses - num_accepted
 
 
+class Verified(mp.Observer):
+    """The most tokens that were guessed at a time, for each sequence."""
+
+    def __init__(self):
+        self.most = {}
+
+    def verified(self, sequence, num_guesses, num_accepted):
+        self.most[sequence] = max(num_guesses, self.most.get(sequence, 0))
+
+
 @pytest.mark.parametrize("budget", [{}, {"max_prompt_tokens": 3}])
 @pytest.mark.parametrize("cached", [False, True])
 @pytest.mark.parametrize(
@@ -369,6 +379,47 @@ def test_statistics_have_the_names_of_the_field(tree):
     new = sum(len(output.sequences[0]) for output in outputs)
     assert stats.generation_tokens == new
     assert 1 < stats.mean_acceptance_length < 4
+
+
+# --- what a request decides for itself ------------------------------------------------
+
+
+def test_a_request_may_ask_for_fewer_guesses_or_none():
+    """Beside others that guess; beams, too, if they go without."""
+    engine = make(speculation=knowing(forgets=0), max_tokens=192)
+    engine.paged.observers.append(watch := Verified())
+    wanted = [None, 0, 1, 2, 9]
+    streams = [
+        engine.add(prompt, GREEDY, num_guesses=number)
+        for prompt, number in zip(PROMPTS, wanted, strict=False)
+    ]
+    beams = config(7, num_beams=3)
+    streams.append(engine.add(PROMPTS[5], beams, num_guesses=0))
+    engine.run()
+    right = [
+        *answers()[:5],
+        *huggingface_outputs(tiny_model("qwen3"), [PROMPTS[5]], beams),
+    ]
+    check([stream.output for stream in streams], right)
+    most = [watch.most.get(stream.request.answers[0], 0) for stream in streams]
+    assert most == [3, 0, 1, 2, 3, 0]
+    check_idle(engine)
+
+
+def test_without_speculation_an_engine_guesses_nothing_for_anybody():
+    engine = make()
+    stream = engine.add(PROMPTS[0], GREEDY, num_guesses=3)
+    engine.run()
+    check([stream.output], answers()[:1])
+    assert not engine.stats.num_drafts
+
+
+def test_a_wrong_number_of_guesses_is_refused():
+    engine = make(speculation=knowing(), **ROOM)
+    for wrong in (-1, 1.5, "3"):
+        with pytest.raises(ValueError, match="num_guesses must be a whole number"):
+            engine.add(PROMPTS[0], GREEDY, num_guesses=wrong)
+    check_idle(engine)
 
 
 # --- what is refused, in words --------------------------------------------------------
