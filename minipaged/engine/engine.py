@@ -29,6 +29,7 @@ from minipaged.engine.limits import (
     check_swapping,
     limits_that_fit,
     make_scheduler,
+    sizes_of_steps,
     tokens_of_sequence,
 )
 from minipaged.engine.serving import ServingThread, wake
@@ -132,7 +133,8 @@ class Engine(Observer, Unpicklable):
         )  # fmt: skip
         self.stats = Stats(self.scheduler)
         watching += [paged.observers, self.stats, *observers, self]
-        runner = make_runner(paged, run, max_sequences, max_tokens)
+        sizes = sizes_of_steps(max_sequences, max_tokens, speculation)
+        runner = make_runner(paged, run, *sizes)
         self._runner = with_speculation(runner, paged, speculation)
         self._steps = make_steps(self._runner, self.scheduler)
         self.streams: dict[Request, Stream] = {}

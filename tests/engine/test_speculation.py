@@ -10,7 +10,7 @@ import minipaged as mp
 from helpers.answers import huggingface_outputs
 from helpers.guessing import Knowing
 from helpers.interrupting import Lines, run_interrupted
-from helpers.replaying import replayable, replaying, steps_ahead
+from helpers.replaying import ReplayingRunner, replayable, replaying, steps_ahead
 from helpers.serving import (
     CONFIGS,
     NEVER,
@@ -202,6 +202,23 @@ def test_several_logits_of_a_sequence_are_replayed():
     streams = list(engine.streams.values())
     engine.run()
     check([stream.output for stream in streams], answers()[:4])
+
+
+def test_no_step_with_guesses_runs_eagerly(tree, monkeypatch):
+    """Beside prompts, too, and with as many sequences as there may be."""
+    monkeypatch.setattr(ReplayingRunner, "_prompt_tokens", (16, 96))
+    limits = {"max_sequences": 6, "max_tokens": 96, "speculation": knowing(tree=tree)}
+    engine = replaying(make(96, attention=replayable, **limits))
+    runner = engine._runner
+    for prompt in PROMPTS:
+        engine.add(prompt, GREEDY)
+    check(engine.run(), answers())
+    assert runner.num_replays == engine.stats.num_steps
+    used = [size for size, own in runner._graphs.items() if own.graph.count]
+    assert any(size.rows_share for size in used)
+    runner.close()
+    engine.add(PROMPTS[0], GREEDY)
+    check(engine.run(), answers()[:1])  # eagerly
 
 
 def test_a_stream_tells_no_guess(tree):

@@ -65,7 +65,7 @@ def test_prompts_and_answers_share_a_graph():
         replay = graph.replay
 
         def noted(size=size, replay=replay):
-            sizes.append(size[:1] + size[2:])
+            sizes.append((size.tokens, size.longest))
             replay()
 
         graph.replay = noted
@@ -249,9 +249,10 @@ def test_there_is_a_graph_for_every_eight_rows(num_sequences, graphs):
     paged = mp.PagedModel(tiny_model("qwen3"), 32, 4, replayable)
     runner = ReplayingRunner(paged, num_sequences)
     decoding = [size for size in runner._graphs if size.decodes]
-    assert decoding == [(ROWS * n, ROWS * n, 1) for n in range(graphs, 0, -1)]
+    assert decoding == [Size(ROWS * n, ROWS * n, 1) for n in range(graphs, 0, -1)]
     rows = ROWS * (graphs + 1)
-    assert set(runner._graphs) - set(decoding) == {(16, rows, 16), (40, rows, 40)}
+    prompts = set(runner._graphs) - set(decoding)
+    assert prompts == {Size(16, rows, 16), Size(40, rows, 40)}
     assert list(runner._graphs) == sorted(runner._graphs, reverse=True)
     runner.close()
     runner.close()
