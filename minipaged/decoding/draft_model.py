@@ -117,10 +117,11 @@ class DraftModel(Speculation):
             drawn: dict[Work, list[Tensor]] = {}
             dice = {work: _same_dice(work) for work in works if _num_guesses(work)}
             unread = _Unread()
+            starts = {work: self._start_of(work) for work in works}
             for number in range(max(map(_num_guesses, works), default=0) or 1):
                 guessing = [work for work in works if _num_guesses(work) > number]
                 computing = guessing if number else works
-                parts = [self._part(work, number) for work in computing]
+                parts = [self._part(work, number, starts[work]) for work in computing]
                 parts = [part for part in parts if part.num_tokens]
                 if not parts:
                     break
@@ -145,8 +146,12 @@ class DraftModel(Speculation):
         for work in works:
             sequence = work.sequence
             stop = sequence.num_known + max(0, _num_guesses(work) - 1)
-            tokens = sequence.tokens[: min(work.stop, stop)]
-            self.written.note(tokens, sequence.table.block_ids, len(tokens))
+            self.written.note(
+                sequence.tokens,
+                sequence.table.block_ids,
+                min(work.stop, stop),
+                starts[work],
+            )
             work.request.strategy.drafted = None
         for work, probabilities in drawn.items():
             work.request.strategy.drafted = torch.cat(probabilities)
@@ -159,22 +164,33 @@ class DraftModel(Speculation):
         wanted = in_prompt or _num_guesses(work) > 0
         return is_ours and wanted and work.stop <= self.num_positions
 
-    def _part(self, work: Work, number: int) -> Work:
+    def _start_of(self, work: Work) -> int:
+        """Where the tokens begin that the small model lacks, or must compute again.
+
+        What comes after is not known until the step is over: it may be undone.
+        """
+        sequence = work.sequence
+        stop = min(work.stop, sequence.num_known)
+        tokens = sequence.tokens[:stop]
+        block_ids = sequence.table.block_ids
+        start = self.written.num_held(tokens, block_ids)
+        if _num_guesses(work):
+            start = min(start, stop - 1)  # its logits are wanted
+        self.written.note(tokens, block_ids, start, start)
+        return start
+
+    def _part(self, work: Work, number: int, start: int) -> Work:
         """What the small model computes before the guess of this number.
 
-        At first all tokens that it lacks, and then the guess before. All tokens have
+        At first all tokens from `start` on, and then the guess before. All tokens have
         logits if they are few, because there are graphs for such steps.
         """
         request, sequence = work[:2]
         stop = min(work.stop, sequence.num_known + number)
         num_logits = int(_num_guesses(work) > number)
         if number:
-            return Work(request, sequence, stop - 1, stop, num_logits)
-        tokens = sequence.tokens[:stop]
-        block_ids = sequence.table.block_ids
-        start = min(self.written.num_held(tokens, block_ids), stop - num_logits)
-        self.written.note(tokens, block_ids, start)
-        if num_logits and stop - start <= self.num_tokens:
+            start = stop - 1
+        elif num_logits and stop - start <= self.num_tokens:
             num_logits = stop - start
         return Work(request, sequence, start, stop, num_logits)
 

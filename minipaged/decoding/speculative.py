@@ -1,7 +1,6 @@
 """Appendix E: sampling whose tokens are guessed, and checked several in a step."""
 
 from collections.abc import Callable
-from copy import copy
 from typing import Any
 
 import torch
@@ -138,7 +137,8 @@ class Speculating(GuessedWorks, Sampling):
         self, request: Request, answer: Sequence, branch: Sequence, tokens: list[int]
     ) -> None:
         """Append these tokens, all but the last guessed, up to the end of the text."""
-        text = answer.tokens[: answer.num_known]
+        # Only stop strings look at more than the last token, and a copy takes time.
+        text = answer.tokens[: answer.num_known] if self.options.stop_test else []
         room = request.max_new_tokens - answer.num_new
         reason = None
         for count, token in enumerate(tokens, 1):
@@ -183,18 +183,18 @@ class Speculating(GuessedWorks, Sampling):
 
     def save(self) -> Any:
         """What Sampling saves, and whether guessing pays."""
-        return super().save(), copy(self._worth)
+        return super().save(), vars(self._worth).copy()
 
     def restore(self, saved: Any) -> None:
         """Return to that: a step that is undone has checked no guesses."""
         of_sampling, worth = saved
         super().restore(of_sampling)
-        self._worth = copy(worth)
+        vars(self._worth).update(worth)
 
 
 def is_guessing(request: Request) -> bool:
     """Are there guesses among the tokens whose logits have come?"""
-    return any(sequence.guesses_from is not None for sequence in request.live)
+    return any([answer.guesses_from is not None for answer in request.answers])
 
 
 def _take_or_draw_anew(turn: Turn, logits: Tensor) -> Chosen:

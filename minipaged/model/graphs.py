@@ -133,7 +133,6 @@ class GraphRunner(Runner):
                 batch.min_context_length = 1
                 batch.max_context_length = self._width * self.paged.pool.block_size
             return batch, self.forward(batch)
-        self.paged.refuse_replaced_weights()
         arrays = self.inputs.arrays(plan, pending)
         if size.rows_share:
             arrays = arrays.with_a_row_for_each_token()
@@ -141,6 +140,7 @@ class GraphRunner(Runner):
         graph, batch = self._graphs[size]
         self.paged.cache.copy(plan.copies)
         graph.replay()
+        self.paged.refuse_replaced_weights()  # while the GPU computes
         batch = without_padding(batch, arrays, plan.copies)
         return batch, self._logits[: len(arrays.logits_at)]
 
