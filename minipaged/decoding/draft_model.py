@@ -87,9 +87,9 @@ class DraftModel(Speculation):
                 f"the draft model knows {self.paged.num_embeddings} tokens, and the "
                 f"large model {paged.num_embeddings}: both must have one tokenizer"
             )
-        is_engine = isinstance(runner, Runner)
-        own = runner.like(self.paged) if is_engine else Runner(self.paged)
-        return DraftingRunner(runner, own, self, paged)
+        makes_alike = isinstance(runner, Runner)  # `generate` runs the PagedModel
+        own_runner = runner.like(self.paged) if makes_alike else Runner(self.paged)
+        return DraftingRunner(runner, own_runner, self, paged)
 
     def swap_space(self, cache: KVCache, num_blocks: int) -> SwapSpace:
         """Both caches' K and V lie in a block's row, if their types are the same.
@@ -114,47 +114,52 @@ class DraftModel(Speculation):
             works = [work for work in plan.works if self._follows(work)]
             # In each round, those that still guess are the first.
             works.sort(key=lambda work: -_num_guesses(work))
-            drawn: dict[Work, list[Tensor]] = {}
-            dice = {work: _same_dice(work) for work in works if _num_guesses(work)}
-            unread = _Unread()
             starts = {work: self._start_of(work) for work in works}
-            for number in range(max(map(_num_guesses, works), default=0) or 1):
-                guessing = [work for work in works if _num_guesses(work) > number]
-                computing = guessing if number else works
-                parts = [self._part(work, number, starts[work]) for work in computing]
-                parts = [part for part in parts if part.num_tokens]
-                if not parts:
-                    break
-                _, logits = runner.compute(Plan(parts), unread.pending)
-                logits = _last_rows(parts[: len(guessing)], logits)
-                best = likeliest(logits)
-                if all(_takes_the_best(work, number) for work in guessing):
-                    unread.add(guessing, number, best)
-                    continue
-                unread.read()
-                for row, (work, guess) in enumerate(
-                    zip(guessing, best.tolist(), strict=True)
-                ):
-                    q = None
-                    if not _takes_the_best(work, number):
-                        own = logits[row : row + 1]
-                        guess, q = _guess(work, number, own, dice[work])
-                    _put(work, number, guess)
-                    if q is not None:
-                        drawn.setdefault(work, []).append(q)
-            unread.read()
+            drawn = self._rounds(works, starts, runner)
         for work in works:
             sequence = work.sequence
             stop = sequence.num_known + max(0, _num_guesses(work) - 1)
-            self.written.note(
-                sequence.tokens,
-                sequence.table.block_ids,
-                min(work.stop, stop),
-                starts[work],
-            )
-            work.request.strategy.drafted = None
-        for work, probabilities in drawn.items():
-            work.request.strategy.drafted = torch.cat(probabilities)
+            tokens, block_ids = sequence.tokens, sequence.table.block_ids
+            self.written.note(tokens, block_ids, min(work.stop, stop), starts[work])
+            of_work = drawn.get(work)
+            work.request.strategy.drafted = of_work and torch.cat(of_work)
+
+    def _rounds(
+        self, works: list[Work], starts: dict[Work, int], runner: Runner
+    ) -> dict[Work, list[Tensor]]:
+        """Each round brings one guess of each work that has room for it.
+
+        Returns the probabilities of the guesses that were drawn, where a rule must know
+        them.
+        """
+        drawn: dict[Work, list[Tensor]] = {}
+        dice = {work: _same_dice(work) for work in works if _num_guesses(work)}
+        unread = _Unread()
+        for number in range(max(map(_num_guesses, works), default=0) or 1):
+            guessing = [work for work in works if _num_guesses(work) > number]
+            computing = guessing if number else works
+            parts = [self._part(work, number, starts[work]) for work in computing]
+            parts = [part for part in parts if part.num_tokens]
+            if not parts:
+                break
+            _, logits = runner.compute(Plan(parts), unread.pending)
+            logits = _last_rows(parts[: len(guessing)], logits)
+            best = likeliest(logits)
+            if all(_takes_the_best(work, number) for work in guessing):
+                unread.add(guessing, number, best)
+                continue
+            unread.read()
+            best = best.tolist()
+            for row, work in enumerate(guessing):
+                guess, q = best[row], None
+                if not _takes_the_best(work, number):
+                    own = logits[row : row + 1]
+                    guess, q = _guess(work, number, own, dice[work])
+                _put(work, number, guess)
+                if q is not None:
+                    drawn.setdefault(work, []).append(q)
+        unread.read()
+        return drawn
 
     def _follows(self, work: Work) -> bool:
         """Does the work belong to a prompt, or to guesses, of this speculation?"""

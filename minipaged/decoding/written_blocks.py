@@ -50,7 +50,10 @@ class WrittenBlocks:
         Of these, the first `num_held` are known to be there: they take no time.
         """
         number = num_held // self._size
-        past = hash(self._texts[block_ids[number - 1]]) if number else 0
+        known = self._texts.get(block_ids[number - 1]) if number else None
+        if known is None:
+            number = 0
+        past = 0 if known is None else hash(known)
         for start in range(number * self._size, count, self._size):
             text = tuple(tokens[start : min(count, start + self._size)])
             self._texts[block_ids[number]] = past, text

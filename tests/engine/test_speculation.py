@@ -112,13 +112,13 @@ def test_generate(own, budget, cached, tree):
 
 
 @pytest.mark.parametrize("family", all_or(UNLIKE, ["gemma2", "gpt_oss"]))
-@pytest.mark.parametrize("suffix", [False, True])
-def test_families(family, suffix, tree):
+@pytest.mark.parametrize("max_ngram", [2, None])
+def test_families(family, max_ngram, tree):
     """With the guesses of a prompt lookup, of texts that do repeat themselves."""
     prompts = [[*prompt, *prompt, *prompt[:2]] for prompt in PROMPTS]
     paged = mp.PagedModel(tiny_model(family), 128, 4)
     paged.observers.append(watch := Watch())
-    guesses = mp.PromptLookup(4, 2, suffix=suffix, tree=tree)
+    guesses = mp.PromptLookup(4, max_ngram, tree=tree)
     right = huggingface_outputs(tiny_model(family), prompts, GREEDY)
     check(mp.generate(paged, prompts, GREEDY, speculation=guesses), right)
     assert watch.right and watch.wrong
@@ -263,6 +263,24 @@ def test_a_request_that_guesses_does_not_run_ahead():
     assert isinstance(guessing.strategy, Speculating)
     assert not may_run_ahead(guessing)
     assert may_run_ahead(engine.add(PROMPTS[0], warm, logprobs=1).request)
+
+
+def test_the_next_step_is_under_way_while_the_engine_tells_what_is_new():
+    """Guesses must be read first; then the device computes again at once."""
+    engine = steps_ahead(make(speculation=knowing(), **ROOM))
+    streams = [engine.add(prompt, GREEDY) for prompt in PROMPTS[:3]]
+    while any(stream.request.is_prefilling for stream in streams):
+        engine.step()
+    for _ in range(2):
+        told = [len(stream.tokens) for stream in streams]
+        engine.step()
+        assert [len(stream.tokens) for stream in streams] > told
+        (plan,) = engine.scheduler.in_flight
+        assert {work.request for work in plan.works} == {s.request for s in streams}
+    engine.abort(streams[0])
+    engine.run()
+    check([stream.output for stream in streams[1:]], answers()[1:3])
+    check_idle(engine)
 
 
 # --- the fork: whose blocks are whose -------------------------------------------------
