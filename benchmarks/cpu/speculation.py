@@ -159,7 +159,7 @@ def main() -> None:
     ways = {
         "plain": ours(paged),
         "PromptLookup()": ours(paged, mp.PromptLookup()),
-        "PromptLookup(max_ngram=2)": ours(paged, mp.PromptLookup(max_ngram=2)),
+        "PromptLookup(10, 2)": ours(paged, mp.PromptLookup(10, 2)),
         "DraftModel": ours(paged, draft),
         "HuggingFace": theirs(model),
         "HuggingFace, prompt_lookup_num_tokens=10": theirs(
@@ -171,7 +171,7 @@ def main() -> None:
         eos = end if half == "other" else None
         config = GenerationConfig(max_new_tokens=NEW, eos_token_id=eos, pad_token_id=0)
         results[half] = measure(ways, own, config, arguments.rounds)
-        for name in ("PromptLookup()", "PromptLookup(max_ngram=2)", "DraftModel"):
+        for name in ("PromptLookup()", "PromptLookup(10, 2)", "DraftModel"):
             paged.observers[:] = [counts := Counts()]
             for ids in own:
                 ways[name](ids, config)

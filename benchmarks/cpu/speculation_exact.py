@@ -100,7 +100,7 @@ def guessers(draft: PreTrainedModel, *blocks: int) -> dict[str, Speculation]:
     """The four ways to guess; the draft model has so many blocks, of so many tokens."""
     return {
         "PromptLookup()": mp.PromptLookup(),
-        "PromptLookup(max_ngram=2)": mp.PromptLookup(max_ngram=2),
+        "PromptLookup(10, 2)": mp.PromptLookup(10, 2),
         "PromptLookup(4, tree=2)": mp.PromptLookup(4, tree=2),
         "DraftModel": Steadily(mp.PagedModel(draft, *blocks), 4),
     }

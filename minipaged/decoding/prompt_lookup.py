@@ -15,7 +15,7 @@ class PromptLookup(Speculation):
 
     def __init__(
         self,
-        num_tokens: int = 10,
+        num_tokens: int = 16,
         max_ngram: int | None = None,
         *,
         tree: int = 1,

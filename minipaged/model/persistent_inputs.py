@@ -45,12 +45,19 @@ class StepArrays(NamedTuple):
         """
         lengths = np.diff(self.query_starts)
         contexts = self.positions + 1
-        return self._replace(
+        return StepArrays(
+            tokens=self.tokens,
+            positions=self.positions,
+            slots=self.slots,
             block_tables=self.block_tables.repeat(lengths, axis=0),
             context_lengths=contexts,
             query_starts=np.arange(len(self.tokens) + 1),
+            logits_at=self.logits_at,
+            pending_at=self.pending_at,
+            pending_from=self.pending_from,
             max_query_length=1,
             min_context_length=int(contexts.min()),
+            max_context_length=self.max_context_length,
         )
 
     def batch(

@@ -472,12 +472,12 @@ def test_beams_are_refused():
 
 
 def test_a_step_must_hold_all_guesses():
-    message = "max_sequences is 16, each with 11 tokens .* raise max_tokens to 176"
+    message = "max_sequences is 16, each with 17 tokens .* raise max_tokens to 272"
     with pytest.raises(ValueError, match=message):
         make(speculation=mp.PromptLookup(), max_tokens=32)
     paged = mp.PagedModel(tiny_model("qwen3"), 64, 4)
     scheduler = mp.Engine(paged, speculation=mp.PromptLookup(tree=2)).scheduler
-    assert (scheduler.max_tokens, scheduler.max_sequences) == (5632, 256)
+    assert (scheduler.max_tokens, scheduler.max_sequences) == (8704, 256)
 
 
 def test_a_request_whose_forks_can_never_fit_is_told():
