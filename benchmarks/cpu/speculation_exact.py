@@ -99,8 +99,8 @@ def noisy(model: PreTrainedModel, noise: float = 0.02) -> PreTrainedModel:
 def guessers(draft: PreTrainedModel, *blocks: int) -> dict[str, Speculation]:
     """The four ways to guess; the draft model has so many blocks, of so many tokens."""
     return {
-        "PromptLookup()": mp.PromptLookup(),
-        "PromptLookup(10, 2)": mp.PromptLookup(10, 2),
+        "PromptLookup(8)": mp.PromptLookup(8),
+        "PromptLookup(8, 2)": mp.PromptLookup(8, 2),
         "PromptLookup(4, tree=2)": mp.PromptLookup(4, tree=2),
         "DraftModel": Steadily(mp.PagedModel(draft, *blocks), 4),
     }
