@@ -16,7 +16,7 @@ LESSON ?= notebooks/01_contiguous_waste.ipynb
 
 .DEFAULT_GOAL := help
 .PHONY: help lab lessons save-lessons test test-thorough test-oldest test-newest
-.PHONY: browser lint figures figures-paper pocket bench bench-one home clean
+.PHONY: browser lint figures figures-paper pocket pocket-draft bench bench-one home clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -85,6 +85,9 @@ figures-paper: $(VENV)/.ready  ## the paper's figures, simulated (30 minutes); M
 
 pocket: $(VENV)/.ready  ## train the shipped model anew (minutes on a GPU) into build/pocket
 	$(BIN)/python -m tools.pocket.train --out build/pocket
+
+pocket-draft: $(VENV)/.ready  ## train the model that guesses for it into build/pocket_draft
+	$(BIN)/python -m tools.pocket.draft --out build/pocket_draft
 
 bench: $(VENV)/.ready  ## compare with HuggingFace generate on this machine
 	$(BIN)/python -m benchmarks.cpu.generate $(BENCH_FLAGS)

@@ -284,6 +284,7 @@ def test_the_built_wheel_carries_the_pocket_model(tmp_path, built_wheel):
     run(*install, str(site), str(built_wheel))
     code = (
         "import minipaged as mp; print(mp.__file__);"
+        "mp.load('pocket-draft', device='cpu');"
         "model, tokenizer = mp.load('pocket', device='cpu');"
         "ids = tokenizer('The capital of France is').input_ids;"
         "out = mp.generate(mp.PagedModel(model, num_blocks=8), [ids]);"

@@ -1,4 +1,4 @@
-"""Guesses from the text itself, against plain `generate` and against HuggingFace's.
+"""Guesses from the text, and of a draft model, beside plain and HuggingFace's answers.
 
 Forty fixed prompts, greedy, one at a time, because HuggingFace's prompt lookup takes no
 more. Half of them are lists, code and sentences that repeat, and so do the texts that
@@ -25,6 +25,7 @@ from tqdm import tqdm
 from transformers import GenerationConfig, PreTrainedModel
 
 import minipaged as mp
+from minipaged.decoding.speculation import Speculation
 from minipaged.lab.measure.machine import describe_machine
 
 OUT = Path(__file__).parents[2] / "figures" / "data" / "cpu-speculation.json"
@@ -91,7 +92,7 @@ class Counts(mp.Observer):
 Way = Callable[[list[int], GenerationConfig], list[int]]
 
 
-def ours(paged: mp.PagedModel, speculation: mp.PromptLookup | None = None) -> Way:
+def ours(paged: mp.PagedModel, speculation: Speculation | None = None) -> Way:
     """The new tokens of a prompt, by `mp.generate`."""
 
     def run(ids: list[int], config: GenerationConfig) -> list[int]:
@@ -153,11 +154,13 @@ def main() -> None:
     end = model.generation_config.eos_token_id
     model.generation_config.eos_token_id = None  # each half says where it ends
     paged = mp.PagedModel(model, num_blocks=256)
-    suffix = mp.PromptLookup(16, suffix=True)
+    small, _ = mp.load("pocket-draft", device="cpu")
+    draft = mp.DraftModel(mp.PagedModel(small, num_blocks=256))
     ways = {
         "plain": ours(paged),
         "PromptLookup()": ours(paged, mp.PromptLookup()),
-        "PromptLookup(16, suffix=True)": ours(paged, suffix),
+        "PromptLookup(10, 2)": ours(paged, mp.PromptLookup(10, 2)),
+        "DraftModel": ours(paged, draft),
         "HuggingFace": theirs(model),
         "HuggingFace, prompt_lookup_num_tokens=10": theirs(
             model, prompt_lookup_num_tokens=10
@@ -168,12 +171,12 @@ def main() -> None:
         eos = end if half == "other" else None
         config = GenerationConfig(max_new_tokens=NEW, eos_token_id=eos, pad_token_id=0)
         results[half] = measure(ways, own, config, arguments.rounds)
-        counts = Counts()
-        paged.observers.append(counts)
-        for ids in own:
-            ways["PromptLookup(16, suffix=True)"](ids, config)
+        for name in ("PromptLookup()", "PromptLookup(10, 2)", "DraftModel"):
+            paged.observers[:] = [counts := Counts()]
+            for ids in own:
+                ways[name](ids, config)
+            results[half][name] |= vars(counts)
         paged.observers.clear()
-        results[half]["PromptLookup(16, suffix=True)"] |= vars(counts)
     report = {"machine": describe_machine(), "threads": 1}
     report |= {"model": "pocket", "dtype": "float32", "results": results}
     print(json.dumps(report, indent=2))

@@ -21,6 +21,7 @@ class AttentionBatch(Protocol):
     min_context_length: int
     max_context_length: int
     scratch: dict[Any, Any]  # what a layer computed, for the next layers of the step
+    rows_share: bool  # do several rows belong to one sequence?
 
 
 class Masking(NamedTuple):

@@ -1,8 +1,9 @@
 """Appendix E: a small model guesses for a large one, over the same blocks."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -11,11 +12,11 @@ from minipaged.decoding.speculation import Speculation
 from minipaged.decoding.speculative import Speculating
 from minipaged.decoding.strategy import Failed, Turn, or_failed
 from minipaged.decoding.written_blocks import Text, WrittenBlocks
-from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.kv_cache import KVCache
 from minipaged.memory.swap_space import SwapSpace
-from minipaged.model.inputs import Chunk, RaggedBatch
+from minipaged.model.inputs import RaggedBatch
 from minipaged.model.paged_model import PagedModel
+from minipaged.model.persistent_inputs import Pending, to_device
 from minipaged.model.positions import num_positions
 from minipaged.model.runner import Runner
 from minipaged.scheduling.plan import Plan, Work
@@ -86,7 +87,9 @@ class DraftModel(Speculation):
                 f"the draft model knows {self.paged.num_embeddings} tokens, and the "
                 f"large model {paged.num_embeddings}: both must have one tokenizer"
             )
-        return DraftingRunner(runner, paged, self)
+        makes_alike = isinstance(runner, Runner)  # `generate` runs the PagedModel
+        own_runner = runner.like(self.paged) if makes_alike else Runner(self.paged)
+        return DraftingRunner(runner, own_runner, self, paged)
 
     def swap_space(self, cache: KVCache, num_blocks: int) -> SwapSpace:
         """Both caches' K and V lie in a block's row, if their types are the same.
@@ -98,8 +101,12 @@ class DraftModel(Speculation):
             return super().swap_space(cache, num_blocks)
         return _SwapSpaceOfBoth(cache, num_blocks, self)
 
-    def make_guesses(self, plan: Plan) -> None:
-        """Put guesses in the place of NOT_YET, and keep up with prompts."""
+    def make_guesses(self, plan: Plan, runner: Runner) -> None:
+        """Put guesses in the place of NOT_YET, and keep up with prompts.
+
+        `runner` computes the small model's steps. Each begins before the CPU has read
+        the guesses of the step before, if these are the likeliest tokens.
+        """
         with self.paged.alone():
             self.paged.cache.copy(plan.copies)
             texts = self.written.texts(source for source, _ in plan.copies)
@@ -107,25 +114,52 @@ class DraftModel(Speculation):
             works = [work for work in plan.works if self._follows(work)]
             # In each round, those that still guess are the first.
             works.sort(key=lambda work: -_num_guesses(work))
-            drawn: dict[Work, list[Tensor]] = {}
-            dice = {work: _same_dice(work) for work in works if _num_guesses(work)}
-            for number in range(max(map(_num_guesses, works), default=0) or 1):
-                guessing = [work for work in works if _num_guesses(work) > number]
-                logits = self._forward(works if number == 0 else guessing, number)
-                best = likeliest(logits).tolist() if guessing else []
-                for row, work in enumerate(guessing):
-                    guess, q = best[row], None
-                    if not _takes_the_best(work, number):
-                        own = logits[row : row + 1]
-                        guess, q = _guess(work, number, own, dice[work])
-                    tokens = work.sequence.tokens
-                    tokens[work.sequence.num_known + number] = guess
-                    if q is not None:
-                        drawn.setdefault(work, []).append(q)
+            starts = {work: self._start_of(work) for work in works}
+            drawn = self._rounds(works, starts, runner)
         for work in works:
-            work.request.strategy.drafted = None
-        for work, probabilities in drawn.items():
-            work.request.strategy.drafted = torch.cat(probabilities)
+            sequence = work.sequence
+            stop = sequence.num_known + max(0, _num_guesses(work) - 1)
+            tokens, block_ids = sequence.tokens, sequence.table.block_ids
+            self.written.note(tokens, block_ids, min(work.stop, stop), starts[work])
+            of_work = drawn.get(work)
+            work.request.strategy.drafted = of_work and torch.cat(of_work)
+
+    def _rounds(
+        self, works: list[Work], starts: dict[Work, int], runner: Runner
+    ) -> dict[Work, list[Tensor]]:
+        """Each round brings one guess of each work that has room for it.
+
+        Returns the probabilities of the guesses that were drawn, where a rule must know
+        them.
+        """
+        drawn: dict[Work, list[Tensor]] = {}
+        dice = {work: _same_dice(work) for work in works if _num_guesses(work)}
+        unread = _Unread()
+        for number in range(max(map(_num_guesses, works), default=0) or 1):
+            guessing = [work for work in works if _num_guesses(work) > number]
+            computing = guessing if number else works
+            parts = [self._part(work, number, starts[work]) for work in computing]
+            parts = [part for part in parts if part.num_tokens]
+            if not parts:
+                break
+            _, logits = runner.compute(Plan(parts), unread.pending)
+            logits = _last_rows(parts[: len(guessing)], logits)
+            best = likeliest(logits)
+            if all(_takes_the_best(work, number) for work in guessing):
+                unread.add(guessing, number, best)
+                continue
+            unread.read()
+            best = best.tolist()
+            for row, work in enumerate(guessing):
+                guess, q = best[row], None
+                if not _takes_the_best(work, number):
+                    own = logits[row : row + 1]
+                    guess, q = _guess(work, number, own, dice[work])
+                _put(work, number, guess)
+                if q is not None:
+                    drawn.setdefault(work, []).append(q)
+        unread.read()
+        return drawn
 
     def _follows(self, work: Work) -> bool:
         """Does the work belong to a prompt, or to guesses, of this speculation?"""
@@ -135,50 +169,58 @@ class DraftModel(Speculation):
         wanted = in_prompt or _num_guesses(work) > 0
         return is_ours and wanted and work.stop <= self.num_positions
 
-    def _forward(self, works: list[Work], number: int) -> Tensor:
-        """Compute all tokens up to the guess before this number; logits of guesses."""
-        chunks = []
-        ends = []
-        for work in works:
-            sequence = work.sequence
-            end = min(work.stop, sequence.num_known + number)
-            tokens = sequence.tokens[:end]
-            block_ids = sequence.table.block_ids
-            num_logits = int(_num_guesses(work) > number)
-            start = min(self.written.num_held(tokens, block_ids), end - num_logits)
-            if start < end:
-                self.written.note(tokens, block_ids, start)
-                part = _PartOfTable(sequence.table.pool, block_ids, end)
-                chunks.append(Chunk(tokens[start:], part, num_logits))
-                ends.append((tokens, block_ids, end))
-        if not chunks:
-            return torch.empty(0)
-        batch = RaggedBatch.build(chunks, device=self.paged.device)
-        logits = self.paged.forward(batch)
-        for end in ends:
-            self.written.note(*end)
-        return logits
+    def _start_of(self, work: Work) -> int:
+        """Where the tokens begin that the small model lacks, or must compute again.
+
+        What comes after is not known until the step is over: it may be undone.
+        """
+        sequence = work.sequence
+        stop = min(work.stop, sequence.num_known)
+        tokens = sequence.tokens[:stop]
+        block_ids = sequence.table.block_ids
+        start = self.written.num_held(tokens, block_ids)
+        if _num_guesses(work):
+            start = min(start, stop - 1)  # its logits are wanted
+        self.written.note(tokens, block_ids, start, start)
+        return start
+
+    def _part(self, work: Work, number: int, start: int) -> Work:
+        """What the small model computes before the guess of this number.
+
+        At first all tokens from `start` on, and then the guess before. All tokens have
+        logits if they are few, because there are graphs for such steps.
+        """
+        request, sequence = work[:2]
+        stop = min(work.stop, sequence.num_known + number)
+        num_logits = int(_num_guesses(work) > number)
+        if number:
+            start = stop - 1
+        elif num_logits and stop - start <= self.num_tokens:
+            num_logits = stop - start
+        return Work(request, sequence, start, stop, num_logits)
 
 
 class DraftingRunner(Runner):
     """Lets a draft model guess first; then another runner computes the step."""
 
-    def __init__(self, runner: Any, paged: PagedModel, draft: DraftModel):
-        """`runner` computes the steps of `paged`."""
+    def __init__(self, runner: Any, own: Runner, draft: DraftModel, paged: PagedModel):
+        """`runner` computes the steps of `paged`, and `own` those of the draft."""
         super().__init__(paged)
         self._runner = runner
+        self._own = own
         self._draft = draft
         self.name = getattr(runner, "name", self.name)
         self.runs_ahead = getattr(runner, "runs_ahead", False)
 
     def compute(self, plan: Plan, *pending: Any) -> tuple[RaggedBatch, Tensor]:
         """As `Runner.compute`, once the guesses of the plan are made."""
-        self._draft.make_guesses(plan)
+        self._draft.make_guesses(plan, self._own)
         return self._runner.compute(plan, *pending)
 
     def close(self) -> None:
-        """Close the other runner."""
+        """Close both runners."""
         self._runner.close()
+        self._own.close()
 
 
 class _SwapSpaceOfBoth(SwapSpace):
@@ -201,12 +243,44 @@ class _SwapSpaceOfBoth(SwapSpace):
         self._written.put(block_ids, [self._texts[row] for row in rows])
 
 
-class _PartOfTable(NamedTuple):
-    """The first tokens of a table, as a batch reads them."""
+class _Unread:
+    """Guesses that lie on the device: the next round reads them there.
 
-    pool: BlockPool
-    block_ids: list[int]
-    num_tokens: int
+    Attributes: pending, those of the last round.
+    """
+
+    def __init__(self) -> None:
+        self.pending: Pending | None = None
+        self._rounds: list[tuple[list[Work], int, Tensor]] = []
+
+    def add(self, works: list[Work], number: int, tokens: Tensor) -> None:
+        """The guesses of this number, a token for each work."""
+        places = {work.sequence: place for place, work in enumerate(works)}
+        self.pending = Pending(tokens, places)
+        self._rounds.append((works, number, tokens))
+
+    def read(self) -> None:
+        """Wait for them, and write them into the texts."""
+        if self._rounds:
+            tokens = iter(torch.cat([tokens for _, _, tokens in self._rounds]).tolist())
+            for works, number, _ in self._rounds:
+                for work in works:
+                    _put(work, number, next(tokens))
+        self._rounds.clear()
+        self.pending = None
+
+
+def _put(work: Work, number: int, guess: int) -> None:
+    work.sequence.tokens[work.sequence.num_known + number] = guess
+
+
+def _last_rows(parts: list[Work], logits: Tensor) -> Tensor:
+    """The logits of the last token of each part."""
+    ends = np.cumsum([part.num_logits for part in parts], dtype=np.int64)
+    if len(ends) == len(logits):
+        return logits
+    (rows,) = to_device([ends - 1], logits.device)
+    return logits[rows]
 
 
 def _num_guesses(work: Work) -> int:

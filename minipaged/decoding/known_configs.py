@@ -46,24 +46,28 @@ class KnownConfigs:
         config: GenerationConfig | None,
         prompt: list[int],
         own_processors: Sequence[Processor] = (),
+        num_guesses: int | None = None,
     ) -> Options:
         """The options of this prompt; raises as `resolve_options`.
 
-        UnsupportedOption, too, for beams with speculation.
+        num_guesses: at a time, at most; by default, as many as `speculation` guesses.
+        Raises UnsupportedOption, too, for beams that are to be guessed.
         """
         prepared = self._prepare(config)
         options = prepared.options(
             self._model, prompt, self._stop_strings, own_processors
         )
-        if self._speculation is None:
+        speculation = self._speculation
+        if speculation is None or num_guesses == 0:
             return options
         if options.num_beams > 1:
             raise UnsupportedOption(
                 f"num_beams={options.num_beams} with speculation is not supported: a "
                 "beam may be dropped for a better one, so its next tokens cannot be "
-                "checked ahead; leave speculation unset"
+                "checked ahead; leave speculation unset, or add the request to an "
+                "Engine with num_guesses=0"
             )
-        return replace(options, speculation=self._speculation)
+        return replace(options, speculation=speculation, num_guesses=num_guesses)
 
     def _prepare(self, config: GenerationConfig | None) -> PreparedConfig:
         of_model = self._model.generation_config

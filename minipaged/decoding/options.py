@@ -84,6 +84,7 @@ class Options:
     logprobs: int | None = None
     prompt_logprobs: int | None = None
     speculation: "Speculation | None" = None  # appendix E: who guesses the next tokens
+    num_guesses: int | None = None  # at a time; None: as many as it guesses
 
     def ends(self, tokens: list[int]) -> bool:
         """Does the last of these tokens, prompt included, end the text?"""

@@ -1,7 +1,6 @@
 """Appendix E: sampling whose tokens are guessed, and checked several in a step."""
 
 from collections.abc import Callable
-from copy import copy
 from typing import Any
 
 import torch
@@ -38,10 +37,11 @@ class Speculating(GuessedWorks, Sampling):
     """
 
     def __init__(self, options: Options, generator: torch.Generator | None = None):
-        """As Sampling; `options.speculation` guesses."""
+        """As Sampling; `options.speculation` guesses, `options.num_guesses` at most."""
         super().__init__(options, generator)
         self.speculation = options.speculation
-        self.num_guesses = self.speculation.num_tokens
+        most = self.speculation.num_tokens
+        self.num_guesses = min(options.num_guesses or most, most)
         self.num_branches = self.speculation.num_branches
         if options.num_sequences > 1:
             self.num_branches = 1
@@ -137,7 +137,8 @@ class Speculating(GuessedWorks, Sampling):
         self, request: Request, answer: Sequence, branch: Sequence, tokens: list[int]
     ) -> None:
         """Append these tokens, all but the last guessed, up to the end of the text."""
-        text = answer.tokens[: answer.num_known]
+        # Only stop strings look at more than the last token, and a copy takes time.
+        text = answer.tokens[: answer.num_known] if self.options.stop_test else []
         room = request.max_new_tokens - answer.num_new
         reason = None
         for count, token in enumerate(tokens, 1):
@@ -182,18 +183,18 @@ class Speculating(GuessedWorks, Sampling):
 
     def save(self) -> Any:
         """What Sampling saves, and whether guessing pays."""
-        return super().save(), copy(self._worth)
+        return super().save(), vars(self._worth).copy()
 
     def restore(self, saved: Any) -> None:
         """Return to that: a step that is undone has checked no guesses."""
         of_sampling, worth = saved
         super().restore(of_sampling)
-        self._worth = copy(worth)
+        vars(self._worth).update(worth)
 
 
 def is_guessing(request: Request) -> bool:
     """Are there guesses among the tokens whose logits have come?"""
-    return any(sequence.guesses_from is not None for sequence in request.live)
+    return any([answer.guesses_from is not None for answer in request.answers])
 
 
 def _take_or_draw_anew(turn: Turn, logits: Tensor) -> Chosen:

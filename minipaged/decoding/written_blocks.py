@@ -1,6 +1,6 @@
 """Appendix E: what the blocks of a draft model's cache hold."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 Text = tuple[int, tuple[int, ...]]  # a hash of all tokens before; the tokens
 
@@ -25,22 +25,42 @@ class WrittenBlocks:
 
     def num_held(self, tokens: Sequence[int], block_ids: Sequence[int]) -> int:
         """How many of these tokens, from the first on, have their K and V there."""
+        past = 0
         count = 0
-        for block_id, (past, text) in zip(block_ids, self._chain(tokens), strict=False):
-            known_past, held = self._texts.get(block_id, (None, ()))
-            if known_past != past:
+        for block_id in block_ids:
+            known = self._texts.get(block_id)
+            text = tuple(tokens[count : count + self._size])
+            if known is None or known[0] != past or not text:
                 break
-            same = _common(held, text)
-            count += same
-            if same < self._size:
-                break
+            if known[1] != text:
+                return count + _common(known[1], text)
+            count += len(text)
+            past = hash(known)
         return count
 
-    def note(self, tokens: Sequence[int], block_ids: Sequence[int], count: int) -> None:
-        """Now these blocks hold the first `count` tokens, and nothing else is known."""
-        for block_id in block_ids[count // self._size :]:
+    def note(
+        self,
+        tokens: Sequence[int],
+        block_ids: Sequence[int],
+        count: int,
+        num_held: int = 0,
+    ) -> None:
+        """Now these blocks hold the first `count` tokens, and nothing else is known.
+
+        Of these, the first `num_held` are known to be there: they take no time.
+        """
+        number = num_held // self._size
+        known = self._texts.get(block_ids[number - 1]) if number else None
+        if known is None:
+            number = 0
+        past = 0 if known is None else hash(known)
+        for start in range(number * self._size, count, self._size):
+            text = tuple(tokens[start : min(count, start + self._size)])
+            self._texts[block_ids[number]] = past, text
+            past = hash((past, text))
+            number += 1
+        for block_id in block_ids[number:]:
             self._texts.pop(block_id, None)
-        self._texts.update(zip(block_ids, self._chain(tokens[:count]), strict=False))
 
     def texts(self, block_ids: Iterable[int]) -> list[Text | None]:
         """What is known of each of these blocks, for `put`."""
@@ -52,14 +72,6 @@ class WrittenBlocks:
             self._texts.pop(block_id, None)
             if text is not None:
                 self._texts[block_id] = text
-
-    def _chain(self, tokens: Sequence[int]) -> Iterator[Text]:
-        """The tokens of each block, each with a hash of all the tokens before it."""
-        past = 0
-        for start in range(0, len(tokens), self._size):
-            text = tuple(tokens[start : start + self._size])
-            yield past, text
-            past = hash((past, text))
 
 
 def _common(one: Sequence[int], other: Sequence[int]) -> int:

@@ -34,7 +34,7 @@ class StepsAhead(Steps):
     The next plan can be made before the last tokens are read if it does not depend on
     them. This holds for requests of one sequence, greedy or sampled without a seed,
     whose processors do not read earlier tokens. If a plan has any other request, all
-    tokens of the plan are read before the next plan is made.
+    tokens of the plan are read before the next plan is made, and started at once.
 
     Between two calls a step may be in flight: `land` ends it.
     """
@@ -69,6 +69,8 @@ class StepsAhead(Steps):
         if self._flights[-1].choices is not None:
             self._start()
         self._land(undo)
+        if self._scheduler.running and not self._scheduler.in_flight:
+            self._start()  # the device computes while the engine tells what is new
 
     def _start(self) -> None:
         """Plan a step and hand it to the device, if there is anything to compute."""

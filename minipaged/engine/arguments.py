@@ -40,6 +40,7 @@ def make_requests(
     logprobs: int | Sequence[int] | None = None,
     prompt_logprobs: int | Sequence[int] | None = None,
     logits_processor: Sequence[Processor] | Sequence[Sequence[Processor]] | None = None,
+    num_guesses: int | None = None,
 ) -> list[Request]:
     """A request for each prompt, with all of its options decided.
 
@@ -72,7 +73,7 @@ def make_requests(
     ):
         generator = _generator(own_seed, paged)
         try:
-            options = known_configs.resolve(config, prompt, own_processors)
+            options = known_configs.resolve(config, prompt, own_processors, num_guesses)
             options = replace(options, logprobs=num_top, prompt_logprobs=num_prompt_top)
             requests.append(
                 make_request(prompt, options, generator, salt, paged.device, paged.pool)

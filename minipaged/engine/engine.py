@@ -29,13 +29,14 @@ from minipaged.engine.limits import (
     check_swapping,
     limits_that_fit,
     make_scheduler,
+    sizes_of_steps,
     tokens_of_sequence,
 )
 from minipaged.engine.serving import ServingThread, wake
 from minipaged.engine.stats import Stats
 from minipaged.engine.steps import make_steps
 from minipaged.engine.stream import Stream
-from minipaged.errors import Unpicklable
+from minipaged.errors import Unpicklable, require_counts
 from minipaged.model.paged_model import PagedModel
 from minipaged.model.runner import Run, make_runner
 from minipaged.progress import progress_bar
@@ -110,7 +111,7 @@ class Engine(Observer, Unpicklable):
                 from CUDA graphs that live until `close`; "compiled" compiles layers,
                 too. By default graphs if attention="triton" on a GPU, else eager.
             speculation: guesses the next tokens of all requests: see `generate`. Beams
-                are refused then.
+                are refused then. A request may ask for fewer guesses: see `add`.
 
         Raises MemoryError if there is no room for the graphs.
         """
@@ -132,7 +133,8 @@ class Engine(Observer, Unpicklable):
         )  # fmt: skip
         self.stats = Stats(self.scheduler)
         watching += [paged.observers, self.stats, *observers, self]
-        runner = make_runner(paged, run, max_sequences, max_tokens)
+        sizes = sizes_of_steps(max_sequences, max_tokens, speculation)
+        runner = make_runner(paged, run, *sizes)
         self._runner = with_speculation(runner, paged, speculation)
         self._steps = make_steps(self._runner, self.scheduler)
         self.streams: dict[Request, Stream] = {}
@@ -167,6 +169,7 @@ class Engine(Observer, Unpicklable):
         logprobs: int | None = None,
         prompt_logprobs: int | None = None,
         logits_processor: Sequence[Processor] | None = None,
+        num_guesses: int | None = None,
     ) -> Stream:
         """Hand in a request; it is served with the others, first come first served.
 
@@ -178,6 +181,8 @@ class Engine(Observer, Unpicklable):
                 else is served. Without a seed, draw from torch's global generator.
             cache_salt: only requests with the same salt share blocks.
             logprobs, prompt_logprobs, logits_processor: as `generate` takes them.
+            num_guesses: at a time, if the engine speculates; 0: it goes without. By
+                default, and at most, as many as the engine guesses.
 
         Returns its Stream. A request that can never fit, in the pool or in the model's
         positions, gets a Stream whose Output has finish_reason "error", and the reason.
@@ -185,6 +190,8 @@ class Engine(Observer, Unpicklable):
         """
         self._refuse_if_closed()
         check_arrival(arrival)
+        if num_guesses not in (None, 0):
+            require_counts(num_guesses=num_guesses)
         (request,) = make_requests(
             self.paged,
             [prompt],
@@ -196,6 +203,7 @@ class Engine(Observer, Unpicklable):
             logprobs=logprobs,
             prompt_logprobs=prompt_logprobs,
             logits_processor=logits_processor,
+            num_guesses=num_guesses,
         )
         check_num_parallel(request, self.scheduler.max_tokens)
         stream = Stream(self, request, max(float(arrival), self.clock.now()))

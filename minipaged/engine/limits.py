@@ -53,6 +53,19 @@ def limits_that_fit(
     return max_tokens, max_sequences
 
 
+def sizes_of_steps(
+    max_sequences: int, max_tokens: int, speculation: "Speculation | None"
+) -> tuple[int, int, int]:
+    """What `make_runner` must know of the steps: sequences, tokens, and guesses.
+
+    Forks that guess are sequences, too.
+    """
+    if speculation is None:
+        return max_sequences, max_tokens, 0
+    num_sequences = max_sequences * speculation.num_branches
+    return num_sequences, max_tokens, speculation.num_tokens
+
+
 def check_parts(observers: Iterable[Any], clock: Any, tokenizer: Any) -> None:
     """Raise TypeError for objects that an engine cannot use later."""
     if not isinstance(observers, Iterable):

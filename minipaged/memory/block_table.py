@@ -88,9 +88,11 @@ class BlockTable:
         self.pool.check_thread()
         kept = -(-n // self.pool.block_size)
         dropped = self.block_ids[kept:]
+        self.num_tokens = n
+        if not dropped:
+            return
         # A new list: PersistentInputs compares list objects, and so sees the change.
         self.block_ids = self.block_ids[:kept]
-        self.num_tokens = n
         for block_id in reversed(dropped):
             self.pool.release(block_id)
 

@@ -32,7 +32,13 @@ class CompiledRunner(GraphRunner):
     name: Run = "compiled"
     runs_ahead = True
 
-    def __init__(self, paged: PagedModel, max_sequences: int, max_tokens: int = 8192):
+    def __init__(
+        self,
+        paged: PagedModel,
+        max_sequences: int,
+        max_tokens: int = 8192,
+        num_guesses: int = 0,
+    ):
         """Compile, then capture, with progress bars. Raises what GraphRunner raises."""
         paged.refuse_changes()
         self._twin = make_twin(paged.model)
@@ -43,7 +49,7 @@ class CompiledRunner(GraphRunner):
         paged.note_weights()  # which merging has moved
         for layer in layers_of(self._twin):
             layer.compile()
-        super().__init__(paged, max_sequences, max_tokens)
+        super().__init__(paged, max_sequences, max_tokens, num_guesses)
         if paged.deterministic:
             refuse_dependence(paged, paged.pool.block_size, self._twin)
 

@@ -20,6 +20,7 @@ class Size(NamedTuple):
     tokens: int
     rows: int  # sequences
     longest: int  # most new tokens of a sequence; 1: each sequence has one
+    rows_share: bool = False  # appendix E: a sequence may have a row for each token
 
     @property
     def decodes(self) -> bool:
@@ -65,7 +66,8 @@ class FixedInputs:
         """
         of_tokens = [size.tokens] * 3
         of_rows = [size.rows, size.rows + 2]
-        return [*of_tokens, *of_rows, self.num_logits, size.tokens]
+        num_logits = size.rows if size.decodes else self.num_logits
+        return [*of_tokens, *of_rows, num_logits, size.tokens]
 
     def _all_padding(self, size: Size) -> np.ndarray:
         numbers = np.zeros(sum(self._lengths(size)), np.int64)
@@ -123,6 +125,7 @@ class FixedInputs:
             max_query_length=size.longest,
             min_context_length=1,
             max_context_length=self.width * block_size,
+            rows_share=size.rows_share,
         )
 
     def _parts(self, size: Size) -> Iterator[torch.Tensor]:

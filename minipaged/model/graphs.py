@@ -14,7 +14,7 @@ from minipaged.model.inputs import Chunk, RaggedBatch
 from minipaged.model.paged_model import PagedModel
 from minipaged.model.persistent_inputs import Pending
 from minipaged.model.positions import num_positions
-from minipaged.model.runner import Run, Runner
+from minipaged.model.runner import Run, Runner, why_no_graphs
 from minipaged.progress import progress_bar
 from minipaged.scheduling.plan import Plan
 
@@ -41,6 +41,9 @@ class GraphRunner(Runner):
     it. For example: 13 sequences that decode take the graph for 16 sequences; beside a
     prompt of 200 tokens, they take the graph for 256 tokens.
 
+    With guesses, a sequence has several new tokens, all with logits. Each is a row of
+    its own, and there are graphs for 8 such rows, for 16, and so on (appendix E).
+
     Longer prompts, and more logits than there may be sequences, run eagerly. Blocks are
     copied before a replay. Source: the model runners of vLLM and nano-vllm, which
     replay decode steps.
@@ -50,11 +53,18 @@ class GraphRunner(Runner):
     runs_ahead = True
     _twin: PreTrainedModel | None = None  # to run, if not the PagedModel's
     _prompt_tokens = 128, 256, 384, 512, 768, 1024, 1536, 2048
+    _guess_tokens = 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024, 2048
 
-    def __init__(self, paged: PagedModel, max_sequences: int, max_tokens: int = 8192):
+    def __init__(
+        self,
+        paged: PagedModel,
+        max_sequences: int,
+        max_tokens: int = 8192,
+        num_guesses: int = 0,
+    ):
         """Capture the graphs for steps of up to so many sequences and new tokens.
 
-        A progress bar shows it.
+        num_guesses: of a sequence, that a step checks. A progress bar shows the work.
 
         Raises MemoryError if there is no room for them, and UnsupportedModel if no
         graph can hold the model's forward.
@@ -74,10 +84,14 @@ class GraphRunner(Runner):
         decoding = [Size(n, n, 1) for n in range(ROWS, self._max_rows + 1, ROWS)]
         # At least one row more than sequences, for the padding tokens.
         rows = self._max_rows + ROWS
-        numbers = self._prompt_tokens
-        pairs = zip(numbers, (0, *numbers), strict=False)
-        self._prompts = [Size(n, rows, n) for n, less in pairs if less < self._most]
-        self._sizes = sorted([*decoding, *self._prompts], reverse=True)
+        numbers = _up_to(self._most, self._prompt_tokens)
+        self._prompts = [Size(n, rows, n) for n in numbers]
+        self._num_guesses = num_guesses
+        most = min(self._most, max_sequences * (1 + num_guesses))
+        numbers = _up_to(most, self._guess_tokens) if num_guesses else []
+        self._guesses = [Size(n, n, 1, rows_share=True) for n in numbers]
+        self._most_logits = max(self._max_rows, *numbers, 0)
+        self._sizes = sorted([*decoding, *self._prompts, *self._guesses], reverse=True)
         self._graphs: dict[Size, Graph] = {}
         try:
             self._allocate()
@@ -93,9 +107,15 @@ class GraphRunner(Runner):
                 f'graph ({error!s:.200}); use run="eager"'
             ) from error
 
+    def like(self, paged: PagedModel) -> Runner:
+        """A runner of this kind for another model; eager, if that has no graphs."""
+        if why_no_graphs(paged):
+            return Runner(paged)
+        return type(self)(paged, self._max_rows, self._most, self._num_guesses)
+
     def _allocate(self) -> None:
         self._fixed = FixedInputs(
-            self._sizes, self._width, self._max_rows, self.paged.device
+            self._sizes, self._width, self._most_logits, self.paged.device
         )
         # [rows, vocabulary], in the model's type. All graphs write to the same memory:
         # otherwise each graph would have to keep as much.
@@ -113,12 +133,14 @@ class GraphRunner(Runner):
                 batch.min_context_length = 1
                 batch.max_context_length = self._width * self.paged.pool.block_size
             return batch, self.forward(batch)
-        self.paged.refuse_replaced_weights()
         arrays = self.inputs.arrays(plan, pending)
+        if size.rows_share:
+            arrays = arrays.with_a_row_for_each_token()
         self._fixed.send(size, arrays, pending)
         graph, batch = self._graphs[size]
         self.paged.cache.copy(plan.copies)
         graph.replay()
+        self.paged.refuse_replaced_weights()  # while the GPU computes
         batch = without_padding(batch, arrays, plan.copies)
         return batch, self._logits[: len(arrays.logits_at)]
 
@@ -127,17 +149,21 @@ class GraphRunner(Runner):
         works = plan.works
         num_logits = sum([work.num_logits for work in works])
         if (
-            max(len(works), num_logits) > self._max_rows
-            or max(work.stop for work in works) > self._longest
+            max(work.stop for work in works) > self._longest
             or (pending is not None and len(pending.tokens) > self._max_rows)
             or self.paged.attention != self._attention  # it may be exchanged
         ):
             return None
         num_tokens = plan.num_tokens
-        if num_tokens == len(works) == num_logits:  # all decode
+        sizes = self._prompts
+        if num_tokens == num_logits > len(works):  # they decode, and check guesses
+            sizes = self._guesses
+        elif len(works) > self._max_rows or num_logits > self._most_logits:
+            return None
+        elif num_tokens == num_logits:  # all decode
             rows = -(-len(works) // ROWS) * ROWS
             return Size(rows, rows, 1)
-        return next((s for s in self._prompts if num_tokens <= s.tokens), None)
+        return next((size for size in sizes if num_tokens <= size.tokens), None)
 
     def _capture_all(self) -> None:
         """Capture the largest size first: the others find room in its memory."""
@@ -181,7 +207,7 @@ class GraphRunner(Runner):
             for batch in (*self._eager_prompts(), mixed):
                 self.forward(batch)
             grades = [Size(n, n, 1) for n in (most, half, ROWS)]
-            for size in (self._prompts[0], *grades):
+            for size in (self._prompts[0], *grades, *self._guesses):
                 self._fixed.send(size)
                 self._forward(size)
         torch.cuda.empty_cache()  # the prompts' memory is room for graphs
@@ -212,8 +238,9 @@ class GraphRunner(Runner):
                 use_cache=False,
                 logits_to_keep=0 if size.decodes else batch.logits_at,  # 0: all
             )
-            if self._logits is None:  # the largest step comes first
-                self._logits = torch.empty_like(out.logits[0])
+            if self._logits is None:
+                shape = self._most_logits, out.logits.shape[2]
+                self._logits = out.logits.new_empty(shape)
             self._logits[: out.logits.shape[1]].copy_(out.logits[0])
         return batch
 
@@ -222,7 +249,14 @@ class GraphRunner(Runner):
         self._graphs.clear()
         for name in ("_weights", "_fixed", "_logits"):
             vars(self).pop(name, None)
-        self._max_rows = 0  # later steps run eagerly
+        self._max_rows = self._most_logits = 0  # later steps run eagerly
+        self._guesses.clear()
+
+
+def _up_to(most: int, numbers: tuple[int, ...]) -> list[int]:
+    """These ascending numbers, up to the first that is not less than `most`."""
+    pairs = zip(numbers, (0, *numbers), strict=False)
+    return [number for number, less in pairs if less < most]
 
 
 def unwritten_prompts(

@@ -49,6 +49,9 @@ class RaggedBatch:
     max_context_length: int
     copies: list[tuple[int, int]] = field(default_factory=list)  # (source, copy) blocks
     scratch: dict[Any, Any] = field(default_factory=dict)  # for attention, in this step
+    # Do rows belong to one sequence? Then all K and V must be written before any
+    # token attends (appendix E).
+    rows_share: bool = False
 
     @classmethod
     def of_plan(cls, plan: Plan, device: torch.device | str = "cpu") -> "RaggedBatch":

@@ -31,6 +31,8 @@ from minipaged.model.files import (
 )
 
 POCKET = Path(__file__).parent / "pocket"
+# The second guesses for the first (appendix E), and has its tokenizer.
+SHIPPED = {"pocket": POCKET, "pocket-draft": POCKET.with_name("pocket_draft")}
 # Without this, transformers asks at the terminal, and runs code if the answer is yes.
 _NO_CODE = {"trust_remote_code": False}
 
@@ -47,7 +49,8 @@ def load(
     Args:
         name: "pocket" (shipped with the package, no network needed), a folder, or an
             id on the HuggingFace hub. Without a name, the variable
-            MINIPAGED_MODEL decides, and "pocket" if that is not set.
+            MINIPAGED_MODEL decides, and "pocket" if that is not set. Shipped, too, is
+            "pocket-draft", a smaller model that guesses for it.
         dtype: float32 makes token-for-token proofs possible.
         device: by default "cuda" if there is a GPU, else "cpu".
 
@@ -64,14 +67,15 @@ def load(
         )
     device = _usable(device)
     name = os.fspath(name or os.environ.get("MINIPAGED_MODEL") or "pocket")
-    source = POCKET if name == "pocket" else os.path.expanduser(name)
+    is_shipped = name in SHIPPED
+    source = SHIPPED.get(name, os.path.expanduser(name))
     # Reading 8 MB from the disk needs no progress bar; a real model does.
-    quiet = name == "pocket" and logging.is_progress_bar_enabled()
+    quiet = is_shipped and logging.is_progress_bar_enabled()
     if quiet:
         logging.disable_progress_bar()
     try:
         config = _load_config(source)
-        tokenizer = _load_tokenizer(source, config)
+        tokenizer = _load_tokenizer(POCKET if is_shipped else source, config)
         model = _load_weights(source, config, dtype)
     finally:
         if quiet:

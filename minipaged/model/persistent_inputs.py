@@ -36,6 +36,30 @@ class StepArrays(NamedTuple):
     min_context_length: int
     max_context_length: int
 
+    def with_a_row_for_each_token(self) -> "StepArrays":
+        """The same tokens, each as a sequence with its own row of the tables.
+
+        A token attends to the tokens before it, and to itself. So this is the same
+        step, if all K and V are written before any token attends. For example: 3 tokens
+        at the end of a context of 9 are three rows, of contexts 7, 8 and 9.
+        """
+        lengths = np.diff(self.query_starts)
+        contexts = self.positions + 1
+        return StepArrays(
+            tokens=self.tokens,
+            positions=self.positions,
+            slots=self.slots,
+            block_tables=self.block_tables.repeat(lengths, axis=0),
+            context_lengths=contexts,
+            query_starts=np.arange(len(self.tokens) + 1),
+            logits_at=self.logits_at,
+            pending_at=self.pending_at,
+            pending_from=self.pending_from,
+            max_query_length=1,
+            min_context_length=int(contexts.min()),
+            max_context_length=self.max_context_length,
+        )
+
     def batch(
         self, tensors: Iterable[torch.Tensor], copies: list[tuple[int, int]]
     ) -> RaggedBatch:
@@ -86,17 +110,25 @@ class PersistentInputs:
         longest = max(stops)
         block_tables = self._tables[numbers, : -(-longest // block_size)]
         texts = [sequence.tokens for sequence in sequences]
-        # A sequence has one pending token at most, and that token is a work alone.
+        # A sequence has one pending token at most, and that token is a work alone. It
+        # is not in the text yet, or a negative number stands for it.
         alone = []
         if pending is not None:
             ends = enumerate(zip(stops, texts, strict=True))
-            alone = [index for index, (stop, text) in ends if stop > len(text)]
+            alone = [
+                index
+                for index, (stop, text) in ends
+                if stop > len(text) or text[stop - 1] < 0
+            ]
         if sum(stops) - sum(starts) == len(rows):  # one token each, as in most steps
             # From lists, because a call of numpy costs as much as to make a list.
             last = zip(texts, starts, strict=True)
             tokens = [text[start] if start < len(text) else 0 for text, start in last]
             places = zip(rows, starts, strict=True)
-            slots = [row.last * block_size + at % block_size for row, at in places]
+            slots = [
+                row.block_ids[at // block_size] * block_size + at % block_size
+                for row, at in places
+            ]
             tokens, positions, slots, contexts = np.array(
                 [*tokens, *starts, *slots, *stops], dtype=np.int64
             ).reshape(4, -1)

@@ -51,16 +51,25 @@ class Runner:
         """
         return self.paged.forward(batch)
 
+    def like(self, paged: PagedModel) -> "Runner":
+        """A runner of this kind for another model (appendix E)."""
+        return type(self)(paged)
+
     def close(self) -> None:
         """Give its memory back; a second call changes nothing."""
 
 
 def make_runner(
-    paged: PagedModel, run: Run | None, max_sequences: int, max_tokens: int
+    paged: PagedModel,
+    run: Run | None,
+    max_sequences: int,
+    max_tokens: int,
+    num_guesses: int = 0,
 ) -> Runner:
     """The runner of this name; without a name, the fastest that works here.
 
-    A step has up to `max_sequences` sequences, and `max_tokens` new tokens.
+    A step has up to `max_sequences` sequences, and `max_tokens` new tokens. It checks
+    up to `num_guesses` of a sequence.
 
     Raises ValueError for an unknown name, and where it cannot run; UnsupportedModel if
     the model waits for the GPU in its forward; MemoryError if there is no room.
@@ -79,9 +88,9 @@ def make_runner(
     if run == "compiled":
         from minipaged.model.compiled import CompiledRunner
 
-        return CompiledRunner(paged, max_sequences, max_tokens)
+        return CompiledRunner(paged, max_sequences, max_tokens, num_guesses)
     try:
-        return GraphRunner(paged, max_sequences, max_tokens)
+        return GraphRunner(paged, max_sequences, max_tokens, num_guesses)
     except UnsupportedModel as error:
         if run is not None:
             raise

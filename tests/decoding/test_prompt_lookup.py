@@ -43,7 +43,7 @@ def longest_suffix(text):
 
 
 def test_the_longest_suffix_at_its_latest_place():
-    lookup = mp.PromptLookup(5, suffix=True)
+    lookup = mp.PromptLookup(5)
     longest = 0
     for text in texts():
         length, place = longest_suffix(text)
@@ -54,15 +54,15 @@ def test_the_longest_suffix_at_its_latest_place():
     assert longest > 7
 
 
-@pytest.mark.parametrize("suffix", [False, True])
-def test_branches_begin_differently(suffix):
-    lookup = mp.PromptLookup(3, 1, suffix=suffix, tree=3)
+@pytest.mark.parametrize("max_ngram", [1, None])
+def test_branches_begin_differently(max_ngram):
+    lookup = mp.PromptLookup(3, max_ngram, tree=3)
     text = [7, 1, 7, 2, 2, 7, 1, 5, 7, 3, 7]
     found = {
-        False: [[1, 7, 2], [2, 2, 7], [3, 7]],
-        True: [[3, 7, 3], [1, 5, 7], [2, 2, 7]],
+        1: [[1, 7, 2], [2, 2, 7], [3, 7]],
+        None: [[3, 7, 3], [1, 5, 7], [2, 2, 7]],
     }
-    assert lookup.guess(text, 3) == found[suffix]
+    assert lookup.guess(text, 3) == found[max_ngram]
 
 
 def test_large_token_ids_and_texts_that_are_too_short():

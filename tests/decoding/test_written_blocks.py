@@ -41,7 +41,7 @@ def test_it_never_knows_more_than_is_there():
                 assert slots[place] == tuple(text[: at + 1])
             held += count
             stop = draw.randrange(count, len(text) + 1)
-            written.note(text, blocks, stop)
+            written.note(text, blocks, stop, draw.choice([0, count]))
             for at, place in enumerate(places[:stop]):
                 slots[place] = tuple(text[: at + 1])
             assert written.num_held(text, blocks) == stop

@@ -9,10 +9,11 @@ import torch
 import minipaged as mp
 from helpers.answers import huggingface_outputs
 from helpers.interrupting import Lines, run_interrupted
-from helpers.replaying import replayable, replaying, steps_ahead
+from helpers.replaying import ReplayingRunner, replayable, replaying, steps_ahead
 from helpers.serving import PROMPTS, check, check_idle, config, make
 from helpers.thorough import all_or
 from helpers.tiny_models import UNLIKE, tiny_model
+from minipaged.decoding.draft_model import _Unread
 from minipaged.decoding.speculation import Worth
 
 pytestmark = pytest.mark.filterwarnings("ignore:thrashing")
@@ -96,6 +97,41 @@ def test_a_draft_model_that_says_the_same_is_always_right():
     assert engine.stats.mean_acceptance_length == 4
     assert engine.stats.num_accepted_tokens_per_pos == (3, 3, 3)
     assert engine.stats.num_drafts == 3  # 1 + 3 * 4 tokens
+
+
+@pytest.mark.parametrize("own", [GREEDY, PENALTY, WARM], ids=["greedy", "pen", "warm"])
+def test_the_steps_of_both_models_are_replayed(own, monkeypatch):
+    monkeypatch.setattr(ReplayingRunner, "_prompt_tokens", (16, 96))
+    small = mp.PagedModel(noisy(0.02), 96, 4, replayable)
+    guesses = mp.DraftModel(small, 3)
+    limits = {"max_sequences": 6, "max_tokens": 96, "speculation": guesses}
+    engine = replaying(make(96, attention=replayable, **limits))
+    runner = engine._runner
+    eager = []
+    for one in (runner._runner, runner._own):
+        one.forward = eager.append  # never called
+    for seed, prompt in enumerate(PROMPTS):
+        engine.add(prompt, own, seed=seed)
+    check(engine.run(), answers(own))
+    assert engine.stats.mean_acceptance_length > 2 and not eager
+    assert runner._own.num_replays > 3 * runner._runner.num_replays / 2
+
+
+def test_guesses_are_read_once_for_all_rounds(monkeypatch):
+    """A GPU would have to be waited for, each time."""
+    reads = []
+    read = _Unread.read
+
+    def noted(unread):
+        reads.append(len(unread._rounds))
+        read(unread)
+
+    monkeypatch.setattr(_Unread, "read", noted)
+    engine = make(speculation=draft(96, noise=0.0), max_tokens=64)
+    stream = engine.add(PROMPTS[0], config(13))
+    engine.run()
+    check([stream.output], answers(config(13))[:1])
+    assert [number for number in reads if number] == [1, 3, 3, 3]
 
 
 def test_drawn_guesses_are_right_where_one_token_is_likely():

@@ -10,7 +10,7 @@ import minipaged as mp
 from helpers.answers import huggingface_outputs
 from helpers.guessing import Knowing
 from helpers.interrupting import Lines, run_interrupted
-from helpers.replaying import replayable, replaying, steps_ahead
+from helpers.replaying import ReplayingRunner, replayable, replaying, steps_ahead
 from helpers.serving import (
     CONFIGS,
     NEVER,
@@ -76,6 +76,16 @@ class Watch(mp.Observer):
         self.wrong += num_guesses - num_accepted
 
 
+class Verified(mp.Observer):
+    """The most tokens that were guessed at a time, for each sequence."""
+
+    def __init__(self):
+        self.most = {}
+
+    def verified(self, sequence, num_guesses, num_accepted):
+        self.most[sequence] = max(num_guesses, self.most.get(sequence, 0))
+
+
 @pytest.mark.parametrize("budget", [{}, {"max_prompt_tokens": 3}])
 @pytest.mark.parametrize("cached", [False, True])
 @pytest.mark.parametrize(
@@ -102,13 +112,13 @@ def test_generate(own, budget, cached, tree):
 
 
 @pytest.mark.parametrize("family", all_or(UNLIKE, ["gemma2", "gpt_oss"]))
-@pytest.mark.parametrize("suffix", [False, True])
-def test_families(family, suffix, tree):
+@pytest.mark.parametrize("max_ngram", [2, None])
+def test_families(family, max_ngram, tree):
     """With the guesses of a prompt lookup, of texts that do repeat themselves."""
     prompts = [[*prompt, *prompt, *prompt[:2]] for prompt in PROMPTS]
     paged = mp.PagedModel(tiny_model(family), 128, 4)
     paged.observers.append(watch := Watch())
-    guesses = mp.PromptLookup(4, 2, suffix=suffix, tree=tree)
+    guesses = mp.PromptLookup(4, max_ngram, tree=tree)
     right = huggingface_outputs(tiny_model(family), prompts, GREEDY)
     check(mp.generate(paged, prompts, GREEDY, speculation=guesses), right)
     assert watch.right and watch.wrong
@@ -194,6 +204,23 @@ def test_several_logits_of_a_sequence_are_replayed():
     check([stream.output for stream in streams], answers()[:4])
 
 
+def test_no_step_with_guesses_runs_eagerly(tree, monkeypatch):
+    """Beside prompts, too, and with as many sequences as there may be."""
+    monkeypatch.setattr(ReplayingRunner, "_prompt_tokens", (16, 96))
+    limits = {"max_sequences": 6, "max_tokens": 96, "speculation": knowing(tree=tree)}
+    engine = replaying(make(96, attention=replayable, **limits))
+    runner = engine._runner
+    for prompt in PROMPTS:
+        engine.add(prompt, GREEDY)
+    check(engine.run(), answers())
+    assert runner.num_replays == engine.stats.num_steps
+    used = [size for size, own in runner._graphs.items() if own.graph.count]
+    assert any(size.rows_share for size in used)
+    runner.close()
+    engine.add(PROMPTS[0], GREEDY)
+    check(engine.run(), answers()[:1])  # eagerly
+
+
 def test_a_stream_tells_no_guess(tree):
     engine = make(speculation=knowing(tree=tree), **ROOM)
     stream = engine.add(PROMPTS[0], GREEDY)
@@ -236,6 +263,24 @@ def test_a_request_that_guesses_does_not_run_ahead():
     assert isinstance(guessing.strategy, Speculating)
     assert not may_run_ahead(guessing)
     assert may_run_ahead(engine.add(PROMPTS[0], warm, logprobs=1).request)
+
+
+def test_the_next_step_is_under_way_while_the_engine_tells_what_is_new():
+    """Guesses must be read first; then the device computes again at once."""
+    engine = steps_ahead(make(speculation=knowing(), **ROOM))
+    streams = [engine.add(prompt, GREEDY) for prompt in PROMPTS[:3]]
+    while any(stream.request.is_prefilling for stream in streams):
+        engine.step()
+    for _ in range(2):
+        told = [len(stream.tokens) for stream in streams]
+        engine.step()
+        assert [len(stream.tokens) for stream in streams] > told
+        (plan,) = engine.scheduler.in_flight
+        assert {work.request for work in plan.works} == {s.request for s in streams}
+    engine.abort(streams[0])
+    engine.run()
+    check([stream.output for stream in streams[1:]], answers()[1:3])
+    check_idle(engine)
 
 
 # --- the fork: whose blocks are whose -------------------------------------------------
@@ -371,6 +416,47 @@ def test_statistics_have_the_names_of_the_field(tree):
     assert 1 < stats.mean_acceptance_length < 4
 
 
+# --- what a request decides for itself ------------------------------------------------
+
+
+def test_a_request_may_ask_for_fewer_guesses_or_none():
+    """Beside others that guess; beams, too, if they go without."""
+    engine = make(speculation=knowing(forgets=0), max_tokens=192)
+    engine.paged.observers.append(watch := Verified())
+    wanted = [None, 0, 1, 2, 9]
+    streams = [
+        engine.add(prompt, GREEDY, num_guesses=number)
+        for prompt, number in zip(PROMPTS, wanted, strict=False)
+    ]
+    beams = config(7, num_beams=3)
+    streams.append(engine.add(PROMPTS[5], beams, num_guesses=0))
+    engine.run()
+    right = [
+        *answers()[:5],
+        *huggingface_outputs(tiny_model("qwen3"), [PROMPTS[5]], beams),
+    ]
+    check([stream.output for stream in streams], right)
+    most = [watch.most.get(stream.request.answers[0], 0) for stream in streams]
+    assert most == [3, 0, 1, 2, 3, 0]
+    check_idle(engine)
+
+
+def test_without_speculation_an_engine_guesses_nothing_for_anybody():
+    engine = make()
+    stream = engine.add(PROMPTS[0], GREEDY, num_guesses=3)
+    engine.run()
+    check([stream.output], answers()[:1])
+    assert not engine.stats.num_drafts
+
+
+def test_a_wrong_number_of_guesses_is_refused():
+    engine = make(speculation=knowing(), **ROOM)
+    for wrong in (-1, 1.5, "3"):
+        with pytest.raises(ValueError, match="num_guesses must be a whole number"):
+            engine.add(PROMPTS[0], GREEDY, num_guesses=wrong)
+    check_idle(engine)
+
+
 # --- what is refused, in words --------------------------------------------------------
 
 
@@ -386,12 +472,12 @@ def test_beams_are_refused():
 
 
 def test_a_step_must_hold_all_guesses():
-    message = "max_sequences is 16, each with 11 tokens .* raise max_tokens to 176"
+    message = "max_sequences is 16, each with 17 tokens .* raise max_tokens to 272"
     with pytest.raises(ValueError, match=message):
         make(speculation=mp.PromptLookup(), max_tokens=32)
     paged = mp.PagedModel(tiny_model("qwen3"), 64, 4)
     scheduler = mp.Engine(paged, speculation=mp.PromptLookup(tree=2)).scheduler
-    assert (scheduler.max_tokens, scheduler.max_sequences) == (5632, 256)
+    assert (scheduler.max_tokens, scheduler.max_sequences) == (8704, 256)
 
 
 def test_a_request_whose_forks_can_never_fit_is_told():

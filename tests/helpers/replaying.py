@@ -2,6 +2,7 @@
 
 from minipaged.decoding.draft_model import DraftingRunner
 from minipaged.engine.ahead import StepsAhead
+from minipaged.engine.limits import sizes_of_steps
 from minipaged.lab.tour.tape import padded_attention
 from minipaged.model.graphs import Graph, GraphRunner
 
@@ -29,6 +30,7 @@ class ReplayingRunner(GraphRunner):
     """A GraphRunner whose graphs are of that kind, and small."""
 
     _prompt_tokens = 16, 40
+    _guess_tokens = 8, 16, 40, 192
 
     _capture_all = capture_without_a_gpu
 
@@ -49,11 +51,15 @@ def steps_ahead(engine):
 
 def replaying(engine):
     """The engine with graphs, as it is on a GPU; its attention must be `replayable`."""
-    runner = ReplayingRunner(
-        engine.paged, engine.scheduler.max_sequences, engine.scheduler.max_tokens
-    )
+    scheduler, speculation = engine.scheduler, engine._configs._speculation
+    limits = scheduler.max_sequences, scheduler.max_tokens
+    sizes = sizes_of_steps(*limits, speculation)
+    runner = ReplayingRunner(engine.paged, *sizes)
     if isinstance(engine._runner, DraftingRunner):
         engine._runner._runner = runner
+        draft = speculation.paged
+        if draft.attention.attend is replayable.attend:
+            engine._runner._own = ReplayingRunner(draft, *sizes)
     else:
         engine._runner = runner
     return steps_ahead(engine)

@@ -12,9 +12,13 @@ from helpers.tiny_models import tiny_model
 from minipaged.decoding.options import resolve_options
 from minipaged.engine.arguments import make_request
 from minipaged.engine.loop import step
+from minipaged.memory.block_pool import BlockPool
+from minipaged.memory.block_table import BlockTable
 from minipaged.model.inputs import RaggedBatch
-from minipaged.model.persistent_inputs import PersistentInputs
+from minipaged.model.persistent_inputs import Pending, PersistentInputs
 from minipaged.model.runner import Runner
+from minipaged.scheduling.plan import Plan, Work
+from minipaged.scheduling.sequence import Sequence
 
 LONG = {"max_new_tokens": 9, "eos_token_id": [5, 9], "pad_token_id": 0}
 CONFIGS = [
@@ -121,6 +125,44 @@ def forgets_copies(inputs, sequence):
 
 
 UPDATE = PersistentInputs._update
+
+
+def sequence_of(num_tokens, num_room, block_size=4):
+    """A sequence whose table has room for more tokens than it has."""
+    table = BlockTable(BlockPool(8, block_size))
+    table.append(num_room)
+    return Sequence(list(range(num_tokens)), table)
+
+
+def test_a_token_may_lie_before_the_last_block_of_its_table():
+    """As the guesses of a small model do: the table has room for all of them."""
+    sequence = sequence_of(11, 11)
+    arrays = PersistentInputs().arrays(Plan([Work(None, sequence, 5, 6, 1)]))
+    assert arrays.slots.tolist() == sequence.table.slots(5, 6)
+
+
+def test_a_negative_number_stands_for_a_pending_token():
+    sequence, other = sequence_of(7, 7), sequence_of(3, 3)
+    sequence.tokens[6] = -1
+    works = [Work(None, other, 2, 3, 1), Work(None, sequence, 6, 7, 1)]
+    pending = Pending(torch.tensor([50, 60]), {sequence: 1, other: 0})
+    batch = PersistentInputs().build(Plan(works), pending)
+    assert batch.tokens.tolist() == [2, 60]
+
+
+def test_each_token_of_a_step_may_have_a_row():
+    """The example of its docstring, beside a sequence that decodes."""
+    sequence, other = sequence_of(9, 9), sequence_of(2, 2)
+    works = [Work(None, sequence, 6, 9, 3), Work(None, other, 1, 2, 1)]
+    whole = PersistentInputs().arrays(Plan(works))
+    rows = whole.with_a_row_for_each_token()
+    assert rows.context_lengths.tolist() == [7, 8, 9, 2]
+    assert rows.query_starts.tolist() == [0, 1, 2, 3, 4]
+    tables = whole.block_tables.tolist()
+    assert rows.block_tables.tolist() == [*[tables[0]] * 3, tables[1]]
+    assert (rows.max_query_length, rows.min_context_length) == (1, 2)
+    for name in ("tokens", "positions", "slots", "logits_at"):
+        assert getattr(rows, name) is getattr(whole, name)
 
 
 def test_the_comparison_would_notice(monkeypatch):

@@ -15,11 +15,11 @@ from helpers.tiny_models import tiny_model
 from minipaged.attention.gathered import attend_gathered
 from minipaged.lab.tour.reference import huggingface_outputs
 from minipaged.memory.block_table import BlockTable
-from minipaged.model import persistent_inputs
+from minipaged.model import graphs, persistent_inputs
 from minipaged.model.fixed_inputs import FixedInputs, Size
 from minipaged.model.graphs import ROWS, GraphRunner, unwritten_prompts
 from minipaged.model.persistent_inputs import StepArrays, to_device
-from minipaged.model.runner import make_runner, why_no_graphs
+from minipaged.model.runner import Runner, make_runner, why_no_graphs
 from minipaged.scheduling.plan import Plan, Work
 from minipaged.scheduling.sequence import Sequence
 
@@ -65,7 +65,7 @@ def test_prompts_and_answers_share_a_graph():
         replay = graph.replay
 
         def noted(size=size, replay=replay):
-            sizes.append(size[:1] + size[2:])
+            sizes.append((size.tokens, size.longest))
             replay()
 
         graph.replay = noted
@@ -177,6 +177,37 @@ def test_a_graph_has_as_many_rows_of_logits_as_there_may_be_sequences():
     assert size_of(17) is None
 
 
+def test_with_guesses_there_are_graphs_for_many_logits_of_a_sequence():
+    paged = mp.PagedModel(tiny_model("qwen3"), 64, 4, replayable)
+    runner = ReplayingRunner(paged, 8, 96, num_guesses=3)
+    sequence = Sequence(list(range(20)), BlockTable(paged.pool))
+
+    def size_of(*works):
+        works = [Work(None, sequence, *numbers) for numbers in works]
+        return runner._size_of(Plan(works), None)
+
+    assert size_of((8, 12, 4)) == Size(8, 8, 1, rows_share=True)
+    assert size_of((8, 12, 4), (3, 4, 1)) == Size(8, 8, 1, rows_share=True)
+    assert size_of(*[(8, 12, 4)] * 8) == Size(40, 40, 1, rows_share=True)
+    assert size_of((3, 4, 1)) == Size(8, 8, 1)
+    beside_a_prompt = size_of((0, 5, 1), *[(8, 12, 4)] * 7)
+    assert beside_a_prompt == Size(40, 16, 40)
+    assert size_of(*[(8, 12, 4)] * 9) == Size(40, 40, 1, rows_share=True)
+    assert size_of(*[(8, 12, 4)] * 11) is None  # more than there may be
+
+
+def test_a_runner_is_made_alike_for_a_draft_model(monkeypatch):
+    paged = mp.PagedModel(tiny_model("qwen3"), 32, 4, replayable)
+    runner = ReplayingRunner(paged, 8, 32, num_guesses=2)
+    draft = mp.PagedModel(tiny_model("qwen3"), 32, 4, replayable)
+    alike = runner.like(draft)
+    assert type(alike) is Runner and alike.paged is draft  # graphs want a GPU
+    monkeypatch.setattr(graphs, "why_no_graphs", lambda paged: None)
+    alike = runner.like(draft)
+    assert type(alike) is ReplayingRunner and alike.paged is draft
+    assert alike._sizes == runner._sizes
+
+
 def test_weights_that_were_replaced_are_refused_in_a_replay():
     model = tiny_model("llama")
     paged = mp.PagedModel(model, 32, 4, replayable)
@@ -249,9 +280,10 @@ def test_there_is_a_graph_for_every_eight_rows(num_sequences, graphs):
     paged = mp.PagedModel(tiny_model("qwen3"), 32, 4, replayable)
     runner = ReplayingRunner(paged, num_sequences)
     decoding = [size for size in runner._graphs if size.decodes]
-    assert decoding == [(ROWS * n, ROWS * n, 1) for n in range(graphs, 0, -1)]
+    assert decoding == [Size(ROWS * n, ROWS * n, 1) for n in range(graphs, 0, -1)]
     rows = ROWS * (graphs + 1)
-    assert set(runner._graphs) - set(decoding) == {(16, rows, 16), (40, rows, 40)}
+    prompts = set(runner._graphs) - set(decoding)
+    assert prompts == {Size(16, rows, 16), Size(40, rows, 40)}
     assert list(runner._graphs) == sorted(runner._graphs, reverse=True)
     runner.close()
     runner.close()

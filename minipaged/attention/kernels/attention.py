@@ -82,19 +82,22 @@ def step_by_kernels(
     """Write the new tokens' K and V, and attend: one launch if all sequences decode.
 
     Arguments and result are those of `attend_by_kernels`; k and v belong to the new
-    tokens, [T, num_kv_heads, dim], and batch has their slots.
+    tokens, [T, num_kv_heads, dim], and batch has their slots. If rows share a sequence,
+    a row reads what another writes, and that needs two launches.
     """
     from minipaged.attention.kernels import step  # appendix D
 
     num_tokens, num_seqs = q.shape[0], batch.context_lengths.shape[0]
-    if batch.max_query_length == 1 and num_tokens == num_seqs:
+    all_decode = batch.max_query_length == 1 and num_tokens == num_seqs
+    if all_decode and not batch.rows_share:
         return step.decode_step(q, k, v, cache, batch, masking)
     keys, values = cache.keys, cache.values
     write_kv(keys, values, batch.slots, k, v)
     out = q.new_empty(*q.shape[:2], values.shape[-1])
     if num_seqs > 1:
         step.decode_written(out, q, cache, batch, masking)
-    _attend_prompts(out, q, cache, batch, masking)
+    if not all_decode:
+        _attend_prompts(out, q, cache, batch, masking)
     return out
 
 

@@ -2,6 +2,7 @@
 
 import importlib.util
 import sys
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -452,6 +453,27 @@ def test_a_graph_serves_any_lengths():
 def test_a_step_with_prompts_writes_and_attends(sinks):
     check(make_case(MIXED), sinks=sinks)
     check(make_case([(0, 5)]), sinks=sinks, sliding_window=3)
+
+
+@pytest.mark.parametrize("sinks", [None, sinks_of(4)], ids=["", "sinks"])
+def test_rows_of_one_sequence_read_what_others_write(sinks, monkeypatch):
+    """Each token as a row of its own; in one launch, a row would read too early."""
+    monkeypatch.delattr(triton_step, "decode_step")
+    case = make_case([(5, 4), (0, 3), (14, 1), (2, 6)])
+    right = oracle(case, sinks=sinks)
+    batch = case.batch
+    rows = batch.query_starts.diff()
+    case.batch = replace(
+        batch,
+        block_tables=batch.block_tables.repeat_interleave(rows, 0),
+        context_lengths=batch.positions + 1,
+        query_starts=torch.arange(len(batch.tokens) + 1),
+        max_query_length=1,
+        min_context_length=1,
+        rows_share=True,
+    )
+    found = step(moved(case, DEVICE), sinks=move(sinks)).cpu().double()
+    assert (found - right).abs().max() < TOLERANCE[torch.float32]
 
 
 # Attention sinks, in all three kernels.
