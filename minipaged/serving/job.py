@@ -149,12 +149,13 @@ class Job:
             )
         return pieces
 
-    async def pieces(self) -> AsyncIterator[Piece]:
+    def pieces(self) -> AsyncIterator[Piece]:
         """The pieces of all answers, as they come."""
         if len(self.answers) == 1:
-            async for piece in self._pieces_of(self.answers[0]):
-                yield piece
-            return
+            return self._pieces_of(self.answers[0])
+        return self._pieces_of_all()
+
+    async def _pieces_of_all(self) -> AsyncIterator[Piece]:
         queue: asyncio.Queue[Piece | BaseException | None] = asyncio.Queue()
 
         async def follow(answer: Answer) -> None:
@@ -184,18 +185,19 @@ class Job:
         number = num_told = 0
         said = ""
         tokens: list[int] = []
-        async for token in stream:
+        while new := await stream.news(number):
             answer.has_begun.set()
-            number += 1
-            if question.max_tokens:
-                tokens.append(token)
-                said += text.add(token)
+            for token in new:
+                number += 1
+                if question.max_tokens:
+                    tokens.append(token)
+                    said += text.add(token)
+                if text.stopped_by is not None:
+                    break
             output = stream.output
             is_last = output is not None and number == len(output.sequences[0])
             if is_last or text.stopped_by is not None:
                 break
-            if number < stream.num_tokens:
-                continue  # the loop is behind: several tokens go into one piece
             entries = stream.logprobs[num_told:number] if wants_logprobs else None
             if not said and not entries:
                 continue
