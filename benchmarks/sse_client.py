@@ -30,6 +30,7 @@ class Timed(NamedTuple):
 
     first: float  # to the first token
     last: float
+    num_events: int
 
 
 class Connection(asyncio.Protocol):
@@ -62,7 +63,8 @@ class Connection(asyncio.Protocol):
         last = await self._over
         count = b'"completion_tokens":%d' % asked.num_new
         assert count in self._said[-1000:], self._said[-1000:]
-        return Timed(self._first - start, last - start)
+        num_events = self._said.count(b"data: {")
+        return Timed(self._first - start, last - start, num_events)
 
     def data_received(self, data: bytes) -> None:
         """Called by the loop."""
@@ -76,7 +78,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """Called by the loop."""
-        if not self._over.done():
+        if not self._over.done():  # in the middle of an answer
             self._over.set_exception(error or EOFError(bytes(self._said[-1000:])))
 
 
@@ -84,20 +86,22 @@ def ask_all(
     port: int, requests: Sequence[Asked], clients: int, **fields: Any
 ) -> tuple[float, list[Timed]]:
     """So many clients, each of which asks again and again; seconds of all, and each."""
-    waiting, found = iter(requests), []
+    waiting = iter(enumerate(requests))
+    found: dict[int, Timed] = {}
 
     async def client() -> None:
         loop = asyncio.get_running_loop()
         transport, connection = await loop.create_connection(
             Connection, "127.0.0.1", port
         )
-        for asked in waiting:
-            found.append(await connection.ask(asked, **fields))
+        for number, asked in waiting:
+            found[number] = await connection.ask(asked, **fields)
         transport.close()
 
     async def all_of_them() -> float:
         start = time.perf_counter()
-        await asyncio.gather(*[client() for _ in range(clients)])
+        await asyncio.gather(*[client() for _ in requests[:clients]])
         return time.perf_counter() - start
 
-    return run(all_of_them()), found
+    seconds = run(all_of_them())
+    return seconds, [found[number] for number in range(len(requests))]

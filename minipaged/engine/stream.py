@@ -129,13 +129,13 @@ class Stream(Unpicklable):
         finally:
             self.abort()
 
-    async def news(self, number: int) -> list[int]:
-        """The tokens from this number on, as soon as there is any; none at the end.
+    async def news(self, number: int, count: int = 1) -> list[int]:
+        """The tokens from this number on, as soon as there are so many, or the end.
 
-        Raises what a step raises.
+        There are none at the end. Raises what a step raises.
         """
-        while number >= len(self._tokens) and not self.finished:
-            await self._listen(number)
+        while len(self._tokens) < number + count and not self.finished:
+            await self._listen(number + count - 1)
         return self._tokens[number:]
 
     def __await__(self) -> Generator[Any, None, Output]:

@@ -77,7 +77,7 @@ class Front:
         made = form(asked, self.name_of(asked.model), self.decoder)
         job = Job(
             self.engine, self.decoder, self.door, asked, request.state.salt,
-            self.metrics, self.limits.request_seconds,
+            self.metrics, self.limits,
         )  # fmt: skip
         try:
             # A long text takes long, and so does a new stop string.

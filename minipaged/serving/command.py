@@ -83,6 +83,8 @@ def parser() -> argparse.ArgumentParser:
         help="guess tokens, and check several in a step, as with vLLM: "
         """'{"method": "ngram", "num_speculative_tokens": 4}'""")  # fmt: skip
     add("--max-queue", type=_count, default=1024, help="that wait; more get 429")
+    add("--stream-interval", type=_count, default=1,
+        help="tokens of an event of a stream: more are less work")  # fmt: skip
     add("--max-body-bytes", type=_count, default=1 << 20, help="more get 413")
     add(
         "--body-timeout", type=_seconds, default=30.0, help="seconds for a body to come"
@@ -178,5 +180,6 @@ def build(given: argparse.Namespace) -> Any:
             given.body_timeout,
             given.request_timeout,
             given.max_queue,
+            given.stream_interval,
         ),
     )
