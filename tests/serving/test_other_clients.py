@@ -1,4 +1,4 @@
-"""Clients that want other packages than ours: `make test-clients` has them installed."""
+"""Clients that want other packages than ours: `make test-clients` installs them."""
 
 import json
 import os
