@@ -62,7 +62,9 @@ class Reader:
         questions = []
         for each in prompts:
             tokens = self.tokens_of(each, special) if isinstance(each, str) else each
-            text = each if isinstance(each, str) else self.text_of(tokens)
+            text = each if isinstance(each, str) else ""
+            if asked.echo and tokens is each:
+                text = self.text_of(tokens)
             limit = asked.max_tokens
             limit = DEFAULT_COMPLETION if limit is None else limit
             if limit == 0 and not asked.echo:
