@@ -57,7 +57,8 @@ def test_what_was_served_is_counted():
 def test_guesses_are_counted():
     engine = make_engine(speculation=mp.PromptLookup(4))
     with served(engine) as server:
-        server.complete([5, 6, 7, 8] * 6, max_tokens=20, ignore_eos=True)
+        fields = {"max_tokens": 20, "ignore_eos": True, "temperature": 0}
+        server.complete([5, 6, 7, 8] * 6, **fields)
         found = figures(server)
         stats = engine.stats
         assert stats.num_draft_tokens > 0
