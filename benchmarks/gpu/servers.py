@@ -157,24 +157,22 @@ def main() -> None:
         folder = Path(name)
         write_model(folder, random_model())
         paths = {"vllm": given.vllm_path}
-        servers = [
-            running.enter_context(starting(one, folder, paths.get(one)))
-            for one in given.servers
-        ]
-        for server in servers:
+        servers = []
+        for one in given.servers:  # one after the other: a start takes all cores
+            server = running.enter_context(starting(one, folder, paths.get(one)))
             try:
-                result[server.name] = {"start_s": round(server.wait(), 1)}
+                result[one] = {"start_s": round(server.wait(), 1)}
                 ask(server, [Asked(a.prompt, 4) for a in trace], max(given.clients), 0)
+                servers.append(server)
             except RuntimeError as error:
                 print(error, file=sys.stderr, flush=True)
-                result[server.name] = {"error": "it has not started"}
+                result[one] = {"error": "it has not started"}
+                server.process.terminate()
         shift = 0
         for clients in given.clients:
             for _ in range(given.rounds):
                 shift += 1
                 for server in servers:
-                    if "error" in result[server.name]:
-                        continue
                     found = ask(server, trace, clients, shift)
                     print(server.name, clients, json.dumps(found), flush=True)
                     rounds = result[server.name].setdefault(f"{clients} clients", [])
