@@ -132,7 +132,8 @@ class Stream(Unpicklable):
     async def news(self, number: int, count: int = 1) -> list[int]:
         """The tokens from this number on, as soon as there are so many, or the end.
 
-        There are none at the end. Raises what a step raises.
+        There are none at the end. Raises what a step raises. Whoever leaves here must
+        call `abort`.
         """
         while len(self._tokens) < number + count and not self.finished:
             await self._listen(number + count - 1)
