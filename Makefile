@@ -16,6 +16,7 @@ LESSON ?= notebooks/01_contiguous_waste.ipynb
 
 .DEFAULT_GOAL := help
 .PHONY: help lab lessons save-lessons test test-thorough test-oldest test-newest
+.PHONY: test-clients
 .PHONY: browser lint figures figures-paper pocket pocket-draft bench bench-one home clean
 
 help:  ## this list
@@ -58,6 +59,15 @@ test-newest:  ## the tests with the newest versions of all but torch, in .venv-n
 $(NEWEST): constraints.txt
 	@mkdir -p $(@D)
 	grep '^torch==' $< > $@
+
+test-clients: export MINIPAGED_CLIENTS := $(CURDIR)/.venv-clients/bin
+test-clients: $(VENV)/.ready .venv-clients/.ready  ## the server with guidellm, openai's newest and curl, in .venv-clients (6 GB)
+	$(BIN)/python -m pytest tests/serving/test_other_clients.py tests/serving/test_clients.py
+
+.venv-clients/.ready: Makefile
+	$(PYTHON) -m venv --clear .venv-clients
+	.venv-clients/bin/python -m pip install guidellm==0.8.1 openai
+	@touch $@
 
 # Debian's; as root, or through sudo. Where there is a Chrome already, that does as well.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
@@ -112,7 +122,7 @@ home:  ## point Colab at your fork: make home URL=https://github.com/you/minipag
 	@$(PYTHON) tools/set_home.py "$(URL)"
 
 clean:  ## remove the environment and everything that was built
-	rm -rf $(VENV) .venv-oldest .venv-newest build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-oldest .venv-newest .venv-clients build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . \( -name __pycache__ -o -name .ipynb_checkpoints \) -type d -prune -exec rm -rf {} +
 
 # A machine whose torch sees a GPU keeps it: the environment then looks through to the

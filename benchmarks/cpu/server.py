@@ -6,12 +6,14 @@
 32 clients ask, each again as soon as its answer is complete. Bare: the same requests,
 as many at a time, in a loop of `Engine.step`. Coroutines: `async for` over streams of
 `Engine.serve`, without HTTP; their requests come in the middle of a step, as the
-server's do. The server is a process of its own; the clients read its events from plain
-sockets. Rounds alternate, and medians count. Run it on an idle machine.
+server's do. The server is a process of its own, and so the clients take a part of the
+same cores: `cpu_seconds` says how much. Rounds alternate, and medians count. Run it on
+an idle machine.
 """
 
 import argparse
 import asyncio
+import gc
 import json
 import os
 import socket
@@ -19,48 +21,54 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import httpx
+import psutil
 import torch
 from tqdm import tqdm
 from transformers import GenerationConfig
 
 import minipaged as mp
 from benchmarks.random_prompts import random_prompts
+from benchmarks.sse_client import Asked, ask_all
 from minipaged.lab.measure.machine import describe_machine
 
 OUT = Path(__file__).parents[2] / "figures" / "data" / "cpu-server.json"
 NUM_BLOCKS, NEVER = 1024, 1024  # the second: no token of the pocket model
-Found = tuple[float, list[float]]  # seconds of all; to each first token
 
 
-class Asked(NamedTuple):
-    """A request: greedy, always of the same length."""
+class Found(NamedTuple):
+    """A round: seconds of all, and to each first token; processor seconds of parts."""
 
-    prompt: list[int]
-    config: GenerationConfig
+    seconds: float
+    first: list[float]
+    cpu: dict[str, float]
 
 
 def make_requests(count: int, vocabulary: int) -> list[Asked]:
     """Prompts of 20 to 100 tokens, answers of 32 to 96."""
     lengths = [32 + 37 * number % 65 for number in range(count)]
     prompts = random_prompts(count, 20, 100, vocabulary)
-    options = {"eos_token_id": NEVER, "do_sample": False}
-    return [
-        Asked(prompt, GenerationConfig(max_new_tokens=length, **options))
-        for prompt, length in zip(prompts, lengths, strict=True)
-    ]
+    return [Asked(*pair) for pair in zip(prompts, lengths, strict=True)]
+
+
+def add(engine: mp.Engine, asked: Asked) -> mp.Stream:
+    """Greedy, always of the same length."""
+    config = GenerationConfig(
+        max_new_tokens=asked.num_new, eos_token_id=NEVER, do_sample=False
+    )
+    return engine.add(asked.prompt, config)
 
 
 def bare(engine: mp.Engine, requests: list[Asked], clients: int) -> Found:
     """Step, and add a request for each that has ended."""
     waiting = iter(requests)
-    start = time.perf_counter()
-    streams = [engine.add(*next(waiting)) for _ in range(clients)]
+    start, before = time.perf_counter(), time.process_time()
+    streams = [add(engine, next(waiting)) for _ in range(clients)]
     first = []
     while streams:
         engine.step()
@@ -68,71 +76,61 @@ def bare(engine: mp.Engine, requests: list[Asked], clients: int) -> Found:
             first.append(stream.time_to_first_token)
             streams.remove(stream)
             if (asked := next(waiting, None)) is not None:
-                streams.append(engine.add(*asked))
-    return time.perf_counter() - start, first
+                streams.append(add(engine, asked))
+    return Found(
+        time.perf_counter() - start, first, {"all": time.process_time() - before}
+    )
 
 
-def at_once(
-    ask: Callable[[Asked], Awaitable[float]], requests: list[Asked], clients: int
-) -> Found:
-    """So many coroutines, each of which asks again and again."""
+def coroutines(engine: mp.Engine, requests: list[Asked], clients: int) -> Found:
+    """As many coroutines, each of which asks again and again."""
     waiting = iter(requests)
-    first: list[float] = []
+    first = []
 
     async def client() -> None:
         for asked in waiting:
-            first.append(await ask(asked))
+            stream = add(engine, asked)
+            async for _ in stream:
+                pass
+            first.append(stream.time_to_first_token)
 
     async def all_of_them() -> None:
         await asyncio.gather(*[client() for _ in range(clients)])
 
-    start = time.perf_counter()
+    engine.serve()
+    start, before = time.perf_counter(), time.process_time()
     asyncio.run(all_of_them())
-    return time.perf_counter() - start, first
+    return Found(
+        time.perf_counter() - start, first, {"all": time.process_time() - before}
+    )
 
 
-def of_engine(engine: mp.Engine) -> Callable[[Asked], Awaitable[float]]:
-    """Ask an engine that serves."""
+def over_http(server: "Server", requests: list[Asked], clients: int) -> Found:
+    """The same over HTTP."""
+    before, before_us = server.cpu_seconds(), time.process_time()
+    seconds, answers = ask_all(server.port, requests, clients, temperature=0)
+    cpu = {
+        "server": server.cpu_seconds() - before,
+        "clients": time.process_time() - before_us,
+    }
+    return Found(seconds, [answer.first for answer in answers], cpu)
 
-    async def ask(asked: Asked) -> float:
-        start, first = time.perf_counter(), 0.0
-        async for _ in engine.add(*asked):
-            first = first or time.perf_counter() - start
-        return first
 
-    return ask
+class Server(NamedTuple):
+    """A server that runs."""
 
+    port: int
+    process: psutil.Process
 
-def of_server(port: int) -> Callable[[Asked], Awaitable[float]]:
-    """Ask over HTTP, and read all events."""
-    fields = {"ignore_eos": True, "temperature": 0, "stream": True}
-
-    async def ask(asked: Asked) -> float:
-        fields["max_tokens"] = asked.config.max_new_tokens
-        body = json.dumps({"prompt": asked.prompt, **fields}).encode()
-        start, first = time.perf_counter(), 0.0
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        head = (
-            "POST /v1/completions HTTP/1.1\r\nHost: me\r\nConnection: close\r\n"
-            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-        )
-        writer.write(head.encode() + body)
-        said = b""
-        while data := await reader.read(1 << 16):
-            said += data
-            if not first and b"data: {" in said:
-                first = time.perf_counter() - start
-        writer.close()
-        assert said.startswith(b"HTTP/1.1 200") and b"data: [DONE]" in said
-        assert b'"finish_reason":"length"' in said
-        return first
-
-    return ask
+    def cpu_seconds(self) -> float:
+        """That it has used so far."""
+        times = self.process.cpu_times()
+        return times.user + times.system
 
 
 @contextmanager
-def running_server(threads: int):
-    """Its port."""
+def running_server(threads: int) -> Iterator[Server]:
+    """`minipaged serve pocket`, until the end of the `with`."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "minipaged.serving", "pocket", "--port", str(port)]
@@ -147,7 +145,7 @@ def running_server(threads: int):
                 break
             except httpx.TransportError:
                 assert process.poll() is None, "the server did not start"
-        yield port
+        yield Server(port, psutil.Process(process.pid))
     finally:
         process.terminate()
         process.wait()
@@ -169,32 +167,39 @@ def main() -> None:
     requests = make_requests(given.requests, model.config.vocab_size)
     clients = given.clients
     found: dict[str, list[Found]] = {"bare": [], "coroutines": [], "server": []}
-    with running_server(given.threads) as port:
+    gc.freeze()  # as the server does
+    with running_server(given.threads) as server:
         paged = mp.PagedModel(model, NUM_BLOCKS)
         for round_ in tqdm(range(given.rounds + 1), desc="rounds"):
             some = requests if round_ else requests[:clients]  # the first warms up
             with mp.Engine(paged) as engine:
                 of_bare = bare(engine, some, clients)
             with mp.Engine(paged) as engine:
-                engine.serve()
-                of_coroutines = at_once(of_engine(engine), some, clients)
-            of_http = at_once(of_server(port), some, clients)
+                of_coroutines = coroutines(engine, some, clients)
+            of_http = over_http(server, some, clients)
             if round_:
                 found["bare"].append(of_bare)
                 found["coroutines"].append(of_coroutines)
                 found["server"].append(of_http)
-    tokens = sum(asked.config.max_new_tokens for asked in requests)
+    tokens = sum(asked.num_new for asked in requests)
     median = statistics.median
     speeds = {
-        name: round(median(tokens / seconds for seconds, _ in rounds), 1)
+        name: round(median(tokens / one.seconds for one in rounds), 1)
         for name, rounds in found.items()
     }
     first = {
-        name: round(median(median(times) for _, times in rounds) * 1e3, 2)
+        name: round(median(median(one.first) for one in rounds) * 1e3, 2)
+        for name, rounds in found.items()
+    }
+    cpu = {
+        name: {
+            part: round(median(one.cpu[part] for one in rounds), 2)
+            for part in rounds[0].cpu
+        }
         for name, rounds in found.items()
     }
     ratios = [
-        of_bare[0] / of_http[0]
+        of_bare.seconds / of_http.seconds
         for of_bare, of_http in zip(found["bare"], found["server"], strict=True)
     ]
     result = {
@@ -206,6 +211,7 @@ def main() -> None:
         "tokens_per_second": speeds,
         "served_over_bare": round(median(ratios), 3),
         "served_over_bare_of_rounds": [round(ratio, 3) for ratio in ratios],
+        "cpu_seconds": cpu,
         "time_to_first_token_ms_p50": first,
         "added_ms_p50": {
             name: round(first["server"] - first[name], 2)

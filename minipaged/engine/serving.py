@@ -16,38 +16,40 @@ class Listeners:
 
     def __init__(self) -> None:
         """Nobody waits."""
-        self._events: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
+        self._waiting: dict[asyncio.Future, asyncio.AbstractEventLoop] = {}
 
     async def wait(self, is_enough: Callable[[], bool]) -> None:
         """Sleep until `wake`; not at all if `is_enough()`. It may end early."""
-        event = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        news = loop.create_future()
         # Before the question: whatever changes afterwards is heard.
-        self._events[event] = asyncio.get_running_loop()
+        self._waiting[news] = loop
         try:
             if not is_enough():
-                await event.wait()
+                await news
         finally:
-            self._events.pop(event, None)
+            self._waiting.pop(news, None)
 
-    def waiting(self) -> dict[asyncio.Event, asyncio.AbstractEventLoop]:
-        """The events of those who wait now, each with its loop."""
-        return self._events.copy()
+    def waiting(self) -> dict[asyncio.Future, asyncio.AbstractEventLoop]:
+        """What those who wait now await, each with its loop."""
+        return self._waiting.copy()
 
 
 def wake(all_listeners: Iterable[Listeners]) -> None:
     """Wake whoever waits there: one call for each event loop."""
-    events: dict[asyncio.AbstractEventLoop, list[asyncio.Event]] = {}
+    awaited: dict[asyncio.AbstractEventLoop, list[asyncio.Future]] = {}
     for listeners in all_listeners:
-        for event, loop in listeners.waiting().items():
-            events.setdefault(loop, []).append(event)
-    for loop, some in events.items():
+        for news, loop in listeners.waiting().items():
+            awaited.setdefault(loop, []).append(news)
+    for loop, some in awaited.items():
         with suppress(RuntimeError):  # a loop that was closed meanwhile
-            loop.call_soon_threadsafe(_set_all, some)
+            loop.call_soon_threadsafe(_end_all, some)
 
 
-def _set_all(events: list[asyncio.Event]) -> None:
-    for event in events:
-        event.set()
+def _end_all(awaited: list[asyncio.Future]) -> None:
+    for news in awaited:
+        if not news.done():  # it may have been woken already, or cancelled
+            news.set_result(None)
 
 
 class ServingThread(Thread):

@@ -122,13 +122,22 @@ class Stream(Unpicklable):
         self._require_one_sequence()
         number = 0
         try:
-            while number < len(self._tokens) or not self.finished:
-                while number < len(self._tokens):
-                    yield self._tokens[number]
-                    number += 1
-                await self._listen(number)
+            while some := await self.news(number):
+                for token in some:
+                    yield token
+                number += len(some)
         finally:
             self.abort()
+
+    async def news(self, number: int, count: int = 1) -> list[int]:
+        """The tokens from this number on, as soon as there are so many, or the end.
+
+        There are none at the end. Raises what a step raises. Whoever leaves here must
+        call `abort`.
+        """
+        while len(self._tokens) < number + count and not self.finished:
+            await self._listen(number + count - 1)
+        return self._tokens[number:]
 
     def __await__(self) -> Generator[Any, None, Output]:
         """The Output, once the request has finished; see `__aiter__`."""

@@ -62,6 +62,7 @@ class PagedModel(Unpicklable):
         attention: str | Backend | Attend = "gathered",
         *,
         deterministic: bool = False,
+        gpu_memory_utilization: float = 0.9,
     ):
         """Allocate the cache; check that a batch's logits agree with the model's.
 
@@ -73,6 +74,8 @@ class PagedModel(Unpicklable):
             deterministic: compute each token as if it were alone, to the bit. So a text
                 does not depend on its batch, in half precision, too. It takes longer,
                 and attention must be "gathered" or "triton".
+            gpu_memory_utilization: of "auto": the share of the GPU's memory that
+                weights, blocks and the largest step may take.
 
         Raises UnsupportedModel if the text would be wrong, and MemoryError if there is
         no room for the pool.
@@ -116,7 +119,7 @@ class PagedModel(Unpicklable):
         if num_blocks == "auto":
             from minipaged.model.room import blocks_with_room  # appendix D
 
-            num_blocks = blocks_with_room(self, block_size)
+            num_blocks = blocks_with_room(self, block_size, gpu_memory_utilization)
         # The cache first: a pool too large for memory fails at once.
         self.cache = self.new_cache(num_blocks, block_size)
         self.pool = BlockPool(num_blocks, block_size)

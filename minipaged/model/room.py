@@ -16,12 +16,12 @@ LARGEST_STEP = 8192  # tokens
 SHARE = 0.9  # of the GPU's memory, for weights, blocks and the largest step
 
 
-def blocks_with_room(paged: "PagedModel", block_size: int) -> int:
+def blocks_with_room(paged: "PagedModel", block_size: int, share: float = SHARE) -> int:
     """How many blocks fit beside the weights and the largest step.
 
     A prompt of 8,192 tokens, or of as many as the model takes, is computed. The most
-    memory that torch held meanwhile stays free. So does a tenth of the GPU, for CUDA
-    graphs, merged weights and other programs.
+    memory that torch held meanwhile stays free. So does the part of the GPU that is not
+    in `share`, by default a tenth, for CUDA graphs, merged weights and other programs.
 
     Raises ValueError without a GPU, and MemoryError if no block fits.
     Source: vLLM's profile run and its gpu_memory_utilization.
@@ -47,20 +47,23 @@ def blocks_with_room(paged: "PagedModel", block_size: int) -> int:
     bytes_per_block = cache.bytes_per_block
     del cache  # its memory is free again
     torch.cuda.empty_cache()
-    return blocks_in(*torch.cuda.mem_get_info(device), step, bytes_per_block)
+    free, total = torch.cuda.mem_get_info(device)
+    return blocks_in(free, total, step, bytes_per_block, share)
 
 
-def blocks_in(free: int, total: int, step: int, bytes_per_block: int) -> int:
-    """How many blocks fit into `free` bytes, if a step and a tenth of all stay free.
+def blocks_in(
+    free: int, total: int, step: int, bytes_per_block: int, share: float = SHARE
+) -> int:
+    """How many blocks fit into `free` bytes, if a step and 1 - share of all stay free.
 
     All sizes are in bytes. For example: blocks_in(free=70, total=80, step=10,
     bytes_per_block=10) is 5. Raises MemoryError if no block fits.
     """
-    room = free - step - (1 - SHARE) * total
+    room = free - step - (1 - share) * total
     if room < bytes_per_block:
         raise MemoryError(
             f"of {total / 1e9:,.1f} GB on the GPU, {free / 1e9:,.1f} are free; the "
-            f"largest step takes {step / 1e9:,.1f}, and {1 - SHARE:.0%} of all are "
+            f"largest step takes {step / 1e9:,.1f}, and {1 - share:.0%} of all are "
             "left alone: there is no room for blocks; use a smaller model, end what "
             "else is on this GPU, or try a number for num_blocks"
         )

@@ -1,10 +1,8 @@
 """Lab: the app: endpoints of OpenAI and vLLM over one Engine."""
 
 import asyncio
-import json
-import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -12,12 +10,12 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
-from starlette.responses import JSONResponse, Response, StreamingResponse
-from starlette.types import Receive, Scope, Send
+from starlette.responses import JSONResponse, Response
 from transformers import PreTrainedTokenizerBase
 
 from minipaged.engine.engine import Engine
 from minipaged.serving.errors import ApiError, internal
+from minipaged.serving.events import Events, unless_left
 from minipaged.serving.forms import ChatForm, CompletionForm, Form
 from minipaged.serving.job import Job
 from minipaged.serving.limits import Door, Gate, Keys, Limits
@@ -34,8 +32,6 @@ from minipaged.serving.protocol import (
 from minipaged.serving.requests import Question, Reader
 from minipaged.serving.text import NamingDecoder
 
-_log = logging.getLogger("minipaged.serving")
-_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 _SHORT = 2000  # bytes of a body that is read at once; others are read in a thread
 
 
@@ -81,7 +77,7 @@ class Front:
         made = form(asked, self.name_of(asked.model), self.decoder)
         job = Job(
             self.engine, self.decoder, self.door, asked, request.state.salt,
-            self.metrics, self.limits.request_seconds,
+            self.metrics, self.limits,
         )  # fmt: skip
         try:
             # A long text takes long, and so does a new stop string.
@@ -89,70 +85,16 @@ class Front:
                 job.ask(lambda: read(asked))
             else:
                 asking = asyncio.to_thread(job.ask, lambda: read(asked))
-                await unless_left(request, asking)
+                await unless_left(request.receive, asking)
             if asked.stream:
-                return Events(job, events(job, made, asked))
-            pieces = await unless_left(request, job.whole())
+                return Events(job, made, asked.stream_options)
+            pieces = await unless_left(request.receive, job.whole())
             body = made.whole(pieces, job.usage)
         except BaseException:
             job.leave()
             raise
         job.leave()
         return JSONResponse(body)
-
-
-class Events(StreamingResponse):
-    """A stream of events; whatever becomes of it, its job is left at the end."""
-
-    def __init__(self, job: Job, content: AsyncIterator[bytes]):
-        super().__init__(content, media_type="text/event-stream")
-        self._job = job
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """As an ASGI app."""
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            self._job.leave()
-
-
-async def events(job: Job, form: Form, asked: Generating) -> AsyncIterator[bytes]:
-    """Chunks, perhaps usage, and [DONE]. An error is an event, which clients raise."""
-    options = asked.stream_options
-    wants_usage = options is not None and bool(options.include_usage)
-    each_time = options is not None and bool(options.continuous_usage_stats)
-    try:
-        async for piece in job.pieces():
-            chunk = form.chunk(piece)
-            if each_time or wants_usage:
-                chunk["usage"] = job.usage if each_time else None
-            yield _event(chunk)
-        if wants_usage:
-            yield _event(form.chunk(None) | {"usage": job.usage})
-    except ApiError as error:
-        yield _event(error.body)
-    except Exception as error:
-        _log.exception("a stream failed")
-        yield _event(internal(error).body)
-    yield b"data: [DONE]\n\n"
-
-
-def _event(body: dict[str, Any]) -> bytes:
-    return f"data: {_encode(body)}\n\n".encode()
-
-
-async def unless_left(request: Request, work: Awaitable[Any]) -> Any:
-    """The result of `work`; ClientDisconnect if the client leaves before."""
-    task = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(request.receive())  # the body was read: only this
-    try:
-        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            raise ClientDisconnect
-        return task.result()
-    finally:
-        task.cancel()
-        gone.cancel()
 
 
 def make_app(

@@ -26,6 +26,15 @@ def _count(text: str) -> int:
     raise argparse.ArgumentTypeError(f"must be a whole number from 1, got {text}")
 
 
+def _share(text: str) -> float:
+    try:
+        if 0 < (number := float(text)) <= 1:
+            return number
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f"must be more than 0 and at most 1, got {text}")
+
+
 def _seconds(text: str) -> float:
     try:
         if 0 < (number := float(text)) < 1e9:
@@ -57,14 +66,25 @@ def parser() -> argparse.ArgumentParser:
         help="by default triton on a GPU, else gathered")  # fmt: skip
     add("--deterministic", action="store_true",
         help="no answer depends on what else is served; slower")  # fmt: skip
+    add("--run", choices=("eager", "graphs", "compiled"),
+        help="kernel after kernel, from CUDA graphs, or compiled, too; by default "
+        "graphs with triton on a GPU")  # fmt: skip
     add("--max-model-len", type=_count, help="tokens of a prompt with its answer")
     add("--num-blocks", type=_count, help="by default all that fit on a GPU, else 512")
+    add("--gpu-memory-utilization", type=_share, default=0.9, metavar="SHARE",
+        help="of a GPU's memory, for weights, blocks and a step, if --num-blocks is "
+        "not given")  # fmt: skip
     add("--block-size", type=_count, default=16, help="tokens of a block")
     add("--max-num-seqs", type=_count, default=256, help="that run at one time")
     add("--max-num-batched-tokens", type=_count, default=2048, help="of a step")
     add("--enable-prefix-caching", action=argparse.BooleanOptionalAction, default=True,
         help="equal beginnings share blocks")  # fmt: skip
+    add("--speculative-config", metavar="JSON",
+        help="guess tokens, and check several in a step, as with vLLM: "
+        """'{"method": "ngram", "num_speculative_tokens": 4}'""")  # fmt: skip
     add("--max-queue", type=_count, default=1024, help="that wait; more get 429")
+    add("--stream-interval", type=_count, default=1,
+        help="tokens of an event of a stream: more are less work")  # fmt: skip
     add("--max-body-bytes", type=_count, default=1 << 20, help="more get 413")
     add(
         "--body-timeout", type=_seconds, default=30.0, help="seconds for a body to come"
@@ -112,19 +132,22 @@ def build(given: argparse.Namespace) -> Any:
         from minipaged.model.positions import num_positions
         from minipaged.serving.app import make_app
         from minipaged.serving.limits import Limits
+        from minipaged.serving.speculative import speculation_of
 
         on_gpu = torch.cuda.is_available()
         dtype = given.dtype
         if dtype == "auto":
             dtype = "bfloat16" if on_gpu else "float32"
+        attention = given.attention or ("triton" if on_gpu else "gathered")
         model, tokenizer = load(given.model, getattr(torch, dtype))
         bar.update()
         paged = PagedModel(
             model,
             given.num_blocks or ("auto" if on_gpu else 512),
             given.block_size,
-            given.attention or ("triton" if on_gpu else "gathered"),
+            attention,
             deterministic=given.deterministic,
+            gpu_memory_utilization=given.gpu_memory_utilization,
         )
         bar.update()
         engine = Engine(
@@ -133,6 +156,9 @@ def build(given: argparse.Namespace) -> Any:
             max_tokens=given.max_num_batched_tokens,
             max_sequences=given.max_num_seqs,
             tokenizer=tokenizer,
+            run=given.run,
+            speculation=given.speculative_config
+            and speculation_of(given.speculative_config, paged, attention, dtype),
         )
         bar.update()
     room = paged.pool.num_blocks * paged.pool.block_size
@@ -154,5 +180,6 @@ def build(given: argparse.Namespace) -> Any:
             given.body_timeout,
             given.request_timeout,
             given.max_queue,
+            given.stream_interval,
         ),
     )

@@ -59,6 +59,14 @@ class Form:
         choices = [] if piece is None else [self._choice(piece, self._part(piece))]
         return self._head | {"object": self.chunk_object, "choices": choices}
 
+    def _of_prompt(self, piece: Piece) -> dict[str, Any]:
+        """The prompt's logprobs, if they are wanted."""
+        count = self._asked.prompt_logprobs
+        if count is None:
+            return {}
+        entries = piece.prompt_entries
+        return {"prompt_logprobs": logprobs.of_prompt(entries, count, self._names)}
+
     def _choice(self, piece: Piece, content: dict[str, Any]) -> dict[str, Any]:
         return {
             "index": piece.index,
@@ -88,17 +96,18 @@ class CompletionForm(Form):
         self._offsets: dict[int, int] = {}  # of the next token's text in each answer
 
     def _whole(self, piece: Piece) -> dict[str, Any]:
+        return self._part(piece) | self._of_prompt(piece)
+
+    def _part(self, piece: Piece) -> dict[str, Any]:
         echo = piece.question.text if self._asked.echo and piece.is_first else ""
         return {"text": echo + piece.text}
-
-    _part = _whole
 
     def _logprobs(self, piece: Piece) -> dict[str, Any] | None:
         if piece.entries is None:
             return None
         entries: list[TokenLogprob | None] = [*piece.entries]
         tokens = [entry.token for entry in piece.entries]
-        if piece.prompt_entries is not None:
+        if piece.is_first and self._asked.echo:
             entries = [*piece.prompt_entries, *entries]
             tokens = [*piece.question.prompt, *tokens]
         offset = self._offsets.get(piece.index, 0)
@@ -117,6 +126,10 @@ class ChatForm(Form):
         "chat.completion",
         "chat.completion.chunk",
     )
+
+    def whole(self, pieces: list[Piece], usage: dict[str, Any]) -> dict[str, Any]:
+        """The body of a response; all answers have one prompt."""
+        return super().whole(pieces, usage) | self._of_prompt(pieces[0])
 
     def _whole(self, piece: Piece) -> dict[str, Any]:
         return {"message": {"role": "assistant", "content": piece.text}}

@@ -10,7 +10,7 @@ from minipaged.engine.engine import Engine
 from minipaged.engine.stream import Stream
 from minipaged.serving.errors import ApiError, bad
 from minipaged.serving.forms import Piece
-from minipaged.serving.limits import Door
+from minipaged.serving.limits import Door, Limits
 from minipaged.serving.metrics import Metrics
 from minipaged.serving.protocol import Generating
 from minipaged.serving.requests import Question
@@ -42,12 +42,12 @@ class Job:
         asked: Generating,
         salt: bytes,
         metrics: Metrics,
-        seconds: float,
+        limits: Limits,
     ):
-        """salt: of whoever asks. seconds: after which it is given up."""
+        """salt: of whoever asks."""
         self._engine, self._decoder, self._door = engine, decoder, door
-        self._asked, self._salt, self._seconds = asked, salt, seconds
-        self._metrics = metrics
+        self._asked, self._salt = asked, salt
+        self._metrics, self._limits = metrics, limits
         self._lock = Lock()  # of the next line, and of the end
         self._inside = 0  # answers that the door has let in
         self._is_left = self._is_late = False
@@ -56,7 +56,9 @@ class Job:
         self._questions: Sequence[Question] = ()
         self._tasks: list[asyncio.Task] = []  # one for each of several answers
         self._num_generated = 0
-        self._timer = asyncio.get_running_loop().call_later(seconds, self._give_up)
+        self._timer = asyncio.get_running_loop().call_later(
+            limits.request_seconds, self._give_up
+        )
 
     def ask(self, read: Callable[[], list[Question]]) -> None:
         """Hand in what `read` makes of the body; may be called in another thread.
@@ -149,12 +151,13 @@ class Job:
             )
         return pieces
 
-    async def pieces(self) -> AsyncIterator[Piece]:
+    def pieces(self) -> AsyncIterator[Piece]:
         """The pieces of all answers, as they come."""
         if len(self.answers) == 1:
-            async for piece in self._pieces_of(self.answers[0]):
-                yield piece
-            return
+            return self._pieces_of(self.answers[0])
+        return self._pieces_of_all()
+
+    async def _pieces_of_all(self) -> AsyncIterator[Piece]:
         queue: asyncio.Queue[Piece | BaseException | None] = asyncio.Queue()
 
         async def follow(answer: Answer) -> None:
@@ -184,18 +187,20 @@ class Job:
         number = num_told = 0
         said = ""
         tokens: list[int] = []
-        async for token in stream:
+        interval = self._limits.stream_interval
+        while new := await stream.news(number, interval if number else 1):
             answer.has_begun.set()
-            number += 1
-            if question.max_tokens:
-                tokens.append(token)
-                said += text.add(token)
+            for token in new:
+                number += 1
+                if question.max_tokens:
+                    tokens.append(token)
+                    said += text.add(token)
+                if text.stopped_by is not None:
+                    break
             output = stream.output
             is_last = output is not None and number == len(output.sequences[0])
             if is_last or text.stopped_by is not None:
                 break
-            if number < stream.num_tokens:
-                continue  # the loop is behind: several tokens go into one piece
             entries = stream.logprobs[num_told:number] if wants_logprobs else None
             if not said and not entries:
                 continue
@@ -270,7 +275,8 @@ class Job:
             raise bad(output.error)
         if output.finish_reason == "aborted":
             if self._is_late:
-                raise ApiError(504, f"there was no answer in {self._seconds:g} seconds")
+                seconds = self._limits.request_seconds
+                raise ApiError(504, f"there was no answer in {seconds:g} seconds")
             raise ApiError(503, "the server is shutting down")
 
     @property

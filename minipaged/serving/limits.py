@@ -22,6 +22,7 @@ class Limits(NamedTuple):
     body_seconds: float = 30.0  # in which a body must have come
     request_seconds: float = 600.0  # in which an answer must be complete
     max_queue: int = 1024  # answers that wait, besides those that may run
+    stream_interval: int = 1  # tokens of an event, after the first one's
 
 
 class Door:

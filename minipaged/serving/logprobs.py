@@ -39,7 +39,8 @@ def of_completion(
         "tokens": texts,
         "token_logprobs": [e and _finite(e.logprob) for e in entries],
         "top_logprobs": [
-            e and {names(token): _finite(lp) for token, lp in _first(e, count + 1)}
+            e
+            and {names(token): _finite(lp) for token, lp in _first(e, count, count + 1)}
             for e in entries
         ],
         "text_offset": offsets,
@@ -53,9 +54,34 @@ def of_chat(
     content = []
     for entry in entries:
         row = _row(entry.token, entry.logprob, names)
-        row["top_logprobs"] = [_row(*pair, names) for pair in _first(entry, count)]
+        row["top_logprobs"] = [
+            _row(*pair, names) for pair in _first(entry, count, count)
+        ]
         content.append(row)
     return {"content": content}
+
+
+def of_prompt(
+    entries: Sequence[TokenLogprob | None], count: int, names: Names
+) -> list[dict[str, Any] | None]:
+    """vLLM's: for each token of a prompt, by its id, that token and the first `count`.
+
+    The first is None. A rank is None if the token is not among the likeliest.
+    """
+    return [entry and _by_id(entry, count, names) for entry in entries]
+
+
+def _by_id(entry: TokenLogprob, count: int, names: Names) -> dict[str, Any]:
+    ranks = {token: rank for rank, (token, _) in enumerate(entry.top, 1)}
+    pairs = {entry.token: entry.logprob} | dict(entry.top[:count])
+    return {
+        str(token): {
+            "logprob": _finite(logprob),
+            "rank": ranks.get(token),
+            "decoded_token": names(token),
+        }
+        for token, logprob in pairs.items()
+    }
 
 
 def _row(token: int, logprob: float, names: Names) -> dict[str, Any]:
@@ -67,8 +93,8 @@ def _row(token: int, logprob: float, names: Names) -> dict[str, Any]:
     }
 
 
-def _first(entry: TokenLogprob, count: int) -> list[tuple[int, float]]:
-    others = [pair for pair in entry.top if pair[0] != entry.token]
+def _first(entry: TokenLogprob, num_top: int, count: int) -> list[tuple[int, float]]:
+    others = [pair for pair in entry.top[:num_top] if pair[0] != entry.token]
     return [(entry.token, entry.logprob), *others][:count]
 
 

@@ -135,6 +135,12 @@ class _Counts(Collector):
             counter = CounterMetricFamily(PREFIX + name, name, labels=["model_name"])
             counter.add_metric([self._model_name], getattr(stats, name))
             yield counter
+        for name in ("num_drafts", "num_draft_tokens", "num_accepted_tokens"):
+            counter = CounterMetricFamily(
+                PREFIX + "spec_decode_" + name, name, labels=["model_name"]
+            )
+            counter.add_metric([self._model_name], getattr(stats, name))
+            yield counter
         success = CounterMetricFamily(
             PREFIX + "request_success",
             "requests that have ended",

@@ -58,7 +58,6 @@ REFUSED = {
     "mm_processor_kwargs": Refusal(_NO_OTHER_MEDIA),
     "priority": Refusal("first come, first served", (0,)),
     "prompt_embeds": Refusal("give text or token ids"),
-    "prompt_logprobs": Refusal("use echo with logprobs of /v1/completions"),
     "request_id": Refusal("ids are made here"),
     "return_token_ids": Refusal("use return_tokens_as_token_ids", (False,)),
     "skip_special_tokens": Refusal(_OTHER_DECODING, (True,)),
@@ -141,6 +140,7 @@ class Generating(Fields):
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     return_tokens_as_token_ids: bool | None = None
+    prompt_logprobs: Annotated[int, Field(ge=0, le=MOST_LOGPROBS)] | None = None
     # Who asks.
     cache_salt: Annotated[Text, Field(min_length=1)] | None = None
     user: Text | None = None  # changes no answer; nor does the next one

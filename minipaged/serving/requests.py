@@ -62,7 +62,9 @@ class Reader:
         questions = []
         for each in prompts:
             tokens = self.tokens_of(each, special) if isinstance(each, str) else each
-            text = each if isinstance(each, str) else self.text_of(tokens)
+            text = each if isinstance(each, str) else ""
+            if asked.echo and tokens is each:
+                text = self.text_of(tokens)
             limit = asked.max_tokens
             limit = DEFAULT_COMPLETION if limit is None else limit
             if limit == 0 and not asked.echo:
@@ -149,10 +151,12 @@ class Reader:
             )
         max_tokens = room if limit is None else min(limit, room)  # as vLLM does
         echoes = isinstance(asked, CompletionRequest) and asked.echo
+        counts = [asked.prompt_logprobs, logprobs if echoes else None]
+        of_prompt = max((n for n in counts if n is not None), default=None)
         arguments = {
             "generation_config": self._config(asked, max(1, max_tokens), room),
             "logprobs": logprobs,
-            "prompt_logprobs": logprobs if echoes else None,
+            "prompt_logprobs": of_prompt,
             "logits_processor": _penalties(asked, len(prompt)),
         }
         return Question(prompt, text, arguments, max_tokens)
@@ -232,6 +236,8 @@ def _check(asked: Generating) -> None:
             raise bad(f"a stop string must have 1 to {_LONGEST_STOP} letters", "stop")
     if asked.stream_options is not None and not asked.stream:
         raise bad("stream_options needs stream: true", "stream_options")
+    if asked.prompt_logprobs is not None and asked.stream:
+        raise bad("prompt_logprobs come with a whole answer only", "prompt_logprobs")
     if asked.num_beams is None:
         if asked.best_of not in (None, asked.num_answers):
             raise bad("best_of needs use_beam_search: true", "best_of")

@@ -65,6 +65,8 @@ class AnswerText:
         self._num_foreign -= len(piece) - len(own)
         if self.stopped_by is not None:
             return ""
+        if not self._stops:
+            return own
         self._held += own
         at, stop = min(
             ((at, s) for s in self._stops if (at := self._held.find(s)) >= 0),

@@ -130,7 +130,11 @@ def served(
         await server.serve([listener])
         tasks_left.extend(asyncio.all_tasks() - {asyncio.current_task()})
 
-    thread = threading.Thread(target=lambda: asyncio.run(run()))
+    def run_in_a_loop() -> None:
+        with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+            runner.run(run())
+
+    thread = threading.Thread(target=run_in_a_loop)
     thread.start()
     try:
         wait_until(lambda: server.started or not thread.is_alive())

@@ -13,6 +13,7 @@ def test_a_tenth_of_the_gpu_and_the_largest_step_stay_free():
     assert blocks_in(1000, 1000, 300, 10) == 60
     assert blocks_in(900, 1000, 300, 10) == 50
     assert blocks_in(900, 1000, 300, 11) == 45
+    assert blocks_in(900, 1000, 300, 10, share=0.5) == 10
 
 
 def test_no_room_is_said_with_its_numbers():

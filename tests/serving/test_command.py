@@ -1,14 +1,20 @@
 """`minipaged serve`: its flags, and what it says of wrong ones."""
 
+import json
 import tomllib
 from pathlib import Path
 
 import pytest
 
+import minipaged as mp
 from minipaged.serving import command
 from minipaged.serving.command import build, main, parser
 
 ROOT = Path(__file__).parent.parent.parent
+
+
+NO_METHOD = '{"num_speculative_tokens": 4}'
+UNKNOWN = '{"method": "ngram", "num_speculative_tokens": 4, "num_guesses": 4}'
 
 
 def build_with(*flags):
@@ -25,6 +31,37 @@ def test_it_listens_on_this_machine_only_unless_told():
     given = parser().parse_args(["serve", "pocket"])
     assert given.host == "127.0.0.1" and given.port == 8000
     assert given.api_key is None and given.enable_prefix_caching
+
+
+def test_guesses_are_asked_for_in_vllm_s_words():
+    """They change no answer."""
+    prompt = [5, 6, 7, 8] * 6
+    _, engine = build_with()
+    right = engine.add(prompt).result().sequences
+    for asked in [
+        {"method": "ngram", "prompt_lookup_max": 3},
+        {"method": "suffix"},
+        {"model": "pocket"},
+    ]:
+        text = json.dumps({"num_speculative_tokens": 4, **asked})
+        _, engine = build_with("--speculative-config", text)
+        assert engine.add(prompt).result().sequences == right
+        assert 0 < engine.stats.num_draft_tokens <= 4 * engine.stats.num_drafts
+
+
+def test_a_share_of_the_gpu_s_memory_is_handed_on(monkeypatch):
+    asked = []
+
+    def find_room(_paged, _block_size, share):
+        asked.append(share)
+        return 64
+
+    monkeypatch.setattr("minipaged.model.room.blocks_with_room", find_room)
+    model, _ = mp.load("pocket", device="cpu")
+    mp.PagedModel(model, "auto", gpu_memory_utilization=0.3)
+    assert asked == [0.3]
+    given = parser().parse_args(["serve", "pocket"])
+    assert given.gpu_memory_utilization == 0.9
 
 
 def test_flags_reach_the_engine():
@@ -50,6 +87,10 @@ def test_flags_reach_the_engine():
         (["pocket", "--max-model-len", "3000"], "allow 2048; lower it"),
         (["pocket", "--num-blocks", "0"], "a whole number from 1"),
         (["pocket", "--request-timeout", "nan"], "seconds, more than 0"),
+        (["pocket", "--gpu-memory-utilization", "1.1"], "at most 1"),
+        (["pocket", "--speculative-config", "4"], "--speculative-config: JSON"),
+        (["pocket", "--speculative-config", NO_METHOD], 'give "model", or "method"'),
+        (["pocket", "--speculative-config", UNKNOWN], "num_guesses: Extra"),
         (["pocket", "--max-num-seqs", "9", "--max-num-batched-tokens", "8"], "raise"),
     ],
 )

@@ -138,6 +138,42 @@ def test_echo_without_logprobs_of_texts_and_token_ids(server):
     assert texts[2] == texts[3] and texts[2].startswith("A")
 
 
+@pytest.mark.parametrize("count", [0, 3])
+def test_a_prompt_s_logprobs_are_vllm_s(server, count):
+    prompt = pocket()[1](FRANCE).input_ids
+    fields = {"max_tokens": 1, "prompt_logprobs": count}
+    (choice,) = server.complete(FRANCE, **fields)["choices"]
+    of_chat = server.chat(FRANCE, **fields)
+    assert "prompt_logprobs" not in of_chat["choices"][0]
+    for ids, found in [
+        (prompt, choice["prompt_logprobs"]),
+        (chat_tokens(FRANCE), of_chat["prompt_logprobs"]),
+    ]:
+        first, *entries = found
+        assert first is None and len(entries) == len(ids) - 1
+        rows = raw_logprobs(ids[:1], ids[1:])
+        for entry, token, row in zip(entries, ids[1:], rows, strict=True):
+            likeliest = row.topk(count).indices.tolist()
+            assert {int(name) for name in entry} == {token, *likeliest}
+            own = entry[str(token)]
+            assert own["logprob"] == pytest.approx(row[token].item(), **CLOSE)
+            assert own["decoded_token"] == pocket()[1].decode([token])
+            ranks = [entry[str(each)]["rank"] for each in likeliest]
+            assert ranks == [*range(1, count + 1)]
+            assert token in likeliest or own["rank"] is None
+
+
+def test_a_prompt_s_logprobs_beside_echo_and_in_streams(server):
+    fields = {"max_tokens": 1, "echo": True, "logprobs": 1, "temperature": 0}
+    plain = server.complete(FRANCE, **fields)["choices"][0]
+    both = server.complete(FRANCE, **fields, prompt_logprobs=4)["choices"][0]
+    assert len(both.pop("prompt_logprobs")[1]) >= 4
+    assert both == plain
+    body = {"prompt": FRANCE, "prompt_logprobs": 1, "stream": True}
+    status, error = server.error("/v1/completions", body)
+    assert status == 400 and error["param"] == "prompt_logprobs"
+
+
 def test_tokens_by_their_ids(server):
     answer = server.complete(
         [5], logprobs=1, max_tokens=1, temperature=0, return_tokens_as_token_ids=True

@@ -4,6 +4,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+import minipaged as mp
 from helpers.http_serving import FRANCE, make_engine, served, wait_until
 from serving.test_leaving import LONG, Steps, raw
 
@@ -51,6 +52,18 @@ def test_what_was_served_is_counted():
         ]:
             assert of(found, f"{name}_count") == count
             assert 0 < of(found, f"{name}_sum") < 60
+
+
+def test_guesses_are_counted():
+    engine = make_engine(speculation=mp.PromptLookup(4))
+    with served(engine) as server:
+        fields = {"max_tokens": 20, "ignore_eos": True, "temperature": 0}
+        server.complete([5, 6, 7, 8] * 6, **fields)
+        found = figures(server)
+        stats = engine.stats
+        assert stats.num_draft_tokens > 0
+        for name in ("num_drafts", "num_draft_tokens", "num_accepted_tokens"):
+            assert of(found, f"spec_decode_{name}_total") == getattr(stats, name)
 
 
 def test_who_runs_and_waits_now():
