@@ -97,7 +97,7 @@ def test_with_a_prefix_cache(dtype):
 
 @TYPES
 def test_with_guesses(dtype):
-    guessing = {"speculation": mp.PromptLookup(), "max_tokens": 200}
+    guessing = {"speculation": mp.PromptLookup(8), "max_tokens": 200}
     found, engine = answers(dtype, 12, logprobs=None, **guessing)
     assert [tokens for tokens, _ in found] == [tokens for tokens, _ in alone(dtype)]
     assert engine.stats.num_draft_tokens
