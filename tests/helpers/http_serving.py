@@ -108,6 +108,7 @@ def served(
     names: tuple[str, ...] = ("pocket",),
     api_keys: tuple[str, ...] = (),
     limits: Limits | None = None,
+    pool_page: bool = True,
 ) -> Iterator[Served]:
     """A server, which is shut down at the end, and leaves no thread and no block."""
     engine = engine or make_engine()
@@ -119,11 +120,14 @@ def served(
         max_model_len=max_model_len,
         api_keys=api_keys,
         limits=limits,
+        pool_page=pool_page,
     )
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     config = uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=10)
     server = uvicorn.Server(config)
+    if pool_page:
+        app.state.pool_watch.is_over = lambda: server.should_exit
     tasks_left = []
 
     async def run() -> None:
