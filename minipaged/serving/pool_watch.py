@@ -78,14 +78,14 @@ class PoolWatch(Observer):
             while not self.is_over():
                 self._look()
                 if self._states and (latest := self._states[-1]) is not before:
-                    yield _encode(told(latest, before))
+                    yield _encode(message_of(latest, before))
                     before = latest
                 await asyncio.sleep(PAUSE)
 
     def history(self) -> str:
         """The states that are kept, the oldest first, each as a change of the last."""
         states = [None, *self._states]
-        return _encode([told(now, before) for before, now in pairwise(states)])
+        return _encode([message_of(now, before) for before, now in pairwise(states)])
 
     @contextmanager
     def _watching(self) -> Iterator[None]:
@@ -137,7 +137,7 @@ class PoolWatch(Observer):
         )
 
 
-def told(state: State, before: State | None) -> dict[str, Any]:
+def message_of(state: State, before: State | None) -> dict[str, Any]:
     """A state as JSON. Of tables that were there before, what was added to them.
 
     A table is [request, sequence, prompt's tokens, found tokens, tokens, blocks that

@@ -12,6 +12,13 @@ from minipaged.lab.check.appendix_c import stretches, waves
 from minipaged.lab.check.appendix_d import answers_ahead, graph_size, graphed
 from minipaged.lab.check.appendix_e import kept, lookup, taken
 from minipaged.lab.check.appendix_f import host_seconds, step_price, sustained
+from minipaged.lab.check.appendix_g import (
+    answering,
+    cut,
+    incident_1,
+    incident_2,
+    incident_3,
+)
 from minipaged.lab.check.beams import next_beams
 from minipaged.lab.check.caching import reserved_cache
 from minipaged.lab.check.choosing import sizes
