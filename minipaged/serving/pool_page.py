@@ -15,8 +15,10 @@ from minipaged.draw.palette import (
     soft_colour,
 )
 from minipaged.draw.style import style_sheet
+from minipaged.serving.errors import ApiError
 from minipaged.serving.pool_watch import PoolWatch
 
+MOST = 8  # pages that watch at one time
 PATH = "/pool"  # needs no key: it asks for one, and shows nothing before
 
 
@@ -33,8 +35,14 @@ def add_pool_page(
 
     @app.get(f"{PATH}/events")
     async def pool_events() -> Response:
+        if watch.num_watching >= MOST:
+            raise ApiError(429, f"{MOST} pages watch the pool already; close one")
         events = (f"data: {message}\n\n" async for message in watch.messages())
-        return StreamingResponse(events, media_type="text/event-stream")
+        return StreamingResponse(
+            events,
+            media_type="text/event-stream",
+            headers={"Cache-Control": "no-store"},
+        )
 
     @app.get(f"{PATH}/steps")
     async def pool_steps() -> Response:

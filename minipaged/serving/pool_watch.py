@@ -55,20 +55,21 @@ class PoolWatch(Observer):
     While nobody watches, it does nothing. States are kept after each step, in the
     engine's thread, and when requests come or leave between steps.
 
-    Attributes: is_over, asked between messages; set it to end them as a server stops.
+    Attributes: num_watching; is_over, asked between messages: set it to end them as a
+    server stops.
     """
 
     def __init__(self, engine: Engine):
         """For one engine, which it observes from now on."""
         self._engine = engine
         self._states: deque[State] = deque(maxlen=KEPT)
-        self._num_watching = 0
+        self.num_watching = 0
         self.is_over: Callable[[], bool] = lambda: False
         engine.scheduler.observers.append(self)
 
     def committed(self, plan: Plan) -> None:
         """A step is over."""
-        if self._num_watching:
+        if self.num_watching:
             self._states.append(self._state())
 
     async def messages(self) -> AsyncIterator[str]:
@@ -89,12 +90,12 @@ class PoolWatch(Observer):
 
     @contextmanager
     def _watching(self) -> Iterator[None]:
-        self._num_watching += 1
+        self.num_watching += 1
         try:
             yield
         finally:
-            self._num_watching -= 1
-            if not self._num_watching:
+            self.num_watching -= 1
+            if not self.num_watching:
                 self._states.clear()
 
     def _look(self) -> None:

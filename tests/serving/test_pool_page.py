@@ -5,6 +5,7 @@ import json
 import socket
 import threading
 import time
+from contextlib import ExitStack
 
 import httpx
 import pytest
@@ -12,6 +13,7 @@ from transformers import GenerationConfig
 
 import minipaged as mp
 from helpers.http_serving import FRANCE, make_engine, pocket, served, wait_until
+from minipaged.serving.pool_page import MOST
 from minipaged.serving.pool_watch import KEPT, TOTALS, PoolWatch
 from serving.test_leaving import LONG, Steps, raw
 from serving.test_limits import bearer
@@ -180,6 +182,21 @@ def test_with_keys_the_page_is_empty_and_the_rest_is_locked():
         assert first_event(server, **bearer("one"))["used"] == 0
         steps = httpx.get(server.url + "/pool/steps", **bearer("one"))
         assert steps.status_code == 200
+
+
+def test_a_few_may_watch_at_one_time():
+    kept = []  # an iterator that is dropped closes its connection
+    with served() as server, ExitStack() as stack:
+
+        def watch():
+            url = server.url + "/pool/events"
+            answer = stack.enter_context(httpx.stream("GET", url, timeout=30))
+            if answer.status_code == 200:
+                kept.append(answer.iter_raw())
+                next(kept[-1])
+            return answer.status_code
+
+        assert [watch() for _ in range(MOST + 1)] == [200] * MOST + [429]
 
 
 def test_the_page_can_be_left_out():
