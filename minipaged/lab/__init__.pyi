@@ -177,6 +177,7 @@ from .tour.hand_over import hand_over as hand_over
 from .tour.harm import expect_error as expect_error
 from .tour.harm import expect_harm as expect_harm
 from .tour.incidents import incident as incident
+from .tour.incidents_of_lessons import incident_of as incident_of
 from .tour.poison import poison as poison
 from .tour.predict import reveal as reveal
 from .tour.proof import prove as prove

@@ -14,6 +14,7 @@ from transformers import GenerationConfig
 from minipaged.engine.engine import Engine
 from minipaged.engine.stream import Stream
 from minipaged.lab.check.diagnose import want
+from minipaged.lab.check.incidents import check_guard, parts_of
 from minipaged.lab.check.verdict import Attempt, Rejected, exercise, short
 from minipaged.lab.tour.incidents import (
     ANSWERS,
@@ -197,37 +198,10 @@ def _certain(text: str, stop: str) -> str:
 # --- incidents ------------------------------------------------------------------------
 
 
-def _parts(attempt: Attempt, cause: str, refuted: dict[str, str]) -> Any:
-    """The reader's answer; its cause must be right."""
-    answer = attempt.shared()
-    if getattr(answer, "cause", None) == "":
-        raise NotImplementedError
-    for name in ("cause", "repair", "guard"):
-        want(f"something with a {name}", answer, hasattr(answer, name))
-    if answer.cause in refuted:
-        raise Rejected(f"cause {answer.cause!r}: {refuted[answer.cause]}")
-    if answer.cause != cause:
-        letters = ", ".join(sorted([cause, *refuted]))
-        raise Rejected(f"cause: {short(answer.cause)} is none of {letters}")
-    return answer
-
-
-def _guards(attempt: Attempt, guard: Callable[..., Any], cases: Sequence[Any]) -> None:
-    """Each case: what it is, the arguments, and must there be an alarm?"""
-    for what, arguments, must_alarm in cases:
-        attempt.num_cases += 1
-        found = guard(*arguments)
-        if bool(found) != must_alarm:
-            raise Rejected(
-                f"guard: {what}, and it says {short(found)}; expected "
-                f"{'an alarm' if must_alarm else 'silence'}"
-            )
-
-
 @exercise
 def incident_1(attempt: Attempt) -> Callable[[], str]:
     """A class with cause, repair(system, question, now), guard(queries, hits)."""
-    answer = _parts(
+    answer = parts_of(
         attempt,
         "C",
         {
@@ -258,14 +232,14 @@ def incident_1(attempt: Attempt) -> Callable[[], str]:
         ("1,000 tokens, 260 of them found", [1000, 260], False),
         ("nobody has asked", [0, 0], False),
     ]
-    _guards(attempt, answer.guard, cases)
+    check_guard(attempt, answer.guard, cases)
     return lambda: f"repaired, {share:.0%} of the prompt tokens are found"
 
 
 @exercise
 def incident_2(attempt: Attempt) -> Callable[[], str]:
     """A class with cause, repair(tokenizer), guard(ask)."""
-    answer = _parts(
+    answer = parts_of(
         attempt,
         "D",
         {
@@ -293,7 +267,7 @@ def incident_2(attempt: Attempt) -> Callable[[], str]:
         ("a server that exchanges answers", [swaps], True),
         ("a server that is right", [lambda texts: [*texts]], False),
     ]
-    _guards(attempt, answer.guard, cases)
+    check_guard(attempt, answer.guard, cases)
     return lambda: (
         f"repaired: {', '.join(morning_2([*ANSWERS.values()], answer.repair))}"
     )
@@ -302,7 +276,7 @@ def incident_2(attempt: Attempt) -> Callable[[], str]:
 @exercise
 def incident_3(attempt: Attempt) -> Callable[[], str]:
     """A class with cause, repair(stream), guard(connections, running, waiting)."""
-    answer = _parts(
+    answer = parts_of(
         attempt,
         "B",
         {
@@ -336,7 +310,7 @@ def incident_3(attempt: Attempt) -> Callable[[], str]:
             what = f"after step {row['step']} of {which}: {figures}"
             cases.append((what, figures, sum(figures[1:]) > figures[0]))
     cases.append(("a rush: 90 clients, of whom 88 wait", [90, 2, 88], False))
-    _guards(attempt, answer.guard, cases)
+    check_guard(attempt, answer.guard, cases)
     last = [
         max(row["step"] for row in some if row["running"]) for some in (broken, rows)
     ]
