@@ -88,6 +88,7 @@ lint: $(VENV)/.ready  ## style and import rules only
 figures: $(VENV)/.ready  ## make the README's pictures anew, for light and dark pages
 	$(BIN)/python tools/draw_figures.py
 	$(BIN)/python tools/photograph_widget.py
+	$(BIN)/python tools/photograph_pool.py
 
 MINUTES ?= 5
 figures-paper: $(VENV)/.ready  ## the paper's figures, simulated (30 minutes); MINUTES=1: shorter

@@ -237,9 +237,10 @@ function draw() {
   set($("at"), { max: frames ? frames.length - 1 : 0 });
   $("at").disabled = !frames;
   $("at").value = frames ? at : 0;
-  say($("status"), frames ? `paused at step ${state.num_steps}, ${frames.length - 1 - at} before the last` : "live");
+  say($("status"), frames ? `paused at step ${state.num_steps}, ${ago(frames.length - 1 - at)}` : "live");
 }
 
+const ago = (n) => (n ? `${counted(n, "state")} before the last` : "the last");
 const ask = (path) => fetch(path, key ? { headers: { Authorization: `Bearer ${key}` } } : {});
 async function pause() {
   if (frames) frames = null;
