@@ -2,7 +2,10 @@
 
 import asyncio
 import json
+import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from contextlib import ExitStack
@@ -15,7 +18,7 @@ import minipaged as mp
 from helpers.http_serving import FRANCE, make_engine, pocket, served, wait_until
 from minipaged.serving.pool_page import MOST
 from minipaged.serving.pool_watch import KEPT, TOTALS, PoolWatch
-from serving.test_leaving import LONG, Steps, raw
+from serving.test_leaving import LONG, Steps, is_healthy, raw
 from serving.test_limits import bearer
 
 
@@ -171,6 +174,25 @@ def test_a_server_ends_though_somebody_watches():
         start = time.monotonic()
     assert time.monotonic() - start < 5
     watching.close()
+
+
+def test_the_command_ends_though_somebody_watches():
+    """A real process: SIGTERM is not held up by a page that stays open."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "minipaged.serving", "pocket", "--port", str(port)]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        url = f"http://127.0.0.1:{port}"
+        wait_until(lambda: is_healthy(url), 90)
+        with httpx.stream("GET", url + "/pool/events", timeout=30) as events:
+            lines = events.iter_lines()
+            assert json.loads(next(lines)[6:])["used"] == 0
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) in (0, -signal.SIGTERM)
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_with_keys_the_page_is_empty_and_the_rest_is_locked():
