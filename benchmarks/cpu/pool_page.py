@@ -21,7 +21,7 @@ from time import process_time, thread_time
 import torch
 
 import minipaged as mp
-from benchmarks.cpu.server import NUM_BLOCKS, at_once, make_requests, of_engine
+from benchmarks.cpu.server import NUM_BLOCKS, coroutines, make_requests
 from minipaged.lab.measure.machine import describe_machine
 from minipaged.scheduling.plan import Plan
 from minipaged.serving.pool_watch import PAUSE, PoolWatch
@@ -71,12 +71,12 @@ def main() -> None:
         watch, ended = TimedWatch(engine), []
         watch.is_over = lambda: bool(ended)
         engine.serve()
-        at_once(of_engine(engine), requests[: given.clients], given.clients)  # warm up
+        coroutines(engine, requests[: given.clients], given.clients)  # to warm up
         watching = Thread(target=watch.follow)
         watching.start()
         before = watch.of_steps, watch.num_steps
         start = process_time()
-        at_once(of_engine(engine), requests, given.clients)
+        coroutines(engine, requests, given.clients)
         seconds = process_time() - start
         ended.append(True)
         watching.join()
