@@ -88,6 +88,7 @@ lint: $(VENV)/.ready  ## style and import rules only
 figures: $(VENV)/.ready  ## make the README's pictures anew, for light and dark pages
 	$(BIN)/python tools/draw_figures.py
 	$(BIN)/python tools/photograph_widget.py
+	$(BIN)/python tools/photograph_pool.py
 
 MINUTES ?= 5
 figures-paper: $(VENV)/.ready  ## the paper's figures, simulated (30 minutes); MINUTES=1: shorter
@@ -111,6 +112,7 @@ bench: $(VENV)/.ready  ## compare with HuggingFace generate on this machine
 	$(BIN)/python -m benchmarks.cpu.speculation $(BENCH_FLAGS)
 	$(BIN)/python -m benchmarks.cpu.speculation_exact $(BENCH_FLAGS)
 	$(BIN)/python -m benchmarks.cpu.server $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks.cpu.pool_page $(BENCH_FLAGS)
 	$(BIN)/python -m benchmarks.cpu.widget_clicks $(BENCH_FLAGS)
 
 BENCHMARKS = $(basename $(notdir $(shell grep -l __main__ benchmarks/cpu/*.py)))

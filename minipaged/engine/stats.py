@@ -39,7 +39,8 @@ class Stats(Observer):
         num_steps; num_scheduled_tokens (all that was computed); prompt_tokens and
         generation_tokens, each counted once; recomputed_tokens (after
         preemptions and interrupted steps); num_preemptions, and num_swapped_out of
-        them; prefix_cache_queries and prefix_cache_hits, in prompt tokens, when a
+        them; num_copied_blocks (shared blocks, copied before a write);
+        prefix_cache_queries and prefix_cache_hits, in prompt tokens, when a
         request first starts; request_success (how many ended, by finish_reason);
         history (the last `num_kept` Snapshots).
         With speculation: num_drafts (how often a sequence's guesses were checked);
@@ -52,7 +53,7 @@ class Stats(Observer):
         self._scheduler = scheduler
         self.num_steps = self.num_scheduled_tokens = 0
         self.prompt_tokens = self.generation_tokens = self.recomputed_tokens = 0
-        self.num_preemptions = self.num_swapped_out = 0
+        self.num_preemptions = self.num_swapped_out = self.num_copied_blocks = 0
         self.prefix_cache_queries = self.prefix_cache_hits = 0
         self.num_drafts = self.num_draft_tokens = self.num_accepted_tokens = 0
         self.num_accepted_tokens_per_pos: tuple[int, ...] = ()
@@ -136,6 +137,7 @@ class Stats(Observer):
         self.num_scheduled_tokens += num_tokens
         self.generation_tokens += generated
         self.recomputed_tokens += recomputed
+        self.num_copied_blocks += len(plan.copies)
         space = scheduler.swap_space
         prefix = scheduler.prefix_cache
         self.history.append(

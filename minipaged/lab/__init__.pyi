@@ -128,6 +128,8 @@ from .plots.reservations import (
 from .plots.reuse import plot_reuse as plot_reuse
 from .plots.reuse import plot_searches as plot_searches
 from .plots.rungs import plot_ladder as plot_ladder
+from .plots.served_pool import plot_served_pool as plot_served_pool
+from .plots.served_pool import tables_told as tables_told
 from .plots.shares import plot_shares as plot_shares
 from .plots.shuffles import plot_shuffles as plot_shuffles
 from .plots.sieve import plot_sieve as plot_sieve
@@ -155,6 +157,7 @@ from .plots.warp_sums import plot_warp_sums as plot_warp_sums
 from .plots.warps import plot_pieces as plot_pieces
 from .plots.warps import plot_warps as plot_warps
 from .plots.waves import plot_waves as plot_waves
+from .plots.way import plot_way as plot_way
 from .plots.ways import plot_ways as plot_ways
 from .pool.replay import record as record
 from .pool.replay_widget import ReplayWidget as ReplayWidget
@@ -170,8 +173,11 @@ from .tour.chat import chat_prompts as chat_prompts
 from .tour.chat import three_users as three_users
 from .tour.compiler import Refused as Refused
 from .tour.compiler import ask_compiler as ask_compiler
+from .tour.hand_over import hand_over as hand_over
 from .tour.harm import expect_error as expect_error
 from .tour.harm import expect_harm as expect_harm
+from .tour.incidents import incident as incident
+from .tour.incidents_of_lessons import incident_of as incident_of
 from .tour.poison import poison as poison
 from .tour.predict import reveal as reveal
 from .tour.proof import prove as prove
@@ -181,6 +187,7 @@ from .tour.reference import cache_argument as cache_argument
 from .tour.reference import huggingface_cache as huggingface_cache
 from .tour.reference import huggingface_generate as huggingface_generate
 from .tour.reference import huggingface_outputs as huggingface_outputs
+from .tour.served import serving as serving
 from .tour.show import folded as folded
 from .tour.show import show as show
 from .tour.tape import Tape as Tape

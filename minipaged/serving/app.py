@@ -20,6 +20,8 @@ from minipaged.serving.forms import ChatForm, CompletionForm, Form
 from minipaged.serving.job import Job
 from minipaged.serving.limits import Door, Gate, Keys, Limits
 from minipaged.serving.metrics import Metrics
+from minipaged.serving.pool_page import add_pool_page
+from minipaged.serving.pool_watch import PoolWatch
 from minipaged.serving.protocol import (
     REFUSED,
     ChatRequest,
@@ -105,6 +107,7 @@ def make_app(
     max_model_len: int,
     api_keys: Sequence[str] = (),
     limits: Limits | None = None,
+    pool_page: bool = True,
 ) -> FastAPI:
     """The app over an engine, which it serves while it runs, and closes at its end.
 
@@ -113,6 +116,7 @@ def make_app(
         names: of the model; the first one is told.
         max_model_len: tokens of a prompt with its answer.
         api_keys: without them, everybody may ask.
+        pool_page: show the block pool at /pool.
     """
     limits = limits or Limits()
     metrics = Metrics(engine, names[0])
@@ -182,6 +186,10 @@ def make_app(
     async def show_metrics() -> Response:
         return Response(metrics.page(), media_type=metrics.content_type)
 
+    if pool_page:
+        pool, needs_key = engine.paged.pool, bool(api_keys)
+        watch = app.state.pool_watch = PoolWatch(engine)
+        add_pool_page(app, watch, names[0], pool.num_blocks, pool.block_size, needs_key)
     return app
 
 

@@ -82,6 +82,8 @@ def parser() -> argparse.ArgumentParser:
     add("--speculative-config", metavar="JSON",
         help="guess tokens, and check several in a step, as with vLLM: "
         """'{"method": "ngram", "num_speculative_tokens": 4}'""")  # fmt: skip
+    add("--pool-page", action=argparse.BooleanOptionalAction, default=True,
+        help="show the block pool at /pool")  # fmt: skip
     add("--max-queue", type=_count, default=1024, help="that wait; more get 429")
     add("--stream-interval", type=_count, default=1,
         help="tokens of an event of a stream: more are less work")  # fmt: skip
@@ -116,8 +118,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         app, given.host, given.port,
         access_log=False, timeout_graceful_shutdown=given.shutdown_timeout,
     )  # fmt: skip
+    server = uvicorn.Server(config)
+    if given.pool_page:  # whoever watches does not hold up the end
+        app.state.pool_watch.is_over = lambda: server.should_exit
     with suppress(KeyboardInterrupt):  # uvicorn raises it again when all is done
-        uvicorn.Server(config).run()
+        server.run()
 
 
 def build(given: argparse.Namespace) -> Any:
@@ -182,4 +187,5 @@ def build(given: argparse.Namespace) -> Any:
             given.max_queue,
             given.stream_interval,
         ),
+        pool_page=given.pool_page,
     )

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from minipaged.serving.errors import ApiError, bad
 
-OPEN_PATHS = {"/health"}  # without a key
+OPEN_PATHS = {"/health", "/pool"}  # without a key; the page asks for it
 
 
 class Limits(NamedTuple):

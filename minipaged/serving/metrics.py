@@ -131,6 +131,7 @@ class _Counts(Collector):
             "prefix_cache_queries",
             "prefix_cache_hits",
             "num_preemptions",
+            "num_copied_blocks",
         ):
             counter = CounterMetricFamily(PREFIX + name, name, labels=["model_name"])
             counter.add_metric([self._model_name], getattr(stats, name))

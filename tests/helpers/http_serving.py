@@ -1,8 +1,6 @@
 """A server on a free port of 127.0.0.1, in this process; and what it must leave."""
 
-import asyncio
 import json
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -17,6 +15,7 @@ from transformers import GenerationConfig
 
 import minipaged as mp
 from helpers.answers import huggingface_outputs
+from minipaged.lab.tour.served import serving
 from minipaged.serving.app import make_app
 from minipaged.serving.limits import Door, Limits
 
@@ -108,6 +107,7 @@ def served(
     names: tuple[str, ...] = ("pocket",),
     api_keys: tuple[str, ...] = (),
     limits: Limits | None = None,
+    pool_page: bool = True,
 ) -> Iterator[Served]:
     """A server, which is shut down at the end, and leaves no thread and no block."""
     engine = engine or make_engine()
@@ -119,31 +119,13 @@ def served(
         max_model_len=max_model_len,
         api_keys=api_keys,
         limits=limits,
+        pool_page=pool_page,
     )
-    listener = socket.create_server(("127.0.0.1", 0))
-    port = listener.getsockname()[1]
-    config = uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=10)
-    server = uvicorn.Server(config)
-    tasks_left = []
-
-    async def run() -> None:
-        await server.serve([listener])
-        tasks_left.extend(asyncio.all_tasks() - {asyncio.current_task()})
-
-    def run_in_a_loop() -> None:
-        with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-            runner.run(run())
-
-    thread = threading.Thread(target=run_in_a_loop)
-    thread.start()
-    try:
-        wait_until(lambda: server.started or not thread.is_alive())
-        yield Served(f"http://127.0.0.1:{port}", engine, server, app.state.door)
-    finally:
-        server.should_exit = True
-        thread.join(30)
-        listener.close()
-    assert not thread.is_alive() and not tasks_left
+    with serving(app) as thread:
+        if pool_page:
+            app.state.pool_watch.is_over = lambda: thread.server.should_exit
+        yield Served(thread.url, engine, thread.server, app.state.door)
+    assert not thread.is_alive() and not thread.tasks_left
     pool = engine.paged.pool
     assert pool.num_free == pool.num_blocks and not engine.streams
     left = [one for one in threading.enumerate() if one not in before]

@@ -14,6 +14,8 @@ from helpers import attempts_of_appendix_c as appendix_c
 from helpers import attempts_of_appendix_d as appendix_d
 from helpers import attempts_of_appendix_e as appendix_e
 from helpers import attempts_of_appendix_f as appendix_f
+from helpers import attempts_of_appendix_g as appendix_g
+from helpers import attempts_of_incidents as incidents
 from helpers import attempts_of_lesson1 as lesson1
 from helpers import attempts_of_lesson2 as lesson2
 from helpers import attempts_of_lesson3 as lesson3
@@ -27,6 +29,7 @@ from minipaged.lab.check import lesson4 as stopping
 
 LESSONS = (lesson1, lesson2, lesson3, lesson4, lesson5, lesson6)
 LESSONS += (appendix_a, appendix_b, appendix_c, appendix_d, appendix_e, appendix_f)
+LESSONS += (appendix_g, incidents)
 KERNELS = ["sums", "slots", "merge_splits", "packed"]
 
 
@@ -77,6 +80,14 @@ RIGHT = {
     "step_price": appendix_f.step_price,
     "host_seconds": appendix_f.host_seconds,
     "sustained": appendix_f.sustained,
+    "answering": appendix_g.answering,
+    "cut": appendix_g.cut,
+    "incident_1": appendix_g.First,
+    "incident_2": appendix_g.Second,
+    "incident_3": appendix_g.Third,
+    "incident_of_lesson_3": incidents.OfLesson3,
+    "incident_of_lesson_4": incidents.OfLesson4,
+    "incident_of_appendix_b": incidents.OfAppendixB,
 }
 
 # --- what is wrong --------------------------------------------------------------------

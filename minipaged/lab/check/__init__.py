@@ -12,10 +12,22 @@ from minipaged.lab.check.appendix_c import stretches, waves
 from minipaged.lab.check.appendix_d import answers_ahead, graph_size, graphed
 from minipaged.lab.check.appendix_e import kept, lookup, taken
 from minipaged.lab.check.appendix_f import host_seconds, step_price, sustained
+from minipaged.lab.check.appendix_g import (
+    answering,
+    cut,
+    incident_1,
+    incident_2,
+    incident_3,
+)
 from minipaged.lab.check.beams import next_beams
 from minipaged.lab.check.caching import reserved_cache
 from minipaged.lab.check.choosing import sizes
 from minipaged.lab.check.evicting import free_order
+from minipaged.lab.check.incidents import (
+    incident_of_appendix_b,
+    incident_of_lesson_3,
+    incident_of_lesson_4,
+)
 from minipaged.lab.check.lesson1 import first_fit, four_kinds
 from minipaged.lab.check.lesson2 import attend, position_of, ragged_row
 from minipaged.lab.check.lesson3 import prefix_index, shared_blocks

@@ -1,0 +1,182 @@
+"""Lab: checks of incidents: each has a cause, a repair and a guard."""
+
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from typing import Any
+
+from minipaged.lab.check.diagnose import want
+from minipaged.lab.check.verdict import Attempt, Rejected, exercise, short
+from minipaged.lab.tour.incidents_of_lessons import (
+    COMMON,
+    SIZE,
+    Blocks,
+    Chat,
+    Kept,
+    morning_of_appendix_b,
+    morning_of_lesson_3,
+    morning_of_lesson_4,
+)
+
+
+def parts_of(attempt: Attempt, cause: str, refuted: Mapping[str, str]) -> Any:
+    """The reader's answer, whose cause must be right; refuted: why others are not."""
+    answer = attempt.shared()
+    if getattr(answer, "cause", None) == "":
+        raise NotImplementedError
+    for name in ("cause", "repair", "guard"):
+        want(f"something with a {name}", answer, hasattr(answer, name))
+    if answer.cause in refuted:
+        raise Rejected(f"cause {answer.cause!r}: {refuted[answer.cause]}")
+    if answer.cause != cause:
+        letters = ", ".join(sorted([cause, *refuted]))
+        raise Rejected(f"cause: {short(answer.cause)} is none of {letters}")
+    return answer
+
+
+def check_guard(
+    attempt: Attempt, guard: Callable[..., Any], cases: Sequence[Any]
+) -> None:
+    """Each case: what it is, the arguments, and must there be an alarm?"""
+    for what, arguments, must_alarm in cases:
+        attempt.num_cases += 1
+        found = guard(*arguments)
+        if bool(found) != must_alarm:
+            raise Rejected(
+                f"guard: {what}, and it says {short(found)}; expected "
+                f"{'an alarm' if must_alarm else 'silence'}"
+            )
+
+
+@exercise
+def incident_of_lesson_3(attempt: Attempt) -> Callable[[], str]:
+    """A class with cause, repair(free), guard(found)."""
+    answer = parts_of(
+        attempt,
+        "B",
+        {
+            "A": "a chat and a text have 28 blocks together, so 40 are enough",
+            "C": "a collision is rare, and this comes every second time",
+            "D": "all users have one salt",
+        },
+    )
+    draw = Random(0)
+    for _ in range(50):
+        times = draw.sample(range(100), 8)
+        free = [Kept(n, draw.randint(0, t), t) for n, t in enumerate(times)]
+        attempt.num_cases += 1
+        right = min(free, key=lambda one: one.used)
+        if (found := answer.repair([*free])) != right:
+            raise Rejected(f"repair: {free} are free: got {found}, expected {right}")
+    repaired, broken = morning_of_lesson_3(answer.repair), morning_of_lesson_3()
+    cases = [("this morning", [broken], True), ("a repaired one", [repaired], False)]
+    cases += [
+        ("the first chat finds nothing, as nobody came before", [[0, 8, 8]], False),
+        ("one chat of the last ten finds 3", [[0, 8, 8, 3] + [8] * 7], False),
+        ("two chats of the last ten find 3", [[0, 3, 8, 8, 3, 8]], True),
+        ("two chats find 3, but ten chats ago", [[0, 3, 3] + [8] * 10], False),
+    ]  # fmt: skip
+    check_guard(attempt, answer.guard, cases)
+    late = sum(found < COMMON for found in broken)
+    return lambda: f"repaired: one late chat of {len(repaired)}, not {late}"
+
+
+@exercise
+def incident_of_lesson_4(attempt: Attempt) -> Callable[[], str]:
+    """A class with cause, repair(pool, table, letter), guard(free, total, running)."""
+    answer = parts_of(
+        attempt,
+        "C",
+        {
+            "A": "requests with n = 1 give all their blocks back",
+            "B": "then a request with n = 3 would leave more than one block",
+            "D": "the test asks six times, one after the other, and 21 blocks are free",
+        },
+    )
+    draw = Random(1)
+    for _ in range(30):
+        _play(attempt, answer.repair, draw)
+    rows = morning_of_lesson_4(answer.repair)
+    if rows[-1]["free_blocks"] != 24:
+        raise Rejected(
+            f"repair: after the same test, {rows[-1]['free_blocks']} are free"
+        )
+    cases = [
+        ("24 of 24 free, nobody runs", [24, 24, 0], False),
+        ("23 of 24 free, nobody runs", [23, 24, 0], True),
+        ("3 of 24 free, five run", [3, 24, 5], False),
+        ("none free, nobody runs", [0, 24, 0], True),
+    ]
+    check_guard(attempt, answer.guard, cases)
+    copies = rows[-1]["copies"]
+    return lambda: f"repaired: after {copies} copies, 24 of 24 blocks are free"
+
+
+def _play(attempt: Attempt, write: Callable[..., Any], draw: Random) -> None:
+    """Random writes, forks and ends; then holders and texts must be right."""
+    pool, tables = Blocks(64), {0: ([], "")}
+    for number in range(1, 30):
+        attempt.num_cases += 1
+        name = draw.choice([*tables])
+        table, text = tables[name]
+        what = draw.choice(["write", "write", "write", "fork", "free"])
+        if what == "write":
+            letter = draw.choice("abc")
+            write(pool, table, letter)
+            tables[name] = table, text + letter
+        elif what == "fork" and len(tables) < 6:
+            tables[number] = pool.fork(table), text
+        elif what == "free" and len(tables) > 1:
+            pool.free(table)
+            del tables[name]
+        for own, said in tables.values():
+            found = "".join(pool.texts[block] for block in own)
+            if found != said or len(own) != -(-len(said) // SIZE):
+                raise Rejected(f"repair: a text is {found!r}, expected {said!r}")
+        holders = [0] * len(pool.holders)
+        for own, _ in tables.values():
+            for block in own:
+                holders[block] += 1
+        for block, right in enumerate(holders):
+            if pool.holders[block] != right:
+                raise Rejected(
+                    f"repair: after a {what}, block {block} has "
+                    f"{pool.holders[block]} holders, and {right} tables name it"
+                )
+
+
+@exercise
+def incident_of_appendix_b(attempt: Attempt) -> Callable[[], str]:
+    """A class with cause, repair(running), guard(preemptions)."""
+    answer = parts_of(
+        attempt,
+        "A",
+        {
+            "B": "all ask for as many tokens",
+            "C": "they wait at the head of the line",
+            "D": "a lost prompt and answer are computed again in a single step",
+        },
+    )
+    draw = Random(2)
+    for _ in range(50):
+        chats = [Chat(n, draw.randint(1, 9), draw.randint(0, 3)) for n in range(5)]
+        draw.shuffle(chats)
+        attempt.num_cases += 1
+        right = max(chats, key=lambda chat: chat.arrival)
+        if (found := answer.repair([*chats])) != right:
+            raise Rejected(f"repair: {chats} run: got {found}, expected {right}")
+    repaired, broken = morning_of_appendix_b(answer.repair), morning_of_appendix_b()
+
+    def counts(rows: Sequence[Mapping[str, int]]) -> list[int]:
+        return [row["preemptions"] for row in rows]
+
+    cases = [
+        (f"this morning: {counts(broken)}", [counts(broken)], True),
+        (f"a repaired one: {counts(repaired)}", [counts(repaired)], False),
+        ("nobody was preempted", [[0, 0, 0]], False),
+        ("the second was, and those after it were not: [0, 1, 0]", [[0, 1, 0]], True),
+        ("all were, equally often: [2, 2, 2]", [[2, 2, 2]], False),
+        ("a single chat, preempted twice", [[2]], False),
+    ]
+    check_guard(attempt, answer.guard, cases)
+    first = [rows[0]["ended"] for rows in (broken, repaired)]
+    return lambda: f"repaired, the first chat ends in step {first[1]}, not {first[0]}"

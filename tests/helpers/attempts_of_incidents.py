@@ -1,0 +1,90 @@
+"""Right and wrong answers to the incidents of lessons 3 and 4, and of appendix B."""
+
+from minipaged.lab.tour import incidents_of_lessons as incidents
+
+
+class OfLesson3:
+    cause = "B"
+
+    def repair(self, free):
+        return sorted(free, key=lambda one: one.used)[0]
+
+    def guard(self, found):
+        return len([one for one in found[1:][-10:] if one < 4]) > 1
+
+
+class OfLesson4:
+    cause = "C"
+
+    def repair(self, pool, table, letter):
+        is_full = not table or len(pool.texts[table[-1]]) == incidents.SIZE
+        if not is_full and pool.holders[table[-1]] > 1:
+            shared = table.pop()
+            pool.num_copies += 1
+            pool.holders[shared] -= 1
+            table.append(pool.take(pool.texts[shared]))
+        elif is_full:
+            table.append(pool.take())
+        pool.texts[table[-1]] += letter
+
+    def guard(self, free, total, running):
+        return free != total and not running
+
+
+class OfAppendixB:
+    cause = "A"
+
+    def repair(self, running):
+        return sorted(running, key=lambda chat: chat.arrival)[-1]
+
+    def guard(self, preemptions):
+        return preemptions != sorted(preemptions)
+
+
+def with_(right, **parts):
+    """The right answer with other parts."""
+    return type("Wrong", (right,), parts)
+
+
+def no_copy(self, pool, table, letter):
+    if not table or len(pool.texts[table[-1]]) == incidents.SIZE:
+        table.append(pool.take())
+    pool.texts[table[-1]] += letter
+
+
+FAULTS = {
+    "incident_of_lesson_3": [
+        (with_(OfLesson3, cause="A"), "40 are enough"),
+        (with_(OfLesson3, cause="C"), "is rare"),
+        (with_(OfLesson3, cause="D"), "one salt"),
+        (
+            with_(OfLesson3, repair=lambda self, free: incidents.next_victim(free)),
+            "expected",
+        ),
+        (with_(OfLesson3, guard=lambda self, found: min(found) < 8), "silence"),
+        (with_(OfLesson3, guard=lambda self, found: False), "an alarm"),
+    ],
+    "incident_of_lesson_4": [
+        (with_(OfLesson4, cause="A"), "n = 1"),
+        (with_(OfLesson4, cause="B"), "more than one block"),
+        (with_(OfLesson4, cause="D"), "21 blocks"),
+        (
+            with_(OfLesson4, repair=lambda self, *case: incidents.write(*case)),
+            "holders",
+        ),
+        (with_(OfLesson4, repair=no_copy), "a text is"),
+        (with_(OfLesson4, guard=lambda self, free, total, run: not free), "an alarm"),
+        (with_(OfLesson4, guard=lambda self, free, total, run: free < 9), "23 of 24"),
+    ],
+    "incident_of_appendix_b": [
+        (with_(OfAppendixB, cause="B"), "as many tokens"),
+        (with_(OfAppendixB, cause="C"), "head of the line"),
+        (with_(OfAppendixB, cause="D"), "a single step"),
+        (
+            with_(OfAppendixB, repair=lambda self, all_: incidents.who_must_go(all_)),
+            "expected",
+        ),
+        (with_(OfAppendixB, guard=lambda self, counts: sum(counts) > 2), "silence"),
+        (with_(OfAppendixB, guard=lambda self, counts: False), "an alarm"),
+    ],
+}

@@ -1,0 +1,46 @@
+"""Appendix G's drawings: a request's way, and what a server's page tells."""
+
+from helpers.drawn import texts
+from helpers.readable import readable_in_all_themes
+from minipaged.lab.plots.served_pool import plot_served_pool, tables_told
+from minipaged.lab.plots.way import plot_way
+from minipaged.lab.pool.snapshot import FrozenTable
+
+MOVES = [("event loop", "add"), ("engine", "step"), ("engine", "free")]
+MESSAGES = [
+    {"tables": [[3, 0, 40, 0, 41, 0, [1, 2, 4]]]},
+    {"tables": [[3, 0, 40, 0, 42, 3, []], [4, 0, 40, 32, 49, 0, [1, 2, 5, 6]]]},
+    {"tables": [[4, 0, 40, 32, 65, 4, [7]]]},
+    {"tables": [[4, 0, 40, 0, 5, 0, [9]]]},  # it has started anew
+]
+
+DRAWINGS = {
+    "way": lambda: plot_way(MOVES, "title"),
+    "a server's pool": lambda: plot_served_pool(
+        tables_told(MESSAGES)[1], 12, 16, "title", columns=4
+    ),
+}
+test_it_can_be_read = readable_in_all_themes(DRAWINGS)
+
+
+def test_each_move_is_in_its_thread_s_row_and_leads_to_the_next():
+    scene = DRAWINGS["way"]().scene
+    assert [row.label for row in scene.rows] == ["event loop", "engine"]
+    assert [row.words for row in scene.rows] == [["add", "", ""], ["", "step", "free"]]
+    assert [(link.source, link.target) for link in scene.links] == [
+        ("event loop", "engine"),
+        ("engine", "engine"),
+    ]
+
+
+def test_tables_are_put_together_from_what_has_changed():
+    first, second, third, anew = tables_told(MESSAGES)
+    assert first == {3: FrozenTable((1, 2, 4), 41)}
+    assert second[4] == FrozenTable((1, 2, 5, 6), 49)
+    assert third == {4: FrozenTable((1, 2, 5, 6, 7), 65)}
+    assert anew == {4: FrozenTable((9,), 5)}
+
+
+def test_two_users_are_seen_sharing():
+    said = texts(DRAWINGS["a server's pool"]())
+    assert {"block 1: A B", "block 4: A", "block 6: B", "several holders"} <= {*said}
