@@ -51,9 +51,8 @@ def speculation_of(
         )
     count = asked.num_speculative_tokens
     if not drafts:
-        return PromptLookup(
-            count, asked.prompt_lookup_max, suffix=asked.method == "suffix"
-        )
+        by_suffix = asked.method == "suffix"
+        return PromptLookup(count, None if by_suffix else asked.prompt_lookup_max)
     small, _ = load(asked.model, getattr(torch, dtype))
     pool = paged.pool
     # Over the same blocks, so on a GPU the large model must have left room for them.
