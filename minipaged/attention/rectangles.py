@@ -2,8 +2,9 @@
 
 import sys
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
@@ -34,13 +35,17 @@ def attend_in_rectangles(
         batch.scratch[key] = _prepare(
             q, cache, batch, masking.sliding_window, bytes_together
         )
-    readings, row_of_token, k_out, v_out = batch.scratch[key]
+    readings, order, row_of_token, k_out, v_out = batch.scratch[key]
+    if order is not None:
+        q = q.index_select(0, order)
     rows = []
-    for tokens, slots, mask in readings:
-        k = _gather(cache.keys, slots, len(tokens), k_out)
-        v = _gather(cache.values, slots, len(tokens), v_out)
-        rows.append(_plain_attention(q, tokens, k, v, mask, masking))
-    return torch.cat(rows)[row_of_token] if len(batch.context_lengths) > 1 else rows[0]
+    for reading in readings:
+        k = _gather(cache.keys, reading, k_out)
+        v = _gather(cache.values, reading, v_out)
+        rows.append(_plain_attention(q[reading.rows], reading, k, v, masking))
+    if order is None:
+        return rows[0]
+    return torch.cat(rows).index_select(0, row_of_token)
 
 
 # All sequences at once, as lesson 5 takes it apart.
@@ -72,52 +77,44 @@ class Rectangle(NamedTuple):
     positions: Tensor  # [S, Q]: each token's position in its sequence
 
 
-def pad_to_rectangles(
-    batch: AttentionBatch, by_context: bool = False
-) -> tuple[list[Rectangle], Tensor]:
+def pad_to_rectangles(batch: AttentionBatch) -> tuple[list[Rectangle], Tensor]:
     """Put every sequence into a rectangle, and say where each token's result will be.
 
     A prompt of 500 tokens beside 31 single tokens would be mostly padding. So in a
-    rectangle, the numbers of new tokens round up to the same power of two. With
-    `by_context`, so do the lengths of contexts, from 256 on.
+    rectangle, the numbers of new tokens round up to the same power of two.
 
     Returns the rectangles, and for each token [T] its row among their results.
     """
-    stops = batch.query_starts[1:]
-    if len(stops) == 1:  # nothing to sort
-        tokens = torch.arange(int(stops), device=stops.device)
-        positions = tokens + (batch.context_lengths - stops)
-        alone = Rectangle(stops.new_zeros(1), tokens[None], positions[None])
-        return [alone], tokens
-    num_new = batch.query_starts.diff()
-    # The smallest exponents with number <= 2**exponent.
-    new, context = (
-        torch.frexp((number - 1).double()).exponent
-        for number in (num_new, batch.context_lengths.clamp(min=256))
-    )
-    kinds = 64 * new + context * by_context
-    order = batch.context_lengths.argsort(descending=True)
+    device = batch.context_lengths.device
+    # By numpy, because a call of torch takes several times as long.
+    contexts = batch.context_lengths.cpu().numpy()
+    starts = batch.query_starts.cpu().numpy()
+    stops = starts[1:]
+    num_new = np.diff(starts)
+    _, exponents = np.frexp(num_new - 1)  # the smallest with number <= 2**exponent
+    order = np.argsort(-contexts)
     rectangles = []
-    for kind in kinds.unique():
-        sequences = order[kinds[order] == kind]
+    for exponent in set(exponents.tolist()):
+        sequences = order[exponents[order] == exponent]
         count = num_new[sequences, None]
         stop = stops[sequences, None]
-        column = torch.arange(int(count.max()), device=count.device)
-        tokens = stop - count + column.minimum(count - 1)
+        tokens = stop - count + np.minimum(np.arange(count.max()), count - 1)
         # A sequence's new tokens end where its context ends.
-        positions = tokens - stop + batch.context_lengths[sequences, None]
-        rectangles.append(Rectangle(sequences, tokens, positions))
+        positions = tokens - stop + contexts[sequences, None]
+        arrays = sequences, tokens, positions
+        rectangles.append(Rectangle(*(torch.from_numpy(x).to(device) for x in arrays)))
     # The rectangles hold all tokens in another order, and padding after the token that
-    # it repeats. So after a stable sort, the first row of each token is no padding.
+    # it repeats. So the first row of each token is no padding.
     tokens = torch.cat([rectangle.tokens.flatten() for rectangle in rectangles])
-    tokens, rows = tokens.sort(stable=True)
-    return rectangles, rows[torch.searchsorted(tokens, tokens.unique())]
+    _, row_of_token = np.unique(tokens.cpu().numpy(), return_index=True)
+    return rectangles, torch.from_numpy(row_of_token).to(device)
 
 
 class Reading(NamedTuple):
-    """What is read at once: a rectangle, or some of its sequences. Letters as above."""
+    """What is read at once: some sequences of a rectangle. Letters as above."""
 
-    tokens: Tensor  # [S, Q], its queries
+    size: tuple[int, int]  # S, Q
+    rows: slice  # its queries: [S * Q], of those of all rectangles
     slots: Tensor | slice  # [S * P], where its K and V lie; a slice: one after another
     mask: Tensor | None  # [S, 1, Q * G, P], added to the logits: 0, or -inf to hide
 
@@ -128,42 +125,73 @@ def _prepare(
     batch: AttentionBatch,
     sliding_window: int | None,
     bytes_together: int,
-) -> tuple[list[Reading], Tensor, Tensor, Tensor]:
-    """What to read, part after part; for each token the row of its result.
+) -> tuple[list[Reading], Tensor | None, Tensor | None, Tensor, Tensor]:
+    """What to read, part after part; the token of each row; the row of each token.
 
-    And memory for the gathered K and V of any part: [most S * P, KV heads, dim].
+    The last two are None for a sequence alone. And memory for the gathered K and V of
+    any part: [most S * P, KV heads, dim].
     """
-    bytes_of_position = cache.keys[0, 0].nbytes + cache.values[0, 0].nbytes
     _, block_size, num_kv_heads, _ = cache.keys.shape
     group_size = q.shape[1] // num_kv_heads
-    rectangles, row_of_token = pad_to_rectangles(batch, by_context=True)
-    readings = []
-    for part in _parts(rectangles, batch, bytes_together // bytes_of_position):
-        contexts = batch.context_lengths[part.sequences]
-        tables = batch.block_tables[part.sequences]
-        slots = _slots(tables, contexts, block_size)
-        mask = _mask(part, contexts, sliding_window, group_size, q.dtype)
-        readings.append(Reading(part.tokens, slots, mask))
+    tables = batch.block_tables.cpu().numpy()
+    contexts = batch.context_lengths.cpu().numpy()
+
+    def reading(order: Any, positions: Tensor, rows: slice) -> Reading:
+        longest = int(contexts[order][0])
+        slots = _slots(tables[order], contexts[order], block_size)
+        if isinstance(slots, np.ndarray):
+            slots = torch.from_numpy(slots).to(q.device)
+        mask = _mask(positions, longest, sliding_window, group_size, q.dtype)
+        return Reading(positions.shape, rows, slots, mask)
+
+    if len(contexts) == 1:
+        context = int(contexts[0])
+        positions = torch.arange(context - len(q), context, device=q.device)[None]
+        readings = [reading(slice(None), positions, slice(None))]
+        order = row_of_token = None
+    else:
+        bytes_of_position = cache.keys[0, 0].nbytes + cache.values[0, 0].nbytes
+        rectangles, row_of_token = pad_to_rectangles(batch)
+        readings = []
+        stop = 0
+        for rectangle in rectangles:
+            order = rectangle.sequences.cpu().numpy()
+            lengths = contexts[order].tolist()
+            for part in _parts(lengths, bytes_together // bytes_of_position):
+                positions = rectangle.positions[part]
+                start, stop = stop, stop + positions.numel()
+                readings.append(reading(order[part], positions, slice(start, stop)))
+        order = torch.cat([rectangle.tokens.flatten() for rectangle in rectangles])
     copied = (one.slots.numel() for one in readings if isinstance(one.slots, Tensor))
     most = max(copied, default=0)
     outs = (x.new_empty(most, *x.shape[2:]) for x in (cache.keys, cache.values))
-    return readings, row_of_token, *outs
+    return readings, order, row_of_token, *outs
 
 
-def _parts(
-    rectangles: list[Rectangle], batch: AttentionBatch, max_positions: int
-) -> Iterator[Rectangle]:
-    """The rectangles, cut so that each has at most so many positions, or one row."""
-    for rectangle in rectangles:
-        contexts = batch.context_lengths[rectangle.sequences].tolist()
-        start = 0
-        while start < len(contexts):
-            stop = start + max(1, max_positions // max(1, contexts[start]))
-            yield Rectangle(*(tensor[start:stop] for tensor in rectangle))
-            start = stop
+def _parts(contexts: list[int], max_positions: int) -> Iterator[slice]:
+    """Which sequences are read at once: of so many positions at most, or one alone.
+
+    contexts: the longest first; the others of its part are padded to it. A part has
+    less padding than tokens. And less than an eighth of `max_positions`: more would
+    cost more than the calls for another part.
+    """
+    start = tokens = padding = 0
+    for index, context in enumerate(contexts):
+        longest = contexts[start]
+        tokens += context
+        padding += longest - context
+        if index > start and (
+            tokens + padding > max_positions
+            or padding > min(tokens, max_positions // 8)
+        ):
+            yield slice(start, index)
+            start, tokens, padding = index, context, 0
+    yield slice(start, len(contexts))
 
 
-def _slots(tables: Tensor, contexts: Tensor, block_size: int) -> Tensor | slice:
+def _slots(
+    tables: np.ndarray, contexts: np.ndarray, block_size: int
+) -> np.ndarray | slice:
     """Where each sequence's K and V lie: [S * P]. contexts: [S], the longest first.
 
     A slice if it is one sequence whose blocks follow each other, as they do in a pool
@@ -175,59 +203,58 @@ def _slots(tables: Tensor, contexts: Tensor, block_size: int) -> Tensor | slice:
         first, *others = tables[0].tolist()
         if others == list(range(first + 1, first + 1 + len(others))):
             return slice(first * block_size, first * block_size + longest)
-    position = torch.arange(longest, device=tables.device)
-    slots = tables[:, position // block_size] * block_size + position % block_size
+    slots = tables[:, :, None] * block_size + np.arange(block_size)
+    slots = slots.reshape(len(tables), -1)[:, :longest]
     # Slots after a sequence's end may hold NaN, which a weight of 0 does not remove.
     # So its first slot is read in their place, and masked.
-    return torch.where(position < contexts[:, None], slots, slots[:, :1]).flatten()
+    is_written = np.arange(longest) < contexts[:, None]
+    return np.where(is_written, slots, slots[:, :1]).ravel()
 
 
 def _mask(
-    rectangle: Rectangle,
-    contexts: Tensor,
+    positions: Tensor,
+    longest: int,
     sliding_window: int | None,
     group_size: int,
     dtype: torch.dtype,
 ) -> Tensor | None:
-    """What hides positions: [S, 1, Q * G, P]; None if the only token sees all."""
-    longest = int(contexts[0])
-    if rectangle.tokens.numel() == 1 and longest <= (sliding_window or longest):
+    """What hides positions: [S, 1, Q * G, P]; None if the only token sees all.
+
+    positions: [S, Q], of the queries; longest: P.
+    """
+    if positions.numel() == 1 and longest <= (sliding_window or longest):
         return None
-    position = torch.arange(longest, device=contexts.device)
-    own = rectangle.positions[:, :, None]
+    position = torch.arange(longest, device=positions.device)
+    own = positions[:, :, None]
     visible = position <= own  # [S, Q, P]
     if sliding_window is not None:
         visible &= position > own - sliding_window
     mask = torch.where(visible, 0.0, float("-inf")).to(dtype)
-    return mask.repeat_interleave(group_size, dim=1)[:, None]
+    mask = mask[:, :, None].expand(-1, -1, group_size, -1)
+    return mask.reshape(len(mask), 1, -1, longest)
 
 
-def _gather(
-    blocks: Tensor, slots: Tensor | slice, num_sequences: int, out: Tensor
-) -> Tensor:
-    """The K or V in these slots, [S, KV heads, P, dim], a view or copied into `out`."""
+def _gather(blocks: Tensor, reading: Reading, out: Tensor) -> Tensor:
+    """The K or V of a reading, [S, KV heads, P, dim], a view or copied into `out`."""
     rows = blocks.flatten(0, 1)
-    if isinstance(slots, slice):
-        rows = rows[slots]
+    if isinstance(reading.slots, slice):
+        rows = rows[reading.slots]
     else:
-        rows = torch.index_select(rows, 0, slots, out=out[: len(slots)])
-    return rows.view(num_sequences, -1, *rows.shape[1:]).transpose(1, 2)
+        out = out[: len(reading.slots)]
+        rows = torch.index_select(rows, 0, reading.slots, out=out)
+    return rows.view(reading.size[0], -1, *rows.shape[1:]).transpose(1, 2)
 
 
 def _plain_attention(
-    q: Tensor,
-    tokens: Tensor,
-    k: Tensor,
-    v: Tensor,
-    mask: Tensor | None,
-    masking: Masking,
+    q: Tensor, reading: Reading, k: Tensor, v: Tensor, masking: Masking
 ) -> Tensor:
-    """Attention of a rectangle over its gathered K and V: a row for each token."""
+    """Attention of a reading's queries over its gathered K and V: a row for each."""
     # Query heads that share a KV head are stacked like more queries, [S, KV, Q * G, D]:
     # to repeat K and V for each head would cost G times more.
-    (num_sequences, num_new), num_kv_heads = tokens.shape, k.shape[1]
+    (num_sequences, num_new), num_kv_heads = reading.size, k.shape[1]
     heads = num_sequences, num_new, num_kv_heads, -1
-    stacked = q[tokens].view(*heads, q.shape[2]).transpose(1, 2).flatten(2, 3)
+    stacked = q.reshape(*heads, q.shape[2]).transpose(1, 2).flatten(2, 3)
+    mask = reading.mask
     if masking.softcap is None and masking.sinks is None:
         out = scaled_dot_product_attention(stacked, k, v, mask, scale=masking.scale)
     else:  # a few models

@@ -1,10 +1,11 @@
 """Lesson 2: all tokens that one step computes, laid end to end (paper, section 4.3)."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, chain
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
 from minipaged.memory.block_table import BlockTable
@@ -76,36 +77,41 @@ class RaggedBatch:
         lengths = [len(chunk.tokens) for chunk in chunks]
         if not lengths or 0 in lengths:
             raise ValueError("give at least one chunk, each of one token or more")
-        contexts = [chunk.table.num_tokens for chunk in chunks]
         tables = [chunk.table.block_ids for chunk in chunks]
+        contexts = [chunk.table.num_tokens for chunk in chunks]
         num_blocks = max(map(len, tables))
+        block_tables = np.array([ids + [0] * (num_blocks - len(ids)) for ids in tables])
         block_size = chunks[0].table.pool.block_size
         stops = list(accumulate(lengths))
         wanted = [
             range(stop - chunk.num_logits, stop)
             for stop, chunk in zip(stops, chunks, strict=True)
         ]
-
-        def tensor(values: Iterable) -> torch.Tensor:
-            return torch.tensor(list(values), dtype=torch.int64, device=device)
-
-        tokens = tensor(chain.from_iterable(chunk.tokens for chunk in chunks))
-        block_tables = tensor(ids + [0] * (num_blocks - len(ids)) for ids in tables)
-        context_lengths = tensor(contexts)
-        query_starts = tensor([0, *stops])
-        # A sequence's new tokens are the last of its context.
-        # `row`: the row of each token in block_tables.
-        row = torch.arange(len(chunks), device=device)
-        positions = context_lengths - 1  # if each chunk has one token
-        if len(chunks) < stops[-1]:  # some have more
-            row = row.repeat_interleave(query_starts.diff(), output_size=stops[-1])
+        if len(chunks) == stops[-1]:  # a token each, in the last block: lists are quick
+            positions = [context - 1 for context in contexts]
+            ends = zip(tables, positions, strict=True)
+            slots = [ids[-1] * block_size + at % block_size for ids, at in ends]
+        else:
+            row = np.arange(len(chunks)).repeat(lengths)  # of each token, in the tables
             # A token's position in its sequence, minus its place in the batch.
-            shift = context_lengths - query_starts[1:]
-            positions = torch.arange(stops[-1], device=device) + shift[row]
-        blocks = block_tables[row, positions // block_size]
-        slots = blocks * block_size + positions % block_size
+            shift = np.subtract(contexts, stops)
+            positions = np.arange(stops[-1]) + shift[row]
+            blocks = block_tables[row, positions // block_size]
+            slots = blocks * block_size + positions % block_size
+
+        def tensor(values: Sequence[int] | np.ndarray) -> torch.Tensor:
+            return torch.from_numpy(np.asarray(values, dtype=np.int64)).to(device)
+
         return cls(
-            tokens, positions, slots, block_tables, context_lengths, query_starts,
-            tensor(chain.from_iterable(wanted)), max(lengths), min(contexts),
-            max(contexts), copies or [],
-        )  # fmt: skip
+            tensor([*chain.from_iterable(chunk.tokens for chunk in chunks)]),
+            tensor(positions),
+            tensor(slots),
+            tensor(block_tables),
+            tensor(contexts),
+            tensor([0, *stops]),
+            tensor([*chain.from_iterable(wanted)]),
+            max_query_length=max(lengths),
+            min_context_length=min(contexts),
+            max_context_length=max(contexts),
+            copies=copies or [],
+        )

@@ -18,6 +18,9 @@ _HARMLESS = {
     "use_cache",
 }  # fmt: skip
 
+_KNOWN = _HARMLESS | {
+    "dropout", "is_causal", "s_aux", "scaling", "sliding_window", "softcap",
+}  # fmt: skip
 
 _PREPARE = signature(GenerationMixin.prepare_inputs_for_generation)
 
@@ -40,16 +43,19 @@ def masking_of(
     query: [1, num_heads, T, dim]; `asked`: the keywords that the layer passes. Raises
     UnsupportedModel for a request that would make the text wrong in silence.
     """
-    asked = {name: option for name, option in asked.items() if option is not None}
+    scale = asked.get("scaling")
     masking = Masking(
-        asked.pop("scaling", query.shape[-1] ** -0.5),
-        asked.pop("sliding_window", None),
-        asked.pop("softcap", None),
-        sinks=asked.pop("s_aux", None),  # [num_heads]
+        query.shape[-1] ** -0.5 if scale is None else scale,
+        asked.get("sliding_window"),
+        asked.get("softcap"),
+        sinks=asked.get("s_aux"),  # [num_heads]
     )
-    has_dropout = asked.pop("dropout", 0.0) > 0
-    is_causal = asked.pop("is_causal", getattr(module, "is_causal", True))
-    unknown = sorted(asked.keys() - _HARMLESS)
+    has_dropout = (asked.get("dropout") or 0.0) > 0
+    is_causal = asked.get("is_causal")
+    if is_causal is None:
+        is_causal = getattr(module, "is_causal", True)
+    unknown = [name for name in asked if name not in _KNOWN]
+    unknown = sorted(name for name in unknown if asked[name] is not None)
     if attention_mask is not None:
         unknown.append("attention_mask")
     if has_dropout:

@@ -87,14 +87,11 @@ def test_a_long_prompt_beside_single_tokens_is_not_padded_to_a_rectangle():
 
 @settings(max_examples=often(60), deadline=None)
 @given(
-    st.lists(
-        st.tuples(st.integers(0, 900), st.integers(1, 40)), min_size=1, max_size=9
-    ),
-    st.booleans(),
+    st.lists(st.tuples(st.integers(0, 900), st.integers(1, 40)), min_size=1, max_size=9)
 )
-def test_rectangles_hold_every_token_and_little_else(lengths, by_context):
+def test_rectangles_hold_every_token_and_little_else(lengths):
     batch = make_case(lengths, num_heads=1, num_kv_heads=1, key_dim=1).batch
-    rectangles, row_of_token = pad_to_rectangles(batch, by_context)
+    rectangles, row_of_token = pad_to_rectangles(batch)
     tokens = torch.cat([each.tokens.flatten() for each in rectangles])
     assert torch.equal(tokens[row_of_token], torch.arange(len(batch.tokens)))
     assert len(tokens) <= 2 * len(batch.tokens)
@@ -104,7 +101,6 @@ def test_rectangles_hold_every_token_and_little_else(lengths, by_context):
         assert torch.equal(positions, batch.positions[tokens])
         contexts = batch.context_lengths[sequences]
         assert torch.equal(contexts, contexts.sort(descending=True).values)
-        assert not by_context or contexts[0] <= max(256, 2 * contexts[-1])
         assert torch.equal(positions[:, -1], contexts - 1)
         lengths_here = batch.query_starts.diff()[sequences].tolist()
         for row, length in zip(tokens.tolist(), lengths_here, strict=True):
@@ -113,10 +109,23 @@ def test_rectangles_hold_every_token_and_little_else(lengths, by_context):
             assert 2 * length >= len(row)
 
 
+def num_parts(attention, case):
+    calls = operations_of(lambda: case.attend(attention))
+    return sum("scaled_dot_product" in call.name for call in calls)
+
+
 def test_a_long_context_beside_short_ones_does_not_make_them_long():
-    batch = make_case([(1000, 1), *[(40, 1)] * 31]).batch
-    rectangles, _ = pad_to_rectangles(batch, by_context=True)
-    assert [len(each.sequences) for each in rectangles] == [31, 1]
+    case = make_case([(1000, 1), *[(40, 1)] * 31])
+    assert num_parts(gathered_attention, case) == 2
+
+
+@pytest.mark.parametrize(("padding", "parts"), [(8, 20), (300, 3), (1200, 2)])
+def test_contexts_of_many_lengths_are_read_at_once_while_padding_is_cheap(
+    padding, parts
+):
+    case = make_case([(length, 1) for length in range(40, 240, 10)])
+    most = 8 * padding * 2 * case.keys[0, 0].nbytes
+    assert num_parts(partial(attend_in_rectangles, bytes_together=most), case) == parts
 
 
 def test_layers_of_one_kind_gather_into_the_same_memory():
