@@ -126,8 +126,9 @@ def refuse_without_scales(backend: Backend) -> None:
     if backend.in_eight_bits is None:
         raise ValueError(
             "K and V in 8 bits have scales, which that attention does not heed: use "
-            "'gathered', 'streamed' or 'triton', or let the function convert them by "
-            "from_eight_bits: Backend(function, in_eight_bits=EightBitKVCache)"
+            "'gathered', 'streamed' or 'triton', without deterministic=True, or let "
+            "the function convert them by from_eight_bits: "
+            "Backend(function, in_eight_bits=EightBitKVCache)"
         )
 
 

@@ -159,6 +159,8 @@ def test_attention_that_heeds_no_scales_is_refused():
 
     with pytest.raises(ValueError, match="which that attention does not heed"):
         mp.PagedModel(pocket()[0], 8, attention=plain, kv_dtype="fp8")
+    with pytest.raises(ValueError, match="without deterministic=True"):
+        mp.PagedModel(pocket()[0], 8, deterministic=True, kv_dtype="fp8")
     model = paged("fp8")
     with pytest.raises(ValueError, match="does not heed"):
         model.attention = plain
