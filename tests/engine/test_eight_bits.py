@@ -87,7 +87,7 @@ def test_speculation(kind, guess):
         speculation = mp.DraftModel(paged_of("fp8"), 3)
     else:
         speculation = mp.PromptLookup(tree=2 if guess == "tree" else 1)
-    engine = make(kind, speculation=speculation, max_tokens=64, max_sequences=2)
+    engine = make(kind, speculation=speculation, max_tokens=96, max_sequences=2)
     prompts = [prompt * 2 for prompt in PROMPTS[:4]]
     for prompt in prompts:
         engine.add(prompt, greedy)
