@@ -26,6 +26,7 @@ from .memory.kv_cache import LayerCache as LayerCache
 from .memory.prefix_cache import PrefixCache as PrefixCache
 from .model.inputs import Chunk as Chunk
 from .model.inputs import RaggedBatch as RaggedBatch
+from .model.kv_scales import EightBits as EightBits
 from .model.load import load as load
 from .model.paged_model import PagedModel as PagedModel
 from .scheduling.observer import Observer as Observer

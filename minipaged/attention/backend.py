@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, Protocol
 
 import torch
 
+from minipaged.memory.eight_bits import EightBitKVCache
 from minipaged.memory.kv_cache import KVCache, LayerCache
 
 
@@ -44,12 +45,14 @@ class Backend(NamedTuple):
     """One way to compute attention over blocks; called as its `attend` is.
 
     `step(q, k, v, cache, batch, masking)`, if given, writes the new K and V and
-    attends, both in one call.
+    attends, both in one call. `in_eight_bits` is the cache for K and V in 8 bits, whose
+    scales `attend` and `step` must heed; None, if they do not.
     """
 
     attend: Attend
     cache_class: type[KVCache] = KVCache
     step: Callable[..., torch.Tensor] | None = None
+    in_eight_bits: type[EightBitKVCache] | None = None
 
     def __call__(
         self,
@@ -105,6 +108,10 @@ def exchange_attention(attention: str | Backend | Attend, cache: KVCache) -> Bac
     """
     backend = resolve_attention(attention)
     cache_class = type(cache)
+    if isinstance(cache, EightBitKVCache):
+        refuse_without_scales(backend)
+        if backend.in_eight_bits is cache_class:
+            return backend
     if backend.cache_class is not cache_class and backend.attend is not attention:
         raise ValueError(
             f"the cache is a {cache_class.__name__}, and that attention wants a "
@@ -112,6 +119,17 @@ def exchange_attention(attention: str | Backend | Attend, cache: KVCache) -> Bac
             "mp.PagedModel(model, attention=...)"
         )
     return backend._replace(cache_class=cache_class)
+
+
+def refuse_without_scales(backend: Backend) -> None:
+    """Raise ValueError if it would take K and V in 8 bits for what they are not."""
+    if backend.in_eight_bits is None:
+        raise ValueError(
+            "K and V in 8 bits have scales, which that attention does not heed: use "
+            "'gathered', 'streamed' or 'triton', without deterministic=True, or let "
+            "the function convert them by from_eight_bits: "
+            "Backend(function, in_eight_bits=EightBitKVCache)"
+        )
 
 
 def check_result(out: Any, expected: tuple[int, ...]) -> None:

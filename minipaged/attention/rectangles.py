@@ -11,6 +11,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from minipaged.attention.backend import AttentionBatch, Backend, Masking
 from minipaged.attention.capped import capped_attention
+from minipaged.memory.eight_bits import EightBitKVCache, from_eight_bits
 from minipaged.memory.kv_cache import LayerCache
 
 
@@ -29,7 +30,8 @@ def attend_in_rectangles(
     positions of each, KV heads, G query heads that share a KV head, D numbers in a
     head.
     """
-    kind = q.shape, cache.keys.shape, cache.values.shape, q.dtype, cache.keys.dtype
+    dtypes = q.dtype, cache.keys.dtype, cache.values.dtype
+    kind = q.shape, cache.keys.shape, cache.values.shape, *dtypes
     key = ("gathered", *kind, masking.sliding_window, bytes_together)
     if key not in batch.scratch:  # prepared once for all layers of a kind
         batch.scratch[key] = _prepare(
@@ -42,6 +44,8 @@ def attend_in_rectangles(
     for reading in readings:
         k = _gather(cache.keys, reading, k_out)
         v = _gather(cache.values, reading, v_out)
+        k = from_eight_bits(k, cache.key_scale, q.dtype)
+        v = from_eight_bits(v, cache.value_scale, q.dtype)
         rows.append(_plain_attention(q[reading.rows], reading, k, v, masking))
     if order is None:
         return rows[0]
@@ -49,7 +53,7 @@ def attend_in_rectangles(
 
 
 # All sequences at once, as lesson 5 takes it apart.
-gathered_attention = Backend(attend_in_rectangles)
+gathered_attention = Backend(attend_in_rectangles, in_eight_bits=EightBitKVCache)
 
 
 def attend_in_turns(
@@ -66,7 +70,7 @@ def attend_in_turns(
 
 
 # What `PagedModel(..., attention="gathered")` uses.
-gathered_in_turns = Backend(attend_in_turns)
+gathered_in_turns = Backend(attend_in_turns, in_eight_bits=EightBitKVCache)
 
 
 class Rectangle(NamedTuple):

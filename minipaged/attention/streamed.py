@@ -11,6 +11,7 @@ from torch import Tensor
 from minipaged.attention.backend import AttentionBatch, Backend, Masking
 from minipaged.attention.partial import Partial
 from minipaged.attention.rectangles import Rectangle, pad_to_rectangles
+from minipaged.memory.eight_bits import EightBitKVCache, from_eight_bits
 from minipaged.memory.kv_cache import LayerCache
 
 # Tokens of each sequence in a tile: enough for its work to outweigh its calls.
@@ -50,8 +51,8 @@ def attend_in_two_passes(
     return _attend(_in_two_passes, q, cache, batch, masking)
 
 
-online_softmax = Backend(attend_in_one_pass)
-safe_softmax = Backend(attend_in_two_passes)
+online_softmax = Backend(attend_in_one_pass, in_eight_bits=EightBitKVCache)
+safe_softmax = Backend(attend_in_two_passes, in_eight_bits=EightBitKVCache)
 # What `PagedModel(..., attention="streamed")` uses: one pass reads less than two.
 streamed_attention = online_softmax
 
@@ -125,13 +126,18 @@ def _read(
     num_tokens = max(TILE_LOGITS // rows[..., 0].numel(), TILE_TOKENS // 4)
     num_tokens = min(num_tokens, TILE_TOKENS)
     size = num_seqs * num_kv_heads * num_tokens * max(key_dim, value_dim)
-    memory = cache.keys.new_empty(size)  # for K, and for V after K was used
+    widest = max(cache.keys.element_size(), cache.values.element_size())
+    # For K, and for V after K was used.
+    memory = cache.keys.new_empty(size * widest, dtype=torch.uint8)
     for tile in _tiles(rectangle, num_tokens, masking.sliding_window):
         queries = tile.queries
         stacked = slice(queries.start * group_size, queries.stop * group_size)
         tile_rows = slice(tile.num_sequences), slice(None), stacked
         places = _places(tile.positions, rectangle, cache, batch)
-        logits = rows[tile_rows] @ _gather(cache.keys, places, memory).to(rows.dtype).mT
+        k = _gather(cache.keys, places, memory)
+        k = from_eight_bits(k, cache.key_scale, rows.dtype)
+        logits = rows[tile_rows] @ k.mT
+        del k
         if (cap := masking.softcap) is not None:
             logits = cap * torch.tanh(logits / cap)
         if tile.hidden is not None:
@@ -139,7 +145,8 @@ def _read(
             of_query.masked_fill_(tile.hidden[:, None, :, None], -math.inf)
         v = None
         if with_values:
-            v = _gather(cache.values, places, memory).to(rows.dtype)
+            v = _gather(cache.values, places, memory)
+            v = from_eight_bits(v, cache.value_scale, rows.dtype)
         yield tile_rows, logits, v
         del logits, v
 
@@ -223,6 +230,7 @@ def _gather(blocks: Tensor, places: Tensor, memory: Tensor) -> Tensor:
     fresh memory cost more than the gathering.
     """
     vectors = blocks.flatten(0, 2)
-    out = memory[: places.numel() * vectors.shape[1]].view(-1, vectors.shape[1])
+    num_bytes = places.numel() * vectors.shape[1] * vectors.element_size()
+    out = memory[:num_bytes].view(vectors.dtype).view(-1, vectors.shape[1])
     torch.index_select(vectors, 0, places.flatten(), out=out)
     return out.view(*places.shape, -1)

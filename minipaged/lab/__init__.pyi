@@ -12,6 +12,7 @@ from .measure.layer import random_layer as random_layer
 from .measure.machine import versions as versions
 from .measure.measured import measured_alone as measured_alone
 from .measure.measured import measured_batches as measured_batches
+from .measure.measured import measured_eight_bits as measured_eight_bits
 from .measure.measured import measured_engine as measured_engine
 from .measure.measured import measured_kernels as measured_kernels
 from .measure.measured import measured_profile as measured_profile
@@ -107,6 +108,7 @@ from .plots.miscounted import plot_miscounted as plot_miscounted
 from .plots.moved import plot_copies as plot_copies
 from .plots.multiprocessors import plot_multiprocessors as plot_multiprocessors
 from .plots.neighbour import plot_neighbour as plot_neighbour
+from .plots.number_line import plot_number_line as plot_number_line
 from .plots.on_each import plot_on_each as plot_on_each
 from .plots.overrun import plot_overrun as plot_overrun
 from .plots.overwritten import plot_overwritten as plot_overwritten

@@ -17,6 +17,9 @@ class LayerCache:
 
     keys: torch.Tensor  # [num_blocks, block_size, num_kv_heads, key_dim]
     values: torch.Tensor  # [num_blocks, block_size, num_kv_heads, value_dim]
+    # [num_kv_heads] float32: what K is multiplied by when it is read; None: nothing.
+    key_scale: torch.Tensor | None = None
+    value_scale: torch.Tensor | None = None
 
 
 class KVCache:

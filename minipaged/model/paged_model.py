@@ -1,8 +1,9 @@
 """Lesson 2: a HuggingFace model over a pool of blocks (paper, section 4.3)."""
 
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
@@ -19,6 +20,7 @@ from minipaged.attention.backend import (
 )
 from minipaged.errors import Unpicklable, UnsupportedModel, require_counts
 from minipaged.memory.block_pool import BlockPool
+from minipaged.memory.eight_bits import LayerScales
 from minipaged.memory.kv_cache import KVCache
 from minipaged.model.alone import Alone
 from minipaged.model.bridge import attending, connect
@@ -35,6 +37,9 @@ from minipaged.model.twin import make_twin
 from minipaged.scheduling.observer import Observers
 from minipaged.scheduling.plan import Plan
 
+if TYPE_CHECKING:
+    from minipaged.model.kv_scales import EightBits, KVScales
+
 
 class PagedModel(Unpicklable):
     """A model that computes ragged batches, with K and V in blocks.
@@ -47,6 +52,7 @@ class PagedModel(Unpicklable):
         pool, cache: the blocks, and the K and V in them.
         attention: a Backend.
         deterministic: does a text not depend on what else is computed?
+        kv_scales: of K and V in 8 bits, and what they cost; None without.
         num_embeddings: the number of token ids.
         observers: they are told what happens.
         alone: lets one thread in at a time.
@@ -63,6 +69,7 @@ class PagedModel(Unpicklable):
         *,
         deterministic: bool = False,
         gpu_memory_utilization: float = 0.9,
+        kv_dtype: "str | EightBits | None" = None,
     ):
         """Allocate the cache; check that a batch's logits agree with the model's.
 
@@ -76,6 +83,8 @@ class PagedModel(Unpicklable):
                 and attention must be "gathered" or "triton".
             gpu_memory_utilization: of "auto": the share of the GPU's memory that
                 weights, blocks and the largest step may take.
+            kv_dtype: "fp8" stores K and V in 8 bits, "fp8_v" V alone; None: both in the
+                model's type. EightBits says more: see `minipaged/model/kv_scales.py`.
 
         Raises UnsupportedModel if the text would be wrong, and MemoryError if there is
         no room for the pool.
@@ -108,6 +117,7 @@ class PagedModel(Unpicklable):
         self.num_embeddings = num_embeddings(model)
         self.observers = Observers()
         self.alone = Alone()
+        self.kv_scales: KVScales | None = None
         require_counts(block_size=block_size)
         check_logits(self, block_size)
         if deterministic:
@@ -116,6 +126,10 @@ class PagedModel(Unpicklable):
             refuse_dependence(self, block_size, self.twin)
         # Some modules write to their settings whenever they run, so the probe saw it.
         self._original.overlook(settings.changes())
+        if kv_dtype is not None:
+            from minipaged.model.kv_scales import find_scales  # appendix C
+
+            self.kv_scales = find_scales(self, kv_dtype, block_size)
         if num_blocks == "auto":
             from minipaged.model.room import blocks_with_room  # appendix D
 
@@ -124,12 +138,22 @@ class PagedModel(Unpicklable):
         self.cache = self.new_cache(num_blocks, block_size)
         self.pool = BlockPool(num_blocks, block_size)
 
-    def new_cache(self, num_blocks: int, block_size: int) -> KVCache:
+    def new_cache(
+        self,
+        num_blocks: int,
+        block_size: int,
+        scales: Sequence[LayerScales] | None = None,
+    ) -> KVCache:
         """A cache for the K and V of its layers, of the class that its attention needs.
 
-        Raises MemoryError, before any memory is taken, if there is no room for it.
+        `scales`: of K and V in 8 bits, instead of its own. Raises MemoryError, before
+        any memory is taken, if there is no room for it.
         """
-        make = self.attention.cache_class
+        make: Callable[..., KVCache] = self.attention.cache_class
+        if self.kv_scales is not None:
+            scales = scales or self.kv_scales.layers
+        if scales is not None:
+            make = partial(self.attention.in_eight_bits, scales)
         return make(self._shapes, num_blocks, block_size, self.dtype, self.device)
 
     @property
@@ -234,7 +258,8 @@ class PagedModel(Unpicklable):
 
     def __repr__(self) -> str:
         name = type(self.model).__name__
-        return f"PagedModel({name}, {self.pool}, {len(self._shapes)} layers)"
+        stored = "" if self.kv_scales is None else f", {self.kv_scales}"
+        return f"PagedModel({name}, {self.pool}, {len(self._shapes)} layers{stored})"
 
 
 def last_logits(model: PreTrainedModel, batch: RaggedBatch) -> torch.Tensor:

@@ -69,6 +69,9 @@ def parser() -> argparse.ArgumentParser:
     add("--run", choices=("eager", "graphs", "compiled"),
         help="kernel after kernel, from CUDA graphs, or compiled, too; by default "
         "graphs with triton on a GPU")  # fmt: skip
+    add("--kv-cache-dtype", choices=("auto", "fp8", "fp8_v"), default="auto",
+        help="fp8: K and V in 8 bits, if a text of the model's own agrees; fp8_v: V "
+        "alone; auto: the model's type")  # fmt: skip
     add("--max-model-len", type=_count, help="tokens of a prompt with its answer")
     add("--num-blocks", type=_count, help="by default all that fit on a GPU, else 512")
     add("--gpu-memory-utilization", type=_share, default=0.9, metavar="SHARE",
@@ -153,6 +156,7 @@ def build(given: argparse.Namespace) -> Any:
             attention,
             deterministic=given.deterministic,
             gpu_memory_utilization=given.gpu_memory_utilization,
+            kv_dtype=None if given.kv_cache_dtype == "auto" else given.kv_cache_dtype,
         )
         bar.update()
         engine = Engine(

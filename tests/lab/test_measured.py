@@ -8,6 +8,7 @@ import pytest
 
 from minipaged.lab import (
     measured_alone,
+    measured_eight_bits,
     measured_engine,
     measured_kernels,
     measured_profile,
@@ -94,6 +95,15 @@ def test_effects_alone(device):
     assert 100 < near < far / 2 < 500
     for row in report["early_merge"].values():
         assert row["num_splits"] > 1 and 0.9 < row["early"] / row["late"] < 1
+
+
+def test_8_bits_were_right_before_they_were_timed():
+    report = measured_eight_bits()
+    assert report["machine"]["device"] == "NVIDIA H200"
+    rounded, *errors = report["check"].values()
+    assert rounded == 4 * 2**16 and 0 < max(errors) < 0.01
+    for row in report["decode"].values():
+        assert row["fp8_of_bf16"] == pytest.approx(row["fp8"] / row["bf16"], abs=1e-3)
 
 
 def test_the_kernels_beside_others():

@@ -78,6 +78,10 @@ def test_flags_reach_the_engine():
     assert not engine.paged.deterministic
     _, engine = build_with("--deterministic")
     assert engine.paged.deterministic
+    assert engine.paged.kv_scales is None
+    for kind in ("fp8", "fp8_v"):
+        _, engine = build_with("--kv-cache-dtype", kind)
+        assert engine.paged.kv_scales.kind == kind
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import torch
 
 from minipaged.attention.backend import AttentionBatch, Backend, Masking
-from minipaged.attention.kernels.cache import TritonKVCache
+from minipaged.attention.kernels.cache import EightBitTritonKVCache, TritonKVCache
 from minipaged.attention.kernels.decode import paged_decode
 from minipaged.attention.kernels.prefill import paged_prefill
 from minipaged.attention.kernels.write import write_kv
@@ -21,7 +21,8 @@ def attend_by_kernels(
 
     Args:
         q: [T, num_heads, key_dim], the new tokens of all sequences one after another.
-        cache: one layer's K and V, contiguous; float32, float16 or bfloat16, as q.
+        cache: one layer's K and V, contiguous; float32, float16 or bfloat16, as q, or
+            in 8 bits with scales.
         batch: which blocks, and how many tokens, belong to which sequence.
         masking: scale, window, soft cap and sinks of this layer.
 
@@ -39,7 +40,8 @@ def attend_by_kernels(
     only_prompt = len(batch.context_lengths) == 1 and batch.max_query_length > 1
     # Only the GPU knows which of several sequences have a single new token. A separate
     # kernel computes these, for most rows of a prefill program would stay empty.
-    if sinks is not None and not only_prompt:
+    is_plain = sinks is None and cache.key_scale is None and cache.value_scale is None
+    if not is_plain and not only_prompt:
         from minipaged.attention.kernels.step import decode_written  # appendix D
 
         decode_written(out, q, cache, batch, masking)
@@ -68,7 +70,8 @@ def _attend_prompts(
         return
     where = (batch.block_tables, batch.context_lengths, batch.query_starts)
     keys, values = cache.keys, cache.values
-    paged_prefill(out, q, keys, values, *where, *masking, skip_single=True)
+    scales = {"key_scale": cache.key_scale, "value_scale": cache.value_scale}
+    paged_prefill(out, q, keys, values, *where, *masking, skip_single=True, **scales)
 
 
 def step_by_kernels(
@@ -92,7 +95,8 @@ def step_by_kernels(
     if all_decode and not batch.rows_share:
         return step.decode_step(q, k, v, cache, batch, masking)
     keys, values = cache.keys, cache.values
-    write_kv(keys, values, batch.slots, k, v)
+    scales = cache.key_scale, cache.value_scale
+    write_kv(keys, values, batch.slots, k, v, *scales)
     out = q.new_empty(*q.shape[:2], values.shape[-1])
     if num_seqs > 1:
         step.decode_written(out, q, cache, batch, masking)
@@ -101,4 +105,6 @@ def step_by_kernels(
     return out
 
 
-triton_attention = Backend(attend_by_kernels, TritonKVCache, step_by_kernels)
+triton_attention = Backend(
+    attend_by_kernels, TritonKVCache, step_by_kernels, EightBitTritonKVCache
+)

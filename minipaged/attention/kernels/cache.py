@@ -6,6 +6,7 @@ import torch
 
 from minipaged.attention.kernels.write import copy_blocks, write_kv
 from minipaged.memory.checks import check_copies
+from minipaged.memory.eight_bits import EightBitKVCache
 from minipaged.memory.kv_cache import KVCache
 
 
@@ -32,3 +33,15 @@ class TritonKVCache(KVCache):
         """Compile and load the kernel of copies: a block is copied onto itself."""
         nothing = torch.zeros(1, 2, dtype=torch.int64, device=self.keys[0].device)
         copy_blocks([*self.keys, *self.values], nothing)
+
+
+class EightBitTritonKVCache(EightBitKVCache, TritonKVCache):
+    """K and V in 8 bits, which the kernels round as they store them (appendix C)."""
+
+    def write(
+        self, layer: int, slots: torch.Tensor, keys: torch.Tensor, values: torch.Tensor
+    ) -> None:
+        """As `TritonKVCache.write`; what has a scale is rounded to 8 bits."""
+        own = self.layer(layer)
+        scales = own.key_scale, own.value_scale
+        write_kv(own.keys, own.values, slots, keys, values, *scales)

@@ -8,6 +8,7 @@ in Triton's interpreter, where nobody has to wait.
 
 import torch
 
+from minipaged.attention.kernels.eight_bits import check_scales
 from minipaged.attention.kernels.setup import INTERPRETED
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
@@ -24,6 +25,8 @@ def check_attention(
     query_starts: torch.Tensor,
     sliding_window: int | None,
     softcap: float | None,
+    key_scale: torch.Tensor | None = None,
+    value_scale: torch.Tensor | None = None,
 ) -> None:
     """Refuse what the attention kernels would get wrong, and name the alternative."""
     if q.dtype not in DTYPES:
@@ -31,7 +34,10 @@ def check_attention(
             f"the kernels compute in float32, float16 and bfloat16, not {q.dtype}: "
             f"convert the model with model.float(), {_OR_GATHERED}"
         )
-    if not keys.dtype == values.dtype == q.dtype:
+    if key_scale is not None or value_scale is not None:
+        of_layer = {"keys": (keys, key_scale), "values": (values, value_scale)}
+        check_scales(q.dtype, keys.shape[2], **of_layer)
+    elif not keys.dtype == values.dtype == q.dtype:
         raise ValueError(
             f"queries are {q.dtype}, keys {keys.dtype}, values {values.dtype}; "
             "the kernels want all the same"

@@ -50,6 +50,7 @@ def takes_prompts(q: torch.Tensor, cache: LayerCache, masking: Masking) -> bool:
         q.is_cuda
         and _is_hopper(q.device.index or 0)
         and q.dtype in (torch.bfloat16, torch.float16)
+        and keys.dtype == values.dtype == q.dtype  # not in 8 bits
         and keys.shape[3] == values.shape[3]
         and keys.shape[3] in HEAD_DIMS
         and block_size >= 8

@@ -12,6 +12,7 @@ are few sequences, each may be cut into many pieces: then a second launch merges
   tells it that it is the last; it puts the ticket back to zero for the next layer.
 """
 
+from minipaged.attention.kernels.eight_bits import to_eight_bits
 from minipaged.attention.kernels.pieces import merge
 from minipaged.attention.kernels.setup import tl, triton
 from minipaged.attention.kernels.tile import (
@@ -57,6 +58,8 @@ def step_kernel(
     slots,  # [T]; -1: nothing is stored
     block_tables,  # [S, table width]
     sinks,  # [H]; None: there are none
+    key_scale,  # [KV heads]; None: K is not in 8 bits
+    value_scale,
     table_stride,
     q_token_stride,
     q_head_stride,
@@ -109,6 +112,15 @@ def step_kernel(
         new_v = tl.load(new_values + place, mask=v_mask, other=0.0)
         slot = tl.load(slots + token).to(tl.int64)
 
+    if key_scale is not None:
+        own_key_scale = tl.load(key_scale + kv_head)
+        scale = scale * own_key_scale
+        if new_keys is not None:  # as later steps will read it
+            new_k = to_eight_bits(new_k, own_key_scale)
+    if value_scale is not None:
+        own_value_scale = tl.load(value_scale + kv_head)
+        if new_keys is not None:
+            new_v = to_eight_bits(new_v, own_value_scale)
     maximum, total, weighted = nothing_seen(ROWS, PADDED_VALUE_DIM)
     if sinks is not None:
         maximum, total = sink_seen(sinks, head, is_head & (kind > 0))
@@ -131,6 +143,8 @@ def step_kernel(
             )
 
     result = divide(weighted, total)
+    if value_scale is not None:
+        result = result * own_value_scale
     out_mask = is_head[:, None] & (v_column < VALUE_DIM)[None, :]
     places = row[:, None] * VALUE_DIM + v_column[None, :]
     out_rows = out + (token * NUM_KV_HEADS + kv_head) * (GROUP * VALUE_DIM)

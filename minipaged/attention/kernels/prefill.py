@@ -47,6 +47,8 @@ def _prefill_kernel(
     context_lengths,  # [S]
     query_starts,  # [S + 1]
     sinks,  # [H]; None: there are none
+    key_scale,  # [kv heads]; None: K is not in 8 bits
+    value_scale,
     num_seqs,
     table_width,
     token_stride,
@@ -102,6 +104,8 @@ def _prefill_kernel(
 
     table = block_tables + seq.to(tl.int64) * table_width
     key_head, value_head = keys + kv_head * KEY_DIM, values + kv_head * VALUE_DIM
+    if key_scale is not None:
+        scale = scale * tl.load(key_scale + kv_head)
     maximum, total, weighted = nothing_seen(ROWS, PADDED_VALUE_DIM)
     if sinks is not None:
         maximum, total = sink_seen(sinks, head, exists)
@@ -123,8 +127,10 @@ def _prefill_kernel(
     out_row = (first_token + own) * (NUM_KV_HEADS * GROUP) + head
     out_pointers = out + out_row[:, None] * VALUE_DIM + column[None, :]
     out_mask = exists[:, None] & (column < VALUE_DIM)[None, :]
-    result = divide(weighted, total).to(out.dtype.element_ty)
-    tl.store(out_pointers, result, mask=out_mask)
+    result = divide(weighted, total)
+    if value_scale is not None:
+        result = result * tl.load(value_scale + kv_head)
+    tl.store(out_pointers, result.to(out.dtype.element_ty), mask=out_mask)
 
 
 def paged_prefill(
@@ -140,14 +146,18 @@ def paged_prefill(
     softcap: float | None = None,
     sinks: torch.Tensor | None = None,
     skip_single: bool = False,
+    key_scale: torch.Tensor | None = None,
+    value_scale: torch.Tensor | None = None,
 ) -> None:
     """Attention of any number of new tokens for each sequence, causal, in one launch.
 
     Shapes are those of `triton_attention`. `skip_single` leaves the rows of sequences
-    with one new token as they are, for `paged_decode`.
+    with one new token as they are, for `paged_decode`. key_scale, value_scale: as in
+    LayerCache.
     """
     where = block_tables, context_lengths, query_starts
-    check_attention(out, q, keys, values, *where, sliding_window, softcap)
+    options = sliding_window, softcap, key_scale, value_scale
+    check_attention(out, q, keys, values, *where, *options)
     check_sinks(q, sinks)
     if len(q) == 0:
         return
@@ -163,6 +173,7 @@ def paged_prefill(
     with torch.cuda.device_of(q):  # of several GPUs, the right one
         _prefill_kernel[num_runs * num_kv_heads,](
             out, q, keys, values, block_tables, context_lengths, query_starts, sinks,
+            key_scale, value_scale,
             num_seqs, table_width, q.stride(0), q.stride(1), scale, cap,
             WINDOW=sliding_window,
             BLOCK_SIZE=block_size,

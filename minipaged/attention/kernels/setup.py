@@ -79,6 +79,25 @@ if INTERPRETED:
         patch(tensor, *scope)
         tensor.__index__ = lambda self: int(self.handle.data.item())
 
+    _cast = interpreter._convert_float
+    _torchs = {
+        tl.float8e4nv: torch.float8_e4m3fn,
+        tl.bfloat16: torch.bfloat16,
+        tl.float16: torch.float16,
+        tl.float32: torch.float32,
+    }
+
+    def _cast_as_torch_does(numbers: Any, own: Any, wanted: Any, rounding: Any) -> Any:
+        """To 8 bits and back, as a GPU does it.
+
+        The interpreter rounds 1.99 to 1, wraps 500 to 256, and takes NaN for 480.
+        """
+        if tl.float8e4nv not in (own, wanted):
+            return _cast(numbers, own, wanted, rounding)
+        bits = torch.from_numpy(numbers.copy()).view(_torchs[own]).to(_torchs[wanted])
+        return bits.view(getattr(torch, f"uint{8 * bits.itemsize}")).numpy()
+
+    interpreter._convert_float = _cast_as_torch_does
     _spread = interpreter.InterpreterBuilder.create_splat
 
     def _spread_as_told(builder: Any, tile: Any, one: Any) -> Any:

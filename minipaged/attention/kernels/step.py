@@ -58,7 +58,8 @@ def decode_step(
     Args:
         q: [S, num_heads, key_dim]; k: [S, num_kv_heads, key_dim]; v: the same with
             value_dim; of any strides.
-        cache: one layer's K and V, contiguous; float32, float16 or bfloat16, as q.
+        cache: one layer's K and V, contiguous; float32, float16 or bfloat16, as q, or
+            in 8 bits with scales.
         batch: as RaggedBatch, with slots, and with one new token for each sequence.
         masking: scale, window, soft cap and sinks of this layer.
 
@@ -91,7 +92,8 @@ def _launch(out, q, k, v, cache, batch, masking, slots=None) -> None:
     sinks, tables = masking.sinks, batch.block_tables
     # Tensors for a graph are made in its capture.
     capturing = not INTERPRETED and torch.cuda.is_current_stream_capturing()
-    tensors = q, k, v, cache.keys, cache.values, sinks
+    scales = cache.key_scale, cache.value_scale
+    tensors = q, k, v, cache.keys, cache.values, sinks, *scales
     form = [
         (t.shape, t.stride(), t.dtype, t.get_device()) for t in tensors if t is not None
     ]
@@ -110,7 +112,7 @@ def _launch(out, q, k, v, cache, batch, masking, slots=None) -> None:
                 launch.plan(k is not None, batch)
             launches.append((form, launch))
         if q.shape[0]:
-            launch(out, q, k, v, cache.keys, cache.values, slots, tables, sinks)
+            launch(out, q, k, v, cache, slots, tables, sinks)
 
 
 class _Launch:
@@ -176,12 +178,13 @@ class _Launch:
         contexts = batch.context_lengths.contiguous()
         write_plan(self._plan, self._tickets, contexts, starts, *self._how_to_cut)
 
-    def __call__(self, out, q, k, v, keys, values, slots, tables, sinks) -> None:
+    def __call__(self, out, q, k, v, cache, slots, tables, sinks) -> None:
         """Launch a layer's kernel, and the kernel that merges, if there is one."""
         tables = without_gaps(tables)
         if slots is not None:
             slots = slots.contiguous()
-        tensors = out, *self._own, q, k, v, keys, values, slots, tables, sinks
+        tensors = out, *self._own, q, k, v, cache.keys, cache.values, slots
+        tensors += tables, sinks, cache.key_scale, cache.value_scale
         self._read(tensors, tables.stride(0), *self._numbers)
         if self._merge is not None:
             self._merge((out, self._means, self._logs, self._plan))
@@ -216,13 +219,14 @@ def _check(out, q, k, v, slots, cache, batch, masking) -> None:
     keys, values, sinks = cache.keys, cache.values, masking.sinks
     where = batch.block_tables, batch.context_lengths, batch.query_starts
     window, softcap = masking.sliding_window, masking.softcap
-    check_attention(out, q, keys, values, *where, window, softcap)
+    scales = cache.key_scale, cache.value_scale
+    check_attention(out, q, keys, values, *where, window, softcap, *scales)
     check_sinks(q, sinks)
     if k is None:
         return
-    if not k.dtype == v.dtype == keys.dtype:
+    if not k.dtype == v.dtype == q.dtype:
         raise ValueError(
-            f"new K and V are {k.dtype} and {v.dtype}, the cache is {keys.dtype}; "
+            f"new K and V are {k.dtype} and {v.dtype}, the queries {q.dtype}; "
             "convert them first"
         )
     check_fit(

@@ -113,8 +113,9 @@ def over_tiles(
     """Lesson 5's loop, from `start` to `stop`, a tile at a time.
 
     position: [rows], the last position that each row sees. key_head and value_head:
-    pointers to this KV head in slot 0. Without MASKED, all tiles must be whole and seen
-    by all rows.
+    pointers to this KV head in slot 0; numbers of 8 bits are converted to the type of
+    q, and not scaled (see `eight_bits`). Without MASKED, all tiles must be whole and
+    seen by all rows.
     """
     for first in range(start, stop, TILE):
         seen = first + tl.arange(0, TILE)
@@ -125,11 +126,11 @@ def over_tiles(
         k = load_tile(
             key_head, slots, seen < stop,
             NUM_KV_HEADS * KEY_DIM, KEY_DIM, PADDED_KEY_DIM, MASKED,
-        )  # fmt: skip
+        ).to(q.dtype)  # fmt: skip
         v = load_tile(
             value_head, slots, seen < stop,
             NUM_KV_HEADS * VALUE_DIM, VALUE_DIM, PADDED_VALUE_DIM, MASKED,
-        )  # fmt: skip
+        ).to(q.dtype)  # fmt: skip
         maximum, total, weighted = online_step(
             q, k, v, visible, maximum, total, weighted, scale, softcap, MASKED
         )

@@ -18,6 +18,7 @@ from minipaged.attention.kernels.check import (
     check_range,
     without_gaps,
 )
+from minipaged.attention.kernels.eight_bits import check_scales, to_eight_bits
 from minipaged.attention.kernels.setup import tl, triton
 
 _COLUMNS = 1024  # of a token's K and V, by one program
@@ -32,6 +33,8 @@ def _write_kernel(
     keys,  # [blocks, block size, kv heads, key dim]
     values,
     slots,  # [T]
+    key_scale,  # [kv heads]; None: K is stored as it is
+    value_scale,
     key_token_stride,
     key_head_stride,
     value_token_stride,
@@ -51,6 +54,12 @@ def _write_kernel(
     is_value = column < HEADS * VALUE_DIM
     offset = column // VALUE_DIM * value_head_stride + column % VALUE_DIM
     value = tl.load(new_values + token * value_token_stride + offset, mask=is_value)
+    if key_scale is not None:
+        scale = tl.load(key_scale + column // KEY_DIM, mask=is_key, other=1.0)
+        key = to_eight_bits(key, scale)
+    if value_scale is not None:
+        scale = tl.load(value_scale + column // VALUE_DIM, mask=is_value, other=1.0)
+        value = to_eight_bits(value, scale)
     if slot >= 0:  # not a row that only pads the batch
         tl.store(keys + slot * (HEADS * KEY_DIM) + column, key, mask=is_key)
         tl.store(values + slot * (HEADS * VALUE_DIM) + column, value, mask=is_value)
@@ -62,16 +71,22 @@ def write_kv(
     slots: torch.Tensor,
     new_keys: torch.Tensor,
     new_values: torch.Tensor,
+    key_scale: torch.Tensor | None = None,
+    value_scale: torch.Tensor | None = None,
 ) -> None:
     """Store new tokens' K and V of one layer in their slots, in one launch.
 
     keys: [num_blocks, block_size, num_kv_heads, key_dim], values with value_dim, both
     contiguous. slots: [T] int64 or int32; -1 stores nothing (a row that only pads the
     batch), and all other slots differ. new_keys: [T, num_kv_heads, key_dim] and
-    new_values, of the cache's dtypes. Raises ValueError for other shapes and dtypes. On
+    new_values, of the cache's dtypes. key_scale, value_scale: [num_kv_heads], if K or V
+    is stored in 8 bits (appendix C). Raises ValueError for other shapes and dtypes. On
     a GPU, nothing checks the slots.
     """
-    if not new_keys.dtype == new_values.dtype == keys.dtype == values.dtype:
+    if key_scale is not None or value_scale is not None:
+        of_layer = {"keys": (keys, key_scale), "values": (values, value_scale)}
+        check_scales(new_keys.dtype, keys.shape[2], **of_layer)
+    elif not new_keys.dtype == new_values.dtype == keys.dtype == values.dtype:
         raise ValueError(
             f"new K and V are {new_keys.dtype} and {new_values.dtype}, the cache is "
             f"{keys.dtype} and {values.dtype}; convert them first"
@@ -94,7 +109,7 @@ def write_kv(
     pieces = -(-heads * max(key_dim, value_dim) // _COLUMNS)
     with torch.cuda.device_of(keys):  # of several GPUs, the right one
         _write_kernel[num_tokens, pieces](
-            new_keys, new_values, keys, values, slots,
+            new_keys, new_values, keys, values, slots, key_scale, value_scale,
             new_keys.stride(0), new_keys.stride(1),
             new_values.stride(0), new_values.stride(1),
             HEADS=heads,

@@ -65,6 +65,15 @@ def measured_prompt_rungs(device: str = "nvidia-h200") -> dict[str, Any]:
     return _report("prompt-rungs", device)
 
 
+def measured_eight_bits(device: str = "nvidia-h200") -> dict[str, Any]:
+    """The report that benchmarks/gpu/eight_bits.py wrote on this device.
+
+    check: relative errors. decode: by batch, microseconds of a layer's launch with K
+    and V in bfloat16 (`bf16`), both in 8 bits (`fp8`), V alone (`fp8_v`), and ratios.
+    """
+    return _report("eight-bits", device)
+
+
 def measured_profile(device: str = "nvidia-h200") -> dict[str, Any]:
     """What the GPU's own counters say of lesson 6's first rungs.
 

@@ -1,0 +1,254 @@
+"""K and V in 8 bits on a GPU: checked, then timed beside 16 bits.
+
+    python -m benchmarks.gpu.eight_bits check decode engine --out eight-bits.json
+
+`check`: every bfloat16 number is rounded as torch does it; attention agrees with
+float64 on the numbers that the bytes stand for; what nobody wrote holds NaN. `decode`:
+a layer's one launch, write included, in a step of many layers. `engine`: the first
+workload of benchmarks.gpu.engine. Random weights, so their text is no measure.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import torch
+
+import minipaged as mp
+from benchmarks.gpu.inputs import BLOCK_SIZE, DEVICE, DTYPE, decodes, ragged
+from benchmarks.gpu.one_launch import QWEN, Layers
+from minipaged.attention.backend import Masking
+from minipaged.attention.kernels import step as triton_step
+from minipaged.attention.kernels.attention import triton_attention
+from minipaged.attention.kernels.cache import EightBitTritonKVCache
+from minipaged.attention.kernels.setup import INTERPRETED
+from minipaged.attention.kernels.sizes import step_sizes
+from minipaged.attention.kernels.write import write_kv
+from minipaged.attention.rectangles import gathered_attention
+from minipaged.lab.measure.machine import describe_machine
+from minipaged.memory.eight_bits import E4M3, LayerScales, to_eight_bits
+from minipaged.memory.kv_cache import LayerCache
+from minipaged.model.inputs import Chunk, RaggedBatch
+
+CHECKED = {"16/8/128": (16, 8, 128), "14/2/64": (14, 2, 64)}
+BATCHES = {
+    "8x4k": decodes(8, 4096),
+    "64x4k": decodes(64, 4096),
+    "64x100..2048": ragged(64, 100, 2048),
+    "256x100..2048": ragged(256, 100, 2048),
+}
+MIXED = [(0, 1), (3, 1), (0, 40), (700, 1), (50, 9), (0, 170), (1200, 5), (2000, 1)]
+DECODES = [(0, 1), (3, 1), (700, 1), (50, 1), (2000, 1), (16, 1), (15, 1)]
+
+
+def scales_of(kind: str, heads: int) -> LayerScales:
+    """Different powers of two for each head, so that none can stand for another."""
+    some = 2.0 ** (torch.arange(heads, device=DEVICE) % 5 - 6)
+    return LayerScales(some if kind == "fp8" else None, some.flip(0) * 2)
+
+
+def in_eight_bits(cache: LayerCache, kind: str) -> LayerCache:
+    """A layer's numbers, 32 times as large as their scale, rounded."""
+    num_blocks, block_size, heads, key_dim = cache.keys.shape
+    scales = scales_of(kind, heads)
+    shape = heads, key_dim, cache.values.shape[3]
+    made = EightBitTritonKVCache(
+        [scales], [shape], num_blocks, block_size, DTYPE, DEVICE
+    )
+    slots = torch.arange(num_blocks * block_size, device=DEVICE)
+    new = (x.flatten(0, 1) for x in (cache.keys, cache.values))
+    made.write(
+        0,
+        slots,
+        *(
+            x if s is None else x * s.to(x)[:, None] * 32
+            for x, s in zip(new, scales, strict=True)
+        ),
+    )
+    return made.layer(0)
+
+
+def in_numbers(layer: LayerCache) -> LayerCache:
+    """What the bytes stand for, in float64."""
+    keys, values = layer.keys.double(), layer.values.double()
+    if layer.key_scale is not None:
+        keys *= layer.key_scale.double()[:, None]
+    return LayerCache(keys, values * layer.value_scale.double()[:, None])
+
+
+def check_rounding() -> int:
+    """Every number of 16 bits, for several scales; how many were compared."""
+    bits = torch.arange(-(2**15), 2**15, device=DEVICE).to(torch.int16)
+    numbers = bits.view(DTYPE).view(-1, 16, 32)
+    size = (len(numbers), 1, 16, 32)
+    slots = torch.arange(len(numbers), device=DEVICE)
+    for power in (-20, -6, 0, 5):
+        scale = torch.full((16,), 2.0**power, device=DEVICE)
+        ours = torch.zeros(2, *size, dtype=torch.uint8, device=DEVICE).view(E4M3)
+        write_kv(*ours, slots, numbers, numbers, scale, scale)
+        # By the CPU, because a GPU may round both in the same wrong way.
+        right = to_eight_bits(numbers.cpu(), scale.cpu()).float()
+        for each in ours:
+            found = each[:, 0].cpu().float()
+            assert torch.equal(found.nan_to_num(999), right.nan_to_num(999)), power
+    return 4 * numbers.numel()
+
+
+def check_attention(
+    kind: str, shape: tuple[int, int, int], lengths: list[tuple[int, int]], **options
+) -> float:
+    """The largest error relative to float64 on the same bytes, NaN around them."""
+    heads, kv_heads, dim = shape
+    counts = [-(-(a + b) // BLOCK_SIZE) for a, b in lengths]
+    pool = mp.BlockPool(sum(counts) + 5, BLOCK_SIZE)
+    free = (torch.randperm(sum(counts)) + 5).tolist()
+    taken = [pool.allocate() for _ in range(pool.num_blocks)]
+    assert len(taken) == pool.num_blocks
+    chunks = []
+    for (a, b), count in zip(lengths, counts, strict=True):
+        own = [free.pop() for _ in range(count)]
+        chunks.append(Chunk([0] * b, mp.BlockTable(pool, own, a + b)))
+    batch = RaggedBatch.build(chunks, device=DEVICE)
+    written = torch.tensor(
+        [
+            slot
+            for chunk in chunks
+            for slot in chunk.table.slots(0, chunk.table.num_tokens)
+        ],
+        device=DEVICE,
+    )
+    scales = scales_of(kind, kv_heads)
+    made = EightBitTritonKVCache(
+        [scales], [(kv_heads, dim, dim)], pool.num_blocks, BLOCK_SIZE, DTYPE, DEVICE
+    )
+    for tensor in (*made.keys, *made.values):
+        tensor.fill_(255)
+    k, v = (
+        torch.randn(len(written), kv_heads, dim, device=DEVICE).to(DTYPE)
+        * (1.0 if s is None else (32 * s).to(DTYPE)[:, None])
+        for s in scales
+    )
+    made.write(0, written, k, v)
+    q = torch.randn(len(batch.tokens), heads, dim, device=DEVICE).to(DTYPE)
+    masking = Masking(dim**-0.5, **options)
+    layer = made.layer(0)
+    kept = [tensor.clone() for tensor in (*made.keys, *made.values)]
+    place = {slot: at for at, slot in enumerate(written.tolist())}
+    own = [place[slot] for slot in batch.slots.tolist()]
+    right = gathered_attention(q.double(), in_numbers(layer), batch, masking)
+    batch.scratch.clear()
+    news = k[own], v[own]
+    for tensor in (*made.keys, *made.values):  # the new tokens' bytes are gone
+        tensor.flatten(0, 1)[batch.slots] = 255
+    errors = []
+    for way in ("step", "attend"):
+        batch.scratch.clear()
+        if way == "step":
+            ours = triton_attention.step(q, *news, layer, batch, masking)
+        else:
+            ours = triton_attention(q, layer, batch, masking)
+        assert ours.isfinite().all(), (kind, shape, way)
+        errors.append(((ours.double() - right).norm() / right.norm()).item())
+    for old, now in zip(kept, (*made.keys, *made.values), strict=True):
+        assert torch.equal(old, now), "a step stores what a write stores"
+    assert max(errors) < 0.01, (kind, shape, options, errors)
+    return max(errors)
+
+
+def check() -> dict[str, Any]:
+    """All checks; the largest errors."""
+    found: dict[str, Any] = {"numbers_rounded": check_rounding()}
+    for name, shape in CHECKED.items():
+        for kind in ("fp8", "fp8_v"):
+            for lengths in (DECODES, MIXED):
+                for options in ({}, {"sliding_window": 300}, {"softcap": 20.0}):
+                    if options and (name, lengths) != ("16/8/128", MIXED):
+                        continue
+                    key = f"{name} {kind} {len(lengths)} {options or ''}".strip()
+                    found[key] = check_attention(kind, shape, lengths, **options)
+    return found
+
+
+def decode(sizes: list[dict[str, int]]) -> dict[str, Any]:
+    """Microseconds of a layer in 16 bits, with K and V, and with V alone in 8 bits."""
+    found: dict[str, Any] = {}
+    for name, lengths in BATCHES.items():
+        layers = Layers(QWEN, lengths)
+        row: dict[str, Any] = {"mb": round(layers.nbytes / 1e6)}
+        row["bf16"] = layers.microseconds(layers.one_launch)
+        different = {id(cache): cache for cache in layers.caches}
+        own = layers.caches
+        for kind in ("fp8", "fp8_v"):
+            made = {at: in_eight_bits(cache, kind) for at, cache in different.items()}
+            layers.caches = [made[id(cache)] for cache in own]
+            layers.batch.scratch = {}
+            row[kind] = layers.microseconds(layers.one_launch)
+            row[f"{kind}_of_bf16"] = row[kind] / row["bf16"]
+            for changed in sizes if kind == "fp8" else ():
+
+                def other(*given, changed=changed):
+                    kept, *rest = step_sizes(*given)
+                    return kept._replace(**changed), *rest
+
+                with mock.patch.object(triton_step, "step_sizes", other):
+                    layers.batch.scratch = {}
+                    us = layers.microseconds(layers.one_launch)
+                    row[" ".join(f"{k}={v}" for k, v in changed.items())] = (
+                        us / row["bf16"]
+                    )
+            layers.caches = own
+        found[name] = row
+        print(name, json.dumps(row), flush=True)
+    return found
+
+
+def engine(run: str, rounds: int) -> dict[str, Any]:
+    """Output tokens a second of the first workload, in 16 bits and in 8."""
+    from benchmarks.gpu import workloads
+    from benchmarks.gpu.engine import NUM_BLOCKS, measure
+    from benchmarks.gpu.shapes import random_model
+
+    model, found = random_model(), {}
+    for kind in ("fp8", None):
+        start = time.perf_counter()
+        stored = kind and mp.EightBits(kind, insist=True)
+        paged = mp.PagedModel(model, NUM_BLOCKS, attention="triton", kv_dtype=stored)
+        print(paged, round(time.perf_counter() - start, 1), "s", flush=True)
+        made = mp.Engine(paged, max_tokens=8192, run=run)
+        seconds = round(time.perf_counter() - start, 1)
+        found[kind or "bf16"] = measure(made, workloads.uniform(), rounds)
+        found[kind or "bf16"]["start_s"] = seconds
+        print(kind, json.dumps(found[kind or "bf16"]), flush=True)
+        made.close()
+        del paged, made
+        torch.cuda.empty_cache()
+    return found
+
+
+def main() -> None:
+    """Do what is named, and store it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="+", choices=["check", "decode", "engine"])
+    parser.add_argument("--sizes", type=json.loads, default=[], help="others to try")
+    parser.add_argument("--run", default="graphs")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    found: dict[str, Any] = {} if INTERPRETED else {"machine": describe_machine()}
+    parts = {
+        "check": check,
+        "decode": lambda: decode(given.sizes),
+        "engine": lambda: engine(given.run, given.rounds),
+    }
+    for part in given.parts:
+        found[part] = parts[part]()
+        print(part, json.dumps(found[part], indent=1), flush=True)
+        if given.out:
+            given.out.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,178 @@
+"""K and V in 8 bits by kernels: as torch stores and reads them."""
+
+import pytest
+import torch
+
+from helpers.attention_cases import make_case, moved, sinks_of
+from minipaged.attention.backend import Masking
+from minipaged.attention.kernels.attention import triton_attention
+from minipaged.attention.kernels.cache import EightBitTritonKVCache
+from minipaged.attention.kernels.eight_bits import to_eight_bits as cast
+from minipaged.attention.kernels.prefill import paged_prefill
+from minipaged.attention.kernels.setup import INTERPRETED, tl, triton
+from minipaged.attention.kernels.write import write_kv
+from minipaged.attention.rectangles import gathered_attention
+from minipaged.attention.streamed import safe_softmax, streamed_attention
+from minipaged.memory.eight_bits import (
+    EightBitKVCache,
+    LayerScales,
+    scale_for,
+    to_eight_bits,
+)
+from minipaged.memory.kv_cache import LayerCache
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in.*:RuntimeWarning")
+
+DEVICE = "cpu" if INTERPRETED else "cuda"
+TOLERANCE = {torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 1e-1}
+DTYPES = [torch.float32, torch.float16, *([] if INTERPRETED else [torch.bfloat16])]
+DECODES = [(3, 1), (9, 1), (0, 1), (14, 1), (47, 1), (16, 1)]
+MIXED = [(0, 1), (3, 1), (0, 4), (7, 1), (5, 9), (0, 17), (12, 5)]
+# One head's numbers are 64 times another's, so that exchanged scales would be seen.
+OF_HEADS = torch.tensor([0.5, 32.0])
+
+
+def scales_of(kind):
+    keys, values = scale_for(4 * OF_HEADS), scale_for(4 * OF_HEADS.flip(0))
+    return LayerScales(keys if kind == "fp8" else None, values)
+
+
+def in_eight_bits(case, kind, cache_class=EightBitKVCache):
+    """The case's K and V, times OF_HEADS, in such a cache; NaN, where they were NaN."""
+    keys = case.keys * OF_HEADS[:, None].to(case.keys)
+    values = case.values * OF_HEADS.flip(0)[:, None].to(case.values)
+    num_blocks, block_size, heads, key_dim = case.keys.shape
+    shape = heads, key_dim, case.values.shape[3]
+    scales = LayerScales(
+        *(x if x is None else x.to(case.q.device) for x in scales_of(kind))
+    )
+    cache = cache_class(
+        [scales], [shape], num_blocks, block_size, case.q.dtype, case.q.device
+    )
+    slots = torch.arange(num_blocks * block_size, device=case.q.device)
+    cache.write(0, slots, keys.flatten(0, 1), values.flatten(0, 1))
+    return cache
+
+
+def in_numbers(layer, dtype):
+    """The layer as a plain one, of the numbers that its bytes stand for."""
+    keys, values = layer.keys.to(dtype), layer.values.to(dtype)
+    if layer.key_scale is not None:
+        keys = keys * layer.key_scale.to(dtype)[:, None]
+    return LayerCache(keys, values * layer.value_scale.to(dtype)[:, None])
+
+
+@triton.jit
+def _cast_kernel(numbers, scale, out, N: tl.constexpr):
+    at = tl.arange(0, N)
+    tl.store(out + at, cast(tl.load(numbers + at), tl.load(scale)))
+
+
+EDGES = [1.99, 7.9, 500.0, -1e9, 1e-3, 2**-9, 2**-10, 3e-3, 0.0, -0.01, 447.0, 17.0]
+EDGES += [float("inf"), float("nan"), 2**-6, 1.0625]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("scale", [1.0, 0.25, 64.0])
+def test_a_kernel_rounds_as_torch_does(dtype, scale):
+    """Small numbers, too, and what is too large, infinite or no number."""
+    numbers = torch.cat([torch.tensor(EDGES), torch.randn(240) * 30]).to(dtype)
+    scales = torch.tensor([scale])
+    right = to_eight_bits(numbers[:, None, None], scales).flatten()
+    out = torch.empty(256, dtype=torch.float8_e4m3fn, device=DEVICE)
+    _cast_kernel[1,](numbers.to(DEVICE), scales.to(DEVICE), out, N=256)
+    assert torch.equal(out.cpu().float().nan_to_num(999), right.float().nan_to_num(999))
+
+
+@pytest.mark.parametrize("kind", ["fp8", "fp8_v"])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_the_writer_stores_what_torch_stores(kind, dtype):
+    case = moved(make_case(MIXED, dtype=dtype), DEVICE)
+    theirs = in_eight_bits(case, kind)
+    ours = in_eight_bits(case, kind, EightBitTritonKVCache)
+    slots = torch.randperm(case.keys[..., 0, 0].numel(), device=DEVICE)[:13]
+    slots[3] = -1
+    k, v = (torch.randn(13, 2, 16, device=DEVICE).to(dtype) * 9 for _ in range(2))
+    stored = slots[slots >= 0], k[slots >= 0], v[slots >= 0]
+    theirs.write(0, *stored)
+    ours.write(0, slots, k, v)
+    assert torch.equal(ours.keys[0], theirs.keys[0])
+    assert torch.equal(ours.values[0], theirs.values[0])
+
+
+@pytest.mark.parametrize("kind", ["fp8", "fp8_v"])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("lengths", [DECODES, MIXED, [(5, 9)]], ids=len)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"sliding_window": 7}, {"softcap": 3.0}, {"sinks": sinks_of(4)}],
+    ids=lambda options: "".join(options),
+)
+def test_every_attention_reads_what_the_bytes_stand_for(kind, dtype, lengths, options):
+    """Slots that nobody wrote hold bytes that are no number."""
+    case = moved(make_case(lengths, dtype=dtype), DEVICE)
+    layer = in_eight_bits(case, kind).layer(0)
+    if "sinks" in options:
+        options = {"sinks": options["sinks"].to(dtype).to(DEVICE)}
+    masking = Masking(1 / 128, **options)
+    plain = in_numbers(layer, torch.float64)
+    right = gathered_attention(case.q.double(), plain, case.batch, masking)
+    for attention in (
+        gathered_attention,
+        streamed_attention,
+        safe_softmax,
+        triton_attention,
+    ):
+        case.batch.scratch.clear()
+        ours = attention(case.q, layer, case.batch, masking)
+        error = (ours.double() - right).abs().max() / right.abs().max()
+        assert ours.dtype == dtype and error < TOLERANCE[dtype], attention
+
+
+@pytest.mark.parametrize("kind", ["fp8", "fp8_v"])
+@pytest.mark.parametrize("lengths", [DECODES, MIXED], ids=len)
+def test_a_step_rounds_its_new_tokens_before_it_reads_them(kind, lengths):
+    """So the same step says the same when its tokens are read from the cache."""
+    case = moved(make_case(lengths), DEVICE)
+    written = in_eight_bits(case, kind)
+    ours = in_eight_bits(case, kind, EightBitTritonKVCache)
+    slots = case.batch.slots
+    new = (
+        torch.randn(2, len(slots), 2, 16, device=DEVICE) * OF_HEADS.to(DEVICE)[:, None]
+    )
+    written.write(0, slots, *new)
+    masking = Masking(1 / 128)
+    right = gathered_attention(case.q, written.layer(0), case.batch, masking)
+    case.batch.scratch.clear()
+    out = triton_attention.step(case.q, *new, ours.layer(0), case.batch, masking)
+    assert torch.equal(ours.keys[0], written.keys[0])
+    assert torch.equal(ours.values[0], written.values[0])
+    assert (out - right).abs().max() < 1e-4 * right.abs().max()
+
+
+def test_what_does_not_fit_is_refused_in_words():
+    case = moved(make_case([(0, 3)]), DEVICE)
+    layer = in_eight_bits(case, "fp8").layer(0)
+    where = (
+        case.batch.block_tables,
+        case.batch.context_lengths,
+        case.batch.query_starts,
+    )
+    out = torch.empty_like(case.q)
+    scales = {"key_scale": layer.key_scale, "value_scale": layer.value_scale}
+
+    def attend(**changed):
+        paged_prefill(
+            out, case.q, layer.keys, layer.values, *where, 0.25, **scales | changed
+        )
+
+    attend()
+    with pytest.raises(ValueError, match="kernels want all the same"):
+        attend(key_scale=None, value_scale=None)
+    with pytest.raises(ValueError, match=r"keys are .*, but .* is wanted without"):
+        attend(key_scale=None)
+    with pytest.raises(ValueError, match=r"scale of values must be \[2\] float32"):
+        attend(value_scale=layer.value_scale[:1])
+    k = torch.zeros(3, 2, 16, device=DEVICE)
+    with pytest.raises(ValueError, match="convert"):
+        write_kv(layer.keys, layer.values, case.batch.slots, k, k)
