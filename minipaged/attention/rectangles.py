@@ -142,9 +142,7 @@ def _prepare(
 
     def reading(order: Any, positions: Tensor, rows: slice) -> Reading:
         longest = int(contexts[order][0])
-        slots = _slots(tables[order], contexts[order], block_size)
-        if isinstance(slots, np.ndarray):
-            slots = torch.from_numpy(slots).to(q.device)
+        slots = _slots(tables[order], contexts[order], block_size, q.device)
         mask = _mask(positions, longest, sliding_window, group_size, q.dtype)
         return Reading(positions.shape, rows, slots, mask)
 
@@ -194,8 +192,8 @@ def _parts(contexts: list[int], max_positions: int) -> Iterator[slice]:
 
 
 def _slots(
-    tables: np.ndarray, contexts: np.ndarray, block_size: int
-) -> np.ndarray | slice:
+    tables: np.ndarray, contexts: np.ndarray, block_size: int, device: torch.device
+) -> Tensor | slice:
     """Where each sequence's K and V lie: [S * P]. contexts: [S], the longest first.
 
     A slice if it is one sequence whose blocks follow each other, as they do in a pool
@@ -208,11 +206,11 @@ def _slots(
         if others == list(range(first + 1, first + 1 + len(others))):
             return slice(first * block_size, first * block_size + longest)
     slots = tables[:, :, None] * block_size + np.arange(block_size)
-    slots = slots.reshape(len(tables), -1)[:, :longest]
+    slots = torch.from_numpy(slots.reshape(len(tables), -1)[:, :longest])
     # Slots after a sequence's end may hold NaN, which a weight of 0 does not remove.
     # So its first slot is read in their place, and masked.
-    is_written = np.arange(longest) < contexts[:, None]
-    return np.where(is_written, slots, slots[:, :1]).ravel()
+    is_written = torch.from_numpy(np.arange(longest) < contexts[:, None])
+    return torch.where(is_written, slots, slots[:, :1]).flatten().to(device)
 
 
 def _mask(
@@ -235,7 +233,7 @@ def _mask(
         visible &= position > own - sliding_window
     mask = torch.where(visible, 0.0, float("-inf")).to(dtype)
     mask = mask[:, :, None].expand(-1, -1, group_size, -1)
-    return mask.reshape(len(mask), 1, -1, longest)
+    return mask.reshape(len(mask), 1, positions.shape[1] * group_size, longest)
 
 
 def _gather(blocks: Tensor, reading: Reading, out: Tensor) -> Tensor:

@@ -80,33 +80,38 @@ class RaggedBatch:
         tables = [chunk.table.block_ids for chunk in chunks]
         contexts = [chunk.table.num_tokens for chunk in chunks]
         num_blocks = max(map(len, tables))
-        block_tables = np.array([ids + [0] * (num_blocks - len(ids)) for ids in tables])
+        tables = [ids + [0] * (num_blocks - len(ids)) for ids in tables]
         block_size = chunks[0].table.pool.block_size
         stops = list(accumulate(lengths))
         wanted = [
             range(stop - chunk.num_logits, stop)
             for stop, chunk in zip(stops, chunks, strict=True)
         ]
-        if len(chunks) == stops[-1]:  # a token each, in the last block: lists are quick
+        if len(chunks) == stops[-1]:  # a token each, as in most steps: lists are quick
             positions = [context - 1 for context in contexts]
-            ends = zip(tables, positions, strict=True)
-            slots = [ids[-1] * block_size + at % block_size for ids, at in ends]
+            blocks = [
+                ids[at // block_size] for ids, at in zip(tables, positions, strict=True)
+            ]
+            slots = [
+                block * block_size + at % block_size
+                for block, at in zip(blocks, positions, strict=True)
+            ]
         else:
             row = np.arange(len(chunks)).repeat(lengths)  # of each token, in the tables
             # A token's position in its sequence, minus its place in the batch.
             shift = np.subtract(contexts, stops)
             positions = np.arange(stops[-1]) + shift[row]
-            blocks = block_tables[row, positions // block_size]
+            blocks = np.array(tables)[row, positions // block_size]
             slots = blocks * block_size + positions % block_size
 
-        def tensor(values: Sequence[int] | np.ndarray) -> torch.Tensor:
+        def tensor(values: Sequence | np.ndarray) -> torch.Tensor:
             return torch.from_numpy(np.asarray(values, dtype=np.int64)).to(device)
 
         return cls(
             tensor([*chain.from_iterable(chunk.tokens for chunk in chunks)]),
             tensor(positions),
             tensor(slots),
-            tensor(block_tables),
+            tensor(tables),
             tensor(contexts),
             tensor([0, *stops]),
             tensor([*chain.from_iterable(wanted)]),
