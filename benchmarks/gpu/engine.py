@@ -126,10 +126,10 @@ def time_line(engine: mp.Engine, num_sequences: int, steps: int = 20) -> dict[st
     return {
         "num_sequences": num_sequences,
         "wall_ms": round(wall * 1e3 / steps, 3),
-        "gpu_span_ms": round((end - spans[0][0]) / 1e3 / (steps + 1), 3),
-        "idle_ms": round(idle / 1e3 / (steps + 1), 3),
-        "idle_between_steps_ms": round(between / 1e3 / (steps + 1), 3),
-        "kernels_ms": {n: round(us / 1e3 / (steps + 1), 4) for n, us in longest},
+        "gpu_span_ms": round((end - spans[0][0]) / 1e3 / steps, 3),
+        "idle_ms": round(idle / 1e3 / steps, 3),
+        "idle_between_steps_ms": round(between / 1e3 / steps, 3),
+        "kernels_ms": {n: round(us / 1e3 / steps, 4) for n, us in longest},
     }
 
 

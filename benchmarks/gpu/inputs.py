@@ -54,6 +54,7 @@ def make_batch(
         max_query_length=max(new for _, new in lengths),
         min_context_length=min(totals),
         max_context_length=max(totals),
+        rows_share=False,
         scratch={},
     )
 

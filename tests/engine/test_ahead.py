@@ -154,6 +154,22 @@ def test_a_step_is_planned_before_the_last_one_is_read(way):
         assert engine._runner.num_replays == 14  # all, the prompts' step too
 
 
+@pytest.mark.parametrize("way", [lambda engine: engine, steps_ahead, replaying])
+def test_a_call_plans_and_reads_one_step(way):
+    """In whichever way: benchmarks/gpu/engine.py divides by the number of calls."""
+    log = Log()
+    engine = engine_of(way, observers=[log])
+    for prompt in PROMPTS[:3]:
+        engine.add(prompt, config(30))
+    for _ in range(5):  # until all decode
+        engine.step()
+    log.events.clear()
+    for _ in range(20):
+        engine.step()
+    assert [what for what, _ in log.events].count("planned") == 20
+    assert [what for what, _ in log.events].count("chosen") == 20
+
+
 @pytest.mark.parametrize("own", [KINDS[2], KINDS[3], KINDS[4]], ids=str)
 def test_who_must_be_read_first_is_read_first(own):
     """Samples, beams, and processors that look at earlier tokens."""

@@ -98,6 +98,8 @@ def measured_alone(device: str = "nvidia-h200") -> dict[str, Any]:
 def measured_engine(device: str = "nvidia-h200") -> dict[str, Any]:
     """What benchmarks/gpu/engine.py printed on this device, a run after the other.
 
+    corrected: what of it is not as printed, and why.
+
     runs: each was on one host, maybe another one than the others; so compare only what
     stands in the same run. It names the `machine`, and has some of these rows:
 
