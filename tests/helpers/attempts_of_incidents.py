@@ -37,8 +37,8 @@ class OfAppendixB:
     def repair(self, running):
         return sorted(running, key=lambda chat: chat.arrival)[-1]
 
-    def guard(self, preemptions):
-        return preemptions != sorted(preemptions)
+    def guard(self, ended):
+        return ended != sorted(ended)
 
 
 def with_(right, **parts):
@@ -84,7 +84,18 @@ FAULTS = {
             with_(OfAppendixB, repair=lambda self, all_: incidents.who_must_go(all_)),
             "expected",
         ),
-        (with_(OfAppendixB, guard=lambda self, counts: sum(counts) > 2), "silence"),
-        (with_(OfAppendixB, guard=lambda self, counts: False), "an alarm"),
+        (with_(OfAppendixB, guard=lambda self, ended: max(ended) > 48), "silence"),
+        (with_(OfAppendixB, guard=lambda self, ended: False), "an alarm"),
+        (
+            with_(OfAppendixB, guard=lambda self, ended: ended[0] > ended[-1]),
+            "an alarm",
+        ),
+        (
+            with_(
+                OfAppendixB,
+                guard=lambda self, ended: any(map(int.__ge__, ended, ended[1:])),
+            ),
+            "silence",
+        ),
     ],
 }

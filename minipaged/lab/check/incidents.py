@@ -15,6 +15,7 @@ from minipaged.lab.tour.incidents_of_lessons import (
     morning_of_appendix_b,
     morning_of_lesson_3,
     morning_of_lesson_4,
+    who_must_go,
 )
 
 
@@ -146,7 +147,7 @@ def _play(attempt: Attempt, write: Callable[..., Any], draw: Random) -> None:
 
 @exercise
 def incident_of_appendix_b(attempt: Attempt) -> Callable[[], str]:
-    """A class with cause, repair(running), guard(preemptions)."""
+    """A class with cause, repair(running), guard(ended)."""
     answer = parts_of(
         attempt,
         "A",
@@ -164,19 +165,21 @@ def incident_of_appendix_b(attempt: Attempt) -> Callable[[], str]:
         right = max(chats, key=lambda chat: chat.arrival)
         if (found := answer.repair([*chats])) != right:
             raise Rejected(f"repair: {chats} run: got {found}, expected {right}")
-    repaired, broken = morning_of_appendix_b(answer.repair), morning_of_appendix_b()
-
-    def counts(rows: Sequence[Mapping[str, int]]) -> list[int]:
-        return [row["preemptions"] for row in rows]
-
-    cases = [
-        (f"this morning: {counts(broken)}", [counts(broken)], True),
-        (f"a repaired one: {counts(repaired)}", [counts(repaired)], False),
-        ("nobody was preempted", [[0, 0, 0]], False),
-        ("the second was, and those after it were not: [0, 1, 0]", [[0, 1, 0]], True),
-        ("all were, equally often: [2, 2, 2]", [[2, 2, 2]], False),
-        ("a single chat, preempted twice", [[2]], False),
+    cases: list[Any] = []
+    first = {}
+    for number in (20, 9, 6):
+        for which, by in (("this", who_must_go), ("a repaired", answer.repair)):
+            ended = [row["ended"] for row in morning_of_appendix_b(by, number)]
+            what = f"{which} morning, with {number} chats that end after {ended} steps"
+            cases.append((what, [ended], by is who_must_go))
+            first[which] = ended[0]
+    cases += [
+        ("all end after one step: [24, 24, 24]", [[24, 24, 24]], False),
+        ("the second ends after the third: [24, 33, 32]", [[24, 33, 32]], True),
+        ("a single chat", [[24]], False),
     ]
     check_guard(attempt, answer.guard, cases)
-    first = [rows[0]["ended"] for rows in (broken, repaired)]
-    return lambda: f"repaired, the first chat ends in step {first[1]}, not {first[0]}"
+    return lambda: (
+        f"repaired, the first of six chats ends in step {first['a repaired']}, "
+        f"not {first['this']}"
+    )
