@@ -177,6 +177,40 @@ def without_time(self, system, question, now):
     return f"<|system|>{system}<|end|><|user|>{question}<|end|><|assistant|>"
 
 
+def question_first(self, system, question, now):
+    told = f"<|system|>{system}<|end|><|user|>It is {now}.<|end|><|assistant|>"
+    return question + told
+
+
+def question_within(self, system, question, now):
+    said = f"{question} It is {now}."
+    return f"<|system|>{question} {system}<|end|><|user|>{said}<|end|><|assistant|>"
+
+
+def hour_first(self, system, question, now):
+    said = f"It is {now}. {question}"
+    return (
+        f"<|system|>It is {now[:2]} o'clock. {system}<|end|>"
+        f"<|user|>{said}<|end|><|assistant|>"
+    )
+
+
+def time_last(self, system, question, now):
+    return f"{without_time(self, system, question, now)}It is {now}."
+
+
+def unmarked(self, system, question, now):
+    return f"{system} {question} It is {now}."
+
+
+def no_user(self, system, question, now):
+    return f"<|system|>{system}<|end|>It is {now}. {question}<|end|><|assistant|>"
+
+
+def only_the_minute(self, system, question, now):
+    return First().repair(system, question, now[:5])
+
+
 def as_before(self, system, question, now):
     return incidents.prompt_of(system, question, now)
 
@@ -221,10 +255,19 @@ FAULTS = {
         (with_(First, cause="B"), "at the end"),
         (with_(First, cause="D"), "one by one"),
         (with_(First, cause="the time"), "none of A, B, C, D"),
-        (with_(First, repair=without_time), "the time"),
+        (with_(First, repair=without_time), "not told this time"),
+        (with_(First, repair=only_the_minute), "not told this time"),
         (with_(First, repair=as_before), "0% are found"),
+        (with_(First, repair=question_first), "<|user|>"),
+        (with_(First, repair=question_within), "% are found"),
+        (with_(First, repair=hour_first), "before the system prompt ends"),
+        (with_(First, repair=time_last), "<|user|>"),
+        (with_(First, repair=unmarked), "<|user|>"),
+        (with_(First, repair=no_user), "<|user|>"),
         (with_(First, guard=lambda self, queries, hits: hits == 0), "quiet night"),
         (with_(First, guard=lambda self, queries, hits: False), "expected an alarm"),
+        (with_(First, guard=lambda self, q, hits: q > 500 and hits < q / 4), "500"),
+        (with_(First, guard=lambda self, q, hits: q >= 500 and hits <= q / 4), "250"),
     ],
     "incident_2": [
         (with_(Second, cause="A"), "right tokens"),
