@@ -289,5 +289,7 @@ FAULTS = {
         (with_(Third, repair=gives_up), "of 40 tokens"),
         (with_(Third, guard=lambda self, c, r, w: w > c), "expected an alarm"),
         (with_(Third, guard=lambda self, c, r, w: True), "silence"),
+        (with_(Third, guard=lambda self, c, r, w: r + w != c), "[5, 2, 0]"),
+        (with_(Third, guard=lambda self, c, r, w: r + w > c and w < 10), "[40, 2, 45]"),
     ],
 }

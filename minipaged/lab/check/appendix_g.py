@@ -339,9 +339,15 @@ def incident_3(attempt: Attempt) -> Callable[[], str]:
             figures = [row[name] for name in ("connections", "running", "waiting")]
             what = f"after step {row['step']} of {which}: {figures}"
             cases.append((what, figures, sum(figures[1:]) > figures[0]))
-    cases.append(("a rush: 90 clients, of whom 88 wait", [90, 2, 88], False))
+    cases += [
+        ("a rush: 90 clients, of whom 88 wait", [90, 2, 88], False),
+        ("5 clients, of whom 3 have no request now: [5, 2, 0]", [5, 2, 0], False),
+        ("40 clients and 47 requests: [40, 2, 45]", [40, 2, 45], True),
+    ]
     check_guard(attempt, answer.guard, cases)
     last = [
         max(row["step"] for row in some if row["running"]) for some in (broken, rows)
     ]
-    return lambda: f"repaired, the last request ends by step {last[1]}, not {last[0]}"
+    return lambda: (
+        f"repaired, requests run until step {last[1]} of the table, not {last[0]}"
+    )

@@ -201,10 +201,9 @@ def _ticket_2() -> str:
 
 def _ticket_3() -> str:
     rows, _ = morning_3()
-    shown = [row for row in rows if row["step"] <= 100]
-    heads = [*shown[0]]
+    heads = [*rows[0]]
     lines = [" ".join(f"{head:>11}" for head in heads)]
-    lines += [" ".join(f"{row[head]:11}" for head in heads) for row in shown]
+    lines += [" ".join(f"{row[head]:11}" for head in heads) for row in rows]
     return (
         "In the rush, users wait long, and many give up. But those who stay wait on, "
         "though\nhardly anybody is left. No request is slow once it runs.\n"
