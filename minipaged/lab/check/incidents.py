@@ -66,13 +66,20 @@ def incident_of_lesson_3(attempt: Attempt) -> Callable[[], str]:
         free = [Kept(n, draw.randint(0, t), t) for n, t in enumerate(times)]
         attempt.num_cases += 1
         right = min(free, key=lambda one: one.used)
-        if (found := answer.repair([*free])) != right:
-            raise Rejected(f"repair: {free} are free: got {found}, expected {right}")
+        found = answer.repair([*free])
+        want("a Kept out of `free`", found, found in free)
+        if found != right:
+            raise Rejected(
+                f"repair: of {len(free)} free blocks it takes {found.block}, used in "
+                f"{found.used}; block {right.block} was used longest ago ({right.used})"
+            )
     repaired, broken = morning_of_lesson_3(answer.repair), morning_of_lesson_3()
     cases = [("this morning", [broken], True), ("a repaired one", [repaired], False)]
     cases += [
         ("the first chat finds nothing, as nobody came before", [[0, 8, 8]], False),
         ("one chat of the last ten finds 3", [[0, 8, 8, 3] + [8] * 7], False),
+        ("the first finds 0, the second 3: [0, 3, 8, 8]", [[0, 3, 8, 8]], False),
+        ("two of the last ten found 4: [8]*8 + [4, 4]", [[8] * 8 + [4, 4]], False),
         ("two chats of the last ten find 3", [[0, 3, 8, 8, 3, 8]], True),
         ("two chats find 3, but ten chats ago", [[0, 3, 3] + [8] * 10], False),
     ]  # fmt: skip

@@ -15,8 +15,8 @@ class Kept(NamedTuple):
     """A free block whose content can be found."""
 
     block: int
-    published: int  # in which chat its content was computed
-    used: int  # in which chat it was last found or computed
+    published: int  # number of the chat or text that computed its content
+    used: int  # number of the last one that found or computed it
 
 
 def next_victim(free: Sequence[Kept]) -> Kept:
