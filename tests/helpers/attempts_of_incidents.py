@@ -102,6 +102,7 @@ FAULTS = {
             "holders",
         ),
         (with_(OfLesson4, repair=no_copy), "a text is"),
+        (with_(OfLesson4, repair=uncounted), "num_copies"),
         (with_(OfLesson4, guard=lambda self, free, total, run: not free), "an alarm"),
         (with_(OfLesson4, guard=lambda self, free, total, run: free < 9), "23 of 24"),
     ],

@@ -5,7 +5,7 @@ from random import Random
 from typing import Any
 
 from minipaged.lab.check.diagnose import want
-from minipaged.lab.check.verdict import Attempt, Rejected, exercise, short
+from minipaged.lab.check.verdict import Attempt, Rejected, exercise, many, short
 from minipaged.lab.tour.incidents_of_lessons import (
     COMMON,
     SIZE,
@@ -122,6 +122,7 @@ def incident_of_lesson_4(attempt: Attempt) -> Callable[[], str]:
 def _play(attempt: Attempt, write: Callable[..., Any], draw: Random) -> None:
     """Random writes, forks and ends; then holders and texts must be right."""
     pool, tables = Blocks(64), {0: ([], "")}
+    num_copies = 0
     for number in range(1, 30):
         attempt.num_cases += 1
         name = draw.choice([*tables])
@@ -129,6 +130,7 @@ def _play(attempt: Attempt, write: Callable[..., Any], draw: Random) -> None:
         what = draw.choice(["write", "write", "write", "fork", "free"])
         if what == "write":
             letter = draw.choice("abc")
+            num_copies += len(text) % SIZE > 0 and pool.holders[table[-1]] > 1
             write(pool, table, letter)
             tables[name] = table, text + letter
         elif what == "fork" and len(tables) < 6:
@@ -150,6 +152,11 @@ def _play(attempt: Attempt, write: Callable[..., Any], draw: Random) -> None:
                     f"repair: after a {what}, block {block} has "
                     f"{pool.holders[block]} holders, and {right} tables name it"
                 )
+        if pool.num_copies != num_copies:
+            raise Rejected(
+                f"repair: {many(num_copies, 'block')} had to be copied, and num_copies "
+                f"is {pool.num_copies}"
+            )
 
 
 @exercise

@@ -203,8 +203,9 @@ def _ticket_3() -> str:
 def _ticket_4() -> str:
     return (
         "Each night, the server stops: no block is free, though nobody is served. A "
-        "restart\nhelps until the next night. Here is the log of a short test, after "
-        "each request:\n" + _table(morning_of_lesson_4())
+        "restart\nhelps until the next night. Here is the log of a short test. Each "
+        "request asks for n\nsamples of one prompt of 7 letters; the pool has 24 "
+        "blocks of 4 letters. After each:\n" + _table(morning_of_lesson_4())
     )
 
 
