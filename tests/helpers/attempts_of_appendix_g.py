@@ -223,6 +223,11 @@ def shared_again(self, tokenizer):
     return incidents.make_texts(tokenizer)
 
 
+def deletes_what_is_unknown(self, tokenizer):
+    text_of = Second().repair(tokenizer)
+    return lambda user, token: text_of(user, token).replace("\ufffd", "")
+
+
 def the_old_answer(self, stream):
     return incidents.answer(stream)
 
@@ -275,6 +280,7 @@ FAULTS = {
         (with_(Second, cause="C"), "in order"),
         (with_(Second, repair=a_dict_for_each), "users receive"),
         (with_(Second, repair=shared_again), "users receive"),
+        (with_(Second, repair=deletes_what_is_unknown), "users receive"),
         (
             with_(Second, guard=lambda self, ask: ask(["a", "b"]) != ["a", "b"]),
             "the server of this morning",

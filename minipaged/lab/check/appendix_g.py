@@ -282,6 +282,7 @@ def incident_2(attempt: Attempt) -> Callable[[], str]:
         [*ANSWERS.values()],
         ["Привет", "naïve", "Привет"],
         ["é" * 9, "x" * 5, "жж"],
+        ["so \ufffd it is", "naïve"],  # the model itself says U+FFFD
     ):
         attempt.num_cases += 1
         found = morning_2(texts, answer.repair)

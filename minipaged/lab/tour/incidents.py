@@ -17,7 +17,7 @@ from minipaged.memory.prefix_cache import PrefixCache
 from minipaged.model.load import load
 from minipaged.model.paged_model import PagedModel
 
-Texts = Callable[[int, int], str]  # (number of the user, token) -> text to send
+Texts = Callable[[int, int], str]  # (number of the answer, token) -> text to send
 Row = dict[str, int]
 
 # --- 1 --------------------------------------------------------------------------------
@@ -194,8 +194,8 @@ def _ticket_2() -> str:
         lines.append(f"  {'':5} received:                    {got!r}")
     return (
         "A few users receive nonsense in the morning, when many are there. At night, "
-        "the\nsame questions are answered well. Ben says that he saw a letter of "
-        "somebody else.\n" + "\n".join(lines)
+        "the\nsame questions are answered well. Ben says that he saw letters that "
+        "nobody wrote.\n" + "\n".join(lines)
     )
 
 
