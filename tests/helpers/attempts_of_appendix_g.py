@@ -177,6 +177,40 @@ def without_time(self, system, question, now):
     return f"<|system|>{system}<|end|><|user|>{question}<|end|><|assistant|>"
 
 
+def question_first(self, system, question, now):
+    told = f"<|system|>{system}<|end|><|user|>It is {now}.<|end|><|assistant|>"
+    return question + told
+
+
+def question_within(self, system, question, now):
+    said = f"{question} It is {now}."
+    return f"<|system|>{question} {system}<|end|><|user|>{said}<|end|><|assistant|>"
+
+
+def hour_first(self, system, question, now):
+    said = f"It is {now}. {question}"
+    return (
+        f"<|system|>It is {now[:2]} o'clock. {system}<|end|>"
+        f"<|user|>{said}<|end|><|assistant|>"
+    )
+
+
+def time_last(self, system, question, now):
+    return f"{without_time(self, system, question, now)}It is {now}."
+
+
+def unmarked(self, system, question, now):
+    return f"{system} {question} It is {now}."
+
+
+def no_user(self, system, question, now):
+    return f"<|system|>{system}<|end|>It is {now}. {question}<|end|><|assistant|>"
+
+
+def only_the_minute(self, system, question, now):
+    return First().repair(system, question, now[:5])
+
+
 def as_before(self, system, question, now):
     return incidents.prompt_of(system, question, now)
 
@@ -187,6 +221,11 @@ def a_dict_for_each(self, tokenizer):
 
 def shared_again(self, tokenizer):
     return incidents.make_texts(tokenizer)
+
+
+def deletes_what_is_unknown(self, tokenizer):
+    text_of = Second().repair(tokenizer)
+    return lambda user, token: text_of(user, token).replace("\ufffd", "")
 
 
 def the_old_answer(self, stream):
@@ -221,10 +260,19 @@ FAULTS = {
         (with_(First, cause="B"), "at the end"),
         (with_(First, cause="D"), "one by one"),
         (with_(First, cause="the time"), "none of A, B, C, D"),
-        (with_(First, repair=without_time), "the time"),
+        (with_(First, repair=without_time), "not told this time"),
+        (with_(First, repair=only_the_minute), "not told this time"),
         (with_(First, repair=as_before), "0% are found"),
+        (with_(First, repair=question_first), "<|user|>"),
+        (with_(First, repair=question_within), "% are found"),
+        (with_(First, repair=hour_first), "before the system prompt ends"),
+        (with_(First, repair=time_last), "<|user|>"),
+        (with_(First, repair=unmarked), "<|user|>"),
+        (with_(First, repair=no_user), "<|user|>"),
         (with_(First, guard=lambda self, queries, hits: hits == 0), "quiet night"),
         (with_(First, guard=lambda self, queries, hits: False), "expected an alarm"),
+        (with_(First, guard=lambda self, q, hits: q > 500 and hits < q / 4), "500"),
+        (with_(First, guard=lambda self, q, hits: q >= 500 and hits <= q / 4), "250"),
     ],
     "incident_2": [
         (with_(Second, cause="A"), "right tokens"),
@@ -232,6 +280,7 @@ FAULTS = {
         (with_(Second, cause="C"), "in order"),
         (with_(Second, repair=a_dict_for_each), "users receive"),
         (with_(Second, repair=shared_again), "users receive"),
+        (with_(Second, repair=deletes_what_is_unknown), "users receive"),
         (
             with_(Second, guard=lambda self, ask: ask(["a", "b"]) != ["a", "b"]),
             "the server of this morning",
@@ -246,5 +295,7 @@ FAULTS = {
         (with_(Third, repair=gives_up), "of 40 tokens"),
         (with_(Third, guard=lambda self, c, r, w: w > c), "expected an alarm"),
         (with_(Third, guard=lambda self, c, r, w: True), "silence"),
+        (with_(Third, guard=lambda self, c, r, w: r + w != c), "[5, 2, 0]"),
+        (with_(Third, guard=lambda self, c, r, w: r + w > c and w < 10), "[40, 2, 45]"),
     ],
 }

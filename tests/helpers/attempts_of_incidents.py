@@ -37,8 +37,8 @@ class OfAppendixB:
     def repair(self, running):
         return sorted(running, key=lambda chat: chat.arrival)[-1]
 
-    def guard(self, preemptions):
-        return preemptions != sorted(preemptions)
+    def guard(self, ended):
+        return ended != sorted(ended)
 
 
 def with_(right, **parts):
@@ -52,6 +52,16 @@ def no_copy(self, pool, table, letter):
     pool.texts[table[-1]] += letter
 
 
+def never_found_first(self, free):
+    return min(free, key=lambda one: (one.used > one.published, one.used))
+
+
+def uncounted(self, pool, table, letter):
+    copies = pool.num_copies
+    OfLesson4().repair(pool, table, letter)
+    pool.num_copies = copies
+
+
 FAULTS = {
     "incident_of_lesson_3": [
         (with_(OfLesson3, cause="A"), "40 are enough"),
@@ -59,10 +69,29 @@ FAULTS = {
         (with_(OfLesson3, cause="D"), "one salt"),
         (
             with_(OfLesson3, repair=lambda self, free: incidents.next_victim(free)),
-            "expected",
+            "was used longest ago (",
         ),
+        (with_(OfLesson3, repair=never_found_first), "was used longest ago ("),
         (with_(OfLesson3, guard=lambda self, found: min(found) < 8), "silence"),
         (with_(OfLesson3, guard=lambda self, found: False), "an alarm"),
+        (
+            with_(OfLesson3, guard=lambda self, found: sum(n < 4 for n in found) > 1),
+            "silence",
+        ),
+        (
+            with_(
+                OfLesson3,
+                guard=lambda self, found: sum(n < 4 for n in found[-10:]) > 1,
+            ),
+            "[0, 3, 8, 8]",
+        ),
+        (
+            with_(
+                OfLesson3,
+                guard=lambda self, found: sum(n <= 4 for n in found[1:][-10:]) > 1,
+            ),
+            "found 4",
+        ),
     ],
     "incident_of_lesson_4": [
         (with_(OfLesson4, cause="A"), "n = 1"),
@@ -73,6 +102,7 @@ FAULTS = {
             "holders",
         ),
         (with_(OfLesson4, repair=no_copy), "a text is"),
+        (with_(OfLesson4, repair=uncounted), "num_copies"),
         (with_(OfLesson4, guard=lambda self, free, total, run: not free), "an alarm"),
         (with_(OfLesson4, guard=lambda self, free, total, run: free < 9), "23 of 24"),
     ],
@@ -84,7 +114,18 @@ FAULTS = {
             with_(OfAppendixB, repair=lambda self, all_: incidents.who_must_go(all_)),
             "expected",
         ),
-        (with_(OfAppendixB, guard=lambda self, counts: sum(counts) > 2), "silence"),
-        (with_(OfAppendixB, guard=lambda self, counts: False), "an alarm"),
+        (with_(OfAppendixB, guard=lambda self, ended: max(ended) > 48), "silence"),
+        (with_(OfAppendixB, guard=lambda self, ended: False), "an alarm"),
+        (
+            with_(OfAppendixB, guard=lambda self, ended: ended[0] > ended[-1]),
+            "an alarm",
+        ),
+        (
+            with_(
+                OfAppendixB,
+                guard=lambda self, ended: any(map(int.__ge__, ended, ended[1:])),
+            ),
+            "silence",
+        ),
     ],
 }

@@ -1,6 +1,7 @@
 """Lab: checks of appendix G's exercises: leaving, stop strings, three incidents."""
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import aclosing
@@ -210,30 +211,59 @@ def incident_1(attempt: Attempt) -> Callable[[], str]:
             "D": "blocks are found one by one, each by all that comes before its end",
         },
     )
-    text = answer.repair(SYSTEM, QUESTIONS[0], "09:00:07")
-    want("a prompt, as a text", text, isinstance(text, str))
-    for what, part in {"system prompt": SYSTEM, "question": QUESTIONS[0]}.items():
-        if part not in text:
-            raise Rejected(f"repair: the {what} is lost: {short(text)}")
-    if "09:00:07" not in text:
-        raise Rejected(f"repair: the model is no longer told the time: {short(text)}")
+    texts = []
+    for question, now in ((QUESTIONS[0], "09:00:07"), (QUESTIONS[1], "21:34:58")):
+        attempt.num_cases += 1
+        texts.append(answer.repair(SYSTEM, question, now))
+        _check_prompt(texts[-1], question, now)
     found = morning_1(answer.repair)
     share = found["prefix_cache_hits"] / found["prefix_cache_queries"]
     if share < 0.5:
         raise Rejected(
             f"repair: of the same morning's prompt tokens, {share:.0%} are found"
         )
+    ends = [text.index(SYSTEM) + len(SYSTEM) for text in texts]
+    begun = [text[:end] for text, end in zip(texts, ends, strict=True)]
+    if begun[0] != begun[1]:
+        raise Rejected(
+            "repair: two prompts differ before the system prompt ends: "
+            f"{short(begun[0])} and {short(begun[1])}"
+        )
     counts = found["prefix_cache_queries"], found["prefix_cache_hits"]
     cases = [
         ("this morning", [counts[0], 0], True),
         ("a repaired morning", counts, False),
         ("a quiet night of 90 tokens, none found", [90, 0], False),
+        ("499 tokens, none found", [499, 0], False),
+        ("500 tokens, none found", [500, 0], True),
         ("1,000 tokens, 240 of them found", [1000, 240], True),
-        ("1,000 tokens, 260 of them found", [1000, 260], False),
+        ("1,000 tokens, 250 of them found", [1000, 250], False),
         ("nobody has asked", [0, 0], False),
     ]
     check_guard(attempt, answer.guard, cases)
     return lambda: f"repaired, {share:.0%} of the prompt tokens are found"
+
+
+def _check_prompt(text: Any, question: str, now: str) -> None:
+    """Turns between their markers: the system prompt first, the question last."""
+    want("a prompt, as a text", text, isinstance(text, str))
+    turns = re.findall(r"<\|(system|user)\|>([^|]*)<\|end\|>", text)
+    whole = "".join(f"<|{who}|>{said}<|end|>" for who, said in turns)
+    speakers = [who for who, _ in turns]
+    is_chat = speakers[:1] == ["system"] and speakers[-1] == "user"
+    if not is_chat or text != f"{whole}<|assistant|>":
+        raise Rejected(
+            "repair: a prompt is <|system|>...<|end|><|user|>...<|end|><|assistant|>, "
+            f"and this is {text!r}"
+        )
+    for what, part, said in (
+        ("system prompt", SYSTEM, turns[0][1]),
+        ("question", question, turns[-1][1]),
+    ):
+        if part not in said:
+            raise Rejected(f"repair: the {what} is not in its place: {text!r}")
+    if now not in text:
+        raise Rejected(f"repair: the model is not told this time, {now}: {text!r}")
 
 
 @exercise
@@ -252,6 +282,7 @@ def incident_2(attempt: Attempt) -> Callable[[], str]:
         [*ANSWERS.values()],
         ["Привет", "naïve", "Привет"],
         ["é" * 9, "x" * 5, "жж"],
+        ["so \ufffd it is", "naïve"],  # the model itself says U+FFFD
     ):
         attempt.num_cases += 1
         found = morning_2(texts, answer.repair)
@@ -309,9 +340,15 @@ def incident_3(attempt: Attempt) -> Callable[[], str]:
             figures = [row[name] for name in ("connections", "running", "waiting")]
             what = f"after step {row['step']} of {which}: {figures}"
             cases.append((what, figures, sum(figures[1:]) > figures[0]))
-    cases.append(("a rush: 90 clients, of whom 88 wait", [90, 2, 88], False))
+    cases += [
+        ("a rush: 90 clients, of whom 88 wait", [90, 2, 88], False),
+        ("5 clients, of whom 3 have no request now: [5, 2, 0]", [5, 2, 0], False),
+        ("40 clients and 47 requests: [40, 2, 45]", [40, 2, 45], True),
+    ]
     check_guard(attempt, answer.guard, cases)
     last = [
         max(row["step"] for row in some if row["running"]) for some in (broken, rows)
     ]
-    return lambda: f"repaired, the last request ends by step {last[1]}, not {last[0]}"
+    return lambda: (
+        f"repaired, requests run until step {last[1]} of the table, not {last[0]}"
+    )

@@ -5,7 +5,7 @@ from random import Random
 from typing import Any
 
 from minipaged.lab.check.diagnose import want
-from minipaged.lab.check.verdict import Attempt, Rejected, exercise, short
+from minipaged.lab.check.verdict import Attempt, Rejected, exercise, many, short
 from minipaged.lab.tour.incidents_of_lessons import (
     COMMON,
     SIZE,
@@ -15,6 +15,7 @@ from minipaged.lab.tour.incidents_of_lessons import (
     morning_of_appendix_b,
     morning_of_lesson_3,
     morning_of_lesson_4,
+    who_must_go,
 )
 
 
@@ -65,13 +66,20 @@ def incident_of_lesson_3(attempt: Attempt) -> Callable[[], str]:
         free = [Kept(n, draw.randint(0, t), t) for n, t in enumerate(times)]
         attempt.num_cases += 1
         right = min(free, key=lambda one: one.used)
-        if (found := answer.repair([*free])) != right:
-            raise Rejected(f"repair: {free} are free: got {found}, expected {right}")
+        found = answer.repair([*free])
+        want("a Kept out of `free`", found, found in free)
+        if found != right:
+            raise Rejected(
+                f"repair: of {len(free)} free blocks it takes {found.block}, used in "
+                f"{found.used}; block {right.block} was used longest ago ({right.used})"
+            )
     repaired, broken = morning_of_lesson_3(answer.repair), morning_of_lesson_3()
     cases = [("this morning", [broken], True), ("a repaired one", [repaired], False)]
     cases += [
         ("the first chat finds nothing, as nobody came before", [[0, 8, 8]], False),
         ("one chat of the last ten finds 3", [[0, 8, 8, 3] + [8] * 7], False),
+        ("the first finds 0, the second 3: [0, 3, 8, 8]", [[0, 3, 8, 8]], False),
+        ("two of the last ten found 4: [8]*8 + [4, 4]", [[8] * 8 + [4, 4]], False),
         ("two chats of the last ten find 3", [[0, 3, 8, 8, 3, 8]], True),
         ("two chats find 3, but ten chats ago", [[0, 3, 3] + [8] * 10], False),
     ]  # fmt: skip
@@ -114,6 +122,7 @@ def incident_of_lesson_4(attempt: Attempt) -> Callable[[], str]:
 def _play(attempt: Attempt, write: Callable[..., Any], draw: Random) -> None:
     """Random writes, forks and ends; then holders and texts must be right."""
     pool, tables = Blocks(64), {0: ([], "")}
+    num_copies = 0
     for number in range(1, 30):
         attempt.num_cases += 1
         name = draw.choice([*tables])
@@ -121,6 +130,7 @@ def _play(attempt: Attempt, write: Callable[..., Any], draw: Random) -> None:
         what = draw.choice(["write", "write", "write", "fork", "free"])
         if what == "write":
             letter = draw.choice("abc")
+            num_copies += len(text) % SIZE > 0 and pool.holders[table[-1]] > 1
             write(pool, table, letter)
             tables[name] = table, text + letter
         elif what == "fork" and len(tables) < 6:
@@ -142,11 +152,16 @@ def _play(attempt: Attempt, write: Callable[..., Any], draw: Random) -> None:
                     f"repair: after a {what}, block {block} has "
                     f"{pool.holders[block]} holders, and {right} tables name it"
                 )
+        if pool.num_copies != num_copies:
+            raise Rejected(
+                f"repair: {many(num_copies, 'block')} had to be copied, and num_copies "
+                f"is {pool.num_copies}"
+            )
 
 
 @exercise
 def incident_of_appendix_b(attempt: Attempt) -> Callable[[], str]:
-    """A class with cause, repair(running), guard(preemptions)."""
+    """A class with cause, repair(running), guard(ended)."""
     answer = parts_of(
         attempt,
         "A",
@@ -164,19 +179,21 @@ def incident_of_appendix_b(attempt: Attempt) -> Callable[[], str]:
         right = max(chats, key=lambda chat: chat.arrival)
         if (found := answer.repair([*chats])) != right:
             raise Rejected(f"repair: {chats} run: got {found}, expected {right}")
-    repaired, broken = morning_of_appendix_b(answer.repair), morning_of_appendix_b()
-
-    def counts(rows: Sequence[Mapping[str, int]]) -> list[int]:
-        return [row["preemptions"] for row in rows]
-
-    cases = [
-        (f"this morning: {counts(broken)}", [counts(broken)], True),
-        (f"a repaired one: {counts(repaired)}", [counts(repaired)], False),
-        ("nobody was preempted", [[0, 0, 0]], False),
-        ("the second was, and those after it were not: [0, 1, 0]", [[0, 1, 0]], True),
-        ("all were, equally often: [2, 2, 2]", [[2, 2, 2]], False),
-        ("a single chat, preempted twice", [[2]], False),
+    cases: list[Any] = []
+    first = {}
+    for number in (20, 9, 6):
+        for which, by in (("this", who_must_go), ("a repaired", answer.repair)):
+            ended = [row["ended"] for row in morning_of_appendix_b(by, number)]
+            what = f"{which} morning, with {number} chats that end after {ended} steps"
+            cases.append((what, [ended], by is who_must_go))
+            first[which] = ended[0]
+    cases += [
+        ("all end after one step: [24, 24, 24]", [[24, 24, 24]], False),
+        ("the second ends after the third: [24, 33, 32]", [[24, 33, 32]], True),
+        ("a single chat", [[24]], False),
     ]
     check_guard(attempt, answer.guard, cases)
-    first = [rows[0]["ended"] for rows in (broken, repaired)]
-    return lambda: f"repaired, the first chat ends in step {first[1]}, not {first[0]}"
+    return lambda: (
+        f"repaired, the first of six chats ends in step {first['a repaired']}, "
+        f"not {first['this']}"
+    )

@@ -17,7 +17,7 @@ from minipaged.memory.prefix_cache import PrefixCache
 from minipaged.model.load import load
 from minipaged.model.paged_model import PagedModel
 
-Texts = Callable[[int, int], str]  # (number of the user, token) -> text to send
+Texts = Callable[[int, int], str]  # (number of the answer, token) -> text to send
 Row = dict[str, int]
 
 # --- 1 --------------------------------------------------------------------------------
@@ -26,7 +26,20 @@ SYSTEM = (
     "You are a helpful penguin. You know the sea and its fish. You answer in short "
     "words, you are kind to seals, and you never tell where the eggs are hidden."
 )
-QUESTIONS = ("Where do you live?", "What is 2+2?", "What do seals eat?")
+QUESTIONS = (
+    "Where do you live?",
+    "What is 2+2?",
+    "What do seals eat?",
+    "Can you fly?",
+    "Is the sea cold?",
+    "Who is your friend?",
+    "How deep do you dive?",
+    "Do you like snow?",
+    "Where are the eggs?",
+    "Why is ice white?",
+    "When do you sleep?",
+    "Are seals kind?",
+)
 
 
 def prompt_of(system: str, question: str, now: str) -> str:
@@ -37,12 +50,11 @@ def prompt_of(system: str, question: str, now: str) -> str:
 
 
 def morning_1(prompt_of: Callable[[str, str, str], str] = prompt_of) -> Row:
-    """Twelve chats within a minute; the counters of /metrics afterwards."""
+    """Twelve questions within a minute; the counters of /metrics afterwards."""
     model, tokenizer = _pocket()
     paged = PagedModel(model, num_blocks=128, block_size=16)
     with Engine(paged, PrefixCache(paged.pool)) as engine:
-        for number in range(12):
-            question = QUESTIONS[number % len(QUESTIONS)]
+        for number, question in enumerate(QUESTIONS):
             text = prompt_of(SYSTEM, question, f"09:00:{5 * number:02}")
             prompt = tokenizer(text, add_special_tokens=False).input_ids
             engine.add(prompt, GenerationConfig(max_new_tokens=4))
@@ -168,8 +180,8 @@ def _ticket_1() -> str:
     counters = "\n".join(f"  {name} {value}" for name, value in morning_1().items())
     return (
         "Since the release of 09:00, first tokens come late. All chats have the same "
-        "long\nsystem prompt, and the prefix cache is on. After twelve chats, /metrics "
-        f"says:\n{counters}"
+        "long\nsystem prompt, and the prefix cache is on. After twelve chats, with "
+        f"twelve\nquestions, /metrics says:\n{counters}"
     )
 
 
@@ -182,17 +194,16 @@ def _ticket_2() -> str:
         lines.append(f"  {'':5} received:                    {got!r}")
     return (
         "A few users receive nonsense in the morning, when many are there. At night, "
-        "the\nsame questions are answered well. Ben says that he saw a letter of "
-        "somebody else.\n" + "\n".join(lines)
+        "the\nsame questions are answered well. Ben says that he saw letters that "
+        "nobody wrote.\n" + "\n".join(lines)
     )
 
 
 def _ticket_3() -> str:
     rows, _ = morning_3()
-    shown = [row for row in rows if row["step"] <= 100]
-    heads = [*shown[0]]
+    heads = [*rows[0]]
     lines = [" ".join(f"{head:>11}" for head in heads)]
-    lines += [" ".join(f"{row[head]:11}" for head in heads) for row in shown]
+    lines += [" ".join(f"{row[head]:11}" for head in heads) for row in rows]
     return (
         "In the rush, users wait long, and many give up. But those who stay wait on, "
         "though\nhardly anybody is left. No request is slow once it runs.\n"

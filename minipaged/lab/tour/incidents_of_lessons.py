@@ -15,8 +15,8 @@ class Kept(NamedTuple):
     """A free block whose content can be found."""
 
     block: int
-    published: int  # in which chat its content was computed
-    used: int  # in which chat it was last found or computed
+    published: int  # number of the chat or text that computed its content
+    used: int  # number of the last one that found or computed it
 
 
 def next_victim(free: Sequence[Kept]) -> Kept:
@@ -144,11 +144,7 @@ def who_must_go(running: Sequence[Chat]) -> Chat:
 def morning_of_appendix_b(
     who_must_go: Callable[[Sequence[Chat]], Chat] = who_must_go, num_chats: int = 6
 ) -> list[dict[str, int]]:
-    """Chats come at one time; for each, when it ended and how often it was preempted.
-
-    A preempted chat waits at the head of the line, and computes all its tokens again,
-    in a single step.
-    """
+    """Chats come at one time: when each has ended, how often it was preempted."""
     new, preempted = [0] * num_chats, [0] * num_chats
     waiting, running, ended = [*range(num_chats)], [], [0] * num_chats
     step = 0
@@ -207,15 +203,17 @@ def _ticket_3() -> str:
 def _ticket_4() -> str:
     return (
         "Each night, the server stops: no block is free, though nobody is served. A "
-        "restart\nhelps until the next night. Here is the log of a short test, after "
-        "each request:\n" + _table(morning_of_lesson_4())
+        "restart\nhelps until the next night. Here is the log of a short test. Each "
+        "request asks for n\nsamples of one prompt of 7 letters; the pool has 24 "
+        "blocks of 4 letters. After each:\n" + _table(morning_of_lesson_4())
     )
 
 
 def _ticket_b() -> str:
     return (
-        "In the rush, users who came first are answered last. Each asks for 24 tokens, "
-        "and\nall came at one time, in this order:\n" + _table(morning_of_appendix_b())
+        "In the rush, the user who came last is answered first. All came at one time, "
+        "in\nthis order; here is the step in which each chat ended:\n"
+        + _table(morning_of_appendix_b())
     )
 
 
