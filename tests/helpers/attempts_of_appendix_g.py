@@ -102,9 +102,20 @@ async def never_aborts(stream):
             await asyncio.sleep(0.001)
 
 
+async def leaves_it_to_the_stream(stream):
+    async for token in stream:
+        yield token
+
+
+async def aborts_only_at_the_end(stream):
+    async for token in stream:
+        yield token
+    stream.abort()
+
+
 async def waits_first(stream):
     try:
-        async for token in never_aborts(stream):
+        async for token in stream:
             yield token
     finally:
         await asyncio.sleep(0)
@@ -113,7 +124,7 @@ async def waits_first(stream):
 
 async def only_if_cancelled(stream):
     try:
-        async for token in never_aborts(stream):
+        async for token in stream:
             yield token
     except asyncio.CancelledError:
         stream.abort()
@@ -122,7 +133,7 @@ async def only_if_cancelled(stream):
 
 async def only_if_closed(stream):
     try:
-        async for token in never_aborts(stream):
+        async for token in stream:
             yield token
     except GeneratorExit:
         stream.abort()
@@ -244,6 +255,8 @@ def gives_up(self, stream):
 FAULTS = {
     "answering": [
         (never_aborts, "for nobody"),
+        (leaves_it_to_the_stream, "breaks out"),
+        (aborts_only_at_the_end, "breaks out"),
         (waits_first, "disconnected"),
         (only_if_cancelled, "breaks out"),
         (only_if_closed, "goes on"),

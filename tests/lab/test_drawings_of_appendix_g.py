@@ -6,7 +6,9 @@ from minipaged.lab.plots.served_pool import plot_served_pool, tables_told
 from minipaged.lab.plots.way import plot_way
 from minipaged.lab.pool.snapshot import FrozenTable
 
-MOVES = [("event loop", "add"), ("engine", "step"), ("engine", "free")]
+MOVES = [("event loop", "add"), ("engine", "step 1"), ("engine", "step 2")]
+MOVES += [("event loop", "token 1")]
+CAUSES = [("add", "step 1"), ("step 1", "step 2"), ("step 1", "token 1")]
 MESSAGES = [
     {"tables": [[3, 0, 40, 0, 41, 0, [1, 2, 4]]]},
     {"tables": [[3, 0, 40, 0, 42, 3, []], [4, 0, 40, 32, 49, 0, [1, 2, 5, 6]]]},
@@ -15,7 +17,7 @@ MESSAGES = [
 ]
 
 DRAWINGS = {
-    "way": lambda: plot_way(MOVES, "title"),
+    "way": lambda: plot_way(MOVES, CAUSES, "title"),
     "a server's pool": lambda: plot_served_pool(
         tables_told(MESSAGES)[1], 12, 16, "title", columns=4
     ),
@@ -23,13 +25,16 @@ DRAWINGS = {
 test_it_can_be_read = readable_in_all_themes(DRAWINGS)
 
 
-def test_each_move_is_in_its_thread_s_row_and_leads_to_the_next():
+def test_each_move_is_in_its_thread_s_row_and_arrows_lead_from_causes():
     scene = DRAWINGS["way"]().scene
     assert [row.label for row in scene.rows] == ["event loop", "engine"]
-    assert [row.words for row in scene.rows] == [["add", "", ""], ["", "step", "free"]]
+    loop, engine = [row.words for row in scene.rows]
+    assert loop == ["add", "", "", "token 1"]
+    assert engine == ["", "step 1", "step 2", ""]
     assert [(link.source, link.target) for link in scene.links] == [
         ("event loop", "engine"),
         ("engine", "engine"),
+        ("engine", "event loop"),
     ]
 
 

@@ -32,7 +32,41 @@ from minipaged.model.paged_model import PagedModel
 
 LENGTH = 12  # tokens of a whole answer
 LONG = 700  # of an answer that somebody leaves
-Answering = Callable[[Stream], AsyncIterator[int]]
+
+
+class Forgotten:
+    """A Stream whose iterator does not abort when it is left: the answer has to."""
+
+    def __init__(self, stream: Stream):
+        """Tells what this stream tells."""
+        self._stream = stream
+        self.abort = stream.abort
+
+    @property
+    def tokens(self) -> Sequence[int]:
+        """All that have come."""
+        return self._stream.tokens
+
+    @property
+    def num_tokens(self) -> int:
+        """How many have come."""
+        return self._stream.num_tokens
+
+    @property
+    def finished(self) -> bool:
+        """Will no more come?"""
+        return self._stream.finished
+
+    async def __aiter__(self) -> AsyncIterator[int]:
+        """The tokens as they come."""
+        number = 0
+        while some := await self._stream.news(number):
+            for token in some:
+                yield token
+            number += len(some)
+
+
+Answering = Callable[[Forgotten], AsyncIterator[int]]
 
 
 @exercise
@@ -71,11 +105,11 @@ def answering(attempt: Attempt) -> Callable[[], str]:
     return lambda: "as `Job.leave` does it: abort, and wait for nothing"
 
 
-async def _whole(answer: Answering, stream: Stream) -> list[int]:
+async def _whole(answer: Answering, stream: Forgotten) -> list[int]:
     return [token async for token in answer(stream)]
 
 
-async def _leaves(answer: Answering, stream: Stream) -> None:
+async def _leaves(answer: Answering, stream: Forgotten) -> None:
     """Closed, as a loop that is left by `break`."""
     async with aclosing(answer(stream)) as tokens:
         async for _ in tokens:
@@ -83,7 +117,7 @@ async def _leaves(answer: Answering, stream: Stream) -> None:
                 break
 
 
-async def _is_cancelled(answer: Answering, stream: Stream) -> None:
+async def _is_cancelled(answer: Answering, stream: Forgotten) -> None:
     """Cancelled again at each await, as Starlette does it after a disconnect."""
     with anyio.CancelScope() as scope:
         async with aclosing(answer(stream)) as tokens:
@@ -93,7 +127,7 @@ async def _is_cancelled(answer: Answering, stream: Stream) -> None:
                     await asyncio.sleep(0)
 
 
-async def _is_late(answer: Answering, stream: Stream) -> None:
+async def _is_late(answer: Answering, stream: Forgotten) -> None:
     """Cancelled while it waits for a token."""
 
     async def read() -> None:
@@ -121,7 +155,7 @@ def _in_a_loop(run: Callable[..., Any], attempt: Attempt, stream: Stream) -> Any
 
     def work() -> None:
         try:
-            found.append(asyncio.run(run(attempt.function, stream)))
+            found.append(asyncio.run(run(attempt.function, Forgotten(stream))))
         except BaseException as error:
             found.append(error)
 

@@ -1,20 +1,22 @@
 """Lab: the way of a request through threads: where each thing happens, in order."""
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Collection, Sequence
 
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import NOTHING, free
 from minipaged.lab.plots.render import Figure, render
 
 
-def plot_way(moves: Sequence[tuple[str, str]], title: str) -> Figure:
-    """A row for each thread, a column for each move; arrows lead to the next one.
+def plot_way(
+    moves: Sequence[tuple[str, str]], causes: Collection[tuple[str, str]], title: str
+) -> Figure:
+    """A row for each thread, a column for each move; an arrow from cause to effect.
 
-    moves: (thread, what happens there), in order. For example
-    `[("event loop", "add"), ("engine", "step")]`.
+    moves: (thread, what happens there), in order, each once. causes: (what, what comes
+    of it). For example `[("event loop", "add"), ("engine", "starts")]` and
+    `[("add", "starts")]`.
     """
-    picture = Picture(title, widest=64.0)
+    picture = Picture(title, widest=84.0)
     rows = {
         thread: picture.row(
             thread,
@@ -28,8 +30,9 @@ def plot_way(moves: Sequence[tuple[str, str]], title: str) -> Figure:
         )
         for thread in dict.fromkeys(thread for thread, _ in moves)
     }
-    boxes = [rows[thread][at] for at, (thread, _) in enumerate(moves)]
-    for source, target in pairwise(boxes):
+    boxes = {what: rows[thread][at] for at, (thread, what) in enumerate(moves)}
+    for cause, effect in causes:
+        source, target = boxes[cause], boxes[effect]
         is_level = source.row is target.row
         picture.link(source, target, is_followed=True, is_level=is_level)
     return render(picture.scene())
