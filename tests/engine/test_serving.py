@@ -11,20 +11,11 @@ import pytest
 
 import minipaged as mp
 from helpers.answers import huggingface_outputs
+from helpers.apart import in_a_thread, run_in_a_thread
 from helpers.engine_soak import coroutines
 from helpers.serving import CONFIGS, KINDS, PROMPTS, check, check_idle, config, make
 from minipaged.engine.serving import Listeners, wake
 from minipaged.errors import OutOfBlocks
-
-
-def in_a_thread(function, **arguments):
-    """Called where no event loop runs: in this thread one may, of an open browser."""
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(function, **arguments).result()
-
-
-def run_in_a_thread(coroutine, *arguments):
-    return in_a_thread(lambda: asyncio.run(coroutine(*arguments)))
 
 
 def servers():

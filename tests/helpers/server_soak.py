@@ -22,6 +22,7 @@ import httpx
 import psutil
 import torch
 
+from helpers.apart import run_in_a_thread
 from helpers.engine_soak import WATCHDOG
 from helpers.http_serving import Served, huggingface_texts, make_engine, served
 
@@ -175,7 +176,7 @@ def soak(
             run.report["tasks left"] = len(asyncio.all_tasks()) - 1
 
         start = time.monotonic()
-        asyncio.run(all_of_them())
+        run_in_a_thread(all_of_them)
         run.report["seconds"] = round(time.monotonic() - start)
         server.wait_idle()
         memory.append(process.memory_info().rss >> 20)

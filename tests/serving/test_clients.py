@@ -8,6 +8,7 @@ import subprocess
 import openai
 import pytest
 
+from helpers.apart import run_in_a_thread
 from helpers.http_serving import (
     FRANCE,
     chat_tokens,
@@ -124,7 +125,7 @@ def test_async_clients_at_once_some_of_which_leave():
             async with openai.AsyncOpenAI(base_url=url, api_key="-") as client:
                 return await asyncio.gather(*[ask(client, n) for n in range(30)])
 
-        told = asyncio.run(all_of_them())
+        told = run_in_a_thread(all_of_them)
         longer = huggingface_texts(
             chat_tokens(FRANCE), max_new_tokens=20, eos_token_id=1024
         )[0]

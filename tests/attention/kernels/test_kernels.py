@@ -220,7 +220,7 @@ def test_prefill_alone_serves_mixed_batches_too():
 
 
 def test_more_sequences_than_are_searched_at_once(monkeypatch):
-    monkeypatch.setattr(triton_prefill, "_SEARCHED_AT_ONCE", 4)
+    monkeypatch.setattr(triton_prefill, "SEARCHED_AT_ONCE", 4)
     check(make_case(MIXED + DECODES))
 
 
