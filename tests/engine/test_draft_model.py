@@ -1,12 +1,12 @@
 """A second model guesses over the same blocks, in a cache of its own."""
 
-from copy import deepcopy
 from functools import cache
 
 import pytest
 import torch
 
 import minipaged as mp
+from benchmarks.cpu.speculation_exact import noisy as with_noise
 from helpers.answers import huggingface_outputs
 from helpers.interrupting import Lines, run_interrupted
 from helpers.replaying import ReplayingRunner, replayable, replaying, steps_ahead
@@ -30,15 +30,8 @@ def answers(own=GREEDY, prompts=PROMPTS):
 
 @cache
 def noisy(noise):
-    """The model, with noise in its weights: it says much the same."""
-    model = deepcopy(tiny_model("qwen3"))
-    draw = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for weight in model.parameters():
-            if weight.ndim > 1:
-                size = noise * weight.std()
-                weight += size * torch.randn(weight.shape, generator=draw)
-    return model
+    """The tiny model, with noise in its weights."""
+    return with_noise(tiny_model("qwen3"), noise)
 
 
 class Counted(mp.PagedModel):
