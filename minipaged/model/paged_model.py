@@ -257,9 +257,14 @@ class PagedModel(Unpicklable):
         self._original.note_weights()
 
     def __repr__(self) -> str:
-        name = type(self.model).__name__
-        stored = "" if self.kv_scales is None else f", {self.kv_scales}"
-        return f"PagedModel({name}, {self.pool}, {len(self._shapes)} layers{stored})"
+        parts = [type(self.model).__name__, f"{self.pool}"]
+        parts.append(f"{len(self._shapes)} layers")
+        if self.kv_scales is not None:
+            parts.append(f"{self.kv_scales}")
+        if self.attention.prompts_by is not None:
+            kernel = self.attention.prompts_by(self.cache.layer(0))
+            parts.append(f"prompts by {kernel}")
+        return f"PagedModel({', '.join(parts)})"
 
 
 def last_logits(model: PreTrainedModel, batch: RaggedBatch) -> torch.Tensor:

@@ -165,6 +165,8 @@ class Machine:
         gl.convert_layout = lambda x, layout: x
         gl.inline_asm_elementwise = lambda text, kinds, given, **_: given[0]
         gl.load, gl.store = self.load, self.store
+        gl.atomic_xchg, gl.atomic_cas = self.exchange, self.compare_and_exchange
+        gl.barrier = lambda: None
         gl.allocate_shared_memory = self.allocate
         gl.warp_specialize = self.specialize
         return gl
@@ -197,6 +199,21 @@ class Machine:
         )
         numbers = pointer.numbers.view(-1)
         numbers[offset[mask].as_subclass(torch.Tensor)] = value[mask].to(numbers.dtype)
+
+    def exchange(self, pointer: Pointer, value: int, sem: str) -> Tensor:
+        """Programs run one after another, so no other thread comes in between."""
+        old = self.load(pointer)
+        self.store(pointer, tensor(value))
+        return old
+
+    def compare_and_exchange(
+        self, pointer: Pointer, expected: int, value: int, sem: str
+    ) -> Tensor:
+        """A program that waits for a program after it would wait for ever."""
+        old = self.load(pointer)
+        assert old == expected, "what another program should have left is not there"
+        self.store(pointer, tensor(value))
+        return old
 
     def allocate(self, kind: torch.dtype, shape: list[int], layout: Any) -> Memory:
         if kind == torch.int64:

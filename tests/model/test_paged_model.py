@@ -621,3 +621,14 @@ def test_attention_may_return_its_result_in_any_order_of_memory():
         for each in (with_heads_apart, attend_gathered)
     )
     assert ours == theirs
+
+
+def test_repr_names_what_computes_prompts():
+    """If the backend says it; on a Hopper GPU, it is another kernel than elsewhere."""
+    model = tiny_model("llama")
+    plain = repr(PagedModel(model, num_blocks=8))
+    assert plain.startswith("PagedModel(LlamaForCausalLM, BlockPool(")
+    assert plain.endswith(", 3 layers)")
+    backend = gathered_attention._replace(prompts_by=lambda cache: str(cache.keys.ndim))
+    paged = PagedModel(model, num_blocks=8, attention=backend)
+    assert repr(paged).endswith(", 3 layers, prompts by 4)")

@@ -29,24 +29,21 @@ def attend_by_kernels(
     Returns: [T, num_heads, value_dim]; zeros for a token that sees nothing.
     Raises ValueError for tensors that the kernels cannot take, and says what can.
     """
-    scale, sliding_window, softcap, sinks = masking
     keys, values = cache.keys, cache.values
     out = q.new_empty(*q.shape[:2], values.shape[-1])
-    where = (batch.block_tables, batch.context_lengths, batch.query_starts)
-    # Beside prompts, these lengths say nothing about the sequences that decode.
-    shortest = batch.min_context_length if batch.max_query_length == 1 else 0
-    lengths = (shortest, batch.max_context_length)
-    options = (scale, sliding_window, softcap)
     only_prompt = len(batch.context_lengths) == 1 and batch.max_query_length > 1
     # Only the GPU knows which of several sequences have a single new token. A separate
     # kernel computes these, for most rows of a prefill program would stay empty.
-    is_plain = sinks is None and cache.key_scale is None and cache.value_scale is None
-    if not is_plain and not only_prompt:
+    scales = cache.key_scale, cache.value_scale
+    is_plain = masking.sinks is None and scales == (None, None)
+    if is_plain and batch.max_query_length <= 1:
+        where = (batch.block_tables, batch.context_lengths, batch.query_starts)
+        lengths = (batch.min_context_length, batch.max_context_length)
+        paged_decode(out, q, keys, values, *where, *lengths, *masking[:3])
+    elif not only_prompt:
         from minipaged.attention.kernels.step import decode_written  # appendix D
 
         decode_written(out, q, cache, batch, masking)
-    elif not only_prompt:
-        paged_decode(out, q, keys, values, *where, *lengths, *options)
     if batch.max_query_length > 1:
         _attend_prompts(out, q, cache, batch, masking)
     return out
@@ -105,6 +102,19 @@ def step_by_kernels(
     return out
 
 
+def prompts_by(cache: LayerCache) -> str:
+    """The name of the kernel that computes prompts over this layer's cache."""
+    from minipaged.attention.kernels import hopper  # appendix D
+
+    if hopper.takes_cache(cache):
+        return "hopper_kernel.prompts_kernel"
+    return "prefill.paged_prefill"
+
+
 triton_attention = Backend(
-    attend_by_kernels, TritonKVCache, step_by_kernels, EightBitTritonKVCache
+    attend_by_kernels,
+    TritonKVCache,
+    step_by_kernels,
+    EightBitTritonKVCache,
+    prompts_by,
 )

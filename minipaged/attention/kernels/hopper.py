@@ -12,6 +12,7 @@ import torch
 
 from minipaged.attention.backend import AttentionBatch, Masking
 from minipaged.attention.kernels.check import check_attention, check_sinks
+from minipaged.attention.kernels.hopper_shares import share_tiles
 from minipaged.attention.kernels.hopper_tiles import list_tiles
 from minipaged.attention.kernels.setup import INTERPRETED
 from minipaged.attention.kernels.sizes import device_of, log2_scales
@@ -21,6 +22,8 @@ HEAD_DIMS = (64, 128, 256)
 _MAX_SLOTS = 2**31  # slots are counted in 32 bits; numbers of a pool are not
 _ROWS = 64  # of each consumer
 _CONSUMERS = 2
+_FEW = 2  # tiles of queries for each program: if there are more, none is cut
+_SHORT = 2048  # tokens of context: if there are no more, none is cut either
 
 
 @functools.cache
@@ -42,23 +45,29 @@ def has_gluon() -> bool:
     return "functions_and_args" in signature(language.warp_specialize).parameters
 
 
-def takes_prompts(q: torch.Tensor, cache: LayerCache, masking: Masking) -> bool:
-    """Does the kernel for Hopper take these tensors, on this GPU?"""
+def takes_cache(cache: LayerCache) -> bool:
+    """Can the kernel for Hopper read this layer's blocks, on this GPU?"""
     keys, values = cache.keys, cache.values
     block_size = keys.shape[1]
     return (
-        q.is_cuda
-        and _is_hopper(q.device.index or 0)
-        and q.dtype in (torch.bfloat16, torch.float16)
-        and keys.dtype == values.dtype == q.dtype  # not in 8 bits
+        keys.is_cuda
+        and _is_hopper(keys.device.index or 0)
+        and keys.dtype in (torch.bfloat16, torch.float16)
+        and keys.dtype == values.dtype  # not in 8 bits
         and keys.shape[3] == values.shape[3]
         and keys.shape[3] in HEAD_DIMS
         and block_size >= 8
         and block_size & (block_size - 1) == 0
         and keys.shape[0] * block_size < _MAX_SLOTS
-        and masking.scale > 0
-        and all(_can_be_described(x) for x in (q, keys, values))
+        and _can_be_described(keys)
+        and _can_be_described(values)
     )
+
+
+def takes_prompts(q: torch.Tensor, cache: LayerCache, masking: Masking) -> bool:
+    """Does the kernel for Hopper take these tensors, on this GPU?"""
+    fits = q.dtype == cache.keys.dtype and _can_be_described(q)
+    return takes_cache(cache) and fits and masking.scale > 0
 
 
 def _can_be_described(x: torch.Tensor) -> bool:
@@ -77,7 +86,8 @@ def attend_prompts(
     """Causal attention of every sequence with more than one new token, in one launch.
 
     The rows of other sequences stay as they are. Before the first layer's launch,
-    another kernel lists the step's tiles, in `batch.scratch`: see `list_tiles`.
+    another kernel lists the step's tiles, in `batch.scratch`: see `list_tiles`; and
+    few long tiles are cut into equal shares: see `share_tiles`.
     """
     scale, window, softcap, sinks = masking
     keys, values = cache.keys, cache.values
@@ -92,18 +102,19 @@ def attend_prompts(
     slots = num_blocks * block_size
     num_heads, dim = q.shape[1:]
     sizes = constants_of(num_heads, num_kv_heads, dim, value_dim, block_size, window)
-    tokens = _ROWS // sizes["HEADS"]  # of a consumer
     box = min(block_size, sizes["TILE"])
     with torch.cuda.device_of(q):  # of several GPUs, the right one
-        tables = batch.block_tables.contiguous()
-        tiles = _tiles_of(batch, len(q), tables.shape[1], _CONSUMERS * tokens)
         workers = device_of(q.device.index or 0).multiprocessors
+        tables = batch.block_tables.contiguous()
+        tiles, shares, parts = _work_of(
+            batch, q, value_dim, tables.shape[1], sizes, workers
+        )
         prompts_kernel[workers,](
-            out,
-            _descriptor(q, (tokens, sizes["HEADS"], dim)),
+            out, *parts,
+            _descriptor(q, (_ROWS // sizes["HEADS"], sizes["HEADS"], dim)),
             _descriptor(keys.view(slots, -1), (box, dim)),
             _descriptor(values.view(slots, -1), (box, value_dim)),
-            tiles, tables, sinks, workers, *log2_scales(scale, softcap),
+            tiles, shares, tables, sinks, workers, *log2_scales(scale, softcap),
             num_warps=4,  # and those of `warp_specialize`
             **sizes,
         )  # fmt: skip
@@ -137,15 +148,39 @@ def constants_of(
     }
 
 
-def _tiles_of(
-    batch: AttentionBatch, num_tokens: int, table_width: int, tokens: int
-) -> torch.Tensor:
-    """The step's list of tiles; tensors for a graph are made in its capture."""
+def _work_of(
+    batch: AttentionBatch,
+    q: torch.Tensor,
+    value_dim: int,
+    table_width: int,
+    sizes: dict[str, Any],
+    workers: int,
+) -> tuple[torch.Tensor, torch.Tensor | None, tuple[torch.Tensor | None, ...]]:
+    """The list of a step's tiles, their shares, and room for parts of tiles.
+
+    Layers of the same kind share them, through `batch.scratch`; but tensors for a graph
+    are made in its capture.
+    """
+    tokens, tile = _CONSUMERS * _ROWS // sizes["HEADS"], sizes["TILE"]
+    head_groups = q.shape[1] // sizes["HEADS"]
+    # At least so many tiles there are, whatever sequences decode.
+    least = (len(q) - len(batch.context_lengths)) // tokens * head_groups
+    is_cut = least < _FEW * workers and batch.max_context_length > _SHORT
+    is_cut = is_cut and sizes["WINDOW"] is None
     capturing = torch.cuda.is_current_stream_capturing()
-    key = "tiles of prompts", tokens, table_width, capturing
+    key = "prompts", tokens, tile, head_groups, value_dim, table_width, is_cut
+    key = *key, capturing
     if key not in batch.scratch:
         lengths = batch.context_lengths.contiguous(), batch.query_starts.contiguous()
-        batch.scratch[key] = list_tiles(*lengths, num_tokens, table_width, tokens)
+        tiles = list_tiles(*lengths, len(q), table_width, tokens)
+        shares, parts = None, (None,) * 4
+        if is_cut:
+            how = tokens, tile, head_groups, workers, _CONSUMERS
+            shares, flags = share_tiles(tiles, *how)
+            size, options = (workers, _CONSUMERS, _ROWS), {"device": q.device}
+            maxima, totals = torch.empty(2, *size, **options)
+            parts = maxima, totals, torch.empty(*size, value_dim, **options), flags
+        batch.scratch[key] = tiles, shares, parts
     return batch.scratch[key]
 
 

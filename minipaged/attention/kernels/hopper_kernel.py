@@ -32,6 +32,9 @@ A sequence's tiles of keys are read from the last one down. Only the last, on th
 diagonal, and those at a window's edge need a mask. If heads share K and V, the rows of
 a tile of queries belong to several heads: 16 tokens of 4 heads are 64 rows.
 
+Usually a program computes whole tiles of queries. Few long tiles are cut into equal
+shares: see `hopper_shares`.
+
 Source: FlashAttention-3 (Shah et al., 2024).
 """
 
@@ -49,6 +52,7 @@ from minipaged.attention.kernels import hopper_tiles
 
 # Triton 3.9 has another name for it.
 copy_to_shared = getattr(tma, "async_load", tma.async_copy_global_to_shared)
+wait_for_threads = getattr(gl, "barrier", None) or gl.thread_barrier
 CONSUMERS = gl.constexpr(2)
 ROWS = gl.constexpr(64)  # of a consumer
 COLUMNS = gl.constexpr(hopper_tiles.COLUMNS)
@@ -63,16 +67,32 @@ def _place(turn, workers):
 
 
 @gluon.jit
-def _turns(tiles, workers, HEAD_GROUPS: gl.constexpr):
+def _share(shares, workers):
+    """Which share this program takes, and where its row in the list is.
+
+    A program waits for others, whose shares are later ones. They have smaller numbers
+    than it has: GPUs start programs in the order of their numbers.
+    """
+    worker = workers - 1 - gl.program_id(0)
+    return worker, shares + 2 + 2 * worker
+
+
+@gluon.jit
+def _turns(tiles, shares, workers, HEAD_GROUPS: gl.constexpr):
     """How many pieces of work this program has; a piece is a tile of some heads."""
     pieces = gl.load(tiles) * HEAD_GROUPS
     whole = pieces // workers
-    return whole + (_place(whole, workers) < pieces % workers).to(gl.int32)
+    turns = whole + (_place(whole, workers) < pieces % workers).to(gl.int32)
+    if shares is not None:
+        _, own = _share(shares, workers)
+        of_share = gl.load(own + 2) - gl.load(own) + (gl.load(own + 3) > 0).to(gl.int32)
+        turns = gl.where(gl.load(shares) > 0, of_share, turns)
+    return turns
 
 
 @gluon.jit
 def _piece(
-    tiles, turn, workers,
+    tiles, shares, turn, workers,
     WINDOW: gl.constexpr,
     HEAD_GROUPS: gl.constexpr,
     HEADS: gl.constexpr,
@@ -82,21 +102,32 @@ def _piece(
     """This turn's piece: its row in the list, its first head, what keys it reads.
 
     That is the position of its first token, the context, and the first and the last
-    tile. There is a tile in any case, for the barriers' sake.
+    tile. There is a tile in any case, for the barriers' sake. At the end comes whether
+    other programs read earlier tiles of keys, and whether others read later ones.
     """
     number = turn * workers + _place(turn, workers)
+    if shares is not None:  # a share, or whole tiles after all
+        _, own = _share(shares, workers)
+        is_cut = gl.load(shares) > 0
+        number = gl.where(is_cut, gl.load(own) + turn, number)
     row = tiles + (1 + number // HEAD_GROUPS) * COLUMNS
     position, context = gl.load(row + 3), gl.load(row + 4)
     last = gl.maximum(gl.minimum(position + TOKENS, context) - 1, 0) // TILE
-    first = 0
+    first, is_begun, goes_on = 0, False, False
     if WINDOW is not None:
         first = gl.minimum(gl.maximum(position - WINDOW + 1, 0) // TILE, last)
-    return row, number % HEAD_GROUPS * HEADS, position, context, first, last
+    if shares is not None:
+        goes_on = is_cut & (number == gl.load(own + 2))
+        first = gl.where(is_cut & (turn == 0), gl.load(own + 1), 0)
+        last = gl.where(goes_on, gl.load(own + 3) - 1, last)
+        is_begun = first > 0
+    head = number % HEAD_GROUPS * HEADS
+    return row, head, position, context, first, last, is_begun, goes_on
 
 
 @gluon.jit
 def _produce(
-    q, keys, values, rings, tiles, block_tables, workers,
+    q, keys, values, rings, tiles, shares, block_tables, workers,
     WINDOW: gl.constexpr,
     BLOCK_SIZE: gl.constexpr,
     HEAD_GROUPS: gl.constexpr,
@@ -115,10 +146,11 @@ def _produce(
     Q_PLACES: gl.constexpr = q_rows.shape[0] // CONSUMERS
     PLACES: gl.constexpr = k_tiles.shape[0]
     copied = 0
-    for turn in range(_turns(tiles, workers, HEAD_GROUPS)):
-        row, head, _, context, first, last = _piece(
-            tiles, turn, workers, WINDOW, HEAD_GROUPS, HEADS, CONSUMERS * SHARE, TILE
-        )
+    for turn in range(_turns(tiles, shares, workers, HEAD_GROUPS)):
+        row, head, _, context, first, last, _, _ = _piece(
+            tiles, shares, turn, workers, WINDOW, HEAD_GROUPS, HEADS,
+            CONSUMERS * SHARE, TILE,
+        )  # fmt: skip
         table, token = block_tables + gl.load(row), gl.load(row + 1)
         kv_head = head // GROUP
         for n in range(last - first + 1):
@@ -310,8 +342,61 @@ def _clear_unwritten(v_tile, written):
 
 
 @gluon.jit
+def _part_of(parts, worker, which: gl.constexpr, total, weighted):
+    """Where a program's consumer puts its part: (maxima, totals, sums, flag)."""
+    maxima, totals, sums, flags = parts
+    DIM: gl.constexpr = weighted.shape[1]
+    layout: gl.constexpr = weighted.type.layout
+    number = worker * CONSUMERS + which
+    first = number.to(gl.int64) * ROWS
+    state = gl.arange(0, ROWS, total.type.layout)
+    row = gl.arange(0, ROWS, gl.SliceLayout(1, layout))
+    column = gl.arange(0, DIM, gl.SliceLayout(0, layout))
+    place = gl.expand_dims(row * DIM, 1) + gl.expand_dims(column, 0)
+    own_sums = sums + first * DIM + place
+    return maxima + first + state, totals + first + state, own_sums, flags + number
+
+
+@gluon.jit
+def _give_part(parts, shares, which: gl.constexpr, workers, maximum, total, weighted):
+    """Leave the state to the program that has begun this tile."""
+    worker, _ = _share(shares, workers)
+    maxima, totals, sums, flag = _part_of(parts, worker, which, total, weighted)
+    gl.store(maxima, maximum)
+    gl.store(totals, total)
+    gl.store(sums, weighted)
+    wait_for_threads()  # all have stored before one of them says so
+    gl.atomic_xchg(flag, 1, sem="release")
+
+
+@gluon.jit
+def _with_parts(parts, shares, which: gl.constexpr, workers, maximum, total, weighted):
+    """The totals and weighted values, with those of programs that go on with the tile.
+
+    They are merged as lesson 5 merges parts, in the order of the keys.
+    """
+    worker, own = _share(shares, workers)
+    tile = gl.load(own + 2)
+    goes_on = gl.load(own + 3) > 0
+    while goes_on:
+        worker, own = worker + 1, own + 2
+        maxima, totals, sums, flag = _part_of(parts, worker, which, total, weighted)
+        while gl.atomic_cas(flag, 1, 0, sem="acquire") == 0:  # for the next layer, 0
+            pass
+        its_maximum = gl.load(maxima)
+        new_maximum = gl.maximum(maximum, its_maximum)
+        reference = gl.where(new_maximum == float("-inf"), 0.0, new_maximum)
+        rescale, weight = gl.exp2(maximum - reference), gl.exp2(its_maximum - reference)
+        total = total * rescale + gl.load(totals) * weight
+        weighted = _scaled(weighted, rescale) + _scaled(gl.load(sums), weight)
+        maximum = new_maximum
+        goes_on = (gl.load(own + 2) == tile) & (gl.load(own + 3) > 0)
+    return total, weighted
+
+
+@gluon.jit
 def _consume(
-    out, sinks, rings, tiles, workers, scale, softcap,
+    out, parts, sinks, rings, tiles, shares, workers, scale, softcap,
     which: gl.constexpr,
     WINDOW: gl.constexpr,
     BLOCK_SIZE: gl.constexpr,
@@ -334,16 +419,18 @@ def _consume(
     of_rows: gl.constexpr = gl.SliceLayout(1, of_logits)
     row_number = gl.arange(0, ROWS, of_rows)
     read = 0  # tiles of the rings
-    for turn in range(_turns(tiles, workers, HEAD_GROUPS)):
-        row, head, start, context, first, last = _piece(
-            tiles, turn, workers, WINDOW, HEAD_GROUPS, HEADS, CONSUMERS * SHARE, TILE
-        )
+    for turn in range(_turns(tiles, shares, workers, HEAD_GROUPS)):
+        row, head, start, context, first, last, is_begun, _ = _piece(
+            tiles, shares, turn, workers, WINDOW, HEAD_GROUPS, HEADS,
+            CONSUMERS * SHARE, TILE,
+        )  # fmt: skip
         position = start + which * SHARE + row_number // HEADS
         maximum = gl.full([ROWS], float("-inf"), gl.float32, of_rows)
         total = gl.zeros([ROWS], gl.float32, of_rows)
         if sinks is not None:
             sink = gl.load(sinks + head + row_number % HEADS).to(gl.float32)
-            maximum, total = sink * LOG2_E, total + 1.0
+            if not is_begun:  # of several pieces, in one
+                maximum, total = sink * LOG2_E, total + 1.0
 
         # The last tile: there are no weights yet whose V could be added.
         own = turn % Q_PLACES * CONSUMERS + which
@@ -393,19 +480,29 @@ def _consume(
         _has_read(v_ring, read - 1)
 
         # Once more, for in between registers are short.
-        row, head, _, _, _, _ = _piece(
-            tiles, turn, workers, WINDOW, HEAD_GROUPS, HEADS, CONSUMERS * SHARE, TILE
-        )
-        mean = _scaled(weighted, 1.0 / gl.where(total == 0.0, 1.0, total))
-        mean = gl.convert_layout(mean.to(out.dtype.element_ty), of_out)
-        out_row = gl.arange(0, ROWS, gl.SliceLayout(1, of_out))
-        column = gl.arange(0, DIM, gl.SliceLayout(0, of_out))
-        token = gl.load(row + 1) + which * SHARE + out_row // HEADS
-        head_row = token.to(gl.int64) * (HEAD_GROUPS * HEADS) + head + out_row % HEADS
-        gl.store(
-            out + gl.expand_dims(head_row * DIM, 1) + gl.expand_dims(column, 0), mean,
-            mask=gl.expand_dims(token < gl.load(row + 2), 1),
+        row, head, _, _, _, _, is_begun, goes_on = _piece(
+            tiles, shares, turn, workers, WINDOW, HEAD_GROUPS, HEADS,
+            CONSUMERS * SHARE, TILE,
         )  # fmt: skip
+        if shares is not None:
+            if is_begun:
+                _give_part(parts, shares, which, workers, maximum, total, weighted)
+            elif goes_on:
+                total, weighted = _with_parts(
+                    parts, shares, which, workers, maximum, total, weighted
+                )
+        if not is_begun:
+            mean = _scaled(weighted, 1.0 / gl.where(total == 0.0, 1.0, total))
+            mean = gl.convert_layout(mean.to(out.dtype.element_ty), of_out)
+            out_row = gl.arange(0, ROWS, gl.SliceLayout(1, of_out))
+            column = gl.arange(0, DIM, gl.SliceLayout(0, of_out))
+            token = gl.load(row + 1) + which * SHARE + out_row // HEADS
+            head_row = token.to(gl.int64) * (HEAD_GROUPS * HEADS) + head
+            place = gl.expand_dims((head_row + out_row % HEADS) * DIM, 1)
+            gl.store(
+                out + place + gl.expand_dims(column, 0), mean,
+                mask=gl.expand_dims(token < gl.load(row + 2), 1),
+            )  # fmt: skip
 
 
 @gluon.jit
@@ -422,10 +519,15 @@ def _barriers(PLACES: gl.constexpr, READERS: gl.constexpr):
 @gluon.jit(do_not_specialize=["workers"])
 def prompts_kernel(
     out,  # [T, H, value dim]
+    maxima,  # [workers, CONSUMERS, ROWS]: of parts of tiles; None: no tile is cut
+    totals,  # the same
+    sums,  # [workers, CONSUMERS, ROWS, value dim]: of weighted values
+    flags,  # [workers, CONSUMERS] int32, zeros: 1 if there is a part
     q,  # descriptor of [T, H, key dim], for boxes of 64 rows
     keys,  # descriptor of [slots, kv heads * key dim], for boxes of a head in a block
     values,
     tiles,  # of queries: see `list_tiles`
+    shares,  # see `share_tiles`; None: no tile is cut
     block_tables,
     sinks,  # [H]; None: there are none
     workers,  # how many programs there are
@@ -441,6 +543,7 @@ def prompts_kernel(
     Q_PLACES: gl.constexpr,
 ):
     """Make the rings, and give each warp its job."""
+    parts = maxima, totals, sums, flags
     HEAD_GROUPS: gl.constexpr = NUM_HEADS // HEADS
     of_q: gl.constexpr = [Q_PLACES * CONSUMERS, ROWS // HEADS, HEADS, q.block_shape[2]]
     of_k: gl.constexpr = [PLACES, TILE, keys.block_shape[1]]
@@ -460,21 +563,23 @@ def prompts_kernel(
             (
                 _consume,
                 (
-                    out, sinks, rings, tiles, workers, scale, softcap, 0,
+                    out, parts, sinks, rings, tiles, shares, workers, scale,
+                    softcap, 0,
                     WINDOW, BLOCK_SIZE, HEAD_GROUPS, HEADS,
                 ),
             ),
             (
                 _consume,
                 (
-                    out, sinks, rings, tiles, workers, scale, softcap, 1,
+                    out, parts, sinks, rings, tiles, shares, workers, scale,
+                    softcap, 1,
                     WINDOW, BLOCK_SIZE, HEAD_GROUPS, HEADS,
                 ),
             ),
             (
                 _produce,
                 (
-                    q, keys, values, rings, tiles, block_tables, workers,
+                    q, keys, values, rings, tiles, shares, block_tables, workers,
                     WINDOW, BLOCK_SIZE, HEAD_GROUPS, HEADS, GROUP,
                 ),
             ),

@@ -124,7 +124,9 @@ class _Launch:
         _, block_size, num_kv_heads, value_dim = cache.values.shape
         num_seqs, group = len(batch.context_lengths), num_heads // num_kv_heads
         window = masking.sliding_window or batch.max_context_length
-        lengths = min(batch.min_context_length, window), window
+        # Beside prompts, the shortest context says nothing about those that decode.
+        shortest = batch.min_context_length if batch.max_query_length == 1 else 0
+        lengths = min(shortest, window), window
         sizes, target, apart = step_sizes(q, cache.values, num_seqs, *lengths)
         rows = target + num_seqs
         parts, of_32_bits = (rows, num_kv_heads, group), {"dtype": torch.int32}

@@ -20,6 +20,7 @@ from helpers.tiny_models import VOCABULARY, tiny_model
 from minipaged.attention.backend import Masking
 from minipaged.attention.kernels import decode as triton_decode
 from minipaged.attention.kernels import sizes as triton_sizes
+from minipaged.attention.kernels import step as triton_step
 from minipaged.attention.kernels.attention import triton_attention
 from minipaged.attention.kernels.cache import TritonKVCache
 from minipaged.attention.kernels.decode import paged_decode
@@ -293,19 +294,25 @@ def test_without_triton_the_error_names_the_alternative():
 
 def test_beside_prompts_those_that_decode_may_be_uneven(monkeypatch):
     """The shortest context of such a step may be a prompt's: it says nothing."""
-    seen, choose = [], triton_decode.decode_sizes
+    seen = []
 
-    def sizes(q, values, num_seqs, shortest, longest):
-        seen.append((shortest, longest))
-        return choose(q, values, num_seqs, shortest, longest)
+    def watch(module, name):
+        choose = getattr(module, name)
 
-    monkeypatch.setattr(triton_decode, "decode_sizes", sizes)
+        def sizes(q, values, num_seqs, shortest, longest):
+            seen.append((name, shortest, longest))
+            return choose(q, values, num_seqs, shortest, longest)
+
+        monkeypatch.setattr(module, name, sizes)
+
+    watch(triton_decode, "decode_sizes")
+    watch(triton_step, "step_sizes")
     for contexts in ([(9, 1), (7, 1)], [(9, 1), (0, 8)]):
         case = moved(make_case(contexts), DEVICE)
         triton_attention.attend(
             case.q, LayerCache(case.keys, case.values), case.batch, Masking(0.25)
         )
-    assert seen == [(8, 10), (0, 10)]
+    assert seen == [("decode_sizes", 8, 10), ("step_sizes", 0, 10)]
 
 
 # torch.compile.
