@@ -126,40 +126,51 @@ def step_sizes(
     time; with very many pieces, six.
 
     `shortest` and `longest` only say whether lengths are even. If they are, all pieces
-    end at the same time. If there is little to read (short heads, a few sequences, or
-    contexts of up to 1,024), four small programs on each multiprocessor have the most
-    reads under way. If there is more to read, the last wave should be full: see
-    `_even_pieces`.
+    end at the same time. If there is little to read (short heads, or a few sequences
+    that are longer than 1,024), four small programs on each multiprocessor have the
+    most reads under way; but each must have 64 positions or more. If there is more to
+    read, the last wave should be full: see `_even_pieces`.
 
     Few sequences may be cut into many pieces, and one program for each KV head would
     take long to merge them. So a separate launch merges (True), if it can begin early.
+    Long heads take long to merge, too; four medium programs read them quickest, again
+    if each has 64 positions or more.
     """
     device = device_of(q.device.index or 0)
     num_kv_heads, dim = values.shape[2], max(q.shape[2], values.shape[3])
     rows, is_short = padded(q.shape[1] // num_kv_heads), dim <= 64
     on_each = num_seqs * num_kv_heads / device.multiprocessors
     is_even = longest <= 1.25 * shortest
-    is_little = is_short or on_each < 1 / 4 or (on_each < 1 and longest <= 1024)
+    four = 4 * device.multiprocessors // num_kv_heads
+    is_enough = num_seqs * longest >= 64 * four
+    is_little = longest > 1024 and (is_short or on_each < 1 / 4)
+    is_little = is_little or (is_short and on_each >= 1 / 2)
+    apart = on_each < (0.25 if is_even else 0.4)
     sizes = Sizes(rows, tile=128, num_warps=4, num_stages=2)
-    pieces = 4 if is_short else 2 if on_each < 2 else 3
+    pieces = 4 if is_short and rows <= 64 else 2 if on_each < 2 else 3
     target = pieces * device.multiprocessors // num_kv_heads
-    if rows > 16:  # more to compute
+    if rows > 64:  # much more to compute
+        sizes = Sizes(rows, tile=64, num_warps=4, num_stages=4)
+    elif rows > 16:
         sizes = sizes._replace(num_stages=3)
+    elif dim > 128 and on_each < 1:
+        if is_enough:
+            sizes = Sizes(rows, tile=64, num_warps=2, num_stages=4)
+            target, apart = four, True
     elif not is_even:
         if on_each >= 14 and not is_short:
             sizes = Sizes(rows, tile=32, num_warps=1, num_stages=5)
         elif on_each >= 7 and not is_short:
             sizes = Sizes(rows, tile=64, num_warps=4, num_stages=4)
-    elif is_little:
+    elif is_little and is_enough:
         sizes = Sizes(rows, tile=32, num_warps=1, num_stages=5)
-        target = 4 * device.multiprocessors // num_kv_heads
+        target = four
     elif on_each >= 1.5:
         pieces, at_a_time = _even_pieces(on_each, longest)
         target = num_seqs * pieces if pieces > 1 else 1
         if at_a_time == 4:
             sizes = Sizes(rows, tile=64, num_warps=2, num_stages=4)
     sizes = _fitted(sizes, q, values, device)
-    apart = on_each < (0.25 if is_even else 0.4)
     apart = apart and longest > sizes.tile  # else no sequence is cut
     apart = apart and (device.can_overlap or INTERPRETED)
     return sizes, max(1, target), apart

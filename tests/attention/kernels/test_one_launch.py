@@ -578,9 +578,10 @@ H200 = Device(132, 227 * 1024, (torch.bfloat16,), can_overlap=True)
         (1, 8192, 8192, 32, 1, 66, True),  # 8 KV heads: four pieces on each of 132
         (4, 8192, 8192, 32, 1, 66, True),
         (5, 8192, 8192, 128, 4, 33, False),  # 40 sequences and heads: above 33
-        (5, 1024, 1024, 32, 1, 66, False),  # little to read
-        (16, 1024, 1024, 32, 1, 66, False),
-        (17, 1024, 1024, 128, 4, 33, False),
+        (4, 1100, 1100, 32, 1, 66, True),
+        (3, 1100, 1100, 128, 4, 33, True),  # less than 64 for each of 66 programs
+        (4, 1024, 1024, 128, 4, 33, True),
+        (16, 1024, 1024, 128, 4, 33, False),
         (5, 1, 8192, 128, 4, 33, True),
         (5, 100, 128, 128, 4, 33, False),  # a tile holds all: there is nothing to merge
         (6, 1, 8192, 128, 4, 33, True),  # two on each; uneven: up to 52
@@ -609,14 +610,59 @@ def test_sizes_follow_from_what_the_host_knows(
     assert not apart  # two launches, one after the other, would take longer
 
 
-@pytest.mark.parametrize("shortest, sizes", [(2944, (32, 1)), (1, (128, 4))])
-def test_short_heads_of_even_contexts_get_small_programs(monkeypatch, shortest, sizes):
+@pytest.mark.parametrize(
+    ("num_seqs", "shortest", "longest", "sizes"),
+    [
+        (72, 2944, 2944, (32, 1)),
+        (72, 1, 2944, (128, 4)),
+        (13, 710, 710, (32, 1)),
+        (6, 582, 582, (128, 4)),
+    ],
+)
+def test_short_heads_of_even_contexts_get_small_programs(
+    monkeypatch, num_seqs, shortest, longest, sizes
+):
     monkeypatch.setattr(triton_sizes, "device_of", lambda index: H200)
-    q = torch.empty(72, 32, 64, dtype=torch.bfloat16)
+    q = torch.empty(num_seqs, 32, 64, dtype=torch.bfloat16)
     values = torch.empty(1, 16, 8, 64, dtype=torch.bfloat16)
-    found, target, apart = triton_sizes.step_sizes(q, values, 72, shortest, 2944)
+    found, target, apart = triton_sizes.step_sizes(
+        q, values, num_seqs, shortest, longest
+    )
     assert (found.tile, found.num_warps) == sizes
     assert target == 66 and not apart
+
+
+@pytest.mark.parametrize(
+    ("num_seqs", "shortest", "longest", "tile", "num_warps", "target", "apart"),
+    [
+        (6, 4416, 4416, 32, 2, 132, True),  # heads of 256: as many bytes in a tile
+        (4, 2208, 8804, 32, 2, 132, True),
+        (6, 625, 625, 64, 4, 66, True),  # less than 64 positions for each of 132
+        (21, 1551, 1551, 32, 2, 132, True),
+        (4, 1, 512, 64, 4, 66, True),
+        (64, 1, 512, 64, 4, 66, False),  # two on each: there are enough pieces
+    ],
+)
+def test_sizes_of_long_heads(
+    monkeypatch, num_seqs, shortest, longest, tile, num_warps, target, apart
+):
+    monkeypatch.setattr(triton_sizes, "device_of", lambda index: H200)
+    q = torch.empty(num_seqs, 8, 256, dtype=torch.bfloat16)
+    values = torch.empty(1, 16, 4, 256, dtype=torch.bfloat16)
+    sizes, *found = triton_sizes.step_sizes(q, values, num_seqs, shortest, longest)
+    assert (sizes.tile, sizes.num_warps, *found) == (tile, num_warps, target, apart)
+
+
+@pytest.mark.parametrize(
+    ("heads", "sizes"), [(71, (128, 64, 4, 4)), (20, (32, 128, 4, 3))]
+)
+def test_sizes_of_many_query_heads(monkeypatch, heads, sizes):
+    monkeypatch.setattr(triton_sizes, "device_of", lambda index: H200)
+    q = torch.empty(5, heads, 64, dtype=torch.bfloat16)
+    values = torch.empty(1, 16, 1, 64, dtype=torch.bfloat16)
+    found, target, apart = triton_sizes.step_sizes(q, values, 5, 461, 58580)
+    assert found == sizes and apart
+    assert target == (264 if heads > 64 else 528)
 
 
 def test_tables_of_32_bits():
