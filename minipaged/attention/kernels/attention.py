@@ -104,7 +104,7 @@ def step_by_kernels(
 
 def prompts_by(cache: LayerCache) -> str:
     """The name of the kernel that computes prompts over this layer's cache."""
-    from minipaged.attention.kernels import hopper  # appendix D
+    from minipaged.attention.kernels import hopper  # appendix C
 
     if hopper.takes_cache(cache):
         return "hopper_kernel.prompts_kernel"

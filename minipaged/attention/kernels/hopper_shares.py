@@ -1,4 +1,4 @@
-"""Appendix D: few long tiles of queries, in equal shares for all multiprocessors.
+"""Appendix C: few long tiles of queries, in equal shares for all multiprocessors.
 
 If a step has few new tokens on long contexts, there are fewer tiles of queries than
 multiprocessors, or not many more: some programs would have twice as much to do as
