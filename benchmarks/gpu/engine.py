@@ -246,6 +246,7 @@ def main() -> None:
         row["peak_gb"] = round(torch.cuda.max_memory_allocated() / 1e9, 3)
         engine.close()
         row["lone"] = lone(paged, name)
+        row["lone_long"] = lone(paged, name, 6000)
         note(name, row)
     ways = (without_merging, with_two_launches) if arguments.without else ()
     for way in ways:

@@ -34,7 +34,7 @@ SETTINGS = {
     "skip_tokenizer_init": True,
     "enable_prefix_caching": False,
     "max_num_seqs": 256,
-    "max_model_len": 4096,
+    "max_model_len": 8192,
     "gpu_memory_utilization": 0.5,
 }
 ENVIRONMENT = {
@@ -94,6 +94,7 @@ def run(requests: int, rounds: int) -> dict[str, Any]:
             "start_s": round(start_s, 2),
             **apart.measure(plain, trace, rounds),
             "lone": apart.lone(plain),
+            "lone_long": apart.lone(plain, 6000),
             "with_options": {"asked_for": OPTIONS}
             | apart.measure(with_options, trace, rounds),
         }

@@ -30,8 +30,8 @@ def uniform(count: int = 256) -> list[Asked]:
 
 
 def lone_prompt(count: int = 1000) -> list[int]:
-    """So many tokens, for a user who is there alone; at most 1,000."""
-    return (uniform(1)[0].prompt * 10)[:count]
+    """So many tokens, for a user who is there alone; at most 10,000."""
+    return (uniform(1)[0].prompt * 100)[:count]
 
 
 def chats(count: int = 600, rate: float = 30.0) -> list[Asked]:
