@@ -12,6 +12,8 @@ from .measure.layer import random_layer as random_layer
 from .measure.machine import versions as versions
 from .measure.measured import measured_alone as measured_alone
 from .measure.measured import measured_batches as measured_batches
+from .measure.measured import measured_deterministic as measured_deterministic
+from .measure.measured import measured_draws as measured_draws
 from .measure.measured import measured_eight_bits as measured_eight_bits
 from .measure.measured import measured_engine as measured_engine
 from .measure.measured import measured_kernels as measured_kernels
@@ -80,6 +82,7 @@ from .plots.contiguous import plot_memory_over_time as plot_memory_over_time
 from .plots.copying import freeze as freeze
 from .plots.copying import plot_copying as plot_copying
 from .plots.curves import plot_paging_cost as plot_paging_cost
+from .plots.cuts import plot_cuts as plot_cuts
 from .plots.drafts import plot_drafts as plot_drafts
 from .plots.evictions import plot_evictions as plot_evictions
 from .plots.fixed_places import plot_fixed_places as plot_fixed_places

@@ -1,6 +1,6 @@
 """Appendix D's drawings: what a step waits for, its padding, and who is busy when."""
 
-from statistics import mean, median
+from statistics import median
 
 import pytest
 import torch
@@ -8,8 +8,13 @@ import torch
 from helpers.drawn import texts
 from helpers.readable import readable_in_all_themes
 from minipaged.draw.tones import KEPT, Tone, free, strong
-from minipaged.lab.measure.measured import measured_engine
+from minipaged.lab.measure.measured import (
+    measured_deterministic,
+    measured_draws,
+    measured_engine,
+)
 from minipaged.lab.measure.step_parts import step_parts
+from minipaged.lab.plots.cuts import plot_cuts
 from minipaged.lab.plots.fixed_places import plot_fixed_places
 from minipaged.lab.plots.host_and_gpu import plot_host_and_gpu
 from minipaged.lab.plots.speeds import plot_engine_speeds
@@ -88,6 +93,13 @@ def padded(starts, num_tokens):
     )
 
 
+def plan_of(*pieces):
+    """As `write_plan` writes: a row for each (sequence, first position, end)."""
+    rows = [[seq, max(seq, 0), start, stop, 0, 0, 0, 0] for seq, start, stop in pieces]
+    return torch.tensor(rows, dtype=torch.int32)
+
+
+CUT = plan_of((1, 0, 64), (1, 64, 128), (0, 0, 16), (-1, 0, 0))
 DRAWINGS = {
     "a tape": taped,
     "speeds": lambda: plot_engine_speeds(dict(enumerate(HOSTS, 1)), "title"),
@@ -107,6 +119,7 @@ DRAWINGS = {
     ),
     "a decode step": lambda: plot_fixed_places(padded(range(9), 8), 5, "title"),
     "a prompt": lambda: plot_fixed_places(padded([0, 1, 6, 16], 16), 2, "title"),
+    "cuts": lambda: plot_cuts(CUT, "title"),
 }
 test_it_can_be_read = readable_in_all_themes(DRAWINGS)
 
@@ -164,6 +177,16 @@ def test_padding_is_what_belongs_to_no_sequence():
     assert "6 of 16" in texts(DRAWINGS["a prompt"]())
 
 
+def test_a_piece_is_as_long_as_what_its_program_reads():
+    figure = DRAWINGS["cuts"]()
+    short, long = figure.scene.rows
+    assert short.words == ["program 2"] and long.words == ["program 0", "program 1"]
+    assert long.widths == pytest.approx([4 * short.widths[0]] * 2)
+    assert short.tones == [strong(0)] and long.tones == [strong(1)] * 2
+    said = texts(figure)
+    assert "64–127" in said and "1 of 4 programs have no piece" in said
+
+
 def test_what_appendix_d_says_of_steps_that_were_measured():
     """Replayed, kernels take as long; compiled, the others take less than a quarter."""
     host = measured_engine()["hosts"][1]
@@ -182,7 +205,31 @@ def test_what_appendix_d_says_of_rounds_that_were_measured():
     runs = measured_engine("nvidia-h100-80gb-hbm3")["runs"]
     for number, least, most in ((0, 0.75, 0.85), (3, 0.97, 1.03)):
         rounds = [r["tokens_per_s"] for r in runs[number]["compiled"]["rounds"]]
-        assert least < rounds[0] / mean(rounds[1:]) < most
+        assert least < rounds[0] / median(rounds[1:]) < most
+
+
+def test_what_appendix_d_says_of_a_gpus_texts():
+    """In any company, all are equal; it takes longer."""
+    report = measured_deterministic()
+    for company in report["deterministic"].values():
+        assert company["equal"] == company["of"] == 256
+    seconds = {way: median(s) for way, s in report["price, graphs"]["seconds"].items()}
+    ratio = seconds["deterministic"] / seconds["default"]
+    assert (
+        report["price, graphs"]["ratio"] == pytest.approx(ratio, abs=0.01) and ratio > 1
+    )
+
+
+def test_what_appendix_d_says_of_draws():
+    """Greedy brings no time; options bring much."""
+    times = {
+        (row["rows"], row["asked_for"]): row["ours_replayed"] / row["huggingface"]
+        for row in measured_draws()
+        if row["logits"] == "random"
+    }
+    assert times[1, "greedy"] > 1 and times[256, "greedy"] == pytest.approx(1, abs=0.02)
+    for rows in (1, 256):
+        assert times[rows, "top-k 20, top-p 0.95"] < times[1, "greedy"] / 4
 
 
 def test_what_appendix_d_says_of_the_ladder():
@@ -193,7 +240,7 @@ def test_what_appendix_d_says_of_the_ladder():
         for way in ("compiled", "without_merging", "with_two_launches")
     }
     assert max(late["without_merging"]) < min(late["compiled"])
-    apart = mean(late["compiled"]) - mean(late["with_two_launches"])
+    apart = median(late["compiled"]) - median(late["with_two_launches"])
     assert 0 < apart < max(late["compiled"]) - min(late["compiled"])
     for report, least, most in ((h200, 1.065, 1.085), (h100, 0.96, 1.02)):
         for run in report["runs"]:

@@ -132,6 +132,24 @@ def measured_engine(device: str = "nvidia-h200") -> dict[str, Any]:
     return report
 
 
+def measured_deterministic(device: str = "nvidia-h200") -> dict[str, Any]:
+    """The report that benchmarks/gpu/deterministic.py wrote on this device.
+
+    deterministic: by company, how many texts were `equal`, `of` how many. price,
+    graphs: `seconds` of each round, and the `ratio` of their medians.
+    """
+    return _report("deterministic", device)
+
+
+def measured_draws(device: str = "nvidia-h200") -> list[dict[str, Any]]:
+    """`microseconds` of the report that benchmarks/gpu/drawing.py wrote on this device.
+
+    A row for each kind of `logits`, number of `rows`, and what is `asked_for`: `ours`,
+    the same replayed from a graph, and `huggingface`.
+    """
+    return _report("drawing", device)["microseconds"]
+
+
 def measured_tuning(device: str = "nvidia-h200") -> dict[str, Any]:
     """The report that benchmarks/gpu/tuning.py wrote on this device.
 
