@@ -4,6 +4,8 @@ import math
 from fractions import Fraction
 from itertools import groupby
 
+import torch
+
 
 def waves(num_programs, fit, multiprocessors):
     """Wave by wave, unlike the solution in the notebook."""
@@ -91,6 +93,21 @@ class Warps:
         await ring.full[place].opened(lap)
         await ring.multiply(place)
         ring.empty[place].arrive()
+
+
+def eight_bits(text, new, margin=2.0):
+    """Head by head, the scale by doubling, unlike the solution in the notebook."""
+    numbers, scales = torch.empty_like(new), torch.ones(new.shape[1])
+    for head in range(new.shape[1]):
+        room = margin * max(map(abs, text[:, head].flatten().tolist()))
+        while room and 448 * scales[head] < room:
+            scales[head] *= 2
+        while room and 448 * scales[head] / 2 >= room:
+            scales[head] /= 2
+        for token, row in enumerate((new[:, head] / scales[head]).tolist()):
+            kept = [max(-448, min(448, number)) for number in row]
+            numbers[token, head] = torch.tensor(kept)
+    return numbers, scales
 
 
 # --- what is wrong --------------------------------------------------------------------
@@ -272,6 +289,34 @@ class NotAsync:
         ring.copy(0, 0)
 
 
+def in_bits(
+    largest=lambda text: text.abs().amax((0, 2)),
+    wanted=lambda largest, margin: largest * margin / 448,
+    rounded=lambda wanted: torch.exp2(torch.ceil(torch.log2(wanted))),
+    least=2.0**-40,
+    divided=lambda new, scale: (new / scale).clamp(-448, 448),
+):
+    """The solution, with another part here and there."""
+
+    def attempt(text, new, margin=2.0):
+        scales = rounded(wanted(largest(text), margin)).clamp(min=least)
+        return divided(new, scales[..., None]), scales
+
+    return attempt
+
+
+def from_all_tokens(text, new, margin=2.0):
+    return eight_bits(torch.cat([text, new]), new, margin)
+
+
+def from_the_new(text, new, margin=2.0):
+    return eight_bits(new, new, margin)
+
+
+def first_the_scales(text, new, margin=2.0):
+    return eight_bits(text, new, margin)[::-1]
+
+
 # What the check must say of each mistake.
 FAULTS = {
     "waves": [
@@ -413,14 +458,14 @@ FAULTS = {
         (NeverWaitsForFull, "await that the place is full"),
         (NeverWaitsForEmpty, "await that the place is empty, in the lap before"),
         (WaitsForTheLapBefore, "await that the place is full, in this tile's lap"),
-        (GivesBackEarly, "a product reads its tile until it is made: await it first"),
+        (GivesBackEarly, "a product reads its tile until it is done: await it first"),
         (NeverGivesBack, "nobody can go on: the producer waits for empty[0] to open"),
         (GivesBackTwice, "arrives at empty[0] twice for one tile"),
         (WaitsAtFirst, "at first, all places are empty"),
         (KnowsTheLastBitOnly, "await that the place is full, in this tile's lap"),
         (ForgetsAwait, "write `await`"),
-        (TileByTile, "1 tile copied before the first product is made"),
-        (AlwaysOnePlace, "1 tile copied before the first product is made"),
+        (TileByTile, "1 tile copied before the first product is done"),
+        (AlwaysOnePlace, "1 tile copied before the first product is done"),
         (LeavesTheLast, "has multiplied 5 of 6 tiles"),
         (BeyondTheRing, "IndexError"),
         (NotAsync, "expected a method `async def produce`"),
@@ -428,9 +473,94 @@ FAULTS = {
     ],
 }
 
+FAULTS["eight_bits"] = [
+    (
+        in_bits(divided=lambda new, scale: new / scale),
+        "with scale 0.125: got -832, expected -448; a cast makes NaN or another number",
+    ),
+    (
+        in_bits(divided=lambda new, scale: new.clamp(-448, 448) / scale),
+        "clamp after the division, not before",
+    ),
+    (
+        in_bits(divided=lambda new, scale: (new / scale).clamp(max=448)),
+        "what is below -448 does not fit, either",
+    ),
+    (
+        in_bits(divided=lambda new, scale: (new * scale).clamp(-448, 448)),
+        "divide by the scale when storing",
+    ),
+    (
+        in_bits(divided=lambda new, scale: (new / scale).round().clamp(-448, 448)),
+        "the cast rounds, and not to whole numbers",
+    ),
+    (
+        in_bits(divided=lambda new, scale: (new / scale).to(torch.float8_e4m3fn)),
+        "do not cast them: return what the cast is given",
+    ),
+    (in_bits(divided=lambda new, scale: new[:1]), "expected tensor[4, 2, 5], as `new`"),
+    (
+        in_bits(largest=lambda text: text.abs().amax()),
+        "scales: got tensor[], expected tensor[2]; one scale for all heads",
+    ),
+    (
+        in_bits(largest=lambda text: text.abs().amax().expand(text.shape[1])),
+        "one scale for all heads; each head has its own",
+    ),
+    (
+        in_bits(
+            largest=lambda text: text.abs().amax((0, 1)),
+            divided=lambda new, scale: (new / scale[:, 0]).clamp(-448, 448),
+        ),
+        "got tensor[5], expected tensor[2]; the largest over all tokens and all",
+    ),
+    (
+        in_bits(
+            largest=lambda text: text.abs().amax(2), divided=lambda new, scale: new
+        ),
+        "got tensor[6, 2], expected tensor[2]; the largest over all tokens",
+    ),
+    (
+        in_bits(largest=lambda text: text.amax((0, 2))),
+        "a number below 0 needs room, too",
+    ),
+    (
+        in_bits(wanted=lambda largest, margin: largest / margin / 448),
+        "the margin makes room: it makes the scale larger, not smaller",
+    ),
+    (in_bits(wanted=lambda largest, margin: largest / 448), "where is the margin?"),
+    (
+        in_bits(wanted=lambda largest, margin: 2 * largest / 448),
+        "the margin is not always 2",
+    ),
+    (
+        in_bits(wanted=lambda largest, margin: margin * largest / 240),
+        "the largest number of e4m3 is 448",
+    ),
+    (
+        in_bits(rounded=lambda wanted: torch.exp2(torch.floor(torch.log2(wanted)))),
+        "too small: round up to a power of two",
+    ),
+    (
+        in_bits(rounded=lambda wanted: torch.exp2(torch.floor(torch.log2(wanted)) + 1)),
+        "a head for which a power of two just fits: scales: got [0.25,",
+    ),
+    (in_bits(rounded=lambda wanted: wanted), "so that multiplying by it rounds"),
+    (in_bits(wanted=lambda largest, margin: 448 / largest / margin), "upside down"),
+    (in_bits(least=0.0), "a head of zeros: new token 0, head 1, number 0: 0: got nan"),
+    (from_the_new, "only the text decides"),
+    (from_all_tokens, "the scales are known before the new tokens"),
+    (first_the_scales, "the numbers come first, then the scales"),
+    (lambda *case: eight_bits(*case)[0], "expected (numbers, scales); return both"),
+    (lambda *case: None, "is a return missing?"),
+    (lambda *case: (eight_bits(*case)[0], [1.0]), "got [1.0], expected a tensor"),
+    (lambda text, new, m: eight_bits(text[0, 0], new, m), "raised IndexError"),
+]
+
 # Unlike what the notebook does, and right as well.
 ALSO_RIGHT = [
     ("sizes", copied),
     ("stretches", stretches_byte_by_byte),
     ("waves", waves_in_fractions),
+    ("eight_bits", in_bits()),
 ]

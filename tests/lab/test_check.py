@@ -71,6 +71,7 @@ RIGHT = {
     "stretches": appendix_c.stretches,
     "warps": appendix_c.Warps,
     "sizes": appendix_c.sizes,
+    "eight_bits": appendix_c.eight_bits,
     "graph_size": appendix_d.graph_size,
     "graphed": appendix_d.Graphed,
     "answers_ahead": appendix_d.answers_ahead,

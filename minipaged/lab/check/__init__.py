@@ -38,3 +38,4 @@ from minipaged.lab.check.merging import merge_splits
 from minipaged.lab.check.preempting import schedule
 from minipaged.lab.check.promising import batching
 from minipaged.lab.check.ring import warps
+from minipaged.lab.check.scaling import eight_bits

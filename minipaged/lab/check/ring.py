@@ -21,7 +21,7 @@ HELP = {
     "to open in lap 0": "at first, all places are empty; nothing has to open before",
     "nobody can go on": "who must arrive at this barrier, and has not, or which lap "
     "is the right one?",
-    "while consumer": "a product reads its tile until it is made: await it first",
+    "while consumer": "a product reads its tile until it is done: await it first",
     "is copied to": "await that the place is empty, in the lap before this tile's",
     "wants to multiply": "await that the place is full, in this tile's lap",
     "has multiplied": "each consumer multiplies every tile",
@@ -71,7 +71,7 @@ def _with_help(said: str) -> str:
 
 
 def _expect_ahead(attempt: Attempt) -> None:
-    """While the first product is made, the producer fills all other places."""
+    """While the first product is done, the producer fills all other places."""
     places, units = 3, {"copy": 1.0, "product": 100.0}
     machine = _run(attempt, 6, places, "slow products", units)
     first = min(span.stop for span in machine.spans if span.kind == "product")
@@ -79,7 +79,7 @@ def _expect_ahead(attempt: Attempt) -> None:
     if ahead < places:
         raise Rejected(
             f"6 tiles, 3 places, slow products: {many(ahead, 'tile')} copied before "
-            "the first product is made, and there is room for 3; the producer waits "
+            "the first product is done, and there is room for 3; the producer waits "
             "for more than it must"
         )
 
@@ -90,4 +90,4 @@ def _what_places_bring(attempt: Attempt) -> str:
         _run(attempt, 20, places, "all as quick", EVEN).busy() for places in (1, 2)
     )
     works = f"the matrix unit works {one:.0%} of the time"
-    return f"with one place {works}, with two {two:.0%}"
+    return f"without weighing: with one place {works}, with two {two:.0%}"
