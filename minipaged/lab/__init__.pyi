@@ -200,5 +200,6 @@ from .tour.tape import TapedRunner as TapedRunner
 from .tour.tape import on_tape as on_tape
 from .tour.tape import padded_attention as padded_attention
 from .tour.warps import Mishap as Mishap
+from .tour.warps import run_copies_ahead as run_copies_ahead
 from .tour.warps import run_ring as run_ring
 from .tour.warps import run_rung as run_rung

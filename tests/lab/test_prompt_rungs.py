@@ -166,6 +166,8 @@ def test_compile_for_hopper():
         assert found["spilled"] == 0 and not found["warnings"]
         assert found["shared"] <= 227 * 1024
         assert not found["overwritten"]
+    # Of rung 1, shared memory has room for two, and the registers for one.
+    assert 256 * first["registers"] <= 65536 < 2 * 256 * first["registers"]
     # P·V of 128 keys, 16 at a time: in one loop, or of two consumers; rung 3 once more.
     assert [found["products"] for found in (first, *others)] == [8, 16, 32]
 

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from helpers import attempts_of_appendix_c as appendix_c
-from minipaged.lab import Mishap, run_ring, run_rung
+from minipaged.lab import Mishap, run_copies_ahead, run_ring, run_rung
 from minipaged.lab.tour.warps import Barrier, Machine
 
 
@@ -45,6 +45,12 @@ def test_no_more_copies_ahead_than_places():
 def test_each_rung_leaves_the_matrix_unit_less_idle():
     shares = [run_rung(rung, 5).busy() for rung in (1, 2, 3)]
     assert shares == sorted(shares) and shares[0] < 0.55 and shares[2] > 0.9
+    assert shares[0] < run_copies_ahead(5).busy() < shares[1]
+
+
+def test_copies_ahead_of_eight_warps_leave_them_the_weighing_to_wait_for():
+    """A tile takes two products of 128 rows, and the weighing between them."""
+    assert run_copies_ahead(400).busy() == pytest.approx(4 / 6.5, abs=0.01)
 
 
 def test_weights_are_made_while_a_product_of_the_same_consumer_is():

@@ -216,7 +216,7 @@ def weigh_under_product(q_rows, k_ring, v_ring, first, end, first_row, scale):
 
 @gluon.jit
 def place_in(turn):
-    """Which of a turn's pieces this program takes: forth and back, for equal sums."""
+    """Which of a turn's pieces this program takes: back and forth, for equal sums."""
     program = gl.program_id(0)
     return gl.where(turn % 2 == 0, program, gl.num_programs(0) - 1 - program)
 

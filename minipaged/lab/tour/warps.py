@@ -198,7 +198,7 @@ class Ring:
         self.machine.begin("copy", f"{self.name}{tile}", then=then)
 
     def multiply(self, place: int, times: float = 1.0) -> Moment:
-        """Begin a product with the tile at this place; to be awaited: it is made.
+        """Begin a product with the tile at this place; to be awaited: it is done.
 
         It reads the tile until then.
         """
@@ -282,6 +282,14 @@ def run_rung(rung: int, num_tiles: int = 4, num_pieces: int = 1) -> Machine:
     return machine
 
 
+def run_copies_ahead(num_tiles: int = 4) -> Machine:
+    """Half of rung 2: a producer copies ahead, and eight warps compute together."""
+    machine, who = Machine(), "eight warps"
+    k, v = (Ring(machine, [who], 2, name) for name in "KV")
+    loop = _one_after_another(machine, k, v, 0, num_tiles, times=2)
+    return machine.run({PRODUCER: _produce(k, v, num_tiles), who: loop})
+
+
 async def _together(machine: Machine, k: Ring, v: Ring, num_tiles: int) -> None:
     for tile in range(num_tiles):
         k.copy(tile, 0)
@@ -315,15 +323,15 @@ async def _once_full(ring: Ring, tile: int) -> int:
 
 
 async def _one_after_another(
-    machine: Machine, k: Ring, v: Ring, first: int, end: int
+    machine: Machine, k: Ring, v: Ring, first: int, end: int, times: float = 1.0
 ) -> None:
     for tile in range(first, end):
         place = await _once_full(k, tile)
-        await k.multiply(place)
+        await k.multiply(place, times)
         k.empty[place].arrive()
         await machine.begin("weigh", str(tile))
         await _once_full(v, tile)
-        await v.multiply(place)
+        await v.multiply(place, times)
         v.empty[place].arrive()
 
 
