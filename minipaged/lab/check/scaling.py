@@ -220,7 +220,7 @@ SCALE_FLAWS: Rules = {
 
 
 NUMBER_FLAWS: Rules = {
-    "a cast makes NaN or another number of it: clamp to ±448 first": [
+    "a cast may make NaN of it: clamp to ±448 first": [
         partial(_changed, lambda new, scale: new / scale),
     ],
     "clamp after the division, not before": [
