@@ -102,6 +102,7 @@ from .plots.lanes import plot_lanes as plot_lanes
 from .plots.latencies import plot_latencies as plot_latencies
 from .plots.launch import plot_launch as plot_launch
 from .plots.layouts import plot_layouts as plot_layouts
+from .plots.leaving import plot_leaving as plot_leaving
 from .plots.load import plot_load as plot_load
 from .plots.load import plot_present as plot_present
 from .plots.machine import plot_gpu as plot_gpu

@@ -3,21 +3,36 @@
 import asyncio
 
 from minipaged.decoding.text_pieces import TextPieces
-from minipaged.lab.tour import incidents
+from minipaged.lab.tour import desk, incidents, tunnels
 
 
-async def answering(stream):
-    """By polling, unlike the solution in the notebook."""
-    sent = 0
+async def answering(streams):
+    """A task for each stream, unlike the solution in the notebook."""
+    queue = asyncio.Queue()
+
+    async def follow(number, stream):
+        try:
+            async for token in stream:
+                queue.put_nowait((number, token))
+            queue.put_nowait(None)
+        except Exception as error:
+            queue.put_nowait(error)
+
+    tasks = [asyncio.create_task(follow(*one)) for one in enumerate(streams)]
+    remaining = len(tasks)
     try:
-        while sent < stream.num_tokens or not stream.finished:
-            if sent < stream.num_tokens:
-                yield stream.tokens[sent]
-                sent += 1
+        while remaining:
+            found = await queue.get()
+            if isinstance(found, Exception):
+                raise found
+            if found is None:
+                remaining -= 1
             else:
-                await asyncio.sleep(0.001)
+                yield found
     finally:
-        stream.abort()
+        for task, stream in zip(tasks, streams, strict=True):
+            task.cancel()
+            stream.abort()
 
 
 def cut(pieces, stop):
@@ -38,30 +53,15 @@ def cut(pieces, stop):
 
 
 class First:
-    """Time and question are told together, at the end."""
-
-    cause = "C"
-
-    def repair(self, system, question, now):
-        said = f"{question} (It is {now}.)"
-        return f"<|system|>{system}<|end|><|user|>{said}<|end|><|assistant|>"
-
-    def guard(self, queries, hits):
-        return queries >= 500 and hits / queries < 0.25
-
-
-class Second:
-    """A list in place of a dict."""
+    """Two lines, and `setdefault`."""
 
     cause = "D"
 
     def repair(self, tokenizer):
-        own = []
+        own = {}
 
-        def text_of(user, token):
-            while len(own) <= user:
-                own.append(TextPieces(tokenizer))
-            return own[user].add(token)
+        def text_of(answer, token):
+            return own.setdefault(answer, TextPieces(tokenizer)).add(token)
 
         return text_of
 
@@ -70,83 +70,134 @@ class Second:
         return any(a != b for a, b in zip(ask(texts), texts, strict=True))
 
 
+class Second:
+    """The rating is asked for by a named function."""
+
+    cause = "D"
+
+    def repair(self, add, prompt, is_rated):
+        def rate():
+            return add(prompt, max_new_tokens=1, prompt_logprobs=0)
+
+        return (add(prompt), rate) if is_rated else (add(prompt), None)
+
+    def guard(self, log):
+        keys = [row["key"] for row in log]
+        later = [row for at, row in enumerate(log) if row["key"] in keys[:at]]
+        return bool(later) and 4 * sum(not row["found"] for row in later) >= len(later)
+
+
 class Third:
-    """All in a single loop."""
+    """Counts lines: unlike the solution in the notebook."""
 
-    cause = "B"
+    cause = "C"
 
-    def repair(self, stream):
-        sent = 0
-        try:
-            while not (stream.finished and sent == stream.num_tokens):
-                has_more = sent < stream.num_tokens
-                yield stream.tokens[sent] if has_more else None
-                sent += has_more
-        finally:
-            stream.abort()
+    def repair(self, events):
+        lines, last = {}, {}
+        for step, what, user, _ in events:
+            if what == "arrives":
+                lines[user] = lines.get(user, 0) + 1
+            if what == "departs":
+                lines[user] -= 1
+                last[user] = step
+        return {user: last[user] for user, count in lines.items() if not count}
 
-    def guard(self, connections, running, waiting):
-        return connections < running + waiting
+    def guard(self, log):
+        lines = {}
+        for _, what, user, _ in log:
+            if what == "aborted" and lines[user]:
+                return True
+            change = {"arrives": 1, "departs": -1}.get(what, 0)
+            lines[user] = lines.get(user, 0) + change
+        return False
 
 
 # --- what is wrong --------------------------------------------------------------------
 
 
-async def never_aborts(stream):
-    sent = 0
-    while sent < stream.num_tokens or not stream.finished:
-        if sent < stream.num_tokens:
-            yield stream.tokens[sent]
-            sent += 1
-        else:
-            await asyncio.sleep(0.001)
-
-
-async def leaves_it_to_the_stream(stream):
-    async for token in stream:
-        yield token
-
-
-async def aborts_only_at_the_end(stream):
-    async for token in stream:
-        yield token
-    stream.abort()
-
-
-async def waits_first(stream):
-    try:
-        async for token in stream:
-            yield token
-    finally:
+async def merged(streams):
+    """All tokens as they come; nobody is aborted."""
+    sent = [0 for _ in streams]
+    while any(
+        n < s.num_tokens or not s.finished for n, s in zip(sent, streams, strict=True)
+    ):
+        for number, stream in enumerate(streams):
+            if sent[number] < stream.num_tokens:
+                yield number, stream.tokens[sent[number]]
+                sent[number] += 1
         await asyncio.sleep(0)
+
+
+async def never_aborts(streams):
+    async for pair in merged(streams):
+        yield pair
+
+
+async def one_after_the_other(streams):
+    try:
+        for number, stream in enumerate(streams):
+            async for token in stream:
+                yield number, token
+    finally:
+        for stream in streams:
+            stream.abort()
+
+
+async def each_by_itself(streams):
+    for number, stream in enumerate(streams):
+        try:
+            async for token in stream:
+                yield number, token
+        finally:
+            stream.abort()
+
+
+async def aborts_the_first_only(streams):
+    try:
+        async for pair in merged(streams):
+            yield pair
+    finally:
+        streams[0].abort()
+
+
+async def aborts_only_at_the_end(streams):
+    async for pair in merged(streams):
+        yield pair
+    for stream in streams:
         stream.abort()
 
 
-async def only_if_cancelled(stream):
+async def waits_first(streams):
     try:
-        async for token in stream:
-            yield token
-    except asyncio.CancelledError:
-        stream.abort()
-        raise
+        async for pair in merged(streams):
+            yield pair
+    finally:
+        for stream in streams:
+            await asyncio.sleep(0)
+            stream.abort()
 
 
-async def only_if_closed(stream):
+def only_if(*kinds):
+    async def answer(streams):
+        try:
+            async for pair in merged(streams):
+                yield pair
+        except kinds:
+            for stream in streams:
+                stream.abort()
+            raise
+
+    return answer
+
+
+async def says_the_first_only(streams):
     try:
-        async for token in stream:
-            yield token
-    except GeneratorExit:
-        stream.abort()
-        raise
-
-
-async def says_the_first_only(stream):
-    try:
-        async for token in never_aborts(stream):
-            yield token
+        async for pair in merged(streams):
+            yield pair
             return
     finally:
-        stream.abort()
+        for stream in streams:
+            stream.abort()
 
 
 def looks_at_pieces(pieces, stop):
@@ -184,82 +235,90 @@ def with_(right, **parts):
     return type("Wrong", (right,), parts)
 
 
-def without_time(self, system, question, now):
-    return f"<|system|>{system}<|end|><|user|>{question}<|end|><|assistant|>"
-
-
-def question_first(self, system, question, now):
-    told = f"<|system|>{system}<|end|><|user|>It is {now}.<|end|><|assistant|>"
-    return question + told
-
-
-def question_within(self, system, question, now):
-    said = f"{question} It is {now}."
-    return f"<|system|>{question} {system}<|end|><|user|>{said}<|end|><|assistant|>"
-
-
-def hour_first(self, system, question, now):
-    said = f"It is {now}. {question}"
-    return (
-        f"<|system|>It is {now[:2]} o'clock. {system}<|end|>"
-        f"<|user|>{said}<|end|><|assistant|>"
-    )
-
-
-def time_last(self, system, question, now):
-    return f"{without_time(self, system, question, now)}It is {now}."
-
-
-def unmarked(self, system, question, now):
-    return f"{system} {question} It is {now}."
-
-
-def no_user(self, system, question, now):
-    return f"<|system|>{system}<|end|>It is {now}. {question}<|end|><|assistant|>"
-
-
-def only_the_minute(self, system, question, now):
-    return First().repair(system, question, now[:5])
-
-
-def as_before(self, system, question, now):
-    return incidents.prompt_of(system, question, now)
-
-
-def a_dict_for_each(self, tokenizer):
-    return lambda user, token: TextPieces(tokenizer).add(token)
+def a_new_one_each_time(self, tokenizer):
+    return lambda answer, token: TextPieces(tokenizer).add(token)
 
 
 def shared_again(self, tokenizer):
     return incidents.make_texts(tokenizer)
 
 
+def eight_for_all(self, tokenizer):
+    pieces = [TextPieces(tokenizer) for _ in range(8)]
+    return lambda answer, token: pieces[answer % 8].add(token)
+
+
 def deletes_what_is_unknown(self, tokenizer):
-    text_of = Second().repair(tokenizer)
-    return lambda user, token: text_of(user, token).replace("\ufffd", "")
+    text_of = First().repair(tokenizer)
+    return lambda answer, token: text_of(answer, token).replace("\ufffd", "")
 
 
-def the_old_answer(self, stream):
-    return incidents.answer(stream)
+def rates_nobody(self, add, prompt, is_rated):
+    return add(prompt), None
 
 
-def gives_up(self, stream):
-    try:
-        while not stream.tokens:
-            yield None
-        yield from stream.tokens
-    finally:
-        stream.abort()
+def rates_at_once(self, add, prompt, is_rated):
+    rating = add(prompt, max_new_tokens=1, prompt_logprobs=0) if is_rated else None
+    return add(prompt), rating
+
+
+def rates_behind(self, add, prompt, is_rated):
+    answer = add(prompt)
+    rating = add(prompt, max_new_tokens=1, prompt_logprobs=0) if is_rated else None
+    return answer, rating
+
+
+def rates_the_question(self, add, prompt, is_rated):
+    rate = Second().repair(add, prompt[-8:], is_rated)[1]
+    return add(prompt), rate
+
+
+def says_less(self, add, prompt, is_rated):
+    _, rate = Second().repair(add, prompt, is_rated)
+    return add(prompt, max_new_tokens=2), rate
+
+
+def empty_found(self, log):
+    return bool(log) and 4 * sum(not row["found"] for row in log) >= len(log)
+
+
+def rate_of_hits(self, log):
+    found = [row for row in log if row["found"]]
+    asked = sum(row["prompt"] for row in found)
+    return bool(found) and sum(row["found"] for row in found) < asked / 2
+
+
+def last_arrival_counts(self, events):
+    lines, gone = {}, {}
+    for step, what, user, connection in events:
+        if what == "arrives":
+            lines[user] = connection
+            gone.pop(user, None)
+        if what == "departs" and lines[user] == connection:
+            gone[user] = step
+    return gone
+
+
+def the_first_departure(self, events):
+    gone = Third().repair(events)
+    firsts = {}
+    for step, what, user, _ in events:
+        if what == "departs":
+            firsts.setdefault(user, step)
+    return {user: firsts[user] for user in gone}
 
 
 FAULTS = {
     "answering": [
         (never_aborts, "for nobody"),
-        (leaves_it_to_the_stream, "breaks out"),
+        (one_after_the_other, "wait for stream 0"),
+        (each_by_itself, "wait for stream 0"),
+        (aborts_the_first_only, "stream 1 goes on"),
         (aborts_only_at_the_end, "breaks out"),
         (waits_first, "disconnected"),
-        (only_if_cancelled, "breaks out"),
-        (only_if_closed, "goes on"),
+        (only_if(asyncio.CancelledError), "breaks out"),
+        (only_if(GeneratorExit), "goes on"),
+        (only_if(GeneratorExit, asyncio.CancelledError), "raises RuntimeError"),
         (says_the_first_only, "1 came"),
     ],
     "cut": [
@@ -269,46 +328,51 @@ FAULTS = {
         (keeps_the_stop, "certain"),
     ],
     "incident_1": [
-        (with_(First, cause="A"), "5 of 128"),
-        (with_(First, cause="B"), "at the end"),
-        (with_(First, cause="D"), "one by one"),
-        (with_(First, cause="the time"), "none of A, B, C, D"),
-        (with_(First, repair=without_time), "not told this time"),
-        (with_(First, repair=only_the_minute), "not told this time"),
-        (with_(First, repair=as_before), "0% are found"),
-        (with_(First, repair=question_first), "<|user|>"),
-        (with_(First, repair=question_within), "% are found"),
-        (with_(First, repair=hour_first), "before the system prompt ends"),
-        (with_(First, repair=time_last), "<|user|>"),
-        (with_(First, repair=unmarked), "<|user|>"),
-        (with_(First, repair=no_user), "<|user|>"),
-        (with_(First, guard=lambda self, queries, hits: hits == 0), "quiet night"),
-        (with_(First, guard=lambda self, queries, hits: False), "expected an alarm"),
-        (with_(First, guard=lambda self, q, hits: q > 500 and hits < q / 4), "500"),
-        (with_(First, guard=lambda self, q, hits: q >= 500 and hits <= q / 4), "250"),
-    ],
-    "incident_2": [
-        (with_(Second, cause="A"), "right tokens"),
-        (with_(Second, cause="B"), "nobody else's"),
-        (with_(Second, cause="C"), "in order"),
-        (with_(Second, repair=a_dict_for_each), "users receive"),
-        (with_(Second, repair=shared_again), "users receive"),
-        (with_(Second, repair=deletes_what_is_unknown), "users receive"),
+        (with_(First, cause="A"), "right tokens"),
+        (with_(First, cause="B"), "nobody else's"),
+        (with_(First, cause="C"), "in order"),
+        (with_(First, cause="the text"), "none of A, B, C, D"),
+        (with_(First, repair=a_new_one_each_time), "receives"),
+        (with_(First, repair=shared_again), "receives"),
+        (with_(First, repair=eight_for_all), "of 300 users"),
+        (with_(First, repair=deletes_what_is_unknown), "receives"),
         (
-            with_(Second, guard=lambda self, ask: ask(["a", "b"]) != ["a", "b"]),
+            with_(First, guard=lambda self, ask: ask(["a", "b"]) != ["a", "b"]),
             "the server of this morning",
         ),
-        (with_(Second, guard=lambda self, ask: True), "silence"),
+        (with_(First, guard=lambda self, ask: True), "silence"),
+    ],
+    "incident_2": [
+        (with_(Second, cause="A"), "96 blocks"),
+        (with_(Second, cause="B"), "one key"),
+        (with_(Second, cause="C"), "alone"),
+        (with_(Second, cause="E"), "the same for all"),
+        (with_(Second, repair=lambda self, *asked: desk.ask(*asked)), "are found"),
+        (with_(Second, repair=rates_nobody), "rating of chat 0 is None"),
+        (with_(Second, repair=rates_at_once), "rating of another one"),
+        (with_(Second, repair=rates_behind), "rating of another one"),
+        (with_(Second, repair=rates_the_question), "rating of chat 0"),
+        (with_(Second, repair=says_less), "has another answer"),
+        (with_(Second, guard=lambda self, log: False), "an alarm"),
+        (with_(Second, guard=empty_found), "silence"),
+        (with_(Second, guard=rate_of_hits), "an alarm"),
     ],
     "incident_3": [
-        (with_(Third, cause="A"), "preempted"),
-        (with_(Third, cause="C"), "40 tokens"),
-        (with_(Third, cause="D"), "as many as may"),
-        (with_(Third, repair=the_old_answer), "run or wait"),
-        (with_(Third, repair=gives_up), "of 40 tokens"),
-        (with_(Third, guard=lambda self, c, r, w: w > c), "expected an alarm"),
-        (with_(Third, guard=lambda self, c, r, w: True), "silence"),
-        (with_(Third, guard=lambda self, c, r, w: r + w != c), "[5, 2, 0]"),
-        (with_(Third, guard=lambda self, c, r, w: r + w > c and w < 10), "[40, 2, 45]"),
+        (with_(Third, cause="A"), "64 blocks"),
+        (with_(Third, cause="B"), "3 steps"),
+        (with_(Third, cause="D"), "without a gap"),
+        (with_(Third, cause="E"), "may_end_early=False"),
+        (
+            with_(Third, repair=lambda self, events: tunnels.gone_since(events)),
+            "gone are",
+        ),
+        (with_(Third, repair=last_arrival_counts), "gone are"),
+        (with_(Third, repair=the_first_departure), "gone are"),
+        (with_(Third, repair=lambda self, events: {}), "gone are"),
+        (
+            with_(Third, guard=lambda self, log: any(e[1] == "aborted" for e in log)),
+            "silence",
+        ),
+        (with_(Third, guard=lambda self, log: False), "an alarm"),
     ],
 }

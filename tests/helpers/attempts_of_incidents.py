@@ -66,7 +66,7 @@ FAULTS = {
     "incident_of_lesson_3": [
         (with_(OfLesson3, cause="A"), "40 are enough"),
         (with_(OfLesson3, cause="C"), "is rare"),
-        (with_(OfLesson3, cause="D"), "one salt"),
+        (with_(OfLesson3, cause="D"), "no salt"),
         (
             with_(OfLesson3, repair=lambda self, free: incidents.next_victim(free)),
             "was used longest ago (",

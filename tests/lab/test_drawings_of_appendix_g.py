@@ -2,6 +2,7 @@
 
 from helpers.drawn import texts
 from helpers.readable import readable_in_all_themes
+from minipaged.lab.plots.leaving import plot_leaving
 from minipaged.lab.plots.served_pool import plot_served_pool, tables_told
 from minipaged.lab.plots.way import plot_way
 from minipaged.lab.pool.snapshot import FrozenTable
@@ -18,6 +19,11 @@ MESSAGES = [
 
 DRAWINGS = {
     "way": lambda: plot_way(MOVES, CAUSES, "title"),
+    "leaving": lambda: plot_leaving(
+        {"A": 2, "B": 5},
+        {"nobody is told": [2, 2, 4, 4, 6], "abort": [2, 2, 1, 1, 1]},
+        "title",
+    ),
     "a server's pool": lambda: plot_served_pool(
         tables_told(MESSAGES)[1], 12, 16, "title", columns=4
     ),
@@ -49,3 +55,21 @@ def test_tables_are_put_together_from_what_has_changed():
 def test_two_users_are_seen_sharing():
     said = texts(DRAWINGS["a server's pool"]())
     assert {"block 1: A B", "block 4: A", "block 6: B", "several holders"} <= {*said}
+
+
+def test_blocks_are_counted_in_each_step_and_each_client_reads_until_it_leaves():
+    scene = DRAWINGS["leaving"]().scene
+    a, b, untold, told = scene.rows[:4]
+    assert [row.label for row in (a, b, untold, told)] == [
+        "A", "B", "nobody is told", "abort",
+    ]  # fmt: skip
+    said = texts(DRAWINGS["leaving"]())
+    assert {"reads", "at last 6 blocks", "at last 1 block"} <= {*said}
+    assert "blocks held in a step, at most 6" in said
+
+
+def test_a_full_block_of_many_columns_is_one_box():
+    """Side by side, thin boxes would show seams where their hatches meet."""
+    scene = plot_served_pool(tables_told(MESSAGES)[1], 12, 16, "t", columns=10).scene
+    hatched = [one for one in scene.all if getattr(one, "pattern", "")]
+    assert len(hatched) == 2 + 1  # blocks 1 and 2, and the legend

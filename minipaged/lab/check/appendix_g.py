@@ -1,11 +1,12 @@
 """Lab: checks of appendix G's exercises: leaving, stop strings, three incidents."""
 
 import asyncio
-import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import aclosing
+from functools import cache
 from random import Random
+from statistics import fmean
 from threading import Thread
 from typing import Any
 
@@ -16,123 +17,154 @@ from minipaged.engine.engine import Engine
 from minipaged.engine.stream import Stream
 from minipaged.lab.check.diagnose import want
 from minipaged.lab.check.incidents import check_guard, parts_of
-from minipaged.lab.check.verdict import Attempt, Rejected, exercise, short
-from minipaged.lab.tour.incidents import (
-    ANSWERS,
-    QUESTIONS,
-    SYSTEM,
-    morning_1,
-    morning_2,
-    morning_3,
-)
+from minipaged.lab.check.verdict import Attempt, Rejected, exercise, many, short
+from minipaged.lab.tour.desk import BEFORE, TODAY, Desk, Release
+from minipaged.lab.tour.incidents import ANSWERS, receive
+from minipaged.lab.tour.tunnels import LENGTH, Event, Server
 from minipaged.model.load import load
 from minipaged.model.paged_model import PagedModel
 
 # --- whoever leaves -------------------------------------------------------------------
 
-LENGTH = 12  # tokens of a whole answer
+WHOLE = 12  # tokens of a whole answer
 LONG = 700  # of an answer that somebody leaves
+FAILED = "a step has failed"
 
 
 class Forgotten:
-    """A Stream whose iterator does not abort when it is left: the answer has to."""
+    """A Stream whose iterator does not abort when it is left: the answer has to.
 
-    def __init__(self, stream: Stream):
+    Attributes: most, so many tokens are told of at most; fails, after three tokens.
+    """
+
+    def __init__(self, stream: Stream, most: int = LONG, fails: bool = False):
         """Tells what this stream tells."""
-        self._stream = stream
+        self._stream, self.most, self.fails = stream, most, fails
         self.abort = stream.abort
 
     @property
     def tokens(self) -> Sequence[int]:
         """All that have come."""
-        return self._stream.tokens
+        return self._stream.tokens[: self.num_tokens]
 
     @property
     def num_tokens(self) -> int:
         """How many have come."""
-        return self._stream.num_tokens
+        count = min(self.most, self._stream.num_tokens)
+        if self.fails and count >= 3:
+            raise RuntimeError(FAILED)
+        return count
 
     @property
     def finished(self) -> bool:
         """Will no more come?"""
-        return self._stream.finished
+        return self._stream.finished and self.most >= self._stream.num_tokens
 
     async def __aiter__(self) -> AsyncIterator[int]:
         """The tokens as they come."""
-        number = 0
-        while some := await self._stream.news(number):
-            for token in some:
-                yield token
-            number += len(some)
+        sent = 0
+        while sent < self.num_tokens or not self.finished:
+            if sent < self.num_tokens:
+                yield self.tokens[sent]
+                sent += 1
+            else:
+                await asyncio.sleep(0.001)
 
 
-Answering = Callable[[Forgotten], AsyncIterator[int]]
+Two = Sequence[Forgotten]
+Pair = tuple[int, int]  # (number of the stream, token)
+Answering = Callable[[Two], AsyncIterator[Pair]]
 
 
 @exercise
 def answering(attempt: Attempt) -> Callable[[], str]:
-    """(stream) -> an async generator of its tokens, which aborts if it is left."""
+    """(streams) -> an async generator of (number, token), which aborts if left."""
     model, tokenizer = load("pocket", device="cpu")
-    prompt = tokenizer("Once upon a time").input_ids
     with Engine(PagedModel(model, num_blocks=128, block_size=16)) as engine:
 
-        def ask(length: int) -> Stream:
+        def ask(length: int) -> list[Stream]:
             config = GenerationConfig(
                 max_new_tokens=length, eos_token_id=model.config.vocab_size
             )
-            return engine.add(prompt, config)
+            texts = "Once upon a time", "The capital"
+            return [engine.add(tokenizer(text).input_ids, config) for text in texts]
 
         engine.serve()
-        right = ask(LENGTH).result().sequences[0]
-        found = _in_a_loop(_whole, attempt, ask(LENGTH))
-        if found != right:
-            raise Rejected(
-                f"the stream has {len(right)} tokens, and {len(found)} came: "
-                f"{short(found)}, expected {short(right)}"
-            )
+        right = [stream.result().sequences[0] for stream in ask(WHOLE)]
+        for read in (_whole, _as_they_come):
+            pairs = _in_a_loop(read, attempt, [Forgotten(one) for one in ask(WHOLE)])
+            for number, tokens in enumerate(right):
+                found = [token for which, token in pairs if which == number]
+                if found != tokens:
+                    raise Rejected(
+                        f"stream {number} has {len(tokens)} tokens, and {len(found)} "
+                        f"came: {short(found)}, expected {short(tokens)}"
+                    )
         for how, leave in LEAVING.items():
-            stream = ask(LONG)
-            _in_a_loop(leave, attempt, stream)
-            deadline = time.monotonic() + 2
-            while not stream.finished and time.monotonic() < deadline:
+            streams = ask(LONG)
+            _in_a_loop(leave, attempt, [Forgotten(stream) for stream in streams])
+            deadline = time.monotonic() + 1
+            while engine.streams and time.monotonic() < deadline:
                 time.sleep(0.01)
-            if stream.output is None or stream.output.finish_reason != "aborted":
-                held = engine.paged.pool.num_blocks - engine.paged.pool.num_free
-                raise Rejected(
-                    f"a client that {how} has left, and its request goes on: "
-                    f"{held} blocks are held for nobody"
-                )
-    return lambda: "as `Job.leave` does it: abort, and wait for nothing"
+            for number, stream in enumerate(streams):
+                if stream.output is None or stream.output.finish_reason != "aborted":
+                    held = engine.paged.pool.num_blocks - engine.paged.pool.num_free
+                    raise Rejected(
+                        f"{how}, and stream {number} goes on: {held} blocks are held "
+                        "for nobody"
+                    )
+    return lambda: "as `Job.leave` does it: abort all, and wait for nothing"
 
 
-async def _whole(answer: Answering, stream: Forgotten) -> list[int]:
-    return [token async for token in answer(stream)]
+async def _whole(answer: Answering, streams: Two) -> list[Pair]:
+    return [pair async for pair in answer(streams)]
 
 
-async def _leaves(answer: Answering, stream: Forgotten) -> None:
+async def _as_they_come(answer: Answering, streams: Two) -> list[Pair]:
+    """The first stream stops after a token, until the second one was read."""
+    streams[0].most, pairs = 1, []
+
+    async def read() -> None:
+        async with aclosing(answer(streams)) as found:
+            async for pair in found:
+                pairs.append(pair)
+                if [number for number, _ in pairs].count(1) == WHOLE:
+                    streams[0].most = LONG
+
+    try:
+        await asyncio.wait_for(read(), 3)
+    except TimeoutError:
+        raise Rejected(
+            f"stream 0 has told 1 token so far, and stream 1 all {WHOLE}; "
+            f"{short(pairs)} came: does stream 1 wait for stream 0?"
+        ) from None
+    return pairs
+
+
+async def _leaves(answer: Answering, streams: Two) -> None:
     """Closed, as a loop that is left by `break`."""
-    async with aclosing(answer(stream)) as tokens:
-        async for _ in tokens:
-            if stream.num_tokens >= 3:
+    async with aclosing(answer(streams)) as pairs:
+        async for _ in pairs:
+            if streams[0].num_tokens >= 3:
                 break
 
 
-async def _is_cancelled(answer: Answering, stream: Forgotten) -> None:
-    """Cancelled again at each await, as Starlette does it after a disconnect."""
+async def _is_cancelled(answer: Answering, streams: Two) -> None:
+    """Cancelled again at each await, as by anyio's scopes."""
     with anyio.CancelScope() as scope:
-        async with aclosing(answer(stream)) as tokens:
-            async for _ in tokens:
-                if stream.num_tokens >= 3:
+        async with aclosing(answer(streams)) as pairs:
+            async for _ in pairs:
+                if streams[0].num_tokens >= 3:
                     scope.cancel()
                     await asyncio.sleep(0)
 
 
-async def _is_late(answer: Answering, stream: Forgotten) -> None:
-    """Cancelled while it waits for a token."""
+async def _is_late(answer: Answering, streams: Two) -> None:
+    """Cancelled at any moment, also while it waits for a token."""
 
     async def read() -> None:
-        async with aclosing(answer(stream)) as tokens:
-            async for _ in tokens:
+        async with aclosing(answer(streams)) as pairs:
+            async for _ in pairs:
                 pass
 
     task = asyncio.create_task(read())
@@ -141,30 +173,43 @@ async def _is_late(answer: Answering, stream: Forgotten) -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
+async def _fails(answer: Answering, streams: Two) -> None:
+    """Stream 0 raises, as it does if a step has failed."""
+    streams[0].fails = True
+    try:
+        async with aclosing(answer(streams)) as pairs:
+            async for _ in pairs:
+                pass
+    except RuntimeError as error:
+        if FAILED not in str(error):
+            raise
+
+
 LEAVING = {
-    "breaks out of its loop": _leaves,
-    "is disconnected (each await is cancelled from then on)": _is_cancelled,
-    "is cancelled at any moment": _is_late,
+    "a client breaks out of its loop": _leaves,
+    "a client is disconnected (each await is cancelled from then on)": _is_cancelled,
+    "a client is cancelled at any moment": _is_late,
+    f"stream 0 raises RuntimeError({FAILED!r})": _fails,
 }
 
 
-def _in_a_loop(run: Callable[..., Any], attempt: Attempt, stream: Stream) -> Any:
+def _in_a_loop(run: Callable[..., Any], attempt: Attempt, streams: Two) -> Any:
     """What the coroutine returns, in a thread: a notebook's own loop is busy."""
     attempt.num_cases += 1
     found: list[Any] = []
 
     def work() -> None:
         try:
-            found.append(asyncio.run(run(attempt.function, Forgotten(stream))))
+            found.append(asyncio.run(run(attempt.function, streams)))
         except BaseException as error:
             found.append(error)
 
-    thread = Thread(target=work)
+    thread = Thread(target=work, daemon=True)
     thread.start()
-    thread.join(60)
+    thread.join(20)
     if not found:
-        raise Rejected("nothing came within a minute")
-    if isinstance(found[0], NotImplementedError):
+        raise Rejected("nothing came within 20 seconds")
+    if isinstance(found[0], NotImplementedError | Rejected):
         raise found[0]
     if isinstance(found[0], BaseException):
         error = found[0]
@@ -235,73 +280,6 @@ def _certain(text: str, stop: str) -> str:
 
 @exercise
 def incident_1(attempt: Attempt) -> Callable[[], str]:
-    """A class with cause, repair(system, question, now), guard(queries, hits)."""
-    answer = parts_of(
-        attempt,
-        "C",
-        {
-            "A": "no more than 5 of 128 blocks were ever used",
-            "B": "the questions stand at the end, after the long system prompt",
-            "D": "blocks are found one by one, each by all that comes before its end",
-        },
-    )
-    texts = []
-    for question, now in ((QUESTIONS[0], "09:00:07"), (QUESTIONS[1], "21:34:58")):
-        attempt.num_cases += 1
-        texts.append(answer.repair(SYSTEM, question, now))
-        _check_prompt(texts[-1], question, now)
-    found = morning_1(answer.repair)
-    share = found["prefix_cache_hits"] / found["prefix_cache_queries"]
-    if share < 0.5:
-        raise Rejected(
-            f"repair: of the same morning's prompt tokens, {share:.0%} are found"
-        )
-    ends = [text.index(SYSTEM) + len(SYSTEM) for text in texts]
-    begun = [text[:end] for text, end in zip(texts, ends, strict=True)]
-    if begun[0] != begun[1]:
-        raise Rejected(
-            "repair: two prompts differ before the system prompt ends: "
-            f"{short(begun[0])} and {short(begun[1])}"
-        )
-    counts = found["prefix_cache_queries"], found["prefix_cache_hits"]
-    cases = [
-        ("this morning", [counts[0], 0], True),
-        ("a repaired morning", counts, False),
-        ("a quiet night of 90 tokens, none found", [90, 0], False),
-        ("499 tokens, none found", [499, 0], False),
-        ("500 tokens, none found", [500, 0], True),
-        ("1,000 tokens, 240 of them found", [1000, 240], True),
-        ("1,000 tokens, 250 of them found", [1000, 250], False),
-        ("nobody has asked", [0, 0], False),
-    ]
-    check_guard(attempt, answer.guard, cases)
-    return lambda: f"repaired, {share:.0%} of the prompt tokens are found"
-
-
-def _check_prompt(text: Any, question: str, now: str) -> None:
-    """Turns between their markers: the system prompt first, the question last."""
-    want("a prompt, as a text", text, isinstance(text, str))
-    turns = re.findall(r"<\|(system|user)\|>([^|]*)<\|end\|>", text)
-    whole = "".join(f"<|{who}|>{said}<|end|>" for who, said in turns)
-    speakers = [who for who, _ in turns]
-    is_chat = speakers[:1] == ["system"] and speakers[-1] == "user"
-    if not is_chat or text != f"{whole}<|assistant|>":
-        raise Rejected(
-            "repair: a prompt is <|system|>...<|end|><|user|>...<|end|><|assistant|>, "
-            f"and this is {text!r}"
-        )
-    for what, part, said in (
-        ("system prompt", SYSTEM, turns[0][1]),
-        ("question", question, turns[-1][1]),
-    ):
-        if part not in said:
-            raise Rejected(f"repair: the {what} is not in its place: {text!r}")
-    if now not in text:
-        raise Rejected(f"repair: the model is not told this time, {now}: {text!r}")
-
-
-@exercise
-def incident_2(attempt: Attempt) -> Callable[[], str]:
     """A class with cause, repair(tokenizer), guard(ask)."""
     answer = parts_of(
         attempt,
@@ -317,72 +295,176 @@ def incident_2(attempt: Attempt) -> Callable[[], str]:
         ["Привет", "naïve", "Привет"],
         ["é" * 9, "x" * 5, "жж"],
         ["so \ufffd it is", "naïve"],  # the model itself says U+FFFD
+        ["naïve café", "тюлень", "é"] * 100,
     ):
         attempt.num_cases += 1
-        found = morning_2(texts, answer.repair)
-        if found != texts:
-            raise Rejected(f"repair: users receive {found}, expected {texts}")
+        for got, right in zip(receive(texts, answer.repair), texts, strict=True):
+            if got != right:
+                raise Rejected(
+                    f"repair: of {many(len(texts), 'user')} at one time, one receives "
+                    f"{got!r}, expected {right!r}"
+                )
 
     def swaps(texts: Sequence[str]) -> list[str]:
         return [*reversed(texts)] if len(texts) > 1 else [*texts]
 
     cases = [
-        ("the server of this morning", [morning_2], True),
-        ("a repaired server", [lambda texts: morning_2(texts, answer.repair)], False),
+        ("the server of this morning", [receive], True),
+        ("a repaired server", [lambda texts: receive(texts, answer.repair)], False),
         ("a server that exchanges answers", [swaps], True),
         ("a server that is right", [lambda texts: [*texts]], False),
     ]
     check_guard(attempt, answer.guard, cases)
-    return lambda: (
-        f"repaired: {', '.join(morning_2([*ANSWERS.values()], answer.repair))}"
+    return lambda: f"repaired: {', '.join(receive([*ANSWERS.values()], answer.repair))}"
+
+
+@exercise
+def incident_2(attempt: Attempt) -> Callable[[], str]:
+    """A class with cause, repair(add, prompt, is_rated), guard(log)."""
+    answer = parts_of(
+        attempt,
+        "D",
+        {
+            "A": "with Saturday's 96 blocks, they wait as long as with 40",
+            "B": "with one key, they wait nearly as long; who finds nothing then?",
+            "C": "chats that come alone still wait twice as long as on Saturday",
+            "E": "without the date, they still wait more than twice as long",
+        },
     )
+    today = _morning(TODAY)
+    desk = Desk(ask=answer.repair).morning()
+    attempt.num_cases += 1
+    for before, now in zip(today.chats, desk.chats, strict=True):
+        if now.answer.output.sequences != before.answer.output.sequences:
+            raise Rejected(f"repair: chat {now.number} has another answer")
+        right = today.rating(before)
+        if right is None:
+            continue
+        found = desk.rating(now)
+        if found is None or abs(found - right) > 1e-3:
+            raise Rejected(
+                f"repair: the rating of chat {now.number} is {short(found)}, expected "
+                f"{short(right)}"
+            )
+    found = sum(row["found"] for row in desk.log)
+    asked = sum(row["prompt"] for row in desk.log)
+    wait = fmean(row["first_token_after"] for row in desk.log)
+    if found < 0.6 * asked:
+        share = found / asked
+        raise Rejected(f"repair: of the prompts' tokens, {share:.0%} are found")
+    if wait > 2:
+        raise Rejected(
+            f"repair: the first token comes after {wait:.1f} steps in the mean; does a "
+            "chat wait for the rating of another one?"
+        )
+    cases = [("the log of today", [today.log], True)]
+    cases += [("a repaired day's log", [desk.log], False)]
+    cases += [("Saturday's log", [_morning(BEFORE).log], False)]
+    cases += [
+        (f"chats (key, found): {chats}", [[_row(*chat) for chat in chats]], must_alarm)
+        for chats, must_alarm in GUARDED
+    ]
+    check_guard(attempt, answer.guard, cases)
+    return lambda: f"repaired, the first token comes after {wait:.1f} steps, not 3.1"
+
+
+@cache
+def _morning(release: Release) -> Desk:
+    return Desk(release).morning()
+
+
+# (key, found) of the chats of an hour; and must somebody be woken up?
+GUARDED = (
+    ([], False),
+    ([(0, 0), (1, 0), (2, 0)], False),  # a quiet night
+    ([(0, 0), (1, 0), (2, 0), (0, 48), (1, 48), (2, 48)], False),  # after a restart
+    ([(0, 0), (0, 48), (0, 0), (0, 48), (0, 48), (0, 48)], False),  # one of five
+    ([(0, 0), (0, 48), (0, 0), (0, 48), (0, 48)], True),  # one of four
+    ([(0, 0), (0, 48), (1, 0), (1, 0), (0, 48), (1, 0)], True),
+    ([(5, 0), (5, 0)], True),
+)
+
+
+def _row(key: int, found: int) -> dict[str, int]:
+    wait = 3 - 2 * bool(found)
+    return {"chat": 0, "key": key, "arrival": 0, "prompt": 66, "found": found} | {
+        "first_token_after": wait
+    }
 
 
 @exercise
 def incident_3(attempt: Attempt) -> Callable[[], str]:
-    """A class with cause, repair(stream), guard(connections, running, waiting)."""
+    """A class with cause, repair(events), guard(log)."""
     answer = parts_of(
         attempt,
-        "B",
+        "C",
         {
-            "A": "no request was ever preempted, so blocks did not run out",
-            "C": "each answer ends after 40 tokens",
-            "D": "two run all the time, as many as may",
+            "A": "with 64 blocks nobody is preempted, and Ben is cut all the same",
+            "B": "Ben was away for 3 steps and is cut; Cleo was away for 14 and is not",
+            "D": "what Ben has received is the beginning of his answer, without a gap",
+            "E": "with may_end_early=False, the same users are cut",
         },
     )
-    broken, sent_before = morning_3()
-    rows, sent = morning_3(answer.repair)
-    attempt.num_cases += 1
-    for row in rows:
-        inside = row["running"] + row["waiting"]
-        if inside > row["connections"]:
-            raise Rejected(
-                f"repair: after step {row['step']}, {row['connections']} clients are "
-                f"connected, and {inside} requests run or wait"
-            )
-    for client in (0, 3, 7):
-        if len(sent[client]) != 40:
-            raise Rejected(
-                f"repair: client {client} stays to the end, and receives "
-                f"{len(sent[client])} of 40 tokens"
-            )
-    if sent[0] != sent_before[0] or sent[8:] != sent_before[8:]:
-        raise Rejected("repair: a client receives other tokens than before")
-    cases = []
-    for which, some in (("this morning", broken), ("a repaired one", rows)):
-        for row in some:
-            figures = [row[name] for name in ("connections", "running", "waiting")]
-            what = f"after step {row['step']} of {which}: {figures}"
-            cases.append((what, figures, sum(figures[1:]) > figures[0]))
-    cases += [
-        ("a rush: 90 clients, of whom 88 wait", [90, 2, 88], False),
-        ("5 clients, of whom 3 have no request now: [5, 2, 0]", [5, 2, 0], False),
-        ("40 clients and 47 requests: [40, 2, 45]", [40, 2, 45], True),
-    ]
+    draw = Random(3)
+    for _ in range(100):
+        _check_gone(attempt, answer.repair, draw)
+    broken, repaired = Server().day(), Server(gone_since=answer.repair).day()
+    for user, tokens in repaired.received.items():
+        if user != "Eve" and len(tokens) != LENGTH:
+            raise Rejected(f"repair: {user} receives {len(tokens)} of {LENGTH} tokens")
+    if not any(event[1:3] == ("aborted", "Eve") for event in repaired.log):
+        raise Rejected("repair: Eve has left for good, and her answer is not aborted")
+    cases = [("the log of today", [broken.log], True)]
+    cases += [("a repaired day's log", [repaired.log], False), ("no log", [[]], False)]
+    for what, lines, must_alarm in LOGS:
+        log = [Event(3 * at, *line) for at, line in enumerate(lines)]
+        cases.append((what, [log], must_alarm))
     check_guard(attempt, answer.guard, cases)
-    last = [
-        max(row["step"] for row in some if row["running"]) for some in (broken, rows)
-    ]
-    return lambda: (
-        f"repaired, requests run until step {last[1]} of the table, not {last[0]}"
-    )
+    return lambda: "repaired: all but Eve have their 60 tokens"
+
+
+_HERE, _GONE, _ABORTED = "arrives", "departs", "aborted"
+# (what they are, what happens, and must somebody be woken up?)
+LOGS = (
+    ("a log: A has left, and is aborted",
+     [(_HERE, "A", 0), (_GONE, "A", 0), (_ABORTED, "A", -1)], False),
+    ("a log: A has two lines, one ends, and A is aborted",
+     [(_HERE, "A", 0), (_HERE, "A", 1), (_GONE, "A", 0), (_ABORTED, "A", -1)], True),
+    ("a log: A has left, B is here, and A is aborted",
+     [(_HERE, "A", 0), (_HERE, "B", 1), (_GONE, "A", 0), (_ABORTED, "A", -1)], False),
+    ("a log: A has left, is aborted, and comes back",
+     [(_HERE, "A", 0), (_GONE, "A", 0), (_ABORTED, "A", -1), (_HERE, "A", 1)], False),
+    ("a log: A is aborted, and then leaves",
+     [(_HERE, "A", 0), (_ABORTED, "A", -1), (_GONE, "A", 0)], True),
+    ("a log: both lines of A have ended, and A is aborted",
+     [(_HERE, "A", 0), (_HERE, "A", 1), (_GONE, "A", 1), (_GONE, "A", 0),
+      (_ABORTED, "A", -1)], False),
+)  # fmt: skip
+
+
+def _check_gone(attempt: Attempt, gone_since: Callable[..., Any], draw: Random) -> None:
+    """Lines come and go in any order; after each event, who is gone, and since when."""
+    log: list[Event] = []
+    lines: dict[str, set[int]] = {}
+    since: dict[str, int] = {}
+    for number in range(draw.randint(1, 12)):
+        user = draw.choice("AB")
+        own = lines.setdefault(user, set())
+        step = 2 * number + draw.randint(0, 1)
+        if own and draw.random() < 0.5:
+            connection = draw.choice(sorted(own))
+            own.remove(connection)
+            log.append(Event(step, "departs", user, connection))
+            since[user] = step
+        else:
+            own.add(number)
+            log.append(Event(step, "arrives", user, number))
+        right = {user: since[user] for user, own in lines.items() if not own}
+        attempt.num_cases += 1
+        found = gone_since([*log])
+        if found is None or dict(found) != right:
+            said = ", ".join(
+                f"{one.what} {one.user} by {one.connection} in {one.step}"
+                for one in log
+            )
+            raise Rejected(f"repair: {said}: gone are {found}, expected {right}")

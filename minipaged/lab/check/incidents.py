@@ -57,7 +57,7 @@ def incident_of_lesson_3(attempt: Attempt) -> Callable[[], str]:
         {
             "A": "a chat and a text have 28 blocks together, so 40 are enough",
             "C": "a collision is rare, and this comes every second time",
-            "D": "all users have one salt",
+            "D": "chat 1 finds what chat 0 has computed; in `kept` there is no salt",
         },
     )
     draw = Random(0)

@@ -1,6 +1,7 @@
 """Lab: pictures of a live block pool and its tables (paper, figures 6 and 7)."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import groupby
 
 from minipaged.draw.letters import counted
 from minipaged.draw.palette import BAD
@@ -21,6 +22,7 @@ from minipaged.memory.block_pool import BlockPool
 from minipaged.memory.block_table import BlockTable
 
 MOST_ENTRIES = 16  # of a table; more are counted
+MOST_SLOTS = 90  # in a row, each of which is a box: more have no gaps between them
 
 
 def plot_pool(
@@ -70,7 +72,9 @@ def add_blocks(
             tones = [soft(name) if at < old else strong(name) for at in used]
             if pool.refcount(block_id) > 1:
                 tones = [shared(tone, name) for tone in tones]
-            cells[block_id] = [Cell("", tone) for tone in tones]
+            thin = columns * size > MOST_SLOTS
+            runs = groupby(tones) if thin else ((tone, [tone]) for tone in tones)
+            cells[block_id] = [Cell("", tone, wide=len([*run])) for tone, run in runs]
             rest = size - len(used)
             cells[block_id] += [Cell("", free(), wide=rest)] * (rest > 0)
     for block_id in range(pool.num_blocks):

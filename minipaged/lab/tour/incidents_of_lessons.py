@@ -196,7 +196,7 @@ def _ticket_3() -> str:
         "of\nevery second chat is late. Of the 8 blocks, these were found, chat "
         "by chat:\n"
         f"  {' '.join(map(str, found[:20]))}\n  {' '.join(map(str, found[20:]))}\n"
-        "The pool has 40 blocks. All users have one salt."
+        "The pool has 40 blocks."
     )
 
 
