@@ -332,7 +332,7 @@ def incident_2(attempt: Attempt) -> Callable[[], str]:
         },
     )
     today = _morning(TODAY)
-    desk = Desk(ask=answer.repair).morning()
+    desk = Desk(hand_in=answer.repair).morning()
     attempt.num_cases += 1
     for before, now in zip(today.chats, desk.chats, strict=True):
         if now.answer.output.sequences != before.answer.output.sequences:

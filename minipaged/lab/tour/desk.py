@@ -67,7 +67,7 @@ class Chat:
     rating: Stream | Callable[[], Stream] | None
 
 
-def ask(add: Add, prompt: Sequence[int], is_rated: bool) -> Asked:
+def hand_in(add: Add, prompt: Sequence[int], is_rated: bool) -> Asked:
     """Hand a chat in. A rating needs the logprobs of the prompt's tokens.
 
     Returns the streams of the answer and of the rating. In the place of the latter, a
@@ -80,9 +80,11 @@ def ask(add: Add, prompt: Sequence[int], is_rated: bool) -> Asked:
 class Desk:
     """`send` chats, make `step`s, read `metrics()` and the `log`."""
 
-    def __init__(self, release: Release = TODAY, ask: Callable[..., Asked] = ask):
-        """ask: hands a chat in, as `ask` does."""
-        self.release, self._ask = release, ask
+    def __init__(
+        self, release: Release = TODAY, hand_in: Callable[..., Asked] = hand_in
+    ):
+        """hand_in: hands a chat in, as `hand_in` does."""
+        self.release, self._hand_in = release, hand_in
         model, self.tokenizer = _pocket()
         paged = PagedModel(model, num_blocks=release.num_blocks, block_size=16)
         self.engine = Engine(paged, PrefixCache(paged.pool), max_tokens=BUDGET)
@@ -106,7 +108,7 @@ class Desk:
 
         prompt = self.tokenizer(text, add_special_tokens=False).input_ids
         is_rated = bool(release.rated_every) and number % release.rated_every == 0
-        chat = Chat(number, key, self.now, *self._ask(add, prompt, is_rated))
+        chat = Chat(number, key, self.now, *self._hand_in(add, prompt, is_rated))
         self.chats.append(chat)
         return chat
 
