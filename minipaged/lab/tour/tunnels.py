@@ -129,10 +129,8 @@ class Server:
         new = stream.tokens[sent:]
         self._open[connection] += len(new)
         if connection in self._broken:  # what is written is lost
-            has_failed = (
-                self.now - self._broken[connection] >= self.setup.writes_in_vain
-            )
-            if has_failed:
+            in_vain = self.now - self._broken[connection]
+            if in_vain >= self.setup.writes_in_vain:
                 self._close(connection)
             return
         self.received[user] += new
@@ -141,11 +139,10 @@ class Server:
 
     def _close(self, connection: int) -> None:
         user = self._users[connection]
-        is_whole = connection not in self._broken
+        output = self._streams[user].output
+        is_broken = self._broken.pop(connection, None) is not None
         del self._open[connection]
-        self._broken.pop(connection, None)
-        reason = self._streams[user].output
-        if is_whole and reason and reason.finish_reason != "aborted":
+        if not is_broken and output.finish_reason != "aborted":
             self._note("finished", user, connection)
         self._note("departs", user, connection)
 
