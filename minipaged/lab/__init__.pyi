@@ -16,6 +16,7 @@ from .measure.measured import measured_deterministic as measured_deterministic
 from .measure.measured import measured_draws as measured_draws
 from .measure.measured import measured_eight_bits as measured_eight_bits
 from .measure.measured import measured_engine as measured_engine
+from .measure.measured import measured_hosts as measured_hosts
 from .measure.measured import measured_kernels as measured_kernels
 from .measure.measured import measured_profile as measured_profile
 from .measure.measured import measured_prompt_rungs as measured_prompt_rungs

@@ -10,6 +10,7 @@ from minipaged.lab import (
     measured_alone,
     measured_eight_bits,
     measured_engine,
+    measured_hosts,
     measured_kernels,
     measured_profile,
     measured_tuning,
@@ -156,6 +157,19 @@ def test_of_runs_with_the_same_rungs_the_last_is_a_host(monkeypatch):
 
 def test_a_run_with_one_rung_can_be_compared_with_nothing(monkeypatch):
     assert places_of_hosts(monkeypatch, "machine eager", "chats shared", "lone") == []
+
+
+def test_hosts_have_the_numbers_of_the_table_of_measurements():
+    hosts, second = measured_hosts()
+    assert sorted(hosts) == list(range(1, 11)) and sorted(second) == [8, 10]
+    said = {1: 3489, 2: 23238, 3: 25289, 4: 22828, 5: 25130.5, 7: 25897}
+    said |= {8: 18636.5, 9: 16444, 10: 18882.5}
+    for number, speed in said.items():
+        way = "eager" if number == 1 else "compiled"
+        assert hosts[number][way]["tokens_per_s"] == speed
+    assert set(hosts[6]) == {"machine", "lone"}
+    assert second[10]["compiled"]["tokens_per_s"] == 20063
+    assert len(second[8]["compiled"]["rounds"]) == 2
 
 
 def test_who_is_alone_waits_for_her_first_token_only():
