@@ -18,7 +18,14 @@ from unittest import mock
 import torch
 
 import minipaged as mp
-from benchmarks.gpu.inputs import BLOCK_SIZE, DEVICE, DTYPE, decodes, ragged
+from benchmarks.gpu.inputs import (
+    BLOCK_SIZE,
+    DEVICE,
+    DTYPE,
+    decodes,
+    make_batch,
+    ragged,
+)
 from benchmarks.gpu.one_launch import QWEN, Layers
 from minipaged.attention.backend import Masking
 from minipaged.attention.kernels import step as triton_step
@@ -158,9 +165,46 @@ def check_attention(
     return max(errors)
 
 
+def check_extremes() -> float:
+    """The largest error where K and V are e4m3's smallest numbers, and q is large.
+
+    q's numbers are more than float16 holds. The other numbers of 8 bits: alone, each
+    comes back as it is.
+    """
+    heads, dim, num_tokens = 8, 128, 256
+    shape, seq = (heads, dim, dim), decodes(1, num_tokens)
+    batch = make_batch(seq, torch.randperm(num_tokens // BLOCK_SIZE))
+    scales = LayerScales(*(torch.full((heads,), 64.0, device=DEVICE) for _ in "kv"))
+    cache = EightBitTritonKVCache(
+        [scales], [shape], num_tokens // BLOCK_SIZE, BLOCK_SIZE, DTYPE, DEVICE
+    )
+    layer, size = cache.layer(0), (num_tokens, heads, dim)
+    small = torch.randint(0, 8, (2, *size), device=DEVICE)
+    signs = torch.randint(0, 2, (2, *size), device=DEVICE) * 128
+    for tensor, bits in zip((layer.keys, layer.values), small + signs, strict=True):
+        tensor.view(torch.uint8).copy_(bits.view(tensor.shape))
+    large = torch.finfo(DTYPE).max ** 0.5
+    q = torch.randn(1, 2 * heads, dim, device=DEVICE) * large
+    masking = Masking(dim**-0.5 / large)
+    ours = triton_attention(q.to(DTYPE), layer, batch, masking).double()
+    batch.scratch.clear()
+    plain = in_numbers(layer)
+    right = gathered_attention(q.to(DTYPE).double(), plain, batch, masking)
+    error = ((ours - right).norm() / right.norm()).item()
+    assert error < 0.01, error
+    alone = make_batch([(0, 1)], torch.zeros(1, dtype=torch.int64))
+    numbers = torch.arange(heads * dim, device=DEVICE) % 256
+    numbers = torch.where(numbers % 128 == 127, 0, numbers).to(torch.uint8)
+    layer.values[0, 0].view(torch.uint8).copy_(numbers.view(heads, dim))
+    ours = triton_attention(q.to(DTYPE), layer, alone, masking)
+    assert torch.equal(ours[0, ::2].float(), 64 * layer.values[0, 0].float())
+    return error
+
+
 def check() -> dict[str, Any]:
     """All checks; the largest errors."""
     found: dict[str, Any] = {"numbers_rounded": check_rounding()}
+    found["extremes"] = check_extremes()
     for name, shape in CHECKED.items():
         for kind in ("fp8", "fp8_v"):
             for lengths in (DECODES, MIXED):

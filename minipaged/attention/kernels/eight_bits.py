@@ -1,13 +1,18 @@
 """Lesson 6: numbers of 8 bits in kernels (the border; see appendix C).
 
-K is read as it is stored: a head's scale multiplies the logits. So does V: its scale
-multiplies the result. Tiles of both are converted to the type of q, without rounding.
+K is read as it is stored: a head's scale multiplies the logits. So is V: its scale
+multiplies the result. Tiles of both are converted to the type of q, without rounding;
+where a GPU decodes, to float16, for which it has an instruction.
 """
 
 import torch
 
 from minipaged.attention.kernels.setup import INTERPRETED, tl, triton
+from minipaged.attention.kernels.tile import capped, load_tile
 from minipaged.memory.eight_bits import E4M3
+from minipaged.memory.kv_cache import LayerCache
+
+_INTERPRETED = tl.constexpr(INTERPRETED)  # kernels read only such globals
 
 
 @triton.jit
@@ -16,6 +21,125 @@ def to_eight_bits(numbers, scale):
     numbers = numbers.to(tl.float32) / scale
     numbers = tl.clamp(numbers, -448.0, 448.0, tl.PropagateNan.ALL)
     return numbers.to(tl.float8e4nv)
+
+
+@triton.jit
+def _low_and_high(words):
+    """The numbers in the low bytes and in the high bytes of 16-bit words, in float16.
+
+    A GPU takes two words at a time, sorts their bytes, and converts two bytes at once.
+    """
+    if _INTERPRETED:
+        low = words.to(tl.int8).to(tl.float8e4nv, bitcast=True)
+        high = (words >> 8).to(tl.int8).to(tl.float8e4nv, bitcast=True)
+        return low.to(tl.float16), high.to(tl.float16)
+    else:  # of the lines above, the compiler makes many more instructions
+        return tl.inline_asm_elementwise(
+            """{
+            .reg .b32 sorted;
+            .reg .b16 low, high;
+            prmt.b32 sorted, $2, 0, 0x3120;
+            mov.b32 {low, high}, sorted;
+            cvt.rn.f16x2.e4m3x2 $0, low;
+            cvt.rn.f16x2.e4m3x2 $1, high;
+            }""",
+            "=r,=r,r",
+            [words],
+            dtype=(tl.float16, tl.float16),
+            is_pure=True,
+            pack=2,
+        )
+
+
+@triton.jit
+def in_float16(q):
+    """q [rows, dim] in float16, divided by a power of two for each row: (q, [rows])."""
+    largest = tl.maximum(tl.max(tl.abs(q.to(tl.float32)), 1), 1e-30)
+    divisor = tl.exp2(tl.floor(tl.log2(largest)))
+    return (q.to(tl.float32) / divisor[:, None]).to(tl.float16), divisor
+
+
+@triton.jit
+def over_words(
+    maximum, total,
+    start, stop, q, key_head, value_head, table, scale, softcap,
+    BLOCK_SIZE: tl.constexpr,
+    NUM_KV_HEADS: tl.constexpr,
+    KEY_DIM: tl.constexpr,
+    VALUE_DIM: tl.constexpr,
+    PADDED_KEY_DIM: tl.constexpr,
+    PADDED_VALUE_DIM: tl.constexpr,
+    TILE: tl.constexpr,
+):  # fmt: skip
+    """As `tile.over_tiles` where all rows see all positions, for V in 8 bits.
+
+    K and V are read in words of two numbers: that is what the matrix units' own loads
+    move. So even and odd numbers are multiplied apart, those of K by those of q.
+
+    With half the bytes to wait for, instructions count. After the last position, the
+    last is read again, and hidden, which needs no masks. The matrix units add up the
+    weights, too. Weights go up to 2**14, because float16 has no small numbers.
+
+    scale: [rows]. There must be less than 2**31 slots, and no weighted values yet.
+    """
+    key_words = key_head.to(tl.pointer_type(tl.int16))
+    value_words = value_head.to(tl.pointer_type(tl.int16))
+    if key_head.dtype.element_ty == tl.float8e4nv:
+        halves = tl.reshape(q, [q.shape[0], PADDED_KEY_DIM // 2, 2])
+        q_even, q_odd = tl.split(halves)
+    even = tl.zeros([q.shape[0], PADDED_VALUE_DIM // 2], tl.float32)
+    odd = even
+    ones = tl.full([TILE, 8], 1.0, tl.float16)  # the fewest columns that units take
+    totals = total[:, None] + tl.zeros([q.shape[0], 8], tl.float32)
+    for first in range(start, stop, TILE):
+        seen = first + tl.arange(0, TILE)
+        hidden = tl.where(seen < stop, 0.0, float("-inf"))
+        seen = tl.minimum(seen, stop - 1)
+        block = tl.load(table + seen // BLOCK_SIZE).to(tl.int32)
+        slots = (block * BLOCK_SIZE + seen % BLOCK_SIZE).to(tl.int64)
+        if key_head.dtype.element_ty == tl.float8e4nv:
+            k = load_tile(
+                key_words, slots, None,
+                NUM_KV_HEADS * KEY_DIM // 2, KEY_DIM // 2, PADDED_KEY_DIM // 2, False,
+            )  # fmt: skip
+            low, high = _low_and_high(tl.trans(k))
+            logits = tl.dot(q_odd, high, tl.dot(q_even, low))
+        else:
+            k = load_tile(
+                key_head, slots, None,
+                NUM_KV_HEADS * KEY_DIM, KEY_DIM, PADDED_KEY_DIM, False,
+            )  # fmt: skip
+            logits = tl.dot(q, tl.trans(k))
+        v = load_tile(
+            value_words, slots, None,
+            NUM_KV_HEADS * VALUE_DIM // 2, VALUE_DIM // 2, PADDED_VALUE_DIM // 2, False,
+        )  # fmt: skip
+        logits = capped(logits * scale[:, None], softcap) + hidden[None, :]
+        new_maximum = tl.maximum(maximum, tl.max(logits, 1) - 14.0)
+        weights = tl.exp2(logits - new_maximum[:, None]).to(tl.float16)
+        rescale = tl.exp2(maximum - new_maximum)[:, None]
+        low, high = _low_and_high(v)
+        totals = tl.dot(weights, ones, totals * rescale)
+        even = tl.dot(weights, low, even * rescale)
+        odd = tl.dot(weights, high, odd * rescale)
+        maximum = new_maximum
+    return maximum, tl.max(totals, 1), tl.interleave(even, odd)
+
+
+def takes_words(q: torch.Tensor, cache: LayerCache) -> bool:
+    """Can `over_words` read this layer's blocks, for these queries [T, H, key dim]?"""
+    num_blocks, block_size, num_kv_heads, value_dim = cache.values.shape
+    _, num_heads, key_dim = q.shape
+    # A matrix unit takes 16 numbers at least, so that many pairs.
+    key_fits = cache.key_scale is None or (key_dim > 16 and key_dim % 2 == 0)
+    return (
+        cache.value_scale is not None
+        and q.element_size() == 2
+        and num_heads <= 16 * num_kv_heads  # more rows are not tried yet
+        and key_fits
+        and value_dim % 2 == 0
+        and num_blocks * block_size < 2**31
+    )
 
 
 def check_scales(

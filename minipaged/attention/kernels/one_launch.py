@@ -12,7 +12,7 @@ are few sequences, each may be cut into many pieces: then a second launch merges
   tells it that it is the last; it puts the ticket back to zero for the next layer.
 """
 
-from minipaged.attention.kernels.eight_bits import to_eight_bits
+from minipaged.attention.kernels.eight_bits import in_float16, over_words, to_eight_bits
 from minipaged.attention.kernels.pieces import merge
 from minipaged.attention.kernels.setup import tl, triton
 from minipaged.attention.kernels.tile import (
@@ -83,6 +83,7 @@ def step_kernel(
     MERGED_AT_ONCE: tl.constexpr,  # pieces
     APART: tl.constexpr,  # a launch of its own merges
     OVERLAP: tl.constexpr,  # that launch may begin before this launch has ended
+    WORDS: tl.constexpr,  # V is in 8 bits, and read as words: see `over_words`
 ):
     """One piece of one sequence and KV head: `write_plan` says which."""
     if APART and OVERLAP:
@@ -125,13 +126,25 @@ def step_kernel(
     if sinks is not None:
         maximum, total = sink_seen(sinks, head, is_head & (kind > 0))
     table = block_tables + seq.to(tl.int64) * table_stride
-    last_seen = stop - 1 + tl.zeros([ROWS], tl.int32)  # by each row
-    maximum, total, weighted = over_tiles(
-        maximum, total, weighted, start, stop, last_seen, q_rows,
-        keys + kv_head * KEY_DIM, values + kv_head * VALUE_DIM, table, scale, softcap,
-        None, BLOCK_SIZE, NUM_KV_HEADS, KEY_DIM, VALUE_DIM,
-        PADDED_KEY_DIM, PADDED_VALUE_DIM, TILE, MASKED=True,
-    )  # fmt: skip
+    key_head, value_head = keys + kv_head * KEY_DIM, values + kv_head * VALUE_DIM
+    if WORDS:
+        q_read, scales = q_rows, scale + tl.zeros([ROWS], tl.float32)
+        if key_scale is not None:
+            q_read, divisor = in_float16(q_rows)
+            scales = scales * divisor
+        maximum, total, weighted = over_words(
+            maximum, total, start, stop, q_read, key_head, value_head, table, scales,
+            softcap, BLOCK_SIZE, NUM_KV_HEADS, KEY_DIM, VALUE_DIM,
+            PADDED_KEY_DIM, PADDED_VALUE_DIM, TILE,
+        )  # fmt: skip
+    else:
+        last_seen = stop - 1 + tl.zeros([ROWS], tl.int32)  # by each row
+        maximum, total, weighted = over_tiles(
+            maximum, total, weighted, start, stop, last_seen, q_rows,
+            key_head, value_head, table, scale, softcap,
+            None, BLOCK_SIZE, NUM_KV_HEADS, KEY_DIM, VALUE_DIM,
+            PADDED_KEY_DIM, PADDED_VALUE_DIM, TILE, MASKED=True,
+        )  # fmt: skip
     if new_keys is not None:
         if slot >= 0:  # not a row that only pads the batch
             to_head = slot * NUM_KV_HEADS + kv_head

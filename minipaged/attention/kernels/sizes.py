@@ -115,7 +115,12 @@ def _fullness(programs: float, at_a_time: int) -> float:
 
 
 def step_sizes(
-    q: torch.Tensor, values: torch.Tensor, num_seqs: int, shortest: int, longest: int
+    q: torch.Tensor,
+    values: torch.Tensor,
+    num_seqs: int,
+    shortest: int,
+    longest: int,
+    in_eight_bits: bool = False,
 ) -> tuple[Sizes, int, bool]:
     """Sizes for one launch a layer; how many pieces a step is cut into; merged apart?
 
@@ -135,6 +140,10 @@ def step_sizes(
     take long to merge them. So a separate launch merges (True), if it can begin early.
     Long heads take long to merge, too; four medium programs read them quickest, again
     if each has 64 positions or more.
+
+    K and V `in_eight_bits` have half the bytes. So in each program two tiles are under
+    way, small programs are medium, and two pieces for each multiprocessor are enough
+    where there are up to seven sequences and KV heads.
     """
     device = device_of(q.device.index or 0)
     num_kv_heads, dim = values.shape[2], max(q.shape[2], values.shape[3])
@@ -147,7 +156,8 @@ def step_sizes(
     is_little = is_little or (is_short and on_each >= 1 / 2)
     apart = on_each < (0.25 if is_even else 0.4)
     sizes = Sizes(rows, tile=128, num_warps=4, num_stages=2)
-    pieces = 4 if is_short and rows <= 64 else 2 if on_each < 2 else 3
+    has_few = on_each < (7 if in_eight_bits else 2)
+    pieces = 4 if is_short and rows <= 64 else 2 if has_few else 3
     target = pieces * device.multiprocessors // num_kv_heads
     if rows > 64:  # much more to compute
         sizes = Sizes(rows, tile=64, num_warps=4, num_stages=4)
@@ -170,7 +180,11 @@ def step_sizes(
         target = num_seqs * pieces if pieces > 1 else 1
         if at_a_time == 4:
             sizes = Sizes(rows, tile=64, num_warps=2, num_stages=4)
+    if in_eight_bits and sizes.tile <= 64:
+        sizes = Sizes(rows, tile=64, num_warps=2, num_stages=4)
     sizes = _fitted(sizes, q, values, device)
+    if in_eight_bits:  # as large as one tile in 16 bits
+        sizes = sizes._replace(num_stages=6)
     apart = apart and longest > sizes.tile  # else no sequence is cut
     apart = apart and (device.can_overlap or INTERPRETED)
     return sizes, max(1, target), apart

@@ -19,6 +19,7 @@ from minipaged.attention.kernels.check import (
     check_sinks,
     without_gaps,
 )
+from minipaged.attention.kernels.eight_bits import takes_words
 from minipaged.attention.kernels.one_launch import step_kernel
 from minipaged.attention.kernels.pieces import COLUMNS, merge_kernel, write_plan
 from minipaged.attention.kernels.setup import INTERPRETED
@@ -127,7 +128,10 @@ class _Launch:
         # Beside prompts, the shortest context says nothing about those that decode.
         shortest = batch.min_context_length if batch.max_query_length == 1 else 0
         lengths = min(shortest, window), window
-        sizes, target, apart = step_sizes(q, cache.values, num_seqs, *lengths)
+        words = takes_words(q, cache)
+        sizes, target, apart = step_sizes(
+            q, cache.values, num_seqs, *lengths, words and cache.key_scale is not None
+        )
         rows = target + num_seqs
         parts, of_32_bits = (rows, num_kv_heads, group), {"dtype": torch.int32}
         self._means = q.new_empty((*parts, value_dim), dtype=torch.float32)
@@ -161,8 +165,11 @@ class _Launch:
             "MERGED_AT_ONCE": max(1, min(numbers // (heads * padded_dim), 16)),
             "APART": apart,
             "OVERLAP": overlap,
+            "WORDS": words,
         }
         options = {"num_warps": sizes.num_warps, "num_stages": sizes.num_stages}
+        if words and max(key_dim, value_dim) <= 128:
+            options["maxnreg"] = 168  # of a thread: so a multiprocessor has 12 warps
         grid = rows * num_kv_heads, 1, 1
         self._read = _Kernel(step_kernel, grid, constants, options)
         self._merge: _Kernel | None = None

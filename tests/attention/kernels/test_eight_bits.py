@@ -1,12 +1,19 @@
 """K and V in 8 bits by kernels: as torch stores and reads them."""
 
+import json
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 
+from benchmarks.gpu import eight_bits
 from helpers.attention_cases import make_case, moved, sinks_of
 from minipaged.attention.backend import Masking
 from minipaged.attention.kernels.attention import triton_attention
 from minipaged.attention.kernels.cache import EightBitTritonKVCache
+from minipaged.attention.kernels.eight_bits import takes_words
 from minipaged.attention.kernels.eight_bits import to_eight_bits as cast
 from minipaged.attention.kernels.prefill import paged_prefill
 from minipaged.attention.kernels.setup import INTERPRETED, tl, triton
@@ -127,6 +134,117 @@ def test_every_attention_reads_what_the_bytes_stand_for(kind, dtype, lengths, op
         ours = attention(case.q, layer, case.batch, masking)
         error = (ours.double() - right).abs().max() / right.abs().max()
         assert ours.dtype == dtype and error < TOLERANCE[dtype], attention
+
+
+@pytest.mark.parametrize("kind", ["fp8", "fp8_v"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"sliding_window": 150}, {"softcap": 3.0}, {"sinks": sinks_of(4)}],
+    ids=lambda options: "".join(options),
+)
+def test_words_hold_two_numbers(kind, options):
+    """Several tiles; heads of other lengths than a tile's rows."""
+    dtype = torch.float16
+    lengths = [(300, 1), *DECODES]
+    case = moved(make_case(lengths, key_dim=32, value_dim=24, dtype=dtype), DEVICE)
+    layer = in_eight_bits(case, kind).layer(0)
+    assert takes_words(case.q, layer)
+    if "sinks" in options:
+        options = {"sinks": options["sinks"].to(dtype).to(DEVICE)}
+    masking = Masking(1 / 128, **options)
+    plain = in_numbers(layer, torch.float64)
+    right = gathered_attention(case.q.double(), plain, case.batch, masking)
+    case.batch.scratch.clear()
+    ours = triton_attention(case.q, layer, case.batch, masking)
+    assert (ours.double() - right).abs().max() < 2e-3 * right.abs().max()
+
+
+def test_large_queries_and_the_smallest_numbers():
+    """K and V are all below 1/64; in bfloat16, queries are beyond float16."""
+    assert eight_bits.check_extremes() < 5e-3
+
+
+@pytest.mark.parametrize(
+    ("changed", "taken"),
+    [
+        ({}, True),
+        ({"dtype": torch.float32}, False),
+        ({"key_dim": 16}, False),  # a matrix unit takes 16 pairs at least
+        ({"value_dim": 16}, True),
+        ({"value_dim": 17}, False),
+        ({"num_heads": 32}, True),
+        ({"num_heads": 34}, False),
+    ],
+    ids=str,
+)
+def test_which_layers_are_read_in_words(changed, taken):
+    case = make_case([(0, 1)], **{"key_dim": 32, "dtype": torch.float16} | changed)
+    assert takes_words(case.q, in_eight_bits(case, "fp8").layer(0)) == taken
+    plain = LayerCache(case.keys, case.values)
+    assert not takes_words(case.q, plain)
+
+
+COMPILE = """
+import json, sys
+
+import triton
+from triton.backends.compiler import GPUTarget
+
+from helpers.machine_code import assembled
+from minipaged.attention.kernels.one_launch import step_kernel
+
+key, tile, warps, stages = json.loads(sys.argv[1])
+names = step_kernel.arg_names
+kinds = {"keys": key, "values": "fp8e4nv", "slots": "i64", "block_tables": "i64"}
+kinds |= {name: "fp32" for name in ("means", "logs", "key_scale", "value_scale")}
+kinds |= {name: "i32" for name in ("tickets", "plan")}
+types = {name: "*" + kinds.get(name, "bf16") for name in names}
+strides = [name for name in names if name.endswith("stride")]
+types |= {name: "i32" for name in strides} | {"scale": "fp32"}
+constants = {
+    "sinks": None, "softcap": None, "COLUMNS": 8, "BLOCK_SIZE": 16, "NUM_KV_HEADS": 8,
+    "GROUP": 2, "KEY_DIM": 128, "VALUE_DIM": 128, "ROWS": 16, "HEADS": 2,
+    "PADDED_KEY_DIM": 128, "PADDED_VALUE_DIM": 128, "TILE": tile, "MERGED_AT_ONCE": 4,
+    "APART": False, "OVERLAP": True, "WORDS": True,
+}
+if key == "bf16":
+    constants["key_scale"] = None
+types |= {name: "constexpr" for name in constants}
+aligned = [["tt.divisibility", 16]]  # as torch's tensors are, and their strides
+places = {(n,): aligned for n, name in enumerate(names) if types[name][0] in "*i"}
+source = triton.compiler.ASTSource(step_kernel, types, constants, places)
+options = {"num_warps": warps, "num_stages": stages, "maxnreg": 168}
+compiled = triton.compile(source, GPUTarget("cuda", 90, 32), options)
+found = assembled(compiled)
+ptx = compiled.asm["ptx"]
+found["by_units"] = ptx.count("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16")
+found["at_once"] = ptx.count("cp.async.cg.shared.global")
+found["conversions"] = ptx.count("cvt.rn.f16x2.e4m3x2 ")
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.parametrize(
+    ("case", "conversions"),
+    [(("fp8e4nv", 128, 4, 6), 2), (("bf16", 128, 4, 2), 1)],
+    ids=str,
+)
+def test_compiles_to_loads_of_16_bytes_and_of_words(case, conversions):
+    """For an H200, on any machine. A compiler's own way would load V byte by byte."""
+    command = [sys.executable, "-c", COMPILE, json.dumps(case)]
+    path = os.pathsep.join(sys.path)  # of our helpers, too
+    environment = os.environ | {"TRITON_INTERPRET": "0", "PYTHONPATH": path}
+    run = subprocess.run(
+        command, capture_output=True, text=True, env=environment, timeout=300
+    )
+    assert run.returncode == 0, run.stderr[-3000:]
+    found = json.loads(run.stdout.splitlines()[-1])
+    assert found["registers"] <= 168 and not found["spilled"]
+    assert found["shared"] <= 227 * 1024 // 3  # of three programs
+    assert found["by_units"] > 0 and found["at_once"] > 0
+    # Of a tile's K and V, or of V, two numbers at a time; few of the new token.
+    pairs = conversions * 128 * 128 // 2 // 128
+    assert pairs <= found["conversions"] < 1.1 * pairs
 
 
 @pytest.mark.parametrize("kind", ["fp8", "fp8_v"])

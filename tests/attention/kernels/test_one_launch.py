@@ -654,6 +654,29 @@ def test_sizes_of_long_heads(
 
 
 @pytest.mark.parametrize(
+    ("num_seqs", "shortest", "longest", "tile", "num_warps", "target"),
+    [
+        (8, 4096, 4096, 128, 4, 33),
+        (64, 4096, 4096, 64, 2, 1),
+        (64, 100, 2048, 128, 4, 33),  # two for each multiprocessor
+        (256, 100, 2048, 64, 2, 49),  # with 16 bits, of one warp
+        (1, 9000, 9000, 64, 2, 66),
+    ],
+)
+def test_sizes_in_8_bits(
+    monkeypatch, num_seqs, shortest, longest, tile, num_warps, target
+):
+    """Measured on an H200, but for the last."""
+    monkeypatch.setattr(triton_sizes, "device_of", lambda index: H200)
+    q = torch.empty(num_seqs, 16, 128, dtype=torch.bfloat16)
+    values = torch.empty(1, 16, 8, 128, dtype=torch.float8_e4m3fn)
+    sizes, found, _ = triton_sizes.step_sizes(
+        q, values, num_seqs, shortest, longest, in_eight_bits=True
+    )
+    assert sizes == (16, tile, num_warps, 6) and found == target
+
+
+@pytest.mark.parametrize(
     ("heads", "sizes"), [(71, (128, 64, 4, 4)), (20, (32, 128, 4, 3))]
 )
 def test_sizes_of_many_query_heads(monkeypatch, heads, sizes):
