@@ -71,6 +71,8 @@ def measure(
 
     warm_up(engine, trace, **options)
     found = []
+    gc.collect()
+    gc.freeze()  # as Engine.serve advises
     PendingChoices.read = timed
     try:
         for _ in range(rounds):
@@ -89,6 +91,7 @@ def measure(
                 }
             )
     finally:
+        gc.unfreeze()
         PendingChoices.read = read
     speeds = [each["tokens_per_s"] for each in found]
     return {"tokens_per_s": statistics.median(speeds), "rounds": found}

@@ -72,7 +72,6 @@ class KVScales:
     kind: "fp8" or "fp8_v". layers: what the cache is given. text: token ids.
     agreement: the share of tokens with the same likeliest next token as in `bits` bits.
     error: the size of the logits' difference, relative to that of the logits.
-    note: what else is different.
     """
 
     kind: Kind
@@ -81,7 +80,6 @@ class KVScales:
     bits: int
     agreement: float = 0.0
     error: float = 0.0
-    note: str = ""
 
     @property
     def layers(self) -> list[LayerScales]:
@@ -94,7 +92,6 @@ class KVScales:
         return (
             f"{self.kind}: {self.agreement:.1%} of {sum(map(len, self.text))} tokens "
             f"as in {self.bits} bits, logits off by {self.error:.1%}"
-            f"{self.note}"
         )
 
     def save(self, folder: str | os.PathLike) -> Path:
@@ -136,8 +133,6 @@ def find_scales(
         _refuse_wrong(saved.both, both, paged)
         both = saved.both
     found = KVScales(wanted.kind, both, text, 8 * paged.dtype.itemsize)
-    if paged.attention.step is not None:  # the kernel for Hopper takes 16 bits only
-        found.note = "; prompts by lesson 6's kernel"
     eight = paged.new_cache(num_blocks, block_size, found.layers)
     found.agreement, found.error = _cost(paged, own, eight, text)
     if not (found.agreement >= LEAST_AGREEMENT or wanted.insist):

@@ -109,7 +109,7 @@ def test_the_kernels_too():
     """Interpreted: a single text decides the scales, and the answers are short."""
     prompts = [PROMPTS[1][:9], PROMPTS[-1][:9]]  # which share two blocks
     paged = paged_of("fp8", attention="triton", text=prompts[:1])
-    assert "prompts by lesson 6's kernel" in repr(paged)
+    assert "prompts by prefill.paged_prefill" in repr(paged)
     model = with_rounded_cache(tiny_model("qwen3"), paged.kv_scales.layers)
     prefix = mp.PrefixCache(paged.pool)
     ours = mp.generate(paged, prompts, config(4), prefix_cache=prefix)
