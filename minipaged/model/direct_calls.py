@@ -13,13 +13,20 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+_KNOWN = "torch.nn.modules.", "transformers."
+
 
 def call_directly(twin: PreTrainedModel) -> None:
     """From now on, a call of a module of this twin is a call of its forward.
 
     Only modules that have hooks look for hooks; no other hook may be added later.
+    Nothing changes if any module is neither torch's nor HuggingFace's: adapters, say,
+    may exchange weights whenever they run.
     """
-    for module in twin.modules():
+    modules = list(twin.modules())
+    if not all(type(one).__module__.startswith(_KNOWN) for one in modules):
+        return
+    for module in modules:
         # Plain attributes are found at once.
         vars(module).update(module._modules | module._parameters)
         kind = type(module)

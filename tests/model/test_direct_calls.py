@@ -60,18 +60,18 @@ def test_norms_take_one_call():
 class OtherNorm(LlamaRMSNorm):
     """As Gemma's: its weight is added to one."""
 
+    __module__ = LlamaRMSNorm.__module__
+
     def forward(self, hidden_states):
         return super().forward(hidden_states) * (1 + self.weight)
 
 
 class GatedNorm(LlamaRMSNorm):
+    __module__ = LlamaRMSNorm.__module__
+
     def forward(self, hidden_states, gate=None):
         out = super().forward(hidden_states)
         return out if gate is None else out * gate
-
-
-def half(x):
-    return x.to(torch.bfloat16)
 
 
 @pytest.mark.parametrize("kind", [OtherNorm, GatedNorm, LlamaRMSNorm])
@@ -85,6 +85,7 @@ def test_other_norms_are_left_to_their_own_code(kind, dtype):
     model.to(dtype)
     twin = twin_of(model)
     call_directly(twin)
+    assert is_direct(twin.model.norm)
     x = torch.randn(3, model.config.hidden_size).to(dtype)
     assert torch.equal(twin.model.norm(x), norm(x))
     if kind is GatedNorm:
@@ -102,6 +103,19 @@ def test_hooks_and_replaced_forwards_are_called():
     call_directly(twin)
     logits(twin)
     assert called == ["hook", "forward"]
+
+
+class OwnLinear(nn.Linear):
+    """Of neither torch nor HuggingFace: who knows what it does as it runs?"""
+
+
+def test_a_model_with_modules_of_others_is_left_alone():
+    model = copy.deepcopy(tiny_model("llama"))
+    model.model.layers[1].mlp.up_proj.__class__ = OwnLinear
+    twin = twin_of(model)
+    call_directly(twin)
+    assert not any(map(is_direct, twin.modules()))
+    assert all(vars(one).keys().isdisjoint(one._modules) for one in twin.modules())
 
 
 def test_where_it_is_used():
