@@ -12,9 +12,8 @@ def capped_attention(
     """torch's attention, with a soft cap and sinks if `masking` has them.
 
     q: [S, KV heads, Q * G, key_dim], where G query heads share a KV head. k, v:
-    [S, KV heads, P, dim]. mask: [S, 1, Q * G, P], added to the logits, or
-    None. Returns
-    [S, KV heads, Q * G, value_dim].
+    [S, KV heads, P, dim]. mask: [S, 1, Q * G, P], or the same for all, [S, 1, 1, P];
+    added to the logits; or None. Returns [S, KV heads, Q * G, value_dim].
     """
     logits = q @ k.mT * masking.scale
     if (cap := masking.softcap) is not None:

@@ -92,11 +92,15 @@ def pad_to_rectangles(batch: AttentionBatch) -> tuple[list[Rectangle], Tensor]:
     device = batch.context_lengths.device
     # By numpy, because a call of torch takes several times as long.
     contexts = batch.context_lengths.cpu().numpy()
+    order = np.argsort(-contexts)
+    if batch.max_query_length == 1:  # one rectangle, and no padding
+        arrays = order, order[:, None], contexts[order, None] - 1
+        rectangle = Rectangle(*(torch.from_numpy(x).to(device) for x in arrays))
+        return [rectangle], torch.from_numpy(np.argsort(order)).to(device)
     starts = batch.query_starts.cpu().numpy()
     stops = starts[1:]
     num_new = np.diff(starts)
     _, exponents = np.frexp(num_new - 1)  # the smallest with number <= 2**exponent
-    order = np.argsort(-contexts)
     rectangles = []
     for exponent in set(exponents.tolist()):
         sequences = order[exponents[order] == exponent]
@@ -120,7 +124,8 @@ class Reading(NamedTuple):
     size: tuple[int, int]  # S, Q
     rows: slice  # its queries: [S * Q], of those of all rectangles
     slots: Tensor | slice  # [S * P], where its K and V lie; a slice: one after another
-    mask: Tensor | None  # [S, 1, Q * G, P], added to the logits: 0, or -inf to hide
+    # [S, 1, Q * G, P], added to the logits: 0, or -inf to hide. Or [S, 1, 1, P].
+    mask: Tensor | None
 
 
 def _prepare(
@@ -220,7 +225,7 @@ def _mask(
     group_size: int,
     dtype: torch.dtype,
 ) -> Tensor | None:
-    """What hides positions: [S, 1, Q * G, P]; None if the only token sees all.
+    """What hides positions: see Reading; None if the only token sees all.
 
     positions: [S, Q], of the queries; longest: P.
     """
@@ -232,18 +237,20 @@ def _mask(
     if sliding_window is not None:
         visible &= position > own - sliding_window
     mask = torch.where(visible, 0.0, float("-inf")).to(dtype)
-    mask = mask[:, :, None].expand(-1, -1, group_size, -1)
-    return mask.reshape(len(mask), 1, positions.shape[1] * group_size, longest)
+    num_new = positions.shape[1]
+    if num_new > 1:  # else the same for all query heads
+        mask = mask[:, :, None].expand(-1, -1, group_size, -1)
+        num_new *= group_size
+    return mask.reshape(len(mask), 1, num_new, longest)
 
 
 def _gather(blocks: Tensor, reading: Reading, out: Tensor) -> Tensor:
     """The K or V of a reading, [S, KV heads, P, dim], a view or copied into `out`."""
     rows = blocks.flatten(0, 1)
     if isinstance(reading.slots, slice):
-        rows = rows[reading.slots]
-    else:
-        out = out[: len(reading.slots)]
-        rows = torch.index_select(rows, 0, reading.slots, out=out)
+        return rows[None, reading.slots].transpose(1, 2)
+    out = out[: len(reading.slots)]
+    rows = torch.index_select(rows, 0, reading.slots, out=out)
     return rows.view(reading.size[0], -1, *rows.shape[1:]).transpose(1, 2)
 
 
@@ -254,13 +261,18 @@ def _plain_attention(
     # Query heads that share a KV head are stacked like more queries, [S, KV, Q * G, D]:
     # to repeat K and V for each head would cost G times more.
     (num_sequences, num_new), num_kv_heads = reading.size, k.shape[1]
-    heads = num_sequences, num_new, num_kv_heads, -1
-    stacked = q.reshape(*heads, q.shape[2]).transpose(1, 2).flatten(2, 3)
+    num_heads, dim = q.shape[1:]
+    if num_new == 1:
+        stacked = q.reshape(num_sequences, num_kv_heads, -1, dim)
+    else:
+        stacked = q.reshape(num_sequences, num_new, num_kv_heads, -1, dim)
+        stacked = stacked.transpose(1, 2).flatten(2, 3)
     mask = reading.mask
     if masking.softcap is None and masking.sinks is None:
         out = scaled_dot_product_attention(stacked, k, v, mask, scale=masking.scale)
     else:  # a few models
         out = capped_attention(stacked, k, v, mask, masking)
-    # [S * Q, num_heads, D]
-    out = out.view(num_sequences, num_kv_heads, num_new, -1, v.shape[3])
-    return out.transpose(1, 2).reshape(-1, q.shape[1], v.shape[3])
+    if num_new > 1:
+        out = out.view(num_sequences, num_kv_heads, num_new, -1, v.shape[3])
+        out = out.transpose(1, 2)
+    return out.reshape(-1, num_heads, v.shape[3])  # [S * Q, num_heads, D]

@@ -52,7 +52,7 @@ def next_tokens(
     probabilities, wrong = probabilities_of(scores)
     generators = [turn.request.strategy.generator for turn in group]
     if any(generators):
-        tokens = _draw(generators, probabilities.split(list(map(len, rows))))
+        tokens = draw_each(generators, probabilities.split(list(map(len, rows))))
     else:
         tokens = torch.multinomial(probabilities, 1)
     return tokens.masked_fill_(wrong, NO_TOKEN)[:, 0]
@@ -108,10 +108,13 @@ def _tokens_so_far(request: Request) -> list[list[int]]:
     return texts if len(texts) == request.num_parallel else texts * request.num_parallel
 
 
-def _draw(
+def draw_each(
     generators: list[torch.Generator | None], probabilities: tuple[Tensor, ...]
 ) -> Tensor:
-    """A random token per row: unseeded requests in one draw, each seeded one alone."""
+    """A random token per row: unseeded requests in one draw, each seeded one alone.
+
+    Each request has a generator or None, and probabilities: [its rows, vocabulary].
+    """
     unseeded = [p for g, p in zip(generators, probabilities, strict=True) if g is None]
     drawn = iter(())
     if unseeded:

@@ -8,7 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from minipaged.decoding.draw import next_tokens
+from minipaged.decoding.draw import (
+    NO_TOKEN,
+    draw_each,
+    next_tokens,
+    probabilities_of,
+)
 from minipaged.decoding.logprobs import Logprobs, SamplingWithLogprobs, Scored
 from minipaged.decoding.sampling import Chosen, ChosenTokens, Sampling
 from minipaged.decoding.strategy import Failed, Turn, or_failed
@@ -49,7 +54,7 @@ class StepsAhead(Steps):
 
             vocabulary = paged.model.config.get_text_config().vocab_size
             load_kernels(vocabulary, {torch.float32, paged.dtype}, paged.device)
-            _load_kernels_of_torch(vocabulary, paged.dtype, paged.device)
+            load_kernels_of_torch(vocabulary, paged.dtype, paged.device)
 
     def _make(self) -> None:
         """Start the next step; then read, apply and commit the step before it.
@@ -107,19 +112,25 @@ class StepsAhead(Steps):
         self._flights.popleft()
 
 
-def _load_kernels_of_torch(
+def load_kernels_of_torch(
     vocabulary: int, dtype: torch.dtype, device: torch.device
 ) -> None:
-    """Draw with a seed, and compute logprobs: torch loads a kernel when it is used."""
+    """Draw with seeds, and compute logprobs, as steps do.
+
+    torch loads a kernel when it is used for the first time, and asks the driver for
+    pinned memory when it has none of that size left.
+    """
     logits = torch.zeros(32, vocabulary, dtype=dtype, device=device)
     rows = torch.arange(32, device=device)
-    Logprobs(logits, rows, rows, count=1).bring()
-    probabilities = torch.softmax(logits.float() / 2.0, dim=-1)
-    wrong = probabilities[:, :1].isnan()
-    probabilities.masked_fill_(wrong, 1.0)
-    generator = torch.Generator(device)
-    drawn = [torch.multinomial(row, 1, generator=generator) for row in probabilities]
-    torch.stack(drawn).masked_fill_(wrong, 0)[:, 0].tolist()
+    # Some steps' logprobs are on their way together. One of the likeliest alone would
+    # not have to be sorted.
+    parts = [Logprobs(logits, rows, rows[rows], count=5) for _ in range(4)]
+    for part in parts:
+        part.bring()
+    probabilities, wrong = probabilities_of(logits.float() / 2.0)
+    generators = [torch.Generator(device) for _ in rows]
+    tokens = draw_each(generators, probabilities.split([1] * 32))
+    tokens.masked_fill_(wrong, NO_TOKEN)[:, 0].tolist()
 
 
 def may_run_ahead(request: Request) -> bool:

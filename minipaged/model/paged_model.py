@@ -24,6 +24,7 @@ from minipaged.memory.eight_bits import LayerScales
 from minipaged.memory.kv_cache import KVCache
 from minipaged.model.alone import Alone
 from minipaged.model.bridge import attending, connect
+from minipaged.model.direct_calls import call_directly
 from minipaged.model.inputs import RaggedBatch
 from minipaged.model.original import Original
 from minipaged.model.probe import (
@@ -44,7 +45,8 @@ if TYPE_CHECKING:
 class PagedModel(Unpicklable):
     """A model that computes ragged batches, with K and V in blocks.
 
-    Except for attention and its memory, the model's code runs unmodified.
+    Except for attention and its memory, the model's code runs unmodified. Only on a
+    CPU, an RMSNorm may be torch's, of the same numbers: see `direct_calls.py`.
 
     Attributes:
         model: the user's, which stays as it is.
@@ -101,6 +103,8 @@ class PagedModel(Unpicklable):
             from minipaged.model.fixed_order import fix_order  # appendix D
 
             fix_order(self.twin)
+        elif model.device.type == "cpu":
+            call_directly(self.twin)
         settings = Settings(self.twin)
         layers = attention_layers(self.twin)  # by a forward of one token
         try:

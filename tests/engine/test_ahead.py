@@ -5,6 +5,7 @@ from itertools import product
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import GenerationConfig
 
 import minipaged as mp
@@ -247,6 +248,50 @@ def test_kernels_draw_for_all_kinds_at_once(monkeypatch, way):
     assert max(by_numbers) > 6 and len(by_processors) > len(by_numbers) / 2
     assert max(by_processors) <= 2
     check_idle(engine)
+
+
+class Operations(TorchDispatchMode):
+    """Notes which operations run, on tensors of which types and dimensions."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = set()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        kinds = [(x.dtype, x.dim()) for x in args if isinstance(x, torch.Tensor)]
+        sorts = "topk" in function.name() and args[1] > 1
+        if function is not torch.ops.aten.lift_fresh.default:  # of new tensors
+            self.seen.add((function.name(), *kinds, sorts))
+        return function(*args, **(kwargs or {}))
+
+
+DRAWN = config(4, do_sample=True, temperature=0.6, top_k=0)
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"), [(DRAWN, {"seed": 1}), (GREEDY, {"logprobs": 3})]
+)
+def test_what_a_step_chooses_with_was_loaded_before(monkeypatch, options, wanted):
+    """torch loads a kernel at its first use, and nobody should wait for that."""
+    loaded, used = Operations(), Operations()
+    with loaded:
+        ahead.load_kernels_of_torch(50, torch.float32, torch.device("cpu"))
+
+    def noted(function):
+        def noting(*arguments):
+            with used:
+                return function(*arguments)
+
+        return noting
+
+    monkeypatch.setattr(ahead, "choose", noted(ahead.choose))
+    scoring = noted(PendingChoices._compute_logprobs)
+    monkeypatch.setattr(PendingChoices, "_compute_logprobs", scoring)
+    engine = steps_ahead(make())
+    for prompt in PROMPTS:
+        engine.add(prompt, options, **wanted)
+    engine.run()
+    assert used.seen and used.seen <= loaded.seen
 
 
 def test_nobody_is_drawn_for_where_only_prompts_are_computed(monkeypatch):

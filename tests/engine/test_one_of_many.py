@@ -151,7 +151,8 @@ def raises_for_all(group, rows, logits):
     """Wrong: as torch does it."""
     probabilities = torch.softmax(logits, dim=-1)
     generators = [turn.request.strategy.generator for turn in group]
-    return draw._draw(generators, probabilities.split([len(own) for own in rows]))[:, 0]
+    parts = probabilities.split([len(own) for own in rows])
+    return draw.draw_each(generators, parts)[:, 0]
 
 
 def applies_what_failed(turns, choices):
