@@ -3,7 +3,10 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
+from itertools import chain
 from typing import Any
+
+from transformers import PreTrainedTokenizerFast
 
 from minipaged.decoding.stop_strings import require_tokenizer
 
@@ -19,6 +22,8 @@ class Decoder:
         """`tokenizer`: the model's; TypeError if it is none of transformers."""
         require_tokenizer(tokenizer)
         self.tokenizer = tokenizer
+        # Transformers takes ten times as long to look at the arguments.
+        self._backend = tokenizer.backend_tokenizer if is_plain(tokenizer) else None
         self._of_few = lru_cache(maxsize=1 << 16)(self._decode)
         self.is_open = cache(lambda token: is_open(tokenizer, token))
 
@@ -28,6 +33,8 @@ class Decoder:
         return decode(tuple(tokens))
 
     def _decode(self, tokens: tuple[int, ...]) -> str:
+        if self._backend is not None:
+            return self._backend.decode(tokens, skip_special_tokens=True)
         return self.tokenizer.decode(list(tokens), skip_special_tokens=True)
 
 
@@ -86,6 +93,21 @@ class TextPieces:
     def rest(self) -> str:
         """The remaining text, when no more tokens will come."""
         return self._decoder.decode(self._tokens)[self._num_said :]
+
+
+def is_plain(tokenizer: Any) -> bool:
+    """Does it decode as its backend does, the library tokenizers, and no more?"""
+    own = chain.from_iterable(
+        vars(kind)
+        for kind in type(tokenizer).__mro__
+        if kind is not PreTrainedTokenizerFast
+        and issubclass(kind, PreTrainedTokenizerFast)
+    )
+    return (
+        isinstance(tokenizer, PreTrainedTokenizerFast)
+        and not tokenizer.clean_up_tokenization_spaces
+        and not {"decode", "_decode"} & {*own}
+    )
 
 
 def is_open(tokenizer: Any, token: int) -> bool:

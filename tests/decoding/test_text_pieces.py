@@ -93,6 +93,17 @@ def byte_level():
     return pocket()[1]
 
 
+class Marked(PreTrainedTokenizerFast):
+    """Does more than its backend, as CPM's."""
+
+    def _decode(self, *arguments, **options):
+        return super()._decode(*arguments, **options).replace(" ", "_")
+
+
+def marked():
+    return Marked(tokenizer_object=pocket()[1].backend_tokenizer)
+
+
 KINDS = {
     each.__name__: each
     for each in (
@@ -103,6 +114,7 @@ KINDS = {
         bert,
         with_endings,
         byte_level,
+        marked,
         ByT5Tokenizer,  # written in Python, without a backend; drops lone bytes
     )
 }
