@@ -66,9 +66,7 @@ def load(
             f"dtype must be a floating-point type, such as torch.float32, got {dtype!r}"
         )
     device = _usable(device)
-    name = os.fspath(name or os.environ.get("MINIPAGED_MODEL") or "pocket")
-    is_shipped = name in SHIPPED
-    source = SHIPPED.get(name, os.path.expanduser(name))
+    source, is_shipped = _source(name)
     # Reading 8 MB from the disk needs no progress bar; a real model does.
     quiet = is_shipped and logging.is_progress_bar_enabled()
     if quiet:
@@ -82,6 +80,19 @@ def load(
             logging.enable_progress_bar()
     with explained(f"the model of {where(source)}", f"does {device} work?"):
         return model.to(device).eval(), tokenizer
+
+
+def load_tokenizer(name: str | os.PathLike | None = None) -> PreTrainedTokenizerBase:
+    """The tokenizer alone; name and errors are those of `load`."""
+    source, is_shipped = _source(name)
+    config = _load_config(source)
+    return _load_tokenizer(POCKET if is_shipped else source, config)
+
+
+def _source(name: str | os.PathLike | None) -> tuple[str | os.PathLike, bool]:
+    """Where the files are; do they come with the package?"""
+    name = os.fspath(name or os.environ.get("MINIPAGED_MODEL") or "pocket")
+    return SHIPPED.get(name, os.path.expanduser(name)), name in SHIPPED
 
 
 def _usable(device: torch.device | str | None) -> torch.device | str:
