@@ -24,29 +24,39 @@ import minipaged as mp
 from benchmarks.cpu.server import NUM_BLOCKS, coroutines, make_requests
 from minipaged.lab.measure.machine import describe_machine
 from minipaged.scheduling.plan import Plan
+from minipaged.serving.messages import Unpacker, pack
+from minipaged.serving.pool_states import PoolStates, State
 from minipaged.serving.pool_watch import PAUSE, PoolWatch
 
 OUT = Path(__file__).parents[2] / "figures" / "data" / "cpu-pool-page.json"
 
 
-class TimedWatch(PoolWatch):
+class Timed(PoolStates):
     """Counts CPU seconds: of each step, and of a thread that takes the messages."""
 
     of_steps = of_messages = 0.0
     num_steps = num_messages = num_bytes = 0
+    is_over = False
 
     def committed(self, plan: Plan) -> None:
-        """As the watch does it, timed."""
+        """As for a page, timed."""
         start = thread_time()
         super().committed(plan)
         self.of_steps += thread_time() - start
         self.num_steps += 1
 
     def follow(self) -> None:
-        """Take all messages, in a thread of its own."""
+        """Take all messages, in a thread of its own, as if from another process."""
+        unpacker = Unpacker()
+
+        async def states() -> list[State]:
+            return next(unpacker.feed(pack(self.take())))
+
+        watch = PoolWatch(states, self.forget)
+        watch.is_over = lambda: self.is_over
 
         async def take() -> None:
-            async for message in self.messages():
+            async for message in watch.messages():
                 self.num_messages += 1
                 self.num_bytes += len(message)
 
@@ -68,8 +78,7 @@ def main() -> None:
     model, _ = mp.load("pocket", device="cpu")
     requests = make_requests(given.requests, model.config.vocab_size)
     with mp.Engine(mp.PagedModel(model, NUM_BLOCKS)) as engine:
-        watch, ended = TimedWatch(engine), []
-        watch.is_over = lambda: bool(ended)
+        watch = Timed(engine)
         engine.serve()
         coroutines(engine, requests[: given.clients], given.clients)  # to warm up
         watching = Thread(target=watch.follow)
@@ -78,7 +87,7 @@ def main() -> None:
         start = process_time()
         coroutines(engine, requests, given.clients)
         seconds = process_time() - start
-        ended.append(True)
+        watch.is_over = True
         watching.join()
     of_steps, num_steps = watch.of_steps - before[0], watch.num_steps - before[1]
     of_message = watch.of_messages / watch.num_messages

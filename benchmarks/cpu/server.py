@@ -6,9 +6,9 @@
 32 clients ask, each again as soon as its answer is complete. Bare: the same requests,
 as many at a time, in a loop of `Engine.step`. Coroutines: `async for` over streams of
 `Engine.serve`, without HTTP; their requests come in the middle of a step, as the
-server's do. The server is a process of its own, and so the clients take a part of the
-same cores: `cpu_seconds` says how much. Rounds alternate, and medians count. Run it on
-an idle machine.
+server's do. The server's engine and its front are processes of their own, and so the
+clients take a part of the same cores: `cpu_seconds` says how much. Rounds alternate,
+and medians count. Run it on an idle machine.
 """
 
 import argparse
@@ -109,10 +109,8 @@ def over_http(server: "Server", requests: list[Asked], clients: int) -> Found:
     """The same over HTTP."""
     before, before_us = server.cpu_seconds(), time.process_time()
     seconds, answers = ask_all(server.port, requests, clients, temperature=0)
-    cpu = {
-        "server": server.cpu_seconds() - before,
-        "clients": time.process_time() - before_us,
-    }
+    cpu = {name: now - before[name] for name, now in server.cpu_seconds().items()}
+    cpu["clients"] = time.process_time() - before_us
     return Found(seconds, [answer.first for answer in answers], cpu)
 
 
@@ -122,10 +120,14 @@ class Server(NamedTuple):
     port: int
     process: psutil.Process
 
-    def cpu_seconds(self) -> float:
-        """That it has used so far."""
-        times = self.process.cpu_times()
-        return times.user + times.system
+    def cpu_seconds(self) -> dict[str, float]:
+        """That its processes have used so far."""
+        engine = self.process.children()
+        return {"front": _cpu([self.process]), "engine": _cpu(engine)}
+
+
+def _cpu(processes: list[psutil.Process]) -> float:
+    return sum(sum(one.cpu_times()[:2]) for one in processes)
 
 
 @contextmanager

@@ -11,7 +11,8 @@ again. vLLM has its defaults, but for what the model's folder and a shared GPU n
 no prefix cache; ours is compiled, without one, too.
 
 Both run the whole time, and are asked in turns. The client is an asyncio process that
-reads raw bytes: see sse_client.py. `cpu_seconds` are those of a server's processes.
+reads raw bytes: see sse_client.py. `cpu_seconds` are those of each of a server's
+processes: of ours, they are the engine's and the front's.
 """
 
 import argparse
@@ -69,10 +70,10 @@ class Server(NamedTuple):
                 time.sleep(0.2)
         raise RuntimeError(f"{self.name} has not started:\n{self.log.read_text()}")
 
-    def cpu_seconds(self) -> float:
-        """Of all its processes so far."""
+    def cpu_seconds(self) -> dict[int, float]:
+        """Of each of its processes so far."""
         family = [self.process, *self.process.children(recursive=True)]
-        return sum(sum(one.cpu_times()[:2]) for one in family)
+        return {one.pid: sum(one.cpu_times()[:2]) for one in family}
 
 
 @contextmanager
@@ -120,7 +121,8 @@ def ask(
     shifted = [Asked([t + shift for t in a.prompt], a.num_new) for a in trace]
     before = server.cpu_seconds(), time.process_time()
     seconds, answers = ask_all(server.port, shifted, clients, temperature=0.6)
-    cpu = server.cpu_seconds() - before[0], time.process_time() - before[1]
+    cpu = [now - before[0].get(pid, 0) for pid, now in server.cpu_seconds().items()]
+    of_client = time.process_time() - before[1]
     first = statistics.quantiles([answer.first for answer in answers], n=100)
     each = statistics.median(
         (answer.last - answer.first) / (asked.num_new - 1)
@@ -132,7 +134,10 @@ def ask(
         "first_token_ms": [round(first[49] * 1e3, 1), round(first[98] * 1e3, 1)],
         "next_token_ms": round(each * 1e3, 2),
         "events": sum(answer.num_events for answer in answers),
-        "cpu_seconds": {"server": round(cpu[0], 2), "client": round(cpu[1], 2)},
+        "cpu_seconds": {
+            "server": [round(one, 2) for one in sorted(cpu, reverse=True) if one > 0.1],
+            "client": round(of_client, 2),
+        },
     }
 
 

@@ -58,6 +58,10 @@ class Stream(Unpicklable):
         """How many `tokens` there are."""
         return len(self._tokens)
 
+    def tokens_from(self, number: int) -> list[int]:
+        """The new tokens from this number on."""
+        return self._tokens[number:]
+
     @property
     def logprobs(self) -> list[TokenLogprob] | None:
         """The logprobs of these tokens; None if `add` was not asked for them."""

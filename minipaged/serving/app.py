@@ -17,8 +17,10 @@ from minipaged.engine.engine import Engine
 from minipaged.serving.errors import ApiError, internal
 from minipaged.serving.events import Events, unless_left
 from minipaged.serving.forms import ChatForm, CompletionForm, Form
+from minipaged.serving.hosts import EngineInThread, Host
 from minipaged.serving.job import Job
 from minipaged.serving.limits import Door, Gate, Keys, Limits
+from minipaged.serving.link import Link
 from minipaged.serving.metrics import Metrics
 from minipaged.serving.pool_page import add_pool_page
 from minipaged.serving.pool_watch import PoolWatch
@@ -42,7 +44,7 @@ class Front:
 
     def __init__(
         self,
-        engine: Engine,
+        link: Link,
         tokenizer: PreTrainedTokenizerBase,
         names: Sequence[str],
         max_model_len: int,
@@ -50,13 +52,13 @@ class Front:
         metrics: Metrics,
     ):
         """See `make_app`."""
-        self.engine, self.names, self.limits = engine, names, limits
-        self.metrics = metrics
+        self.link, self.names, self.limits = link, names, limits
+        self.metrics, about = metrics, link.about
         self.reader = Reader(
-            engine.paged.model, tokenizer, max_model_len, engine.paged.num_embeddings
+            about.generation_config, tokenizer, max_model_len, about.num_embeddings
         )
         self.decoder = NamingDecoder(tokenizer)
-        self.door = Door(engine.scheduler.max_sequences + limits.max_queue)
+        self.door = Door(about.max_sequences + limits.max_queue)
 
     def name_of(self, asked: str | None) -> str:
         """The model's name in an answer; ApiError if another one is asked for."""
@@ -78,16 +80,17 @@ class Front:
         """A response, or the beginning of a stream."""
         made = form(asked, self.name_of(asked.model), self.decoder)
         job = Job(
-            self.engine, self.decoder, self.door, asked, request.state.salt,
+            self.link, self.decoder, self.door, asked, request.state.salt,
             self.metrics, self.limits,
         )  # fmt: skip
         try:
             # A long text takes long, and so does a new stop string.
             if len(await request.body()) <= _SHORT and not asked.stop:
-                job.ask(lambda: read(asked))
+                job.read(lambda: read(asked))
             else:
-                asking = asyncio.to_thread(job.ask, lambda: read(asked))
-                await unless_left(request.receive, asking)
+                reading = asyncio.to_thread(job.read, lambda: read(asked))
+                await unless_left(request.receive, reading)
+            await unless_left(request.receive, job.ask())
             if asked.stream:
                 return Events(job, made, asked.stream_options)
             pieces = await unless_left(request.receive, job.whole())
@@ -100,7 +103,7 @@ class Front:
 
 
 def make_app(
-    engine: Engine,
+    engine: Engine | Host,
     tokenizer: PreTrainedTokenizerBase,
     names: Sequence[str],
     *,
@@ -112,24 +115,28 @@ def make_app(
     """The app over an engine, which it serves while it runs, and closes at its end.
 
     Args:
-        engine: with `tokenizer`, for stop strings.
+        engine: with `tokenizer`, for stop strings; it gets a thread, or lives in
+            another host already.
         names: of the model; the first one is told.
         max_model_len: tokens of a prompt with its answer.
         api_keys: without them, everybody may ask.
         pool_page: show the block pool at /pool.
     """
     limits = limits or Limits()
-    metrics = Metrics(engine, names[0])
-    front = Front(engine, tokenizer, names, max_model_len, limits, metrics)
+    metrics = Metrics(names[0])
+    link = Link(
+        EngineInThread(engine) if isinstance(engine, Engine) else engine, metrics
+    )
+    front = Front(link, tokenizer, names, max_model_len, limits, metrics)
 
     @asynccontextmanager
     async def serving(_app: FastAPI) -> AsyncIterator[None]:
-        engine.serve()
+        await link.open()
         yield
-        await asyncio.to_thread(engine.close)
+        await link.close()
 
     app = FastAPI(title="minipaged", lifespan=serving, docs_url=None, redoc_url=None)
-    app.state.engine, app.state.door = engine, front.door
+    app.state.link, app.state.door = link, front.door
     app.add_middleware(Gate, keys=Keys(api_keys), limits=limits)
     _add_errors(app)
     created = int(time.time())
@@ -147,7 +154,7 @@ def make_app(
 
     @app.get("/health")
     async def health() -> Response:
-        return Response(status_code=200 if engine.is_served else 503)
+        return Response(status_code=200 if link.is_up else 503)
 
     @app.get("/v1/models")
     async def models() -> JSONResponse:
@@ -184,12 +191,14 @@ def make_app(
 
     @app.get("/metrics")
     async def show_metrics() -> Response:
-        return Response(metrics.page(), media_type=metrics.content_type)
+        page = metrics.page(await link.ask("figures"))
+        return Response(page, media_type=metrics.content_type)
 
     if pool_page:
-        pool, needs_key = engine.paged.pool, bool(api_keys)
-        watch = app.state.pool_watch = PoolWatch(engine)
-        add_pool_page(app, watch, names[0], pool.num_blocks, pool.block_size, needs_key)
+        watch = app.state.pool_watch = PoolWatch(
+            lambda: link.ask("pool"), lambda: link.tell("nobody watches")
+        )
+        add_pool_page(app, watch, names[0], link.about, needs_key=bool(api_keys))
     return app
 
 

@@ -9,11 +9,18 @@ Flags have vLLM's names where vLLM has them.
 import argparse
 import gc
 import os
+import sys
 from collections.abc import Sequence
-from contextlib import suppress
-from typing import Any
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING
 
 from minipaged.progress import progress_bar
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from minipaged.engine.engine import Engine
+    from minipaged.serving.hosts import Host
 
 # A module without torch: --help must not wait for it.
 _DTYPES = ("auto", "float32", "bfloat16", "float16")
@@ -79,7 +86,8 @@ def parser() -> argparse.ArgumentParser:
         "not given")  # fmt: skip
     add("--block-size", type=_count, default=16, help="tokens of a block")
     add("--max-num-seqs", type=_count, default=256, help="that run at one time")
-    add("--max-num-batched-tokens", type=_count, default=2048, help="of a step")
+    add("--max-num-batched-tokens", type=_count,
+        help="of a step; by default 8192 on a GPU, else 2048")  # fmt: skip
     add("--enable-prefix-caching", action=argparse.BooleanOptionalAction, default=True,
         help="equal beginnings share blocks")  # fmt: skip
     add("--speculative-config", metavar="JSON",
@@ -97,6 +105,9 @@ def parser() -> argparse.ArgumentParser:
     add("--request-timeout", type=_seconds, default=600.0, help="seconds for an answer")
     add("--shutdown-timeout", type=_count, default=120,
         help="seconds in which answers may be completed after SIGTERM")  # fmt: skip
+    add("--engine-process", action=argparse.BooleanOptionalAction, default=True,
+        help="the engine has a process of its own, so that HTTP never slows its steps "
+        "down; without, a thread, which takes less memory")  # fmt: skip
     return made
 
 
@@ -110,26 +121,44 @@ def main(arguments: Sequence[str] | None = None) -> None:
         import uvicorn
     except ImportError as error:
         made.error(f"{error}; a server needs the extra: pip install '.[serve]'")
-    try:
-        app = build(given)
-    except (OSError, ValueError, MemoryError) as error:
-        made.error(str(error))
-    # The collector would stop all threads to look at torch's objects again and again.
-    gc.collect()
-    gc.freeze()
-    config = uvicorn.Config(
-        app, given.host, given.port,
-        access_log=False, timeout_graceful_shutdown=given.shutdown_timeout,
-    )  # fmt: skip
-    server = uvicorn.Server(config)
-    if given.pool_page:  # whoever watches does not hold up the end
-        app.state.pool_watch.is_over = lambda: server.should_exit
-    with suppress(KeyboardInterrupt):  # uvicorn raises it again when all is done
-        server.run()
+    with ExitStack() as last:
+        try:
+            host = make_host(given)
+            last.callback(host.stop)
+            app = build(given, host)
+        except (OSError, ValueError, MemoryError) as error:
+            made.error(str(error))
+        # The collector would look at torch's objects again and again.
+        gc.collect()
+        gc.freeze()
+        config = uvicorn.Config(
+            app, given.host, given.port,
+            access_log=False, timeout_graceful_shutdown=given.shutdown_timeout,
+        )  # fmt: skip
+        server = uvicorn.Server(config)
+        if given.pool_page:  # whoever watches does not hold up the end
+            app.state.pool_watch.is_over = lambda: server.should_exit
+
+        def end() -> None:
+            server.should_exit = True
+            last.callback(sys.exit, "the engine has ended: see above")
+
+        app.state.link.on_loss = end
+        with suppress(KeyboardInterrupt):  # uvicorn raises it again when all is done
+            server.run()
 
 
-def build(given: argparse.Namespace) -> Any:
-    """The app that the flags describe; raises what `load` and `PagedModel` raise."""
+def make_host(given: argparse.Namespace) -> "Host":
+    """Where the engine lives; it is made there."""
+    from minipaged.serving.hosts import EngineInProcess, EngineInThread
+
+    if given.engine_process:
+        return EngineInProcess(make_engine, given)
+    return EngineInThread(make_engine(given))
+
+
+def make_engine(given: argparse.Namespace) -> "Engine":
+    """The engine that the flags describe; raises what `load` and `PagedModel` raise."""
     with progress_bar(desc="start", total=3, unit=" parts") as bar:
         import torch
 
@@ -137,9 +166,6 @@ def build(given: argparse.Namespace) -> Any:
         from minipaged.memory.prefix_cache import PrefixCache
         from minipaged.model.load import load
         from minipaged.model.paged_model import PagedModel
-        from minipaged.model.positions import num_positions
-        from minipaged.serving.app import make_app
-        from minipaged.serving.limits import Limits
         from minipaged.serving.speculative import speculation_of
 
         on_gpu = torch.cuda.is_available()
@@ -162,7 +188,7 @@ def build(given: argparse.Namespace) -> Any:
         engine = Engine(
             paged,
             PrefixCache(paged.pool) if given.enable_prefix_caching else None,
-            max_tokens=given.max_num_batched_tokens,
+            max_tokens=given.max_num_batched_tokens or (8192 if on_gpu else 2048),
             max_sequences=given.max_num_seqs,
             tokenizer=tokenizer,
             run=given.run,
@@ -170,8 +196,19 @@ def build(given: argparse.Namespace) -> Any:
             and speculation_of(given.speculative_config, paged, attention, dtype),
         )
         bar.update()
-    room = paged.pool.num_blocks * paged.pool.block_size
-    longest = min(num_positions(model.config) or room, room)
+    return engine
+
+
+def build(given: argparse.Namespace, host: "Host") -> "FastAPI":
+    """The app that the flags describe, over an engine that may not be ready yet."""
+    from minipaged.model.load import load_tokenizer
+    from minipaged.serving.app import make_app
+    from minipaged.serving.limits import Limits
+
+    tokenizer = load_tokenizer(given.model)
+    about = host.about
+    room = about.num_blocks * about.block_size
+    longest = min(about.num_positions or room, room)
     if (wanted := given.max_model_len or longest) > longest:
         raise ValueError(
             f"--max-model-len {wanted}: the model's positions and {room} slots of the "
@@ -179,7 +216,7 @@ def build(given: argparse.Namespace) -> Any:
         )
     keys = given.api_key or [k for k in os.environ.get(_KEY, "").split(",") if k]
     return make_app(
-        engine,
+        host,
         tokenizer,
         given.served_model_name or [given.model],
         max_model_len=wanted,

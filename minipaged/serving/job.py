@@ -6,11 +6,10 @@ from threading import Lock
 from typing import Any
 
 from minipaged.decoding.strategy import Output
-from minipaged.engine.engine import Engine
-from minipaged.engine.stream import Stream
 from minipaged.serving.errors import ApiError, bad
 from minipaged.serving.forms import Piece
 from minipaged.serving.limits import Door, Limits
+from minipaged.serving.link import Link, Reply
 from minipaged.serving.metrics import Metrics
 from minipaged.serving.protocol import Generating
 from minipaged.serving.requests import Question
@@ -23,7 +22,7 @@ class Answer:
     def __init__(self, index: int, question: Question, sample: int):
         """index: in the response. sample: the how manieth of its question."""
         self.index, self.question, self.sample = index, question, sample
-        self.stream: Stream | None = None
+        self.stream: Reply | None = None
         self.has_begun = asyncio.Event()  # its prompt is computed
 
 
@@ -36,7 +35,7 @@ class Job:
 
     def __init__(
         self,
-        engine: Engine,
+        link: Link,
         decoder: NamingDecoder,
         door: Door,
         asked: Generating,
@@ -45,13 +44,13 @@ class Job:
         limits: Limits,
     ):
         """salt: of whoever asks."""
-        self._engine, self._decoder, self._door = engine, decoder, door
+        self._link, self._decoder, self._door = link, decoder, door
         self._asked, self._salt = asked, salt
         self._metrics, self._limits = metrics, limits
         self._lock = Lock()  # of the next line, and of the end
         self._inside = 0  # answers that the door has let in
         self._is_left = self._is_late = False
-        self.streams: list[Stream] = []
+        self.streams: list[Reply] = []
         self.answers: list[Answer] = []
         self._questions: Sequence[Question] = ()
         self._tasks: list[asyncio.Task] = []  # one for each of several answers
@@ -60,10 +59,10 @@ class Job:
             limits.request_seconds, self._give_up
         )
 
-    def ask(self, read: Callable[[], list[Question]]) -> None:
-        """Hand in what `read` makes of the body; may be called in another thread.
+    def read(self, read: Callable[[], list[Question]]) -> None:
+        """What `read` makes of the body; may be called in another thread.
 
-        Raises ApiError if anything is refused; nothing is running then after `leave`.
+        Raises ApiError if anything is refused.
         """
         asked = self._asked
         per_prompt = asked.num_beams or asked.num_answers
@@ -75,10 +74,18 @@ class Job:
             for sample in range(samples):
                 index = number * asked.num_answers + sample
                 self.answers.append(Answer(index, question, sample))
-        shares = self._engine.scheduler.prefix_cache is not None
+
+    async def ask(self) -> None:
+        """Hand it in; raises ApiError if the engine refuses it.
+
+        Nothing is running then after `leave`.
+        """
+        shares = self._link.about.shares_prefixes
         for answer in self.answers:
             if not (answer.sample and shares):
                 self._add(answer)
+        for stream in self.streams.copy():
+            await stream.accepted()
 
     def _enter(self, count: int) -> None:
         with self._lock:
@@ -91,20 +98,15 @@ class Job:
         seed = self._asked.seed
         own = self._asked.cache_salt
         salt = self._salt if own is None else self._salt + b":" + own.encode()
-        try:
-            answer.stream = self._engine.add(
-                answer.question.prompt,
-                seed=None if seed is None else seed + answer.sample,
-                cache_salt=salt,
-                **answer.question.arguments,
-            )
-        except (ValueError, TypeError) as error:
-            raise bad(str(error)) from error
+        answer.stream = self._link.add(
+            answer.question.prompt,
+            seed=None if seed is None else seed + answer.sample,
+            cache_salt=salt,
+            **answer.question.arguments,
+        )
         self.streams.append(answer.stream)
-        if self._is_left or self._is_late:  # meanwhile, by another thread
+        if self._is_late:
             answer.stream.abort()
-        if answer.stream.request.error is not None:
-            raise bad(answer.stream.request.error)
 
     async def whole(self) -> list[Piece]:
         """All answers, in order."""
@@ -119,10 +121,9 @@ class Job:
         await self._begin(answer)
         stream, question, asked = answer.stream, answer.question, self._asked
         if asked.num_beams is None and asked.num_answers > 1:
-            async for _ in stream:
-                answer.has_begun.set()
+            await stream.news(0)
             answer.has_begun.set()
-        output = await stream
+        output = await stream.result()
         self._check(output)
         pieces = []
         for number, tokens in enumerate(output.sequences):
@@ -197,8 +198,7 @@ class Job:
                     said += text.add(token)
                 if text.stopped_by is not None:
                     break
-            output = stream.output
-            is_last = output is not None and number == len(output.sequences[0])
+            is_last = stream.finished and number == len(stream.tokens)
             if is_last or text.stopped_by is not None:
                 break
             entries = stream.logprobs[num_told:number] if wants_logprobs else None
@@ -207,11 +207,11 @@ class Job:
             yield self._piece(answer, said, number - num_told, entries, not num_told)
             num_told, said = number, ""
         answer.has_begun.set()
-        output = stream.output
         if text.stopped_by is not None:
             stream.abort()  # if the engine has not noticed it
             reason = "stop"
         else:
+            output = await stream.result()
             self._check(output)
             reason = output.finish_reason
             said += text.rest() if question.max_tokens else ""
@@ -235,7 +235,7 @@ class Job:
         question = answer.question
         of_prompt = None
         if is_first and question.arguments["prompt_logprobs"] is not None:
-            of_prompt = answer.stream.request.strategy.prompt_logprobs
+            of_prompt = answer.stream.prompt_logprobs
         return Piece(
             answer.index,
             question,

@@ -1,29 +1,27 @@
 """Lab: /metrics for Prometheus: vLLM's names and units under our prefix."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from math import inf
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import (
     CONTENT_TYPE_PLAIN_0_0_4,
     CollectorRegistry,
-    Histogram,
     generate_latest,
 )
 from prometheus_client.metrics_core import (
     CounterMetricFamily,
     GaugeMetricFamily,
+    HistogramMetricFamily,
     Metric,
 )
 from prometheus_client.registry import Collector
-
-from minipaged.engine.stats import generated_by
-from minipaged.scheduling.observer import Observer
-from minipaged.scheduling.plan import Plan
-from minipaged.scheduling.request import Request
+from prometheus_client.utils import floatToGoString
 
 if TYPE_CHECKING:
     from minipaged.engine.engine import Engine
-    from minipaged.engine.stream import Stream
+    from minipaged.serving.link import Reply
 
 PREFIX = "minipaged:"
 _FIRST_TOKEN = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1,
@@ -33,121 +31,114 @@ _NEXT_TOKEN = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1,
 _WHOLE = (0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480,
           960, 1920, 7680)  # fmt: skip
 _REASONS = {"aborted": "abort"}  # vLLM's word
+_GAUGES = ("num_requests_running", "num_requests_waiting", "kv_cache_usage_perc")
+_COUNTERS = {
+    "prompt_tokens": "prompt_tokens",
+    "generation_tokens": "generation_tokens",
+    "prefix_cache_queries": "prefix_cache_queries",
+    "prefix_cache_hits": "prefix_cache_hits",
+    "num_preemptions": "num_preemptions",
+    "num_copied_blocks": "num_copied_blocks",
+    "num_drafts": "spec_decode_num_drafts",
+    "num_draft_tokens": "spec_decode_num_draft_tokens",
+    "num_accepted_tokens": "spec_decode_num_accepted_tokens",
+}  # names of Stats, and of vLLM
 
 
-class Metrics(Observer):
-    """What a server tells Prometheus: an engine's Stats, and times of its requests.
+def figures_of(engine: "Engine") -> dict[str, Any]:
+    """An engine's own figures, between two steps."""
+    stats, running = engine.stats, len(engine.scheduler.running)
+    return {
+        "num_requests_running": running,
+        "num_requests_waiting": max(0, len(engine.streams) - running),
+        "kv_cache_usage_perc": stats.kv_cache_usage,  # from 0 to 1, as vLLM's
+        "request_success": stats.request_success.copy(),
+        **{name: getattr(stats, name) for name in _COUNTERS},
+    }
 
-    It observes the engine, and notes times after each step.
+
+class Times:
+    """How often something took how long: a histogram that is quick to write to."""
+
+    def __init__(self, name: str, text: str, borders: Sequence[float]):
+        """borders: seconds, the longest of each bucket."""
+        self._name, self._text, self._borders = name, text, (*borders, inf)
+        self._counts = [0] * len(self._borders)
+        self._sum = 0.0
+
+    def observe(self, seconds: float) -> None:
+        """Count it."""
+        self._counts[bisect_left(self._borders, seconds)] += 1
+        self._sum += seconds
+
+    def family(self, model_name: str) -> HistogramMetricFamily:
+        """As Prometheus takes it: each bucket counts those before it, too."""
+        buckets, total = [], 0
+        for border, number in zip(self._borders, self._counts, strict=True):
+            total += number
+            buckets.append((floatToGoString(border), total))
+        made = HistogramMetricFamily(
+            PREFIX + self._name, self._text, labels=["model_name"]
+        )
+        made.add_metric([model_name], buckets, self._sum)
+        return made
+
+
+class Metrics(Collector):
+    """What a server tells Prometheus: an engine's figures, and times of its requests.
+
+    Attributes: queue, next_token: Times that whoever notices them writes to.
     """
 
     content_type = CONTENT_TYPE_PLAIN_0_0_4
 
-    def __init__(self, engine: "Engine", model_name: str):
-        """For one engine, which it observes from now on."""
-        self._engine = engine
+    def __init__(self, model_name: str):
+        """Nothing has happened yet."""
+        self._model_name = model_name
         self._registry = CollectorRegistry()
-        self._registry.register(_Counts(engine, model_name))
-
-        def histogram(name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
-            made = Histogram(
-                PREFIX + name, text, ["model_name"],
-                buckets=buckets, registry=self._registry,
-            )  # fmt: skip
-            return made.labels(model_name)
-
-        self._first = histogram(
+        self._registry.register(self)
+        self._first = Times(
             "time_to_first_token_seconds", "From the arrival.", _FIRST_TOKEN
         )
-        self._next = histogram(
+        self.next_token = Times(
             "inter_token_latency_seconds", "From token to token.", _NEXT_TOKEN
         )
-        self._whole = histogram(
+        self._whole = Times(
             "e2e_request_latency_seconds", "From the arrival to the end.", _WHOLE
         )
-        self._queue = histogram(
-            "request_queue_time_seconds", "Until it first runs.", _WHOLE
-        )
-        self._last: dict[Request, float] = {}  # when a running request got its tokens
-        engine.scheduler.observers.append(self)
+        self.queue = Times("request_queue_time_seconds", "Until it first runs.", _WHOLE)
+        self._figures: Mapping[str, Any] = {}
 
-    def page(self) -> bytes:
-        """The text that Prometheus reads."""
+    def page(self, figures: Mapping[str, Any]) -> bytes:
+        """The text that Prometheus reads. figures: see `figures_of`."""
+        self._figures = figures
         return generate_latest(self._registry)
 
-    def admitted(self, request: Request) -> None:
-        """A request starts: it has waited until now."""
-        stream = self._engine.streams.get(request)
-        if stream is not None and not request.num_restarts:
-            self._queue.observe(max(0.0, self._engine.clock.now() - stream.arrival))
-
-    def committed(self, plan: Plan) -> None:
-        """A step is over: its requests have new tokens."""
-        now = self._engine.clock.now()
-        for work in plan.works:
-            if not generated_by(work):
-                continue
-            request = work.request
-            last = self._last.get(request)
-            if last is not None:
-                self._next.observe(now - last)
-            if request.live:
-                self._last[request] = now
-            else:
-                self._last.pop(request, None)
-
-    def left(self, stream: "Stream") -> None:
-        """A stream's job is over."""
-        self._last.pop(stream.request, None)
-        if stream.time_to_first_token is not None:
-            self._first.observe(stream.time_to_first_token)
-        if stream.finished_at is not None:
-            self._whole.observe(stream.finished_at - stream.arrival)
-
-
-class _Counts(Collector):
-    """The engine's own figures, read when they are asked for."""
-
-    def __init__(self, engine: "Engine", model_name: str):
-        self._engine, self._model_name = engine, model_name
+    def left(self, reply: "Reply") -> None:
+        """A reply's job is over."""
+        if reply.first_token_at is not None:
+            self._first.observe(reply.first_token_at - reply.arrival)
+        if reply.finished_at is not None:
+            self._whole.observe(reply.finished_at - reply.arrival)
 
     def collect(self) -> Iterator[Metric]:
         """Called by the registry."""
-        engine = self._engine
-        stats = engine.stats
-        running = len(engine.scheduler.running)
-        gauges = {
-            "num_requests_running": running,
-            "num_requests_waiting": max(0, len(engine.streams) - running),
-            "kv_cache_usage_perc": stats.kv_cache_usage,  # from 0 to 1, as vLLM's
-        }
-        for name, value in gauges.items():
+        figures, of_model = self._figures, [self._model_name]
+        for name in _GAUGES:
             gauge = GaugeMetricFamily(PREFIX + name, name, labels=["model_name"])
-            gauge.add_metric([self._model_name], value)
+            gauge.add_metric(of_model, figures[name])
             yield gauge
-        for name in (
-            "prompt_tokens",
-            "generation_tokens",
-            "prefix_cache_queries",
-            "prefix_cache_hits",
-            "num_preemptions",
-            "num_copied_blocks",
-        ):
-            counter = CounterMetricFamily(PREFIX + name, name, labels=["model_name"])
-            counter.add_metric([self._model_name], getattr(stats, name))
-            yield counter
-        for name in ("num_drafts", "num_draft_tokens", "num_accepted_tokens"):
-            counter = CounterMetricFamily(
-                PREFIX + "spec_decode_" + name, name, labels=["model_name"]
-            )
-            counter.add_metric([self._model_name], getattr(stats, name))
+        for own, name in _COUNTERS.items():
+            counter = CounterMetricFamily(PREFIX + name, own, labels=["model_name"])
+            counter.add_metric(of_model, figures[own])
             yield counter
         success = CounterMetricFamily(
             PREFIX + "request_success",
             "requests that have ended",
             labels=["model_name", "finished_reason"],
         )
-        for reason, number in stats.request_success.copy().items():
-            reason = _REASONS.get(reason, reason)
-            success.add_metric([self._model_name, reason], number)
+        for reason, number in figures["request_success"].items():
+            success.add_metric([*of_model, _REASONS.get(reason, reason)], number)
         yield success
+        for times in (self._first, self.next_token, self._whole, self.queue):
+            yield times.family(self._model_name)

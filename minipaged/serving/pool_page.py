@@ -16,6 +16,7 @@ from minipaged.draw.palette import (
 )
 from minipaged.draw.style import style_sheet
 from minipaged.serving.errors import ApiError
+from minipaged.serving.messages import About
 from minipaged.serving.pool_watch import PoolWatch
 
 MOST = 8  # pages that watch at one time
@@ -23,11 +24,10 @@ PATH = "/pool"  # needs no key: it asks for one, and shows nothing before
 
 
 def add_pool_page(
-    app: FastAPI, watch: PoolWatch, name: str, num_blocks: int, block_size: int,
-    needs_key: bool,
-) -> None:  # fmt: skip
+    app: FastAPI, watch: PoolWatch, name: str, about: About, *, needs_key: bool
+) -> None:
     """Add the page, and what it reads: messages of the pool, and its last steps."""
-    page = page_text(name, num_blocks, block_size, needs_key)
+    page = page_text(name, about.num_blocks, about.block_size, needs_key)
 
     @app.get(PATH)
     async def pool() -> Response:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from inspect import signature
 from typing import Any
 
-from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 from minipaged.serving.errors import bad
 from minipaged.serving.penalties import SaidPenalty
@@ -37,15 +37,18 @@ class Reader:
 
     def __init__(
         self,
-        model: PreTrainedModel,
+        generation_config: GenerationConfig,
         tokenizer: PreTrainedTokenizerBase,
         max_model_len: int,
         num_embeddings: int,
     ):
-        """max_model_len: of a prompt with its answer. num_embeddings: of token ids."""
+        """generation_config: the model's own. num_embeddings: of token ids.
+
+        max_model_len: of a prompt with its answer.
+        """
         self.tokenizer = tokenizer
         self.max_model_len = max_model_len
-        self._own = model.generation_config
+        self._own = generation_config
         self._num_embeddings = num_embeddings
         self._of_templates = {*signature(tokenizer.apply_chat_template).parameters}
 

@@ -5,7 +5,6 @@ import threading
 
 import httpx
 import pytest
-from transformers import GenerationConfig
 
 import minipaged as mp
 from helpers.http_serving import make_engine, pocket, served
@@ -79,16 +78,15 @@ def loaded():
     engine = make_engine(64, max_sequences=6)
     truth, must_stop = Truth(engine), threading.Event()
 
-    def ask(number):
+    def ask(server, number):
         lengths = iter(range(number, 1000))
         while not must_stop.is_set():
             tokens = pocket()[1](PENGUIN * 4 + f"Story {number}.").input_ids
             length = 30 + 17 * next(lengths) % 80
-            config = GenerationConfig(max_new_tokens=length, eos_token_id=1024)
-            engine.add(tokens, config).result()
+            server.complete(tokens, max_tokens=length, ignore_eos=True)
 
     with served(engine) as server:
-        clients = [threading.Thread(target=ask, args=(n,)) for n in range(8)]
+        clients = [threading.Thread(target=ask, args=(server, n)) for n in range(8)]
         for client in clients:
             client.start()
         yield server, truth, must_stop, clients

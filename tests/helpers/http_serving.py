@@ -1,6 +1,7 @@
 """A server on a free port of 127.0.0.1, in this process; and what it must leave."""
 
 import json
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -17,7 +18,9 @@ import minipaged as mp
 from helpers.answers import huggingface_outputs
 from minipaged.lab.tour.served import serving
 from minipaged.serving.app import make_app
+from minipaged.serving.hosts import Host
 from minipaged.serving.limits import Door, Limits
+from minipaged.serving.link import Link
 
 FRANCE = "The capital of France is"
 
@@ -41,7 +44,8 @@ class Served:
     """A server that runs."""
 
     url: str
-    engine: mp.Engine
+    engine: mp.Engine | Host
+    link: Link
     server: uvicorn.Server
     door: Door
 
@@ -84,9 +88,18 @@ class Served:
         assert lines.pop() == "data: [DONE]"
         return [json.loads(line.removeprefix("data: ")) for line in lines]
 
+    def figure(self, name: str) -> float:
+        """Of /metrics."""
+        said = httpx.get(self.url + "/metrics", timeout=60).text
+        return float(re.search(f"^minipaged:{name}{{.*}} (.*)$", said, re.M)[1])
+
     def wait_idle(self, seconds: float = 20) -> None:
         """Until no request is left; then all blocks must be back."""
-        wait_until(lambda: not self.engine.streams and not self.door.inside, seconds)
+        wait_until(lambda: not self.link.replies and not self.door.inside, seconds)
+        if not isinstance(self.engine, mp.Engine):
+            assert self.figure("kv_cache_usage_perc") == 0
+            return
+        wait_until(lambda: not self.engine.streams)
         pool, prefix = self.engine.paged.pool, self.engine.scheduler.prefix_cache
         assert pool.num_free == pool.num_blocks
         assert prefix is None or pool.reserved_for is None
@@ -101,7 +114,7 @@ def wait_until(holds: Any, seconds: float = 20) -> None:
 
 @contextmanager
 def served(
-    engine: mp.Engine | None = None,
+    engine: mp.Engine | Host | None = None,
     *,
     max_model_len: int = 2048,
     names: tuple[str, ...] = ("pocket",),
@@ -124,10 +137,12 @@ def served(
     with serving(app) as thread:
         if pool_page:
             app.state.pool_watch.is_over = lambda: thread.server.should_exit
-        yield Served(thread.url, engine, thread.server, app.state.door)
+        link, door = app.state.link, app.state.door
+        yield Served(thread.url, engine, link, thread.server, door)
     assert not thread.is_alive() and not thread.tasks_left
-    pool = engine.paged.pool
-    assert pool.num_free == pool.num_blocks and not engine.streams
+    if isinstance(engine, mp.Engine):
+        pool = engine.paged.pool
+        assert pool.num_free == pool.num_blocks and not engine.streams
     left = [one for one in threading.enumerate() if one not in before]
     assert not [one for one in left if one.name.startswith(("minipaged", "asyncio"))]
 

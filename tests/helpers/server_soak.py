@@ -2,6 +2,7 @@
 
 PYTHONPATH=tests python -m helpers.server_soak 20000            requests
 PYTHONPATH=tests python -m helpers.server_soak 20000 --clients 64 --blocks 24
+PYTHONPATH=tests python -m helpers.server_soak 20000 --process     the engine's own
 
 The pool is tiny, so requests are preempted. Every complete answer is compared with
 HuggingFace's. Ends in a table of what was counted; a watchdog says so, and where every
@@ -15,7 +16,8 @@ import random
 import threading
 import time
 from collections import Counter
-from functools import cache
+from functools import cache, partial
+from multiprocessing import active_children
 from typing import Any
 
 import httpx
@@ -25,6 +27,7 @@ import torch
 from helpers.apart import run_in_a_thread
 from helpers.engine_soak import WATCHDOG
 from helpers.http_serving import Served, huggingface_texts, make_engine, served
+from minipaged.serving.hosts import EngineInProcess
 
 PROMPTS = [
     "The capital of France is",
@@ -67,6 +70,13 @@ def right(prompt: int, kind: int) -> list[str]:
         huggingface_texts(PROMPTS[prompt], seed and seed + sample, **options)[0]
         for sample in range(count)
     ]
+
+
+def megabytes() -> int:
+    """Of this process and its children."""
+    own = psutil.Process()
+    family = [own, *own.children(recursive=True)]
+    return sum(one.memory_info().rss for one in family) >> 20
 
 
 class Soak:
@@ -145,16 +155,23 @@ class Soak:
 
 
 def soak(
-    count: int, clients: int = 64, num_blocks: int = 24, seed: int = 0
+    count: int,
+    clients: int = 64,
+    num_blocks: int = 24,
+    seed: int = 0,
+    in_process: bool = False,
 ) -> dict[str, Any]:
-    """So many requests; what was counted, with memory at a quarter and at the end."""
+    """So many requests; what was counted, with memory at a quarter and at the end.
+
+    in_process: the engine has a process of its own.
+    """
     for prompt in range(len(PROMPTS)):
         for kind in range(len(KINDS)):
             right(prompt, kind)
             WATCHDOG.pat()
-    process = psutil.Process()
     threads = threading.active_count()
-    engine = make_engine(num_blocks, max_sequences=16)
+    make = partial(make_engine, num_blocks, max_sequences=16)
+    engine = EngineInProcess(make) if in_process else make()
     memory = []
     with served(engine, max_model_len=num_blocks * 16 // 3) as server:
         run = Soak(server, count, seed)
@@ -170,7 +187,7 @@ def soak(
                 ]
                 while not all(task.done() for task in tasks):
                     if run.report["requests"] >= count // 4 * (len(memory) + 1):
-                        memory.append(process.memory_info().rss >> 20)
+                        memory.append(megabytes())
                     await asyncio.sleep(0.1)
                 await asyncio.gather(*tasks)
             run.report["tasks left"] = len(asyncio.all_tasks()) - 1
@@ -179,11 +196,12 @@ def soak(
         run_in_a_thread(all_of_them)
         run.report["seconds"] = round(time.monotonic() - start)
         server.wait_idle()
-        memory.append(process.memory_info().rss >> 20)
-    report = dict(run.report)
-    report["preemptions"] = engine.stats.num_preemptions
-    report["blocks lost"] = engine.paged.pool.num_blocks - engine.paged.pool.num_free
-    report["streams left"] = len(engine.streams)
+        memory.append(megabytes())
+        report = dict(run.report)
+        report["preemptions"] = int(server.figure("num_preemptions_total"))
+        report["blocks lost"] = server.figure("kv_cache_usage_perc") * num_blocks
+        report["streams left"] = server.figure("num_requests_waiting")
+    report["processes left"] = len(active_children())
     report["threads left"] = threading.active_count() - threads
     report["memory (MB)"] = memory
     return report
@@ -194,9 +212,10 @@ if __name__ == "__main__":
     parser.add_argument("count", type=int)
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--blocks", type=int, default=24)
+    parser.add_argument("--process", action="store_true")
     given = parser.parse_args()
     torch.set_num_threads(1)
     WATCHDOG.let_loose()
-    found = soak(given.count, given.clients, given.blocks)
+    found = soak(given.count, given.clients, given.blocks, in_process=given.process)
     for name, number in sorted(found.items()):
         print(f"{name:24}{number!s:>12}")

@@ -8,7 +8,8 @@ import pytest
 
 import minipaged as mp
 from minipaged.serving import command
-from minipaged.serving.command import build, main, parser
+from minipaged.serving.command import build, main, make_engine, parser
+from minipaged.serving.hosts import EngineInThread
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -18,8 +19,9 @@ UNKNOWN = '{"method": "ngram", "num_speculative_tokens": 4, "num_guesses": 4}'
 
 
 def build_with(*flags):
-    app = build(parser().parse_args(["serve", "pocket", "--num-blocks", "64", *flags]))
-    return app.state.door, app.state.engine
+    given = parser().parse_args(["serve", "pocket", "--num-blocks", "64", *flags])
+    engine = make_engine(given)
+    return build(given, EngineInThread(engine)).state.door, engine
 
 
 def test_the_script_is_the_command():
@@ -106,7 +108,8 @@ def test_what_cannot_be_is_said_before_anything_is_served(flags, words, capsys):
 
 def test_keys_may_come_from_the_environment(monkeypatch):
     monkeypatch.setenv("MINIPAGED_API_KEY", "one,two")
-    app = build(parser().parse_args(["serve", "pocket", "--num-blocks", "64"]))
+    given = parser().parse_args(["serve", "pocket", "--num-blocks", "64"])
+    app = build(given, EngineInThread(make_engine(given)))
     gates = [one for one in app.user_middleware if "keys" in one.kwargs]
     keys = gates[0].kwargs["keys"]
     assert keys.salt_of("Bearer two") != keys.salt_of("Bearer one")

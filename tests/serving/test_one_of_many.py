@@ -84,9 +84,16 @@ def test_a_step_that_raises_is_told_to_one_and_the_server_goes_on():
         assert "secret" not in error["message"]
         assert server.complete(temperature=0)["choices"][0]["text"] == good
         assert httpx.get(server.url + "/health").status_code == 200
-        fails.armed = True
-        (event,) = server.events("/v1/completions", prompt=FRANCE)
-        assert event["error"]["code"] == 500
+        fails.armed = True  # before a stream has begun, and in its middle
+        status, _ = server.error("/v1/completions", {"prompt": FRANCE, "stream": True})
+        assert status == 500
+        body = {"prompt": FRANCE, "stream": True, **LONG}
+        with httpx.stream("POST", server.url + "/v1/completions", json=body) as answer:
+            lines = answer.iter_lines()
+            next(lines)
+            fails.armed = True
+            *_, event, _done = [line for line in lines if line]
+        assert '"code":500' in event
         # Samples that wait for the first one's prompt are not forgotten.
         for stream in (False, True):
             fails.armed = True

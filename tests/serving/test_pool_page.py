@@ -17,7 +17,8 @@ from transformers import GenerationConfig
 import minipaged as mp
 from helpers.http_serving import FRANCE, make_engine, pocket, served, wait_until
 from minipaged.serving.pool_page import MOST
-from minipaged.serving.pool_watch import KEPT, TOTALS, PoolWatch
+from minipaged.serving.pool_states import KEPT, TOTALS, PoolStates
+from minipaged.serving.pool_watch import PoolWatch
 from serving.test_leaving import LONG, Steps, is_healthy, raw
 from serving.test_limits import bearer
 
@@ -55,9 +56,19 @@ class Truth(mp.Observer):
         self.steps.append((totals, figures, tables, len(scheduler.waiting)))
 
 
+def watch_of(engine):
+    """Its watch, without a server."""
+    states = PoolStates(engine)
+
+    async def take():
+        return states.take()
+
+    return PoolWatch(take, states.forget)
+
+
 def watched(engine):
     """Its watch, with somebody watching in a thread, whose messages are in a list."""
-    watch, messages, has_ended = PoolWatch(engine), [], threading.Event()
+    watch, messages, has_ended = watch_of(engine), [], threading.Event()
     watch.is_over = has_ended.is_set
 
     async def follow():
@@ -122,7 +133,7 @@ def test_of_a_table_that_was_told_only_new_blocks_are_told():
 
 def test_nothing_is_kept_unless_somebody_watches():
     engine = make_engine()
-    watch = PoolWatch(engine)
+    watch = watch_of(engine)
     engine.add(pocket()[1](FRANCE).input_ids)
     engine.run()
     assert json.loads(watch.history()) == []
@@ -134,10 +145,11 @@ def test_nothing_is_kept_unless_somebody_watches():
 
 def test_the_last_states_are_kept_and_no_more():
     engine = make_engine(600)
-    watch, _, leave = watched(engine)
+    watch, messages, leave = watched(engine)
     config = GenerationConfig(max_new_tokens=KEPT + 50, eos_token_id=1024)
     engine.add([5] * 4, config)
     engine.run()
+    wait_until(lambda: messages[-1]["num_steps"] == engine.stats.num_steps)
     steps = [state["num_steps"] for state in json.loads(watch.history())]
     leave()
     assert len(steps) == KEPT and steps[-1] == engine.stats.num_steps
