@@ -58,7 +58,10 @@ class EngineInProcess:
     """An engine in a process of its own, which ends with the front's process."""
 
     def __init__(self, make: Callable[..., Engine], *arguments: Any):
-        """`make(*arguments)` makes the engine there; both must be picklable."""
+        """`make(*arguments)` makes the engine there; both must be picklable.
+
+        Called in the main thread, whose signals the new process must not hear.
+        """
         self._ours, theirs = socket.socketpair()
         # The front decides when the engine ends; signals for all are not for it.
         before = [signal.signal(one, signal.SIG_IGN) for one in _SIGNALS]
