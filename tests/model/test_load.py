@@ -25,7 +25,7 @@ import minipaged as mp
 from helpers.thorough import all_or
 from helpers.tiny_models import tiny_model
 from minipaged.lab.tour.reference import huggingface_generate
-from minipaged.model.load import POCKET
+from minipaged.model.load import POCKET, load_tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -637,3 +637,14 @@ def test_a_broken_index_is_named(folder, index):
     (folder / "model.safetensors.index.json").write_text(index)
     with pytest.raises(ValueError, match=r"index\.json .* cannot be used"):
         mp.load(folder)
+
+
+@pytest.mark.parametrize("name", ["pocket", "pocket-draft", POCKET])
+def test_the_tokenizer_alone_is_that_of_the_model(name):
+    alone = load_tokenizer(name)
+    assert alone.get_vocab() == mp.load("pocket", device="cpu")[1].get_vocab()
+
+
+def test_a_tokenizer_that_is_not_there_is_told_as_of_load():
+    with pytest.raises(FileNotFoundError, match="is no folder"):
+        load_tokenizer("/no/such/model")
