@@ -1,0 +1,125 @@
+"""Appendix H: a model whose heads are shared out among ranks (paper, section 4.6)."""
+
+import os
+from collections.abc import Callable, Iterator
+from functools import cache
+from math import gcd
+from typing import Any
+
+from torch import Tensor
+from transformers import PreTrainedConfig, PreTrainedModel
+from transformers.distributed import DistributedConfig
+
+from minipaged.errors import UnsupportedModel
+from minipaged.model.inputs import RaggedBatch
+from minipaged.model.paged_model import PagedModel
+from minipaged.model.persistent_inputs import Pending, StepArrays, to_device
+from minipaged.model.ranks import Ranks
+from minipaged.model.runner import Runner
+from minipaged.scheduling.plan import Plan
+
+_KEYS = ("k_proj", "qkv_proj", "query_key_value")
+_HEADS = (
+    "num_attention_heads", "num_key_value_heads", "num_global_key_value_heads",
+)  # fmt: skip
+
+
+def num_ranks() -> int:
+    """How many processes torchrun has started; 1 without it."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def sharding(config: PreTrainedConfig) -> dict[str, Any]:
+    """What tells `from_pretrained` to load this rank's share of a model.
+
+    Nothing, if there is one rank. Raises UnsupportedModel, before anything is loaded,
+    if transformers has no plan for such a model, or if heads cannot be shared out.
+    """
+    count = num_ranks()
+    if count == 1:
+        return {}
+    config = config.get_text_config()
+    plan = getattr(config, "base_model_tp_plan", None)
+    if not plan:
+        raise UnsupportedModel(
+            f"transformers has no plan to share out a model of type "
+            f"{config.model_type} (base_model_tp_plan): load it without tp, on one GPU"
+        )
+    heads = set(_heads_of(config))
+    if _shares_heads(plan) and any(number % count for number in heads):
+        raise UnsupportedModel(
+            f"{count} ranks cannot share out heads of which there are "
+            f"{' and '.join(map(str, sorted(heads)))} in a layer: start as many ranks "
+            f"as divide {gcd(*heads)}"
+        )
+    if "tp_plan" in DistributedConfig.__dataclass_fields__:
+        return {"distributed_config": DistributedConfig(tp_plan="auto")}
+    return {"tp_plan": "auto"}  # transformers before 5.18
+
+
+def _shares_heads(plan: dict[str, str]) -> bool:
+    """Does a rank compute the keys of its own heads alone?"""
+    return any(
+        style == "colwise" and name.rpartition(".")[2] in _KEYS
+        for name, style in plan.items()
+    )
+
+
+def _heads_of(config: PreTrainedConfig) -> Iterator[int]:
+    """Numbers of heads in a layer: of queries, and of K and V."""
+    for name in _HEADS:
+        number = getattr(config, name, None)
+        yield from number if isinstance(number, list) else filter(None, [number])
+
+
+def ranks_of(model: PreTrainedModel) -> Ranks | None:
+    """The ranks that share this model out; None if it lies in one process.
+
+    All models of a process have the same ranks, and take turns: a collective of one
+    model must not meet a collective of another.
+    """
+    return None if model.tp_size == 1 else _ranks()
+
+
+@cache
+def _ranks() -> Ranks:
+    return Ranks()
+
+
+class LeadingRunner(Runner):
+    """Rank 0's runner: the others get the inputs of a step, and compute it, too."""
+
+    def compute(
+        self, plan: Plan, pending: Pending | None = None
+    ) -> tuple[RaggedBatch, Tensor]:
+        """As `Runner.compute`, on all ranks."""
+        arrays = self.inputs.arrays(plan, pending)
+        with self.paged.ranks.computing():
+            self.paged.ranks.tell("compute", arrays, plan.copies)
+            return _compute(self.paged, arrays, plan.copies)
+
+    def like(self, paged: PagedModel) -> Runner:
+        """A runner for a draft model, which rank 0 has to itself."""
+        return Runner(paged)
+
+
+def _compute(
+    paged: PagedModel, arrays: StepArrays, copies: list[tuple[int, int]]
+) -> tuple[RaggedBatch, Tensor]:
+    """Compute a step from its packet; all ranks do this at the same time."""
+    batch = arrays.batch(to_device(arrays[:7], paged.device), copies)
+    return batch, paged.forward(batch)
+
+
+def doing(paged: PagedModel) -> dict[str, Callable[..., Any]]:
+    """What the other ranks do when rank 0 tells them."""
+
+    def compute(arrays: StepArrays, copies: list[tuple[int, int]]) -> None:
+        with paged.ranks.computing():
+            _compute(paged, arrays, copies)
+
+    return {
+        "compute": compute,
+        "refuse_changes": paged.refuse_changes,
+        "refuse_altered_modules": paged.refuse_altered_modules,
+    }
