@@ -76,7 +76,6 @@ def load(
         raise ValueError(
             f'tp must be "auto" or None, and goes without device, got {tp!r:.60}'
         )
-    device = _usable(device)
     name = os.fspath(name or os.environ.get("MINIPAGED_MODEL") or "pocket")
     is_shipped = name in SHIPPED
     source = SHIPPED.get(name, os.path.expanduser(name))
@@ -92,6 +91,8 @@ def load(
             from minipaged.model.parallel import sharding  # appendix H
 
             share = sharding(config)
+        if not share:
+            device = _usable(device)
         model = _load_weights(source, config, dtype, share)
     finally:
         if quiet:

@@ -9,6 +9,7 @@ Flags have vLLM's names where vLLM has them.
 import argparse
 import gc
 import os
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -72,6 +73,8 @@ def parser() -> argparse.ArgumentParser:
     add("--kv-cache-dtype", choices=("auto", "fp8", "fp8_v"), default="auto",
         help="fp8: K and V in 8 bits, if a text of the model's own agrees; fp8_v: V "
         "alone; auto: the model's type")  # fmt: skip
+    add("--tensor-parallel-size", type=_count, default=1, metavar="RANKS",
+        help="GPUs that share the model's heads, a process each")  # fmt: skip
     add("--max-model-len", type=_count, help="tokens of a prompt with its answer")
     add("--num-blocks", type=_count, help="by default all that fit on a GPU, else 512")
     add("--gpu-memory-utilization", type=_share, default=0.9, metavar="SHARE",
@@ -110,9 +113,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         import uvicorn
     except ImportError as error:
         made.error(f"{error}; a server needs the extra: pip install '.[serve]'")
+    others = None
     try:
+        if given.tensor_parallel_size > 1:
+            from minipaged.serving.other_ranks import OtherRanks
+
+            others = OtherRanks(given.tensor_parallel_size, follow, given)
         app = build(given)
     except (OSError, ValueError, MemoryError) as error:
+        if others is not None:
+            others.close()
         made.error(str(error))
     # The collector would stop all threads to look at torch's objects again and again.
     gc.collect()
@@ -124,12 +134,31 @@ def main(arguments: Sequence[str] | None = None) -> None:
     server = uvicorn.Server(config)
     if given.pool_page:  # whoever watches does not hold up the end
         app.state.pool_watch.is_over = lambda: server.should_exit
+    ended = []
+    if others is not None:
+
+        def end(text: str) -> None:
+            ended.append(text)
+            server.should_exit = True
+
+        others.on_end = end
     with suppress(KeyboardInterrupt):  # uvicorn raises it again when all is done
         server.run()
+    if others is not None:
+        others.close()
+    if ended:
+        sys.exit(f"minipaged: {ended[0]}, so the server has ended; start it anew")
 
 
-def build(given: argparse.Namespace) -> Any:
-    """The app that the flags describe; raises what `load` and `PagedModel` raise."""
+def follow(given: argparse.Namespace) -> None:
+    """What the other ranks do until rank 0's engine has stopped."""
+    engine, _ = build_engine(given)
+    engine.serve()
+    engine.stop()
+
+
+def build_engine(given: argparse.Namespace) -> tuple[Any, Any]:
+    """The engine and the tokenizer that the flags describe, on each rank."""
     with progress_bar(desc="start", total=3, unit=" parts") as bar:
         import torch
 
@@ -137,9 +166,6 @@ def build(given: argparse.Namespace) -> Any:
         from minipaged.memory.prefix_cache import PrefixCache
         from minipaged.model.load import load
         from minipaged.model.paged_model import PagedModel
-        from minipaged.model.positions import num_positions
-        from minipaged.serving.app import make_app
-        from minipaged.serving.limits import Limits
         from minipaged.serving.speculative import speculation_of
 
         on_gpu = torch.cuda.is_available()
@@ -147,7 +173,8 @@ def build(given: argparse.Namespace) -> Any:
         if dtype == "auto":
             dtype = "bfloat16" if on_gpu else "float32"
         attention = given.attention or ("triton" if on_gpu else "gathered")
-        model, tokenizer = load(given.model, getattr(torch, dtype))
+        tp = "auto" if given.tensor_parallel_size > 1 else None
+        model, tokenizer = load(given.model, getattr(torch, dtype), tp=tp)
         bar.update()
         paged = PagedModel(
             model,
@@ -170,8 +197,19 @@ def build(given: argparse.Namespace) -> Any:
             and speculation_of(given.speculative_config, paged, attention, dtype),
         )
         bar.update()
+    return engine, tokenizer
+
+
+def build(given: argparse.Namespace) -> Any:
+    """The app that the flags describe; raises what `load` and `PagedModel` raise."""
+    engine, tokenizer = build_engine(given)
+    from minipaged.model.positions import num_positions
+    from minipaged.serving.app import make_app
+    from minipaged.serving.limits import Limits
+
+    paged = engine.paged
     room = paged.pool.num_blocks * paged.pool.block_size
-    longest = min(num_positions(model.config) or room, room)
+    longest = min(num_positions(paged.model.config) or room, room)
     if (wanted := given.max_model_len or longest) > longest:
         raise ValueError(
             f"--max-model-len {wanted}: the model's positions and {room} slots of the "

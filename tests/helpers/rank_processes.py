@@ -66,7 +66,7 @@ class RankProcesses:
         return [error[:2] for _, error in outcomes]
 
     def ends(self, rank: int) -> tuple[str, str]:
-        """How it has ended: the error that it raised, or "exit" and what was printed."""
+        """How it has ended: by which error; or "exit", and what was printed."""
         try:
             _, error = self.outcome(rank)
         except EOFError:
