@@ -2,17 +2,22 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
+from transformers import GenerationConfig
 
 import minipaged as mp
 from helpers import on_ranks
 from helpers.answers import huggingface_outputs
-from helpers.rank_processes import RankProcesses
+from helpers.rank_processes import SECONDS, RankProcesses
 from helpers.serving import CONFIGS, PROMPTS, check, config, expected
 from helpers.tiny_models import tiny_model
 
+SHORT = GenerationConfig(max_new_tokens=9, do_sample=False)
 FAMILIES = "llama qwen3 gemma2 mistral phi3 qwen3_moe deepseek_v3 gpt_oss".split()
 
 
@@ -136,8 +141,8 @@ def test_heads_shared_out_wrongly_are_noticed(two, folder_of):
 def test_tied_embeddings(two, draft):
     model, tokenizer = mp.load("pocket")
     prompts = tokenizer(["The capital of France is", "Once upon a time"]).input_ids
-    right = huggingface_outputs(model, prompts)
-    for outs in two(on_ranks.pocket, draft):
+    right = huggingface_outputs(model, prompts, SHORT)
+    for outs in two(on_ranks.pocket, SHORT, draft):
         check(outs, right)
 
 
@@ -198,3 +203,21 @@ def test_an_error_of_one_rank_ends_all(start, folder_of):
     ranks.start(on_ranks.go_on_and_on, folder_of("qwen3"), fails=True)
     for rank in range(2):
         assert "rank 1: ZeroDivisionError: a fault of one rank" in ranks.ends(rank)[1]
+
+
+def test_torchrun(tmp_path):
+    """All ranks get the same tokens; and if one fails, all end."""
+    model, tokenizer = mp.load("pocket")
+    prompts = tokenizer(["The capital of France is", "Once upon a time"]).input_ids
+    right = huggingface_outputs(model, prompts, SHORT)
+    script = Path(on_ranks.__file__).with_name("script_for_torchrun.py")
+    torchrun = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2")
+    ran = subprocess.run(
+        [*torchrun, "--standalone", str(script), str(tmp_path)],
+        capture_output=True, text=True, timeout=SECONDS, check=False,
+    )  # fmt: skip
+    for rank in "01":
+        tokens = (tmp_path / rank).read_text()
+        assert tokens == f"{[out.sequences[0] for out in right]}\n"
+    assert ran.returncode == 1
+    assert "this script has a fault on rank 1" in ran.stderr

@@ -108,14 +108,14 @@ def with_heads_exchanged(folder):
     return mp.generate(paged, PROMPTS[:4], config(9))
 
 
-def pocket(draft):
+def pocket(generation_config, draft):
     """The shipped model, whose embeddings are tied; rank 0 may guess by a draft."""
     model, tokenizer = mp.load("pocket", tp="auto")
     paged = mp.PagedModel(model, 64)
     small = mp.PagedModel(mp.load("pocket-draft")[0], 64)
     speculation = mp.DraftModel(small) if draft else None
     prompts = tokenizer(["The capital of France is", "Once upon a time"]).input_ids
-    return mp.generate(paged, prompts, speculation=speculation)
+    return mp.generate(paged, prompts, generation_config, speculation=speculation)
 
 
 def write_to_a_shard(folder, by_data):
