@@ -3,6 +3,8 @@
 import json
 import os
 from codecs import BOM_UTF8
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
@@ -76,31 +78,38 @@ def load(
         raise ValueError(
             f'tp must be "auto" or None, and goes without device, got {tp!r:.60}'
         )
+    in_step = nullcontext()
+    if tp is not None:
+        from minipaged.model.parallel import alike, sharding  # appendix H
+
+        in_step = alike("mp.load")
     name = os.fspath(name or os.environ.get("MINIPAGED_MODEL") or "pocket")
     is_shipped = name in SHIPPED
     source = SHIPPED.get(name, os.path.expanduser(name))
-    # Reading 8 MB from the disk needs no progress bar; a real model does.
+    with in_step, _no_bar(is_shipped):
+        config = _load_config(source)
+        tokenizer = _load_tokenizer(POCKET if is_shipped else source, config)
+        share = sharding(config) if tp else {}
+        if not share:
+            device = _usable(device)
+        model = _load_weights(source, config, dtype, share)
+        if share:  # transformers has put it on this rank's GPU
+            return model.eval(), tokenizer
+        with explained(f"the model of {where(source)}", f"does {device} work?"):
+            return model.to(device).eval(), tokenizer
+
+
+@contextmanager
+def _no_bar(is_shipped: bool) -> Iterator[None]:
+    """Reading 8 MB from the disk needs no progress bar; a real model does."""
     quiet = is_shipped and logging.is_progress_bar_enabled()
     if quiet:
         logging.disable_progress_bar()
     try:
-        config = _load_config(source)
-        tokenizer = _load_tokenizer(POCKET if is_shipped else source, config)
-        share = {}
-        if tp is not None:
-            from minipaged.model.parallel import sharding  # appendix H
-
-            share = sharding(config)
-        if not share:
-            device = _usable(device)
-        model = _load_weights(source, config, dtype, share)
+        yield
     finally:
         if quiet:
             logging.enable_progress_bar()
-    if share:
-        return model.eval(), tokenizer  # transformers has put it on this rank's GPU
-    with explained(f"the model of {where(source)}", f"does {device} work?"):
-        return model.to(device).eval(), tokenizer
 
 
 def _usable(device: torch.device | str | None) -> torch.device | str:

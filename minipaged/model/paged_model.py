@@ -1,7 +1,7 @@
 """Lesson 2: a HuggingFace model over a pool of blocks (paper, section 4.3)."""
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -100,11 +100,27 @@ class PagedModel(Unpicklable):
             from minipaged.model.parallel import ranks_of  # appendix H
 
             self.ranks = ranks_of(model)
+        self.deterministic = deterministic
+        alike = nullcontext() if self.ranks is None else self.ranks.alike("PagedModel")
+        with alike:
+            self._wrap(
+                num_blocks, block_size, attention, gpu_memory_utilization, kv_dtype
+            )
+
+    def _wrap(
+        self,
+        num_blocks: int | Literal["auto"],
+        block_size: int,
+        attention: str | Backend | Attend,
+        gpu_memory_utilization: float,
+        kv_dtype: "str | EightBits | None",
+    ) -> None:
+        model = self.model
+        deterministic = self.deterministic
         if self.ranks is not None and deterministic:
             raise UnsupportedModel(
                 "deterministic=True is not offered for a model on several ranks"
             )
-        self.deterministic = deterministic
         resolve = resolve_deterministic if deterministic else resolve_attention
         self._attention = resolve(attention)
         self._original = Original(model)

@@ -2,10 +2,14 @@
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from datetime import timedelta
 from functools import cache
 from math import gcd
 from typing import Any
 
+import torch
+import torch.distributed as dist
 from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.distributed import DistributedConfig
@@ -27,6 +31,11 @@ _HEADS = (
 def num_ranks() -> int:
     """How many processes torchrun has started; 1 without it."""
     return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def alike(what: str) -> AbstractContextManager[None]:
+    """Inside, all ranks do the same: see `Ranks.alike`; nothing, if there is one."""
+    return nullcontext() if num_ranks() == 1 else connect().alike(what)
 
 
 def sharding(config: PreTrainedConfig) -> dict[str, Any]:
@@ -78,11 +87,23 @@ def ranks_of(model: PreTrainedModel) -> Ranks | None:
     All models of a process have the same ranks, and take turns: a collective of one
     model must not meet a collective of another.
     """
-    return None if model.tp_size == 1 else _ranks()
+    return None if model.tp_size == 1 else connect()
 
 
 @cache
-def _ranks() -> Ranks:
+def connect() -> Ranks:
+    """Connect the processes that torchrun has started; all of them must call this."""
+    if not dist.is_initialized():
+        device = None
+        if torch.cuda.is_available():
+            device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+            torch.cuda.set_device(device)
+        # Some ranks read their weights more slowly than others.
+        dist.init_process_group(
+            "gloo" if device is None else "nccl",
+            timeout=timedelta(hours=2),
+            device_id=device,
+        )
     return Ranks()
 
 

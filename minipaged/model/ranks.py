@@ -15,6 +15,8 @@ import torch.distributed as dist
 from minipaged.errors import RankFailed, Unpicklable
 from minipaged.model.lifeline import Lifeline
 
+_PATIENCE = 5.0  # seconds in which the others meet an error that all must meet
+
 
 class Call(NamedTuple):
     """Rank 0 wants the others to do this, too."""
@@ -79,14 +81,59 @@ class Ranks(Unpicklable):
         """
         if self._lock._is_owned():
             return decide()  # a call inside a call is refused there
+        with self._at_work():
+            if self.rank:
+                return self._follow(what, doing)
+            return self._lead(what, decide)
+
+    @contextmanager
+    def alike(self, what: str) -> Iterator[None]:
+        """Inside, all ranks do the same by themselves: they load a model, say.
+
+        If all of them raise an error, each raises its own. If only some do, RankFailed
+        is raised, as by `together`.
+        """
+        with self._at_work():
+            try:
+                yield
+            except Exception as error:
+                self._agree(what, f"rank {self.rank}: {type(error).__name__}: {error}")
+                raise
+            except BaseException as error:  # Ctrl-C
+                self.lifeline.fail(f"rank {self.rank}: {type(error).__name__}")
+                raise
+            self._agree(what, None)
+
+    def _agree(self, what: str, fault: str | None) -> None:
+        """Raise RankFailed if some ranks have a fault, and others have none."""
+        others = self._packets.values()
+        patience = None if fault is None else _PATIENCE
+        with self._or_fail():
+            if self.rank:
+                self._packets[0].send(fault)
+            if not all(other.poll(patience) for other in others):
+                self.lifeline.fail(fault)  # they wait for this rank in a collective
+                raise RankFailed(self.lifeline.cause)
+            if self.rank:
+                faults = self._receive(what).result
+            else:
+                faults = [fault, *(other.recv() for other in others)]
+        if not self.rank:
+            self._send(End(what, faults))
+        reasons = list(filter(None, faults))
+        if reasons and None in faults:
+            self.lifeline.fail(reasons[0])
+            raise RankFailed(self.lifeline.cause)
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        """Inside, this rank depends on the others."""
         if self.lifeline.cause is not None:
             raise RankFailed(self.lifeline.cause)
         with self._lock:
             try:
                 self.lifeline.works = True
-                return (
-                    self._follow(what, doing) if self.rank else self._lead(what, decide)
-                )
+                yield
             finally:
                 self.lifeline.works = False
 
@@ -102,9 +149,8 @@ class Ranks(Unpicklable):
         return result
 
     def _follow(self, what: str, doing: Mapping[str, Callable[..., Any]]) -> Any:
-        (connection,) = self._packets.values()
         with self._or_fail():
-            while isinstance(message := self._receive(connection, what), Call):
+            while isinstance(message := self._receive(what), Call):
                 answer = None
                 try:
                     doing[message.name](*message.arguments)
@@ -113,13 +159,13 @@ class Ranks(Unpicklable):
                         raise
                     answer = f"rank {self.rank}: {error}"
                 if message.wants_answer:
-                    connection.send(answer)
+                    self._packets[0].send(answer)
         if message.error is not None:
             raise message.error
         return message.result
 
-    def _receive(self, connection: Connection, what: str) -> Call | End:
-        message = connection.recv()
+    def _receive(self, what: str) -> Call | End:
+        message = self._packets[0].recv()
         if message.what != what:
             raise ValueError(
                 f"rank 0 runs {message.what}, but rank {self.rank} runs {what}; all "

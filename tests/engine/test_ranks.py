@@ -175,6 +175,13 @@ def test_ranks_that_run_other_lines_are_told(start, folder_of):
         assert "rank 0 runs generate, but rank 1 runs Engine.step" in text
 
 
+def test_files_that_one_rank_lacks(start, folder_of):
+    ranks = start(2)
+    ranks.start(on_ranks.lack_files, folder_of("qwen3"))
+    for rank in range(2):
+        assert "rank 1: FileNotFoundError" in ranks.ends(rank)[1]
+
+
 FAULTS = {
     "rank 0 is killed": (0, signal.SIGKILL, "rank 0 has ended"),
     "rank 1 is killed": (1, signal.SIGKILL, "rank 1 has ended"),
@@ -188,9 +195,9 @@ FAULTS = {
 def test_all_ranks_end_with_the_cause(start, folder_of, fault):
     rank, number, cause = FAULTS[fault]
     ranks = start(2)
-    ranks(on_ranks.generate, folder_of("qwen3"))  # the ranks are awake
     ranks.start(on_ranks.go_on_and_on, folder_of("qwen3"), 2)
-    time.sleep(1)
+    while ranks.printed().count(on_ranks.BEGUN) < 2:
+        time.sleep(0.1)
     os.kill(ranks.processes[rank].pid, number)
     began = time.monotonic()
     kind, text = ranks.ends(1 - rank)

@@ -9,6 +9,7 @@ import minipaged as mp
 from helpers.serving import CONFIGS, PROMPTS, config
 
 WARM = config(17, do_sample=True, temperature=0.7, top_k=0)
+BEGUN = "it generates"
 SEEDS = list(range(len(PROMPTS)))
 
 
@@ -132,6 +133,12 @@ def write_to_a_shard(folder, by_data):
         return before, str(error)
 
 
+def lack_files(folder):
+    """The second time, rank 1 does not find the folder."""
+    load(folder)
+    mp.load(folder + "?" * dist.get_rank(), tp="auto")
+
+
 def run_other_lines(folder):
     """Rank 0 generates while the others make an engine's step."""
     paged = wrap(folder)
@@ -146,6 +153,7 @@ def go_on_and_on(folder, timeout=60, fails=False):
     paged.ranks.lifeline.timeout = timeout
     if fails and dist.get_rank() == 1:
         paged.attention = _fails
+    print(BEGUN, flush=True)
     while True:
         mp.generate(paged, PROMPTS, config(40))
 

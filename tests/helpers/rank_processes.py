@@ -45,7 +45,8 @@ class RankProcesses:
 
     def outcome(self, rank: int) -> tuple[Any, tuple[str, str, str] | None]:
         """What it returned there, or its error: type, text, traceback; waits for it."""
-        assert self.pipes[rank].poll(SECONDS), f"rank {rank} does not answer"
+        has_come = self.pipes[rank].poll(SECONDS)
+        assert has_come, f"rank {rank} does not answer: {self.printed()}"
         return self.pipes[rank].recv()
 
     def __call__(
@@ -105,3 +106,5 @@ def _run(pipe: Connection, rank: int, count: int, port: int, log: Path) -> None:
         except BaseException as error:
             kind, text = type(error).__name__, str(error)
             pipe.send((None, (kind, text, traceback.format_exc())))
+            if not isinstance(error, Exception):  # Ctrl-C ends a script
+                os._exit(1)
