@@ -78,20 +78,21 @@ def load(
         raise ValueError(
             f'tp must be "auto" or None, and goes without device, got {tp!r:.60}'
         )
-    in_step = nullcontext()
-    if tp is not None:
-        from minipaged.model.parallel import alike, sharding  # appendix H
+    num_ranks = int(os.environ.get("WORLD_SIZE", "1")) if tp else 1
+    together = nullcontext()
+    if num_ranks == 1:
+        device = _usable(device)
+    else:
+        from minipaged.model.parallel import connect, sharding  # appendix H
 
-        in_step = alike("mp.load")
+        together = connect().alike("mp.load")
     name = os.fspath(name or os.environ.get("MINIPAGED_MODEL") or "pocket")
     is_shipped = name in SHIPPED
     source = SHIPPED.get(name, os.path.expanduser(name))
-    with in_step, _no_bar(is_shipped):
+    with together, _no_bar(is_shipped):
         config = _load_config(source)
         tokenizer = _load_tokenizer(POCKET if is_shipped else source, config)
-        share = sharding(config) if tp else {}
-        if not share:
-            device = _usable(device)
+        share = sharding(config, num_ranks) if num_ranks > 1 else {}
         model = _load_weights(source, config, dtype, share)
         if share:  # transformers has put it on this rank's GPU
             return model.eval(), tokenizer

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from functools import cache
 from math import gcd
@@ -28,25 +27,12 @@ _HEADS = (
 )  # fmt: skip
 
 
-def num_ranks() -> int:
-    """How many processes torchrun has started; 1 without it."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
+def sharding(config: PreTrainedConfig, count: int) -> dict[str, Any]:
+    """What tells `from_pretrained` to load this rank's share of a model; of `count`.
 
-
-def alike(what: str) -> AbstractContextManager[None]:
-    """Inside, all ranks do the same: see `Ranks.alike`; nothing, if there is one."""
-    return nullcontext() if num_ranks() == 1 else connect().alike(what)
-
-
-def sharding(config: PreTrainedConfig) -> dict[str, Any]:
-    """What tells `from_pretrained` to load this rank's share of a model.
-
-    Nothing, if there is one rank. Raises UnsupportedModel, before anything is loaded,
-    if transformers has no plan for such a model, or if heads cannot be shared out.
+    Raises UnsupportedModel, before weights are loaded, if transformers has no plan for
+    such a model, or if heads cannot be shared out.
     """
-    count = num_ranks()
-    if count == 1:
-        return {}
     config = config.get_text_config()
     plan = getattr(config, "base_model_tp_plan", None)
     if not plan:
@@ -61,9 +47,7 @@ def sharding(config: PreTrainedConfig) -> dict[str, Any]:
             f"{' and '.join(map(str, sorted(heads)))} in a layer: start as many ranks "
             f"as divide {gcd(*heads)}"
         )
-    if "tp_plan" in DistributedConfig.__dataclass_fields__:
-        return {"distributed_config": DistributedConfig(tp_plan="auto")}
-    return {"tp_plan": "auto"}  # transformers before 5.18
+    return {"distributed_config": DistributedConfig(tp_plan="auto")}
 
 
 def _shares_heads(plan: dict[str, str]) -> bool:

@@ -18,7 +18,7 @@ from helpers.serving import CONFIGS, PROMPTS, check, config, expected
 from helpers.tiny_models import tiny_model
 
 SHORT = GenerationConfig(max_new_tokens=9, do_sample=False)
-FAMILIES = "llama qwen3 gemma2 mistral phi3 qwen3_moe deepseek_v3 gpt_oss".split()
+FAMILIES = "llama qwen3 gemma2 mistral phi3 qwen3_moe deepseek_v3 olmo2".split()
 
 
 @pytest.fixture(scope="module")

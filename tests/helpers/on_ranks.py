@@ -16,7 +16,10 @@ SEEDS = list(range(len(PROMPTS)))
 @cache
 def load(folder):
     """The model of this folder, shared out among the ranks."""
-    return mp.load(folder, tp="auto")[0]
+    model = mp.load(folder, tp="auto")[0]
+    if model.config.model_type == "gemma2":  # older releases skip its soft cap
+        model.set_attn_implementation("eager")
+    return model
 
 
 def wrap(folder, num_blocks=96, **options):
