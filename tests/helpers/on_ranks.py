@@ -1,7 +1,9 @@
 """What tests have all ranks do: each of them runs the same lines."""
 
+import asyncio
 from functools import cache
 
+import pytest
 import torch
 import torch.distributed as dist
 
@@ -68,8 +70,15 @@ def stream(folder):
 def serve(folder):
     """A thread answers on each rank, idle or not."""
     with mp.Engine(wrap(folder), max_tokens=32) as engine:
+
+        async def wait_for(prompt):
+            return await engine.add(prompt, CONFIGS[0])
+
+        with pytest.raises(RuntimeError, match="before coroutines wait"):
+            asyncio.run(wait_for(PROMPTS[0]))
         engine.serve()
-        answers = [engine.add(p, CONFIGS[0]).result() for p in PROMPTS[:3]]
+        answers = [engine.add(p, CONFIGS[0]).result() for p in PROMPTS[:2]]
+        answers += [asyncio.run(wait_for(PROMPTS[2]))]
         engine.stop()
         engine.add(PROMPTS[3], CONFIGS[0])
         return [*answers, *engine.run()]
