@@ -66,9 +66,7 @@ class Lifeline:
                 try:
                     self.fail(connection.recv())
                 except (EOFError, OSError):
-                    rank = ranks.pop(connection)
-                    if self.works:  # if not, its script may be over
-                        self.fail(f"rank {rank} has ended")
+                    self.fail(f"rank {ranks.pop(connection)} has ended")
             since = self.computes_since
             if since is not None and monotonic() - since > self.timeout:
                 self.fail(

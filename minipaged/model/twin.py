@@ -37,22 +37,30 @@ def make_twin(model: PreTrainedModel) -> PreTrainedModel:
     for module, copied in zip(model.modules(), twin.modules(), strict=True):
         if "forward" in vars(module) and is_own_method(module, "forward"):
             del copied.forward  # it would call the user's modules
-        elif is_of_huggingface(vars(module).get("forward")):
-            copied.forward = _of_copy(module.forward, module, copied)
+        elif is_of_huggingface(forward := vars(module).get("forward")):
+            copied.forward = _of_copy(forward, module, copied)
     return twin
 
 
 def _of_copy(forward: FunctionType, module: nn.Module, copied: nn.Module) -> Any:
-    """The function that transformers calls around a shared-out module, for its copy."""
+    """What transformers has put around a module, such as an all-reduce, for its copy.
 
-    def cell(value: Any) -> CellType:
+    It is a function that holds the module, and the method that it replaces.
+    """
+
+    def of_copy(value: Any) -> Any:
         if value is module:
-            value = copied
-        elif isinstance(value, MethodType) and value.__self__ is module:
-            value = MethodType(value.__func__, copied)
-        return CellType(value)
+            return copied
+        if isinstance(value, MethodType) and value.__self__ is module:
+            return MethodType(value.__func__, copied)
+        if isinstance(value, FunctionType) and is_of_huggingface(value):
+            return _of_copy(value, module, copied)
+        return value
 
-    cells = tuple(cell(each.cell_contents) for each in forward.__closure__ or ())
+    if not isinstance(forward, FunctionType):
+        return of_copy(forward)
+    held = [cell.cell_contents for cell in forward.__closure__ or ()]
+    cells = tuple(CellType(of_copy(value)) for value in held)
     code, scope, name = forward.__code__, forward.__globals__, forward.__name__
     return FunctionType(code, scope, name, forward.__defaults__, cells)
 
