@@ -16,6 +16,7 @@ from .errors import ForeignBlock as ForeignBlock
 from .errors import OutOfBlocks as OutOfBlocks
 from .errors import PoolBusy as PoolBusy
 from .errors import PromptTooLong as PromptTooLong
+from .errors import RankFailed as RankFailed
 from .errors import TableFreed as TableFreed
 from .errors import UnsupportedModel as UnsupportedModel
 from .errors import UnsupportedOption as UnsupportedOption

@@ -60,6 +60,10 @@ class UnsupportedModel(ValueError):
     """The model would generate wrong text in silence, so it is refused."""
 
 
+class RankFailed(RuntimeError):
+    """Another rank has failed, so this one cannot go on; start all ranks anew."""
+
+
 class UnsupportedOption(ValueError):
     """A generation option that is not honoured here; refused rather than ignored."""
 

@@ -75,6 +75,11 @@ class DraftModel(Speculation):
                 "the draft model is the large model itself, and one cache cannot hold "
                 "both: wrap a smaller model, or this one once more, by mp.PagedModel"
             )
+        if self.paged.ranks is not None:
+            raise ValueError(
+                "the draft model is shared out among ranks, but rank 0 guesses for "
+                "all: load it without tp"
+            )
         own, other = self.paged.pool, paged.pool
         if (own.num_blocks, own.block_size) != (other.num_blocks, other.block_size):
             raise ValueError(

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import count
 from math import inf
 from threading import RLock, current_thread, get_ident
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from weakref import ref
 
 from transformers import GenerationConfig, PreTrainedTokenizerBase
@@ -75,6 +75,14 @@ class Engine(Observer, Unpicklable):
     of `add`).
     Source: PagedAttention paper, sections 4.3 and 4.5.
     """
+
+    def __new__(cls, paged: PagedModel, *_arguments: Any, **_options: Any) -> "Engine":
+        """Where the model lies on several ranks, this rank's kind of engine."""
+        if cls is Engine and getattr(paged, "ranks", None) is not None:
+            from minipaged.engine.one_of_ranks import engine_class  # appendix H
+
+            cls = engine_class(paged.ranks)
+        return super().__new__(cls)
 
     def __init__(
         self,

@@ -1,6 +1,7 @@
 """Lesson 2: generate for many prompts: a loop around the step (paper, section 4.3)."""
 
 from collections.abc import Sequence
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -15,9 +16,10 @@ from minipaged.engine.arguments import (
     why_it_never_fits,
     with_speculation,
 )
-from minipaged.engine.loop import run
+from minipaged.engine.loop import StepRunner, run
 from minipaged.model.paged_model import PagedModel
 from minipaged.progress import progress_bar
+from minipaged.scheduling.request import Request
 from minipaged.scheduling.scheduler import Scheduler
 
 if TYPE_CHECKING:
@@ -84,7 +86,7 @@ def generate(
     hooks or configs. To know that, all weights are read once.
     """
     check_engine(paged, max_prompt_tokens, prefix_cache)
-    runner = with_speculation(paged, paged, speculation)
+    runner = with_speculation(_runner_of(paged), paged, speculation)
     requests = make_requests(
         paged,
         prompts,
@@ -96,6 +98,22 @@ def generate(
         prompt_logprobs=prompt_logprobs,
         logits_processor=logits_processor,
     )
+    answer = partial(_answer, paged, runner, requests, prefix_cache, max_prompt_tokens)
+    if paged.ranks is None:
+        return answer()
+    from minipaged.model.parallel import doing
+
+    return paged.ranks.together("generate", answer, doing(paged))
+
+
+def _answer(
+    paged: PagedModel,
+    runner: StepRunner,
+    requests: list[Request],
+    prefix_cache: "PrefixCache | None",
+    max_prompt_tokens: int | None,
+) -> list[Output]:
+    """Step until all these requests are answered."""
     with paged.alone():
         paged.refuse_changes()
         paged.observers.started(prefix_cache)
@@ -113,3 +131,12 @@ def generate(
         with progress_bar(desc="generate", total=num_waiting, unit=" prompts") as bar:
             run(runner, scheduler, tell=bar.update)
     return [output_of(request) for request in requests]
+
+
+def _runner_of(paged: PagedModel) -> StepRunner:
+    """What computes the steps: the model itself, or rank 0's runner."""
+    if paged.ranks is None:
+        return paged
+    from minipaged.model.parallel import LeadingRunner  # appendix H
+
+    return LeadingRunner(paged)

@@ -215,6 +215,14 @@ class Stream(Unpicklable):
             self.finished_at = now
             self.output = output_of(request)
 
+    def hear(self, tokens: list[int], output: Output | None, now: float) -> None:
+        """Take over tokens, and the Output, that another rank tells of (appendix H)."""
+        self.request.answers[0].tokens += tokens
+        self.catch_up(now)
+        if output is not None:
+            self.output = output
+            self.finished_at = now
+
     def __repr__(self) -> str:
         state = self.output.finish_reason if self.finished else "not finished"
         return f"Stream({len(self.request.prompt)} prompt tokens, {state})"

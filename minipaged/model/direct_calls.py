@@ -20,11 +20,15 @@ def call_directly(twin: PreTrainedModel) -> None:
     """From now on, a call of a module of this twin is a call of its forward.
 
     Only modules that have hooks look for hooks; no other hook may be added later.
-    Nothing changes if any module is neither torch's nor HuggingFace's: adapters, say,
-    may exchange weights whenever they run.
+    Nothing changes if weights may be exchanged whenever a module runs: by adapters, or
+    another module that is neither torch's nor HuggingFace's; and by HuggingFace, if the
+    model is shared out among ranks.
     """
     modules = list(twin.modules())
-    if not all(type(one).__module__.startswith(_KNOWN) for one in modules):
+    is_shared_out = (twin.tp_size or 1) > 1
+    if is_shared_out or not all(
+        type(one).__module__.startswith(_KNOWN) for one in modules
+    ):
         return
     for module in modules:
         # Plain attributes are found at once.

@@ -3,7 +3,10 @@
 import json
 import os
 from codecs import BOM_UTF8
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import Any, Literal
 
 import torch
 import transformers
@@ -41,6 +44,8 @@ def load(
     name: str | os.PathLike | None = None,
     dtype: torch.dtype = torch.float32,
     device: torch.device | str | None = None,
+    *,
+    tp: Literal["auto"] | None = None,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Load a model and its tokenizer; both come back as plain transformers objects.
 
@@ -53,11 +58,15 @@ def load(
             "pocket-draft", a smaller model that guesses for it.
         dtype: float32 makes token-for-token proofs possible.
         device: by default "cuda" if there is a GPU, else "cpu".
+        tp: "auto" shares the model out among the processes that torchrun has started,
+            all of which must run the same script: each loads its share of each layer's
+            heads, on its own GPU. Without torchrun, it changes nothing.
 
     Raises FileNotFoundError for a name that is neither a folder nor found on the hub,
     and for missing files; ValueError for files that do not make a decoder and its
     tokenizer, and for a device that is not there; MemoryError without room for the
-    weights; TypeError for other arguments.
+    weights; UnsupportedModel for a model that cannot be shared out; TypeError for other
+    arguments.
     """
     if not isinstance(name, str | os.PathLike | None):
         raise TypeError(f"name must be a folder or an id on the hub, got {name!r:.60}")
@@ -65,21 +74,41 @@ def load(
         raise TypeError(
             f"dtype must be a floating-point type, such as torch.float32, got {dtype!r}"
         )
-    device = _usable(device)
+    if tp not in (None, "auto") or (tp and device is not None):
+        raise ValueError(
+            f'tp must be "auto" or None, and goes without device, got {tp!r:.60}'
+        )
+    num_ranks = int(os.environ.get("WORLD_SIZE", "1")) if tp else 1
+    together = nullcontext()
+    if num_ranks == 1:
+        device = _usable(device)
+    else:
+        from minipaged.model.parallel import connect, sharding  # appendix H
+
+        together = connect().alike("mp.load")
     source, is_shipped = _source(name)
-    # Reading 8 MB from the disk needs no progress bar; a real model does.
+    with together, _no_bar(is_shipped):
+        config = _load_config(source)
+        tokenizer = _load_tokenizer(POCKET if is_shipped else source, config)
+        share = sharding(config, num_ranks) if num_ranks > 1 else {}
+        model = _load_weights(source, config, dtype, share)
+        if share:  # transformers has put it on this rank's GPU
+            return model.eval(), tokenizer
+        with explained(f"the model of {where(source)}", f"does {device} work?"):
+            return model.to(device).eval(), tokenizer
+
+
+@contextmanager
+def _no_bar(is_shipped: bool) -> Iterator[None]:
+    """Reading 8 MB from the disk needs no progress bar; a real model does."""
     quiet = is_shipped and logging.is_progress_bar_enabled()
     if quiet:
         logging.disable_progress_bar()
     try:
-        config = _load_config(source)
-        tokenizer = _load_tokenizer(POCKET if is_shipped else source, config)
-        model = _load_weights(source, config, dtype)
+        yield
     finally:
         if quiet:
             logging.enable_progress_bar()
-    with explained(f"the model of {where(source)}", f"does {device} work?"):
-        return model.to(device).eval(), tokenizer
 
 
 def load_tokenizer(name: str | os.PathLike | None = None) -> PreTrainedTokenizerBase:
@@ -176,9 +205,15 @@ def _load_tokenizer(
 
 
 def _load_weights(
-    source: str | os.PathLike, config: PreTrainedConfig, dtype: torch.dtype
+    source: str | os.PathLike,
+    config: PreTrainedConfig,
+    dtype: torch.dtype,
+    share: dict[str, Any],
 ) -> PreTrainedModel:
-    """The model; ValueError if weights are missing, or are no plain numbers."""
+    """The model; ValueError if weights are missing, or are no plain numbers.
+
+    share: what tells `from_pretrained` to load a rank's share of it.
+    """
     check_generation_config(source)
     with explained(f"the model of {where(source)}", remedy_for_weights(source, config)):
         model, found = AutoModelForCausalLM.from_pretrained(
@@ -187,6 +222,7 @@ def _load_weights(
             dtype=dtype,
             output_loading_info=True,
             ignore_mismatched_sizes=True,  # they are named below
+            **share,
             **_NO_CODE,
         )
     unfit = [*found["missing_keys"], *(key for key, *_ in found["mismatched_keys"])]

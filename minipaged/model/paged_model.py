@@ -1,7 +1,7 @@
 """Lesson 2: a HuggingFace model over a pool of blocks (paper, section 4.3)."""
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -40,6 +40,7 @@ from minipaged.scheduling.plan import Plan
 
 if TYPE_CHECKING:
     from minipaged.model.kv_scales import EightBits, KVScales
+    from minipaged.model.ranks import Ranks
 
 
 class PagedModel(Unpicklable):
@@ -58,6 +59,7 @@ class PagedModel(Unpicklable):
         num_embeddings: the number of token ids.
         observers: they are told what happens.
         alone: lets one thread in at a time.
+        ranks: the processes that share the model's heads; None if it has one process.
 
     Source: PagedAttention paper, section 4.3.
     """
@@ -93,7 +95,32 @@ class PagedModel(Unpicklable):
         """
         refuse_unsupported(model)
         self.model = model
+        self.ranks: Ranks | None = None
+        if getattr(model, "tp_size", None) is not None:
+            from minipaged.model.parallel import ranks_of  # appendix H
+
+            self.ranks = ranks_of(model)
         self.deterministic = deterministic
+        alike = nullcontext() if self.ranks is None else self.ranks.alike("PagedModel")
+        with alike:
+            self._wrap(
+                num_blocks, block_size, attention, gpu_memory_utilization, kv_dtype
+            )
+
+    def _wrap(
+        self,
+        num_blocks: int | Literal["auto"],
+        block_size: int,
+        attention: str | Backend | Attend,
+        gpu_memory_utilization: float,
+        kv_dtype: "str | EightBits | None",
+    ) -> None:
+        model = self.model
+        deterministic = self.deterministic
+        if self.ranks is not None and deterministic:
+            raise UnsupportedModel(
+                "deterministic=True is not offered for a model on several ranks"
+            )
         resolve = resolve_deterministic if deterministic else resolve_attention
         self._attention = resolve(attention)
         self._original = Original(model)
@@ -138,6 +165,8 @@ class PagedModel(Unpicklable):
             from minipaged.model.room import blocks_with_room  # appendix D
 
             num_blocks = blocks_with_room(self, block_size, gpu_memory_utilization)
+        if self.ranks is not None:
+            num_blocks = self.ranks.least(num_blocks)
         # The cache first: a pool too large for memory fails at once.
         self.cache = self.new_cache(num_blocks, block_size)
         self.pool = BlockPool(num_blocks, block_size)
@@ -244,6 +273,8 @@ class PagedModel(Unpicklable):
         An engine calls it for each new request. It costs about as much as
         `refuse_replaced_weights`.
         """
+        if self.ranks is not None:
+            self.ranks.ask("refuse_altered_modules")
         self._original.refuse_if_altered()
 
     def refuse_changes(self) -> None:
@@ -252,6 +283,8 @@ class PagedModel(Unpicklable):
         So it sees what was written through `.data`, too. It reads all weights, and
         waits for the device.
         """
+        if self.ranks is not None:
+            self.ranks.ask("refuse_changes")
         self._original.refuse_if_changed()
         self._original.refuse_if_altered()
         self._original.refuse_if_written_to()

@@ -79,6 +79,10 @@ def make_runner(
             f'run must be "eager", "graphs" or "compiled", got {run!r:.60}'
         )
     why_not = why_no_graphs(paged)
+    if paged.ranks is not None and run in (None, "eager"):
+        from minipaged.model.parallel import LeadingRunner  # appendix H
+
+        return LeadingRunner(paged)
     if run == "eager" or (run is None and why_not):
         return Runner(paged)
     if why_not:
@@ -100,6 +104,8 @@ def make_runner(
 
 def why_no_graphs(paged: PagedModel) -> str | None:
     """What is missing for CUDA graphs, and what to do; None if nothing is."""
+    if paged.ranks is not None:
+        return "is not offered for a model on several ranks so far"
     if paged.device.type != "cuda":
         return (
             f"needs a GPU, and the model is on the {paged.device.type}: move it with "

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
-from types import FunctionType, MethodType
+from types import CellType, FunctionType, MethodType
 from typing import Any
 
 import torch
@@ -37,7 +37,32 @@ def make_twin(model: PreTrainedModel) -> PreTrainedModel:
     for module, copied in zip(model.modules(), twin.modules(), strict=True):
         if "forward" in vars(module) and is_own_method(module, "forward"):
             del copied.forward  # it would call the user's modules
+        elif is_of_huggingface(forward := vars(module).get("forward")):
+            copied.forward = _of_copy(forward, module, copied)
     return twin
+
+
+def _of_copy(forward: FunctionType, module: nn.Module, copied: nn.Module) -> Any:
+    """What transformers has put around a module, such as an all-reduce, for its copy.
+
+    It is a function that holds the module, and the method that it replaces.
+    """
+
+    def of_copy(value: Any) -> Any:
+        if value is module:
+            return copied
+        if isinstance(value, MethodType) and value.__self__ is module:
+            return MethodType(value.__func__, copied)
+        if isinstance(value, FunctionType) and is_of_huggingface(value):
+            return _of_copy(value, module, copied)
+        return value
+
+    if not isinstance(forward, FunctionType):
+        return of_copy(forward)
+    held = [cell.cell_contents for cell in forward.__closure__ or ()]
+    cells = tuple(CellType(of_copy(value)) for value in held)
+    code, scope, name = forward.__code__, forward.__globals__, forward.__name__
+    return FunctionType(code, scope, name, forward.__defaults__, cells)
 
 
 def is_own_method(owner: Any, name: str) -> bool:
@@ -56,8 +81,9 @@ def _tensors_of(model: PreTrainedModel) -> Iterator[torch.Tensor]:
 
 
 def has_own_forward(module: nn.Module) -> bool:
-    """Does a function replace this module's forward, in this object alone?"""
-    return isinstance(vars(module).get("forward"), FunctionType)
+    """Does a function of the user's replace the forward, in this object alone?"""
+    forward = vars(module).get("forward")
+    return isinstance(forward, FunctionType) and not is_of_huggingface(forward)
 
 
 def hooks_of(module: nn.Module) -> list[Callable]:
@@ -66,8 +92,8 @@ def hooks_of(module: nn.Module) -> list[Callable]:
     return [hook for hook in hooks if not is_of_huggingface(hook)]
 
 
-def is_of_huggingface(hook: Callable) -> bool:
-    """Does this hook belong to transformers?"""
+def is_of_huggingface(hook: Callable | None) -> bool:
+    """Does this hook, or this forward, belong to transformers?"""
     return str(getattr(hook, "__module__", None)).startswith("transformers.")
 
 

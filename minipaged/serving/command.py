@@ -79,6 +79,8 @@ def parser() -> argparse.ArgumentParser:
     add("--kv-cache-dtype", choices=("auto", "fp8", "fp8_v"), default="auto",
         help="fp8: K and V in 8 bits, if a text of the model's own agrees; fp8_v: V "
         "alone; auto: the model's type")  # fmt: skip
+    add("--tensor-parallel-size", type=_count, default=1, metavar="RANKS",
+        help="GPUs that share the model's heads, a process each")  # fmt: skip
     add("--max-model-len", type=_count, help="tokens of a prompt with its answer")
     add("--num-blocks", type=_count, help="by default all that fit on a GPU, else 512")
     add("--gpu-memory-utilization", type=_share, default=0.9, metavar="SHARE",
@@ -153,8 +155,27 @@ def make_host(given: argparse.Namespace) -> "Host":
     from minipaged.serving.hosts import EngineInProcess, EngineInThread
 
     if given.engine_process:
-        return EngineInProcess(make_engine, given)
-    return EngineInThread(make_engine(given))
+        return EngineInProcess(lead, given)
+    return EngineInThread(lead(given))
+
+
+def lead(given: argparse.Namespace) -> "Engine":
+    """The server's engine; if ranks share its model, that of rank 0."""
+    if given.tensor_parallel_size == 1:
+        return make_engine(given)
+    from minipaged.serving.other_ranks import start_other_ranks
+
+    start_other_ranks(given.tensor_parallel_size, follow, given)
+    engine = make_engine(given)
+    engine.others_serve = True
+    return engine
+
+
+def follow(given: argparse.Namespace) -> None:
+    """What the other ranks do until rank 0's engine has stopped."""
+    engine = make_engine(given)
+    engine.serve()
+    engine.stop()
 
 
 def make_engine(given: argparse.Namespace) -> "Engine":
@@ -173,7 +194,8 @@ def make_engine(given: argparse.Namespace) -> "Engine":
         if dtype == "auto":
             dtype = "bfloat16" if on_gpu else "float32"
         attention = given.attention or ("triton" if on_gpu else "gathered")
-        model, tokenizer = load(given.model, getattr(torch, dtype))
+        tp = "auto" if given.tensor_parallel_size > 1 else None
+        model, tokenizer = load(given.model, getattr(torch, dtype), tp=tp)
         bar.update()
         paged = PagedModel(
             model,

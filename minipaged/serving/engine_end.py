@@ -9,6 +9,7 @@ import torch
 
 from minipaged.engine.engine import Engine
 from minipaged.engine.stream import Stream
+from minipaged.errors import RankFailed
 from minipaged.scheduling.observer import Observer
 from minipaged.scheduling.plan import Plan
 from minipaged.scheduling.request import Request
@@ -119,7 +120,7 @@ class EngineEnd(Observer):
         """If it raises, the request that came first is told; the others go on."""
         try:
             self._engine.step()
-        except torch.AcceleratorError:
+        except (torch.AcceleratorError, RankFailed):
             raise  # no step can be made any more
         except Exception as error:
             for stream in list(self._engine.streams.values())[:1]:

@@ -333,3 +333,21 @@ def test_three_threads():
     report = three_threads(seconds=3)
     assert report["wrong"] == report["foreign"] == report["refused"] == 0
     assert min(report["calls"].values()) >= 1
+
+
+def test_what_transformers_puts_around_a_module_is_put_around_its_copy():
+    """As the ranks of a tensor-parallel model have it: an all-reduce, say."""
+    model = copy.deepcopy(tiny_model("llama"))
+    layer = model.model.layers[0].mlp.up_proj
+    method = layer.forward
+
+    def doubled(x):
+        return 2 * method(x) + layer.weight.sum()
+
+    doubled.__module__ = "transformers.distributed.tensor_parallel"
+    layer.forward = doubled
+    copied = make_twin(model).model.layers[0].mlp.up_proj
+    copied.weight = torch.nn.Parameter(torch.zeros_like(layer.weight))
+    x = torch.ones(1, layer.in_features)
+    assert not copied(x).any()
+    assert torch.equal(layer(x), 2 * (x @ layer.weight.T) + layer.weight.sum())

@@ -1,0 +1,130 @@
+"""Appendix H: a model whose heads are shared out among ranks (paper, section 4.6)."""
+
+import os
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from functools import cache
+from math import gcd
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from transformers import PreTrainedConfig, PreTrainedModel
+from transformers.distributed import DistributedConfig
+
+from minipaged.errors import UnsupportedModel
+from minipaged.model.inputs import RaggedBatch
+from minipaged.model.paged_model import PagedModel
+from minipaged.model.persistent_inputs import Pending, StepArrays, to_device
+from minipaged.model.ranks import Ranks
+from minipaged.model.runner import Runner
+from minipaged.scheduling.plan import Plan
+
+_KEYS = ("k_proj", "qkv_proj", "query_key_value")
+_HEADS = (
+    "num_attention_heads", "num_key_value_heads", "num_global_key_value_heads",
+)  # fmt: skip
+
+
+def sharding(config: PreTrainedConfig, count: int) -> dict[str, Any]:
+    """What tells `from_pretrained` to load this rank's share of a model; of `count`.
+
+    Raises UnsupportedModel, before weights are loaded, if transformers has no plan for
+    such a model, or if heads cannot be shared out.
+    """
+    config = config.get_text_config()
+    plan = getattr(config, "base_model_tp_plan", None)
+    if not plan:
+        raise UnsupportedModel(
+            f"transformers has no plan to share out a model of type "
+            f"{config.model_type} (base_model_tp_plan): load it without tp, on one GPU"
+        )
+    heads = set(_heads_of(config))
+    if _shares_heads(plan) and any(number % count for number in heads):
+        raise UnsupportedModel(
+            f"{count} ranks cannot share out heads of which there are "
+            f"{' and '.join(map(str, sorted(heads)))} in a layer: start as many ranks "
+            f"as divide {gcd(*heads)}"
+        )
+    return {"distributed_config": DistributedConfig(tp_plan="auto")}
+
+
+def _shares_heads(plan: dict[str, str]) -> bool:
+    """Does a rank compute the keys of its own heads alone?"""
+    return any(
+        style == "colwise" and name.rpartition(".")[2] in _KEYS
+        for name, style in plan.items()
+    )
+
+
+def _heads_of(config: PreTrainedConfig) -> Iterator[int]:
+    """Numbers of heads in a layer: of queries, and of K and V."""
+    for name in _HEADS:
+        number = getattr(config, name, None)
+        yield from number if isinstance(number, list) else filter(None, [number])
+
+
+def ranks_of(model: PreTrainedModel) -> Ranks | None:
+    """The ranks that share this model out; None if it lies in one process.
+
+    All models of a process have the same ranks, and take turns: a collective of one
+    model must not meet a collective of another.
+    """
+    return None if model.tp_size == 1 else connect()
+
+
+@cache
+def connect() -> Ranks:
+    """Connect the processes that torchrun has started; all of them must call this."""
+    if not dist.is_initialized():
+        device = None
+        if torch.cuda.is_available():
+            device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+            torch.cuda.set_device(device)
+        # Some ranks read their weights more slowly than others.
+        dist.init_process_group(
+            "gloo" if device is None else "nccl",
+            timeout=timedelta(hours=2),
+            device_id=device,
+        )
+    return Ranks()
+
+
+class LeadingRunner(Runner):
+    """Rank 0's runner: the others get the inputs of a step, and compute it, too."""
+
+    def compute(
+        self, plan: Plan, pending: Pending | None = None
+    ) -> tuple[RaggedBatch, Tensor]:
+        """As `Runner.compute`, on all ranks."""
+        arrays = self.inputs.arrays(plan, pending)
+        with self.paged.ranks.computing():
+            self.paged.ranks.tell("compute", arrays, plan.copies)
+            return _compute(self.paged, arrays, plan.copies)
+
+    def like(self, paged: PagedModel) -> Runner:
+        """A runner for a draft model, which rank 0 has to itself."""
+        return Runner(paged)
+
+
+def _compute(
+    paged: PagedModel, arrays: StepArrays, copies: list[tuple[int, int]]
+) -> tuple[RaggedBatch, Tensor]:
+    """Compute a step from its packet; all ranks do this at the same time."""
+    batch = arrays.batch(to_device(arrays[:7], paged.device), copies)
+    return batch, paged.forward(batch)
+
+
+def doing(paged: PagedModel) -> dict[str, Callable[..., Any]]:
+    """What the other ranks do when rank 0 tells them."""
+
+    def compute(arrays: StepArrays, copies: list[tuple[int, int]]) -> None:
+        with paged.ranks.computing():
+            _compute(paged, arrays, copies)
+
+    return {
+        "compute": compute,
+        "refuse_changes": paged.refuse_changes,
+        "refuse_altered_modules": paged.refuse_altered_modules,
+    }

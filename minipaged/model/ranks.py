@@ -1,0 +1,245 @@
+"""Appendix H: several processes in step: rank 0 decides (paper, section 4.6)."""
+
+import os
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from multiprocessing.connection import Client, Connection, Listener
+from secrets import token_bytes
+from threading import RLock
+from time import monotonic
+from typing import Any, NamedTuple
+
+import torch.distributed as dist
+
+from minipaged.errors import RankFailed, Unpicklable
+from minipaged.model.lifeline import Lifeline
+
+_PATIENCE = 5.0  # seconds in which the others meet an error that all must meet
+
+
+class Call(NamedTuple):
+    """Rank 0 wants the others to do this, too."""
+
+    what: str  # all ranks do together
+    name: str
+    arguments: tuple
+    wants_answer: bool = False
+
+
+class End(NamedTuple):
+    """Rank 0 has ended what all ranks do together."""
+
+    what: str
+    result: Any = None
+    error: BaseException | None = None
+
+
+class Ranks(Unpicklable):
+    """The processes that compute a model together, as one of them sees them.
+
+    All run the same script, and rank 0 decides for all. Before each step, it sends a
+    packet to the others: the inputs of the step. At the end, it sends its results. So
+    two ranks cannot decide differently.
+
+    Packets have connections of their own. While rank 0 has nothing to do, the others
+    wait there, without a time-out.
+
+    Attributes: rank, the number of this process; count, of processes; lifeline.
+
+    Source: PagedAttention paper, section 4.6, figure 4.
+    """
+
+    def __init__(self) -> None:
+        """Connect the processes of torch.distributed, all of which must call this."""
+        self.rank = dist.get_rank()
+        self.count = dist.get_world_size()
+        self._packets = _connections(self.rank, self.count)
+        self.lifeline = Lifeline(self.rank, _connections(self.rank, self.count))
+        self._lock = RLock()
+        self._what = ""  # is done together now, as rank 0 has begun it
+
+    def least(self, number: int) -> int:
+        """The least of the numbers with which all ranks call this."""
+        numbers: list[int] = [number] * self.count
+        dist.all_gather_object(numbers, number)
+        return min(numbers)
+
+    def together(
+        self,
+        what: str,
+        decide: Callable[[], Any],
+        doing: Mapping[str, Callable[..., Any]],
+    ) -> Any:
+        """What `decide` returns, or raises, on rank 0; the others do what it tells.
+
+        what: all ranks must be about to do the same. doing: functions by the names that
+        `tell` and `ask` send.
+
+        Raises RankFailed if a rank has ended, or if an error has left the ranks out of
+        step. Then no rank can go on: they must be started anew.
+        """
+        if self._lock._is_owned():
+            return decide()  # a call inside a call is refused there
+        with self._at_work():
+            if self.rank:
+                return self._follow(what, doing)
+            return self._lead(what, decide)
+
+    @contextmanager
+    def alike(self, what: str) -> Iterator[None]:
+        """Inside, all ranks do the same by themselves: they load a model, say.
+
+        If all of them raise an error, each raises its own. If only some do, RankFailed
+        is raised, as by `together`.
+        """
+        with self._at_work():
+            try:
+                yield
+            except Exception as error:
+                self._agree(what, f"rank {self.rank}: {type(error).__name__}: {error}")
+                raise
+            except BaseException as error:  # Ctrl-C
+                self.lifeline.fail(f"rank {self.rank}: {type(error).__name__}")
+                raise
+            self._agree(what, None)
+
+    def _agree(self, what: str, fault: str | None) -> None:
+        """Raise RankFailed if some ranks have a fault, and others have none."""
+        others = self._packets.values()
+        patience = None if fault is None else _PATIENCE
+        with self._or_fail():
+            if self.rank:
+                self._packets[0].send(fault)
+            if not all(other.poll(patience) for other in others):
+                self.lifeline.fail(fault)  # they wait for this rank in a collective
+                raise RankFailed(self.lifeline.cause)
+            if self.rank:
+                faults = self._receive(what).result
+            else:
+                faults = [fault, *(other.recv() for other in others)]
+        if not self.rank:
+            self._send(End(what, faults))
+        reasons = list(filter(None, faults))
+        if reasons and None in faults:
+            self.lifeline.fail(reasons[0])
+            raise RankFailed(self.lifeline.cause)
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        """Inside, this rank depends on the others."""
+        if self.lifeline.cause is not None:
+            raise RankFailed(self.lifeline.cause)
+        with self._lock:
+            try:
+                self.lifeline.works = True
+                yield
+            finally:
+                self.lifeline.works = False
+
+    def _lead(self, what: str, decide: Callable[[], Any]) -> Any:
+        self._what = what
+        try:
+            result = decide()
+        except BaseException as error:
+            if self.lifeline.cause is None:
+                self._send(End(what, error=_picklable(error)))
+            raise
+        self._send(End(what, result))
+        return result
+
+    def _follow(self, what: str, doing: Mapping[str, Callable[..., Any]]) -> Any:
+        with self._or_fail():
+            while isinstance(message := self._receive(what), Call):
+                answer = None
+                try:
+                    doing[message.name](*message.arguments)
+                except Exception as error:
+                    if not message.wants_answer:
+                        raise
+                    answer = f"rank {self.rank}: {error}"
+                if message.wants_answer:
+                    self._packets[0].send(answer)
+        if message.error is not None:
+            raise message.error
+        return message.result
+
+    def _receive(self, what: str) -> Call | End:
+        message = self._packets[0].recv()
+        if message.what != what:
+            raise ValueError(
+                f"rank 0 runs {message.what}, but rank {self.rank} runs {what}; all "
+                "ranks must run the same lines"
+            )
+        return message
+
+    def tell(self, name: str, *arguments: Any) -> None:
+        """Rank 0: let all others call the function of this name, too."""
+        self._send(Call(self._what, name, arguments))
+
+    def ask(self, name: str) -> None:
+        """Rank 0: let all others call it, and wait; ValueError if one of them raises.
+
+        It does nothing on other ranks, and where ranks do nothing together.
+        """
+        if self.rank or not self._lock._is_owned():
+            return
+        self._send(Call(self._what, name, (), wants_answer=True))
+        with self._or_fail():
+            answers = [connection.recv() for connection in self._packets.values()]
+        if reasons := list(filter(None, answers)):
+            raise ValueError(reasons[0])
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """Inside, there is a forward: any error there leaves the ranks out of step."""
+        with self._or_fail():
+            self.lifeline.computes_since = monotonic()
+            try:
+                yield
+            finally:
+                self.lifeline.computes_since = None
+
+    def _send(self, message: Call | End) -> None:
+        packet = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
+        with self._or_fail():
+            for connection in self._packets.values():
+                connection.send_bytes(packet)
+
+    @contextmanager
+    def _or_fail(self) -> Iterator[None]:
+        try:
+            yield
+        except RankFailed:
+            raise
+        except BaseException as error:
+            cause = self.lifeline.cause_of(error)
+            if isinstance(error, Exception):
+                raise RankFailed(cause) from error
+            raise  # Ctrl-C
+
+
+def _connections(rank: int, count: int) -> dict[int, Connection]:
+    """Rank 0's connections to all others, or another rank's connection to rank 0."""
+    if rank:
+        invitation = [None]
+        dist.broadcast_object_list(invitation)
+        address, key = invitation[0]
+        connection = Client(address, authkey=key)
+        connection.send(rank)
+        return {0: connection}
+    key = token_bytes()
+    host = os.environ.get("MASTER_ADDR", "localhost")
+    with Listener((host, 0), backlog=count, authkey=key) as listener:
+        dist.broadcast_object_list([(listener.address, key)])
+        accepted = [listener.accept() for _ in range(count - 1)]
+    return {connection.recv(): connection for connection in accepted}
+
+
+def _picklable(error: BaseException) -> BaseException:
+    """The error, or its text if it cannot be sent."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error

@@ -1,0 +1,174 @@
+"""What tests have all ranks do: each of them runs the same lines."""
+
+import asyncio
+from functools import cache
+
+import pytest
+import torch
+import torch.distributed as dist
+
+import minipaged as mp
+from helpers.serving import CONFIGS, PROMPTS, config
+
+WARM = config(17, do_sample=True, temperature=0.7, top_k=0)
+BEGUN = "it generates"
+SEEDS = list(range(len(PROMPTS)))
+
+
+@cache
+def load(folder):
+    """The model of this folder, shared out among the ranks."""
+    model = mp.load(folder, tp="auto")[0]
+    if model.config.model_type == "gemma2":  # older releases skip its soft cap
+        model.set_attn_implementation("eager")
+    return model
+
+
+def wrap(folder, num_blocks=96, **options):
+    """A pool whose blocks hold NaN until they are written."""
+    paged = mp.PagedModel(load(folder), num_blocks, 4, **options)
+    for tensor in (*paged.cache.keys, *paged.cache.values):
+        tensor.fill_(torch.nan)
+    return paged
+
+
+def generate(folder, configs=CONFIGS, count=None, wrapped=None, **options):
+    """The answers to the prompts, and this rank's heads of K in its first layer."""
+    paged = wrap(folder, **(wrapped or {}))
+    outs = mp.generate(paged, PROMPTS[:count], configs, seed=SEEDS[:count], **options)
+    return outs, paged.cache.keys[0].shape[2]
+
+
+def run_engine(folder, num_blocks=96, cache=False, **options):
+    """An engine's Outputs for all prompts; and what this rank's scheduler has done."""
+    paged = wrap(folder, num_blocks)
+    prefix = mp.PrefixCache(paged.pool) if cache else None
+    options = {"max_tokens": 192, "max_sequences": 16} | options
+    configs = [WARM] * len(PROMPTS) if "speculation" in options else CONFIGS
+    with mp.Engine(paged, prefix, **options) as engine:
+        for _ in range(1 + cache):  # the second time, prefixes are found
+            streams = [
+                engine.add(prompt, own, seed=seed)
+                for seed, (prompt, own) in enumerate(zip(PROMPTS, configs, strict=True))
+            ]
+            outs = engine.run()
+        assert all(stream.finished for stream in streams)
+        return outs, engine.stats.num_steps, engine.stats.num_preemptions
+
+
+def stream(folder):
+    """Tokens as they come, and an abort in the middle."""
+    with mp.Engine(wrap(folder), max_tokens=32) as engine:
+        first, second, third = (engine.add(p, CONFIGS[0]) for p in PROMPTS[:3])
+        with second:
+            some = [next(iter(second))]
+        tokens = list(first)
+        more = engine.step()
+        return tokens, some, second.output, third.tokens, more, third.result()
+
+
+def serve(folder):
+    """A thread answers on each rank, idle or not."""
+    with mp.Engine(wrap(folder), max_tokens=32) as engine:
+
+        async def wait_for(prompt):
+            return await engine.add(prompt, CONFIGS[0])
+
+        with pytest.raises(RuntimeError, match="before coroutines wait"):
+            asyncio.run(wait_for(PROMPTS[0]))
+        engine.serve()
+        answers = [engine.add(p, CONFIGS[0]).result() for p in PROMPTS[:2]]
+        answers += [asyncio.run(wait_for(PROMPTS[2]))]
+        engine.stop()
+        engine.add(PROMPTS[3], CONFIGS[0])
+        return [*answers, *engine.run()]
+
+
+def refused(folder):
+    """What is refused on all ranks, and that they go on."""
+    paged = wrap(folder, 8)
+    errors = []
+    for bad in ([[]], [[10**6]]):
+        try:
+            mp.generate(paged, bad)
+        except ValueError as error:
+            errors.append(str(error))
+    outs = mp.generate(paged, [PROMPTS[0], PROMPTS[1] * 3], CONFIGS[0])
+    return errors, outs
+
+
+def draw_without_seed(folder, each_for_itself):
+    """Random tokens; the dice of each rank have another state."""
+    paged = wrap(folder)
+    if each_for_itself:
+        paged.ranks = None
+    torch.manual_seed(dist.get_rank())
+    random = config(9, do_sample=True, min_new_tokens=9)
+    return [out.sequences for out in mp.generate(paged, PROMPTS, random)]
+
+
+def with_heads_exchanged(folder):
+    """Each rank has its queries, but keys and values of the other rank's heads."""
+    model = mp.load(folder, tp="auto")[0]
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if ".k_proj" in name or ".v_proj" in name:
+                mine = weight.to_local()
+                all_of_them = [torch.empty_like(mine) for _ in range(2)]
+                dist.all_gather(all_of_them, mine)
+                mine.copy_(all_of_them[1 - dist.get_rank()])
+    paged = mp.PagedModel(model, 96, 4)
+    return mp.generate(paged, PROMPTS[:4], config(9))
+
+
+def pocket(generation_config, draft):
+    """The shipped model, whose embeddings are tied; rank 0 may guess by a draft."""
+    model, tokenizer = mp.load("pocket", tp="auto")
+    paged = mp.PagedModel(model, 64)
+    small = mp.PagedModel(mp.load("pocket-draft")[0], 64)
+    speculation = mp.DraftModel(small) if draft else None
+    prompts = tokenizer(["The capital of France is", "Once upon a time"]).input_ids
+    return mp.generate(paged, prompts, generation_config, speculation=speculation)
+
+
+def write_to_a_shard(folder, by_data):
+    """Rank 1 changes a number of its share: what all ranks are told."""
+    paged = mp.PagedModel(mp.load(folder, tp="auto")[0], 96, 4)
+    before = mp.generate(paged, PROMPTS[:1], config(3))
+    weight = paged.model.model.layers[1].mlp.up_proj.weight.to_local()
+    if dist.get_rank() == 1:
+        with torch.no_grad():
+            (weight.data if by_data else weight)[0, 0] += 1
+    try:
+        mp.generate(paged, PROMPTS[:1], config(3))
+    except ValueError as error:
+        return before, str(error)
+
+
+def lack_files(folder):
+    """The second time, rank 1 does not find the folder."""
+    load(folder)
+    mp.load(folder + "?" * dist.get_rank(), tp="auto")
+
+
+def run_other_lines(folder):
+    """Rank 0 generates while the others make an engine's step."""
+    paged = wrap(folder)
+    if dist.get_rank():
+        mp.Engine(paged).step()
+    mp.generate(paged, PROMPTS)
+
+
+def go_on_and_on(folder, timeout=60, fails=False):
+    """Until it fails."""
+    paged = wrap(folder)
+    paged.ranks.lifeline.timeout = timeout
+    if fails and dist.get_rank() == 1:
+        paged.attention = _fails
+    print(BEGUN, flush=True)
+    while True:
+        mp.generate(paged, PROMPTS, config(40))
+
+
+def _fails(*arguments):
+    raise ZeroDivisionError("a fault of one rank")
