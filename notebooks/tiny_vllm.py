@@ -75,7 +75,7 @@ class BlockPool:
     def take(self) -> int:
         """A free block, for one holder. What it held cannot be found any more."""
         block, _ = self.free.popitem(last=False)
-        self.by_hash.pop(self.hash_of.pop(block, b""), None)
+        self.forget(block)
         self.num_holders[block] = 1
         return block
 
@@ -99,6 +99,11 @@ class BlockPool:
         if chained not in self.by_hash:
             self.by_hash[chained] = block
             self.hash_of[block] = chained
+
+    def forget(self, block: int) -> None:
+        """Nobody finds this block any more."""
+        chained = self.hash_of.pop(block, None)
+        self.by_hash.pop(chained, None)
 
 
 # --- The model: Qwen3 over a ragged batch ---------------------------------------------
@@ -191,39 +196,54 @@ class Qwen3:
         return norm(x, self.weights[name + ".weight"], self.eps)
 
 
+@dataclass
 class Batch:
-    """What one forward needs: the new tokens of all sequences, one after another.
+    """What one forward needs: the new tokens of all sequences, one after another."""
 
-    Sequences with as many new tokens make a group: the rows of their tokens [B, N], the
-    slots of their contexts [B, L], and who sees what [B, 1, N, L].
+    tokens: Tensor  # [T]
+    positions: Tensor  # [T], in their sequences
+    slots: Tensor  # [T], where their K and V go
+    last_rows: Tensor  # [S], the last new token of each sequence
+    groups: list[tuple[Tensor, Tensor, Tensor]]  # as `group` makes them
+
+
+def ragged_batch(sequences: list[Sequence], block_size: int, device: str) -> Batch:
+    """Sequences with as many new tokens attend together: they make a group."""
+    tokens: list[int] = []
+    positions: list[int] = []
+    slots: list[int] = []
+    last_rows = []
+    groups = defaultdict(list)
+    for seq in sequences:
+        start, stop = seq.num_computed, seq.num_computed + seq.num_new
+        context = [b * block_size + i for b in seq.table for i in range(block_size)]
+        groups[seq.num_new].append((len(tokens), start, context[:stop]))
+        tokens += seq.tokens[start:stop]
+        positions += range(start, stop)
+        slots += context[start:stop]
+        last_rows.append(len(tokens) - 1)
+    lists = tokens, positions, slots, last_rows
+    tensors = (torch.tensor(numbers, device=device) for numbers in lists)
+    grouped = [group(num, members, device) for num, members in groups.items()]
+    return Batch(*tensors, grouped)
+
+
+def group(
+    num_new: int, members: list[tuple[int, int, list[int]]], device: str
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Of each member: its first row, its first new position, its context's slots.
+
+    Returns the rows of the new tokens [B, N], the slots of the contexts, filled up to
+    the longest [B, L], and which of them each new token sees [B, 1, N, L].
     """
-
-    def __init__(self, sequences: list[Sequence], block_size: int, device: str):
-        def tensor(numbers: list) -> Tensor:
-            return torch.tensor(numbers, device=device)
-
-        tokens: list[int] = []
-        positions: list[int] = []
-        slots: list[int] = []
-        last_rows = []
-        groups = defaultdict(list)
-        for seq in sequences:
-            start, stop = seq.num_computed, seq.num_computed + seq.num_new
-            ids = [b * block_size + i for b in seq.table for i in range(block_size)]
-            groups[seq.num_new].append((len(tokens), ids[:stop]))
-            tokens += seq.tokens[start:stop]
-            positions += range(start, stop)
-            slots += ids[start:stop]
-            last_rows.append(len(tokens) - 1)
-        self.tokens, self.positions = tensor(tokens), tensor(positions)
-        self.slots, self.last_rows = tensor(slots), tensor(last_rows)
-        self.groups = []
-        for num_new, members in groups.items():
-            rows = tensor([range(row, row + num_new) for row, _ in members])
-            longest = max(len(ids) for _, ids in members)
-            context = tensor([ids + [0] * (longest - len(ids)) for _, ids in members])
-            mask = torch.arange(longest, device=device) <= self.positions[rows, None]
-            self.groups.append((rows, context, mask[:, None]))
+    new = torch.arange(num_new, device=device)
+    first_rows, starts, contexts = zip(*members, strict=True)
+    rows = torch.tensor(first_rows, device=device)[:, None] + new
+    positions = torch.tensor(starts, device=device)[:, None] + new
+    longest = max(map(len, contexts))
+    filled = [slots + [0] * (longest - len(slots)) for slots in contexts]
+    sees = torch.arange(longest, device=device) <= positions[:, :, None]
+    return rows, torch.tensor(filled, device=device), sees[:, None]
 
 
 # --- The engine -----------------------------------------------------------------------
@@ -264,10 +284,10 @@ class Engine:
     def step(self) -> Iterator[tuple[int, int, int]]:
         """One forward. Yields (request, sample, token) of all that got a token."""
         batch = self.schedule()
-        inputs = Batch(batch, self.pool.block_size, self.device)
+        inputs = ragged_batch(batch, self.pool.block_size, self.device)
         for seq, logits in zip(batch, self.model.forward(inputs), strict=True):
             seq.num_computed += seq.num_new
-            self.publish(seq)
+            self.publish_full(seq)
             if seq.num_computed < len(seq.tokens):
                 continue  # a part of a prompt
             is_first = len(seq.tokens) == seq.num_prompt
@@ -307,20 +327,31 @@ class Engine:
         return batch
 
     def make_room(self, seq: Sequence) -> bool:
-        """Give it blocks of its own for its new tokens, or nothing and False."""
-        size = self.pool.block_size
-        start, stop = seq.num_computed, seq.num_computed + seq.num_new
-        num_more = -(-stop // size) - len(seq.table)
-        last = start // size  # the block of the first new token
-        is_shared = last < len(seq.table) and self.pool.num_holders[seq.table[last]] > 1
-        if num_more + is_shared > len(self.pool.free):
+        """Give it the blocks that its new tokens need, or nothing and False."""
+        num_tokens = seq.num_computed + seq.num_new
+        num_blocks = -(-num_tokens // self.pool.block_size)
+        num_more = num_blocks - len(seq.table)
+        if num_more + self.must_copy(seq) > len(self.pool.free):
             return False
-        if is_shared:  # copy on write
-            old, seq.table[last] = seq.table[last], self.pool.take()
-            self.model.copy(self.slots(old), self.slots(seq.table[last]))
-            self.pool.give_back(old)
+        if self.must_copy(seq):
+            self.copy_on_write(seq)
         seq.table += [self.pool.take() for _ in range(num_more)]
         return True
+
+    def must_copy(self, seq: Sequence) -> bool:
+        """Will its first new token be written into a block that others hold, too?"""
+        written = seq.num_computed // self.pool.block_size
+        if written == len(seq.table):
+            return False  # into a new block
+        return self.pool.num_holders[seq.table[written]] > 1
+
+    def copy_on_write(self, seq: Sequence) -> None:
+        """A block of its own, with the same K and V, in the place of the shared one."""
+        written = seq.num_computed // self.pool.block_size
+        shared = seq.table[written]
+        seq.table[written] = self.pool.take()
+        self.model.copy(self.slots(shared), self.slots(seq.table[written]))
+        self.pool.give_back(shared)
 
     def slots(self, block: int) -> range:
         """Where the K and V of a block's tokens lie."""
@@ -347,7 +378,7 @@ class Engine:
             seq.hashes.append(parent)
         seq.num_computed = len(seq.table) * size
 
-    def publish(self, seq: Sequence) -> None:
+    def publish_full(self, seq: Sequence) -> None:
         """Let others find the blocks that are full now."""
         size = self.pool.block_size
         for i in range(len(seq.hashes), seq.num_computed // size):

@@ -175,6 +175,11 @@ from .pool.widget import PoolWidget as PoolWidget
 from .tour.assembly import count_shuffles as count_shuffles
 from .tour.assembly import stage_lines as stage_lines
 from .tour.candidates import watched_beams as watched_beams
+from .tour.capstone import planted as planted
+from .tour.capstone import show_part as show_part
+from .tour.capstone import solution as solution
+from .tour.capstone import tiny_vllm as tiny_vllm
+from .tour.capstone import write_mine as write_mine
 from .tour.change import show_change as show_change
 from .tour.chat import chat_prompts as chat_prompts
 from .tour.chat import three_users as three_users

@@ -90,8 +90,8 @@ def test_answers_are_those_of_huggingface(model):
 
 PLANTED = {
     "a shared block is written": (
-        "self.pool.num_holders[seq.table[last]] > 1",
-        "self.pool.num_holders[seq.table[last]] > 99",
+        "self.pool.num_holders[seq.table[written]] > 1",
+        "self.pool.num_holders[seq.table[written]] > 99",
     ),
     "a hash without the blocks before": (
         "sha256(parent + array",
@@ -102,8 +102,8 @@ PLANTED = {
         "positions += range(stop - start)",
     ),
     "the cells after a shorter context are seen": (
-        "<= self.positions[rows, None]",
-        "<= self.positions[rows, None].max()",
+        "<= positions[:, :, None]",
+        "<= positions.max(0, keepdim=True).values[:, :, None]",
     ),
     "a block that was found stays among the free ones": (
         "self.free.pop(block, None)",
