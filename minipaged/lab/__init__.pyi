@@ -169,6 +169,7 @@ from .plots.ways import plot_ways as plot_ways
 from .pool.replay import record as record
 from .pool.replay_widget import ReplayWidget as ReplayWidget
 from .pool.server_widget import ServerWidget as ServerWidget
+from .pool.snapshot import FrozenTable as FrozenTable
 from .pool.softmax_widget import SoftmaxWidget as SoftmaxWidget
 from .pool.tuning_widget import TuningWidget as TuningWidget
 from .pool.widget import PoolWidget as PoolWidget

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from helpers import capstone_of_a_reader
 from helpers.attempts_of_capstone import CHECKS, MISTAKES, functions
 from minipaged.lab import check, planted, show_part, solution, tiny_vllm, write_mine
 from minipaged.lab.check import capstone, capstone_scenarios
@@ -36,6 +37,13 @@ def test_each_mistake_is_seen_and_told_from_the_others(name):
 def test_a_check_returns_what_is_right():
     attempt = functions("one token")
     assert [*check.one_token(*attempt)] == ["norm", "rotate", "forward"]
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_another_solution_is_accepted(name, capsys):
+    attempt = getattr(capstone_of_a_reader, name)
+    assert getattr(check, name)(*(attempt if isinstance(attempt, tuple) else [attempt]))
+    assert "accepted" in capsys.readouterr().out
 
 
 def my_norm(x, weight, eps):

@@ -2,6 +2,7 @@
 
 import random
 from collections import defaultdict
+from inspect import isfunction
 from pathlib import Path
 from types import ModuleType
 
@@ -10,7 +11,9 @@ import torch
 from transformers import AutoModelForCausalLM, GenerationConfig, PreTrainedModel
 
 import minipaged.model
+from helpers import capstone_of_a_reader
 from helpers.answers import huggingface_generate
+from minipaged.lab.tour.capstone import text_of, write_mine
 
 FILE = Path(__file__).parents[2] / "notebooks" / "tiny_vllm.py"
 POCKET = Path(minipaged.model.__file__).parent / "pocket"
@@ -86,6 +89,13 @@ def test_answers_are_those_of_huggingface(model):
     found = [differences(tiny, model, seed) for seed in range(6)]
     assert sum(count for count, _ in found) > 40
     assert sum(wrong for _, wrong in found) == 0
+
+
+def test_the_file_of_a_reader_passes_the_same_proof(model, tmp_path):
+    functions = [it for it in vars(capstone_of_a_reader).values() if isfunction(it)]
+    write_mine(dict(map(text_of, functions)), str(tmp_path / "mine.py"))
+    mine = made_of((tmp_path / "mine.py").read_text())
+    assert [differences(mine, model, seed)[1] for seed in range(3)] == [0, 0, 0]
 
 
 PLANTED = {

@@ -6,6 +6,7 @@ are planted into the file: one that makes it tell what the reader's parts tell i
 """
 
 from collections.abc import Callable, Iterable
+from copy import deepcopy
 from itertools import zip_longest
 from traceback import extract_tb
 from typing import Any
@@ -107,7 +108,7 @@ def _told(parts: dict[str, str], scenario: Scenario) -> list[tuple[str, Any]]:
     told = []
     try:
         for line in scenario(tiny_vllm(parts)):
-            told.append(line)
+            told.append(deepcopy(line))  # as it is now
     except Exception as error:
         told.append(("", error))
     return told

@@ -9,6 +9,11 @@ ONE_TOKEN: Mistakes = {
         ".mean(-1, keepdim=True)",
         ".sum(-1, keepdim=True)",
     ),
+    "each row has a mean of its own, over the last dimension": (
+        "norm",
+        ".mean(-1, keepdim=True)",
+        ".mean()",
+    ),
     "eps stands under the root, added to the mean": (
         "norm",
         "torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + eps)",

@@ -17,6 +17,7 @@ Scenario = Callable[[ModuleType], Told]
 
 
 def one_token(tiny: ModuleType) -> Told:
+    """Norms and rotations of random numbers; logits of one and of two sequences."""
     torch.manual_seed(0)
     x, weight = torch.randn(3, 2, 8), torch.rand(8)
     yield "norm of numbers [3, 2, 8]", tiny.norm(x, weight, 1e-6)
@@ -56,6 +57,7 @@ def _sequence(tiny: ModuleType, tokens: list[int], **options: Any) -> Any:
 
 
 def one_prompt(tiny: ModuleType) -> Told:
+    """Attention in a layer: what is written where, and what comes out."""
     torch.manual_seed(0)
     model = tiny.Qwen3(POCKET, 64)
     batch = _batch(tiny, [5] * 6)
@@ -83,6 +85,7 @@ def one_prompt(tiny: ModuleType) -> Told:
 
 
 def many_prompts(tiny: ModuleType) -> Told:
+    """Groups, and a batch of prompts, parts of prompts and single tokens."""
     rows, filled, sees = tiny.group(1, [(2, 4, [9, 8, 7, 6, 5])], "cpu")
     yield "the rows of a group: 1 new token, first row 2", rows
     yield "its slots", filled
@@ -108,7 +111,8 @@ def many_prompts(tiny: ModuleType) -> Told:
     for name in "tokens", "positions", "slots", "last_rows":
         yield many + name, getattr(batch, name)
     yield many + "the number of groups", len(batch.groups)
-    for number, (rows, filled, sees) in enumerate(batch.groups):
+    groups = sorted(batch.groups, key=lambda group: group[0].shape[1])
+    for number, (rows, filled, sees) in enumerate(groups):
         yield f"{many}rows of group {number}", rows
         yield f"{many}context of group {number}", filled
         yield f"{many}mask of group {number}", sees
@@ -118,6 +122,7 @@ def many_prompts(tiny: ModuleType) -> Told:
 
 
 def blocks_and_tables(tiny: ModuleType) -> Told:
+    """Blocks of a small pool are taken, shared and given back; tables grow."""
     pool = tiny.BlockPool(4, 4)
 
     def state() -> dict[str, Any]:
@@ -166,6 +171,7 @@ def blocks_and_tables(tiny: ModuleType) -> Told:
 
 
 def a_shared_prefix(tiny: ModuleType) -> Told:
+    """Hashes, and who finds which blocks of a prompt."""
     engine = tiny.Engine(POCKET, num_blocks=12, block_size=4)
     pool = engine.pool
 
@@ -227,6 +233,7 @@ def a_shared_prefix(tiny: ModuleType) -> Told:
 
 
 def two_samples(tiny: ModuleType) -> Told:
+    """Draws, copies, and three samples that write into one block in turn."""
     torch.manual_seed(0)
     logits = 2 * torch.randn(50)
     for how in (
@@ -241,6 +248,7 @@ def two_samples(tiny: ModuleType) -> Told:
     ):
         options, generator = tiny.Options(**how), torch.Generator().manual_seed(1)
         drawn = [tiny.choose(logits, options, generator) for _ in range(40)]
+        yield "the type of a chosen token", type(drawn[0]).__name__
         yield f"choose, 40 times, with {how or 'temperature 0'}", drawn
     yield "the logits after `choose`", logits
     model = tiny.Qwen3(POCKET, 64)
@@ -338,6 +346,7 @@ def _planned(engine: Any, pool: str) -> Told:
 
 
 def a_stream(tiny: ModuleType) -> Told:
+    """Requests that are refused, end at once, come in parts, or fork."""
     engine = tiny.Engine(POCKET, num_blocks=10, block_size=4)
     for tokens, most in ([5] * 50, 3), ([5] * 30, 11), ([], 3):
         try:
