@@ -98,7 +98,10 @@ def _compared(mine: dict[str, str], scenario: Scenario, known: Mistakes) -> int:
     pairs = zip_longest(found, right, fillvalue=("nothing more", None))
     for (_, got), (what, expected) in pairs:
         if not _same(got, expected):
-            said = _named(found, scenario, known)
+            own = {
+                said: mistake for said, mistake in known.items() if mistake[0] in mine
+            }
+            said = _named(found, scenario, own)
             diagnose(what, got, expected, {said: True}, same=_same, write=_written)
     return len(right)
 
