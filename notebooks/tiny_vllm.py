@@ -5,6 +5,8 @@
 FOLDER holds a Qwen3 model as HuggingFace stores it: config.json, *.safetensors and, for
 texts, tokenizer.json. A step of the engine computes the next tokens of all sequences in
 one forward; K and V lie in blocks, which a table of each sequence names.
+
+Z_capstone.ipynb builds this file in eight steps. The lessons in brackets explain a part.
 """
 
 import json
@@ -21,7 +23,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn.functional import embedding, linear, scaled_dot_product_attention, silu
 
-# --- What is asked, and what becomes of it ------------------------------------------
+# --- What is asked, and what becomes of it (lesson 2) ---------------------------------
 
 
 @dataclass
@@ -59,7 +61,7 @@ class Sequence:
         return ended or num_answered >= self.options.max_new_tokens
 
 
-# --- The block pool ------------------------------------------------------------------
+# --- The block pool (lessons 2 and 3) -------------------------------------------------
 
 
 class BlockPool:
@@ -106,7 +108,7 @@ class BlockPool:
         self.by_hash.pop(chained, None)
 
 
-# --- The model: Qwen3 over a ragged batch ---------------------------------------------
+# --- The model: Qwen3 over a ragged batch (lesson 2; attention also 5 and 6) ----------
 
 
 def norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
@@ -246,7 +248,7 @@ def group(
     return rows, torch.tensor(filled, device=device), sees[:, None]
 
 
-# --- The engine -----------------------------------------------------------------------
+# --- The engine (lessons 3 and 4, appendices A and B) ---------------------------------
 
 
 class Engine:

@@ -7,7 +7,7 @@ are planted into the file: one that makes it tell what the reader's parts tell i
 
 from collections.abc import Callable, Iterable
 from copy import deepcopy
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from traceback import extract_tb
 from typing import Any
 
@@ -19,7 +19,7 @@ from minipaged.lab.check.capstone_mistakes import Mistakes
 from minipaged.lab.check.capstone_scenarios import Scenario
 from minipaged.lab.check.diagnose import diagnose
 from minipaged.lab.check.verdict import Rejected
-from minipaged.lab.tour.capstone import planted, text_of, tiny_vllm
+from minipaged.lab.tour.capstone import STEPS, planted, text_of, tiny_vllm
 
 
 def one_token(*functions: Callable) -> dict[str, str]:
@@ -74,6 +74,9 @@ def _tried(
     missing = [name for name, text in texts.items() if "NotImplementedError" in text]
     mine = {name: text for name, text in texts.items() if name not in missing}
     names = ", ".join(mine)
+    if strange := mine.keys() - chain(*STEPS.values()):
+        print(f"✗ rejected: no step has a function with the name {strange.pop()}")
+        return {}
     if mine:
         try:
             num_cases = _compared(mine, scenario, known)
