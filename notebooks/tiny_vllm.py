@@ -6,7 +6,7 @@ FOLDER holds a Qwen3 model as HuggingFace stores it: config.json, *.safetensors 
 texts, tokenizer.json. A step of the engine computes the next tokens of all sequences in
 one forward; K and V lie in blocks, which a table of each sequence names.
 
-Z_capstone.ipynb builds this file in eight steps. The lessons in brackets explain a part.
+Z_capstone.ipynb builds this file in eight steps. Brackets name the lessons of a part.
 """
 
 import json
