@@ -114,9 +114,10 @@ def is_prediction(tree: ast.Module) -> bool:
 
 @dataclass
 class Exercise:
-    """The three cells of an exercise, and what the folds of the third one hold.
+    """The cells of an exercise: stub, check, folds; and what the folds hold.
 
-    Where a cell is missing or of another kind, it is None.
+    Behind the folds a cell may call `solution`: it shows one more. Where a cell is
+    missing or of another kind, it is None.
     """
 
     name: str
@@ -135,19 +136,22 @@ class Exercise:
 
 def exercises(notebook: dict) -> list[Exercise]:
     """Every exercise: a stub that raises NotImplementedError starts it."""
-    cells = [*notebook["cells"], None, None]
+    cells = [*notebook["cells"], None, None, None]
     return [
-        exercise(*cells[index : index + 3])
+        exercise(*cells[index : index + 4])
         for index, cell in enumerate(notebook["cells"])
         if cell["cell_type"] == "code" and "raise NotImplementedError" in source(cell)
     ]
 
 
-def exercise(stub: dict, check: dict | None, solution: dict | None) -> Exercise:
+def exercise(stub: dict, check: dict | None, *behind: dict | None) -> Exercise:
+    solution, shown = behind
     names = defined(parse(stub))
     is_check = check and check["cell_type"] == "code" and calls_check(check, names)
     is_prose = solution and solution["cell_type"] == "markdown"
     folds = FOLD.findall(source(solution)) if is_prose else []
+    if shown and shown["cell_type"] == "code" and "solution" in called(parse(shown)):
+        folds += FOLD.findall(output_text(shown))
     name = ", ".join(sorted(names))
     return Exercise(name, names, stub, check if is_check else None, folds)
 

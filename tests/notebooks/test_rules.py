@@ -167,6 +167,22 @@ def test_a_planted_fault_is_found(rule, plant):
     assert rule(notebook)
 
 
+def test_a_solution_may_be_shown_by_a_cell():
+    notebook = sample_notebook()
+    (*_, last) = (c for c in notebook["cells"] if "<details>" in c["source"])
+    hint, _, fold = last["source"].partition("<details><summary>Solution")
+    last["source"] = hint
+    assert lesson_rules.exercises_are_complete(notebook)
+    fold = f"<details><summary>Solution{fold}"
+    shown = code("solution('my_last')") | {
+        "outputs": [{"data": {"text/markdown": fold}}]
+    }
+    notebook["cells"].insert(notebook["cells"].index(last) + 1, shown)
+    assert lesson_rules.exercises_are_complete(notebook) == []
+    shown["source"] = "show('my_last')"
+    assert lesson_rules.exercises_are_complete(notebook)
+
+
 def test_a_wrong_badge_is_found():
     assert file_rules.has_its_badge(sample_notebook(), "01_sample") == []
     assert file_rules.has_its_badge(sample_notebook(), "02_sample")

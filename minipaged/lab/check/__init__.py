@@ -21,6 +21,16 @@ from minipaged.lab.check.appendix_g import (
 )
 from minipaged.lab.check.beams import next_beams
 from minipaged.lab.check.caching import reserved_cache
+from minipaged.lab.check.capstone import (
+    a_shared_prefix,
+    a_stream,
+    blocks_and_tables,
+    many_prompts,
+    one_prompt,
+    one_token,
+    too_small_a_pool,
+    two_samples,
+)
 from minipaged.lab.check.choosing import sizes
 from minipaged.lab.check.evicting import free_order
 from minipaged.lab.check.incidents import (
