@@ -117,9 +117,10 @@ class PagedModel(Unpicklable):
     ) -> None:
         model = self.model
         deterministic = self.deterministic
-        if self.ranks is not None and deterministic:
+        if self.ranks is not None and (deterministic or kv_dtype is not None):
+            asked = "deterministic=True" if deterministic else f"{kv_dtype=}"
             raise UnsupportedModel(
-                "deterministic=True is not offered for a model on several ranks"
+                f"{asked} is not offered for a model on several ranks"
             )
         resolve = resolve_deterministic if deterministic else resolve_attention
         self._attention = resolve(attention)

@@ -45,8 +45,8 @@ def start_other_ranks(count: int, follow: Callable[..., None], *arguments: Any) 
 def _watch(processes: list[multiprocessing.Process]) -> None:
     """End this process after one of them has failed."""
     wait([process.sentinel for process in processes])
-    ended = next(one for one in processes if one.exitcode is not None)
-    if ended.exitcode == 0:  # rank 0 has told it to stop
+    ended = next((one for one in processes if one.exitcode is not None), None)
+    if ended is None or ended.exitcode == 0:  # this process ends, or told it to stop
         return
     time.sleep(_GRACE)
     print(

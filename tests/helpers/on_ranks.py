@@ -93,6 +93,9 @@ def refused(folder):
             mp.generate(paged, bad)
         except ValueError as error:
             errors.append(str(error))
+    for option in ({"deterministic": True}, {"kv_dtype": "fp8"}):
+        with pytest.raises(mp.UnsupportedModel, match="on several ranks"):
+            wrap(folder, 8, **option)
     outs = mp.generate(paged, [PROMPTS[0], PROMPTS[1] * 3], CONFIGS[0])
     return errors, outs
 

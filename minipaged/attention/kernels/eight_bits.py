@@ -52,7 +52,7 @@ def _low_and_high(words):
 
 
 @triton.jit
-def in_float16(q):
+def as_float16(q):
     """q [rows, dim] in float16, divided by a power of two for each row: (q, [rows])."""
     largest = tl.maximum(tl.max(tl.abs(q.to(tl.float32)), 1), 1e-30)
     divisor = tl.exp2(tl.floor(tl.log2(largest)))

@@ -12,7 +12,7 @@ are few sequences, each may be cut into many pieces: then a second launch merges
   tells it that it is the last; it puts the ticket back to zero for the next layer.
 """
 
-from minipaged.attention.kernels.eight_bits import in_float16, over_words, to_eight_bits
+from minipaged.attention.kernels.eight_bits import as_float16, over_words, to_eight_bits
 from minipaged.attention.kernels.pieces import merge
 from minipaged.attention.kernels.setup import tl, triton
 from minipaged.attention.kernels.tile import (
@@ -130,7 +130,7 @@ def step_kernel(
     if WORDS:
         q_read, scales = q_rows, scale + tl.zeros([ROWS], tl.float32)
         if key_scale is not None:
-            q_read, divisor = in_float16(q_rows)
+            q_read, divisor = as_float16(q_rows)
             scales = scales * divisor
         maximum, total, weighted = over_words(
             maximum, total, start, stop, q_read, key_head, value_head, table, scales,
