@@ -278,6 +278,28 @@ def says_less(self, add, prompt, is_rated):
     return add(prompt, max_new_tokens=2), rate
 
 
+def rates_everybody(self, add, prompt, is_rated):
+    return Second().repair(add, prompt, True)
+
+
+def says_all_twice(self, add, prompt, is_rated):
+    add(prompt)
+    return Second().repair(add, prompt, is_rated)
+
+
+def rates_by_the_answer(self, add, prompt, is_rated):
+    answer = add(prompt)
+    return answer, answer if is_rated else None
+
+
+def knows_first_chats_by_number(self, log):
+    firsts = {}
+    for row in log:
+        firsts.setdefault(row["key"], row["chat"])
+    later = [row for row in log if row["chat"] != firsts[row["key"]]]
+    return bool(later) and 4 * sum(not row["found"] for row in later) >= len(later)
+
+
 def empty_found(self, log):
     return bool(log) and 4 * sum(not row["found"] for row in log) >= len(log)
 
@@ -308,6 +330,55 @@ def the_first_departure(self, events):
     return {user: firsts[user] for user in gone}
 
 
+def without_those_who_have_all(self, events):
+    ended = {user for _, what, user, _ in events if what in ("finished", "aborted")}
+    gone = Third().repair(events)
+    return {user: step for user, step in gone.items() if user not in ended}
+
+
+def an_abort_is_a_departure(self, events):
+    gone = Third().repair(events)
+    aborted = {user: step for step, what, user, _ in events if what == "aborted"}
+    return {user: max(step, aborted.get(user, 0)) for user, step in gone.items()}
+
+
+def judges(which):
+    """A guard that looks at one abort only: 0, the first; -1, the last."""
+
+    def guard(self, log):
+        ends = [at for at, (_, what, *_) in enumerate(log) if what == "aborted"]
+        return bool(ends) and Third().guard(
+            [
+                event
+                for at, event in enumerate(log)
+                if at not in ends or at == ends[which]
+            ]
+        )
+
+    return guard
+
+
+def by_steps(is_before):
+    """A guard that compares steps, and does not see the order within one."""
+
+    def guard(self, log):
+        for end, what, user, _ in log:
+            if what == "aborted":
+                found = {"arrives": set(), "departs": set()}
+                for step, done, who, line in log:
+                    if who == user and done in found and is_before(step, end):
+                        found[done].add(line)
+                if found["arrives"] - found["departs"]:
+                    return True
+        return False
+
+    return guard
+
+
+def departures_first(self, log):
+    return Third().guard(sorted(log, key=lambda one: (one[0], one[1] != "departs")))
+
+
 FAULTS = {
     "answering": [
         (never_aborts, "for nobody"),
@@ -328,9 +399,9 @@ FAULTS = {
         (keeps_the_stop, "certain"),
     ],
     "incident_1": [
-        (with_(First, cause="A"), "right tokens"),
-        (with_(First, cause="B"), "nobody else's"),
-        (with_(First, cause="C"), "in order"),
+        (with_(First, cause="A"), "tokens of the log"),
+        (with_(First, cause="B"), "another user's"),
+        (with_(First, cause="C"), "Ask alone"),
         (with_(First, cause="the text"), "none of A, B, C, D"),
         (with_(First, repair=a_new_one_each_time), "receives"),
         (with_(First, repair=shared_again), "receives"),
@@ -343,24 +414,27 @@ FAULTS = {
         (with_(First, guard=lambda self, ask: True), "silence"),
     ],
     "incident_2": [
-        (with_(Second, cause="A"), "96 blocks"),
-        (with_(Second, cause="B"), "one key"),
-        (with_(Second, cause="C"), "alone"),
-        (with_(Second, cause="E"), "without the date"),
+        (with_(Second, cause="A"), "num_blocks=96"),
+        (with_(Second, cause="B"), "num_keys=1"),
+        (with_(Second, cause="C"), "together=1"),
+        (with_(Second, cause=" e "), "says_date=False"),
         (with_(Second, repair=lambda self, *asked: desk.hand_in(*asked)), "are found"),
         (with_(Second, repair=rates_nobody), "rating of chat 0 is None"),
         (with_(Second, repair=rates_at_once), "rating of another one"),
         (with_(Second, repair=rates_behind), "rating of another one"),
         (with_(Second, repair=rates_the_question), "rating of chat 0"),
         (with_(Second, repair=says_less), "has another answer"),
+        (with_(Second, repair=rates_everybody), "chat 1 is -"),
+        (with_(Second, repair=says_all_twice), "60 requests; 36 are enough"),
+        (with_(Second, repair=rates_by_the_answer), "no logprobs"),
         (with_(Second, guard=lambda self, log: False), "an alarm"),
         (with_(Second, guard=empty_found), "silence"),
         (with_(Second, guard=rate_of_hits), "an alarm"),
     ],
     "incident_3": [
-        (with_(Third, cause="A"), "64 blocks"),
-        (with_(Third, cause="B"), "3 steps"),
-        (with_(Third, cause="D"), "without a gap"),
+        (with_(Third, cause="a"), "num_blocks=64"),
+        (with_(Third, cause="B"), "How long was Ben away"),
+        (with_(Third, cause="D"), "patience=100"),
         (with_(Third, cause="E"), "may_end_early=False"),
         (
             with_(Third, repair=lambda self, events: tunnels.gone_since(events)),
@@ -369,10 +443,26 @@ FAULTS = {
         (with_(Third, repair=last_arrival_counts), "gone are"),
         (with_(Third, repair=the_first_departure), "gone are"),
         (with_(Third, repair=lambda self, events: {}), "gone are"),
+        (with_(Third, repair=without_those_who_have_all), "gone are"),
+        (with_(Third, repair=an_abort_is_a_departure), "gone are"),
         (
             with_(Third, guard=lambda self, log: any(e[1] == "aborted" for e in log)),
             "silence",
         ),
         (with_(Third, guard=lambda self, log: False), "an alarm"),
+        (with_(Third, guard=judges(-1)), "wrongly, and then C rightly"),
+        (with_(Third, guard=judges(0)), "rightly, and then B wrongly"),
+        (with_(Third, guard=departures_first), "then leaves in the same step"),
+        (with_(Third, guard=by_steps(int.__le__)), "comes back in the same step"),
+        (
+            with_(Third, guard=by_steps(int.__lt__)),
+            "is then aborted in the same step",
+        ),
     ],
 }
+
+ALSO_RIGHT = [
+    ("incident_1", with_(First, cause=" d ")),
+    ("incident_2", with_(Second, guard=knows_first_chats_by_number)),
+    ("incident_3", with_(Third, cause="c")),
+]

@@ -64,9 +64,9 @@ def uncounted(self, pool, table, letter):
 
 FAULTS = {
     "incident_of_lesson_3": [
-        (with_(OfLesson3, cause="A"), "40 are enough"),
-        (with_(OfLesson3, cause="C"), "is rare"),
-        (with_(OfLesson3, cause="D"), "no salt"),
+        (with_(OfLesson3, cause="A"), "of 40 stay free"),
+        (with_(OfLesson3, cause="C"), "hashes collide"),
+        (with_(OfLesson3, cause="D"), "chat 1"),
         (
             with_(OfLesson3, repair=lambda self, free: incidents.next_victim(free)),
             "was used longest ago (",
@@ -94,9 +94,9 @@ FAULTS = {
         ),
     ],
     "incident_of_lesson_4": [
-        (with_(OfLesson4, cause="A"), "n = 1"),
-        (with_(OfLesson4, cause="B"), "more than one block"),
-        (with_(OfLesson4, cause="D"), "21 blocks"),
+        (with_(OfLesson4, cause="A"), "[1] * 6"),
+        (with_(OfLesson4, cause="B"), "n = 3"),
+        (with_(OfLesson4, cause="D"), "[1] * 50"),
         (
             with_(OfLesson4, repair=lambda self, *case: incidents.write(*case)),
             "holders",
@@ -107,9 +107,9 @@ FAULTS = {
         (with_(OfLesson4, guard=lambda self, free, total, run: free < 9), "23 of 24"),
     ],
     "incident_of_appendix_b": [
-        (with_(OfAppendixB, cause="B"), "as many tokens"),
-        (with_(OfAppendixB, cause="C"), "head of the line"),
-        (with_(OfAppendixB, cause="D"), "a single step"),
+        (with_(OfAppendixB, cause="B"), "asks for"),
+        (with_(OfAppendixB, cause="C"), "in the line"),
+        (with_(OfAppendixB, cause="D"), "next token"),
         (
             with_(OfAppendixB, repair=lambda self, all_: incidents.who_must_go(all_)),
             "expected",

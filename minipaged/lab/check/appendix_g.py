@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from functools import cache
+from itertools import starmap
 from random import Random
 from statistics import fmean
 from threading import Thread
@@ -18,7 +19,7 @@ from minipaged.engine.stream import Stream
 from minipaged.lab.check.diagnose import want
 from minipaged.lab.check.incidents import check_guard, parts_of
 from minipaged.lab.check.verdict import Attempt, Rejected, exercise, many, short
-from minipaged.lab.tour.desk import BEFORE, TODAY, Desk, Release
+from minipaged.lab.tour.desk import BEFORE, TODAY, Add, Asked, Chat, Desk, Release
 from minipaged.lab.tour.incidents import ANSWERS, receive
 from minipaged.lab.tour.tunnels import LENGTH, Event, Server
 from minipaged.model.load import load
@@ -285,9 +286,9 @@ def incident_1(attempt: Attempt) -> Callable[[], str]:
         attempt,
         "D",
         {
-            "A": "the log has the right tokens, so the model said the right ones",
-            "B": "the log has the right tokens, so K and V were nobody else's",
-            "C": "the tokens are all there, and in order: see the log",
+            "A": "Compare the tokens of the log with what the users should read",
+            "B": "Which tokens would the log have if K and V were another user's?",
+            "C": "Ask alone: what does `incidents.receive(['naïve'])` put together?",
         },
     )
     for texts in (
@@ -325,27 +326,32 @@ def incident_2(attempt: Attempt) -> Callable[[], str]:
         attempt,
         "D",
         {
-            "A": "with Saturday's 96 blocks, they wait as long as with 40",
-            "B": "with one key, they wait nearly as long; who finds nothing then?",
-            "C": "chats that come alone still wait twice as long as on Saturday",
-            "E": "without the date, they still wait more than twice as long",
+            "A": "Take it back: TODAY._replace(num_blocks=96). How long is the wait?",
+            "B": "Take it back: TODAY._replace(num_keys=1). Who finds nothing then?",
+            "C": "Take it back: TODAY._replace(together=1). How long is the wait?",
+            "E": "Take it back: TODAY._replace(says_date=False). How long is the wait?",
         },
     )
-    today = _morning(TODAY)
-    desk = Desk(hand_in=answer.repair).morning()
+    num_requests = 0
+
+    def hand_in(add: Add, prompt: Sequence[int], is_rated: bool) -> Asked:
+        def counted(*arguments: Any, **options: Any) -> Stream:
+            nonlocal num_requests
+            num_requests += 1
+            return add(*arguments, **options)
+
+        return answer.repair(counted, prompt, is_rated)
+
+    today, desk = _morning(TODAY), Desk(hand_in=hand_in).morning()
     attempt.num_cases += 1
     for before, now in zip(today.chats, desk.chats, strict=True):
-        if now.answer.output.sequences != before.answer.output.sequences:
-            raise Rejected(f"repair: chat {now.number} has another answer")
-        right = today.rating(before)
-        if right is None:
-            continue
-        found = desk.rating(now)
-        if found is None or abs(found - right) > 1e-3:
-            raise Rejected(
-                f"repair: the rating of chat {now.number} is {short(found)}, expected "
-                f"{short(right)}"
-            )
+        _check_chat(now.number, today, before, desk, now)
+    enough = len(desk.chats) + sum(chat.rating is not None for chat in desk.chats)
+    if num_requests > enough:
+        raise Rejected(
+            f"repair: it adds {many(num_requests, 'request')}; {enough} are enough: "
+            "one for each chat, and one more for each rating"
+        )
     found = sum(row["found"] for row in desk.log)
     asked = sum(row["prompt"] for row in desk.log)
     wait = fmean(row["first_token_after"] for row in desk.log)
@@ -361,8 +367,8 @@ def incident_2(attempt: Attempt) -> Callable[[], str]:
     cases += [("a repaired day's log", [desk.log], False)]
     cases += [("Saturday's log", [_morning(BEFORE).log], False)]
     cases += [
-        (f"chats (key, found): {chats}", [[_row(*chat) for chat in chats]], must_alarm)
-        for chats, must_alarm in GUARDED
+        (f"chats (key, found): {chats}", [[*starmap(_row, enumerate(chats))]], expected)
+        for chats, expected in GUARDED
     ]
     check_guard(attempt, answer.guard, cases)
     return lambda: f"repaired, the first token comes after {wait:.1f} steps, not 3.1"
@@ -371,6 +377,24 @@ def incident_2(attempt: Attempt) -> Callable[[], str]:
 @cache
 def _morning(release: Release) -> Desk:
     return Desk(release).morning()
+
+
+def _check_chat(number: int, today: Desk, before: Chat, desk: Desk, now: Chat) -> None:
+    """The repaired desk must give it the answer and the rating of today."""
+    if now.answer.output.sequences != before.answer.output.sequences:
+        raise Rejected(f"repair: chat {number} has another answer")
+    if now.rating is not None and now.rating.output.prompt_logprobs is None:
+        raise Rejected(
+            f"repair: the rating of chat {number} has no logprobs; add its request "
+            "with prompt_logprobs=0"
+        )
+    right, found = today.rating(before), desk.rating(now)
+    both = right is not None and found is not None
+    if not (abs(found - right) < 1e-3 if both else found is right):
+        raise Rejected(
+            f"repair: the rating of chat {number} is {short(found)}, expected "
+            f"{short(right)}"
+        )
 
 
 # (key, found) of the chats of an hour; and must somebody be woken up?
@@ -385,11 +409,10 @@ GUARDED = (
 )
 
 
-def _row(key: int, found: int) -> dict[str, int]:
-    wait = 3 - 2 * bool(found)
-    return {"chat": 0, "key": key, "arrival": 0, "prompt": 66, "found": found} | {
-        "first_token_after": wait
-    }
+def _row(number: int, chat: tuple[int, int]) -> dict[str, int]:
+    key, found = chat
+    row = {"chat": number, "key": key, "arrival": 12 * (number // 2), "prompt": 66}
+    return row | {"found": found, "first_token_after": 1 if found else 3}
 
 
 @exercise
@@ -399,16 +422,16 @@ def incident_3(attempt: Attempt) -> Callable[[], str]:
         attempt,
         "C",
         {
-            "A": "with 64 blocks nobody is preempted, and Ben is cut all the same",
-            "B": "Ben was away for 3 steps and is cut; Cleo was away for 14 and is not",
-            "D": "what Ben has received is the beginning of his answer, without a gap",
-            "E": "with may_end_early=False, the same users are cut",
+            "A": "Run a day with Setup(num_blocks=64): who is preempted, who is cut?",
+            "B": "How long was Ben away, and how long Cleo? Who of them is cut?",
+            "D": "Compare received['Ben'] with that of a day with Setup(patience=100)",
+            "E": "Run a day with Setup(may_end_early=False): who is cut?",
         },
     )
     draw = Random(3)
     for _ in range(100):
         _check_gone(attempt, answer.repair, draw)
-    broken, repaired = Server().day(), Server(gone_since=answer.repair).day()
+    broken, repaired = _today(), Server(gone_since=answer.repair).day()
     for user, tokens in repaired.received.items():
         if user != "Eve" and len(tokens) != LENGTH:
             raise Rejected(f"repair: {user} receives {len(tokens)} of {LENGTH} tokens")
@@ -417,36 +440,52 @@ def incident_3(attempt: Attempt) -> Callable[[], str]:
     cases = [("the log of today", [broken.log], True)]
     cases += [("a repaired day's log", [repaired.log], False), ("no log", [[]], False)]
     for what, lines, must_alarm in LOGS:
-        log = [Event(3 * at, *line) for at, line in enumerate(lines)]
-        cases.append((what, [log], must_alarm))
+        log = [Event(*line) for line in lines]
+        cases.append((f"a log: {what}", [log], must_alarm))
     check_guard(attempt, answer.guard, cases)
     return lambda: "repaired: all but Eve have their 60 tokens"
 
 
+@cache
+def _today() -> Server:
+    return Server().day()
+
+
 _HERE, _GONE, _ABORTED = "arrives", "departs", "aborted"
+# An answer is aborted: of a user who has left; of one who is here; of one who has left.
+_RIGHTLY = ((0, _HERE, "A", 0), (9, _GONE, "A", 0), (34, _ABORTED, "A", -1))
+_WRONGLY = ((40, _HERE, "B", 1), (46, _HERE, "B", 2), (49, _GONE, "B", 1),
+            (74, _ABORTED, "B", -1), (80, _GONE, "B", 2))  # fmt: skip
+_AGAIN = ((90, _HERE, "C", 3), (93, _GONE, "C", 3), (118, _ABORTED, "C", -1))
 # (what they are, what happens, and must somebody be woken up?)
 LOGS = (
-    ("a log: A has left, and is aborted",
-     [(_HERE, "A", 0), (_GONE, "A", 0), (_ABORTED, "A", -1)], False),
-    ("a log: A has two lines, one ends, and A is aborted",
-     [(_HERE, "A", 0), (_HERE, "A", 1), (_GONE, "A", 0), (_ABORTED, "A", -1)], True),
-    ("a log: A has left, B is here, and A is aborted",
-     [(_HERE, "A", 0), (_HERE, "B", 1), (_GONE, "A", 0), (_ABORTED, "A", -1)], False),
-    ("a log: A has left, is aborted, and comes back",
-     [(_HERE, "A", 0), (_GONE, "A", 0), (_ABORTED, "A", -1), (_HERE, "A", 1)], False),
-    ("a log: A is aborted, and then leaves",
-     [(_HERE, "A", 0), (_ABORTED, "A", -1), (_GONE, "A", 0)], True),
-    ("a log: both lines of A have ended, and A is aborted",
-     [(_HERE, "A", 0), (_HERE, "A", 1), (_GONE, "A", 1), (_GONE, "A", 0),
-      (_ABORTED, "A", -1)], False),
+    ("A has left, and is aborted", _RIGHTLY, False),
+    ("B has two lines, one ends, and B is aborted", _WRONGLY, True),
+    ("A has left, B is here, and A is aborted",
+     [(0, _HERE, "A", 0), (3, _HERE, "B", 1), *_RIGHTLY[1:]], False),
+    ("A has left, is aborted, and comes back", [*_RIGHTLY, (40, _HERE, "A", 1)], False),
+    ("A has left, is aborted, and comes back in the same step",
+     [*_RIGHTLY, (34, _HERE, "A", 1)], False),
+    ("A is aborted, and then leaves",
+     [(0, _HERE, "A", 0), (9, _ABORTED, "A", -1), (12, _GONE, "A", 0)], True),
+    ("A is aborted, and then leaves in the same step",
+     [(0, _HERE, "A", 0), (9, _ABORTED, "A", -1), (9, _GONE, "A", 0)], True),
+    ("A leaves, and is then aborted in the same step",
+     [(0, _HERE, "A", 0), (9, _GONE, "A", 0), (9, _ABORTED, "A", -1)], False),
+    ("both lines of A have ended, and A is aborted",
+     [(0, _HERE, "A", 0), (3, _HERE, "A", 1), (6, _GONE, "A", 1), (9, _GONE, "A", 0),
+      (34, _ABORTED, "A", -1)], False),
+    ("A is aborted rightly, and then B wrongly", _RIGHTLY + _WRONGLY, True),
+    ("B is aborted wrongly, and then C rightly", _WRONGLY + _AGAIN, True),
 )  # fmt: skip
 
 
 def _check_gone(attempt: Attempt, gone_since: Callable[..., Any], draw: Random) -> None:
-    """Lines come and go in any order; after each event, who is gone, and since when."""
+    """Lines come and go in any order; after each step, who is gone, and since when."""
     log: list[Event] = []
     lines: dict[str, set[int]] = {}
     since: dict[str, int] = {}
+    ends: dict[str, str] = {}  # how the answer of a user has ended
     for number in range(draw.randint(1, 12)):
         user = draw.choice("AB")
         own = lines.setdefault(user, set())
@@ -454,11 +493,16 @@ def _check_gone(attempt: Attempt, gone_since: Callable[..., Any], draw: Random) 
         if own and draw.random() < 0.5:
             connection = draw.choice(sorted(own))
             own.remove(connection)
+            if draw.random() < 0.3 and ends.setdefault(user, "finished") == "finished":
+                log.append(Event(step, "finished", user, connection))
             log.append(Event(step, "departs", user, connection))
             since[user] = step
         else:
             own.add(number)
             log.append(Event(step, "arrives", user, number))
+        if draw.random() < 0.2 and user not in ends:
+            ends[user] = "aborted"
+            log.append(Event(step + 1, "aborted", user, -1))
         right = {user: since[user] for user, own in lines.items() if not own}
         attempt.num_cases += 1
         found = gone_since([*log])

@@ -19,17 +19,21 @@ from minipaged.lab.tour.incidents_of_lessons import (
 )
 
 
-def parts_of(attempt: Attempt, cause: str, refuted: Mapping[str, str]) -> Any:
-    """The reader's answer, whose cause must be right; refuted: why others are not."""
+def parts_of(attempt: Attempt, cause: str, experiments: Mapping[str, str]) -> Any:
+    """The reader's answer, whose cause must be right.
+
+    experiments: for each other suspect, what to try; what comes out is not told.
+    """
     answer = attempt.shared()
-    if getattr(answer, "cause", None) == "":
-        raise NotImplementedError
     for name in ("cause", "repair", "guard"):
         want(f"something with a {name}", answer, hasattr(answer, name))
-    if answer.cause in refuted:
-        raise Rejected(f"cause {answer.cause!r}: {refuted[answer.cause]}")
-    if answer.cause != cause:
-        letters = ", ".join(sorted([cause, *refuted]))
+    found = str(answer.cause).strip().upper()
+    if not found:
+        raise NotImplementedError
+    if found in experiments:
+        raise Rejected(f"cause {found}: how do you know? {experiments[found]}")
+    if found != cause:
+        letters = ", ".join(sorted([cause, *experiments]))
         raise Rejected(f"cause: {short(answer.cause)} is none of {letters}")
     return answer
 
@@ -55,9 +59,9 @@ def incident_of_lesson_3(attempt: Attempt) -> Callable[[], str]:
         attempt,
         "B",
         {
-            "A": "a chat and a text have 28 blocks together, so 40 are enough",
-            "C": "a collision is rare, and this comes every second time",
-            "D": "chat 1 finds what chat 0 has computed; in `kept` there is no salt",
+            "A": "Count the blocks of a chat and a text: how many of 40 stay free?",
+            "C": "Compare how often a chat is late with how often hashes collide",
+            "D": "Look at what chat 1 has found: who computed it?",
         },
     )
     draw = Random(0)
@@ -95,9 +99,9 @@ def incident_of_lesson_4(attempt: Attempt) -> Callable[[], str]:
         attempt,
         "C",
         {
-            "A": "requests with n = 1 give all their blocks back",
-            "B": "then a request with n = 3 would leave more than one block",
-            "D": "the test asks six times, one after the other, and 21 blocks are free",
+            "A": "Run morning_of_lesson_4(samples=[1] * 6): how many blocks are free?",
+            "B": "Compare the blocks of a sample with what a request with n = 3 loses",
+            "D": "Run morning_of_lesson_4(samples=[1] * 50): how long a night is that?",
         },
     )
     draw = Random(1)
@@ -166,9 +170,9 @@ def incident_of_appendix_b(attempt: Attempt) -> Callable[[], str]:
         attempt,
         "A",
         {
-            "B": "all ask for as many tokens",
-            "C": "they wait at the head of the line",
-            "D": "a lost prompt and answer are computed again in a single step",
+            "B": "Look at how many tokens each chat asks for",
+            "C": "Follow a preempted chat: where in the line does it wait?",
+            "D": "Count the steps from where it runs again to its next token",
         },
     )
     draw = Random(2)
