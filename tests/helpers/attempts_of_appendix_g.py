@@ -375,6 +375,18 @@ def by_steps(is_before):
     return guard
 
 
+def the_newest_line_counts(self, log):
+    newest = {}
+    for _, what, user, line in log:
+        if what == "arrives":
+            newest[user] = line
+        elif what == "departs" and newest.get(user) == line:
+            del newest[user]
+        elif what == "aborted" and user in newest:
+            return True
+    return False
+
+
 def departures_first(self, log):
     return Third().guard(sorted(log, key=lambda one: (one[0], one[1] != "departs")))
 
@@ -443,6 +455,7 @@ FAULTS = {
         (with_(Third, repair=last_arrival_counts), "gone are"),
         (with_(Third, repair=the_first_departure), "gone are"),
         (with_(Third, repair=lambda self, events: {}), "gone are"),
+        (with_(Third, repair=lambda self, events: []), "expected a dict"),
         (with_(Third, repair=without_those_who_have_all), "gone are"),
         (with_(Third, repair=an_abort_is_a_departure), "gone are"),
         (
@@ -452,6 +465,7 @@ FAULTS = {
         (with_(Third, guard=lambda self, log: False), "an alarm"),
         (with_(Third, guard=judges(-1)), "wrongly, and then C rightly"),
         (with_(Third, guard=judges(0)), "rightly, and then B wrongly"),
+        (with_(Third, guard=the_newest_line_counts), "the newer one ends"),
         (with_(Third, guard=departures_first), "then leaves in the same step"),
         (with_(Third, guard=by_steps(int.__le__)), "comes back in the same step"),
         (

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from functools import cache
 from itertools import starmap
@@ -431,6 +431,11 @@ def incident_3(attempt: Attempt) -> Callable[[], str]:
     draw = Random(3)
     for _ in range(100):
         _check_gone(attempt, answer.repair, draw)
+    made_up = [
+        (f"a log: {what}", [[Event(*line) for line in lines]], must_alarm)
+        for what, lines, must_alarm in LOGS
+    ]
+    check_guard(attempt, answer.guard, [*made_up, ("no log", [[]], False)])
     broken, repaired = _today(), Server(gone_since=answer.repair).day()
     for user, tokens in repaired.received.items():
         if user != "Eve" and len(tokens) != LENGTH:
@@ -438,10 +443,7 @@ def incident_3(attempt: Attempt) -> Callable[[], str]:
     if not any(event[1:3] == ("aborted", "Eve") for event in repaired.log):
         raise Rejected("repair: Eve has left for good, and her answer is not aborted")
     cases = [("the log of today", [broken.log], True)]
-    cases += [("a repaired day's log", [repaired.log], False), ("no log", [[]], False)]
-    for what, lines, must_alarm in LOGS:
-        log = [Event(*line) for line in lines]
-        cases.append((f"a log: {what}", [log], must_alarm))
+    cases.append(("a repaired day's log", [repaired.log], False))
     check_guard(attempt, answer.guard, cases)
     return lambda: "repaired: all but Eve have their 60 tokens"
 
@@ -472,6 +474,9 @@ LOGS = (
      [(0, _HERE, "A", 0), (9, _ABORTED, "A", -1), (9, _GONE, "A", 0)], True),
     ("A leaves, and is then aborted in the same step",
      [(0, _HERE, "A", 0), (9, _GONE, "A", 0), (9, _ABORTED, "A", -1)], False),
+    ("A has two lines, the newer one ends, and A is aborted",
+     [(0, _HERE, "A", 0), (3, _HERE, "A", 1), (6, _GONE, "A", 1),
+      (31, _ABORTED, "A", -1)], True),
     ("both lines of A have ended, and A is aborted",
      [(0, _HERE, "A", 0), (3, _HERE, "A", 1), (6, _GONE, "A", 1), (9, _GONE, "A", 0),
       (34, _ABORTED, "A", -1)], False),
@@ -506,7 +511,11 @@ def _check_gone(attempt: Attempt, gone_since: Callable[..., Any], draw: Random) 
         right = {user: since[user] for user, own in lines.items() if not own}
         attempt.num_cases += 1
         found = gone_since([*log])
-        if found is None or dict(found) != right:
+        if not isinstance(found, Mapping):
+            raise Rejected(
+                f"repair: returns {short(found)}, expected a dict from user to step"
+            )
+        if dict(found) != right:
             said = ", ".join(
                 f"{one.what} {one.user} by {one.connection} in {one.step}"
                 for one in log
