@@ -35,7 +35,7 @@ class OfAppendixB:
     cause = "A"
 
     def repair(self, running):
-        return sorted(running, key=lambda chat: chat.arrival)[-1]
+        return running[-1]  # they run as they arrived
 
     def guard(self, ended):
         return ended != sorted(ended)
@@ -52,8 +52,27 @@ def no_copy(self, pool, table, letter):
     pool.texts[table[-1]] += letter
 
 
+def held_twice(self, pool, table, letter):
+    before = len(table)
+    OfLesson4().repair(pool, table, letter)
+    pool.holders[table[-1]] += len(table) > before
+
+
 def never_found_first(self, free):
     return min(free, key=lambda one: (one.used > one.published, one.used))
+
+
+def of_last(number):
+    """A guard that looks at so many chats instead of ten."""
+    return lambda self, found: sum(one < 4 for one in found[1:][-number:]) > 1
+
+
+def first_counts_at_ten(self, found):
+    return sum(one < 4 for one in (found[-10:] if found[9:] else found[1:])) > 1
+
+
+def fewest_blocks(self, running):
+    return min(running, key=lambda chat: (chat.num_blocks, -chat.arrival))
 
 
 def uncounted(self, pool, table, letter):
@@ -64,7 +83,7 @@ def uncounted(self, pool, table, letter):
 
 FAULTS = {
     "incident_of_lesson_3": [
-        (with_(OfLesson3, cause="A"), "of 40 stay free"),
+        (with_(OfLesson3, cause="A"), "with too few blocks"),
         (with_(OfLesson3, cause="C"), "hashes collide"),
         (with_(OfLesson3, cause="D"), "chat 1"),
         (
@@ -92,6 +111,9 @@ FAULTS = {
             ),
             "found 4",
         ),
+        (with_(OfLesson3, guard=of_last(9)), "an alarm"),
+        (with_(OfLesson3, guard=of_last(11)), "silence"),
+        (with_(OfLesson3, guard=first_counts_at_ten), "[0, 3] + [8]*8"),
     ],
     "incident_of_lesson_4": [
         (with_(OfLesson4, cause="A"), "[1] * 6"),
@@ -99,12 +121,26 @@ FAULTS = {
         (with_(OfLesson4, cause="D"), "[1] * 50"),
         (
             with_(OfLesson4, repair=lambda self, *case: incidents.write(*case)),
-            "holders",
+            "and 2 tables name it",
         ),
+        (with_(OfLesson4, repair=held_twice), "2 holders, and 1 table names it"),
         (with_(OfLesson4, repair=no_copy), "a text is"),
         (with_(OfLesson4, repair=uncounted), "num_copies"),
         (with_(OfLesson4, guard=lambda self, free, total, run: not free), "an alarm"),
         (with_(OfLesson4, guard=lambda self, free, total, run: free < 9), "23 of 24"),
+        (
+            with_(
+                OfLesson4,
+                guard=lambda self, free, total, run: run <= 1 and free < total,
+            ),
+            "20 of 24 free, one runs",
+        ),
+        (
+            with_(
+                OfLesson4, guard=lambda self, free, total, run: not run and free != 24
+            ),
+            "100 of 100",
+        ),
     ],
     "incident_of_appendix_b": [
         (with_(OfAppendixB, cause="B"), "asks for"),
@@ -112,13 +148,20 @@ FAULTS = {
         (with_(OfAppendixB, cause="D"), "next token"),
         (
             with_(OfAppendixB, repair=lambda self, all_: incidents.who_must_go(all_)),
-            "expected",
+            "came last",
         ),
+        (with_(OfAppendixB, repair=fewest_blocks), "came last"),
+        (with_(OfAppendixB, repair=lambda self, running: running[0]), "it takes 0; "),
+        (with_(OfAppendixB, repair=lambda self, running: 4), "a Chat out of"),
         (with_(OfAppendixB, guard=lambda self, ended: max(ended) > 48), "silence"),
         (with_(OfAppendixB, guard=lambda self, ended: False), "an alarm"),
         (
             with_(OfAppendixB, guard=lambda self, ended: ended[0] > ended[-1]),
             "an alarm",
+        ),
+        (
+            with_(OfAppendixB, guard=lambda self, ended: ended[-1] < max(ended)),
+            "[24, 33, 32, 40]",
         ),
         (
             with_(

@@ -59,7 +59,8 @@ def incident_of_lesson_3(attempt: Attempt) -> Callable[[], str]:
         attempt,
         "B",
         {
-            "A": "Count the blocks of a chat and a text: how many of 40 stay free?",
+            "A": "Count the blocks of a chat and a text: how many of 40 stay free? And "
+            "with too few blocks, would any chat find something?",
             "C": "Compare how often a chat is late with how often hashes collide",
             "D": "Look at what chat 1 has found: who computed it?",
         },
@@ -86,7 +87,18 @@ def incident_of_lesson_3(attempt: Attempt) -> Callable[[], str]:
         ("two of the last ten found 4: [8]*8 + [4, 4]", [[8] * 8 + [4, 4]], False),
         ("two chats of the last ten find 3", [[0, 3, 8, 8, 3, 8]], True),
         ("two chats find 3, but ten chats ago", [[0, 3, 3] + [8] * 10], False),
-    ]  # fmt: skip
+        (
+            "the tenth chat from the end finds 3, and one after it",
+            [[0, 8, 3] + [8] * 4 + [3] + [8] * 4],
+            True,
+        ),
+        (
+            "the eleventh chat from the end finds 3, and one after it",
+            [[0, 8, 3] + [8] * 5 + [3] + [8] * 4],
+            False,
+        ),
+        ("of ten, the second finds 3: [0, 3] + [8]*8", [[0, 3] + [8] * 8], False),
+    ]
     check_guard(attempt, answer.guard, cases)
     late = sum(found < COMMON for found in broken)
     return lambda: f"repaired: one late chat of {len(repaired)}, not {late}"
@@ -116,7 +128,10 @@ def incident_of_lesson_4(attempt: Attempt) -> Callable[[], str]:
         ("24 of 24 free, nobody runs", [24, 24, 0], False),
         ("23 of 24 free, nobody runs", [23, 24, 0], True),
         ("3 of 24 free, five run", [3, 24, 5], False),
+        ("20 of 24 free, one runs", [20, 24, 1], False),
         ("none free, nobody runs", [0, 24, 0], True),
+        ("100 of 100 free, nobody runs", [100, 100, 0], False),
+        ("99 of 100 free, nobody runs", [99, 100, 0], True),
     ]
     check_guard(attempt, answer.guard, cases)
     copies = rows[-1]["copies"]
@@ -152,9 +167,10 @@ def _play(attempt: Attempt, write: Callable[..., Any], draw: Random) -> None:
                 holders[block] += 1
         for block, right in enumerate(holders):
             if pool.holders[block] != right:
+                found = many(pool.holders[block], "holder")
+                name_it = f"{many(right, 'table')} name{'s' * (right == 1)} it"
                 raise Rejected(
-                    f"repair: after a {what}, block {block} has "
-                    f"{pool.holders[block]} holders, and {right} tables name it"
+                    f"repair: after a {what}, block {block} has {found}, and {name_it}"
                 )
         if pool.num_copies != num_copies:
             raise Rejected(
@@ -177,12 +193,16 @@ def incident_of_appendix_b(attempt: Attempt) -> Callable[[], str]:
     )
     draw = Random(2)
     for _ in range(50):
-        chats = [Chat(n, draw.randint(1, 9), draw.randint(0, 3)) for n in range(5)]
-        draw.shuffle(chats)
+        arrivals = sorted(draw.sample(range(9), 5))
+        chats = [Chat(n, draw.randint(1, 9), draw.randint(0, 3)) for n in arrivals]
         attempt.num_cases += 1
-        right = max(chats, key=lambda chat: chat.arrival)
-        if (found := answer.repair([*chats])) != right:
-            raise Rejected(f"repair: {chats} run: got {found}, expected {right}")
+        found = answer.repair([*chats])
+        want("a Chat out of `running`", found, found in chats)
+        if found != chats[-1]:
+            raise Rejected(
+                f"repair: of arrivals {' '.join(map(str, arrivals))} it takes "
+                f"{found.arrival}; {arrivals[-1]} came last"
+            )
     cases: list[Any] = []
     first = {}
     for number in (20, 9, 6):
@@ -194,6 +214,7 @@ def incident_of_appendix_b(attempt: Attempt) -> Callable[[], str]:
     cases += [
         ("all end after one step: [24, 24, 24]", [[24, 24, 24]], False),
         ("the second ends after the third: [24, 33, 32]", [[24, 33, 32]], True),
+        ("the last of four ends last: [24, 33, 32, 40]", [[24, 33, 32, 40]], True),
         ("a single chat", [[24]], False),
     ]
     check_guard(attempt, answer.guard, cases)
