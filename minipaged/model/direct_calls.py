@@ -63,6 +63,7 @@ def _is_torchs_norm(module: nn.Module, dtype: torch.dtype) -> bool:
     if weight.dim() != 1 or len(signature(module.forward).parameters) != 1:
         return False
     generator = torch.Generator().manual_seed(0)
-    x = torch.randn(8, len(weight), generator=generator).to(dtype)
+    size = 8, len(weight)
+    x = torch.randn(size, generator=generator, device=weight.device).to(dtype)
     with torch.inference_mode():
         return torch.equal(module(x), _norm(module, x))

@@ -94,7 +94,11 @@ def hooks_of(module: nn.Module) -> list[Callable]:
 
 def is_of_huggingface(hook: Callable | None) -> bool:
     """Does this hook, or this forward, belong to transformers?"""
-    return str(getattr(hook, "__module__", None)).startswith("transformers.")
+    if isinstance(hook, FunctionType):  # a wrapper's `__module__` is what it wraps
+        name = hook.__globals__.get("__name__")
+    else:
+        name = getattr(hook, "__module__", None)
+    return str(name).startswith("transformers.")
 
 
 def _seen_by_hooks(model: PreTrainedModel) -> Iterator[Any]:

@@ -44,9 +44,10 @@ def start_other_ranks(count: int, follow: Callable[..., None], *arguments: Any) 
 
 def _watch(processes: list[multiprocessing.Process]) -> None:
     """End this process after one of them has failed."""
-    wait([process.sentinel for process in processes])
-    ended = next((one for one in processes if one.exitcode is not None), None)
-    if ended is None or ended.exitcode == 0:  # this process ends, or told it to stop
+    ready = wait([process.sentinel for process in processes])
+    ended = next(process for process in processes if process.sentinel in ready)
+    ended.join()
+    if not ended.exitcode:  # rank 0 has told it to stop, or has joined it at its end
         return
     time.sleep(_GRACE)
     print(

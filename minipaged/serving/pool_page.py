@@ -46,7 +46,7 @@ def add_pool_page(
 
     @app.get(f"{PATH}/steps")
     async def pool_steps() -> Response:
-        return Response(watch.history(), media_type="application/json")
+        return Response(await watch.history(), media_type="application/json")
 
 
 def page_text(name: str, num_blocks: int, block_size: int, needs_key: bool) -> str:

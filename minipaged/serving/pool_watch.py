@@ -43,8 +43,10 @@ class PoolWatch:
                     before = latest
                 await asyncio.sleep(PAUSE)
 
-    def history(self) -> str:
+    async def history(self) -> str:
         """The states that are kept, the oldest first, each as a change of the last."""
+        if self.num_watching:
+            self._states += await self._take()
         states = [None, *self._states]
         return _encode([message_of(now, before) for before, now in pairwise(states)])
 

@@ -91,7 +91,7 @@ def test_vllm_gets_the_engines_model_and_requests(vllm, monkeypatch, tmp_path):
         "skip_tokenizer_init": True,
         "enable_prefix_caching": False,
         "max_num_seqs": 256,
-        "max_model_len": 4096,
+        "max_model_len": 8192,
         "gpu_memory_utilization": 0.5,
     }
     (tmp_path / "config.json").write_text(json.dumps(llm.config))
@@ -107,14 +107,16 @@ def test_vllm_gets_the_engines_model_and_requests(vllm, monkeypatch, tmp_path):
     trace = workloads.uniform(3)
     assert warm[0] == [asked.prompt for asked in trace]
     assert lengths(plain) == lengths(with_options) == [a.num_new for a in trace]
-    assert [lengths(call) for call in alone] == [[1], [128]] * 6
-    assert [prompts for prompts, _ in alone] == [[workloads.lone_prompt()]] * 12
+    assert [lengths(call) for call in alone] == [[1], [128]] * 12
+    short, long = workloads.lone_prompt(), workloads.lone_prompt(6000)
+    assert len(long) == 6000
+    assert [prompts for prompts, _ in alone] == [[short]] * 12 + [[long]] * 12
     assert found["with_options"]["asked_for"] == OPTIONS
     for each in with_options[1]:
         assert (each.top_k, each.top_p, each.temperature) == (20, 0.95, 0.6)
     fields = {"tokens_per_s", "rounds"}
     assert {*found["with_options"]} == {"asked_for", *fields}
-    assert {*found} >= {*fields, "lone", "flashinfer"}
+    assert {*found} >= {*fields, "lone", "lone_long", "flashinfer"}
 
 
 @pytest.mark.parametrize("present", [False, True])

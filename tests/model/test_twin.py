@@ -335,17 +335,23 @@ def test_three_threads():
     assert min(report["calls"].values()) >= 1
 
 
+AROUND = """
+def around(layer, method):
+    def doubled(x):
+        return 2 * method(x) + layer.weight.sum()
+    return doubled
+"""
+
+
 def test_what_transformers_puts_around_a_module_is_put_around_its_copy():
     """As the ranks of a tensor-parallel model have it: an all-reduce, say."""
     model = copy.deepcopy(tiny_model("llama"))
     layer = model.model.layers[0].mlp.up_proj
     method = layer.forward
 
-    def doubled(x):
-        return 2 * method(x) + layer.weight.sum()
-
-    doubled.__module__ = "transformers.distributed.tensor_parallel"
-    layer.forward = doubled
+    scope = {"__name__": "transformers.distributed.tensor_parallel"}
+    exec(AROUND, scope)
+    layer.forward = scope["around"](layer, method)
     copied = make_twin(model).model.layers[0].mlp.up_proj
     copied.weight = torch.nn.Parameter(torch.zeros_like(layer.weight))
     x = torch.ones(1, layer.in_features)

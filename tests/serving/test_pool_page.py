@@ -15,6 +15,7 @@ import pytest
 from transformers import GenerationConfig
 
 import minipaged as mp
+from helpers.apart import run_in_a_thread
 from helpers.http_serving import FRANCE, make_engine, pocket, served, wait_until
 from minipaged.serving.pool_page import MOST
 from minipaged.serving.pool_states import KEPT, TOTALS, PoolStates
@@ -81,6 +82,10 @@ def watched(engine):
     return watch, messages, lambda: (has_ended.set(), thread.join())
 
 
+def history_of(watch):
+    return json.loads(run_in_a_thread(watch.history))
+
+
 def test_every_step_is_the_engine_s_own():
     """Forks and copies, preemptions, a queue, shared prefixes: all of it is told."""
     truth = Truth()
@@ -96,7 +101,7 @@ def test_every_step_is_the_engine_s_own():
             engine.add([*story, number], config)
     engine.run()
     wait_until(lambda: messages[-1]["num_steps"] == engine.stats.num_steps)
-    said = json.loads(watch.history())
+    said = history_of(watch)
     leave()
     # Between steps, a state may be told, too: as the one before, or of who has come.
     by_step = {}
@@ -136,11 +141,11 @@ def test_nothing_is_kept_unless_somebody_watches():
     watch = watch_of(engine)
     engine.add(pocket()[1](FRANCE).input_ids)
     engine.run()
-    assert json.loads(watch.history()) == []
+    assert history_of(watch) == []
     watch, _, leave = watched(engine)
-    assert len(json.loads(watch.history())) == 1
+    assert len(history_of(watch)) == 1
     leave()
-    assert json.loads(watch.history()) == []
+    assert history_of(watch) == []
 
 
 def test_the_last_states_are_kept_and_no_more():
@@ -150,7 +155,7 @@ def test_the_last_states_are_kept_and_no_more():
     engine.add([5] * 4, config)
     engine.run()
     wait_until(lambda: messages[-1]["num_steps"] == engine.stats.num_steps)
-    steps = [state["num_steps"] for state in json.loads(watch.history())]
+    steps = [state["num_steps"] for state in history_of(watch)]
     leave()
     assert len(steps) == KEPT and steps[-1] == engine.stats.num_steps
 

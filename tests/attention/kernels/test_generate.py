@@ -299,9 +299,9 @@ def test_beside_prompts_those_that_decode_may_be_uneven(monkeypatch):
     def watch(module, name):
         choose = getattr(module, name)
 
-        def sizes(q, values, num_seqs, shortest, longest):
+        def sizes(q, values, num_seqs, shortest, longest, *more):
             seen.append((name, shortest, longest))
-            return choose(q, values, num_seqs, shortest, longest)
+            return choose(q, values, num_seqs, shortest, longest, *more)
 
         monkeypatch.setattr(module, name, sizes)
 
