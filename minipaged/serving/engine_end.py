@@ -79,7 +79,7 @@ class EngineEnd(Observer):
 
     def _listen(self) -> bool:
         """Do what the front asks for; if idle, wait for it. False: it is gone."""
-        seconds = 0 if self._engine.streams else None
+        seconds = 0 if self._engine.streams or self._served else None
         while wait([self._socket], seconds):
             data = self._socket.recv(_MOST)
             if not data:
@@ -143,6 +143,10 @@ class EngineEnd(Observer):
                 if (served := self._of.get(request)) is not None:
                     self._look(served)
             self._touched.clear()
+            # The program whose engine this is may have aborted some.
+            ended = [one for one in self._served.values() if one.stream.finished]
+            for served in ended:
+                self._look(served)
         news = self._news
         if any(vars(news).values()):
             self._news = News()
