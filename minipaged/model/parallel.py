@@ -1,5 +1,6 @@
 """Appendix H: a model whose heads are shared out among ranks (paper, section 4.6)."""
 
+import atexit
 import os
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -106,6 +107,8 @@ def connect() -> Ranks:
             timeout=timedelta(hours=2),
             device_id=device,
         )
+    # A thread of PyTorch's that outlives Python may abort the process.
+    atexit.register(ranks.close)
     return ranks
 
 

@@ -94,6 +94,15 @@ class Ranks(Unpicklable):
                 return self._follow(what, doing)
             return self._lead(what, decide)
 
+    def close(self) -> None:
+        """End what PyTorch runs for the ranks; if it hangs, the lifeline ends it."""
+        self.lifeline.works = True
+        try:
+            if dist.is_initialized():
+                dist.destroy_process_group()
+        finally:
+            self.lifeline.works = False
+
     @contextmanager
     def alike(self, what: str) -> Iterator[None]:
         """Inside, all ranks do the same by themselves: they load a model, say.

@@ -225,6 +225,23 @@ def test_a_rank_that_never_comes_is_waited_for_in_vain(start, folder_of):
     assert kind == "RankFailed" and "not all ranks have come within 1 s" in text
 
 
+def test_nothing_of_the_ranks_outlives_a_script(tmp_path):
+    """A thread of PyTorch's that does may abort the process, once in many times."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import atexit, sys\n"
+        "import torch.distributed as dist\n"
+        "import minipaged as mp\n"
+        "def say():\n"
+        "    print('is there still a group?', dist.is_initialized(), file=sys.stderr)\n"
+        "atexit.register(say)\n"  # what is registered first runs last
+        "mp.load('pocket', tp='auto')\n"
+    )
+    code, printed = _torchrun(2, script)
+    assert code == 0, printed
+    assert printed.count("is there still a group? False") == 2
+
+
 def test_what_all_ranks_raise_is_printed_once(tmp_path):
     script = tmp_path / "script.py"
     script.write_text("import minipaged as mp\nmp.load('pocket', tp='auto')\n")

@@ -1,10 +1,11 @@
-"""Lab: which rank computes which heads, and where a layer's halves become one again."""
+"""Lab: what each rank holds and computes, and where the ranks must wait."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
-from minipaged.draw.palette import line_colour
+from minipaged.draw.palette import BAD, line_colour
 from minipaged.draw.picture import Cell, Picture
-from minipaged.draw.tones import Tone, free, others, strong
+from minipaged.draw.tones import free, others, strong
 from minipaged.lab.plots.render import Figure, render
 from minipaged.memory.block_table import BlockTable
 
@@ -54,13 +55,11 @@ def plot_halves(hidden: int, inner: int, num_ranks: int, title: str) -> Figure:
         for rank in ranks
     ]
     terms = picture.row("down", "cut by rows", parts, gap=4.0)
-    y = picture.row("output", "the same on all", [whole])
+    y = picture.row("output", "by an all-reduce", [whole])
     for rank in ranks:
         picture.link(x[0], within[rank], line_colour(rank))
         picture.link(within[rank], terms[rank], line_colour(rank))
-        words = "all-reduce: the sum" if rank == num_ranks - 1 else ""
-        colour = line_colour(rank)
-        picture.link(terms[rank], y[0], colour, is_followed=True, words=words)
+        picture.link(terms[rank], y[0], line_colour(rank), is_followed=True)
     return render(picture.scene())
 
 
@@ -77,21 +76,44 @@ def plot_table_on_ranks(
         if rank == len(heads) // 2:  # so that arrows cross no more rows than they must
             ids = [Cell(str(block), others()) for block in table.block_ids]
             entries = picture.row("block table", "rank 0 has it", ids, is_bold=True)
-        blocks = [
-            Cell(str(block), _tone_of(block, table, rank))
-            for block in range(pool.num_blocks)
-        ]
+        blocks = [_block(block, table, rank) for block in range(pool.num_blocks)]
         said = "KV heads" if len(own) > 1 else "KV head"
         said += f" {' and '.join(map(str, own))}"
         rows.append(picture.row(f"rank {rank}'s blocks", said, blocks))
     for rank, row in enumerate(rows):
         for entry, block in zip(entries, table.block_ids, strict=True):
             picture.link(entry, row[block], line_colour(rank))
-    picture.legend((others(), "another's"), (free(), "free"))
+    picture.legend((others(), "held by others"), (free(), "free"))
     return render(picture.scene())
 
 
-def _tone_of(block: int, table: BlockTable, rank: int) -> Tone:
+def _block(block: int, table: BlockTable, rank: int) -> Cell:
     if block in table.block_ids:
-        return strong(rank)
-    return others() if table.pool.refcount(block) else free()
+        return Cell(str(block), strong(rank))
+    return Cell("", others()) if table.pool.refcount(block) else Cell("", free())
+
+
+def plot_ranks_apart(
+    steps: Sequence[int], is_waiting: Sequence[bool], title: str, last: int = 3
+) -> Figure:
+    """The last steps of each rank; one that waits has begun a step without the others.
+
+    steps: how many each rank has completed. Arrows join those that all have made.
+    """
+    picture = Picture(title, widest=84.0)
+    together = min(steps)
+    first = max(1, together - last + 1)
+    picture.space(6.0)  # for the frame
+    rows = []
+    for rank, (count, waits) in enumerate(zip(steps, is_waiting, strict=True)):
+        cells = [Cell(f"step {step}", strong(rank)) for step in range(first, count + 1)]
+        end = f"step {count + 1}: waits for the others" if waits else "has ended"
+        cells.append(Cell(end, free(), wide=3))
+        rows.append(row := picture.row(f"rank {rank}", "", cells, gap=4.0))
+        if waits:
+            picture.frame(row[len(cells) - 1], BAD)
+    for upper, lower in pairwise(rows):
+        for at in range(together - first + 1):
+            picture.link(upper[at], lower[at], is_straight=True)
+            picture.link(lower[at], upper[at], is_straight=True)
+    return render(picture.scene())
