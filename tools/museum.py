@@ -10,6 +10,7 @@ next `<!-- end -->` stands what the cell has printed:
     <!-- harm Z_capstone/refute-run: The flaw; 02_block_pool/cell-19 -->
 
 The second takes one of a cell's several harms, by its first line, and another cell.
+The index of lessons is written, too.
 """
 
 import json
@@ -24,6 +25,8 @@ NOTEBOOKS = ROOT / "notebooks"
 PAGE = NOTEBOOKS / "MUSEUM.md"
 
 MARK = re.compile(r"^<!-- harm (.+) -->\n(?:.*\n)*?<!-- end -->$", re.MULTILINE)
+INDEX = re.compile(r"(<!-- index -->\n).*?(<!-- end of index -->)", re.DOTALL)
+TITLED = re.compile(r"^### (.+)\n(?:.*\n){1,4}?<!-- harm (.+) -->$", re.MULTILINE)
 NAMED = re.compile(r"(\w+)/([\w-]+)(?:: (.+))?")
 HARM = re.compile(r"^(.+)\n    should be  (.*)\n    but is     (.*)$", re.MULTILINE)
 FLAW = re.compile(r"^(.+)\n\nprompt +new .+\n((?:.+\n)+)(?:.*\n)*?^(\d+ of .+)$", re.M)
@@ -51,10 +54,14 @@ def read_cell(notebook: str, cell_id: str) -> Cell:
             found = re.findall(r"^##+ (.+?) *$", source, re.MULTILINE)
             heading = re.sub(r"[*`]", "", found[-1]) if found else heading
         elif cell["id"] == cell_id:
-            lesson = notebook.partition("_")[0].removeprefix("0")
             link = f"{path.name}#{heading.replace(' ', '-')}"
-            return Cell(lesson, heading, link, printed_by(cell))
+            return Cell(lesson_of(notebook), heading, link, printed_by(cell))
     sys.exit(f"{path.name} has no code cell {cell_id}")
+
+
+def lesson_of(notebook: str) -> str:
+    """The number, or the letter of an appendix."""
+    return notebook.partition("_")[0].removeprefix("0")
 
 
 def printed_by(cell: dict) -> str:
@@ -134,7 +141,24 @@ def renewed(page: str) -> str:
     def write(mark: re.Match) -> str:
         return f"<!-- harm {mark[1]} -->\n{card(mark[1])}<!-- end -->"
 
-    return MARK.sub(write, page)
+    return INDEX.sub(
+        lambda mark: mark[1] + index(page) + mark[2], MARK.sub(write, page)
+    )
+
+
+def index(page: str) -> str:
+    """The cards of each notebook, as a table."""
+    cards: dict[str, dict[str, None]] = {}  # in order, and each once
+    for title, mark in TITLED.findall(page):
+        anchor = re.sub(r"[^\w\- ]", "", title).replace(" ", "-").lower()
+        for name in mark.split("; "):
+            (notebook, *_) = NAMED.fullmatch(name).groups()
+            cards.setdefault(notebook, {})[f"[{title}](#{anchor})"] = None
+    lines = ["| | what breaks there |", "|---|---|"]
+    for notebook in sorted(cards):
+        link = f"[{lesson_of(notebook)}]({notebook}.ipynb)"
+        lines.append(f"| {link} | {', '.join(cards[notebook])} |")
+    return "\n".join(lines) + "\n"
 
 
 def main(check: bool) -> None:

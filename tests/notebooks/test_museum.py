@@ -60,6 +60,15 @@ def test_a_harm_without_a_card_would_be_found():
     assert cells_that_break({"cells": cells}) == {"a"}
 
 
+def test_the_index_leads_to_every_card():
+    """From each notebook that the card names."""
+    index = museum.INDEX.search(PAGE)[0]
+    for title, _, mark, _ in CARDS:
+        for notebook, _ in named(mark):
+            (line,) = re.findall(rf"^.*\({notebook}\.ipynb\).*$", index, re.MULTILINE)
+            assert f"[{title}](#" in line
+
+
 def test_each_mark_is_a_card():
     assert len(CARDS) == PAGE.count("<!-- harm ") == PAGE.count("\n### ")
 
