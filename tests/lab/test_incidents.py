@@ -43,7 +43,7 @@ def test_the_hit_rate_does_not_show_what_nobody_looked_up():
 
 
 def cut(**setup):
-    """Who has not received the whole answer, but for Eve, who has left."""
+    """Who has not received the whole answer, but for Eve, who was away too long."""
     received = Server(Setup(**setup)).day().received
     return {
         user
