@@ -1,0 +1,136 @@
+"""Lab: to a front, all replicas together are one host, which no single death ends."""
+
+import asyncio
+import logging
+import socket
+from typing import Any
+
+from ray.exceptions import RayError, RayTaskError
+from ray.serve.exceptions import RayServeException
+from ray.serve.handle import DeploymentHandle
+
+from minipaged.decoding.strategy import Output
+from minipaged.scheduling.routing import chain_hashes
+from minipaged.serving.messages import Abort, About, Add, Ask, News, Unpacker, pack
+from minipaged.serving.ray.parts import OtherAnswer, Part, Told, news_of
+
+_log = logging.getLogger("ray.serve")
+RESENDS = 2  # a request that ends whatever replica it reaches must not reach them all
+
+
+class Replicas(asyncio.Protocol):
+    """A Host whose engine is all replicas: Serve's router says which of them answers.
+
+    If a replica dies, its requests are sent again, if their clients notice nothing:
+    see `Told.may_be_sent_again`. The others get an error.
+    """
+
+    def __init__(self, handle: DeploymentHandle, about: About):
+        """handle: of the deployment of `Replica`."""
+        self._handle, self.about = handle, about
+        self._streaming = handle.options(stream=True)
+        self._unpacker = Unpacker()
+        self._tasks: dict[int, asyncio.Task] = {}
+        self._told: dict[int, Told] = {}
+
+    def start(self) -> socket.socket:
+        """The front's socket. Called in the front's event loop."""
+        ours, theirs = socket.socketpair()
+        loop = asyncio.get_running_loop()
+        self._opening = loop.create_task(
+            loop.create_connection(lambda: self, sock=theirs)
+        )
+        return ours
+
+    def stop(self) -> None:
+        """Nothing is to be waited for: the replicas go on."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called by the loop."""
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Called by the loop: what the front asks for."""
+        for message in self._unpacker.feed(data):
+            self._do(message)
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        """Called by the loop: the front is gone."""
+        for task in self._tasks.values():
+            task.cancel()
+
+    def _do(self, message: Add | Abort | Ask) -> None:
+        number = message.number
+        if isinstance(message, Abort):
+            if number in self._tasks:
+                self._tasks[number].cancel()
+            return
+        work = self._serve if isinstance(message, Add) else self._ask
+        task = self._tasks[number] = asyncio.create_task(work(message))
+        task.add_done_callback(lambda _: self._tasks.pop(number))
+
+    async def _serve(self, add: Add) -> None:
+        """Answer, whatever becomes of a replica meanwhile."""
+        told = Told(add)
+        try:
+            last = await self._send(add, told)
+        except asyncio.CancelledError:
+            last = Part(ended=Output([told.tokens], "aborted"))
+        except OtherAnswer:
+            last = Part(
+                failed=(
+                    503,
+                    "the replica has ended in the middle of this answer, and another "
+                    "one gives another answer; ask again, or start the server with "
+                    "--deterministic",
+                )
+            )
+        except RayTaskError as error:
+            _log.error("a replica failed", exc_info=error)
+            last = Part(failed=(500, "a replica failed; see its log"))
+        except (RayError, RayServeException) as error:
+            _log.warning("a replica was lost, and with it a request: %s", error)
+            last = Part(
+                failed=(
+                    503,
+                    "the replica has ended in the middle of this answer; ask again "
+                    "(a request with a seed, or of temperature 0, is sent again by "
+                    "the server)",
+                )
+            )
+        self._tell(news_of(add.number, last))
+
+    async def _send(self, add: Add, told: Told) -> Part:
+        """Tell all parts but the last, and return that one."""
+        salt = add.arguments["cache_salt"]
+        chain = chain_hashes(add.prompt, self.about.block_size, salt)
+        for resends in range(RESENDS + 1):
+            told.begin_again()
+            parts = self._streaming.serve.remote(chain, add)
+            try:
+                async for part in parts:
+                    new = told.new(part)
+                    if part.is_last:
+                        return new
+                    self._tell(news_of(add.number, new))
+            except RayTaskError:
+                raise  # an error of ours, not of the machine
+            except (RayError, RayServeException) as error:
+                if resends == RESENDS or not told.may_be_sent_again:
+                    raise
+                _log.warning("a request is sent again: %s", type(error).__name__)
+            finally:
+                parts.cancel()  # if it has not ended
+        raise AssertionError
+
+    async def _ask(self, ask: Ask) -> None:
+        answers: dict[str, Any] = {}
+        if ask.what == "figures":
+            response = self._handle.broadcast("figures")
+            found = await response.results_async(return_exceptions=True)
+            answers = dict(one for one in found if isinstance(one, tuple))
+        self._tell(News(answers={ask.number: answers}))
+
+    def _tell(self, news: News) -> None:
+        if any(vars(news).values()):
+            self._transport.write(pack(news))
