@@ -24,6 +24,7 @@ def application(given: Namespace) -> Application:
         ),
         health_check_period_s=2,
         graceful_shutdown_timeout_s=given.shutdown_timeout,
+        logging_config={"enable_access_log": False},  # as in the server
         **_how_many(given),
     )
     front = serve.deployment(serve.ingress()(Front)).options(
@@ -31,6 +32,7 @@ def application(given: Namespace) -> Application:
         max_ongoing_requests=1 << 16,  # the app itself refuses what is too much
         ray_actor_options={"num_cpus": 0},
         graceful_shutdown_timeout_s=given.shutdown_timeout,
+        logging_config={"enable_access_log": False},  # as in the server
     )
     return front.bind(given, replicas.bind(given))
 

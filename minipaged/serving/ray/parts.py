@@ -11,6 +11,7 @@ class Part:
     """News of one request."""
 
     accepted: bool = False
+    restarted: bool = False
     begun: Begun | None = None
     tokens: list[int] = field(default_factory=list)
     logprobs: list[TokenLogprob] = field(default_factory=list)
@@ -51,6 +52,8 @@ def news_of(number: int, part: Part) -> News:
     news = News()
     if part.accepted:
         news.accepted.append(number)
+    if part.restarted:
+        news.restarted.append(number)
     for name in ("begun", "tokens", "logprobs", "ended", "failed"):
         if value := getattr(part, name):
             getattr(news, name)[number] = value
@@ -62,10 +65,11 @@ class OtherAnswer(Exception):
 
 
 class Told:
-    """What a client was told of a request.
+    """What a front was told of a request.
 
-    If the request is sent again, its answer begins anew, and `new` leaves out what the
-    client knows.
+    If the request is sent again, its answer begins anew. A client who has seen a part
+    of the answer must get the rest of the same answer: `new` leaves out what it knows,
+    and compares. If the client has seen nothing, the front forgets the old answer.
 
     Attributes: tokens.
     """
@@ -73,7 +77,7 @@ class Told:
     def __init__(self, add: Add):
         """Nothing was told yet."""
         self._add = add
-        self._is_accepted = self._has_begun = False
+        self._is_accepted = self._has_begun = self._restarts = False
         self.tokens: list[int] = []
         self._num_heard = 0  # tokens, this time
 
@@ -81,21 +85,26 @@ class Told:
     def may_be_sent_again(self) -> bool:
         """Would the client notice nothing?
 
-        Either no token was told; or each of them will come again, because the answer is
+        Either no token was seen; or each of them will come again, because the answer is
         greedy or has a seed.
         """
+        if not self.tokens or not self._add.is_streamed:
+            return True
         arguments = self._add.arguments
         is_drawn = arguments["generation_config"].do_sample
-        return not self.tokens or not is_drawn or arguments["seed"] is not None
+        return not is_drawn or arguments["seed"] is not None
 
     def begin_again(self) -> None:
-        """The request is sent: its answer begins with the first token."""
+        """The request is sent again: its answer begins with the first token."""
         self._num_heard = 0
+        if not self._add.is_streamed:
+            self.tokens = []
+            self._restarts = True
 
     def new(self, part: Part) -> Part:
-        """Of this part, what the client does not know yet.
+        """Of this part, what the front does not know yet.
 
-        Raises OtherAnswer if a token is not the one that the client was told.
+        Raises OtherAnswer if a token is not the one that the client has seen.
         """
         known = self.tokens[self._num_heard : self._num_heard + len(part.tokens)]
         if part.tokens[: len(known)] != known:
@@ -104,13 +113,15 @@ class Told:
         tokens = part.tokens[len(known) :]
         self.tokens += tokens
         new = Part(
-            part.accepted and not self._is_accepted,
-            None if self._has_begun else part.begun,
-            tokens,
-            part.logprobs[len(known) :],
-            part.ended,
-            part.failed,
+            accepted=part.accepted and not self._is_accepted,
+            restarted=self._restarts,
+            begun=None if self._has_begun else part.begun,
+            tokens=tokens,
+            logprobs=part.logprobs[len(known) :],
+            ended=part.ended,
+            failed=part.failed,
         )
         self._is_accepted |= part.accepted
         self._has_begun |= part.begun is not None
+        self._restarts = False
         return new

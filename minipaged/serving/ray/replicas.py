@@ -105,7 +105,8 @@ class Replicas(asyncio.Protocol):
         salt = add.arguments["cache_salt"]
         chain = chain_hashes(add.prompt, self.about.block_size, salt)
         for resends in range(RESENDS + 1):
-            told.begin_again()
+            if resends:
+                told.begin_again()
             parts = self._streaming.serve.remote(chain, add)
             try:
                 async for part in parts:
