@@ -8,7 +8,6 @@ or coroutine asks it.
 from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from math import ceil
 from random import Random
 from typing import Protocol
 
@@ -117,9 +116,9 @@ class PrefixAware:
     it is remembered: the `capacity` hashes that were used last. A replica's own cache
     forgets in the same order, so give the number of its blocks.
 
-    A replica is overloaded if it would then have more than `factor` times the mean of
-    all loads, and more than `spare` requests. Of those that hold equally much, even
-    nothing, `otherwise` chooses.
+    A replica is overloaded if it has `factor` times the mean of all loads, or more, and
+    at least `spare` requests. Of those that hold equally much, even nothing,
+    `otherwise` chooses.
 
     Source: the bound is that of consistent hashing with bounded loads (Mirrokni,
     Thorup and Zadimoghaddam, 2016).
@@ -145,15 +144,15 @@ class PrefixAware:
         # By replica; the hash that was used last is the last.
         self._known: dict[Name, OrderedDict[int, None]] = {}
 
-    def limit(self, loads: Mapping[Name, float]) -> int:
-        """How many requests a replica may have, with the one that comes.
+    def limit(self, loads: Mapping[Name, float]) -> float:
+        """A replica with fewer requests than this may serve the next one.
 
-        For example, 4 replicas have 19 requests, and the factor is 1.5: 20 requests are
-        5 for each in the mean, so the limit is 8 (7.5, rounded up). A replica with
-        least requests is always within it.
+        For example, 4 replicas have 19 requests, and the factor is 1.5: with the next
+        one, they have 5 in the mean, so the limit is 7.5, and no replica comes to have
+        more than 8. The least loaded replica is always below the limit.
         """
         mean = (sum(loads.values()) + 1) / len(loads)
-        return max(self.spare, ceil(self.factor * mean))
+        return max(self.spare, self.factor * mean)
 
     def num_known(self, name: Name, chain: Sequence[int]) -> int:
         """How many of the chain's first blocks this replica was sent before."""
@@ -170,7 +169,7 @@ class PrefixAware:
         found = {
             name: self.num_known(name, chain)
             for name, load in loads.items()
-            if load + 1 <= limit
+            if load < limit
         }
         most = max(found.values())
         best = {name: loads[name] for name in found if found[name] == most}
