@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         import ray
         from ray import serve
     except ImportError as error:
-        made.error(f"{error}; replicas need the extra: pip install '.[ray]'")
+        made.error(f"{error}; replicas need the extra: pip install '.[serve,ray]'")
     from minipaged.serving.ray.deploy import application
 
     if given.address:

@@ -3,6 +3,7 @@
 from argparse import Namespace
 from typing import Any
 
+import ray
 from ray import serve
 from ray.serve import Application
 from ray.serve.config import RequestRouterConfig
@@ -56,15 +57,21 @@ def build(args: dict[str, Any]) -> Application:
 
 def _resources(given: Namespace) -> dict[str, Any]:
     """Of a replica. Its ranks share the model, a GPU each."""
-    if given.gpus_per_replica:
-        return {"num_gpus": given.gpus_per_replica}
+    num_gpus = given.gpus_per_replica
+    if num_gpus is None and ray.cluster_resources().get("GPU"):
+        num_gpus = given.tensor_parallel_size
+    if num_gpus:
+        return {"num_gpus": num_gpus}
     return {"num_cpus": given.cpus_per_replica}
 
 
 def _policy(given: Namespace) -> dict[str, Any]:
     if given.router != "prefix":
         return {"policy": given.router}
-    return {"policy": "prefix", "factor": given.factor, "spare": given.spare}
+    options = {"policy": "prefix", "factor": given.factor, "spare": given.spare}
+    if given.num_blocks:  # of which a replica holds no more
+        options["capacity"] = given.num_blocks
+    return options
 
 
 def _how_many(given: Namespace) -> dict[str, Any]:
