@@ -121,6 +121,7 @@ bench: $(VENV)/.ready  ## compare with HuggingFace generate on this machine
 	$(BIN)/python -m benchmarks.cpu.pool_page $(BENCH_FLAGS)
 	$(BIN)/python -m benchmarks.cpu.widget_clicks $(BENCH_FLAGS)
 
+# The replicas need make test-ray's environment: make bench-one VENV=.venv-ray NAME=replicas
 BENCHMARKS = $(basename $(notdir $(shell grep -l __main__ benchmarks/cpu/*.py)))
 bench-one: $(VENV)/.ready  ## one measurement on the CPU: make bench-one NAME=step
 	@$(if $(filter $(NAME),$(BENCHMARKS)),,echo \
