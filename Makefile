@@ -73,7 +73,7 @@ test-clients: $(VENV)/.ready .venv-clients/.ready  ## the server with guidellm, 
 test-ray: export MINIPAGED_RAY := yes
 test-ray:  ## replicas on Ray Serve: live, killed and routed, in .venv-ray (3 GB)
 	$(MAKE) VENV=.venv-ray EXTRAS=serve,ray,test .venv-ray/.ready
-	.venv-ray/bin/python -m pytest tests/serving/ray
+	.venv-ray/bin/python -m pytest --disable-warnings tests/serving/ray
 
 # Debian's; as root, or through sudo. Where there is a Chrome already, that does as well.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)

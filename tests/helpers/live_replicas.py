@@ -19,15 +19,21 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import httpx
 import psutil
+import pytest
 
 from helpers.apart import run_in_a_thread
 from helpers.http_serving import huggingface_texts
 
+IS_WANTED = bool(os.environ.get("MINIPAGED_RAY"))  # then nothing is skipped
+needs_ray = pytest.mark.skipif(
+    find_spec("ray") is None and not IS_WANTED, reason="is for make test-ray"
+)
 ROOT = Path(__file__).parents[2]
 START = 240  # seconds: Ray starts a dozen processes
 REPLICA = "ray::ServeReplica:minipaged:Replica"
@@ -37,8 +43,9 @@ LOST = "the replica has ended in the middle of this answer"
 class Replicas:
     """A command that serves."""
 
-    def __init__(self, port: int, process: subprocess.Popen):
-        self.url, self.port, self.process = f"http://127.0.0.1:{port}", port, process
+    def __init__(self, port: int, process: subprocess.Popen, key: str):
+        self.url, self.process = f"http://127.0.0.1:{port}", process
+        self.headers = {"Authorization": f"Bearer {key}"}
 
     def family(self) -> list[psutil.Process]:
         """All processes that the command has started, Ray's among them."""
@@ -57,9 +64,11 @@ class Replicas:
 
     def figures(self, name: str) -> dict[str, float]:
         """Of /metrics, by the replica."""
-        said = httpx.get(self.url + "/metrics", timeout=60).text
+        url = self.url + "/metrics"
+        answer = httpx.get(url, timeout=60, headers=self.headers)
+        assert answer.status_code == 200, answer.text
         pattern = f'^minipaged:{name}{{engine="(.*?)".*}} (.*)$'
-        return {one: float(of) for one, of in re.findall(pattern, said, re.M)}
+        return {one: float(of) for one, of in re.findall(pattern, answer.text, re.M)}
 
     def wait(self, count: int, seconds: float = START) -> None:
         """Until so many replicas answer."""
@@ -79,27 +88,32 @@ class Replicas:
             time.sleep(0.05)
         assert not any(self.figures("kv_cache_usage_perc").values())
 
-    def post(self, path: str, body: Any, **options: Any) -> httpx.Response:
-        return httpx.post(self.url + path, json=body, timeout=60, **options)
+    def post(self, path: str, body: Any, key: str | None = None) -> httpx.Response:
+        headers = self.headers if key is None else {"Authorization": f"Bearer {key}"}
+        return httpx.post(self.url + path, json=body, timeout=60, headers=headers)
 
 
 @contextmanager
 def live_replicas(
-    *flags: str, count: int = 2, **environment: str
+    *flags: str, count: int = 2, keys: tuple[str, ...] = ("",)
 ) -> Iterator[Replicas]:
-    """`python -m minipaged.serving.ray pocket`, until the end of the `with`."""
+    """`python -m minipaged.serving.ray pocket`, until the end of the `with`.
+
+    keys: that clients need; the first is ours.
+    """
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "minipaged.serving.ray", "pocket"]
     command += ["--port", str(port), "--replicas", str(count), *flags]
     paths = [str(ROOT), str(ROOT / "tests")]
-    own = {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(paths)} | environment
+    own = {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(paths)}
+    own["MINIPAGED_API_KEY"] = ",".join(keys)
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(
             command, env=os.environ | own, stdout=log, stderr=subprocess.STDOUT
         )
         try:
-            replicas = Replicas(port, process)
+            replicas = Replicas(port, process, keys[0])
             deadline = time.monotonic() + START
             while True:
                 log.seek(0)
@@ -161,9 +175,9 @@ def right(prompt: int, kind: int) -> list[str] | None:
 class Fire:
     """Clients that ask all the time, and a hand that kills.
 
-    report counts: answers; wrong, those unlike HuggingFace's; refused, by 429 or 503
-    before anything was said; lost, streams drawn freely that had begun (they cannot be
-    sent again, and were told so); LOST, anything else that was not answered.
+    report counts: answers; compared, all but those that are drawn freely; wrong, those
+    unlike HuggingFace's; streams drawn freely that had begun, which cannot be sent
+    again, and were told so; LOST, anything else that was not answered. errors: of LOST.
     """
 
     def __init__(self, replicas: Replicas, kills: int, seed: int):
@@ -192,6 +206,7 @@ class Fire:
             if error is None:
                 self.report["answers"] += 1
                 wanted = right(prompt, kind)
+                self.report["compared"] += wanted is not None
                 self.report["wrong"] += wanted is not None and texts != wanted
             elif may_be_lost and LOST in error and any(texts):
                 self.report["begun, drawn freely, told so"] += 1

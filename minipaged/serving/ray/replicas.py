@@ -65,17 +65,26 @@ class Replicas(asyncio.Protocol):
             if number in self._tasks:
                 self._tasks[number].cancel()
             return
-        work = self._serve if isinstance(message, Add) else self._ask
-        task = self._tasks[number] = asyncio.create_task(work(message))
-        task.add_done_callback(lambda _: self._tasks.pop(number))
+        if isinstance(message, Ask):
+            self._tasks[number] = asyncio.create_task(self._ask(message))
+            self._tasks[number].add_done_callback(lambda _: self._tasks.pop(number))
+            return
+        told = Told(message)
 
-    async def _serve(self, add: Add) -> None:
+        def end(task: asyncio.Task) -> None:
+            """It may have been cancelled before it began."""
+            del self._tasks[number]
+            if task.cancelled():
+                aborted = Output([told.tokens], "aborted")
+                self._tell(news_of(number, Part(ended=aborted)))
+
+        task = self._tasks[number] = asyncio.create_task(self._serve(message, told))
+        task.add_done_callback(end)
+
+    async def _serve(self, add: Add, told: Told) -> None:
         """Answer, whatever becomes of a replica meanwhile."""
-        told = Told(add)
         try:
             last = await self._send(add, told)
-        except asyncio.CancelledError:
-            last = Part(ended=Output([told.tokens], "aborted"))
         except OtherAnswer:
             last = Part(
                 failed=(

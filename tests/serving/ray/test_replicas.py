@@ -4,10 +4,8 @@ Ray starts a dozen processes for each server, so there are three of them only.
 """
 
 import json
-import os
 import signal
 import time
-from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
 
@@ -16,14 +14,10 @@ import psutil
 import pytest
 
 from helpers.http_serving import FRANCE, huggingface_texts
-from helpers.live_replicas import live_replicas, under_fire
+from helpers.live_replicas import live_replicas, needs_ray, under_fire
 from minipaged.serving import ray as package
 
-IS_WANTED = bool(os.environ.get("MINIPAGED_RAY"))  # then nothing is skipped
-
-pytestmark = pytest.mark.skipif(
-    find_spec("ray") is None and not IS_WANTED, reason="is for make test-ray"
-)
+pytestmark = needs_ray
 FABLE = "The fox and the penguin have a hat. " * 20
 GREEDY = {"temperature": 0, "ignore_eos": True}
 LONG = {"max_tokens": 1800, **GREEDY}
@@ -31,8 +25,7 @@ LONG = {"max_tokens": 1800, **GREEDY}
 
 @pytest.fixture(scope="module")
 def replicas():
-    with live_replicas("--num-blocks", "512", "--api-key", "a", "b") as made:
-        made.headers = {"Authorization": "Bearer a"}
+    with live_replicas("--num-blocks", "512", keys=("a", "b")) as made:
         yield made
 
 
@@ -40,16 +33,11 @@ def replicas():
 def other_replicas():
     flags = "--router", "round-robin", "--engine-process", "--num-blocks", "512"
     with live_replicas(*flags) as made:
-        made.headers = {}
         yield made
 
 
-def complete(replicas, prompt=FRANCE, **fields):
-    answer = replicas.post(
-        "/v1/completions",
-        {"prompt": prompt, **fields},
-        headers=replicas.headers | fields.pop("headers", {}),
-    )
+def complete(replicas, prompt=FRANCE, key=None, **fields):
+    answer = replicas.post("/v1/completions", {"prompt": prompt, **fields}, key)
     assert answer.status_code == 200, answer.text
     return answer.json()
 
@@ -93,27 +81,18 @@ def test_logprobs_and_errors_pass_through(replicas):
     (choice,) = complete(replicas, max_tokens=3, logprobs=2, **GREEDY)["choices"]
     assert len(choice["logprobs"]["token_logprobs"]) == 3
     asked = {"prompt": FRANCE, "temperature": -1}
-    answer = replicas.post("/v1/completions", asked, headers=replicas.headers)
-    assert answer.status_code == 400
-    assert replicas.post("/v1/completions", asked).status_code == 401
+    assert replicas.post("/v1/completions", asked).status_code == 400
+    assert replicas.post("/v1/completions", asked, "no key").status_code == 401
 
 
 def test_a_prefix_is_asked_of_who_holds_it_and_only_of_the_same_key(replicas):
-    before = replicas_hits(replicas)
-
     def cached(**options):
         usage = complete(replicas, FABLE, max_tokens=1, **options)["usage"]
         return usage["prompt_tokens_details"]["cached_tokens"]
 
     assert [cached() > 0 for _ in range(5)] == [False] + [True] * 4
-    other = {"headers": {"Authorization": "Bearer b"}}
-    assert [cached(**other) > 0 for _ in range(3)] == [False] + [True] * 2
+    assert [cached(key="b") > 0 for _ in range(3)] == [False] + [True] * 2
     assert cached(cache_salt="mine") == 0
-    assert len(before) == 2 and replicas_hits(replicas) != before
-
-
-def replicas_hits(replicas):
-    return replicas.figures("prefix_cache_hits_total")
 
 
 def test_in_turns_each_replica_must_compute_the_prefix(other_replicas):
@@ -121,7 +100,7 @@ def test_in_turns_each_replica_must_compute_the_prefix(other_replicas):
     usages = [complete(other_replicas, FABLE, max_tokens=1)["usage"] for _ in range(4)]
     found = [usage["prompt_tokens_details"]["cached_tokens"] > 0 for usage in usages]
     assert found == [False, False, True, True]
-    assert all(replicas_hits(other_replicas).values())
+    assert all(other_replicas.figures("prefix_cache_hits_total").values())
 
 
 def test_each_replica_tells_its_figures(replicas):
@@ -198,3 +177,23 @@ def test_the_config_of_a_cluster_is_one_of_serve():
     assert application.args.keys() <= flags
     assert application.import_path == "minipaged.serving.ray.deploy:build"
     assert Application
+
+
+def test_more_replicas_come_while_requests_are_many():
+    flags = "--max-replicas", "2", "--target-ongoing-requests", "1"
+    with live_replicas(*flags, "--num-blocks", "512", count=1) as replicas:
+        is_over = False
+
+        def ask():
+            while not is_over:
+                complete(replicas, max_tokens=400, ignore_eos=True)
+
+        asking = [Thread(target=ask) for _ in range(4)]
+        for one in asking:
+            one.start()
+        try:
+            replicas.wait(2)
+        finally:
+            is_over = True
+            for one in asking:
+                one.join()
