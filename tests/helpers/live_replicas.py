@@ -45,7 +45,7 @@ class Replicas:
 
     def __init__(self, port: int, process: subprocess.Popen, key: str):
         self.url, self.process = f"http://127.0.0.1:{port}", process
-        self.headers = {"Authorization": f"Bearer {key}"}
+        self.headers = {"Authorization": f"Bearer {key}"} if key else {}
 
     def family(self) -> list[psutil.Process]:
         """All processes that the command has started, Ray's among them."""
