@@ -42,7 +42,7 @@ def parser() -> argparse.ArgumentParser:
     add("--gpus-per-replica", type=float,
         help="by default, where there are GPUs, as many as ranks")  # fmt: skip
     add("--address", help="of a Ray cluster that runs; else one is started here")
-    made.set_defaults(pool_page=False, engine_process=False)
+    made.set_defaults(engine_process=False)
     return made
 
 
@@ -56,8 +56,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         from ray import serve
     except ImportError as error:
         made.error(f"{error}; replicas need the extra: pip install '.[serve,ray]'")
+    from minipaged.model.load import load_tokenizer
     from minipaged.serving.ray.deploy import application
 
+    try:  # before a dozen processes are started
+        load_tokenizer(given.model)
+    except (OSError, ValueError) as error:
+        made.error(str(error))
     if given.address:
         ray.init(given.address)
     else:

@@ -21,4 +21,5 @@ class Front:
         about = await self._replicas.about.remote()
         most = self._given.max_replicas or self._given.replicas
         about = about._replace(max_sequences=most * about.max_sequences)
+        self._given.pool_page = False  # it would show one pool
         return build(self._given, Replicas(self._replicas, about))

@@ -71,7 +71,7 @@ class Told:
     of the answer must get the rest of the same answer: `new` leaves out what it knows,
     and compares. If the client has seen nothing, the front forgets the old answer.
 
-    Attributes: tokens.
+    Attributes: tokens; is_over: will nothing more be told?
     """
 
     def __init__(self, add: Add):
@@ -79,6 +79,7 @@ class Told:
         self._add = add
         self._is_accepted = self._has_begun = self._restarts = False
         self.tokens: list[int] = []
+        self.is_over = False
         self._num_heard = 0  # tokens, this time
 
     @property
@@ -124,4 +125,5 @@ class Told:
         self._is_accepted |= part.accepted
         self._has_begun |= part.begun is not None
         self._restarts = False
+        self.is_over = part.is_last
         return new

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import socket
+from itertools import count
 from typing import Any
 
 from ray.exceptions import RayError, RayTaskError
@@ -16,6 +17,14 @@ from minipaged.serving.ray.parts import OtherAnswer, Part, Told, news_of
 
 _log = logging.getLogger("ray.serve")
 RESENDS = 2  # a request that ends whatever replica it reaches must not reach them all
+_LOST = (
+    "the replica has ended in the middle of this answer; ask again (a request with a "
+    "seed, or of temperature 0, is sent again by the server)"
+)
+_OTHER = (
+    "the replica has ended in the middle of this answer, and another one gives another "
+    "answer; ask again, or start the server with --deterministic"
+)
 
 
 class Replicas(asyncio.Protocol):
@@ -74,7 +83,7 @@ class Replicas(asyncio.Protocol):
         def end(task: asyncio.Task) -> None:
             """It may have been cancelled before it began."""
             del self._tasks[number]
-            if task.cancelled():
+            if task.cancelled() and not told.is_over:
                 aborted = Output([told.tokens], "aborted")
                 self._tell(news_of(number, Part(ended=aborted)))
 
@@ -84,54 +93,40 @@ class Replicas(asyncio.Protocol):
     async def _serve(self, add: Add, told: Told) -> None:
         """Answer, whatever becomes of a replica meanwhile."""
         try:
-            last = await self._send(add, told)
+            await self._send(add, told)
         except OtherAnswer:
-            last = Part(
-                failed=(
-                    503,
-                    "the replica has ended in the middle of this answer, and another "
-                    "one gives another answer; ask again, or start the server with "
-                    "--deterministic",
-                )
-            )
+            failed = 503, _OTHER
         except RayTaskError as error:
             _log.error("a replica failed", exc_info=error)
-            last = Part(failed=(500, "a replica failed; see its log"))
+            failed = 500, "a replica failed; see its log"
         except (RayError, RayServeException) as error:
             _log.warning("a replica was lost, and with it a request: %s", error)
-            last = Part(
-                failed=(
-                    503,
-                    "the replica has ended in the middle of this answer; ask again "
-                    "(a request with a seed, or of temperature 0, is sent again by "
-                    "the server)",
-                )
-            )
-        self._tell(news_of(add.number, last))
+            failed = 503, _LOST
+        else:
+            return
+        if not told.is_over:
+            self._tell(news_of(add.number, Part(failed=failed)))
 
-    async def _send(self, add: Add, told: Told) -> Part:
-        """Tell all parts but the last, and return that one."""
+    async def _send(self, add: Add, told: Told) -> None:
+        """Tell all parts as they come; send the request again if that is possible."""
         salt = add.arguments["cache_salt"]
         chain = chain_hashes(add.prompt, self.about.block_size, salt)
-        for resends in range(RESENDS + 1):
-            if resends:
-                told.begin_again()
+        for resends in count():
             parts = self._streaming.serve.remote(chain, add)
             try:
                 async for part in parts:
-                    new = told.new(part)
-                    if part.is_last:
-                        return new
-                    self._tell(news_of(add.number, new))
+                    self._tell(news_of(add.number, told.new(part)))
+                return
             except RayTaskError:
                 raise  # an error of ours, not of the machine
             except (RayError, RayServeException) as error:
-                if resends == RESENDS or not told.may_be_sent_again:
+                if told.is_over or resends == RESENDS or not told.may_be_sent_again:
                     raise
                 _log.warning("a request is sent again: %s", type(error).__name__)
-            finally:
-                parts.cancel()  # if it has not ended
-        raise AssertionError
+                told.begin_again()
+            except BaseException:
+                parts.cancel()  # it goes on, and nobody listens
+                raise
 
     async def _ask(self, ask: Ask) -> None:
         answers: dict[str, Any] = {}

@@ -24,6 +24,9 @@ class PolicyRouter(RequestRouter):
     the sums.
     """
 
+    # Which replica is asked does not depend on the answer, so a busy one has its time.
+    queue_len_response_deadline_s = 1.0
+
     def initialize_state(self, policy: str = "prefix", **options: Any) -> None:
         """Called by Serve. policy: a name of POLICIES; options: of its constructor."""
         self._policy = POLICIES[policy](**options)

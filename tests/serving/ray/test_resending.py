@@ -31,7 +31,7 @@ class Call:
         from ray.exceptions import ActorDiedError
 
         for part in self._script:
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.01)
             if part is DIES:
                 raise ActorDiedError()
             yield part
@@ -64,8 +64,11 @@ def script(tokens, end="length"):
     return [*parts, Part(ended=Output([tokens], end)) if end else DIES]
 
 
-def ask(*scripts, is_streamed=True, arguments=GREEDY, leaves=False):
-    """What the front hears: tokens and the Output; the error; and the handle."""
+def ask(*scripts, is_streamed=True, arguments=GREEDY, leaves=0):
+    """What the front hears: tokens and the Output; the error; and the handle.
+
+    leaves: 1, at once; 2, with two tokens.
+    """
     from minipaged.serving.ray.replicas import Replicas
 
     handle = Handle(*scripts)
@@ -75,6 +78,8 @@ def ask(*scripts, is_streamed=True, arguments=GREEDY, leaves=False):
         await link.open()
         reply = link.add([1] * 9, is_streamed=is_streamed, cache_salt=b"", **arguments)
         if leaves:
+            if leaves > 1:
+                await reply.news(0, leaves)
             reply.abort()
         try:
             async with asyncio.timeout(5):
@@ -82,6 +87,7 @@ def ask(*scripts, is_streamed=True, arguments=GREEDY, leaves=False):
         except ApiError as error:
             output = error
         assert not link.replies
+        await asyncio.sleep(0.1)  # what comes later must not matter
         await link.close()
         return reply.tokens, output
 
@@ -123,5 +129,16 @@ def test_another_answer_is_an_error():
 
 def test_a_client_who_leaves_at_once_is_told_and_forgotten():
     tokens, output, handle = ask(script(ANSWER), leaves=True)
-    assert tokens == [] and output.finish_reason == "aborted"
-    assert handle.num_left == len(handle.chains)
+    assert tokens == [] and output.finish_reason == "aborted" and not handle.chains
+
+
+def test_a_client_who_leaves_later_makes_the_replica_stop():
+    tokens, output, handle = ask(script(ANSWER), leaves=2)
+    assert tokens == ANSWER[:2] and output.finish_reason == "aborted"
+    assert handle.num_left == 1
+
+
+def test_who_has_the_whole_answer_does_not_care_for_a_death():
+    tokens, output, handle = ask([*script(ANSWER), DIES])
+    assert tokens == ANSWER and output.finish_reason == "length"
+    assert len(handle.chains) == 1 and not handle.num_left
