@@ -28,7 +28,7 @@ question was answered on another one, the line above its table says so. Compare 
 figures of the same table. [Hosts, other GPUs and earlier versions](HISTORY.md) have a \
 page of their own.
 
-`make bench` runs what needs no GPU, but for the families and the \
+`make bench` runs what needs no GPU, except the families and the \
 replicas, which need Ray (`make test-ray` first), and prints; \
 `make bench BENCH_FLAGS=--save` stores; `make bench-one NAME=step` runs one. \
 [How to add one](../CONTRIBUTING.md#a-measurement).
@@ -134,7 +134,7 @@ def scarce() -> Question:
         for way in ("recompute", "swap")
     ]
     return Question(
-        "What if a quarter of the blocks must do?",
+        "What if there are only a quarter of the blocks?",
         ("cpu-engine",),
         "make bench-one NAME=engine",
         (
