@@ -1,0 +1,33 @@
+// Tests that need no torch, in the Python of the page: `make test-pyodide`.
+//
+// node tools/test_in_pyodide.mjs PYODIDE INSTALLED TREE TESTS...
+//
+// PYODIDE: its folder. INSTALLED: pytest and what it needs, as wheels for pyodide. TREE:
+// the Python files of the page. TESTS: what pytest is told, from the folder above tools/.
+import { readFileSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+
+const [pyodide, installed, tree, ...given] = process.argv.slice(2);
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
+const { loadPyodide } = await import(pathToFileURL(resolve(pyodide, "pyodide.mjs")));
+const python = await loadPyodide({ indexURL: resolve(pyodide) });
+for (const [place, folder] of [["/root", root], ["/installed", resolve(installed)]]) {
+  python.FS.mkdirTree(place);
+  python.mountNodeFS(place, folder);
+}
+python.FS.writeFile("/tree.zip", readFileSync(tree));
+python.globals.set("given", python.toPy(given));
+process.exitCode = await python.runPythonAsync(`
+import os, shutil, sys, zipfile
+zipfile.ZipFile("/tree.zip").extractall("/tree")
+os.makedirs("/work")
+shutil.copytree("/root/tests", "/work/tests")
+shutil.copytree("/root/figures/data", "/work/figures/data")
+sys.path[:0] = ["/tree", "/installed", "/work/tests"]
+os.chdir("/work")
+sys.dont_write_bytecode = True
+import pytest
+options = ["-q", "-p", "no:cacheprovider", "--import-mode=importlib", "--noconftest"]
+int(pytest.main([*options, *given]))
+`);
