@@ -261,10 +261,13 @@ class Button(Widget):
         """Call `act` at each click."""
         self._clicked.append(act)
 
-    def _act(self, event: str) -> None:
-        """It was clicked."""
+    def click(self) -> None:
+        """As if it was clicked."""
         for act in self._clicked:
             act(self)
+
+    def _act(self, event: str) -> None:
+        self.click()
 
     def _attributes(self) -> dict[str, Any]:
         """A button without words has its title as its name."""
