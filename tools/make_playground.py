@@ -128,9 +128,9 @@ def rendered(files: dict[str, bytes]) -> dict:
     return json.loads(made.stdout)
 
 
-def page_text(folder: Path = INGREDIENTS) -> str:
-    """The whole page."""
-    files = tree(folder)
+def page_text(folder: Path = INGREDIENTS, files: dict[str, bytes] | None = None) -> str:
+    """The whole page; with other Python files than `tree`, if some are given."""
+    files = files or tree(folder)
     made = rendered(files)
     with tarfile.open(folder / ARCHIVE) as archive:
         packed = {

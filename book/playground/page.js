@@ -58,9 +58,13 @@ const DO = {
     element.replaceChildren(...children.map(([id, html]) => find(id) ?? make(html)));
   },
 };
+let drawn = ""; // the HTML of the part as it was before any change
 function show(html) {
-  if ($("part").dataset.html !== html) $("part").innerHTML = html;
-  delete $("part").dataset.html;
+  if (drawn === html) return; // the picture that came with the page; it may have the focus
+  const id = document.activeElement.closest("[data-id]")?.dataset.id;
+  $("part").innerHTML = drawn = html;
+  const element = id && find(id);
+  if (element) DO.focus(element);
 }
 function hear({ data }) {
   isBusy = false;
@@ -73,6 +77,7 @@ function hear({ data }) {
   }
   if (data.html !== undefined) show(data.html);
   const news = JSON.parse(data.news);
+  if (news.changes.length) drawn = "";
   for (const [what, id, ...values] of news.changes) DO[what](find(id), ...values);
   if (news.said) $("said").textContent = news.said;
   hasMore = news.more;
@@ -122,7 +127,7 @@ function open() {
   mark(shown);
   if (!isReady) {
     waiting.length = 0; // clicks on what is no longer there
-    $("part").innerHTML = $("part").dataset.html = first(shown);
+    $("part").innerHTML = drawn = first(shown);
   }
   ask({ event: "open", value: shown });
 }

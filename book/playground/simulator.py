@@ -110,7 +110,9 @@ class Simulator(Page):
         names = {f"{size:,}": size for size in BLOCK_SIZES}
         self.block_size = one_of(names, 16)
         self.block_size.description = "Slots in a block"
-        self.rate = widgets.SelectionSlider([("", 0.0)], "Requests a second:")
+        self.rate = widgets.SelectionSlider(
+            options=[("", 0.0)], description="Requests a second:"
+        )
         self._offer_rates()
         self.said, self.figures, self.waste, self.latency, self.queue = (
             widgets.HTML() for _ in range(5)
