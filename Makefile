@@ -16,7 +16,7 @@ LESSON ?= notebooks/01_contiguous_waste.ipynb
 
 .DEFAULT_GOAL := help
 .PHONY: help lab lessons save-lessons test test-thorough test-oldest test-newest
-.PHONY: test-clients
+.PHONY: test-clients playground test-playground
 .PHONY: browser lint figures figures-paper pocket pocket-draft bench bench-one home clean
 
 help:  ## this list
@@ -68,6 +68,16 @@ test-clients: $(VENV)/.ready .venv-clients/.ready  ## the server with guidellm, 
 	$(PYTHON) -m venv --clear .venv-clients
 	.venv-clients/bin/python -m pip install guidellm==0.8.1 openai
 	@touch $@
+
+# What the page is made of comes from npm and pip, once, into build/playground.
+playground: $(VENV)/.ready  ## the page with the pool in it, build/playground.html; the first time, it needs npm
+	$(BIN)/python tools/make_playground.py --fetch
+	$(BIN)/python tools/make_playground.py
+
+test-playground: export PLAYGROUND := yes
+test-playground: playground  ## the page in Chromium, and tests without torch in its Python, under node
+	$(BIN)/python -m pytest tests/browser/test_playground.py
+	$(BIN)/python tools/test_playground.py
 
 # Debian's; as root, or through sudo. Where there is a Chrome already, that does as well.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)

@@ -32,6 +32,11 @@ SHA256 = {
     ARCHIVE: "66b7949e5a0cba2250b586d7e368bf12fb482800748d182c4618254b685ffaa0",
     WHEEL: "eb2a048fad81ab55ef3e835b8440a73bb7b8b709140a1e9fe77091863b2172c5",
 }
+# What pip is told, to find wheels for pyodide: of Python 3.14, or of any.
+FOR_PYODIDE = (
+    *("--only-binary=:all:", "--platform", "pyemscripten_2026_0_wasm32"),
+    *("--python-version", "3.14", "--implementation", "cp", "--abi", "cp314"),
+)
 PACKED = {  # what pyodide asks for: its name in the archive
     "pyodide.mjs": "package/pyodide.mjs",
     "pyodide.asm.mjs": "package/pyodide.asm.mjs",
@@ -69,13 +74,8 @@ def fetch(folder: Path) -> None:
         npm = "npm", "pack", "--silent", f"pyodide@{PYODIDE}"
         subprocess.run(npm, cwd=folder, check=True)
     if not (folder / WHEEL).exists():
-        pip = (
-            *(sys.executable, "-m", "pip", "download", "--no-deps", "--dest", folder),
-            *("--only-binary=:all:", "--platform", "pyemscripten_2026_0_wasm32"),
-            *("--python-version", "3.14", "--implementation", "cp", "--abi", "cp314"),
-            f"xxhash=={XXHASH}",
-        )
-        subprocess.run(pip, check=True)
+        pip = sys.executable, "-m", "pip", "download", "--no-deps", "--dest", folder
+        subprocess.run([*pip, *FOR_PYODIDE, f"xxhash=={XXHASH}"], check=True)
     problem = missing(folder)
     if problem:
         sys.exit(problem)

@@ -1,4 +1,4 @@
-// Tests that need no torch, in the Python of the page: `make test-pyodide`.
+// Starts pyodide and runs pytest in it: see test_playground.py, which calls this.
 //
 // node tools/test_in_pyodide.mjs PYODIDE INSTALLED TREE TESTS...
 //
@@ -40,7 +40,23 @@ class Absent:
         if name in ("torch", "numpy", "transformers", "matplotlib", "tokenizers"):
             pytest.skip(f"needs {name}", allow_module_level=True)
 
+class Skips:
+    """So is who starts a process, or asks ipywidgets for what is its own."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item):
+        try:
+            return (yield)
+        except OSError as error:
+            if "does not support processes" not in str(error):
+                raise
+            pytest.skip("needs a second process")
+        except AttributeError as error:
+            if error.name not in ("_handle_custom_msg", "_model_module"):
+                raise
+            pytest.skip("needs the real ipywidgets")
+
 sys.meta_path.insert(0, Absent())
 options = ["-q", "-p", "no:cacheprovider", "--import-mode=importlib", "--noconftest"]
-int(pytest.main([*options, "-rs", *given]))
+int(pytest.main([*options, "-rs", *given], plugins=[Skips()]))
 `);

@@ -78,7 +78,10 @@ function hear({ data }) {
   if (data.html !== undefined) show(data.html);
   const news = JSON.parse(data.news);
   if (news.changes.length) drawn = "";
-  for (const [what, id, ...values] of news.changes) DO[what](find(id), ...values);
+  // The focus at last: a field that it leaves has its new value by then.
+  const isFocus = ([what]) => what === "focus";
+  const sorted = [...news.changes.filter((one) => !isFocus(one)), ...news.changes.filter(isFocus)];
+  for (const [what, id, ...values] of sorted) DO[what](find(id), ...values);
   if (news.said) $("said").textContent = news.said;
   hasMore = news.more;
   if (!waiting.length) {
@@ -115,8 +118,10 @@ for (const when of ["input", "change"]) {
     if (target.dataset.when === when) send(target, "value", readOf(target));
   });
 }
-$("part").addEventListener("keydown", ({ key, target }) => {
+$("part").addEventListener("keydown", (event) => {
+  const { key, target } = event;
   if (key !== "Enter" || target.type !== "text") return;
+  event.preventDefault(); // else the field says a second time that it has changed
   send(target, "value", target.value);
   send(target, "submit");
 });
