@@ -176,6 +176,10 @@ class Widget:
         tagged = f"<{self.tag}{_written(own | self._attributes())}>"
         return f"{tagged}{self._inner()}</{self.tag}>"
 
+    def _forget(self) -> None:
+        """The page has its element no longer."""
+        self._is_shown = False
+
     def _attributes(self) -> dict[str, Any]:
         """Of its element; None: it has none of this name."""
         return {}
@@ -204,6 +208,19 @@ class Box(Widget):
 
     def __init__(self, children: Sequence[Widget] = (), **traits: Any):
         super().__init__(children=tuple(children), **traits)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Those that are taken out have no elements any more."""
+        if name == "children":
+            for child in getattr(self, "children", ()):
+                if child not in value:
+                    child._forget()
+        super().__setattr__(name, value)
+
+    def _forget(self) -> None:
+        super()._forget()
+        for child in self.children:
+            child._forget()
 
     def _inner(self) -> str:
         """Those in it."""

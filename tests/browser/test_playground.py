@@ -116,10 +116,13 @@ def click_at_random(page, widget, rng, times):
         assert seen(page) == expected(page, widget), name
 
 
-def test_free_play_is_what_this_python_shows(page):
+def test_free_play_is_what_this_python_shows(browser, file):
     """New sequences, appends, forks, writes, prefix hits, refusals, undo and redo."""
-    go(page, "copy")
-    go(page, "play")
+    with opened(browser, f"{file.as_uri()}#play") as page:
+        play_freely(page)
+
+
+def play_freely(page):
     widget, rng = pool_of_the_page(), random.Random(3)
     assert seen(page) == expected(page, widget)
     page.get_by_label("shared prompt").check()
@@ -135,9 +138,7 @@ def test_free_play_is_what_this_python_shows(page):
 
 def test_the_first_view_lets_one_fork_and_write_by_keyboard(page):
     go(page, "cow")
-    page.get_by_role("button", name="Start over").click()
     opening = Opening()
-    wait(page)
     assert seen(page) == expected(page, opening)
     said = page.locator("#said")
     page.get_by_role("button", name="Fork A").focus()

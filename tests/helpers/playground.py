@@ -17,6 +17,7 @@ from minipaged.lab.pool.html.style import STYLE
 from minipaged.lab.pool.widget import PoolWidget
 
 IS_IDLE = "() => document.documentElement.dataset.idle === 'yes'"
+IS_AT = "place => document.documentElement.dataset.idle === 'yes' && shown === place"
 # What is seen: each text with tags, and each control with its words and its value.
 SEEN = Path(__file__).with_name("playground.js").read_text("utf-8")
 # HTML as a browser writes it.
@@ -36,7 +37,7 @@ def go(page: Page, place: str) -> None:
     """To a place of the page, begun anew."""
     for step in ("play", place):
         page.evaluate("place => { location.hash = place }", step)
-        wait(page)
+        page.wait_for_function(IS_AT, arg=step)
 
 
 def seen(page: Page) -> list[Any]:
