@@ -92,21 +92,37 @@ def missing(folder: Path = INGREDIENTS) -> str:
     return ""
 
 
-def tree(folder: Path) -> dict[str, bytes]:
-    """All Python files of the page: ours, a stand-in for ipywidgets, xxhash."""
+def sources() -> dict[str, bytes]:
+    """The Python files of the page: ours, a stand-in for ipywidgets, lazy_loader."""
     files = {
-        str(path.relative_to(ROOT)): path.read_bytes()
+        path.relative_to(ROOT).as_posix(): path.read_bytes()
         for pattern in OURS
         for path in sorted(ROOT.glob(pattern))
     }
     files["ipywidgets.py"] = files.pop("book/playground/ipywidgets.py")
     lazy_loader = Path(util.find_spec("lazy_loader").origin)
     files["lazy_loader/__init__.py"] = lazy_loader.read_bytes()
-    with zipfile.ZipFile(folder / WHEEL) as wheel:
-        for name in wheel.namelist():
-            if name.startswith("xxhash/") or "/licenses/" in name:
-                files[name] = wheel.read(name)
     return files
+
+
+def tree(folder: Path = INGREDIENTS) -> dict[str, bytes]:
+    """The same, and xxhash as pyodide runs it."""
+    with zipfile.ZipFile(folder / WHEEL) as wheel:
+        names = (
+            name
+            for name in wheel.namelist()
+            if name.startswith("xxhash/") or "/licenses/" in name
+        )
+        return sources() | {name: wheel.read(name) for name in names}
+
+
+def write_files(files: dict[str, bytes], folder: Path) -> None:
+    """Each below this folder; but xxhash, which this Python has."""
+    for name, content in files.items():
+        if not name.startswith("xxhash"):
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
 
 
 def rendered(files: dict[str, bytes]) -> dict:
@@ -115,11 +131,7 @@ def rendered(files: dict[str, bytes]) -> dict:
     In an empty folder, as in the page; only xxhash is this Python's own.
     """
     with tempfile.TemporaryDirectory() as folder:
-        for name, content in files.items():
-            if not name.startswith("xxhash"):
-                path = Path(folder, name)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(content)
+        write_files(files, Path(folder))
         environment = {**os.environ, "PYTHONPATH": folder, "MINIPAGED_THEME": ""}
         command = sys.executable, "-c", RENDER
         made = subprocess.run(

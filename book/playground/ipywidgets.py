@@ -445,6 +445,11 @@ class _Selection(Widget):
         chosen = getattr(self, "value", None)
         return values.index(chosen) if chosen in values else 0
 
+    @property
+    def label(self) -> str:
+        """The words of the option that is chosen."""
+        return self._pairs[self.index][0]
+
     def _read(self, value: str) -> None:
         """The number of an option."""
         self.value = self.values[int(value)]
@@ -482,7 +487,6 @@ class SelectionSlider(_Selection):
 
     def _inner(self) -> str:
         """A label, the slider, and the words of what is chosen."""
-        words = self._pairs[self.index][0]
         field = {
             "id": self.model_id,
             "type": "range",
@@ -490,15 +494,15 @@ class SelectionSlider(_Selection):
             "min": 0,
             "max": len(self.options) - 1,
             "value": self.index,
-            "aria-valuetext": words,
+            "aria-valuetext": self.label,
         }
-        said = f'<output for="{self.model_id}">{escape(words)}</output>'
+        said = f'<output for="{self.model_id}">{escape(self.label)}</output>'
         return f"{_label(self)}<input{_written(field)}>{said}"
 
     def _show(self, name: str) -> None:
         """Another option."""
         if name == "value":
-            self._tell("slider", str(self.index), self._pairs[self.index][0])
+            self._tell("slider", str(self.index), self.label)
 
 
 class ToggleButtons(_Selection):

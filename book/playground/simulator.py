@@ -92,7 +92,7 @@ NOTE = (
     f"{NUM_REQUESTS} requests of made-up lengths, with the paper's means, on OPT-13B "
     "and one A100. The scheduler is the real one. How long a step takes, a cost model "
     "says: the least that reading and computing take. So a real server is slower; and "
-    "its kernels read small blocks less well, which is not reckoned here."
+    "its kernels read small blocks less well, which is not counted here."
 )
 
 
@@ -117,7 +117,7 @@ class Simulator(Page):
         self.said, self.figures, self.waste, self.latency, self.queue = (
             widgets.HTML() for _ in range(5)
         )
-        sizes = row(widgets.HTML("<b>Slots in a block:</b>"), self.block_size)
+        sizes = row(widgets.HTML("Slots in a block:"), self.block_size)
         knobs = widgets.VBox(
             [row(self.load, self.way), row(sizes, self.rate)],
             _dom_classes=("mp-knobs",),
@@ -226,7 +226,7 @@ def tell(run: Run, report: Report, waste: dict[str, WasteReport]) -> Frame:
     latency = report.summary("normalized_latency")
     size = f" of {run.block_size:,} slots" if run.way == BLOCKS else ""
     return Frame(
-        f"{100 * (1 - filled):.0f} % of the memory is wasted",
+        f"Under load, {100 * (1 - filled):.0f} % of the memory is wasted",
         f"Each request gets {WAYS[run.way].said}{size}. At {run.rate:g} requests a "
         f"second it takes {latency.mean:.3f} seconds a token, and "
         f"{report.mean_running:.0f} requests run at one time.",

@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
-import ipywidgets
 import pytest
 
 from book.playground.opening import Opening
 from book.playground.simulator import Simulator
 from helpers.page_facts import layout_flaws, name_flaws, pale_parts
 from helpers.playground import (
+    buttons_of,
     expected,
     go,
     pool_of_the_page,
@@ -100,17 +100,6 @@ def test_a_scene_is_what_this_python_shows(page, scene, guess):
             assert seen(page) == expected(page, widget)
     pool = shown_pool(page.locator("#part"))
     assert contradictions(pool) + colour_flaws(pool) == []
-
-
-def buttons_of(root):
-    """Those that are seen and can be pressed, by the names that the page gives them."""
-    if isinstance(root, ipywidgets.Button):
-        return {} if root.disabled else {root.description or root.tooltip: root}
-    found = {}
-    for child in getattr(root, "children", ()):
-        if child.layout.display != "none":
-            found |= buttons_of(child)
-    return found
 
 
 def click_at_random(page, widget, rng, times):

@@ -7,6 +7,7 @@ stand-in, nor its Python, nor its JavaScript.
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import ipywidgets
@@ -14,6 +15,7 @@ from playwright.sync_api import Page
 
 from minipaged.lab.pool.controls import show
 from minipaged.lab.pool.html.style import STYLE
+from minipaged.lab.pool.scenes import SCENES
 from minipaged.lab.pool.widget import PoolWidget
 
 IS_IDLE = "() => document.documentElement.dataset.idle === 'yes'"
@@ -100,6 +102,44 @@ def pool_of_the_page() -> PoolWidget:
     made = PoolWidget(16, 4)
     show(made.play.picture, False)
     return made
+
+
+def facts(root: ipywidgets.Widget) -> list[Any]:
+    """All that should be seen, with HTML as Python writes it."""
+    return [
+        _plain(one.value) if isinstance(one, ipywidgets.HTML) else _control(one)
+        for one in _leaves(root)
+    ]
+
+
+def buttons_of(root: ipywidgets.Widget) -> dict[str, ipywidgets.Button]:
+    """Those that are seen and can be pressed, by the names that the page gives them."""
+    return {
+        one.description or one.tooltip: one
+        for one in _leaves(root)
+        if isinstance(one, ipywidgets.Button) and not one.disabled
+    }
+
+
+def walk() -> list[Any]:
+    """What is seen in all scenes, at wrong guesses, and after clicks at random."""
+    widget, chance, states = pool_of_the_page(), Random(0), []
+    for scene in SCENES:
+        widget.head.scene.value = scene
+        states.append(facts(widget))
+        while step := widget.guide.next_step:
+            if step.ask:
+                widget.band.guess.value = "1"
+                states.append(facts(widget))
+                widget.band.button.click()
+                states.append(facts(widget))
+            if widget.guide.next_step is step:  # it asked nothing, or "1" is no answer
+                widget.head.next.click()
+                states.append(facts(widget))
+        for _ in range(8):
+            chance.choice(list(buttons_of(widget).values())).click()
+            states.append(facts(widget))
+    return states
 
 
 def take_a_step(page: Page, widget: PoolWidget, guess: str) -> None:
