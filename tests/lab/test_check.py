@@ -15,8 +15,10 @@ from helpers import attempts_of_appendix_d as appendix_d
 from helpers import attempts_of_appendix_e as appendix_e
 from helpers import attempts_of_appendix_f as appendix_f
 from helpers import attempts_of_appendix_g as appendix_g
+from helpers import attempts_of_appendix_h as appendix_h
 from helpers import attempts_of_capstone as capstone
 from helpers import attempts_of_incidents as incidents
+from helpers import attempts_of_lesson0 as lesson0
 from helpers import attempts_of_lesson1 as lesson1
 from helpers import attempts_of_lesson2 as lesson2
 from helpers import attempts_of_lesson3 as lesson3
@@ -28,9 +30,9 @@ from minipaged.decoding.beam import Beams
 from minipaged.lab import check
 from minipaged.lab.check import lesson4 as stopping
 
-LESSONS = (lesson1, lesson2, lesson3, lesson4, lesson5, lesson6)
+LESSONS = (lesson0, lesson1, lesson2, lesson3, lesson4, lesson5, lesson6)
 LESSONS += (appendix_a, appendix_b, appendix_c, appendix_d, appendix_e, appendix_f)
-LESSONS += (appendix_g, incidents, capstone)
+LESSONS += (appendix_g, appendix_h, incidents, capstone)
 KERNELS = ["sums", "slots", "merge_splits", "packed"]
 
 
@@ -45,6 +47,7 @@ def verdict(capsys, name, attempt):
 
 
 RIGHT = {
+    "must_copy": lesson0.must_copy,
     "shared_blocks": lesson3.shared_blocks,
     "free_order": lesson3.free_order,
     "prefix_index": lesson3.PrefixIndex,
@@ -89,6 +92,9 @@ RIGHT = {
     "incident_1": appendix_g.First,
     "incident_2": appendix_g.Second,
     "incident_3": appendix_g.Third,
+    "heads": appendix_h.heads,
+    "shares": appendix_h.shares,
+    "all_reduce": appendix_h.all_reduce,
     "incident_of_lesson_3": incidents.OfLesson3,
     "incident_of_lesson_4": incidents.OfLesson4,
     "incident_of_appendix_b": incidents.OfAppendixB,

@@ -19,6 +19,7 @@ from minipaged.lab.check.appendix_g import (
     incident_2,
     incident_3,
 )
+from minipaged.lab.check.appendix_h import all_reduce, heads, shares
 from minipaged.lab.check.beams import next_beams
 from minipaged.lab.check.caching import reserved_cache
 from minipaged.lab.check.capstone import (
@@ -38,6 +39,7 @@ from minipaged.lab.check.incidents import (
     incident_of_lesson_3,
     incident_of_lesson_4,
 )
+from minipaged.lab.check.lesson0 import must_copy
 from minipaged.lab.check.lesson1 import first_fit, four_kinds
 from minipaged.lab.check.lesson2 import attend, position_of, ragged_row
 from minipaged.lab.check.lesson3 import prefix_index, shared_blocks
