@@ -1,0 +1,139 @@
+"""Sphinx: what the site has that no file has: formulas, the map, the pool, word links."""
+
+import re
+
+from docutils import nodes
+from docutils.parsers.rst import Directive
+from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx import addnodes
+from sphinx.application import Sphinx
+from sphinx.transforms import SphinxTransform
+
+from book import series, still, words
+from book.sources import PLAYGROUND, ROOT
+
+TREE = re.compile(r"^```(?:text)?\n 1 .+?^```$", re.MULTILINE | re.DOTALL)
+NOT_LINKED = (
+    nodes.FixedTextElement,
+    nodes.literal,
+    nodes.math,
+    nodes.raw,
+    nodes.reference,
+    nodes.table,
+    nodes.title,
+    addnodes.pending_xref,
+)
+# The site shows how a search's results go on only where it can fetch the pages.
+NO_SUMMARY = """
+DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = location.protocol !== "file:";
+"""
+
+
+def read(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Put the routes into the front page, and the picture into the map."""
+    if docname == "index":
+        map_ = (ROOT / "notebooks" / "README.md").read_text("utf-8")
+        source[0] = source[0].replace("<!-- routes -->", series.routes(map_))
+    if docname == "notebooks/README":
+        source[0] = TREE.sub("```{series-map}\n:folder: .\n```", source[0])
+
+
+class SeriesMap(Directive):
+    """The notebooks as a picture that can be clicked."""
+
+    option_spec = {"folder": str}
+
+    def run(self) -> list[nodes.Node]:
+        folder = self.options.get("folder", "notebooks")
+        svg = series.map_svg("" if folder == "." else f"{folder}/")
+        return [nodes.raw("", f'<div class="mp wide">{svg}</div>', format="html")]
+
+
+class Playground(Directive):
+    """The pool in the page; a still picture until it is loaded, or if there is none."""
+
+    required_arguments = 1  # the scene
+
+    def run(self) -> list[nodes.Node]:
+        scene = self.arguments[0]
+        picture = f'<div class="mp still">{still.svg()}</div>'
+        if PLAYGROUND.exists():
+            address = f"playground.html#{scene}"
+            start = f'<a class="start" href="{address}">Try it: fork and write</a>'
+            html = f'<div class="playground" data-page="{address}">{picture}{start}</div>'
+        else:
+            html = f'<div class="playground">{picture}</div>'
+        return [nodes.raw("", html, format="html")]
+
+
+class WordLinks(SphinxTransform):
+    """On a page of the series, the first occurrence of a word leads to the glossary."""
+
+    default_priority = 760
+
+    def apply(self, **kwargs) -> None:
+        if not re.match(r"notebooks/(?!README)", self.env.docname):
+            return
+        known = words.by_term((ROOT / "notebooks" / "README.md").read_text("utf-8"))
+        finder, seen = words.pattern(known), set()
+        for text in [*self.document.findall(nodes.Text)]:
+            if not _may_be_linked(text):
+                continue
+            is_bold = isinstance(text.parent, nodes.strong)
+            uses = words.uses(text.astext(), finder, known, is_bold)
+            if found := words.first(uses, seen):
+                text.parent.replace(text, _linked(text.astext(), found))
+
+
+def _may_be_linked(text: nodes.Text) -> bool:
+    """Prose, but no code, heading, table or link, and nothing that a cell has said."""
+    node = text.parent
+    while node is not None:
+        if isinstance(node, NOT_LINKED) or node.get("nb_element"):
+            return False
+        node = node.parent
+    return True
+
+
+def _linked(text: str, found: list[words.Use]) -> list[nodes.Node]:
+    parts: list[nodes.Node] = []
+    last = 0
+    for use in found:
+        parts.append(nodes.Text(text[last : use.start]))
+        name = text[use.start : use.stop]
+        inner = nodes.inline(name, name, classes=["word"], term=use.term)
+        link = addnodes.pending_xref("", inner, refdomain="std", reftype="term")
+        link.attributes |= {"reftarget": use.term, "refexplicit": True}
+        parts.append(link)
+        last = use.stop
+    return [*parts, nodes.Text(text[last:])]
+
+
+def explain(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """While something points at such a word, the page says what it means."""
+    known = words.by_term((ROOT / "notebooks" / "README.md").read_text("utf-8"))
+    for link in doctree.findall(nodes.reference):
+        if link.children and "word" in getattr(link[0], "attributes", {}).get("classes", ()):
+            link["classes"].append("word-link")
+            link["reftitle"] = known[link[0]["term"].lower()].meaning
+
+
+def math_inline(self, node: nodes.math) -> None:
+    self.body.append(tex2mathml(node.astext()))
+    raise nodes.SkipNode
+
+
+def math_block(self, node: nodes.math_block) -> None:
+    self.body.append(f'<div class="math">{tex2mathml(node.astext(), as_block=True)}</div>')
+    raise nodes.SkipNode
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("source-read", read)
+    app.connect("doctree-resolved", explain)
+    app.add_directive("series-map", SeriesMap)
+    app.add_directive("playground", Playground)
+    app.add_transform(WordLinks)
+    app.add_html_math_renderer("mathml", (math_inline, None), (math_block, None))
+    app.add_js_file(None, body=NO_SUMMARY, priority=300)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
