@@ -16,7 +16,7 @@ LESSON ?= notebooks/01_contiguous_waste.ipynb
 
 .DEFAULT_GOAL := help
 .PHONY: help lab lessons save-lessons test test-thorough test-oldest test-newest
-.PHONY: test-clients
+.PHONY: test-clients book test-book
 .PHONY: browser lint figures figures-paper pocket pocket-draft bench bench-one home clean
 
 help:  ## this list
@@ -67,6 +67,21 @@ test-clients: $(VENV)/.ready .venv-clients/.ready  ## the server with guidellm, 
 .venv-clients/.ready: Makefile
 	$(PYTHON) -m venv --clear .venv-clients
 	.venv-clients/bin/python -m pip install guidellm==0.8.1 openai
+	@touch $@
+
+# No torch is needed: docstrings are read, not imported.
+book: .venv-book/.ready  ## the site: build/book/site/index.html opens from disk
+	.venv-book/bin/python -m book
+
+test-book: export MINIPAGED_SITE := $(CURDIR)/build/book/site
+test-book: $(VENV)/.ready book  ## build it, follow its links, open its pages in a real browser
+	.venv-book/bin/python -m book.links $(MINIPAGED_SITE)
+	$(BIN)/python -m pytest tests/book
+
+.venv-book/.ready: pyproject.toml $(CONSTRAINTS)
+	$(PYTHON) -m venv --clear .venv-book
+	.venv-book/bin/python -m pip install -U pip
+	.venv-book/bin/python -m pip install -c $(CONSTRAINTS) --group book
 	@touch $@
 
 # Debian's; as root, or through sudo. Where there is a Chrome already, that does as well.
@@ -125,7 +140,7 @@ home:  ## point Colab at your fork: make home URL=https://github.com/you/minipag
 	@$(PYTHON) tools/set_home.py "$(URL)"
 
 clean:  ## remove the environment and everything that was built
-	rm -rf $(VENV) .venv-oldest .venv-newest .venv-clients build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-oldest .venv-newest .venv-clients .venv-book build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . \( -name __pycache__ -o -name .ipynb_checkpoints \) -type d -prune -exec rm -rf {} +
 
 # A machine whose torch sees a GPU keeps it: the environment then looks through to the

@@ -1,4 +1,4 @@
-"""Pages of the package's public names, a page for each floor, from source and docstrings.
+"""Pages of the package's public names, one for each floor, from their docstrings.
 
 Nothing of the package is imported: griffe reads the files, so that types and defaults
 stand there as they are written, and torch need not be installed.
@@ -41,7 +41,9 @@ def pages(readme: str) -> dict[str, str]:
         on_floors.setdefault(floor, []).append("\n".join(definition(name, found)))
     about = floors(readme) | {"errors": "what is raised, and what to do about it"}
     return {
-        floor: "\n".join([f"# {floor}", "", _sentence(about[floor]), "", *MODULE, *texts])
+        floor: "\n".join(
+            [f"# {floor}", "", _sentence(about[floor]), "", *MODULE, *texts]
+        )
         for floor in about
         if (texts := on_floors.get(floor))
     }
@@ -78,7 +80,9 @@ def _kind(found: griffe.Object) -> str:
     if found.is_function:
         return "method" if found.parent and found.parent.is_class else "function"
     is_property = "property" in found.labels
-    return "property" if is_property else "attribute" if found.parent.is_class else "data"
+    return (
+        "property" if is_property else "attribute" if found.parent.is_class else "data"
+    )
 
 
 def _head(name: str, found: griffe.Object) -> str:
@@ -147,7 +151,7 @@ def remark(found: griffe.Attribute) -> str:
 
 
 def told(found: griffe.Object) -> list[str]:
-    """The docstring as Markdown; arguments as a list. The class's and its __init__'s."""
+    """The docstring as Markdown, that of a class with its __init__'s."""
     lines = []
     if found.is_attribute and (beside := remark(found)):
         lines += [f"{beside[0].upper()}{beside[1:]}", ""]

@@ -1,6 +1,7 @@
-"""Sphinx: what the site has that no file has: formulas, the map, the pool, word links."""
+"""Sphinx: what only the site has: the map as a picture, the pool, links from words."""
 
 import re
+from typing import ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import Directive
@@ -23,6 +24,7 @@ NOT_LINKED = (
     nodes.title,
     addnodes.pending_xref,
 )
+SCENE = re.compile(r'PoolWidget\(scene="(\w+)"\)')
 # The site shows how a search's results go on only where it can fetch the pages.
 NO_SUMMARY = """
 DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = location.protocol !== "file:";
@@ -41,7 +43,7 @@ def read(app: Sphinx, docname: str, source: list[str]) -> None:
 class SeriesMap(Directive):
     """The notebooks as a picture that can be clicked."""
 
-    option_spec = {"folder": str}
+    option_spec: ClassVar = {"folder": str}
 
     def run(self) -> list[nodes.Node]:
         folder = self.options.get("folder", "notebooks")
@@ -60,10 +62,30 @@ class Playground(Directive):
         if PLAYGROUND.exists():
             address = f"playground.html#{scene}"
             start = f'<a class="start" href="{address}">Try it: fork and write</a>'
-            html = f'<div class="playground" data-page="{address}">{picture}{start}</div>'
+            html = (
+                f'<div class="playground" data-page="{address}">{picture}{start}</div>'
+            )
         else:
             html = f'<div class="playground">{picture}</div>'
         return [nodes.raw("", html, format="html")]
+
+
+class SceneLinks(SphinxTransform):
+    """Below a widget's scene in words: a link to the scene that can be played."""
+
+    default_priority = 755
+
+    def apply(self, **kwargs) -> None:
+        if not PLAYGROUND.exists():
+            return
+        for cell in self.document.findall(nodes.container):
+            scene = SCENE.search(cell.astext())
+            if cell.get("nb_element") == "cell_code" and scene:
+                address = f"../playground.html#{scene[1]}"
+                link = nodes.reference(
+                    "", "Play this scene in the page", refuri=address
+                )
+                cell += nodes.paragraph("", "", link, classes=["play-scene"])
 
 
 class WordLinks(SphinxTransform):
@@ -80,9 +102,9 @@ class WordLinks(SphinxTransform):
             if not _may_be_linked(text):
                 continue
             is_bold = isinstance(text.parent, nodes.strong)
-            uses = words.uses(text.astext(), finder, known, is_bold)
+            uses = words.uses(text.astext(), finder, is_bold)
             if found := words.first(uses, seen):
-                text.parent.replace(text, _linked(text.astext(), found))
+                text.parent.replace(text, _linked(text.astext(), found, known))
 
 
 def _may_be_linked(text: nodes.Text) -> bool:
@@ -95,27 +117,20 @@ def _may_be_linked(text: nodes.Text) -> bool:
     return True
 
 
-def _linked(text: str, found: list[words.Use]) -> list[nodes.Node]:
+def _linked(
+    text: str, found: list[words.Use], known: dict[str, words.Word]
+) -> list[nodes.Node]:
+    """The text, its words as links; each says what it means when it is pointed at."""
     parts: list[nodes.Node] = []
     last = 0
     for use in found:
-        parts.append(nodes.Text(text[last : use.start]))
-        name = text[use.start : use.stop]
-        inner = nodes.inline(name, name, classes=["word"], term=use.term)
-        link = addnodes.pending_xref("", inner, refdomain="std", reftype="term")
-        link.attributes |= {"reftarget": use.term, "refexplicit": True}
-        parts.append(link)
+        word, name = known[use.term], text[use.start : use.stop]
+        link = nodes.reference("", name, classes=["word-link"])
+        link["refuri"] = f"../glossary.html#{words.anchor(use.term)}"
+        link["reftitle"] = f"{', '.join(word.terms)}: {word.meaning}"
+        parts += [nodes.Text(text[last : use.start]), link]
         last = use.stop
     return [*parts, nodes.Text(text[last:])]
-
-
-def explain(app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    """While something points at such a word, the page says what it means."""
-    known = words.by_term((ROOT / "notebooks" / "README.md").read_text("utf-8"))
-    for link in doctree.findall(nodes.reference):
-        if link.children and "word" in getattr(link[0], "attributes", {}).get("classes", ()):
-            link["classes"].append("word-link")
-            link["reftitle"] = known[link[0]["term"].lower()].meaning
 
 
 def math_inline(self, node: nodes.math) -> None:
@@ -124,15 +139,17 @@ def math_inline(self, node: nodes.math) -> None:
 
 
 def math_block(self, node: nodes.math_block) -> None:
-    self.body.append(f'<div class="math">{tex2mathml(node.astext(), as_block=True)}</div>')
+    self.body.append(
+        f'<div class="math">{tex2mathml(node.astext(), as_block=True)}</div>'
+    )
     raise nodes.SkipNode
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("source-read", read)
-    app.connect("doctree-resolved", explain)
     app.add_directive("series-map", SeriesMap)
     app.add_directive("playground", Playground)
+    app.add_transform(SceneLinks)
     app.add_transform(WordLinks)
     app.add_html_math_renderer("mathml", (math_inline, None), (math_block, None))
     app.add_js_file(None, body=NO_SUMMARY, priority=300)

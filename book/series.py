@@ -67,13 +67,10 @@ def rows(needed: Mapping[str, list[str]]) -> list[list[str]]:
     found: list[list[str]] = [[] for _ in range(max(depth.values()) + 1)]
     place: dict[str, float] = {}
     for level, row in enumerate(found):
-        row += [name for name in needed if depth[name] == level]
-
-        def middle(name: str) -> float:
-            above = [place[one] for one in needed[name]]
-            return sum(above) / len(above) if above else 0.0
-
-        row.sort(key=middle)
+        own = [name for name in needed if depth[name] == level]
+        above = {name: [place[one] for one in needed[name]] for name in own}
+        middle = {name: sum(at) / max(len(at), 1) for name, at in above.items()}
+        row += sorted(own, key=middle.get)
         place |= {name: at - (len(row) - 1) / 2 for at, name in enumerate(row)}
     return found
 
@@ -148,19 +145,21 @@ def _box(lesson: Lesson, corner: tuple[float, float], folder: str) -> str:
     kind = "is-lesson" if lesson.number.isdigit() else "is-appendix"
     colour = sequence_colour("A" if kind == "is-lesson" else "B")
     lines = in_lines(lesson.title, WIDE - STRIP - 16)
-    first = y + HIGH / 2 + 4 - 7 * len(lines)
+    left, first = x + STRIP + 8, y + HIGH / 2 + 4 - 7 * len(lines)
+    rows = [first + 14 * at for at in range(len(lines) + 1)]  # the last for the minutes
     words = "".join(
-        f'<text x="{x + STRIP + 8:g}" y="{first + 14 * at:g}">{escape(line)}</text>'
-        for at, line in enumerate(lines)
+        f'<text x="{left:g}" y="{row:g}">{escape(line)}</text>'
+        for row, line in zip(rows, lines, strict=False)
     )
     told = f"{lesson.title}. {lesson.question} {lesson.minutes} minutes"
+    size = f'height="{HIGH}" rx="6"'
     return (
         f'<a class="{kind}" href="{folder}{lesson.name.removesuffix(".ipynb")}.html" '
         f'aria-label="{escape(told)}"><title>{escape(lesson.question)}</title>'
-        f'<rect class="series-box" x="{x:g}" y="{y:g}" width="{WIDE}" height="{HIGH}" '
-        f'rx="6"/><rect x="{x:g}" y="{y:g}" width="{STRIP}" height="{HIGH}" rx="6" '
-        f'fill="{colour}"/><text class="series-number" x="{x + STRIP / 2:g}" '
-        f'y="{y + HIGH / 2 + 6:g}">{lesson.number}</text>{words}'
-        f'<text class="series-minutes" x="{x + STRIP + 8:g}" y="{first + 14 * len(lines):g}">'
+        f'<rect class="series-box" x="{x:g}" y="{y:g}" width="{WIDE}" {size}/>'
+        f'<rect x="{x:g}" y="{y:g}" width="{STRIP}" {size} fill="{colour}"/>'
+        f'<text class="series-number" x="{x + STRIP / 2:g}" y="{y + HIGH / 2 + 6:g}">'
+        f"{lesson.number}</text>{words}"
+        f'<text class="series-minutes" x="{left:g}" y="{rows[-1]:g}">'
         f"{lesson.minutes} min</text></a>"
     )

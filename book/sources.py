@@ -32,7 +32,7 @@ def made_pages() -> Iterator[tuple[str, str]]:
     from book import api, words  # griffe is installed where the site is built only
 
     map_ = (ROOT / "notebooks" / "README.md").read_text("utf-8")
-    yield "glossary.md", words.page(words.words(map_))
+    yield "glossary.md", words.page(map_)
     listing = (ROOT / "README.md", ROOT / "minipaged" / "README.md")
     listed = "\n".join(path.read_text("utf-8") for path in listing if path.exists())
     for floor, text in api.pages(listed).items():

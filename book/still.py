@@ -12,7 +12,7 @@ SPAN = 400.0  # pixels, so that it can be read on a phone
 
 
 def svg() -> str:
-    """A holds six tokens in blocks of four; B is its fork, and writes one token more."""
+    """A holds six tokens in blocks of four; its fork, B, writes one token more."""
     pool = BlockPool(num_blocks=5, block_size=4)
     a = BlockTable(pool)
     a.append(6)
@@ -38,7 +38,9 @@ def svg() -> str:
 def _row(picture: Picture, name: str, table: BlockTable, copy: int) -> Row:
     """A table's block ids, in order."""
     tones = [strong(name) if id == copy else soft(name) for id in table.block_ids]
-    cells = [Cell(str(id), tone) for id, tone in zip(table.block_ids, tones, strict=True)]
+    cells = [
+        Cell(str(id), tone) for id, tone in zip(table.block_ids, tones, strict=True)
+    ]
     return picture.row(name, f"its table, {table.num_tokens} tokens", cells)
 
 

@@ -7,26 +7,22 @@ pages, and badges, which would be fetched from another host, become plain links.
 
 import json
 import re
-import tomllib
 from html import escape
 from pathlib import PurePosixPath
-from posixpath import normpath
 
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 
-from book.sources import ROOT
+from book.places import MARK, marked, target_of
 
-SOURCE = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["urls"]
-MARK = re.compile(r'<span class="cell-mark" id="(cell-id=[^"]+)"( data-folded)?>')
 PICTURE = re.compile(r'srcset="([^"]+)".*?<img src="([^"]+)" alt="([^"]*)"', re.DOTALL)
 
 
 def read_notebook(app: Sphinx, docname: str, source: list[str]) -> None:
     """Carry into the page what Sphinx drops of a notebook: its cells' ids and folds."""
-    if not app.env.doc2path(docname).suffix == ".ipynb":
+    if app.env.doc2path(docname).suffix != ".ipynb":
         return
     notebook = json.loads(source[0])
     for cell in notebook["cells"]:
@@ -36,19 +32,6 @@ def read_notebook(app: Sphinx, docname: str, source: list[str]) -> None:
         else:
             cell["metadata"]["cell_id"] = cell["id"]
     source[0] = json.dumps(notebook)
-
-
-def marked(text: str, cell_id: str, is_folded: bool = False) -> str:
-    """A cell's Markdown with an anchor: `#cell-id=...`, as JupyterLab has it.
-
-    It stands behind the cell's heading, or else before the text.
-    """
-    folded = " data-folded" if is_folded else ""
-    mark = f'<span class="cell-mark" id="cell-id={escape(cell_id)}"{folded}></span>'
-    heading, newline, rest = text.partition("\n")
-    if heading.startswith("#"):
-        return f"{heading}\n\n{mark}\n{newline}{rest}"
-    return f"{mark}\n\n{text}"
 
 
 class Anchors(SphinxTransform):
@@ -76,7 +59,9 @@ def fold(section: nodes.Element) -> None:
     """Fold a section below its heading; a link into it opens it."""
     title = section[0].astext()
     summary = f"<summary>Unfold “{escape(title)}”</summary>"
-    section.insert(1, nodes.raw("", f'<details class="folded">{summary}', format="html"))
+    section.insert(
+        1, nodes.raw("", f'<details class="folded">{summary}', format="html")
+    )
     section.append(nodes.raw("", "</details>", format="html"))
 
 
@@ -87,28 +72,13 @@ class FilesOfTheRepository(SphinxTransform):
 
     def apply(self, **kwargs) -> None:
         folder = PurePosixPath(self.env.docname).parent
-        kinds = (addnodes.pending_xref, addnodes.download_reference)
-        for kind in kinds:
+        for kind in (addnodes.pending_xref, addnodes.download_reference):
             for link in [*self.document.findall(kind)]:
-                if link.get("reftype") == "myst" and link.get("refdomain") is None:
-                    address = address_of(link["reftarget"], folder)
-                    if address:
-                        new = nodes.reference("", "", *link.children, refuri=address)
-                        link.replace_self(new)
-
-
-def address_of(target: str, folder: PurePosixPath) -> str | None:
-    """Where a link in a text of this folder leads to, if it is a file or a folder."""
-    path, _, anchor = target.partition("#")
-    if not path:
-        return None
-    inside = normpath(path[1:] if path[0] == "/" else (folder / path).as_posix())
-    if inside.rpartition("/")[2] == "playground.html":
-        return "../" * len(folder.parts) + "playground.html" + f"#{anchor}" * bool(anchor)
-    if inside.startswith("..") or not (ROOT / inside).exists():
-        return None
-    kind = "tree" if (ROOT / inside).is_dir() else "blob"
-    return f"{SOURCE['Source']}/{kind}/main/{inside}"
+                if link.get("reftype") != "myst" or link.get("refdomain"):
+                    continue  # it leads to a page
+                if uri := target_of(link["reftarget"], folder):
+                    new = nodes.reference("", "", *link.children, refuri=uri)
+                    link.replace_self(new)
 
 
 class Pictures(SphinxTransform):

@@ -6,7 +6,8 @@ it in bold, as lessons do where they introduce a word.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 # Everyday words, or words of other fields: to be looked up, not to be linked at sight.
@@ -16,7 +17,7 @@ EVERYDAY = frozenset(
     stage step turn wave""".split()
 )
 SECTION = re.compile(r"^## Words\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
-INTRODUCTION = "What the lessons mean by their words, from [the map](notebooks/README.md)."
+INTRODUCTION = "What the words of [the series](notebooks/README.md) mean in it."
 ROW = re.compile(r"^\| (?!word \||-)(.+?) \| (.+?) \|$", re.MULTILINE)
 
 
@@ -27,19 +28,12 @@ class Word(NamedTuple):
     meaning: str  # Markdown
 
 
-class Meant(NamedTuple):
-    """A term as it is written, and what it means."""
-
-    term: str
-    meaning: str
-
-
 class Use(NamedTuple):
     """Where a text uses a word."""
 
     start: int
     stop: int
-    term: str  # as the glossary writes it
+    term: str  # in small letters
 
 
 def words(text: str) -> list[Word]:
@@ -54,27 +48,32 @@ def words(text: str) -> list[Word]:
     return [Word(tuple(names.split(", ")), meaning) for names, meaning in rows]
 
 
-def page(found: Iterable[Word]) -> str:
-    """The glossary as Markdown, in alphabetical order, each term once."""
-    meanings: dict[str, list[str]] = {}
-    for word in found:
-        for term in word.terms:
-            others = ", ".join(f"*{other}*" for other in word.terms if other != term)
-            beside = f" (in one row with {others})" if others else ""
-            meanings.setdefault(term, []).append(word.meaning + beside)
-    lines = ["# Glossary", "", INTRODUCTION, "", ":::{glossary}"]
-    for term in sorted(meanings, key=str.lower):
-        lines += [term, *(f"  {meaning}\n" for meaning in meanings[term])]
-    return "\n".join([*lines, ":::", ""])
+def page(text: str) -> str:
+    """The glossary as Markdown: the table's rows by alphabet, each term an anchor."""
+    lines = ["# Glossary", "", INTRODUCTION, ""]
+    known = by_term(text)
+    for word in sorted(words(text), key=lambda word: word.terms[0].lower()):
+        terms = [
+            f"[{term}]{{#{anchor(term)}}}" if term.lower() in known else term
+            for term in word.terms
+        ]
+        lines += [", ".join(terms), f": {word.meaning}", ""]
+    return "\n".join(lines)
 
 
-def by_term(text: str) -> dict[str, Meant]:
-    """Each term in small letters: as the glossary writes it, and what it means."""
-    return {
-        term.lower(): Meant(term, word.meaning)
-        for word in reversed(words(text))
-        for term in word.terms
-    }
+def anchor(term: str) -> str:
+    """Where the glossary has a term: "Little's law" stands at `word-little-s-law`."""
+    return "word-" + re.sub(r"\W+", "-", term.lower())
+
+
+def by_term(text: str) -> dict[str, Word]:
+    """The row of each term, in small letters; without those that stand in two rows.
+
+    `stream` means one thing in lesson 5 and another in an engine.
+    """
+    rows = [(term.lower(), word) for word in words(text) for term in word.terms]
+    count = Counter(term for term, _ in rows)
+    return {term: word for term, word in rows if count[term] == 1}
 
 
 def pattern(known: Iterable[str]) -> re.Pattern:
@@ -84,13 +83,11 @@ def pattern(known: Iterable[str]) -> re.Pattern:
     return re.compile(rf"(?<![\w.`/-])({names})(?:s|es)?(?![\w`/(]|-\w)", re.IGNORECASE)
 
 
-def uses(
-    text: str, finder: re.Pattern, known: Mapping[str, Meant], is_bold: bool = False
-) -> Iterator[Use]:
+def uses(text: str, finder: re.Pattern, is_bold: bool = False) -> Iterator[Use]:
     """Where this text uses words that it may link, from left to right."""
     for match in finder.finditer(text):
-        term = known[re.sub(r"\s", " ", match[1].lower())].term
-        if is_bold or term.lower() not in EVERYDAY:
+        term = re.sub(r"\s", " ", match[1].lower())
+        if is_bold or term not in EVERYDAY:
             yield Use(match.start(), match.end(), term)
 
 
