@@ -8,7 +8,7 @@ from posixpath import normpath
 
 from book.sources import ROOT
 
-MARK = re.compile(r'<span class="cell-mark" id="(cell-id=[^"]+)"( data-folded)?>')
+MARK = re.compile(r'<div class="cell-mark" id="(cell-id=[^"]+)"( data-folded)?>')
 
 
 def marked(text: str, cell_id: str, is_folded: bool = False) -> str:
@@ -17,7 +17,7 @@ def marked(text: str, cell_id: str, is_folded: bool = False) -> str:
     It stands behind the cell's heading, or else before the text.
     """
     folded = " data-folded" if is_folded else ""
-    mark = f'<span class="cell-mark" id="cell-id={escape(cell_id)}"{folded}></span>'
+    mark = f'<div class="cell-mark" id="cell-id={escape(cell_id)}"{folded}></div>'
     heading, newline, rest = text.partition("\n")
     if heading.startswith("#"):
         return f"{heading}\n\n{mark}\n{newline}{rest}"
