@@ -57,17 +57,13 @@ class Playground(Directive):
     required_arguments = 1  # the scene
 
     def run(self) -> list[nodes.Node]:
-        scene = self.arguments[0]
-        picture = f'<div class="mp still">{still.svg()}</div>'
+        scene, picture = self.arguments[0], f'<div class="mp still">{still.svg()}</div>'
+        lines = ['<div class="playground">', picture]
         if PLAYGROUND.exists():
-            address = f"playground.html#{scene}"
-            start = f'<a class="start" href="{address}">Try it: fork and write</a>'
-            html = (
-                f'<div class="playground" data-page="{address}">{picture}{start}</div>'
-            )
-        else:
-            html = f'<div class="playground">{picture}</div>'
-        return [nodes.raw("", html, format="html")]
+            start = "Try it: fork and write"
+            lines[0] = f'<div class="playground" data-scene="{scene}">'
+            lines.append(f'<a class="start" href="playground.html#{scene}">{start}</a>')
+        return [nodes.raw("", "\n".join([*lines, "</div>"]), format="html")]
 
 
 class SceneLinks(SphinxTransform):
