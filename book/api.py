@@ -10,6 +10,8 @@ from pathlib import Path
 
 import griffe
 
+from book.names import public_names
+
 ROOT = Path(__file__).parent.parent
 LISTED = re.compile(r"^  (\w+)/ +(.+)$", re.MULTILINE)
 COMMENT = re.compile(r"  # (.+)$")
@@ -22,13 +24,6 @@ def floors(readme: str) -> dict[str, str]:
     return dict(LISTED.findall(readme))
 
 
-def public(package: griffe.Module) -> dict[str, griffe.Object]:
-    """The public names, and what each is: those that `__init__.pyi` imports."""
-    stub = (ROOT / "minipaged" / "__init__.pyi").read_text("utf-8")
-    names = re.findall(r"^from \.\S+ import \w+ as (\w+)$", stub, re.MULTILINE)
-    return {name: package[name].final_target for name in names}
-
-
 def pages(readme: str) -> dict[str, str]:
     """A page of Markdown for each floor that has public names, by the floor's name.
 
@@ -36,7 +31,8 @@ def pages(readme: str) -> dict[str, str]:
     """
     package = griffe.load("minipaged", search_paths=[str(ROOT)])
     on_floors: dict[str, list[str]] = {}
-    for name, found in public(package).items():
+    for name in public_names():
+        found = package[name].final_target
         floor = found.path.split(".")[1]
         on_floors.setdefault(floor, []).append("\n".join(definition(name, found)))
     about = floors(readme) | {"errors": "what is raised, and what to do about it"}

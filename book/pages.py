@@ -10,7 +10,7 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 
-from book import series, still, words
+from book import names, series, still, words
 from book.sources import PLAYGROUND, ROOT
 
 TREE = re.compile(r"^```(?:text)?\n 1 .+?^```$", re.MULTILINE | re.DOTALL)
@@ -103,9 +103,32 @@ class WordLinks(SphinxTransform):
                 text.parent.replace(text, _linked(text.astext(), found, known))
 
 
-def _may_be_linked(text: nodes.Text) -> bool:
+class NameLinks(SphinxTransform):
+    """Code that names something public leads to what the package's pages say of it.
+
+    On a page of the series, only where a name occurs first.
+    """
+
+    default_priority = 761
+
+    def apply(self, **kwargs) -> None:
+        is_series = self.env.docname.startswith("notebooks/")
+        seen: set[str] = set()
+        for code in [*self.document.findall(nodes.literal)]:
+            name = names.meant(code.astext())
+            if not name or name in seen or not _may_be_linked(code[0], in_code=True):
+                continue
+            if is_series:
+                seen.add(name)
+            link = addnodes.pending_xref("", refdomain="py", reftype="obj")
+            link.attributes |= {"reftarget": f"minipaged.{name}", "refexplicit": True}
+            code.replace_self(link)
+            link += code
+
+
+def _may_be_linked(text: nodes.Text, in_code: bool = False) -> bool:
     """Prose, but no code, heading, table or link, and nothing that a cell has said."""
-    node = text.parent
+    node = text.parent.parent if in_code else text.parent
     while node is not None:
         if isinstance(node, NOT_LINKED) or node.get("nb_element"):
             return False
@@ -147,6 +170,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("playground", Playground)
     app.add_transform(SceneLinks)
     app.add_transform(WordLinks)
+    app.add_transform(NameLinks)
     app.add_html_math_renderer("mathml", (math_inline, None), (math_block, None))
     app.add_js_file(None, body=NO_SUMMARY, priority=300)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -17,6 +17,8 @@ from sphinx.transforms import SphinxTransform
 
 from book.places import MARK, marked, target_of
 
+TITLE = re.compile(r'\btitle = "([^"]+)"')
+SENTENCE = re.compile(r'(?<![\w"])"([A-Z][^"\n]* [^"\n]*)"')
 PICTURE = re.compile(r'srcset="([^"]+)".*?<img src="([^"]+)" alt="([^"]*)"', re.DOTALL)
 
 
@@ -65,6 +67,12 @@ def fold(section: nodes.Element) -> None:
     section.append(nodes.raw("", "</details>", format="html"))
 
 
+def drawn_by(code: str) -> str:
+    """What a picture shows: the title that its cell gives to it, if that can be read."""
+    titles = TITLE.findall(code) or SENTENCE.findall(code.partition("plot_")[2])
+    return titles[-1] if titles else "The picture that this cell draws"
+
+
 class FilesOfTheRepository(SphinxTransform):
     """Links to files that are no pages lead to the repository."""
 
@@ -96,6 +104,10 @@ class Pictures(SphinxTransform):
                         for uri, page in pair
                     ]
                 )
+        for cell in self.document.findall(nodes.container):
+            if cell.get("nb_element") == "cell_code":
+                for image in cell.findall(nodes.image):
+                    image["alt"] = drawn_by(cell[0].astext())
         for image in [*self.document.findall(nodes.image)]:
             if image["uri"].startswith(("http:", "https:")):
                 image.parent["classes"].append("badge-link")
