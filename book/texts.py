@@ -68,7 +68,7 @@ def fold(section: nodes.Element) -> None:
 
 
 def drawn_by(code: str) -> str:
-    """What a picture shows: the title that its cell gives to it, if that can be read."""
+    """What a picture shows: the title that its cell gives to it, if it can be read."""
     titles = TITLE.findall(code) or SENTENCE.findall(code.partition("plot_")[2])
     return titles[-1] if titles else "The picture that this cell draws"
 

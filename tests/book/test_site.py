@@ -31,6 +31,17 @@ pytestmark = [
     pytest.mark.skipif(find_browser() is None, reason="no Chromium: make browser"),
 ]
 PHONE, DESK = {"width": 360, "height": 740}, {"width": 1280, "height": 900}
+KINDS = (
+    "p",
+    "p a",
+    "a.word-link",
+    "dt",
+    "td",
+    "td a",
+    "summary",
+    ".highlight span",
+    "h2",
+)
 # Pictures that are shown, and could not be read.
 LOST = """() => [...document.images].filter(image =>
   image.complete && !image.naturalWidth && getComputedStyle(image).display !== "none"
@@ -160,9 +171,13 @@ def test_light_and_dark(browser, scheme):
         other = "light" if scheme == "dark" else "dark"
         assert page.locator(f"img.only-{scheme}").first.is_visible()
         assert not page.locator(f"img.only-{other}").first.is_visible()
-    for name in ("notebooks/02_block_pool.html", "api/memory.html", "glossary.html"):
+    for name in (
+        "notebooks/02_block_pool.html",
+        "api/memory.html",
+        "notebooks/README.html",
+    ):
         with opened(browser, home + name, home, scheme=scheme) as page:
-            for kind in ("p", "a.word-link", "dt", "td", ".highlight span", "h2"):
+            for kind in KINDS:
                 for node in page.locator(f".bd-article {kind}").all()[:20]:
                     if node.inner_text().strip():
                         assert node.evaluate(CONTRAST) >= 4.5, (name, kind)
