@@ -17,14 +17,12 @@ TEXTS = (
     "[a-z]*/*.md",
     "minipaged/**/*.md",
 )
-NOT_SHOWN = {"book/index.md"}  # it is the site's front page
 
 
 def texts() -> list[Path]:
     """All texts that become pages, relative to the repository."""
     found = {path for pattern in TEXTS for path in ROOT.glob(pattern)}
-    names = {path.relative_to(ROOT) for path in found}
-    return sorted(path for path in names if path.as_posix() not in NOT_SHOWN)
+    return sorted(path.relative_to(ROOT) for path in found)
 
 
 def made_pages() -> Iterator[tuple[str, str]]:
@@ -46,7 +44,7 @@ def lay_out(folder: Path) -> None:
     """
     for path in texts():
         copy(ROOT / path, folder / path)
-    copy(ROOT / "book" / "index.md", folder / "index.md")
+    copy(ROOT / "book" / "front" / "index.md", folder / "index.md")
     for picture in (ROOT / "figures").glob("*.png"):
         copy(picture, folder / "figures" / picture.name)
     (folder.parent / "static").mkdir()

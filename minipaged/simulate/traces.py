@@ -32,20 +32,25 @@ class Asked:
     """A request of a trace.
 
     prompt: made-up token ids; a number stands for a text, and so equal ids for equal
-    texts. lengths: of each sample's answer, or of each beam's.
+    texts. lengths: of each sample's answer, or of each beam's. chat: the number of the
+    conversation that it belongs to, if any.
     """
 
     arrival: float  # seconds
     prompt: list[int]
     lengths: tuple[int, ...]
     beams: bool = False
+    salt: bytes = b""  # only requests with the same one share cached blocks
+    chat: int | None = None
 
     def arrive(self) -> Arrival:
         """A new Request, with a script of its own."""
         script = Script(self.lengths)
         if self.beams:
             script = BeamScript(len(self.lengths), self.lengths[0], self.prompt[-1])
-        return Arrival(self.arrival, script.request(self.prompt))
+        request = script.request(self.prompt)
+        request.salt = self.salt
+        return Arrival(self.arrival, request)
 
 
 def arrivals(trace: Sequence[Asked]) -> Iterator[Arrival]:
