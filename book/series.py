@@ -16,9 +16,9 @@ from tools.lesson_tables import ROOT, Lesson, lessons
 NEEDS = re.compile(r"\*\*You need\*\*(.+?)\.(?:\s|$)")
 ROUTES = re.compile(r"<!-- routes -->\n(.*?)<!-- end of routes -->", re.DOTALL)
 IN_ORDER = re.compile(r"^(\|[^|]+\| )((?:\w, )+\w)( \|.*)$", re.MULTILINE)
-WIDE, HIGH = 136, 78  # of a box, in pixels
-APART, BELOW = 14, 40  # between boxes; between rows
-STRIP, SIZE = 26, 8.4  # the number's strip in pixels; letters of a title, in points
+WIDE, HIGH = 128, 78  # of a box, in pixels
+APART, BELOW = 10, 40  # between boxes; between rows
+STRIP, SIZE = 24, 8.5  # the number's strip in pixels; letters of a title, in points
 
 
 def needs(paragraph: str) -> list[str]:
@@ -122,9 +122,11 @@ def _arrow(above: tuple[float, float], below: tuple[float, float]) -> str:
     x, y = above[0] + WIDE / 2, above[1] + HIGH
     to_x, to_y = below[0] + WIDE / 2, below[1] - 1
     bend = y + BELOW * 0.5
+    is_far = to_y - y > BELOW  # behind the boxes of a row
+    kind = "series-arrow is-far" if is_far else "series-arrow"
     path = f"M{x:g} {y:g}C{x:g} {bend:g} {to_x:g} {to_y - BELOW * 0.6:g} {to_x:g}"
     tip = 'marker-end="url(#series-tip)"'
-    return f'<path class="series-arrow" d="{path} {to_y:g}" {tip}/>'
+    return f'<path class="{kind}" d="{path} {to_y:g}" {tip}/>'
 
 
 def in_lines(title: str, width: float) -> list[str]:
@@ -144,8 +146,8 @@ def _box(lesson: Lesson, corner: tuple[float, float], folder: str) -> str:
     x, y = corner
     kind = "is-lesson" if lesson.number.isdigit() else "is-appendix"
     colour = sequence_colour("A" if kind == "is-lesson" else "B")
-    lines = in_lines(lesson.title, WIDE - STRIP - 16)
-    left, first = x + STRIP + 8, y + HIGH / 2 + 4 - 7 * len(lines)
+    lines = in_lines(lesson.title, WIDE - STRIP - 12)
+    left, first = x + STRIP + 7, y + HIGH / 2 + 4 - 7 * len(lines)
     rows = [first + 14 * at for at in range(len(lines) + 1)]  # the last for the minutes
     words = "".join(
         f'<text x="{left:g}" y="{row:g}">{escape(line)}</text>'

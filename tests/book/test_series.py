@@ -53,7 +53,7 @@ def test_the_picture_links_to_each_notebook_and_its_boxes_lie_apart():
 
 
 def test_titles_fit_into_their_boxes():
-    room = series.WIDE - series.STRIP - 16
+    room = series.WIDE - series.STRIP - 12
     for lesson in series.lessons():
         lines = series.in_lines(lesson.title, room)
         assert " ".join(lines) == lesson.title
