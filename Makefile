@@ -17,7 +17,7 @@ LESSON ?= notebooks/00_ten_minutes.ipynb
 
 .DEFAULT_GOAL := help
 .PHONY: help lab lessons save-lessons test test-thorough test-oldest test-newest
-.PHONY: test-clients test-ray book test-book
+.PHONY: test-clients test-ray
 .PHONY: browser lint figures figures-paper pocket pocket-draft bench bench-one home clean
 
 help:  ## this list
@@ -75,6 +75,7 @@ test-ray:  ## replicas on Ray Serve: live, killed and routed, in .venv-ray (3 GB
 	$(MAKE) VENV=.venv-ray EXTRAS=serve,ray,test .venv-ray/.ready
 	.venv-ray/bin/python -m pytest --disable-warnings tests/serving/ray
 
+.PHONY: book test-book
 # No torch is needed: docstrings are read, not imported.
 book: .venv-book/.ready  ## the site: build/book/site/index.html opens from disk
 	.venv-book/bin/python -m book
