@@ -105,7 +105,7 @@ class Simulator(Page):
     """Knobs, and pictures that follow them.
 
     At each turn of a knob the run that is asked for comes first. Then, in `go_on`, the
-    same requests at the other rates, for the curve.
+    same requests at the other rates, for the curves.
     """
 
     def __init__(self) -> None:
@@ -159,7 +159,7 @@ class Simulator(Page):
         run, report = self.run, served(self.run)
         others = [
             run._replace(way=way, rate=rate)
-            for way in dict.fromkeys((run.way, LONGEST))
+            for way in dict.fromkeys((run.way, BLOCKS, LONGEST))
             for rate in LOADS[run.load].rates
         ]
         self._to_do = deque(each for each in others if each not in _served)
