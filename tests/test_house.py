@@ -223,6 +223,13 @@ def test_the_tested_set_pins_every_dependency():
         assert name in pinned, f"{name} is installed with us, but not pinned"
 
 
+def test_the_tools_of_the_site_are_pinned():
+    lines = (ROOT / "constraints.txt").read_text().lower().splitlines()
+    pinned = {line.split("==")[0].replace("_", "-") for line in lines}
+    tools = map(Requirement, PYPROJECT["dependency-groups"]["book"])
+    assert {tool.name.lower().replace("_", "-") for tool in tools} <= pinned
+
+
 def test_the_oldest_set_is_what_is_promised():
     """All of it, but for the tools that only check the source."""
     lines = (ROOT / "constraints-oldest.txt").read_text().splitlines()
