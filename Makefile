@@ -17,7 +17,7 @@ LESSON ?= notebooks/00_ten_minutes.ipynb
 
 .DEFAULT_GOAL := help
 .PHONY: help lab lessons save-lessons test test-thorough test-oldest test-newest
-.PHONY: test-clients test-ray
+.PHONY: test-clients test-ray playground test-playground
 .PHONY: browser lint figures figures-paper pocket pocket-draft bench bench-one home clean
 
 help:  ## this list
@@ -69,6 +69,16 @@ test-clients: $(VENV)/.ready .venv-clients/.ready  ## the server with guidellm, 
 	$(PYTHON) -m venv --clear .venv-clients
 	.venv-clients/bin/python -m pip install guidellm==0.8.1 openai
 	@touch $@
+
+# What the page is made of comes from npm and pip, once, into build/playground.
+playground: $(VENV)/.ready  ## the page with the pool in it, build/playground.html; the first time, it needs npm
+	$(BIN)/python tools/make_playground.py --fetch
+	$(BIN)/python tools/make_playground.py
+
+test-playground: export PLAYGROUND := yes
+test-playground: playground  ## the page in Chromium, and tests without torch in its Python, under node
+	$(BIN)/python -m pytest tests/browser/test_playground.py
+	$(BIN)/python tools/test_playground.py
 
 test-ray: export MINIPAGED_RAY := yes
 test-ray:  ## replicas on Ray Serve: live, killed and routed, in .venv-ray (3 GB)

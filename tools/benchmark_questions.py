@@ -419,7 +419,6 @@ ON_A_CPU = (
     batching,
     scarce,
     server,
-    replicas,
     watching,
     prefix,
     beams,

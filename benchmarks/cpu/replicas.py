@@ -104,9 +104,8 @@ def speak(trace: Sequence[Asked], model: PreTrainedModel) -> list[Spoken]:
 @contextmanager
 def replicas(router: str) -> Iterator[str]:
     """Two of them behind this router; the address."""
-    for _ in range(
-        3
-    ):  # Ray gives its own processes 15 s to start: a busy machine fails
+    # Ray gives its own processes 15 s to start, which a busy machine may miss.
+    for _ in range(3):
         process, url = start(router)
         if url:
             break
