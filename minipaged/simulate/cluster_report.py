@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from statistics import fmean, median, quantiles
 from typing import NamedTuple
 
-from minipaged.simulate.report import Moment, Served
+from minipaged.simulate.report import Moment, Report, Served
 
 
 class Answer(NamedTuple):
@@ -45,6 +45,21 @@ class ClusterReport(NamedTuple):
         if name == "pause":
             return wait_of([answer.pause for answer in self.answers])
         return wait_of([getattr(answer.served, name) for answer in self.answers])
+
+    @property
+    def whole(self) -> Report:
+        """All answers and all steps, as if one server had made them."""
+        steps = sorted(
+            step._replace(replica=life.replica)
+            for life in self.lives
+            for step in life.steps
+        )
+        return Report(
+            [answer.served for answer in self.answers],
+            steps,
+            preemptions=sum(step.preemptions for step in steps),
+            computed_tokens=sum(step.num_tokens for step in steps),
+        )
 
     @property
     def hit_rate(self) -> float:
