@@ -81,12 +81,12 @@ class ClusterReport(NamedTuple):
     @property
     def loads(self) -> dict[int, float]:
         """How many requests each replica had, in the mean over all the time."""
-        found: dict[int, float] = {life.replica: 0.0 for life in self.lives}
+        seconds = self.seconds
+        found = dict.fromkeys(sorted({life.replica for life in self.lives}), 0.0)
         for life in self.lives:
-            for step in life.steps:
-                present = step.seconds * (step.running + step.waiting)
-                found[life.replica] += present / self.seconds
-        return dict(sorted(found.items()))
+            present = [s.seconds * (s.running + s.waiting) for s in life.steps]
+            found[life.replica] += sum(present) / seconds
+        return found
 
     @property
     def balance(self) -> float:
