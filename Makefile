@@ -12,7 +12,7 @@ CONSTRAINTS := constraints.txt
 ifneq ($(wildcard $(MINIPAGED_MODEL)),)
 export MINIPAGED_MODEL := $(abspath $(MINIPAGED_MODEL))
 endif
-LESSON ?= notebooks/01_contiguous_waste.ipynb
+LESSON ?= notebooks/00_ten_minutes.ipynb
 
 .DEFAULT_GOAL := help
 .PHONY: help lab lessons save-lessons test test-thorough test-oldest test-newest
@@ -22,7 +22,7 @@ LESSON ?= notebooks/01_contiguous_waste.ipynb
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
 
-lab: $(VENV)/.ready  ## open the lessons in JupyterLab, at lesson 1
+lab: $(VENV)/.ready  ## open the notebooks in JupyterLab, at the ten-minute start
 	$(BIN)/python -m jupyterlab --ServerApp.root_dir="$(CURDIR)" \
 	  --LabApp.default_url=/lab/tree/$(LESSON) $(if $(filter 0,$(shell id -u)),--allow-root) $(LAB_FLAGS)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from helpers import guides
+from helpers import notebook_files as files
 from helpers import notebook_links as links
 from helpers.guides import GUIDES, ROOT
 
@@ -53,6 +54,29 @@ def test_the_readmes_code_runs(capsys):
     exec("".join(re.findall(r"^```python\n(.*?)^```", text, re.M | re.DOTALL)), {})
     capital, story, streamed = capsys.readouterr().out.splitlines()
     assert "Paris" in capital and streamed == story.removesuffix(" length")
+
+
+def stored(name: str) -> str:
+    """A notebook's sources and what its cells have printed."""
+    cells = files.load(ROOT / "notebooks" / name)["cells"]
+    printed = (files.output_text(cell) for cell in cells if "outputs" in cell)
+    return "\n".join([*map(files.source, cells), *printed])
+
+
+def not_of(lesson: str, guide: str) -> list[str]:
+    """The blocks of a guide's look inside a lesson that the lesson does not have."""
+    look = guide.split("## A look inside a lesson")[1].split("\n## ")[0]
+    blocks = re.findall(r"^```(?:py|text)\n(.*?)^```", look, re.M | re.DOTALL)
+    assert len(blocks) == 3
+    return [block for block in blocks if block not in lesson + "\n"]
+
+
+def test_the_look_inside_a_lesson_is_what_the_lesson_has():
+    guide = (ROOT / "README.md").read_text("utf-8")
+    lesson = stored("02_block_pool.ipynb")
+    assert not_of(lesson, guide) == []
+    harm, proof = not_of(lesson, guide.replace("Madrid", "Rome").replace("6 of 6", "5"))
+    assert "Rome" in harm and "5 prompts equal" in proof
 
 
 def test_the_readme_lists_the_folders_of_the_package():

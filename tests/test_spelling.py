@@ -8,6 +8,7 @@ from pathlib import Path
 from helpers import notebook_files as files
 from helpers.guides import GUIDES
 from helpers.sample_notebook import code, prose
+from tools import museum
 
 ROOT = files.ROOT
 FOLDERS = ("minipaged", "tools", "benchmarks", "tests")
@@ -35,10 +36,18 @@ def as_text(notebook: Path, folder: Path) -> Path:
     return text
 
 
-def test_code_and_guides_are_spelt_right():
+def without_quotes(page: Path, folder: Path) -> Path:
+    """The museum's own words: what notebooks have printed is often cut."""
+    text = folder / page.name
+    text.write_text(museum.MARK.sub("", page.read_text("utf-8")), "utf-8")
+    return text
+
+
+def test_code_and_guides_are_spelt_right(tmp_path):
     code = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
     assert len(code) > 40
-    assert misspelt(*code, *GUIDES) == []
+    guides = {*GUIDES} - {museum.PAGE} | {without_quotes(museum.PAGE, tmp_path)}
+    assert misspelt(*code, *guides) == []
 
 
 def test_notebooks_are_spelt_right(tmp_path):

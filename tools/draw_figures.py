@@ -1,7 +1,7 @@
 """Draw the pictures of READMEs from live objects, for light and dark pages.
 
-python tools/draw_figures.py    writes overview, kernels, engine and latencies, each
-                                -light.png and -dark.png
+python tools/draw_figures.py    writes overview, miscounted, kernels, engine and
+                                latencies, each -light.png and -dark.png
 """
 
 import os
@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from minipaged.draw.palette import theme
 from minipaged.lab.measure.measured import measured_engine, paper_figures
 from minipaged.lab.plots.latencies import plot_latencies
+from minipaged.lab.plots.miscounted import plot_miscounted
 from minipaged.lab.plots.reservations import plot_reservations_and_pool
 from minipaged.lab.plots.speeds import plot_engine_speeds
 from minipaged.memory.block_pool import BlockPool
@@ -53,6 +54,27 @@ def draw_overview() -> Figure:
     return plot_reservations_and_pool(TOKENS, RESERVED, pool, tables, title)
 
 
+class Forgetful(BlockPool):
+    """Lets two sequences hold a block, and forgets that there are two: lesson 2."""
+
+    def share(self, block_id: int) -> int:
+        return block_id
+
+
+def draw_miscounted() -> Figure:
+    """A block that C gets though B holds it, because A, who held it too, has ended."""
+    pool = Forgetful(num_blocks=8, block_size=4)
+    a, c = BlockTable(pool), BlockTable(pool)
+    a.append(4)
+    b = a.fork()
+    a.free()
+    c.append(4)
+    title = "Two tables lead to one block: C has written over B's prompt"
+    memory = {c.block_ids[0]: "My PIN is 4711"}
+    tables = {"B": b, "C": c}
+    return plot_miscounted(pool, tables, memory, title, lost="You are very polite")
+
+
 def draw_engine() -> Figure:
     """What each way to run the engine gives on a GPU, as the benchmark stored it."""
     title = "Rung by rung more tokens; one launch brings less than rounds differ by"
@@ -73,6 +95,7 @@ def main() -> None:
         os.environ["MINIPAGED_THEME"] = name
         pictures = {
             "overview": draw_overview(),
+            "miscounted": draw_miscounted(),
             "kernels": draw_kernels(theme()),
             "engine": draw_engine(),
             "latencies": draw_latencies(),

@@ -3,8 +3,9 @@
     python tools/lesson_tables.py            writes them
     python tools/lesson_tables.py --check    fails if one of them is not as it would be
 
-Title, question and minutes stand at the head of each notebook. What a lesson adds to
-the package, the first lines of the modules say.
+Title, question and minutes stand at the head of each notebook, and the minutes of an
+exercise behind its name. What a lesson adds to the package, the first lines of the
+modules say.
 """
 
 import json
@@ -14,7 +15,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
-TABLE = re.compile(r"(<!-- lessons -->\n).*?(<!-- end of lessons -->)", re.DOTALL)
+TABLE = re.compile(r"(<!-- (\w+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
+EXERCISE = re.compile(r"^\*\*[^*\n]+\*\* \((?:\d+ to )?(\d+) minutes\)", re.MULTILINE)
+ROUTES = {
+    "**An evening**: what blocks are, and how they serve many users": "1 2 A",
+    "**The server**: shared, copied and scarce memory, HTTP": "1 2 A 3 4 B G",
+    "**The kernel**: attention at the speed of the memory": "1 2 A 5 6 C D",
+    "The six lessons, with appendices A to C": "1 2 3 4 5 6 A B C",
+}
 
 
 class Lesson(NamedTuple):
@@ -25,7 +33,8 @@ class Lesson(NamedTuple):
     title: str
     question: str
     badge: str  # in markdown: a picture that opens the notebook in Colab
-    minutes: str
+    minutes: int  # to read it
+    exercises: int  # minutes for all of them
 
 
 def lessons() -> list[Lesson]:
@@ -33,12 +42,15 @@ def lessons() -> list[Lesson]:
     found = []
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
         cells = json.loads(path.read_text("utf-8"))["cells"]
-        head = "\n".join("".join(cell["source"]) for cell in cells[:2])
+        texts = ["".join(cell["source"]) for cell in cells]
+        head = "\n".join(texts[:2])
         number, title = re.search(r"^# (\w+) · (.+)$", head, re.MULTILINE).groups()
         question = re.search(r"^\*\*(.+)\*\*$", head, re.MULTILINE)[1]
         badge = re.search(r"^\[!\[.+\)$", head, re.MULTILINE)[0]
-        minutes = re.search(r"About (\d+) minutes", head)[1]
-        found.append(Lesson(path.name, number, title, question, badge, minutes))
+        minutes = int(re.search(r"About (\d+) minutes", head)[1])
+        exercises = sum(map(int, EXERCISE.findall("\n".join(texts))))
+        row = (path.name, number, title, question, badge, minutes, exercises)
+        found.append(Lesson(*row))
     return found
 
 
@@ -55,30 +67,67 @@ def added(number: str) -> str:
     return "; ".join(f"`{name}/` {', '.join(own)}" for name, own in folders.items())
 
 
-def tables() -> dict[Path, str]:
-    """What stands between the marks in each file."""
-    front = ["| | notebook | |", "|---|---|---|"]
+def hours(minutes: int) -> str:
+    """To the next half hour: 190 minutes are 3 h, 200 are 3½ h."""
+    halves = round(minutes / 30)
+    return f"{halves // 2}{'½' * (halves % 2)} h"
+
+
+def routes(series: list[Lesson]) -> str:
+    """How long each way through the series takes."""
+    rows = ["| route | in this order | to read | exercises |", "|---|---|---|---|"]
+    by_number = {each.number: each for each in series}
+    for name, numbers in ROUTES.items():
+        own = [by_number[number] for number in numbers.split()]
+        read = hours(sum(each.minutes for each in own))
+        exercises = hours(sum(each.exercises for each in own))
+        rows.append(f"| {name} | {', '.join(numbers.split())} | {read} | {exercises} |")
+    return "\n".join(rows) + "\n"
+
+
+def tables() -> dict[Path, dict[str, str]]:
+    """What stands between the marks in each file, by the marks' name."""
+    series = lessons()
+    front = ["| | the lesson | its question | |", "|---|---|---|---|"]
     map_ = [
-        "| | lesson | the question | minutes | adds to the package |",
+        "| | lesson | the question | minutes | exercises |",
         "|---|---|---|---|---|",
     ]
-    for each in lessons():
+    modules = ["| | modules |", "|---|---|"]
+    for each in series:
         link = f"[{each.title}](notebooks/{each.name})"
-        front.append(f"| {each.number} | {link} | {each.badge} |")
-        cells = (f"[{each.title}]({each.name})", each.question, each.minutes)
-        map_.append(f"| {each.number} | {' | '.join(cells)} | {added(each.number)} |")
+        front.append(f"| {each.number} | {link} | {each.question} | {each.badge} |")
+        times = f"{each.minutes} | {each.exercises or ''}"
+        cells = f"[{each.title}]({each.name}) | {each.question} | {times}"
+        map_.append(f"| {each.number} | {cells} |")
+        if own := added(each.number):
+            modules.append(f"| {each.number} | {own} |")
     return {
-        ROOT / "README.md": "\n".join(front) + "\n",
-        ROOT / "notebooks" / "README.md": "\n".join(map_) + "\n",
+        ROOT / "README.md": {
+            "routes": routes(series),
+            "lessons": "\n".join(front) + "\n",
+        },
+        ROOT / "notebooks" / "README.md": {
+            "lessons": "\n".join(map_) + "\n",
+            "routes": routes(series),
+            "modules": "\n".join(modules) + "\n",
+        },
     }
 
 
 def main(check: bool) -> None:
-    for path, table in tables().items():
+    for path, wanted in tables().items():
         text = path.read_text("utf-8")
-        renewed, count = TABLE.subn(lambda mark: mark[1] + table + mark[2], text)  # noqa: B023
-        if count != 1:
-            sys.exit(f"{path}: there must be one pair of marks for the table")
+        marks = [mark[2] for mark in TABLE.finditer(text)]
+        for name in wanted:
+            if marks.count(name) != 1:
+                sys.exit(f"{path}: there must be one pair of marks for {name!r}")
+
+        def renew(mark: re.Match, wanted: dict[str, str] = wanted) -> str:
+            kept = mark[0].removeprefix(mark[1]).removesuffix(mark[3])
+            return mark[1] + wanted.get(mark[2], kept) + mark[3]
+
+        renewed = TABLE.sub(renew, text)
         if check and renewed != text:
             sys.exit(f"{path} is out of date: run python tools/lesson_tables.py")
         if renewed != text:

@@ -31,7 +31,7 @@ def is_stderr(output: dict) -> bool:
 def is_named(notebook: dict) -> list[str]:
     """A lesson by its number, an appendix by a letter: `# 6 · A Triton kernel`."""
     title = files.source(notebook["cells"][0]).splitlines()[0]
-    named = re.match(r"# ([1-9]|[A-Z]) · ", title)
+    named = re.match(r"# ([0-9]|[A-Z]) · ", title)
     return [] if named else [f"neither lesson nor appendix: {title}"]
 
 

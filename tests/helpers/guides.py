@@ -7,7 +7,7 @@ from pathlib import Path
 from helpers import notebook_files as files
 
 ROOT = files.ROOT
-GUIDES = sorted([*ROOT.glob("*.md"), *ROOT.glob("[a-z]*/README.md")])
+GUIDES = sorted([*ROOT.glob("*.md"), *ROOT.glob("[a-z]*/*.md")])
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
 TARGETS = set(re.findall(r"^([a-z-]+):.*## \S", MAKEFILE, re.MULTILINE))
 

@@ -17,6 +17,7 @@ from helpers import attempts_of_appendix_f as appendix_f
 from helpers import attempts_of_appendix_g as appendix_g
 from helpers import attempts_of_capstone as capstone
 from helpers import attempts_of_incidents as incidents
+from helpers import attempts_of_lesson0 as lesson0
 from helpers import attempts_of_lesson1 as lesson1
 from helpers import attempts_of_lesson2 as lesson2
 from helpers import attempts_of_lesson3 as lesson3
@@ -29,7 +30,7 @@ from minipaged.decoding.beam import Beams
 from minipaged.lab import check
 from minipaged.lab.check import lesson4 as stopping
 
-LESSONS = (lesson1, lesson2, lesson3, lesson4, lesson5, lesson6)
+LESSONS = (lesson0, lesson1, lesson2, lesson3, lesson4, lesson5, lesson6)
 LESSONS += (appendix_a, appendix_b, appendix_c, appendix_d, appendix_e, appendix_f)
 LESSONS += (appendix_g, incidents, capstone)
 LESSONS += (routing,)  # appendix H, too
@@ -47,6 +48,7 @@ def verdict(capsys, name, attempt):
 
 
 RIGHT = {
+    "must_copy": lesson0.must_copy,
     "shared_blocks": lesson3.shared_blocks,
     "free_order": lesson3.free_order,
     "prefix_index": lesson3.PrefixIndex,

@@ -1,6 +1,5 @@
 """What was measured on GPUs and is shipped."""
 
-import json
 from pathlib import Path
 from statistics import median
 
@@ -189,34 +188,6 @@ def test_what_the_gpu_waits_and_works_is_a_step():
                 works = step["gpu_span_ms"] - step["idle_ms"]
                 listed = sum(step["kernels_ms"].values())
                 assert 0.9 * works < listed < 1.01 * works
-
-
-def numbers_that_the_table_says():
-    """Of the table in benchmarks/README.md, as the stored reports have them."""
-    engine = measured_engine()
-    *_, beside, alone = engine["runs"]
-    for host in [*engine["hosts"], beside]:
-        for rung in {*LADDER, *OTHERS, *PARTS} & set(host):
-            yield f"{int(host[rung]['tokens_per_s'] + 0.5):,}"
-    lone = [beside[way]["lone"] for way in ("compiled", "vllm")]
-    for row in [*alone["lone"].values(), *lone]:
-        yield f"{row['first_token_ms']} ms; {row['next_token_ms']}"
-    report = measured_kernels()
-    cell = report["decode"]["32 query heads, 8 KV heads, 128"]["64x4k"]
-    yield f"{cell['paged']} µs, {cell['gb_per_s']:,} GB/s"
-    yield f"{report['ceilings']['read_gb_per_s']:,} GB/s"
-    yield f"{report['prefill']['1 x 8k']['paged_tflop_per_s']} TFLOP/s"
-    for path in measured.DATA.glob("batches-*.json"):
-        for found in json.loads(path.read_text("utf-8"))["summary"].values():
-            shares = (found[f"at_most_{most}"] for most in ("1.00", "1.03", "1.08"))
-            mean, largest = found["geometric_mean"], found["largest"]
-            yield f"{', '.join(f'{x:.0%}' for x in shares)}; {mean:.2f}; {largest:.2f}"
-
-
-def test_the_table_says_what_was_measured():
-    said = (ROOT / "benchmarks" / "README.md").read_text("utf-8").replace(" %", "%")
-    missing = [n for n in numbers_that_the_table_says() if n not in said]
-    assert not missing
 
 
 def test_the_evidence_for_the_rule_is_what_was_measured():

@@ -13,7 +13,7 @@ each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name_
 
 def test_there_are_notebooks():
     assert files.NOTEBOOKS
-    assert files.NOTEBOOKS[0].stem == "01_contiguous_waste"
+    assert files.NOTEBOOKS[0].stem == "00_ten_minutes"
 
 
 @each_rule

@@ -31,7 +31,8 @@ def pictures(notebook: dict) -> dict[str, list[dict]]:
 
 
 DRAWN = {
-    path.name[:2].strip("0_"): pictures(files.load(path)) for path in files.NOTEBOOKS
+    path.name.partition("_")[0].removeprefix("0"): pictures(files.load(path))
+    for path in files.NOTEBOOKS
 }
 
 

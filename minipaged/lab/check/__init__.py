@@ -38,6 +38,7 @@ from minipaged.lab.check.incidents import (
     incident_of_lesson_3,
     incident_of_lesson_4,
 )
+from minipaged.lab.check.lesson0 import must_copy
 from minipaged.lab.check.lesson1 import first_fit, four_kinds
 from minipaged.lab.check.lesson2 import attend, position_of, ragged_row
 from minipaged.lab.check.lesson3 import prefix_index, shared_blocks

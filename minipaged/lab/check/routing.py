@@ -210,11 +210,13 @@ class _Story:
         self.capacity = capacity
 
     def send(self, chain: list[int]) -> None:
+        """These hashes were sent."""
         self._do("sent", chain)
         self.right.sent("", chain)
         self.events.append(f"sent({chain})")
 
     def ask(self, chain: list[int], why: str) -> None:
+        """Is `num_known` right? why: what is forgotten if it is not."""
         found = self._do("num_known", chain)
         after = ", ".join(self.events[-4:]) or "nothing"
         what = f"capacity {self.capacity}, after {after}: num_known({chain})"

@@ -1,0 +1,829 @@
+"""The questions of benchmarks/README.md: on a CPU, then on a GPU."""
+
+from statistics import geometric_mean, median
+
+from minipaged.simulate.fit import fitted_server
+from minipaged.simulate.validation import beside, read_validations
+from tools.benchmark_tables import (
+    ROOT,
+    Question,
+    anchor,
+    number,
+    path_of,
+    picture,
+    share,
+    stored,
+    text_of,
+)
+
+HEAD = """\
+# Measured
+
+Our figures, beside those of what a user would take instead. Each question has a table \
+of its own, made by `python -m tools.benchmark_page` from what the benchmarks have \
+stored: a figure that is not stored is not here. Timings are never assertions of tests.
+
+Two machines are the reference: two cores of an AMD EPYC, and one NVIDIA H200. Where a \
+question was answered on another one, the line above its table says so. Compare only \
+figures of the same table. [Hosts, other GPUs and earlier versions](HISTORY.md) have a \
+page of their own.
+
+`make bench` runs what needs no GPU, but for the families, and prints; \
+`make bench BENCH_FLAGS=--save` stores; `make bench-one NAME=step` runs one. \
+[How to add one](../CONTRIBUTING.md#a-measurement).
+"""
+KERNELS = (
+    "Bars of GB/s for nine batches, from one sequence of 1,024 tokens to 256 ragged "
+    "ones. For large caches, this package's paged kernel, cuDNN on contiguous K and V, "
+    "FlashInfer and FlashAttention-3 all come close to the line of reading alone, "
+    "4,590 GB/s."
+)
+
+
+def page() -> str:
+    """The whole text."""
+    cpu = [question() for question in ON_A_CPU]
+    gpu = [question() for question in ON_A_GPU]
+    parts = [HEAD.strip(), contents("On a CPU:", cpu), contents("On a GPU:", gpu)]
+    parts += ["## On a CPU", *map(text_of, cpu), "## On a GPU", *map(text_of, gpu)]
+    return "\n\n".join([*parts, PAPER]) + "\n"
+
+
+def contents(where: str, questions: list[Question]) -> str:
+    """Links to questions."""
+    names = [question.asked for question in questions]
+    return "\n".join([where, "", *(f"- [{name}](#{anchor(name)})" for name in names)])
+
+
+PAPER = f"""\
+## Simulated
+
+[paper-figures](../{path_of("paper-figures")}) holds the paper's figures 12 to 18b, as \
+`make figures-paper` has computed them. It is a simulation in jumping time, and its \
+machine and date are not stored. \
+[Appendix F](../notebooks/F_the_papers_evaluation.ipynb) shows them beside the \
+paper's claims."""
+
+
+def generation() -> Question:
+    report = stored("cpu-generate")
+    rows = [
+        (
+            each["case"],
+            each["minipaged_tokens_per_second"],
+            each["huggingface_tokens_per_second"],
+            each["ratio"],
+        )
+        for each in report["results"]
+    ]
+    return Question(
+        "How many tokens a second does `mp.generate` make, beside HuggingFace?",
+        ("cpu-generate",),
+        "make bench-one NAME=generate",
+        ("the pocket model, float32", "minipaged", "HuggingFace", "ratio"),
+        rows,
+        "HuggingFace gets the prompts as one padded batch. Where answers have many "
+        "lengths, it computes padding, and we do not. A single prompt gains nothing.",
+        f"; {report['threads']} threads",
+    )
+
+
+def batching() -> Question:
+    report = stored("cpu-engine")
+    speeds = report["throughput"]["tokens_per_second"]
+    latency = report["latency"]["at_static_capacity"]
+    names = {
+        "minipaged": "our engine",
+        "continuous": "HuggingFace's continuous batching",
+    }
+    rows = [
+        (
+            names.get(
+                way, f"HuggingFace `generate`, {way.replace('static', 'batches of')}"
+            ),
+            speed,
+        )
+        for way, speed in speeds.items()
+    ]
+    return Question(
+        "How many tokens a second does the engine make, beside static batches?",
+        ("cpu-engine",),
+        "make bench-one NAME=engine",
+        ("64 requests of ShareGPT-like lengths, all there at once", "tokens a second"),
+        rows,
+        f"The engine brings {number(report['throughput']['ratio_to_best_static'])} "
+        "times as many as the best static batch. If requests come at 80 % of what "
+        f"static batches can serve, a token takes {number(latency['minipaged_ms'])} "
+        f"ms in the mean, and {number(latency['static_ms'])} ms with static batches. "
+        "An earlier version, in which a step did more beside the forward.",
+        f"; {report['threads']} threads",
+    )
+
+
+def scarce() -> Question:
+    report = stored("cpu-engine")["scarce"]
+    rows = [
+        (
+            way,
+            f"{report[way]['equal']} of {report[way]['requests']}",
+            report[way]["preemptions"],
+            report[way]["recomputed_tokens"],
+            report[way]["times_as_long"],
+        )
+        for way in ("recompute", "swap")
+    ]
+    return Question(
+        "What if a quarter of the blocks must do?",
+        ("cpu-engine",),
+        "make bench-one NAME=engine",
+        (
+            "the same 64 requests",
+            "equal",
+            "preemptions",
+            "computed again",
+            "times as long",
+        ),
+        rows,
+        f"In {report['blocks']} of {report['of']} blocks, requests are preempted, and "
+        "every answer stays HuggingFace's.",
+    )
+
+
+def server() -> Question:
+    report = stored("cpu-server")
+    waits = report["time_to_first_token_ms_p50"]
+    names = {
+        "bare": "`Engine.step`, without HTTP",
+        "coroutines": "`async for`, without HTTP",
+        "server": "our server, streams over HTTP",
+    }
+    rows = [
+        (said, report["tokens_per_second"][way], waits[way])
+        for way, said in names.items()
+    ]
+    return Question(
+        "What does HTTP cost?",
+        ("cpu-server",),
+        "make bench-one NAME=server",
+        (f"{report['clients']} clients", "tokens a second", "first token, ms (median)"),
+        rows,
+        f"The server makes {number(report['served_over_bare'])} of the bare engine's "
+        "tokens; its engine has a process of its own. A request waits longer for its "
+        "first token, because it may come in the middle of a step: HTTP itself adds "
+        f"{number(report['added_ms_p50']['coroutines'])} ms.",
+        f"; {report['machine']['threads']} thread of torch",
+    )
+
+
+def watching() -> Question:
+    report = stored("cpu-pool-page")
+    row = (
+        report["clients"],
+        report["step_ms"],
+        report["watching_us_of_step"],
+        report["watching_us_of_message"],
+        share(report["share_of_cpu"], ".1%"),
+    )
+    return Question(
+        "What does `/pool` cost while somebody watches it?",
+        ("cpu-pool-page",),
+        "make bench-one NAME=pool_page",
+        ("clients", "a step, ms", "of it watching, µs", "a message, µs", "of the CPU"),
+        [row],
+        "Ten messages a second are sent. While nobody watches, nothing is kept.",
+        f"; other programs ran (load {report['load_before']})",
+    )
+
+
+def prefix() -> Question:
+    report = stored("cpu-prefix")
+    first, books = report["first_token"], report["bookkeeping"]
+    rows = [
+        ("with the prefix cache", 1e3 * first["with_cache_seconds"]),
+        ("without", 1e3 * first["without_seconds"]),
+    ]
+    return Question(
+        "How much sooner does an answer begin if its prompt is cached?",
+        ("cpu-prefix",),
+        "make bench-one NAME=prefix",
+        (
+            f"a prompt of 1,000 tokens, {first['tokens_found']} of them found",
+            "first token, ms",
+        ),
+        rows,
+        f"{number(first['times_sooner'])} times sooner. For a prompt that nobody has "
+        f"sent before, looking and publishing take {books['percent_of_prefill']} % of "
+        "the prefill.",
+        f"; {report['threads']} threads",
+    )
+
+
+def beams() -> Question:
+    report = stored("cpu-beams")
+    speed, grid = report["speed"], report["grid"]
+    rows = [
+        (who, speed[f"{key}_seconds"], speed[f"{key}_kv_bytes"] / 1e6)
+        for who, key in (("minipaged", "minipaged"), ("HuggingFace", "huggingface"))
+    ]
+    return Question(
+        "What do beams that share blocks save?",
+        ("cpu-beams",),
+        "make bench-one NAME=beams",
+        ("4 beams, a prompt of 256, 64 new tokens", "seconds", "K and V, MB"),
+        rows,
+        f"They take {number(speed['memory_ratio'])} of the memory. In a grid of "
+        f"options, {grid['equal']:,} of {grid['prompts']:,} answers are "
+        "HuggingFace's, with their scores.",
+        f"; {report['threads']} threads",
+    )
+
+
+def streamed() -> Question:
+    report = stored("cpu-streamed")
+    rows = [
+        (
+            case,
+            *(
+                report["times"][threads][case][f"{way}_milliseconds"]
+                for threads in ("1 thread", "2 threads")
+                for way in ("gathered", "online")
+            ),
+        )
+        for case in report["times"]["1 thread"]
+    ]
+    peaks = {
+        way: report["peak_extra_bytes"][way]["4096"] / 1e6
+        for way in ("gathered", "online")
+    }
+    return Question(
+        "Is attention that streams over blocks slower than a copy of them?",
+        ("cpu-streamed",),
+        "make bench-one NAME=streamed",
+        (
+            "attention of a layer, ms",
+            "gathered, 1 thread",
+            "streamed",
+            "gathered, 2 threads",
+            "streamed",
+        ),
+        rows,
+        "For many sequences that decode, it is as fast; for one, and for prompts, it "
+        "is slower. Beside the cache, 32 sequences of 4,096 tokens need "
+        f"{number(peaks['online'])} MB, as 256 tokens do; gathered, "
+        f"{number(peaks['gathered'])} MB.",
+    )
+
+
+def guesses() -> Question:
+    results = stored("cpu-speculation")["results"]
+    names = {
+        "plain": "without guesses",
+        "PromptLookup()": "`PromptLookup()`",
+        "PromptLookup(10, 2)": "`PromptLookup(10, 2)`, as HuggingFace guesses",
+        "DraftModel": "`DraftModel` with pocket-draft",
+        "HuggingFace": "HuggingFace, without guesses",
+        "HuggingFace, prompt_lookup_num_tokens=10": "HuggingFace, prompt lookup",
+    }
+    rows = [
+        (
+            said,
+            *(results[kind][way]["tokens_per_cpu_second"] for kind in results),
+            *(results[kind][way]["texts_equal_to_plain"] for kind in results),
+        )
+        for way, said in names.items()
+    ]
+    exact = stored("cpu-speculation-exact")
+    return Question(
+        "What do guesses bring, and do they change a text?",
+        ("cpu-speculation", "cpu-speculation-exact"),
+        "make bench-one NAME=speculation",
+        (
+            "tokens of a CPU second",
+            "texts that repeat",
+            "others",
+            "equal, of 20",
+            "of 20",
+        ),
+        rows,
+        "Prompt lookup pays where texts repeat, the draft model in both. In one "
+        "other text, two logits are nearly equal, and a step of several tokens takes "
+        "the other token; HuggingFace's lookup differs in one text, too. Over "
+        f"{len(exact['families'])} models, {exact['compared']:,} texts with guesses "
+        f"were compared with `generate`: {exact['differ']} differ. "
+        f"{exact['cut_at_a_tie']} of them were compared up to a tie of its scores.",
+        "; 1 thread",
+    )
+
+
+def families() -> Question:
+    counts = stored("cpu-families")["counts"]
+    names = {
+        "equal": "equal to `generate`",
+        "refused": "refused, with the cause",
+        "not built": "a tiny model could not be built",
+        "WRONG": "accepted, and wrong",
+    }
+    return Question(
+        "Which models give HuggingFace's text?",
+        ("cpu-families",),
+        "make bench-one NAME=families",
+        (f"of {sum(counts.values())} families of causal models", "families"),
+        [(said, counts[verdict]) for verdict, said in names.items()],
+        "Tiny models with random weights: greedy, sampled, with beams, from a cache, "
+        "in chunks. Of some families, only a variant is equal; the file names it.",
+    )
+
+
+def memory() -> Question:
+    report = stored("cpu-memory")
+    times = report["allocate_and_release_microseconds"]
+    return Question(
+        "Does the pool slow down as it grows?",
+        ("cpu-memory",),
+        "make bench-one NAME=memory",
+        ("blocks in the pool", "a block handed out and taken back, µs"),
+        [(f"{int(blocks):,}", time) for blocks, time in times.items()],
+        "No.",
+    )
+
+
+def clicks() -> Question:
+    report = stored("widget-clicks")
+    rows = [
+        (f"{pool['blocks']:,}", pool["median_ms"], pool["slowest_ms"])
+        for pool in report["pools"]
+    ]
+    return Question(
+        "How long does a click in the pool's widget take?",
+        ("widget-clicks",),
+        "make bench-one NAME=widget_clicks",
+        ("blocks in the pool", "median, ms", "slowest, ms"),
+        rows,
+        "Until the page has changed.",
+        f"; {report['browser'].split(' built')[0]}, headless",
+    )
+
+
+ON_A_CPU = (
+    generation,
+    batching,
+    scarce,
+    server,
+    watching,
+    prefix,
+    beams,
+    streamed,
+    guesses,
+    families,
+    memory,
+    clicks,
+)
+PEERS = {
+    "flashinfer": "FlashInfer",
+    "vllm_flash_attention": "FlashAttention-3",
+    "vllm_triton": "vLLM's Triton kernel",
+}
+SHAPE = "32 query heads, 8 KV heads, 128"
+
+
+def decode() -> Question:
+    report = stored("kernels-nvidia-h200")
+    ceiling = report["ceilings"]["read_gb_per_s"]
+    rows = [
+        (
+            batch,
+            row["paged"],
+            row["gb_per_s"],
+            *(row["peers"][peer] for peer in PEERS),
+            row["cudnn_contiguous"] or "",
+        )
+        for batch, row in report["decode"][SHAPE].items()
+    ]
+    cell = report["decode"][SHAPE]["64x4k"]
+    return Question(
+        "How fast does lesson 6's kernel decode, beside others?",
+        ("kernels-nvidia-h200",),
+        "python -m benchmarks.gpu.kernels",
+        ("µs of a layer", "ours", "GB/s", *PEERS.values(), "cuDNN, contiguous"),
+        rows,
+        "For 64 sequences of 4,096 tokens it reaches "
+        f"{share(cell['gb_per_s'] / ceiling)} of what reading alone gives, {ceiling:,} "
+        "GB/s. `64x4k`: 64 sequences of 4,096 tokens. "
+        f"{SHAPE.replace(', 128', ' of 128 numbers')}, bfloat16, blocks of 16, "
+        "shuffled.",
+        f"; FlashInfer {report['peers']['flashinfer']}, vLLM {report['peers']['vllm']}",
+        picture("kernels", KERNELS),
+    )
+
+
+def decode_over_peers() -> Question:
+    report = stored("kernels-nvidia-h200")
+    rows = []
+    for part, said in (
+        ("decode", "9 batches in 4 shapes of heads"),
+        ("decode_other_cells", "5 other batches in the same shapes"),
+    ):
+        cells = [row for batch in report[part].values() for row in batch.values()]
+        for peer, name in PEERS.items():
+            ratios = [row["paged"] / row["peers"][peer] for row in cells]
+            rows.append((said, name, min(ratios), median(ratios), max(ratios)))
+        ratios = [
+            row["paged"] / row["cudnn_contiguous"]
+            for row in cells
+            if row["cudnn_contiguous"]
+        ]
+        rows.append(
+            (said, "cuDNN, contiguous", min(ratios), median(ratios), max(ratios))
+        )
+    return Question(
+        "And over many batches: our time divided by theirs?",
+        ("kernels-nvidia-h200",),
+        "python -m benchmarks.gpu.kernels",
+        ("", "beside", "least", "median", "most"),
+        rows,
+        "Below 1 we are faster. The rule that chooses our kernel's sizes was first "
+        "made from the nine batches, not from the five.",
+    )
+
+
+def of_batches(summary: dict) -> tuple[object, ...]:
+    """Shares of the batches, the mean and the largest."""
+    shares = (share(summary[f"at_most_{most}"]) for most in ("1.00", "1.03", "1.08"))
+    return *shares, f"{summary['geometric_mean']:.2f}", f"{summary['largest']:.2f}"
+
+
+BATCHES = ("at most 1.00", "at most 1.03", "at most 1.08", "geometric mean", "largest")
+KERNEL_NAMES = {
+    "step": "appendix D's launch, which also writes K and V",
+    "reading": "lesson 6's kernel, which only reads",
+}
+
+
+def random_batches() -> Question:
+    files = ("batches-nvidia-h200", "batches-seed-1-nvidia-h200")
+    rows = [
+        (said, stored(file)["seed"], *of_batches(stored(file)["summary"][kernel]))
+        for kernel, said in KERNEL_NAMES.items()
+        for file in files
+    ]
+    return Question(
+        "And in random batches: our time divided by the best peer's?",
+        files,
+        "python -m benchmarks.gpu.batches --seed 0",
+        ("60 batches in 6 shapes of heads", "seed", *BATCHES),
+        rows,
+        "The aim: 95 % of the batches at most 1.03, and none above 1.08. The best peer "
+        "is the fastest of FlashInfer, FlashAttention-3 and vLLM's Triton kernel. Some "
+        "of these batches guided how pieces are cut, so they are no strangers.",
+    )
+
+
+def paging() -> Question:
+    report = stored("tuning-nvidia-h200")
+    rows = []
+    for batch, found in report["paging"].items():
+        alone = found["contiguous"]["us"]
+        sixteen = next(x for x in found["by_block_size"] if x["block_size"] == 16)
+        all_sizes = [
+            row[order] / alone
+            for row in found["by_block_size"]
+            for order in ("in_order", "shuffled")
+        ]
+        rows.append(
+            (
+                batch,
+                alone,
+                sixteen["in_order"],
+                sixteen["shuffled"],
+                f"{max(all_sizes):.3f}",
+            )
+        )
+    return Question(
+        "What does a block table cost?",
+        ("tuning-nvidia-h200",),
+        "python -m benchmarks.gpu.tuning",
+        (
+            "µs of a layer",
+            "no table",
+            "blocks of 16, in order",
+            "shuffled",
+            "most, of all block sizes, over no table",
+        ),
+        rows,
+        "The same decode loop in all, with one tile under way.",
+    )
+
+
+def rule() -> Question:
+    report = stored("tuning-nvidia-h200")
+    rows = []
+    for shape, cells in report["cells"].items():
+        ratios = [
+            found[0][-1] / min(row[-1] for row in found) for found in cells.values()
+        ]
+        rows.append(
+            (shape, len(cells), f"{geometric_mean(ratios):.3f}", f"{max(ratios):.3f}")
+        )
+    return Question(
+        "How good are the sizes that a rule chooses?",
+        ("tuning-nvidia-h200",),
+        "python -m benchmarks.gpu.tuning",
+        ("heads", "batches", "time over the best sizes tried, mean", "largest"),
+        rows,
+        "Appendix C makes the rule. For each batch, up to 94 sizes were tried.",
+    )
+
+
+def prompts() -> Question:
+    report = stored("prompts-seed-4-nvidia-h200")
+    summary, batches = report["summary"], report["batches"].values()
+    over = [row["us"]["lesson_6"] / row["us"]["ours"] for row in batches]
+    peers = sum("flash_attention_3" in row["us"] for row in batches)
+    row = (
+        peers,
+        *(share(summary[f"at_most_{most}"]) for most in ("1.00", "1.10", "1.30")),
+        summary["geometric_mean"],
+        summary["largest"],
+    )
+    return Question(
+        "How fast are prompts computed, beside FlashAttention-3?",
+        ("prompts-seed-4-nvidia-h200",),
+        "python -m benchmarks.gpu.prompts --count 26 --seed 4",
+        (
+            "batches",
+            "at most 1.00",
+            "at most 1.10",
+            "at most 1.30",
+            "geometric mean",
+            "largest",
+        ),
+        [row],
+        "Our time divided by FlashAttention-3's, in random batches of prompts, chunks "
+        "of long contexts, windows, sinks, and prompts beside sequences that decode. "
+        f"Lesson 6's kernel takes {number(geometric_mean(over))} times as long as ours "
+        "for Hopper (geometric mean). In "
+        f"{len(report['equal_to_float64'])} batches, whole numbers equal float64.",
+    )
+
+
+def rungs() -> Question:
+    report = stored("prompt-rungs-nvidia-h200")
+    names = {
+        "rung 1": "rung 1",
+        "rung 2": "rung 2",
+        "rung 3": "rung 3",
+        "rung 4": "rung 4",
+        "ours": "minipaged's, over blocks",
+        "lesson_6": "lesson 6's, over blocks",
+        "flash_attention_3": "FlashAttention-3, over blocks",
+        "cudnn": "cuDNN",
+    }
+    rows = [
+        (said, *(found["tflop_per_s"][kernel] for found in report["prompts"].values()))
+        for kernel, said in names.items()
+    ]
+    lengths = [f"{int(length):,} tokens" for length in report["prompts"]]
+    return Question(
+        "What does each rung of appendix C's kernel for prompts bring?",
+        ("prompt-rungs-nvidia-h200",),
+        "python -m benchmarks.gpu.prompt_rungs",
+        ("TFLOP/s", *lengths),
+        rows,
+        "One prompt, 32 query and 8 KV heads of 128. The rungs and cuDNN read K and "
+        "V in one piece.",
+    )
+
+
+def engine() -> Question:
+    report = stored("engine-beside-vllm-2")
+    names = {
+        "compiled": "our engine, compiled",
+        "fp8": "the same, K and V in 8 bits",
+        "vllm": f"vLLM {report['vllm']['version']}, its defaults, 16 bits",
+    }
+    rows = []
+    for way, said in names.items():
+        found = report[way]
+        rounds = ", ".join(f"{each['tokens_per_s']:,}" for each in found["rounds"])
+        long = found.get("lone_long", {})
+        waits = (long.get("first_token_ms", ""), long.get("next_token_ms", ""))
+        rows.append((said, rounds, *waits, found["start_s"]))
+    return Question(
+        "How many tokens a second does the engine make, beside vLLM?",
+        ("engine-beside-vllm-2",),
+        "python -m benchmarks.gpu.engine --runs compiled",
+        (
+            "256 requests",
+            "tokens a second, by round",
+            "alone, 6,000 tokens: first, ms",
+            "each next, ms",
+            "ready after, s",
+        ),
+        rows,
+        "A model of Qwen3-0.6B's shape with random weights, bfloat16; prompts and "
+        "answers of 100 to 1,024 tokens, temperature 0.6. Hosts differ in their "
+        "CPUs, so compare only figures of one host: the [other hosts](HISTORY.md) "
+        "are listed apart.",
+    )
+
+
+def first() -> Question:
+    host, other = stored("first-batches")["hosts"]
+    kinds = {
+        kind: row["first_over_later_rate"]
+        for kind, row in host.items()
+        if isinstance(row, dict) and "first_over_later_rate" in row
+    }
+    rows = [
+        (kind, rate, other.get(kind, {}).get("first_over_later_rate", ""))
+        for kind, rate in kinds.items()
+    ]
+    slow, kept = host["arrivals"]["step_ms"], other["arrivals"]["step_ms"]
+    return Question(
+        "Is the first batch of a kind slower than later ones?",
+        ("first-batches",),
+        "python -m benchmarks.gpu.first_batches",
+        ("first over later rate, compiled", "one host", "another"),
+        rows,
+        f"Kernels are compiled at the start, which takes {number(host['start_s'])} "
+        f"and {number(other['start_s'])} s. When 512 requests come at once while 128 "
+        f"decode, the longest step takes {number(slow[1])} ms, and {number(kept[1])} "
+        "ms after `gc.freeze()`.",
+    )
+
+
+def eight_bits() -> Question:
+    report = stored("eight-bits-nvidia-h200")
+    rows = [
+        (
+            batch,
+            found["mb"],
+            found["bf16"],
+            found["fp8"],
+            found["fp8_v"],
+            found["fp8_of_bf16"],
+        )
+        for batch, found in report["decode"].items()
+    ]
+    _, *errors = report["check"].values()
+    return Question(
+        "What do K and V in 8 bits bring?",
+        ("eight-bits-nvidia-h200",),
+        "python -m benchmarks.gpu.eight_bits check decode",
+        (
+            "µs of a layer",
+            "MB in 16 bits",
+            "16 bits",
+            "8 bits",
+            "V alone",
+            "8 over 16 bits",
+        ),
+        rows,
+        "A pool holds twice as many tokens. Beside float64 on the same bytes, the "
+        f"largest error is {max(errors)}.",
+    )
+
+
+def deterministic() -> Question:
+    report = stored("deterministic-nvidia-h200")
+    found = report["deterministic"]
+    alike = {name for name in found if name.startswith("in batches of ")}
+    sizes = ", ".join(name.split()[-1] for name in found if name in alike)
+    worst = min((found[name] for name in alike), key=lambda row: row["equal"])
+    companies = {f"in batches of {sizes}": worst}
+    companies |= {name: row for name, row in found.items() if name not in alike}
+    rows = [(name, f"{row['equal']} of {row['of']}") for name, row in companies.items()]
+    return Question(
+        "Does `deterministic=True` keep a text the same in any company?",
+        ("deterministic-nvidia-h200",),
+        "python -m benchmarks.gpu.deterministic",
+        ("256 requests, bfloat16", "texts equal to those computed alone"),
+        rows,
+        "A model of Qwen3-0.6B's shape whose texts depend on last bits. All requests "
+        f"at once take {report['price, graphs']['ratio']} times the default's time.",
+    )
+
+
+def drawing() -> Question:
+    report = stored("drawing-nvidia-h200")
+    rows = [
+        (row["asked_for"], row["ours_replayed"], row["ours"], row["huggingface"])
+        for row in report["microseconds"]
+        if row["logits"] == "random" and row["rows"] == 256
+    ]
+    return Question(
+        "How long does a draw take?",
+        ("drawing-nvidia-h200",),
+        "python -m benchmarks.gpu.drawing",
+        (
+            f"256 rows of {report['vocabulary']:,} logits",
+            "ours, µs",
+            "HuggingFace's, µs",
+        ),
+        rows,
+        "HuggingFace's processors, softmax and multinomial, beside our kernel.",
+    )
+
+
+def guesses_on_a_gpu() -> Question:
+    report = stored("gpu-speculation")
+    rows = [
+        (
+            kind,
+            found["tokens_per_s"],
+            found.get("times_plain", ""),
+            found["wall_ms"],
+            found["gpu_ms"],
+        )
+        for kind, found in report.items()
+        if isinstance(found, dict) and "tokens_per_s" in found
+    ]
+    return Question(
+        "What do guesses bring on a GPU?",
+        ("gpu-speculation",),
+        "python -m benchmarks.gpu.speculation",
+        (
+            "users and guesses",
+            "tokens a second",
+            "times plain",
+            "a step, ms",
+            "of it GPU, ms",
+        ),
+        rows,
+        f"Guesses are right with probability {report['right']} by construction. "
+        "*Free* ones cost nothing to make; the draft model has "
+        f"{report['draft_layers']} of 28 layers. For one user they pay if they are "
+        "free. Otherwise they do not: a step must be read before the next one is "
+        "planned, and meanwhile the GPU waits.",
+    )
+
+
+def simulated() -> Question:
+    costs = fitted_server(ROOT / path_of("step-costs-nvidia-h200")).costs
+    names = [one["name"] for one in stored("served-nvidia-h200")["validations"]]
+    validations = read_validations(ROOT / path_of("served-nvidia-h200"))
+    rows = []
+    for name, validation in zip(names, validations, strict=True):
+        found = beside(validation.report, validation.simulated(costs))
+        for row in found:
+            mean, p99 = row.off
+            what = row.name.replace("_", " ")
+            rows.append(
+                (
+                    name,
+                    what,
+                    1e3 * row.measured[0],
+                    share(mean, "+.1%"),
+                    share(p99, "+.1%"),
+                )
+            )
+    return Question(
+        "How far is a simulated engine from the real one?",
+        ("served-nvidia-h200", "step-costs-nvidia-h200"),
+        "python -m benchmarks.gpu.step_costs",
+        ("load", "", "measured mean, ms", "simulated: mean", "P99"),
+        rows,
+        "A model of Llama-3.1-8B's shape, compiled. The costs were fitted to other "
+        "steps. Steps with a shared prefix and few new prompt tokens cost more than "
+        "the fit says.",
+    )
+
+
+def parity() -> Question:
+    report = stored("gpu-parity")
+    rows = [
+        (
+            name,
+            "3 samples" if "do_sample" in case["options"] else "greedy",
+            f"{case['equal']} of {case['prompts']}",
+        )
+        for name in ("pocket", "random weights, Qwen3-0.6B")
+        for case in report[name]["cases"]
+    ]
+    return Question(
+        "Are texts HuggingFace's on a GPU, too?",
+        ("gpu-parity",),
+        "python -m benchmarks.gpu.parity",
+        ("float32, TF32 off", "", "prompts equal"),
+        rows,
+        "Taken with an earlier version, with gathered attention.",
+    )
+
+
+ON_A_GPU = (
+    decode,
+    decode_over_peers,
+    random_batches,
+    rule,
+    paging,
+    prompts,
+    rungs,
+    engine,
+    first,
+    eight_bits,
+    deterministic,
+    drawing,
+    guesses_on_a_gpu,
+    simulated,
+    parity,
+)
