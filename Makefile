@@ -6,6 +6,7 @@
 #   MINUTES=...         of each simulated trace, for figures-paper
 PYTHON ?= python3
 VENV   ?= .venv
+EXTRAS ?= lab,serve,test
 BIN    := $(VENV)/bin
 CONSTRAINTS := constraints.txt
 # A folder is found from the notebooks' own folder too.
@@ -16,7 +17,7 @@ LESSON ?= notebooks/00_ten_minutes.ipynb
 
 .DEFAULT_GOAL := help
 .PHONY: help lab lessons save-lessons test test-thorough test-oldest test-newest
-.PHONY: test-clients
+.PHONY: test-clients test-ray
 .PHONY: browser lint figures figures-paper pocket pocket-draft bench bench-one home clean
 
 help:  ## this list
@@ -69,6 +70,11 @@ test-clients: $(VENV)/.ready .venv-clients/.ready  ## the server with guidellm, 
 	.venv-clients/bin/python -m pip install guidellm==0.8.1 openai
 	@touch $@
 
+test-ray: export MINIPAGED_RAY := yes
+test-ray:  ## replicas on Ray Serve: live, killed and routed, in .venv-ray (3 GB)
+	$(MAKE) VENV=.venv-ray EXTRAS=serve,ray,test .venv-ray/.ready
+	.venv-ray/bin/python -m pytest --disable-warnings tests/serving/ray
+
 # Debian's; as root, or through sudo. Where there is a Chrome already, that does as well.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 browser:  ## install Chromium, which the widgets' tests drive
@@ -115,6 +121,7 @@ bench: $(VENV)/.ready  ## compare with HuggingFace generate on this machine
 	$(BIN)/python -m benchmarks.cpu.pool_page $(BENCH_FLAGS)
 	$(BIN)/python -m benchmarks.cpu.widget_clicks $(BENCH_FLAGS)
 
+# The replicas need make test-ray's environment: make bench-one VENV=.venv-ray NAME=replicas
 BENCHMARKS = $(basename $(notdir $(shell grep -l __main__ benchmarks/cpu/*.py)))
 bench-one: $(VENV)/.ready  ## one measurement on the CPU: make bench-one NAME=step
 	@$(if $(filter $(NAME),$(BENCHMARKS)),,echo \
@@ -125,7 +132,7 @@ home:  ## point Colab at your fork: make home URL=https://github.com/you/minipag
 	@$(PYTHON) tools/set_home.py "$(URL)"
 
 clean:  ## remove the environment and everything that was built
-	rm -rf $(VENV) .venv-oldest .venv-newest .venv-clients build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-oldest .venv-newest .venv-clients .venv-ray build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . \( -name __pycache__ -o -name .ipynb_checkpoints \) -type d -prune -exec rm -rf {} +
 
 # A machine whose torch sees a GPU keeps it: the environment then looks through to the
@@ -144,12 +151,12 @@ $(VENV)/.ready: pyproject.toml $(CONSTRAINTS)
 	  echo "keeping the torch of $(PYTHON)" && \
 	  $(PYTHON) -m venv --clear --system-site-packages "$(VENV)" && \
 	  $(PYTHON) -c '$(PURELIB)' > "$$($(BIN)/python -c '$(PURELIB)')/outer.pth" && \
-	  $(BIN)/python -m pip install -e '.[lab,serve,test]'; \
+	  $(BIN)/python -m pip install -e '.[$(EXTRAS)]'; \
 	else \
 	  $(PYTHON) -m venv --clear "$(VENV)" && \
 	  $(BIN)/python -m pip install -U pip && \
 	  $(BIN)/python -m pip install -c $(CONSTRAINTS) \
 	    "$$(grep -E '^torch==' $(CONSTRAINTS))" && \
-	  $(BIN)/python -m pip install -c $(CONSTRAINTS) -e '.[lab,serve,test]'; \
+	  $(BIN)/python -m pip install -c $(CONSTRAINTS) -e '.[$(EXTRAS)]'; \
 	fi
 	@touch $@

@@ -106,7 +106,7 @@ def make(*arguments: str) -> subprocess.CompletedProcess:
     )
 
 
-def test_make_knows_each_benchmark_and_runs_all_but_the_families():
+def test_make_knows_each_benchmark_and_runs_all_but_the_longest_and_those_of_ray():
     modules = ROOT.glob("benchmarks/cpu/*.py")
     names = {path.stem for path in modules if "__main__" in path.read_text("utf-8")}
     refused = make("bench-one", "NAME=nothing")
@@ -116,7 +116,7 @@ def test_make_knows_each_benchmark_and_runs_all_but_the_families():
     one = make("-n", "bench-one", "NAME=step", "BENCH_FLAGS=--save").stdout
     assert one.endswith("python -m benchmarks.cpu.step --save\n")
     run = re.findall(r"benchmarks\.cpu\.(\w+)", make("-n", "bench").stdout)
-    assert {*run, "families"} == names
+    assert {*run, "families", "replicas"} == names
 
 
 FINDINGS = sorted((ROOT / "findings").glob("*.sh"))

@@ -27,7 +27,8 @@ _DTYPES = ("auto", "float32", "bfloat16", "float16")
 _KEY = "MINIPAGED_API_KEY"
 
 
-def _count(text: str) -> int:
+def whole_number(text: str) -> int:
+    """A flag's value, from 1."""
     if text.isdecimal() and int(text) > 0:
         return int(text)
     raise argparse.ArgumentTypeError(f"must be a whole number from 1, got {text}")
@@ -58,6 +59,12 @@ def parser() -> argparse.ArgumentParser:
     commands = made.add_subparsers(required=True, metavar="serve")
     serve = commands.add_parser("serve", help="answer requests over HTTP",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter)  # fmt: skip
+    add_flags(serve)
+    return made
+
+
+def add_flags(serve: argparse.ArgumentParser) -> None:
+    """Those of a server."""
     add = serve.add_argument
     add("model", help='"pocket", a folder, or an id on the HuggingFace hub')
     add("--host", default="127.0.0.1", help="0.0.0.0: all networks of this machine")
@@ -79,16 +86,20 @@ def parser() -> argparse.ArgumentParser:
     add("--kv-cache-dtype", choices=("auto", "fp8", "fp8_v"), default="auto",
         help="fp8: K and V in 8 bits, if a text of the model's own agrees; fp8_v: V "
         "alone; auto: the model's type")  # fmt: skip
-    add("--tensor-parallel-size", type=_count, default=1, metavar="RANKS",
+    add("--tensor-parallel-size", type=whole_number, default=1, metavar="RANKS",
         help="GPUs that share the model's heads, a process each")  # fmt: skip
-    add("--max-model-len", type=_count, help="tokens of a prompt with its answer")
-    add("--num-blocks", type=_count, help="by default all that fit on a GPU, else 512")
+    add("--max-model-len", type=whole_number, help="tokens of a prompt with its answer")
+    add(
+        "--num-blocks",
+        type=whole_number,
+        help="by default all that fit on a GPU, else 512",
+    )
     add("--gpu-memory-utilization", type=_share, default=0.9, metavar="SHARE",
         help="of a GPU's memory, for weights, blocks and a step, if --num-blocks is "
         "not given")  # fmt: skip
-    add("--block-size", type=_count, default=16, help="tokens of a block")
-    add("--max-num-seqs", type=_count, default=256, help="that run at one time")
-    add("--max-num-batched-tokens", type=_count,
+    add("--block-size", type=whole_number, default=16, help="tokens of a block")
+    add("--max-num-seqs", type=whole_number, default=256, help="that run at one time")
+    add("--max-num-batched-tokens", type=whole_number,
         help="of a step; by default 8192 on a GPU, else 2048")  # fmt: skip
     add("--enable-prefix-caching", action=argparse.BooleanOptionalAction, default=True,
         help="equal beginnings share blocks")  # fmt: skip
@@ -97,20 +108,19 @@ def parser() -> argparse.ArgumentParser:
         """'{"method": "ngram", "num_speculative_tokens": 4}'""")  # fmt: skip
     add("--pool-page", action=argparse.BooleanOptionalAction, default=True,
         help="show the block pool at /pool")  # fmt: skip
-    add("--max-queue", type=_count, default=1024, help="that wait; more get 429")
-    add("--stream-interval", type=_count, default=1,
+    add("--max-queue", type=whole_number, default=1024, help="that wait; more get 429")
+    add("--stream-interval", type=whole_number, default=1,
         help="tokens of an event of a stream: more are less work")  # fmt: skip
-    add("--max-body-bytes", type=_count, default=1 << 20, help="more get 413")
+    add("--max-body-bytes", type=whole_number, default=1 << 20, help="more get 413")
     add(
         "--body-timeout", type=_seconds, default=30.0, help="seconds for a body to come"
     )
     add("--request-timeout", type=_seconds, default=600.0, help="seconds for an answer")
-    add("--shutdown-timeout", type=_count, default=120,
+    add("--shutdown-timeout", type=whole_number, default=120,
         help="seconds in which answers may be completed after SIGTERM")  # fmt: skip
     add("--engine-process", action=argparse.BooleanOptionalAction, default=True,
         help="the engine has a process of its own, so that HTTP never slows its steps "
         "down; without, a thread, which takes less memory")  # fmt: skip
-    return made
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

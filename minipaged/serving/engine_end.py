@@ -49,7 +49,7 @@ class EngineEnd(Observer):
         self._news = News()
         states = PoolStates(engine)
         self.answers = {
-            "figures": lambda: figures_of(engine),
+            "figures": lambda: {"": figures_of(engine)},
             "pool": states.take,
             "nobody watches": states.forget,
         }

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
 from multiprocessing import get_context, parent_process
-from threading import Thread
+from threading import Thread, current_thread, main_thread
 from typing import Any, Protocol
 
 from minipaged.engine.engine import Engine
@@ -60,18 +60,21 @@ class EngineInProcess:
     def __init__(self, make: Callable[..., Engine], *arguments: Any):
         """`make(*arguments)` makes the engine there; both must be picklable.
 
-        Called in the main thread, whose signals the new process must not hear.
+        In the main thread, the new process does not hear even the first signal.
         """
         self._ours, theirs = socket.socketpair()
         # The front decides when the engine ends; signals for all are not for it.
-        before = [signal.signal(one, signal.SIG_IGN) for one in _SIGNALS]
+        # In another thread nothing can be said of signals: the process says it itself.
+        is_main = current_thread() is main_thread()
+        ignored = _SIGNALS if is_main else ()
+        before = [signal.signal(one, signal.SIG_IGN) for one in ignored]
         try:
             self._process = get_context("spawn").Process(
                 target=_live, args=(theirs, make, arguments), name="minipaged engine"
             )
             self._process.start()
         finally:
-            for one, handler in zip(_SIGNALS, before, strict=True):
+            for one, handler in zip(ignored, before, strict=True):
                 signal.signal(one, handler)
             theirs.close()
 

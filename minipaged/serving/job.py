@@ -100,6 +100,7 @@ class Job:
         salt = self._salt if own is None else self._salt + b":" + own.encode()
         answer.stream = self._link.add(
             answer.question.prompt,
+            is_streamed=bool(self._asked.stream),
             seed=None if seed is None else seed + answer.sample,
             cache_salt=salt,
             **answer.question.arguments,

@@ -69,6 +69,12 @@ class Reply:
         if not self.finished:
             self._link.abort(self._number)
 
+    def restart(self) -> None:
+        """Called by the link: the answer begins anew, and nobody has seen the old."""
+        self.tokens.clear()
+        if self.logprobs is not None:
+            self.logprobs.clear()
+
     def begin(self, begun: Begun, now: float) -> None:
         """Called by the link: the first token has come."""
         self.first_token_at = now
@@ -140,7 +146,9 @@ class Link(asyncio.Protocol):
         self._transport.close()
         await asyncio.to_thread(self._host.stop)
 
-    def add(self, prompt: list[int], **arguments: Any) -> Reply:
+    def add(
+        self, prompt: list[int], *, is_streamed: bool = True, **arguments: Any
+    ) -> Reply:
         """Hand in a request, with the arguments of `Engine.add`.
 
         Whether it is taken, `Reply.accepted` says. Raises ApiError if there is no
@@ -150,7 +158,7 @@ class Link(asyncio.Protocol):
         number = next(self._numbers)
         wants_logprobs = arguments.get("logprobs") is not None
         reply = self.replies[number] = Reply(self, number, wants_logprobs)
-        self._transport.write(pack(Add(number, prompt, arguments)))
+        self._transport.write(pack(Add(number, prompt, arguments, is_streamed)))
         return reply
 
     def abort(self, number: int) -> None:
@@ -198,6 +206,8 @@ class Link(asyncio.Protocol):
     def _apply(self, news: News) -> None:
         now = time.perf_counter()
         replies, metrics = self.replies, self._metrics
+        for number in news.restarted:
+            replies[number].restart()
         for number, begun in news.begun.items():
             replies[number].begin(begun, now)
             metrics.queue.observe(begun.waited)

@@ -50,6 +50,7 @@ class Add(NamedTuple):
     number: int
     prompt: list[int]
     arguments: dict[str, Any]
+    is_streamed: bool = True  # does the client see tokens before the end?
 
 
 class Abort(NamedTuple):
@@ -78,6 +79,7 @@ class News:
     """To the front: all that a step has brought. Keys are the numbers of requests."""
 
     accepted: list[int] = field(default_factory=list)
+    restarted: list[int] = field(default_factory=list)  # their answers begin anew
     begun: dict[int, Begun] = field(default_factory=dict)
     tokens: dict[int, list[int]] = field(default_factory=dict)
     logprobs: dict[int, list[TokenLogprob]] = field(default_factory=dict)

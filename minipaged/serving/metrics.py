@@ -107,10 +107,14 @@ class Metrics(Collector):
             "e2e_request_latency_seconds", "From the arrival to the end.", _WHOLE
         )
         self.queue = Times("request_queue_time_seconds", "Until it first runs.", _WHOLE)
-        self._figures: Mapping[str, Any] = {}
+        self._figures: Mapping[str, Mapping[str, Any]] = {}
 
-    def page(self, figures: Mapping[str, Any]) -> bytes:
-        """The text that Prometheus reads. figures: see `figures_of`."""
+    def page(self, figures: Mapping[str, Mapping[str, Any]]) -> bytes:
+        """The text that Prometheus reads.
+
+        figures: `figures_of` each engine, by its name, which becomes vLLM's label
+        `engine`. An engine that is alone has the name "", and no label.
+        """
         self._figures = figures
         return generate_latest(self._registry)
 
@@ -123,22 +127,30 @@ class Metrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Called by the registry."""
-        figures, of_model = self._figures, [self._model_name]
+        labels = ["model_name"]
+        engines = [([self._model_name], each) for each in self._figures.values()]
+        if "" not in self._figures:
+            labels.append("engine")
+            for (values, _), name in zip(engines, self._figures, strict=True):
+                values.append(name)
         for name in _GAUGES:
-            gauge = GaugeMetricFamily(PREFIX + name, name, labels=["model_name"])
-            gauge.add_metric(of_model, figures[name])
+            gauge = GaugeMetricFamily(PREFIX + name, name, labels=labels)
+            for values, figures in engines:
+                gauge.add_metric(values, figures[name])
             yield gauge
         for own, name in _COUNTERS.items():
-            counter = CounterMetricFamily(PREFIX + name, own, labels=["model_name"])
-            counter.add_metric(of_model, figures[own])
+            counter = CounterMetricFamily(PREFIX + name, own, labels=labels)
+            for values, figures in engines:
+                counter.add_metric(values, figures[own])
             yield counter
         success = CounterMetricFamily(
             PREFIX + "request_success",
             "requests that have ended",
-            labels=["model_name", "finished_reason"],
+            labels=[*labels, "finished_reason"],
         )
-        for reason, number in figures["request_success"].items():
-            success.add_metric([*of_model, _REASONS.get(reason, reason)], number)
+        for values, figures in engines:
+            for reason, number in figures["request_success"].items():
+                success.add_metric([*values, _REASONS.get(reason, reason)], number)
         yield success
         for times in (self._first, self.next_token, self._whole, self.queue):
             yield times.family(self._model_name)

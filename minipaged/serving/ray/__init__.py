@@ -1,0 +1,1 @@
+"""Replicas of a server on Ray Serve, and a router that knows prefixes."""
