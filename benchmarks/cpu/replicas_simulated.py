@@ -3,6 +3,7 @@
     python -m benchmarks.cpu.replicas_simulated          prints; some minutes
     python -m benchmarks.cpu.replicas_simulated --save   stores both for appendix H, too
 
+It needs the extra [ray], for one number only, as make test-ray's environment has it.
 The costs of a step are fitted to one engine in this process, on traces of other seeds.
 What lies outside of an engine (HTTP, the front, Ray, the router) is one number: how
 long the first token of a lone request of three tokens took live, less what the fit says
@@ -12,14 +13,19 @@ come.
 """
 
 import argparse
+import asyncio
 import json
+import time
 from pathlib import Path
+from statistics import median
 from typing import Any
 
+import httpx
 import torch
 from transformers import GenerationConfig
 
 import minipaged as mp
+from benchmarks.cpu.replicas import Spoken, ask, replicas
 from minipaged.lab.measure.busy_clock import BusyClock
 from minipaged.lab.measure.engine_report import EngineReport
 from minipaged.lab.measure.machine import describe_machine
@@ -42,6 +48,23 @@ OUT = ROOT / "minipaged" / "lab" / "measure" / "data" / "replicas-cpu.json"
 LIMITS = {"max_tokens": 2048, "max_sequences": 256}  # of a replica's engine
 LONE = StepLoad(3, 1, 1, 3, 6)  # a prompt of three tokens
 SEEDS = range(101, 105)
+NUM_LONE = 30
+
+
+async def lone_seconds(url: str) -> list[float]:
+    """To the first token of requests of three tokens, one after another."""
+    lone = Spoken(0.0, [5, 6, 7], [0])
+    async with httpx.AsyncClient(base_url=url, timeout=120) as client:
+        return [
+            (await ask(client, lone, "", time.perf_counter()))[0]
+            for _ in range(NUM_LONE)
+        ]
+
+
+def lone_ttft_ms() -> float:
+    """The median of live requests that have both replicas for themselves."""
+    with replicas("round-robin") as url:
+        return 1000 * median(asyncio.run(lone_seconds(url)))
 
 
 def timed(paged: mp.PagedModel, trace: list[Asked]) -> EngineReport:
@@ -101,10 +124,15 @@ def simulated(
     }
 
 
-def beside(live: dict[str, Any], costs: FittedCosts, error: float) -> dict[str, Any]:
-    """Live and simulated figures of each router, and how far the ratios are off."""
+def beside(
+    live: dict[str, Any], lone: float, costs: FittedCosts, error: float
+) -> dict[str, Any]:
+    """Live and simulated figures of each router, and how far the ratios are off.
+
+    lone: milliseconds to the first token of a lone request.
+    """
     trace = applications(**live["trace"])
-    outside = live["lone_ttft_ms"] - 1000 * costs.seconds_of(LONE)
+    outside = lone - 1000 * costs.seconds_of(LONE)
     routers = {}
     for name, report in simulated(live, costs, trace).items():
         measured = live["routers"][name]
@@ -152,6 +180,7 @@ def beside(live: dict[str, Any], costs: FittedCosts, error: float) -> dict[str, 
         "costs": {name: float(f"{x:.4g}") for name, x in costs.seconds.items()},
         "free_tokens": costs.free_tokens,
         "error_of_the_fit": round(error, 4),
+        "lone_ttft_ms": round(lone, 2),
         "outside_ms": round(outside, 2),
         "routers": routers,
         "ratios": {
@@ -172,7 +201,7 @@ def main() -> None:
     parser.add_argument("--save", action="store_true", help=f"write {OUT.name}")
     given = parser.parse_args()
     live = json.loads(given.live.read_text())
-    found = beside(live, *fitted(live))
+    found = beside(live, lone_ttft_ms(), *fitted(live))
     print(json.dumps(found, indent=1))
     if given.save:
         OUT.write_text(json.dumps(found, indent=1) + "\n")
