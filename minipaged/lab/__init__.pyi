@@ -118,6 +118,10 @@ from .plots.multiprocessors import plot_multiprocessors as plot_multiprocessors
 from .plots.neighbour import plot_neighbour as plot_neighbour
 from .plots.number_line import plot_number_line as plot_number_line
 from .plots.on_each import plot_on_each as plot_on_each
+from .plots.on_ranks import plot_halves as plot_halves
+from .plots.on_ranks import plot_heads_on_ranks as plot_heads_on_ranks
+from .plots.on_ranks import plot_ranks_apart as plot_ranks_apart
+from .plots.on_ranks import plot_table_on_ranks as plot_table_on_ranks
 from .plots.overrun import plot_overrun as plot_overrun
 from .plots.overwritten import plot_overwritten as plot_overwritten
 from .plots.padding import plot_padding as plot_padding
@@ -200,6 +204,7 @@ from .tour.predict import reveal as reveal
 from .tour.proof import prove as prove
 from .tour.proof import refute as refute
 from .tour.proof import same_answer as same_answer
+from .tour.ranks import start_ranks as start_ranks
 from .tour.reference import cache_argument as cache_argument
 from .tour.reference import huggingface_cache as huggingface_cache
 from .tour.reference import huggingface_generate as huggingface_generate

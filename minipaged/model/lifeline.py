@@ -19,27 +19,29 @@ class Lifeline:
 
     Attributes:
         cause: why the ranks cannot go on; None while they can.
+        is_news: must this rank tell the cause, as rank 0 may not know it?
         works: does this rank depend on the others now?
-        computes_since: when the present forward began; None outside.
-        timeout: how many seconds a forward may take.
+        waits_since: when it began to compute or to wait with all others; None outside.
+        timeout: how many seconds that may take.
     """
 
     def __init__(self, rank: int, connections: dict[int, Connection]):
-        """connections: to rank 0; rank 0 has those to all other ranks."""
+        """connections: to all other ranks. They know of each other's death at once."""
         self._rank = rank
         self._connections = connections
         self._has_failed = Event()
         self.cause: str | None = None
+        self.is_news = False
         self.works = False
-        self.computes_since: float | None = None
+        self.waits_since: float | None = None
         self.timeout = 300.0
         Thread(target=self._listen, name="minipaged lifeline", daemon=True).start()
 
-    def fail(self, cause: str) -> None:
+    def fail(self, cause: str, is_news: bool = True) -> None:
         """The ranks cannot go on. The others are told why; the first cause stays."""
         if self.cause is not None:
             return
-        self.cause = cause
+        self.cause, self.is_news = cause, is_news
         for connection in self._connections.values():
             try:
                 connection.send(cause)
@@ -54,7 +56,7 @@ class Lifeline:
         the reason, its cause comes soon.
         """
         if isinstance(error, RuntimeError | OSError | EOFError):
-            self._has_failed.wait(timeout=1.0)
+            self._has_failed.wait(timeout=2.0)
         self.fail(f"rank {self._rank}: {type(error).__name__}: {error}")
         return self.cause
 
@@ -64,21 +66,26 @@ class Lifeline:
         while True:
             for connection in wait(list(ranks), timeout=0.5):
                 try:
-                    self.fail(connection.recv())
+                    self.fail(connection.recv(), is_news=False)
                 except (EOFError, OSError):
-                    self.fail(f"rank {ranks.pop(connection)} has ended")
-            since = self.computes_since
+                    rank = ranks.pop(connection)
+                    self.fail(f"rank {rank} has ended", is_news=rank == 0)
+            since = self.waits_since
             if since is not None and monotonic() - since > self.timeout:
                 self.fail(
-                    f"rank {self._rank} has waited {self.timeout:g} seconds for a "
-                    "forward that needs all ranks"
+                    f"rank {self._rank} has waited {self.timeout:g} seconds for "
+                    "the other ranks"
                 )
             if self.cause is not None:
                 failed_at = failed_at or monotonic()
                 if self.works and monotonic() - failed_at > _GRACE:
                     self._end_process()
 
-    def _end_process(self) -> None:
+    def say_farewell(self) -> None:
+        """Print the cause, in one line."""
         text = f"minipaged: rank {self._rank} ends with the others: {self.cause}"
         print(text, file=sys.stderr, flush=True)
+
+    def _end_process(self) -> None:
+        self.say_farewell()
         os._exit(1)

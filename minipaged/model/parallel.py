@@ -1,5 +1,6 @@
 """Appendix H: a model whose heads are shared out among ranks (paper, section 4.6)."""
 
+import atexit
 import os
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -13,10 +14,11 @@ from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.distributed import DistributedConfig
 
-from minipaged.errors import UnsupportedModel
+from minipaged.errors import RankFailed, UnsupportedModel
 from minipaged.model.inputs import RaggedBatch
 from minipaged.model.paged_model import PagedModel
 from minipaged.model.persistent_inputs import Pending, StepArrays, to_device
+from minipaged.model.rank_connections import PATIENCE
 from minipaged.model.ranks import Ranks
 from minipaged.model.runner import Runner
 from minipaged.scheduling.plan import Plan
@@ -76,19 +78,49 @@ def ranks_of(model: PreTrainedModel) -> Ranks | None:
 
 @cache
 def connect() -> Ranks:
-    """Connect the processes that torchrun has started; all of them must call this."""
-    if not dist.is_initialized():
+    """Connect the processes that torchrun has started; all of them must call this.
+
+    Raises RankFailed if one of them does not come.
+    """
+    if dist.is_initialized():
+        return Ranks(_store_of_a_group(), dist.get_rank(), dist.get_world_size())
+    try:
+        patience = timedelta(seconds=PATIENCE)
+        store, rank, count = next(dist.rendezvous("env://", timeout=patience))
+        ranks = Ranks(store, rank, count)
+    except (OSError, EOFError, RuntimeError) as error:
+        raise RankFailed(
+            f"not all ranks have come within {PATIENCE:g} s, or one has ended; "
+            f"start all anew ({type(error).__name__}: {error})"
+        ) from error
+    with ranks.alike("torch.distributed"):
         device = None
         if torch.cuda.is_available():
             device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
             torch.cuda.set_device(device)
-        # Some ranks read their weights more slowly than others.
         dist.init_process_group(
             "gloo" if device is None else "nccl",
+            store=store,
+            rank=rank,
+            world_size=count,
+            # Some ranks read their weights more slowly than others.
             timeout=timedelta(hours=2),
             device_id=device,
         )
-    return Ranks()
+    # A thread of PyTorch's that outlives Python may abort the process.
+    atexit.register(ranks.close)
+    return ranks
+
+
+def _store_of_a_group() -> dist.Store:
+    """A store of all ranks whose script has called `init_process_group` before."""
+    host = os.environ.get("MASTER_ADDR", "localhost")
+    store, port = None, [0]
+    if not dist.get_rank():
+        store = dist.TCPStore(host, 0, is_master=True, wait_for_workers=False)
+        port = [store.port]
+    dist.broadcast_object_list(port)
+    return store or dist.TCPStore(host, port[0])
 
 
 class LeadingRunner(Runner):
@@ -99,7 +131,7 @@ class LeadingRunner(Runner):
     ) -> tuple[RaggedBatch, Tensor]:
         """As `Runner.compute`, on all ranks."""
         arrays = self.inputs.arrays(plan, pending)
-        with self.paged.ranks.computing():
+        with self.paged.ranks.waiting():
             self.paged.ranks.tell("compute", arrays, plan.copies)
             return _compute(self.paged, arrays, plan.copies)
 
@@ -120,7 +152,7 @@ def doing(paged: PagedModel) -> dict[str, Callable[..., Any]]:
     """What the other ranks do when rank 0 tells them."""
 
     def compute(arrays: StepArrays, copies: list[tuple[int, int]]) -> None:
-        with paged.ranks.computing():
+        with paged.ranks.waiting():
             _compute(paged, arrays, copies)
 
     return {

@@ -1,11 +1,8 @@
 """Appendix H: several processes in step: rank 0 decides (paper, section 4.6)."""
 
-import os
 import pickle
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from multiprocessing.connection import Client, Connection, Listener
-from secrets import token_bytes
 from threading import RLock
 from time import monotonic
 from typing import Any, NamedTuple
@@ -14,6 +11,8 @@ import torch.distributed as dist
 
 from minipaged.errors import RankFailed, Unpicklable
 from minipaged.model.lifeline import Lifeline
+from minipaged.model.rank_connections import address_towards, connections
+from minipaged.model.said_once import leave_to_rank_0, say_once
 
 _PATIENCE = 5.0  # seconds in which the others meet an error that all must meet
 
@@ -50,13 +49,22 @@ class Ranks(Unpicklable):
     Source: PagedAttention paper, section 4.6, figure 4.
     """
 
-    def __init__(self) -> None:
-        """Connect the processes of torch.distributed, all of which must call this."""
-        self.rank = dist.get_rank()
-        self.count = dist.get_world_size()
-        self._packets = _connections(self.rank, self.count)
-        self.lifeline = Lifeline(self.rank, _connections(self.rank, self.count))
+    def __init__(self, store: dist.Store, rank: int, count: int):
+        """Connect with the others by a store that all have; all must call this.
+
+        Raises OSError, EOFError or RuntimeError if one of them does not come.
+        """
+        self.rank = rank
+        self.count = count
+        here = address_towards(None)
+        self._packets = connections(store, "packets", rank, count, [0], here)
+        if rank:
+            here = address_towards(self._packets[0])
+        lines = connections(store, "lifelines", rank, count, range(count), here)
+        self.lifeline = Lifeline(rank, lines)
         self._lock = RLock()
+        if rank:
+            say_once(self.lifeline)
         self._what = ""  # is done together now, as rank 0 has begun it
 
     def least(self, number: int) -> int:
@@ -86,6 +94,15 @@ class Ranks(Unpicklable):
                 return self._follow(what, doing)
             return self._lead(what, decide)
 
+    def close(self) -> None:
+        """End what PyTorch runs for the ranks; if it hangs, the lifeline ends it."""
+        self.lifeline.works = True
+        try:
+            if dist.is_initialized():
+                dist.destroy_process_group()
+        finally:
+            self.lifeline.works = False
+
     @contextmanager
     def alike(self, what: str) -> Iterator[None]:
         """Inside, all ranks do the same by themselves: they load a model, say.
@@ -97,33 +114,38 @@ class Ranks(Unpicklable):
             try:
                 yield
             except Exception as error:
-                self._agree(what, f"rank {self.rank}: {type(error).__name__}: {error}")
+                if self._agree(what, f"{type(error).__name__}: {error}"):
+                    leave_to_rank_0(error)
                 raise
             except BaseException as error:  # Ctrl-C
                 self.lifeline.fail(f"rank {self.rank}: {type(error).__name__}")
                 raise
             self._agree(what, None)
 
-    def _agree(self, what: str, fault: str | None) -> None:
-        """Raise RankFailed if some ranks have a fault, and others have none."""
+    def _agree(self, what: str, fault: str | None) -> bool:
+        """Raise RankFailed if some ranks have a fault, and others have none.
+
+        Returns whether rank 0 has the same fault, and this is another rank.
+        """
         others = self._packets.values()
         patience = None if fault is None else _PATIENCE
         with self._or_fail():
             if self.rank:
                 self._packets[0].send(fault)
             if not all(other.poll(patience) for other in others):
-                self.lifeline.fail(fault)  # they wait for this rank in a collective
-                raise RankFailed(self.lifeline.cause)
+                self.lifeline.fail(f"rank {self.rank}: {fault}")
+                raise RankFailed(self.lifeline.cause)  # they wait in a collective
             if self.rank:
                 faults = self._receive(what).result
             else:
                 faults = [fault, *(other.recv() for other in others)]
         if not self.rank:
             self._send(End(what, faults))
-        reasons = list(filter(None, faults))
+        reasons = [f"rank {rank}: {text}" for rank, text in enumerate(faults) if text]
         if reasons and None in faults:
             self.lifeline.fail(reasons[0])
             raise RankFailed(self.lifeline.cause)
+        return self.rank > 0 and fault == faults[0]
 
     @contextmanager
     def _at_work(self) -> Iterator[None]:
@@ -161,7 +183,7 @@ class Ranks(Unpicklable):
                 if message.wants_answer:
                     self._packets[0].send(answer)
         if message.error is not None:
-            raise message.error
+            raise leave_to_rank_0(message.error)
         return message.result
 
     def _receive(self, what: str) -> Call | End:
@@ -185,20 +207,23 @@ class Ranks(Unpicklable):
         if self.rank or not self._lock._is_owned():
             return
         self._send(Call(self._what, name, (), wants_answer=True))
-        with self._or_fail():
+        with self.waiting():
             answers = [connection.recv() for connection in self._packets.values()]
         if reasons := list(filter(None, answers)):
             raise ValueError(reasons[0])
 
     @contextmanager
-    def computing(self) -> Iterator[None]:
-        """Inside, there is a forward: any error there leaves the ranks out of step."""
+    def waiting(self) -> Iterator[None]:
+        """Inside, all ranks are needed, as by a forward: any error leaves them apart.
+
+        It may take no longer than the lifeline's timeout.
+        """
         with self._or_fail():
-            self.lifeline.computes_since = monotonic()
+            self.lifeline.waits_since = monotonic()
             try:
                 yield
             finally:
-                self.lifeline.computes_since = None
+                self.lifeline.waits_since = None
 
     def _send(self, message: Call | End) -> None:
         packet = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
@@ -217,23 +242,6 @@ class Ranks(Unpicklable):
             if isinstance(error, Exception):
                 raise RankFailed(cause) from error
             raise  # Ctrl-C
-
-
-def _connections(rank: int, count: int) -> dict[int, Connection]:
-    """Rank 0's connections to all others, or another rank's connection to rank 0."""
-    if rank:
-        invitation = [None]
-        dist.broadcast_object_list(invitation)
-        address, key = invitation[0]
-        connection = Client(address, authkey=key)
-        connection.send(rank)
-        return {0: connection}
-    key = token_bytes()
-    host = os.environ.get("MASTER_ADDR", "localhost")
-    with Listener((host, 0), backlog=count, authkey=key) as listener:
-        dist.broadcast_object_list([(listener.address, key)])
-        accepted = [listener.accept() for _ in range(count - 1)]
-    return {connection.recv(): connection for connection in accepted}
 
 
 def _picklable(error: BaseException) -> BaseException:

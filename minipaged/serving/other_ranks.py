@@ -79,4 +79,8 @@ def _run(
     try:
         follow(*arguments)
     except (OSError, ValueError, MemoryError, RuntimeError) as error:
+        from minipaged.model.said_once import is_said_by_rank_0
+
+        if is_said_by_rank_0(error):
+            sys.exit(1)
         sys.exit(f"minipaged, rank {environment['RANK']}: {error}")

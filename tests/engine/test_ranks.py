@@ -14,6 +14,7 @@ from transformers import GenerationConfig
 import minipaged as mp
 from helpers import on_ranks
 from helpers.answers import huggingface_outputs
+from helpers.killing_ranks import ENOUGH, PHASES, Killing
 from helpers.rank_processes import SECONDS, RankProcesses
 from helpers.serving import CONFIGS, PROMPTS, check, config, expected
 from helpers.tiny_models import tiny_model
@@ -207,6 +208,54 @@ def test_all_ranks_end_with_the_cause(start, folder_of, fault):
     assert time.monotonic() - began < 10
 
 
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_rank_that_is_killed_ends_all(folder_of, tmp_path, phase):
+    """Three of the twenty of tests/helpers/killing_ranks.py."""
+    seconds, fault = Killing(2, 1, phase, 0.5).fault(folder_of("llama"), tmp_path)
+    assert not fault
+    assert seconds < ENOUGH
+
+
+def test_a_rank_that_never_comes_is_waited_for_in_vain(start, folder_of):
+    """Only for as long as ranks may differ in their start; not for hours."""
+    two = start(2)
+    two.processes[1].kill()
+    two.pipes[0].send((on_ranks.load_with_patience, (folder_of("llama"), 1.0), {}))
+    kind, text = two.ends(0)
+    assert kind == "RankFailed" and "not all ranks have come within 1 s" in text
+
+
+def test_nothing_of_the_ranks_outlives_a_script(tmp_path):
+    """A thread of PyTorch's that does may abort the process, once in many times."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import atexit, sys\n"
+        "import torch.distributed as dist\n"
+        "import minipaged as mp\n"
+        "def say():\n"
+        "    print('is there still a group?', dist.is_initialized(), file=sys.stderr)\n"
+        "atexit.register(say)\n"  # what is registered first runs last
+        "mp.load('pocket', tp='auto')\n"
+    )
+    code, printed = _torchrun(2, script)
+    assert code == 0, printed
+    assert printed.count("is there still a group? False") == 2
+
+
+def test_what_all_ranks_raise_is_printed_once(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("import minipaged as mp\nmp.load('pocket', tp='auto')\n")
+    _, printed = _torchrun(4, script)
+    assert printed.count("4 ranks cannot share out heads") == 1
+
+
+def test_a_rank_that_hangs_where_it_is_asked_ends_all(start, folder_of):
+    """No forward runs then, so no forward's time-out ends the wait."""
+    ranks = start(2)
+    ranks.start(on_ranks.go_on_and_on, folder_of("qwen3"), 2, hangs=True)
+    assert "rank 0 has waited 2 seconds" in ranks.ends(0)[1]
+
+
 def test_an_error_of_one_rank_ends_all(start, folder_of):
     ranks = start(2)
     ranks.start(on_ranks.go_on_and_on, folder_of("qwen3"), fails=True)
@@ -220,13 +269,19 @@ def test_torchrun(tmp_path):
     prompts = tokenizer(["The capital of France is", "Once upon a time"]).input_ids
     right = huggingface_outputs(model, prompts, SHORT)
     script = Path(on_ranks.__file__).with_name("script_for_torchrun.py")
-    torchrun = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2")
-    ran = subprocess.run(
-        [*torchrun, "--standalone", str(script), str(tmp_path)],
-        capture_output=True, text=True, timeout=SECONDS, check=False,
-    )  # fmt: skip
+    code, printed = _torchrun(2, script, tmp_path)
     for rank in "01":
         tokens = (tmp_path / rank).read_text()
         assert tokens == f"{[out.sequences[0] for out in right]}\n"
-    assert ran.returncode == 1
-    assert "this script has a fault on rank 1" in ran.stderr
+    assert code == 1
+    assert "this script has a fault on rank 1" in printed
+
+
+def _torchrun(count, script, *arguments):
+    """Its exit code, and what it and the ranks have printed."""
+    torchrun = (sys.executable, "-m", "torch.distributed.run", "--standalone")
+    ran = subprocess.run(
+        [*torchrun, f"--nproc-per-node={count}", str(script), *map(str, arguments)],
+        capture_output=True, text=True, timeout=SECONDS, check=False,
+    )  # fmt: skip
+    return ran.returncode, ran.stderr

@@ -1,6 +1,7 @@
 """What tests have all ranks do: each of them runs the same lines."""
 
 import asyncio
+import time
 from functools import cache
 
 import pytest
@@ -8,7 +9,9 @@ import torch
 import torch.distributed as dist
 
 import minipaged as mp
+from helpers.rank_processes import SECONDS
 from helpers.serving import CONFIGS, PROMPTS, config
+from minipaged.model import parallel
 
 WARM = config(17, do_sample=True, temperature=0.7, top_k=0)
 BEGUN = "it generates"
@@ -162,12 +165,14 @@ def run_other_lines(folder):
     mp.generate(paged, PROMPTS)
 
 
-def go_on_and_on(folder, timeout=60, fails=False):
-    """Until it fails."""
+def go_on_and_on(folder, timeout=60, fails=False, hangs=False):
+    """Until it fails; rank 1 may fail in a forward, or hang where it is asked."""
     paged = wrap(folder)
     paged.ranks.lifeline.timeout = timeout
     if fails and dist.get_rank() == 1:
         paged.attention = _fails
+    if hangs and dist.get_rank() == 1:
+        paged.refuse_changes = lambda: time.sleep(SECONDS)
     print(BEGUN, flush=True)
     while True:
         mp.generate(paged, PROMPTS, config(40))
@@ -175,3 +180,17 @@ def go_on_and_on(folder, timeout=60, fails=False):
 
 def _fails(*arguments):
     raise ZeroDivisionError("a fault of one rank")
+
+
+def load_and_load(folder):
+    """Until it fails."""
+    load(folder)
+    print(BEGUN, flush=True)
+    while True:
+        mp.load(folder, tp="auto")
+
+
+def load_with_patience(folder, seconds):
+    """As if ranks had to come within so many seconds."""
+    parallel.PATIENCE = seconds
+    load(folder)

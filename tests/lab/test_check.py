@@ -15,6 +15,7 @@ from helpers import attempts_of_appendix_d as appendix_d
 from helpers import attempts_of_appendix_e as appendix_e
 from helpers import attempts_of_appendix_f as appendix_f
 from helpers import attempts_of_appendix_g as appendix_g
+from helpers import attempts_of_appendix_h as appendix_h
 from helpers import attempts_of_capstone as capstone
 from helpers import attempts_of_incidents as incidents
 from helpers import attempts_of_lesson0 as lesson0
@@ -32,8 +33,7 @@ from minipaged.lab.check import lesson4 as stopping
 
 LESSONS = (lesson0, lesson1, lesson2, lesson3, lesson4, lesson5, lesson6)
 LESSONS += (appendix_a, appendix_b, appendix_c, appendix_d, appendix_e, appendix_f)
-LESSONS += (appendix_g, incidents, capstone)
-LESSONS += (routing,)  # appendix H, too
+LESSONS += (appendix_g, appendix_h, routing, incidents, capstone)
 KERNELS = ["sums", "slots", "merge_splits", "packed"]
 
 
@@ -96,6 +96,9 @@ RIGHT = {
     "incident_1": appendix_g.First,
     "incident_2": appendix_g.Second,
     "incident_3": appendix_g.Third,
+    "heads": appendix_h.heads,
+    "shares": appendix_h.shares,
+    "all_reduce": appendix_h.all_reduce,
     "incident_of_lesson_3": incidents.OfLesson3,
     "incident_of_lesson_4": incidents.OfLesson4,
     "incident_of_appendix_b": incidents.OfAppendixB,

@@ -19,6 +19,7 @@ from minipaged.lab.check.appendix_g import (
     incident_2,
     incident_3,
 )
+from minipaged.lab.check.appendix_h import all_reduce, heads, shares
 from minipaged.lab.check.beams import next_beams
 from minipaged.lab.check.caching import reserved_cache
 from minipaged.lab.check.capstone import (
