@@ -60,6 +60,18 @@ def test_routers_side_by_side_while_replicas_die(load, capsys):
     assert f"{prefix.hit_rate:.0%}" in lines[-1].split()
 
 
+def test_a_page_of_routers(tmp_path):
+    """Queues of each, and the loads of the replicas of both."""
+    page = tmp_path / "page.html"
+    arguments = [*SHORT, "--systems", "vllm", "--rates", "3", "--replicas", "3"]
+    main([*arguments, "--router", "round-robin", "prefix", "--html", str(page)])
+    text = page.read_text("utf-8")
+    assert text.count("<svg ") == 2 + 1
+    for router in ("round-robin", "prefix"):
+        assert f"vLLM, {router}: who runs" in text
+    assert "the more even is the load" in text
+
+
 def test_a_page_is_drawn(tmp_path):
     page = tmp_path / "page.html"
     runs = main([*SHORT, "--rates", "2", "8", "--html", str(page)])
