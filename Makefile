@@ -17,7 +17,7 @@ LESSON ?= notebooks/00_ten_minutes.ipynb
 
 .DEFAULT_GOAL := help
 .PHONY: help lab lessons save-lessons test test-thorough test-oldest test-newest
-.PHONY: test-clients test-ray
+.PHONY: test-clients test-ray playground test-playground
 .PHONY: browser lint figures figures-paper pocket pocket-draft bench bench-one home clean
 
 help:  ## this list
@@ -70,10 +70,36 @@ test-clients: $(VENV)/.ready .venv-clients/.ready  ## the server with guidellm, 
 	.venv-clients/bin/python -m pip install guidellm==0.8.1 openai
 	@touch $@
 
+# What the page is made of comes from npm and pip, once, into build/playground.
+playground: $(VENV)/.ready  ## the page with the pool in it, build/playground.html; the first time, it needs npm
+	$(BIN)/python tools/make_playground.py --fetch
+	$(BIN)/python tools/make_playground.py
+
+test-playground: export PLAYGROUND := yes
+test-playground: playground  ## the page in Chromium, and tests without torch in its Python, under node
+	$(BIN)/python -m pytest tests/browser/test_playground.py
+	$(BIN)/python tools/test_playground.py
+
 test-ray: export MINIPAGED_RAY := yes
 test-ray:  ## replicas on Ray Serve: live, killed and routed, in .venv-ray (3 GB)
 	$(MAKE) VENV=.venv-ray EXTRAS=serve,ray,test .venv-ray/.ready
 	.venv-ray/bin/python -m pytest --disable-warnings tests/serving/ray
+
+.PHONY: book test-book
+# No torch is needed: docstrings are read, not imported.
+book: .venv-book/.ready  ## the site: build/book/site/index.html opens from disk
+	.venv-book/bin/python -m book
+
+test-book: export MINIPAGED_SITE := $(CURDIR)/build/book/site
+test-book: $(VENV)/.ready book  ## build it, follow its links, open its pages in a real browser
+	.venv-book/bin/python -m book.links $(MINIPAGED_SITE)
+	$(BIN)/python -m pytest tests/book
+
+.venv-book/.ready: pyproject.toml $(CONSTRAINTS)
+	$(PYTHON) -m venv --clear .venv-book
+	.venv-book/bin/python -m pip install -U pip
+	.venv-book/bin/python -m pip install -c $(CONSTRAINTS) --group book
+	@touch $@
 
 # Debian's; as root, or through sudo. Where there is a Chrome already, that does as well.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
@@ -132,7 +158,7 @@ home:  ## point Colab at your fork: make home URL=https://github.com/you/minipag
 	@$(PYTHON) tools/set_home.py "$(URL)"
 
 clean:  ## remove the environment and everything that was built
-	rm -rf $(VENV) .venv-oldest .venv-newest .venv-clients .venv-ray build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-oldest .venv-newest .venv-clients .venv-ray .venv-book build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . \( -name __pycache__ -o -name .ipynb_checkpoints \) -type d -prune -exec rm -rf {} +
 
 # A machine whose torch sees a GPU keeps it: the environment then looks through to the

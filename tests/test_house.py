@@ -223,6 +223,13 @@ def test_the_tested_set_pins_every_dependency():
         assert name in pinned, f"{name} is installed with us, but not pinned"
 
 
+def test_the_tools_of_the_site_are_pinned():
+    lines = (ROOT / "constraints.txt").read_text().lower().splitlines()
+    pinned = {line.split("==")[0].replace("_", "-") for line in lines}
+    tools = map(Requirement, PYPROJECT["dependency-groups"]["book"])
+    assert {tool.name.lower().replace("_", "-") for tool in tools} <= pinned
+
+
 def test_the_oldest_set_is_what_is_promised():
     """All of it, but for the tools that only check the source."""
     lines = (ROOT / "constraints-oldest.txt").read_text().splitlines()
@@ -263,7 +270,7 @@ def needed_by(package: str, extras: set[str]) -> set[str]:
 
 
 def test_ci_calls_the_readmes_test_commands_and_nothing_else():
-    """But once a week, it also takes the newest releases."""
+    """But with one Python it tries the page, and once a week the newest releases."""
     expected = ["make browser", "make test"]
     readme = (ROOT / "README.md").read_text()
     assert all(f"\n{command}\n" in readme for command in expected)
@@ -272,8 +279,9 @@ def test_ci_calls_the_readmes_test_commands_and_nothing_else():
     commands = [line for line in script if line and not line.startswith(plumbing)]
     assert commands == expected
     workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
-    weekly = "make test-newest"
-    assert re.findall(r"- run: (.+)", workflow) == [*expected, weekly]
+    page, weekly = "make test-playground", "make test-newest"
+    assert re.findall(r"- run: (.+)", workflow) == [*expected, page, weekly]
+    assert f"{page}\n        if: matrix.python == '3.13'" in workflow
     assert f"{weekly}\n        if: github.event_name == 'schedule'" in workflow
 
 

@@ -28,7 +28,8 @@ question was answered on another one, the line above its table says so. Compare 
 figures of the same table. [Hosts, other GPUs and earlier versions](HISTORY.md) have a \
 page of their own.
 
-`make bench` runs what needs no GPU, but for the families, and prints; \
+`make bench` runs what needs no GPU, except the families and the \
+replicas, which need Ray (`make test-ray` first), and prints; \
 `make bench BENCH_FLAGS=--save` stores; `make bench-one NAME=step` runs one. \
 [How to add one](../CONTRIBUTING.md#a-measurement).
 """
@@ -133,7 +134,7 @@ def scarce() -> Question:
         for way in ("recompute", "swap")
     ]
     return Question(
-        "What if a quarter of the blocks must do?",
+        "What if there are only a quarter of the blocks?",
         ("cpu-engine",),
         "make bench-one NAME=engine",
         (
@@ -172,6 +173,55 @@ def server() -> Question:
         "first token, because it may come in the middle of a step: HTTP itself adds "
         f"{number(report['added_ms_p50']['coroutines'])} ms.",
         f"; {report['machine']['threads']} thread of torch",
+    )
+
+
+def replicas() -> Question:
+    report = stored("cpu-replicas")
+    names = {"round-robin": "in turns", "prefix": "where the prefix is"}
+    rows = []
+    for router, said in names.items():
+        found = report["routers"][router]
+        waits = found["ttft_ms"]
+        rows.append(
+            (
+                said,
+                share(found["hit_rate"], ".1%"),
+                waits["mean"],
+                waits["p50"],
+                waits["p99"],
+                found["balance_of_requests"],
+                found["balance_of_computed_tokens"],
+            )
+        )
+    trace, wrong = report["trace"], [row["wrong"] for row in report["routers"].values()]
+    rounds = len(report["routers"]["prefix"]["rounds"])
+    return Question(
+        "What does it bring that replicas are chosen by prefix?",
+        ("cpu-replicas",),
+        "make bench-one VENV=.venv-ray NAME=replicas",
+        (
+            "a request goes",
+            "tokens found",
+            "first token, ms (mean)",
+            "median",
+            "slowest 1 %",
+            "requests, most over mean",
+            "computed tokens, most over mean",
+        ),
+        rows,
+        f"Two live replicas on Ray Serve, {report['requests']} prompts of "
+        f"{report['prompt_tokens_mean']} tokens in the mean, from {trace['count']} "
+        f"conversations under {trace['systems']} system prompts of "
+        f"{trace['system_tokens']} tokens; a pool of {report['num_blocks']} blocks of "
+        f"{report['block_size']} each. With the prefix, "
+        f"{number(report['hit_rate_ratio'])} times as many tokens are found, and the "
+        f"first token comes after {number(report['ttft_mean_ratio'])} of the time. No "
+        f"cache could find more than {share(report['repeated'], '.1%')}. With larger "
+        f"pools, the difference is smaller. {sum(wrong)} of all answers differ from "
+        "`generate`'s.",
+        f"; other programs ran (load {report['load_before']}); medians of {rounds} "
+        "rounds",
     )
 
 

@@ -104,6 +104,21 @@ def speak(trace: Sequence[Asked], model: PreTrainedModel) -> list[Spoken]:
 @contextmanager
 def replicas(router: str) -> Iterator[str]:
     """Two of them behind this router; the address."""
+    # Ray gives its own processes 15 s to start, which a busy machine may miss.
+    for _ in range(3):
+        process, url = start(router)
+        if url:
+            break
+    try:
+        assert url, "the replicas did not start"
+        yield url
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate()
+
+
+def start(router: str) -> tuple[subprocess.Popen, str | None]:
+    """A process that serves, and its address once it does; None if it has ended."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "minipaged.serving.ray", "pocket"]
@@ -113,15 +128,10 @@ def replicas(router: str) -> Iterator[str]:
         command, env=os.environ | {"OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
     )  # fmt: skip
-    try:
-        for line in process.stdout:
-            if line.startswith("minipaged: serving on "):
-                yield line.split()[-1]
-                return
-        raise RuntimeError("the replicas did not start")
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.communicate()
+    for line in process.stdout:
+        if line.startswith("minipaged: serving on "):
+            return process, line.split()[-1]
+    return process, None
 
 
 async def ask(
@@ -239,7 +249,9 @@ def main() -> None:
     for _ in tqdm(range(given.rounds), desc="rounds"):
         for router in ROUTERS:
             with replicas(router) as url:
-                found[router].append(asyncio.run(ask_all(url, spoken, texts)))
+                one = asyncio.run(ask_all(url, spoken, texts))
+            found[router].append(one)
+            tqdm.write(f"{router} {hit_rate(one):.3f} {statistics.mean(one.first):.4f}")
     of = {router: summary(rounds) for router, rounds in found.items()}
     turns, prefix = (of[router] for router in ROUTERS)
     result = {

@@ -14,7 +14,7 @@ from secrets import token_bytes
 
 import torch.distributed as dist
 
-PATIENCE = 60.0  # seconds from the first rank that comes to the last
+PATIENCE = 120.0  # seconds from the first rank that comes to the last
 
 
 def connections(

@@ -19,6 +19,7 @@ from helpers.rank_processes import SECONDS, RankProcesses
 from helpers.serving import CONFIGS, PROMPTS, check, config, expected
 from helpers.tiny_models import tiny_model
 
+TIED = "llama qwen2 qwen3 gemma2 gemma3_text mistral granite cohere olmo2".split()
 SHORT = GenerationConfig(max_new_tokens=9, do_sample=False)
 FAMILIES = "llama qwen3 gemma2 mistral phi3 qwen3_moe deepseek_v3 olmo2".split()
 
@@ -51,10 +52,10 @@ def folder_of(tmp_path_factory):
     place = tmp_path_factory.mktemp("models")
     _, tokenizer = mp.load("pocket")
 
-    def folder(family):
+    def folder(family, model=None):
         path = place / family
         if not path.exists():
-            tiny_model(family).save_pretrained(path)
+            (model or tiny_model(family)).save_pretrained(path)
             tokenizer.save_pretrained(path)
         return str(path)
 
@@ -145,6 +146,17 @@ def test_tied_embeddings(two, draft):
     prompts = tokenizer(["The capital of France is", "Once upon a time"]).input_ids
     right = huggingface_outputs(model, prompts, SHORT)
     for outs in two(on_ranks.pocket, SHORT, draft):
+        check(outs, right)
+
+
+@pytest.mark.parametrize("family", TIED)
+def test_tied_embeddings_of_a_family(two, folder_of, family):
+    """Of the one weight, each rank has some rows; it gives tokens and logits."""
+    model = tiny_model(family, tie_word_embeddings=True)
+    assert model.get_output_embeddings().weight is model.get_input_embeddings().weight
+    right = huggingface_outputs(model, PROMPTS[:4], config(9))
+    folder = folder_of(f"{family}-tied", model)
+    for outs, _ in two(on_ranks.generate, folder, config(9), 4):
         check(outs, right)
 
 

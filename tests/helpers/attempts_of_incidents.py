@@ -1,10 +1,10 @@
 """Right and wrong answers to the incidents of lessons 3 and 4, and of appendix B."""
 
-from minipaged.lab.tour import incidents_of_lessons as incidents
+from minipaged.lab.tour import harbour, kiosk, studio
 
 
 class OfLesson3:
-    cause = "B"
+    cause = "E"
 
     def repair(self, free):
         return sorted(free, key=lambda one: one.used)[0]
@@ -17,7 +17,7 @@ class OfLesson4:
     cause = "C"
 
     def repair(self, pool, table, letter):
-        is_full = not table or len(pool.texts[table[-1]]) == incidents.SIZE
+        is_full = not table or len(pool.texts[table[-1]]) == studio.SIZE
         if not is_full and pool.holders[table[-1]] > 1:
             shared = table.pop()
             pool.num_copies += 1
@@ -35,10 +35,13 @@ class OfAppendixB:
     cause = "A"
 
     def repair(self, running):
-        return running[-1]  # they run as they arrived
+        return sorted(running)[-1]
 
-    def guard(self, ended):
-        return ended != sorted(ended)
+    def guard(self, log):
+        for row in log:
+            if row.what == "is preempted" and (row.chat,) < max(row.running)[:1]:
+                return True
+        return False
 
 
 def with_(right, **parts):
@@ -47,7 +50,7 @@ def with_(right, **parts):
 
 
 def no_copy(self, pool, table, letter):
-    if not table or len(pool.texts[table[-1]]) == incidents.SIZE:
+    if not table or len(pool.texts[table[-1]]) == studio.SIZE:
         table.append(pool.take())
     pool.texts[table[-1]] += letter
 
@@ -81,13 +84,66 @@ def uncounted(self, pool, table, letter):
     pool.num_copies = copies
 
 
+def copy_of_all(self, pool, table, letter):
+    """Copies full blocks, too."""
+    if table and pool.holders[table[-1]] > 1:
+        pool.holders[table[-1]] -= 1
+        table[-1] = pool.take(pool.texts[table[-1]])
+        pool.num_copies += 1
+    OfLesson4().repair(pool, table, letter)
+
+
+def preempted(is_wrong):
+    """A guard that judges each preemption by itself."""
+
+    def guard(self, log):
+        return any(is_wrong(row) for row in log if row.what == "is preempted")
+
+    return guard
+
+
+def started_last(row):
+    return row.running[-1][0] != row.chat
+
+
+def has_most_blocks(row):
+    blocks = dict(row.running)
+    return len(blocks) > 1 and blocks[row.chat] == max(blocks.values())
+
+
+def came_first(row):
+    return len(row.running) > 1 and row.chat == min(row.running)[0]
+
+
+def later_than_any(self, log):
+    """Takes those for running who have arrived."""
+    latest = -1
+    for row in log:
+        latest = max(latest, row.chat, *[chat for chat, _ in row.running])
+        if row.what == "is preempted" and row.chat < latest:
+            return True
+    return False
+
+
+def of_one(which):
+    """A guard that looks at one preemption only: 0, the first; -1, the last."""
+
+    def guard(self, log):
+        rows = [row for row in log if row.what == "is preempted"]
+        return bool(rows) and OfAppendixB().guard([rows[which]])
+
+    return guard
+
+
 FAULTS = {
     "incident_of_lesson_3": [
-        (with_(OfLesson3, cause="A"), "with too few blocks"),
-        (with_(OfLesson3, cause="C"), "hashes collide"),
-        (with_(OfLesson3, cause="D"), "chat 1"),
+        (with_(OfLesson3, cause="A"), "Between chat 4 and chat 5"),
+        (with_(OfLesson3, cause="B"), "keys change"),
+        (with_(OfLesson3, cause="C"), "in the same minute"),
+        (with_(OfLesson3, cause=" d "), "a new notice"),
+        (with_(OfLesson3, cause="F"), "none of A, B, C, D, E"),
         (
-            with_(OfLesson3, repair=lambda self, free: incidents.next_victim(free)),
+            with_(OfLesson3, repair=lambda self, free: harbour.next_victim(free)),
             "was used longest ago (",
         ),
         (with_(OfLesson3, repair=never_found_first), "was used longest ago ("),
@@ -116,15 +172,17 @@ FAULTS = {
         (with_(OfLesson3, guard=first_counts_at_ten), "[0, 3] + [8]*8"),
     ],
     "incident_of_lesson_4": [
-        (with_(OfLesson4, cause="A"), "[1] * 6"),
-        (with_(OfLesson4, cause="B"), "n = 3"),
-        (with_(OfLesson4, cause="D"), "[1] * 50"),
+        (with_(OfLesson4, cause="A"), "leaves=4"),
+        (with_(OfLesson4, cause="B"), "[6, 12]"),
+        (with_(OfLesson4, cause="D"), "studio.ask(7, [9, 9, 9])"),
+        (with_(OfLesson4, cause="E"), "branch=5"),
         (
-            with_(OfLesson4, repair=lambda self, *case: incidents.write(*case)),
+            with_(OfLesson4, repair=lambda self, *case: studio.write(*case)),
             "and 2 tables name it",
         ),
         (with_(OfLesson4, repair=held_twice), "2 holders, and 1 table names it"),
-        (with_(OfLesson4, repair=no_copy), "a text is"),
+        (with_(OfLesson4, repair=no_copy), "other tables had, too: another table's"),
+        (with_(OfLesson4, repair=copy_of_all), "0 blocks had to be copied"),
         (with_(OfLesson4, repair=uncounted), "num_copies"),
         (with_(OfLesson4, guard=lambda self, free, total, run: not free), "an alarm"),
         (with_(OfLesson4, guard=lambda self, free, total, run: free < 9), "23 of 24"),
@@ -143,32 +201,25 @@ FAULTS = {
         ),
     ],
     "incident_of_appendix_b": [
-        (with_(OfAppendixB, cause="B"), "asks for"),
-        (with_(OfAppendixB, cause="C"), "in the line"),
-        (with_(OfAppendixB, cause="D"), "next token"),
+        (with_(OfAppendixB, cause="B"), "In step 16"),
+        (with_(OfAppendixB, cause="C"), "step 23 to 36"),
+        (with_(OfAppendixB, cause="D"), "steps 23 and 63"),
+        (with_(OfAppendixB, cause="E"), "budget=1000"),
         (
-            with_(OfAppendixB, repair=lambda self, all_: incidents.who_must_go(all_)),
+            with_(OfAppendixB, repair=lambda self, all_: kiosk.who_must_go(all_)),
             "came last",
         ),
         (with_(OfAppendixB, repair=fewest_blocks), "came last"),
-        (with_(OfAppendixB, repair=lambda self, running: running[0]), "it takes 0; "),
+        (with_(OfAppendixB, repair=lambda self, running: running[0]), "came last"),
+        (with_(OfAppendixB, repair=lambda self, running: running[-1]), "came last"),
         (with_(OfAppendixB, repair=lambda self, running: 4), "a Chat out of"),
-        (with_(OfAppendixB, guard=lambda self, ended: max(ended) > 48), "silence"),
-        (with_(OfAppendixB, guard=lambda self, ended: False), "an alarm"),
-        (
-            with_(OfAppendixB, guard=lambda self, ended: ended[0] > ended[-1]),
-            "an alarm",
-        ),
-        (
-            with_(OfAppendixB, guard=lambda self, ended: ended[-1] < max(ended)),
-            "[24, 33, 32, 40]",
-        ),
-        (
-            with_(
-                OfAppendixB,
-                guard=lambda self, ended: any(map(int.__ge__, ended, ended[1:])),
-            ),
-            "silence",
-        ),
+        (with_(OfAppendixB, guard=lambda self, log: False), "an alarm"),
+        (with_(OfAppendixB, guard=preempted(lambda row: True)), "silence"),
+        (with_(OfAppendixB, guard=preempted(started_last)), "silence"),
+        (with_(OfAppendixB, guard=preempted(has_most_blocks)), "silence"),
+        (with_(OfAppendixB, guard=preempted(came_first)), "0, 1 and 2"),
+        (with_(OfAppendixB, guard=later_than_any), "and chat 1 waits"),
+        (with_(OfAppendixB, guard=of_one(0)), "rightly, then wrongly"),
+        (with_(OfAppendixB, guard=of_one(-1)), "wrongly, then rightly"),
     ],
 }

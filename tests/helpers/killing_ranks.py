@@ -5,6 +5,7 @@ PYTHONPATH=.:tests python tests/helpers/killing_ranks.py 20
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -17,7 +18,7 @@ from tqdm import tqdm
 
 import minipaged as mp
 from helpers import on_ranks
-from helpers.rank_processes import SECONDS, RankProcesses
+from helpers.rank_processes import SECONDS
 from helpers.tiny_models import tiny_model
 
 ENOUGH = 10.0  # seconds in which the others must have ended
@@ -40,42 +41,61 @@ class Killing(NamedTuple):
         kill = self._under_torchrun if self.phase == "starts" else self._alone
         seconds, wrong = kill(folder, place)
         if not wrong and seconds > ENOUGH:
-            wrong = "too late"
+            wrong = f"{seconds:.1f} s are too late"
         return seconds, f"{self}: {wrong}" if wrong else ""
 
     def _alone(self, folder: str, place: Path) -> tuple[float, str]:
         """Nobody watches over them; each must say why it ends."""
-        ranks = RankProcesses(self.count, place)
-        wrong = ""
+        port, ranks, logs = _free_port(), [], []
         try:
-            do = on_ranks.load_and_load
-            ranks.start(do if self.phase == "loads" else on_ranks.go_on_and_on, folder)
-            while ranks.printed().count(on_ranks.BEGUN) < self.count:
+            for rank in range(self.count):
+                logs.append(place / f"{port}-{rank}.log")
+                ranks.append(self._start(rank, port, folder, logs[-1]))
+            while any(on_ranks.BEGUN not in log.read_text() for log in logs):
                 time.sleep(0.02)
             time.sleep(self.seconds)
-            os.kill(ranks.processes[self.rank].pid, signal.SIGKILL)
+            ranks[self.rank].kill()
             killed = time.monotonic()
+            wrong = ""
             for rank in range(self.count):
                 if rank != self.rank:
                     try:
-                        kind, text = ranks.ends(rank)
-                    except AssertionError as error:
-                        kind, text = "nothing", str(error)
+                        ranks[rank].wait(SECONDS)
+                    except subprocess.TimeoutExpired:
+                        wrong += f"rank {rank} has not ended\n"
+                    text = logs[rank].read_text()
                     if f"rank {self.rank} has ended" not in text:
-                        wrong += f"rank {rank} ended by {kind}: {text}\n"
+                        code = ranks[rank].returncode
+                        wrong += f"rank {rank} ended with {code}: {text}\n"
             return time.monotonic() - killed, wrong
         finally:
-            ranks.close()
+            for rank in ranks:
+                rank.kill()
+                rank.wait()
+
+    def _start(
+        self, rank: int, port: int, folder: str, log: Path
+    ) -> subprocess.Popen[bytes]:
+        own = {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+        own |= {"WORLD_SIZE": str(self.count), "PYTHONUNBUFFERED": "yes"}
+        own |= {"MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
+        with log.open("wb") as printed:
+            return subprocess.Popen(
+                [sys.executable, str(SCRIPT), folder, self.phase],
+                env=_environment() | own,
+                stdout=printed,
+                stderr=printed,
+            )
 
     def _under_torchrun(self, folder: str, place: Path) -> tuple[float, str]:
         """It ends them all, and names the rank and the signal."""
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-        command += [f"--nproc-per-node={self.count}", str(SCRIPT), folder]
+        command += [f"--nproc-per-node={self.count}", str(SCRIPT), folder, "generates"]
         with subprocess.Popen(
             command,
             stderr=subprocess.PIPE,
             text=True,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+            env=_environment(),
         ) as started:
             try:
                 while len(pids := _children(started.pid)) < self.count:
@@ -91,6 +111,16 @@ class Killing(NamedTuple):
                 return seconds, wrong + f"still there: {alive}" * bool(alive)
             finally:
                 started.kill()
+
+
+def _free_port() -> int:
+    with socket.create_server(("localhost", 0)) as free:
+        return free.getsockname()[1]
+
+
+def _environment() -> dict[str, str]:
+    """In which a script finds what this process has found."""
+    return os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
 
 
 def _children(pid: int) -> list[int]:

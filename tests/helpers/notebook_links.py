@@ -48,7 +48,9 @@ def leads_somewhere(link: str, folder: Path, anchors: set[str]) -> bool:
     if file and not path.exists():
         return False
     if path.suffix == ".ipynb":
-        anchors = jupyter_anchors(files.markdown(files.load(path)))
+        notebook = files.load(path)
+        anchors = jupyter_anchors(files.markdown(notebook))
+        anchors |= {f"cell-id={cell['id']}" for cell in notebook["cells"]}
     elif path.suffix == ".md":
         anchors = github_anchors(path.read_text("utf-8"))
     elif file:

@@ -1,12 +1,16 @@
-"""Appendix G's incidents: each suspect switched off, as their verdicts tell it."""
+"""The incidents: what speaks for the cause and against each other suspect."""
 
 from functools import cache
 from statistics import fmean
 
 import pytest
 
-from helpers.attempts_of_appendix_g import Third
+from helpers.attempts_of_appendix_g import First, Second, Third
+from helpers.attempts_of_incidents import OfAppendixB, OfLesson3, OfLesson4, with_
+from minipaged.lab import check
+from minipaged.lab.tour import harbour, kiosk, studio
 from minipaged.lab.tour.desk import BEFORE, TODAY, Desk
+from minipaged.lab.tour.incidents import incident
 from minipaged.lab.tour.tunnels import LENGTH, Server, Setup, Trip
 
 
@@ -39,7 +43,7 @@ def test_the_hit_rate_does_not_show_what_nobody_looked_up():
 
 
 def cut(**setup):
-    """Who has not received the whole answer, but for Eve, who has left."""
+    """Who has not received the whole answer, but for Eve, who was away too long."""
     received = Server(Setup(**setup)).day().received
     return {
         user
@@ -68,3 +72,165 @@ def test_a_user_may_come_back_in_the_step_of_the_abort_but_after_it():
     lines = [(step, what) for step, what, *_ in server.log]
     at = lines.index((36, "aborted"))
     assert lines[at + 1] == (36, "arrives") and not Third().guard(server.log)
+
+
+# --- lesson 3 -------------------------------------------------------------------------
+
+
+def late(office):
+    """Numbers of the chats that find less than half of the system prompt."""
+    found = enumerate(harbour.found_of_system(office.log))
+    return [number for number, lines in found if lines < harbour.SYSTEM / 2]
+
+
+def minutes_of(what):
+    return {one.minute for one in harbour.DAY if one.what == what}
+
+
+def test_only_another_order_makes_just_the_first_chats_of_a_key_late():
+    repaired = harbour.Office(next_victim=OfLesson3().repair).day()
+    firsts = [row for row in repaired.log if row.minute in minutes_of("key")]
+    assert late(repaired) == [0, *[int(row.name.split()[1]) for row in firsts]]
+    assert len(late(harbour.Office().day())) > 3 * len(late(repaired))
+
+
+def test_between_two_chats_less_is_computed_than_the_pool_holds():
+    """So it is not too small, though a larger pool helps; nor do documents fill it."""
+    computed, office = [0], harbour.Office().day()
+    for row in office.log:
+        if row.name.startswith("chat"):
+            computed.append(0)
+        computed[-1] += row.lines - row.found
+    beginning = harbour.SYSTEM + len(minutes_of("notice"))
+    assert max(computed) + beginning < harbour.POOL
+    assert len(late(harbour.Office(2 * harbour.POOL).day())) < len(late(office)) / 2
+    chat_5 = next(row for row in office.log if row.name == "chat 5")
+    before = office.log.index(chat_5) - 1
+    assert office.log[before - 1].name == "chat 4" and office.log[before - 1].found > 8
+    since = sum(row.lines - row.found for row in office.log[before - 1 : before + 1])
+    assert since < harbour.POOL / 2
+    lost = [row.overwritten for row in office.log if row.minute in (14, 16)]
+    assert any(line.startswith("system") for line in lost[0])
+    assert any(line.startswith("chat 1,") for line in lost[2])  # was there longer
+
+
+def test_keys_pairs_and_notices_explain_few_late_chats():
+    office = harbour.Office().day()
+    chats = [row for row in office.log if row.name.startswith("chat")]
+    is_late = [row.found < harbour.SYSTEM / 2 for row in chats]
+    late_minutes = {row.minute for row, bad in zip(chats, is_late, strict=True) if bad}
+    assert len(late_minutes & minutes_of("key")) == 3 < len(late_minutes) / 3
+    for minute in {row.minute for row in chats}:  # both are late, or none
+        together = {
+            bad for row, bad in zip(chats, is_late, strict=True) if row.minute == minute
+        }
+        assert len(together) == 1
+    for minute in minutes_of("notice") - minutes_of("key"):
+        after = next(row for row in chats if row.minute >= minute)
+        assert after.found >= harbour.SYSTEM
+
+
+# --- lesson 4 -------------------------------------------------------------------------
+
+
+def alone(ask, write=studio.write):
+    """Lost blocks and copies of a request that has a studio for itself."""
+    one = studio.Studio(write=write)
+    one.ask(*ask[1:])
+    while one.running:
+        one.step()
+    return studio.POOL - one.num_free, one.pool.num_copies
+
+
+def test_blocks_are_lost_where_copies_are_made_and_nowhere_else():
+    lost = {number: alone(ask) for number, ask in enumerate(studio.DAY)}
+    assert all((blocks > 0) == (copies > 0) for blocks, copies in lost.values())
+    assert sum(blocks for blocks, _ in lost.values()) == 9
+    assert studio.Studio().day().num_free == studio.POOL - 9
+    assert studio.Studio(write=OfLesson4().repair).day().num_free == studio.POOL
+
+
+@pytest.mark.parametrize(
+    "suspect",
+    [
+        lambda ask: ask.leaves and max(ask.samples) > ask.leaves,
+        lambda ask: len({*ask.samples}) > 1 and not ask.leaves,
+        lambda ask: len(ask.samples) > 1,
+    ],
+)
+def test_each_other_suspect_is_in_a_request_that_loses_nothing(suspect):
+    losses = [alone(ask)[0] for ask in studio.DAY if suspect(ask)]
+    assert 0 in losses and max(losses) > 0
+
+
+def test_a_branch_loses_a_block_only_where_it_copies():
+    assert alone(studio.Ask(0, 8, (9, 9), branch=4)) == (1, 2)
+    assert alone(studio.Ask(0, 8, (9, 9), branch=5)) == (0, 0)
+
+
+# --- appendix B -----------------------------------------------------------------------
+
+
+def took(day, chat=3):
+    ends = {row.chat: row.step for row in day.log if row.what == "ends"}
+    return ends[chat] - kiosk.DAY[chat].step
+
+
+def test_who_holds_most_is_preempted_and_not_always_who_came_first():
+    rows = [row for row in kiosk.Kiosk().day().log if row.what == "is preempted"]
+    first = []
+    for row in rows:
+        blocks = dict(row.running)
+        assert blocks[row.chat] == max(blocks.values())
+        first.append(row.chat == min(blocks))
+    assert 0 < first.count(False) < len(first)
+
+
+def test_the_line_is_right_and_nobody_passes_who_waits():
+    waiting = set()
+    for row in kiosk.Kiosk().day().log:
+        if row.what in ("arrives", "is preempted"):
+            waiting.add(row.chat)
+        if row.what == "starts":
+            assert row.chat == min(waiting)
+            waiting.remove(row.chat)
+
+
+def test_larger_steps_help_little_and_only_the_repair_helps_in_this_pool():
+    broken, large = kiosk.Kiosk().day(), kiosk.Kiosk(budget=1000).day()
+    repaired = kiosk.Kiosk(who_must_go=OfAppendixB().repair).day()
+    roomy = kiosk.Kiosk(4 * kiosk.POOL).day()
+    assert [took(day) for day in (broken, large, repaired, roomy)] == [79, 73, 37, 37]
+
+
+# --- the check ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("letter", "ABCDE")
+def test_a_letter_alone_is_never_judged(capsys, number, letter):
+    right = (First, Second, Third, OfLesson3, OfLesson4, OfAppendixB)[number]
+    names = ("incident_1", "incident_2", "incident_3", "incident_of_lesson_3")
+    names += ("incident_of_lesson_4", "incident_of_appendix_b")
+
+    class Guess:
+        cause = letter
+
+        def repair(self, *given):
+            raise NotImplementedError
+
+        guard = repair
+
+    tried = getattr(check, names[number])
+    for attempt in (Guess, with_(right, cause=letter, guard=Guess.guard)):
+        tried(attempt)
+        assert "not attempted" in capsys.readouterr().out
+    tried(with_(right, cause=letter, guard=lambda self, *given: None))
+    assert "guard:" in capsys.readouterr().out
+
+
+def test_eves_log_and_ticket_agree():
+    """She comes back after her answer was aborted."""
+    own = [event[:2] for event in Server().day().log if event.user == "Eve"]
+    assert (50, "aborted") in own and (219, "arrives") in own
+    assert "Eve was away for 200 steps" in incident(3)

@@ -17,7 +17,7 @@ from transformers import GenerationConfig
 from minipaged.engine.engine import Engine
 from minipaged.engine.stream import Stream
 from minipaged.lab.check.diagnose import want
-from minipaged.lab.check.incidents import check_guard, parts_of
+from minipaged.lab.check.incidents import check_cause, check_guard, parts_of
 from minipaged.lab.check.verdict import Attempt, Rejected, exercise, many, short
 from minipaged.lab.tour.desk import BEFORE, TODAY, Add, Asked, Chat, Desk, Release
 from minipaged.lab.tour.incidents import ANSWERS, receive
@@ -282,15 +282,7 @@ def _certain(text: str, stop: str) -> str:
 @exercise
 def incident_1(attempt: Attempt) -> Callable[[], str]:
     """A class with cause, repair(tokenizer), guard(ask)."""
-    answer = parts_of(
-        attempt,
-        "D",
-        {
-            "A": "Compare the tokens of the log with what the users should read",
-            "B": "Which tokens would the log have if K and V were another user's?",
-            "C": "Ask alone: what does `incidents.receive(['naïve'])` put together?",
-        },
-    )
+    answer = parts_of(attempt)
     for texts in (
         [*ANSWERS.values()],
         ["Привет", "naïve", "Привет"],
@@ -316,22 +308,22 @@ def incident_1(attempt: Attempt) -> Callable[[], str]:
         ("a server that is right", [lambda texts: [*texts]], False),
     ]
     check_guard(attempt, answer.guard, cases)
+    check_cause(
+        answer,
+        "D",
+        {
+            "A": "Compare the tokens of the log with what the users should read",
+            "B": "Which tokens would the log have if K and V were another user's?",
+            "C": "Ask alone: what does `incidents.receive(['naïve'])` put together?",
+        },
+    )
     return lambda: f"repaired: {', '.join(receive([*ANSWERS.values()], answer.repair))}"
 
 
 @exercise
 def incident_2(attempt: Attempt) -> Callable[[], str]:
     """A class with cause, repair(add, prompt, is_rated), guard(log)."""
-    answer = parts_of(
-        attempt,
-        "D",
-        {
-            "A": "Take it back: TODAY._replace(num_blocks=96). How long is the wait?",
-            "B": "Take it back: TODAY._replace(num_keys=1). Who finds nothing then?",
-            "C": "Take it back: TODAY._replace(together=1). How long is the wait?",
-            "E": "Take it back: TODAY._replace(says_date=False). How long is the wait?",
-        },
-    )
+    answer = parts_of(attempt)
     num_requests = 0
 
     def hand_in(add: Add, prompt: Sequence[int], is_rated: bool) -> Asked:
@@ -371,6 +363,16 @@ def incident_2(attempt: Attempt) -> Callable[[], str]:
         for chats, expected in GUARDED
     ]
     check_guard(attempt, answer.guard, cases)
+    check_cause(
+        answer,
+        "D",
+        {
+            "A": "Take it back: TODAY._replace(num_blocks=96). How long is the wait?",
+            "B": "Take it back: TODAY._replace(num_keys=1). Who finds nothing then?",
+            "C": "Take it back: TODAY._replace(together=1). How long is the wait?",
+            "E": "Take it back: TODAY._replace(says_date=False). How long is the wait?",
+        },
+    )
     return lambda: f"repaired, the first token comes after {wait:.1f} steps, not 3.1"
 
 
@@ -418,16 +420,7 @@ def _row(number: int, chat: tuple[int, int]) -> dict[str, int]:
 @exercise
 def incident_3(attempt: Attempt) -> Callable[[], str]:
     """A class with cause, repair(events), guard(log)."""
-    answer = parts_of(
-        attempt,
-        "C",
-        {
-            "A": "Run a day with Setup(num_blocks=64): who is preempted, who is cut?",
-            "B": "How long was Ben away, and how long Cleo? Who of them is cut?",
-            "D": "Compare received['Ben'] with that of a day with Setup(patience=100)",
-            "E": "Run a day with Setup(may_end_early=False): who is cut?",
-        },
-    )
+    answer = parts_of(attempt)
     draw = Random(3)
     for _ in range(100):
         _check_gone(attempt, answer.repair, draw)
@@ -441,10 +434,21 @@ def incident_3(attempt: Attempt) -> Callable[[], str]:
         if user != "Eve" and len(tokens) != LENGTH:
             raise Rejected(f"repair: {user} receives {len(tokens)} of {LENGTH} tokens")
     if not any(event[1:3] == ("aborted", "Eve") for event in repaired.log):
-        raise Rejected("repair: Eve has left for good, and her answer is not aborted")
+        raise Rejected("repair: Eve is away for 200 steps, and is not aborted")
     cases = [("the log of today", [broken.log], True)]
     cases.append(("a repaired day's log", [repaired.log], False))
     check_guard(attempt, answer.guard, cases)
+    check_cause(
+        answer,
+        "C",
+        {
+            "A": "Run a day with Setup(num_blocks=64). In metrics(), how many are "
+            "preempted? And who is cut?",
+            "B": "How long was Ben away, and how long Cleo? Who of them is cut?",
+            "D": "Compare received['Ben'] with that of a day with Setup(patience=100)",
+            "E": "Run a day with Setup(may_end_early=False): who is cut?",
+        },
+    )
     return lambda: "repaired: all but Eve have their 60 tokens"
 
 
@@ -516,8 +520,11 @@ def _check_gone(attempt: Attempt, gone_since: Callable[..., Any], draw: Random) 
                 f"repair: returns {short(found)}, expected a dict from user to step"
             )
         if dict(found) != right:
-            said = ", ".join(
-                f"{one.what} {one.user} by {one.connection} in {one.step}"
-                for one in log
-            )
-            raise Rejected(f"repair: {said}: gone are {found}, expected {right}")
+            said = ", ".join(f"step {one.step}: {one.user} {_told(one)}" for one in log)
+            raise Rejected(f"repair: {said}. Gone are {found}, expected {right}")
+
+
+def _told(event: Event) -> str:
+    """For example "arrives (line 0)"."""
+    line = f" (line {event.connection})" if event.connection >= 0 else ""
+    return event.what + line

@@ -6,36 +6,32 @@ from typing import Any
 
 from minipaged.lab.check.diagnose import want
 from minipaged.lab.check.verdict import Attempt, Rejected, exercise, many, short
-from minipaged.lab.tour.incidents_of_lessons import (
-    COMMON,
-    SIZE,
-    Blocks,
-    Chat,
-    Kept,
-    morning_of_appendix_b,
-    morning_of_lesson_3,
-    morning_of_lesson_4,
-    who_must_go,
-)
+from minipaged.lab.tour.harbour import SYSTEM, Kept, Office, found_of_system
+from minipaged.lab.tour.kiosk import DAY, Chat, Kiosk, Row, who_must_go
+from minipaged.lab.tour.studio import POOL, SIZE, Blocks, Studio
 
 
-def parts_of(attempt: Attempt, cause: str, experiments: Mapping[str, str]) -> Any:
-    """The reader's answer, whose cause must be right.
-
-    experiments: for each other suspect, what to try; what comes out is not told.
-    """
+def parts_of(attempt: Attempt) -> Any:
+    """The reader's answer: something with a cause that is written, repair and guard."""
     answer = attempt.shared()
     for name in ("cause", "repair", "guard"):
         want(f"something with a {name}", answer, hasattr(answer, name))
-    found = str(answer.cause).strip().upper()
-    if not found:
+    if not str(answer.cause).strip():
         raise NotImplementedError
+    return answer
+
+
+def check_cause(answer: Any, cause: str, experiments: Mapping[str, str]) -> None:
+    """Come last: whoever has only guessed a letter is not told whether it is right.
+
+    experiments: for each other suspect, what to try; what comes out is not told.
+    """
+    found = str(answer.cause).strip().upper()
     if found in experiments:
         raise Rejected(f"cause {found}: how do you know? {experiments[found]}")
     if found != cause:
         letters = ", ".join(sorted([cause, *experiments]))
         raise Rejected(f"cause: {short(answer.cause)} is none of {letters}")
-    return answer
 
 
 def check_guard(
@@ -55,16 +51,7 @@ def check_guard(
 @exercise
 def incident_of_lesson_3(attempt: Attempt) -> Callable[[], str]:
     """A class with cause, repair(free), guard(found)."""
-    answer = parts_of(
-        attempt,
-        "B",
-        {
-            "A": "Count the blocks of a chat and a text: how many of 40 stay free? And "
-            "with too few blocks, would any chat find something?",
-            "C": "Compare how often a chat is late with how often hashes collide",
-            "D": "Look at what chat 1 has found: who computed it?",
-        },
-    )
+    answer = parts_of(attempt)
     draw = Random(0)
     for _ in range(50):
         times = draw.sample(range(100), 8)
@@ -78,9 +65,9 @@ def incident_of_lesson_3(attempt: Attempt) -> Callable[[], str]:
                 f"repair: of {len(free)} free blocks it takes {found.block}, used in "
                 f"{found.used}; block {right.block} was used longest ago ({right.used})"
             )
-    repaired, broken = morning_of_lesson_3(answer.repair), morning_of_lesson_3()
-    cases = [("this morning", [broken], True), ("a repaired one", [repaired], False)]
-    cases += [
+    broken = found_of_system(Office().day().log)
+    repaired = found_of_system(Office(next_victim=answer.repair).day().log)
+    cases: list[Any] = [
         ("the first chat finds nothing, as nobody came before", [[0, 8, 8]], False),
         ("one chat of the last ten finds 3", [[0, 8, 8, 3] + [8] * 7], False),
         ("the first finds 0, the second 3: [0, 3, 8, 8]", [[0, 3, 8, 8]], False),
@@ -99,31 +86,45 @@ def incident_of_lesson_3(attempt: Attempt) -> Callable[[], str]:
         ),
         ("of ten, the second finds 3: [0, 3] + [8]*8", [[0, 3] + [8] * 8], False),
     ]
+    cases += [
+        (f"the {which} morning until chat {len(day) - 1}", [day], late_twice(day))
+        for which, whole in (("ticket's", broken), ("repaired", repaired))
+        for day in (whole[: n + 1] for n in range(len(whole)))
+    ]
     check_guard(attempt, answer.guard, cases)
-    late = sum(found < COMMON for found in broken)
-    return lambda: f"repaired: one late chat of {len(repaired)}, not {late}"
+    check_cause(
+        answer,
+        "E",
+        {
+            "A": "Between chat 4 and chat 5, how many blocks were computed, and how "
+            "many has the pool?",
+            "B": "In which minutes do keys change? Which chats are late in others?",
+            "C": "For how many late chats was there another one in the same minute?",
+            "D": "How many lines of the system prompt does the first chat after a new "
+            "notice find?",
+        },
+    )
+    before, now = (sum(n < SYSTEM / 2 for n in day) for day in (broken, repaired))
+    return lambda: (
+        f"repaired: {many(now, 'late chat')}, not {before}: the first one of each key"
+    )
+
+
+def late_twice(found: Sequence[int]) -> bool:
+    """Of the last ten chats, the very first one apart, did two find fewer than 4?"""
+    return sum(one < SYSTEM / 2 for one in found[1:][-10:]) >= 2
 
 
 @exercise
 def incident_of_lesson_4(attempt: Attempt) -> Callable[[], str]:
     """A class with cause, repair(pool, table, letter), guard(free, total, running)."""
-    answer = parts_of(
-        attempt,
-        "C",
-        {
-            "A": "Run morning_of_lesson_4(samples=[1] * 6): how many blocks are free?",
-            "B": "Compare the blocks of a sample with what a request with n = 3 loses",
-            "D": "Run morning_of_lesson_4(samples=[1] * 50): how long a night is that?",
-        },
-    )
+    answer = parts_of(attempt)
     draw = Random(1)
     for _ in range(30):
         _play(attempt, answer.repair, draw)
-    rows = morning_of_lesson_4(answer.repair)
-    if rows[-1]["free_blocks"] != 24:
-        raise Rejected(
-            f"repair: after the same test, {rows[-1]['free_blocks']} are free"
-        )
+    studio = Studio(write=answer.repair).day()
+    if studio.num_free != POOL:
+        raise Rejected(f"repair: after the same day, {studio.num_free} blocks are free")
     cases = [
         ("24 of 24 free, nobody runs", [24, 24, 0], False),
         ("23 of 24 free, nobody runs", [23, 24, 0], True),
@@ -134,8 +135,18 @@ def incident_of_lesson_4(attempt: Attempt) -> Callable[[], str]:
         ("99 of 100 free, nobody runs", [99, 100, 0], True),
     ]
     check_guard(attempt, answer.guard, cases)
-    copies = rows[-1]["copies"]
-    return lambda: f"repaired: after {copies} copies, 24 of 24 blocks are free"
+    check_cause(
+        answer,
+        "C",
+        {
+            "A": "Let nobody else ask: studio.ask(8, [9, 9], leaves=4). What is lost?",
+            "B": "Let nobody else ask: studio.ask(8, [6, 12]). What is lost?",
+            "D": "Compare studio.ask(8, [9, 9]) with studio.ask(7, [9, 9, 9])",
+            "E": "Compare studio.ask(8, [9, 9], branch=4) with the same and branch=5",
+        },
+    )
+    copies = studio.pool.num_copies
+    return lambda: f"repaired: after {copies} copies, all {POOL} blocks are free"
 
 
 def _play(attempt: Attempt, write: Callable[..., Any], draw: Random) -> None:
@@ -147,9 +158,12 @@ def _play(attempt: Attempt, write: Callable[..., Any], draw: Random) -> None:
         name = draw.choice([*tables])
         table, text = tables[name]
         what = draw.choice(["write", "write", "write", "fork", "free"])
+        sharing = 0
         if what == "write":
             letter = draw.choice("abc")
-            num_copies += len(text) % SIZE > 0 and pool.holders[table[-1]] > 1
+            if len(text) % SIZE:
+                sharing = sum(table[-1] in own for own, _ in tables.values()) - 1
+            num_copies += sharing > 0
             write(pool, table, letter)
             tables[name] = table, text + letter
         elif what == "fork" and len(tables) < 6:
@@ -157,10 +171,15 @@ def _play(attempt: Attempt, write: Callable[..., Any], draw: Random) -> None:
         elif what == "free" and len(tables) > 1:
             pool.free(table)
             del tables[name]
-        for own, said in tables.values():
+        for which, (own, said) in tables.items():
             found = "".join(pool.texts[block] for block in own)
             if found != said or len(own) != -(-len(said) // SIZE):
-                raise Rejected(f"repair: a text is {found!r}, expected {said!r}")
+                shares = f" to a block that {many(sharing, 'other table')} had, too"
+                whose = "its own" if which == name else "another table's"
+                raise Rejected(
+                    f"repair: after a {what}{shares if sharing else ''}: {whose} text "
+                    f"is {found!r}, expected {said!r}"
+                )
         holders = [0] * len(pool.holders)
         for own, _ in tables.values():
             for block in own:
@@ -179,46 +198,98 @@ def _play(attempt: Attempt, write: Callable[..., Any], draw: Random) -> None:
             )
 
 
+# (what they are, rows of a log, and must somebody be woken up?)
+_LOGS = (
+    ("nobody is preempted", [("starts", 0, ()), ("ends", 0, ((0, 3),))], False),
+    (
+        "of chats 0 and 1, chat 1 is preempted",
+        [("is preempted", 1, ((0, 2), (1, 5)))],
+        False,
+    ),
+    (
+        "of chats 0 and 1, chat 0 is preempted",
+        [("is preempted", 0, ((0, 5), (1, 2)))],
+        True,
+    ),
+    (
+        "chat 0 has fewer blocks than chat 1, and is preempted",
+        [("is preempted", 0, ((0, 2), (1, 5)))],
+        True,
+    ),
+    (
+        "chat 0 has started again after chat 1, and chat 1 is preempted",
+        [("is preempted", 1, ((1, 5), (0, 2)))],
+        False,
+    ),
+    (
+        "chat 0 has started again after chat 1, and chat 0 is preempted",
+        [("is preempted", 0, ((1, 5), (0, 2)))],
+        True,
+    ),
+    (
+        "of chats 0, 1 and 2, chat 1 is preempted",
+        [("is preempted", 1, ((0, 4), (1, 4), (2, 4)))],
+        True,
+    ),
+    (
+        "chat 0 is preempted alone, and chat 1 waits",
+        [("arrives", 1, ((0, 9),)), ("is preempted", 0, ((0, 9),))],
+        False,
+    ),
+    (
+        "first chat 0 is preempted rightly, then wrongly",
+        [("is preempted", 0, ((0, 9),)), ("is preempted", 0, ((0, 5), (1, 2)))],
+        True,
+    ),
+    (
+        "first chat 0 is preempted wrongly, then rightly",
+        [("is preempted", 0, ((0, 5), (1, 2))), ("is preempted", 0, ((0, 9),))],
+        True,
+    ),
+)
+
+
 @exercise
 def incident_of_appendix_b(attempt: Attempt) -> Callable[[], str]:
-    """A class with cause, repair(running), guard(ended)."""
-    answer = parts_of(
-        attempt,
-        "A",
-        {
-            "B": "Look at how many tokens each chat asks for",
-            "C": "Follow a preempted chat: where in the line does it wait?",
-            "D": "Count the steps from where it runs again to its next token",
-        },
-    )
+    """A class with cause, repair(running), guard(log)."""
+    answer = parts_of(attempt)
     draw = Random(2)
     for _ in range(50):
-        arrivals = sorted(draw.sample(range(9), 5))
+        arrivals = draw.sample(range(9), 5)
         chats = [Chat(n, draw.randint(1, 9), draw.randint(0, 3)) for n in arrivals]
         attempt.num_cases += 1
         found = answer.repair([*chats])
         want("a Chat out of `running`", found, found in chats)
-        if found != chats[-1]:
+        if found.arrival != max(arrivals):
             raise Rejected(
-                f"repair: of arrivals {' '.join(map(str, arrivals))} it takes "
-                f"{found.arrival}; {arrivals[-1]} came last"
+                f"repair: of chats {' '.join(map(str, arrivals))} it takes "
+                f"{found.arrival}; {max(arrivals)} came last"
             )
-    cases: list[Any] = []
-    first = {}
-    for number in (20, 9, 6):
-        for which, by in (("this", who_must_go), ("a repaired", answer.repair)):
-            ended = [row["ended"] for row in morning_of_appendix_b(by, number)]
-            what = f"{which} morning, with {number} chats that end after {ended} steps"
-            cases.append((what, [ended], by is who_must_go))
-            first[which] = ended[0]
-    cases += [
-        ("all end after one step: [24, 24, 24]", [[24, 24, 24]], False),
-        ("the second ends after the third: [24, 33, 32]", [[24, 33, 32]], True),
-        ("the last of four ends last: [24, 33, 32, 40]", [[24, 33, 32, 40]], True),
-        ("a single chat", [[24]], False),
-    ]
+    days = [Kiosk(who_must_go=by).day() for by in (who_must_go, answer.repair)]
+    cases: list[Any] = [("no log", [[]], False)]
+    for what, lines, must_alarm in _LOGS:
+        rows = [
+            Row(step, did, chat, 5, 0, running)
+            for step, (did, chat, running) in enumerate(lines)
+        ]
+        cases.append((what, [rows], must_alarm))
+    cases.append(("the log of the ticket", [days[0].log], True))
+    cases.append(("the log of a repaired day", [days[1].log], False))
     check_guard(attempt, answer.guard, cases)
-    return lambda: (
-        f"repaired, the first of six chats ends in step {first['a repaired']}, "
-        f"not {first['this']}"
+    check_cause(
+        answer,
+        "A",
+        {
+            "B": "In step 16, chats 0, 1 and 6 wait. In which order do they start?",
+            "C": "From step 23 to 36, chat 3 waits. Who starts, and how much is free?",
+            "D": "In steps 23 and 63: who had come first of those that ran?",
+            "E": "Run a day with Kiosk(budget=1000). How long does chat 3 take?",
+        },
     )
+    before, now = (_took(kiosk, 3) for kiosk in days)
+    return lambda: f"repaired: chat 3 takes {now} steps, not {before}"
+
+
+def _took(kiosk: Kiosk, chat: int) -> int:
+    ends = next(one for one in kiosk.log if (one.what, one.chat) == ("ends", chat))
+    return ends.step - DAY[chat].step

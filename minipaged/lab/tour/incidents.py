@@ -102,6 +102,6 @@ def _of_tunnels() -> str:
         "Since the weekend, the page connects again by itself when a line breaks, and "
         "the\nserver keeps the answer of a user who is gone for 25 steps. Most users "
         "on trains\nare glad. But some answers end in the middle of a word. Of "
-        "today's passengers,\nEve gave up in her tunnel; the others were not away for "
-        "long, they say.\n" + "\n".join([*answers, *counters])
+        "today's passengers,\nEve was away for 200 steps, so hers had to end; the "
+        "others were not away for\nlong, they say.\n" + "\n".join([*answers, *counters])
     )

@@ -18,6 +18,15 @@ NAME = "minipaged"  # of the application
 _STORE = 100_000_000  # bytes of Ray's object store: tokens are small
 
 
+def _factor(text: str) -> float:
+    try:
+        if 1 <= (number := float(text)) < 1e9:
+            return number
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f"must be 1 or more, got {text}")
+
+
 def parser() -> argparse.ArgumentParser:
     """What the command understands."""
     made = argparse.ArgumentParser(
@@ -28,7 +37,7 @@ def parser() -> argparse.ArgumentParser:
     add("--replicas", type=whole_number, default=2, help="engines, each with a model")
     add("--router", choices=tuple(POLICIES), default="prefix",
         help="who serves a request (default: prefix)")  # fmt: skip
-    add("--factor", type=float, default=FACTOR,
+    add("--factor", type=_factor, default=FACTOR,
         help="of --router prefix: a replica has at most so many times the mean of "
         f"requests (default: {FACTOR})")  # fmt: skip
     add("--spare", type=whole_number, default=SPARE,

@@ -1,0 +1,37 @@
+// What can be done before the rest of the page is read: the first picture, and the theme.
+"use strict";
+const $ = (id) => document.getElementById(id);
+const PLACES = [/* PLACES */];
+const SCENES = PLACES.filter((one) => !["cow", "play", "simulator"].includes(one));
+const place = () => {
+  const asked = decodeURIComponent(location.hash.slice(1));
+  return PLACES.includes(asked) ? asked : PLACES[0];
+};
+const isEmbedded = new URLSearchParams(location.search).has("embed");
+document.body.classList.toggle("embedded", isEmbedded);
+
+function mark(current) {
+  for (const link of document.querySelectorAll("nav a")) {
+    const own = link.dataset.of === "SCENES" ? SCENES : [link.dataset.of];
+    if (own.includes(current)) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+}
+function setTheme(theme) {
+  document.documentElement.setAttribute("theme", theme);
+  $("theme").setAttribute("aria-pressed", `${theme === "dark"}`);
+}
+const asked = new URLSearchParams(location.search).get("theme");
+const isDark = matchMedia("(prefers-color-scheme: dark)");
+setTheme(asked ?? (isDark.matches ? "dark" : "light"));
+isDark.addEventListener("change", () => setTheme(isDark.matches ? "dark" : "light"));
+$("theme").onclick = () =>
+  setTheme(document.documentElement.getAttribute("theme") === "dark" ? "light" : "dark");
+addEventListener("message", ({ data }) => data?.theme && setTheme(data.theme));
+// The page around an embedded one is told how high it is.
+if (parent !== window) {
+  new ResizeObserver(() => parent.postMessage(
+    { playground: { height: Math.ceil(document.body.getBoundingClientRect().height) } }, "*",
+  )).observe(document.body);
+}
+mark(place());

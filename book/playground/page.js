@@ -1,0 +1,156 @@
+// Passes events to Python, which runs in a worker, and does to the page what comes back.
+"use strict";
+let worker = null, isReady = false, isBusy = false, hasMore = false;
+let shown = null; // the place that Python was asked for last
+const waiting = []; // messages that Python has not got yet
+
+const first = (at) => document.querySelector(`script[data-place="${at}"]`).textContent;
+
+function ask(message) {
+  const last = waiting.at(-1);
+  if (message.event === "value" && last?.id === message.id && last.event === "value") {
+    waiting.pop(); // a knob that moves on: only where it stands now counts
+  }
+  waiting.push(message);
+  next();
+}
+function next() {
+  if (!isReady || isBusy) return;
+  const message = waiting.shift() ?? (hasMore ? { event: "go on" } : null);
+  if (!message) return;
+  isBusy = true;
+  worker.postMessage(message);
+}
+
+// --- what comes back ------------------------------------------------------------------
+
+const find = (id) => document.querySelector(`#part [data-id="${id}"]`);
+const field = (element) => element.querySelector("input, select");
+const make = (html) => {
+  const made = document.createElement("template");
+  made.innerHTML = html;
+  return made.content.firstElementChild;
+};
+const DO = {
+  html: (element, html) => { element.firstElementChild.innerHTML = html; },
+  text: (element, text) => { element.textContent = text; },
+  class: (element, kinds) => { element.className = kinds; },
+  display: (element, display) => { element.style.display = display; },
+  focus: (element) => (field(element) ?? element).focus(),
+  field: (element, name, value) => { field(element)[name] = value; },
+  options: (element, html) => { field(element).innerHTML = html; },
+  attribute: (element, name, value) => {
+    if (value === null) element.removeAttribute(name);
+    else element.setAttribute(name, value);
+  },
+  slider: (element, at, words) => {
+    field(element).value = at;
+    field(element).setAttribute("aria-valuetext", words);
+    element.querySelector("output").textContent = words;
+  },
+  pressed: (element, at) => {
+    for (const button of element.querySelectorAll("button")) {
+      button.setAttribute("aria-pressed", `${Number(button.dataset.at) === at}`);
+      button.classList.toggle("mod-active", Number(button.dataset.at) === at);
+    }
+  },
+  children: (element, children) => {
+    element.replaceChildren(...children.map(([id, html]) => find(id) ?? make(html)));
+  },
+};
+let drawn = ""; // the HTML of the part as it was before any change
+function show(html) {
+  if (drawn === html) return; // the picture that came with the page; it may have the focus
+  const id = document.activeElement.closest("[data-id]")?.dataset.id;
+  $("part").innerHTML = drawn = html;
+  const element = id && find(id);
+  if (element) DO.focus(element);
+}
+function hear({ data }) {
+  isBusy = false;
+  if (data.error) return fail(data.error);
+  if (data.ready) {
+    isReady = true;
+    say("Live: minipaged runs in this page.");
+    document.documentElement.dataset.ready = "yes";
+    return next();
+  }
+  if (data.html !== undefined) show(data.html);
+  const news = JSON.parse(data.news);
+  if (news.changes.length) drawn = "";
+  // The focus at last: a field that it leaves has its new value by then.
+  const isFocus = ([what]) => what === "focus";
+  const sorted = [...news.changes.filter((one) => !isFocus(one)), ...news.changes.filter(isFocus)];
+  for (const [what, id, ...values] of sorted) DO[what](find(id), ...values);
+  if (news.said) $("said").textContent = news.said;
+  hasMore = news.more;
+  if (!waiting.length) {
+    if (place() !== news.place) history.replaceState(null, "", `#${news.place}`);
+    shown = news.place;
+    mark(news.place);
+    document.documentElement.dataset.idle = hasMore ? "no" : "yes";
+  }
+  next();
+}
+function say(words) { $("status").textContent = words; }
+function fail(words) {
+  say("Python has stopped. Load this page again.");
+  $("error").hidden = false;
+  $("error").textContent = words;
+  console.error(words);
+}
+
+// --- what readers do ------------------------------------------------------------------
+
+function send(element, event, value = null) {
+  document.documentElement.dataset.idle = "no";
+  ask({ event, id: element.closest("[data-id]").dataset.id, value });
+}
+const readOf = (input) => (input.type === "checkbox" ? input.checked : input.value);
+$("part").addEventListener("click", ({ target }) => {
+  const button = target.closest("button");
+  if (!button || button.disabled) return;
+  if (button.dataset.at) send(button, "value", button.dataset.at);
+  else send(button, "click");
+});
+for (const when of ["input", "change"]) {
+  $("part").addEventListener(when, ({ target }) => {
+    if (target.dataset.when === when) send(target, "value", readOf(target));
+  });
+}
+$("part").addEventListener("keydown", (event) => {
+  const { key, target } = event;
+  if (key !== "Enter" || target.type !== "text") return;
+  event.preventDefault(); // else the field says a second time that it has changed
+  send(target, "value", target.value);
+  send(target, "submit");
+});
+function open() {
+  if (place() === shown) return;
+  shown = place();
+  document.documentElement.dataset.idle = "no";
+  mark(shown);
+  if (!isReady) {
+    waiting.length = 0; // clicks on what is no longer there
+    $("part").innerHTML = drawn = first(shown);
+  }
+  ask({ event: "open", value: shown });
+}
+addEventListener("hashchange", open);
+open();
+
+// --- Python ---------------------------------------------------------------------------
+
+function start() {
+  const text = (id) => $(id).textContent;
+  // As an address of data: from a file on disk, Chromium starts no module from a blob.
+  const code = `data:text/javascript,${encodeURIComponent(text("worker"))}`;
+  worker = new Worker(code, { type: "module" });
+  worker.onmessage = hear;
+  worker.onerror = (event) => fail(event.message ?? "Python did not start.");
+  const packed = {};
+  for (const one of document.querySelectorAll("script[data-packed]")) {
+    packed[one.dataset.packed] = one.textContent;
+  }
+  worker.postMessage({ packed });
+}

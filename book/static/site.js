@@ -1,0 +1,34 @@
+// The pool in the page is large: where the screen is wide and nothing says that data is
+// to be saved, it is loaded at once; else when it is asked for. It tells its height, and
+// is told whether the page is dark.
+for (const place of document.querySelectorAll(".playground[data-scene]")) {
+  const theme = () => document.documentElement.dataset.theme;
+  const frame = document.createElement("iframe");
+  const start = () => {
+    frame.title = "A block pool to play with: fork, write, and see the copy";
+    frame.src = `playground.html?embed&theme=${theme()}#${place.dataset.scene}`;
+    frame.hidden = true;
+    frame.onload = () => {
+      frame.hidden = false;
+      place.querySelectorAll(":scope > :not(iframe)").forEach((each) => each.remove());
+    };
+    place.append(frame);
+  };
+  addEventListener("message", ({ data, source }) => {
+    if (source === frame.contentWindow && data?.playground?.height) {
+      frame.style.height = `${data.playground.height}px`;
+    }
+  });
+  new MutationObserver(() => frame.contentWindow?.postMessage({ theme: theme() }, "*"))
+    .observe(document.documentElement, { attributeFilter: ["data-theme"] });
+  place.querySelector(".start").addEventListener("click", (event) => {
+    event.preventDefault();
+    if (!frame.src) start();
+  });
+  const isCheap = innerWidth > 800 && !navigator.connection?.saveData;
+  if (isCheap) addEventListener("load", start);
+}
+// On a phone, the map is wider than the page: it begins in its middle.
+for (const map of document.querySelectorAll(".mp.wide")) {
+  map.scrollLeft = (map.scrollWidth - map.clientWidth) / 2;
+}

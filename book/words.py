@@ -1,0 +1,101 @@
+"""The glossary: the words of notebooks/README.md, and where a text uses one.
+
+On a lesson's page, the first occurrence of a word leads to what it means. A word that
+is also used in its everyday meaning, such as "turn", leads there only where a text sets
+it in bold, as lessons do where they introduce a word.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+# Everyday words, or words of other fields: to be looked up, not to be linked at sight.
+EVERYDAY = frozenset(
+    """accept barrier border branch budget capture consumer grid guess lap latency merge
+    pending persistent pipeline place producer program register reject ring spine split
+    stage step turn wave""".split()
+)
+SECTION = re.compile(r"^## Words\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+INTRODUCTION = "What the words of [the series](notebooks/README.md) mean in it."
+ROW = re.compile(r"^\| (?!word \||-)(.+?) \| (.+?) \|$", re.MULTILINE)
+
+
+class Word(NamedTuple):
+    """A row of the table: several words may be explained together."""
+
+    terms: tuple[str, ...]  # as they are written there
+    meaning: str  # Markdown
+
+
+class Use(NamedTuple):
+    """Where a text uses a word."""
+
+    start: int
+    stop: int
+    term: str  # in small letters
+
+
+def words(text: str) -> list[Word]:
+    """The rows of the table "Words", in the text of notebooks/README.md.
+
+    "| gather, stream | to copy ...; to read ... |" is one with two terms.
+    """
+    section = SECTION.search(text)
+    if not section:
+        raise ValueError("there is no section '## Words'")
+    rows = ROW.findall(section[1])
+    return [Word(tuple(names.split(", ")), meaning) for names, meaning in rows]
+
+
+def page(text: str) -> str:
+    """The glossary as Markdown: the table's rows by alphabet, each term an anchor."""
+    lines = ["# Glossary", "", INTRODUCTION, ""]
+    known = by_term(text)
+    for word in sorted(words(text), key=lambda word: word.terms[0].lower()):
+        terms = [
+            f"[{term}]{{#{anchor(term)}}}" if term.lower() in known else term
+            for term in word.terms
+        ]
+        lines += [", ".join(terms), f": {word.meaning}", ""]
+    return "\n".join(lines)
+
+
+def anchor(term: str) -> str:
+    """Where the glossary has a term: "Little's law" stands at `word-little-s-law`."""
+    return "word-" + re.sub(r"\W+", "-", term.lower())
+
+
+def by_term(text: str) -> dict[str, Word]:
+    """The row of each term, in small letters; without those that stand in two rows.
+
+    `stream` means one thing in lesson 5 and another in an engine.
+    """
+    rows = [(term.lower(), word) for word in words(text) for term in word.terms]
+    count = Counter(term for term, _ in rows)
+    return {term: word for term, word in rows if count[term] == 1}
+
+
+def pattern(known: Iterable[str]) -> re.Pattern:
+    """What finds any of the terms in a text, also in the plural and with a capital."""
+    terms = sorted(known, key=len, reverse=True)
+    names = "|".join(re.escape(term).replace(r"\ ", r"[ \n]") for term in terms)
+    return re.compile(rf"(?<![\w.`/-])({names})(?:s|es)?(?![\w`/(]|-\w)", re.IGNORECASE)
+
+
+def uses(text: str, finder: re.Pattern, is_bold: bool = False) -> Iterator[Use]:
+    """Where this text uses words that it may link, from left to right."""
+    for match in finder.finditer(text):
+        term = re.sub(r"\s", " ", match[1].lower())
+        if is_bold or term not in EVERYDAY:
+            yield Use(match.start(), match.end(), term)
+
+
+def first(found: Iterable[Use], seen: set[str]) -> list[Use]:
+    """Those of terms that were not seen before; they are seen then."""
+    new = []
+    for use in found:
+        if use.term not in seen:
+            seen.add(use.term)
+            new.append(use)
+    return new

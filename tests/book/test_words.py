@@ -1,0 +1,79 @@
+"""The glossary's words, and where a text uses one."""
+
+import pytest
+
+from book import words
+from helpers.guides import ROOT
+
+TABLE = """\
+## Words
+
+| word | meaning |
+|---|---|
+| block table | a list of `blocks` |
+| gather, stream | to copy; to read |
+| engine, stream | serves; answers |
+| turn | once around a loop |
+
+## Pictures
+
+| mechanism | picture |
+"""
+MAP = (ROOT / "notebooks" / "README.md").read_text("utf-8")
+
+
+def found(text, is_bold=False):
+    finder = words.pattern(words.by_term(TABLE))
+    return [text[use.start : use.stop] for use in words.uses(text, finder, is_bold)]
+
+
+def test_rows_of_the_table_and_no_others():
+    rows = words.words(TABLE)
+    assert [row.terms for row in rows] == [
+        ("block table",), ("gather", "stream"), ("engine", "stream"), ("turn",),
+    ]  # fmt: skip
+    assert rows[1].meaning == "to copy; to read"
+    with pytest.raises(ValueError, match="Words"):
+        words.words("# Another page\n")
+
+
+def test_the_maps_words_are_read():
+    known = words.by_term(MAP)
+    assert {"block table", "copy-on-write", "holder", "little's law"} <= known.keys()
+    assert all(word.meaning for word in known.values())
+    assert known.keys() >= words.EVERYDAY, "an everyday word that the map has no more"
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("Its block table and two more Block tables.", ["block table", "Block tables"]),
+        ("A block\ntable, broken between words", ["block\ntable"]),
+        ("engines; the engine's", ["engines", "engine"]),
+        ("engineer, steam-engine, engine-like, my.engine, engine(1)", []),
+        ("a stream", []),  # two meanings: which?
+        ("they take turns", []),  # an everyday word
+    ],
+)
+def test_what_a_text_uses(text, wanted):
+    assert found(text) == wanted
+
+
+def test_an_everyday_word_in_bold_is_meant():
+    assert found("turn", is_bold=True) == ["turn"]
+
+
+def test_only_the_first_use_on_a_page():
+    finder, seen = words.pattern(words.by_term(TABLE)), set()
+    one = words.first(words.uses("engine, gather, engine", finder), seen)
+    other = words.first(words.uses("engine, a block table", finder), seen)
+    assert [use.term for use in one] == ["engine", "gather"]
+    assert [use.term for use in other] == ["block table"]
+
+
+def test_the_page_has_an_anchor_for_each_word_that_is_linked():
+    page = words.page(TABLE)
+    for term in words.by_term(TABLE):
+        assert f"{{#{words.anchor(term)}}}" in page
+    assert "word-stream" not in page
+    assert page.index("block table") < page.index("[engine]") < page.index("[gather]")

@@ -1,0 +1,35 @@
+"""What the command understands, without Ray."""
+
+import pytest
+
+from minipaged.scheduling.routing import FACTOR, POLICIES, SPARE
+from minipaged.serving.ray.command import parser
+
+
+def test_a_model_is_enough():
+    given = parser().parse_args(["pocket"])
+    assert (given.replicas, given.router) == (2, "prefix")
+    assert (given.factor, given.spare) == (FACTOR, SPARE)
+    assert given.router in POLICIES and given.max_num_seqs == 256
+
+
+def test_flags_of_the_server_hold_for_each_replica():
+    flags = ["pocket", "--num-blocks", "64", "--tensor-parallel-size", "2"]
+    given = parser().parse_args(flags)
+    assert (given.num_blocks, given.tensor_parallel_size) == (64, 2)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--factor", "0.5"],
+        ["--factor", "nan"],
+        ["--router", "the best"],
+        ["--replicas", "0"],
+        ["--max-replicas", "-1"],
+    ],
+)
+def test_what_makes_no_sense_is_refused(flags, capsys):
+    with pytest.raises(SystemExit):
+        parser().parse_args(["pocket", *flags])
+    assert flags[0] in capsys.readouterr().err
