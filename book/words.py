@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 # Everyday words, or words of other fields: to be looked up, not to be linked at sight.
 EVERYDAY = frozenset(
-    """accept barrier border branch budget capture consumer grid guess lap latency merge
-    pending persistent pipeline place producer program register reject ring spine split
-    stage step turn wave""".split()
+    """accept balance barrier border branch budget capture consumer grid guess lap
+    latency merge pending persistent pipeline place policy producer program register
+    reject ring spine split stage step turn wave""".split()
 )
 SECTION = re.compile(r"^## Words\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 INTRODUCTION = "What the words of [the series](notebooks/README.md) mean in it."

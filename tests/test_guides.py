@@ -116,7 +116,7 @@ def test_make_knows_each_benchmark_and_runs_all_but_the_longest_and_those_of_ray
     one = make("-n", "bench-one", "NAME=step", "BENCH_FLAGS=--save").stdout
     assert one.endswith("python -m benchmarks.cpu.step --save\n")
     run = re.findall(r"benchmarks\.cpu\.(\w+)", make("-n", "bench").stdout)
-    assert {*run, "families", "replicas"} == names
+    assert {*run, "families", "replicas", "replicas_simulated"} == names
 
 
 FINDINGS = sorted((ROOT / "findings").glob("*.sh"))

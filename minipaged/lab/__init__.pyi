@@ -20,6 +20,7 @@ from .measure.measured import measured_hosts as measured_hosts
 from .measure.measured import measured_kernels as measured_kernels
 from .measure.measured import measured_profile as measured_profile
 from .measure.measured import measured_prompt_rungs as measured_prompt_rungs
+from .measure.measured import measured_replicas as measured_replicas
 from .measure.measured import measured_tuning as measured_tuning
 from .measure.measured import paper_figures as paper_figures
 from .measure.one_server import Outcome as Outcome
@@ -77,6 +78,7 @@ from .plots.charts import plot_waste as plot_waste
 from .plots.checked import plot_checked as plot_checked
 from .plots.claims import plot_claims as plot_claims
 from .plots.climb import plot_climb as plot_climb
+from .plots.cluster import plot_cluster as plot_cluster
 from .plots.coalescing import plot_coalescing as plot_coalescing
 from .plots.collisions import plot_collisions as plot_collisions
 from .plots.contiguous import plot_memory_over_time as plot_memory_over_time
@@ -95,6 +97,7 @@ from .plots.gantt import plot_places as plot_places
 from .plots.gather import plot_gather as plot_gather
 from .plots.ghost import plot_ghost as plot_ghost
 from .plots.growth import plot_kv_growth as plot_kv_growth
+from .plots.handed import plot_handed as plot_handed
 from .plots.held import plot_blocks_held as plot_blocks_held
 from .plots.hidden_block import plot_hidden_block as plot_hidden_block
 from .plots.host_and_gpu import plot_host_and_gpu as plot_host_and_gpu
@@ -138,6 +141,7 @@ from .plots.reservations import (
 )
 from .plots.reuse import plot_reuse as plot_reuse
 from .plots.reuse import plot_searches as plot_searches
+from .plots.routing import plot_routing as plot_routing
 from .plots.rungs import plot_ladder as plot_ladder
 from .plots.served_pool import plot_served_pool as plot_served_pool
 from .plots.served_pool import tables_told as tables_told

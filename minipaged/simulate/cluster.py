@@ -138,7 +138,10 @@ class Cluster:
         self._num_resent = 0
 
     def serve(
-        self, trace: Sequence[Asked], deaths: Iterable[Death] = ()
+        self,
+        trace: Sequence[Asked],
+        deaths: Iterable[Death] = (),
+        progress: Callable[[Iterable[Asked]], Iterable[Asked]] = iter,
     ) -> ClusterReport:
         """Answer every request of the trace.
 
@@ -146,6 +149,7 @@ class Cluster:
         the router notices at once, and sends these requests again, from the start.
         Their users have waited since they asked: latencies count from then. When no
         replica is alive, requests wait until one comes back; RuntimeError if none does.
+        progress: a bar around the trace, for example `minipaged.progress.progress_bar`.
         """
         self._trace = trace
         order = count()
@@ -154,7 +158,7 @@ class Cluster:
             heappush(events, (death.moment, next(order), self._die(death.replica)))
             if death.back < inf:
                 heappush(events, (death.back, next(order), self._return(death.replica)))
-        for number, asked in enumerate(trace):
+        for number, asked in enumerate(progress(trace)):
             while events and events[0][0] <= asked.arrival:
                 self._happens(events)
             self._run_until(asked.arrival)
@@ -238,6 +242,7 @@ def simulate_cluster(
     trace: Sequence[Asked],
     policy: Policy,
     deaths: Iterable[Death] = (),
+    progress: Callable[[Iterable[Asked]], Iterable[Asked]] = iter,
 ) -> ClusterReport:
     """Serve this trace with so many replicas behind a router of this policy."""
-    return Cluster(make, replicas, policy).serve(trace, deaths)
+    return Cluster(make, replicas, policy).serve(trace, deaths, progress)

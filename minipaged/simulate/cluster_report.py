@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from statistics import fmean, median, quantiles
 from typing import NamedTuple
 
-from minipaged.simulate.report import Moment, Served
+from minipaged.simulate.report import Moment, Report, Served
 
 
 class Answer(NamedTuple):
@@ -47,6 +47,21 @@ class ClusterReport(NamedTuple):
         return wait_of([getattr(answer.served, name) for answer in self.answers])
 
     @property
+    def whole(self) -> Report:
+        """All answers and all steps, as if one server had made them."""
+        steps = sorted(
+            step._replace(replica=life.replica)
+            for life in self.lives
+            for step in life.steps
+        )
+        return Report(
+            [answer.served for answer in self.answers],
+            steps,
+            preemptions=sum(step.preemptions for step in steps),
+            computed_tokens=sum(step.num_tokens for step in steps),
+        )
+
+    @property
     def hit_rate(self) -> float:
         """Of the prompts' tokens, those that were found in a replica's cache."""
         found = sum(answer.served.cached for answer in self.answers)
@@ -66,12 +81,12 @@ class ClusterReport(NamedTuple):
     @property
     def loads(self) -> dict[int, float]:
         """How many requests each replica had, in the mean over all the time."""
-        found: dict[int, float] = {life.replica: 0.0 for life in self.lives}
+        seconds = self.seconds
+        found = dict.fromkeys(sorted({life.replica for life in self.lives}), 0.0)
         for life in self.lives:
-            for step in life.steps:
-                present = step.seconds * (step.running + step.waiting)
-                found[life.replica] += present / self.seconds
-        return dict(sorted(found.items()))
+            present = [s.seconds * (s.running + s.waiting) for s in life.steps]
+            found[life.replica] += sum(present) / seconds
+        return found
 
     @property
     def balance(self) -> float:

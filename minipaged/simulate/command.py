@@ -2,33 +2,37 @@
 
     python -m minipaged.simulate
     python -m minipaged.simulate --load alpaca --rates 10 20 40 --html rates.html
-    python -m minipaged.simulate --systems vllm-prefix-cache --load conversations \
-        --replicas 4 --router prefix-aware --rates 1 2
+    python -m minipaged.simulate --systems vllm-prefix-cache --load applications \
+        --replicas 64 --router round-robin prefix --rates 60 --minutes 0.5
     python -m minipaged.simulate --trace azure AzureLLMInferenceTrace_conv.csv
 """
 
 import argparse
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from minipaged.scheduling.routing import POLICIES
+from minipaged.simulate.cluster import random_deaths, simulate_cluster
+from minipaged.simulate.cluster_report import ClusterReport
 from minipaged.simulate.fit import FittedServer, fitted_server
 from minipaged.simulate.loads import (
-    CONVERSATIONS,
     FILES,
+    OWN_PREFIXES,
+    TALKS,
     fitting,
     trace_of,
     unit_of,
 )
 from minipaged.simulate.loop import Replica
 from minipaged.simulate.pictures import load_page
-from minipaged.simulate.report import Report, merged
-from minipaged.simulate.router import ROUTERS, simulate_replicas
+from minipaged.simulate.report import Report
 from minipaged.simulate.servers import SERVERS
 from minipaged.simulate.systems import SYSTEMS, VARIANTS, System
-from minipaged.simulate.traces import LENGTHS, Asked, arrivals
+from minipaged.simulate.traces import LENGTHS, Asked
 
 
 def _slug(name: str) -> str:
@@ -46,6 +50,8 @@ class Run(NamedTuple):
     system: str
     rate: float  # as asked for
     report: Report
+    router: str
+    cluster: ClusterReport
 
 
 def _number(
@@ -83,7 +89,7 @@ def parser() -> argparse.ArgumentParser:
     systems = ["vllm", "orca-oracle", "orca-max"]
     add("--systems", nargs="+", choices=NAMES, default=systems, metavar="SYSTEM",
         help=f"of {', '.join(NAMES)} (default: {' '.join(systems)})")  # fmt: skip
-    loads = [*LENGTHS, CONVERSATIONS]
+    loads = [*LENGTHS, *OWN_PREFIXES]
     what = made.add_mutually_exclusive_group().add_argument
     what("--load", choices=loads, default="sharegpt", help=f"lengths{default}")
     what("--trace", nargs=2, metavar=("KIND", "FILE"),
@@ -99,8 +105,12 @@ def parser() -> argparse.ArgumentParser:
     several.add_argument("--samples", type=from_1, help="of each request")
     several.add_argument("--beams", type=from_1, help="of each request")
     add("--replicas", type=from_1, default=1, help="behind a router" + default)
-    add("--router", choices=ROUTERS, default="least-loaded",
-        help=f"who serves whom{default}")  # fmt: skip
+    names = ", ".join(POLICIES)
+    add("--router", nargs="+", choices=POLICIES, default=["least-loaded"],
+        metavar="ROUTER", help=f"who serves whom: {names}{default}")  # fmt: skip
+    add("--deaths", type=from_0, default=0, help="of replicas, at random moments")
+    words = "seconds until a replica is back, with an empty cache" + default
+    add("--away", type=positive, default=20.0, help=words)
     add("--html", type=Path, help="draw latencies and queues into this file")
     return made
 
@@ -128,12 +138,16 @@ def main(arguments: Sequence[str] | None = None) -> list[Run]:
                     print(f"rate {rate:g}: {words}")
     except (OSError, ValueError) as error:
         made.error(str(error))
-    pairs = [(name, rate) for name in systems for rate in loads]
-    runs = [
-        Run(name, rate, _serve(given, systems[name], server, loads[rate]))
-        for name, rate in progress_bar(pairs, desc="simulate", unit=" runs")
-    ]
-    print(table(runs))
+    routers = given.router if given.replicas > 1 else given.router[:1]
+    runs = []
+    for name in systems:
+        for rate in loads:
+            for router in routers:
+                words = f"{name}, {router}" if given.replicas > 1 else name
+                bar = partial(progress_bar, desc=words, unit=" requests")
+                cluster = _serve(given, systems[name], server, loads[rate], router, bar)
+                runs.append(Run(name, rate, cluster.whole, router, cluster))
+    print(table(runs) if given.replicas == 1 else cluster_table(runs))
     if (given.samples or given.beams) and _is_free(server, "copied_blocks"):
         print(f"copied blocks take no time: {given.costs} does not say what they cost")
     if given.html:
@@ -144,10 +158,11 @@ def main(arguments: Sequence[str] | None = None) -> list[Run]:
 
 def _refuse(given: argparse.Namespace, server: Any) -> None:
     """Raise ValueError for what would be ignored, or fail after the runs."""
-    if given.prefix and (given.trace or given.load == CONVERSATIONS):
+    if given.prefix and (given.trace or given.load in OWN_PREFIXES):
         raise ValueError(
             "--prefix is for single requests of made-up lengths; leave it out with "
-            f"--trace and --load {CONVERSATIONS}, whose prompts have their own prefixes"
+            f"--trace and --load {', '.join(OWN_PREFIXES)}, whose prompts have their "
+            "own prefixes"
         )
     if "vllm-swap" in given.systems and _is_free(server, "moved_blocks"):
         raise ValueError(
@@ -167,7 +182,7 @@ def _is_free(server: Any, name: str) -> bool:
 
 def _spread(given: argparse.Namespace, trace: Sequence[Asked]) -> str:
     """Of conversations: how many questions come from them, and for how long."""
-    if given.trace or given.load != CONVERSATIONS:
+    if given.trace or given.load not in TALKS:
         return ""
     return (
         f"conversations begin for {given.minutes:g} minutes, and ask {len(trace):,} "
@@ -186,7 +201,7 @@ def table(runs: Sequence[Run]) -> str:
         f"{'system':20}{'rate':>8} " + f"{'mean':>9}{'P99':>9}" * 3
         + f"{'running':>9}{'preempted':>10}{'cached':>8}",
     ]  # fmt: skip
-    for system, rate, report in runs:
+    for system, rate, report, *_ in runs:
         numbers = [number for name in COLUMNS for number in report.summary(name)]
         lines.append(
             f"{system:20}{rate:8g} "
@@ -197,9 +212,44 @@ def table(runs: Sequence[Run]) -> str:
     return "\n".join(lines)
 
 
+def cluster_table(runs: Sequence[Run]) -> str:
+    """Of several replicas: what users saw, and how evenly the replicas were loaded.
+
+    balance: the mean load of the most loaded replica over that of all. again: requests
+    that were sent again, because their replica had died.
+    """
+    lines = [
+        f"{'':42}{'first token (ms)':^24}",
+        f"{'system':20}{'rate':>8} {'router':13}{'mean':>8}{'P50':>8}{'P99':>8}"
+        f"{'cached':>8}{'tokens/s':>10}{'balance':>9}{'again':>7}",
+    ]
+    for system, rate, _, router, cluster in runs:
+        wait = cluster.wait("time_to_first_token")
+        lines.append(
+            f"{system:20}{rate:8g} {router:13}"
+            + "".join(f"{1000 * seconds:8.0f}" for seconds in wait)
+            + f"{cluster.hit_rate:8.0%}{cluster.tokens_per_second:10,.0f}"
+            + f"{cluster.balance:9.2f}{cluster.num_resent:7,}"
+        )
+    return "\n".join(lines)
+
+
 def _serve(
-    given: argparse.Namespace, system: System, server: Any, trace: list[Asked]
-) -> Report:
-    replicas = [Replica(system(server), server) for _ in range(given.replicas)]
-    router = ROUTERS[given.router]()
-    return merged(simulate_replicas(replicas, arrivals(trace), router))
+    given: argparse.Namespace,
+    system: System,
+    server: Any,
+    trace: list[Asked],
+    router: str,
+    progress: Callable[[Iterable[Asked]], Iterable[Asked]],
+) -> ClusterReport:
+    deaths = random_deaths(
+        given.deaths, given.replicas, trace[-1].arrival, given.away, given.seed
+    )
+    return simulate_cluster(
+        lambda: Replica(system(server), server),
+        given.replicas,
+        trace,
+        POLICIES[router](),
+        deaths,
+        progress,
+    )

@@ -4,10 +4,14 @@ from argparse import Namespace
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from minipaged.simulate import trace_files, traces
+from minipaged.simulate import shared_prefixes, trace_files, traces
 from minipaged.simulate.systems import Room, System, fits
 
 CONVERSATIONS = "conversations"
+APPLICATIONS = "applications"  # conversations behind a few system prompts
+TEXTS = "texts"  # questions behind texts
+TALKS = (CONVERSATIONS, APPLICATIONS)
+OWN_PREFIXES = (*TALKS, TEXTS)
 FILES = {
     "azure": trace_files.azure,
     "burstgpt": trace_files.burstgpt,
@@ -19,7 +23,7 @@ def unit_of(given: Namespace) -> str:
     """What --rates counts."""
     if given.trace:
         return "times as fast"
-    what = CONVERSATIONS if given.load == CONVERSATIONS else "requests"
+    what = CONVERSATIONS if given.load in TALKS else "requests"
     return f"{what} a second"
 
 
@@ -30,6 +34,12 @@ def trace_of(given: Namespace, rate: float, max_length: int) -> list[traces.Aske
         trace = _recorded(*given.trace, rate, given.minutes)
     elif given.load == CONVERSATIONS:
         trace = traces.conversations(count, rate, given.seed, max_length=max_length)
+    elif given.load == APPLICATIONS:
+        trace = shared_prefixes.applications(
+            count, rate, given.seed, max_length=max_length
+        )
+    elif given.load == TEXTS:
+        trace = shared_prefixes.shared_texts(count, rate, given.seed)
     else:
         lengths = traces.LENGTHS[given.load](count, given.seed)
         trace = traces.poisson_trace(lengths, rate, given.seed, given.prefix)

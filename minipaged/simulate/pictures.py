@@ -20,15 +20,41 @@ def load_page(runs: "Sequence[Run]", unit: str = "requests a second") -> str:
     """Latency over the rate, as in figure 12; then queues at each system's last rate.
 
     Latencies above ten times the lowest are cut off: there, a queue grows all the time.
-    unit: of the rates.
+    With several routers, each is a system of its own. Of several replicas, a chart
+    shows how even their loads are. unit: of the rates.
     """
-    systems = {run.system: [other for other in runs if other.system == run.system]
-               for run in runs}  # fmt: skip
+    systems: dict[str, list[Run]] = {}
+    for run in runs:
+        systems.setdefault(_label(run, runs), []).append(run)
     charts = []
     if len({run.rate for run in runs}) > 1:
         charts.append(latency_chart(systems, unit))
-    charts += [queue_chart(own[-1], unit) for own in systems.values()]
+    last = {name: own[-1] for name, own in systems.items()}
+    charts += [queue_chart(name, run, unit) for name, run in last.items()]
+    if any(len(run.cluster.loads) > 1 for run in runs):
+        charts.append(loads_chart(last))
     return to_page([chart.scene() for chart in charts])
+
+
+def _label(run: "Run", runs: "Sequence[Run]") -> str:
+    """Its system; with its router, if there are several routers."""
+    several = len({other.router for other in runs}) > 1
+    return f"{run.system}, {run.router}" if several else run.system
+
+
+def loads_chart(runs: "dict[str, Run]") -> Chart:
+    """How many requests each replica had in the mean, the most loaded first."""
+    chart = Chart(
+        "The flatter a line, the more even is the load of the replicas",
+        xlabel="replicas, the most loaded first",
+        ylabel="requests of a replica, in the mean over time",
+        y_limits=(0, None),
+        height=160,
+    )
+    for name, run in runs.items():
+        loads = sorted(run.cluster.loads.values(), reverse=True)
+        chart.line([*enumerate(loads, start=1)], name, is_stairs=True)
+    return chart
 
 
 def latency_chart(systems: "dict[str, list[Run]]", unit: str) -> Chart:
@@ -51,11 +77,11 @@ def latency_chart(systems: "dict[str, list[Run]]", unit: str) -> Chart:
     return chart
 
 
-def queue_chart(run: "Run", unit: str) -> Chart:
+def queue_chart(name: str, run: "Run", unit: str) -> Chart:
     """Requests that run and wait, on all replicas together."""
     shown = thinned(queues_of(run.report.timeline))
     chart = Chart(
-        f"{run.system}: who runs and who waits, {run.rate:g} {unit}",
+        f"{name}: who runs and who waits, {run.rate:g} {unit}",
         xlabel="seconds",
         ylabel="requests",
         height=160,

@@ -25,6 +25,7 @@ from helpers import attempts_of_lesson3 as lesson3
 from helpers import attempts_of_lesson4 as lesson4
 from helpers import attempts_of_lesson5 as lesson5
 from helpers import attempts_of_lesson6 as lesson6
+from helpers import attempts_of_routing as routing
 from minipaged.attention.kernels.setup import INTERPRETED
 from minipaged.decoding.beam import Beams
 from minipaged.lab import check
@@ -32,7 +33,7 @@ from minipaged.lab.check import lesson4 as stopping
 
 LESSONS = (lesson0, lesson1, lesson2, lesson3, lesson4, lesson5, lesson6)
 LESSONS += (appendix_a, appendix_b, appendix_c, appendix_d, appendix_e, appendix_f)
-LESSONS += (appendix_g, appendix_h, incidents, capstone)
+LESSONS += (appendix_g, appendix_h, routing, incidents, capstone)
 KERNELS = ["sums", "slots", "merge_splits", "packed"]
 
 
@@ -89,6 +90,9 @@ RIGHT = {
     "sustained": appendix_f.sustained,
     "answering": appendix_g.answering,
     "cut": appendix_g.cut,
+    "may_serve": routing.may_serve,
+    "route": routing.route,
+    "remembered": routing.Remembered,
     "incident_1": appendix_g.First,
     "incident_2": appendix_g.Second,
     "incident_3": appendix_g.Third,

@@ -40,10 +40,36 @@ def test_samples_and_beams(several):
 
 def test_replicas_behind_a_router():
     arguments = [*SHORT, "--systems", "vllm-prefix-cache", "--load", "conversations"]
-    arguments += ["--rates", "4", "--router", "prefix-aware"]
+    arguments += ["--rates", "4", "--router", "prefix"]
     (one,), (four,) = (main([*arguments, "--replicas", count]) for count in "14")
     assert len(one.report.served) == len(four.report.served)
     assert four.report.summary("latency").mean < one.report.summary("latency").mean
+
+
+@pytest.mark.parametrize("load", ["applications", "texts"])
+def test_routers_side_by_side_while_replicas_die(load, capsys):
+    arguments = ["--minutes", "0.1", "--systems", "vllm-prefix-cache", "--load", load]
+    arguments += ["--rates", "8", "--replicas", "6", "--deaths", "3", "--away", "2"]
+    runs = main([*arguments, "--router", "round-robin", "prefix"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1].split()[4] == "prefix" and lines[-2].split()[4] == "round-robin"
+    turns, prefix = (run.cluster for run in runs)
+    assert len(turns.answers) == len(prefix.answers) > 40
+    assert lines[-1].split()[-1] == f"{prefix.num_resent}" and prefix.num_resent > 0
+    assert prefix.hit_rate > turns.hit_rate
+    assert f"{prefix.hit_rate:.0%}" in lines[-1].split()
+
+
+def test_a_page_of_routers(tmp_path):
+    """Queues of each, and the loads of the replicas of both."""
+    page = tmp_path / "page.html"
+    arguments = [*SHORT, "--systems", "vllm", "--rates", "3", "--replicas", "3"]
+    main([*arguments, "--router", "round-robin", "prefix", "--html", str(page)])
+    text = page.read_text("utf-8")
+    assert text.count("<svg ") == 2 + 1
+    for router in ("round-robin", "prefix"):
+        assert f"vLLM, {router}: who runs" in text
+    assert "the more even is the load" in text
 
 
 def test_a_page_is_drawn(tmp_path):

@@ -50,4 +50,5 @@ from minipaged.lab.check.merging import merge_splits
 from minipaged.lab.check.preempting import schedule
 from minipaged.lab.check.promising import batching
 from minipaged.lab.check.ring import warps
+from minipaged.lab.check.routing import may_serve, remembered, route
 from minipaged.lab.check.scaling import eight_bits

@@ -218,6 +218,17 @@ def paper_figures() -> dict[str, Any]:
     return {name: part["found"] for name, part in stored["parts"].items()}
 
 
+def measured_replicas() -> dict[str, Any]:
+    """What benchmarks/cpu/replicas_simulated.py stored: two live replicas on a CPU.
+
+    routers: of `round-robin` and `prefix`, each `live` and `simulated`: `hit_rate`,
+    `ttft_ms` and `balance` (requests of the most asked replica over the mean). ratios:
+    prefix over round-robin, of `hit_rate` and of the mean `ttft`, and how far the
+    simulated one is `off`.
+    """
+    return _report("replicas", "cpu")
+
+
 def _row(numbers: list, compiled: dict[tuple, list]) -> dict[str, Any]:
     """A row by name, from its sizes and time, and from what its kernel takes."""
     row = _named(numbers)
