@@ -218,8 +218,8 @@ def replicas() -> Question:
         f"{number(report['hit_rate_ratio'])} times as many tokens are found, and the "
         f"first token comes after {number(report['ttft_mean_ratio'])} of the time. No "
         f"cache could find more than {share(report['repeated'], '.1%')}. With larger "
-        f"pools, the difference is smaller. {sum(wrong)} of all answers differ from "
-        "`generate`'s.",
+        f"pools, the simulator says, the difference is smaller. {sum(wrong)} of all "
+        "answers differ from `generate`'s.",
         f"; other programs ran (load {report['load_before']}); medians of {rounds} "
         "rounds",
     )
@@ -419,6 +419,7 @@ ON_A_CPU = (
     batching,
     scarce,
     server,
+    replicas,
     watching,
     prefix,
     beams,

@@ -45,7 +45,6 @@ from minipaged.simulate.traces import (
     sharegpt_like,
 )
 
-NUM_REQUESTS = 120
 NUM_SLOTS, MAX_LENGTH = OPT_13B.num_slots, OPT_13B.max_length
 BLOCK_SIZES = (1, 4, 16, 64, 256)
 
@@ -54,6 +53,7 @@ class Load(NamedTuple):
     """Requests of some lengths, and rates that are worth trying."""
 
     lengths: tuple[RequestLengths, ...]
+    queue: tuple[RequestLengths, ...]  # so many that somebody waits for long
     rates: tuple[float, ...]
 
 
@@ -68,10 +68,14 @@ class Way(NamedTuple):
 
 LOADS = {
     "chats, as in ShareGPT": Load(
-        tuple(sharegpt_like(NUM_REQUESTS)), (0.5, 1, 1.5, 2, 3, 4, 6, 8)
+        tuple(sharegpt_like(120)),
+        tuple(sharegpt_like(300)),
+        (0.5, 1, 1.5, 2, 3, 4, 6, 8),
     ),
     "instructions, as in Alpaca": Load(
-        tuple(alpaca_like(NUM_REQUESTS)), (4, 8, 12, 16, 24, 32, 48, 64)
+        tuple(alpaca_like(480)),
+        tuple(alpaca_like(3000)),
+        (4, 8, 12, 16, 24, 32, 48, 64),
     ),
 }
 WAYS = {
@@ -89,10 +93,11 @@ WAYS = {
 BLOCKS, *_, LONGEST = WAYS
 SPAN = 350.0  # pixels of a chart: so its words can be read on a phone
 NOTE = (
-    f"{NUM_REQUESTS} requests of made-up lengths, with the paper's means, on OPT-13B "
-    "and one A100. The scheduler is the real one. How long a step takes, a cost model "
-    "says: the least that reading and computing take. So a real server is slower; and "
-    "its kernels read small blocks less well, which is not counted here."
+    "120 chats, or 480 instructions, of made-up lengths with the paper's means, on "
+    "OPT-13B and one A100. The scheduler is the real one. A cost model says how long a "
+    "step takes: the least that reading and computing take. So a real server is "
+    "slower; and its kernels read small blocks less well, which is not counted here. "
+    "Waste is that of a longer queue, while somebody waits."
 )
 
 
@@ -100,7 +105,7 @@ class Simulator(Page):
     """Knobs, and pictures that follow them.
 
     At each turn of a knob the run that is asked for comes first. Then, in `go_on`, the
-    same requests at the other rates, for the curve.
+    same requests at the other rates, for the curves.
     """
 
     def __init__(self) -> None:
@@ -154,7 +159,7 @@ class Simulator(Page):
         run, report = self.run, served(self.run)
         others = [
             run._replace(way=way, rate=rate)
-            for way in dict.fromkeys((run.way, LONGEST))
+            for way in dict.fromkeys((run.way, BLOCKS, LONGEST))
             for rate in LOADS[run.load].rates
         ]
         self._to_do = deque(each for each in others if each not in _served)
@@ -209,10 +214,10 @@ def served(run: Run) -> Report:
 @cache
 def wasted(load: str, way: str, block_size: int) -> WasteReport:
     """Where memory goes while somebody always waits."""
-    lengths, policy = LOADS[load].lengths, WAYS[way].policy
+    queue, policy = LOADS[load].queue, WAYS[way].policy
     if policy is None:
-        return simulate_paged(lengths, NUM_SLOTS, block_size)
-    return simulate_reserving(lengths, policy, NUM_SLOTS, MAX_LENGTH)
+        return simulate_paged(queue, NUM_SLOTS, block_size)
+    return simulate_reserving(queue, policy, NUM_SLOTS, MAX_LENGTH)
 
 
 def tokens_a_second(report: Report) -> float:

@@ -95,13 +95,15 @@ class Ranks(Unpicklable):
             return self._lead(what, decide)
 
     def close(self) -> None:
-        """End what PyTorch runs for the ranks; if it hangs, the lifeline ends it."""
+        """End what PyTorch runs for the ranks; if that hangs, the lifeline ends all."""
         self.lifeline.works = True
+        self.lifeline.waits_since = monotonic()
         try:
             if dist.is_initialized():
                 dist.destroy_process_group()
         finally:
             self.lifeline.works = False
+            self.lifeline.waits_since = None
 
     @contextmanager
     def alike(self, what: str) -> Iterator[None]:

@@ -228,6 +228,28 @@ def test_before_any_reading_a_visitor_forks_writes_and_sees_the_copy(browser, ho
         pool.get_by_text("copied to 2 before B writes").first.wait_for(timeout=30_000)
 
 
+@pytest.mark.skipif(
+    not (SITE / "playground.html").exists(), reason="make playground was not run"
+)
+def test_below_a_widgets_scene_in_words_it_can_be_played(browser, home):
+    from minipaged.lab.pool.scenes import SCENES
+
+    linked = {}
+    for path in files.NOTEBOOKS:
+        html = (SITE / "notebooks" / f"{path.stem}.html").read_text("utf-8")
+        for scene in re.findall(r'href="\.\./playground\.html#(\w+)"', html):
+            linked[scene] = path.stem
+    assert linked and linked.keys() <= SCENES.keys()
+    scene, name = linked.popitem()
+    with opened(browser, f"{home}notebooks/{name}.html", home) as page:
+        page.locator(f'a[href="../playground.html#{scene}"]').click()
+        page.wait_for_url(f"**/playground.html#{scene}")
+        chosen = "select => select.selectedOptions[0].text"
+        menu = page.locator("select").first
+        menu.wait_for(timeout=30_000)
+        assert menu.evaluate(chosen) == SCENES[scene].title
+
+
 def test_a_link_to_a_cell_leads_there_and_unfolds_what_is_around_it(browser):
     home = SITE.absolute().as_uri() + "/"
     inside = "notebooks/04_cow_beam_search.html#cell-id=cell-109"

@@ -254,6 +254,22 @@ def test_nothing_of_the_ranks_outlives_a_script(tmp_path):
     assert printed.count("is there still a group? False") == 2
 
 
+def test_a_group_that_a_script_has_made_is_used(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys\n"
+        "import torch.distributed as dist\n"
+        "import minipaged as mp\n"
+        "dist.init_process_group('gloo')\n"
+        "paged = mp.PagedModel(mp.load('pocket', tp='auto')[0], 8)\n"
+        "mp.generate(paged, [[5, 6, 7]])\n"
+        "print(paged.ranks.rank, 'of', paged.ranks.count, file=sys.stderr)\n"
+    )
+    code, printed = _torchrun(2, script)
+    assert code == 0, printed
+    assert "0 of 2" in printed and "1 of 2" in printed
+
+
 def test_what_all_ranks_raise_is_printed_once(tmp_path):
     script = tmp_path / "script.py"
     script.write_text("import minipaged as mp\nmp.load('pocket', tp='auto')\n")

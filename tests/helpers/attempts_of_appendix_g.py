@@ -358,6 +358,12 @@ def judges(which):
     return guard
 
 
+def with_preemptions(self, log):
+    """Takes what has no line for an abort."""
+    aborted = [e._replace(what="aborted") if e[3] < 0 else e for e in log]
+    return Third.guard(self, aborted)
+
+
 def by_steps(is_before):
     """A guard that compares steps, and does not see the order within one."""
 
@@ -463,6 +469,7 @@ FAULTS = {
             "silence",
         ),
         (with_(Third, guard=lambda self, log: False), "an alarm"),
+        (with_(Third, guard=with_preemptions), "is preempted"),
         (with_(Third, guard=judges(-1)), "wrongly, and then C rightly"),
         (with_(Third, guard=judges(0)), "rightly, and then B wrongly"),
         (with_(Third, guard=the_newest_line_counts), "the newer one ends"),

@@ -140,7 +140,7 @@ FAULTS = {
         (with_(OfLesson3, cause="A"), "Between chat 4 and chat 5"),
         (with_(OfLesson3, cause="B"), "keys change"),
         (with_(OfLesson3, cause="C"), "in the same minute"),
-        (with_(OfLesson3, cause=" d "), "a new notice"),
+        (with_(OfLesson3, cause=" d "), "Let each document"),
         (with_(OfLesson3, cause="F"), "none of A, B, C, D, E"),
         (
             with_(OfLesson3, repair=lambda self, free: harbour.next_victim(free)),
@@ -173,8 +173,8 @@ FAULTS = {
     ],
     "incident_of_lesson_4": [
         (with_(OfLesson4, cause="A"), "leaves=4"),
-        (with_(OfLesson4, cause="B"), "[6, 12]"),
-        (with_(OfLesson4, cause="D"), "studio.ask(7, [9, 9, 9])"),
+        (with_(OfLesson4, cause="B"), "(6, 12)"),
+        (with_(OfLesson4, cause="D"), "Ask(0, 7, (9, 9, 9))"),
         (with_(OfLesson4, cause="E"), "branch=5"),
         (
             with_(OfLesson4, repair=lambda self, *case: studio.write(*case)),

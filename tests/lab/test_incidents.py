@@ -1,5 +1,6 @@
 """The incidents: what speaks for the cause and against each other suspect."""
 
+import re
 from functools import cache
 from statistics import fmean
 
@@ -8,10 +9,16 @@ import pytest
 from helpers.attempts_of_appendix_g import First, Second, Third
 from helpers.attempts_of_incidents import OfAppendixB, OfLesson3, OfLesson4, with_
 from minipaged.lab import check
-from minipaged.lab.tour import harbour, kiosk, studio
+from minipaged.lab.tour import desk, harbour, incidents, kiosk, studio, tunnels
 from minipaged.lab.tour.desk import BEFORE, TODAY, Desk
 from minipaged.lab.tour.incidents import incident
+from minipaged.lab.tour.incidents_of_lessons import incident_of
 from minipaged.lab.tour.tunnels import LENGTH, Server, Setup, Trip
+
+MODULES = {
+    module.__name__.split(".")[-1]: module
+    for module in (desk, harbour, incidents, kiosk, studio, tunnels)
+}
 
 
 @cache
@@ -74,6 +81,19 @@ def test_a_user_may_come_back_in_the_step_of_the_abort_but_after_it():
     assert lines[at + 1] == (36, "arrives") and not Third().guard(server.log)
 
 
+def test_the_log_says_who_was_preempted_and_they_are_not_those_who_are_cut():
+    server = Server().day()
+    preempted = [event.user for event in server.log if event.what == "preempted"]
+    assert len(preempted) == server.metrics()["num_preemptions"] == 3
+    assert "Finn" in preempted and len(server.received["Finn"]) == LENGTH
+    assert "Ben" not in preempted and "Ben" in cut()
+
+
+def test_the_ticket_of_late_first_tokens_does_not_count_what_was_looked_up():
+    """Half of the prompt tokens, so it would point at each second chat."""
+    assert "hit rate" in incident(2) and "queries" not in incident(2)
+
+
 # --- lesson 3 -------------------------------------------------------------------------
 
 
@@ -130,6 +150,19 @@ def test_keys_pairs_and_notices_explain_few_late_chats():
         assert after.found >= harbour.SYSTEM
 
 
+def test_documents_help_to_make_chats_late_but_not_by_their_length():
+    """Without them only keys do; but short ones do as well, and long ones need not."""
+    first_of_a_key = {0, 13, 35, 54}
+    none = [one for one in harbour.DAY if one.what != "document"]
+    assert set(late(harbour.Office().day(none))) == first_of_a_key
+    short = [one._replace(num_lines=min(6, one.num_lines)) for one in harbour.DAY]
+    assert max(one.num_lines for one in short) == harbour.OWN
+    assert len({*late(harbour.Office().day(short))} - first_of_a_key) >= 5
+    log = harbour.Office().day().log
+    (at,) = (number for number, row in enumerate(log) if row.name == "document 4")
+    assert log[at].lines > harbour.OWN and log[at + 1].found > harbour.SYSTEM
+
+
 # --- lesson 4 -------------------------------------------------------------------------
 
 
@@ -145,8 +178,8 @@ def alone(ask, write=studio.write):
 def test_blocks_are_lost_where_copies_are_made_and_nowhere_else():
     lost = {number: alone(ask) for number, ask in enumerate(studio.DAY)}
     assert all((blocks > 0) == (copies > 0) for blocks, copies in lost.values())
-    assert sum(blocks for blocks, _ in lost.values()) == 9
-    assert studio.Studio().day().num_free == studio.POOL - 9
+    assert sum(blocks for blocks, _ in lost.values()) == 7
+    assert studio.Studio().day().num_free == studio.POOL - 7
     assert studio.Studio(write=OfLesson4().repair).day().num_free == studio.POOL
 
 
@@ -156,6 +189,7 @@ def test_blocks_are_lost_where_copies_are_made_and_nowhere_else():
         lambda ask: ask.leaves and max(ask.samples) > ask.leaves,
         lambda ask: len({*ask.samples}) > 1 and not ask.leaves,
         lambda ask: len(ask.samples) > 1,
+        lambda ask: ask.branch,
     ],
 )
 def test_each_other_suspect_is_in_a_request_that_loses_nothing(suspect):
@@ -164,8 +198,8 @@ def test_each_other_suspect_is_in_a_request_that_loses_nothing(suspect):
 
 
 def test_a_branch_loses_a_block_only_where_it_copies():
-    assert alone(studio.Ask(0, 8, (9, 9), branch=4)) == (1, 2)
-    assert alone(studio.Ask(0, 8, (9, 9), branch=5)) == (0, 0)
+    assert alone(studio.Ask(0, 8, (9, 9), branch=4)) == (0, 0)  # 8 + 4: full blocks
+    assert alone(studio.Ask(0, 8, (9, 9), branch=5)) == (1, 2)
 
 
 # --- appendix B -----------------------------------------------------------------------
@@ -203,6 +237,31 @@ def test_larger_steps_help_little_and_only_the_repair_helps_in_this_pool():
     assert [took(day) for day in (broken, large, repaired, roomy)] == [79, 73, 37, 37]
 
 
+def test_chat_6_overtakes_chat_3_and_not_after_the_repair():
+    broken = kiosk.Kiosk().day()
+    repaired = kiosk.Kiosk(who_must_go=OfAppendixB().repair).day()
+    assert kiosk.DAY[3][1:] == kiosk.DAY[6][1:]
+    ends = [
+        [kiosk.DAY[chat].step + took(day, chat) for chat in (3, 6)]
+        for day in (broken, repaired)
+    ]
+    assert ends == [[85, 59], [43, 76]]
+    ticket = incident_of("B")
+    assert "came 7 steps later" in ticket and "ended 26 steps earlier" in ticket
+    given_back = [
+        [row.blocks for row in day.log if row.what == "is preempted"]
+        for day in (broken, repaired)
+    ]
+    assert [(len(one), sum(one)) for one in given_back] == [(8, 70), (10, 41)]
+
+
+def test_a_chat_that_can_never_fit_is_refused_at_once():
+    fits = kiosk.Kiosk(8).day([kiosk.Ask(0, 8, 24)])
+    assert fits.log[-1].what == "ends"
+    with pytest.raises(ValueError, match=r"chat 1 needs 9 blocks .* the pool has 8"):
+        kiosk.Kiosk(8).day([kiosk.Ask(0, 8, 8), kiosk.Ask(0, 8, 25)])
+
+
 # --- the check ------------------------------------------------------------------------
 
 
@@ -234,3 +293,58 @@ def test_eves_log_and_ticket_agree():
     own = [event[:2] for event in Server().day().log if event.user == "Eve"]
     assert (50, "aborted") in own and (219, "arrives") in own
     assert "Eve was away for 200 steps" in incident(3)
+
+
+HINTS = [
+    (First, "incident_1", "C"),
+    *[(Second, "incident_2", letter) for letter in "ABCE"],
+    *[(Third, "incident_3", letter) for letter in "ADE"],
+    (OfLesson3, "incident_of_lesson_3", "D"),
+    *[(OfLesson4, "incident_of_lesson_4", letter) for letter in "ABDE"],
+    (OfAppendixB, "incident_of_appendix_b", "E"),
+]
+
+
+@pytest.mark.parametrize(("right", "name", "letter"), HINTS)
+def test_the_code_in_a_hint_runs_as_it_stands(capsys, right, name, letter):
+    getattr(check, name)(with_(right, cause=letter))
+    said = capsys.readouterr().out
+    codes = re.findall("`(.+?)`", said)
+    assert f"cause {letter}" in said and codes
+    for code in codes:  # the notebook has imported these modules
+        eval(code, dict(MODULES))
+
+
+@pytest.mark.parametrize(
+    ("ask", "other", "free"),
+    [
+        ("8, (9, 9), leaves=4", None, 64),
+        ("8, (6, 12)", None, 64),
+        ("8, (9, 9)", "7, (9, 9, 9)", 63),
+        ("8, (9, 9), branch=4", "8, (9, 9), branch=5", 63),
+    ],
+)
+def test_a_hint_of_lesson_4_shows_that_its_suspect_alone_loses_nothing(
+    ask, other, free
+):
+    def left(ask):
+        code = f"studio.Studio().day([studio.Ask(0, {ask})]).num_free"
+        return eval(code, {"studio": studio})
+
+    assert left(ask) == studio.POOL
+    assert other is None or left(other) == free
+
+
+def test_a_long_line_of_half_letters_is_cut(capsys):
+    check.incident_1(with_(First, repair=lambda self, tokenizer: lambda n, token: "?"))
+    short = capsys.readouterr().out
+    halves = with_(
+        First,
+        repair=lambda self, tokenizer: (
+            lambda number, token: "\ufffd" * 300 + tokenizer.decode([token])
+        ),
+    )
+    check.incident_1(halves)
+    said = capsys.readouterr().out
+    assert "one receives" in short and "one receives" in said
+    assert 0 < said.count("\ufffd") < 80

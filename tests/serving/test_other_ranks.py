@@ -45,3 +45,10 @@ def test_a_server_on_two_ranks(tmp_path):
             assert server.returncode == 1
         finally:
             server.kill()
+
+
+def test_what_all_ranks_refuse_is_said_once():
+    command = [*COMMAND[:-1], "4"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 2
+    assert ran.stderr.count("4 ranks cannot share out heads") == 1

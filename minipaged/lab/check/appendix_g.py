@@ -295,7 +295,7 @@ def incident_1(attempt: Attempt) -> Callable[[], str]:
             if got != right:
                 raise Rejected(
                     f"repair: of {many(len(texts), 'user')} at one time, one receives "
-                    f"{got!r}, expected {right!r}"
+                    f"{short(got)}, expected {short(right)}"
                 )
 
     def swaps(texts: Sequence[str]) -> list[str]:
@@ -367,10 +367,14 @@ def incident_2(attempt: Attempt) -> Callable[[], str]:
         answer,
         "D",
         {
-            "A": "Take it back: TODAY._replace(num_blocks=96). How long is the wait?",
-            "B": "Take it back: TODAY._replace(num_keys=1). Who finds nothing then?",
-            "C": "Take it back: TODAY._replace(together=1). How long is the wait?",
-            "E": "Take it back: TODAY._replace(says_date=False). How long is the wait?",
+            "A": "Take it back: `desk.TODAY._replace(num_blocks=96)`. How long is the "
+            "wait?",
+            "B": "Take it back: `desk.TODAY._replace(num_keys=1)`. Who finds nothing "
+            "then?",
+            "C": "Take it back: `desk.TODAY._replace(together=1)`. How long is the "
+            "wait?",
+            "E": "Take it back: `desk.TODAY._replace(says_date=False)`. How long is "
+            "the wait?",
         },
     )
     return lambda: f"repaired, the first token comes after {wait:.1f} steps, not 3.1"
@@ -442,11 +446,12 @@ def incident_3(attempt: Attempt) -> Callable[[], str]:
         answer,
         "C",
         {
-            "A": "Run a day with Setup(num_blocks=64). In metrics(), how many are "
-            "preempted? And who is cut?",
+            "A": "Who is preempted, says the log, and who of them is cut? And who is "
+            "cut with `tunnels.Setup(num_blocks=64)`?",
             "B": "How long was Ben away, and how long Cleo? Who of them is cut?",
-            "D": "Compare received['Ben'] with that of a day with Setup(patience=100)",
-            "E": "Run a day with Setup(may_end_early=False): who is cut?",
+            "D": "Compare `tunnels.Server().day().received['Ben']` with that of a day "
+            "with `tunnels.Setup(patience=100)`",
+            "E": "Run a day with `tunnels.Setup(may_end_early=False)`: who is cut?",
         },
     )
     return lambda: "repaired: all but Eve have their 60 tokens"
@@ -484,6 +489,8 @@ LOGS = (
     ("both lines of A have ended, and A is aborted",
      [(0, _HERE, "A", 0), (3, _HERE, "A", 1), (6, _GONE, "A", 1), (9, _GONE, "A", 0),
       (34, _ABORTED, "A", -1)], False),
+    ("A is here, and is preempted",
+     [(0, _HERE, "A", 0), (9, "preempted", "A", -1)], False),
     ("A is aborted rightly, and then B wrongly", _RIGHTLY + _WRONGLY, True),
     ("B is aborted wrongly, and then C rightly", _WRONGLY + _AGAIN, True),
 )  # fmt: skip

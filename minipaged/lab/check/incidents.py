@@ -100,8 +100,9 @@ def incident_of_lesson_3(attempt: Attempt) -> Callable[[], str]:
             "many has the pool?",
             "B": "In which minutes do keys change? Which chats are late in others?",
             "C": "For how many late chats was there another one in the same minute?",
-            "D": "How many lines of the system prompt does the first chat after a new "
-            "notice find?",
+            "D": "Let each document have 6 lines, as many as a chat adds: "
+            "`[one._replace(num_lines=min(6, one.num_lines)) for one in harbour.DAY]`. "
+            "Which chats are late?",
         },
     )
     before, now = (sum(n < SYSTEM / 2 for n in day) for day in (broken, repaired))
@@ -139,14 +140,20 @@ def incident_of_lesson_4(attempt: Attempt) -> Callable[[], str]:
         answer,
         "C",
         {
-            "A": "Let nobody else ask: studio.ask(8, [9, 9], leaves=4). What is lost?",
-            "B": "Let nobody else ask: studio.ask(8, [6, 12]). What is lost?",
-            "D": "Compare studio.ask(8, [9, 9]) with studio.ask(7, [9, 9, 9])",
-            "E": "Compare studio.ask(8, [9, 9], branch=4) with the same and branch=5",
+            "A": f"Ask alone, and leave. What is `{_alone('8, (9, 9), leaves=4')}`?",
+            "B": f"Ask alone for two lengths. What is `{_alone('8, (6, 12)')}`?",
+            "D": f"Compare `{_alone('8, (9, 9)')}` with `{_alone('7, (9, 9, 9)')}`",
+            "E": f"Compare `{_alone('8, (9, 9), branch=4')}` with the same and "
+            "branch=5",
         },
     )
     copies = studio.pool.num_copies
     return lambda: f"repaired: after {copies} copies, all {POOL} blocks are free"
+
+
+def _alone(ask: str) -> str:
+    """What to run: the blocks that are free after this request alone."""
+    return f"studio.Studio().day([studio.Ask(0, {ask})]).num_free"
 
 
 def _play(attempt: Attempt, write: Callable[..., Any], draw: Random) -> None:
@@ -283,7 +290,8 @@ def incident_of_appendix_b(attempt: Attempt) -> Callable[[], str]:
             "B": "In step 16, chats 0, 1 and 6 wait. In which order do they start?",
             "C": "From step 23 to 36, chat 3 waits. Who starts, and how much is free?",
             "D": "In steps 23 and 63: who had come first of those that ran?",
-            "E": "Run a day with Kiosk(budget=1000). How long does chat 3 take?",
+            "E": "Run a day with `kiosk.Kiosk(budget=1000)`. How long does chat 3 "
+            "take?",
         },
     )
     before, now = (_took(kiosk, 3) for kiosk in days)

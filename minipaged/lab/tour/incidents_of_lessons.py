@@ -28,8 +28,9 @@ def _ticket_3() -> str:
     return (
         "A harbour office answers chats, and reads documents, over one pool. All chats "
         "have\nthe same system prompt, which fills 8 blocks. Again and again, the "
-        "first token of a\nchat is late. These are the chats that find fewer than 4 "
-        "of the 8 blocks:\n" + _table(rows)
+        "first token of a\nchat is late. A late chat is one that finds fewer than 4 "
+        "of the 8 blocks. The last\ncolumn counts the blocks that were overwritten, "
+        "for chats and for documents:\n" + _table(rows)
     )
 
 
@@ -56,16 +57,20 @@ def _ticket_b() -> str:
         own = [row for row in kiosk.log if row.chat == number]
         row = {"chat": number, "came": ask.step, "prompt": ask.prompt}
         rows.append(row | {"answer": ask.answer, "took": own[-1].step - ask.step})
+    third, sixth = (rows[number] for number in (3, 6))
+    later = int(sixth["came"]) - int(third["came"])
+    earlier = int(third["took"]) - int(sixth["took"]) - later
     return (
-        "In the rush, a few users wait very long: chat 3 took 79 steps, though it "
-        "needs 37\nwhen nobody else is there, and chats 4 and 5 came after it and "
-        "went before it.\nLengths are in tokens, times in steps:\n" + _table(rows)
+        f"In the rush, a few users wait very long: chat 3 took {third['took']} steps, "
+        "though it needs 37\nwhen nobody else is there. Chat 6 asks for as many "
+        f"tokens; it came {later} steps later,\nand ended {earlier} steps earlier. "
+        "Lengths are in tokens, times in steps:\n" + _table(rows)
     )
 
 
 def _table(rows: Sequence[dict[str, int | str]]) -> str:
     heads = [*rows[0]]
-    widths = [max(11, len(head)) for head in heads]
+    widths = [max(12, len(head)) for head in heads]
     lines = [" ".join(f"{head:>{w}}" for head, w in zip(heads, widths, strict=True))]
     lines += [
         " ".join(f"{row[head]:>{w}}" for head, w in zip(heads, widths, strict=True))

@@ -84,8 +84,18 @@ class Kiosk:
         return -(-self._text[chat] // SIZE)
 
     def day(self, asks: Iterable[Ask] | None = None) -> "Kiosk":
-        """Let these users ask, one after the other. Returns itself."""
+        """Let these users ask, one after the other. Returns itself.
+
+        Raises ValueError, before anybody starts, if a chat does not fit into the pool.
+        """
         coming = [*(DAY if asks is None else asks)]
+        for number, ask in enumerate(coming, len(self._asks)):
+            needed = -(-(ask.prompt + ask.answer) // SIZE)
+            if needed > self.num_blocks:
+                raise ValueError(
+                    f"chat {number} needs {needed} blocks in the end, and the pool has "
+                    f"{self.num_blocks}: raise num_blocks, or ask for fewer tokens"
+                )
         while coming or self._waiting or self._computed:
             while coming and coming[0].step <= self.now:
                 self._asks.append(coming.pop(0))

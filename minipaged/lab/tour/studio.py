@@ -114,11 +114,6 @@ class Studio:
         for number, ask in [*self.running.items()]:
             tables, said = self._tables[number], self._said[number]
             since = self.now - ask.step
-            if since == ask.branch and len(tables) > 1:
-                first, *_, last = tables
-                self.pool.free(tables[last])
-                tables[last], said[last] = self.pool.fork(tables[first]), said[first]
-                self._note("branches", number)
             for sample in [*tables]:
                 self._write(self.pool, tables[sample], "story"[self.now % 5])
                 said[sample] += 1
@@ -126,6 +121,11 @@ class Studio:
                     self.pool.free(tables.pop(sample))
                     if tables:
                         self._note("sample ends", number)
+            if since == ask.branch and len(tables) > 1:
+                first, *_, last = tables
+                self.pool.free(tables[last])
+                tables[last], said[last] = self.pool.fork(tables[first]), said[first]
+                self._note("branches", number)
             if not tables:
                 self._end("ends", number)
             elif since == ask.leaves:
@@ -163,7 +163,7 @@ def _a_day() -> tuple[Ask, ...]:
             count = draw.choice([1, 2, 3, 3])
             samples = [draw.choice([6, 9, 9, 12]) for _ in range(count)]
             prompt = draw.choice([5, 7, 8, 8, 10, 12])
-            branch = draw.choice([0, 0, 3, 4]) if count > 1 else 0
+            branch = draw.choice([0, 0, 4, 3]) if count > 1 else 0
             leaves = draw.choice([0, 0, 5, 8])
             asks.append(Ask(step, prompt, tuple(samples), branch, leaves))
             step += draw.randint(1, 4)

@@ -31,7 +31,7 @@ class Event(NamedTuple):
     """A line of the log."""
 
     step: int
-    what: str  # arrives, departs, finished, aborted
+    what: str  # arrives, departs, finished, aborted, preempted
     user: str
     connection: int  # -1: of none
 
@@ -86,6 +86,7 @@ class Server:
         self.received: dict[str, list[int]] = {}
         self.now = 0
         self._streams: dict[str, Stream] = {}
+        self._preempted: dict[str, int] = {}  # how often the log says so of each
         self._users: list[str] = []  # of each connection
         self._open: dict[int, int] = {}  # connections, and what was sent on them
         self._broken: dict[int, int] = {}  # of these; since when
@@ -115,6 +116,10 @@ class Server:
         """The engine computes; the server sends, and looks for who is gone."""
         self.engine.step()
         self.now += 1
+        for user, stream in self._streams.items():
+            if stream.num_preemptions > self._preempted.get(user, 0):
+                self._preempted[user] = stream.num_preemptions
+                self._note("preempted", user, -1)
         for connection in [*self._open]:
             self._write(connection)
         for user, since in self._gone_since(self.log).items():
