@@ -253,6 +253,29 @@ def deletes_what_is_unknown(self, tokenizer):
     return lambda answer, token: text_of(answer, token).replace("\ufffd", "")
 
 
+def a_text(self, tokenizer):
+    return "Tea"
+
+
+def says_nothing(self, tokenizer):
+    return lambda answer, token: None
+
+
+def answers_only(self, add, prompt, is_rated):
+    return add(prompt)
+
+
+def returns_nothing(self, add, prompt, is_rated):
+    add(prompt)
+
+
+def rates_and_forgets(self, add, prompt, is_rated):
+    def rate():
+        add(prompt, max_new_tokens=1, prompt_logprobs=0)
+
+    return add(prompt), rate if is_rated else None
+
+
 def rates_nobody(self, add, prompt, is_rated):
     return add(prompt), None
 
@@ -421,6 +444,9 @@ FAULTS = {
         (with_(First, cause="B"), "another user's"),
         (with_(First, cause="C"), "Ask alone"),
         (with_(First, cause="the text"), "none of A, B, C, D"),
+        (with_(First, repair=lambda self, tokenizer: None), "None, expected from"),
+        (with_(First, repair=a_text), "'Tea', expected from `repair` a function"),
+        (with_(First, repair=says_nothing), "None, expected a text from the function"),
         (with_(First, repair=a_new_one_each_time), "receives"),
         (with_(First, repair=shared_again), "receives"),
         (with_(First, repair=eight_for_all), "of 300 users"),
@@ -437,6 +463,9 @@ FAULTS = {
         (with_(Second, cause="C"), "together=1"),
         (with_(Second, cause=" e "), "says_date=False"),
         (with_(Second, repair=lambda self, *asked: desk.hand_in(*asked)), "are found"),
+        (with_(Second, repair=answers_only), "expected from `repair` two things"),
+        (with_(Second, repair=returns_nothing), "None, expected from `repair` two"),
+        (with_(Second, repair=rates_and_forgets), "None, expected a stream"),
         (with_(Second, repair=rates_nobody), "rating of chat 0 is None"),
         (with_(Second, repair=rates_at_once), "rating of another one"),
         (with_(Second, repair=rates_behind), "rating of another one"),

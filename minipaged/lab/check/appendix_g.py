@@ -20,7 +20,7 @@ from minipaged.lab.check.diagnose import want
 from minipaged.lab.check.incidents import check_cause, check_guard, parts_of
 from minipaged.lab.check.verdict import Attempt, Rejected, exercise, many, short
 from minipaged.lab.tour.desk import BEFORE, TODAY, Add, Asked, Chat, Desk, Release
-from minipaged.lab.tour.incidents import ANSWERS, receive
+from minipaged.lab.tour.incidents import ANSWERS, Texts, receive
 from minipaged.lab.tour.tunnels import LENGTH, Event, Server
 from minipaged.model.load import load
 from minipaged.model.paged_model import PagedModel
@@ -283,6 +283,23 @@ def _certain(text: str, stop: str) -> str:
 def incident_1(attempt: Attempt) -> Callable[[], str]:
     """A class with cause, repair(tokenizer), guard(ask)."""
     answer = parts_of(attempt)
+
+    def make_texts(tokenizer: Any) -> Texts:
+        text_of = answer.repair(tokenizer)
+        want(
+            "from `repair` a function of (number of the answer, token)",
+            text_of,
+            callable(text_of),
+        )
+
+        def checked(number: int, token: int) -> str:
+            text = text_of(number, token)
+            what = "a text from the function that `repair` returns"
+            want(what, text, isinstance(text, str))
+            return text
+
+        return checked
+
     for texts in (
         [*ANSWERS.values()],
         ["Привет", "naïve", "Привет"],
@@ -291,7 +308,7 @@ def incident_1(attempt: Attempt) -> Callable[[], str]:
         ["naïve café", "тюлень", "é"] * 100,
     ):
         attempt.num_cases += 1
-        for got, right in zip(receive(texts, answer.repair), texts, strict=True):
+        for got, right in zip(receive(texts, make_texts), texts, strict=True):
             if got != right:
                 raise Rejected(
                     f"repair: of {many(len(texts), 'user')} at one time, one receives "
@@ -303,7 +320,7 @@ def incident_1(attempt: Attempt) -> Callable[[], str]:
 
     cases = [
         ("the server of this morning", [receive], True),
-        ("a repaired server", [lambda texts: receive(texts, answer.repair)], False),
+        ("a repaired server", [lambda texts: receive(texts, make_texts)], False),
         ("a server that exchanges answers", [swaps], True),
         ("a server that is right", [lambda texts: [*texts]], False),
     ]
@@ -332,7 +349,24 @@ def incident_2(attempt: Attempt) -> Callable[[], str]:
             num_requests += 1
             return add(*arguments, **options)
 
-        return answer.repair(counted, prompt, is_rated)
+        found = answer.repair(counted, prompt, is_rated)
+        want(
+            "from `repair` two things: the stream of the answer; and that of the "
+            "rating, or a function that asks for it, or None",
+            found,
+            _is_asked(found),
+        )
+        stream, rating = found
+        if not callable(rating):
+            return stream, rating
+
+        def rate() -> Stream:
+            found = rating()
+            what = "a stream from the function that asks for a rating"
+            want(what, found, isinstance(found, Stream))
+            return found
+
+        return stream, rate
 
     today, desk = _morning(TODAY), Desk(hand_in=hand_in).morning()
     attempt.num_cases += 1
@@ -383,6 +417,15 @@ def incident_2(attempt: Attempt) -> Callable[[], str]:
 @cache
 def _morning(release: Release) -> Desk:
     return Desk(release).morning()
+
+
+def _is_asked(found: Any) -> bool:
+    """Is it what `hand_in` returns?"""
+    if not (isinstance(found, tuple | list) and len(found) == 2):
+        return False
+    answer, rating = found
+    is_rating = rating is None or isinstance(rating, Stream) or callable(rating)
+    return isinstance(answer, Stream) and is_rating
 
 
 def _check_chat(number: int, today: Desk, before: Chat, desk: Desk, now: Chat) -> None:
