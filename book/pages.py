@@ -146,7 +146,7 @@ def _linked(
         word, name = known[use.term], text[use.start : use.stop]
         link = nodes.reference("", name, classes=["word-link"])
         link["refuri"] = f"../glossary.html#{words.anchor(use.term)}"
-        link["reftitle"] = f"{', '.join(word.terms)}: {word.meaning}"
+        link["reftitle"] = f"{word.term}: {word.meaning}"
         parts += [nodes.Text(text[last : use.start]), link]
         last = use.stop
     return [*parts, nodes.Text(text[last:])]

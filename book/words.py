@@ -12,20 +12,21 @@ from typing import NamedTuple
 
 # Everyday words, or words of other fields: to be looked up, not to be linked at sight.
 EVERYDAY = frozenset(
-    """accept barrier border branch budget capture consumer grid guess lap latency merge
-    pending persistent pipeline place producer program register reject ring spine split
-    stage step turn wave""".split()
+    """accept balance barrier border branch budget capture consumer grid guess lap
+    latency merge pending persistent pipeline place policy producer program register
+    reject ring spine split stage step turn wave""".split()
 )
 SECTION = re.compile(r"^## Words\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 INTRODUCTION = "What the words of [the series](notebooks/README.md) mean in it."
-ROW = re.compile(r"^\| (?!word \||-)(.+?) \| (.+?) \|$", re.MULTILINE)
+ROW = re.compile(r"^\| (?!word \||-)(.+?) \| (.+?) \| (\w) \|$", re.MULTILINE)
 
 
 class Word(NamedTuple):
-    """A row of the table: several words may be explained together."""
+    """A row of the table."""
 
-    terms: tuple[str, ...]  # as they are written there
+    term: str  # as it is written there
     meaning: str  # Markdown
+    lesson: str  # that introduces it: its number, or an appendix's letter
 
 
 class Use(NamedTuple):
@@ -37,27 +38,22 @@ class Use(NamedTuple):
 
 
 def words(text: str) -> list[Word]:
-    """The rows of the table "Words", in the text of notebooks/README.md.
-
-    "| gather, stream | to copy ...; to read ... |" is one with two terms.
-    """
+    """The rows of the tables under "Words", in the text of notebooks/README.md."""
     section = SECTION.search(text)
     if not section:
         raise ValueError("there is no section '## Words'")
-    rows = ROW.findall(section[1])
-    return [Word(tuple(names.split(", ")), meaning) for names, meaning in rows]
+    return [Word(*row) for row in ROW.findall(section[1])]
 
 
 def page(text: str) -> str:
     """The glossary as Markdown: the table's rows by alphabet, each term an anchor."""
     lines = ["# Glossary", "", INTRODUCTION, ""]
     known = by_term(text)
-    for word in sorted(words(text), key=lambda word: word.terms[0].lower()):
-        terms = [
-            f"[{term}]{{#{anchor(term)}}}" if term.lower() in known else term
-            for term in word.terms
-        ]
-        lines += [", ".join(terms), f": {word.meaning}", ""]
+    for word in sorted(words(text), key=lambda word: word.term.lower()):
+        is_known = word.term.lower() in known
+        term = f"[{word.term}]{{#{anchor(word.term)}}}" if is_known else word.term
+        kind = "lesson" if word.lesson.isdigit() else "appendix"
+        lines += [term, f": {word.meaning} ({kind} {word.lesson})", ""]
     return "\n".join(lines)
 
 
@@ -71,9 +67,9 @@ def by_term(text: str) -> dict[str, Word]:
 
     `stream` means one thing in lesson 5 and another in an engine.
     """
-    rows = [(term.lower(), word) for word in words(text) for term in word.terms]
-    count = Counter(term for term, _ in rows)
-    return {term: word for term, word in rows if count[term] == 1}
+    rows = words(text)
+    count = Counter(word.term.lower() for word in rows)
+    return {term: word for word in rows if count[term := word.term.lower()] == 1}
 
 
 def pattern(known: Iterable[str]) -> re.Pattern:

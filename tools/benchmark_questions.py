@@ -56,6 +56,7 @@ def contents(where: str, questions: list[Question]) -> str:
     return "\n".join([where, "", *(f"- [{name}](#{anchor(name)})" for name in names)])
 
 
+REPLICAS = stored("replicas-cpu")["ratios"]
 PAPER = f"""\
 ## Simulated
 
@@ -63,7 +64,15 @@ PAPER = f"""\
 `make figures-paper` has computed them. It is a simulation in jumping time, and its \
 machine and date are not stored. \
 [Appendix F](../notebooks/F_the_papers_evaluation.ipynb) shows them beside the \
-paper's claims."""
+paper's claims.
+
+[replicas-cpu](../{path_of("replicas-cpu")}) holds the two live replicas above beside \
+their simulation, by `python -m benchmarks.cpu.replicas_simulated`. By prefix over in \
+turns, tokens found: live {number(REPLICAS["hit_rate"]["live"])}, simulated \
+{number(REPLICAS["hit_rate"]["simulated"])}; mean time to the first token: live \
+{number(REPLICAS["ttft"]["live"])}, simulated {number(REPLICAS["ttft"]["simulated"])}. \
+Other programs ran beside the live replicas: \
+[appendix H](../notebooks/H_many_gpus.ipynb) tells more."""
 
 
 def generation() -> Question:

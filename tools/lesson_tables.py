@@ -18,7 +18,8 @@ ROOT = Path(__file__).parent.parent
 TABLE = re.compile(r"(<!-- (\w+) -->\n).*?(<!-- end of \2 -->)", re.DOTALL)
 EXERCISE = re.compile(r"^\*\*[^*\n]+\*\* \((?:\d+ to )?(\d+) minutes\)", re.MULTILINE)
 ROUTES = {
-    "**An evening**: what blocks are, and how they serve many users": "1 2 A",
+    "**An evening** to read, another for its exercises: "
+    "what blocks are, and how they serve many users": "1 2 A",
     "**The server**: shared, copied and scarce memory, HTTP": "1 2 A 3 4 B G",
     "**The kernel**: attention at the speed of the memory": "1 2 A 5 6 C D",
     "The six lessons, with appendices A to C": "1 2 3 4 5 6 A B C",

@@ -31,11 +31,16 @@ def slug_of(url: str) -> str:
 
 
 def moved(text: str, old: str, new: str) -> str:
-    """The text with every address of the repository `old` changed to `new`."""
+    """The text with every address of the repository `old` changed to `new`.
+
+    Whoever clones it goes into a folder with the repository's name.
+    """
     for site in (GITHUB, COLAB):
         address = re.escape(site + old) + r"(?![\w-]|\.(?!git\b)\w)"  # not of old-fork
         text = re.sub(address, site + new, text)
-    return text
+    folder, clone = old.partition("/")[2], re.escape(f"git clone {GITHUB}{new}")
+    into = rf"({clone}(?:\.git)?(?:\r?\n| && )cd ){re.escape(folder)}(?![\w.-])"
+    return re.sub(into, lambda found: found[1] + new.partition("/")[2], text)
 
 
 def files() -> list[Path]:

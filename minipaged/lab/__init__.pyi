@@ -209,6 +209,7 @@ from .tour.reference import cache_argument as cache_argument
 from .tour.reference import huggingface_cache as huggingface_cache
 from .tour.reference import huggingface_generate as huggingface_generate
 from .tour.reference import huggingface_outputs as huggingface_outputs
+from .tour.reference import same_cache as same_cache
 from .tour.served import serving as serving
 from .tour.show import folded as folded
 from .tour.show import show as show

@@ -21,6 +21,7 @@ from minipaged.lab.tour.reference import (
     cache_argument,
     huggingface_cache,
     huggingface_generate,
+    same_cache,
 )
 from minipaged.lab.tour.show import show
 
@@ -32,6 +33,24 @@ PROMPTS = [[5, 6, 7], [8], [9, 10, 11, 12, 13]]
 @pytest.fixture
 def paged():
     return mp.PagedModel(tiny_model("qwen3"), num_blocks=32, block_size=4)
+
+
+def test_the_same_cache_in_blocks_and_a_number_that_differs(paged):
+    table, tokens = mp.BlockTable(paged.pool), PROMPTS[-1]
+    paged.pool.allocate()  # so that block ids are not places in the sequence
+    table.append(len(tokens))
+    paged.forward(mp.RaggedBatch.build([mp.Chunk(tokens, table)]))
+    theirs = huggingface_cache(paged.model, tokens)
+    assert same_cache(paged.cache, table, theirs)
+    assert not same_cache(paged.cache, table, huggingface_cache(paged.model, [5]))
+    last = paged.cache.values[-1].flatten(0, 1)[table.slot(4)]
+    for wrong in (last + 1, torch.full_like(last, torch.nan)):
+        right = last.clone()
+        last.copy_(wrong)
+        assert not same_cache(paged.cache, table, theirs)
+        last.copy_(right)
+    table.append(1)
+    assert not same_cache(paged.cache, table, theirs)
 
 
 @pytest.mark.filterwarnings("error")

@@ -12,7 +12,10 @@ from helpers import notebook_files as files
 from helpers.sample_notebook import sample_notebook
 
 OLD, NEW = files.HOME, "https://github.com/ada/paged.notes"
-README = f"[source]({OLD}), [fork]({OLD}-fork), git clone {OLD}.git, {OLD}/issues\r\n"
+README = f"""[source]({OLD}), [fork]({OLD}-fork), git clone {OLD}.git, {OLD}/issues\r
+git clone {OLD}\r
+cd minipaged && make lab; cd minipaged/memory\r
+"""
 
 
 @pytest.fixture
@@ -57,6 +60,7 @@ def test_every_address_changes_and_nothing_else(tree):
     ]
     assert f'Source = "{NEW}"'.encode() in after["pyproject.toml"]
     expected = README.replace(OLD, NEW).replace(f"{NEW}-fork", f"{OLD}-fork")
+    expected = expected.replace("cd minipaged &&", "cd paged.notes &&")
     assert after["README.md"].decode() == expected
     notebook = json.loads(after["notebooks/01_sample.ipynb"])
     assert f'home = "git+{NEW}"' in files.bootstrap(notebook)

@@ -1,1 +1,1 @@
-"""The block pool in your hands: the widget, its scenes, and the replay of a run."""
+"""A real block pool to play with: the widget, its scenes, and the replay of a run."""

@@ -60,13 +60,14 @@ COPY = Scene(
         Step(
             "Each of the four gets one token.",
             tuple(("append", name, 1) for name in "ABCD"),
-            "The last writer holds the block alone by then, and writes in place.",
-            "Who shares a block copies it before writing",
+            "Three of them have a copy of block 1; the fourth has block 1 itself.",
+            "A block with other holders is copied before the write",
             Ask(
                 "All four write one more token into block 1. How many copies of it "
                 "must be made?",
                 lambda board: num_held(board) - 2,
-                "One fewer than there are holders, as all of them write.",
+                "One fewer than the holders: the last one is alone, and writes "
+                "in place.",
             ),
         ),
     ),

@@ -1,4 +1,4 @@
-"""Lab: the block pool in your hands: a widget over the real pool."""
+"""Lab: play with a real block pool, in a widget."""
 
 from collections.abc import Callable
 from typing import Any

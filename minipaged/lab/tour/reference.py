@@ -7,6 +7,8 @@ import torch
 from transformers import DynamicCache, GenerationConfig, PreTrainedModel
 
 from minipaged.decoding.strategy import Output
+from minipaged.memory.block_table import BlockTable
+from minipaged.memory.kv_cache import KVCache
 from minipaged.model.keywords import cache_argument
 from minipaged.progress import progress_bar
 
@@ -18,6 +20,22 @@ def huggingface_cache(model: PreTrainedModel, tokens: Sequence[int]) -> DynamicC
     ids = torch.tensor([tokens], device=model.device)
     model(ids, **cache_argument(cache), use_cache=True)
     return cache
+
+
+def same_cache(ours: KVCache, table: BlockTable, theirs: DynamicCache) -> bool:
+    """Are a sequence's K and V where its table says, in every layer of our cache?"""
+    slots = table.slots(0, table.num_tokens)
+    for layer, their in enumerate(theirs.layers):
+        pairs = (ours.keys[layer], their.keys), (ours.values[layer], their.values)
+        for blocks, contiguous in pairs:
+            found = blocks.flatten(0, 1)[slots]  # [tokens, KV heads, head_dim]
+            wanted = contiguous[0].transpose(0, 1)
+            if len(found) != len(wanted):
+                return False
+            # Not exactly equal: in a batch and alone, float32 rounds differently.
+            if not torch.allclose(found, wanted, atol=1e-4):
+                return False
+    return True
 
 
 def huggingface_generate(
