@@ -128,6 +128,23 @@ async def merged(streams):
         await asyncio.sleep(0)
 
 
+async def never_waits(streams):
+    """Looks again and again, and lets nobody else run."""
+    sent = [0, 0]
+    try:
+        while any(
+            n < s.num_tokens or not s.finished
+            for n, s in zip(sent, streams, strict=True)
+        ):
+            for number, stream in enumerate(streams):
+                if sent[number] < stream.num_tokens:
+                    yield number, stream.tokens[sent[number]]
+                    sent[number] += 1
+    finally:
+        for stream in streams:
+            stream.abort()
+
+
 async def never_aborts(streams):
     async for pair in merged(streams):
         yield pair
@@ -422,6 +439,7 @@ def departures_first(self, log):
 
 FAULTS = {
     "answering": [
+        (never_waits, "never gives control back"),
         (never_aborts, "for nobody"),
         (one_after_the_other, "wait for stream 0"),
         (each_by_itself, "wait for stream 0"),

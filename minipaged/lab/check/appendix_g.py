@@ -30,17 +30,20 @@ from minipaged.model.paged_model import PagedModel
 WHOLE = 12  # tokens of a whole answer
 LONG = 700  # of an answer that somebody leaves
 FAILED = "a step has failed"
+PATIENCE = 6.0  # seconds in which a loop must run something else
 
 
 class Forgotten:
     """A Stream whose iterator does not abort when it is left: the answer has to.
 
-    Attributes: most, so many tokens are told of at most; fails, after three tokens.
+    Attributes: most, so many tokens are told of at most; fails, after three tokens;
+    is_over: the check is, so who still asks is stopped.
     """
 
     def __init__(self, stream: Stream, most: int = LONG, fails: bool = False):
         """Tells what this stream tells."""
         self._stream, self.most, self.fails = stream, most, fails
+        self.is_over = False
         self.abort = stream.abort
 
     @property
@@ -51,6 +54,7 @@ class Forgotten:
     @property
     def num_tokens(self) -> int:
         """How many have come."""
+        self._stop_if_over()
         count = min(self.most, self._stream.num_tokens)
         if self.fails and count >= 3:
             raise RuntimeError(FAILED)
@@ -59,7 +63,12 @@ class Forgotten:
     @property
     def finished(self) -> bool:
         """Will no more come?"""
+        self._stop_if_over()
         return self._stream.finished and self.most >= self._stream.num_tokens
+
+    def _stop_if_over(self) -> None:
+        if self.is_over:
+            raise RuntimeError("the check is over")
 
     async def __aiter__(self) -> AsyncIterator[int]:
         """The tokens as they come."""
@@ -198,17 +207,39 @@ def _in_a_loop(run: Callable[..., Any], attempt: Attempt, streams: Two) -> Any:
     """What the coroutine returns, in a thread: a notebook's own loop is busy."""
     attempt.num_cases += 1
     found: list[Any] = []
+    beat = start = time.monotonic()
+
+    async def beats() -> None:
+        nonlocal beat
+        while True:
+            beat = time.monotonic()
+            await asyncio.sleep(0.05)
+
+    async def runs() -> Any:
+        heart = asyncio.create_task(beats())
+        try:
+            return await run(attempt.function, streams)
+        finally:
+            heart.cancel()
 
     def work() -> None:
         try:
-            found.append(asyncio.run(run(attempt.function, streams)))
+            found.append(asyncio.run(runs()))
         except BaseException as error:
             found.append(error)
 
     thread = Thread(target=work, daemon=True)
     thread.start()
-    thread.join(20)
+    while thread.is_alive() and time.monotonic() < min(beat + PATIENCE, start + 20):
+        thread.join(0.1)
     if not found:
+        for stream in streams:
+            stream.is_over = True  # a loop that never waits ends here
+        if time.monotonic() < start + 20:
+            raise Rejected(
+                "your coroutine never gives control back, so nobody else runs: "
+                "await asyncio.sleep(0) where it looks again"
+            )
         raise Rejected("nothing came within 20 seconds")
     if isinstance(found[0], NotImplementedError | Rejected):
         raise found[0]
