@@ -119,7 +119,7 @@ async def merged(streams):
     """All tokens as they come; nobody is aborted."""
     sent = [0 for _ in streams]
     while any(
-        n < s.num_tokens or not s.finished for n, s in zip(sent, streams, strict=True)
+        not s.finished or n < s.num_tokens for n, s in zip(sent, streams, strict=True)
     ):
         for number, stream in enumerate(streams):
             if sent[number] < stream.num_tokens:
@@ -133,7 +133,7 @@ async def never_waits(streams):
     sent = [0, 0]
     try:
         while any(
-            n < s.num_tokens or not s.finished
+            not s.finished or n < s.num_tokens
             for n, s in zip(sent, streams, strict=True)
         ):
             for number, stream in enumerate(streams):

@@ -73,7 +73,7 @@ class Forgotten:
     async def __aiter__(self) -> AsyncIterator[int]:
         """The tokens as they come."""
         sent = 0
-        while sent < self.num_tokens or not self.finished:
+        while not self.finished or sent < self.num_tokens:
             if sent < self.num_tokens:
                 yield self.tokens[sent]
                 sent += 1
