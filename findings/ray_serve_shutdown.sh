@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # ray 2.60.0: serve.shutdown() cuts answers over HTTP that serve.delete() completes.
-# Behaviour: serve.shutdown() waits for the replicas' requests, but ends the HTTP proxies
-#   at once. A client of HTTP loses its stream in the middle. A stream that was
+# Behaviour: serve.shutdown() waits for the replicas' requests, but ends the HTTP
+#   proxies at once. A client of HTTP loses its stream in the middle. A stream that was
 #   asked for through a deployment handle is completed, and so is any stream under
 #   serve.delete(name), because that leaves the proxies alone.
 # One would guess: graceful_shutdown_wait_loop_s ("replicas wait until there is no more
-#   work to be done") and graceful_shutdown_timeout_s hold for both, and for all clients,
-#   because shutdown() "deletes all applications".
+#   work to be done") and graceful_shutdown_timeout_s hold for both, and for every
+#   client, because shutdown() "deletes all applications".
 # For users: call serve.delete(name) for each application, then serve.shutdown().
 # Seen on 2026-11-29:
 #   ray 2.60.0

@@ -3,8 +3,8 @@
 # Behaviour: ray.shutdown() sets SIGTERM to the system's default, below Python. The next
 #   SIGTERM ends the process at once: no handler, no finally, no atexit. Python does not
 #   notice: signal.getsignal still names the handler.
-# One would guess: a handler that was set after ray.init(), which "overwrites" an earlier
-#   one, stays; or, if ray.shutdown() took it away, signal.getsignal would say so.
+# One would guess: a handler that was set after ray.init() (which overwrites an earlier
+#   one, as it says) stays. If ray.shutdown() took it away, signal.getsignal would tell.
 # For users: a program that goes on after ray.shutdown() calls signal.signal again for
 #   SIGTERM, even with the same handler.
 # Seen on 2026-11-29:
