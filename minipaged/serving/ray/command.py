@@ -61,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
 def delete(serve: Any, seconds: float) -> None:
     """End the application once its answers are complete, or after so many seconds.
 
-    serve: `ray.serve`. Its own `delete` raises TimeoutError after a minute, and goes on.
+    serve: `ray.serve`. Its `delete` raises TimeoutError after a minute, and goes on.
     """
     end = time.monotonic() + seconds
     with suppress(TimeoutError):
