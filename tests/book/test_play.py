@@ -6,6 +6,7 @@ import re
 import pytest
 
 from book import play, sources
+from book.playground.opening import Opening
 from helpers import notebook_files as files
 from minipaged.lab.pool.scenes import SCENES
 from tools.make_playground import titles_of
@@ -51,3 +52,13 @@ def test_only_the_sites_copy_is_told_that_it_is_in_a_site():
     )
     with pytest.raises(ValueError, match="has no"):
         sources.in_site("<p>no page")
+
+
+def test_the_first_view_says_why_nobody_can_fork():
+    opening = Opening()
+    for at in range(3):
+        assert "Nobody can fork" not in opening.said.value, at
+        opening.move("fork", "A", 1)
+    assert "Nobody can fork now: 4 sequences are the most here" in opening.said.value
+    opening.move("free", "D")
+    assert "Nobody can fork" not in opening.said.value
