@@ -18,7 +18,7 @@ from minipaged.draw.palette import line_colour
 from minipaged.draw.picture import Band, Picture
 from minipaged.draw.scales import Limits, Scale, scale_of
 from minipaged.draw.sheet import SPAN, Sheet
-from minipaged.draw.tones import MARKERS, others, strong
+from minipaged.draw.tones import MARKERS, Tone, others, strong
 
 DASHES = ("-", "--", ":", "-.")
 MANY = 20  # points of a line; more have no markers
@@ -79,6 +79,7 @@ class Chart(Band):
         self.curves: list[Curve] = []
         self._columns: list[tuple[float, float, float]] = []
         self._bands: list[tuple[float, float]] = []
+        self._boxes: list[tuple[Point, Point, Tone]] = []
         self._marks: list[tuple[float | None, float | None, str, str]] = []
         self._notes: list[tuple[float, float, str]] = []
         self.aligned: list[Chart] = below.aligned if below else []
@@ -130,6 +131,10 @@ class Chart(Band):
         """A grey area over the whole chart, from height to height."""
         self._bands.append((low, high))
 
+    def box(self, low: Point, high: Point, tone: Tone) -> None:
+        """A rectangle from its lower left corner to its upper right one."""
+        self._boxes.append((low, high, tone))
+
     def note(self, x: float, y: float, words: str) -> None:
         """Words above a point."""
         self._notes.append((x, y, words))
@@ -146,6 +151,7 @@ class Chart(Band):
         """All that must have room on the axis: 0 for across, 1 for upwards."""
         found = [point[at] for curve in self.curves for point in curve.points]
         found += [mark[at] for mark in self._marks if mark[at] is not None]
+        found += [corner[at] for *corners, _ in self._boxes for corner in corners]
         if self._columns and at == 0:
             found += [edge for low, high, _ in self._columns for edge in (low, high)]
         if self._columns and at == 1:
@@ -193,7 +199,7 @@ class Chart(Band):
         return head + self._above() + self.height + below + legend + 6 * bool(legend)
 
     def draw(self, sheet: Sheet, x: float, y: float, width: float) -> None:
-        """Grid first, then columns, lines, marks and words."""
+        """Grid first, then boxes, columns, lines, marks and words."""
         head = 22.0 * bool(self.ylabel)
         if self.ylabel:
             sheet.write(x, y + 8, self.ylabel)
@@ -218,6 +224,10 @@ class Chart(Band):
             low, high = max(low, up.lowest), min(high, up.highest)
             area = left, up.x(high), right - left, up.x(low) - up.x(high)
             sheet.box(*area, others())
+        for (start, low), (stop, high), tone in self._boxes:
+            corner = across.x(start), up.x(high)
+            wide, tall = across.x(stop) - corner[0], up.x(low) - corner[1]
+            sheet.box(*corner, wide, tall, tone)
         for low, high, count in self._columns:
             gap = 0.03 * (across.x(high) - across.x(low))
             box = across.x(low) + gap, up.x(count)

@@ -304,7 +304,8 @@ class Job:
     def leave(self) -> None:
         """Abort what is unfinished; a second call changes nothing.
 
-        Nothing here waits: after a disconnect, each `await` would be cancelled.
+        Nothing here waits: where the server stops or a scope is cancelled, an `await`
+        would raise, and the rest would be skipped.
         """
         with self._lock:
             if self._is_left:

@@ -119,13 +119,30 @@ async def merged(streams):
     """All tokens as they come; nobody is aborted."""
     sent = [0 for _ in streams]
     while any(
-        n < s.num_tokens or not s.finished for n, s in zip(sent, streams, strict=True)
+        not s.finished or n < s.num_tokens for n, s in zip(sent, streams, strict=True)
     ):
         for number, stream in enumerate(streams):
             if sent[number] < stream.num_tokens:
                 yield number, stream.tokens[sent[number]]
                 sent[number] += 1
         await asyncio.sleep(0)
+
+
+async def never_waits(streams):
+    """Looks again and again, and lets nobody else run."""
+    sent = [0, 0]
+    try:
+        while any(
+            not s.finished or n < s.num_tokens
+            for n, s in zip(sent, streams, strict=True)
+        ):
+            for number, stream in enumerate(streams):
+                if sent[number] < stream.num_tokens:
+                    yield number, stream.tokens[sent[number]]
+                    sent[number] += 1
+    finally:
+        for stream in streams:
+            stream.abort()
 
 
 async def never_aborts(streams):
@@ -251,6 +268,29 @@ def eight_for_all(self, tokenizer):
 def deletes_what_is_unknown(self, tokenizer):
     text_of = First().repair(tokenizer)
     return lambda answer, token: text_of(answer, token).replace("\ufffd", "")
+
+
+def a_text(self, tokenizer):
+    return "Tea"
+
+
+def says_nothing(self, tokenizer):
+    return lambda answer, token: None
+
+
+def answers_only(self, add, prompt, is_rated):
+    return add(prompt)
+
+
+def returns_nothing(self, add, prompt, is_rated):
+    add(prompt)
+
+
+def rates_and_forgets(self, add, prompt, is_rated):
+    def rate():
+        add(prompt, max_new_tokens=1, prompt_logprobs=0)
+
+    return add(prompt), rate if is_rated else None
 
 
 def rates_nobody(self, add, prompt, is_rated):
@@ -399,6 +439,7 @@ def departures_first(self, log):
 
 FAULTS = {
     "answering": [
+        (never_waits, "never gives control back"),
         (never_aborts, "for nobody"),
         (one_after_the_other, "wait for stream 0"),
         (each_by_itself, "wait for stream 0"),
@@ -421,6 +462,9 @@ FAULTS = {
         (with_(First, cause="B"), "another user's"),
         (with_(First, cause="C"), "Ask alone"),
         (with_(First, cause="the text"), "none of A, B, C, D"),
+        (with_(First, repair=lambda self, tokenizer: None), "None, expected from"),
+        (with_(First, repair=a_text), "'Tea', expected from `repair` a function"),
+        (with_(First, repair=says_nothing), "None, expected a text from the function"),
         (with_(First, repair=a_new_one_each_time), "receives"),
         (with_(First, repair=shared_again), "receives"),
         (with_(First, repair=eight_for_all), "of 300 users"),
@@ -437,6 +481,9 @@ FAULTS = {
         (with_(Second, cause="C"), "together=1"),
         (with_(Second, cause=" e "), "says_date=False"),
         (with_(Second, repair=lambda self, *asked: desk.hand_in(*asked)), "are found"),
+        (with_(Second, repair=answers_only), "expected from `repair` two things"),
+        (with_(Second, repair=returns_nothing), "None, expected from `repair` two"),
+        (with_(Second, repair=rates_and_forgets), "None, expected a stream"),
         (with_(Second, repair=rates_nobody), "rating of chat 0 is None"),
         (with_(Second, repair=rates_at_once), "rating of another one"),
         (with_(Second, repair=rates_behind), "rating of another one"),

@@ -1,7 +1,10 @@
 """Appendix G's drawings: a request's way, and what a server's page tells."""
 
+from pytest import approx
+
 from helpers.drawn import texts
 from helpers.readable import readable_in_all_themes
+from minipaged.draw.marks import Box
 from minipaged.lab.plots.leaving import plot_leaving
 from minipaged.lab.plots.served_pool import plot_served_pool, tables_told
 from minipaged.lab.plots.way import plot_way
@@ -21,7 +24,10 @@ DRAWINGS = {
     "way": lambda: plot_way(MOVES, CAUSES, "title"),
     "leaving": lambda: plot_leaving(
         {"A": 2, "B": 5},
-        {"nobody is told": [2, 2, 4, 4, 6], "abort": [2, 2, 1, 1, 1]},
+        {
+            "nobody is told": [{"A": a, "B": a} for a in (1, 1, 2, 2, 3)],
+            "abort": [{"A": step < 2, "B": 1} for step in range(5)],
+        },
         "title",
     ),
     "a server's pool": lambda: plot_served_pool(
@@ -57,15 +63,18 @@ def test_two_users_are_seen_sharing():
     assert {"block 1: A B", "block 4: A", "block 6: B", "several holders"} <= {*said}
 
 
-def test_blocks_are_counted_in_each_step_and_each_client_reads_until_it_leaves():
-    scene = DRAWINGS["leaving"]().scene
-    a, b, untold, told = scene.rows[:4]
-    assert [row.label for row in (a, b, untold, told)] == [
-        "A", "B", "nobody is told", "abort",
-    ]  # fmt: skip
-    said = texts(DRAWINGS["leaving"]())
-    assert {"reads", "at last 6 blocks", "at last 1 block"} <= {*said}
-    assert "blocks held in a step, at most 6" in said
+def test_blocks_are_hatched_from_the_step_in_which_their_client_has_left():
+    figure = DRAWINGS["leaving"]()
+    assert {"at last 6 blocks", "at last 1 block", "A reads"} <= {*texts(figure)}
+    boxes = [one for one in figure.scene.all if isinstance(one, Box)]
+    hatched = [box for box in boxes if box.pattern]
+    # Of A: two blocks in two steps, then three; with an abort, none.
+    # Then the legend. B leaves after the last step.
+    *of_a, _legend = hatched
+    assert len(of_a) == 2
+    two, three = of_a
+    assert three.height == approx(1.5 * two.height)
+    assert two.width == approx(2 * three.width)
 
 
 def test_a_full_block_of_many_columns_is_one_box():

@@ -84,9 +84,11 @@ def test_each_replica_has_a_bar_and_each_router_its_numbers():
 def test_lanes_are_as_long_as_the_requests_took():
     scene = DRAWINGS["handed"]().scene
     answers = {answer.number: answer.served for answer in apart().cluster.answers}
+    links = {transfer.number: transfer.replica for transfer in apart().transfers}
     first = min(answers[number].arrival for number in range(8))
     for number, row in enumerate(scene.rows[:8]):
         assert row.label == f"request {number}"
+        assert row.remark.endswith(f", link {links[number]}")
         assert sum(cell.wide for cell in row.cells) == pytest.approx(
             answers[number].end - first
         )

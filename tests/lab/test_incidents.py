@@ -8,6 +8,7 @@ import pytest
 
 from helpers.attempts_of_appendix_g import First, Second, Third
 from helpers.attempts_of_incidents import OfAppendixB, OfLesson3, OfLesson4, with_
+from helpers.notebook_files import ROOT, code_cells, exercises, load, source
 from minipaged.lab import check
 from minipaged.lab.tour import desk, harbour, incidents, kiosk, studio, tunnels
 from minipaged.lab.tour.desk import BEFORE, TODAY, Desk
@@ -163,6 +164,12 @@ def test_documents_help_to_make_chats_late_but_not_by_their_length():
     assert log[at].lines > harbour.OWN and log[at + 1].found > harbour.SYSTEM
 
 
+def test_a_text_that_is_kept_wholly_is_found_wholly():
+    again = [harbour.Event(minute, "chat", "chat 0", 6) for minute in (0, 2, 4)]
+    office = harbour.Office().day(again)
+    assert [row.found for row in office.log] == [0, 14, 14]
+
+
 # --- lesson 4 -------------------------------------------------------------------------
 
 
@@ -260,6 +267,52 @@ def test_a_chat_that_can_never_fit_is_refused_at_once():
     assert fits.log[-1].what == "ends"
     with pytest.raises(ValueError, match=r"chat 1 needs 9 blocks .* the pool has 8"):
         kiosk.Kiosk(8).day([kiosk.Ask(0, 8, 8), kiosk.Ask(0, 8, 25)])
+
+
+def test_the_log_names_those_who_run_in_the_order_of_their_last_start():
+    running = []
+    for row in kiosk.Kiosk().day().log:
+        assert [chat for chat, _ in row.running] == running
+        if row.what == "starts":
+            running.append(row.chat)
+        elif row.what in ("is preempted", "ends"):
+            running.remove(row.chat)
+
+
+# --- the notebooks --------------------------------------------------------------------
+
+INCIDENTS = [
+    ("03_prefix_hashing", "incident-ticket", "incident-check", "MyIncident"),
+    ("04_cow_beam_search", "incident-ticket", "incident-check", "MyIncident"),
+    ("B_preemption", "incident-ticket", "incident-check", "MyIncident"),
+    ("G_serving", "ticket-1", "inc1-check", "MyFirst"),
+    ("G_serving", "ticket-2", "inc2-check", "MySecond"),
+    ("G_serving", "ticket-3", "inc3-check", "MyThird"),
+]
+
+
+@pytest.mark.parametrize(("name", "first", "last", "stub"), INCIDENTS)
+def test_an_incident_runs_without_the_cells_above_it(capsys, name, first, last, stub):
+    notebook = load(ROOT / "notebooks" / f"{name}.ipynb")
+    cells = code_cells(notebook)
+    ids = [cell["id"] for cell in cells]
+    namespace = {"__name__": "__main__"}
+    for cell in cells[ids.index(first) : ids.index(last) + 1]:
+        exec(source(cell), namespace)
+    assert f"{stub}: not attempted yet" in capsys.readouterr().out
+    (exercise,) = (one for one in exercises(notebook) if one.name == stub)
+    exec(exercise.solution, namespace)
+    exec(source(exercise.check), namespace)
+    assert f"{stub}: accepted" in capsys.readouterr().out
+
+
+def test_the_printed_part_of_the_log_does_not_tell_all_of_ben():
+    """What is printed in the notebook: his second line has come before."""
+    cells = code_cells(load(ROOT / "notebooks" / "G_serving.ipynb"))
+    (shown,) = (cell for cell in cells if cell["id"] == "tunnels")
+    said = "".join("".join(one.get("text", "")) for one in shown["outputs"])
+    assert "what='aborted', user='Ben'" in said
+    assert "what='arrives', user='Ben'" not in said
 
 
 # --- the check ------------------------------------------------------------------------

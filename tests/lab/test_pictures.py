@@ -207,6 +207,14 @@ DRAWINGS = {
     "lines": lambda: plot_lines(
         [1, 2, 4], {"one": [1, 2, 3], "two": [3, 2, 1]}, "title", "x", "y"
     ),
+    "lines and a point": lambda: plot_lines(
+        [1, 2],
+        {"one": [1, 2], "a point": [None, 9]},
+        "t",
+        "",
+        "",
+        y_is_logarithmic=True,
+    ),
     "lines over even axes": lambda: plot_lines(
         range(30), {"one": range(30)}, "title", "x", "y", logarithmic=False
     ),
@@ -217,6 +225,11 @@ DRAWINGS = {
 
 
 test_it_can_be_read = readable_in_all_themes(DRAWINGS)
+
+
+def test_what_is_not_known_is_left_out():
+    _, point = DRAWINGS["lines and a point"]().scene.curves
+    assert point.points == ((2, 9),)
 
 
 def test_lines_are_the_values_and_crosses_lie_in_the_line_s_colour():

@@ -20,7 +20,7 @@ from minipaged.lab.check.diagnose import want
 from minipaged.lab.check.incidents import check_cause, check_guard, parts_of
 from minipaged.lab.check.verdict import Attempt, Rejected, exercise, many, short
 from minipaged.lab.tour.desk import BEFORE, TODAY, Add, Asked, Chat, Desk, Release
-from minipaged.lab.tour.incidents import ANSWERS, receive
+from minipaged.lab.tour.incidents import ANSWERS, Texts, receive
 from minipaged.lab.tour.tunnels import LENGTH, Event, Server
 from minipaged.model.load import load
 from minipaged.model.paged_model import PagedModel
@@ -30,17 +30,20 @@ from minipaged.model.paged_model import PagedModel
 WHOLE = 12  # tokens of a whole answer
 LONG = 700  # of an answer that somebody leaves
 FAILED = "a step has failed"
+PATIENCE = 6.0  # seconds in which a loop must run something else
 
 
 class Forgotten:
     """A Stream whose iterator does not abort when it is left: the answer has to.
 
-    Attributes: most, so many tokens are told of at most; fails, after three tokens.
+    Attributes: most, so many tokens are told of at most; fails, after three tokens;
+    is_over: the check is, so who still asks is stopped.
     """
 
     def __init__(self, stream: Stream, most: int = LONG, fails: bool = False):
         """Tells what this stream tells."""
         self._stream, self.most, self.fails = stream, most, fails
+        self.is_over = False
         self.abort = stream.abort
 
     @property
@@ -51,6 +54,7 @@ class Forgotten:
     @property
     def num_tokens(self) -> int:
         """How many have come."""
+        self._stop_if_over()
         count = min(self.most, self._stream.num_tokens)
         if self.fails and count >= 3:
             raise RuntimeError(FAILED)
@@ -59,12 +63,17 @@ class Forgotten:
     @property
     def finished(self) -> bool:
         """Will no more come?"""
+        self._stop_if_over()
         return self._stream.finished and self.most >= self._stream.num_tokens
+
+    def _stop_if_over(self) -> None:
+        if self.is_over:
+            raise RuntimeError("the check is over")
 
     async def __aiter__(self) -> AsyncIterator[int]:
         """The tokens as they come."""
         sent = 0
-        while sent < self.num_tokens or not self.finished:
+        while not self.finished or sent < self.num_tokens:
             if sent < self.num_tokens:
                 yield self.tokens[sent]
                 sent += 1
@@ -198,17 +207,39 @@ def _in_a_loop(run: Callable[..., Any], attempt: Attempt, streams: Two) -> Any:
     """What the coroutine returns, in a thread: a notebook's own loop is busy."""
     attempt.num_cases += 1
     found: list[Any] = []
+    beat = start = time.monotonic()
+
+    async def beats() -> None:
+        nonlocal beat
+        while True:
+            beat = time.monotonic()
+            await asyncio.sleep(0.05)
+
+    async def runs() -> Any:
+        heart = asyncio.create_task(beats())
+        try:
+            return await run(attempt.function, streams)
+        finally:
+            heart.cancel()
 
     def work() -> None:
         try:
-            found.append(asyncio.run(run(attempt.function, streams)))
+            found.append(asyncio.run(runs()))
         except BaseException as error:
             found.append(error)
 
     thread = Thread(target=work, daemon=True)
     thread.start()
-    thread.join(20)
+    while thread.is_alive() and time.monotonic() < min(beat + PATIENCE, start + 20):
+        thread.join(0.1)
     if not found:
+        for stream in streams:
+            stream.is_over = True  # a loop that never waits ends here
+        if time.monotonic() < start + 20:
+            raise Rejected(
+                "your coroutine never gives control back, so nobody else runs: "
+                "await asyncio.sleep(0) where it looks again"
+            )
         raise Rejected("nothing came within 20 seconds")
     if isinstance(found[0], NotImplementedError | Rejected):
         raise found[0]
@@ -283,6 +314,23 @@ def _certain(text: str, stop: str) -> str:
 def incident_1(attempt: Attempt) -> Callable[[], str]:
     """A class with cause, repair(tokenizer), guard(ask)."""
     answer = parts_of(attempt)
+
+    def make_texts(tokenizer: Any) -> Texts:
+        text_of = answer.repair(tokenizer)
+        want(
+            "from `repair` a function of (number of the answer, token)",
+            text_of,
+            callable(text_of),
+        )
+
+        def checked(number: int, token: int) -> str:
+            text = text_of(number, token)
+            what = "a text from the function that `repair` returns"
+            want(what, text, isinstance(text, str))
+            return text
+
+        return checked
+
     for texts in (
         [*ANSWERS.values()],
         ["Привет", "naïve", "Привет"],
@@ -291,7 +339,7 @@ def incident_1(attempt: Attempt) -> Callable[[], str]:
         ["naïve café", "тюлень", "é"] * 100,
     ):
         attempt.num_cases += 1
-        for got, right in zip(receive(texts, answer.repair), texts, strict=True):
+        for got, right in zip(receive(texts, make_texts), texts, strict=True):
             if got != right:
                 raise Rejected(
                     f"repair: of {many(len(texts), 'user')} at one time, one receives "
@@ -303,7 +351,7 @@ def incident_1(attempt: Attempt) -> Callable[[], str]:
 
     cases = [
         ("the server of this morning", [receive], True),
-        ("a repaired server", [lambda texts: receive(texts, answer.repair)], False),
+        ("a repaired server", [lambda texts: receive(texts, make_texts)], False),
         ("a server that exchanges answers", [swaps], True),
         ("a server that is right", [lambda texts: [*texts]], False),
     ]
@@ -332,7 +380,24 @@ def incident_2(attempt: Attempt) -> Callable[[], str]:
             num_requests += 1
             return add(*arguments, **options)
 
-        return answer.repair(counted, prompt, is_rated)
+        found = answer.repair(counted, prompt, is_rated)
+        want(
+            "from `repair` two things: the stream of the answer; and that of the "
+            "rating, or a function that asks for it, or None",
+            found,
+            _is_asked(found),
+        )
+        stream, rating = found
+        if not callable(rating):
+            return stream, rating
+
+        def rate() -> Stream:
+            found = rating()
+            what = "a stream from the function that asks for a rating"
+            want(what, found, isinstance(found, Stream))
+            return found
+
+        return stream, rate
 
     today, desk = _morning(TODAY), Desk(hand_in=hand_in).morning()
     attempt.num_cases += 1
@@ -383,6 +448,15 @@ def incident_2(attempt: Attempt) -> Callable[[], str]:
 @cache
 def _morning(release: Release) -> Desk:
     return Desk(release).morning()
+
+
+def _is_asked(found: Any) -> bool:
+    """Is it what `hand_in` returns?"""
+    if not (isinstance(found, tuple | list) and len(found) == 2):
+        return False
+    answer, rating = found
+    is_rating = rating is None or isinstance(rating, Stream) or callable(rating)
+    return isinstance(answer, Stream) and is_rating
 
 
 def _check_chat(number: int, today: Desk, before: Chat, desk: Desk, now: Chat) -> None:

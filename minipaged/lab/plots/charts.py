@@ -74,7 +74,7 @@ def plot_histogram(
 
 def plot_lines(
     x: Sequence[float],
-    lines: Mapping[str, Sequence[float]],
+    lines: Mapping[str, Sequence[float | None]],
     title: str,
     xlabel: str,
     ylabel: str,
@@ -84,8 +84,8 @@ def plot_lines(
 ) -> Figure:
     """Lines over a logarithmic x axis (base 2), told apart by marker and dashes too.
 
-    `logarithmic=False`: over an even one. More than 20 values have no markers. crosses:
-    of each line, values to compare with it.
+    `logarithmic=False`: over an even one. None leaves a point out. More than 20 values
+    have no markers. crosses: of each line, values to compare with it.
     """
     limits = None if y_is_logarithmic else (0, None)
     chart = chart_of(x, lines, title, xlabel, ylabel, logarithmic, limits)
@@ -97,7 +97,7 @@ def plot_lines(
 
 def chart_of(
     x: Sequence[float],
-    lines: Mapping[str, Sequence[float]],
+    lines: Mapping[str, Sequence[float | None]],
     title: str,
     xlabel: str,
     ylabel: str,
@@ -118,5 +118,6 @@ def chart_of(
         x_ticks=x if len(x) <= MANY else None,
     )
     for name, values in lines.items():
-        chart.line(list(zip(x, values, strict=True)), name, **kind)
+        points = [(a, b) for a, b in zip(x, values, strict=True) if b is not None]
+        chart.line(points, name, **kind)
     return chart

@@ -36,8 +36,9 @@ def plot_cluster(reports: Mapping[str, ClusterReport], title: str) -> Figure:
                 f"{1000 * wait.p99:.0f} ms",
             ),
         )
-        lane.level(fmean(loads) / most, color=theme().ink)
+        mean = fmean(loads)
+        lane.level(mean / most, f"{mean:.1f}", color=theme().ink)
     picture.axis("replicas, the most loaded first", is_bare=True)
-    picture.text("the line is the mean of all replicas")
+    picture.text("height: requests at a time; the line is the mean of all replicas")
     picture.legend((strong("A"), f"requests of a replica, at most {most:.1f}"))
     return render(picture.scene())

@@ -12,6 +12,8 @@ from minipaged.simulate.apart import ApartReport
 def plot_handed(report: ApartReport, numbers: Sequence[int], title: str) -> Figure:
     """A lane for each request: its prompt, K and V on their way, its answer.
 
+    A link has the number of the replica that computes the prompt.
+
     numbers: of these requests in the trace.
     """
     answers = {answer.number: answer for answer in report.cluster.answers}
@@ -22,7 +24,7 @@ def plot_handed(report: ApartReport, numbers: Sequence[int], title: str) -> Figu
         served, moved = answers[number].served, transfers[number]
         lane = picture.lane(
             f"request {number}",
-            f"{moved.num_bytes / 1e6:,.0f} MB",
+            f"{moved.num_bytes / 1e6:,.0f} MB, link {moved.replica}",
             height=18.0,
             apart=4.0,
         )

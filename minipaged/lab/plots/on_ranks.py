@@ -40,26 +40,30 @@ def _heads(counts: Sequence[int], wide: int) -> list[Cell]:
 def plot_halves(hidden: int, inner: int, num_ranks: int, title: str) -> Figure:
     """A token through an MLP: weights cut by columns, then by rows; then the sum.
 
-    hidden: numbers of a token between the layers. inner: those within the MLP.
+    hidden: numbers of a token between the layers. inner: those within the MLP. A box
+    is as wide as it has numbers; each rank has terms of all `hidden` sums.
     """
-    picture, ranks, wide = Picture(title), range(num_ranks), inner / num_ranks
-    whole = Cell(f"{hidden} numbers", others(), wide=inner)
-    x = picture.row("input", "the same on all", [whole])
+    picture, ranks, share = Picture(title), range(num_ranks), inner / num_ranks
+    plus = max((inner - num_ranks * hidden) / (num_ranks - 1), hidden / 6)
+    wide = num_ranks * hidden + (num_ranks - 1) * plus  # units, as many as numbers
+    whole = [Cell(f"{hidden} numbers", others(), wide=hidden)]
+    middle, aside = (wide - hidden) / 2, (wide - inner) / 2
+    x = picture.row("input", "the same on all", whole, start=middle)
     shares = [
-        Cell(f"rank {rank}: {inner // num_ranks} of {inner}", strong(rank), wide=wide)
+        Cell(f"rank {rank}: {inner // num_ranks} of {inner}", strong(rank), wide=share)
         for rank in ranks
     ]
-    within = picture.row("gate, up", "cut by columns", shares, gap=4.0)
-    parts = [
-        Cell(f"{hidden}: rank {rank}'s terms", strong(rank), wide=wide)
-        for rank in ranks
-    ]
-    terms = picture.row("down", "cut by rows", parts, gap=4.0)
-    y = picture.row("output", "by an all-reduce", [whole])
+    within = picture.row("gate, up", "cut by columns", shares, start=aside)
+    parts = [Cell("+", wide=plus) for _ in range(2 * num_ranks - 1)]
+    for rank in ranks:
+        word = f"rank {rank}'s terms of {hidden}"
+        parts[2 * rank] = Cell(word, strong(rank), wide=hidden, short=f"{hidden}")
+    terms = picture.row("down", "cut by rows", parts)
+    y = picture.row("output", "by an all-reduce", whole, start=middle)
     for rank in ranks:
         picture.link(x[0], within[rank], line_colour(rank))
-        picture.link(within[rank], terms[rank], line_colour(rank))
-        picture.link(terms[rank], y[0], line_colour(rank), is_followed=True)
+        picture.link(within[rank], terms[2 * rank], line_colour(rank))
+        picture.link(terms[2 * rank], y[0], line_colour(rank), is_followed=True)
     return render(picture.scene())
 
 
@@ -90,7 +94,7 @@ def plot_table_on_ranks(
 def _block(block: int, table: BlockTable, rank: int) -> Cell:
     if block in table.block_ids:
         return Cell(str(block), strong(rank))
-    return Cell("", others()) if table.pool.refcount(block) else Cell("", free())
+    return Cell(str(block), others() if table.pool.refcount(block) else free())
 
 
 def plot_ranks_apart(

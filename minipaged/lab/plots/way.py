@@ -1,7 +1,8 @@
-"""Lab: the way of a request through threads: where each thing happens, in order."""
+"""Lab: the path of a request through threads: where each thing happens, in order."""
 
 from collections.abc import Collection, Sequence
 
+from minipaged.draw.letters import width_of
 from minipaged.draw.picture import Cell, Picture
 from minipaged.draw.tones import NOTHING, free
 from minipaged.lab.plots.render import Figure, render
@@ -16,7 +17,8 @@ def plot_way(
     of it). For example `[("event loop", "add"), ("engine", "starts")]` and
     `[("add", "starts")]`.
     """
-    picture = Picture(title, widest=84.0)
+    widest = max(84.0, *(width_of(what) + 16 for _, what in moves))
+    picture = Picture(title, widest=widest)
     rows = {
         thread: picture.row(
             thread,

@@ -127,7 +127,8 @@ class Office:
             notices = [f"notice {name}" for name in self._notices]
             lines = [*(f"system, line {n}" for n in range(SYSTEM)), *notices, *lines]
         pasts = [(self._key, *lines[: n + 1]) for n in range(len(lines))]
-        found = next((n for n, past in enumerate(pasts) if past not in self._kept), 0)
+        kept = [past in self._kept for past in pasts]
+        found = [*kept, False].index(False)
         for past in pasts[:found]:
             self._kept[past] = self._kept[past]._replace(used=self._number)
             self._held.add(self._kept[past].block)

@@ -32,7 +32,7 @@ class Row(NamedTuple):
     chat: int
     blocks: int  # that the chat holds; before it starts: that it needs
     free: int  # blocks, before this
-    running: tuple[tuple[int, int], ...]  # (chat, its blocks), as they started
+    running: tuple[tuple[int, int], ...]  # (chat, its blocks), by last start
 
     def __str__(self) -> str:
         return (

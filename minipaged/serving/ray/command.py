@@ -9,7 +9,10 @@ import argparse
 import os
 import signal
 import threading
+import time
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
 
 from minipaged.scheduling.routing import FACTOR, POLICIES, SPARE
 from minipaged.serving.command import add_flags, whole_number
@@ -55,6 +58,18 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
+def delete(serve: Any, seconds: float) -> None:
+    """End the application once its answers are complete, or after so many seconds.
+
+    serve: `ray.serve`. Its `delete` raises TimeoutError after a minute, and goes on.
+    """
+    end = time.monotonic() + seconds
+    with suppress(TimeoutError):
+        serve.delete(NAME)
+    while NAME in serve.status().applications and time.monotonic() < end:
+        time.sleep(0.2)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Serve until SIGTERM or Ctrl-C; answers that run are completed."""
     made = parser()
@@ -84,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         serve.run(application(given), name=NAME)
         print(f"minipaged: serving on http://{given.host}:{given.port}", flush=True)
         stop.wait()
-        serve.delete(NAME)  # once its answers are complete
+        delete(serve, given.shutdown_timeout)
     finally:
         serve.shutdown()
         ray.shutdown()

@@ -1,9 +1,11 @@
 """What the command understands, without Ray."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from minipaged.scheduling.routing import FACTOR, POLICIES, SPARE
-from minipaged.serving.ray.command import parser
+from minipaged.serving.ray.command import NAME, delete, parser
 
 
 def test_a_model_is_enough():
@@ -33,3 +35,31 @@ def test_what_makes_no_sense_is_refused(flags, capsys):
     with pytest.raises(SystemExit):
         parser().parse_args(["pocket", *flags])
     assert flags[0] in capsys.readouterr().err
+
+
+class Serve:
+    """What `ray.serve` does if an answer runs on: it raises, and deletes later."""
+
+    def __init__(self, looks):
+        """The application is there for so many looks."""
+        self.looks = looks
+
+    def delete(self, name):
+        assert name == NAME
+        raise TimeoutError("after a minute")
+
+    def status(self):
+        self.looks -= 1
+        return SimpleNamespace(applications={NAME: 1} if self.looks > 0 else {})
+
+
+def test_long_answers_are_waited_for():
+    serve = Serve(looks=3)
+    delete(serve, seconds=60)
+    assert serve.looks == 0
+
+
+def test_they_are_waited_for_only_so_long():
+    serve = Serve(looks=1000)
+    delete(serve, seconds=0.5)
+    assert 0 < serve.looks < 1000
