@@ -95,9 +95,9 @@ BLOCKS, *_, LONGEST = WAYS
 SPAN = 350.0  # pixels of a chart: so its words can be read on a phone
 NOTE = (
     "120 chats, or 480 instructions, of made-up lengths with the paper's means, on "
-    "OPT-13B and one A100. The scheduler is the real one. A cost model says how long a "
-    "step takes: the least that reading and computing take. So a real server is "
-    "slower; and its kernels read small blocks less well, which is not counted here. "
+    "OPT-13B and one A100 of 40 GB. The scheduler is minipaged's own. A cost model "
+    "says how long a step takes: the least that reading and computing take. So a real "
+    "server is slower; and its kernels read small blocks less well, which is not counted here. "
     "Waste is that of another run: a longer queue, in which somebody always waits. So "
     "it is the same at each rate."
 )
@@ -298,9 +298,9 @@ def waste_picture(run: Run, waste: dict[str, WasteReport]) -> Picture:
 def latency_chart(run: Run) -> Chart:
     """Over the rate, of all ways that were tried with these requests."""
     chart = Chart(
-        "How long a token takes",
+        "Normalised latency",
         xlabel="requests a second",
-        ylabel="seconds, mean",
+        ylabel="seconds a token, mean",
         height=150,
         x_limits=(0, None),
         y_limits=(0, 0.3),
