@@ -97,7 +97,8 @@ NOTE = (
     "120 chats, or 480 instructions, of made-up lengths with the paper's means, on "
     "OPT-13B and one A100 of 40 GB. The scheduler is minipaged's own. A cost model "
     "says how long a step takes: the least that reading and computing take. So a real "
-    "server is slower; and its kernels read small blocks less well, which is not counted here. "
+    "server is slower; and its kernels read small blocks less well, which is not "
+    "counted here. "
     "Waste is that of another run: a longer queue, in which somebody always waits. So "
     "it is the same at each rate."
 )
