@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from book.sources import BUILD, PLAYGROUND  # noqa: E402
+from book.sources import BUILD, PLAYGROUND, PLAYGROUND_IN_SITE  # noqa: E402
 
 _about = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
@@ -31,7 +31,7 @@ html_static_path = ["static", str(BUILD / "static")]
 html_favicon = "static/icon.svg"
 html_css_files = ["scenes.css", "site.css"]
 html_js_files = [("site.js", {"defer": "defer"})]
-html_extra_path = [str(PLAYGROUND)] if PLAYGROUND.exists() else []
+html_extra_path = [str(PLAYGROUND_IN_SITE)] if PLAYGROUND.exists() else []
 html_math_renderer = "mathml"
 html_show_sourcelink = False
 html_copy_source = False

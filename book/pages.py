@@ -24,6 +24,7 @@ NOT_LINKED = (
     nodes.title,
     addnodes.pending_xref,
 )
+START = "For whom, and how to start"
 SCENE = re.compile(r'PoolWidget\(scene="(\w+)"\)')
 # The site shows how a search's results go on only where it can fetch the pages.
 NO_SUMMARY = """
@@ -32,7 +33,13 @@ DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = location.protocol !== "file:";
 
 
 def read(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Put the routes into the front page, and the picture into the map."""
+    """Put the routes into the front page, and the picture into the map.
+
+    The README's heading is the project's name, as that of the front page: here it says
+    what the page is for.
+    """
+    if docname == "README":
+        source[0] = re.sub(r"\A# .+", f"# {START}", source[0])
     if docname == "index":
         map_ = (ROOT / "notebooks" / "README.md").read_text("utf-8")
         source[0] = source[0].replace("<!-- routes -->", series.routes(map_))
@@ -63,6 +70,9 @@ class Playground(Directive):
             start = "Try it: fork and write"
             lines[0] = f'<div class="playground" data-scene="{scene}">'
             lines.append(f'<a class="start" href="playground.html#{scene}">{start}</a>')
+            more = '<a href="play.html">More scenes</a> · '
+            more += '<a href="playground.html#simulator">Simulator</a>'
+            lines.append(f'</div><div class="more-scenes">{more}')
         return [nodes.raw("", "\n".join([*lines, "</div>"]), format="html")]
 
 

@@ -8,13 +8,16 @@ it in bold, as lessons do where they introduce a word.
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import NamedTuple
+
+from tools.lesson_tables import lessons
 
 # Everyday words, or words of other fields: to be looked up, not to be linked at sight.
 EVERYDAY = frozenset(
     """accept agreement balance barrier border branch budget capture consumer grid guess
     ladder lap latency merge pending persistent piece pipeline place policy producer
-    program register reject ring scale share spill spine split stage step stretch sweep
+    program publish register reject ring scale share spill spine split stage step stretch sweep
     turn wave""".split()
 ) | {"under way"}
 SECTION = re.compile(r"^## Words\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
@@ -47,14 +50,20 @@ def words(text: str) -> list[Word]:
 
 
 def page(text: str) -> str:
-    """The glossary as Markdown: the table's rows by alphabet, each term an anchor."""
+    """The glossary as Markdown: the terms by alphabet, each an anchor, with its lesson.
+
+    A term that stands in two rows has both meanings below it, and no anchor.
+    """
     lines = ["# Glossary", "", INTRODUCTION, ""]
-    known = by_term(text)
-    for word in sorted(words(text), key=lambda word: word.term.lower()):
-        is_known = word.term.lower() in known
-        term = f"[{word.term}]{{#{anchor(word.term)}}}" if is_known else word.term
-        kind = "lesson" if word.lesson.isdigit() else "appendix"
-        lines += [term, f": {word.meaning} ({kind} {word.lesson})", ""]
+    known, pages = by_term(text), {each.number: each.name for each in lessons()}
+    rows = sorted(words(text), key=lambda word: word.term.lower())
+    for term, group in groupby(rows, key=lambda word: word.term):
+        is_known = term.lower() in known
+        lines.append(f"[{term}]{{#{anchor(term)}}}" if is_known else term)
+        for word in group:
+            kind = "lesson" if word.lesson.isdigit() else "appendix"
+            link = f"[{kind} {word.lesson}](notebooks/{pages[word.lesson]})"
+            lines += [f": {word.meaning} ({link})", ""]
     return "\n".join(lines)
 
 

@@ -20,6 +20,10 @@ from importlib import util
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+sys.path.append(str(ROOT))
+
+from tools.lesson_tables import lessons  # noqa: E402
+
 PAGE = ROOT / "book" / "playground"
 INGREDIENTS = ROOT / "build" / "playground"
 WRITTEN = ROOT / "build" / "playground.html"
@@ -63,7 +67,10 @@ RENDER = """
 import json, sys
 from book.playground.live import PLACES, Live
 from minipaged.lab.pool.html.style import STYLE
-print(json.dumps({"style": STYLE, "first": {one: Live().open(one) for one in PLACES}}))
+from minipaged.lab.pool.scenes import SCENES
+first = {one: Live().open(one) for one in PLACES}
+scenes = {name: (scene.title, scene.lesson) for name, scene in SCENES.items()}
+print(json.dumps({"style": STYLE, "first": first, "scenes": scenes}))
 """
 
 
@@ -154,9 +161,9 @@ def page_text(folder: Path = INGREDIENTS, files: dict[str, bytes] | None = None)
     texts = {
         "/* STYLE */": made["style"].removeprefix("<style>").removesuffix("</style>")
         + read("page.css"),
-        "/* FIRST */": read("first.js").replace(
-            "/* PLACES */", ", ".join(json.dumps(one) for one in made["first"])
-        ),
+        "/* FIRST */": read("first.js")
+        .replace("/* PLACES */", ", ".join(json.dumps(one) for one in made["first"]))
+        .replace("/* TITLES */", json.dumps(titles_of(made["scenes"]))),
         "<!-- PICTURES -->": "\n".join(
             f'<script type="text/html" data-place="{place}">{html}</script>'
             for place, html in made["first"].items()
@@ -180,6 +187,27 @@ def page_text(folder: Path = INGREDIENTS, files: dict[str, bytes] | None = None)
         assert text.count(word) == 1, word
         text = text.replace(word, value)
     return text
+
+
+def titles_of(scenes: dict[str, tuple[str, int]]) -> dict[str, tuple[str, str, str]]:
+    """Of each place of the page: its title, and its notebook: name of the file, title.
+
+    scenes: of each, its title, and the place of its notebook in the series.
+    """
+    series = lessons()
+    numbers = {each.number: at for at, each in enumerate(series)}
+    others = {
+        "cow": ("Fork and write", numbers["4"]),
+        "play": ("Free play", numbers["2"]),
+        "simulator": ("Simulator", numbers["F"]),
+    }
+    found = {}
+    for place, (title, at) in {**scenes, **others}.items():
+        each = series[at]
+        kind = "lesson" if each.number.isdigit() else "appendix"
+        notebook = f"{kind} {each.number}: {each.title}"
+        found[place] = title, each.name.removesuffix(".ipynb"), notebook
+    return found
 
 
 def read(name: str) -> str:

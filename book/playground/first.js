@@ -3,6 +3,8 @@
 const $ = (id) => document.getElementById(id);
 const PLACES = [/* PLACES */];
 const SCENES = PLACES.filter((one) => !["cow", "play", "simulator"].includes(one));
+// Of each place: its title; the file and the title of the notebook that it is from.
+const TITLES = /* TITLES */;
 const place = () => {
   const asked = decodeURIComponent(location.hash.slice(1));
   return PLACES.includes(asked) ? asked : PLACES[0];
@@ -10,7 +12,19 @@ const place = () => {
 const isEmbedded = new URLSearchParams(location.search).has("embed");
 document.body.classList.toggle("embedded", isEmbedded);
 
+// In the site, the title leads to the front page, and each place to its notebook.
+const isInSite = document.documentElement.hasAttribute("data-in-site");
+if (isInSite && !isEmbedded) {
+  $("home").href = "index.html";
+  $("home").hidden = false;
+  $("from").hidden = false;
+}
+
 function mark(current) {
+  const [, page, title] = TITLES[current];
+  const from = $("from").querySelector("a");
+  if (isInSite) from.href = `notebooks/${page}.html`;
+  from.textContent = title;
   for (const link of document.querySelectorAll("nav a")) {
     const own = link.dataset.of === "SCENES" ? SCENES : [link.dataset.of];
     if (own.includes(current)) link.setAttribute("aria-current", "page");
@@ -19,7 +33,7 @@ function mark(current) {
 }
 function setTheme(theme) {
   document.documentElement.setAttribute("theme", theme);
-  $("theme").setAttribute("aria-pressed", `${theme === "dark"}`);
+  $("theme").textContent = theme === "dark" ? "Light" : "Dark";
 }
 const asked = new URLSearchParams(location.search).get("theme");
 const isDark = matchMedia("(prefers-color-scheme: dark)");

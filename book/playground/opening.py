@@ -137,6 +137,13 @@ def _proposed(board: Board) -> str:
 
 def hint(board: Board, words: tuple[str, ...]) -> str:
     """What can be tried next, or what was to be seen."""
+    said = _hint(board, words)
+    if len(board.sequences) >= MOST:
+        said += f" Nobody can fork now: {MOST} sequences are the most here."
+    return said
+
+
+def _hint(board: Board, words: tuple[str, ...]) -> str:
     names = listed(sorted(board.sequences))
     shared = [id_ for id_, many in enumerate(board.pool.holders()) if many > 1]
     if any("copied to" in line for line in words):

@@ -9,6 +9,7 @@ from collections import deque
 from dataclasses import replace
 from functools import cache
 from html import escape
+from itertools import groupby
 from typing import NamedTuple
 
 import ipywidgets as widgets
@@ -94,10 +95,12 @@ BLOCKS, *_, LONGEST = WAYS
 SPAN = 350.0  # pixels of a chart: so its words can be read on a phone
 NOTE = (
     "120 chats, or 480 instructions, of made-up lengths with the paper's means, on "
-    "OPT-13B and one A100. The scheduler is the real one. A cost model says how long a "
-    "step takes: the least that reading and computing take. So a real server is "
-    "slower; and its kernels read small blocks less well, which is not counted here. "
-    "Waste is that of a longer queue, while somebody waits."
+    "OPT-13B and one A100 of 40 GB. The scheduler is minipaged's own. A cost model "
+    "says how long a step takes: the least that reading and computing take. So a real "
+    "server is slower; and its kernels read small blocks less well, which is not "
+    "counted here. "
+    "Waste is that of another run: a longer queue, in which somebody always waits. So "
+    "it is the same at each rate."
 )
 
 
@@ -225,16 +228,28 @@ def tokens_a_second(report: Report) -> float:
     return sum(one.output for one in report.served) / report.seconds
 
 
+def mean_running(report: Report) -> float:
+    """How many requests ran at one time, from the first arrival to the last one.
+
+    What follows is left out: a server that is asked nothing more runs empty.
+    """
+    last = max(one.arrival for one in report.served)
+    steps = [step for step in report.timeline if step.end - step.seconds <= last]
+    busy = sum(step.seconds for step in steps)
+    return sum(step.seconds * step.running for step in steps) / busy
+
+
 def tell(run: Run, report: Report, waste: dict[str, WasteReport]) -> Frame:
     """What is to be seen, in words."""
     filled = waste[run.way].token_states
     latency = report.summary("normalized_latency")
     size = f" of {run.block_size:,} slots" if run.way == BLOCKS else ""
     return Frame(
-        f"Under load, {100 * (1 - filled):.0f} % of the memory is wasted",
-        f"Each request gets {WAYS[run.way].said}{size}. At {run.rate:g} requests a "
-        f"second it takes {latency.mean:.3f} seconds a token, and "
-        f"{report.mean_running:.0f} requests run at one time.",
+        f"If somebody always waits, {100 * (1 - filled):.0f} % of the memory is wasted",
+        f"That is a separate, saturated run, without a rate. Each request gets "
+        f"{WAYS[run.way].said}{size}. At {run.rate:g} requests a second, a request "
+        f"takes {latency.mean:.3f} seconds a token. While requests arrive, "
+        f"{mean_running(report):.0f} run at one time, on average.",
     )
 
 
@@ -243,8 +258,14 @@ def figures(report: Report, waste: WasteReport) -> str:
     latency = report.summary("normalized_latency")
     first = report.summary("time_to_first_token")
     rows = [
-        (f"{100 * (1 - waste.token_states):.1f} %", "of memory wasted under load"),
-        (f"{tokens_a_second(report):,.0f}", "tokens a second"),
+        (
+            f"{100 * (1 - waste.token_states):.1f} %",
+            "of memory wasted, in the saturated run",
+        ),
+        (
+            f"{tokens_a_second(report):,.0f}",
+            "tokens a second, until the last one has ended",
+        ),
         (f"{latency.mean:.3f}", "seconds a token, mean"),
         (f"{latency.p99:.3f}", "seconds a token, P99"),
         (f"{first.p99:.2f}", "seconds to the first token, P99"),
@@ -278,22 +299,26 @@ def waste_picture(run: Run, waste: dict[str, WasteReport]) -> Picture:
 def latency_chart(run: Run) -> Chart:
     """Over the rate, of all ways that were tried with these requests."""
     chart = Chart(
-        "How long a token takes",
+        "Normalised latency",
         xlabel="requests a second",
-        ylabel="seconds, mean",
+        ylabel="seconds a token, mean",
         height=150,
         x_limits=(0, None),
         y_limits=(0, 0.3),
     )
     for series, (way, each_way) in enumerate(WAYS.items()):
-        points = [
-            (rate, served(each).summary("normalized_latency").mean)
-            for rate in LOADS[run.load].rates
-            for each in [run._replace(way=way, rate=rate)]
-            if each in _served
-        ]
-        if points:
-            chart.line(points, each_way.short, series=series)
+        rates = LOADS[run.load].rates
+        runs = [run._replace(way=way, rate=rate) for rate in rates]
+        pieces = groupby(runs, key=_served.__contains__)
+        # No line leads over a rate that was not tried yet.
+        for at, piece in enumerate(
+            [[*some] for is_served, some in pieces if is_served]
+        ):
+            points = [
+                (each.rate, served(each).summary("normalized_latency").mean)
+                for each in piece
+            ]
+            chart.line(points, "" if at else each_way.short, series=series)
     chart.mark(x=run.rate)
     return chart
 

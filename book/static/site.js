@@ -28,7 +28,14 @@ for (const place of document.querySelectorAll(".playground[data-scene]")) {
   const isCheap = innerWidth > 800 && !navigator.connection?.saveData;
   if (isCheap) addEventListener("load", start);
 }
-// On a phone, the map is wider than the page: it begins in its middle.
+// On a phone, the map is wider than the page: it begins in its middle, where the first
+// notebooks are, and says that there is more.
 for (const map of document.querySelectorAll(".mp.wide")) {
   map.scrollLeft = (map.scrollWidth - map.clientWidth) / 2;
+  if (map.scrollWidth > map.clientWidth) {
+    const hint = document.createElement("p");
+    hint.className = "scroll-hint";
+    hint.textContent = "‹ The map goes on to the left and to the right: scroll it. ›";
+    map.before(hint);
+  }
 }

@@ -1,6 +1,8 @@
 """The page's simulator: what its knobs change, and what they cannot."""
 
+from bisect import bisect
 from itertools import pairwise
+from statistics import fmean
 
 import pytest
 
@@ -12,9 +14,11 @@ from book.playground.simulator import (
     Run,
     Simulator,
     latency_chart,
+    mean_running,
     served,
     wasted,
 )
+from minipaged.simulate.pictures import queues_of
 
 
 @pytest.mark.parametrize("load", LOADS)
@@ -66,3 +70,28 @@ def test_blocks_bear_more_requests_a_second():
         for way in WAYS
     }
     assert sorted(latency, key=latency.get) == list(WAYS)
+
+
+@pytest.mark.parametrize("rate", [1, 4])
+def test_the_mean_of_those_who_run_is_that_of_the_picture_while_requests_arrive(rate):
+    """Measured in another way: at many moments of the picture's stairs."""
+    report = served(Run(next(iter(LOADS)), BLOCKS, 16, rate))
+    last = max(one.arrival for one in report.served)
+    first = min(one.arrival for one in report.served)
+    queues = [*queues_of(report.timeline)]
+    starts = [queue.moment for queue in queues]
+    moments = [first + (last - first) * at / 4000 for at in range(1, 4000)]
+    seen = [queues[bisect(starts, moment) - 1].running for moment in moments]
+    assert mean_running(report) == pytest.approx(fmean(filter(None, seen)), rel=0.03)
+    assert mean_running(report) > report.mean_running  # with the end, it is less
+
+
+def test_no_line_leads_over_a_rate_that_was_not_tried():
+    load = list(LOADS)[1]
+    rates = LOADS[load].rates
+    run = Run(load, BLOCKS, 4, rates[0])
+    for rate in (rates[0], rates[1], rates[-1]):
+        served(run._replace(rate=rate))
+    curves = [one for one in latency_chart(run).curves if one.series == 0]
+    assert [len(one.points) for one in curves] == [2, 1]
+    assert [one.name for one in curves] == ["blocks", ""]

@@ -47,7 +47,14 @@ def test_rows_of_the_table_and_no_others():
 
 def test_the_maps_words_are_read():
     known = words.by_term(MAP)
-    assert {"block table", "copy-on-write", "holder", "little's law"} <= known.keys()
+    assert {
+        "block table",
+        "copy-on-write",
+        "holder",
+        "little's law",
+        "beam",
+        "hash",
+    } <= known.keys()
     lessons = [word.lesson for word in words.words(MAP)]
     assert lessons == sorted(lessons), "not in the order of the lessons"
     assert known.keys() >= words.EVERYDAY, "an everyday word that the map has no more"
@@ -86,4 +93,15 @@ def test_the_page_has_an_anchor_for_each_word_that_is_linked():
         assert f"{{#{words.anchor(term)}}}" in page
     assert "word-stream" not in page
     assert page.index("block table") < page.index("[engine]") < page.index("[gather]")
-    assert ": once around a loop (lesson 6)" in page and "serves (appendix A)" in page
+    lesson, appendix = "06_triton_kernel.ipynb", "A_continuous_batching.ipynb"
+    assert f": once around a loop ([lesson 6](notebooks/{lesson}))" in page
+    assert f": serves ([appendix A](notebooks/{appendix}))" in page
+
+
+def test_a_term_of_two_meanings_is_one_entry():
+    lines = words.page(TABLE).split("\n")
+    assert lines.count("stream") == 1
+    at = lines.index("stream")
+    meanings = [line for line in lines[at + 1 : at + 4] if line]
+    assert meanings[0].startswith(": to read (") and len(meanings) == 2
+    assert meanings[1].startswith(": what it answers (")

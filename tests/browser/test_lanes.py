@@ -236,6 +236,7 @@ def test_the_scene_of_who_gives_way_is_guessed_through(page):
     expect_text(page, "Who gives blocks back: A, B or C?")
     guess(page, "4")  # no letter
     page.get_by_placeholder("letter").wait_for()
+    expect_text(page, "A letter, please.")
     assert flaws(page, "scene recompute asks") == []
     guess(page, "b")
     expect_text(page, "You said B. It is C.")

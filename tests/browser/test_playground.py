@@ -15,6 +15,7 @@ import pytest
 
 from book.playground.opening import Opening
 from book.playground.simulator import Simulator
+from book.sources import in_site
 from helpers.page_facts import layout_flaws, name_flaws, pale_parts
 from helpers.playground import (
     buttons_of,
@@ -284,8 +285,28 @@ def test_the_button_makes_a_light_page_dark(page):
     light = page.evaluate(colour)
     page.get_by_role("button", name="Dark").click()
     assert page.evaluate(colour) != light
-    page.get_by_role("button", name="Dark").click()
+    page.get_by_role("button", name="Light").click()
     assert page.evaluate(colour) == light
+    assert page.get_by_role("button", name="Dark").is_visible()
+
+
+def test_in_the_site_each_place_leads_to_its_notebook(browser, file):
+    """And the head to the front page; alone on a disk, it has no such links."""
+    inside = file.parent / "in_site.html"
+    inside.write_text(in_site(file.read_text("utf-8")), "utf-8")
+    with fresh_page(browser) as (page, errors):
+        page.goto(f"{inside.as_uri()}#prefix")
+        link = page.get_by_role("link", name="lesson 3: Prefix hashing")
+        assert link.get_attribute("href") == "notebooks/03_prefix_hashing.html"
+        page.get_by_role("link", name="Simulator").click()
+        link = page.get_by_role("link", name="appendix F")
+        assert link.get_attribute("href") == "notebooks/F_the_papers_evaluation.html"
+        home = page.get_by_role("link", name="minipaged")
+        assert home.get_attribute("href") == "index.html"
+        page.goto(f"{file.as_uri()}#prefix")
+        page.get_by_role("link", name="Simulator").wait_for()
+        assert page.locator("a[href$='.html']:visible").count() == 0
+        assert not errors
 
 
 def test_a_wrong_rule_is_noticed(browser, file, tmp_path):

@@ -410,8 +410,8 @@ def test_each_event_is_told_once_and_in_order(served):
         "cached": [
             "C is preempted, and K and V of 8 tokens are dropped: blocks 5 and 6 are "
             "free, and can still be found",
-            "no other block is free: block 6, unused for longest, is handed out, and "
-            "what was there is forgotten",
+            "every free block can still be found: block 6, unused for longest, is "
+            "handed out, and what was there is forgotten",
             "C starts again, and computes 9 tokens, 8 of them again: takes blocks",
         ],
     }[mode]

@@ -249,22 +249,22 @@ def test_words_of_what_is_found_and_what_is_forgotten():
     sandbox = Sandbox(4, 4)
     sandbox.play(("start", 12, True, True), ("free", "A"))
     assert sandbox.play(("start", 13, True, True)) == (
-        "no other block is free: block 2, unused for longest, is handed out, and what "
-        "was there is forgotten",
+        "every free block can still be found: block 2, unused for longest, is handed "
+        "out, and what was there is forgotten",
         "B begins with 13 tokens: blocks 0 and 1 found in the cache; takes blocks 2 "
         "and 3",
         "block 3 is full and can be found from now on",
     )
     sandbox.play(("free", "B"))
     said = sandbox.play(("start", 12, False, False))
-    assert said[0].startswith("no other block is free: blocks 1 and 3, unused for")
+    assert said[0].startswith("every free block can still be found: blocks 1 and 3, ")
 
 
 def test_a_content_in_place_of_another_is_told():
     sandbox = Sandbox(1, 4)
     sandbox.play(("start", 4, False, True), ("free", "A"))
     forgotten, _, found = sandbox.play(("start", 4, False, True))
-    assert forgotten.startswith("no other block is free: block 0, unused for longest")
+    assert forgotten.startswith("every free block can still be found: block 0, unused")
     assert found == "block 0 is full and can be found from now on"
 
 

@@ -296,8 +296,10 @@ def test_a_guess_of_zero_is_a_guess_and_an_empty_one_is_none():
         widget.band.guess.value = nothing
         widget.band.button.click()
         assert len(widget.guide.frames) == 2 and widget.band.guess.value == ""
+        assert "A number, please." in widget.band.question.value
     widget.band.guess.value = "0"
     widget.band.button.click()
+    assert "please" not in widget.band.question.value
     assert "You said 0. It is 3." in widget.band.text.value
     widget.head.back.click()
     widget.head.next.click()  # skipped
@@ -637,7 +639,7 @@ def test_words_of_the_page_are_escaped():
     made = [
         story.log([[nasty, f"refused{nasty}"]]),
         story.say(Frame(nasty, nasty)),
-        story.band(story.quiet(nasty), [], [nasty]),
+        story.band(story.quiet(nasty), [], [(nasty, nasty)]),
         story.verdict(Verdict(False, nasty, nasty)),
         story.coming(nasty),
         story.refusal(nasty),

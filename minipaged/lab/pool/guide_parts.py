@@ -8,7 +8,7 @@ import ipywidgets as widgets
 from minipaged.lab.pool.controls import ROW, button, choice, guess, row, show
 from minipaged.lab.pool.guide import Frame, Guide, mark_name, rehearse
 from minipaged.lab.pool.html import story
-from minipaged.lab.pool.scene import Scene, Step, letter
+from minipaged.lab.pool.scene import Ask, Scene, Step, letter
 
 Do = Callable[[Callable[[], Any]], None]  # does it, then shows the pool anew
 FREE = ("Free play", "")  # of no scene
@@ -75,6 +75,7 @@ class Band(widgets.Box):
         """`head`: gets the keyboard's focus once a guess is made."""
         self.guide, self.head = guide, head
         self.text, self.question = widgets.HTML(), widgets.HTML()
+        self._refused: tuple[Step, str] | None = None  # a step, and what it asks for
         self.guess = guess("Your guess:", lambda: do(self._try))
         self.button = button("Guess", lambda: do(self._try), "take the step, and see")
         self.button.add_class("mp-go")
@@ -84,13 +85,16 @@ class Band(widgets.Box):
         self.add_class("mp-ask")
 
     def _try(self) -> None:
-        read = self.guide.next_step.ask.read
+        step = self.guide.next_step
         try:
-            said = read(self.guess.value)
+            said = step.ask.read(self.guess.value)
         except ValueError:
-            wanted = "letter" if read is letter else "number"
+            wanted = _wanted(step.ask)
             self.guess.value, self.guess.placeholder = "", wanted
+            self._refused = step, f"A {wanted}, please."
+            self.guess.focus()
             return
+        self._refused = None
         self.guide.go_on(said)
         self.head.keep_focus()
 
@@ -109,15 +113,25 @@ class Band(widgets.Box):
             _band(one, next_step, over)
             for one, next_step in zip(rehearse(guide.name), steps, strict=True)
         ]
-        questions = [one.ask.question for one in scene.steps if one.ask]
+        asks = [one.ask for one in scene.steps if one.ask]
+        questions = [(one.question, f"A {_wanted(one)}, please.") for one in asks]
         self.text.value = story.band(shown, [*others, over], questions)
-        self.question.value = story.question(step.ask.question) if is_asked else ""
+        self.question.value = ""
+        if is_asked:
+            refused, words = self._refused or (None, "")
+            wrong = words if refused is step else ""
+            self.question.value = story.question(step.ask.question, wrong)
         show(self.asking, is_asked)
         is_told = frame.verdict is not None and not guide.is_by_hand
         for kind, is_on in (("mp-asked", is_asked), ("mp-told", is_told)):
             (self.add_class if is_on else self.remove_class)(kind)
         if not is_asked:  # a guess is not kept for the next question
+            self._refused = None
             self.guess.value, self.guess.placeholder = "", "?"
+
+
+def _wanted(ask: Ask) -> str:
+    return "letter" if ask.read is letter else "number"
 
 
 def _band(frame: Frame, step: Step | None, over: str) -> str:

@@ -143,8 +143,8 @@ def _forgotten(before: Snapshot, after: Snapshot) -> Iterator[str]:
     lost = [id_ for id_, old in before.cached.items() if after.cached.get(id_) != old]
     if lost:
         yield (
-            f"no other block is free: {name_blocks(lost)}, unused for longest, "
-            f"{_are(lost)} handed out, and what was there is forgotten"
+            f"every free block can still be found: {name_blocks(lost)}, unused for "
+            f"longest, {_are(lost)} handed out, and what was there is forgotten"
         )
 
 

@@ -41,20 +41,26 @@ def _say(frame: Frame) -> str:
     return f'{big}<p class="mp-sub">{with_chips(frame.sub)}</p>'
 
 
-def band(text: str, others: Iterable[str], questions: Iterable[str]) -> str:
-    """A verdict or what comes next; as high as the highest of all, and of questions."""
+def band(text: str, others: Iterable[str], questions: Iterable[tuple[str, str]]) -> str:
+    """A verdict or what comes next; as high as the highest of all, and of questions.
+
+    Each question with what is said to a guess that cannot be read.
+    """
     fields = f'<div class="mp-line-of mp-field">{FIELDS}</div>'
     asked = (
-        f'<div class="mp-line-of mp-asking">{question(one)}{fields}</div>'
+        f'<div class="mp-line-of mp-asking">{question(*one)}{fields}</div>'
         for one in questions
     )
     hidden = [*(other for other in others if other != text), *asked]
     return _stack(text, hidden, "mp-band")
 
 
-def question(text: str) -> str:
-    """What the reader is asked."""
-    return f'<div class="mp-question">{with_chips(text)}</div>'
+def question(text: str, wrong: str = "") -> str:
+    """What the reader is asked; `wrong`: what the last guess should have been."""
+    said = f' <span class="mp-wanted" role="status">{escape(wrong)}</span>' * bool(
+        wrong
+    )
+    return f'<div class="mp-question">{with_chips(text)}{said}</div>'
 
 
 def coming(text: str) -> str:
