@@ -17,8 +17,8 @@ from tools.lesson_tables import lessons
 EVERYDAY = frozenset(
     """accept agreement balance barrier border branch budget capture consumer grid guess
     ladder lap latency merge pending persistent piece pipeline place policy producer
-    program publish register reject ring scale share spill spine split stage step stretch sweep
-    turn wave""".split()
+    program publish register reject ring scale share spill spine split stage step
+    stretch sweep turn wave""".split()
 ) | {"under way"}
 SECTION = re.compile(r"^## Words\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 INTRODUCTION = "What the words of [the series](notebooks/README.md) mean in it."

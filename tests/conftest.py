@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
@@ -68,3 +69,17 @@ class OneBrowser(LoadFileScheduling):
 def pytest_xdist_make_scheduler(config: pytest.Config, log) -> OneBrowser | None:
     """None for another --dist than `make test` asks for: xdist then makes its own."""
     return OneBrowser(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+@pytest.fixture
+def rows_alike(monkeypatch):
+    """In Triton's interpreter, a product's rows do not depend on their place in a tile.
+
+    It multiplies by numpy. In some kernels of its BLAS, such as Haswell's, they do: a
+    row that lies elsewhere is added up in another order. On a GPU, none is.
+    """
+
+    def matmul(a, b, dtype=None):
+        return numpy.einsum("...ik,...kj->...ij", a, b, dtype=dtype)
+
+    monkeypatch.setattr(numpy, "matmul", matmul)

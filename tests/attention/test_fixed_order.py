@@ -24,6 +24,9 @@ MASKINGS = [{}, {"sliding_window": 5}, {"softcap": 3.0}, {"sinks": sinks_of(4)}]
 RAGGED = [(0, 1), (3, 1), (0, 4), (12, 5), (70, 20), (100, 1)]
 
 
+pytestmark = pytest.mark.usefixtures("rows_alike")
+
+
 @pytest.fixture(autouse=True)
 def short_chunks(monkeypatch):
     """Else contexts would have to be long, and the interpreter is slow."""

@@ -103,6 +103,7 @@ def test_with_guesses(dtype):
     assert engine.stats.num_draft_tokens
 
 
+@pytest.mark.usefixtures("rows_alike")
 def test_by_kernels_in_the_interpreter():
     model = copy.deepcopy(tiny_model("qwen3", num_hidden_layers=1))
     paged = mp.PagedModel(model, 64, 4, "triton", deterministic=True)

@@ -134,6 +134,7 @@ def test_merged_and_compiled_layers_are_fixed_too():
     refuse_dependence(paged, 4, twin)
 
 
+@pytest.mark.usefixtures("rows_alike")
 def test_kernels_are_chosen_by_their_name():
     paged = wrapped(tiny(num_hidden_layers=1), attention="triton")
     assert "fixed_order" in paged.attention.attend.__module__

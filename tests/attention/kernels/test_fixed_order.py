@@ -9,6 +9,9 @@ from minipaged.attention.kernels import fixed_order
 DECODE = [(0, 1), (63, 1), (64, 1), (150, 1)]
 
 
+pytestmark = pytest.mark.usefixtures("rows_alike")
+
+
 @pytest.fixture(autouse=True)
 def short_chunks(monkeypatch):
     """Else contexts would have to be long, and the interpreter is slow."""
