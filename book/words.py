@@ -15,10 +15,11 @@ from tools.lesson_tables import lessons
 
 # Everyday words, or words of other fields: to be looked up, not to be linked at sight.
 EVERYDAY = frozenset(
-    """accept balance barrier border branch budget capture consumer grid guess lap
-    latency merge pending persistent pipeline place policy producer program publish
-    register reject ring spine split stage step turn wave""".split()
-)
+    """accept agreement balance barrier border branch budget capture consumer grid guess
+    ladder lap latency merge pending persistent piece pipeline place policy producer
+    program publish register reject ring scale share spill spine split stage step
+    stretch sweep turn wave""".split()
+) | {"under way"}
 SECTION = re.compile(r"^## Words\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 INTRODUCTION = "What the words of [the series](notebooks/README.md) mean in it."
 ROW = re.compile(r"^\| (?!word \||-)(.+?) \| (.+?) \| (\w) \|$", re.MULTILINE)

@@ -49,8 +49,10 @@ def test_what_is_named_in_vain_is_found(text, found):
     assert guides.missing(text) == [found]
 
 
-def test_the_readmes_code_runs(capsys):
-    text = (ROOT / "README.md").read_text("utf-8")
+def test_the_code_of_the_readme_and_of_the_packages_page_runs(capsys):
+    """One after the other: the second goes on where the first has ended."""
+    pages = (ROOT / "README.md", ROOT / "minipaged" / "README.md")
+    text = "".join(path.read_text("utf-8") for path in pages)
     exec("".join(re.findall(r"^```python\n(.*?)^```", text, re.M | re.DOTALL)), {})
     capital, story, streamed = capsys.readouterr().out.splitlines()
     assert "Paris" in capital and streamed == story.removesuffix(" length")

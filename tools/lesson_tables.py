@@ -86,6 +86,20 @@ def routes(series: list[Lesson]) -> str:
     return "\n".join(rows) + "\n"
 
 
+def routes_in_short(series: list[Lesson]) -> str:
+    """For the front page: a line for each named route, and the time of everything."""
+    lines = []
+    for row in routes(series).splitlines()[2:]:
+        name, numbers, read, exercises = row.strip("| ").split(" | ")
+        if name.startswith("**"):
+            times = f"{read} to read, {exercises} of exercises"
+            lines.append(f"- {name} ({numbers}: {times})")
+    read = hours(sum(each.minutes for each in series))
+    exercises = hours(sum(each.exercises for each in series))
+    all_of_them = f"All notebooks take {read} to read, and their exercises {exercises}."
+    return "\n".join([*lines, "", all_of_them]) + "\n"
+
+
 def tables() -> dict[Path, dict[str, str]]:
     """What stands between the marks in each file, by the marks' name."""
     series = lessons()
@@ -105,7 +119,7 @@ def tables() -> dict[Path, dict[str, str]]:
             modules.append(f"| {each.number} | {own} |")
     return {
         ROOT / "README.md": {
-            "routes": routes(series),
+            "routes": routes_in_short(series),
             "lessons": "\n".join(front) + "\n",
         },
         ROOT / "notebooks" / "README.md": {

@@ -22,6 +22,7 @@ FAULTS = {
         (lambda n, size, holders: n % size and holders > 2, "one other holder"),
         (lambda n, size, holders: n < size and holders > 1, "several blocks"),
         (lambda n, *rest: not must_copy(n, *rest), "where to write in place"),
+        (lambda *case: 1, "got 1, expected False; the only holder harms nobody"),
         (lambda n, *rest: None, "got None, expected True or False; is a return"),
         (lambda n, *rest: "no", "returned 'no', expected True or False"),
         (lambda n, size, holders: n / (holders - 1) > 0, "ZeroDivisionError"),

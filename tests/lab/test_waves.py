@@ -116,7 +116,7 @@ def test_the_strip_is_filled_as_far_as_the_unit_is_busy():
     assert unit.tones == [soft(0)] * 2 and unit.widths == [1200, 600]
 
 
-def test_what_was_measured_is_told_from_what_is_reckoned():
+def test_what_was_measured_is_told_from_what_is_computed():
     """Of two waves only their sum was measured, and the first one's time is the rest.
 
     Of a single wave all was.
@@ -125,15 +125,15 @@ def test_what_was_measured_is_told_from_what_is_reckoned():
     assert {
         "both waves: 1,800 µs, measured",
         "wave 1, the rest: 1,200 µs",
-        "wave 2, reckoned: 600 µs",
+        "wave 2, computed: 600 µs",
         "1,080 of 1,200 µs: 90 %",
         "240 of 600 µs: 40 %",
     } <= set(texts(two))
     assert {"450 µs, measured", "225 of 450 µs: 50 %"} <= set(texts(one))
     assert [figure.scene.rows[-1].remark for figure in (two, one)] == [
-        "reckoned", "measured",
+        "computed", "measured",
     ]  # fmt: skip
-    words = "reckoned", "both waves", "the rest"
+    words = "computed", "both waves", "the rest"
     assert not any(word in said for said in texts(one) for word in words)
 
 
@@ -144,14 +144,14 @@ def test_the_rung_that_lesson_6_draws(h200):
     assert {
         "both waves: 1,919 µs, measured",
         "wave 1, the rest: 1,162 µs",
-        "wave 2, reckoned: 757 µs",
+        "wave 2, computed: 757 µs",
         "1,107 of 1,162 µs: 95 %",
         "324 of 757 µs: 43 %",
     } <= set(said)
     assert times.us[0] * times.busy[0] == pytest.approx(3 * 369, abs=1)
 
 
-def test_the_waves_of_a_launch_are_reckoned_in_words():
+def test_the_waves_of_a_launch_are_computed_in_words():
     said = "\n".join(wave_lines(TWO))
     assert "116 programs" in said and "take 600 µs" in said
     assert "1,800 - 600 = 1,200 µs" in said

@@ -17,7 +17,8 @@ def must_copy(attempt: Attempt) -> Callable[[], str]:
     """
     first = [(19, 4, 2), (19, 4, 1), (20, 4, 2)]  # the notebook's chats, and a full one
     cases = [*first, *product(range(1, 10), (1, 3, 4), (1, 2, 3))]
-    compare(attempt, cases, _is_written_by_one_of_several, MISTAKES, read=_as_bool)
+    rule = _is_written_by_one_of_several
+    compare(attempt, cases, rule, MISTAKES, read=_yes_or_no, same=_are_alike)
     return lambda: _two_texts(attempt.function)
 
 
@@ -25,9 +26,14 @@ def _is_written_by_one_of_several(num_tokens: int, size: int, holders: int) -> b
     return num_tokens % size != 0 and holders > 1
 
 
-def _as_bool(found: Any) -> bool:
+def _yes_or_no(found: Any) -> bool | int:
+    """As it was returned, so that the verdict names a 1 as a 1."""
     want("True or False", found, isinstance(found, bool | int))
-    return bool(found)
+    return found
+
+
+def _are_alike(one: bool | int, other: bool | int) -> bool:
+    return bool(one) == bool(other)
 
 
 MISTAKES: dict[str, Rule | list[Rule]] = {

@@ -22,8 +22,8 @@ def plot_waves(launches: Mapping[str, WaveTimes], title: str) -> Figure:
     Upwards are the places, in rows: a row is one program on each multiprocessor. Places
     without a program are hatched. The strip below is as full as the unit of shared
     memory and L1 is busy in a wave. Where a launch has two waves, only the time of both
-    was measured, and stands above them. The second wave's is reckoned, the rest is the
-    first one's. How long each keeps the unit busy is then reckoned, too.
+    was measured, and stands above them. The second wave's is computed, the rest is the
+    first one's. How long each keeps the unit busy is then computed, too.
     """
     picture = Picture(title)
     for name, times in launches.items():
@@ -47,7 +47,7 @@ def _add_launch(picture: Picture, name: str, times: WaveTimes) -> None:
     middle.label, middle.remark = "places", f"{launch.fit} on each multiprocessor"
     rows[-1].apart = 8.0
     unit = picture.lane("L1 unit", height=HEIGHT, rim=theme().rim)
-    unit.remark = "reckoned" if has_parts else "measured"
+    unit.remark = "computed" if has_parts else "measured"
     start, spans = 0.0, []
     waves = zip(launch.waves, times.us, times.busy, strict=True)
     for programs, us, busy in waves:
@@ -63,7 +63,7 @@ def _add_launch(picture: Picture, name: str, times: WaveTimes) -> None:
         picture.under(unit.bar(start, stop, tone, high=share), said, "none")
         start = stop
     for number, (span, us) in enumerate(zip(spans, times.us, strict=True), 1):
-        how = "reckoned" if number > 1 else "the rest"
+        how = "computed" if number > 1 else "the rest"
         said = f"wave {number}, {how}: {us:,.0f} µs"
         picture.over(span, said if has_parts else f"{us:,.0f} µs, measured", "none")
     if has_parts:
