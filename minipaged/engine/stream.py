@@ -19,8 +19,9 @@ class Stream(Unpicklable):
     A thread that asks for a token before it is there makes the engine's next step, or
     waits for the thread that makes it (`Engine.serve`, `Engine.run`). A coroutine never
     makes a step: `async for token in stream` and `output = await stream` start a thread
-    that does, if there is none. A coroutine that is cancelled, or leaves its loop,
-    aborts the request. So does `with stream:`, at its end.
+    that does, if there is none. A coroutine that is cancelled aborts the request. So
+    does an `async for` that was left, once its iterator is closed, and `with stream:`,
+    at its end.
 
     The tokens of several samples or beams have no common order: ask for the `result`.
 
