@@ -58,22 +58,25 @@ def test_the_kinds_of_appendix_c_are_those_of_the_rule():
         assert found[:4] == [*known[:3], known.kib]
 
 
-def test_lesson_6_tells_the_rule():
-    """Of each kind tile, warps, stages, what is ahead, fits; and when it is taken."""
-    text = text_of("6")
+def test_appendix_c_tells_the_rule():
+    """Of each kind what fits, and how many have 128 KiB; and when it is taken."""
+    text = text_of("C")
     for kind, known in size_rule.KINDS.items():
         (line,) = re.findall(rf"^\|{kind}\|(.+)\|$", text, re.MULTILINE)
-        *sizes, tiles, kib, need, fit = map(int, re.findall(r"\d+", line))
-        assert sizes == [*known[:3]] and tiles * kib == known.kib
-        assert need * known.kib == 128 and (kind == "small" or fit == known.room)
-        (pieces,) = re.findall(rf"^\|([^|]+)\|{kind}[,|]", text, re.MULTILINE)
-        ends = [*map(float, re.findall(r"[\d.]+", pieces))]
-        low, high = ends if len(ends) == 2 else (0.01, *ends)
-        inside = size_rule.chosen(low + 0.01), size_rule.chosen(high - 0.01)
-        assert inside == (kind, kind) and size_rule.chosen(high + 0.01) != kind
+        *_, kib, fit, need = map(int, re.findall(r"\d+", line))
+        assert need * kib == 128 and (kind == "small" or fit == known.room)
+    (few,) = re.findall(r"^- \*\*Fewer than ([\d.]+):\*\*", text, re.MULTILINE)
+    (more,) = re.findall(r"^- \*\*More than ([\d.]+):\*\*", text, re.MULTILINE)
+    assert f"- **{few} to {more}:**" in text
+    for pieces, below, above in (
+        (float(few), "small", "large"),
+        (float(more), "large", "medium"),
+    ):
+        assert size_rule.chosen(pieces - 0.01) == below
+        assert size_rule.chosen(pieces + 0.01) == above
 
 
-def test_lesson_6_tells_what_the_rule_misses():
+def test_appendix_c_tells_what_the_rule_misses():
     """Medium programs with a fifth stage, beside the rule's, in percent."""
     report, found = measured_tuning("nvidia-h200"), []
     for batch in ("1x8k", "8x4k", "24x4k", "32x2k", "64x4k", "128x2k"):
@@ -83,7 +86,7 @@ def test_lesson_6_tells_what_the_rule_misses():
         us = min(one["us"] for one in fifth if one["us"])
         found.append(round(100 * (us / by_rule["us"] - 1)))
     assert min(found) == -3 and max(found[:4]) < 0 and found[4:] == [8, 4]
-    text = text_of("6")
+    text = text_of("C")
     assert "it is up to 3 % quicker" in text and "8 and 4 % slower" in text
 
 
