@@ -12,7 +12,7 @@ const [pyodide, installed, tree, ...given] = process.argv.slice(2);
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const { loadPyodide } = await import(pathToFileURL(resolve(pyodide, "pyodide.mjs")));
 const python = await loadPyodide({ indexURL: resolve(pyodide) });
-for (const [place, folder] of [["/root", root], ["/installed", resolve(installed)]]) {
+for (const [place, folder] of [["/checkout", root], ["/installed", resolve(installed)]]) {
   python.FS.mkdirTree(place);
   python.mountNodeFS(place, folder);
 }
@@ -21,17 +21,17 @@ python.globals.set("given", python.toPy(given));
 process.exitCode = await python.runPythonAsync(`
 import os, shutil, sys, zipfile
 zipfile.ZipFile("/tree.zip").extractall("/tree")
-os.makedirs("/work")
-shutil.copytree("/root/tests", "/work/tests")
-shutil.copytree("/root/figures/data", "/work/figures/data")
-sys.path[:0] = ["/tree", "/installed", "/work/tests"]
-sys.path.append("/root")  # what the tests need, and the page does not
+os.makedirs("/copy")
+shutil.copytree("/checkout/tests", "/copy/tests")
+shutil.copytree("/checkout/figures/data", "/copy/figures/data")
+sys.path[:0] = ["/tree", "/installed", "/copy/tests"]
+sys.path.append("/checkout")  # what the tests need, and the page does not
 sys.dont_write_bytecode = True
-os.chdir("/work")
+os.chdir("/copy")
 import pytest
 import minipaged, minipaged.lab
-minipaged.__path__.append("/root/minipaged")
-minipaged.lab.__path__.append("/root/minipaged/lab")
+minipaged.__path__.append("/checkout/minipaged")
+minipaged.lab.__path__.append("/checkout/minipaged/lab")
 
 class Absent:
     """Who asks for one of these is skipped."""

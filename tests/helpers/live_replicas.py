@@ -29,6 +29,7 @@ import pytest
 
 from helpers.apart import run_in_a_thread
 from helpers.http_serving import huggingface_texts
+from helpers.server_soak import PROMPTS
 
 IS_WANTED = bool(os.environ.get("MINIPAGED_RAY"))  # then nothing is skipped
 needs_ray = pytest.mark.skipif(
@@ -145,13 +146,6 @@ def live_replicas(
     assert not alive, alive
 
 
-PROMPTS = [
-    "The capital of France is",
-    "Once upon a time",
-    "The fox and the penguin. " * 9,  # some blocks, which others share
-    "The fox and the penguin. " * 9 + "The hat",
-    [5, 6, 7],
-]
 # Fields of a request, and the same in HuggingFace's words; None: it is drawn freely.
 KINDS = [
     ({"temperature": 0}, {"do_sample": False}),
