@@ -210,7 +210,7 @@ class Batch:
 
 
 def ragged_batch(sequences: list[Sequence], block_size: int, device: str) -> Batch:
-    """Sequences with as many new tokens attend together: they make a group."""
+    """Sequences with equally many new tokens make a group: they attend together."""
     tokens: list[int] = []
     positions: list[int] = []
     slots: list[int] = []
@@ -290,6 +290,8 @@ class Engine:
         """One forward. Returns (request, sample, token) of all that got a token."""
         chosen = []
         batch = self.schedule()
+        if not batch:
+            return chosen
         inputs = ragged_batch(batch, self.pool.block_size, self.device)
         for seq, logits in zip(batch, self.model.forward(inputs), strict=True):
             seq.num_computed += seq.num_new

@@ -83,14 +83,14 @@ def _tried(
         except Rejected as found:
             print(f"✗ {names}: rejected\n  {found}")
             return {}
+    if mine and missing:
+        print(f"✓ {names}: right, as far as can be seen without the rest")
+    elif mine:
+        print(f"✓ {names}: accepted after {num_cases} cases")
     if missing:
         print(
             f"○ {', '.join(missing)}: not attempted yet; write it, run both cells again"
         )
-    if mine and missing:
-        print(f"  {names}: right, as far as can be seen without the rest")
-    elif mine:
-        print(f"✓ {names}: accepted after {num_cases} cases")
     return mine
 
 

@@ -68,6 +68,21 @@ ONE_TOKEN: Mistakes = {
         'self.norm(x[batch.last_rows], "model.norm")',
         "x[batch.last_rows]",
     ),
+    "cosine and sine have the type of the cache": (
+        "forward",
+        "turn = angles.cos().to(dtype), angles.sin().to(dtype)",
+        "turn = angles.cos(), angles.sin()",
+    ),
+    "angles stand side by side, not by turns": (
+        "forward",
+        "torch.cat([angles, angles], dim=-1)[:, None]",
+        "angles.repeat_interleave(2, dim=-1)[:, None]",
+    ),
+    "the second norm takes the x to which attention's output was added": (
+        "forward",
+        'y = self.norm(x, layer + "post_attention_layernorm")',
+        'y = self.norm(y, layer + "post_attention_layernorm")',
+    ),
     "if the model has an lm_head, it gives the logits": (
         "forward",
         '"lm_head.weight" not in self.weights',
@@ -239,10 +254,25 @@ BLOCKS_AND_TABLES: Mistakes = {
         "return False",
         "num_more = len(self.pool.free)",
     ),
+    "a copy takes a block, too: count it": (
+        "make_room",
+        "num_more + self.must_copy(seq)",
+        "num_more",
+    ),
+    "a block that others hold is copied before it is written": (
+        "make_room",
+        "if self.must_copy(seq):",
+        "if False:",
+    ),
     "give the last block back first: others need the first ones for longer": (
         "release",
         "reversed(seq.table)",
         "seq.table",
+    ),
+    "it has no blocks any more, so it has no hashes of blocks": (
+        "release",
+        "seq.table, seq.hashes, seq.num_computed = [], [], 0",
+        "seq.table, seq.num_computed = [], 0",
     ),
     "nothing is computed any more: K and V are gone": (
         "release",
@@ -286,6 +316,11 @@ A_SHARED_PREFIX: Mistakes = {
         "reuse_prefix",
         "len(seq.tokens) - size, size",
         "len(seq.tokens) - size + 1, size",
+    ),
+    "where a block is missing, the search ends: K and V depend on all before": (
+        "reuse_prefix",
+        "break",
+        "continue",
     ),
     "who finds a block becomes its holder": (
         "reuse_prefix",
@@ -350,6 +385,11 @@ TWO_SAMPLES: Mistakes = {
         "is_rest = ascending.softmax(-1).cumsum(-1) <= 1 - options.top_p",
         "is_rest = ascending.softmax(-1).cumsum(-1) <= 1.1 - options.top_p",
     ),
+    "the likeliest token stays, however small top_p is": (
+        "choose",
+        "is_rest[-1] = False",
+        "pass",
+    ),
     "draw with the generator of this sequence": (
         "choose",
         "generator=generator",
@@ -369,6 +409,11 @@ TWO_SAMPLES: Mistakes = {
         "forks",
         "list(seq.tokens)",
         "seq.tokens",
+    ),
+    "hashes of its own: another sample's next block is another one": (
+        "forks",
+        "list(seq.hashes)",
+        "seq.hashes",
     ),
     "a table of its own, with the same blocks": (
         "forks",
@@ -475,6 +520,11 @@ A_STREAM: Mistakes = {
         "add",
         "most > len(self.pool.num_holders) * self.pool.block_size",
         "False",
+    ),
+    "blocks that others hold come back: compare with the whole pool": (
+        "add",
+        "len(self.pool.num_holders)",
+        "len(self.pool.free)",
     ),
     "an empty prompt must be refused by a ValueError": (
         "add",

@@ -34,6 +34,18 @@ def one_token(tiny: ModuleType) -> Told:
     )
     model.weights["lm_head.weight"] = torch.randn(10, 192)
     yield "logits of a model with an lm_head", model.forward(_batch(tiny, [9]))
+    kinds = []
+
+    def attention(x: torch.Tensor, *others: Any) -> torch.Tensor:
+        kinds.append({x.dtype, *(part.dtype for part in others[2])})
+        return x
+
+    model.attention = attention
+    model.keys = model.keys.bfloat16()
+    model.weights = {name: w.bfloat16() for name, w in model.weights.items()}
+    logits = model.forward(_batch(tiny, [9]))
+    yield "weights in bfloat16: types of x and turn in four layers", kinds
+    yield "weights in bfloat16: the type of the logits", logits.dtype
 
 
 def _batch(tiny: ModuleType, *prompts: list[int], size: int = 4) -> Any:
@@ -162,9 +174,21 @@ def blocks_and_tables(tiny: ModuleType) -> Told:
         yield f"the pool after {said}", state()
         if got:
             one.num_computed += num_new
+    seq.hashes = [b"of its first block"]
     engine.release(seq)
-    yield "a sequence after release", (list(seq.table), seq.hashes, seq.num_computed)
+    left = {"table": list(seq.table), "hashes": list(seq.hashes)}
+    yield "a sequence after release", left | {"num_computed": seq.num_computed}
     yield "the pool after release", state()
+    for num_blocks, said in (2, "no block is free"), (3, "a block is free"):
+        engine = tiny.Engine(POCKET, num_blocks, block_size=4)
+        pool = engine.pool
+        seq = _sequence(tiny, [5] * 9)
+        seq.table = [pool.take()]
+        seq.num_computed, seq.num_new = 3, 1
+        pool.share(seq.table[0])
+        pool.take()
+        told = {"room": engine.make_room(seq), "table": list(seq.table)} | state()
+        yield f"the token goes into a block that others hold, too; {said}", told
 
 
 # --- 5: a shared prefix ---------------------------------------------------------------
@@ -227,6 +251,11 @@ def a_shared_prefix(tiny: ModuleType) -> Told:
     one = _sequence(tiny, prompt)
     engine.reuse_prefix(one)
     yield "blocks that are free, found by their hashes", (one.table, list(pool.free))
+    engine.release(one)
+    pool.forget(pool.by_hash[pool.chain(b"", prompt[:4])])
+    engine.reuse_prefix(one)
+    seen = one.table, one.num_computed
+    yield "the first block is gone, the second can be found", seen
 
 
 # --- 6: two samples -------------------------------------------------------------------
@@ -251,6 +280,9 @@ def two_samples(tiny: ModuleType) -> Told:
         yield "the type of a chosen token", type(drawn[0]).__name__
         yield f"choose, 40 times, with {how or 'temperature 0'}", drawn
     yield "the logits after `choose`", logits
+    options = tiny.Options(temperature=1.0, top_p=1e-9)
+    drawn = tiny.choose(torch.zeros(2), options, torch.Generator().manual_seed(1))
+    yield "choose of two equal logits, top_p 1e-9: the number drawn", drawn
     model = tiny.Qwen3(POCKET, 64)
     model.keys.normal_()
     model.values.normal_()
@@ -274,7 +306,10 @@ def two_samples(tiny: ModuleType) -> Told:
         yield f"their {what}", [getattr(fork, what) for fork in forks]
     forks[0].tokens.append(1)
     forks[0].table.append(99)
-    yield "the first after tokens and table of another grew", (seq.tokens, seq.table)
+    forks[0].hashes.append(b"")
+    own = seq.tokens, seq.table, seq.hashes
+    yield "the first after tokens, table and hashes of another grew", own
+    forks[0].hashes.pop()
     forks[0].table.pop()
     yield "holders of the blocks", list(pool.num_holders)
     yield "who runs", [one.sample for one in engine.running]
@@ -355,6 +390,12 @@ def a_stream(tiny: ModuleType) -> Told:
         except ValueError:
             said = "ValueError"
         yield f"add of {len(tokens)} + {most} tokens to a pool of 40: raises", said
+    busy = [engine.pool.take() for _ in range(9)]
+    number = engine.add([5] * 9, tiny.Options(max_new_tokens=9))
+    yield "the number of a request for which too few blocks are free today", number
+    engine.waiting.clear()
+    for block in busy:
+        engine.pool.give_back(block)
     prompt = [5, 6, 7]
     numbers = [
         engine.add(prompt, tiny.Options(max_new_tokens=2, seed=s)) for s in (3, 4)
@@ -377,7 +418,12 @@ def a_stream(tiny: ModuleType) -> Told:
         yield f"blocks that can be found after step {number}", len(engine.pool.by_hash)
         if not (engine.running or engine.waiting):
             break
+    else:
+        yield "who runs after 12 steps", [one.sample for one in engine.running]
+        return
     yield "the free blocks at the end", len(engine.pool.free)
+    if len(engine.pool.free) < 12:
+        return  # the next ones would wait without end
     (eos,) = {token for _, _, token in steps[0][:1]}
     engine.add([5, 6, 7], tiny.Options(max_new_tokens=9, eos=(eos,)))
     engine.add([8, 6, 7], tiny.Options(max_new_tokens=3))
