@@ -74,7 +74,9 @@ const DO = {
     }
   },
   children: (element, children) => {
+    const focused = document.activeElement; // lost by what is put in again
     element.replaceChildren(...children.map(([id, html]) => find(id) ?? make(html)));
+    if (element.contains(focused)) focused.focus();
   },
 };
 let drawn = ""; // the HTML of the part as it was before any change
