@@ -25,6 +25,7 @@ NOT_LINKED = (
     addnodes.pending_xref,
 )
 START = "For whom, and how to start"
+NO_SCRIPT = "This pool can be played with where JavaScript is switched on."
 SCENE = re.compile(r'PoolWidget\(scene="(\w+)"\)')
 # The site shows how a search's results go on only where it can fetch the pages.
 NO_SUMMARY = """
@@ -69,6 +70,7 @@ class Playground(Directive):
         if PLAYGROUND.exists():
             start = "Try it: fork and write"
             lines[0] = f'<div class="playground" data-scene="{scene}">'
+            lines.append(f"<noscript><p>{NO_SCRIPT}</p></noscript>")
             lines.append(f'<a class="start" href="playground.html#{scene}">{start}</a>')
             more = '<a href="play.html">More scenes</a> · '
             more += '<a href="playground.html#simulator">Simulator</a>'

@@ -8,6 +8,7 @@ pages, and badges, which would be fetched from another host, become plain links.
 import json
 import re
 from html import escape
+from itertools import chain
 from pathlib import PurePosixPath
 
 from docutils import nodes
@@ -15,15 +16,14 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 
+from book.drawn import Drawn, drawn_in
 from book.places import MARK, marked, target_of
 
-TITLE = re.compile(r'\btitle = "([^"]+)"')
-SENTENCE = re.compile(r'(?<![\w"])"([A-Z][^"\n]* [^"\n]*)"')
 PICTURE = re.compile(r'srcset="([^"]+)".*?<img src="([^"]+)" alt="([^"]*)"', re.DOTALL)
 
 
 def read_notebook(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Carry into the page what Sphinx drops of a notebook: its cells' ids and folds."""
+    """Carry into the page what Sphinx drops of a notebook: ids, folds, and titles."""
     if app.env.doc2path(docname).suffix != ".ipynb":
         return
     notebook = json.loads(source[0])
@@ -33,6 +33,8 @@ def read_notebook(app: Sphinx, docname: str, source: list[str]) -> None:
             cell["source"] = marked("".join(cell["source"]), cell["id"], is_folded)
         else:
             cell["metadata"]["cell_id"] = cell["id"]
+            drawn = chain.from_iterable(map(drawn_in, cell["outputs"]))
+            cell["metadata"]["drawn"] = [*drawn]
     source[0] = json.dumps(notebook)
 
 
@@ -67,10 +69,16 @@ def fold(section: nodes.Element) -> None:
     section.append(nodes.raw("", "</details>", format="html"))
 
 
-def drawn_by(code: str) -> str:
-    """What a picture shows: the title that its cell gives to it, if it can be read."""
-    titles = TITLE.findall(code) or SENTENCE.findall(code.partition("plot_")[2])
-    return titles[-1] if titles else "The picture that this cell draws"
+def with_title(image: nodes.image, drawn: Drawn) -> None:
+    """Put the title in words above a picture, and cut the drawn title off."""
+    image["alt"] = drawn.title
+    shape = f"{drawn.width} / {drawn.height - drawn.plate:g}"
+    head = (
+        f'<figure class="drawn" style="--width: {drawn.width}px; --shape: {shape}">'
+        f'<figcaption aria-hidden="true">{escape(drawn.title)}</figcaption>'
+    )
+    parts = nodes.raw("", head, format="html"), image.deepcopy()
+    image.replace_self([*parts, nodes.raw("", "</figure>", format="html")])
 
 
 class FilesOfTheRepository(SphinxTransform):
@@ -104,10 +112,12 @@ class Pictures(SphinxTransform):
                         for uri, page in pair
                     ]
                 )
-        for cell in self.document.findall(nodes.container):
+        for cell in [*self.document.findall(nodes.container)]:
             if cell.get("nb_element") == "cell_code":
-                for image in cell.findall(nodes.image):
-                    image["alt"] = drawn_by(cell[0].astext())
+                images = [*cell.findall(nodes.image)]
+                drawn = cell["cell_metadata"]["drawn"]
+                for image, about in zip(images, drawn, strict=True):
+                    with_title(image, Drawn(*about))
         for image in [*self.document.findall(nodes.image)]:
             if image["uri"].startswith(("http:", "https:")):
                 image.parent["classes"].append("badge-link")

@@ -11,6 +11,7 @@ const place = () => {
 };
 const isEmbedded = new URLSearchParams(location.search).has("embed");
 document.body.classList.toggle("embedded", isEmbedded);
+$("status").textContent = "Python is starting … You can click already.";
 
 // In the site, the title leads to the front page, and each place to its notebook.
 const isInSite = document.documentElement.hasAttribute("data-in-site");

@@ -3,6 +3,10 @@
 let worker = null, isReady = false, isBusy = false, hasMore = false;
 let shown = null; // the place that Python was asked for last
 const waiting = []; // messages that Python has not got yet
+let isOver = false; // Python has not started, or has stopped
+let slow = 0; // the timer of what Python takes long for
+const SLOW = 200; // milliseconds; what is done sooner needs no sign
+const LATE = 30000; // milliseconds until the page says that the start takes long
 
 const first = (at) => document.querySelector(`script[data-place="${at}"]`).textContent;
 
@@ -20,6 +24,21 @@ function next() {
   if (!message) return;
   isBusy = true;
   worker.postMessage(message);
+}
+
+// While Python computes what a reader has asked for, buttons do nothing. They are not
+// disabled for the browser, which would take the keyboard's focus away.
+function busy(is) {
+  clearTimeout(slow);
+  if (is && !isOver) slow = setTimeout(showBusy, SLOW, true);
+  else showBusy(isOver);
+}
+function showBusy(is) {
+  $("part").setAttribute("aria-busy", is && !isOver);
+  for (const button of $("part").querySelectorAll("button")) {
+    if (is) button.setAttribute("aria-disabled", true);
+    else button.removeAttribute("aria-disabled");
+  }
 }
 
 // --- what comes back ------------------------------------------------------------------
@@ -55,7 +74,9 @@ const DO = {
     }
   },
   children: (element, children) => {
+    const focused = document.activeElement; // lost by what is put in again
     element.replaceChildren(...children.map(([id, html]) => find(id) ?? make(html)));
+    if (element.contains(focused)) focused.focus();
   },
 };
 let drawn = ""; // the HTML of the part as it was before any change
@@ -71,6 +92,7 @@ function hear({ data }) {
   if (data.error) return fail(data.error);
   if (data.ready) {
     isReady = true;
+    clearTimeout(late);
     say("Live: minipaged runs in this page.");
     document.documentElement.dataset.ready = "yes";
     return next();
@@ -84,6 +106,7 @@ function hear({ data }) {
   for (const [what, id, ...values] of sorted) DO[what](find(id), ...values);
   if (news.said) $("said").textContent = news.said;
   hasMore = news.more;
+  busy(waiting.length > 0);
   if (!waiting.length) {
     if (place() !== news.place) history.replaceState(null, "", `#${news.place}`);
     shown = news.place;
@@ -94,22 +117,29 @@ function hear({ data }) {
 }
 function say(words) { $("status").textContent = words; }
 function fail(words) {
-  say("Python has stopped. Load this page again.");
+  isOver = true;
+  busy(false);
+  clearTimeout(late);
+  say(isReady ? "Python has stopped. Load this page again." : "Python did not start.");
   $("error").hidden = false;
-  $("error").textContent = words;
+  $("error").textContent = isReady ? words : `${words}\n${NEEDED}`;
   console.error(words);
 }
+const NEEDED = "Load this page again. If that does not help: the pool needs a current "
+  + "Chrome, Firefox or Safari, in a mode that allows WebAssembly. The notebooks tell "
+  + "each scene in words, too.";
 
 // --- what readers do ------------------------------------------------------------------
 
 function send(element, event, value = null) {
   document.documentElement.dataset.idle = "no";
+  busy(true);
   ask({ event, id: element.closest("[data-id]").dataset.id, value });
 }
 const readOf = (input) => (input.type === "checkbox" ? input.checked : input.value);
 $("part").addEventListener("click", ({ target }) => {
   const button = target.closest("button");
-  if (!button || button.disabled) return;
+  if (!button || button.disabled || button.matches("[aria-disabled]")) return;
   if (button.dataset.at) send(button, "value", button.dataset.at);
   else send(button, "click");
 });
@@ -130,6 +160,7 @@ function open() {
   shown = place();
   document.documentElement.dataset.idle = "no";
   mark(shown);
+  busy(isReady);
   if (!isReady) {
     waiting.length = 0; // clicks on what is no longer there
     $("part").innerHTML = drawn = first(shown);
@@ -141,7 +172,13 @@ open();
 
 // --- Python ---------------------------------------------------------------------------
 
+const MISSING = ["WebAssembly", "Worker", "DecompressionStream"]
+  .find((name) => !(name in globalThis));
+const late = setTimeout(
+  say, LATE, "Python is still starting. If nothing comes, load this page again.",
+);
 function start() {
+  if (MISSING) return fail(`This browser has no ${MISSING}.`);
   const text = (id) => $(id).textContent;
   // As an address of data: from a file on disk, Chromium starts no module from a blob.
   const code = `data:text/javascript,${encodeURIComponent(text("worker"))}`;

@@ -92,6 +92,8 @@ WAYS = {
     ),
 }
 BLOCKS, *_, LONGEST = WAYS
+SLOWEST = 0.3  # seconds a token: the upper end of the chart
+HIGHEST = 0.97 * SLOWEST  # of a cross: below the words above the chart
 SPAN = 350.0  # pixels of a chart: so its words can be read on a phone
 NOTE = (
     "120 chats, or 480 instructions, of made-up lengths with the paper's means, on "
@@ -99,6 +101,8 @@ NOTE = (
     "says how long a step takes: the least that reading and computing take. So a real "
     "server is slower; and its kernels read small blocks less well, which is not "
     "counted here. "
+    "An × marks a rate that is not sustained: the queue grows until the last request "
+    "has come. There, latency depends on how many requests there are. "
     "Waste is that of another run: a longer queue, in which somebody always waits. So "
     "it is the same at each rate."
 )
@@ -239,22 +243,43 @@ def mean_running(report: Report) -> float:
     return sum(step.seconds * step.running for step in steps) / busy
 
 
+def is_sustained(report: Report) -> bool:
+    """Does the queue stop growing while requests still arrive?
+
+    It does not if in each quarter of that time more requests wait than in the quarter
+    before, on average. A longer run may show that another rate is not sustained either.
+    """
+    last = max(one.arrival for one in report.served)
+    seconds = [0.0] * 4  # that requests have waited in each quarter, all together
+    for step in report.timeline:
+        for at in range(4):
+            begin = max(step.end - step.seconds, last * at / 4)
+            end = min(step.end, last * (at + 1) / 4)
+            seconds[at] += step.waiting * max(0.0, end - begin)
+    waiting = [4 * each / last for each in seconds]
+    return waiting[-1] < 1 or waiting != sorted(waiting)
+
+
 def tell(run: Run, report: Report, waste: dict[str, WasteReport]) -> Frame:
     """What is to be seen, in words."""
     filled = waste[run.way].token_states
     latency = report.summary("normalized_latency")
     size = f" of {run.block_size:,} slots" if run.way == BLOCKS else ""
+    fails = (
+        "" if is_sustained(report) else " This rate is not sustained: the queue grows."
+    )
     return Frame(
         f"If somebody always waits, {100 * (1 - filled):.0f} % of the memory is wasted",
         f"That is a separate, saturated run, without a rate. Each request gets "
         f"{WAYS[run.way].said}{size}. At {run.rate:g} requests a second, a request "
         f"takes {latency.mean:.3f} seconds a token. While requests arrive, "
-        f"{mean_running(report):.0f} run at one time, on average.",
+        f"{mean_running(report):.0f} run at one time, on average.{fails}",
     )
 
 
 def figures(report: Report, waste: WasteReport) -> str:
-    """Throughput and latencies, in numbers."""
+    """Throughput and latencies, in numbers; latencies of a rate that fails say so."""
+    fails = "" if is_sustained(report) else ": not sustained"
     latency = report.summary("normalized_latency")
     first = report.summary("time_to_first_token")
     rows = [
@@ -266,9 +291,9 @@ def figures(report: Report, waste: WasteReport) -> str:
             f"{tokens_a_second(report):,.0f}",
             "tokens a second, until the last one has ended",
         ),
-        (f"{latency.mean:.3f}", "seconds a token, mean"),
-        (f"{latency.p99:.3f}", "seconds a token, P99"),
-        (f"{first.p99:.2f}", "seconds to the first token, P99"),
+        (f"{latency.mean:.3f}", f"seconds a token, mean{fails}"),
+        (f"{latency.p99:.3f}", f"seconds a token, P99{fails}"),
+        (f"{first.p99:.2f}", f"seconds to the first token, P99{fails}"),
         (f"{report.preemptions:,}", "preemptions"),
     ]
     cells = (f"<p><b>{number}</b> <span>{what}</span></p>" for number, what in rows)
@@ -297,19 +322,24 @@ def waste_picture(run: Run, waste: dict[str, WasteReport]) -> Picture:
 
 
 def latency_chart(run: Run) -> Chart:
-    """Over the rate, of all ways that were tried with these requests."""
+    """Over the rate, of all ways that were tried with these requests.
+
+    A rate that is not sustained has a cross, at the upper edge if it lies above it.
+    """
     chart = Chart(
         "Normalised latency",
         xlabel="requests a second",
         ylabel="seconds a token, mean",
         height=150,
         x_limits=(0, None),
-        y_limits=(0, 0.3),
+        y_limits=(0, SLOWEST),
     )
+    failing: dict[int, list[tuple[float, float]]] = {}
     for series, (way, each_way) in enumerate(WAYS.items()):
         rates = LOADS[run.load].rates
         runs = [run._replace(way=way, rate=rate) for rate in rates]
         pieces = groupby(runs, key=_served.__contains__)
+        dots, failing[series] = [], []
         # No line leads over a rate that was not tried yet.
         for at, piece in enumerate(
             [[*some] for is_served, some in pieces if is_served]
@@ -318,7 +348,20 @@ def latency_chart(run: Run) -> Chart:
                 (each.rate, served(each).summary("normalized_latency").mean)
                 for each in piece
             ]
-            chart.line(points, "" if at else each_way.short, series=series)
+            words = "" if at else each_way.short
+            chart.line(points, words, series=series, has_markers=False)
+            for each, (rate, latency) in zip(piece, points, strict=True):
+                if is_sustained(served(each)):
+                    dots.append((rate, latency))
+                else:
+                    failing[series].append((rate, min(latency, HIGHEST)))
+        chart.line(dots, series=series, has_line=False)
+    name = "not sustained"
+    for series, crosses in failing.items():
+        if crosses:
+            look = {"series": series, "has_line": False, "marker": "x"}
+            chart.line(crosses, name, **look)
+            name = ""  # said once
     chart.mark(x=run.rate)
     return chart
 

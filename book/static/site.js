@@ -5,6 +5,13 @@ for (const place of document.querySelectorAll(".playground[data-scene]")) {
   const theme = () => document.documentElement.dataset.theme;
   const frame = document.createElement("iframe");
   const start = () => {
+    if (frame.src) return;
+    const said = document.createElement("p"), link = place.querySelector(".start");
+    said.setAttribute("role", "status");
+    link.replaceWith(said);
+    link.className = "";
+    link.textContent = "open the pool in a page of its own";
+    said.append("Python is starting … If nothing comes, ", link, ".");
     frame.title = "A block pool to play with: fork, write, and see the copy";
     frame.src = `playground.html?embed&theme=${theme()}#${place.dataset.scene}`;
     frame.hidden = true;
@@ -22,8 +29,9 @@ for (const place of document.querySelectorAll(".playground[data-scene]")) {
   new MutationObserver(() => frame.contentWindow?.postMessage({ theme: theme() }, "*"))
     .observe(document.documentElement, { attributeFilter: ["data-theme"] });
   place.querySelector(".start").addEventListener("click", (event) => {
+    if (frame.src) return; // it is the link to a page of its own by now
     event.preventDefault();
-    if (!frame.src) start();
+    start();
   });
   const isCheap = innerWidth > 800 && !navigator.connection?.saveData;
   if (isCheap) addEventListener("load", start);

@@ -8,6 +8,7 @@ import pytest
 from book import play, sources
 from book.playground.opening import Opening
 from helpers import notebook_files as files
+from minipaged.lab.pool.board import Board
 from minipaged.lab.pool.scenes import SCENES
 from tools.make_playground import titles_of
 
@@ -52,6 +53,24 @@ def test_only_the_sites_copy_is_told_that_it_is_in_a_site():
     )
     with pytest.raises(ValueError, match="has no"):
         sources.in_site("<p>no page")
+
+
+def test_blocks_are_handed_out_in_the_order_that_the_pages_foot_tells():
+    foot = (sources.ROOT / "book" / "playground" / "page.html").read_text("utf-8")
+    told = " ".join(foot.partition("<footer>")[2].split())
+    order = ("freed last, even if it was half full", "never used", "still be found")
+    places = [told.index(words) for words in (*order, "the longest unused first")]
+    assert places == sorted(places)
+    board = Board(num_blocks=8, block_size=4)
+    for num_tokens in (9, 5):  # A has blocks 0 to 2, B has 3 and 4
+        board.start(num_tokens, uses_cache=True)
+    board.free("A")
+    board.free("B")
+    handed_out = [board.pool.allocate() for _ in range(8)]
+    half_full, never_used, found = handed_out[:2], handed_out[2:5], handed_out[5:]
+    assert half_full == [4, 2]  # B's was freed last
+    assert never_used == [5, 6, 7]
+    assert found == [1, 0, 3]  # of A, from its end; then of B
 
 
 def test_the_first_view_says_why_nobody_can_fork():

@@ -1,6 +1,7 @@
 """The page's simulator: what its knobs change, and what they cannot."""
 
 from bisect import bisect
+from functools import cache
 from itertools import pairwise
 from statistics import fmean
 
@@ -9,16 +10,25 @@ import pytest
 from book.playground.simulator import (
     BLOCK_SIZES,
     BLOCKS,
+    HIGHEST,
     LOADS,
+    LONGEST,
+    SLOWEST,
     WAYS,
     Run,
     Simulator,
+    is_sustained,
     latency_chart,
     mean_running,
     served,
     wasted,
 )
+from minipaged.simulate.loop import simulate
 from minipaged.simulate.pictures import queues_of
+from minipaged.simulate.systems import SYSTEMS
+from minipaged.simulate.traces import arrivals, poisson_trace, sharegpt_like
+
+CHATS = next(iter(LOADS))
 
 
 @pytest.mark.parametrize("load", LOADS)
@@ -54,7 +64,8 @@ def test_the_curve_is_of_this_run_and_of_the_longest_pieces():
     chart = latency_chart(here.run)
     assert {curve.name for curve in chart.curves} >= {"blocks", "longest piece"}
     load = LOADS[here.load.value]
-    for curve, way in ((chart.curves[0], BLOCKS), (chart.curves[-1], list(WAYS)[-1])):
+    lines = [curve for curve in chart.curves if curve.has_line]
+    for curve, way in ((lines[0], BLOCKS), (lines[-1], list(WAYS)[-1])):
         expected = tuple(
             (rate, served(Run(here.load.value, way, 16, rate)).summary(
                 "normalized_latency").mean)
@@ -92,6 +103,74 @@ def test_no_line_leads_over_a_rate_that_was_not_tried():
     run = Run(load, BLOCKS, 4, rates[0])
     for rate in (rates[0], rates[1], rates[-1]):
         served(run._replace(rate=rate))
-    curves = [one for one in latency_chart(run).curves if one.series == 0]
+    curves = latency_chart(run).curves
+    curves = [one for one in curves if one.series == 0 and one.has_line]
     assert [len(one.points) for one in curves] == [2, 1]
     assert [one.name for one in curves] == ["blocks", ""]
+
+
+def failing(way, load=CHATS):
+    """The rates that are not sustained, with blocks of 16 slots."""
+    rates = LOADS[load].rates
+    return [
+        rate for rate in rates if not is_sustained(served(Run(load, way, 16, rate)))
+    ]
+
+
+@cache
+def longer(way, rate):
+    """The same at four times as many chats."""
+    run = Run(CHATS, way, 16, rate)
+    scheduler = SYSTEMS[WAYS[way].system](run.server)
+    trace = poisson_trace(sharegpt_like(480), rate)
+    return simulate(scheduler, arrivals(trace), run.server)
+
+
+def most_waiting(report):
+    return max(step.waiting for step in report.timeline)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_is_not_sustained_grows_with_the_run_and_what_is_does_not(way):
+    """A longer run is the judge: it was not asked for the mark."""
+    slowest, *_ = failing(way)
+    grown = most_waiting(longer(way, slowest))
+    assert grown > 3 * most_waiting(served(Run(CHATS, way, 16, slowest)))
+    rate = LOADS[CHATS].rates[0]
+    for report in (served(Run(CHATS, way, 16, rate)), longer(way, rate)):
+        assert is_sustained(report) and most_waiting(report) < 5
+
+
+def test_the_longer_the_pieces_the_sooner_a_rate_is_not_sustained():
+    first = [failing(way)[0] for way in WAYS]
+    assert first == sorted(first, reverse=True) and first[0] > first[-1]
+    for way in WAYS:  # and from there on, no higher rate is
+        assert failing(way) == list(LOADS[CHATS].rates[-len(failing(way)) :])
+
+
+def test_the_plot_has_a_cross_and_the_table_says_it():
+    here = Simulator()
+    assert "not sustained" not in here.figures.value + here.said.value
+    here.way.value, here.rate.value = LONGEST, 8
+    assert here.figures.value.count("not sustained") == 3  # each of the latencies
+    assert "not sustained" in here.said.value
+    while here.is_busy:
+        here.go_on()
+    crosses = {
+        curve.series: [rate for rate, _ in curve.points]
+        for curve in latency_chart(here.run).curves
+        if curve.marker == "x" and not curve.has_line
+    }
+    assert crosses[0] == failing(BLOCKS)
+    assert crosses[len(WAYS) - 1] == failing(LONGEST)
+    assert "not sustained" in here.latency.value
+
+
+def test_far_above_the_chart_a_cross_stands_at_its_edge():
+    here = Simulator()
+    here.load.value, here.way.value = list(LOADS)[1], LONGEST
+    here.rate.value = 64
+    report = served(here.run)
+    assert report.summary("normalized_latency").mean > SLOWEST
+    *_, crosses = latency_chart(here.run).curves
+    assert crosses.marker == "x" and crosses.points[-1] == (64, HIGHEST)

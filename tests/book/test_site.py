@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import minipaged as mp
+from book.drawn import PLATE
 from helpers import notebook_files as files
 from helpers.guides import ROOT
 from helpers.real_lab import find_browser, open_browser
@@ -40,6 +41,7 @@ KINDS = (
     "td a",
     "summary",
     ".highlight span",
+    "figure.drawn figcaption",
     "h2",
 )
 # Pictures that are shown, and could not be read.
@@ -48,6 +50,11 @@ LOST = """() => [...document.images].filter(image =>
 ).map(image => image.src)"""
 # Whatever is not within a box that scrolls by itself.
 TOO_WIDE = "() => document.documentElement.scrollWidth - innerWidth"
+# How much of a picture is cut off at its upper edge, in pixels of the notebook.
+HIDDEN = """(node) => {
+  const scale = node.clientWidth / node.naturalWidth;
+  return (node.naturalHeight - node.clientHeight / scale) / 2;
+}"""
 # How well a word is read on what lies behind it, from 1 to 21 (WCAG 2.2).
 CONTRAST = """(node) => {
   const light = (colour) => {
@@ -145,6 +152,8 @@ def test_a_notebook_is_a_page_with_its_outputs(path):
                 assert line.strip() in said
     drawn = re.findall(r'<img alt="([^"]+)" src="\.\./_images/', html)
     assert len(drawn) == pictures and not any("_images/" in alt for alt in drawn)
+    titles = re.findall(r"<figcaption[^>]*>(.+?)</figcaption>", html)
+    assert [*map(unescape, titles)] == [*map(unescape, drawn)]
 
 
 def test_search_finds_a_word(browser, home):
@@ -186,6 +195,9 @@ def test_light_and_dark(browser, scheme):
                 ground = image.evaluate(f"node => {style}")
                 assert ground == "rgba(0, 0, 0, 0)"
                 assert image.evaluate("node => getComputedStyle(node).filter") == "none"
+                # The drawn title is cut off, and nothing is stretched.
+                hidden = image.evaluate(HIDDEN)
+                assert PLATE - 2 < hidden < PLATE + 2
 
 
 def test_the_switch_makes_a_page_dark(browser):
@@ -226,6 +238,32 @@ def test_before_any_reading_a_visitor_forks_writes_and_sees_the_copy(browser, ho
         pool.get_by_role("button", name="Fork A").click(timeout=30_000)
         pool.get_by_role("button", name="B writes a token").click()
         pool.get_by_text("copied to 2 before B writes").first.wait_for(timeout=30_000)
+
+
+@pytest.mark.skipif(
+    not (SITE / "playground.html").exists(), reason="make playground was not run"
+)
+def test_the_front_page_says_that_python_starts(browser, home):
+    """On a phone, when it is asked for; the link still leads to a page of its own."""
+    page = browser.new_page(viewport=PHONE)
+    page.route("**/playground.html*", lambda route: None)  # it comes never
+    page.goto(home + "index.html")
+    page.get_by_role("link", name="Try it").click()
+    said = page.locator(".playground [role=status]")
+    assert said.inner_text().startswith("Python is starting")
+    assert said.get_by_role("link").get_attribute("href") == "playground.html#cow"
+    page.close()
+
+
+@pytest.mark.skipif(
+    not (SITE / "playground.html").exists(), reason="make playground was not run"
+)
+def test_without_javascript_the_front_page_has_the_picture_and_says_why(browser):
+    with browser.new_context(java_script_enabled=False) as context:
+        page = context.new_page()
+        page.goto(SITE.absolute().as_uri() + "/index.html")
+        assert page.locator(".playground .still svg").is_visible()
+        assert "JavaScript" in page.locator(".playground").inner_text()
 
 
 @pytest.mark.skipif(

@@ -190,6 +190,62 @@ def test_what_is_clicked_before_python_is_there_is_done_then(browser, file):
         assert not errors
 
 
+# Python gets each message so much later: then there is time to look.
+SLOWLY = """() => {
+  const post = worker.postMessage.bind(worker);
+  worker.postMessage = (message) => setTimeout(() => post(message), 700);
+}"""
+
+
+def test_while_python_computes_buttons_do_nothing_and_keep_the_focus(browser, file):
+    with opened(browser, f"{file.as_uri()}#cow") as page:
+        part, fork = page.locator("#part"), page.get_by_role("button", name="Fork A")
+        assert part.get_attribute("aria-busy") == "false"
+        page.evaluate(SLOWLY)
+        fork.focus()
+        page.keyboard.press("Enter")
+        page.locator("#part[aria-busy=true]").wait_for()
+        assert fork.is_disabled()
+        for key in ("Enter", "Enter"):
+            page.keyboard.press(key)
+        wait(page)
+        assert part.get_attribute("aria-busy") == "false" and fork.is_enabled()
+        assert page.evaluate("() => document.activeElement.textContent") == "Fork A"
+        assert page.evaluate("() => waiting.length") == 0
+        names = page.locator("#part button:visible", has_text="Fork")
+        assert names.all_inner_texts() == ["Fork A", "Fork B"]  # it forked once
+
+
+@pytest.mark.parametrize("place", ["#cow", "?embed#cow"])
+def test_until_python_is_there_the_page_says_that_it_starts(browser, file, place):
+    with fresh_page(browser) as (page, errors):
+        page.goto(file.as_uri() + place, wait_until="commit")
+        said = page.locator("#status")
+        said.get_by_text("Python is starting").wait_for()
+        wait(page)
+        assert said.inner_text() == "Live: minipaged runs in this page."
+        assert not errors
+
+
+@pytest.mark.parametrize("lacks", ["WebAssembly", "DecompressionStream"])
+def test_a_browser_that_cannot_run_python_is_told_what_to_do(browser, file, lacks):
+    with fresh_page(browser) as (page, _):
+        page.add_init_script(f"delete globalThis.{lacks}")
+        page.goto(f"{file.as_uri()}?embed#cow")
+        told = page.get_by_role("alert").inner_text()
+        assert f"This browser has no {lacks}" in told and "a current Chrome" in told
+        assert page.locator("#status").inner_text() == "Python did not start."
+        assert page.get_by_role("button", name="Fork A").is_disabled()
+
+
+def test_without_javascript_the_page_says_so(browser, file):
+    with browser.new_context(java_script_enabled=False) as context:
+        page = context.new_page()
+        page.goto(file.as_uri())
+        said = page.locator("body").inner_text()
+        assert "needs JavaScript" in said and "Python is starting" not in said
+
+
 def test_if_python_fails_the_page_says_so(browser, file):
     with fresh_page(browser) as (page, errors):
         page.goto(file.as_uri())

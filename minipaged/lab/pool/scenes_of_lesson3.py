@@ -23,7 +23,9 @@ PREFIX = Scene(
             "B comes with the same first 13 tokens.",
             (("start", 14, True, True),),
             "Only full blocks are known. The last token is always computed, because "
-            "its logits are wanted: so the fourth block belongs to B alone.",
+            "its logits are wanted: so the fourth block belongs to B alone. It is the "
+            "one that A has left half full: the block that was freed last is handed "
+            "out before any new one.",
             "{B} finds the full blocks of its prompt",
             Ask(
                 "B comes with the same first 13 tokens. How many blocks need not be "

@@ -60,7 +60,10 @@ COPY = Scene(
         Step(
             "Each of the four gets one token.",
             tuple(("append", name, 1) for name in "ABCD"),
-            "Three of them have a copy of block 1; the fourth has block 1 itself.",
+            "Three of them have a copy of block 1; the fourth has block 1 itself. "
+            "vLLM's V1 engine copies nothing here: there, each sample is a request of "
+            "its own. It shares full blocks, which are found by their hashes, and "
+            "computes the rest itself.",
             "A block with other holders is copied before the write",
             Ask(
                 "All four write one more token into block 1. How many copies of it "
